@@ -1,0 +1,50 @@
+// Every queue, pool, retry and length limit of the engine, named once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace twinblock::limits {
+
+// Granularity of the dirty map and of resync.
+constexpr uint64_t kBlockBytes = 4 * kKiB;
+constexpr uint64_t kVolumeBytesMin = 64 * kKiB;
+constexpr uint64_t kVolumeBytesMax = 64 * kTiB;
+
+// The longest payload of one frame; longer client writes travel as several frames.
+constexpr uint32_t kFramePayloadBytesMax = 1 * kMiB;
+// The longest range of one zero or trim frame.
+constexpr uint64_t kFrameZeroBytesMax = 4 * kGiB;
+// The longest NBD request (read or write) that is offered to clients.
+constexpr uint32_t kClientRequestBytesMax = 32 * kMiB;
+// Client writes that hold or wait for a range at one time; more wait outside, in order.
+constexpr size_t kWritesInFlightMax = 1024;
+// Payload that a secondary holds between receiving and its disk; beyond, it stops reading.
+constexpr uint64_t kReceiveBytesMax = 64 * kMiB;
+// Receive slabs: the longest frame and some room; kept for reuse up to this number.
+constexpr size_t kReceiveSlabBytes = kFramePayloadBytesMax + 64 * kKiB;
+constexpr size_t kReceiveSlabsKept = 16;
+// Unauthenticated connections that may be open at one time, and how long they may take.
+constexpr size_t kPendingConnectionsMax = 16;
+constexpr uint64_t kHandshakeTimeout_ns = 5 * kSecond_ns;
+
+constexpr uint64_t kHeartbeatInterval_ns = 100 * kMillisecond_ns;
+constexpr uint64_t kReconnectDelayMin_ns = 50 * kMillisecond_ns;
+constexpr uint64_t kReconnectDelayMax_ns = 2 * kSecond_ns;
+// A node that is not the preferred dialler waits this long without a session before it dials too.
+constexpr uint64_t kSecondDialerDelay_ns = 2 * kSecond_ns;
+
+// Resync: one run, and how many are outstanding with and without client writes beside them.
+constexpr uint64_t kResyncRunBytesMax = 256 * kKiB;
+constexpr uint64_t kResyncHoleBytesMax = 64 * kMiB;
+constexpr size_t kResyncRunsMax = 8;
+constexpr size_t kResyncRunsBusyMax = 2;
+
+// Control socket.
+constexpr size_t kControlRequestBytesMax = 64 * kKiB;
+constexpr size_t kControlConnectionsMax = 32;
+constexpr uint64_t kControlRequestTimeout_ns = 10 * kSecond_ns;
+
+}  // namespace twinblock::limits

@@ -1,0 +1,12 @@
+#include "base/result.h"
+
+#include <system_error>
+
+namespace twinblock {
+
+Error system_error(int code, std::string what, std::string action) {
+  return Error{std::move(what) + ": " + std::generic_category().message(code), std::move(action),
+               code};
+}
+
+}  // namespace twinblock

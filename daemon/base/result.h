@@ -1,0 +1,50 @@
+// Result<T>: a value, or an Error that says in one sentence what went wrong and, where there is
+// one, what to do. For operating failures (files, peers, input); bugs use TB_CHECK instead.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/checks.h"
+
+namespace twinblock {
+
+struct Error {
+  std::string what;    // one sentence, names the file, option or peer; no trailing newline
+  std::string action;  // what the operator can do; may be empty
+  int code = 0;        // errno value where one caused it, else 0
+};
+
+// "WHAT: strerror(CODE)" as an Error.
+Error system_error(int code, std::string what, std::string action = {});
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] bool ok() const { return std::holds_alternative<T>(state_); }
+  explicit operator bool() const { return ok(); }
+  T& value() {
+    TB_CHECK(ok(), "value() of a failed Result");
+    return std::get<T>(state_);
+  }
+  const T& value() const {
+    TB_CHECK(ok(), "value() of a failed Result");
+    return std::get<T>(state_);
+  }
+  [[nodiscard]] const Error& error() const {
+    TB_CHECK(!ok(), "error() of a good Result");
+    return std::get<Error>(state_);
+  }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+struct Unit {};
+using Status = Result<Unit>;
+inline Status ok_status() { return Unit{}; }
+
+}  // namespace twinblock

@@ -1,0 +1,68 @@
+// The configuration file (TOML), identical on both hosts: parsed and checked in full before
+// anything starts. Start-up code only; the result is immutable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace twinblock {
+
+struct NodeConfig {
+  std::string name;
+  std::string backing;   // absolute path of a file or block device
+  std::string metadata;  // absolute path of a file or block device
+  std::string runtime;   // directory of the sockets; empty in the file: the default was filled in
+};
+
+struct LinkConfig {
+  std::string name;
+  std::map<std::string, std::string> address;  // node name -> numeric "IP:port"
+  uint64_t rate_bits_per_s = 0;                // nominal; 0: not given
+};
+
+enum class OnPeerLoss { kContinue, kFreeze };
+enum class Compression { kOff, kOn, kAuto };
+
+struct Config {
+  std::string path;
+  std::string volume;
+  uint64_t size_bytes = 0;
+  std::vector<NodeConfig> nodes;  // exactly two, sorted by name
+  std::vector<LinkConfig> links;  // 1 to 8, in the order of the file
+  Compression compression = Compression::kOff;
+  int compression_level = 1;
+  uint64_t peer_timeout_ns = 0;
+  uint64_t disk_timeout_ns = 0;  // a peer that is alive but does not answer a request for this long
+  OnPeerLoss on_peer_loss = OnPeerLoss::kContinue;
+
+  [[nodiscard]] const NodeConfig& node(const std::string& name) const;   // must exist
+  [[nodiscard]] const NodeConfig& other(const std::string& name) const;  // the peer of `name`
+  [[nodiscard]] bool has_node(const std::string& name) const;
+};
+
+// Reads and checks `path`. Errors read "FILE:LINE: what; what to do": syntax, unknown or missing
+// keys and tables, wrong types, sizes that are zero, not a multiple of 4 KiB or too large, not two
+// nodes, a link without an address for each node, equal addresses, names that are not
+// [A-Za-z0-9_.-]{1,63}.
+Result<Config> load_config(const std::string& path);
+
+// As load_config, from memory; `path` is for messages.
+Result<Config> parse_config(const std::string& text, const std::string& path);
+
+// The node to run: `wanted`, or, where that is empty, the one named like the host (whole, or up to
+// its first dot).
+Result<std::string> choose_node(const Config& config, const std::string& wanted,
+                                const std::string& host_name);
+
+// "/run/twinblock" for root, "$XDG_RUNTIME_DIR/twinblock" otherwise ("/tmp/twinblock-UID" without).
+std::string default_runtime_dir();
+
+// The sockets of a node: RUNTIME/VOLUME.ctl and RUNTIME/VOLUME.nbd.
+std::string control_socket_path(const Config& config, const NodeConfig& node);
+std::string nbd_socket_path(const Config& config, const NodeConfig& node);
+
+}  // namespace twinblock

@@ -1,0 +1,70 @@
+// A byte stream to the peer (TCP in production) and the network that makes such streams.
+// Implemented by io/posix and by the simulator. Loop thread only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace twinblock {
+
+// Callbacks of one connection. Any of them may destroy the connection.
+class ConnectionHandler {
+ public:
+  virtual ~ConnectionHandler() = default;
+  // A dialled connection is up (an accepted one is up from the start).
+  virtual void connected() = 0;
+  // Bytes may be there: read() until it returns 0. Level-triggered: called again while any are left.
+  virtual void readable() = 0;
+  // The stream has ended or failed; `reason` is a phrase such as "Connection reset by peer".
+  // Bytes still unread are lost. Called at most once, never from within send() or close().
+  virtual void closed(const std::string& reason) = 0;
+};
+
+class Connection {
+ public:
+  // Closes; queued bytes that the kernel has not taken are dropped.
+  virtual ~Connection() = default;
+  // Must be set before control returns to the loop after dial() or accept; not owned.
+  virtual void set_handler(ConnectionHandler* handler) = 0;
+  // Up to into.size() bytes; 0 when there are none now (or the stream has ended: closed() follows).
+  virtual size_t read(std::span<std::byte> into) = 0;
+  // Queues `head` (copied) and `body` (referenced: must stay valid until sent_bytes() has passed it
+  // or the connection is destroyed). Everything queued in one turn of the loop goes out in as few
+  // system calls as possible when the turn ends.
+  virtual void send(std::span<const std::byte> head, std::span<const std::byte> body = {}) = 0;
+  // While paused, readable() is not called: backpressure to the peer through the stream's window.
+  virtual void pause_reading(bool paused) = 0;
+  // Bytes that were given to send() since the start, and those of them that the kernel has taken.
+  [[nodiscard]] virtual uint64_t queued_bytes_total() const = 0;
+  [[nodiscard]] virtual uint64_t sent_bytes_total() const = 0;
+  // "10.10.0.2:7700", for logs.
+  [[nodiscard]] virtual std::string peer_address() const = 0;
+};
+
+// The two ends of one link as this node sees it. Addresses are numeric "IP:port" ("[v6]:port").
+struct LinkAddresses {
+  std::string name;
+  std::string local;
+  std::string peer;
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+  // Connects from the link's local IP (any port) to its peer address. Never null; failure arrives
+  // as closed().
+  [[nodiscard]] virtual std::unique_ptr<Connection> dial(const LinkAddresses& link) = 0;
+  // Listens on the link's local address and hands over connections that come from the peer's IP;
+  // others are closed and reported through `refused` ("ADDRESS is not …").
+  virtual Status listen(const LinkAddresses& link,
+                        std::function<void(std::unique_ptr<Connection>)> accepted,
+                        std::function<void(const std::string& why)> refused) = 0;
+};
+
+}  // namespace twinblock

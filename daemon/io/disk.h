@@ -1,0 +1,46 @@
+// One backing file or block device, asynchronous. Requests are the caller's objects and must live
+// until `done` has been called, which happens on the loop thread, never from within submit().
+// Requests that are outstanding together may finish, and take effect, in any order. Implemented by
+// io/posix and by the simulator. Loop thread only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace twinblock {
+
+enum class DiskOp : uint8_t {
+  kRead,    // length_bytes into data
+  kWrite,   // length_bytes from data
+  kZero,    // the range reads as zeroes afterwards; may_unmap lets it become a hole
+  kFlush,   // all writes whose done() ran before this submit() are on stable storage (fdatasync)
+  kExtent,  // is the range that starts at offset data or a hole? sets is_hole and shortens
+            // length_bytes to that extent; a disk that can't tell answers "data"
+};
+
+struct DiskRequest {
+  DiskOp op = DiskOp::kRead;
+  bool fua = false;        // kWrite, kZero: followed by a flush of the whole disk before done()
+  bool may_unmap = false;  // kZero
+  bool is_hole = false;    // kExtent, result
+  int error = 0;           // result: 0 or an errno value; a transfer is whole or it is an error
+  uint64_t offset_bytes = 0;
+  uint64_t length_bytes = 0;
+  std::byte* data = nullptr;  // kRead, kWrite; kWrite does not change it
+  std::function<void(DiskRequest&)> done;  // keep captures within 16 bytes: no allocation
+  uint64_t submitted_ns = 0;  // for the disk's own use and for latency figures: when it began …
+  uint64_t finished_ns = 0;   // … and ended, on the Clock
+  DiskRequest* next = nullptr;  // for the disk's own queues
+};
+
+class Disk {
+ public:
+  virtual ~Disk() = default;
+  virtual void submit(DiskRequest& request) = 0;
+  [[nodiscard]] virtual uint64_t size_bytes() const = 0;
+  // Whether kZero works without writing the zeroes (fallocate), so that "fast zero" can be offered.
+  [[nodiscard]] virtual bool fast_zero() const = 0;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,173 @@
+#include "mirror/block_map.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/checks.h"
+#include "base/limits.h"
+
+namespace twinblock {
+namespace {
+
+constexpr uint64_t kBlock = limits::kBlockBytes;
+
+// The bits [begin, end) of a 64-bit word, 0 <= begin < end <= 64.
+uint64_t word_mask(uint64_t begin, uint64_t end) {
+  const uint64_t high = end == 64 ? ~uint64_t{0} : (uint64_t{1} << end) - 1;
+  return high & ~((uint64_t{1} << begin) - 1);
+}
+
+}  // namespace
+
+BlockMap::BlockMap(uint64_t volume_bytes)
+    : volume_bytes_(volume_bytes),
+      blocks_((volume_bytes + kBlock - 1) / kBlock),
+      chunks_((blocks_ + kChunkBlocks - 1) / kChunkBlocks) {}
+
+uint32_t BlockMap::blocks_in(uint64_t chunk) const {
+  return static_cast<uint32_t>(std::min(kChunkBlocks, blocks_ - chunk * kChunkBlocks));
+}
+
+bool BlockMap::is_set(const Chunk& chunk, uint64_t block_in_chunk) const {
+  if (!chunk.bits) return chunk.set != 0;
+  return ((*chunk.bits)[block_in_chunk / 64] >> (block_in_chunk % 64) & 1) != 0;
+}
+
+void BlockMap::change_in_chunk(uint64_t index, uint64_t begin, uint64_t end, bool value) {
+  Chunk& chunk = chunks_[index];
+  const uint32_t all = blocks_in(index);
+  const uint32_t before = chunk.set;
+  if (before == (value ? all : 0)) return;
+  if (end - begin == all) {
+    chunk.bits.reset();
+    chunk.set = value ? all : 0;
+  } else {
+    if (!chunk.bits) {
+      chunk.bits = std::make_unique<Bits>();
+      // Bits past the last block stay clear: merge() counts what is set.
+      for (uint64_t word = 0; before != 0 && word * 64 < all; ++word)
+        (*chunk.bits)[word] = word_mask(0, std::min<uint64_t>(64, all - word * 64));
+    }
+    for (uint64_t word = begin / 64; word * 64 < end; ++word) {
+      const uint64_t mask = word_mask(word * 64 < begin ? begin % 64 : 0,
+                                      std::min<uint64_t>(64, end - word * 64));
+      uint64_t& bits = (*chunk.bits)[word];
+      const uint64_t after = value ? bits | mask : bits & ~mask;
+      const int changed = std::popcount(bits ^ after);
+      chunk.set += static_cast<uint32_t>(value ? changed : -changed);
+      bits = after;
+    }
+    if (chunk.set == 0 || chunk.set == all) chunk.bits.reset();
+  }
+  set_blocks_ += chunk.set;
+  set_blocks_ -= before;
+}
+
+void BlockMap::change(uint64_t first_block, uint64_t end_block, bool value) {
+  TB_CHECK(end_block <= blocks_, "a range inside the volume");
+  while (first_block < end_block) {
+    const uint64_t chunk = first_block / kChunkBlocks;
+    const uint64_t end = std::min(end_block, (chunk + 1) * kChunkBlocks);
+    change_in_chunk(chunk, first_block % kChunkBlocks, end - chunk * kChunkBlocks, value);
+    first_block = end;
+  }
+}
+
+void BlockMap::set(uint64_t offset_bytes, uint64_t length_bytes) {
+  if (length_bytes == 0) return;
+  change(offset_bytes / kBlock, (offset_bytes + length_bytes - 1) / kBlock + 1, true);
+}
+
+void BlockMap::clear(uint64_t offset_bytes, uint64_t length_bytes) {
+  const uint64_t end_bytes = offset_bytes + length_bytes;
+  const uint64_t first = (offset_bytes + kBlock - 1) / kBlock;
+  const uint64_t end = end_bytes >= volume_bytes_ ? blocks_ : end_bytes / kBlock;
+  if (first < end) change(first, end, false);
+}
+
+void BlockMap::set_all() { change(0, blocks_, true); }
+
+void BlockMap::clear_all() {
+  for (Chunk& chunk : chunks_) {
+    if (chunk.set == 0) continue;
+    chunk.bits.reset();
+    chunk.set = 0;
+  }
+  set_blocks_ = 0;
+}
+
+void BlockMap::merge(const BlockMap& other) {
+  TB_CHECK(other.blocks_ == blocks_, "maps of one volume");
+  if (other.set_blocks_ == 0) return;
+  for (uint64_t index = 0; index < chunks_.size(); ++index) {
+    const Chunk& theirs = other.chunks_[index];
+    if (theirs.set == 0) continue;
+    if (!theirs.bits) {
+      change_in_chunk(index, 0, blocks_in(index), true);
+      continue;
+    }
+    Chunk& mine = chunks_[index];
+    if (mine.set == blocks_in(index)) continue;
+    if (!mine.bits) mine.bits = std::make_unique<Bits>();
+    uint32_t set = 0;
+    for (uint64_t word = 0; word < kWords; ++word) {
+      (*mine.bits)[word] |= (*theirs.bits)[word];
+      set += static_cast<uint32_t>(std::popcount((*mine.bits)[word]));
+    }
+    set_blocks_ += set - mine.set;
+    mine.set = set;
+    if (set == blocks_in(index)) mine.bits.reset();
+  }
+}
+
+void BlockMap::swap(BlockMap& other) noexcept {
+  std::swap(volume_bytes_, other.volume_bytes_);
+  std::swap(blocks_, other.blocks_);
+  std::swap(set_blocks_, other.set_blocks_);
+  chunks_.swap(other.chunks_);
+}
+
+bool BlockMap::any(uint64_t offset_bytes, uint64_t length_bytes) const {
+  if (set_blocks_ == 0 || length_bytes == 0) return false;
+  const uint64_t from = offset_bytes / kBlock * kBlock;
+  const auto run = next_run(from, kBlock);
+  return run && run->begin_bytes < offset_bytes + length_bytes;
+}
+
+uint64_t BlockMap::set_bytes() const {
+  if (set_blocks_ == 0) return 0;
+  const uint64_t past_end = blocks_ * kBlock - volume_bytes_;
+  const bool last_set = is_set(chunks_.back(), (blocks_ - 1) % kChunkBlocks);
+  return set_blocks_ * kBlock - (last_set ? past_end : 0);
+}
+
+std::optional<ByteRange> BlockMap::next_run(uint64_t from_bytes, uint64_t longest_bytes) const {
+  if (set_blocks_ == 0) return std::nullopt;
+  uint64_t block = from_bytes / kBlock;
+  while (block < blocks_) {
+    const uint64_t index = block / kChunkBlocks;
+    const Chunk& chunk = chunks_[index];
+    if (chunk.set == 0) {
+      block = (index + 1) * kChunkBlocks;
+      continue;
+    }
+    if (chunk.bits) {
+      const uint64_t in_chunk = block % kChunkBlocks;
+      const uint64_t rest = (*chunk.bits)[in_chunk / 64] >> (in_chunk % 64);
+      if (rest == 0) {
+        block += 64 - in_chunk % 64;
+        continue;
+      }
+      block += static_cast<uint64_t>(std::countr_zero(rest));
+    }
+    if (block >= blocks_) break;
+    const uint64_t chunk_end = index * kChunkBlocks + blocks_in(index);
+    const uint64_t longest = block + std::max<uint64_t>(1, longest_bytes / kBlock);
+    uint64_t end = block + 1;
+    while (end < chunk_end && end < longest && is_set(chunk, end % kChunkBlocks)) ++end;
+    return ByteRange{block * kBlock, std::min(end * kBlock, volume_bytes_)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace twinblock

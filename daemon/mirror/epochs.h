@@ -1,0 +1,42 @@
+// Epochs: what the peer has acknowledged but not yet flushed. A block is forgotten only when a flush
+// that began after its write has completed on both nodes (invariant 3). Flushes are grouped: one is
+// under way at a time, and those that arrive meanwhile share the next. Pure; loop thread only.
+#pragma once
+
+#include <cstdint>
+
+#include "mirror/block_map.h"
+
+namespace twinblock {
+
+class Epochs {
+ public:
+  explicit Epochs(uint64_t volume_bytes) : open_(volume_bytes), closing_(volume_bytes) {}
+
+  // A write was acknowledged by the peer.
+  void written(uint64_t offset_bytes, uint64_t length_bytes) {
+    open_.set(offset_bytes, length_bytes);
+  }
+  // A flush begins on both nodes: it covers all that was written before.
+  void flush_began() {
+    closing_.merge(open_);
+    open_.clear_all();
+  }
+  // It has completed on both nodes: what it covers is forgotten.
+  void flush_completed() { closing_.clear_all(); }
+  // The peer is lost, or a flush failed: everything not forgotten is added to `dirty`.
+  void peer_lost(BlockMap& dirty) {
+    dirty.merge(open_);
+    dirty.merge(closing_);
+    open_.clear_all();
+    closing_.clear_all();
+  }
+  [[nodiscard]] bool empty() const { return open_.empty() && closing_.empty(); }
+  [[nodiscard]] const BlockMap& open() const { return open_; }
+
+ private:
+  BlockMap open_;
+  BlockMap closing_;
+};
+
+}  // namespace twinblock

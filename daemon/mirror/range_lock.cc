@@ -1,0 +1,35 @@
+#include "mirror/range_lock.h"
+
+#include "base/checks.h"
+
+namespace twinblock {
+
+bool RangeLock::enter(RangeTicket& ticket) {
+  TB_CHECK(ticket.begin_bytes < ticket.end_bytes, "a range has at least one byte");
+  ticket.blockers = 0;
+  ticket.blocked.clear();
+  for (const Entry& entry : entries_) {
+    if (entry.begin_bytes >= ticket.end_bytes || ticket.begin_bytes >= entry.end_bytes) continue;
+    entry.ticket->blocked.push_back(&ticket);
+    ++ticket.blockers;
+  }
+  ticket.slot = entries_.size();
+  entries_.push_back({ticket.begin_bytes, ticket.end_bytes, &ticket});
+  return ticket.blockers == 0;
+}
+
+void RangeLock::release(RangeTicket& ticket, std::vector<RangeTicket*>& admitted) {
+  TB_CHECK(ticket.blockers == 0, "only an admitted range can be released");
+  TB_CHECK(ticket.slot < entries_.size() && entries_[ticket.slot].ticket == &ticket,
+           "the ticket is not in this lock");
+  entries_[ticket.slot] = entries_.back();
+  entries_[ticket.slot].ticket->slot = ticket.slot;
+  entries_.pop_back();
+  // Every ticket waits for all earlier ones that it overlaps, so counting down is enough to keep
+  // the order, and `blocked` is in the order of arrival.
+  for (RangeTicket* waiter : ticket.blocked)
+    if (--waiter->blockers == 0) admitted.push_back(waiter);
+  ticket.blocked.clear();
+}
+
+}  // namespace twinblock

@@ -1,0 +1,174 @@
+#include "wire/codec.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checks.h"
+#include "base/crc32c.h"
+#include "base/limits.h"
+
+namespace twinblock::wire {
+namespace {
+
+std::string range_error(const FrameHeader& header, uint64_t volume_bytes, uint64_t longest) {
+  if (volume_bytes == 0)
+    return std::string(frame_type_name(header.type)) + " frame before the handshake has finished";
+  if (header.length == 0 || header.length > longest)
+    return "a range of " + std::to_string(header.length) + " bytes";
+  if (header.offset > volume_bytes || header.length > volume_bytes - header.offset)
+    return "a range that ends outside the volume";
+  return {};
+}
+
+std::string check_data(const FrameHeader& header, uint64_t volume_bytes) {
+  const bool zero = (header.flags & kFlagZero) != 0;
+  if (!zero && (header.flags & kFlagUnmap) != 0) return "a trim without the zero flag";
+  if (header.payload_bytes != (zero ? 0 : header.length))
+    return "a data frame whose payload and range differ in length";
+  return range_error(header, volume_bytes,
+                     zero ? limits::kFrameZeroBytesMax : limits::kFramePayloadBytesMax);
+}
+
+// What each type may carry, as one table: payload bounds, whether flags are allowed.
+struct Shape {
+  uint32_t payload_min;
+  uint32_t payload_max;
+  uint8_t flags;
+  bool handshake;  // allowed before the session stands
+};
+
+const Shape* shape_of(uint8_t type) {
+  static constexpr Shape kHelloShape{sizeof(HelloPayload), sizeof(HelloPayload), 0, true};
+  static constexpr Shape kTextShape{0, kTextBytesMax, 0, true};
+  static constexpr Shape kBareHandshake{0, 0, 0, true};
+  static constexpr Shape kBare{0, 0, 0, false};
+  static constexpr Shape kDataShape{0, limits::kFramePayloadBytesMax, kFlagsKnown, false};
+  static constexpr Shape kAckShape{0, limits::kFramePayloadBytesMax, 0, false};
+  static constexpr Shape kGenerationShape{sizeof(GenerationPayload), sizeof(GenerationPayload), 0,
+                                          false};
+  switch (static_cast<FrameType>(type)) {
+    case FrameType::kHello: return &kHelloShape;
+    case FrameType::kRefuse:
+    case FrameType::kGoodbye:
+    case FrameType::kPromoteAnswer: return &kTextShape;
+    case FrameType::kVerdict: return &kBareHandshake;
+    case FrameType::kData: return &kDataShape;
+    case FrameType::kAck: return &kAckShape;
+    case FrameType::kGeneration: return &kGenerationShape;
+    case FrameType::kHeartbeat:
+    case FrameType::kFlush:
+    case FrameType::kRead:
+    case FrameType::kRole:
+    case FrameType::kPromoteAsk:
+    case FrameType::kProgress: return &kBare;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+HeaderBytes seal(FrameHeader header, uint32_t payload_bytes, uint32_t payload_crc) {
+  header.magic = kMagic;
+  header.reserved0 = 0;
+  header.payload_bytes = payload_bytes;
+  header.payload_crc = payload_bytes == 0 ? 0 : payload_crc;
+  HeaderBytes bytes;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  const uint32_t crc = crc32c(std::span(bytes).subspan(sizeof header.header_crc));
+  std::memcpy(bytes.data(), &crc, sizeof crc);
+  return bytes;
+}
+
+HeaderBytes seal(FrameHeader header, std::span<const std::byte> payload) {
+  return seal(header, static_cast<uint32_t>(payload.size()), crc32c(payload));
+}
+
+CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes,
+                           uint64_t volume_bytes) {
+  CheckedHeader result;
+  FrameHeader& header = result.header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const auto fail = [&result](std::string why) {
+    result.error = std::move(why);
+    return result;
+  };
+  if (header.magic != kMagic) return fail("not a twinblock frame (wrong magic)");
+  if (header.header_crc != crc32c(bytes.subspan(sizeof header.header_crc)))
+    return fail("a frame header with a wrong checksum");
+  const Shape* shape = shape_of(header.type);
+  if (shape == nullptr) return fail("a frame of unknown type " + std::to_string(header.type));
+  const std::string name = frame_type_name(header.type);
+  if (header.reserved0 != 0 || (header.flags & ~shape->flags) != 0)
+    return fail(name + " frame with flags that version 1 does not have");
+  if (header.payload_bytes < shape->payload_min || header.payload_bytes > shape->payload_max)
+    return fail(name + " frame with a payload of " + std::to_string(header.payload_bytes) +
+                " bytes");
+  if (volume_bytes == 0 && !shape->handshake)
+    return fail(name + " frame before the handshake has finished");
+  if (header.type == static_cast<uint8_t>(FrameType::kData))
+    result.error = check_data(header, volume_bytes);
+  if (header.type == static_cast<uint8_t>(FrameType::kRead))
+    result.error = range_error(header, volume_bytes, limits::kFramePayloadBytesMax);
+  return result;
+}
+
+bool check_payload(const FrameHeader& header, std::span<const std::byte> payload) {
+  return payload.size() == header.payload_bytes &&
+         (payload.empty() || crc32c(payload) == header.payload_crc);
+}
+
+template <typename T>
+T payload_as(std::span<const std::byte> payload) {
+  TB_CHECK(payload.size() == sizeof(T), "payload length was checked with the header");
+  T value;
+  std::memcpy(&value, payload.data(), sizeof value);
+  return value;
+}
+template HelloPayload payload_as<HelloPayload>(std::span<const std::byte>);
+template GenerationPayload payload_as<GenerationPayload>(std::span<const std::byte>);
+
+void set_name(char (&field)[kNameBytes], std::string_view name) {
+  TB_CHECK(name.size() < kNameBytes, "names are checked with the configuration");
+  std::memset(field, 0, kNameBytes);
+  std::memcpy(field, name.data(), name.size());
+}
+
+std::string get_name(const char (&field)[kNameBytes]) {
+  const size_t length = strnlen(field, kNameBytes);
+  return printable(std::as_bytes(std::span(field, length)));
+}
+
+std::string printable(std::span<const std::byte> text) {
+  std::string result(text.size(), '?');
+  std::transform(text.begin(), text.end(), result.begin(), [](std::byte b) {
+    const char c = static_cast<char>(b);
+    return (c >= ' ' && c <= '~') ? c : '?';
+  });
+  return result;
+}
+
+std::span<const std::byte> text_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.substr(0, kTextBytesMax)));
+}
+
+const char* frame_type_name(uint8_t type) {
+  switch (static_cast<FrameType>(type)) {
+    case FrameType::kHello: return "hello";
+    case FrameType::kRefuse: return "refuse";
+    case FrameType::kVerdict: return "verdict";
+    case FrameType::kData: return "data";
+    case FrameType::kFlush: return "flush";
+    case FrameType::kRead: return "read";
+    case FrameType::kAck: return "ack";
+    case FrameType::kHeartbeat: return "heartbeat";
+    case FrameType::kRole: return "role";
+    case FrameType::kPromoteAsk: return "promote-ask";
+    case FrameType::kPromoteAnswer: return "promote-answer";
+    case FrameType::kGeneration: return "generation";
+    case FrameType::kGoodbye: return "goodbye";
+    case FrameType::kProgress: return "progress";
+  }
+  return "unknown";
+}
+
+}  // namespace twinblock::wire

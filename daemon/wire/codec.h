@@ -1,0 +1,55 @@
+// Making and checking frames: pure functions over bytes. A header is trusted only after
+// check_header() has passed it, a payload only after check_payload(). Any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "wire/frame_format.h"
+
+namespace twinblock::wire {
+
+using HeaderBytes = std::array<std::byte, sizeof(FrameHeader)>;
+
+// Fills in magic, payload length and both checksums; `payload_crc` is crc32c(payload) where the
+// caller has it already (worker threads compute it), else use the overload below.
+HeaderBytes seal(FrameHeader header, uint32_t payload_bytes, uint32_t payload_crc);
+HeaderBytes seal(FrameHeader header, std::span<const std::byte> payload = {});
+
+// The header in `bytes` (64 of them), or a phrase that says what is wrong with it. Checks the
+// checksum first, then magic, type, flags, reserved fields and that the payload length suits the
+// type; `volume_bytes` bounds offset and length of data frames (0: not known yet, only handshake
+// frames are allowed).
+struct CheckedHeader {
+  FrameHeader header{};
+  std::string error;  // empty: good
+};
+CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes,
+                           uint64_t volume_bytes);
+
+bool check_payload(const FrameHeader& header, std::span<const std::byte> payload);
+
+// Fixed-size payloads; the length was checked by check_header().
+template <typename T>
+T payload_as(std::span<const std::byte> payload);
+template <typename T>
+std::span<const std::byte> bytes_of(const T& payload) {
+  return std::as_bytes(std::span<const T, 1>(&payload, 1));
+}
+
+// NUL-padded name fields.
+void set_name(char (&field)[kNameBytes], std::string_view name);
+std::string get_name(const char (&field)[kNameBytes]);
+
+// Text of kRefuse, kGoodbye, kPromoteAnswer: printable, cut to kTextBytesMax; what a peer sent is
+// stripped of control characters before it reaches a log.
+std::string printable(std::span<const std::byte> text);
+std::span<const std::byte> text_bytes(std::string_view text);
+
+const char* frame_type_name(uint8_t type);
+
+}  // namespace twinblock::wire

@@ -1,0 +1,128 @@
+// The bytes on a link, protocol version 1: fixed-size little-endian structs and nothing else.
+// Prose and sequences: PROTOCOL.md beside this file.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace twinblock::wire {
+
+static_assert(std::endian::native == std::endian::little,
+              "frames are copied as they lie in memory; a big-endian port needs byte swaps here");
+
+constexpr uint32_t kMagic = 0x31425754;  // "TWB1" as bytes
+constexpr uint16_t kProtocolVersion = 1;
+
+enum class FrameType : uint8_t {
+  kHello = 1,      // payload: HelloPayload; first frame of each side, at once
+  kRefuse = 2,     // payload: UTF-8 reason; the sender closes after it
+  kVerdict = 3,    // sequence: sender's verdict code; both must agree before anything else moves
+  kData = 4,       // write, zero or trim of [offset, offset + length); answered by kAck
+  kFlush = 5,      // everything acknowledged so far to stable storage; answered by kAck
+  kRead = 6,       // read [offset, offset + length); answered by kAck with the bytes as payload
+  kAck = 7,        // sequence: of the request; status: 0 or an errno value; the peer's durations
+  kHeartbeat = 8,  // offset: a tick of the sender's clock; length: the last tick it received,
+                   // aux0: how long it held that, in ns
+  kRole = 9,       // sequence: sender's Role; length: reason for the change; no answer
+  kPromoteAsk = 10,      // may I become primary? answered by kPromoteAnswer
+  kPromoteAnswer = 11,   // status: 0 yes, else an errno value; payload: UTF-8 reason
+  kGeneration = 12,      // payload: GenerationPayload, to be made durable; answered by kAck
+  kGoodbye = 13,         // payload: UTF-8 reason; orderly end of the session
+  kProgress = 14,        // offset: resync bytes done; length: bytes in all; for the target's status
+};
+
+// Bits of FrameHeader::flags.
+enum FrameFlag : uint8_t {
+  kFlagFua = 1,         // kData: on stable storage, with all that was acknowledged before
+  kFlagZero = 2,        // kData: no payload, the range becomes zero
+  kFlagUnmap = 4,       // kData with kFlagZero: may become a hole
+  kFlagCompressed = 8,  // reserved for the next version; a set bit is refused
+  kFlagResync = 16,     // kData: a resync write, not a client's
+};
+constexpr uint8_t kFlagsKnown = kFlagFua | kFlagZero | kFlagUnmap | kFlagResync;
+
+struct FrameHeader {
+  uint32_t header_crc;     // CRC-32C of the 60 bytes that follow
+  uint32_t magic;          // kMagic
+  uint8_t type;            // FrameType
+  uint8_t flags;           // FrameFlag bits
+  uint16_t reserved0;      // zero
+  uint32_t payload_bytes;  // that follow this header
+  uint64_t sequence;       // of requests: unique in a session, ascending; of answers: the request's
+  uint64_t offset;         // bytes
+  uint64_t length;         // bytes
+  uint32_t payload_crc;    // CRC-32C of the payload; zero without one
+  uint32_t status;         // errno value in answers, else zero
+  uint64_t aux0;           // kAck: ns from receipt of the whole request to the end of its disk work
+  uint64_t aux1;           // kAck: ns of the disk work alone
+};
+
+static_assert(sizeof(FrameHeader) == 64);
+static_assert(offsetof(FrameHeader, payload_bytes) == 12);
+static_assert(offsetof(FrameHeader, sequence) == 16);
+static_assert(offsetof(FrameHeader, offset) == 24);
+static_assert(offsetof(FrameHeader, length) == 32);
+static_assert(offsetof(FrameHeader, payload_crc) == 40);
+static_assert(offsetof(FrameHeader, status) == 44);
+static_assert(offsetof(FrameHeader, aux0) == 48);
+
+constexpr size_t kNameBytes = 64;
+constexpr size_t kHistoryEntries = 8;
+
+// Bits of HelloPayload::flags.
+enum HelloFlag : uint32_t {
+  kHelloBlank = 1,         // no metadata yet: uuid and generations are zero
+  kHelloJoinable = 2,      // blank, and its data may be overwritten
+  kHelloPrimary = 4,       // primary now
+  kHelloCrashed = 8,       // was primary or held unsynced writes when it last stopped
+  kHelloInconsistent = 16, // an unfinished resync target, or a replica that failed
+  kHelloDiskFailed = 32,   // its disk fails now; no use as a target
+  kHelloDirty = 64,        // knows of blocks that the peer misses
+  kHelloMapValid = 128,    // its dirty map is complete since the last common state
+  kHelloFastZero = 256,    // zeroes without writing them
+};
+
+struct HelloPayload {
+  uint16_t version_min;  // protocol versions that the sender speaks
+  uint16_t version_max;
+  uint32_t flags;           // HelloFlag bits
+  uint64_t features;        // feature bits; none in version 1
+  uint64_t size_bytes;      // of the volume
+  uint8_t volume_uuid[16];  // zero while blank
+  uint8_t instance[16];     // random, anew at each start of the process
+  uint64_t generation_current;
+  uint64_t generation_base;
+  uint64_t generation_history[kHistoryEntries];
+  char volume[kNameBytes];  // NUL-padded
+  char node[kNameBytes];
+  char peer[kNameBytes];  // the node that the sender means to talk to
+  char link[kNameBytes];
+  uint64_t reserved[8];  // zero
+};
+
+static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 64);
+static_assert(offsetof(HelloPayload, volume) == 136);
+
+struct GenerationPayload {
+  uint64_t current;
+  uint64_t base;
+  uint64_t history[kHistoryEntries];
+  uint8_t volume_uuid[16];
+  uint32_t flags;  // GenerationFlag bits
+  uint32_t reserved;
+};
+
+// What the receiver records together with the generation.
+enum GenerationFlag : uint32_t {
+  kGenerationInconsistent = 1,  // a resync begins: the receiver's replica is half-copied from now on
+  kGenerationConsistent = 2,    // a resync has ended: the receiver's replica is whole
+  kGenerationSoleCopy = 4,      // the sender's disk failed: the receiver holds the only good replica
+};
+
+static_assert(sizeof(GenerationPayload) == 104);
+
+// Longest payloads by kind, checked before anything is allocated.
+constexpr uint32_t kTextBytesMax = 512;
+
+}  // namespace twinblock::wire

@@ -1,0 +1,53 @@
+// Cuts a connection's byte stream into checked frames. Payloads lie in receive slabs and are
+// handed out by reference: a Payload keeps its slab alive, so a payload goes from the socket to the
+// disk without a copy. Nothing is allocated by a length that has not been checked.
+// Owned by a session; loop thread only.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "io/connection.h"
+#include "wire/codec.h"
+#include "wire/slab_pool.h"
+
+namespace twinblock::wire {
+
+struct Frame {
+  FrameHeader header{};
+  std::span<const std::byte> payload;
+  std::shared_ptr<Slab> keeps_payload;  // hold it for as long as payload is used
+};
+
+class FrameReader {
+ public:
+  enum class Outcome { kFrame, kNothing, kError };
+
+  // Data frames are bounded by this size from now on; 0 (the start) allows handshake frames only.
+  void set_volume_bytes(uint64_t volume_bytes) { volume_bytes_ = volume_bytes; }
+
+  // The next whole frame from the bytes at hand, reading from `connection` when they do not
+  // suffice. kNothing: no more for now. kError: error() says what the peer sent; close.
+  Outcome next(Connection& connection, Frame& frame);
+  [[nodiscard]] const std::string& error() const { return error_; }
+  // Bytes received since the start: liveness is counted in bytes, not in whole frames.
+  [[nodiscard]] uint64_t received_bytes_total() const { return received_bytes_total_; }
+
+ private:
+  void make_room();
+  Outcome parse(Frame& frame);
+
+  SlabPool pool_;
+  std::shared_ptr<Slab> slab_;
+  size_t begin_ = 0;  // unread bytes are [begin_, end_) of the slab
+  size_t end_ = 0;
+  bool have_header_ = false;
+  FrameHeader header_{};
+  uint64_t volume_bytes_ = 0;
+  uint64_t received_bytes_total_ = 0;
+  std::string error_;
+};
+
+}  // namespace twinblock::wire
