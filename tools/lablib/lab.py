@@ -1,0 +1,403 @@
+"""The lab: a directory with one configuration, two nodes and their files.
+
+    DIR/r0.toml            the configuration, the same for both nodes
+    DIR/lab.json           what runs: pids, sockets, files
+    DIR/alpha/r0.img       alpha's replica; beside it r0.meta, log and run/ (sockets)
+    DIR/beta/…             the same for beta
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from . import control
+from .processes import Process
+
+NODES = ("alpha", "beta")
+VOLUME = "r0"
+SOCKET_PATH_BYTES_MAX = 107
+REPOSITORY = Path(__file__).resolve().parents[2]
+UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+
+
+class LabError(Exception):
+    """A message for the user: what failed and, where a node is to blame, the tail of its log."""
+
+
+def parse_size(text):
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if not match or match[2] not in UNITS:
+        raise LabError(f"'{text}' is not a size; write it like 64MiB or 1GiB")
+    return int(match[1]) * UNITS[match[2]]
+
+
+def free_ports(count):
+    """Distinct TCP ports free on 127.0.0.1. Looked for below the range that the kernel gives to
+    outgoing connections, so that a port stays free while its node is down."""
+    ports = []
+    for _ in range(1000):
+        port = random.SystemRandom().randrange(20000, 32000)
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise LabError("found no free TCP ports on 127.0.0.1")
+
+
+def default_build():
+    return Path(os.environ.get("TWINBLOCK_BUILD") or REPOSITORY / "build" / "release")
+
+
+def sanitizer_libraries(program):
+    """The sanitizer runtimes that `program` is linked with. nbdkit is not, so they are preloaded
+    for it; empty in a normal build."""
+    listing = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    return re.findall(r"=> (\S*/lib(?:asan|tsan)\.so\S*)", listing.stdout)
+
+
+class Lab:
+    """One lab directory. Every method returns with the files of the lab up to date."""
+
+    def __init__(self, directory):
+        self.dir = Path(directory).absolute()
+        self.state = None
+        self._processes = {}
+        if self._state_path().exists():
+            self.state = json.loads(self._state_path().read_text(encoding="utf-8"))
+            for name, node in self.state["nodes"].items():
+                if node.get("process"):
+                    self._processes[name] = Process.of(node["process"])
+
+    # --- what is there ---
+
+    def node(self, name):
+        if not self.state:
+            raise LabError(f"no lab in {self.dir}; start one with: tools/lab up --dir {self.dir}")
+        if name not in self.state["nodes"]:
+            raise LabError(f"no node '{name}'; the nodes are {' and '.join(NODES)}")
+        return self.state["nodes"][name]
+
+    def process(self, name):
+        self.node(name)
+        return self._processes.get(name)
+
+    def alive(self, name):
+        process = self.process(name)
+        return process is not None and process.alive()
+
+    def process_state(self, name):
+        process = self.process(name)
+        return process.state() if process else "gone"
+
+    def describe(self):
+        """The object that `up` prints."""
+        keys = ("nbd", "control", "backing", "metadata", "pid", "log", "replication")
+        nodes = {name: {key: self.node(name)[key] for key in keys} for name in NODES}
+        return {"dir": str(self.dir), "config": self.state["config"], **nodes, "nodes": nodes}
+
+    def log_text(self, name):
+        try:
+            return Path(self.node(name)["log"]).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def log_tail(self, name, lines=12):
+        tail = self.log_text(name).splitlines()[-lines:]
+        return "\n".join(f"  {name}: {line}" for line in tail) or f"  {name}: (empty log)"
+
+    def ctl(self, name, verb, timeout_s=10.0, **args):
+        return control.request(self.node(name)["control"], verb, args, timeout_s)
+
+    def status(self, name, timeout_s=10.0):
+        return self.ctl(name, "status", timeout_s)
+
+    # --- making ---
+
+    def create(self, size=None, peer_timeout=None, settings=None, backing=None, build=None,
+               env=None):
+        """Writes configuration and empty replicas. `backing` maps a node to its file or device,
+        `env` a node to variables of its environment, `settings` are further [replication] keys."""
+        if self.state:
+            self._reuse(size, build, env)
+            return
+        size = size or "1GiB"
+        size_bytes = parse_size(size)
+        self.dir.mkdir(parents=True, exist_ok=True)
+        runtime_root, made_runtime = self._runtime_root()
+        ports = free_ports(len(NODES))
+        self.state = {"dir": str(self.dir), "config": str(self.dir / f"{VOLUME}.toml"),
+                      "size": size, "build": str(Path(build or default_build()).absolute()),
+                      "runtime_root": str(runtime_root) if made_runtime else None, "nodes": {}}
+        for name, port in zip(NODES, ports):
+            run = Path(runtime_root) / name / "run"
+            (self.dir / name).mkdir(exist_ok=True)
+            run.mkdir(parents=True, exist_ok=True)
+            image = Path((backing or {}).get(name) or self.dir / name / f"{VOLUME}.img").absolute()
+            _make_backing(image, size_bytes)
+            self.state["nodes"][name] = {
+                "nbd": f"nbd+unix:///?socket={run}/{VOLUME}.nbd",
+                "control": str(run / f"{VOLUME}.ctl"), "backing": str(image),
+                "metadata": str(self.dir / name / f"{VOLUME}.meta"),
+                "log": str(self.dir / name / "log"), "run": str(run),
+                "replication": f"127.0.0.1:{port}", "config": self.state["config"],
+                "env": dict((env or {}).get(name) or {}), "pid": None, "process": None}
+        replication = {"peer_timeout": peer_timeout or "5s", **(settings or {})}
+        Path(self.state["config"]).write_text(self.config_text(replication), encoding="utf-8")
+        self._save()
+
+    def config_text(self, replication, volume=VOLUME, size=None):
+        lines = [f'volume = "{volume}"', f'size = "{size or self.state["size"]}"', ""]
+        for name in NODES:
+            node = self.node(name)
+            lines += [f"[node.{name}]", f'backing = "{node["backing"]}"',
+                      f'metadata = "{node["metadata"]}"', f'runtime = "{node["run"]}"', ""]
+        lines += ["[link.main]"]
+        lines += [f'{name} = "{self.node(name)["replication"]}"' for name in NODES]
+        lines += ["", "[replication]"]
+        lines += [f"{key} = {_toml_value(value)}" for key, value in replication.items()]
+        return "\n".join(lines) + "\n"
+
+    def set_node_config(self, name, text):
+        """Gives one node a configuration of its own (tests of disagreement)."""
+        path = self.dir / name / f"{VOLUME}.toml"
+        path.write_text(text, encoding="utf-8")
+        self.node(name)["config"] = str(path)
+        self._save()
+
+    def set_env(self, name, **variables):
+        self.node(name)["env"].update(variables)
+        self._save()
+
+    def _reuse(self, size, build, env):
+        running = [name for name in NODES if self.alive(name)]
+        if running:
+            raise LabError(f"the lab in {self.dir} is up ({', '.join(running)}); end it with: "
+                           f"tools/lab down --dir {self.dir}")
+        if size and parse_size(size) != parse_size(self.state["size"]):
+            raise LabError(f"the lab in {self.dir} has {self.state['size']}; remove it with: "
+                           f"tools/lab down --purge --dir {self.dir}")
+        if build:
+            self.state["build"] = str(Path(build).absolute())
+        for name, variables in (env or {}).items():
+            self.node(name)["env"].update(variables)
+        if self.state["runtime_root"]:
+            for name in NODES:
+                Path(self.node(name)["run"]).mkdir(parents=True, exist_ok=True)
+        self._save()
+
+    def _runtime_root(self):
+        """Where the sockets go: below DIR, or below /tmp where DIR is too long for a socket's
+        path. (root, whether `down` has to remove it)"""
+        longest = self.dir / max(NODES, key=len) / "run" / f"{VOLUME}.nbd"
+        if len(os.fsencode(str(longest))) <= SOCKET_PATH_BYTES_MAX:
+            return self.dir, False
+        parent = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"
+        if not os.access(parent, os.W_OK) or len(parent) > 60:
+            parent = "/tmp"
+        return tempfile.mkdtemp(prefix="twinblock-lab-", dir=parent), True
+
+    def _save(self):
+        path = self._state_path()
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(path)
+
+    def _state_path(self):
+        return self.dir / "lab.json"
+
+    # --- running ---
+
+    def up(self, init=True, timeout_s=60.0):
+        """Starts both nodes; with `init` also makes alpha primary and waits for duplex. Ends what
+        it started when anything fails."""
+        try:
+            for name in NODES:
+                self.start(name, wait=False)
+            for name in NODES:
+                self.wait_reachable(name)
+            if init:
+                self._make_primary("alpha", timeout_s)
+        except BaseException:
+            self.down()
+            raise
+
+    def _make_primary(self, name, timeout_s):
+        deadline = time.monotonic() + timeout_s
+        try:
+            if self.status(name)["state"] == "blank":
+                self.ctl(name, "init", timeout_s=timeout_s)
+            while self.status(name)["role"] != "primary":
+                try:
+                    self.ctl(name, "promote", timeout_s=timeout_s)
+                except control.ControlError:  # the peers may still be getting acquainted
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.1)
+        except (control.ControlError, control.NotReachable) as error:
+            raise LabError(f"{name} did not become primary: {error}\n"
+                           f"{self.log_tail('alpha')}\n{self.log_tail('beta')}") from error
+        self.wait_state(name, "duplex", max(1.0, deadline - time.monotonic()))
+
+    def start(self, name, wait=True, extra_env=None, **popen_options):
+        """Starts a node that does not run. `popen_options` go to subprocess.Popen."""
+        node = self.node(name)
+        if self.alive(name):
+            raise LabError(f"{name} runs already (pid {node['pid']})")
+        program = Path(self.state["build"]) / "daemon" / "twinblockd"
+        if not os.access(program, os.X_OK):
+            raise LabError(f"{program} is not there; build first (cmake --preset release && "
+                           "cmake --build --preset release), or set TWINBLOCK_BUILD")
+        command = [str(program), node["config"], "--node", name]
+        process = Process.spawn(command, node["log"], self._environment(node, program, extra_env),
+                                **popen_options)
+        self._processes[name] = process
+        node["pid"] = process.pid
+        node["process"] = process.record()
+        self._save()
+        if wait:
+            self.wait_reachable(name)
+
+    def _environment(self, node, program, extra_env):
+        env = {**os.environ, **node["env"], **(extra_env or {})}
+        preload = sanitizer_libraries(program)
+        if preload:
+            own = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
+            env["LD_PRELOAD"] = ":".join(preload + own)
+            reports = Path(node["log"]).parent / "sanitizer"
+            # nbdkit itself is not built for leak checking and unloads plugins before it runs.
+            options = f"log_path={reports}:exitcode=86:abort_on_error=0"
+            env.setdefault("ASAN_OPTIONS", options + ":detect_leaks=0")
+            env.setdefault("UBSAN_OPTIONS", options + ":print_stacktrace=1")
+            env.setdefault("TSAN_OPTIONS", options + ":halt_on_error=0")
+        return env
+
+    def sanitizer_reports(self):
+        """The text of every sanitizer report of this lab's nodes."""
+        return [path.read_text(encoding="utf-8", errors="replace")
+                for name in NODES for path in sorted((self.dir / name).glob("sanitizer.*"))]
+
+    def wait_reachable(self, name, timeout_s=30.0):
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self.status(name)
+            except control.NotReachable as error:
+                reason = str(error)
+            if not self.alive(name):
+                raise LabError(f"{name} ended during its start:\n{self.log_tail(name)}")
+            if time.monotonic() > deadline:
+                raise LabError(f"{name} does not answer after {timeout_s:.0f} s ({reason}):\n"
+                               f"{self.log_tail(name)}")
+            time.sleep(0.02)
+
+    def wait_state(self, name, state, timeout_s=30.0):
+        """Polls until the node is in `state`; the last status."""
+        return self.wait_status(name, lambda status: status["state"] == state, timeout_s,
+                                f"state {state}")
+
+    def wait_status(self, name, condition, timeout_s=30.0, what="the condition"):
+        deadline = time.monotonic() + timeout_s
+        status = None
+        while True:
+            try:
+                status = self.status(name)
+                if condition(status):
+                    return status
+            except control.NotReachable as error:
+                if not self.alive(name):
+                    raise LabError(f"{name} ended:\n{self.log_tail(name)}") from error
+            if time.monotonic() > deadline:
+                raise LabError(f"{name} did not reach {what} in {timeout_s:.0f} s; its status: "
+                               f"{json.dumps(status)}\n{self.log_tail('alpha')}\n"
+                               f"{self.log_tail('beta')}")
+            time.sleep(0.05)
+
+    def kill(self, name):
+        """kill -9: as a crash of the node's process."""
+        self._signal_checked(name, signal.SIGKILL)
+        if not self._processes[name].wait_gone(10):
+            raise LabError(f"{name} (pid {self.node(name)['pid']}) survives SIGKILL")
+
+    def pause(self, name):
+        self._signal_checked(name, signal.SIGSTOP)
+
+    def resume(self, name):
+        self._signal_checked(name, signal.SIGCONT)
+
+    def stop(self, name, timeout_s=15.0):
+        """Orderly end (SIGTERM); True when SIGKILL was not needed."""
+        process = self.process(name)
+        return process.stop(timeout_s) if process else True
+
+    def _signal_checked(self, name, number):
+        process = self.process(name)
+        if process is None or not process.signal(number):
+            raise LabError(f"{name} does not run; start it with: "
+                           f"tools/lab start {name} --dir {self.dir}")
+
+    def exit_code(self, name):
+        """Of a node that this very object started and that has ended; None otherwise."""
+        process = self.process(name)
+        return process.exit_code if process else None
+
+    def down(self, timeout_s=15.0):
+        """Ends both nodes, the primary first, so that its last writes reach the peer. Leaves the
+        files. True when every node ended by itself."""
+        if not self.state:
+            return True
+        for process in self._processes.values():
+            process.signal(signal.SIGCONT)
+        orderly = True
+        for name in sorted(NODES, key=self._is_secondary):
+            orderly = self.stop(name, timeout_s) and orderly
+            self.node(name)["process"] = None
+            self.node(name)["pid"] = None
+        if self.dir.exists():
+            self._save()
+        if self.state["runtime_root"]:
+            shutil.rmtree(self.state["runtime_root"], ignore_errors=True)
+        return orderly
+
+    def _is_secondary(self, name):
+        if not self.alive(name):
+            return True
+        try:
+            return self.status(name, timeout_s=2.0)["role"] != "primary"
+        except (control.NotReachable, control.ControlError, KeyError, ValueError):
+            return True
+
+    def purge(self):
+        """Ends the nodes and removes the directory, images included."""
+        self.down()
+        if self.state:
+            shutil.rmtree(self.dir)
+            self.state = None
+
+
+def _make_backing(image, size_bytes):
+    if not image.exists():
+        with open(image, "wb") as file:
+            file.truncate(size_bytes)
+    elif image.is_file() and image.stat().st_size < size_bytes:
+        os.truncate(image, size_bytes)
+
+
+def _toml_value(value):
+    text = str(value)
+    if re.fullmatch(r"\d+|true|false", text):
+        return text
+    return json.dumps(text)

@@ -1,0 +1,122 @@
+"""Processes that outlive the command that started them, known by pid *and* start time, so that a
+reused pid is never signalled."""
+
+import os
+import signal
+import subprocess
+import time
+
+
+def boot_id():
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _stat_fields(pid):
+    """The fields of /proc/PID/stat after the command name, or None when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def start_time(pid):
+    fields = _stat_fields(pid)
+    return int(fields[19]) if fields else None
+
+
+def cpu_seconds(pid):
+    """User and system time of the process so far, all its threads (ended ones too)."""
+    fields = _stat_fields(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def resident_bytes(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+class Process:
+    """One process. `record()` is what survives in a file; `Process.of(record)` finds it again."""
+
+    def __init__(self, pid, started, boot, child=None):
+        self.pid = pid
+        self.started = started
+        self.boot = boot
+        self.exit_code = None  # known only to the process that started it
+        self._child = child
+
+    @classmethod
+    def spawn(cls, command, log_path, env=None, **popen_options):
+        """Starts `command` in a session of its own, its output appended to `log_path`."""
+        with open(log_path, "ab", buffering=0) as log:
+            child = subprocess.Popen(  # pylint: disable=consider-using-with
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+                start_new_session=True, **popen_options)
+        return cls(child.pid, start_time(child.pid), boot_id(), child)
+
+    @classmethod
+    def of(cls, record):
+        return cls(record["pid"], record["start_time"], record["boot"])
+
+    def record(self):
+        return {"pid": self.pid, "start_time": self.started, "boot": self.boot}
+
+    def _fields(self):
+        """The stat fields while this very process exists and has not ended; reaps it otherwise."""
+        if self._child is not None:
+            code = self._child.poll()
+            if code is not None:
+                self.exit_code = code
+                return None
+        if self.boot != boot_id():
+            return None
+        fields = _stat_fields(self.pid)
+        if not fields or int(fields[19]) != self.started or fields[0] in (b"Z", b"X"):
+            return None
+        return fields
+
+    def alive(self):
+        return self._fields() is not None
+
+    def state(self):
+        """running, stopped (SIGSTOP) or gone."""
+        fields = self._fields()
+        if not fields:
+            return "gone"
+        return "stopped" if fields[0] in (b"T", b"t") else "running"
+
+    def signal(self, number):
+        """False when the process is gone already."""
+        if not self.alive():
+            return False
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait_gone(self, timeout_s):
+        deadline = time.monotonic() + timeout_s
+        while self.alive():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        return self.wait_gone(10)
+
+    def stop(self, timeout_s):
+        """Orderly: SIGCONT, SIGTERM, and SIGKILL when `timeout_s` was not enough (then False)."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+        if self.wait_gone(timeout_s):
+            return True
+        self.kill()
+        return False
