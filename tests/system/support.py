@@ -1,0 +1,128 @@
+"""What several system tests need: NBD handles, load, comparison of replicas."""
+
+import json
+import os
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbd
+
+from lablib.lab import parse_size
+
+KIB = 1 << 10
+MIB = 1 << 20
+IS_ROOT = os.geteuid() == 0
+COMPARE_CHUNK = 4 * MIB
+
+
+@contextmanager
+def connection(lab, name="alpha"):
+    handle = nbd.NBD()
+    handle.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
+    handle.connect_uri(lab.node(name)["nbd"])
+    try:
+        yield handle
+    finally:
+        handle.shutdown()
+
+
+def twinblock(lab, *words, timeout_s=60):
+    """Runs the command line tool of the lab's build."""
+    program = Path(lab.state["build"]) / "tools" / "twinblock"
+    return subprocess.run([str(program), *map(str, words)], capture_output=True, text=True,
+                          check=False, timeout=timeout_s)
+
+
+def ctl(lab, name, verb, *words, timeout_s=60):
+    return twinblock(lab, verb, "--socket", lab.node(name)["control"], *words, timeout_s=timeout_s)
+
+
+def first_difference(lab):
+    """Offset of the first byte in which the replicas differ, or None."""
+    offset = 0
+    size = parse_size(lab.state["size"])
+    with open(lab.node("alpha")["backing"], "rb") as one, \
+            open(lab.node("beta")["backing"], "rb") as two:
+        while offset < size:
+            length = min(COMPARE_CHUNK, size - offset)
+            left, right = one.read(length), two.read(length)
+            if left != right:
+                return offset + next((i for i in range(min(len(left), len(right)))
+                                      if left[i] != right[i]), min(len(left), len(right)))
+            offset += length
+    return None
+
+
+def assert_identical(lab):
+    offset = first_difference(lab)
+    assert offset is None, f"the replicas differ at byte {offset}"
+
+
+def wait_until(condition, timeout_s=10.0, what="the condition"):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what} in vain"
+        time.sleep(0.05)
+
+
+def wait_for_log(lab, name, *words, timeout_s=10.0, since=0):
+    """Until the node's log, from byte `since` on, has a line with all the words (any case); it."""
+    found = []
+
+    def look():
+        found[:] = [line for line in lab.log_text(name)[since:].splitlines()
+                    if all(word.lower() in line.lower() for word in words)]
+        return found
+
+    wait_until(look, timeout_s, f"{words} in {name}'s log:\n{lab.log_tail(name)}")
+    return found[0]
+
+
+class Fio:
+    """fio on an NBD URI, in the background; `result()` waits and returns the job's figures."""
+
+    def __init__(self, uri, scratch, **parameters):
+        self.output = Path(scratch) / f"fio-{time.monotonic_ns()}.json"
+        parameters.setdefault("rw", "randwrite")
+        words = [f"--{key}={value}" if value is not None else f"--{key}"
+                 for key, value in parameters.items()]
+        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+            ["fio", "--name=load", "--ioengine=nbd", f"--uri={uri}", "--thread",
+             "--output-format=json", f"--output={self.output}", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=scratch)
+
+    def running(self):
+        return self.process.poll() is None
+
+    def result(self, timeout_s=90):
+        """Asserts that no request failed."""
+        try:
+            said = self.process.communicate(timeout=timeout_s)[0]
+        finally:
+            self.stop()
+        return fio_job(self.process.returncode, said, self.output)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def fio_job(exit_code, said, output):
+    """The job's figures; asserts that no request failed and no checksum was wrong."""
+    text = output.read_text(encoding="utf-8") if output.exists() else ""
+    assert exit_code == 0, f"fio: {said}\n{text[:2000]}"
+    job = json.loads(text[text.index("{"):])["jobs"][0]
+    assert job["error"] == 0, f"fio: {said}\n{text[:2000]}"
+    return job
+
+
+def longest_stall_s(job):
+    return max(job[kind]["lat_ns"]["max"] for kind in ("write", "read", "sync")
+               if "max" in job[kind]["lat_ns"]) / 1e9
+
+
+def written_bytes(job):
+    return job["write"]["io_bytes"]

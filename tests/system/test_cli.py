@@ -1,0 +1,144 @@
+"""The command line: exit codes, JSON, messages that say what to do."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support import MIB, connection, ctl, twinblock
+
+VERBS = ("init", "status", "promote", "demote", "attach", "detach", "wait")
+
+
+def test_help_of_every_verb(lab):
+    shown = twinblock(lab, "--help")
+    assert shown.returncode == 0
+    for verb in VERBS:
+        assert verb in shown.stdout
+        own = twinblock(lab, verb, "--help")
+        assert own.returncode == 0 and "--json" in own.stdout
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["status", "--nonsense"],
+                                   ["wait", "--timeout", "soon"], ["wait", "--for", "nirvana"]])
+def test_wrong_usage_exits_with_2(lab, words):
+    if words:
+        words += ["--socket", lab.node("alpha")["control"]]
+    result = twinblock(lab, *words)
+    assert result.returncode == 2
+    assert result.stderr
+
+
+@pytest.mark.sanitize
+def test_status_for_people_and_for_programs(lab):
+    text = ctl(lab, "alpha", "status")
+    assert text.returncode == 0
+    for word in ("r0", "alpha", "primary", "duplex", "beta"):
+        assert word in text.stdout
+    shown = json.loads(ctl(lab, "beta", "status", "--json").stdout)
+    shown = shown.get("result", shown)
+    assert shown["role"] == "secondary" and shown["peer"]["name"] == "alpha"
+    assert shown["state"] == "duplex" and shown["size_bytes"] == 64 * MIB
+
+
+def test_status_by_config_and_node(lab):
+    shown = twinblock(lab, "status", "--config", lab.state["config"], "--node", "beta", "--json")
+    assert shown.returncode == 0, shown.stderr
+    assert '"beta"' in shown.stdout
+
+
+def test_unreachable_daemon_exits_with_3(lab):
+    lab.kill("beta")
+    result = ctl(lab, "beta", "status")
+    assert result.returncode == 3
+    assert "twinblockd" in result.stderr or "start" in result.stderr
+    assert ctl(lab, "beta", "wait", "--timeout", "1s").returncode in (3, 4)
+
+
+def test_refused_order_exits_with_1_and_says_why(lab):
+    result = ctl(lab, "alpha", "init")
+    assert result.returncode == 1
+    assert result.stderr.strip()
+    result = ctl(lab, "beta", "promote", "--json")
+    assert result.returncode == 1
+    reply = json.loads(result.stdout)
+    assert reply["ok"] is False and reply["error"]
+
+
+def test_wait_times_out_with_4_and_reports_success_with_0(lab):
+    assert ctl(lab, "alpha", "wait").returncode == 0
+    lab.kill("beta")
+    started = time.monotonic()
+    assert ctl(lab, "alpha", "wait", "--for", "duplex", "--timeout", "1s").returncode == 4
+    assert 0.8 < time.monotonic() - started < 4
+    assert ctl(lab, "alpha", "wait", "--for", "simplex", "--timeout", "10s").returncode == 0
+
+
+def test_demote_is_refused_while_clients_are_connected_or_leaves_no_writer(lab):
+    with connection(lab) as handle:
+        handle.pwrite(b"\x01" * 4096, 0)
+        result = ctl(lab, "alpha", "demote")
+        if result.returncode == 0:
+            with pytest.raises(Exception):
+                handle.pwrite(b"\x02" * 4096, 0)
+        else:
+            assert "client" in result.stderr
+            handle.pwrite(b"\x02" * 4096, 0)
+
+
+def test_promote_and_demote_are_idempotent(lab):
+    assert ctl(lab, "alpha", "promote").returncode == 0
+    assert ctl(lab, "beta", "demote").returncode == 0
+    assert lab.status("alpha")["state"] == "duplex"
+
+
+def test_blank_volume_says_what_to_do(make_lab):
+    lab = make_lab(init=False)
+    status = lab.status("alpha")
+    assert status["state"] == "blank" and "init" in status["action"]
+    promoted = ctl(lab, "alpha", "promote")
+    assert promoted.returncode == 1 and "init" in promoted.stderr
+    assert ctl(lab, "alpha", "init").returncode == 0
+
+
+def daemon(lab, config, *words):
+    return subprocess.run([f"{lab.state['build']}/daemon/twinblockd", str(config), *words],
+                          capture_output=True, text=True, check=False, timeout=20)
+
+
+@pytest.mark.parametrize("old, new, expected", [
+    ('volume = "r0"', 'volume = "r0"\ncolour = "red"', "colour"),
+    ('volume = "r0"', "volume = ", "r0.toml:1"),
+    ('size = "64MiB"', 'size = "64 bananas"', "size"),
+    ('size = "64MiB"', 'size = "0"', "size"),
+    ("[node.beta]", "[node.alpha]", "alpha"),
+    ("[link.main]", "[link.main]\nrate = \"fast\"", "rate"),
+    ("peer_timeout", "peer_timeuot", "peer_timeuot"),
+])
+def test_configuration_errors_name_file_and_line(lab, scratch, old, new, expected):
+    text = Path(lab.state["config"]).read_text(encoding="utf-8")
+    assert old in text
+    config = scratch / "r0.toml"
+    config.write_text(text.replace(old, new, 1), encoding="utf-8")
+    result = daemon(lab, config, "--node", "alpha")
+    assert result.returncode == 78, result.stderr
+    assert f"{config}:" in result.stderr
+    assert result.stderr.split(f"{config}:", 1)[1][0].isdigit()
+    assert expected in result.stderr
+
+
+def test_equal_addresses_are_a_configuration_error(lab, scratch):
+    text = Path(lab.state["config"]).read_text(encoding="utf-8")
+    config = scratch / "r0.toml"
+    config.write_text(text.replace(lab.node("beta")["replication"],
+                                   lab.node("alpha")["replication"]), encoding="utf-8")
+    assert daemon(lab, config, "--node", "alpha").returncode == 78
+
+
+def test_missing_configuration_and_unknown_node(lab, scratch):
+    assert daemon(lab, scratch / "nothing.toml").returncode == 78
+    unknown = daemon(lab, lab.state["config"], "--node", "gamma")
+    assert unknown.returncode == 2 and "alpha" in unknown.stderr
+    assert daemon(lab, lab.state["config"], "--nonsense").returncode == 2

@@ -1,0 +1,112 @@
+"""The process: readiness, end, one instance, both disk engines."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from support import MIB, assert_identical, connection, wait_until
+
+
+@pytest.mark.sanitize
+def test_readiness_is_announced_once_it_answers(make_lab, scratch):
+    lab = make_lab(start=False)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(str(scratch / "notify"))
+        notify.settimeout(20)
+        lab.start("alpha", wait=False, extra_env={"NOTIFY_SOCKET": str(scratch / "notify")})
+        received = b""
+        while b"READY=1" not in received:
+            received += notify.recv(4096) + b"\n"
+    assert lab.status("alpha")["state"] == "blank"
+    assert lab.stop("alpha")
+
+
+@pytest.mark.sanitize
+def test_sigterm_ends_in_order_and_in_time(make_lab):
+    lab = make_lab()
+    with connection(lab) as handle:
+        handle.pwrite(b"\x12" * MIB, 0)
+        started = time.monotonic()
+        assert lab.stop("beta", 5)
+        assert lab.exit_code("beta") == 0
+        assert time.monotonic() - started < 5
+        handle.pwrite(b"\x13" * MIB, 0)
+    assert lab.stop("alpha", 5)
+    assert lab.exit_code("alpha") == 0
+
+
+def test_second_instance_of_a_node_is_refused(lab):
+    result = subprocess.run([f"{lab.state['build']}/daemon/twinblockd", lab.state["config"],
+                             "--node", "alpha"], capture_output=True, text=True, check=False,
+                            timeout=20)
+    assert result.returncode == 1
+    assert str(lab.node("alpha")["pid"]) in result.stderr
+    assert lab.status("alpha")["state"] == "duplex"
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("engine", ["io_uring", "threads"])
+def test_disk_engine_can_be_chosen(make_lab, engine):
+    environment = {"TWINBLOCK_DISK": engine}
+    lab = make_lab(env={"alpha": environment, "beta": environment})
+    data = os.urandom(2 * MIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, MIB)
+        handle.zero(MIB, 2 * MIB)
+        handle.trim(MIB, 8 * MIB)
+        handle.flush()
+        assert handle.pread(MIB, MIB) == data[:MIB]
+    for name in ("alpha", "beta"):
+        assert lab.status(name)["disk"]["engine"] == engine
+    assert_identical(lab)
+
+
+def test_node_that_was_killed_starts_again_over_its_stale_sockets(lab):
+    lab.kill("beta")
+    assert os.path.exists(lab.node("beta")["control"])
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex", 20)
+
+
+def test_orderly_restart_of_both_needs_no_resync(lab):
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(4 * MIB), 0)
+    assert lab.stop("alpha") and lab.stop("beta")
+    lab.up()
+    status = lab.status("alpha")
+    assert status["counters"]["resync_bytes"] <= MIB
+    assert_identical(lab)
+
+
+def test_two_labs_run_side_by_side(make_lab):
+    one, two = make_lab(), make_lab()
+    with connection(one) as first, connection(two) as second:
+        first.pwrite(b"1" * MIB, 0)
+        second.pwrite(b"2" * MIB, 0)
+        first.flush()
+        second.flush()
+        assert first.pread(512, 0) == b"1" * 512
+    assert_identical(one)
+    assert_identical(two)
+
+
+def test_log_of_a_node_tells_its_story(lab):
+    lab.kill("beta")
+    lab.wait_state("alpha", "simplex", 10)
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex", 20)
+    story = lab.log_text("alpha")
+    for word in ("primary", "beta", "resync"):
+        assert word in story
+    assert "assert" not in story.lower()
+
+
+def test_sigint_ends_like_sigterm(lab):
+    process = lab.process("beta")
+    process.signal(signal.SIGINT)
+    wait_until(lambda: not process.alive(), 5, "the end after SIGINT")
+    assert process.exit_code == 0

@@ -1,0 +1,196 @@
+"""A failing disk stays its node's affair: the client sees no error while one replica is good, and
+`status` says which node, which error, and what to do."""
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, wait_until)
+
+HERE = Path(__file__).resolve().parent
+LOAD = {"rw": "randrw", "bs": "4k", "iodepth": 8, "time_based": None, "runtime": 6,
+        "norandommap": None, "randrepeat": 0, "rate_iops": "1000,1000", "fsync": 200}
+
+
+class FaultyDisk:
+    """Makes the backing of one node fail from `begin` to `end`."""
+
+    def __init__(self, scratch, make_lab, name, **options):
+        library = scratch / "disk_fault.so"
+        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library),
+                        str(HERE / "disk_fault.c"), "-ldl"], check=True)
+        self.trigger = scratch / "trigger"
+        self.lab = make_lab(start=False, **options)
+        self.lab.set_env(name, LD_PRELOAD=str(library), TWINBLOCK_DISK="threads",
+                         DISK_FAULT_PATH=os.path.realpath(self.lab.node(name)["backing"]),
+                         DISK_FAULT_TRIGGER=str(self.trigger))
+        self.lab.up()
+
+    def begin(self, error, only_writes=False):
+        temporary = self.trigger.with_suffix(".new")
+        temporary.write_text(f"{error}{' writes' if only_writes else ''}\n", encoding="ascii")
+        temporary.rename(self.trigger)
+
+    def end(self):
+        self.trigger.unlink()
+
+
+def words_of(status):
+    return f"{status['status']} {status['action']} {status['disk']['error']} " \
+           f"{status['peer'].get('error', '')}"
+
+
+def assert_status_names(lab, name, node, error_number):
+    text = os.strerror(error_number)
+    status = lab.wait_status(name, lambda s: text in words_of(s), 10, f"the words '{text}'")
+    assert node in status["status"], status["status"]
+    assert status["action"], "status says nothing about what to do"
+    shown = ctl(lab, name, "status").stdout
+    assert text in shown and node in shown and status["action"][:20] in shown
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_error_on_the_secondarys_disk_is_not_the_clients(scratch, make_lab, error):
+    disk = FaultyDisk(scratch, make_lab, "beta")
+    lab = disk.lab
+    fio = Fio(lab.node("alpha")["nbd"], scratch, **LOAD)
+    time.sleep(1.5)
+    disk.begin(error)
+    lab.wait_state("alpha", "simplex", 5)
+    assert_status_names(lab, "alpha", "beta", error)
+    assert_status_names(lab, "beta", "beta", error)
+    fio.result()
+    assert lab.status("alpha")["disk"]["error"] == ""
+
+
+@pytest.mark.sanitize
+def test_repaired_secondary_is_brought_up_to_date_again(scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "beta")
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(8 * MIB), 0)
+        disk.begin(errno.EIO)
+        handle.pwrite(os.urandom(MIB), MIB)
+        handle.flush()
+        lab.wait_state("alpha", "simplex", 5)
+        disk.end()
+        assert lab.stop("beta")
+        lab.start("beta")
+        lab.wait_state("alpha", "duplex", 20)
+        handle.flush()
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_failed_flush_on_the_secondary_is_a_failed_disk(scratch, make_lab):
+    """Not retried into success: the page cache may have dropped the data meanwhile."""
+    disk = FaultyDisk(scratch, make_lab, "beta")
+    with connection(disk.lab) as handle:
+        handle.pwrite(b"\x66" * MIB, 0)
+        disk.begin(errno.EIO)
+        handle.flush()
+        disk.end()
+        handle.flush()
+        assert_status_names(disk.lab, "alpha", "beta", errno.EIO)
+
+
+@pytest.mark.sanitize
+def test_failed_primary_disk_is_served_from_the_peer(scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    lab = disk.lab
+    data = os.urandom(4 * MIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, MIB)
+        disk.begin(errno.EIO)
+        assert handle.pread(len(data), MIB) == data
+        handle.pwrite(data, 20 * MIB)
+        assert handle.pread(len(data), 20 * MIB) == data
+        handle.zero(MIB, 20 * MIB)
+        assert handle.pread(MIB, 20 * MIB) == bytes(MIB)
+        handle.flush()
+    assert_status_names(lab, "alpha", "alpha", errno.EIO)
+    with open(lab.node("beta")["backing"], "rb") as image:
+        image.seek(20 * MIB)
+        assert image.read(len(data)) == bytes(MIB) + data[MIB:]
+
+
+@pytest.mark.slow
+def test_primary_disk_that_fails_under_load_is_not_the_clients_affair(scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    fio = Fio(disk.lab.node("alpha")["nbd"], scratch, **LOAD)
+    time.sleep(2)
+    disk.begin(errno.EIO)
+    fio.result()
+    assert disk.lab.status("beta")["state"] != "failed"
+
+
+def test_client_gets_the_error_when_no_replica_is_left(scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    lab = disk.lab
+    lab.kill("beta")
+    lab.wait_state("alpha", "simplex", 5)
+    with connection(lab) as handle:
+        handle.pwrite(b"\x01" * 4096, 0)
+        disk.begin(errno.EIO)
+        with pytest.raises(Exception):
+            handle.pwrite(b"\x02" * 4096, 0)
+            handle.flush()
+    lab.wait_state("alpha", "failed", 5)
+    assert_status_names(lab, "alpha", "alpha", errno.EIO)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("engine", ["io_uring", "threads"])
+def test_file_size_limit_on_the_secondary_is_reported(make_lab, engine):
+    """EFBIG from RLIMIT_FSIZE: a real error of the kernel, with both disk engines."""
+    limit = 48 * MIB
+    lab = make_lab(start=False, env={"beta": {"TWINBLOCK_DISK": engine}})
+    lab.start("alpha")
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    lab.start("beta", preexec_fn=limited, restore_signals=False)
+    lab._make_primary("alpha", 30)  # pylint: disable=protected-access
+    with connection(lab) as handle:
+        handle.pwrite(b"\x10" * MIB, 0)
+        handle.flush()
+        assert lab.status("alpha")["state"] == "duplex"
+        handle.pwrite(b"\x20" * MIB, limit + MIB)
+        handle.flush()
+    lab.wait_state("alpha", "simplex", 10)
+    assert_status_names(lab, "alpha", "beta", errno.EFBIG)
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="mounting a small tmpfs needs root")
+@pytest.mark.parametrize("engine", ["io_uring", "threads"])
+def test_full_disk_of_the_secondary_is_reported(scratch, make_lab, engine):
+    mount = scratch / "small"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(mount)], check=True)
+    lab = None
+    try:
+        lab = make_lab(backing={"beta": mount / "r0.img"},
+                       env={"beta": {"TWINBLOCK_DISK": engine}})
+        fio = Fio(lab.node("alpha")["nbd"], scratch, rw="write", bs="64k", iodepth=4, size="64m",
+                  fsync=64)
+        fio.result()
+        assert_status_names(lab, "alpha", "beta", errno.ENOSPC)
+        lab.wait_state("alpha", "simplex", 10)
+        with connection(lab) as handle:
+            handle.pwrite(b"\x31" * (64 * KIB), 0)
+            handle.flush()
+            assert handle.pread(64 * KIB, 0) == b"\x31" * (64 * KIB)
+    finally:
+        if lab:
+            lab.down()
+        wait_until(lambda: subprocess.run(["umount", str(mount)], capture_output=True,
+                                          check=False).returncode == 0, 10, "umount")

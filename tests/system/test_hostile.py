@@ -1,0 +1,212 @@
+"""Strangers at the replication port and at the control socket: they are turned away with a reason
+in the log, and the node goes on serving, in bounded memory."""
+
+import json
+import os
+import socket
+import time
+
+import pytest
+
+import wire
+from lablib import request
+from lablib.processes import resident_bytes
+from support import KIB, MIB, assert_identical, connection, wait_until
+
+pytestmark = pytest.mark.sanitize
+
+HANDSHAKE_TIMEOUT_S = 5
+
+ATTACKS = {
+    "random bytes": lambda: os.urandom(100 * KIB),
+    "zeroes": lambda: bytes(100 * KIB),
+    "text of another protocol": lambda: b"GET / HTTP/1.1\r\nHost: r0\r\n\r\n" + b"x" * 100,
+    "wrong header checksum": lambda: wire.frame(wire.HELLO, wire.hello_payload(), header_crc=1),
+    "wrong payload checksum": lambda: wire.frame(wire.HELLO, wire.hello_payload(), payload_crc=1),
+    "wrong magic": lambda: wire.frame(wire.HELLO, wire.hello_payload(), magic=0x12345678),
+    "reserved bits": lambda: wire.frame(wire.HELLO, wire.hello_payload(), reserved=1),
+    "hello of huge length": lambda: wire.frame(wire.HELLO, b"", payload_bytes=0xFFFFFFFF),
+    "hello of no length": lambda: wire.frame(wire.HELLO, b""),
+    "unknown kind": lambda: wire.frame(200, b"abc"),
+    "data before hello": lambda: wire.frame(wire.DATA, b"z" * 4096, sequence=1, length=4096),
+    "data of huge length": lambda: wire.frame(wire.DATA, b"", payload_bytes=0xFFFFFFF0,
+                                              length=0xFFFFFFF0, sequence=1),
+    "zero of huge length": lambda: wire.frame(wire.DATA, b"", flags=2, length=1 << 62, sequence=1),
+    "ack before hello": lambda: wire.frame(wire.ACK, b"", sequence=1),
+    "goodbye before hello": lambda: wire.frame(wire.GOODBYE, b"bye"),
+    "hello of another node": lambda: wire.frame(wire.HELLO, wire.hello_payload(node=b"mallory")),
+    "hello of another volume": lambda: wire.frame(wire.HELLO, wire.hello_payload(volume=b"r9")),
+    "hello of another version": lambda: wire.frame(wire.HELLO, wire.hello_payload(version=99)),
+    "names without an end": lambda: wire.frame(wire.HELLO, wire.hello_payload(
+        volume=b"v" * 64, node=b"n" * 64, peer=b"p" * 64, link=b"l" * 64)),
+}
+
+
+def assert_serving(lab):
+    data = os.urandom(64 * KIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, MIB)
+        handle.flush()
+        assert handle.pread(len(data), MIB) == data
+    lab.wait_state("alpha", "duplex", 10)
+    assert_identical(lab)
+
+
+def test_nonsense_at_the_replication_port_is_refused_with_a_reason(lab):
+    pids = [lab.node(name)["pid"] for name in ("alpha", "beta")]
+    for name in ("alpha", "beta"):
+        for title, attack in ATTACKS.items():
+            before = len(lab.log_text(name))
+            with wire.dial(lab.node(name)["replication"], timeout_s=HANDSHAKE_TIMEOUT_S + 3) as sock:
+                try:
+                    sock.sendall(attack())
+                except (ConnectionResetError, BrokenPipeError):
+                    pass  # closed before all was sent
+                try:
+                    wire.read_until_closed(sock)
+                except TimeoutError:
+                    pytest.fail(f"{name} keeps the connection open after: {title}")
+            wait_until(lambda: len(lab.log_text(name)) > before,  # noqa: B023
+                       5, f"a reason in {name}'s log after: {title}")
+        assert_serving(lab)
+    assert pids == [lab.node(name)["pid"] for name in ("alpha", "beta")]
+    assert lab.alive("alpha") and lab.alive("beta")
+    assert lab.status("alpha")["counters"]["peer_losses"] == 0
+
+
+def test_silent_and_truncated_hellos_are_dropped_after_a_while(lab):
+    whole = wire.frame(wire.HELLO, wire.hello_payload())
+    started = time.monotonic()
+    socks = [wire.dial(lab.node("alpha")["replication"], timeout_s=HANDSHAKE_TIMEOUT_S + 5)
+             for _ in range(4)]
+    for sock, part in zip(socks, (0, 10, 64, 200)):
+        sock.sendall(whole[:part])
+    for sock in socks:
+        wire.read_until_closed(sock)
+        sock.close()
+    assert time.monotonic() - started < HANDSHAKE_TIMEOUT_S + 4
+    assert_serving(lab)
+
+
+def test_many_connections_do_not_take_memory_or_the_port(lab):
+    before = resident_bytes(lab.node("alpha")["pid"])
+    socks = []
+    for _ in range(200):
+        try:
+            sock = wire.dial(lab.node("alpha")["replication"])
+            sock.sendall(wire.frame(wire.HELLO, b"", payload_bytes=0x7FFFFFFF)[:63])
+            socks.append(sock)
+        except OSError:
+            pass  # turned away at once
+    assert_serving(lab)
+    assert resident_bytes(lab.node("alpha")["pid"]) - before < 64 * MIB
+    # While they hold on, the true peer must still get in.
+    lab.kill("beta")
+    lab.wait_state("alpha", "simplex", 10)
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex", 30)
+    for sock in socks:
+        sock.close()
+    assert_serving(lab)
+
+
+def test_replayed_hello_does_not_keep_the_true_peer_out(lab):
+    with wire.dial(lab.node("beta")["replication"]) as sock:
+        sock.sendall(wire.frame(wire.HELLO, wire.hello_payload(node=b"alpha", peer=b"beta")))
+        kind, payload = wire.read_frame(sock)
+        assert kind in (wire.HELLO, wire.REFUSE)
+    if kind == wire.HELLO:
+        for _ in range(3):
+            with wire.dial(lab.node("alpha")["replication"]) as sock:
+                sock.sendall(wire.frame(wire.HELLO, payload))
+                sock.sendall(wire.frame(wire.VERDICT, b"", sequence=1))
+                time.sleep(0.2)
+                sock.sendall(wire.frame(wire.DATA, b"evil" * 1024, sequence=1, length=4096))
+                time.sleep(0.2)
+    lab.wait_state("alpha", "duplex", 20)
+    assert_serving(lab)
+
+
+def test_address_that_is_not_configured_is_refused(lab):
+    for name in ("alpha", "beta"):
+        before = len(lab.log_text(name))
+        with wire.dial(lab.node(name)["replication"], source="127.0.0.2") as sock:
+            try:
+                sock.sendall(wire.frame(wire.HELLO, wire.hello_payload()))
+            except (ConnectionResetError, BrokenPipeError):
+                pass
+            assert wire.read_until_closed(sock) == b""
+        wait_until(lambda: "127.0.0.2" in lab.log_text(name)[before:],  # noqa: B023
+                   5, f"the refused address in {name}'s log")
+    assert_serving(lab)
+
+
+def control_connection(lab, name="alpha"):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(15)
+    sock.connect(lab.node(name)["control"])
+    return sock
+
+
+@pytest.mark.parametrize("line", [
+    b"\n", b"{\n", b"[]\n", b"null\n", b"42\n", b'"status"\n', b"{}\n", b'{"verb":1}\n',
+    b'{"verb":"nonsense"}\n', b'{"verb":"status","args":[]}\n', b'{"verb":"init","args":{"force":3}}\n',
+    b'{"verb":"promote","args":{"peer_is_dead":"yes"}}\n', b"\xff\xfe\x00\x01\n", bytes(1000) + b"\n",
+    b"[" * 30000 + b"\n", b'{"a":' * 10000 + b"\n", b'{"verb":"' + b"s" * 60000 + b'"}\n',
+    b'{"verb":"\\ud800"}\n',
+])
+def test_nonsense_at_the_control_socket_gets_an_error(lab, line):
+    with control_connection(lab) as sock:
+        sock.sendall(line)
+        answer = sock.makefile("rb").readline()
+    if answer:
+        reply = json.loads(answer)
+        assert reply["ok"] is False and reply["error"]
+    assert lab.status("alpha")["state"] == "duplex"
+
+
+def test_request_without_an_end_is_cut_off(lab):
+    before = resident_bytes(lab.node("alpha")["pid"])
+    with control_connection(lab) as sock:
+        sent = 0
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            while sent < 64 * MIB:
+                sent += sock.send(b"x" * 65536)
+        assert sent < 2 * MIB
+    assert resident_bytes(lab.node("alpha")["pid"]) - before < 16 * MIB
+    assert_serving(lab)
+
+
+def test_half_requests_do_not_keep_others_out(lab):
+    socks = []
+    for _ in range(60):
+        sock = control_connection(lab)
+        try:
+            sock.sendall(b'{"verb":"sta')
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        socks.append(sock)
+
+    def answers():
+        try:
+            return request(lab.node("alpha")["control"], "status", timeout_s=2)["state"] == "duplex"
+        except Exception:  # pylint: disable=broad-exception-caught
+            return False
+
+    wait_until(answers, 15, "an answer while others hold the control socket")
+    for sock in socks:
+        sock.close()
+    assert_serving(lab)
+
+
+def test_client_that_does_not_read_answers_costs_nothing(lab):
+    before = resident_bytes(lab.node("alpha")["pid"])
+    with control_connection(lab) as sock:
+        sock.settimeout(2)
+        try:
+            for _ in range(20000):
+                sock.sendall(b'{"verb":"status"}\n')
+        except (TimeoutError, BrokenPipeError, ConnectionResetError):
+            pass
+        assert_serving(lab)
+    assert resident_bytes(lab.node("alpha")["pid"]) - before < 32 * MIB

@@ -1,0 +1,255 @@
+"""The secondary crashes, hangs or leaves, under load: the client notices nothing but a short wait,
+and the returning node gets just what it missed."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from support import (KIB, MIB, Fio, assert_identical, connection, ctl, longest_stall_s, wait_until)
+
+PEER_TIMEOUT_S = 2.0
+# Load on a quarter of the device, from a quarter on.
+WINDOW = {"offset": 16 * MIB, "size": 16 * MIB}
+LOAD = {"rw": "randwrite", "bs": "4k", "iodepth": 8, "time_based": None, "norandommap": None,
+        "randrepeat": 0, "rate_iops": 4000, "fsync": 500, **WINDOW}
+
+
+def lose(lab, how):
+    if how == "kill":
+        lab.kill("beta")
+    elif how == "pause":
+        lab.pause("beta")
+    else:
+        assert lab.stop("beta")
+
+
+def bring_back(lab, how):
+    if how == "pause":
+        lab.resume("beta")
+    else:
+        lab.start("beta")
+
+
+def fill(lab):
+    with connection(lab) as handle:
+        for offset in range(0, handle.get_size(), 8 * MIB):
+            handle.pwrite(os.urandom(8 * MIB), offset)
+        handle.flush()
+    # What was flushed is on stable storage on both; the nodes may take a moment to note it.
+    time.sleep(0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.sanitize
+@pytest.mark.parametrize("how", ["kill", "pause", "stop"])
+def test_client_goes_on_and_the_node_catches_up(lab, scratch, how):
+    fill(lab)
+    fio = Fio(lab.node("alpha")["nbd"], scratch, runtime=10, **LOAD)
+    time.sleep(2)
+    lose(lab, how)
+    lab.wait_state("alpha", "simplex", PEER_TIMEOUT_S + 1.5)
+    time.sleep(1.5)
+    bring_back(lab, how)
+    lab.wait_state("alpha", "duplex", 20)
+    assert fio.running(), "the load ended too early to prove anything"
+    job = fio.result()
+    stall = longest_stall_s(job)
+    assert stall <= (0.5 if how == "stop" else PEER_TIMEOUT_S + 0.5)
+    status = lab.status("alpha")
+    assert status["counters"]["peer_losses"] >= 1
+    assert status["last_resync"]["bytes"] <= WINDOW["size"] + MIB
+    lab.wait_state("beta", "duplex", 5)
+    assert_identical(lab)
+    assert lab.down()
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("how", ["kill", "pause", "stop"])
+def test_resync_carries_only_the_blocks_that_changed(lab, how):
+    fill(lab)
+    before = lab.status("alpha")["counters"]["resync_bytes"]
+    lose(lab, how)
+    offsets = random.sample(range(0, 64 * MIB, 4 * KIB), 200)
+    with connection(lab) as handle:
+        for offset in offsets:
+            handle.pwrite(os.urandom(4 * KIB), offset)
+        lab.wait_state("alpha", "simplex", 5)
+        status = lab.status("alpha")
+        assert len(offsets) * 4 * KIB <= status["dirty_bytes"] <= len(offsets) * 4 * KIB + 64 * KIB
+        assert "beta" in status["status"] + status["action"]
+        bring_back(lab, how)
+        lab.wait_state("alpha", "duplex", 20)
+        handle.flush()
+    status = lab.status("alpha")
+    moved = status["counters"]["resync_bytes"] - before
+    assert len(offsets) * 4 * KIB <= moved <= len(offsets) * 4 * KIB + MIB
+    assert status["last_resync"]["bytes"] == moved
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_zeroes_and_trims_that_the_peer_missed_reach_it(lab):
+    fill(lab)
+    lab.kill("beta")
+    with connection(lab) as handle:
+        handle.zero(3 * MIB, MIB)
+        handle.trim(2 * MIB, 20 * MIB)
+        lab.wait_state("alpha", "simplex", 5)
+        handle.zero(MIB, 40 * MIB)
+        handle.pwrite(b"\x33" * 512, 50 * MIB + 512)
+        lab.start("beta")
+        lab.wait_state("alpha", "duplex", 20)
+        handle.flush()
+        assert handle.pread(3 * MIB, MIB) == bytes(3 * MIB)
+    assert_identical(lab)
+
+
+def test_acknowledged_but_unflushed_writes_are_sent_again(lab):
+    """The peer may have lost them with its power: an acknowledgement is not stable storage."""
+    fill(lab)
+    data = os.urandom(4 * MIB)
+    with connection(lab) as handle:
+        before = lab.status("alpha")["counters"]["resync_bytes"]
+        handle.pwrite(data, 8 * MIB)
+        lab.kill("beta")
+        with open(lab.node("beta")["backing"], "r+b") as image:  # the page cache that went away
+            image.seek(8 * MIB)
+            image.write(bytes(len(data)))
+        lab.wait_state("alpha", "simplex", 5)
+        lab.start("beta")
+        lab.wait_state("alpha", "duplex", 20)
+        assert lab.status("alpha")["counters"]["resync_bytes"] - before >= len(data)
+        handle.flush()
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_short_pause_is_waited_out(lab):
+    with connection(lab) as handle:
+        lab.pause("beta")
+        time.sleep(PEER_TIMEOUT_S / 4)
+        lab.resume("beta")
+        handle.pwrite(bytes(MIB), 0)
+        handle.flush()
+    status = lab.status("alpha")
+    assert status["state"] == "duplex"
+    assert status["counters"]["peer_losses"] == 0
+
+
+def test_secondary_lost_again_and_again_ends_identical(lab, scratch):
+    fio = Fio(lab.node("alpha")["nbd"], scratch, runtime=14, **LOAD)
+    for number in range(4):
+        time.sleep(0.7)
+        lab.kill("beta")
+        time.sleep(0.3 * number)
+        lab.start("beta")
+        if number % 2:
+            lab.wait_state("alpha", "duplex", 20)
+    job = fio.result()
+    assert longest_stall_s(job) <= PEER_TIMEOUT_S + 0.5
+    lab.wait_state("alpha", "duplex", 20)
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_killed_primary_comes_back_and_resumes_its_role(lab):
+    data = os.urandom(4 * MIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, MIB)
+        handle.flush()
+    lab.kill("alpha")
+    wait_until(lambda: lab.status("beta")["state"] != "duplex", 5, "beta to notice")
+    lab.start("alpha")
+    wait_until(lambda: ctl(lab, "alpha", "promote").returncode == 0, 15, "alpha's promotion")
+    lab.wait_state("alpha", "duplex", 20)
+    with connection(lab) as handle:
+        assert handle.pread(len(data), MIB) == data
+        handle.pwrite(data, 30 * MIB)
+        handle.flush()
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_primary_killed_under_load_leaves_replicas_that_agree_after_its_return(lab, scratch):
+    fill(lab)
+    fio = Fio(lab.node("alpha")["nbd"], scratch, runtime=20, **LOAD)
+    time.sleep(2)
+    lab.kill("alpha")
+    fio.stop()
+    lab.start("alpha")
+    wait_until(lambda: ctl(lab, "alpha", "promote").returncode == 0, 15, "alpha's promotion")
+    lab.wait_state("alpha", "duplex", 20)
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_secondary_takes_over_when_told_that_the_primary_is_dead(lab):
+    data = os.urandom(4 * MIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, MIB)
+        handle.flush()
+    lab.kill("alpha")
+    wait_until(lambda: not lab.status("beta")["peer"]["connected"], 5, "beta to notice")
+    refused = ctl(lab, "beta", "promote")
+    assert refused.returncode == 1
+    assert "peer-is-dead" in refused.stdout + refused.stderr
+    assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode == 0
+    with connection(lab, "beta") as handle:
+        assert handle.pread(len(data), MIB) == data
+        handle.pwrite(data, 30 * MIB)
+        handle.flush()
+        lab.start("alpha")
+        lab.wait_state("beta", "duplex", 20)
+    assert lab.status("alpha")["role"] == "secondary"
+    assert_identical(lab)
+
+
+def test_roles_change_sides_in_order(lab):
+    with connection(lab) as handle:
+        handle.pwrite(b"\x42" * MIB, 0)
+    demoted = ctl(lab, "alpha", "demote")
+    assert demoted.returncode == 0, demoted.stderr
+    promoted = ctl(lab, "beta", "promote")
+    assert promoted.returncode == 0, promoted.stderr
+    lab.wait_state("beta", "duplex", 10)
+    with connection(lab, "beta") as handle:
+        assert handle.pread(MIB, 0) == b"\x42" * MIB
+        handle.pwrite(b"\x43" * MIB, MIB)
+        handle.flush()
+    assert_identical(lab)
+
+
+def test_frozen_volume_holds_writes_until_the_peer_is_back(make_lab, scratch):
+    lab = make_lab(settings={"on_peer_loss": "freeze"})
+    lab.kill("beta")
+    fio = Fio(lab.node("alpha")["nbd"], scratch, rw="write", bs="4k", iodepth=1, size=MIB)
+    lab.wait_state("alpha", "frozen", 5)
+    time.sleep(PEER_TIMEOUT_S)
+    assert fio.running(), "writes were acknowledged although the peer is away"
+    lab.start("beta")
+    fio.result(30)
+    lab.wait_state("alpha", "duplex", 10)
+    assert_identical(lab)
+
+
+def test_second_primary_is_refused_while_the_first_is_there(lab):
+    refused = ctl(lab, "beta", "promote")
+    assert refused.returncode == 1
+    assert "alpha" in refused.stdout + refused.stderr
+    assert lab.status("beta")["role"] == "secondary"
+    assert lab.status("alpha")["state"] == "duplex"
+
+
+def test_silent_primary_is_noticed_by_the_secondary(lab):
+    os.kill(lab.node("alpha")["pid"], signal.SIGSTOP)
+    try:
+        lab.wait_status("beta", lambda status: not status["peer"]["connected"],
+                        PEER_TIMEOUT_S + 2, "the loss of alpha")
+    finally:
+        lab.resume("alpha")
+    lab.wait_state("alpha", "duplex", 20)
+    assert lab.status("alpha")["role"] == "primary"

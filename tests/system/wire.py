@@ -1,0 +1,89 @@
+"""Replication frames as a stranger would make them: right where the test wants them right. The
+layout is the one of daemon/wire/frame_format.h."""
+
+import socket
+import struct
+
+HEADER = struct.Struct("<IIBBHIQQQIIQQ")
+HELLO_FIXED = struct.Struct("<HHIQQ16s16sQQ64s64s64s64s64s64s")
+MAGIC = 0x31425754
+HELLO, REFUSE, VERDICT, DATA, FLUSH, READ, ACK, HEARTBEAT = range(1, 9)
+GOODBYE = 13
+
+assert HEADER.size == 64
+
+
+def _make_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_TABLE = _make_table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def frame(kind, payload=b"", *, flags=0, sequence=0, offset=0, length=0, payload_bytes=None,
+          payload_crc=None, header_crc=None, magic=MAGIC, reserved=0):
+    rest = HEADER.pack(0, magic, kind, flags, reserved,
+                       len(payload) if payload_bytes is None else payload_bytes, sequence, offset,
+                       length, (crc32c(payload) if payload else 0) if payload_crc is None
+                       else payload_crc, 0, 0, 0)[4:]
+    crc = crc32c(rest) if header_crc is None else header_crc
+    return struct.pack("<I", crc) + rest + payload
+
+
+def hello_payload(volume=b"r0", node=b"beta", peer=b"alpha", link=b"main", size=64 << 20,
+                  version=1, flags=1, uuid=bytes(16), instance=b"i" * 16):
+    return HELLO_FIXED.pack(version, version, flags, 0, size, uuid, instance, 0, 0, bytes(64),
+                            volume, node, peer, link, bytes(64))
+
+
+def dial(address, source="127.0.0.1", timeout_s=10):
+    host, port = address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout_s, source_address=(source, 0))
+
+
+def read_frame(sock):
+    """(kind, payload) or None at the end of the stream."""
+    head = _read_exactly(sock, HEADER.size)
+    if head is None:
+        return None
+    fields = HEADER.unpack(head)
+    payload = _read_exactly(sock, fields[5]) if fields[5] else b""
+    return (fields[2], payload) if payload is not None else None
+
+
+def read_until_closed(sock):
+    """Everything until the other side closes; raises TimeoutError when it does not."""
+    received = bytearray()
+    while True:
+        try:
+            more = sock.recv(65536)
+        except ConnectionResetError:
+            return bytes(received)
+        if not more:
+            return bytes(received)
+        received += more
+
+
+def _read_exactly(sock, length):
+    received = b""
+    while len(received) < length:
+        try:
+            more = sock.recv(length - len(received))
+        except ConnectionResetError:
+            return None
+        if not more:
+            return None
+        received += more
+    return received
