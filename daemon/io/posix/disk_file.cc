@@ -1,0 +1,272 @@
+#include "io/posix/disk_file.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+namespace twinblock {
+namespace {
+
+// Every file system block is a multiple of a device's logical block that we have to respect.
+constexpr uint64_t kAlign = 4 * kKiB;
+// More than the kernel moves in one call.
+constexpr uint64_t kTransferBytesMax = 1 * kGiB;
+
+constexpr uint64_t align_down(uint64_t bytes) { return bytes & ~(kAlign - 1); }
+constexpr uint64_t align_up(uint64_t bytes) { return align_down(bytes + kAlign - 1); }
+
+// fallocate's ways of saying that this file can't do that.
+bool unsupported_error(int code) {
+  return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL || code == ENODEV || code == EPERM;
+}
+
+// Whether a block device can write zeroes without sending them; a partition asks its disk.
+bool device_writes_zeroes(dev_t device) {
+  const std::string node =
+      "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
+  for (const char* queue : {"/queue/", "/../queue/"}) {
+    std::ifstream file(node + queue + "write_zeroes_max_bytes");
+    uint64_t bytes = 0;
+    if (file >> bytes) return bytes > 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+const DiskCalls& DiskCalls::system() {
+  static constexpr DiskCalls calls{[](int fd, const void* data, size_t length, off_t offset) {
+                                     return ::pwrite(fd, data, length, offset);
+                                   },
+                                   [](int fd) { return ::fdatasync(fd); },
+                                   [](int fd, int mode, off_t offset, off_t length) {
+                                     return ::fallocate(fd, mode, offset, length);
+                                   }};
+  return calls;
+}
+
+Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
+  struct stat before {};
+  // O_EXCL without O_CREAT claims a block device: refused while it is mounted or part of another.
+  const bool is_device = ::stat(options.path.c_str(), &before) == 0 && S_ISBLK(before.st_mode);
+  const int exclusive = is_device && options.exclusive ? O_EXCL : 0;
+  int fd = ::open(options.path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | exclusive);
+  bool fresh = false;
+  if (fd < 0 && errno == ENOENT && options.create) {
+    fd = ::open(options.path.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+    fresh = fd >= 0;
+  }
+  if (fd < 0 && errno == EBUSY)
+    return Error{options.path + " is in use: mounted, or part of another device",
+                 "unmount it, or name another device", EBUSY};
+  if (fd < 0) return system_error(errno, "open " + options.path);
+
+  std::unique_ptr<DiskFile> file(new DiskFile(fd, *options.calls));
+  Status status = file->check_and_lock(options, fresh);
+  if (status.ok()) status = file->set_size(options, fresh);
+  if (!status.ok()) {
+    if (fresh) ::unlink(options.path.c_str());
+    return status.error();
+  }
+  file->probe_fast_zero();
+  return file;
+}
+
+DiskFile::~DiskFile() { ::close(fd_); }
+
+Status DiskFile::check_and_lock(const Options& options, bool fresh) {
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0) return system_error(errno, "stat " + options.path);
+  is_device_ = S_ISBLK(status.st_mode);
+  if (!is_device_ && !S_ISREG(status.st_mode))
+    return Error{options.path + " is neither a regular file nor a block device",
+                 "name one of these in the configuration", EINVAL};
+  if (options.exclusive && ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK)
+      return Error{options.path + " is in use by another process",
+                   "stop the process that has it open (see fuser " + options.path + ")", EBUSY};
+    return system_error(errno, "lock " + options.path);
+  }
+  if (!fresh) return ok_status();
+  // The new name must survive a power cut as well as what will be written under it.
+  const std::string parent = std::filesystem::absolute(options.path).parent_path().string();
+  const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return system_error(errno, "open " + parent);
+  const int failed = ::fsync(directory) != 0 ? errno : 0;
+  ::close(directory);
+  if (failed != 0) return system_error(failed, "fsync " + parent);
+  return ok_status();
+}
+
+Status DiskFile::set_size(const Options& options, bool fresh) {
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0) return system_error(errno, "stat " + options.path);
+  auto actual = static_cast<uint64_t>(status.st_size);
+  if (is_device_ && ::ioctl(fd_, BLKGETSIZE64, &actual) != 0)
+    return system_error(errno, "size of " + options.path);
+  if (options.create && !is_device_ && actual == 0 && options.size_bytes > 0) {
+    if (::ftruncate(fd_, static_cast<off_t>(options.size_bytes)) != 0)
+      return system_error(errno,
+                          "create " + options.path + " with " + format_size(options.size_bytes));
+    if (fresh && ::fsync(fd_) != 0) return system_error(errno, "fsync " + options.path);
+    actual = options.size_bytes;
+  }
+  const uint64_t wanted = options.size_bytes > 0 ? options.size_bytes : actual;
+  if (actual < wanted)
+    return Error{options.path + " has " + format_size(actual) + " (" + std::to_string(actual) +
+                     " bytes), but " + format_size(wanted) + " (" + std::to_string(wanted) +
+                     " bytes) are needed",
+                 is_device_ ? "enlarge the device (for example lvextend), or name a larger one"
+                            : "grow it: truncate -s " + std::to_string(wanted) + " " + options.path,
+                 ENOSPC};
+  size_bytes_ = wanted;
+  return ok_status();
+}
+
+void DiskFile::probe_fast_zero() {
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0) return;
+  if (is_device_) {
+    fast_zero_ = device_writes_zeroes(status.st_rdev);
+    return;
+  }
+  // A hole beyond the end of the file changes nothing, but is refused where holes can't be made.
+  const auto beyond = static_cast<off_t>(align_up(static_cast<uint64_t>(status.st_size)) + kAlign);
+  fast_zero_ = calls_.fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, beyond,
+                                static_cast<off_t>(kAlign)) == 0;
+}
+
+const std::byte* DiskFile::zeroes() {
+  // Not const, so that it takes no space in the program's file; nothing writes it.
+  alignas(kAlign) static std::array<std::byte, kZeroWriteBytesMax> zero{};
+  return zero.data();
+}
+
+bool DiskFile::zero_is_write(uint64_t offset, uint64_t length, bool may_unmap) {
+  // Whole blocks that may become a hole are worth the transaction: they give space back.
+  const bool whole_blocks = align_down(offset + length) > align_up(offset);
+  return length <= kZeroWriteBytesMax && !(may_unmap && whole_blocks);
+}
+
+int DiskFile::read(uint64_t offset, std::byte* into, uint64_t length) const {
+  while (length > 0) {
+    const ssize_t n =
+        ::pread(fd_, into, std::min(length, kTransferBytesMax), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return EIO;  // somebody has truncated the file
+    into += n;
+    offset += static_cast<uint64_t>(n);
+    length -= static_cast<uint64_t>(n);
+  }
+  return 0;
+}
+
+int DiskFile::write(uint64_t offset, const std::byte* from, uint64_t length) const {
+  while (length > 0) {
+    const ssize_t n =
+        calls_.pwrite(fd_, from, std::min(length, kTransferBytesMax), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return EIO;
+    from += n;
+    offset += static_cast<uint64_t>(n);
+    length -= static_cast<uint64_t>(n);
+  }
+  return 0;
+}
+
+int DiskFile::write_zeroes(uint64_t offset, uint64_t length) const {
+  while (length > 0) {
+    const uint64_t n = std::min(length, kZeroWriteBytesMax);
+    if (const int error = write(offset, zeroes(), n); error != 0) return error;
+    offset += n;
+    length -= n;
+  }
+  return 0;
+}
+
+int DiskFile::zero(uint64_t offset, uint64_t length, bool may_unmap) {
+  if (zero_is_write(offset, length, may_unmap)) return write_zeroes(offset, length);
+  // A file system zeroes the odd edges itself; a device refuses them.
+  const uint64_t begin = is_device_ ? align_up(offset) : offset;
+  const uint64_t end = is_device_ ? align_down(offset + length) : offset + length;
+  if (begin >= end) return write_zeroes(offset, length);
+  int error = write_zeroes(offset, begin - offset);
+  if (error == 0) error = write_zeroes(end, offset + length - end);
+  return error != 0 ? error : zero_aligned(begin, end - begin, may_unmap);
+}
+
+// The cheapest way that this file has. On devices both modes promise zeroes: the kernel refuses a
+// punch where a discarded range might read as anything else.
+int DiskFile::zero_aligned(uint64_t offset, uint64_t length, bool may_unmap) {
+  constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  constexpr int kZeroRange = FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
+  if (may_unmap) {
+    const int error = allocate(no_punch_, kPunch, offset, length);
+    if (!unsupported_error(error)) return error;
+  }
+  int error = allocate(no_zero_range_, kZeroRange, offset, length);
+  if (!unsupported_error(error)) return error;
+  if (!may_unmap && !is_device_) {
+    // A hole that is filled at once: allocated as was asked, and without writing.
+    error = allocate(no_punch_, kPunch, offset, length);
+    if (error == 0) error = allocate(no_allocate_, 0, offset, length);
+    if (!unsupported_error(error)) return error;
+  }
+  return write_zeroes(offset, length);
+}
+
+int DiskFile::allocate(std::atomic<bool>& unsupported, int mode, uint64_t offset, uint64_t length) {
+  if (unsupported.load(std::memory_order_relaxed)) return EOPNOTSUPP;
+  int result = 0;
+  do result = calls_.fallocate(fd_, mode, static_cast<off_t>(offset), static_cast<off_t>(length));
+  while (result != 0 && errno == EINTR);
+  if (result == 0) return 0;
+  const int error = errno;
+  if (unsupported_error(error)) unsupported.store(true, std::memory_order_relaxed);
+  return error;
+}
+
+int DiskFile::flush() const {
+  int result = 0;
+  // EINTR means that it has not been done; every other failure is final (the caller remembers it).
+  do result = calls_.fdatasync(fd_);
+  while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : errno;
+}
+
+int DiskFile::extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const {
+  hole = false;
+  extent_length = length;
+  if (is_device_ || length == 0) return 0;
+  const off_t data = ::lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
+  if (data < 0 && errno == ENXIO) {
+    hole = true;  // up to the end
+    return 0;
+  }
+  if (data < 0) return errno == EINVAL ? 0 : errno;
+  if (static_cast<uint64_t>(data) > offset) {
+    hole = true;
+    extent_length = std::min(length, static_cast<uint64_t>(data) - offset);
+    return 0;
+  }
+  const off_t end = ::lseek(fd_, static_cast<off_t>(offset), SEEK_HOLE);
+  if (end < 0) return errno == EINVAL ? 0 : errno;
+  extent_length = std::min(length, static_cast<uint64_t>(end) - offset);
+  // A hole that was made between the two calls: data is always a right answer.
+  if (extent_length == 0) extent_length = std::min(length, kAlign);
+  return 0;
+}
+
+}  // namespace twinblock

@@ -1,0 +1,79 @@
+// A backing file or block device: opened and checked once, then its blocking calls, each complete
+// (no short transfers, no EINTR). All are for any thread; errors are errno values, 0 is success.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace twinblock {
+
+// The system calls that write, as a table so that a test can replace one by a slow or failing one.
+struct DiskCalls {
+  ssize_t (*pwrite)(int fd, const void* data, size_t length, off_t offset);
+  int (*fdatasync)(int fd);
+  int (*fallocate)(int fd, int mode, off_t offset, off_t length);
+  static const DiskCalls& system();
+};
+
+class DiskFile {
+ public:
+  struct Options {
+    std::string path;
+    uint64_t size_bytes = 0;  // 0: as large as the file is
+    bool create = false;      // a missing or empty file becomes a sparse one of size_bytes
+    bool exclusive = true;    // refuse a file that another process has open like this
+    const DiskCalls* calls = &DiskCalls::system();
+  };
+  // Zero ranges up to this long are written rather than allocated: a write of it costs less than
+  // the file system's transaction.
+  static constexpr uint64_t kZeroWriteBytesMax = 64 * kKiB;
+
+  static Result<std::unique_ptr<DiskFile>> open(const Options& options);
+  ~DiskFile();
+  DiskFile(const DiskFile&) = delete;
+  DiskFile& operator=(const DiskFile&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
+  [[nodiscard]] bool fast_zero() const { return fast_zero_; }
+  // kZeroWriteBytesMax zeroes.
+  [[nodiscard]] static const std::byte* zeroes();
+  // Whether this kZero is best done as a write of zeroes().
+  [[nodiscard]] static bool zero_is_write(uint64_t offset, uint64_t length, bool may_unmap);
+
+  int read(uint64_t offset, std::byte* into, uint64_t length) const;
+  int write(uint64_t offset, const std::byte* from, uint64_t length) const;
+  int zero(uint64_t offset, uint64_t length, bool may_unmap);
+  int flush() const;
+  // Whether `offset` is in a hole, and how far that or the data extends, at most `length`.
+  int extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const;
+
+ private:
+  DiskFile(int fd, const DiskCalls& calls) : fd_(fd), calls_(calls) {}
+  Status check_and_lock(const Options& options, bool fresh);
+  Status set_size(const Options& options, bool fresh);
+  void probe_fast_zero();
+  int write_zeroes(uint64_t offset, uint64_t length) const;
+  int zero_aligned(uint64_t offset, uint64_t length, bool may_unmap);
+  int allocate(std::atomic<bool>& unsupported, int mode, uint64_t offset, uint64_t length);
+
+  const int fd_;
+  const DiskCalls& calls_;
+  uint64_t size_bytes_ = 0;
+  bool is_device_ = false;
+  bool fast_zero_ = false;
+  // Learned from the first refusal of each fallocate mode.
+  std::atomic<bool> no_punch_{false};
+  std::atomic<bool> no_zero_range_{false};
+  std::atomic<bool> no_allocate_{false};
+};
+
+}  // namespace twinblock

@@ -1,0 +1,180 @@
+#include "io/posix/loop.h"
+
+#include <ev.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checks.h"
+#include "io/posix/monotonic.h"
+#include "io/posix/thread.h"
+
+namespace twinblock {
+namespace {
+
+class LoopTimer final : public Timer {
+ public:
+  LoopTimer(struct ev_loop* loop, std::function<void()> callback)
+      : loop_(loop), callback_(std::move(callback)) {
+    ev_timer_init(&watcher_, &LoopTimer::fired, 0., 0.);
+    watcher_.data = this;
+  }
+  ~LoopTimer() override {
+    ev_timer_stop(loop_, &watcher_);
+    if (destroyed_ != nullptr) *destroyed_ = true;
+  }
+  LoopTimer(const LoopTimer&) = delete;
+  LoopTimer& operator=(const LoopTimer&) = delete;
+
+  void arm(uint64_t delay_ns) override {
+    deadline_ns_ = monotonic_ns() + delay_ns;
+    start(delay_ns);
+  }
+  void disarm() override { ev_timer_stop(loop_, &watcher_); }
+  [[nodiscard]] bool armed() const override { return ev_is_active(&watcher_) != 0; }
+
+ private:
+  void start(uint64_t delay_ns) {
+    ev_timer_stop(loop_, &watcher_);
+    // libev counts from the beginning of its turn, which may be long ago.
+    ev_now_update(loop_);
+    ev_timer_set(&watcher_, static_cast<double>(delay_ns) / 1e9, 0.);
+    ev_timer_start(loop_, &watcher_);
+  }
+
+  static void fired(struct ev_loop* /*loop*/, ev_timer* watcher, int /*events*/) {
+    auto* self = static_cast<LoopTimer*>(watcher->data);
+    const uint64_t now_ns = monotonic_ns();
+    // libev's clock is a double; never fire early by its rounding.
+    if (now_ns < self->deadline_ns_) return self->start(self->deadline_ns_ - now_ns);
+    // The callback may destroy this timer and must outlive that.
+    bool destroyed = false;
+    self->destroyed_ = &destroyed;
+    std::function<void()> callback = std::move(self->callback_);
+    callback();
+    if (destroyed) return;
+    self->callback_ = std::move(callback);
+    self->destroyed_ = nullptr;
+  }
+
+  struct ev_loop* loop_;
+  ev_timer watcher_{};
+  uint64_t deadline_ns_ = 0;
+  std::function<void()> callback_;
+  bool* destroyed_ = nullptr;  // set while the callback runs
+};
+
+}  // namespace
+
+Loop::Loop() : ev_(ev_loop_new(unsigned{EVFLAG_NOENV} | unsigned{EVBACKEND_EPOLL})) {
+  TB_CHECK(ev_ != nullptr, "no epoll: out of file descriptors at start?");
+  interrupt_ = std::make_unique<ev_async>();
+  // The watcher only ends the wait; what woke us is in the flags.
+  ev_async_init(interrupt_.get(), [](struct ev_loop*, ev_async*, int) {});
+  ev_async_start(ev_, interrupt_.get());
+}
+
+Loop::~Loop() {
+  for (const TurnPart* part : parts_) TB_CHECK(part == nullptr, "a part outlives its loop");
+  ev_async_stop(ev_, interrupt_.get());
+  ev_loop_destroy(ev_);
+}
+
+void Loop::run() {
+  std::thread standby = start_thread("tb-standby", [this] { take_part(false); });
+  take_part(true);
+  standby.join();
+  leader_.store({}, std::memory_order_relaxed);
+}
+
+void Loop::take_part(bool leader) {
+  for (;;) {
+    if (!leader && !role_.stand_by()) return;
+    leader_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    if (!leader) pending_ = true;  // the former leader did not finish its turn
+    leader = true;
+    while (leader && !stopping_.load(std::memory_order_acquire)) leader = turn();
+    if (leader) return role_.stop();
+    role_.hand_over_finished();
+  }
+}
+
+bool Loop::turn() {
+  ev_run(ev_, pending_ ? EVRUN_NOWAIT : EVRUN_ONCE);
+  nudge_pending_.exchange(false, std::memory_order_acq_rel);
+  if (wake_pending_.exchange(false, std::memory_order_acq_rel) && wake_handler_) wake_handler_();
+  if (posted_pending_.load(std::memory_order_acquire)) run_posted();
+  // By index: hooks and parts may be added by what runs here.
+  for (size_t i = 0; i < turn_end_hooks_.size(); ++i) turn_end_hooks_[i]();
+
+  std::erase(parts_, nullptr);
+  const auto each = [this](auto&& step) {
+    for (size_t i = 0; i < parts_.size(); ++i)
+      if (parts_[i] != nullptr) step(*parts_[i]);
+  };
+  each([](TurnPart& part) { part.flush_sends(); });
+  for (size_t i = 0; i < parts_.size(); ++i)
+    if (parts_[i] != nullptr && !parts_[i]->submit_queued()) return false;
+  each([](TurnPart& part) { part.deliver(); });
+  each([](TurnPart& part) { part.flush_sends(); });
+  pending_ = false;
+  each([this](const TurnPart& part) { pending_ = pending_ || part.pending(); });
+  return true;
+}
+
+void Loop::stop() {
+  stopping_.store(true, std::memory_order_release);
+  nudge();
+}
+
+void Loop::wake() {
+  if (!wake_pending_.exchange(true, std::memory_order_acq_rel))
+    ev_async_send(ev_, interrupt_.get());
+}
+
+void Loop::nudge() {
+  if (!nudge_pending_.exchange(true, std::memory_order_acq_rel))
+    ev_async_send(ev_, interrupt_.get());
+}
+
+void Loop::on_wake(std::function<void()> handler) { wake_handler_ = std::move(handler); }
+
+void Loop::post(std::function<void()> work) {
+  {
+    const std::lock_guard lock(posted_mutex_);
+    posted_.push_back(std::move(work));
+    posted_pending_.store(true, std::memory_order_release);
+  }
+  nudge();
+}
+
+void Loop::run_posted() {
+  std::vector<std::function<void()>> work;
+  {
+    const std::lock_guard lock(posted_mutex_);
+    work.swap(posted_);
+    posted_pending_.store(false, std::memory_order_relaxed);
+  }
+  for (const auto& function : work) function();
+}
+
+void Loop::add_turn_end(std::function<void()> hook) { turn_end_hooks_.push_back(std::move(hook)); }
+
+uint64_t Loop::now_ns() const { return monotonic_ns(); }
+uint64_t Loop::wall_ns() const { return clock_ns(CLOCK_REALTIME); }
+
+std::unique_ptr<Timer> Loop::make_timer(std::function<void()> callback) {
+  return std::make_unique<LoopTimer>(ev_, std::move(callback));
+}
+
+bool Loop::on_loop() const {
+  return leader_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+}
+
+void Loop::attach(TurnPart& part) { parts_.push_back(&part); }
+
+void Loop::detach(TurnPart& part) {
+  std::replace(parts_.begin(), parts_.end(), &part, static_cast<TurnPart*>(nullptr));
+}
+
+}  // namespace twinblock

@@ -1,0 +1,109 @@
+// The loop: libev's events, timers and the order of work within one turn.
+//
+// One turn:
+//   1. events: sockets, timers, rings (libev), then the wake handler and posted functions,
+//      then the turn-end hooks of the engine;
+//   2. sends go out, so that the wire works while the disk does;
+//   3. disk requests are submitted, or executed at once where that is quicker (posix_disk.h);
+//   4. disk requests that are finished are delivered;
+//   5. what those have sent goes out.
+// The next turn waits for an event, unless a part says that it has work left.
+//
+// The loop is a role, not one thread (loop_role.h): all its state may move to another thread, but
+// only in step 3, and two turns never run at one time. Everything here is for the loop alone, but
+// for stop(), wake(), post(), nudge() and the clocks, which any thread may call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "io/clock.h"
+#include "io/posix/loop_role.h"
+
+struct ev_loop;
+struct ev_async;
+
+namespace twinblock {
+
+// What takes part in each turn: the network and the disks.
+class TurnPart {
+ public:
+  virtual ~TurnPart() = default;
+  virtual void flush_sends() {}
+  // False when the caller has lost the loop role meanwhile (LoopRole): it then touches nothing
+  // more.
+  [[nodiscard]] virtual bool submit_queued() { return true; }
+  virtual void deliver() {}
+  // Whether the next turn must not wait for an event.
+  [[nodiscard]] virtual bool pending() const { return false; }
+};
+
+class Loop final : public Clock {
+ public:
+  Loop();
+  // After run() has returned, or without any. All watchers, timers and parts must be gone.
+  ~Loop() override;
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // Runs turns until stop(); the caller takes part in them, and so does one thread more. Once.
+  void run();
+  void stop();
+
+  // Runs the on_wake() handler soon, once for all calls since it last ran. Costs one exchange when
+  // a wake is pending already.
+  void wake();
+  // Before run().
+  void on_wake(std::function<void()> handler);
+  // Runs `work` on the loop; for what is rare (control requests). Dropped after stop().
+  void post(std::function<void()> work);
+  // Runs in every turn after its events. Before run(), or on the loop.
+  void add_turn_end(std::function<void()> hook);
+
+  [[nodiscard]] uint64_t now_ns() const override;
+  [[nodiscard]] uint64_t wall_ns() const override;
+  [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()> callback) override;
+
+  // Whether the caller runs the loop now.
+  [[nodiscard]] bool on_loop() const;
+
+  // For the parts of io/posix.
+  void attach(TurnPart& part);
+  void detach(TurnPart& part);
+  void nudge();  // a turn soon, without the wake handler; any thread
+  [[nodiscard]] LoopRole& role() { return role_; }
+  [[nodiscard]] struct ev_loop* ev() { return ev_; }
+
+ private:
+  void take_part(bool leader);
+  [[nodiscard]] bool turn();
+  void run_posted();
+
+  struct ev_loop* ev_;
+  std::unique_ptr<ev_async> interrupt_;
+  LoopRole role_;
+  std::atomic<std::thread::id> leader_{};
+  std::atomic<bool> stopping_{false};
+
+  // wake() and nudge() interrupt the wait for events only when none has done so before.
+  std::atomic<bool> wake_pending_{false};
+  std::atomic<bool> nudge_pending_{false};
+  std::function<void()> wake_handler_;
+
+  // A lock, since posting is rare and its functions own memory; held for a push or a swap, never
+  // while a function runs.
+  std::mutex posted_mutex_;
+  std::vector<std::function<void()>> posted_;
+  std::atomic<bool> posted_pending_{false};
+
+  std::vector<std::function<void()>> turn_end_hooks_;
+  std::vector<TurnPart*> parts_;  // null: detached
+  bool pending_ = false;
+};
+
+}  // namespace twinblock

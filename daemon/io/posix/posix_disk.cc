@@ -1,0 +1,272 @@
+#include "io/posix/posix_disk.h"
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/checks.h"
+#include "io/posix/io_watcher.h"
+#include "io/posix/monotonic.h"
+#include "io/posix/uring.h"
+
+namespace twinblock {
+
+Result<std::unique_ptr<PosixDisk>> PosixDisk::open(Loop& loop, const Options& options) {
+  auto file = DiskFile::open(options.file);
+  if (!file.ok()) return file.error();
+  std::unique_ptr<Uring> uring;
+  if (options.engine != Engine::kThreads) {
+    auto created = Uring::create();
+    if (!created.ok() && options.engine == Engine::kIoUring) {
+      Error error = created.error();
+      error.action =
+          "choose the \"threads\" disk engine, or allow io_uring (the sysctl "
+          "kernel.io_uring_disabled, the container's seccomp profile)";
+      return error;
+    }
+    if (created.ok()) uring = std::move(created.value());
+  }
+  return std::unique_ptr<PosixDisk>(
+      new PosixDisk(loop, options, std::move(file.value()), std::move(uring)));
+}
+
+PosixDisk::PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFile> file,
+                     std::unique_ptr<Uring> uring)
+    : loop_(loop),
+      inline_bytes_max_(options.inline_bytes),
+      file_(std::move(file)),
+      uring_(std::move(uring)) {
+  flush_job_.op = DiskOp::kFlush;
+  if (uring_ != nullptr) {
+    // Finished transfers are looked for in every turn; this only ends the wait for events.
+    ring_watcher_ = std::make_unique<IoWatcher>(loop_, uring_->fd(), EV_READ, [] {});
+    ring_watcher_->start();
+    retry_timer_ = loop_.make_timer([] {});
+  }
+  pool_ = std::make_unique<BlockingPool>("tb-disk", kPoolThreads, [this](DiskRequest& request) {
+    execute(request);
+    RequestList one;
+    one.push(request);
+    completed_.put(one);
+    loop_.nudge();
+  });
+  loop_.attach(*this);
+}
+
+PosixDisk::~PosixDisk() {
+  loop_.detach(*this);
+  // The kernel, the pool or a late inline write may still use requests and their data.
+  pool_.reset();
+  const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  while (uring_ != nullptr && uring_->in_flight() > 0) {
+    (void)uring_->submit();
+    RequestList dropped;
+    uring_->reap(dropped, dropped);
+    wait();
+  }
+  while (inline_running_.load(std::memory_order_acquire)) wait();
+}
+
+namespace {
+
+// What a kWrite or a small kZero writes.
+const std::byte* source(const DiskRequest& request) {
+  return request.op == DiskOp::kZero ? DiskFile::zeroes() : request.data;
+}
+
+}  // namespace
+
+void PosixDisk::submit(DiskRequest& request) {
+  request.error = 0;
+  request.is_hole = false;
+  if (request.op != DiskOp::kFlush)
+    TB_CHECK(request.offset_bytes <= size_bytes() &&
+                 request.length_bytes <= size_bytes() - request.offset_bytes,
+             "a disk request beyond the end");
+  if (flush_error_ != 0 && (request.op == DiskOp::kFlush || request.fua)) {
+    request.error = flush_error_;
+    request.submitted_ns = request.finished_ns = monotonic_ns();
+    return ready_.push(request);
+  }
+  if (request.length_bytes == 0 && request.op != DiskOp::kFlush) {
+    request.submitted_ns = request.finished_ns = monotonic_ns();
+    return data_finished(request);
+  }
+  switch (request.op) {
+    case DiskOp::kFlush:
+      return flush_waiting_.push(request);
+    case DiskOp::kRead:
+      return transfers_.push(request);
+    case DiskOp::kExtent:
+      return blocking_.push(request);
+    case DiskOp::kZero:
+      if (!DiskFile::zero_is_write(request.offset_bytes, request.length_bytes, request.may_unmap))
+        return blocking_.push(request);
+      [[fallthrough]];
+    case DiskOp::kWrite:
+      writes_bytes_ += request.length_bytes;
+      return writes_.push(request);
+  }
+}
+
+bool PosixDisk::submit_queued() {
+  bool inline_now = false;
+  uint64_t now_ns = 0;
+  if (!writes_.empty()) {
+    now_ns = monotonic_ns();
+    inline_now = writes_bytes_ <= inline_bytes_max_ && loop_.role().may_block(now_ns);
+    if (!inline_now) transfers_.append(writes_);
+    writes_bytes_ = 0;
+  }
+  // What others execute begins before what occupies this thread.
+  start_transfers();
+  start_flush();
+  return !inline_now || write_inline(now_ns);
+}
+
+void PosixDisk::start_transfers() {
+  if (uring_ == nullptr) blocking_.append(transfers_);
+  if (!blocking_.empty()) pool_->put(blocking_);
+  if (uring_ == nullptr) return;
+  const uint64_t now_ns = transfers_.empty() ? 0 : monotonic_ns();
+  while (!transfers_.empty() && !uring_->full()) {
+    DiskRequest& request = *transfers_.pop();
+    request.submitted_ns = now_ns;
+    uring_->prepare(request, file_->fd(), source(request));
+  }
+  if (!uring_->submit()) retry_timer_->arm(1 * kMillisecond_ns);
+}
+
+void PosixDisk::start_flush() {
+  if (flush_runs_ || flush_waiting_.empty()) return;
+  flush_running_ = flush_waiting_.take();
+  flush_runs_ = true;
+  RequestList one;
+  one.push(flush_job_);
+  pool_->put(one);
+}
+
+bool PosixDisk::write_inline(uint64_t now_ns) {
+  Loop& loop = loop_;
+  RequestList batch = writes_.take();
+  RequestList finished;
+  inline_running_.store(true, std::memory_order_relaxed);
+  const uint64_t section = loop.role().begin_blocking(now_ns);
+  while (DiskRequest* request = batch.pop()) {
+    request->submitted_ns = now_ns;
+    request->error = file_->write(request->offset_bytes, source(*request), request->length_bytes);
+    request->finished_ns = now_ns = monotonic_ns();
+    finished.push(*request);
+  }
+  if (loop.role().end_blocking(section, now_ns)) {
+    inline_running_.store(false, std::memory_order_relaxed);
+    while (DiskRequest* request = finished.pop()) data_finished(*request);
+    return true;
+  }
+  // Another thread is the loop now; the disk may be destroyed once it sees the flag.
+  completed_.put(finished);
+  inline_running_.store(false, std::memory_order_release);
+  loop.nudge();
+  return false;
+}
+
+void PosixDisk::execute(DiskRequest& request) {
+  request.submitted_ns = monotonic_ns();
+  const uint64_t offset = request.offset_bytes;
+  switch (request.op) {
+    case DiskOp::kRead:
+      request.error = file_->read(offset, request.data, request.length_bytes);
+      break;
+    case DiskOp::kWrite:
+      request.error = file_->write(offset, request.data, request.length_bytes);
+      break;
+    case DiskOp::kZero:
+      request.error = file_->zero(offset, request.length_bytes, request.may_unmap);
+      break;
+    case DiskOp::kFlush:
+      request.error = file_->flush();
+      break;
+    case DiskOp::kExtent:
+      request.error =
+          file_->extent(offset, request.length_bytes, request.is_hole, request.length_bytes);
+      break;
+  }
+  request.finished_ns = monotonic_ns();
+}
+
+void PosixDisk::collect() {
+  RequestList list = completed_.take();
+  while (DiskRequest* request = list.pop()) {
+    if (request == &flush_job_)
+      flush_finished();
+    else
+      data_finished(*request);
+  }
+  if (uring_ == nullptr || uring_->in_flight() == 0) return;
+  RequestList refused;
+  uring_->reap(list, refused);
+  if (!list.empty()) {
+    const uint64_t now_ns = monotonic_ns();
+    while (DiskRequest* request = list.pop()) {
+      request->finished_ns = now_ns;
+      data_finished(*request);
+    }
+  }
+  while (DiskRequest* request = refused.pop()) {
+    request->error = 0;
+    blocking_.push(*request);
+  }
+}
+
+void PosixDisk::data_finished(DiskRequest& request) {
+  if (!request.fua || request.error != 0) return ready_.push(request);
+  if (flush_error_ == 0) return flush_waiting_.push(request);
+  request.error = flush_error_;
+  ready_.push(request);
+}
+
+void PosixDisk::flush_finished() {
+  flush_runs_ = false;
+  flush_error_ = flush_job_.error;
+  // After a failure there is no later flush that could mean anything.
+  if (flush_error_ != 0) flush_running_.append(flush_waiting_);
+  while (DiskRequest* request = flush_running_.pop()) {
+    request->error = flush_error_;
+    if (request->op == DiskOp::kFlush) request->submitted_ns = flush_job_.submitted_ns;
+    request->finished_ns = flush_job_.finished_ns;
+    ready_.push(*request);
+  }
+}
+
+void PosixDisk::deliver() {
+  collect();
+  start_flush();
+  RequestList batch = ready_.take();
+  while (DiskRequest* request = batch.pop()) {
+    // A copy, since the callback may free the request, and itself with it.
+    const auto done = request->done;
+    done(*request);
+  }
+}
+
+bool PosixDisk::pending() const {
+  if (!writes_.empty() || !blocking_.empty() || !ready_.empty()) return true;
+  if (!flush_runs_ && !flush_waiting_.empty()) return true;
+  if (uring_ == nullptr) return !transfers_.empty();
+  return (!transfers_.empty() && !uring_->full()) ||
+         (uring_->unsubmitted() && !retry_timer_->armed());
+}
+
+const char* PosixDisk::engine_name() const { return uring_ != nullptr ? "io_uring" : "threads"; }
+
+int PosixDisk::read_now(uint64_t offset_bytes, std::span<std::byte> into) const {
+  return file_->read(offset_bytes, into.data(), into.size());
+}
+
+int PosixDisk::extent_now(uint64_t offset_bytes, uint64_t length_bytes, bool& hole,
+                          uint64_t& extent_length_bytes) const {
+  return file_->extent(offset_bytes, length_bytes, hole, extent_length_bytes);
+}
+
+}  // namespace twinblock

@@ -1,0 +1,110 @@
+// A backing file or block device as the engine's Disk: buffered I/O, up to 64 TiB.
+//
+// How a request is executed:
+//   plain writes        at once, by pwrite on the loop, when all of a turn's are few bytes
+//                       (kInlineBytesPerTurn): a copy to the page cache takes a microsecond, while
+//                       any hand-over costs two wake-ups. Should one block after all, another
+//                       thread takes the loop over (loop_role.h), and the rest go the other ways
+//                       until it is back.
+//   reads, more writes  io_uring, or the pool where io_uring is not allowed
+//   zero, extent        the pool: fallocate and lseek have no asynchronous form
+//   flush, FUA          one fdatasync at a time, in the pool, for all that wait: a second one that
+//                       began before the first one's failure was known could succeed wrongly
+//
+// A failed fdatasync is final: the kernel has dropped the pages and would call the next one a
+// success. Every later flush or FUA request fails with the same error.
+//
+// Created, used and destroyed on the loop (or before and after it runs); read_now() and
+// extent_now() are for any thread. Destroying it waits for requests in flight, whose done() is not
+// called.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "io/disk.h"
+#include "io/posix/blocking_pool.h"
+#include "io/posix/disk_file.h"
+#include "io/posix/loop.h"
+#include "io/posix/request_list.h"
+
+namespace twinblock {
+
+class Uring;
+class IoWatcher;
+
+class PosixDisk final : public Disk, private TurnPart {
+ public:
+  enum class Engine { kAuto, kIoUring, kThreads };
+  static constexpr uint64_t kInlineBytesPerTurn = 128 * kKiB;
+  static constexpr size_t kPoolThreads = 4;
+
+  struct Options {
+    DiskFile::Options file;
+    Engine engine = Engine::kAuto;
+    uint64_t inline_bytes = kInlineBytesPerTurn;  // 0: no inline writes
+  };
+
+  static Result<std::unique_ptr<PosixDisk>> open(Loop& loop, const Options& options);
+  ~PosixDisk() override;
+
+  void submit(DiskRequest& request) override;
+  [[nodiscard]] uint64_t size_bytes() const override { return file_->size_bytes(); }
+  [[nodiscard]] bool fast_zero() const override { return file_->fast_zero(); }
+
+  // "io_uring" or "threads".
+  [[nodiscard]] const char* engine_name() const;
+
+  // Blocking, from any thread, beside everything else; 0 or an errno value.
+  [[nodiscard]] int read_now(uint64_t offset_bytes, std::span<std::byte> into) const;
+  [[nodiscard]] int extent_now(uint64_t offset_bytes, uint64_t length_bytes, bool& hole,
+                               uint64_t& extent_length_bytes) const;
+
+ private:
+  PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFile> file,
+            std::unique_ptr<Uring> uring);
+
+  [[nodiscard]] bool submit_queued() override;
+  void deliver() override;
+  [[nodiscard]] bool pending() const override;
+
+  void execute(DiskRequest& request);  // in the pool
+  void start_transfers();
+  void start_flush();
+  [[nodiscard]] bool write_inline(uint64_t now_ns);
+  void collect();
+  void data_finished(DiskRequest& request);
+  void flush_finished();
+
+  Loop& loop_;
+  const uint64_t inline_bytes_max_;
+  const std::unique_ptr<DiskFile> file_;
+
+  // Queued since the last submit().
+  RequestList writes_;
+  uint64_t writes_bytes_ = 0;
+  RequestList transfers_;  // for io_uring or the pool; those that find no slot stay
+  RequestList blocking_;   // for the pool
+
+  // One fdatasync at a time: those it is for, and those that wait for the next.
+  RequestList flush_waiting_;
+  RequestList flush_running_;
+  bool flush_runs_ = false;
+  DiskRequest flush_job_;
+  int flush_error_ = 0;  // the first failure, for good
+
+  RequestList ready_;  // for deliver()
+
+  CompletionStack completed_;                // from the pool and from late inline writes
+  std::atomic<bool> inline_running_{false};  // for the destructor; cleared last by a late writer
+  std::unique_ptr<Uring> uring_;
+  std::unique_ptr<IoWatcher> ring_watcher_;
+  std::unique_ptr<Timer> retry_timer_;  // the kernel had no memory for a submission
+  std::unique_ptr<BlockingPool> pool_;  // last: its threads use what is above
+};
+
+}  // namespace twinblock

@@ -1,0 +1,71 @@
+// One TCP socket of a TcpNetwork. Internal to io/posix.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "io/connection.h"
+#include "io/posix/io_watcher.h"
+#include "io/posix/send_queue.h"
+#include "io/posix/tcp_address.h"
+#include "io/posix/tcp_network.h"
+
+namespace twinblock {
+
+class TcpConnection final : public Connection {
+ public:
+  // Of one turn of the loop: a fast link must not keep everything else waiting.
+  static constexpr size_t kSendBytesPerTurn = 2 * kMiB;
+
+  // Takes the socket: connected already, or (`dialling`) connecting. -1: none, fail() follows.
+  TcpConnection(TcpNetwork& network, int fd, bool dialling, std::string peer);
+  ~TcpConnection() override;
+  TcpConnection(const TcpConnection&) = delete;
+  TcpConnection& operator=(const TcpConnection&) = delete;
+
+  void set_handler(ConnectionHandler* handler) override { handler_ = handler; }
+  size_t read(std::span<std::byte> into) override;
+  void send(std::span<const std::byte> head, std::span<const std::byte> body) override;
+  void pause_reading(bool paused) override;
+  [[nodiscard]] uint64_t queued_bytes_total() const override { return queued_bytes_; }
+  [[nodiscard]] uint64_t sent_bytes_total() const override { return sent_bytes_; }
+  [[nodiscard]] std::string peer_address() const override { return peer_; }
+
+  // The stream is over; closed() is called at the end of this turn.
+  void fail(std::string reason);
+  void flush();
+  [[nodiscard]] bool wants_flush() const;
+  [[nodiscard]] bool failed() const { return state_ == State::kFailed; }
+  // Calls closed(), which may destroy this.
+  void deliver_failure();
+
+ private:
+  enum class State {
+    kConnecting,
+    kUp,
+    kFailed,  // closed() is due
+    kClosed,  // closed() has been called
+  };
+  void writable();
+  void finish_connect();
+  void update_reader();
+  template <typename Call>
+  bool call(Call&& call);
+
+  TcpNetwork& network_;
+  const std::string peer_;
+  int fd_;
+  State state_;
+  ConnectionHandler* handler_ = nullptr;
+  bool paused_ = false;
+  bool drained_ = false;  // this readable event has no more bytes
+  std::string reason_;
+  SendQueue queue_;
+  uint64_t queued_bytes_ = 0;
+  uint64_t sent_bytes_ = 0;
+  std::unique_ptr<IoWatcher> reader_;
+  std::unique_ptr<IoWatcher> writer_;  // active while connecting or while the socket is full
+  bool* destroyed_ = nullptr;          // set while the handler runs
+};
+
+}  // namespace twinblock

@@ -1,0 +1,47 @@
+// Connections to the peer over TCP: non-blocking sockets on the loop. Everything that is sent in
+// one turn goes out when the turn ends. Loop only, or before it runs.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/connection.h"
+#include "io/posix/loop.h"
+
+namespace twinblock {
+
+class TcpConnection;
+class TcpListener;
+
+// Outlives its connections.
+class TcpNetwork final : public Network, private TurnPart {
+ public:
+  explicit TcpNetwork(Loop& loop);
+  ~TcpNetwork() override;
+  TcpNetwork(const TcpNetwork&) = delete;
+  TcpNetwork& operator=(const TcpNetwork&) = delete;
+
+  [[nodiscard]] std::unique_ptr<Connection> dial(const LinkAddresses& link) override;
+  Status listen(const LinkAddresses& link,
+                std::function<void(std::unique_ptr<Connection>)> accepted,
+                std::function<void(const std::string& why)> refused) override;
+
+ private:
+  friend class TcpConnection;
+  friend class TcpListener;
+
+  void flush_sends() override;
+  void deliver() override;
+  [[nodiscard]] bool pending() const override;
+
+  Loop& loop_;
+  std::vector<TcpConnection*> connections_;  // null: destroyed, removed after the turn
+  std::vector<std::unique_ptr<TcpListener>> listeners_;
+  std::array<iovec, 1024> vectors_;  // for one sendmsg at a time; IOV_MAX of them
+};
+
+}  // namespace twinblock

@@ -1,0 +1,28 @@
+#include "io/posix/thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <string>
+#include <utility>
+
+namespace twinblock {
+
+std::thread start_thread(const char* name, std::function<void()> body) {
+  sigset_t blocked;
+  sigset_t before;
+  sigfillset(&blocked);
+  // These come from the thread's own bugs; blocking them would only hide where it happened.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP})
+    sigdelset(&blocked, fault);
+  // A thread inherits its mask, so it never runs with signals open.
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  std::thread thread([shown = std::string(name).substr(0, 15), body = std::move(body)] {
+    pthread_setname_np(pthread_self(), shown.c_str());
+    body();
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace twinblock

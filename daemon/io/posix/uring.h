@@ -1,0 +1,60 @@
+// One io_uring for the reads and writes of one disk. Loop only; any leader of the loop may use it
+// (so it is not set up for a single issuer).
+#pragma once
+
+#include <liburing.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "io/posix/request_list.h"
+
+namespace twinblock {
+
+class Uring {
+ public:
+  static constexpr unsigned kDepth = 256;
+
+  // Fails with what the kernel said: containers often forbid io_uring.
+  static Result<std::unique_ptr<Uring>> create();
+  ~Uring();
+  Uring(const Uring&) = delete;
+  Uring& operator=(const Uring&) = delete;
+
+  // Becomes readable when a transfer has finished.
+  [[nodiscard]] int fd() const { return ring_.ring_fd; }
+  [[nodiscard]] bool full() const { return free_slots_.empty(); }
+  [[nodiscard]] size_t in_flight() const { return kDepth - free_slots_.size(); }
+
+  // Prepares a kRead (into request.data) or the write of `source`. Not when full().
+  void prepare(DiskRequest& request, int file, const std::byte* source);
+  // One system call for all that is prepared. False: the kernel has no memory now, call again
+  // later.
+  [[nodiscard]] bool submit();
+  [[nodiscard]] bool unsubmitted() const { return prepared_ > 0; }
+  // Appends what has finished to `finished` with its error set, and what the kernel asks to do in
+  // another way to `refused`. Short transfers are prepared again for the rest.
+  void reap(RequestList& finished, RequestList& refused);
+
+ private:
+  struct Slot {
+    DiskRequest* request = nullptr;
+    const std::byte* source = nullptr;
+    uint64_t transferred = 0;
+    int file = -1;
+  };
+  Uring() = default;
+  void prepare_rest(uint32_t slot);
+
+  io_uring ring_{};
+  bool set_up_ = false;
+  unsigned prepared_ = 0;
+  std::array<Slot, kDepth> slots_{};
+  std::vector<uint32_t> free_slots_;
+};
+
+}  // namespace twinblock

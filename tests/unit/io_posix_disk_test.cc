@@ -1,0 +1,375 @@
+// PosixDisk on both engines, with and without inline writes: what a request does, what it reports,
+// and what happens when the file or its calls misbehave.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <semaphore>
+#include <vector>
+
+#include "io/posix/monotonic.h"
+#include "io/posix/posix_disk.h"
+#include "io_posix_support.h"
+
+namespace twinblock {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes pattern(size_t length, unsigned seed) {
+  Bytes bytes(length);
+  std::minstd_rand random(seed + 1);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 8);
+  return bytes;
+}
+
+// One request with its data, executed from the test's thread.
+struct Job {
+  DiskRequest request;
+  Bytes data;
+  int finished = 0;
+};
+
+std::unique_ptr<Job> job(DiskOp op, uint64_t offset, uint64_t length) {
+  auto made = std::make_unique<Job>();
+  made->request.op = op;
+  made->request.offset_bytes = offset;
+  made->request.length_bytes = length;
+  if (op == DiskOp::kRead) made->data.resize(length);
+  made->request.data = made->data.data();
+  made->request.done = [j = made.get()](DiskRequest&) { ++j->finished; };
+  return made;
+}
+
+std::unique_ptr<Job> write_job(uint64_t offset, const Bytes& data, bool fua = false) {
+  auto made = job(DiskOp::kWrite, offset, data.size());
+  made->data = data;
+  made->request.data = made->data.data();
+  made->request.fua = fua;
+  return made;
+}
+
+struct Way {
+  PosixDisk::Engine engine;
+  bool inline_writes;
+};
+
+std::string way_name(const ::testing::TestParamInfo<Way>& info) {
+  return std::string(info.param.engine == PosixDisk::Engine::kIoUring ? "IoUring" : "Threads") +
+         (info.param.inline_writes ? "Inline" : "");
+}
+
+class PosixDiskTest : public ::testing::TestWithParam<Way> {
+ protected:
+  static constexpr uint64_t kSize = 8 * kMiB;
+
+  void TearDown() override {
+    loop_.stop();
+    disk_.reset();
+  }
+  PosixDisk::Options options(const std::string& name = "disk") {
+    PosixDisk::Options o;
+    o.file.path = directory_ / name;
+    o.file.size_bytes = kSize;
+    o.file.create = true;
+    o.engine = GetParam().engine;
+    if (!GetParam().inline_writes) o.inline_bytes = 0;
+    return o;
+  }
+  void open(const PosixDisk::Options& o) {
+    auto opened = PosixDisk::open(*loop_, o);
+    ASSERT_TRUE(opened.ok()) << opened.error().what;
+    disk_ = std::move(opened.value());
+    loop_.start();
+  }
+  void open() { open(options()); }
+  int run(Job& j) {
+    loop_.call([&] {
+      disk_->submit(j.request);
+      EXPECT_EQ(j.finished, 0) << "done() from within submit()";
+    });
+    EXPECT_TRUE(loop_.eventually([&] { return j.finished > 0; }));
+    EXPECT_EQ(j.finished, 1);
+    EXPECT_LE(j.request.submitted_ns, j.request.finished_ns);
+    return j.request.error;
+  }
+  int run(std::unique_ptr<Job> j) { return run(*j); }
+  Bytes content(uint64_t offset, uint64_t length) {
+    Bytes bytes(length);
+    EXPECT_EQ(disk_->read_now(offset, bytes), 0);
+    return bytes;
+  }
+
+  TemporaryDirectory directory_;
+  RunningLoop loop_;
+  std::unique_ptr<PosixDisk> disk_;
+};
+
+TEST_P(PosixDiskTest, what_is_written_is_read) {
+  open();
+  EXPECT_STREQ(disk_->engine_name(),
+               GetParam().engine == PosixDisk::Engine::kIoUring ? "io_uring" : "threads");
+  for (const uint64_t length : {512ul, 4096ul, 5000ul, 65536ul, 1048576ul, 3000000ul}) {
+    const Bytes data = pattern(length, static_cast<unsigned>(length));
+    EXPECT_EQ(run(write_job(12345, data)), 0);
+    auto read = job(DiskOp::kRead, 12345, length);
+    EXPECT_EQ(run(*read), 0);
+    EXPECT_EQ(read->data, data);
+    EXPECT_EQ(content(12345, length), data);
+  }
+  EXPECT_EQ(run(write_job(0, {})), 0);
+  EXPECT_EQ(run(job(DiskOp::kRead, kSize, 0)), 0);
+}
+
+TEST_P(PosixDiskTest, more_requests_than_slots_all_finish_once) {
+  open();
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (unsigned i = 0; i < 1000; ++i) {
+    jobs.push_back(write_job(i * 8192ul, pattern(4096, i)));
+    jobs.push_back(job(DiskOp::kRead, i * 8192ul + 4096, 4096));
+    if (i % 100 == 0) jobs.push_back(job(DiskOp::kFlush, 0, 0));
+    if (i % 7 == 0) jobs.back()->request.fua = jobs.back()->request.op == DiskOp::kWrite;
+  }
+  loop_.call([&] {
+    for (auto& j : jobs) disk_->submit(j->request);
+  });
+  for (auto& j : jobs) {
+    EXPECT_TRUE(loop_.eventually([&] { return j->finished > 0; }));
+    EXPECT_EQ(j->finished, 1);
+    EXPECT_EQ(j->request.error, 0);
+  }
+  for (unsigned i = 0; i < 1000; ++i) EXPECT_EQ(content(i * 8192ul, 4096), pattern(4096, i));
+}
+
+TEST_P(PosixDiskTest, requests_submitted_by_done_are_executed) {
+  open();
+  auto first = write_job(0, pattern(4096, 1));
+  auto second = write_job(4096, pattern(4096, 2), true);
+  first->request.done = [&](DiskRequest&) { disk_->submit(second->request); };
+  loop_.call([&] { disk_->submit(first->request); });
+  EXPECT_TRUE(loop_.eventually([&] { return second->finished == 1; }));
+}
+
+TEST_P(PosixDiskTest, a_request_may_be_freed_by_its_done) {
+  open();
+  std::atomic<int> freed{0};
+  loop_.call([&] {
+    for (unsigned i = 0; i < 16; ++i) {
+      auto* j = write_job(i * 4096ul, pattern(4096, i)).release();
+      j->request.done = [j, &freed](DiskRequest&) {
+        delete j;
+        ++freed;
+      };
+      disk_->submit(j->request);
+    }
+  });
+  EXPECT_TRUE(loop_.eventually([&] { return freed == 16; }));
+}
+
+TEST_P(PosixDiskTest, zero_reads_as_zeroes_and_only_there) {
+  open();
+  for (const bool may_unmap : {false, true}) {
+    for (const uint64_t length : {1ul, 100ul, 4096ul, 8192ul, 65536ul, 100000ul, 2097152ul}) {
+      for (const uint64_t offset : {0ul, 777ul, 65536ul}) {
+        const Bytes before = pattern(3 * kMiB, 9);
+        ASSERT_EQ(run(write_job(0, before)), 0);
+        auto zero = job(DiskOp::kZero, offset, length);
+        zero->request.may_unmap = may_unmap;
+        zero->request.fua = length == 8192;
+        EXPECT_EQ(run(*zero), 0);
+        Bytes expected = before;
+        std::memset(expected.data() + offset, 0, length);
+        EXPECT_EQ(content(0, expected.size()), expected) << length << " at " << offset;
+      }
+    }
+  }
+}
+
+TEST_P(PosixDiskTest, trimmed_blocks_become_a_hole_and_others_do_not) {
+  open();
+  ASSERT_EQ(run(write_job(0, pattern(1 * kMiB, 3))), 0);
+  ASSERT_EQ(run(job(DiskOp::kFlush, 0, 0)), 0);
+  auto trim = job(DiskOp::kZero, 8192, 8192);
+  trim->request.may_unmap = true;
+  ASSERT_EQ(run(*trim), 0);
+  auto extent = job(DiskOp::kExtent, 0, kSize);
+  EXPECT_EQ(run(*extent), 0);
+  EXPECT_FALSE(extent->request.is_hole);
+  EXPECT_EQ(extent->request.length_bytes, 8192u);
+  bool hole = false;
+  uint64_t length = 0;
+  EXPECT_EQ(disk_->extent_now(8192, kSize - 8192, hole, length), 0);
+  EXPECT_TRUE(hole);
+  EXPECT_EQ(length, 8192u);
+  // The sparse rest, up to the end.
+  auto rest = job(DiskOp::kExtent, 2 * kMiB, kSize - 2 * kMiB);
+  EXPECT_EQ(run(*rest), 0);
+  EXPECT_TRUE(rest->request.is_hole);
+  EXPECT_EQ(rest->request.length_bytes, kSize - 2 * kMiB);
+  EXPECT_TRUE(disk_->fast_zero());
+}
+
+// fallocate as on a file system without it, and a count of the modes that were tried.
+std::atomic<int> fallocate_errno{0};
+std::atomic<int> fallocate_calls{0};
+DiskCalls failing_fallocate() {
+  DiskCalls calls = DiskCalls::system();
+  calls.fallocate = [](int, int, off_t, off_t) {
+    ++fallocate_calls;
+    errno = fallocate_errno;
+    return -1;
+  };
+  return calls;
+}
+
+TEST_P(PosixDiskTest, zero_works_without_fallocate) {
+  fallocate_errno = EOPNOTSUPP;
+  const DiskCalls calls = failing_fallocate();
+  PosixDisk::Options o = options();
+  o.file.calls = &calls;
+  open(o);
+  EXPECT_FALSE(disk_->fast_zero());
+  Bytes expected = pattern(1 * kMiB, 3);
+  ASSERT_EQ(run(write_job(0, expected)), 0);
+  std::memset(expected.data() + 100, 0, 500000);
+  for (const bool may_unmap : {false, true}) {
+    auto zero = job(DiskOp::kZero, 100, 500000);
+    zero->request.may_unmap = may_unmap;
+    EXPECT_EQ(run(*zero), 0);
+    EXPECT_EQ(content(0, expected.size()), expected);
+  }
+  const int before = fallocate_calls;
+  EXPECT_EQ(run(job(DiskOp::kZero, 100, 500000)), 0);
+  EXPECT_EQ(fallocate_calls, before) << "a refused mode is not tried again";
+}
+
+TEST_P(PosixDiskTest, a_full_file_system_is_reported_by_zero) {
+  fallocate_errno = ENOSPC;
+  const DiskCalls calls = failing_fallocate();
+  PosixDisk::Options o = options();
+  o.file.calls = &calls;
+  open(o);
+  EXPECT_EQ(run(job(DiskOp::kZero, 0, 1 * kMiB)), ENOSPC);
+}
+
+std::atomic<int> syncs{0};
+std::atomic<int> sync_errno{0};
+DiskCalls failing_sync() {
+  DiskCalls calls = DiskCalls::system();
+  calls.fdatasync = [](int) {
+    ++syncs;
+    if (sync_errno == 0) return 0;
+    errno = sync_errno;
+    return -1;
+  };
+  return calls;
+}
+
+TEST_P(PosixDiskTest, a_failed_sync_is_final) {
+  syncs = 0;
+  sync_errno = 0;
+  const DiskCalls calls = failing_sync();
+  PosixDisk::Options o = options();
+  o.file.calls = &calls;
+  open(o);
+  EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), 0);
+  EXPECT_EQ(run(write_job(0, pattern(4096, 1), true)), 0);
+  auto fua_zero = job(DiskOp::kZero, 0, 1 * kMiB);
+  fua_zero->request.fua = true;
+  EXPECT_EQ(run(*fua_zero), 0);
+  EXPECT_EQ(syncs, 3);
+  sync_errno = EIO;
+  EXPECT_EQ(run(write_job(0, pattern(4096, 1), true)), EIO);
+  EXPECT_EQ(syncs, 4);
+  sync_errno = 0;
+  EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), EIO);
+  EXPECT_EQ(run(write_job(0, pattern(4096, 1), true)), EIO);
+  EXPECT_EQ(run(job(DiskOp::kRead, 0, 4096)), 0);
+  EXPECT_EQ(syncs, 4) << "no fdatasync after the one that failed";
+}
+
+std::counting_semaphore<> sync_gate{0};
+
+TEST_P(PosixDiskTest, flushes_that_wait_for_a_running_one_share_the_next) {
+  syncs = 0;
+  DiskCalls calls = DiskCalls::system();
+  calls.fdatasync = [](int) {
+    ++syncs;
+    sync_gate.acquire();
+    return 0;
+  };
+  PosixDisk::Options o = options();
+  o.file.calls = &calls;
+  open(o);
+  auto first = job(DiskOp::kFlush, 0, 0);
+  loop_.call([&] { disk_->submit(first->request); });
+  EXPECT_TRUE(loop_.eventually([&] { return syncs == 1; }));
+  std::vector<std::unique_ptr<Job>> later;
+  for (unsigned i = 0; i < 10; ++i)
+    later.push_back(i % 2 == 0 ? job(DiskOp::kFlush, 0, 0)
+                               : write_job(i * 4096ul, pattern(4096, i), true));
+  loop_.call([&] {
+    for (auto& j : later) disk_->submit(j->request);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(syncs, 1);
+  sync_gate.release();
+  EXPECT_TRUE(loop_.eventually([&] { return first->finished == 1 && syncs == 2; }));
+  for (auto& j : later) EXPECT_EQ(j->finished, 0);
+  sync_gate.release();
+  for (auto& j : later) EXPECT_TRUE(loop_.eventually([&] { return j->finished == 1; }));
+  EXPECT_EQ(syncs, 2);
+}
+
+TEST_P(PosixDiskTest, a_write_beyond_the_file_size_limit_fails_and_does_not_kill) {
+  open();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit limited = before;
+  limited.rlim_cur = 1 * kMiB;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
+  // The second crosses the limit: its first part is taken, its rest is not.
+  const int beyond = run(write_job(2 * kMiB, pattern(4096, 1)));
+  const int crossing = run(write_job(1 * kMiB - 2048, pattern(4096, 1)));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(beyond, EFBIG);
+  EXPECT_EQ(crossing, EFBIG);
+  EXPECT_EQ(run(write_job(2 * kMiB, pattern(4096, 1))), 0);
+}
+
+TEST_P(PosixDiskTest, a_file_truncated_by_somebody_is_an_error_not_a_hang) {
+  open();
+  ASSERT_EQ(run(write_job(0, pattern(2 * kMiB, 1))), 0);
+  ASSERT_EQ(::truncate((directory_ / "disk").c_str(), 6000), 0);
+  EXPECT_EQ(run(job(DiskOp::kRead, 4096, 4096)), EIO);
+  EXPECT_EQ(run(job(DiskOp::kRead, 1 * kMiB, 4096)), EIO);
+  Bytes bytes(4096);
+  EXPECT_EQ(disk_->read_now(1 * kMiB, bytes), EIO);
+}
+
+TEST_P(PosixDiskTest, destroying_it_waits_for_requests_in_flight) {
+  open();
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (unsigned i = 0; i < 64; ++i) jobs.push_back(write_job(0, pattern(256 * kKiB, i)));
+  loop_.call([&] {
+    for (auto& j : jobs) disk_->submit(j->request);
+    loop_->stop();
+  });
+  loop_.stop();
+  disk_.reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, PosixDiskTest,
+                         ::testing::Values(Way{PosixDisk::Engine::kIoUring, true},
+                                           Way{PosixDisk::Engine::kIoUring, false},
+                                           Way{PosixDisk::Engine::kThreads, true},
+                                           Way{PosixDisk::Engine::kThreads, false}),
+                         way_name);
+
+}  // namespace
+}  // namespace twinblock

@@ -1,0 +1,367 @@
+// TcpNetwork between two ends of this process: bytes, order, backpressure, and every way in which a
+// connection can end or never begin.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "io/posix/send_queue.h"
+#include "io/posix/tcp_address.h"
+#include "io/posix/tcp_network.h"
+#include "io_posix_support.h"
+
+namespace twinblock {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+// A port that nobody listens on now.
+std::string free_address(const char* ip = "127.0.0.1") {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  ::inet_pton(AF_INET, ip, &address.sin_addr);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  ::close(fd);
+  return std::string(ip) + ":" + std::to_string(ntohs(address.sin_port));
+}
+
+// One end: collects what it reads.
+struct End : ConnectionHandler {
+  std::unique_ptr<Connection> connection;
+  Bytes received;
+  std::string why;
+  bool up = false;
+  int closings = 0;
+  size_t read_at_most = SIZE_MAX;  // of one readable()
+  bool destroy_when_readable = false;
+  bool destroy_when_closed = true;
+
+  void take(std::unique_ptr<Connection> taken) {
+    connection = std::move(taken);
+    connection->set_handler(this);
+  }
+  void connected() override { up = true; }
+  void readable() override {
+    if (destroy_when_readable) return connection.reset();
+    Bytes buffer(64 * kKiB);
+    size_t got = 0;
+    while (got < read_at_most) {
+      const size_t n =
+          connection->read(std::span(buffer).first(std::min(buffer.size(), read_at_most - got)));
+      if (n == 0) break;
+      got += n;
+      received.insert(received.end(), buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(n));
+    }
+  }
+  void closed(const std::string& reason) override {
+    ++closings;
+    why = reason;
+    if (destroy_when_closed) connection.reset();
+  }
+};
+
+Bytes pattern(size_t length, unsigned seed) {
+  Bytes bytes(length);
+  for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(i * 131 + seed + i / 256);
+  return bytes;
+}
+
+class TcpTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    address_ = free_address();
+    network_ = std::make_unique<TcpNetwork>(*loop_);
+    loop_.start();
+  }
+  void TearDown() override {
+    loop_.call([this] {
+      dialled_.connection.reset();
+      accepted_.connection.reset();
+      network_.reset();
+    });
+    loop_.stop();
+  }
+  [[nodiscard]] LinkAddresses dialler() const { return {"main", "127.0.0.1:0", address_}; }
+  void listen(const std::string& peer = "127.0.0.1:1") {
+    loop_.call([&] {
+      const Status status = network_->listen(
+          LinkAddresses{"main", address_, peer},
+          [this](std::unique_ptr<Connection> connection) { accepted_.take(std::move(connection)); },
+          [this](const std::string& why) { refusals_.push_back(why); });
+      ASSERT_TRUE(status.ok()) << status.error().what;
+    });
+  }
+  void dial() {
+    loop_.call([&] {
+      dialled_.take(network_->dial(dialler()));
+      EXPECT_EQ(dialled_.closings, 0);
+    });
+  }
+  void connect() {
+    listen();
+    dial();
+    ASSERT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
+  }
+  // A plain socket that has connected to us.
+  int raw_client(const char* from = "127.0.0.1") {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in source{};
+    source.sin_family = AF_INET;
+    ::inet_pton(AF_INET, from, &source.sin_addr);
+    EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&source), sizeof source), 0);
+    const TcpAddress to = parse_tcp_address(address_).value();
+    EXPECT_EQ(::connect(fd, to.get(), to.length), 0);
+    return fd;
+  }
+
+  RunningLoop loop_;
+  std::string address_;
+  std::unique_ptr<TcpNetwork> network_;
+  End dialled_;
+  End accepted_;
+  std::vector<std::string> refusals_;
+};
+
+TEST_F(TcpTest, heads_and_bodies_arrive_in_order) {
+  connect();
+  const Bytes body = pattern(100000, 7);
+  const Bytes short_body = pattern(40, 8);
+  Bytes expected;
+  loop_.call([&] {
+    for (unsigned i = 0; i < 3000; ++i) {
+      const Bytes head = pattern(1 + i % 90, i);
+      const Bytes& with = i % 100 == 0 ? body : short_body;
+      dialled_.connection->send(head, with);
+      expected.insert(expected.end(), head.begin(), head.end());
+      expected.insert(expected.end(), with.begin(), with.end());
+    }
+    EXPECT_EQ(dialled_.connection->queued_bytes_total(), expected.size());
+    EXPECT_EQ(dialled_.connection->sent_bytes_total(), 0u) << "sent before the turn's end";
+  });
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.received.size() >= expected.size(); }));
+  loop_.call([&] {
+    EXPECT_EQ(accepted_.received, expected);
+    EXPECT_EQ(dialled_.connection->sent_bytes_total(), expected.size());
+    EXPECT_EQ(dialled_.connection->peer_address(), address_);
+  });
+}
+
+TEST_F(TcpTest, what_is_sent_while_connecting_follows) {
+  listen();
+  loop_.call([&] {
+    dialled_.take(network_->dial(dialler()));
+    dialled_.connection->send(pattern(10, 1));
+  });
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.received == pattern(10, 1); }));
+}
+
+TEST_F(TcpTest, a_reader_that_pauses_stops_the_sender_and_loses_nothing) {
+  connect();
+  const Bytes body = pattern(1 * kMiB, 3);
+  loop_.call([&] {
+    accepted_.connection->pause_reading(true);
+    for (int i = 0; i < 64; ++i) dialled_.connection->send(pattern(64, 9), body);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  uint64_t stuck_at = 0;
+  loop_.call([&] {
+    stuck_at = dialled_.connection->sent_bytes_total();
+    EXPECT_LT(stuck_at, dialled_.connection->queued_bytes_total());
+    EXPECT_TRUE(accepted_.received.empty());
+    accepted_.connection->pause_reading(false);
+  });
+  const size_t total = 64 * (64 + body.size());
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.received.size() == total; }));
+  loop_.call([&] {
+    for (size_t i = 0; i < 64; ++i) {
+      const size_t at = i * (64 + body.size()) + 64;
+      ASSERT_EQ(std::memcmp(accepted_.received.data() + at, body.data(), body.size()), 0);
+    }
+  });
+}
+
+TEST_F(TcpTest, a_reader_that_stops_early_is_called_again) {
+  connect();
+  accepted_.read_at_most = 100;
+  loop_.call([&] { dialled_.connection->send(pattern(5000, 1)); });
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.received.size() == 5000; }));
+}
+
+TEST_F(TcpTest, bytes_before_the_end_are_read_then_the_end_is_reported_once) {
+  connect();
+  loop_.call([&] {
+    accepted_.destroy_when_closed = false;
+    dialled_.connection->send(pattern(1000, 1));
+  });
+  EXPECT_TRUE(loop_.eventually([&] { return dialled_.connection->sent_bytes_total() == 1000; }));
+  loop_.call([&] { dialled_.connection.reset(); });
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.closings > 0; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  loop_.call([&] {
+    EXPECT_EQ(accepted_.closings, 1);
+    EXPECT_EQ(accepted_.why, "closed by the peer");
+    EXPECT_EQ(accepted_.received.size(), 1000u);
+    accepted_.connection->send(pattern(10, 1));  // dropped, without harm
+  });
+}
+
+TEST_F(TcpTest, a_reset_is_reported) {
+  listen();
+  const int fd = raw_client();
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; }));
+  const linger now{1, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  ::close(fd);
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.why == "Connection reset by peer"; }));
+}
+
+TEST_F(TcpTest, a_write_error_is_reported_later_and_once) {
+  listen();
+  const int fd = raw_client();
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; }));
+  loop_.call([&] { accepted_.connection->pause_reading(true); });
+  const linger now{1, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+  ::close(fd);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  loop_.call([&] {
+    accepted_.connection->send(pattern(10, 1));
+    EXPECT_EQ(accepted_.closings, 0);
+  });
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.closings == 1; }));
+}
+
+TEST_F(TcpTest, a_refused_connect_says_so) {
+  dial();
+  EXPECT_TRUE(loop_.eventually([&] { return dialled_.closings == 1; }));
+  EXPECT_EQ(dialled_.why, "connect to " + address_ + ": Connection refused");
+}
+
+TEST_F(TcpTest, an_address_of_another_host_is_no_source) {
+  loop_.call([&] {
+    dialled_.take(network_->dial(LinkAddresses{"main", "192.0.2.1:7700", address_}));
+    EXPECT_EQ(dialled_.closings, 0) << "closed() from within dial()";
+  });
+  EXPECT_TRUE(loop_.eventually([&] { return dialled_.closings == 1; }));
+  EXPECT_EQ(dialled_.why, "bind to 192.0.2.1:0: Cannot assign requested address");
+}
+
+TEST_F(TcpTest, listening_fails_with_what_to_do) {
+  listen();
+  loop_.call([&] {
+    const Status taken = network_->listen(LinkAddresses{"main", address_, "127.0.0.1:1"}, {}, {});
+    ASSERT_FALSE(taken.ok());
+    EXPECT_EQ(taken.error().what, "listen on " + address_ + ": Address already in use");
+    EXPECT_NE(taken.error().action, "");
+    EXPECT_FALSE(network_->listen(LinkAddresses{"m", "192.0.2.1:1", "127.0.0.1:1"}, {}, {}).ok());
+    EXPECT_FALSE(network_->listen(LinkAddresses{"m", "host:1", "127.0.0.1:1"}, {}, {}).ok());
+  });
+}
+
+TEST_F(TcpTest, strangers_are_closed_and_reported_and_the_peer_is_not) {
+  listen("127.0.0.7:7700");
+  const int stranger = raw_client("127.0.0.8");
+  char byte = 0;
+  EXPECT_EQ(::recv(stranger, &byte, 1, 0), 0);
+  ::close(stranger);
+  loop_.call([&] {
+    EXPECT_EQ(accepted_.connection, nullptr);
+    ASSERT_EQ(refusals_.size(), 1u);
+    EXPECT_NE(refusals_[0].find("127.0.0.8"), std::string::npos);
+  });
+  const int peer = raw_client("127.0.0.7");
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; }));
+  ::close(peer);
+}
+
+TEST_F(TcpTest, a_process_without_file_descriptors_pauses_and_recovers) {
+  listen();
+  const int fd = raw_client();
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; }));
+  loop_.call([&] { accepted_.connection.reset(); });
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int second = ::socket(AF_INET, SOCK_STREAM, 0);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const TcpAddress to = parse_tcp_address(address_).value();
+  EXPECT_EQ(::connect(second, to.get(), to.length), 0);
+  const bool refused = static_cast<bool>(loop_.eventually([&] { return !refusals_.empty(); }));
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_TRUE(refused);
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; }));
+  EXPECT_NE(refusals_[0].find("Too many open files"), std::string::npos);
+  ::close(fd);
+  ::close(second);
+}
+
+TEST_F(TcpTest, a_handler_may_destroy_its_connection) {
+  connect();
+  loop_.call([&] {
+    accepted_.destroy_when_readable = true;
+    dialled_.connection->send(pattern(10, 1));
+  });
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection == nullptr; }));
+  EXPECT_TRUE(loop_.eventually([&] { return dialled_.connection == nullptr; }));
+}
+
+TEST(TcpAddressTest, only_numeric_addresses_with_a_port_are_taken) {
+  for (const char* good : {"127.0.0.1:7700", "[::1]:7700", "[fe80::1%lo]:1"})
+    EXPECT_TRUE(parse_tcp_address(good).ok()) << good;
+  for (const char* bad : {"", ":1", "127.0.0.1", "127.0.0.1:", "localhost:1", "::1:7700", "[::1]",
+                          "[127.0.0.1]:1", "127.0.0.1:http", "127.0.0.1:70000", "127.0.0.1:-1"})
+    EXPECT_FALSE(parse_tcp_address(bad).ok()) << bad;
+  EXPECT_EQ(parse_tcp_address("[::1]:7700").value().text(), "[::1]:7700");
+}
+
+TEST(SendQueueTest, a_hundred_small_heads_are_one_piece) {
+  SendQueue queue;
+  for (unsigned i = 0; i < 100; ++i) queue.add(pattern(64, i), {});
+  std::vector<iovec> vectors(16);
+  ASSERT_EQ(queue.gather(vectors, SIZE_MAX), 1u);
+  EXPECT_EQ(vectors[0].iov_len, 6400u);
+}
+
+TEST(SendQueueTest, bytes_survive_any_partial_sends) {
+  SendQueue queue;
+  const Bytes body = pattern(5000, 1);
+  Bytes expected;
+  Bytes sent;
+  std::vector<iovec> vectors(7);
+  unsigned round = 0;
+  const auto send_some = [&](size_t limit) {
+    const size_t count = queue.gather(vectors, limit);
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const auto* data = static_cast<const std::byte*>(vectors[i].iov_base);
+      const size_t n = std::min(vectors[i].iov_len, limit - bytes);
+      sent.insert(sent.end(), data, data + n);
+      bytes += n;
+    }
+    EXPECT_LE(bytes, limit);
+    queue.consume(bytes);
+  };
+  for (; round < 5000; ++round) {
+    const Bytes head = pattern(round % 300 == 0 ? 40000 : 1 + round % 100, round);
+    const std::span<const std::byte> with =
+        round % 3 == 0 ? std::span(body).first(round % 5000) : std::span<const std::byte>();
+    queue.add(head, with);
+    expected.insert(expected.end(), head.begin(), head.end());
+    expected.insert(expected.end(), with.begin(), with.end());
+    send_some(1 + round * 7919 % 3000);
+  }
+  while (!queue.empty()) send_some(100000);
+  EXPECT_EQ(sent, expected);
+}
+
+}  // namespace
+}  // namespace twinblock
