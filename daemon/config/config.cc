@@ -1,0 +1,305 @@
+#include "config/config.h"
+
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "base/limits.h"
+#include "base/units.h"
+#include "config/address.h"
+#include "config/toml_reader.h"
+
+namespace twinblock {
+namespace {
+
+constexpr size_t kNameMax = 63;
+constexpr size_t kLinksMax = 8;
+constexpr size_t kFileBytesMax = kMiB;
+constexpr int kLevelMin = 1;
+constexpr int kLevelMax = 19;
+constexpr uint64_t kPeerTimeoutDefault_ns = 5 * kSecond_ns;
+constexpr uint64_t kDiskTimeoutDefault_ns = 30 * kSecond_ns;
+constexpr uint64_t kTimeoutMin_ns = 200 * kMillisecond_ns;
+constexpr uint64_t kTimeoutMax_ns = 600 * kSecond_ns;
+constexpr uint64_t kRateMin_bits_per_s = 1000;
+constexpr uint64_t kRateMax_bits_per_s = 10'000'000'000'000;
+// The key of [link.X] that is not a node's name.
+constexpr const char* kRateKey = "rate";
+
+// Names become parts of file names and of command lines: no slash, no space, no leading '-'.
+bool good_name(const std::string& name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  return !name.empty() && name.size() <= kNameMax && plain(name[0]) &&
+         std::all_of(name.begin(), name.end(), [&](char c) {
+           return plain(c) || c == '_' || c == '.' || c == '-';
+         });
+}
+
+void check_name(const ConfigTable& table, const std::string& key, const std::string& what,
+                const std::string& name) {
+  if (good_name(name)) return;
+  table.fail(key, "'" + name + "' can't be the name of a " + what,
+             "use a letter or digit, then letters, digits, '_', '.' and '-', 63 in all at most");
+}
+
+std::string read_path(const ConfigTable& table, const std::string& key, const std::string& example,
+                      bool required) {
+  const std::optional<std::string> text =
+      table.text(key, key + " = \"" + example + "\"", required);
+  if (!text) return {};
+  const bool controls = std::any_of(text->begin(), text->end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  if (!text->starts_with('/') || controls) {
+    table.fail(key, "'" + *text + "' is not an absolute path",
+               "write " + key + " = \"" + example + "\"");
+    return {};
+  }
+  // Two spellings of one path must compare equal.
+  std::string path = std::filesystem::path(*text).lexically_normal().string();
+  if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+uint64_t read_timeout(const ConfigTable& table, const std::string& key, uint64_t otherwise_ns) {
+  const std::string example = key + " = \"" + std::to_string(otherwise_ns / kSecond_ns) + "s\"";
+  const std::optional<std::string> text = table.text(key, example, false);
+  if (!text) return otherwise_ns;
+  const std::optional<uint64_t> duration_ns = parse_duration_ns(*text);
+  if (!duration_ns)
+    table.fail(key, "'" + *text + "' is not a duration", "write " + example);
+  else if (*duration_ns < kTimeoutMin_ns || *duration_ns > kTimeoutMax_ns)
+    table.fail(key, "'" + *text + "' is out of range", "choose from 200ms to 10min");
+  return duration_ns.value_or(otherwise_ns);
+}
+
+// One of `choices` at `key`, as its index; `otherwise` where the key is missing.
+template <size_t N>
+size_t read_choice(const ConfigTable& table, const std::string& key,
+                   const std::array<const char*, N>& choices, size_t otherwise) {
+  const std::string example = key + " = \"" + choices[otherwise] + "\"";
+  const std::optional<std::string> text = table.text(key, example, false);
+  if (!text) return otherwise;
+  std::string list;
+  for (size_t i = 0; i < N; ++i) {
+    if (*text == choices[i]) return i;
+    list += std::string(i == 0 ? "" : i + 1 == N ? " or " : ", ") + "\"" + choices[i] + "\"";
+  }
+  table.fail(key, "'" + *text + "' is not a value of '" + key + "'", "choose " + list);
+  return otherwise;
+}
+
+void read_size(const ConfigTable& top, Config& config) {
+  const std::optional<std::string> text = top.text("size", "size = \"10GiB\"", true);
+  if (!text) return;
+  const std::optional<uint64_t> size = parse_size_bytes(*text);
+  if (!size)
+    return top.fail("size", "'" + *text + "' is not a size", "write it like \"10GiB\"");
+  if (*size < limits::kVolumeBytesMin || *size > limits::kVolumeBytesMax)
+    return top.fail("size", "'" + *text + "' is out of range",
+                    "choose from " + format_size(limits::kVolumeBytesMin) + " to " +
+                        format_size(limits::kVolumeBytesMax));
+  if (*size % limits::kBlockBytes != 0)
+    return top.fail("size", "'" + *text + "' is not a multiple of 4096 bytes",
+                    "the next smaller one is \"" +
+                        std::to_string(*size - *size % limits::kBlockBytes) + "\"");
+  config.size_bytes = *size;
+}
+
+void check_socket_length(const ConfigTable& table, const Config& config, const NodeConfig& node) {
+  const size_t limit = sizeof(sockaddr_un{}.sun_path) - 1;
+  const std::string socket = control_socket_path(config, node);
+  if (socket.size() <= limit) return;
+  table.fail("runtime",
+             "the socket '" + socket + "' has a longer path than the " + std::to_string(limit) +
+                 " bytes that the system allows",
+             "choose a shorter runtime directory");
+}
+
+void read_nodes(const ConfigTable& top, Config& config) {
+  const std::vector<ConfigTable> tables = top.children("node");
+  for (const ConfigTable& table : tables) {
+    NodeConfig node;
+    node.name = table.last_name();
+    table.allow_only({"backing", "metadata", "runtime"});
+    check_name(table, {}, "node", node.name);
+    if (node.name == kRateKey)
+      table.fail({}, "a node can't be called 'rate'", "that is a key of [link.NAME]; rename it");
+    node.backing = read_path(table, "backing", "/srv/" + config.volume + ".img", true);
+    node.metadata =
+        read_path(table, "metadata", "/var/lib/twinblock/" + config.volume + ".meta", true);
+    node.runtime = read_path(table, "runtime", "/run/twinblock", false);
+    if (node.runtime.empty()) node.runtime = default_runtime_dir();
+    if (!node.backing.empty() && node.backing == node.metadata)
+      table.fail("metadata", "metadata and backing of node '" + node.name + "' are one path",
+                 "metadata needs a file or device of its own");
+    check_socket_length(table, config, node);
+    config.nodes.push_back(node);
+  }
+  if (tables.size() != 2) {
+    const int64_t line = tables.empty() ? 1 : tables[std::min<size_t>(tables.size() - 1, 2)].line();
+    top.errors().add(line,
+                     "there are " + std::to_string(tables.size()) +
+                         " [node.NAME] tables, a volume has two nodes",
+                     tables.size() < 2 ? "add [node.NAME] with backing and metadata"
+                                       : "remove this one");
+  }
+  std::sort(config.nodes.begin(), config.nodes.end(),
+            [](const NodeConfig& a, const NodeConfig& b) { return a.name < b.name; });
+}
+
+// What is known of all links while they are read.
+struct Addresses {
+  std::map<std::string, int64_t> seen;  // "IP:port" -> its line
+  bool one_host = false;                // some link has the same host at both ends
+};
+
+void read_link_addresses(const ConfigTable& table, const Config& config, LinkConfig& link,
+                         Addresses& all) {
+  std::vector<Address> ends;
+  for (const NodeConfig& node : config.nodes) {
+    const std::optional<std::string> text =
+        table.text(node.name, node.name + " = \"10.0.0.1:7700\"", true);
+    if (!text) return;
+    const Result<Address> address = parse_address(*text);
+    if (!address) return table.fail(node.name, address.error().what, address.error().action);
+    const std::string canonical = address.value().text();
+    const auto [other, fresh] = all.seen.emplace(canonical, table.line(node.name));
+    if (!fresh)
+      return table.fail(node.name,
+                        "the address " + canonical + " is used twice, first in line " +
+                            std::to_string(other->second),
+                        "give each node its own address or port in each link");
+    link.address[node.name] = canonical;
+    ends.push_back(address.value());
+  }
+  if (ends[0].v6 != ends[1].v6)
+    return table.fail(config.nodes[1].name,
+                      "link '" + link.name + "' has an IPv4 and an IPv6 address",
+                      "use the same kind at both ends");
+  if (ends[0].ip == ends[1].ip || (ends[0].loopback() && ends[1].loopback())) all.one_host = true;
+}
+
+void read_links(const ConfigTable& top, Config& config, Addresses& all) {
+  const std::vector<ConfigTable> tables = top.children("link");
+  for (const ConfigTable& table : tables) {
+    LinkConfig link;
+    link.name = table.last_name();
+    check_name(table, {}, "link", link.name);
+    table.allow_only({config.nodes[0].name, config.nodes[1].name, kRateKey});
+    read_link_addresses(table, config, link, all);
+    if (const auto rate = table.text(kRateKey, "rate = \"10Gbit\"", false)) {
+      link.rate_bits_per_s = parse_rate_bits_per_s(*rate).value_or(0);
+      if (link.rate_bits_per_s < kRateMin_bits_per_s || link.rate_bits_per_s > kRateMax_bits_per_s)
+        table.fail(kRateKey, "'" + *rate + "' is not a rate that a link can have",
+                   "write it like \"10Gbit\" or \"100Mbit\"");
+    }
+    config.links.push_back(link);
+  }
+  if (tables.empty())
+    top.errors().add(1, "there is no link between the nodes",
+                     "add [link.main] with " + config.nodes[0].name + " = \"IP:port\" and " +
+                         config.nodes[1].name + " = \"IP:port\"");
+  if (tables.size() > kLinksMax)
+    tables[kLinksMax].fail({}, "there are more than 8 links", "remove this one");
+}
+
+void read_replication(const ConfigTable& top, Config& config) {
+  config.peer_timeout_ns = kPeerTimeoutDefault_ns;
+  config.disk_timeout_ns = kDiskTimeoutDefault_ns;
+  const std::optional<ConfigTable> table = top.child("replication");
+  if (!table) return;
+  table->allow_only({"compression", "level", "peer_timeout", "disk_timeout", "on_peer_loss"});
+  constexpr std::array<const char*, 3> kCompressions{"off", "on", "auto"};
+  constexpr std::array<const char*, 2> kLosses{"continue", "freeze"};
+  config.compression =
+      static_cast<Compression>(read_choice(*table, "compression", kCompressions, 0));
+  config.compression_level = table->integer("level", kLevelMin, kLevelMax).value_or(kLevelMin);
+  config.peer_timeout_ns = read_timeout(*table, "peer_timeout", kPeerTimeoutDefault_ns);
+  config.disk_timeout_ns = read_timeout(*table, "disk_timeout", kDiskTimeoutDefault_ns);
+  config.on_peer_loss = static_cast<OnPeerLoss>(read_choice(*table, "on_peer_loss", kLosses, 0));
+}
+
+// Two hosts may well use the same paths. Two nodes on one host that did would overwrite each other.
+void check_one_host(const ConfigTable& top, const Config& config) {
+  const NodeConfig& a = config.nodes[0];
+  const NodeConfig& b = config.nodes[1];
+  for (const ConfigTable& table : top.children("node")) {
+    if (table.last_name() != b.name) continue;
+    const std::string both = "the links join two nodes on one host, and both nodes use '";
+    if (b.backing == a.backing || b.backing == a.metadata)
+      table.fail("backing", both + b.backing + "'", "give each node its own file or device");
+    if (b.metadata == a.metadata || b.metadata == a.backing)
+      table.fail("metadata", both + b.metadata + "'", "give each node its own file or device");
+    if (b.runtime == a.runtime)
+      table.fail("runtime", both + b.runtime + "' for their sockets",
+                 "give each node its own directory: runtime = \"" + a.runtime + "/" + b.name +
+                     "\"");
+  }
+}
+
+}  // namespace
+
+const NodeConfig& Config::node(const std::string& name) const {
+  for (const NodeConfig& node : nodes)
+    if (node.name == name) return node;
+  check_failed(__FILE__, __LINE__, name.c_str(), "no such node in the configuration");
+}
+
+const NodeConfig& Config::other(const std::string& name) const {
+  return nodes.at(nodes.at(0).name == name ? 1 : 0);
+}
+
+bool Config::has_node(const std::string& name) const {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const NodeConfig& node) { return node.name == name; });
+}
+
+Result<Config> parse_config(const std::string& text, const std::string& path) {
+  ConfigErrors errors(path);
+  toml::table file;
+  try {
+    file = toml::parse(text, path);
+  } catch (const toml::parse_error& error) {
+    errors.add(static_cast<int64_t>(error.source().begin.line), std::string(error.description()),
+               "");
+    return *errors.first();
+  }
+  Config config;
+  config.path = path;
+  const ConfigTable top(file, "", errors);
+  top.allow_only({"volume", "size", "node", "link", "replication"});
+  config.volume = top.text("volume", "volume = \"r0\"", true).value_or("r0");
+  check_name(top, "volume", "volume", config.volume);
+  read_size(top, config);
+  read_nodes(top, config);
+  // The links are checked against the nodes, so these have to be right first.
+  if (errors.any()) return *errors.first();
+  Addresses addresses;
+  read_links(top, config, addresses);
+  read_replication(top, config);
+  if (addresses.one_host) check_one_host(top, config);
+  if (errors.any()) return *errors.first();
+  return config;
+}
+
+Result<Config> load_config(const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
+  if (!file)
+    return system_error(errno, path, "name a file like /etc/twinblock/r0.toml that you may read");
+  std::string text(kFileBytesMax + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) return system_error(errno, path);
+  if (text.size() > kFileBytesMax)
+    return Error{path + ": longer than 1 MiB", "is this a twinblock configuration?"};
+  return parse_config(text, path);
+}
+
+}  // namespace twinblock

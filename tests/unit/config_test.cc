@@ -1,0 +1,302 @@
+#include "config/config.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "base/units.h"
+#include "config/address.h"
+
+namespace twinblock {
+namespace {
+
+constexpr const char* kFull = R"(volume = "r0"
+size = "10GiB"
+
+[node.beta]
+backing = "/srv/r0.img"
+metadata = "/var/lib/twinblock/r0.meta"
+
+[node.alpha]
+backing = "/srv/r0.img"
+metadata = "/var/lib/twinblock//x/../r0.meta"
+runtime = "/run/tb/alpha/"
+
+[link.fast]
+alpha = "10.10.0.1:7700"
+beta  = "10.10.0.2:7700"
+rate  = "10Gbit"
+
+[link.backup]
+alpha = "[fd00:0::1]:7700"
+beta  = "[fd00::2]:7700"
+
+[replication]
+compression = "auto"
+level = 3
+peer_timeout = "2s"
+disk_timeout = "1min"
+on_peer_loss = "freeze"
+)";
+
+// Two nodes on one host; `replace` is put in the place of `what`.
+std::string small(const std::string& what = "", const std::string& replace = "") {
+  std::string text = R"(volume = "r0"
+size = "1GiB"
+[node.alpha]
+backing = "/a/r0.img"
+metadata = "/a/r0.meta"
+runtime = "/a/run"
+[node.beta]
+backing = "/b/r0.img"
+metadata = "/b/r0.meta"
+runtime = "/b/run"
+[link.main]
+alpha = "127.0.0.1:7701"
+beta = "127.0.0.1:7702"
+)";
+  if (!what.empty()) text.replace(text.find(what), what.size(), replace);
+  return text;
+}
+
+std::string error_of(const std::string& text) {
+  const Result<Config> config = parse_config(text, "f.toml");
+  return config.ok() ? "no error" : config.error().what;
+}
+
+// The error begins with its line and contains `part`.
+void expect_error(const std::string& text, int line, const std::string& part) {
+  const std::string error = error_of(text);
+  EXPECT_TRUE(error.starts_with("f.toml:" + std::to_string(line) + ": ")) << error << "\n" << text;
+  EXPECT_NE(error.find(part), std::string::npos) << error << "\nshould contain: " << part;
+}
+
+TEST(Config, ReadsEveryKey) {
+  const Result<Config> result = parse_config(kFull, "f.toml");
+  ASSERT_TRUE(result.ok()) << result.error().what;
+  const Config& config = result.value();
+  EXPECT_EQ(config.path, "f.toml");
+  EXPECT_EQ(config.volume, "r0");
+  EXPECT_EQ(config.size_bytes, 10 * kGiB);
+  ASSERT_EQ(config.nodes.size(), 2u);
+  EXPECT_EQ(config.nodes[0].name, "alpha");
+  EXPECT_EQ(config.nodes[1].name, "beta");
+  EXPECT_EQ(config.nodes[0].backing, "/srv/r0.img");
+  EXPECT_EQ(config.nodes[0].metadata, "/var/lib/twinblock/r0.meta");
+  EXPECT_EQ(config.nodes[0].runtime, "/run/tb/alpha");
+  EXPECT_EQ(config.nodes[1].runtime, default_runtime_dir());
+  ASSERT_EQ(config.links.size(), 2u);
+  EXPECT_EQ(config.links[0].name, "fast");
+  EXPECT_EQ(config.links[0].address.at("alpha"), "10.10.0.1:7700");
+  EXPECT_EQ(config.links[0].rate_bits_per_s, 10'000'000'000u);
+  EXPECT_EQ(config.links[1].name, "backup");
+  EXPECT_EQ(config.links[1].address.at("alpha"), "[fd00::1]:7700");
+  EXPECT_EQ(config.links[1].rate_bits_per_s, 0u);
+  EXPECT_EQ(config.compression, Compression::kAuto);
+  EXPECT_EQ(config.compression_level, 3);
+  EXPECT_EQ(config.peer_timeout_ns, 2 * kSecond_ns);
+  EXPECT_EQ(config.disk_timeout_ns, 60 * kSecond_ns);
+  EXPECT_EQ(config.on_peer_loss, OnPeerLoss::kFreeze);
+}
+
+TEST(Config, FillsInDefaults) {
+  const Result<Config> result = parse_config(small(), "f.toml");
+  ASSERT_TRUE(result.ok()) << result.error().what;
+  const Config& config = result.value();
+  EXPECT_EQ(config.compression, Compression::kOff);
+  EXPECT_EQ(config.compression_level, 1);
+  EXPECT_EQ(config.peer_timeout_ns, 5 * kSecond_ns);
+  EXPECT_EQ(config.disk_timeout_ns, 30 * kSecond_ns);
+  EXPECT_EQ(config.on_peer_loss, OnPeerLoss::kContinue);
+}
+
+TEST(Config, FindsNodesAndSockets) {
+  const Result<Config> result = parse_config(small(), "f.toml");
+  ASSERT_TRUE(result.ok()) << result.error().what;
+  const Config& config = result.value();
+  EXPECT_TRUE(config.has_node("beta"));
+  EXPECT_FALSE(config.has_node("gamma"));
+  EXPECT_EQ(config.node("beta").backing, "/b/r0.img");
+  EXPECT_EQ(config.other("beta").name, "alpha");
+  EXPECT_EQ(config.other("alpha").name, "beta");
+  EXPECT_EQ(control_socket_path(config, config.node("alpha")), "/a/run/r0.ctl");
+  EXPECT_EQ(nbd_socket_path(config, config.node("beta")), "/b/run/r0.nbd");
+}
+
+TEST(Config, ChoosesTheNodeByNameThenByHost) {
+  const Config config = parse_config(small(), "f.toml").value();
+  EXPECT_EQ(choose_node(config, "beta", "alpha").value(), "beta");
+  EXPECT_EQ(choose_node(config, "", "alpha").value(), "alpha");
+  EXPECT_EQ(choose_node(config, "", "beta.example.org").value(), "beta");
+  const Result<std::string> wrong = choose_node(config, "gamma", "alpha");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().what, "f.toml: there is no node 'gamma'");
+  EXPECT_EQ(wrong.error().action, "its nodes are alpha and beta");
+  const Result<std::string> stranger = choose_node(config, "", "host7");
+  ASSERT_FALSE(stranger.ok());
+  EXPECT_NE(stranger.error().action.find("--node"), std::string::npos);
+}
+
+TEST(ConfigErrors, SyntaxNamesItsLine) {
+  expect_error("volume = \"r0\"\nsize = \n", 2, "expected value");
+  expect_error(small("size = \"1GiB\"", "volume = \"r1\""), 2, "volume");
+  expect_error("", 1, "'volume' is missing in the top level of the file; add volume = \"r0\"");
+}
+
+TEST(ConfigErrors, UnknownKeysAndTablesNameTheNearestOrAll) {
+  expect_error(small("backing = \"/b", "backng = \"/b"), 8,
+               "unknown key 'backng' in [node.beta]; did you mean 'backing'?");
+  expect_error(small("runtime = \"/b/run\"", "colour = 3"), 10,
+               "unknown key 'colour' in [node.beta]; known here: backing, metadata, runtime");
+  expect_error(small() + "[replicaton]\n", 14, "unknown table 'replicaton' in the top level");
+  expect_error(small() + "[replication]\nlevle = 3\n", 15, "did you mean 'level'?");
+  expect_error(small() + "gamma = \"127.0.0.1:7703\"\n", 14,
+               "unknown key 'gamma' in [link.main]; known here: alpha, beta, rate");
+  expect_error("sise = \"1GiB\"\nvolum = \"r0\"\n", 1, "did you mean 'size'?");
+}
+
+TEST(ConfigErrors, TheVolumeNeedsAName) {
+  expect_error(small("volume = \"r0\"\n", ""), 1, "'volume' is missing");
+  expect_error(small("\"r0\"", "7"), 1, "'volume' is not a text in quotes; write volume = \"r0\"");
+  for (const char* name : {"", "a/b", "a b", "-x", ".x", "ü"})
+    expect_error(small("\"r0\"", "\"" + std::string(name) + "\""), 1, "can't be the name");
+  expect_error(small("\"r0\"", "\"" + std::string(64, 'x') + "\""), 1, "63");
+  EXPECT_EQ(error_of(small("\"r0\"", "\"" + std::string(63, 'x') + "\"")), "no error");
+}
+
+TEST(ConfigErrors, TheSizeIsWholeBlocksWithinLimits) {
+  expect_error(small("\"1GiB\"", "\"1 gig\""), 2, "'1 gig' is not a size");
+  expect_error(small("\"1GiB\"", "\"0\""), 2, "out of range; choose from 64 KiB to 64 TiB");
+  expect_error(small("\"1GiB\"", "\"65TiB\""), 2, "out of range");
+  expect_error(small("\"1GiB\"", "\"1000001\""), 2,
+               "not a multiple of 4096 bytes; the next smaller one is \"999424\"");
+  expect_error(small("\"1GiB\"", "1073741824"), 2, "not a text in quotes");
+  expect_error(small("size = \"1GiB\"\n", ""), 1, "'size' is missing");
+}
+
+TEST(ConfigErrors, ThereAreTwoNodes) {
+  expect_error("volume = \"r0\"\nsize = \"1GiB\"\n", 1, "there are 0 [node.NAME] tables");
+  expect_error("volume = \"r0\"\nsize = \"1GiB\"\n\n[node.a]\nbacking=\"/b\"\nmetadata=\"/m\"\n", 4,
+               "there are 1 [node.NAME] tables");
+  expect_error(small() + "[node.gamma]\nbacking=\"/b\"\nmetadata=\"/m\"\n", 14, "remove this one");
+  expect_error("volume = \"r0\"\nsize = \"1GiB\"\nnode = 3\n", 3, "'node' is not a table");
+  expect_error("volume = \"r0\"\nsize = \"1GiB\"\n[node]\nalpha = 3\n", 4, "not a table");
+  expect_error(small("[node.beta]", "[node.rate]"), 7, "can't be called 'rate'");
+  expect_error(small("[node.beta]", "[node.\"b c\"]"), 7, "can't be the name of a node");
+}
+
+TEST(ConfigErrors, PathsAreAbsoluteAndPresent) {
+  expect_error(small("\"/a/r0.img\"", "\"r0.img\""), 4, "'r0.img' is not an absolute path");
+  expect_error(small("\"/a/r0.meta\"", "\"./m\""), 5, "not an absolute path");
+  expect_error(small("\"/a/run\"", "\"run\""), 6, "not an absolute path");
+  expect_error(small("\"/a/r0.img\"", "\"/a\\nb\""), 4, "not an absolute path");
+  expect_error(small("backing = \"/a/r0.img\"\n", ""), 3, "'backing' is missing in [node.alpha]");
+  expect_error(small("metadata = \"/b/r0.meta\"\n", ""), 7, "'metadata' is missing");
+  expect_error(small("\"/a/r0.img\"", "true"), 4, "not a text");
+  expect_error(small("\"/a/run\"", "\"/" + std::string(110, 'x') + "\""), 6, "shorter");
+}
+
+TEST(ConfigErrors, OneHostNeedsPathsOfItsOwnForEachNode) {
+  expect_error(small("\"/a/r0.meta\"", "\"/a//r0.img\""), 5, "are one path");
+  expect_error(small("\"/b/r0.img\"", "\"/a/r0.img\""), 8, "both nodes use '/a/r0.img'");
+  expect_error(small("\"/b/r0.img\"", "\"/a/r0.meta\""), 8, "both nodes use '/a/r0.meta'");
+  expect_error(small("\"/b/r0.meta\"", "\"/a/r0.meta\""), 9, "both nodes use");
+  expect_error(small("\"/b/r0.meta\"", "\"/a/r0.img\""), 9, "both nodes use");
+  expect_error(small("\"/b/run\"", "\"/a/x/../run/\""), 10, "for their sockets");
+  std::string defaults = small("runtime = \"/a/run\"\n", "");
+  defaults.replace(defaults.find("runtime = \"/b/run\"\n"), 19, "");
+  expect_error(defaults, 6, "for their sockets");
+}
+
+TEST(ConfigErrors, LinksHaveAnAddressForEachNode) {
+  const std::string main = "[link.main]\nalpha = \"127.0.0.1:7701\"\nbeta = \"127.0.0.1:7702\"\n";
+  expect_error(small(main, ""), 1, "there is no link between the nodes; add [link.main]");
+  expect_error(small("beta = \"127.0.0.1:7702\"\n", ""), 11, "'beta' is missing in [link.main]");
+  expect_error(small("127.0.0.1:7702", "127.0.0.1"), 13, "has no port");
+  expect_error(small("127.0.0.1:7702", "host:7702"), 13, "not a numeric IP");
+  expect_error(small("127.0.0.1:7702", "fd00::1:7702"), 13, "without brackets");
+  expect_error(small("127.0.0.1:7702", "127.0.0.1:0"), 13, "1 to 65535");
+  expect_error(small("127.0.0.1:7702", "127.0.0.1:65536"), 13, "1 to 65535");
+  expect_error(small("127.0.0.1:7702", "0.0.0.0:7702"), 13, "can't dial");
+  expect_error(small("127.0.0.1:7702", "[::1]:7702"), 13, "same kind");
+  expect_error(small("127.0.0.1:7702", "127.0.0.1:7701"), 13,
+               "127.0.0.1:7701 is used twice, first in line 12");
+  expect_error(small("[link.main]", "[link.\"a/b\"]"), 11, "can't be the name of a link");
+}
+
+TEST(ConfigErrors, LinksDoNotShareAnAddress) {
+  expect_error(small() + "[link.two]\nalpha = \"127.0.0.1:7701\"\nbeta = \"127.0.0.1:7704\"\n", 15,
+               "used twice, first in line 12");
+  expect_error(small() + "[link.two]\nalpha = \"127.0.0.1:7705\"\nbeta = \"127.0.0.1:7701\"\n", 16,
+               "used twice");
+  std::string nine = small();
+  for (int i = 1; i <= 8; ++i) {
+    const std::string port = std::to_string(8000 + i);
+    nine += "[link.l" + port + "]\nalpha = \"127.0.0.2:" + port + "\"\nbeta = \"127.0.0.3:" + port +
+            "\"\n";
+  }
+  expect_error(nine, 35, "more than 8 links");
+}
+
+TEST(ConfigErrors, RatesAndReplicationAreChecked) {
+  expect_error(small() + "rate = \"fast\"\n", 14, "'fast' is not a rate");
+  expect_error(small() + "rate = \"0Gbit\"\n", 14, "not a rate");
+  expect_error(small() + "rate = 10\n", 14, "not a text");
+  const std::string base = small() + "[replication]\n";
+  expect_error(base + "compression = \"yes\"\n", 15,
+               "'yes' is not a value of 'compression'; choose \"off\", \"on\" or \"auto\"");
+  expect_error(base + "level = 0\n", 15, "not a whole number from 1 to 19");
+  expect_error(base + "level = 20\n", 15, "1 to 19");
+  expect_error(base + "level = \"3\"\n", 15, "1 to 19");
+  expect_error(base + "peer_timeout = \"100ms\"\n", 15, "choose from 200ms to 10min");
+  expect_error(base + "peer_timeout = \"11min\"\n", 15, "out of range");
+  expect_error(base + "peer_timeout = 5\n", 15, "write peer_timeout = \"5s\"");
+  expect_error(base + "disk_timeout = \"soon\"\n", 15, "'soon' is not a duration");
+  expect_error(base + "on_peer_loss = \"panic\"\n", 15, "choose \"continue\" or \"freeze\"");
+  expect_error("replication = 1\n" + small(), 1, "'replication' is not a table");
+}
+
+TEST(ConfigFile, AMissingFileIsNamed) {
+  const Result<Config> config = load_config("/nonexistent/r0.toml");
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.error().what, "/nonexistent/r0.toml: No such file or directory");
+  EXPECT_FALSE(load_config("/").ok());
+}
+
+TEST(ConfigFile, IsReadWhole) {
+  char path[] = "/tmp/twinblock-config-XXXXXX";
+  const int fd = mkstemp(path);
+  ASSERT_GE(fd, 0);
+  const std::string text = kFull;
+  ASSERT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  close(fd);
+  const Result<Config> config = load_config(path);
+  EXPECT_TRUE(config.ok());
+  EXPECT_EQ(config.value().path, path);
+  unlink(path);
+}
+
+TEST(ConfigPaths, SocketsOfAnOrdinaryUserAreHisOwn) {
+  if (geteuid() == 0) {
+    EXPECT_EQ(default_runtime_dir(), "/run/twinblock");
+    return;
+  }
+  setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+  EXPECT_EQ(default_runtime_dir(), "/run/user/7/twinblock");
+  unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(default_runtime_dir(), "/tmp/twinblock-" + std::to_string(geteuid()));
+}
+
+TEST(AddressText, IsCanonical) {
+  EXPECT_EQ(parse_address("[FD00:0:0::1]:80").value().text(), "[fd00::1]:80");
+  EXPECT_EQ(parse_address("10.0.0.1:65535").value().text(), "10.0.0.1:65535");
+  EXPECT_TRUE(parse_address("[::1]:1").value().loopback());
+  EXPECT_TRUE(parse_address("127.0.0.9:1").value().loopback());
+  EXPECT_FALSE(parse_address("10.0.0.1:1").value().loopback());
+}
+
+}  // namespace
+}  // namespace twinblock
