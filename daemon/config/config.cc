@@ -101,13 +101,13 @@ void read_size(const ConfigTable& top, Config& config) {
   if (!text) return;
   const std::optional<uint64_t> size = parse_size_bytes(*text);
   if (!size)
-    return top.fail("size", "'" + *text + "' is not a size", "write it like \"10GiB\"");
+    return top.fail("size", "size '" + *text + "' is not a size", "write it like \"10GiB\"");
   if (*size < limits::kVolumeBytesMin || *size > limits::kVolumeBytesMax)
-    return top.fail("size", "'" + *text + "' is out of range",
+    return top.fail("size", "size '" + *text + "' is out of range",
                     "choose from " + format_size(limits::kVolumeBytesMin) + " to " +
                         format_size(limits::kVolumeBytesMax));
   if (*size % limits::kBlockBytes != 0)
-    return top.fail("size", "'" + *text + "' is not a multiple of 4096 bytes",
+    return top.fail("size", "size '" + *text + "' is not a multiple of 4096 bytes",
                     "the next smaller one is \"" +
                         std::to_string(*size - *size % limits::kBlockBytes) + "\"");
   config.size_bytes = *size;
