@@ -1,5 +1,6 @@
 #include "io/posix/posix_disk.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -115,7 +116,10 @@ bool PosixDisk::submit_queued() {
   uint64_t now_ns = 0;
   if (!writes_.empty()) {
     now_ns = monotonic_ns();
-    inline_now = writes_bytes_ <= inline_bytes_max_ && loop_.role().may_block(now_ns);
+    const bool alone = uring_ == nullptr || uring_->in_flight() == 0;
+    const uint64_t bytes_max =
+        alone ? inline_bytes_max_ : std::min(inline_bytes_max_, kInlineBytesBesideOthers);
+    inline_now = writes_bytes_ <= bytes_max && loop_.role().may_block(now_ns);
     if (!inline_now) transfers_.append(writes_);
     writes_bytes_ = 0;
   }

@@ -40,7 +40,25 @@ class IoWatcher;
 class PosixDisk final : public Disk, private TurnPart {
  public:
   enum class Engine { kAuto, kIoUring, kThreads };
-  static constexpr uint64_t kInlineBytesPerTurn = 128 * kKiB;
+  // Writes of up to this many bytes a turn are done inline, if io_uring has none of this disk in
+  // flight; beside those, fewer, since both need the inode's lock.
+  //
+  // tests/bench/disk_bench, ext4, two cores, from submit() to done():
+  //
+  //                    inline               io_uring             threads
+  //                    p50       CPU        p50       CPU        p50       CPU
+  //    4 KiB QD  1       3 us     3 us       63 us    55 us       28 us    33 us
+  //    4 KiB QD 32      81 us     3 us      195 us    11 us      104 us     7 us
+  //   64 KiB QD  1       5 us     5 us       70 us    53 us       38 us    45 us
+  //   64 KiB QD  8      39 us     5 us       85 us    16 us       53 us    11 us
+  //   64 KiB QD 16      77 us     5 us      181 us    15 us      115 us    13 us
+  //    1 MiB QD  1      41 us    40 us       69 us    68 us       62 us    75 us
+  //    1 MiB QD  8     573 us    81 us      432 us    68 us      280 us    74 us (p99 4.1 ms)
+  //
+  // So inline wins up to about 1 MiB a turn, which occupies the loop for 50 to 100 us; beyond, the
+  // copies are better made beside the loop than in it.
+  static constexpr uint64_t kInlineBytesPerTurn = 1 * kMiB;
+  static constexpr uint64_t kInlineBytesBesideOthers = 128 * kKiB;
   static constexpr size_t kPoolThreads = 4;
 
   struct Options {
