@@ -1,0 +1,272 @@
+#include "io/posix/control_server.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/checks.h"
+#include "io/posix/io_watcher.h"
+
+namespace twinblock {
+namespace {
+
+constexpr uint64_t kAcceptPause_ns = 100 * kMillisecond_ns;
+
+Result<sockaddr_un> socket_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    return Error{"the socket path " + path + " is too long (" + std::to_string(path.size()) +
+                     " bytes, at most " + std::to_string(sizeof address.sun_path - 1) + ")",
+                 "set a shorter `runtime` directory for this node", ENAMETOOLONG};
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+// Removes a socket that nobody listens on.
+Status remove_stale(const std::string& path, const sockaddr_un& address) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return ok_status();
+    return system_error(errno, "stat " + path);
+  }
+  if (!S_ISSOCK(status.st_mode))
+    return Error{path + " exists and is not a socket", "move it away", EEXIST};
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return system_error(errno, "socket");
+  const int error =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+  ::close(fd);
+  if (error == ENOENT) return ok_status();
+  if (error != ECONNREFUSED)
+    return Error{"another process listens on " + path, "stop it first: a node can run only once",
+                 EADDRINUSE};
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    return system_error(errno, "remove the stale socket " + path);
+  return ok_status();
+}
+
+std::string error_line(const std::string& error) {
+  // The texts are ours and hold nothing that JSON would escape.
+  return R"({"ok":false,"error":")" + error + R"(","action":""})";
+}
+
+bool may_control(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == 0 || peer.uid == ::geteuid();
+}
+
+}  // namespace
+
+struct ControlServer::Client {
+  Client(ControlServer& server, int socket, uint64_t number)
+      : fd(socket),
+        id(number),
+        reader(server.loop_, fd, EV_READ, [&server, number] { server.read(number); }),
+        writer(server.loop_, fd, EV_WRITE, [&server, number] { server.write(number); }),
+        timer(server.loop_.make_timer([&server, number] { server.timed_out(number); })) {}
+  ~Client() {
+    reader.stop();
+    writer.stop();
+    ::close(fd);
+  }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  [[nodiscard]] bool idle() const { return !answering && input.empty() && output.empty(); }
+
+  const int fd;
+  const uint64_t id;
+  std::string input;
+  std::string output;
+  bool answering = false;  // a request is with the handler
+  bool closing = false;    // to be closed once the output has left
+  IoWatcher reader;
+  IoWatcher writer;
+  std::unique_ptr<Timer> timer;
+};
+
+Result<std::unique_ptr<ControlServer>> ControlServer::open(Loop& loop, const std::string& path,
+                                                           Handler handler, ControlLimits limits) {
+  const auto address = socket_address(path);
+  if (!address.ok()) return address.error();
+  const Status stale = remove_stale(path, address.value());
+  if (!stale.ok()) return stale.error();
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return system_error(errno, "socket");
+  // bind() gives the file the mode of the socket, so it is never open to others.
+  if (::fchmod(fd, 0600) != 0 ||
+      ::bind(fd, reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return system_error(error, "bind the control socket " + path);
+  }
+  if (::listen(fd, static_cast<int>(limits.connections)) != 0) {
+    const int error = errno;
+    ::close(fd);
+    ::unlink(path.c_str());
+    return system_error(error, "listen on " + path);
+  }
+  return std::unique_ptr<ControlServer>(
+      new ControlServer(loop, path, fd, std::move(handler), limits));
+}
+
+ControlServer::ControlServer(Loop& loop, std::string path, int fd, Handler handler,
+                             ControlLimits limits)
+    : loop_(loop),
+      path_(std::move(path)),
+      fd_(fd),
+      handler_(std::move(handler)),
+      limits_(limits),
+      acceptor_(std::make_unique<IoWatcher>(loop, fd, EV_READ, [this] { accept_one(); })),
+      pause_(loop.make_timer([this] { acceptor_->start(); })),
+      self_(std::make_shared<ControlServer*>(this)) {
+  acceptor_->start();
+}
+
+ControlServer::~ControlServer() {
+  acceptor_->stop();
+  ::unlink(path_.c_str());
+  ::close(fd_);
+}
+
+void ControlServer::accept_one() {
+  const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0) {
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+    acceptor_->stop();  // no file descriptors: the connection stays readable, so don't spin
+    return pause_->arm(kAcceptPause_ns);
+  }
+  const bool room = make_room();
+  const uint64_t id = next_id_++;
+  auto owned = std::make_unique<Client>(*this, fd, id);
+  Client& client = *owned;
+  if (!room) {
+    // One line that fits any socket's buffer; if it does not leave, the close says enough.
+    const std::string line = error_line("too many control connections") + "\n";
+    (void)!::send(fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return;
+  }
+  clients_[id] = std::move(owned);
+  if (!may_control(fd)) return fail(client, "permission denied");
+  update(client);
+}
+
+// Whether one more client may stay; the oldest that waits for nothing gives way.
+bool ControlServer::make_room() {
+  if (clients_.size() < limits_.connections) return true;
+  for (auto it = clients_.begin(); it != clients_.end(); ++it) {
+    if (!it->second->idle()) continue;
+    clients_.erase(it);
+    return true;
+  }
+  return false;
+}
+
+// Watches what the client's state calls for.
+void ControlServer::update(Client& client) {
+  const bool sends = !client.output.empty();
+  const bool reads = !sends && !client.answering && !client.closing;
+  if (reads)
+    client.reader.start();
+  else
+    client.reader.stop();
+  if (sends)
+    client.writer.start();
+  else
+    client.writer.stop();
+  if (!sends && (client.answering || client.input.empty()))
+    client.timer->disarm();
+  else if (!client.timer->armed())
+    client.timer->arm(limits_.timeout_ns);
+}
+
+void ControlServer::read(uint64_t id) {
+  Client& client = *clients_.at(id);
+  std::array<char, 16 * kKiB> buffer;
+  const ssize_t n = ::recv(client.fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n <= 0) {
+    clients_.erase(id);
+    return;
+  }
+  client.input.append(buffer.data(), static_cast<size_t>(n));
+  next_request(id);
+}
+
+// Hands over the first whole line, if any. The client may be gone afterwards.
+void ControlServer::next_request(uint64_t id) {
+  Client& client = *clients_.at(id);
+  const size_t newline = client.input.find('\n');
+  if (std::min(newline, client.input.size()) > limits_.request_bytes)
+    return fail(client,
+                "a request may have " + std::to_string(limits_.request_bytes) + " bytes at most");
+  if (newline == std::string::npos) return update(client);
+  std::string request = client.input.substr(0, newline);
+  client.input.erase(0, newline + 1);
+  client.answering = true;
+  client.timer->disarm();
+  update(client);
+  handler_(std::move(request),
+           [weak = std::weak_ptr<ControlServer*>(self_), id](std::string response) {
+             if (const auto server = weak.lock()) (*server)->respond(id, std::move(response));
+           });
+}
+
+void ControlServer::respond(uint64_t id, std::string response) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end() || !found->second->answering) return;
+  Client& client = *found->second;
+  client.answering = false;
+  client.output = std::move(response);
+  client.output += '\n';
+  update(client);
+}
+
+// Sends `error` and closes, whatever else was coming.
+void ControlServer::fail(Client& client, const std::string& error) {
+  client.input.clear();
+  client.answering = false;
+  client.closing = true;
+  client.output = error_line(error) + "\n";
+  client.timer->disarm();
+  update(client);
+}
+
+void ControlServer::write(uint64_t id) {
+  Client& client = *clients_.at(id);
+  const ssize_t n =
+      ::send(client.fd, client.output.data(), client.output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n < 0) {
+    clients_.erase(id);
+    return;
+  }
+  client.output.erase(0, static_cast<size_t>(n));
+  if (!client.output.empty()) return;
+  client.timer->disarm();
+  if (client.closing) {
+    clients_.erase(id);
+    return;
+  }
+  next_request(id);
+}
+
+void ControlServer::timed_out(uint64_t id) {
+  Client& client = *clients_.at(id);
+  if (!client.output.empty()) {
+    clients_.erase(id);  // it does not read
+    return;
+  }
+  fail(client, "the request was not finished in time");
+}
+
+}  // namespace twinblock

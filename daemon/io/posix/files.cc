@@ -1,0 +1,114 @@
+#include "io/posix/files.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <filesystem>
+#include <system_error>
+
+#include "base/checks.h"
+#include "base/units.h"
+
+namespace twinblock {
+namespace {
+
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) {}
+  ~OpenFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+// Up to into.size() bytes, fewer only at the end of the file; negative: failed, see errno.
+ssize_t read_full(int fd, std::span<std::byte> into) {
+  size_t got = 0;
+  while (got < into.size()) {
+    const ssize_t n = ::read(fd, into.data() + got, into.size() - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return n;
+    if (n == 0) break;
+    got += static_cast<size_t>(n);
+  }
+  return static_cast<ssize_t>(got);
+}
+
+}  // namespace
+
+Result<FileKind> file_kind(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return FileKind::kMissing;
+    return system_error(errno, "stat " + path);
+  }
+  if (S_ISREG(status.st_mode)) return FileKind::kRegular;
+  if (S_ISBLK(status.st_mode)) return FileKind::kBlockDevice;
+  if (S_ISDIR(status.st_mode)) return FileKind::kDirectory;
+  return FileKind::kOther;
+}
+
+Result<std::vector<std::byte>> read_whole(const std::string& path, size_t bytes_max) {
+  const OpenFile file(path);
+  if (file.fd() < 0) return system_error(errno, "open " + path);
+  std::vector<std::byte> bytes(bytes_max + 1);
+  const ssize_t n = read_full(file.fd(), bytes);
+  if (n < 0) return system_error(errno, "read " + path);
+  if (static_cast<size_t>(n) > bytes_max)
+    return Error{path + " has more than " + format_size(bytes_max), "", EFBIG};
+  bytes.resize(static_cast<size_t>(n));
+  return bytes;
+}
+
+Status make_directories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return system_error(error.value(), "create the directory " + path);
+  return ok_status();
+}
+
+Result<bool> holds_data(const std::string& path) {
+  const auto kind = file_kind(path);
+  if (!kind.ok()) return kind.error();
+  if (kind.value() == FileKind::kMissing) return false;
+  const OpenFile file(path);
+  if (file.fd() < 0) return system_error(errno, "open " + path);
+  if (kind.value() == FileKind::kRegular) {
+    if (::lseek(file.fd(), 0, SEEK_DATA) >= 0) return true;
+    if (errno == ENXIO) return false;
+    if (errno != EINVAL) return system_error(errno, "seek data in " + path);
+  }
+  std::vector<std::byte> start(1 * kMiB);
+  const ssize_t n = read_full(file.fd(), start);
+  if (n < 0) return system_error(errno, "read " + path);
+  return std::any_of(start.begin(), start.begin() + n,
+                     [](std::byte byte) { return byte != std::byte{0}; });
+}
+
+void random_bytes(std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t n = ::getrandom(into.data(), into.size(), 0);
+    TB_CHECK(n > 0 || errno == EINTR, "getrandom fails");
+    if (n > 0) into = into.subspan(static_cast<size_t>(n));
+  }
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "";
+  return name.data();
+}
+
+}  // namespace twinblock

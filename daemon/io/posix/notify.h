@@ -1,0 +1,14 @@
+// What systemd is told of the service's state (sd_notify, Type=notify); nothing happens elsewhere.
+// Any thread; a datagram that does not block.
+#pragma once
+
+#include <string>
+
+namespace twinblock {
+
+// The service is up; `status` is shown by `systemctl status`.
+void notify_ready(const std::string& status);
+void notify_status(const std::string& status);
+void notify_stopping();
+
+}  // namespace twinblock

@@ -1,0 +1,231 @@
+// ControlServer against plain Unix socket clients: requests, limits, clients that misbehave.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/posix/control_server.h"
+#include "io_posix_support.h"
+
+namespace twinblock {
+namespace {
+
+class RawClient {
+ public:
+  explicit RawClient(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const timeval limit{10, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  ~RawClient() { ::close(fd_); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  void send(const std::string& text) const {
+    EXPECT_EQ(::send(fd_, text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+  }
+  // One line without its newline; "EOF" at the end.
+  [[nodiscard]] std::string line() const {
+    std::string text;
+    char c = 0;
+    for (;;) {
+      const ssize_t n = ::recv(fd_, &c, 1, 0);
+      if (n <= 0) return n == 0 || errno == ECONNRESET ? "EOF" : "nothing";
+      if (c == '\n') return text;
+      text += c;
+    }
+  }
+  void end_sending() const { ::shutdown(fd_, SHUT_WR); }
+
+ private:
+  const int fd_;
+};
+
+class ControlServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { path_ = directory_ / "r0.ctl"; }
+  void TearDown() override {
+    if (server_ != nullptr) loop_.call([this] { server_.reset(); });
+    loop_.stop();
+  }
+  void open(ControlLimits limits = {}) {
+    auto opened = ControlServer::open(
+        *loop_, path_,
+        [this](const std::string& request, ControlServer::Reply reply) {
+          if (request == "later")
+            kept_.push_back(std::move(reply));
+          else
+            reply("got " + (request.size() < 100 ? request : std::to_string(request.size())));
+        },
+        limits);
+    ASSERT_TRUE(opened.ok()) << opened.error().what;
+    server_ = std::move(opened.value());
+    loop_.start();
+  }
+
+  TemporaryDirectory directory_;
+  std::string path_;
+  RunningLoop loop_;
+  std::unique_ptr<ControlServer> server_;
+  std::vector<ControlServer::Reply> kept_;
+};
+
+TEST_F(ControlServerTest, requests_are_answered_in_order) {
+  open();
+  const RawClient client(path_);
+  client.send("a\nb\n");
+  client.send("par");
+  EXPECT_EQ(client.line(), "got a");
+  EXPECT_EQ(client.line(), "got b");
+  client.send("tial\n\n");
+  EXPECT_EQ(client.line(), "got partial");
+  EXPECT_EQ(client.line(), "got ");
+}
+
+TEST_F(ControlServerTest, an_answer_may_come_later_and_the_next_request_waits_for_it) {
+  open();
+  const RawClient client(path_);
+  client.send("later\nnext\n");
+  EXPECT_TRUE(loop_.eventually([&] { return kept_.size() == 1; }));
+  const RawClient other(path_);
+  other.send("other\n");
+  EXPECT_EQ(other.line(), "got other");
+  client.end_sending();
+  loop_.call([&] {
+    kept_[0]("done");
+    kept_[0]("twice");
+  });
+  EXPECT_EQ(client.line(), "done");
+  EXPECT_EQ(client.line(), "got next");
+  EXPECT_EQ(client.line(), "EOF");
+}
+
+TEST_F(ControlServerTest, answers_for_who_has_gone_do_no_harm) {
+  open();
+  {
+    const RawClient client(path_);
+    client.send("later\n");
+    EXPECT_TRUE(loop_.eventually([&] { return kept_.size() == 1; }));
+  }
+  loop_.call([&] { kept_[0]("to nobody"); });
+  const RawClient client(path_);
+  client.send("later\n");
+  EXPECT_TRUE(loop_.eventually([&] { return kept_.size() == 2; }));
+  loop_.call([&] { server_.reset(); });
+  loop_.call([&] { kept_[1]("from nobody"); });
+  EXPECT_EQ(client.line(), "EOF");
+  EXPECT_NE(::access(path_.c_str(), F_OK), 0) << "the socket is removed";
+}
+
+TEST_F(ControlServerTest, a_request_that_is_too_long_is_refused) {
+  ControlLimits limits;
+  limits.request_bytes = 1000;
+  open(limits);
+  const RawClient exact(path_);
+  exact.send(std::string(1000, 'x') + "\n");
+  EXPECT_EQ(exact.line(), "got 1000");
+  for (const char* end : {"", "\n"}) {
+    const RawClient client(path_);
+    client.send(std::string(1001, 'x') + end);
+    EXPECT_NE(client.line().find("1000 bytes at most"), std::string::npos);
+    EXPECT_EQ(client.line(), "EOF");
+  }
+}
+
+TEST_F(ControlServerTest, garbage_is_the_handlers_business_and_the_server_lives) {
+  open();
+  const RawClient client(path_);
+  client.send(std::string("\0\xff\x01\n", 4));
+  EXPECT_EQ(client.line().substr(0, 4), "got ");
+  const RawClient other(path_);
+  other.send("a\n");
+  EXPECT_EQ(other.line(), "got a");
+}
+
+TEST_F(ControlServerTest, the_oldest_idle_client_gives_way_and_busy_ones_do_not) {
+  ControlLimits limits;
+  limits.connections = 2;
+  open(limits);
+  const RawClient busy(path_);
+  busy.send("later\n");
+  EXPECT_TRUE(loop_.eventually([&] { return kept_.size() == 1; }));
+  const RawClient idle(path_);
+  idle.send("a\n");
+  EXPECT_EQ(idle.line(), "got a");
+  const RawClient third(path_);
+  third.send("later\n");
+  EXPECT_EQ(idle.line(), "EOF");
+  EXPECT_TRUE(loop_.eventually([&] { return kept_.size() == 2; }));
+  const RawClient fourth(path_);
+  EXPECT_NE(fourth.line().find("too many"), std::string::npos);
+  EXPECT_EQ(fourth.line(), "EOF");
+  loop_.call([&] { kept_[0]("served"); });
+  EXPECT_EQ(busy.line(), "served");
+}
+
+TEST_F(ControlServerTest, half_a_request_is_not_waited_for_forever) {
+  ControlLimits limits;
+  limits.timeout_ns = 50 * kMillisecond_ns;
+  open(limits);
+  const RawClient idle(path_);
+  const RawClient half(path_);
+  half.send("hal");
+  EXPECT_NE(half.line().find("not finished in time"), std::string::npos);
+  EXPECT_EQ(half.line(), "EOF");
+  idle.send("a\n");
+  EXPECT_EQ(idle.line(), "got a") << "a client that has begun nothing may stay";
+}
+
+TEST_F(ControlServerTest, a_client_that_does_not_read_is_dropped) {
+  ControlLimits limits;
+  limits.timeout_ns = 50 * kMillisecond_ns;
+  open(limits);
+  const RawClient client(path_);
+  client.send("later\n");
+  EXPECT_TRUE(loop_.eventually([&] { return kept_.size() == 1; }));
+  loop_.call([&] { kept_[0](std::string(8 * kMiB, 'x')); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::string line = client.line();
+  EXPECT_EQ(line, "EOF");
+}
+
+TEST_F(ControlServerTest, the_socket_is_private) {
+  open();
+  struct stat status {};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777u, 0600u);
+}
+
+TEST_F(ControlServerTest, a_stale_socket_is_replaced_and_a_living_one_is_not) {
+  {
+    // What a killed process leaves.
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path_.c_str(), sizeof address.sun_path - 1);
+    ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    ::close(fd);
+  }
+  open();
+  auto second = ControlServer::open(*loop_, path_, {});
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, EADDRINUSE);
+  std::ofstream(directory_ / "file") << "data";
+  EXPECT_FALSE(ControlServer::open(*loop_, directory_ / "file", {}).ok());
+  EXPECT_FALSE(ControlServer::open(*loop_, directory_ / std::string(120, 'x'), {}).ok());
+  EXPECT_FALSE(ControlServer::open(*loop_, directory_ / "none" + "/r0.ctl", {}).ok());
+}
+
+}  // namespace
+}  // namespace twinblock

@@ -1,0 +1,230 @@
+// Opening disks, the log, the start-up helpers, notifications.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/posix/disk_file.h"
+#include "io/posix/files.h"
+#include "io/posix/notify.h"
+#include "io/posix/stderr_log.h"
+#include "io_posix_support.h"
+
+namespace twinblock {
+namespace {
+
+class DiskFileTest : public ::testing::Test {
+ protected:
+  DiskFile::Options options(const std::string& name, uint64_t size_bytes, bool create) {
+    DiskFile::Options o;
+    o.path = directory_ / name;
+    o.size_bytes = size_bytes;
+    o.create = create;
+    return o;
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(DiskFileTest, a_missing_file_is_created_sparse_only_when_asked) {
+  const auto missing = DiskFile::open(options("disk", 64 * kTiB, false));
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code, ENOENT);
+  // As large as this file system lets one file be.
+  const auto created = DiskFile::open(options("disk", 1 * kTiB, true));
+  ASSERT_TRUE(created.ok()) << created.error().what;
+  EXPECT_EQ(created.value()->size_bytes(), 1 * kTiB);
+  std::byte last{1};
+  EXPECT_EQ(created.value()->write(1 * kTiB - 1, &last, 1), 0);
+  last = std::byte{0};
+  EXPECT_EQ(created.value()->read(1 * kTiB - 1, &last, 1), 0);
+  EXPECT_EQ(last, std::byte{1});
+}
+
+TEST_F(DiskFileTest, opening_changes_neither_size_nor_content) {
+  std::ofstream(directory_ / "disk") << std::string(10000, 'x');
+  const auto file = DiskFile::open(options("disk", 0, true));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file.value()->size_bytes(), 10000u);
+  EXPECT_EQ(std::filesystem::file_size(directory_ / "disk"), 10000u);
+  std::ifstream in(directory_ / "disk");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), std::string(10000, 'x'));
+}
+
+TEST_F(DiskFileTest, a_larger_file_is_used_up_to_the_wanted_size) {
+  std::ofstream(directory_ / "disk") << std::string(10000, 'x');
+  const auto file = DiskFile::open(options("disk", 8192, false));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file.value()->size_bytes(), 8192u);
+}
+
+TEST_F(DiskFileTest, a_file_that_is_too_small_says_both_sizes_and_how_to_grow_it) {
+  std::ofstream(directory_ / "disk") << std::string(4096, 'x');
+  const auto file = DiskFile::open(options("disk", 1 * kMiB, true));
+  ASSERT_FALSE(file.ok());
+  EXPECT_NE(file.error().what.find("has 4 KiB (4096 bytes), but 1 MiB (1048576 bytes)"),
+            std::string::npos)
+      << file.error().what;
+  EXPECT_EQ(file.error().action, "grow it: truncate -s 1048576 " + (directory_ / "disk"));
+}
+
+TEST_F(DiskFileTest, a_file_in_use_is_refused_until_it_is_closed) {
+  auto first = DiskFile::open(options("disk", 4096, true));
+  ASSERT_TRUE(first.ok());
+  const auto second = DiskFile::open(options("disk", 4096, true));
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().what, (directory_ / "disk") + " is in use by another process");
+  first.value().reset();
+  EXPECT_TRUE(DiskFile::open(options("disk", 4096, true)).ok());
+}
+
+TEST_F(DiskFileTest, neither_a_directory_nor_a_character_device_is_a_disk) {
+  EXPECT_FALSE(DiskFile::open(options("", 0, false)).ok());
+  DiskFile::Options o;
+  o.path = "/dev/null";
+  const auto device = DiskFile::open(o);
+  ASSERT_FALSE(device.ok());
+  EXPECT_EQ(device.error().what, "/dev/null is neither a regular file nor a block device");
+}
+
+TEST_F(DiskFileTest, a_file_that_could_not_be_created_whole_is_not_left_behind) {
+  const auto file = DiskFile::open(options("disk", uint64_t{1} << 62, true));
+  ASSERT_FALSE(file.ok());
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "disk"));
+}
+
+TEST_F(DiskFileTest, kinds_of_files_are_told_apart) {
+  std::ofstream(directory_ / "file") << "x";
+  EXPECT_EQ(file_kind(directory_ / "file").value(), FileKind::kRegular);
+  EXPECT_EQ(file_kind(directory_ / "none").value(), FileKind::kMissing);
+  EXPECT_EQ(file_kind(directory_ / "file" + "/below").value(), FileKind::kMissing);
+  EXPECT_EQ(file_kind(directory_ / "").value(), FileKind::kDirectory);
+  EXPECT_EQ(file_kind("/dev/null").value(), FileKind::kOther);
+}
+
+TEST_F(DiskFileTest, data_in_a_file_is_noticed) {
+  EXPECT_FALSE(holds_data(directory_ / "none").value());
+  ASSERT_TRUE(DiskFile::open(options("disk", 16 * kMiB, true)).ok());
+  EXPECT_FALSE(holds_data(directory_ / "disk").value());
+  {
+    const auto file = DiskFile::open(options("disk", 0, false));
+    const std::byte one{1};
+    ASSERT_EQ(file.value()->write(15 * kMiB, &one, 1), 0);
+  }
+  EXPECT_TRUE(holds_data(directory_ / "disk").value());
+}
+
+TEST_F(DiskFileTest, a_whole_file_is_read_up_to_a_limit) {
+  std::ofstream(directory_ / "file") << std::string(1000, 'x');
+  EXPECT_EQ(read_whole(directory_ / "file", 1000).value().size(), 1000u);
+  EXPECT_EQ(read_whole(directory_ / "file", 999).error().code, EFBIG);
+  EXPECT_EQ(read_whole(directory_ / "none", 999).error().code, ENOENT);
+}
+
+TEST_F(DiskFileTest, directories_are_made_with_their_parents) {
+  EXPECT_TRUE(make_directories(directory_ / "a/b/c").ok());
+  EXPECT_TRUE(make_directories(directory_ / "a/b/c").ok());
+  std::ofstream(directory_ / "file") << "x";
+  EXPECT_FALSE(make_directories(directory_ / "file/below").ok());
+}
+
+TEST(FilesTest, random_bytes_differ) {
+  std::set<std::vector<std::byte>> seen;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<std::byte> bytes(16);
+    random_bytes(bytes);
+    seen.insert(bytes);
+  }
+  EXPECT_EQ(seen.size(), 100u);
+  EXPECT_FALSE(host_name().empty());
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::read(fd, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(n));
+  return text;
+}
+
+TEST(StderrLogTest, lines_carry_the_node_and_the_severity) {
+  ::unsetenv("JOURNAL_STREAM");
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  {
+    StderrLog log("r0/alpha", ends[1]);
+    log.log(Severity::kInfo, "started");
+    log.log(Severity::kWarning, "slow\ndisk");
+    log.log(Severity::kError, "gone");
+  }
+  ::close(ends[1]);
+  EXPECT_EQ(read_all(ends[0]),
+            "twinblock: r0/alpha: started\n"
+            "twinblock: r0/alpha: warning: slow disk\n"
+            "twinblock: r0/alpha: error: gone\n");
+  ::close(ends[0]);
+}
+
+TEST(StderrLogTest, under_systemd_lines_begin_with_their_level) {
+  ::setenv("JOURNAL_STREAM", "1:2", 1);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  {
+    StderrLog log("r0/alpha", ends[1]);
+    log.log(Severity::kError, "gone");
+  }
+  ::unsetenv("JOURNAL_STREAM");
+  ::close(ends[1]);
+  EXPECT_EQ(read_all(ends[0]), "<3>twinblock: r0/alpha: error: gone\n");
+  ::close(ends[0]);
+}
+
+TEST(StderrLogTest, a_reader_that_sleeps_blocks_nobody_and_losses_are_told) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  std::string text;
+  std::thread reader;
+  {
+    StderrLog log("r0/alpha", ends[1]);
+    for (int i = 0; i < 10000; ++i) log.log(Severity::kInfo, std::string(1000, 'x'));
+    reader = std::thread([&] { text = read_all(ends[0]); });
+  }
+  ::close(ends[1]);
+  reader.join();
+  ::close(ends[0]);
+  EXPECT_NE(text.find("log lines were dropped"), std::string::npos);
+  EXPECT_LT(text.size(), 5000u * 1000u);
+}
+
+TEST(NotifyTest, the_manager_hears_ready_status_and_stopping) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "notify";
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  notify_ready("nobody listens");
+  ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
+  notify_ready("two\nlines");
+  notify_status("duplex");
+  notify_stopping();
+  ::unsetenv("NOTIFY_SOCKET");
+  char buffer[256];
+  for (const char* expected : {"READY=1\nSTATUS=two lines", "STATUS=duplex", "STOPPING=1"}) {
+    const ssize_t n = ::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+    ASSERT_GT(n, 0);
+    EXPECT_EQ(std::string(buffer, static_cast<size_t>(n)), expected);
+  }
+  ::close(fd);
+}
+
+}  // namespace
+}  // namespace twinblock
