@@ -1,13 +1,14 @@
 """The command line: exit codes, JSON, messages that say what to do."""
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from support import MIB, connection, ctl, twinblock
+from support import MIB, assert_identical, connection, ctl, twinblock
 
 VERBS = ("init", "status", "promote", "demote", "attach", "detach", "wait")
 
@@ -103,6 +104,40 @@ def test_blank_volume_says_what_to_do(make_lab):
     assert ctl(lab, "alpha", "init").returncode == 0
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="there is no /dev/fuse")
+def test_attached_file_holds_the_volume_until_detach(lab):
+    with connection(lab) as handle:
+        handle.pwrite(b"\x5a" * MIB, MIB)
+    attached = ctl(lab, "alpha", "attach", "--method", "nbdfuse-file", "--json")
+    assert attached.returncode == 0, attached.stderr
+    device = json.loads(attached.stdout)["device"]
+    try:
+        assert os.path.getsize(device) == 64 * MIB
+        again = ctl(lab, "alpha", "attach")
+        assert again.returncode == 1 and device in again.stderr
+        with open(device, "r+b") as file:
+            file.seek(MIB)
+            assert file.read(512) == b"\x5a" * 512
+            file.seek(2 * MIB)
+            file.write(b"\x5b" * MIB)
+        assert lab.status("alpha")["clients"] >= 1
+    finally:
+        detached = ctl(lab, "alpha", "detach")
+    assert detached.returncode == 0, detached.stderr
+    assert not os.path.exists(device)
+    assert ctl(lab, "alpha", "detach").returncode == 1
+    assert_identical(lab)
+    with open(lab.node("beta")["backing"], "rb") as image:
+        image.seek(2 * MIB)
+        assert image.read(MIB) == b"\x5b" * MIB
+
+
+def test_attach_on_the_secondary_names_the_primary(lab):
+    result = ctl(lab, "beta", "attach")
+    assert result.returncode == 1
+    assert "alpha" in result.stderr
+
+
 def daemon(lab, config, *words):
     return subprocess.run([f"{lab.state['build']}/daemon/twinblockd", str(config), *words],
                           capture_output=True, text=True, check=False, timeout=20)
@@ -117,7 +152,8 @@ def daemon(lab, config, *words):
     ("[link.main]", "[link.main]\nrate = \"fast\"", "rate"),
     ("peer_timeout", "peer_timeuot", "peer_timeuot"),
 ])
-def test_configuration_errors_name_file_and_line(lab, scratch, old, new, expected):
+def test_configuration_errors_name_file_and_line(make_lab, scratch, old, new, expected):
+    lab = make_lab(start=False)
     text = Path(lab.state["config"]).read_text(encoding="utf-8")
     assert old in text
     config = scratch / "r0.toml"
@@ -129,7 +165,8 @@ def test_configuration_errors_name_file_and_line(lab, scratch, old, new, expecte
     assert expected in result.stderr
 
 
-def test_equal_addresses_are_a_configuration_error(lab, scratch):
+def test_equal_addresses_are_a_configuration_error(make_lab, scratch):
+    lab = make_lab(start=False)
     text = Path(lab.state["config"]).read_text(encoding="utf-8")
     config = scratch / "r0.toml"
     config.write_text(text.replace(lab.node("beta")["replication"],
@@ -137,7 +174,8 @@ def test_equal_addresses_are_a_configuration_error(lab, scratch):
     assert daemon(lab, config, "--node", "alpha").returncode == 78
 
 
-def test_missing_configuration_and_unknown_node(lab, scratch):
+def test_missing_configuration_and_unknown_node(make_lab, scratch):
+    lab = make_lab(start=False)
     assert daemon(lab, scratch / "nothing.toml").returncode == 78
     unknown = daemon(lab, lab.state["config"], "--node", "gamma")
     assert unknown.returncode == 2 and "alpha" in unknown.stderr

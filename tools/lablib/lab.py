@@ -14,6 +14,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -363,6 +364,7 @@ class Lab:
             process.signal(signal.SIGCONT)
         orderly = True
         for name in sorted(NODES, key=self._is_secondary):
+            self._detach(name)
             orderly = self.stop(name, timeout_s) and orderly
             self.node(name)["process"] = None
             self.node(name)["pid"] = None
@@ -371,6 +373,16 @@ class Lab:
         if self.state["runtime_root"]:
             shutil.rmtree(self.state["runtime_root"], ignore_errors=True)
         return orderly
+
+    def _detach(self, name):
+        """Takes away the device that `twinblock attach` may have left."""
+        node = self.node(name)
+        if (Path(node["run"]) / f"{VOLUME}.attach.json").exists():
+            program = Path(self.state["build"]) / "tools" / "twinblock"
+            done = subprocess.run([str(program), "detach", "--force", "--socket", node["control"]],
+                                  capture_output=True, text=True, check=False, timeout=60)
+            if done.returncode:
+                print(f"lab: {name} is still attached: {done.stderr.strip()}", file=sys.stderr)
 
     def _is_secondary(self, name):
         if not self.alive(name):
