@@ -21,6 +21,13 @@ constexpr uint64_t kFrameZeroBytesMax = 4 * kGiB;
 constexpr uint32_t kClientRequestBytesMax = 32 * kMiB;
 // Client writes that hold or wait for a range at one time; more wait outside, in order.
 constexpr size_t kWritesInFlightMax = 1024;
+// … and their bytes, but that one write of any length may always be in flight.
+constexpr uint64_t kWriteBytesInFlightMax = 48 * kMiB;
+// A peer whose disk fails is tried again after this.
+constexpr uint64_t kPeerDiskRetry_ns = 10 * kSecond_ns;
+// Epochs are closed when no write has come for the first, at the latest after the second.
+constexpr uint64_t kEpochIdle_ns = 1 * kSecond_ns;
+constexpr uint64_t kEpochOpenMax_ns = 30 * kSecond_ns;
 // Payload that a secondary holds between receiving and its disk; beyond, it stops reading.
 constexpr uint64_t kReceiveBytesMax = 64 * kMiB;
 // Receive slabs: the longest frame and some room; kept for reuse up to this number.

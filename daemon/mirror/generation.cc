@@ -103,6 +103,8 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
   };
   if (source.inconsistent) return Verdict::kNoGoodCopy;
   if (source.disk_failed) return pick(Verdict::kDiskFailed, Verdict::kPeerDiskFailed);
+  if (target.primary && target.disk_failed && !source.primary)
+    return pick(Verdict::kSoleCopy, Verdict::kDiskless);
   if (target.primary) return pick(Verdict::kPeerOutdated, Verdict::kOutdated);
   if (target.disk_failed) return pick(Verdict::kPeerDiskFailed, Verdict::kDiskFailed);
   if (map_suffices && source.map_valid && !source.crashed && !target.crashed && !target.dirty)
@@ -140,7 +142,7 @@ struct VerdictRow {
   const char* advice;    // %V for the volume's
 };
 
-constexpr std::array<VerdictRow, 16> kVerdicts{{
+constexpr std::array<VerdictRow, 18> kVerdicts{{
     {Verdict::kInSync, Verdict::kInSync, true, "both replicas are the same", ""},
     {Verdict::kSourceOfMap, Verdict::kTargetOfMap, true, "%P is sent the blocks that it missed",
      ""},
@@ -180,6 +182,10 @@ constexpr std::array<VerdictRow, 16> kVerdicts{{
      "replace the disk on %P, then restart twinblockd there"},
     {Verdict::kDiskFailed, Verdict::kPeerDiskFailed, false, "this node's disk fails",
      "replace the disk, then restart twinblockd here"},
+    {Verdict::kSoleCopy, Verdict::kDiskless, true,
+     "%P is primary, but its disk failed: it works on this node's replica", ""},
+    {Verdict::kDiskless, Verdict::kSoleCopy, true,
+     "this node's disk failed: it works on %P's replica", ""},
 }};
 
 const VerdictRow& row_of(Verdict verdict) {
@@ -218,7 +224,9 @@ bool is_usable(Verdict verdict) { return row_of(verdict).usable; }
 bool is_source(Verdict verdict) {
   return verdict == Verdict::kSourceOfMap || verdict == Verdict::kSourceOfAll;
 }
-bool is_target(Verdict verdict) { return is_usable(verdict) && is_source(mirrored(verdict)); }
+bool is_target(Verdict verdict) {
+  return verdict == Verdict::kTargetOfMap || verdict == Verdict::kTargetOfAll;
+}
 
 std::string explain(Verdict verdict, const std::string& peer) {
   return fill_in(row_of(verdict).sentence, "%P", peer);

@@ -42,6 +42,8 @@ enum class Verdict : uint32_t {
   kNoGoodCopy,       // neither replica is whole
   kPeerDiskFailed,   // the peer can't take writes
   kDiskFailed,       // … I can't
+  kSoleCopy,         // the peer is primary without a disk of its own: I hold the data
+  kDiskless,         // … the other way round: I am primary and work through the peer
 };
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs);

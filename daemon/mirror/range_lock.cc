@@ -18,7 +18,7 @@ bool RangeLock::enter(RangeTicket& ticket) {
   return ticket.blockers == 0;
 }
 
-void RangeLock::release(RangeTicket& ticket, std::vector<RangeTicket*>& admitted) {
+void RangeLock::release(RangeTicket& ticket) {
   TB_CHECK(ticket.blockers == 0, "only an admitted range can be released");
   TB_CHECK(ticket.slot < entries_.size() && entries_[ticket.slot].ticket == &ticket,
            "the ticket is not in this lock");
@@ -27,9 +27,12 @@ void RangeLock::release(RangeTicket& ticket, std::vector<RangeTicket*>& admitted
   entries_.pop_back();
   // Every ticket waits for all earlier ones that it overlaps, so counting down is enough to keep
   // the order, and `blocked` is in the order of arrival.
+  if (ticket.blocked.empty()) return;
+  std::vector<RangeTicket*> admitted;
   for (RangeTicket* waiter : ticket.blocked)
     if (--waiter->blockers == 0) admitted.push_back(waiter);
   ticket.blocked.clear();
+  for (RangeTicket* waiter : admitted) waiter->owner->range_admitted();
 }
 
 }  // namespace twinblock

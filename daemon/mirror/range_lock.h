@@ -9,11 +9,20 @@
 
 namespace twinblock {
 
+// Who wants a range: told when a range that it had to wait for is its own.
+class RangeOwner {
+ public:
+  virtual void range_admitted() = 0;
+
+ protected:
+  ~RangeOwner() = default;
+};
+
 // A holder of, or a waiter for, one range. Embedded in the operation that it belongs to.
 struct RangeTicket {
   uint64_t begin_bytes = 0;
   uint64_t end_bytes = 0;  // exclusive
-  void* owner = nullptr;   // what to start when it is admitted
+  RangeOwner* owner = nullptr;
   uint32_t blockers = 0;   // earlier tickets that overlap and are still here
   size_t slot = 0;         // the lock's own: index in its table
   std::vector<RangeTicket*> blocked;  // later tickets that wait for this one
@@ -23,8 +32,9 @@ class RangeLock {
  public:
   // Whether the ticket is admitted at once; otherwise release() of the last blocker admits it.
   [[nodiscard]] bool enter(RangeTicket& ticket);
-  // Ends an admitted ticket and appends those that are admitted by that to `admitted`, oldest first.
-  void release(RangeTicket& ticket, std::vector<RangeTicket*>& admitted);
+  // Ends an admitted ticket and tells the owners of those that are admitted by that, oldest first.
+  // They may enter and release tickets from within.
+  void release(RangeTicket& ticket);
   // Tickets that hold or wait.
   [[nodiscard]] size_t size() const { return entries_.size(); }
 

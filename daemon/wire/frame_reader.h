@@ -28,6 +28,10 @@ class FrameReader {
   // Data frames are bounded by this size from now on; 0 (the start) allows handshake frames only.
   void set_volume_bytes(uint64_t volume_bytes) { volume_bytes_ = volume_bytes; }
 
+  // Allows some reads from the connection again. Called once for each readable(), so that a peer that
+  // sends without end does not keep the loop from its other work.
+  void begin_turn() { reads_left_ = kReadsPerTurn; }
+
   // The next whole frame from the bytes at hand, reading from `connection` when they do not
   // suffice. kNothing: no more for now. kError: error() says what the peer sent; close.
   Outcome next(Connection& connection, Frame& frame);
@@ -36,6 +40,8 @@ class FrameReader {
   [[nodiscard]] uint64_t received_bytes_total() const { return received_bytes_total_; }
 
  private:
+  static constexpr int kReadsPerTurn = 4;
+
   void make_room();
   Outcome parse(Frame& frame);
 
@@ -46,6 +52,7 @@ class FrameReader {
   bool have_header_ = false;
   FrameHeader header_{};
   uint64_t volume_bytes_ = 0;
+  int reads_left_ = 0;
   uint64_t received_bytes_total_ = 0;
   std::string error_;
 };

@@ -60,14 +60,12 @@ Result<FileKind> file_kind(const std::string& path) {
   return FileKind::kOther;
 }
 
-Result<std::vector<std::byte>> read_whole(const std::string& path, size_t bytes_max) {
+Result<std::vector<std::byte>> read_front(const std::string& path, size_t bytes_max) {
   const OpenFile file(path);
   if (file.fd() < 0) return system_error(errno, "open " + path);
-  std::vector<std::byte> bytes(bytes_max + 1);
+  std::vector<std::byte> bytes(bytes_max);
   const ssize_t n = read_full(file.fd(), bytes);
   if (n < 0) return system_error(errno, "read " + path);
-  if (static_cast<size_t>(n) > bytes_max)
-    return Error{path + " has more than " + format_size(bytes_max), "", EFBIG};
   bytes.resize(static_cast<size_t>(n));
   return bytes;
 }

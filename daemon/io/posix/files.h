@@ -15,8 +15,8 @@ enum class FileKind { kMissing, kRegular, kBlockDevice, kDirectory, kOther };
 
 // What is at `path`, links followed.
 Result<FileKind> file_kind(const std::string& path);
-// The whole file; an error when it has more than bytes_max bytes.
-Result<std::vector<std::byte>> read_whole(const std::string& path, size_t bytes_max);
+// The first bytes of a file or device, at most bytes_max.
+Result<std::vector<std::byte>> read_front(const std::string& path, size_t bytes_max);
 // Makes `path` and its missing parents (mode 0755, umask applied).
 Status make_directories(const std::string& path);
 // Whether somebody's data may be in the file: a regular file with any data extent, a block device

@@ -1,0 +1,99 @@
+#include <nlohmann/json.hpp>
+
+#include "control/requests.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+double microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
+double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+template <typename T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+json render_peer(const StatusView& view) {
+  return {{"name", view.peer.name},
+          {"connected", view.peer.connected},
+          {"role", view.peer.role},
+          {"data", view.peer.data},
+          {"error", view.peer.error}};
+}
+
+json render_links(const StatusView& view) {
+  const StatusView::Link& link = view.link;
+  return json::array(
+      {{{"name", link.name},
+        {"state", link.state},
+        {"local", link.local},
+        {"peer", link.peer},
+        {"rtt_us", link.round_trip_ns ? json(microseconds(*link.round_trip_ns)) : json()},
+        {"last_error", link.last_error}}});
+}
+
+json render_resync(const StatusView& view) {
+  const StatusView::Resync& resync = view.resync;
+  return {{"active", resync.active},
+          {"direction", !resync.active ? "none" : resync.source ? "source" : "target"},
+          {"bytes_done", resync.done_bytes},
+          {"bytes_total", resync.total_bytes},
+          {"percent", resync.percent},
+          {"rate_bytes_per_s", resync.rate_bytes_per_s},
+          {"eta_s", or_null(resync.remaining_s)}};
+}
+
+json render_counters(const StatusView& view) {
+  return {{"writes", view.writes},
+          {"write_bytes", view.write_bytes},
+          {"reads", view.reads},
+          {"read_bytes", view.read_bytes},
+          {"zeroes", view.zeroes},
+          {"flushes", view.flushes},
+          {"resync_bytes", view.resync_bytes},
+          {"peer_losses", view.peer_losses}};
+}
+
+}  // namespace
+
+std::string render_status(const StatusView& view, const NodeFacts& facts) {
+  json last_resync;
+  if (view.last_resync)
+    last_resync = {{"bytes", view.last_resync->bytes},
+                   {"duration_s", seconds(view.last_resync->duration_ns)}};
+  const json status = {
+      {"volume", view.volume},
+      {"node", view.node},
+      {"role", view.role},
+      {"state", state_name(view.state)},
+      {"data", data_state_name(view.data)},
+      {"size_bytes", view.size_bytes},
+      {"status", view.status},
+      {"action", view.action},
+      {"peer", render_peer(view)},
+      {"generation", {{"current", view.generation_current}, {"base", view.generation_base}}},
+      {"dirty_bytes", view.dirty_bytes},
+      {"links", render_links(view)},
+      {"resync", render_resync(view)},
+      {"last_resync", last_resync},
+      {"disk", {{"engine", facts.disk_engine}, {"error", view.disk_error}}},
+      {"clients", view.clients},
+      {"counters", render_counters(view)},
+      {"latency",
+       {{"write_p50_us", microseconds(view.write_p50_ns)},
+        {"write_p99_us", microseconds(view.write_p99_ns)},
+        {"write_max_us", microseconds(view.write_max_ns)}}},
+      {"nbd", facts.nbd_uri},
+      {"control", facts.control_path},
+      {"backing", facts.backing},
+      {"metadata", facts.metadata},
+      {"config", facts.config},
+      {"pid", facts.pid},
+      {"uptime_s", seconds(view.uptime_ns)},
+  };
+  return status.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace twinblock

@@ -1,0 +1,34 @@
+// The control protocol: one JSON object a line in, one out. Pure but for the engine that it calls;
+// loop thread only.
+//
+//   {"verb":"status","args":{}}  ->  {"ok":true,"result":{…}}
+//                                or  {"ok":false,"error":"sentence","action":"what to do"}
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "volume/engine.h"
+
+namespace twinblock {
+
+// What `status` adds to the engine's own view.
+struct NodeFacts {
+  std::string disk_engine;  // "io_uring" or "threads"
+  std::string nbd_uri;
+  std::string control_path;
+  std::string backing;
+  std::string metadata;
+  std::string config;
+  int pid = 0;
+};
+
+// Answers one request; `reply` is called once, at once or later, with a line without its newline.
+// Anything that is not a good request is answered with an error that says what is wrong with it.
+void handle_control_request(Engine& engine, const NodeFacts& facts, const std::string& request,
+                            std::function<void(std::string)> reply);
+
+// The "result" of `status`, as JSON text.
+std::string render_status(const StatusView& view, const NodeFacts& facts);
+
+}  // namespace twinblock

@@ -1,0 +1,32 @@
+// What a client asks of the volume: made by a worker thread, owned by it, handed to the loop and
+// back. The memory that it points to stays valid until `done`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace twinblock {
+
+enum class ClientOp : uint8_t { kWrite, kZero, kFlush, kRead };
+
+struct ClientRequest {
+  ClientOp op = ClientOp::kWrite;
+  bool fua = false;           // kWrite, kZero
+  bool may_unmap = false;     // kZero
+  bool fast_only = false;     // kZero: EOPNOTSUPP rather than writing zeroes
+  bool all_zero = false;      // kWrite: the data is zeroes, which travel as a flag
+  bool local_failed = false;  // kRead: the worker's own read failed with an I/O error
+  int error = 0;              // result: 0 or an errno value
+  uint64_t offset_bytes = 0;
+  uint64_t length_bytes = 0;  // a range inside the volume, not empty, but for kFlush
+  std::byte* data = nullptr;  // kWrite: the source (not changed); kRead: the destination
+  // kWrite: CRC-32C of each piece of limits::kFramePayloadBytesMax, computed by the worker.
+  std::span<const uint32_t> piece_crcs;
+  uint64_t received_ns = 0;  // when the plugin got it
+  std::function<void(ClientRequest&)> done;  // loop thread; the request may be gone afterwards
+  ClientRequest* next = nullptr;             // for queues of whoever holds it
+};
+
+}  // namespace twinblock

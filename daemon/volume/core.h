@@ -1,0 +1,106 @@
+// What the parts of one engine share: the node's durable record, the maps, the locks, and the state
+// that they agree on. A plain struct: the parts (write path, flushes, reads, replica, resync) each
+// have one noun and change it on the loop thread; the engine owns it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "config/config.h"
+#include "io/clock.h"
+#include "io/disk.h"
+#include "io/log.h"
+#include "metadata/superblock_store.h"
+#include "mirror/block_map.h"
+#include "mirror/epochs.h"
+#include "mirror/inflight_filter.h"
+#include "mirror/range_lock.h"
+#include "telemetry/histogram.h"
+#include "volume/session.h"
+
+namespace twinblock {
+
+// How the peer takes part in what this node writes.
+enum class Attachment {
+  kNone,      // not at all: no session, or one in which this node does not write
+  kResync,    // it receives every write, but is not whole yet
+  kDuplex,    // it receives every write and is whole
+  kDiskless,  // it receives every write and holds the only good replica: the local disk failed
+};
+
+struct Counters {
+  uint64_t writes = 0;
+  uint64_t write_bytes = 0;
+  uint64_t zeroes = 0;
+  uint64_t flushes = 0;
+  uint64_t resync_bytes = 0;
+  uint64_t peer_losses = 0;
+  // By worker threads.
+  std::atomic<uint64_t> reads{0};
+  std::atomic<uint64_t> read_bytes{0};
+};
+
+struct Core {
+  Core(const Config& configuration, std::string node_name, Clock& clock_, Log& log_, Disk& data_)
+      : config(configuration),
+        node(std::move(node_name)),
+        peer(configuration.other(node).name),
+        clock(clock_),
+        log(log_),
+        data(data_),
+        dirty(configuration.size_bytes),
+        epochs(configuration.size_bytes) {}
+
+  const Config& config;
+  const std::string node;
+  const std::string peer;
+  Clock& clock;
+  Log& log;
+  Disk& data;
+  Session* session = nullptr;                    // set once, before start
+  metadata::SuperblockStore* store = nullptr;    // set once, before start
+  std::function<uint64_t()> random;              // never 0
+
+  metadata::NodeRecord record;  // as it is, or is about to be, on the metadata disk
+  bool blank = true;            // no record yet
+  bool joinable = false;        // blank, and the backing may be overwritten
+  bool crashed = false;         // was primary when it stopped; any block may differ
+  bool map_valid = false;       // `dirty` holds all blocks that the peer misses
+  bool primary = false;
+  int data_error = 0;           // the local replica failed with this errno value
+  std::string peer_error;       // the peer's disk failed: a sentence, until it is in duplex again
+
+  Attachment attachment = Attachment::kNone;
+  bool peer_fast_zero = false;
+  BlockMap dirty;
+  Epochs epochs;
+  RangeLock ranges;
+  InflightFilter inflight;
+  Counters counters;
+  Histogram write_latency;
+  // Whether workers may read the local replica by themselves.
+  std::atomic<bool> local_reads{false};
+
+  [[nodiscard]] bool local_ok() const { return data_error == 0; }
+  [[nodiscard]] bool attached() const { return attachment != Attachment::kNone; }
+  [[nodiscard]] bool peer_whole() const {
+    return attachment == Attachment::kDuplex || attachment == Attachment::kDiskless;
+  }
+  // Makes the record durable. A failed metadata disk is reported once, here.
+  void persist(metadata::SuperblockStore::Done done) {
+    store->update(record, [this, done = std::move(done)](int error) {
+      if (error != 0 && !metadata_failure_logged) {
+        metadata_failure_logged = true;
+        log.log(Severity::kError,
+                system_error(error, "write to the metadata " + config.node(node).metadata).what +
+                    "; replace that disk: this node can't go on without its peer");
+      }
+      done(error);
+    });
+  }
+  bool metadata_failure_logged = false;
+};
+
+}  // namespace twinblock

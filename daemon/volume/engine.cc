@@ -1,0 +1,420 @@
+#include "volume/engine.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/checks.h"
+#include "base/limits.h"
+
+namespace twinblock {
+
+// The peer's confirmation that it knows itself as the only good copy.
+class Engine::SoleCopyRecord final : public PeerRequest {
+ public:
+  explicit SoleCopyRecord(Engine& engine) : engine_(engine) {}
+  void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override {
+    if (ack.status != 0)
+      engine_.peer_disk_failed(static_cast<int>(ack.status), "recording its state");
+    else
+      engine_.writes_.sole_copy_recorded();
+  }
+
+ private:
+  Engine& engine_;
+};
+
+Engine::Engine(Parts parts)
+    : core_(parts.config, parts.node, parts.clock, parts.log, parts.data),
+      store_(parts.metadata, parts.loaded.sequence),
+      session_({parts.config, parts.node, parts.instance, parts.clock, parts.network, parts.log},
+               *this),
+      gate_(core_),
+      writes_(core_, gate_, *this),
+      flushes_(core_, gate_, *this),
+      reads_(core_),
+      replica_(
+          core_, [this] { session_.poke(); }, [this](int error) { replica_disk_failed(error); }),
+      resync_(core_, flushes_, writes_, *this, *this),
+      started_ns_(parts.clock.now_ns()),
+      sole_copy_(std::make_unique<SoleCopyRecord>(*this)) {
+  core_.session = &session_;
+  core_.store = &store_;
+  core_.random = std::move(parts.random);
+  core_.blank = parts.loaded.blank;
+  core_.joinable = parts.backing_is_empty;
+  if (!core_.blank) {
+    core_.record = parts.loaded.record;
+    core_.crashed = core_.record.primary;
+    // Which blocks the peer misses was known in memory only; nothing was missed after an orderly stop
+    // in duplex.
+    core_.map_valid = !core_.record.primary && !core_.record.dirty && !core_.record.inconsistent &&
+                      core_.record.generations.current == core_.record.generations.base;
+  }
+  epoch_timer_ = core_.clock.make_timer([this] { epoch_tick(); });
+  promote_timer_ = core_.clock.make_timer([this] {
+    promotion_ended(Error{core_.peer + " did not answer the request to become primary", "try again",
+                          ETIMEDOUT});
+  });
+}
+
+Engine::~Engine() = default;
+
+Status Engine::start() {
+  if (!core_.blank) {
+    const metadata::NodeRecord& record = core_.record;
+    const std::string path = core_.config.node(core_.node).metadata;
+    if (record.volume != core_.config.volume || record.node != core_.node)
+      return Error{path + " belongs to node '" + record.node + "' of volume '" + record.volume +
+                       "', not to node '" + core_.node + "' of '" + core_.config.volume + "'",
+                   "correct `metadata = ` in " + core_.config.path, 0};
+    if (record.size_bytes != core_.config.size_bytes)
+      return Error{path + " is of a volume of " + std::to_string(record.size_bytes) +
+                       " bytes, but " + core_.config.path + " says " +
+                       std::to_string(core_.config.size_bytes),
+                   "correct `size = `", 0};
+  }
+  log(Severity::kInfo,
+      "started: " + std::string(core_.blank ? "not initialised yet"
+                                : core_.crashed ? "was primary when it stopped without demotion"
+                                                : "secondary"));
+  epoch_timer_->arm(limits::kEpochIdle_ns / 2);
+  return session_.start();
+}
+
+SyncFacts Engine::facts() {
+  SyncFacts facts;
+  facts.blank = core_.blank;
+  facts.joinable = core_.blank && core_.joinable;
+  facts.primary = role_ != Role::kSecondary;
+  facts.crashed = core_.crashed;
+  facts.inconsistent = core_.record.inconsistent;
+  facts.disk_failed = !core_.local_ok();
+  facts.dirty = core_.record.dirty || !core_.dirty.empty();
+  facts.map_valid = core_.map_valid;
+  facts.preferred = core_.node < core_.peer;
+  facts.volume_uuid = core_.record.volume_uuid;
+  facts.generations = core_.record.generations;
+  return facts;
+}
+
+void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) {
+  ++session_number_;
+  replica_.session_up();
+  core_.peer_fast_zero = peer_fast_zero;
+  peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
+  receives_ = being_resynced_ = in_sync_ = false;
+  if (!core_.blank && core_.record.peer_primary != peer.primary) {
+    core_.record.peer_primary = peer.primary;
+    core_.persist([](int) {});
+  }
+  switch (verdict) {
+    case Verdict::kInSync:
+      core_.map_valid = true;
+      in_sync_ = receives_ = true;
+      break;
+    case Verdict::kSourceOfMap:
+    case Verdict::kSourceOfAll: begin_resync(verdict, peer); break;
+    case Verdict::kTargetOfMap:
+    case Verdict::kTargetOfAll:
+      receives_ = being_resynced_ = true;
+      target_progress_.begin(0, core_.clock.now_ns());
+      break;
+    case Verdict::kSoleCopy: receives_ = true; break;
+    case Verdict::kDiskless:
+      // The peer recorded that it holds the only copy before it said so in the handshake.
+      attach(Attachment::kDiskless);
+      writes_.sole_copy_recorded();
+      break;
+    default: TB_CHECK(false, "a session stands on usable verdicts only");
+  }
+}
+
+void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
+  const bool nothing_to_send = verdict == Verdict::kSourceOfMap && core_.dirty.empty() &&
+                               !peer.inconsistent && !peer.blank &&
+                               peer.generations.current == core_.record.generations.current;
+  if (nothing_to_send) {
+    attach(Attachment::kDuplex);
+    resync_.begin_with_nothing_to_send();
+    return;
+  }
+  if (verdict == Verdict::kSourceOfAll) {
+    core_.dirty.set_all();
+    core_.map_valid = true;
+  }
+  // A source that stopped now would have forgotten which blocks are left; that there are some must be
+  // on record before the target is touched.
+  core_.record.dirty = true;
+  core_.persist([this, number = session_number_](int error) {
+    if (number != session_number_ || !session_.up()) return;
+    if (error != 0) {
+      resync_failed(system_error(error, "write to the metadata").what);
+      return;
+    }
+    core_.crashed = false;  // "any block may differ" is what the full dirty map says
+    resync_.begin();
+  });
+}
+
+void Engine::attach(Attachment attachment) {
+  core_.attachment = attachment;
+  if (attachment != Attachment::kNone) writes_.release_held();
+}
+
+void Engine::session_lost(const std::string& reason) {
+  ++session_number_;
+  loss_reason_ = reason;
+  if (core_.attached() && role_ != Role::kSecondary) ++core_.counters.peer_losses;
+  core_.attachment = Attachment::kNone;
+  peer_role_ = PeerRole::kUnknown;
+  receives_ = being_resynced_ = in_sync_ = false;
+  replica_.session_lost();
+  resync_.session_lost();
+  writes_.peer_lost();
+  flushes_.peer_lost();
+  reads_.peer_lost();
+  if (promote_timer_->armed())
+    promotion_ended(Error{"the session was lost: " + reason, "try again", 0});
+}
+
+void Engine::session_frame(wire::Frame& frame) {
+  const wire::FrameHeader& header = frame.header;
+  switch (static_cast<wire::FrameType>(header.type)) {
+    case wire::FrameType::kData:
+    case wire::FrameType::kFlush:
+    case wire::FrameType::kRead:
+      if (may_receive(header)) replica_.apply(frame);
+      else bad_frame(header);
+      break;
+    case wire::FrameType::kGeneration: handle_generation(frame); break;
+    case wire::FrameType::kRole: handle_role(header); break;
+    case wire::FrameType::kPromoteAsk: handle_promote_ask(header); break;
+    case wire::FrameType::kPromoteAnswer: handle_promote_answer(frame); break;
+    case wire::FrameType::kProgress:
+      target_progress_.update(header.offset, header.length, core_.clock.now_ns());
+      break;
+    default: bad_frame(header); break;
+  }
+}
+
+// A target takes writes only after it has recorded that it is half-copied (invariant 7).
+bool Engine::may_receive(const wire::FrameHeader&) const {
+  return role_ == Role::kSecondary && receives_ && !core_.blank &&
+         (!being_resynced_ || core_.record.inconsistent);
+}
+
+void Engine::bad_frame(const wire::FrameHeader& header) {
+  session_.drop(core_.peer + " sent a " + wire::frame_type_name(header.type) +
+                    " frame that does not suit the state of this node",
+                limits::kReconnectDelayMax_ns);
+}
+
+void Engine::handle_generation(const wire::Frame& frame) {
+  const auto payload = wire::payload_as<wire::GenerationPayload>(frame.payload);
+  if (role_ != Role::kSecondary || !receives_ || !apply_generation(payload)) {
+    bad_frame(frame.header);
+    return;
+  }
+  core_.persist([this, number = session_number_, header = frame.header,
+                 flags = payload.flags](int error) {
+    if (number != session_number_ || !session_.up()) return;
+    wire::FrameHeader ack{};
+    ack.type = static_cast<uint8_t>(wire::FrameType::kAck);
+    ack.sequence = header.sequence;
+    ack.status = static_cast<uint32_t>(error);
+    session_.send(ack);
+    if (error != 0 || flags != wire::kGenerationConsistent) return;
+    if (target_progress_.active()) {
+      target_progress_.end(core_.clock.now_ns());
+      last_resync_ = {target_progress_.total_bytes(), target_progress_.duration_ns()};
+      log(Severity::kInfo, "this replica is whole and current again");
+    }
+    in_sync_ = true;
+  });
+}
+
+// Takes over what the source tells; false when that makes no sense here.
+bool Engine::apply_generation(const wire::GenerationPayload& payload) {
+  metadata::NodeRecord& record = core_.record;
+  metadata::Generations told;
+  told.current = payload.current;
+  told.base = payload.base;
+  std::copy(std::begin(payload.history), std::end(payload.history), told.history.begin());
+  if (core_.blank) {
+    if (payload.flags != wire::kGenerationInconsistent || !core_.joinable) return false;
+    record.volume = core_.config.volume;
+    record.node = core_.node;
+    record.size_bytes = core_.config.size_bytes;
+    std::copy(std::begin(payload.volume_uuid), std::end(payload.volume_uuid),
+              record.volume_uuid.begin());
+    record.generations = told;
+    record.peer_primary = peer_role_ == PeerRole::kPrimary;
+    core_.blank = false;
+  }
+  switch (payload.flags) {
+    case wire::kGenerationInconsistent: record.inconsistent = true; return true;
+    case wire::kGenerationConsistent:
+      // The resync has covered every difference, also those that this node knew of: it is sent
+      // everything if it knew of any (decide()).
+      record.generations = told;
+      record.inconsistent = record.dirty = record.primary = false;
+      core_.crashed = false;
+      core_.dirty.clear_all();
+      core_.map_valid = true;
+      // Writes may follow at once: the source takes this node for whole when it is told to be.
+      being_resynced_ = false;
+      disk_note_.clear();
+      return true;
+    case wire::kGenerationSoleCopy:
+      record.generations = told;
+      record.dirty = true;
+      core_.dirty.set_all();
+      core_.map_valid = true;
+      return true;
+    default: return false;
+  }
+}
+
+void Engine::resync_target_marked() { attach(Attachment::kResync); }
+
+void Engine::resync_finished() {
+  attach(role_ == Role::kSecondary ? Attachment::kNone : Attachment::kDuplex);
+  in_sync_ = true;
+  receives_ = role_ == Role::kSecondary;
+  if (resync_.progress().total_bytes() > 0)
+    last_resync_ = {resync_.progress().total_bytes(), resync_.progress().duration_ns()};
+  core_.peer_error.clear();
+  core_.record.generations.settle();
+  core_.record.dirty = false;
+  gate_.close();
+  core_.persist([](int) {});
+  log(Severity::kInfo, core_.peer + " is whole and current");
+}
+
+void Engine::resync_failed(const std::string& why) {
+  log(Severity::kError, why);
+  session_.drop(why, limits::kPeerDiskRetry_ns);
+}
+
+void Engine::local_disk_failed(int error) {
+  core_.data_error = error;
+  update_local_reads();
+  log(Severity::kError,
+      system_error(error, "the local disk failed: " + core_.config.node(core_.node).backing).what +
+          "; going on with " + core_.peer + "'s replica. Replace the disk, then demote this node "
+          "and restart twinblockd here");
+  record_sole_copy();
+}
+
+void Engine::record_sole_copy() {
+  attach(Attachment::kDiskless);
+  core_.record.inconsistent = true;
+  core_.persist([](int) {});
+  metadata::Generations generations = core_.record.generations;
+  generations.advance(core_.random());
+  wire::GenerationPayload payload{};
+  payload.current = generations.current;
+  payload.base = generations.base;
+  std::copy(generations.history.begin(), generations.history.end(), payload.history);
+  std::copy(core_.record.volume_uuid.begin(), core_.record.volume_uuid.end(), payload.volume_uuid);
+  payload.flags = wire::kGenerationSoleCopy;
+  wire::FrameHeader header{};
+  header.type = static_cast<uint8_t>(wire::FrameType::kGeneration);
+  session_.request_small(header, wire::bytes_of(payload), *sole_copy_);
+}
+
+void Engine::peer_disk_failed(int error, const char* doing) {
+  core_.peer_error = system_error(error, core_.peer + "'s disk failed while " + doing + " (" +
+                                             core_.config.other(core_.node).backing + ")")
+                         .what;
+  session_.drop(core_.peer_error, limits::kPeerDiskRetry_ns);
+}
+
+void Engine::replica_disk_failed(int error) {
+  const std::string what =
+      system_error(error, "the local disk failed: " + core_.config.node(core_.node).backing).what;
+  // A full disk can be mended while the process runs; a broken one can't be trusted again.
+  const bool may_pass = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  if (disk_note_ != what) log(Severity::kError, what);
+  disk_note_ = what;
+  if (!may_pass && core_.data_error == 0) core_.data_error = error;
+}
+
+void Engine::update_local_reads() {
+  core_.local_reads.store(role_ == Role::kPrimary && core_.local_ok(), std::memory_order_release);
+}
+
+// Closes epochs that no client's flush closes, so that the loss of the peer costs little.
+void Engine::epoch_tick() {
+  epoch_timer_->arm(limits::kEpochIdle_ns / 2);
+  const uint64_t now = core_.clock.now_ns();
+  if (!core_.attached() || core_.epochs.empty() || flushes_.busy()) {
+    epoch_opened_ns_ = now;
+    return;
+  }
+  const bool idle = now - writes_.last_write_ns() > limits::kEpochIdle_ns;
+  if (idle || now - epoch_opened_ns_ > limits::kEpochOpenMax_ns) {
+    epoch_opened_ns_ = now;
+    flushes_.flush([](int) {});
+  }
+}
+
+Status Engine::client_opened() {
+  if (role_ == Role::kPrimary && !stopping_) {
+    ++clients_;
+    return ok_status();
+  }
+  const std::string peer_address = session_.link().peer;
+  if (peer_role_ == PeerRole::kPrimary)
+    return Error{"node " + core_.node + " of volume " + core_.config.volume +
+                     " is secondary; the primary is " + core_.peer + " (" + peer_address + ")",
+                 "attach on " + core_.peer + ", or demote it there and run `twinblock promote " +
+                     core_.config.volume + "` here",
+                 EROFS};
+  return Error{"node " + core_.node + " of volume " + core_.config.volume +
+                   (core_.blank ? " is not initialised" : " is secondary, and so is, as far as it "
+                                                          "knows, ") +
+                   (core_.blank ? "" : core_.peer),
+               core_.blank ? "run `twinblock init " + core_.config.volume + "` and `promote`"
+                           : "run `twinblock promote " + core_.config.volume + "` first",
+               EROFS};
+}
+
+void Engine::client_closed() {
+  TB_CHECK(clients_ > 0, "a client closes what it has opened");
+  --clients_;
+}
+
+void Engine::submit(ClientRequest& request) {
+  if (role_ != Role::kPrimary) {
+    request.error = EROFS;
+    request.done(request);
+    return;
+  }
+  switch (request.op) {
+    case ClientOp::kWrite:
+    case ClientOp::kZero: writes_.submit(request); return;
+    case ClientOp::kRead: reads_.submit(request); return;
+    case ClientOp::kFlush:
+      ++core_.counters.flushes;
+      flushes_.flush([&request](int error) {
+        request.error = error;
+        request.done(request);
+      });
+      return;
+  }
+}
+
+void Engine::shut_down(std::function<void()> done) {
+  stopping_ = true;
+  auto say_goodbye = [this, done = std::move(done)](const Result<std::string>& demoted) {
+    if (!demoted.ok()) log(Severity::kWarning, demoted.error().what);
+    session_.stop("twinblockd on " + core_.node + " stops");
+    done();
+  };
+  if (role_ == Role::kPrimary) demote(std::move(say_goodbye));
+  else say_goodbye(std::string{});
+}
+
+}  // namespace twinblock

@@ -1,0 +1,161 @@
+// One node of one volume: the pure core of twinblock. It owns the write path, the replica, resync and
+// the session, and decides with them; it makes no system call and talks to Clock, Disk, Network and
+// Log only, so that the plugin and the simulator run the same, unmodified engine.
+//
+// Every method is called on the loop thread, but for those that say otherwise. Callbacks are called
+// on the loop thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "metadata/superblock.h"
+#include "volume/client_request.h"
+#include "volume/core.h"
+#include "volume/flush_group.h"
+#include "volume/replica.h"
+#include "volume/resync_source.h"
+#include "volume/session.h"
+#include "volume/simplex_gate.h"
+#include "volume/slow_reads.h"
+#include "volume/status_view.h"
+#include "volume/write_path.h"
+
+namespace twinblock {
+
+class Engine final : private SessionOwner, private WritePathOwner, private ResyncSource::Owner {
+ public:
+  struct Parts {
+    const Config& config;
+    std::string node;
+    Clock& clock;
+    Log& log;
+    Network& network;
+    Disk& data;
+    Disk& metadata;
+    metadata::Loaded loaded;        // what the metadata disk held
+    bool backing_is_empty = false;  // nothing would be lost if this node joined
+    metadata::Uuid instance;        // random, anew for each process
+    std::function<uint64_t()> random;
+  };
+  // A sentence for the operator, or an error with an action.
+  using Reply = std::function<void(Result<std::string>)>;
+
+  explicit Engine(Parts parts);
+  ~Engine();
+
+  Status start();
+  // Demotes an idle primary, tells the peer, and ends the session; `done` is called within a few
+  // seconds at the latest if the disks answer.
+  void shut_down(std::function<void()> done);
+
+  // From the bridge. A client opens the export: an error says why it can't.
+  Status client_opened();
+  void client_closed();
+  void submit(ClientRequest& request);
+  // Any thread, for workers that read by themselves: whether they may, and whether what they read
+  // was free of writes in flight.
+  [[nodiscard]] bool local_reads() const {
+    return core_.local_reads.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] bool quiet(uint64_t offset_bytes, uint64_t length_bytes) const {
+    return core_.inflight.quiet(offset_bytes, length_bytes);
+  }
+  void count_read(uint64_t bytes) {
+    core_.counters.reads.fetch_add(1, std::memory_order_relaxed);
+    core_.counters.read_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
+
+  // From the control socket.
+  void init(bool force, bool join, Reply reply);
+  void promote(bool peer_is_dead, Reply reply);
+  void demote(Reply reply);
+  [[nodiscard]] StatusView status() const;
+
+ private:
+  enum class Role { kSecondary, kPromoting, kPrimary, kDemoting };
+  enum class PeerRole { kUnknown, kSecondary, kPrimary };
+
+  // SessionOwner
+  SyncFacts facts() override;
+  bool fast_zero() override { return core_.data.fast_zero(); }
+  bool draining() override { return replica_.draining(); }
+  void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
+  void session_lost(const std::string& reason) override;
+  void session_frame(wire::Frame& frame) override;
+  // WritePathOwner
+  void local_disk_failed(int error) override;
+  void peer_disk_failed(int error, const char* doing) override;
+  void writes_idle() override;
+  // ResyncSource::Owner
+  void resync_target_marked() override;
+  void resync_finished() override;
+  void resync_failed(const std::string& why) override;
+
+  void attach(Attachment attachment);
+  bool may_receive(const wire::FrameHeader& header) const;
+  void handle_generation(const wire::Frame& frame);
+  bool apply_generation(const wire::GenerationPayload& payload);
+  void begin_resync(Verdict verdict, const SyncFacts& peer);
+  void handle_role(const wire::FrameHeader& header);
+  void handle_promote_ask(const wire::FrameHeader& header);
+  void handle_promote_answer(const wire::Frame& frame);
+  void bad_frame(const wire::FrameHeader& header);
+  void become_primary();
+  void promotion_ended(Result<std::string> result);
+  void send_role();
+  void demote_when_idle();
+  void finish_demotion(int flush_error);
+  void demotion_done(Result<std::string> result);
+  void replica_disk_failed(int error);
+  void record_sole_copy();
+  void update_local_reads();
+  void epoch_tick();
+  [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
+  void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
+
+  // Status, in status.cc.
+  [[nodiscard]] VolumeState volume_state() const;
+  [[nodiscard]] DataState data_state() const;
+  void explain_state(StatusView& view) const;
+  void fill_peer(StatusView& view) const;
+  void fill_resync(StatusView& view) const;
+
+  Core core_;
+  metadata::SuperblockStore store_;
+  Session session_;
+  SimplexGate gate_;
+  WritePath writes_;
+  FlushGroup flushes_;
+  SlowReads reads_;
+  Replica replica_;
+  ResyncSource resync_;
+
+  Role role_ = Role::kSecondary;
+  PeerRole peer_role_ = PeerRole::kUnknown;
+  uint64_t clients_ = 0;
+  uint64_t started_ns_ = 0;
+  bool stopping_ = false;
+
+  // The target's view of a resync; the source's is resync_.progress().
+  bool being_resynced_ = false;
+  bool in_sync_ = false;  // both nodes are whole, and this one knows
+  Progress target_progress_;
+  std::optional<StatusView::LastResync> last_resync_;
+  std::string loss_reason_;   // of the last session
+  bool receives_ = false;        // in this session the peer may send writes
+  uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
+  std::string disk_note_;        // what the local disk refused, while that may pass by itself
+  class SoleCopyRecord;
+  std::unique_ptr<SoleCopyRecord> sole_copy_;
+
+  Reply promote_reply_;
+  Reply demote_reply_;
+  std::unique_ptr<Timer> epoch_timer_;
+  std::unique_ptr<Timer> promote_timer_;
+  uint64_t epoch_opened_ns_ = 0;
+};
+
+}  // namespace twinblock

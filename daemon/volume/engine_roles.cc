@@ -1,0 +1,265 @@
+// init, promote and demote: how a node comes to hold a volume and to write it.
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/checks.h"
+#include "base/limits.h"
+#include "volume/engine.h"
+
+namespace twinblock {
+
+void Engine::init(bool force, bool join, Reply reply) {
+  const std::string& volume = core_.config.volume;
+  const auto& peer = session_.peer_facts();
+  if (!core_.blank && !force) {
+    reply(Error{"this node is already initialised (volume " +
+                    metadata::format_uuid(core_.record.volume_uuid) + ", generation " +
+                    metadata::format_generation(core_.record.generations.current) + ")",
+                "nothing needs to be done; to begin a new history here, which makes the peer's "
+                "replica worthless, use --force",
+                EEXIST});
+    return;
+  }
+  if (!core_.blank && (role_ != Role::kSecondary || session_.up())) {
+    reply(Error{"--force would replace the metadata of a node that is in use",
+                "demote this node and stop twinblockd on " + core_.peer + " first", EBUSY});
+    return;
+  }
+  if (join) {
+    if (!core_.blank) {
+      reply(Error{"this node is already initialised and can't join anew",
+                  "stop twinblockd, move " + core_.config.node(core_.node).metadata +
+                      " away, start it and run `twinblock init " + volume + " --join`",
+                  EEXIST});
+      return;
+    }
+    core_.joinable = true;
+    session_.poke();
+    reply(std::string("this node's data will be overwritten by ") + core_.peer +
+          "'s as soon as the two are connected");
+    return;
+  }
+  if (core_.blank && peer && !peer->blank && !force) {
+    reply(Error{core_.peer + " is initialised already (volume " +
+                    metadata::format_uuid(peer->volume_uuid) + ")",
+                "this node joins it: by itself where its backing is empty, else after `twinblock "
+                "init " + volume + " --join`, which overwrites this node's data",
+                EEXIST});
+    return;
+  }
+  metadata::NodeRecord record;
+  record.volume = volume;
+  record.node = core_.node;
+  record.size_bytes = core_.config.size_bytes;
+  for (size_t i = 0; i < record.volume_uuid.size(); i += sizeof(uint64_t)) {
+    const uint64_t random = core_.random();
+    std::memcpy(record.volume_uuid.data() + i, &random, sizeof random);
+  }
+  record.generations.current = record.generations.base = core_.random();
+  core_.record = record;
+  core_.blank = false;
+  core_.crashed = false;
+  core_.map_valid = true;
+  core_.persist([this, reply = std::move(reply)](int error) {
+    if (error != 0) {
+      core_.blank = true;
+      reply(system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata));
+      return;
+    }
+    log(Severity::kInfo,
+        "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid));
+    session_.poke();
+    reply("initialised; " + core_.peer + " will be copied from this node. Next: twinblock promote " +
+          core_.config.volume);
+  });
+}
+
+std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
+  const std::string& volume = core_.config.volume;
+  if (core_.blank)
+    return Error{"this node is not initialised", "run `twinblock init " + volume + "` first", 0};
+  if (role_ != Role::kSecondary)
+    return Error{"this node is changing its role just now", "try again", EBUSY};
+  if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN};
+  if (!core_.local_ok())
+    return Error{system_error(core_.data_error, "this node's disk failed").what,
+                 "replace the disk, then restart twinblockd", core_.data_error};
+  if (session_.up() && being_resynced_)
+    return Error{"this replica is being brought up to date by " + core_.peer,
+                 "wait for it: twinblock wait " + volume + " --for duplex --progress", EBUSY};
+  if (core_.record.inconsistent)
+    return Error{"this replica is half-copied: serving it would serve a mixture of old and new data",
+                 "start twinblockd on " + core_.peer + ", which finishes the copy", 0};
+  if (session_.up() && (peer_role_ == PeerRole::kPrimary || core_.record.peer_primary))
+    return Error{core_.peer + " is primary", "run `twinblock demote " + volume + "` there first",
+                 EBUSY};
+  if (!session_.up() && core_.record.peer_primary && !peer_is_dead)
+    return Error{core_.peer + " was primary when it was last heard, and may still be writing",
+                 "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY};
+  return std::nullopt;
+}
+
+void Engine::promote(bool peer_is_dead, Reply reply) {
+  if (role_ == Role::kPrimary && !stopping_) {
+    reply(std::string("this node is primary already"));
+    return;
+  }
+  if (auto error = why_not_promote(peer_is_dead)) {
+    reply(*std::move(error));
+    return;
+  }
+  role_ = Role::kPromoting;
+  promote_reply_ = std::move(reply);
+  if (!session_.up()) {
+    become_primary();
+    return;
+  }
+  wire::FrameHeader header{};
+  header.type = static_cast<uint8_t>(wire::FrameType::kPromoteAsk);
+  session_.send(header);
+  promote_timer_->arm(core_.config.peer_timeout_ns);
+}
+
+// At most one node of a session becomes primary: the one that was asked has recorded the other's
+// right before it says yes.
+void Engine::handle_promote_ask(const wire::FrameHeader&) {
+  const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
+  if (role_ == Role::kPrimary || role_ == Role::kDemoting || contested || core_.blank) {
+    wire::FrameHeader header{};
+    header.type = static_cast<uint8_t>(wire::FrameType::kPromoteAnswer);
+    header.status = EBUSY;
+    session_.send_small(header, wire::text_bytes(core_.node + " is primary or about to become it"));
+    return;
+  }
+  if (role_ == Role::kPromoting)
+    promotion_ended(Error{core_.peer + " is being promoted at the same time", "", EBUSY});
+  core_.record.peer_primary = true;
+  core_.persist([this, number = session_number_](int error) {
+    if (number != session_number_ || !session_.up()) return;
+    wire::FrameHeader header{};
+    header.type = static_cast<uint8_t>(wire::FrameType::kPromoteAnswer);
+    header.status = static_cast<uint32_t>(error);
+    session_.send_small(header,
+                        wire::text_bytes(error == 0 ? "yes" : core_.node + "'s metadata failed"));
+  });
+}
+
+void Engine::handle_promote_answer(const wire::Frame& frame) {
+  if (!promote_timer_->armed()) return;
+  promote_timer_->disarm();
+  if (frame.header.status == 0) become_primary();
+  else
+    promotion_ended(Error{core_.peer + " refuses: " + wire::printable(frame.payload), "",
+                          static_cast<int>(frame.header.status)});
+}
+
+void Engine::become_primary() {
+  core_.record.primary = true;
+  core_.record.peer_primary = false;
+  core_.persist([this](int error) {
+    if (role_ != Role::kPromoting) return;
+    if (error != 0) {
+      promotion_ended(system_error(
+          error, "write to the metadata " + core_.config.node(core_.node).metadata));
+      return;
+    }
+    role_ = Role::kPrimary;
+    update_local_reads();
+    if (session_.up()) {
+      send_role();
+      receives_ = false;
+      if (in_sync_) attach(Attachment::kDuplex);
+    }
+    log(Severity::kInfo, "promoted to primary");
+    promotion_ended(std::string("this node is primary"));
+  });
+}
+
+void Engine::promotion_ended(Result<std::string> result) {
+  promote_timer_->disarm();
+  if (role_ == Role::kPromoting) role_ = Role::kSecondary;
+  if (Reply reply = std::exchange(promote_reply_, nullptr)) reply(std::move(result));
+}
+
+void Engine::send_role() {
+  wire::FrameHeader header{};
+  header.type = static_cast<uint8_t>(wire::FrameType::kRole);
+  header.sequence = role_ == Role::kSecondary ? 0 : 1;
+  session_.send(header);
+}
+
+void Engine::handle_role(const wire::FrameHeader& header) {
+  const bool primary = header.sequence != 0;
+  if (primary && role_ != Role::kSecondary) {
+    bad_frame(header);
+    return;
+  }
+  peer_role_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
+  log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
+  if (core_.blank || core_.record.peer_primary == primary) return;
+  core_.record.peer_primary = primary;
+  core_.persist([](int) {});
+}
+
+void Engine::demote(Reply reply) {
+  if (role_ == Role::kSecondary) {
+    reply(std::string("this node is secondary already"));
+    return;
+  }
+  if (role_ != Role::kPrimary) {
+    reply(Error{"this node is changing its role just now", "try again", EBUSY});
+    return;
+  }
+  if (clients_ > 0) {
+    reply(Error{"the export is in use by " + std::to_string(clients_) +
+                    (clients_ == 1 ? " client" : " clients"),
+                "detach first: twinblock detach " + core_.config.volume, EBUSY});
+    return;
+  }
+  role_ = Role::kDemoting;
+  update_local_reads();
+  demote_reply_ = std::move(reply);
+  demote_when_idle();
+}
+
+void Engine::writes_idle() {
+  if (role_ == Role::kDemoting && demote_reply_) demote_when_idle();
+}
+
+void Engine::demote_when_idle() {
+  if (!writes_.idle() || !reads_.idle()) return;
+  flushes_.flush([this](int error) { finish_demotion(error); });
+}
+
+void Engine::finish_demotion(int flush_error) {
+  if (flush_error != 0 && core_.local_ok()) {
+    demotion_done(system_error(flush_error, "flush before demotion"));
+    return;
+  }
+  core_.record.primary = false;
+  core_.record.dirty = !core_.dirty.empty() || !core_.epochs.empty() || !core_.map_valid;
+  core_.persist([this](int error) {
+    if (error != 0)
+      demotion_done(system_error(
+          error, "write to the metadata " + core_.config.node(core_.node).metadata));
+    else
+      demotion_done(std::string("this node is secondary"));
+  });
+}
+
+void Engine::demotion_done(Result<std::string> result) {
+  role_ = result.ok() ? Role::kSecondary : Role::kPrimary;
+  core_.record.primary = !result.ok();
+  update_local_reads();
+  if (result.ok()) {
+    log(Severity::kInfo, "demoted to secondary");
+    in_sync_ = core_.attachment == Attachment::kDuplex;
+    receives_ = in_sync_;
+    if (core_.attachment != Attachment::kResync) attach(Attachment::kNone);
+    if (session_.up()) send_role();
+  }
+  if (Reply reply = std::exchange(demote_reply_, nullptr)) reply(std::move(result));
+}
+
+}  // namespace twinblock

@@ -1,0 +1,89 @@
+#include "volume/flush_group.h"
+
+#include <cerrno>
+#include <utility>
+
+namespace twinblock {
+
+FlushGroup::FlushGroup(Core& core, SimplexGate& gate, WritePathOwner& owner)
+    : core_(core), gate_(gate), owner_(owner) {
+  request_.op = DiskOp::kFlush;
+  request_.done = [this](DiskRequest&) { local_done(); };
+}
+
+void FlushGroup::flush(Done done) {
+  waiting_.push_back(std::move(done));
+  if (!running_) begin();
+}
+
+void FlushGroup::begin() {
+  running_ = true;
+  running_for_ = std::exchange(waiting_, {});
+  core_.epochs.flush_began();
+  local_error_ = 0;
+  on_local_ = on_peer_ = false;
+  local_pending_ = core_.local_ok();
+  peer_pending_ = core_.attached();
+  if (peer_pending_) {
+    wire::FrameHeader header{};
+    header.type = static_cast<uint8_t>(wire::FrameType::kFlush);
+    core_.session->request(header, {}, 0, *this);
+  }
+  if (local_pending_) {
+    request_.error = 0;
+    core_.data.submit(request_);
+  }
+  if (!local_pending_ && !peer_pending_) finish(EIO);
+}
+
+void FlushGroup::local_done() {
+  local_pending_ = false;
+  local_error_ = request_.error;
+  on_local_ = local_error_ == 0;
+  if (local_error_ != 0 && core_.peer_whole() && core_.local_ok())
+    owner_.local_disk_failed(local_error_);
+  settle();
+}
+
+void FlushGroup::answered(const wire::FrameHeader& ack, std::span<const std::byte>) {
+  if (ack.status != 0) {
+    owner_.peer_disk_failed(static_cast<int>(ack.status), "flushing");
+    return;
+  }
+  peer_pending_ = false;
+  on_peer_ = true;
+  settle();
+}
+
+void FlushGroup::peer_lost() {
+  if (!running_) return;
+  on_peer_ = false;
+  if (!peer_pending_) return;
+  peer_pending_ = false;
+  settle();
+}
+
+void FlushGroup::settle() {
+  if (local_pending_ || peer_pending_) return;
+  if (on_peer_ && on_local_) core_.epochs.flush_completed();
+  if (on_peer_ && (on_local_ || core_.attachment == Attachment::kDiskless)) {
+    finish(0);
+    return;
+  }
+  if (!on_local_) {
+    finish(local_error_ != 0 ? local_error_ : EIO);
+    return;
+  }
+  // Alone. What is stable here and not at the peer must be on record first, or the peer could pass
+  // for current after a crash.
+  if (core_.dirty.empty()) finish(0);
+  else gate_.pass([this](int error) { finish(error == 0 ? 0 : EIO); });
+}
+
+void FlushGroup::finish(int error) {
+  running_ = false;
+  for (Done& done : std::exchange(running_for_, {})) done(error);
+  if (!running_ && !waiting_.empty()) begin();
+}
+
+}  // namespace twinblock

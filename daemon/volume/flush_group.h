@@ -1,0 +1,50 @@
+// Flushes, grouped: one is under way at a time on both nodes; those that arrive meanwhile share the
+// next. A flush covers everything that was acknowledged before it began, on every node that counts
+// as current (invariant 2), and closes the epoch (invariant 3). Owned by the engine; loop thread
+// only.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "volume/core.h"
+#include "volume/simplex_gate.h"
+#include "volume/write_path.h"
+
+namespace twinblock {
+
+class FlushGroup final : public PeerRequest {
+ public:
+  // `error` is 0 or an errno value.
+  using Done = std::function<void(int error)>;
+
+  FlushGroup(Core& core, SimplexGate& gate, WritePathOwner& owner);
+
+  void flush(Done done);
+  // The session is gone; what it had not confirmed is the dirty map's by now.
+  void peer_lost();
+  [[nodiscard]] bool busy() const { return running_; }
+
+  void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override;
+
+ private:
+  void begin();
+  void local_done();
+  void settle();
+  void finish(int error);
+
+  Core& core_;
+  SimplexGate& gate_;
+  WritePathOwner& owner_;
+  bool running_ = false;
+  bool local_pending_ = false;
+  bool peer_pending_ = false;
+  bool on_local_ = false;
+  bool on_peer_ = false;
+  int local_error_ = 0;
+  DiskRequest request_;
+  std::vector<Done> waiting_;  // for the next one
+  std::vector<Done> running_for_;
+};
+
+}  // namespace twinblock

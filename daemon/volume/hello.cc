@@ -1,0 +1,97 @@
+#include "volume/hello.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace twinblock {
+namespace {
+
+struct FlagField {
+  wire::HelloFlag flag;
+  bool SyncFacts::*field;
+};
+constexpr FlagField kFlagFields[] = {
+    {wire::kHelloBlank, &SyncFacts::blank},
+    {wire::kHelloJoinable, &SyncFacts::joinable},
+    {wire::kHelloPrimary, &SyncFacts::primary},
+    {wire::kHelloCrashed, &SyncFacts::crashed},
+    {wire::kHelloInconsistent, &SyncFacts::inconsistent},
+    {wire::kHelloDiskFailed, &SyncFacts::disk_failed},
+    {wire::kHelloDirty, &SyncFacts::dirty},
+    {wire::kHelloMapValid, &SyncFacts::map_valid},
+};
+
+}  // namespace
+
+wire::HelloPayload make_hello(const Config& config, const std::string& node,
+                              const std::string& link, const metadata::Uuid& instance,
+                              const SyncFacts& facts, bool fast_zero) {
+  wire::HelloPayload hello{};
+  hello.version_min = wire::kProtocolVersion;
+  hello.version_max = wire::kProtocolVersion;
+  for (const FlagField& entry : kFlagFields)
+    if (facts.*entry.field) hello.flags |= entry.flag;
+  if (fast_zero) hello.flags |= wire::kHelloFastZero;
+  hello.size_bytes = config.size_bytes;
+  std::copy(facts.volume_uuid.begin(), facts.volume_uuid.end(), hello.volume_uuid);
+  std::copy(instance.begin(), instance.end(), hello.instance);
+  hello.generation_current = facts.generations.current;
+  hello.generation_base = facts.generations.base;
+  std::copy(facts.generations.history.begin(), facts.generations.history.end(),
+            hello.generation_history);
+  wire::set_name(hello.volume, config.volume);
+  wire::set_name(hello.node, node);
+  wire::set_name(hello.peer, config.other(node).name);
+  wire::set_name(hello.link, link);
+  return hello;
+}
+
+SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred) {
+  SyncFacts facts;
+  for (const FlagField& entry : kFlagFields) facts.*entry.field = (hello.flags & entry.flag) != 0;
+  facts.preferred = preferred;
+  std::copy_n(hello.volume_uuid, facts.volume_uuid.size(), facts.volume_uuid.begin());
+  facts.generations.current = hello.generation_current;
+  facts.generations.base = hello.generation_base;
+  std::copy_n(hello.generation_history, wire::kHistoryEntries, facts.generations.history.begin());
+  return facts;
+}
+
+HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& config,
+                            const std::string& node) {
+  const std::string volume = wire::get_name(hello.volume);
+  const std::string their_node = wire::get_name(hello.node);
+  const std::string their_peer = wire::get_name(hello.peer);
+  const std::string expected = config.other(node).name;
+  const auto differ = [](const std::string& what, const std::string& ours,
+                         const std::string& theirs, const std::string& action) {
+    return HelloMismatch{what + " differs: " + ours + " here, " + theirs + " at the peer; " + action,
+                         what + " differs: " + theirs + " at your side, " + ours + " here; " + action};
+  };
+  const std::string same_file = "use the same configuration file on both nodes";
+  if (hello.version_min > wire::kProtocolVersion || hello.version_max < wire::kProtocolVersion)
+    return differ("the protocol version", std::to_string(wire::kProtocolVersion),
+                  std::to_string(hello.version_min) + " to " + std::to_string(hello.version_max),
+                  "run the same version of twinblock on both nodes");
+  if (volume != config.volume)
+    return differ("the volume's name", "'" + config.volume + "'", "'" + volume + "'", same_file);
+  if (hello.size_bytes != config.size_bytes)
+    return differ("the volume's size",
+                  format_size(config.size_bytes) + " (" + std::to_string(config.size_bytes) + ")",
+                  format_size(hello.size_bytes) + " (" + std::to_string(hello.size_bytes) + ")",
+                  same_file);
+  if (their_node != expected)
+    return differ("the name of the peer", "'" + expected + "'", "'" + their_node + "'", same_file);
+  if (their_peer != node)
+    return differ("the name of this node", "'" + node + "'", "'" + their_peer + "'", same_file);
+  return {};
+}
+
+bool same_facts(const SyncFacts& a, const SyncFacts& b) {
+  return std::all_of(std::begin(kFlagFields), std::end(kFlagFields),
+                     [&](const FlagField& entry) { return a.*entry.field == b.*entry.field; }) &&
+         a.volume_uuid == b.volume_uuid && a.generations == b.generations;
+}
+
+}  // namespace twinblock

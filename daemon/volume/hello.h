@@ -1,0 +1,29 @@
+// The handshake's payload: from facts to bytes and back, and what of it must agree. Pure.
+#pragma once
+
+#include <string>
+
+#include "config/config.h"
+#include "mirror/generation.h"
+#include "wire/codec.h"
+
+namespace twinblock {
+
+wire::HelloPayload make_hello(const Config& config, const std::string& node,
+                              const std::string& link, const metadata::Uuid& instance,
+                              const SyncFacts& facts, bool fast_zero);
+
+SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred);
+
+// What does not fit, as a sentence for each side; both empty when all fits.
+struct HelloMismatch {
+  std::string for_us;
+  std::string for_peer;
+};
+HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& config,
+                            const std::string& node);
+
+// Whether two statements of one node lead to the same handshake.
+bool same_facts(const SyncFacts& a, const SyncFacts& b);
+
+}  // namespace twinblock

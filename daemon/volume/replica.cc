@@ -1,0 +1,111 @@
+#include "volume/replica.h"
+
+#include "base/crc32c.h"
+#include "base/limits.h"
+
+namespace twinblock {
+
+struct Replica::Op {
+  explicit Op(Replica& replica_) : replica(replica_) {
+    disk.done = [this](DiskRequest&) { replica.finished(*this); };
+  }
+  Replica& replica;
+  DiskRequest disk;
+  wire::FrameHeader header{};
+  std::shared_ptr<wire::Slab> keeps_payload;
+  std::unique_ptr<std::byte[]> body;  // kRead
+  uint64_t received_ns = 0;
+};
+
+Replica::Replica(Core& core, std::function<void()> drained, std::function<void(int)> disk_failed)
+    : core_(core), drained_(std::move(drained)), disk_failed_(std::move(disk_failed)) {}
+Replica::~Replica() = default;
+
+void Replica::apply(wire::Frame& frame) {
+  if (free_.empty()) {
+    pool_.push_back(std::make_unique<Op>(*this));
+    free_.push_back(pool_.back().get());
+  }
+  Op& op = *free_.back();
+  free_.pop_back();
+  op.header = frame.header;
+  op.keeps_payload = std::move(frame.keeps_payload);
+  op.received_ns = core_.clock.now_ns();
+  DiskRequest& disk = op.disk;
+  disk.error = 0;
+  disk.fua = (frame.header.flags & wire::kFlagFua) != 0;
+  disk.may_unmap = (frame.header.flags & wire::kFlagUnmap) != 0;
+  disk.offset_bytes = frame.header.offset;
+  disk.length_bytes = frame.header.length;
+  switch (static_cast<wire::FrameType>(frame.header.type)) {
+    case wire::FrameType::kData:
+      disk.op = (frame.header.flags & wire::kFlagZero) != 0 ? DiskOp::kZero : DiskOp::kWrite;
+      // The disk only reads from it.
+      disk.data = const_cast<std::byte*>(frame.payload.data());
+      break;
+    case wire::FrameType::kFlush: disk.op = DiskOp::kFlush; break;
+    default:
+      disk.op = DiskOp::kRead;
+      op.body = std::make_unique_for_overwrite<std::byte[]>(frame.header.length);
+      disk.data = op.body.get();
+      break;
+  }
+  ++busy_;
+  held_bytes_ += frame.header.payload_bytes;
+  if (!paused_ && held_bytes_ > limits::kReceiveBytesMax) {
+    paused_ = true;
+    core_.session->pause_reading(true);
+  }
+  if (core_.local_ok()) {
+    core_.data.submit(disk);
+  } else {
+    disk.error = core_.data_error;
+    finished(op);
+  }
+}
+
+void Replica::finished(Op& op) {
+  --busy_;
+  held_bytes_ -= op.header.payload_bytes;
+  op.keeps_payload.reset();
+  if (op.disk.error != 0) disk_failed_(op.disk.error);
+  if (answering_) {
+    const uint64_t now = core_.clock.now_ns();
+    wire::FrameHeader ack{};
+    ack.type = static_cast<uint8_t>(wire::FrameType::kAck);
+    ack.sequence = op.header.sequence;
+    ack.offset = op.header.offset;
+    ack.length = op.header.length;
+    ack.status = static_cast<uint32_t>(op.disk.error);
+    ack.aux0 = now - op.received_ns;
+    ack.aux1 = op.disk.finished_ns - op.disk.submitted_ns;
+    if (op.body && op.disk.error == 0) {
+      release_sent_bodies();
+      const std::span<const std::byte> body(op.body.get(), op.header.length);
+      core_.session->send_body(ack, body, crc32c(body));
+      bodies_.push_back({std::move(op.body), core_.session->queued_bytes_total()});
+    } else {
+      core_.session->send(ack);
+    }
+    if (paused_ && held_bytes_ <= limits::kReceiveBytesMax / 2) {
+      paused_ = false;
+      core_.session->pause_reading(false);
+    }
+  }
+  op.body.reset();
+  free_.push_back(&op);
+  if (busy_ == 0 && !answering_) drained_();
+}
+
+void Replica::release_sent_bodies() {
+  while (!bodies_.empty() && bodies_.front().sent_end_bytes <= core_.session->sent_bytes_total())
+    bodies_.pop_front();
+}
+
+void Replica::session_lost() {
+  answering_ = false;
+  paused_ = false;
+  bodies_.clear();  // the connection that referenced them is closed
+}
+
+}  // namespace twinblock

@@ -1,0 +1,51 @@
+// The receiving side: applies the peer's writes, zeroes, flushes and generation records to the local
+// replica and answers each when it is done. Owned by the engine; loop thread only.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "volume/core.h"
+#include "wire/frame_reader.h"
+
+namespace twinblock {
+
+class Replica {
+ public:
+  // `drained` is called when the last disk request of a lost session has ended; `disk_failed` after
+  // the first request that the disk failed, before it is answered.
+  Replica(Core& core, std::function<void()> drained, std::function<void(int error)> disk_failed);
+  ~Replica();
+
+  // kData, kFlush or kRead of the session.
+  void apply(wire::Frame& frame);
+  // The session is gone: nothing more is answered, what the disk has begun runs to its end.
+  void session_lost();
+  [[nodiscard]] bool draining() const { return busy_ > 0 && !answering_; }
+  void session_up() { answering_ = true; }
+
+ private:
+  struct Op;
+  void finished(Op& op);
+  void release_sent_bodies();
+
+  Core& core_;
+  std::function<void()> drained_;
+  std::function<void(int)> disk_failed_;
+  bool answering_ = false;
+  bool paused_ = false;
+  size_t busy_ = 0;
+  uint64_t held_bytes_ = 0;
+  std::vector<std::unique_ptr<Op>> pool_;
+  std::vector<Op*> free_;
+  // Bodies of answers to reads, until the kernel has taken them.
+  struct Body {
+    std::unique_ptr<std::byte[]> bytes;
+    uint64_t sent_end_bytes;
+  };
+  std::deque<Body> bodies_;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,498 @@
+#include "volume/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/limits.h"
+#include "volume/hello.h"
+
+namespace twinblock {
+namespace {
+
+using wire::FrameHeader;
+using wire::FrameType;
+
+FrameHeader header_of(FrameType type) {
+  FrameHeader header{};
+  header.type = static_cast<uint8_t>(type);
+  return header;
+}
+
+}  // namespace
+
+// One connection and its reader. After close() it is only a name for logs, until it is deleted.
+class Session::Channel final : public ConnectionHandler {
+ public:
+  enum class Phase {
+    kConnecting,    // dialled, not connected yet
+    kAwaitHello,    // the peer's hello is to come (a dialler has sent its own)
+    kDraining,      // accepted, hello is good; an earlier session's disk work ends first
+    kAwaitVerdict,  // hellos are exchanged
+    kUp,
+    kClosed,
+  };
+
+  Channel(Session& session, std::unique_ptr<Connection> stream, bool dialled, uint64_t now_ns)
+      : dialled_(dialled),
+        phase(dialled ? Phase::kConnecting : Phase::kAwaitHello),
+        opened_ns(now_ns),
+        address(stream->peer_address()),
+        connection(std::move(stream)),
+        session_(session) {
+    connection->set_handler(this);
+  }
+
+  void connected() override {
+    phase = Phase::kAwaitHello;
+    session_.send_hello(*this);
+  }
+  void readable() override { session_.channel_readable(*this); }
+  void closed(const std::string& reason) override { session_.channel_closed(*this, reason); }
+
+  void close() {
+    phase = Phase::kClosed;
+    connection.reset();
+  }
+  [[nodiscard]] bool dialled() const { return dialled_; }
+
+ private:
+  const bool dialled_;
+
+ public:
+  Phase phase;
+  uint64_t opened_ns;
+  std::string address;
+  std::unique_ptr<Connection> connection;
+  wire::FrameReader reader;
+  SyncFacts said;   // what we said in our hello
+  SyncFacts heard;  // what the peer said
+  bool peer_fast_zero = false;
+  Verdict verdict = Verdict::kWaitForInit;
+
+ private:
+  Session& session_;
+};
+
+Session::Session(Environment environment, SessionOwner& owner)
+    : env_(std::move(environment)), owner_(owner), peer_(env_.config.other(env_.node).name) {
+  const LinkConfig& link = env_.config.links.front();
+  link_ = LinkAddresses{link.name, link.address.at(env_.node), link.address.at(peer_)};
+  dial_timer_ = env_.clock.make_timer([this] { dial(); });
+  tick_timer_ = env_.clock.make_timer([this] { tick(); });
+}
+
+Session::~Session() = default;
+
+bool Session::i_am_preferred() const { return env_.node < peer_; }
+
+Status Session::start() {
+  Status listening = env_.network.listen(
+      link_, [this](std::unique_ptr<Connection> connection) { accepted(std::move(connection)); },
+      [this](const std::string& why) {
+        env_.log.log(Severity::kWarning, "link " + link_.name + ": " + why);
+      });
+  if (!listening) return listening;
+  schedule_dial(i_am_preferred() ? 0 : limits::kSecondDialerDelay_ns);
+  last_tick_ns_ = env_.clock.now_ns();
+  tick_timer_->arm(limits::kHeartbeatInterval_ns);
+  return ok_status();
+}
+
+void Session::stop(const std::string& reason) {
+  stopped_ = true;
+  dial_timer_->disarm();
+  if (current_ != nullptr && established_)
+    send_small(header_of(FrameType::kGoodbye), wire::text_bytes(reason));
+}
+
+void Session::schedule_dial(uint64_t delay_ns) {
+  if (!stopped_) dial_timer_->arm(delay_ns);
+}
+
+void Session::poke() {
+  for (auto& channel : channels_)
+    if (channel->phase == Channel::Phase::kDraining && !owner_.draining()) {
+      answer_hello(*channel);
+      return;
+    }
+  if (!established_ && channels_.empty()) schedule_dial(0);
+}
+
+void Session::dial() {
+  if (stopped_ || established_) return;
+  const bool busy = std::any_of(channels_.begin(), channels_.end(), [](const auto& channel) {
+    return channel->dialled() || channel->phase >= Channel::Phase::kDraining;
+  });
+  if (busy) return;
+  if (owner_.draining()) {
+    schedule_dial(limits::kReconnectDelayMin_ns);
+    return;
+  }
+  channels_.push_back(
+      std::make_unique<Channel>(*this, env_.network.dial(link_), true, env_.clock.now_ns()));
+}
+
+void Session::accepted(std::unique_ptr<Connection> connection) {
+  if (stopped_) return;
+  if (channels_.size() >= limits::kPendingConnectionsMax) {
+    env_.log.log(Severity::kWarning,
+                 "link " + link_.name + ": too many connections from " +
+                     connection->peer_address() + " without a hello; closed the newest");
+    return;
+  }
+  channels_.push_back(
+      std::make_unique<Channel>(*this, std::move(connection), false, env_.clock.now_ns()));
+}
+
+void Session::discard(Channel& channel) {
+  channel.close();
+  if (current_ == &channel) current_ = nullptr;
+  const auto at = std::find_if(channels_.begin(), channels_.end(),
+                               [&](const auto& held) { return held.get() == &channel; });
+  if (at == channels_.end()) return;
+  buried_.push_back(std::move(*at));
+  channels_.erase(at);
+}
+
+void Session::bury() { buried_.clear(); }
+
+void Session::note_error(const std::string& error) {
+  last_error_ = error;
+  // A peer that stays away is reported once, not at every attempt.
+  if (error == logged_error_) return;
+  logged_error_ = error;
+  env_.log.log(Severity::kWarning, "link " + link_.name + ": " + error);
+}
+
+void Session::channel_closed(Channel& channel, const std::string& reason) {
+  if (&channel == current_ && established_) {
+    lose("the connection to " + channel.address + " was closed (" + reason + ")", 0);
+    return;
+  }
+  // Who can't be reached refuses nothing any more.
+  if (channel.phase == Channel::Phase::kConnecting) refusal_.clear();
+  discard(channel);
+  if (refusal_.empty()) note_error(reason);
+  if (established_ || dial_timer_->armed()) return;
+  dial_delay_ns_ = std::clamp(dial_delay_ns_ * 2, limits::kReconnectDelayMin_ns,
+                              limits::kReconnectDelayMax_ns);
+  schedule_dial(dial_delay_ns_);
+}
+
+void Session::channel_readable(Channel& channel) {
+  last_heard_ns_ = &channel == current_ ? env_.clock.now_ns() : last_heard_ns_;
+  channel.reader.begin_turn();
+  wire::Frame frame;
+  while (channel.phase != Channel::Phase::kClosed) {
+    switch (channel.reader.next(*channel.connection, frame)) {
+      case wire::FrameReader::Outcome::kNothing: return;
+      case wire::FrameReader::Outcome::kFrame:
+        if (!handle(channel, frame)) return;
+        break;
+      case wire::FrameReader::Outcome::kError: {
+        const std::string why = channel.address + " sent " + channel.reader.error();
+        if (&channel == current_ && established_) {
+          lose(why, limits::kReconnectDelayMin_ns);
+        } else {
+          env_.log.log(Severity::kWarning, "link " + link_.name + ": closed: " + why);
+          channel_closed(channel, why);
+        }
+        return;
+      }
+    }
+  }
+}
+
+// Whether the channel is still open.
+bool Session::handle(Channel& channel, wire::Frame& frame) {
+  if (channel.phase != Channel::Phase::kUp) return handle_handshake(channel, frame);
+  switch (static_cast<FrameType>(frame.header.type)) {
+    case FrameType::kAck: handle_ack(frame); break;
+    case FrameType::kHeartbeat: handle_heartbeat(frame.header); break;
+    case FrameType::kHello:
+    case FrameType::kVerdict:
+    case FrameType::kRefuse:
+      lose(channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
+               " frame within the session",
+           limits::kReconnectDelayMin_ns);
+      break;
+    case FrameType::kGoodbye:
+      lose(peer_ + " said goodbye: " + wire::printable(frame.payload),
+           limits::kReconnectDelayMin_ns);
+      break;
+    default: owner_.session_frame(frame); break;
+  }
+  return channel.phase != Channel::Phase::kClosed;
+}
+
+bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
+  const auto type = static_cast<FrameType>(frame.header.type);
+  if (type == FrameType::kHello && channel.phase == Channel::Phase::kAwaitHello)
+    return handle_hello(channel, wire::payload_as<wire::HelloPayload>(frame.payload));
+  if (type == FrameType::kVerdict && channel.phase == Channel::Phase::kAwaitVerdict)
+    return handle_verdict(channel, frame.header.sequence);
+  if (type == FrameType::kRefuse) {
+    refusal_ = peer_ + " refuses: " + wire::printable(frame.payload);
+    note_error(refusal_);
+    channel_closed(channel, refusal_);
+    return false;
+  }
+  const std::string why = channel.address + " sent a " +
+                          wire::frame_type_name(frame.header.type) + " frame out of turn";
+  env_.log.log(Severity::kWarning, "link " + link_.name + ": closed: " + why);
+  channel_closed(channel, why);
+  return false;
+}
+
+bool Session::handle_hello(Channel& channel, const wire::HelloPayload& hello) {
+  const HelloMismatch mismatch = compare_hello(hello, env_.config, env_.node);
+  if (!mismatch.for_us.empty()) {
+    refuse(channel, mismatch.for_peer, mismatch.for_us);
+    return false;
+  }
+  channel.heard = facts_of(hello, !i_am_preferred());
+  channel.peer_fast_zero = (hello.flags & wire::kHelloFastZero) != 0;
+  peer_facts_ = channel.heard;
+  if (channel.dialled()) {
+    channel.phase = Channel::Phase::kAwaitVerdict;
+    return true;
+  }
+  if (!resolve_collision(channel)) return false;
+  if (established_) lose(peer_ + " connected anew", 0);
+  channel.phase = Channel::Phase::kDraining;
+  if (!owner_.draining()) answer_hello(channel);
+  return channel.phase != Channel::Phase::kClosed;
+}
+
+// Both nodes dialled at the same time: the preferred node's connection is the one that stays, once
+// it is connected. Whether `channel`, which was accepted and has brought a good hello, may go on.
+bool Session::resolve_collision(Channel& channel) {
+  std::vector<Channel*> others;
+  for (auto& other : channels_)
+    if (other.get() != &channel && other.get() != current_ &&
+        (other->dialled() || other->phase >= Channel::Phase::kDraining))
+      others.push_back(other.get());
+  for (Channel* other : others) {
+    if (other->dialled() && i_am_preferred() && other->phase != Channel::Phase::kConnecting) {
+      discard(channel);
+      return false;
+    }
+    discard(*other);
+  }
+  return true;
+}
+
+void Session::send_hello(Channel& channel) {
+  channel.said = owner_.facts();
+  const wire::HelloPayload hello = make_hello(env_.config, env_.node, link_.name, env_.instance,
+                                              channel.said, owner_.fast_zero());
+  const auto payload = wire::bytes_of(hello);
+  const wire::HeaderBytes header = wire::seal(header_of(FrameType::kHello), payload);
+  channel.connection->send(header);
+  channel.connection->send(payload);
+}
+
+void Session::send_verdict(Channel& channel, Verdict verdict) {
+  FrameHeader header = header_of(FrameType::kVerdict);
+  header.sequence = static_cast<uint64_t>(verdict);
+  channel.connection->send(wire::seal(header));
+}
+
+void Session::answer_hello(Channel& channel) {
+  send_hello(channel);
+  channel.verdict = decide(channel.said, channel.heard);
+  send_verdict(channel, channel.verdict);
+  channel.phase = Channel::Phase::kAwaitVerdict;
+}
+
+bool Session::handle_verdict(Channel& channel, uint64_t code) {
+  if (channel.dialled()) channel.verdict = decide(channel.said, channel.heard);
+  const Verdict verdict = channel.verdict;
+  if (code != static_cast<uint64_t>(mirrored(verdict))) {
+    refuse(channel, "the two nodes disagree on who is newer; this is a bug in twinblock",
+           "the two nodes disagree on who is newer (" + explain(verdict, peer_) +
+               "); this is a bug in twinblock");
+    return false;
+  }
+  if (!same_facts(channel.said, owner_.facts())) {
+    // Not an error: something happened here meanwhile. Say nothing and begin anew.
+    discard(channel);
+    schedule_dial(limits::kReconnectDelayMin_ns);
+    return false;
+  }
+  if (channel.dialled()) send_verdict(channel, verdict);
+  last_verdict_ = verdict;
+  if (!is_usable(verdict)) {
+    not_usable(channel, verdict);
+    return false;
+  }
+  establish(channel, verdict);
+  return channel.phase != Channel::Phase::kClosed;
+}
+
+// The peer has to be told why, or it would dial without end: the connection closes when the peer
+// has read it, or at the handshake's timeout.
+void Session::refuse(Channel& channel, const std::string& to_peer, const std::string& for_us) {
+  const auto payload = wire::text_bytes(to_peer);
+  channel.connection->send(wire::seal(header_of(FrameType::kRefuse), payload));
+  channel.connection->send(payload);
+  refusal_ = "refused " + peer_ + " (" + channel.address + "): " + for_us;
+  note_error(refusal_);
+  channel.phase = Channel::Phase::kAwaitVerdict;
+  channel.opened_ns = 0;  // the next tick but one closes it
+}
+
+void Session::not_usable(Channel& channel, Verdict verdict) {
+  refusal_ = explain(verdict, peer_);
+  const std::string advice = advise(verdict, env_.config.volume, peer_);
+  note_error(refusal_ + (advice.empty() ? "" : "; " + advice));
+  dial_delay_ns_ = limits::kReconnectDelayMax_ns;
+  if (channel.dialled()) {
+    // Our verdict has to reach the peer before the connection goes.
+    channel.opened_ns = 0;
+  } else {
+    discard(channel);
+  }
+  schedule_dial(dial_delay_ns_);
+}
+
+void Session::establish(Channel& channel, Verdict verdict) {
+  channel.phase = Channel::Phase::kUp;
+  channel.reader.set_volume_bytes(env_.config.size_bytes);
+  current_ = &channel;
+  established_ = true;
+  dial_delay_ns_ = 0;
+  dial_timer_->disarm();
+  const uint64_t now = env_.clock.now_ns();
+  last_heard_ns_ = last_echo_ns_ = now;
+  peer_tick_ = 0;
+  round_trip_ns_.reset();
+  refusal_.clear();
+  last_error_.clear();
+  logged_error_.clear();
+  env_.log.log(Severity::kInfo, "session with " + peer_ + " (" + channel.address + ") is up: " +
+                                    explain(verdict, peer_));
+  owner_.session_up(verdict, channel.heard, channel.peer_fast_zero);
+}
+
+void Session::drop(const std::string& reason, uint64_t retry_delay_ns) {
+  if (established_) lose(reason, retry_delay_ns);
+}
+
+void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
+  established_ = false;
+  Channel* lost = current_;
+  current_ = nullptr;
+  discard(*lost);
+  requests_.clear();
+  last_error_ = reason;
+  env_.log.log(Severity::kWarning, "session with " + peer_ + " is lost: " + reason);
+  const uint64_t share = i_am_preferred() ? 0 : limits::kSecondDialerDelay_ns;
+  dial_delay_ns_ = std::max(retry_delay_ns, limits::kReconnectDelayMin_ns);
+  schedule_dial(retry_delay_ns + share);
+  owner_.session_lost(reason);
+}
+
+void Session::handle_ack(wire::Frame& frame) {
+  const PeerRequests::Entry entry = requests_.take(frame.header.sequence);
+  if (entry.request == nullptr || entry.sent_end_bytes > sent_bytes_total()) {
+    // An answer to what was not asked, or not sent yet: whoever sends that can't be trusted with a
+    // buffer that may be still in use.
+    lose(peer_ + " acknowledged a request that it was not sent (number " +
+             std::to_string(frame.header.sequence) + ")",
+         limits::kReconnectDelayMin_ns);
+    return;
+  }
+  last_echo_ns_ = std::max(last_echo_ns_, entry.asked_ns);
+  entry.request->answered(frame.header, frame.payload);
+}
+
+void Session::handle_heartbeat(const FrameHeader& header) {
+  const uint64_t now = env_.clock.now_ns();
+  peer_tick_ = header.offset;
+  peer_tick_at_ns_ = now;
+  const uint64_t echo = header.length;
+  if (echo == 0 || echo > now) return;
+  last_echo_ns_ = std::max(last_echo_ns_, echo);
+  if (now - echo >= header.aux0) round_trip_ns_ = now - echo - header.aux0;
+}
+
+// Heartbeats, silence, and handshakes that do not come to an end.
+void Session::tick() {
+  bury();
+  const uint64_t now = env_.clock.now_ns();
+  const bool stalled = now - last_tick_ns_ > 5 * limits::kHeartbeatInterval_ns;
+  last_tick_ns_ = now;
+  tick_timer_->arm(limits::kHeartbeatInterval_ns);
+
+  std::vector<Channel*> late;
+  for (auto& channel : channels_)
+    if (channel->phase != Channel::Phase::kUp && channel->phase != Channel::Phase::kDraining &&
+        now - channel->opened_ns > limits::kHandshakeTimeout_ns)
+      late.push_back(channel.get());
+  for (Channel* channel : late)
+    channel_closed(*channel, channel->phase == Channel::Phase::kConnecting
+                                 ? "connect to " + channel->address + ": no answer"
+                                 : channel->address + " did not finish the handshake in time");
+
+  if (!established_) return;
+  FrameHeader beat = header_of(FrameType::kHeartbeat);
+  beat.offset = now;
+  beat.length = peer_tick_;
+  beat.aux0 = peer_tick_ == 0 ? 0 : now - peer_tick_at_ns_;
+  send(beat);
+  // After a pause of this process, what the peer sent meanwhile has not been read yet.
+  if (stalled) {
+    last_heard_ns_ = std::max(last_heard_ns_, now - env_.config.peer_timeout_ns / 2);
+    last_echo_ns_ = std::max(last_echo_ns_, now - env_.config.peer_timeout_ns / 2);
+    return;
+  }
+  const uint64_t timeout = env_.config.peer_timeout_ns;
+  if (now - last_heard_ns_ > timeout)
+    lose(peer_ + " has been silent for " + format_duration(now - last_heard_ns_), 0);
+  else if (now - last_echo_ns_ > timeout)
+    lose(peer_ + " has not heard this node for " + format_duration(now - last_echo_ns_), 0);
+  else if (!requests_.empty() && now - requests_.oldest_asked_ns() > env_.config.disk_timeout_ns)
+    lose(peer_ + " is alive but has not finished a request for " +
+             format_duration(now - requests_.oldest_asked_ns()) + "; its disk may hang",
+         10 * limits::kReconnectDelayMax_ns);
+}
+
+void Session::send(const FrameHeader& header) { current_->connection->send(wire::seal(header)); }
+
+void Session::send_small(const FrameHeader& header, std::span<const std::byte> payload) {
+  current_->connection->send(wire::seal(header, payload));
+  current_->connection->send(payload);
+}
+
+void Session::send_body(const FrameHeader& header, std::span<const std::byte> body, uint32_t crc) {
+  current_->connection->send(wire::seal(header, static_cast<uint32_t>(body.size()), crc), body);
+}
+
+void Session::request(FrameHeader header, std::span<const std::byte> body, uint32_t crc,
+                      PeerRequest& waiter) {
+  const uint64_t end = queued_bytes_total() + sizeof header + body.size();
+  header.sequence = requests_.add(waiter, end, env_.clock.now_ns());
+  send_body(header, body, crc);
+}
+
+void Session::request_small(FrameHeader header, std::span<const std::byte> payload,
+                            PeerRequest& waiter) {
+  const uint64_t end = queued_bytes_total() + sizeof header + payload.size();
+  header.sequence = requests_.add(waiter, end, env_.clock.now_ns());
+  send_small(header, payload);
+}
+
+uint64_t Session::queued_bytes_total() const { return current_->connection->queued_bytes_total(); }
+uint64_t Session::sent_bytes_total() const { return current_->connection->sent_bytes_total(); }
+void Session::pause_reading(bool paused) {
+  if (current_ != nullptr) current_->connection->pause_reading(paused);
+}
+
+Session::LinkState Session::link_state() const {
+  if (established_) return LinkState::kUp;
+  if (!refusal_.empty()) return LinkState::kRefused;
+  return channels_.empty() ? LinkState::kDown : LinkState::kConnecting;
+}
+
+}  // namespace twinblock

@@ -1,0 +1,32 @@
+// Keeps the promise of going on alone: before anything is acknowledged that the peer misses, a new
+// generation and the fact that it misses something are durable (invariants 1 and 3, design section
+// 6). Owned by the engine; loop thread only.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "volume/core.h"
+
+namespace twinblock {
+
+class SimplexGate {
+ public:
+  explicit SimplexGate(Core& core) : core_(core) {}
+
+  // Whether the loss is on record.
+  [[nodiscard]] bool open() const { return open_; }
+  // Calls `then` with 0 when it is (at once, if it is already), or with an errno value when it can't
+  // be recorded.
+  void pass(std::function<void(int error)> then);
+  // The peer has all again, or the node leaves the primary role: the next loss is recorded anew.
+  void close() { open_ = false; }
+
+ private:
+  Core& core_;
+  bool open_ = false;
+  bool recording_ = false;
+  std::vector<std::function<void(int)>> waiting_;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,110 @@
+#include "volume/slow_reads.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/limits.h"
+
+namespace twinblock {
+
+struct SlowReads::Op final : RangeOwner, PeerRequest {
+  explicit Op(SlowReads& slow_reads) : reads(slow_reads) {
+    ticket.owner = this;
+    disk.op = DiskOp::kRead;
+    disk.done = [this](DiskRequest& request) {
+      if (request.error == 0) reads.finish(*this, 0);
+      else reads.read_from_peer(*this);
+    };
+  }
+  void range_admitted() override { reads.start(*this); }
+  void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override;
+
+  SlowReads& reads;
+  ClientRequest* client = nullptr;
+  RangeTicket ticket;
+  DiskRequest disk;
+  uint32_t pieces_outstanding = 0;
+  int error = 0;
+};
+
+SlowReads::SlowReads(Core& core) : core_(core) {}
+SlowReads::~SlowReads() = default;
+
+void SlowReads::submit(ClientRequest& request) {
+  if (free_.empty()) {
+    pool_.push_back(std::make_unique<Op>(*this));
+    free_.push_back(pool_.back().get());
+  }
+  Op& op = *free_.back();
+  free_.pop_back();
+  ++active_;
+  op.client = &request;
+  op.pieces_outstanding = 0;
+  op.error = 0;
+  op.ticket.begin_bytes = request.offset_bytes;
+  op.ticket.end_bytes = request.offset_bytes + request.length_bytes;
+  if (core_.ranges.enter(op.ticket)) start(op);
+}
+
+void SlowReads::start(Op& op) {
+  if (!core_.local_ok() || op.client->local_failed) {
+    read_from_peer(op);
+    return;
+  }
+  op.disk.error = 0;
+  op.disk.offset_bytes = op.client->offset_bytes;
+  op.disk.length_bytes = op.client->length_bytes;
+  op.disk.data = op.client->data;
+  core_.data.submit(op.disk);
+}
+
+void SlowReads::read_from_peer(Op& op) {
+  if (!core_.peer_whole()) {
+    finish(op, op.disk.error != 0 ? op.disk.error : EIO);
+    return;
+  }
+  const ClientRequest& client = *op.client;
+  const uint64_t piece = limits::kFramePayloadBytesMax;
+  op.pieces_outstanding = static_cast<uint32_t>((client.length_bytes + piece - 1) / piece);
+  wire::FrameHeader header{};
+  header.type = static_cast<uint8_t>(wire::FrameType::kRead);
+  for (uint64_t at = 0; at < client.length_bytes; at += piece) {
+    header.offset = client.offset_bytes + at;
+    header.length = std::min(piece, client.length_bytes - at);
+    core_.session->request(header, {}, 0, op);
+  }
+}
+
+void SlowReads::Op::answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) {
+  const uint64_t at = ack.offset - client->offset_bytes;
+  const uint64_t expected =
+      std::min<uint64_t>(limits::kFramePayloadBytesMax, client->length_bytes - at);
+  if (ack.status != 0) error = static_cast<int>(ack.status);
+  else if (ack.offset < client->offset_bytes || at >= client->length_bytes ||
+           payload.size() != expected)
+    error = EIO;
+  else
+    std::memcpy(client->data + at, payload.data(), payload.size());
+  if (--pieces_outstanding == 0) reads.finish(*this, error);
+}
+
+void SlowReads::finish(Op& op, int error) {
+  ClientRequest& client = *op.client;
+  op.client = nullptr;
+  op.pieces_outstanding = 0;
+  --active_;
+  core_.ranges.release(op.ticket);
+  free_.push_back(&op);
+  client.error = error;
+  client.done(client);
+}
+
+void SlowReads::peer_lost() {
+  std::vector<Op*> lost;
+  for (const auto& op : pool_)
+    if (op->client != nullptr && op->pieces_outstanding > 0) lost.push_back(op.get());
+  for (Op* op : lost) finish(*op, EIO);
+}
+
+}  // namespace twinblock

@@ -1,0 +1,35 @@
+// Reads that can't bypass the loop: those that met a write in flight wait for its range; those whose
+// local disk failed are answered by the peer. Owned by the engine; loop thread only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "volume/client_request.h"
+#include "volume/core.h"
+
+namespace twinblock {
+
+class SlowReads {
+ public:
+  explicit SlowReads(Core& core);
+  ~SlowReads();
+
+  void submit(ClientRequest& request);
+  // The session is gone: what it was to answer fails, as there is no other copy.
+  void peer_lost();
+  [[nodiscard]] bool idle() const { return active_ == 0; }
+
+ private:
+  struct Op;
+  void start(Op& op);
+  void read_from_peer(Op& op);
+  void finish(Op& op, int error);
+
+  Core& core_;
+  size_t active_ = 0;
+  std::vector<std::unique_ptr<Op>> pool_;
+  std::vector<Op*> free_;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,220 @@
+// What `status` says: the state in one word, in a sentence, and what to do about it.
+#include <cerrno>
+
+#include "volume/engine.h"
+
+namespace twinblock {
+
+const char* state_name(VolumeState state) {
+  switch (state) {
+    case VolumeState::kBlank: return "blank";
+    case VolumeState::kWaiting: return "waiting";
+    case VolumeState::kConnecting: return "connecting";
+    case VolumeState::kConnected: return "connected";
+    case VolumeState::kDuplex: return "duplex";
+    case VolumeState::kResync: return "resync";
+    case VolumeState::kSimplex: return "simplex";
+    case VolumeState::kFrozen: return "frozen";
+    case VolumeState::kRefused: return "refused";
+    case VolumeState::kFailed: return "failed";
+  }
+  return "unknown";
+}
+
+const char* data_state_name(DataState state) {
+  switch (state) {
+    case DataState::kBlank: return "blank";
+    case DataState::kCurrent: return "current";
+    case DataState::kInconsistent: return "inconsistent";
+    case DataState::kFailed: return "failed";
+  }
+  return "unknown";
+}
+
+DataState Engine::data_state() const {
+  if (core_.blank) return DataState::kBlank;
+  if (!core_.local_ok()) return DataState::kFailed;
+  return core_.record.inconsistent ? DataState::kInconsistent : DataState::kCurrent;
+}
+
+VolumeState Engine::volume_state() const {
+  if (session_.up()) {
+    if (being_resynced_ || (resync_.active() && resync_.progress().total_bytes() > 0))
+      return VolumeState::kResync;
+    if (core_.peer_whole()) return VolumeState::kDuplex;
+    if (role_ == Role::kSecondary && peer_role_ == PeerRole::kPrimary) return VolumeState::kDuplex;
+    if (role_ == Role::kSecondary && in_sync_) return VolumeState::kConnected;
+    return core_.blank ? VolumeState::kBlank : VolumeState::kConnecting;
+  }
+  if (role_ == Role::kPrimary) {
+    if (!core_.local_ok()) return VolumeState::kFailed;
+    if (!session_.refusal().empty()) return VolumeState::kRefused;
+    return core_.config.on_peer_loss == OnPeerLoss::kFreeze ? VolumeState::kFrozen
+                                                            : VolumeState::kSimplex;
+  }
+  // Two blank nodes do not refuse each other: they wait for `init`.
+  const bool both_blank = session_.last_verdict() == Verdict::kWaitForInit;
+  if (!session_.refusal().empty() && !both_blank) return VolumeState::kRefused;
+  return core_.blank ? VolumeState::kBlank : VolumeState::kWaiting;
+}
+
+void Engine::explain_state(StatusView& view) const {
+  const std::string& volume = core_.config.volume;
+  const std::string& peer = core_.peer;
+  switch (view.state) {
+    case VolumeState::kBlank:
+      view.status = "This node has not been initialised.";
+      view.action = "Run `twinblock init " + volume + "` on the node whose data is to be kept.";
+      break;
+    case VolumeState::kWaiting:
+      view.status = "Secondary, without a session with " + peer + ".";
+      view.action = "Start twinblockd on " + peer + " or mend the link; it connects by itself.";
+      break;
+    case VolumeState::kConnecting:
+      view.status = "The session with " + peer + " is being set up.";
+      break;
+    case VolumeState::kConnected:
+      view.status = "Both replicas are the same; neither node is primary.";
+      view.action = "Run `twinblock promote " + volume + "` on the node that is to serve the volume.";
+      break;
+    case VolumeState::kDuplex:
+      view.status = core_.attachment == Attachment::kDiskless
+                        ? "This node's disk failed; reads and writes go to " + peer + "'s replica."
+                        : "Both replicas are current; every write is on both before it is "
+                          "acknowledged.";
+      if (core_.attachment == Attachment::kDiskless)
+        view.action = "Detach, run `twinblock demote " + volume + "`, replace the disk, move its "
+                      "metadata file away and restart twinblockd; " + peer + " can be promoted "
+                      "meanwhile.";
+      break;
+    case VolumeState::kResync:
+      view.status = being_resynced_ ? "This replica is being brought up to date by " + peer + "."
+                                    : peer + " is being brought up to date.";
+      view.action = "Nothing to do; watch it with `twinblock wait " + volume +
+                    " --for duplex --progress`.";
+      break;
+    case VolumeState::kSimplex:
+      view.status = "This node goes on alone; what " + peer + " misses is recorded.";
+      if (!loss_reason_.empty()) view.status += " Last session: " + loss_reason_ + ".";
+      view.action = "Start twinblockd on " + peer + " or mend the link; it is brought up to date by "
+                    "itself.";
+      break;
+    case VolumeState::kFrozen:
+      view.status = "Writes wait for " + peer + " (on_peer_loss = \"freeze\").";
+      view.action = "Start twinblockd on " + peer + " or mend the link.";
+      break;
+    case VolumeState::kRefused:
+      view.status = session_.refusal() + ".";
+      if (session_.last_verdict() && !is_usable(*session_.last_verdict()))
+        view.action = advise(*session_.last_verdict(), volume, peer) + ".";
+      break;
+    case VolumeState::kFailed:
+      view.status = "This node's disk failed, and " + peer + " does not stand in.";
+      view.action = "Start twinblockd on " + peer + "; then demote this node and replace its disk.";
+      break;
+  }
+  if (!core_.peer_error.empty()) {
+    view.status = core_.peer_error + ". " + view.status;
+    view.action = "On " + peer + ", free space or replace the disk that holds " +
+                  core_.config.other(core_.node).backing + "; if the disk was replaced, restart "
+                  "twinblockd there. It is tried again every " +
+                  format_duration(limits::kPeerDiskRetry_ns) + ".";
+  }
+  if (!view.disk_error.empty() && role_ == Role::kSecondary) {
+    view.status = view.disk_error + ". " + view.status;
+    view.action = core_.local_ok()
+                      ? "Free space for " + core_.config.node(core_.node).backing +
+                            "; the copy is then resumed by itself."
+                      : "Replace the disk that holds " + core_.config.node(core_.node).backing +
+                            ", then restart twinblockd here.";
+  }
+}
+
+void Engine::fill_peer(StatusView& view) const {
+  view.peer.name = core_.peer;
+  view.peer.connected = session_.up();
+  view.peer.error = core_.peer_error;
+  switch (peer_role_) {
+    case PeerRole::kUnknown: view.peer.role = "unknown"; break;
+    case PeerRole::kSecondary: view.peer.role = "secondary"; break;
+    case PeerRole::kPrimary: view.peer.role = "primary"; break;
+  }
+  DataState data = DataState::kCurrent;
+  const auto& facts = session_.peer_facts();
+  if (!facts) {
+    view.peer.data = "unknown";
+  } else {
+    if (session_.up() && (in_sync_ || core_.peer_whole() || being_resynced_))
+      data = DataState::kCurrent;
+    else if (session_.up() && resync_.active()) data = DataState::kInconsistent;
+    else if (facts->disk_failed) data = DataState::kFailed;
+    else if (facts->blank) data = DataState::kBlank;
+    else if (facts->inconsistent) data = DataState::kInconsistent;
+    view.peer.data = data_state_name(data);
+    if (!session_.up()) view.peer.data += " when last heard";
+  }
+
+  const LinkAddresses& link = session_.link();
+  view.link.name = link.name;
+  view.link.local = link.local;
+  view.link.peer = link.peer;
+  view.link.last_error = session_.last_error();
+  view.link.round_trip_ns = session_.up() ? session_.round_trip_ns() : std::nullopt;
+  switch (session_.link_state()) {
+    case Session::LinkState::kDown: view.link.state = "down"; break;
+    case Session::LinkState::kConnecting: view.link.state = "connecting"; break;
+    case Session::LinkState::kUp: view.link.state = "up"; break;
+    case Session::LinkState::kRefused: view.link.state = "refused"; break;
+  }
+}
+
+void Engine::fill_resync(StatusView& view) const {
+  view.last_resync = last_resync_;
+  const Progress& progress = resync_.active() ? resync_.progress() : target_progress_;
+  view.resync.active = view.state == VolumeState::kResync;
+  if (!view.resync.active) return;
+  view.resync.source = resync_.active();
+  view.resync.done_bytes = progress.done_bytes();
+  view.resync.total_bytes = progress.total_bytes();
+  view.resync.percent = progress.percent();
+  view.resync.rate_bytes_per_s = progress.rate_bytes_per_s();
+  view.resync.remaining_s = progress.remaining_s();
+}
+
+StatusView Engine::status() const {
+  StatusView view;
+  view.volume = core_.config.volume;
+  view.node = core_.node;
+  view.role = role_ == Role::kPrimary || role_ == Role::kDemoting ? "primary" : "secondary";
+  view.state = volume_state();
+  view.data = data_state();
+  view.size_bytes = core_.config.size_bytes;
+  view.dirty_bytes = core_.dirty.set_bytes();
+  view.generation_current = metadata::format_generation(core_.record.generations.current);
+  view.generation_base = metadata::format_generation(core_.record.generations.base);
+  view.disk_error = disk_note_;
+  if (view.disk_error.empty() && !core_.local_ok())
+    view.disk_error = system_error(core_.data_error, "the local disk failed: " +
+                                                         core_.config.node(core_.node).backing)
+                          .what;
+  fill_peer(view);
+  fill_resync(view);
+  explain_state(view);
+  view.clients = clients_;
+  const Counters& counters = core_.counters;
+  view.writes = counters.writes;
+  view.write_bytes = counters.write_bytes;
+  view.reads = counters.reads.load(std::memory_order_relaxed);
+  view.read_bytes = counters.read_bytes.load(std::memory_order_relaxed);
+  view.zeroes = counters.zeroes;
+  view.flushes = counters.flushes;
+  view.resync_bytes = counters.resync_bytes;
+  view.peer_losses = counters.peer_losses;
+  view.write_p50_ns = core_.write_latency.quantile_ns(0.5);
+  view.write_p99_ns = core_.write_latency.quantile_ns(0.99);
+  view.write_max_ns = core_.write_latency.max_ns();
+  view.uptime_ns = core_.clock.now_ns() - started_ns_;
+  return view;
+}
+
+}  // namespace twinblock

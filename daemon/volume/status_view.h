@@ -1,0 +1,69 @@
+// What a node knows of its volume at one moment, for `status`: plain values, no references.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace twinblock {
+
+// Names and meanings are the same in logs, in `status` and in the docs.
+enum class VolumeState {
+  kBlank,       // no metadata: waits for `init`, or for a peer that has been initialised
+  kWaiting,     // secondary without a session
+  kConnecting,  // primary or secondary whose session is being set up for the first time
+  kConnected,   // both nodes are secondary and know of no difference
+  kDuplex,      // one node is primary, both replicas are whole and receive every write
+  kResync,      // one replica is being brought up to date
+  kSimplex,     // primary, alone; what the peer misses is recorded
+  kFrozen,      // primary, alone, and writes wait (on_peer_loss = "freeze")
+  kRefused,     // the nodes can't work together; `status` and `action` say why
+  kFailed,      // the local disk failed, and no peer stands in
+};
+const char* state_name(VolumeState state);
+
+enum class DataState { kBlank, kCurrent, kInconsistent, kFailed };
+const char* data_state_name(DataState state);
+
+struct StatusView {
+  std::string volume, node, role, status, action;
+  VolumeState state = VolumeState::kBlank;
+  DataState data = DataState::kBlank;
+  uint64_t size_bytes = 0;
+  uint64_t dirty_bytes = 0;
+  std::string generation_current, generation_base;
+
+  struct Peer {
+    std::string name, role, data, error;
+    bool connected = false;
+  } peer;
+
+  struct Link {
+    std::string name, state, local, peer, last_error;
+    std::optional<uint64_t> round_trip_ns;
+  } link;
+
+  struct Resync {
+    bool active = false;
+    bool source = false;
+    uint64_t done_bytes = 0;
+    uint64_t total_bytes = 0;
+    double percent = 0;
+    uint64_t rate_bytes_per_s = 0;
+    std::optional<uint64_t> remaining_s;
+  } resync;
+  struct LastResync {
+    uint64_t bytes = 0;
+    uint64_t duration_ns = 0;
+  };
+  std::optional<LastResync> last_resync;
+
+  std::string disk_error;
+  uint64_t clients = 0;
+  uint64_t writes = 0, write_bytes = 0, reads = 0, read_bytes = 0, zeroes = 0, flushes = 0;
+  uint64_t resync_bytes = 0, peer_losses = 0;
+  uint64_t write_p50_ns = 0, write_p99_ns = 0, write_max_ns = 0;
+  uint64_t uptime_ns = 0;
+};
+
+}  // namespace twinblock

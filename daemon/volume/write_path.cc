@@ -1,0 +1,256 @@
+#include "volume/write_path.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/checks.h"
+#include "base/limits.h"
+
+namespace twinblock {
+
+struct WritePath::Op final : RangeOwner, PeerRequest {
+  explicit Op(WritePath& write_path) : path(write_path) {
+    ticket.owner = this;
+    disk.done = [this](DiskRequest&) { path.local_done(*this); };
+  }
+  void range_admitted() override { path.start(*this); }
+  void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override {
+    path.piece_answered(*this, static_cast<int>(ack.status));
+  }
+
+  WritePath& path;
+  ClientRequest* client = nullptr;
+  RangeTicket ticket;
+  DiskRequest disk;
+  size_t active_slot = 0;
+  uint32_t pieces_outstanding = 0;
+  bool started = false;
+  bool local_pending = false;
+  bool on_local = false;  // the local disk has it
+  bool on_peer = false;   // it was sent to the peer and the session still stands
+  bool held = false;
+};
+
+WritePath::WritePath(Core& core, SimplexGate& gate, WritePathOwner& owner)
+    : core_(core), gate_(gate), owner_(owner) {}
+WritePath::~WritePath() = default;
+
+WritePath::Op& WritePath::new_op() {
+  if (free_.empty()) {
+    pool_.push_back(std::make_unique<Op>(*this));
+    free_.push_back(pool_.back().get());
+  }
+  Op& op = *free_.back();
+  free_.pop_back();
+  op.started = op.local_pending = op.on_local = op.on_peer = op.held = false;
+  op.pieces_outstanding = 0;
+  return op;
+}
+
+void WritePath::submit(ClientRequest& request) {
+  TB_CHECK(request.length_bytes > 0 && request.offset_bytes < core_.config.size_bytes &&
+               request.length_bytes <= core_.config.size_bytes - request.offset_bytes,
+           "the plugin passes ranges inside the volume only");
+  if (request.fast_only && !(core_.data.fast_zero() && (!core_.attached() || core_.peer_fast_zero))) {
+    request.error = EOPNOTSUPP;
+    request.done(request);
+    return;
+  }
+  last_write_ns_ = core_.clock.now_ns();
+  waiting_.push_back(&request);
+  admit_waiting();
+}
+
+void WritePath::admit_waiting() {
+  while (!waiting_.empty() && active_.size() < limits::kWritesInFlightMax) {
+    const ClientRequest& next = *waiting_.front();
+    const uint64_t bytes = next.op == ClientOp::kWrite ? next.length_bytes : 0;
+    if (active_bytes_ > 0 && active_bytes_ + bytes > limits::kWriteBytesInFlightMax) return;
+    waiting_.pop_front();
+    admit(const_cast<ClientRequest&>(next));
+  }
+}
+
+void WritePath::admit(ClientRequest& request) {
+  Op& op = new_op();
+  op.client = &request;
+  op.ticket.begin_bytes = request.offset_bytes;
+  op.ticket.end_bytes = request.offset_bytes + request.length_bytes;
+  op.active_slot = active_.size();
+  active_.push_back(&op);
+  if (request.op == ClientOp::kWrite) active_bytes_ += request.length_bytes;
+  if (core_.ranges.enter(op.ticket)) start(op);
+}
+
+bool WritePath::frozen() const {
+  return core_.config.on_peer_loss == OnPeerLoss::kFreeze && !core_.attached();
+}
+
+void WritePath::start(Op& op) {
+  const ClientRequest& client = *op.client;
+  if (!op.started) core_.inflight.raise(client.offset_bytes, client.length_bytes);
+  op.started = true;
+  if (frozen()) {
+    op.held = true;
+    held_.push_back(&op);
+    return;
+  }
+  if (!core_.local_ok() && !core_.attached()) {
+    finish(op, EIO);
+    return;
+  }
+  op.on_local = op.on_peer = false;
+  // The wire first: it takes longest.
+  if (core_.attached()) send_pieces(op);
+  else core_.dirty.set(client.offset_bytes, client.length_bytes);
+  if (core_.local_ok()) submit_local(op);
+}
+
+void WritePath::send_pieces(Op& op) {
+  const ClientRequest& client = *op.client;
+  wire::FrameHeader header{};
+  header.type = static_cast<uint8_t>(wire::FrameType::kData);
+  if (client.fua) header.flags |= wire::kFlagFua;
+  op.on_peer = true;
+  if (client.op == ClientOp::kZero || client.all_zero) {
+    header.flags |= wire::kFlagZero;
+    if (client.may_unmap) header.flags |= wire::kFlagUnmap;
+    header.offset = client.offset_bytes;
+    header.length = client.length_bytes;
+    op.pieces_outstanding = 1;
+    core_.session->request(header, {}, 0, op);
+    return;
+  }
+  const uint64_t piece = limits::kFramePayloadBytesMax;
+  op.pieces_outstanding = static_cast<uint32_t>((client.length_bytes + piece - 1) / piece);
+  TB_CHECK(client.piece_crcs.size() == op.pieces_outstanding, "a checksum for each piece");
+  for (size_t i = 0; i < client.piece_crcs.size(); ++i) {
+    const uint64_t at = i * piece;
+    header.offset = client.offset_bytes + at;
+    header.length = std::min(piece, client.length_bytes - at);
+    core_.session->request(header, std::span(client.data + at, header.length),
+                           client.piece_crcs[i], op);
+  }
+}
+
+void WritePath::submit_local(Op& op) {
+  const ClientRequest& client = *op.client;
+  op.local_pending = true;
+  op.disk.op = client.op == ClientOp::kZero ? DiskOp::kZero : DiskOp::kWrite;
+  op.disk.fua = client.fua;
+  op.disk.may_unmap = client.may_unmap;
+  op.disk.error = 0;
+  op.disk.offset_bytes = client.offset_bytes;
+  op.disk.length_bytes = client.length_bytes;
+  op.disk.data = client.data;
+  core_.data.submit(op.disk);
+}
+
+void WritePath::local_done(Op& op) {
+  op.local_pending = false;
+  op.on_local = op.disk.error == 0;
+  if (op.disk.error != 0 && core_.peer_whole() && core_.local_ok())
+    owner_.local_disk_failed(op.disk.error);
+  settle(op);
+}
+
+void WritePath::piece_answered(Op& op, int status) {
+  --op.pieces_outstanding;
+  if (status != 0) {
+    // Ends the session, which comes back as peer_lost() and settles this write, too.
+    owner_.peer_disk_failed(status, "writing");
+    return;
+  }
+  settle(op);
+}
+
+void WritePath::settle(Op& op) {
+  if (op.local_pending || op.pieces_outstanding > 0 || op.held) return;
+  const ClientRequest& client = *op.client;
+  if (!op.on_peer) {
+    settle_alone(op);
+    return;
+  }
+  core_.epochs.written(client.offset_bytes, client.length_bytes);
+  if (op.on_local) {
+    finish(op, 0);
+  } else if (core_.attachment != Attachment::kDiskless) {
+    // The peer is not whole: it can't stand in for the local disk. It gets what is here.
+    core_.dirty.set(client.offset_bytes, client.length_bytes);
+    finish(op, op.disk.error != 0 ? op.disk.error : EIO);
+  } else if (sole_copy_recorded_) {
+    finish(op, 0);
+  } else {
+    for_sole_copy_.push_back(&op);
+  }
+}
+
+// The write is not, or not for sure, at the peer.
+void WritePath::settle_alone(Op& op) {
+  core_.dirty.set(op.client->offset_bytes, op.client->length_bytes);
+  if (!op.on_local) {
+    finish(op, op.disk.error != 0 ? op.disk.error : EIO);
+    return;
+  }
+  if (frozen()) {
+    op.held = true;
+    held_.push_back(&op);
+    return;
+  }
+  gate_.pass([this, &op](int error) { finish(op, error == 0 ? 0 : EIO); });
+}
+
+void WritePath::finish(Op& op, int error) {
+  ClientRequest& client = *op.client;
+  core_.inflight.lower(client.offset_bytes, client.length_bytes);
+  active_[op.active_slot] = active_.back();
+  active_[op.active_slot]->active_slot = op.active_slot;
+  active_.pop_back();
+  if (client.op == ClientOp::kWrite) active_bytes_ -= client.length_bytes;
+  if (client.op == ClientOp::kWrite) {
+    ++core_.counters.writes;
+    core_.counters.write_bytes += client.length_bytes;
+    core_.write_latency.record(core_.clock.now_ns() - client.received_ns);
+  } else {
+    ++core_.counters.zeroes;
+  }
+  op.client = nullptr;
+  client.error = error;
+  client.done(client);
+  core_.ranges.release(op.ticket);
+  free_.push_back(&op);
+  admit_waiting();
+  if (idle()) owner_.writes_idle();
+}
+
+void WritePath::peer_lost() {
+  sole_copy_recorded_ = false;
+  for_sole_copy_.clear();
+  // Settling a write may admit others, which are not the lost session's.
+  std::vector<Op*> lost;
+  for (Op* op : active_)
+    if (op->on_peer) lost.push_back(op);
+  for (Op* op : lost) {
+    op->on_peer = false;
+    op->pieces_outstanding = 0;
+    core_.dirty.set(op->client->offset_bytes, op->client->length_bytes);
+  }
+  core_.epochs.peer_lost(core_.dirty);
+  for (Op* op : lost) settle(*op);
+}
+
+void WritePath::release_held() {
+  if (frozen()) return;
+  for (Op* op : std::exchange(held_, {})) {
+    op->held = false;
+    start(*op);
+  }
+}
+
+void WritePath::sole_copy_recorded() {
+  sole_copy_recorded_ = true;
+  for (Op* op : std::exchange(for_sole_copy_, {})) finish(*op, 0);
+}
+
+}  // namespace twinblock

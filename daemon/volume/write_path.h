@@ -1,0 +1,80 @@
+// The client's writes on the primary: admission, both disks, acknowledgement. Owned by the engine;
+// loop thread only.
+//
+//   submit ─▶ ranges ─▶ start ─┬─▶ local disk ──────┬─▶ settle ─▶ done
+//                              └─▶ frames ─▶ acks ──┘      (without a peer: dirty map, simplex gate)
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "volume/client_request.h"
+#include "volume/core.h"
+#include "volume/simplex_gate.h"
+
+namespace twinblock {
+
+class WritePathOwner {
+ public:
+  // The local disk failed a write or flush with `error` while the peer is whole.
+  virtual void local_disk_failed(int error) = 0;
+  // The peer's disk failed a request.
+  virtual void peer_disk_failed(int error, const char* doing) = 0;
+  // No write is in flight any more.
+  virtual void writes_idle() = 0;
+
+ protected:
+  ~WritePathOwner() = default;
+};
+
+class WritePath {
+ public:
+  WritePath(Core& core, SimplexGate& gate, WritePathOwner& owner);
+  ~WritePath();
+
+  // A write or zero; the node is primary.
+  void submit(ClientRequest& request);
+  // The session is gone: every write that it carried becomes the dirty map's.
+  void peer_lost();
+  // The peer takes part again, or the node need not wait for it any more: writes that were held
+  // because of on_peer_loss = freeze go on.
+  void release_held();
+  // The sole-copy record at the peer is durable: writes that only the peer holds may be answered.
+  void sole_copy_recorded();
+  [[nodiscard]] bool idle() const { return active_.empty() && waiting_.empty(); }
+  [[nodiscard]] size_t in_flight() const { return active_.size(); }
+  [[nodiscard]] size_t held() const { return held_.size(); }
+  [[nodiscard]] uint64_t last_write_ns() const { return last_write_ns_; }
+
+ private:
+  struct Op;
+
+  void admit_waiting();
+  void admit(ClientRequest& request);
+  void start(Op& op);
+  void send_pieces(Op& op);
+  void submit_local(Op& op);
+  void local_done(Op& op);
+  void piece_answered(Op& op, int status);
+  void settle(Op& op);
+  void settle_alone(Op& op);
+  void finish(Op& op, int error);
+  [[nodiscard]] bool frozen() const;
+  Op& new_op();
+
+  Core& core_;
+  SimplexGate& gate_;
+  WritePathOwner& owner_;
+  bool sole_copy_recorded_ = false;
+  uint64_t active_bytes_ = 0;
+  uint64_t last_write_ns_ = 0;
+  std::deque<ClientRequest*> waiting_;  // beyond the limits, in order
+  std::vector<Op*> active_;             // admitted to the range lock, holding or waiting
+  std::vector<Op*> held_;               // frozen: hold their range, and wait for the peer
+  std::vector<Op*> for_sole_copy_;      // acked by the peer, missing on the local disk
+  std::vector<std::unique_ptr<Op>> pool_;
+  std::vector<Op*> free_;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,279 @@
+#include "node.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "base/limits.h"
+#include "io/posix/files.h"
+#include "io/posix/notify.h"
+#include "io/posix/thread.h"
+
+namespace twinblock {
+namespace {
+
+constexpr std::chrono::seconds kShutdownPatience{10};
+
+// Parks a worker until the loop has finished its request.
+class Parking {
+ public:
+  void done() {
+    done_.store(1, std::memory_order_release);
+    done_.notify_one();
+  }
+  void wait() const { done_.wait(0, std::memory_order_acquire); }
+
+ private:
+  std::atomic<uint32_t> done_{0};
+};
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return bytes[0] == std::byte{0} &&
+         std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
+}
+
+// TWINBLOCK_DISK=io_uring|threads, for tests and for hosts where one of them misbehaves.
+Result<PosixDisk::Engine> wanted_disk_engine() {
+  const char* text = std::getenv("TWINBLOCK_DISK");
+  const std::string wanted = text == nullptr ? "" : text;
+  if (wanted.empty()) return PosixDisk::Engine::kAuto;
+  if (wanted == "io_uring") return PosixDisk::Engine::kIoUring;
+  if (wanted == "threads") return PosixDisk::Engine::kThreads;
+  return Error{"TWINBLOCK_DISK is '" + wanted + "'", "set it to io_uring or threads, or unset it",
+               EINVAL};
+}
+
+Result<metadata::Loaded> load_metadata(const std::string& path) {
+  const Result<FileKind> kind = file_kind(path);
+  if (!kind) return kind.error();
+  if (kind.value() == FileKind::kMissing) return metadata::load({}, path);  // blank
+  const Result<std::vector<std::byte>> bytes = read_front(path, metadata::kFileBytes);
+  if (!bytes) return bytes.error();
+  return metadata::load(bytes.value(), path);
+}
+
+uint64_t random_number() {
+  uint64_t number = 0;
+  while (number == 0) random_bytes(std::as_writable_bytes(std::span(&number, 1)));
+  return number;
+}
+
+}  // namespace
+
+Node::Node(Config config, std::string name)
+    : config_(std::move(config)), name_(std::move(name)), log_(config_.volume + "/" + name_) {}
+
+Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name) {
+  std::unique_ptr<Node> node(new Node(std::move(config), name));
+  const NodeConfig& self = node->config_.node(name);
+  // Both are looked at before they are opened, which may create them.
+  Result<metadata::Loaded> loaded = load_metadata(self.metadata);
+  if (!loaded) return loaded.error();
+  const Result<bool> holds = holds_data(self.backing);
+  if (!holds) return holds.error();
+  if (!loaded.value().warning.empty()) node->log_.log(Severity::kWarning, loaded.value().warning);
+  if (Status files = node->open_files(); !files) return files.error();
+  Status engine = node->open_engine(std::move(loaded.value()), !holds.value());
+  if (!engine) return engine.error();
+  node->thread_ = start_thread("twinblock-loop", [&loop = node->loop_] { loop.run(); });
+  notify_ready("volume " + node->config_.volume + ", node " + name);
+  return node;
+}
+
+Status Node::open_files() {
+  const NodeConfig& self = config_.node(name_);
+  const Result<PosixDisk::Engine> engine = wanted_disk_engine();
+  if (!engine) return engine.error();
+  PosixDisk::Options options;
+  options.engine = engine.value();
+  options.file.path = self.backing;
+  options.file.size_bytes = config_.size_bytes;
+  options.file.create = true;
+  Result<std::unique_ptr<PosixDisk>> data = PosixDisk::open(loop_, options);
+  if (!data) return data.error();
+  data_ = std::move(data.value());
+  const std::string folder = std::filesystem::path(self.metadata).parent_path();
+  if (Status made = make_directories(folder); !made) return made;
+  options.file.path = self.metadata;
+  options.file.size_bytes = metadata::kFileBytes;
+  Result<std::unique_ptr<PosixDisk>> metadata = PosixDisk::open(loop_, options);
+  if (!metadata) return metadata.error();
+  metadata_ = std::move(metadata.value());
+  return ok_status();
+}
+
+Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
+  const NodeConfig& self = config_.node(name_);
+  network_ = std::make_unique<TcpNetwork>(loop_);
+  metadata::Uuid instance;
+  random_bytes(std::as_writable_bytes(std::span(instance)));
+  engine_ = std::make_unique<Engine>(Engine::Parts{
+      config_, name_, loop_, log_, *network_, *data_, *metadata_, std::move(loaded),
+      backing_is_empty, instance, random_number});
+  facts_ = NodeFacts{data_->engine_name(),
+                     "nbd+unix:///?socket=" + nbd_socket_path(config_, self),
+                     control_socket_path(config_, self),
+                     self.backing,
+                     self.metadata,
+                     config_.path,
+                     static_cast<int>(getpid())};
+  if (Status made = make_directories(self.runtime); !made) return made;
+  Result<std::unique_ptr<ControlServer>> control = ControlServer::open(
+      loop_, facts_.control_path, [this](const std::string& request, ControlServer::Reply reply) {
+        handle_control_request(*engine_, facts_, request, std::move(reply));
+      });
+  if (!control) return control.error();
+  control_ = std::move(control.value());
+  loop_.on_wake([this] { take_submitted(); });
+  return engine_->start();
+}
+
+Node::~Node() {
+  notify_stopping();
+  if (thread_.joinable()) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    auto finished = std::make_shared<std::atomic<bool>>(false);
+    loop_.post([this, finished] {
+      engine_->shut_down([this, finished] {
+        // The goodbye leaves at the end of this turn.
+        loop_.post([finished] { finished->store(true); });
+      });
+    });
+    const auto deadline = std::chrono::steady_clock::now() + kShutdownPatience;
+    while (!finished->load() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    loop_.stop();
+    thread_.join();
+  }
+  control_.reset();
+  engine_.reset();
+  network_.reset();
+  metadata_.reset();
+  data_.reset();
+}
+
+void Node::take_submitted() {
+  ClientRequest* newest = submitted_.exchange(nullptr, std::memory_order_acquire);
+  ClientRequest* oldest = nullptr;
+  while (newest != nullptr) {
+    ClientRequest* next = std::exchange(newest->next, oldest);
+    oldest = std::exchange(newest, next);
+  }
+  while (oldest != nullptr) {
+    ClientRequest* next = oldest->next;  // the request may be gone when submit() returns
+    engine_->submit(*oldest);
+    oldest = next;
+  }
+}
+
+int Node::run_request(ClientRequest& request) {
+  Parking parking;
+  request.received_ns = loop_.now_ns();
+  request.done = [&parking](ClientRequest&) { parking.done(); };
+  ClientRequest* head = submitted_.load(std::memory_order_relaxed);
+  do {
+    request.next = head;
+  } while (!submitted_.compare_exchange_weak(head, &request, std::memory_order_release,
+                                             std::memory_order_relaxed));
+  // Whoever pushed onto a list that was not empty is taken along with the first.
+  if (head == nullptr) loop_.wake();
+  parking.wait();
+  return request.error;
+}
+
+Status Node::call(const std::function<Status()>& work) {
+  Parking parking;
+  Status result = ok_status();
+  loop_.post([&] {
+    result = work();
+    parking.done();
+  });
+  parking.wait();
+  return result;
+}
+
+Status Node::open_client() {
+  return call([this] { return engine_->client_opened(); });
+}
+
+void Node::close_client() {
+  (void)call([this] {
+    engine_->client_closed();
+    return ok_status();
+  });
+}
+
+int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
+  engine_->count_read(into.size());
+  ClientRequest request;
+  if (engine_->local_reads()) {
+    const int error = data_->read_now(offset_bytes, into);
+    if (error == 0 && engine_->quiet(offset_bytes, into.size())) return 0;
+    request.local_failed = error != 0;
+  }
+  request.op = ClientOp::kRead;
+  request.offset_bytes = offset_bytes;
+  request.length_bytes = into.size();
+  request.data = into.data();
+  return run_request(request);
+}
+
+int Node::write(std::span<const std::byte> from, uint64_t offset_bytes, bool fua) {
+  constexpr size_t kPiece = limits::kFramePayloadBytesMax;
+  ClientRequest request;
+  request.op = ClientOp::kWrite;
+  request.fua = fua;
+  request.offset_bytes = offset_bytes;
+  request.length_bytes = from.size();
+  request.data = const_cast<std::byte*>(from.data());  // the engine only reads it
+  request.all_zero = all_zero(from);
+  std::array<uint32_t, 64> few{};
+  std::vector<uint32_t> many;
+  const size_t pieces = (from.size() + kPiece - 1) / kPiece;
+  if (pieces > few.size()) many.resize(pieces);
+  const std::span<uint32_t> crcs = pieces > few.size() ? std::span(many) : std::span(few).first(pieces);
+  for (size_t i = 0; i < pieces && !request.all_zero; ++i)
+    crcs[i] = crc32c(from.subspan(i * kPiece, std::min(kPiece, from.size() - i * kPiece)));
+  request.piece_crcs = crcs;
+  return run_request(request);
+}
+
+int Node::zero(uint64_t offset_bytes, uint64_t length_bytes, bool may_unmap, bool fast_only,
+               bool fua) {
+  ClientRequest request;
+  request.op = ClientOp::kZero;
+  request.fua = fua;
+  request.may_unmap = may_unmap;
+  request.fast_only = fast_only;
+  request.offset_bytes = offset_bytes;
+  request.length_bytes = length_bytes;
+  return run_request(request);
+}
+
+int Node::flush() {
+  ClientRequest request;
+  request.op = ClientOp::kFlush;
+  return run_request(request);
+}
+
+int Node::extent(uint64_t offset_bytes, uint64_t length_bytes, bool& hole,
+                 uint64_t& extent_bytes) {
+  if (engine_->local_reads())
+    return data_->extent_now(offset_bytes, length_bytes, hole, extent_bytes);
+  // The peer holds the data: it is not asked where its holes are.
+  hole = false;
+  extent_bytes = length_bytes;
+  return 0;
+}
+
+}  // namespace twinblock

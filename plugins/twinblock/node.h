@@ -1,0 +1,75 @@
+// One running node: the loop, its files and sockets, and the engine; and the bridge over which
+// nbdkit's worker threads hand requests to the loop and wait for them. The public calls are for any
+// thread but for start() and stop(), which nbdkit's main thread makes.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "config/config.h"
+#include "control/requests.h"
+#include "io/posix/control_server.h"
+#include "io/posix/loop.h"
+#include "io/posix/posix_disk.h"
+#include "io/posix/stderr_log.h"
+#include "io/posix/tcp_network.h"
+#include "volume/engine.h"
+
+namespace twinblock {
+
+class Node {
+ public:
+  // Opens the files and sockets of node `name` and starts the loop.
+  static Result<std::unique_ptr<Node>> start(Config config, const std::string& name);
+  // Orderly: an idle primary is demoted, the peer is told.
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  [[nodiscard]] uint64_t size_bytes() const { return config_.size_bytes; }
+  [[nodiscard]] bool fast_zero() const { return data_->fast_zero(); }
+
+  // A client opens the export.
+  Status open_client();
+  void close_client();
+
+  // Blocking; 0 or an errno value. The range lies inside the volume.
+  int read(std::span<std::byte> into, uint64_t offset_bytes);
+  int write(std::span<const std::byte> from, uint64_t offset_bytes, bool fua);
+  int zero(uint64_t offset_bytes, uint64_t length_bytes, bool may_unmap, bool fast_only, bool fua);
+  int flush();
+  // The extent that begins at `offset_bytes`: whether it is a hole, and its length, at most
+  // `length_bytes`.
+  int extent(uint64_t offset_bytes, uint64_t length_bytes, bool& hole, uint64_t& extent_bytes);
+
+ private:
+  Node(Config config, std::string name);
+  Status open_files();
+  Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
+  void run();
+  int run_request(ClientRequest& request);
+  void take_submitted();
+  Status call(const std::function<Status()>& work);
+
+  const Config config_;
+  const std::string name_;
+  StderrLog log_;
+  Loop loop_;
+  std::unique_ptr<PosixDisk> data_;
+  std::unique_ptr<PosixDisk> metadata_;
+  std::unique_ptr<TcpNetwork> network_;
+  std::unique_ptr<Engine> engine_;
+  NodeFacts facts_;
+  std::unique_ptr<ControlServer> control_;
+  std::thread thread_;
+  // Requests on their way to the loop, newest first; pushed by workers, taken whole by the loop.
+  std::atomic<ClientRequest*> submitted_{nullptr};
+};
+
+}  // namespace twinblock

@@ -1,0 +1,212 @@
+// nbdkit's view of a volume: options, the export's properties, and each request as a blocking call
+// into the node. Callbacks run on nbdkit's worker threads, in parallel.
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "base/limits.h"
+#include "io/posix/files.h"
+#include "node.h"
+#include "wire/frame_format.h"
+
+#define NBDKIT_API_VERSION 2
+#include <nbdkit-plugin.h>
+
+#define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
+
+namespace {
+
+using twinblock::Error;
+
+// nbdkit loads one plugin a process, and so there is one volume and node.
+struct {
+  std::string config_path;
+  std::string node_name;
+  std::unique_ptr<twinblock::Config> config;
+  std::unique_ptr<twinblock::Node> node;
+} g;
+
+int start_error(const Error& error) {
+  nbdkit_error("%s%s%s", error.what.c_str(), error.action.empty() ? "" : "; ",
+               error.action.c_str());
+  return -1;
+}
+
+int request_error(int error, const char* what, uint64_t offset, uint64_t length) {
+  // An expected answer to a question, not a fault.
+  if (error != EOPNOTSUPP)
+    nbdkit_error("%s of %llu bytes at offset %llu: %s", what,
+                 static_cast<unsigned long long>(length), static_cast<unsigned long long>(offset),
+                 std::strerror(error));
+  nbdkit_set_error(error);
+  return -1;
+}
+
+int on_config(const char* key, const char* value) {
+  if (std::strcmp(key, "config") == 0) {
+    char* path = nbdkit_absolute_path(value);
+    if (path == nullptr) return -1;
+    g.config_path = path;
+    std::free(path);
+    return 0;
+  }
+  if (std::strcmp(key, "node") == 0) {
+    g.node_name = value;
+    return 0;
+  }
+  nbdkit_error("unknown parameter '%s'; known are config=FILE and node=NAME", key);
+  return -1;
+}
+
+int on_config_complete() {
+  if (g.config_path.empty()) {
+    nbdkit_error("config=FILE is missing");
+    return -1;
+  }
+  auto config = twinblock::load_config(g.config_path);
+  if (!config) return start_error(config.error());
+  auto name = twinblock::choose_node(config.value(), g.node_name, twinblock::host_name());
+  if (!name) return start_error(name.error());
+  g.node_name = name.value();
+  g.config = std::make_unique<twinblock::Config>(std::move(config.value()));
+  return 0;
+}
+
+// Threads do not survive nbdkit's fork, so everything starts after it.
+int on_after_fork() {
+  auto node = twinblock::Node::start(*g.config, g.node_name);
+  if (!node) return start_error(node.error());
+  g.node = std::move(node.value());
+  return 0;
+}
+
+void on_cleanup() { g.node.reset(); }
+
+void on_dump_plugin() {
+  std::printf("twinblock_version=%s\n", TWINBLOCK_VERSION);
+  std::printf("twinblock_protocol=%d\n", twinblock::wire::kProtocolVersion);
+}
+
+void* on_open(int) {
+  const twinblock::Status opened = g.node->open_client();
+  if (!opened) {
+    start_error(opened.error());
+    return nullptr;
+  }
+  return &g;
+}
+
+void on_close(void*) { g.node->close_client(); }
+
+int64_t on_get_size(void*) { return static_cast<int64_t>(g.node->size_bytes()); }
+int on_yes(void*) { return 1; }
+int on_no(void*) { return 0; }
+int on_can_fua(void*) { return NBDKIT_FUA_NATIVE; }
+int on_can_cache(void*) { return NBDKIT_CACHE_EMULATE; }
+int on_can_fast_zero(void*) { return g.node->fast_zero() ? 1 : 0; }
+
+int on_block_size(void*, uint32_t* minimum, uint32_t* preferred, uint32_t* maximum) {
+  *minimum = 1;
+  *preferred = twinblock::limits::kBlockBytes;
+  *maximum = twinblock::limits::kClientRequestBytesMax;
+  return 0;
+}
+
+const char* on_export_description(void*) { return g.config->volume.c_str(); }
+
+int on_pread(void*, void* buffer, uint32_t count, uint64_t offset, uint32_t) {
+  const int error = g.node->read({static_cast<std::byte*>(buffer), count}, offset);
+  return error == 0 ? 0 : request_error(error, "read", offset, count);
+}
+
+int on_pwrite(void*, const void* buffer, uint32_t count, uint64_t offset, uint32_t flags) {
+  const int error = g.node->write({static_cast<const std::byte*>(buffer), count}, offset,
+                                  (flags & NBDKIT_FLAG_FUA) != 0);
+  return error == 0 ? 0 : request_error(error, "write", offset, count);
+}
+
+int on_flush(void*, uint32_t) {
+  const int error = g.node->flush();
+  return error == 0 ? 0 : request_error(error, "flush", 0, 0);
+}
+
+int on_zero(void*, uint32_t count, uint64_t offset, uint32_t flags) {
+  const int error = g.node->zero(offset, count, (flags & NBDKIT_FLAG_MAY_TRIM) != 0,
+                                 (flags & NBDKIT_FLAG_FAST_ZERO) != 0,
+                                 (flags & NBDKIT_FLAG_FUA) != 0);
+  return error == 0 ? 0 : request_error(error, "zero", offset, count);
+}
+
+// A trimmed range reads as zeroes on both nodes: anything else would let the replicas differ.
+int on_trim(void*, uint32_t count, uint64_t offset, uint32_t flags) {
+  const int error = g.node->zero(offset, count, true, false, (flags & NBDKIT_FLAG_FUA) != 0);
+  return error == 0 ? 0 : request_error(error, "trim", offset, count);
+}
+
+int on_extents(void*, uint32_t count, uint64_t offset, uint32_t flags,
+               struct nbdkit_extents* extents) {
+  const uint64_t end = offset + count;
+  while (offset < end) {
+    bool hole = false;
+    uint64_t length = 0;
+    const int error = g.node->extent(offset, end - offset, hole, length);
+    if (error != 0) return request_error(error, "extents", offset, end - offset);
+    const uint32_t type = hole ? NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO : 0;
+    if (nbdkit_add_extent(extents, offset, length, type) == -1) return -1;
+    if ((flags & NBDKIT_FLAG_REQ_ONE) != 0) break;
+    offset += length;
+  }
+  return 0;
+}
+
+constexpr char kConfigHelp[] =
+    "config=FILE   (required) The volume's configuration file.\n"
+    "node=NAME     The node to run; otherwise the one named like the host.\n"
+    "Normally started by twinblockd FILE, which passes both.";
+
+struct nbdkit_plugin describe() {
+  struct nbdkit_plugin plugin = {};
+  plugin.name = "twinblock";
+  plugin.version = TWINBLOCK_VERSION;
+  plugin.longname = "twinblock synchronous block mirror";
+  plugin.description = "Serves one node of a volume that is mirrored on two hosts.";
+  plugin.magic_config_key = "config";
+  plugin.config = on_config;
+  plugin.config_complete = on_config_complete;
+  plugin.config_help = kConfigHelp;
+  plugin.dump_plugin = on_dump_plugin;
+  plugin.after_fork = on_after_fork;
+  plugin.cleanup = on_cleanup;
+  plugin.open = on_open;
+  plugin.close = on_close;
+  plugin.get_size = on_get_size;
+  plugin.export_description = on_export_description;
+  plugin.block_size = on_block_size;
+  plugin.can_write = on_yes;
+  plugin.can_flush = on_yes;
+  plugin.can_trim = on_yes;
+  plugin.can_zero = on_yes;
+  plugin.can_fast_zero = on_can_fast_zero;
+  plugin.can_extents = on_yes;
+  plugin.can_fua = on_can_fua;
+  plugin.can_multi_conn = on_yes;
+  plugin.can_cache = on_can_cache;
+  plugin.is_rotational = on_no;
+  plugin.pread = on_pread;
+  plugin.pwrite = on_pwrite;
+  plugin.flush = on_flush;
+  plugin.trim = on_trim;
+  plugin.zero = on_zero;
+  plugin.extents = on_extents;
+  plugin.errno_is_preserved = 0;
+  return plugin;
+}
+
+struct nbdkit_plugin plugin = describe();
+
+}  // namespace
+
+NBDKIT_REGISTER_PLUGIN(plugin)
