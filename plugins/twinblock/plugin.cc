@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "io/posix/files.h"
+#include "io/posix/thread.h"
 #include "node.h"
 #include "wire/frame_format.h"
 
@@ -77,6 +78,7 @@ int on_config_complete() {
 
 // Threads do not survive nbdkit's fork, so everything starts after it.
 int on_after_fork() {
+  twinblock::outlive_parent();
   auto node = twinblock::Node::start(*g.config, g.node_name);
   if (!node) return start_error(node.error());
   g.node = std::move(node.value());

@@ -67,8 +67,10 @@ Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
     fresh = fd >= 0;
   }
   if (fd < 0 && errno == EBUSY)
-    return Error{options.path + " is in use: mounted, or part of another device",
-                 "unmount it, or name another device", EBUSY};
+    return Error{options.path +
+                     " is in use: mounted, part of another device, or open in another "
+                     "process",
+                 "release it, or name another device", EBUSY};
   if (fd < 0) return system_error(errno, "open " + options.path);
 
   std::unique_ptr<DiskFile> file(new DiskFile(fd, *options.calls));

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include <string>
 #include <utility>
@@ -24,5 +25,7 @@ std::thread start_thread(const char* name, std::function<void()> body) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
 }
+
+void outlive_parent() { prctl(PR_SET_PDEATHSIG, 0); }
 
 }  // namespace twinblock

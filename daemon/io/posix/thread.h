@@ -10,4 +10,8 @@ namespace twinblock {
 // Starts `body` on a thread called `name` (at most 15 characters are shown).
 std::thread start_thread(const char* name, std::function<void()> body);
 
+// Main thread. nbdkit in the foreground asks the kernel to end it with its parent, which a service
+// that was started from a shell or a script must survive.
+void outlive_parent();
+
 }  // namespace twinblock

@@ -1,5 +1,8 @@
 // One io_uring for the reads and writes of one disk. Loop only; any leader of the loop may use it
-// (so it is not set up for a single issuer).
+// (so it is not set up for a single issuer). The kernel may complete a transfer on the thread that
+// submitted it: while that thread is stuck in an inline write, its transfers come late as well.
+// They are of the same disk, as long as each disk has its own ring; a disk that must not wait for
+// another one (metadata) is opened with the pool instead.
 #pragma once
 
 #include <liburing.h>
