@@ -240,6 +240,10 @@ class Lab:
         deadline = time.monotonic() + timeout_s
         try:
             if self.status(name)["state"] == "blank":
+                # A lab's second replica is the lab's own, whatever its file holds.
+                other = NODES[1 - NODES.index(name)]
+                if self.status(other)["state"] == "blank":
+                    self.ctl(other, "init", timeout_s=timeout_s, join=True)
                 self.ctl(name, "init", timeout_s=timeout_s)
             while self.status(name)["role"] != "primary":
                 try:
