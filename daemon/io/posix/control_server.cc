@@ -19,15 +19,14 @@ namespace {
 
 constexpr uint64_t kAcceptPause_ns = 100 * kMillisecond_ns;
 
-Result<sockaddr_un> socket_address(const std::string& path) {
-  sockaddr_un address{};
+Status socket_address(const std::string& path, sockaddr_un& address) {
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path)
     return Error{"the socket path " + path + " is too long (" + std::to_string(path.size()) +
                      " bytes, at most " + std::to_string(sizeof address.sun_path - 1) + ")",
                  "set a shorter `runtime` directory for this node", ENAMETOOLONG};
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
+  return ok_status();
 }
 
 // Removes a socket that nobody listens on.
@@ -96,15 +95,15 @@ struct ControlServer::Client {
 
 Result<std::unique_ptr<ControlServer>> ControlServer::open(Loop& loop, const std::string& path,
                                                            Handler handler, ControlLimits limits) {
-  const auto address = socket_address(path);
-  if (!address.ok()) return address.error();
-  const Status stale = remove_stale(path, address.value());
-  if (!stale.ok()) return stale.error();
+  sockaddr_un address{};
+  Status prepared = socket_address(path, address);
+  if (prepared.ok()) prepared = remove_stale(path, address);
+  if (!prepared.ok()) return prepared.error();
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error(errno, "socket");
   // bind() gives the file the mode of the socket, so it is never open to others.
   if (::fchmod(fd, 0600) != 0 ||
-      ::bind(fd, reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) != 0) {
+      ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int error = errno;
     ::close(fd);
     return system_error(error, "bind the control socket " + path);

@@ -56,8 +56,11 @@ PosixDisk::PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFil
 }
 
 PosixDisk::~PosixDisk() {
+  shut_down();
   loop_.detach(*this);
-  // The kernel, the pool or a late inline write may still use requests and their data.
+}
+
+void PosixDisk::shut_down() {
   pool_.reset();
   const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
   while (uring_ != nullptr && uring_->in_flight() > 0) {
@@ -67,6 +70,10 @@ PosixDisk::~PosixDisk() {
     wait();
   }
   while (inline_running_.load(std::memory_order_acquire)) wait();
+  for (RequestList* list :
+       {&writes_, &transfers_, &blocking_, &flush_waiting_, &flush_running_, &ready_})
+    (void)list->take();
+  (void)completed_.take();
 }
 
 namespace {

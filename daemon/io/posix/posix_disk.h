@@ -74,6 +74,10 @@ class PosixDisk final : public Disk, private TurnPart {
   [[nodiscard]] uint64_t size_bytes() const override { return file_->size_bytes(); }
   [[nodiscard]] bool fast_zero() const override { return file_->fast_zero(); }
 
+  // Waits until neither the kernel nor a thread uses a request or its data any more; none is
+  // delivered, and none may be submitted afterwards. After Loop::run() has returned.
+  void shut_down();
+
   // "io_uring" or "threads".
   [[nodiscard]] const char* engine_name() const;
 
