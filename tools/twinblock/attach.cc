@@ -1,0 +1,222 @@
+#include "twinblock/attach.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "base/units.h"
+#include "twinblock/detach.h"
+#include "twinblock/exit_status.h"
+#include "twinblock/json_fields.h"
+
+namespace twinblock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kProgramTimeout_ns = 30 * kSecond_ns;
+constexpr uint64_t kNbdfuseTimeout_ns = 15 * kSecond_ns;
+constexpr uint64_t kPollInterval_ns = 10 * kMillisecond_ns;
+// Connections to the node: each is a queue of its own in the kernel's nbd.
+constexpr const char* kConnections = "4";
+
+std::string missing_nbd_client(const HostPaths& host) {
+  if (!has_kernel_nbd(host)) return "this kernel has no nbd module loaded (try: modprobe nbd)";
+  if (find_program("nbd-client").empty())
+    return "nbd-client is not installed (Debian: apt install nbd-client)";
+  return {};
+}
+
+std::string missing_nbdfuse(const HostPaths& host) {
+  if (find_program("nbdfuse").empty())
+    return "nbdfuse is not installed (Debian: apt install libnbd-bin)";
+  if (find_program("fusermount3").empty())
+    return "fusermount3 is not installed (Debian: apt install fuse3)";
+  const std::string fuse = host.dev + "/fuse";
+  if (access(fuse.c_str(), F_OK) != 0)
+    return "there is no " + fuse + " (load the module fuse, or start the container with --device "
+           "/dev/fuse)";
+  if (access(fuse.c_str(), R_OK | W_OK) != 0) return "this user may not use " + fuse;
+  return {};
+}
+
+std::string missing_loop(const HostPaths& host, bool root) {
+  if (!root) return "loop devices need root";
+  if (find_program("losetup").empty()) return "losetup is not installed (Debian: apt install mount)";
+  if (access((host.dev + "/loop-control").c_str(), R_OK | W_OK) != 0)
+    return "there is no usable " + host.dev + "/loop-control";
+  return {};
+}
+
+Result<std::string> nbd_socket_of(const nlohmann::json& status) {
+  const std::string uri = text_at(status, "nbd");
+  const std::string key = "socket=";
+  const size_t at = uri.find(key);
+  if (at == std::string::npos) return refused("the node does not say where it serves NBD");
+  return uri.substr(at + key.size());
+}
+
+Status check_primary(const nlohmann::json& status) {
+  if (text_at(status, "role") == "primary") return ok_status();
+  const std::string node = text_at(status, "node");
+  const nlohmann::json peer = object_at(status, "peer");
+  const std::string peer_name = text_at(peer, "name");
+  if (text_at(peer, "role") == "primary" && flag_at(peer, "connected"))
+    return refused(node + " is secondary, the primary is " + peer_name,
+                   "attach on " + peer_name + ", or make " + node +
+                       " the primary: twinblock demote on " + peer_name +
+                       ", then twinblock promote here");
+  return refused(node + " is secondary", "make it the primary first: twinblock promote");
+}
+
+Result<std::string> attach_nbd_client(const HostPaths& host, const std::string& nbd_socket,
+                                      const std::string& stem, Attachment& attachment) {
+  const std::optional<std::string> device = free_nbd_device(host);
+  if (!device)
+    return refused("all nbd devices are in use",
+                   "detach one, or load the module with more: modprobe nbd nbds_max=64");
+  // The note goes first: a device that nothing records could not be detached.
+  attachment.device = *device;
+  const Status noted = update_attachment(stem, attachment);
+  if (!noted) return noted.error();
+  const Result<std::string> done = run_program(
+      {"nbd-client", "-unix", nbd_socket, *device, "-connections", kConnections},
+      kProgramTimeout_ns);
+  if (done) return *device;
+  // Not ours, then: somebody else may have taken it in the meantime.
+  attachment.device.clear();
+  return done.error();
+}
+
+// Until nbdfuse wrote its pid file, which it does when the file is there to be used.
+Status wait_for_nbdfuse(pid_t pid, const std::string& pid_file, const std::string& log) {
+  const uint64_t deadline_ns = steady_now_ns() + kNbdfuseTimeout_ns;
+  while (access(pid_file.c_str(), F_OK) != 0) {
+    int wait_status = 0;
+    if (waitpid(pid, &wait_status, WNOHANG) == pid) {
+      const std::string why = last_line(log);
+      return refused("nbdfuse failed: " + (why.empty() ? "see " + log : why));
+    }
+    if (steady_now_ns() > deadline_ns)
+      return refused("nbdfuse is not ready after " + format_duration(kNbdfuseTimeout_ns),
+                     "see " + log);
+    sleep_ns(kPollInterval_ns);
+  }
+  return ok_status();
+}
+
+Status start_nbdfuse(const std::string& nbd_socket, const std::string& stem,
+                     Attachment& attachment) {
+  std::error_code ignored;
+  // What an earlier attachment left behind, whose nbdfuse was killed.
+  fs::remove(attachment.log, ignored);
+  const std::string pid_file = stem + ".nbdfuse.pid";
+  fs::remove(pid_file, ignored);
+  if (mkdir(attachment.mount_dir.c_str(), 0755) != 0 && errno != EEXIST)
+    return refused(system_error(errno, attachment.mount_dir).what);
+  const Result<pid_t> pid =
+      start_background({"nbdfuse", "--connections", kConnections, "--pidfile", pid_file,
+                        attachment.file, "--unix", nbd_socket},
+                       attachment.log);
+  if (!pid) return pid.error();
+  attachment.nbdfuse = identify_process(pid.value());
+  const Status noted = update_attachment(stem, attachment);
+  if (!noted) {
+    kill(pid.value(), SIGTERM);
+    return noted;
+  }
+  const Status ready = wait_for_nbdfuse(pid.value(), pid_file, attachment.log);
+  fs::remove(pid_file, ignored);
+  return ready;
+}
+
+Result<std::string> attach_nbdfuse(const std::string& nbd_socket, const std::string& stem,
+                                   Attachment& attachment, const std::string& wanted,
+                                   std::string& note) {
+  const Status started = start_nbdfuse(nbd_socket, stem, attachment);
+  if (!started) return started.error();
+  if (attachment.method == kMethodNbdfuseFile) return attachment.file;
+  Result<std::string> device = run_program(
+      {"losetup", "--find", "--show", "--direct-io=off", attachment.file}, kProgramTimeout_ns);
+  if (device || wanted == kMethodNbdfuse) return device;
+  // Containers often have the control device but may not use it.
+  note = "no loop device (" + device.error().what + ")";
+  attachment.method = kMethodNbdfuseFile;
+  return attachment.file;
+}
+
+}  // namespace
+
+Result<AttachPlan> plan_attach(const HostPaths& host, bool root, const std::string& wanted) {
+  const bool automatic = wanted == kMethodAuto;
+  const std::string no_nbd =
+      root ? missing_nbd_client(host) : std::string("the kernel's nbd needs root");
+  if (wanted == kMethodNbdClient || (automatic && no_nbd.empty())) {
+    if (no_nbd.empty()) return AttachPlan{kMethodNbdClient, ""};
+    return refused("nbd-client does not work here: " + no_nbd, "try --method auto");
+  }
+  const std::string no_fuse = missing_nbdfuse(host);
+  if (!no_fuse.empty())
+    return refused("no way to attach here: " + no_fuse + "; " + no_nbd,
+                   "programs that speak NBD (qemu, fio, nbdcopy) can use the socket itself: see "
+                   "'clients' in twinblock status");
+  if (wanted == kMethodNbdfuseFile) return AttachPlan{kMethodNbdfuseFile, ""};
+  const std::string no_loop = missing_loop(host, root);
+  if (no_loop.empty()) return AttachPlan{kMethodNbdfuse, no_nbd};
+  if (automatic) return AttachPlan{kMethodNbdfuseFile, no_loop};
+  return refused("nbdfuse with a loop device does not work here: " + no_loop,
+                 "try --method " + std::string(kMethodNbdfuseFile));
+}
+
+Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
+                          const std::string& stem, const std::string& wanted, std::string& note) {
+  const Result<std::optional<Attachment>> existing = read_attachment(stem);
+  if (!existing) return existing.error();
+  if (existing.value() && existing.value()->complete)
+    return refused("already attached as " + existing.value()->device,
+                   "use that, or detach it first: twinblock detach");
+  if (existing.value())
+    return refused("an earlier attach ended half-way, or another is at work",
+                   "undo it with: twinblock detach");
+  const Status primary = check_primary(status);
+  if (!primary) return primary.error();
+  const Result<std::string> nbd_socket = nbd_socket_of(status);
+  if (!nbd_socket) return nbd_socket.error();
+  const Result<AttachPlan> plan = plan_attach(host, geteuid() == 0, wanted);
+  if (!plan) return plan.error();
+  note = plan.value().note;
+
+  Attachment attachment;
+  attachment.volume = text_at(status, "volume");
+  attachment.node = text_at(status, "node");
+  attachment.method = plan.value().method;
+  if (attachment.method != kMethodNbdClient) {
+    attachment.mount_dir = stem + ".mnt";
+    attachment.file = attachment.mount_dir + "/" + attachment.volume;
+    attachment.log = stem + ".nbdfuse.log";
+  }
+  const Status created = create_attachment(stem, attachment);
+  if (!created) return created.error();
+  const Result<std::string> device =
+      attachment.method == kMethodNbdClient
+          ? attach_nbd_client(host, nbd_socket.value(), stem, attachment)
+          : attach_nbdfuse(nbd_socket.value(), stem, attachment, wanted, note);
+  if (device) {
+    attachment.device = device.value();
+    attachment.complete = true;
+    const Status noted = update_attachment(stem, attachment);
+    if (noted) return attachment;
+    (void)detach(host, stem, attachment, true);
+    return noted.error();
+  }
+  const Status undone = detach(host, stem, attachment, true);
+  if (undone) return device.error();
+  return refused(device.error().what + "; and undoing it failed: " + undone.error().what,
+                 "try: twinblock detach");
+}
+
+}  // namespace twinblock

@@ -1,0 +1,31 @@
+// `twinblock attach`: makes a block device of a primary's export with what the host has, the
+// kernel's nbd, or else nbdfuse with a loop device on its file, or that file alone.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "twinblock/attachment.h"
+#include "twinblock/host_devices.h"
+
+namespace twinblock {
+
+constexpr const char* kMethodAuto = "auto";
+
+struct AttachPlan {
+  std::string method;
+  std::string note;  // why it is not a better one; may be empty
+};
+
+// What the host allows. `wanted` is kMethodAuto or one of the methods; an error where that one does
+// not work here.
+Result<AttachPlan> plan_attach(const HostPaths& host, bool root, const std::string& wanted);
+
+// Attaches the volume whose status is given; `stem` is what the node's files begin with. When a step
+// fails, those before it are undone. `note` gets what the user should know.
+Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
+                          const std::string& stem, const std::string& wanted, std::string& note);
+
+}  // namespace twinblock

@@ -1,0 +1,93 @@
+#include "twinblock/attachment.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "twinblock/exit_status.h"
+#include "twinblock/json_fields.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+Error failed(int code, const std::string& path) {
+  return refused(system_error(code, path).what,
+                 code == EACCES ? "attach and detach as the user that runs the node" : "");
+}
+
+Status write_note(const std::string& path, int flags, const std::string& text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+  if (fd < 0) return failed(errno, path);
+  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int code = errno;
+  close(fd);
+  if (!written) return failed(code, path);
+  return ok_status();
+}
+
+}  // namespace
+
+json to_json(const Attachment& attachment) {
+  json out{{"volume", attachment.volume}, {"node", attachment.node},
+           {"method", attachment.method}, {"device", attachment.device},
+           {"complete", attachment.complete}};
+  if (attachment.mount_dir.empty()) return out;
+  out["mount_dir"] = attachment.mount_dir;
+  out["file"] = attachment.file;
+  out["log"] = attachment.log;
+  out["nbdfuse_pid"] = attachment.nbdfuse.pid;
+  out["nbdfuse_start_ticks"] = attachment.nbdfuse.start_ticks;
+  return out;
+}
+
+std::string attachment_path(const std::string& stem) { return stem + ".attach.json"; }
+
+Result<std::optional<Attachment>> read_attachment(const std::string& stem) {
+  const std::string path = attachment_path(stem);
+  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::optional<Attachment>{};
+  std::ifstream file(path);
+  if (!file) return failed(errno, path);
+  const json note = json::parse(file, nullptr, false);
+  if (!note.is_object())
+    return refused(path + " can't be understood",
+                   "see what is attached with losetup, nbd-client -c and mount, undo it by hand, "
+                   "then remove the file");
+  Attachment attachment;
+  attachment.volume = text_at(note, "volume");
+  attachment.node = text_at(note, "node");
+  attachment.method = text_at(note, "method");
+  attachment.device = text_at(note, "device");
+  attachment.mount_dir = text_at(note, "mount_dir");
+  attachment.file = text_at(note, "file");
+  attachment.log = text_at(note, "log");
+  attachment.nbdfuse.pid = static_cast<pid_t>(count_at(note, "nbdfuse_pid"));
+  attachment.nbdfuse.start_ticks = count_at(note, "nbdfuse_start_ticks");
+  attachment.complete = flag_at(note, "complete");
+  return std::optional<Attachment>(attachment);
+}
+
+Status create_attachment(const std::string& stem, const Attachment& attachment) {
+  return write_note(attachment_path(stem), O_EXCL, to_json(attachment).dump(1) + "\n");
+}
+
+Status update_attachment(const std::string& stem, const Attachment& attachment) {
+  const std::string path = attachment_path(stem);
+  const std::string fresh = path + ".new";
+  const Status written = write_note(fresh, O_TRUNC, to_json(attachment).dump(1) + "\n");
+  if (!written) return written;
+  if (rename(fresh.c_str(), path.c_str()) != 0) return failed(errno, path);
+  return ok_status();
+}
+
+Status remove_attachment(const std::string& stem) {
+  const std::string path = attachment_path(stem);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return failed(errno, path);
+  return ok_status();
+}
+
+}  // namespace twinblock

@@ -1,0 +1,133 @@
+#include "twinblock/control_client.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "base/units.h"
+#include "twinblock/exit_status.h"
+
+namespace twinblock {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A status with all its links is a few KiB.
+constexpr size_t kReplyBytesMax = 4 * kMiB;
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Error not_there(const std::string& path, const std::string& why) {
+  return unreachable("no node answers at " + path + ": " + why,
+                     "is it running? Start it with: twinblockd CONFIG (or: systemctl start "
+                     "twinblock@VOLUME); name another socket with --socket, or use --config");
+}
+
+// False when `deadline` passes first.
+bool ready(int fd, short events, Clock::time_point deadline) {
+  while (true) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count() + 1;
+    pollfd poll_fd{fd, events, 0};
+    const int n = poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000)));
+    if (n > 0) return true;
+    if (n < 0 && errno == EINTR) continue;
+    return false;
+  }
+}
+
+Status send_all(int fd, const std::string& path, const std::string& text,
+                Clock::time_point deadline) {
+  size_t sent = 0;
+  while (sent < text.size()) {
+    const ssize_t n = send(fd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (n > 0) {
+      sent += static_cast<size_t>(n);
+    } else if (errno == EAGAIN) {
+      if (!ready(fd, POLLOUT, deadline)) return not_there(path, "it does not take the request");
+    } else if (errno != EINTR) {
+      return not_there(path, std::string(system_error(errno, "send").what));
+    }
+  }
+  return ok_status();
+}
+
+Result<std::string> receive_line(int fd, const std::string& path, Clock::time_point deadline,
+                                 uint64_t timeout_ns) {
+  std::string line;
+  while (true) {
+    char buffer[16384];
+    const ssize_t n = recv(fd, buffer, sizeof buffer, 0);
+    if (n > 0) {
+      line.append(buffer, static_cast<size_t>(n));
+      if (const size_t end = line.find('\n'); end != std::string::npos) return line.substr(0, end);
+      if (line.size() > kReplyBytesMax)
+        return refused(path + " sends more than a node would", "is this a twinblock socket?");
+    } else if (n == 0) {
+      return not_there(path, "it closed the connection without a reply");
+    } else if (errno == EAGAIN) {
+      if (!ready(fd, POLLIN, deadline))
+        return not_there(path, "no reply within " + format_duration(timeout_ns));
+    } else if (errno != EINTR) {
+      return not_there(path, system_error(errno, "receive").what);
+    }
+  }
+}
+
+Result<nlohmann::json> parse_reply(const std::string& path, const std::string& line) {
+  const nlohmann::json reply = nlohmann::json::parse(line, nullptr, false);
+  if (!reply.is_object() || !reply.contains("ok") || !reply["ok"].is_boolean())
+    return refused(path + " does not answer like a twinblock node", "is this a twinblock socket?");
+  if (reply["ok"].get<bool>()) return reply.value("result", nlohmann::json::object());
+  const auto text = [&](const char* key) {
+    return reply.contains(key) && reply[key].is_string() ? reply[key].get<std::string>() : "";
+  };
+  const std::string what = text("error");
+  return refused(what.empty() ? "the node refused without a reason" : what, text("action"));
+}
+
+}  // namespace
+
+Result<nlohmann::json> control_request(const std::string& socket_path, const std::string& verb,
+                                       const nlohmann::json& args, uint64_t timeout_ns) {
+  const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof address.sun_path)
+    return wrong_usage(socket_path + " is longer than a socket's path can be",
+                       "name it relative to the current directory");
+  socket_path.copy(address.sun_path, socket_path.size());
+  const Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.fd() < 0) return refused(system_error(errno, "can't make a socket").what);
+  while (connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    // EAGAIN: more connections wait than the node takes at once.
+    if ((errno != EAGAIN && errno != EINTR) || Clock::now() > deadline)
+      return not_there(socket_path, system_error(errno, "connect").what);
+    usleep(10'000);
+  }
+  const std::string request = nlohmann::json{{"verb", verb}, {"args", args}}.dump() + "\n";
+  const Status sent = send_all(socket.fd(), socket_path, request, deadline);
+  if (!sent) return sent.error();
+  const Result<std::string> line = receive_line(socket.fd(), socket_path, deadline, timeout_ns);
+  if (!line) return line.error();
+  return parse_reply(socket_path, line.value());
+}
+
+}  // namespace twinblock

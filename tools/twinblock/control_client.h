@@ -1,0 +1,19 @@
+// A client of a node's control socket: one JSON object a line in each direction, one request a
+// connection. Blocks until the reply is there, at most the given time.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.h"
+
+namespace twinblock {
+
+// Sends {"verb": verb, "args": args} and returns the reply's "result". Errors carry an exit status:
+// kExitUnreachable when nobody listens or answers in time, kExitRefused with the node's own words
+// when it says no, or when it does not speak the protocol.
+Result<nlohmann::json> control_request(const std::string& socket_path, const std::string& verb,
+                                       const nlohmann::json& args, uint64_t timeout_ns);
+
+}  // namespace twinblock

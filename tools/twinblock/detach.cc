@@ -1,0 +1,147 @@
+#include "twinblock/detach.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "base/units.h"
+#include "twinblock/exit_status.h"
+
+namespace twinblock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kProgramTimeout_ns = 60 * kSecond_ns;
+// nbdfuse sends what it holds and disconnects.
+constexpr uint64_t kNbdfuseEnd_ns = 60 * kSecond_ns;
+constexpr uint64_t kKilledEnd_ns = 5 * kSecond_ns;
+constexpr uint64_t kReleaseTimeout_ns = 5 * kSecond_ns;
+constexpr uint64_t kPollInterval_ns = 20 * kMillisecond_ns;
+
+// Writes that only the kernel has must be on both replicas before the device goes.
+Status flush(const std::string& device, bool force) {
+  const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);
+  const bool flushed = fd >= 0 && fsync(fd) == 0;
+  const int code = errno;
+  if (fd >= 0) close(fd);
+  if (flushed || force) return ok_status();
+  return refused(system_error(code, "can't flush " + device).what,
+                 "see twinblock status; --force detaches without, and gives up what was not written "
+                 "yet");
+}
+
+Status refuse_if_used(const HostPaths& host, const std::string& device) {
+  const std::string user = device_user(host, device);
+  if (user.empty()) return ok_status();
+  return refused(device + " is in use: " + user, "unmount it, or stop what uses it, then detach");
+}
+
+Status detach_nbd_client(const HostPaths& host, const Attachment& attachment, bool force) {
+  if (attachment.device.empty() || !nbd_device_connected(host, attachment.device))
+    return ok_status();
+  if (!attachment.complete && !force)
+    return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
+                   "look at it (nbd-client -c " + attachment.device +
+                       "); --force disconnects it");
+  const Status unused = refuse_if_used(host, attachment.device);
+  if (!unused) return unused;
+  const Status flushed = flush(attachment.device, force);
+  if (!flushed) return flushed;
+  const Result<std::string> done =
+      run_program({"nbd-client", "-d", attachment.device}, kProgramTimeout_ns);
+  if (!done) return done.error();
+  return ok_status();
+}
+
+// `losetup -d` of a device that is open elsewhere succeeds and takes effect at the last close.
+Status detach_loop(const HostPaths& host, const std::string& device, const std::string& file,
+                   bool force) {
+  const Status unused = refuse_if_used(host, device);
+  if (!unused) return unused;
+  const Status flushed = flush(device, force);
+  if (!flushed) return flushed;
+  const Result<std::string> done = run_program({"losetup", "-d", device}, kProgramTimeout_ns);
+  if (!done) return done.error();
+  const uint64_t deadline_ns = steady_now_ns() + kReleaseTimeout_ns;
+  while (loop_backing_file(host, device) == file) {
+    if (steady_now_ns() > deadline_ns)
+      return refused(device + " is still open in some process",
+                     "end that (see: fuser -v " + device + "), then detach again");
+    sleep_ns(kPollInterval_ns);
+  }
+  return ok_status();
+}
+
+bool is_mounted(const std::string& dir) {
+  // A mount whose server is gone can't be asked for its number, and is one all the same.
+  std::error_code error;
+  const fs::path parent = fs::path(dir).parent_path();
+  struct stat own {};
+  struct stat above {};
+  if (stat(dir.c_str(), &own) != 0) return errno == ENOTCONN || errno == EACCES || errno == EIO;
+  return stat(parent.c_str(), &above) == 0 && own.st_dev != above.st_dev;
+}
+
+Status unmount(const Attachment& attachment, bool force) {
+  if (!is_mounted(attachment.mount_dir)) return ok_status();
+  const Result<std::string> done =
+      run_program({"fusermount3", "-u", attachment.mount_dir}, kProgramTimeout_ns);
+  if (done) return ok_status();
+  if (force && run_program({"fusermount3", "-u", "-z", attachment.mount_dir}, kProgramTimeout_ns))
+    return ok_status();
+  return refused(done.error().what,
+                 "end what uses " + attachment.file + " (see: fuser -vm " + attachment.mount_dir +
+                     "), then detach again");
+}
+
+Status detach_nbdfuse(const HostPaths& host, const Attachment& attachment, bool force) {
+  // Whatever loop device is on our file goes, also one that is not in the note because attach was
+  // interrupted right after making it.
+  const std::string loop = loop_device_of(host, attachment.file);
+  if (!loop.empty() && attachment.method == kMethodNbdfuseFile && !force)
+    return refused(attachment.file + " is in use by " + loop, "losetup -d " + loop +
+                                                                   ", then detach again");
+  if (!loop.empty()) {
+    const Status gone = detach_loop(host, loop, attachment.file, force);
+    if (!gone) return gone;
+  } else if (is_mounted(attachment.mount_dir)) {
+    const Status flushed = flush(attachment.file, force);
+    if (!flushed) return flushed;
+  }
+  const Status unmounted = unmount(attachment, force);
+  if (!unmounted) return unmounted;
+  if (wait_process_end(attachment.nbdfuse, attachment.complete ? kNbdfuseEnd_ns : kKilledEnd_ns))
+    return ok_status();
+  // One that never mounted does not notice the unmounting.
+  if (!attachment.complete || force) {
+    kill(attachment.nbdfuse.pid, SIGKILL);
+    if (wait_process_end(attachment.nbdfuse, kKilledEnd_ns)) return ok_status();
+  }
+  return refused("nbdfuse (process " + std::to_string(attachment.nbdfuse.pid) + ") does not end",
+                 "see " + attachment.log + "; --force kills it");
+}
+
+}  // namespace
+
+Status detach(const HostPaths& host, const std::string& stem, const Attachment& attachment,
+              bool force) {
+  const Status gone = attachment.method == kMethodNbdClient
+                          ? detach_nbd_client(host, attachment, force)
+                          : detach_nbdfuse(host, attachment, force);
+  if (!gone) return gone;
+  std::error_code ignored;
+  if (!attachment.mount_dir.empty()) {
+    fs::remove(attachment.mount_dir, ignored);
+    // After a failure the log is what explains it; the next attach starts a new one.
+    if (attachment.complete) fs::remove(attachment.log, ignored);
+    fs::remove(stem + ".nbdfuse.pid", ignored);
+  }
+  return remove_attachment(stem);
+}
+
+}  // namespace twinblock

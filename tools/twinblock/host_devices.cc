@@ -1,0 +1,115 @@
+#include "twinblock/host_devices.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+namespace twinblock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNbdDevicesMax = 256;
+
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string name_of(const std::string& device) { return fs::path(device).filename().string(); }
+
+bool empty_dir(const fs::path& dir) {
+  std::error_code error;
+  return fs::directory_iterator(dir, error) == fs::directory_iterator();
+}
+
+// "\040" stands for a space in mountinfo.
+std::string unescaped(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 3 >= text.size()) {
+      out.push_back(text[i]);
+      continue;
+    }
+    out.push_back(static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8)));
+    i += 3;
+  }
+  return out;
+}
+
+// Where the device with these numbers ("7:0") is mounted; empty when nowhere.
+std::string mount_point(const HostPaths& host, const std::string& numbers) {
+  std::ifstream file(host.mountinfo);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::string id, parent, device, root, mounted_at;
+    fields >> id >> parent >> device >> root >> mounted_at;
+    if (device == numbers) return unescaped(mounted_at);
+  }
+  return {};
+}
+
+// The same for one directory of sysfs, of a disk or of a partition.
+std::string user_of(const HostPaths& host, const fs::path& block) {
+  const std::string numbers = first_line(block / "dev");
+  const std::string at = numbers.empty() ? "" : mount_point(host, numbers);
+  if (!at.empty()) return "it is mounted at " + at;
+  std::error_code error;
+  for (const auto& holder : fs::directory_iterator(block / "holders", error))
+    return "/dev/" + holder.path().filename().string() + " is built on it";
+  return {};
+}
+
+}  // namespace
+
+bool has_kernel_nbd(const HostPaths& host) {
+  return access((host.sys + "/module/nbd").c_str(), F_OK) == 0 ||
+         access((host.dev + "/nbd0").c_str(), F_OK) == 0;
+}
+
+std::optional<std::string> free_nbd_device(const HostPaths& host) {
+  for (int i = 0; i < kNbdDevicesMax; ++i) {
+    const std::string device = host.dev + "/nbd" + std::to_string(i);
+    if (access(device.c_str(), F_OK) != 0) continue;
+    if (!nbd_device_connected(host, device)) return device;
+  }
+  return std::nullopt;
+}
+
+bool nbd_device_connected(const HostPaths& host, const std::string& device) {
+  return access((host.sys + "/block/" + name_of(device) + "/pid").c_str(), F_OK) == 0;
+}
+
+std::string loop_backing_file(const HostPaths& host, const std::string& device) {
+  return first_line(host.sys + "/block/" + name_of(device) + "/loop/backing_file");
+}
+
+std::string loop_device_of(const HostPaths& host, const std::string& file) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(host.sys + "/block", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("loop") && loop_backing_file(host, name) == file)
+      return host.dev + "/" + name;
+  }
+  return {};
+}
+
+std::string device_user(const HostPaths& host, const std::string& device) {
+  const fs::path block = fs::path(host.sys) / "block" / name_of(device);
+  std::string user = user_of(host, block);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(block, error)) {
+    if (!user.empty()) break;
+    if (!fs::exists(entry.path() / "partition", error) || empty_dir(entry.path())) continue;
+    user = user_of(host, entry.path());
+    if (!user.empty()) user = "its partition " + entry.path().filename().string() + ": " + user;
+  }
+  return user;
+}
+
+}  // namespace twinblock

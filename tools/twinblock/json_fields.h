@@ -1,0 +1,38 @@
+// Members of a JSON object that may be missing or of another type.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace twinblock {
+
+inline nlohmann::json object_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_object()) return {};
+  return object[key];
+}
+
+inline std::string text_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return {};
+  return object[key].get<std::string>();
+}
+
+// Zero where it is missing; negative numbers too, since nothing that is counted here is negative.
+inline uint64_t count_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_number()) return 0;
+  const double value = object[key].get<double>();
+  if (object[key].is_number_unsigned()) return object[key].get<uint64_t>();
+  return value > 0 ? static_cast<uint64_t>(value) : 0;
+}
+
+inline double number_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_number()) return 0;
+  return object[key].get<double>();
+}
+
+inline bool flag_at(const nlohmann::json& object, const char* key) {
+  return object.is_object() && object.contains(key) && object[key].is_boolean() &&
+         object[key].get<bool>();
+}
+
+}  // namespace twinblock

@@ -1,0 +1,33 @@
+// Which node a command is for: from a socket, a configuration, a volume's name, or, where nothing is
+// said, the only one on this host.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace twinblock {
+
+// The options that all verbs share; empty where not given.
+struct NodeOptions {
+  std::string volume;
+  std::string config;
+  std::string node;
+  std::string socket;
+};
+
+// The path of the control socket; it need not exist. `runtime_dirs` are searched in turn for a
+// volume without a configuration in `config_dir`. Errors carry kExitUsage (contradicting or missing
+// options, wrong configuration) or kExitUnreachable (no socket there).
+Result<std::string> locate_control_socket(const NodeOptions& options,
+                                          const std::string& config_dir,
+                                          const std::vector<std::string>& runtime_dirs);
+
+// As above, with /etc/twinblock, the caller's runtime directory and /run/twinblock.
+Result<std::string> locate_control_socket(const NodeOptions& options);
+
+// "RUNTIME/VOLUME" of "RUNTIME/VOLUME.ctl": what the node's other files begin with.
+std::string node_file_stem(const std::string& control_socket);
+
+}  // namespace twinblock

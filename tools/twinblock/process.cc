@@ -1,0 +1,196 @@
+#include "twinblock/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/units.h"
+#include "twinblock/exit_status.h"
+
+extern char** environ;
+
+namespace twinblock {
+namespace {
+
+constexpr uint64_t kPollInterval_ns = 10 * kMillisecond_ns;
+
+// posix_spawn's file actions and attributes, released at the end.
+struct SpawnSetup {
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  SpawnSetup() {
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  }
+  ~SpawnSetup() {
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
+  }
+  SpawnSetup(const SpawnSetup&) = delete;
+  SpawnSetup& operator=(const SpawnSetup&) = delete;
+};
+
+Result<pid_t> spawn(const std::vector<std::string>& args, const SpawnSetup& setup) {
+  const std::string program = find_program(args.front());
+  if (program.empty()) return refused(args.front() + " is not installed");
+  std::vector<char*> argv;
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  const int error =
+      posix_spawn(&pid, program.c_str(), &setup.files, &setup.attributes, argv.data(), environ);
+  if (error != 0) return refused(system_error(error, "can't start " + program).what);
+  return pid;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+// Waits for the child; false when it had to be killed.
+bool reap(pid_t pid, uint64_t timeout_ns, int& wait_status) {
+  const uint64_t deadline_ns = steady_now_ns() + timeout_ns;
+  while (waitpid(pid, &wait_status, WNOHANG) == 0) {
+    if (steady_now_ns() > deadline_ns) {
+      kill(pid, SIGKILL);
+      waitpid(pid, &wait_status, 0);
+      return false;
+    }
+    sleep_ns(kPollInterval_ns);
+  }
+  return true;
+}
+
+// A file for a program's output, removed at the end: short outputs, and no pipe to drain.
+class Scratch {
+ public:
+  Scratch() {
+    char path[] = "/tmp/twinblock-XXXXXX";
+    const int fd = mkstemp(path);
+    if (fd < 0) return;
+    close(fd);
+    path_ = path;
+  }
+  ~Scratch() {
+    if (!path_.empty()) unlink(path_.c_str());
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+std::string find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  // The directories of system programs are often not in an ordinary user's PATH.
+  std::istringstream dirs(std::string(path == nullptr ? "" : path) +
+                          ":/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin");
+  for (std::string dir; std::getline(dirs, dir, ':');) {
+    const std::string candidate = dir + "/" + name;
+    struct stat info {};
+    if (dir.starts_with('/') && stat(candidate.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+        access(candidate.c_str(), X_OK) == 0)
+      return candidate;
+  }
+  return {};
+}
+
+Result<std::string> run_program(const std::vector<std::string>& args, uint64_t timeout_ns) {
+  const Scratch output;
+  const Scratch errors;
+  if (output.path().empty() || errors.path().empty()) return refused("can't make a file in /tmp");
+  SpawnSetup setup;
+  posix_spawn_file_actions_addopen(&setup.files, STDOUT_FILENO, output.path().c_str(), O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&setup.files, STDERR_FILENO, errors.path().c_str(), O_WRONLY, 0);
+  const Result<pid_t> pid = spawn(args, setup);
+  if (!pid) return pid.error();
+  int wait_status = 0;
+  if (!reap(pid.value(), timeout_ns, wait_status))
+    return refused(args.front() + " did not end within " + format_duration(timeout_ns));
+  if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
+    return trimmed(read_file(output.path()));
+  std::string why = last_line(errors.path());
+  if (why.empty()) why = last_line(output.path());
+  if (why.empty()) why = "it ended with status " + std::to_string(WEXITSTATUS(wait_status));
+  return refused(args.front() + " failed: " + why);
+}
+
+Result<pid_t> start_background(const std::vector<std::string>& args, const std::string& log_path) {
+  SpawnSetup setup;
+  posix_spawn_file_actions_addopen(&setup.files, STDOUT_FILENO, log_path.c_str(),
+                                   O_WRONLY | O_CREAT | O_APPEND, 0644);
+  posix_spawn_file_actions_adddup2(&setup.files, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETSID);
+  return spawn(args, setup);
+}
+
+std::string last_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);)
+    if (!trimmed(line).empty()) last = trimmed(line);
+  return last;
+}
+
+ProcessId identify_process(pid_t pid) {
+  if (pid <= 0) return {};
+  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+  // The name in parentheses may hold spaces and parentheses itself.
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string field;
+  fields >> field;
+  if (field == "Z" || field == "X") return {};
+  constexpr int kStartField = 22;
+  for (int number = 4; number <= kStartField; ++number) fields >> field;
+  return ProcessId{pid, std::strtoull(field.c_str(), nullptr, 10)};
+}
+
+bool process_runs(const ProcessId& process) {
+  if (process.pid == 0) return false;
+  const ProcessId now = identify_process(process.pid);
+  return now.pid == process.pid && now.start_ticks == process.start_ticks;
+}
+
+bool wait_process_end(const ProcessId& process, uint64_t timeout_ns) {
+  const uint64_t deadline_ns = steady_now_ns() + timeout_ns;
+  while (process_runs(process)) {
+    if (steady_now_ns() > deadline_ns) return false;
+    sleep_ns(kPollInterval_ns);
+  }
+  return true;
+}
+
+void sleep_ns(uint64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }
+
+uint64_t steady_now_ns() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
+}  // namespace twinblock

@@ -1,0 +1,43 @@
+// Starts other programs with argument vectors, never through a shell.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace twinblock {
+
+// The program's path in PATH or the directories of system programs; empty when it is not installed.
+std::string find_program(const std::string& name);
+
+// Runs `args` to its end, at most `timeout_ns` (then it is killed); what it printed on stdout,
+// without the last newline. Errors (kExitRefused) name the program and the last line of its stderr.
+Result<std::string> run_program(const std::vector<std::string>& args, uint64_t timeout_ns);
+
+// Starts `args` in a session of its own, so that it outlives this program and its terminal; both
+// its outputs go to the end of `log_path`.
+Result<pid_t> start_background(const std::vector<std::string>& args, const std::string& log_path);
+
+// The last line of a file that is not blank; empty when there is none.
+std::string last_line(const std::string& path);
+
+// A process by its number and start time, since numbers are used again.
+struct ProcessId {
+  pid_t pid = 0;
+  uint64_t start_ticks = 0;  // since boot; field 22 of /proc/PID/stat
+};
+
+// The running process `pid`; a zombie counts as ended. pid 0 in the answer: there is none.
+ProcessId identify_process(pid_t pid);
+bool process_runs(const ProcessId& process);
+// False when it still runs after `timeout_ns`.
+bool wait_process_end(const ProcessId& process, uint64_t timeout_ns);
+
+void sleep_ns(uint64_t ns);
+uint64_t steady_now_ns();
+
+}  // namespace twinblock

@@ -1,0 +1,190 @@
+#include "twinblock/status_text.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <vector>
+
+#include "base/units.h"
+#include "twinblock/json_fields.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kLabelWidth = 10;
+constexpr size_t kTextWidth = 88;
+constexpr double kMicrosecondsPerSecond = 1e6;
+
+__attribute__((format(printf, 1, 2))) std::string printed(const char* format, ...) {
+  char text[256];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return text;
+}
+
+// "   volume: r0", the labels' colons one below the other; long texts continue below their start.
+void add(std::string& out, const std::string& label, const std::string& text) {
+  if (text.empty()) return;
+  std::string line = std::string(kLabelWidth - std::min(kLabelWidth, label.size()), ' ') + label + ":";
+  const std::string indent(kLabelWidth + 1, ' ');
+  size_t start = 0;
+  while (start < text.size()) {
+    size_t end = text.size();
+    if (text.size() - start > kTextWidth) {
+      end = text.rfind(' ', start + kTextWidth);
+      if (end == std::string::npos || end <= start) end = text.find(' ', start);
+      if (end == std::string::npos) end = text.size();
+    }
+    out += line + " " + text.substr(start, end - start) + "\n";
+    line = indent;
+    start = end + 1;
+  }
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts)
+    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+std::string peer_text(const json& peer) {
+  const std::string name = text_at(peer, "name");
+  if (name.empty()) return {};
+  std::vector<std::string> parts{flag_at(peer, "connected") ? "connected" : "not connected"};
+  if (flag_at(peer, "connected")) {
+    parts.push_back(text_at(peer, "role"));
+    const std::string data = text_at(peer, "data");
+    if (!data.empty()) parts.push_back("data " + data);
+  }
+  const std::string error = text_at(peer, "error");
+  return name + " (" + joined(parts) + ")" + (error.empty() ? "" : ": " + error);
+}
+
+std::string duration_us(double us) {
+  return format_duration(static_cast<uint64_t>(std::max(0.0, us) * 1000));
+}
+
+std::string links_table(const json& links) {
+  std::vector<std::vector<std::string>> rows{{"LINK", "STATE", "LOCAL", "PEER", "RTT"}};
+  std::string notes;
+  for (const json& link : links) {
+    const bool measured = link.is_object() && link.contains("rtt_us") && link["rtt_us"].is_number();
+    rows.push_back({text_at(link, "name"), text_at(link, "state"), text_at(link, "local"),
+                    text_at(link, "peer"), measured ? duration_us(number_at(link, "rtt_us")) : "-"});
+    const std::string error = text_at(link, "last_error");
+    if (!error.empty() && text_at(link, "state") != "up")
+      notes += "  " + text_at(link, "name") + ": " + error + "\n";
+  }
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line = " ";
+    for (size_t i = 0; i < row.size(); ++i)
+      line += " " + row[i] + std::string(i + 1 < row.size() ? widths[i] - row[i].size() + 1 : 0, ' ');
+    out += line + "\n";
+  }
+  return out + notes;
+}
+
+std::string resync_text(const json& status) {
+  const json resync = object_at(status, "resync");
+  if (!flag_at(resync, "active"))
+    return last_resync_line(object_at(status, "last_resync"));
+  const bool source = text_at(resync, "direction") == "source";
+  return (source ? "to the peer: " : "from the peer: ") + resync_line(resync);
+}
+
+std::string writes_text(const json& counters, const json& latency) {
+  if (!counters.is_object()) return {};
+  std::string text = printed("%llu (%s)",
+                             static_cast<unsigned long long>(count_at(counters, "writes")),
+                             format_size(count_at(counters, "write_bytes")).c_str());
+  if (number_at(latency, "write_p50_us") > 0)
+    text += ", p50 " + duration_us(number_at(latency, "write_p50_us")) + ", p99 " +
+            duration_us(number_at(latency, "write_p99_us")) + ", max " +
+            duration_us(number_at(latency, "write_max_us"));
+  return text;
+}
+
+std::string counters_text(const json& counters) {
+  if (!counters.is_object()) return {};
+  return printed("%llu (%s), flushes %llu, zeroes and trims %llu, peer losses %llu",
+                 static_cast<unsigned long long>(count_at(counters, "reads")),
+                 format_size(count_at(counters, "read_bytes")).c_str(),
+                 static_cast<unsigned long long>(count_at(counters, "flushes")),
+                 static_cast<unsigned long long>(count_at(counters, "zeroes")),
+                 static_cast<unsigned long long>(count_at(counters, "peer_losses")));
+}
+
+std::string disk_text(const json& status) {
+  const json disk = object_at(status, "disk");
+  const std::string error = text_at(disk, "error");
+  return joined({text_at(status, "backing"), text_at(disk, "engine"),
+                 error.empty() ? "" : "ERROR: " + error});
+}
+
+}  // namespace
+
+std::string clock_time(uint64_t seconds) {
+  const auto h = static_cast<unsigned long long>(seconds / 3600);
+  const auto m = static_cast<unsigned long long>(seconds / 60 % 60);
+  const auto s = static_cast<unsigned long long>(seconds % 60);
+  return h > 0 ? printed("%llu:%02llu:%02llu", h, m, s) : printed("%llu:%02llu", m, s);
+}
+
+std::string resync_line(const json& resync) {
+  std::vector<std::string> parts{
+      printed("%.1f%%", number_at(resync, "percent")),
+      format_size(count_at(resync, "bytes_done")) + " of " +
+          format_size(count_at(resync, "bytes_total"))};
+  const uint64_t rate = count_at(resync, "rate_bytes_per_s");
+  if (rate > 0) parts.push_back(format_size(rate) + "/s");
+  if (resync.is_object() && resync.contains("eta_s") && resync["eta_s"].is_number())
+    parts.push_back(clock_time(count_at(resync, "eta_s")) + " left");
+  return joined(parts);
+}
+
+std::string last_resync_line(const json& last_resync) {
+  if (!last_resync.is_object()) return {};
+  const double duration_s = number_at(last_resync, "duration_s");
+  return "the last one took " + duration_us(duration_s * kMicrosecondsPerSecond) + " for " +
+         format_size(count_at(last_resync, "bytes"));
+}
+
+std::string status_text(const json& status) {
+  std::string out;
+  const std::string size = format_size(count_at(status, "size_bytes"));
+  add(out, "volume", text_at(status, "volume") + ", " + size);
+  add(out, "node", text_at(status, "node"));
+  add(out, "role", text_at(status, "role"));
+  add(out, "state", text_at(status, "state"));
+  add(out, "data", text_at(status, "data"));
+  add(out, "status", text_at(status, "status"));
+  add(out, "action", text_at(status, "action"));
+  add(out, "peer", peer_text(object_at(status, "peer")));
+  add(out, "resync", resync_text(status));
+  const uint64_t dirty = count_at(status, "dirty_bytes");
+  if (dirty > 0) add(out, "dirty", format_size(dirty) + " that the peer misses");
+  const json counters = object_at(status, "counters");
+  add(out, "writes", writes_text(counters, object_at(status, "latency")));
+  add(out, "reads", counters_text(counters));
+  add(out, "disk", disk_text(status));
+  add(out, "clients", printed("%llu at %s", static_cast<unsigned long long>(count_at(status, "clients")),
+                              text_at(status, "nbd").c_str()));
+  if (count_at(status, "pid") > 0)
+    add(out, "process", printed("%llu, up %s",
+                                static_cast<unsigned long long>(count_at(status, "pid")),
+                                clock_time(count_at(status, "uptime_s")).c_str()));
+  if (status.is_object() && status.contains("links") && status["links"].is_array())
+    out += "\n" + links_table(status["links"]);
+  return out;
+}
+
+}  // namespace twinblock

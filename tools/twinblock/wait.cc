@@ -1,0 +1,64 @@
+#include "twinblock/wait.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/units.h"
+#include "twinblock/exit_status.h"
+#include "twinblock/json_fields.h"
+
+namespace twinblock {
+namespace {
+
+constexpr uint64_t kPollInterval_ns = 200 * kMillisecond_ns;
+
+Error timed_out(const std::string& goal, uint64_t timeout_ns, const nlohmann::json& last) {
+  std::string what = "not " + goal + " after " + format_duration(timeout_ns) + ": state " +
+                     text_at(last, "state") + ", role " + text_at(last, "role");
+  if (const std::string status = text_at(last, "status"); !status.empty()) what += ". " + status;
+  return Error{what, text_at(last, "action"), kExitTimedOut};
+}
+
+}  // namespace
+
+const std::vector<std::string>& wait_goals() {
+  static const std::vector<std::string> goals{"duplex",  "connected", "primary",
+                                              "secondary", "simplex", "resync"};
+  return goals;
+}
+
+bool wait_goal_reached(const nlohmann::json& status, const std::string& goal) {
+  if (goal == "connected") return flag_at(object_at(status, "peer"), "connected");
+  if (goal == "primary" || goal == "secondary") return text_at(status, "role") == goal;
+  if (goal == "resync") return flag_at(object_at(status, "resync"), "active");
+  return text_at(status, "state") == goal;
+}
+
+std::optional<uint64_t> parse_wait_timeout(const std::string& text) {
+  const bool plain = !text.empty() && (text.back() >= '0' && text.back() <= '9');
+  return parse_duration_ns(plain ? text + "s" : text);
+}
+
+Result<nlohmann::json> wait_for(const std::string& goal, uint64_t timeout_ns,
+                                const WaitActions& actions) {
+  const uint64_t start_ns = actions.now_ns();
+  std::optional<nlohmann::json> last;
+  while (true) {
+    const Result<nlohmann::json> status = actions.poll();
+    if (status) {
+      last = status.value();
+      actions.report(*last);
+      if (wait_goal_reached(*last, goal)) return *last;
+    } else if (status.error().code != kExitUnreachable) {
+      return status.error();
+    }
+    const uint64_t passed_ns = actions.now_ns() - start_ns;
+    if (passed_ns >= timeout_ns) {
+      if (!last) return status.error();
+      return timed_out(goal, timeout_ns, *last);
+    }
+    actions.sleep(std::min(kPollInterval_ns, timeout_ns - passed_ns));
+  }
+}
+
+}  // namespace twinblock

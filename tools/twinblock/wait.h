@@ -1,0 +1,37 @@
+// `twinblock wait`: polls a node's status until it is as wished.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace twinblock {
+
+// What one can wait for, as the user writes it.
+const std::vector<std::string>& wait_goals();
+
+// Whether `status` is what `goal` means. `goal` is one of wait_goals().
+bool wait_goal_reached(const nlohmann::json& status, const std::string& goal);
+
+// "60s", "500ms", "2min", or a plain number of seconds: nanoseconds.
+std::optional<uint64_t> parse_wait_timeout(const std::string& text);
+
+struct WaitActions {
+  std::function<Result<nlohmann::json>()> poll;              // one status request
+  std::function<void(const nlohmann::json& status)> report;  // after each poll that succeeded
+  std::function<uint64_t()> now_ns;
+  std::function<void(uint64_t ns)> sleep;
+};
+
+// Polls every 200 ms, at least once; the status that reached the goal. A node that does not answer
+// may be starting, so that is waited for as well: kExitUnreachable when it never answered before
+// `timeout_ns` passed, kExitTimedOut, with the last state, when it did. Other errors end the wait.
+Result<nlohmann::json> wait_for(const std::string& goal, uint64_t timeout_ns,
+                                const WaitActions& actions);
+
+}  // namespace twinblock
