@@ -16,25 +16,13 @@
 #include "base/limits.h"
 #include "io/posix/files.h"
 #include "io/posix/notify.h"
+#include "io/posix/parking.h"
 #include "io/posix/thread.h"
 
 namespace twinblock {
 namespace {
 
 constexpr std::chrono::seconds kShutdownPatience{10};
-
-// Parks a worker until the loop has finished its request.
-class Parking {
- public:
-  void done() {
-    done_.store(1, std::memory_order_release);
-    done_.notify_one();
-  }
-  void wait() const { done_.wait(0, std::memory_order_acquire); }
-
- private:
-  std::atomic<uint32_t> done_{0};
-};
 
 bool all_zero(std::span<const std::byte> bytes) {
   return bytes[0] == std::byte{0} &&
@@ -140,8 +128,6 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
 Node::~Node() {
   notify_stopping();
   if (thread_.joinable()) {
-    std::mutex mutex;
-    std::condition_variable changed;
     auto finished = std::make_shared<std::atomic<bool>>(false);
     loop_.post([this, finished] {
       engine_->shut_down([this, finished] {
@@ -179,7 +165,7 @@ void Node::take_submitted() {
 int Node::run_request(ClientRequest& request) {
   Parking parking;
   request.received_ns = loop_.now_ns();
-  request.done = [&parking](ClientRequest&) { parking.done(); };
+  request.done = [&parking](ClientRequest&) { parking.unpark(); };
   ClientRequest* head = submitted_.load(std::memory_order_relaxed);
   do {
     request.next = head;
@@ -187,7 +173,7 @@ int Node::run_request(ClientRequest& request) {
                                              std::memory_order_relaxed));
   // Whoever pushed onto a list that was not empty is taken along with the first.
   if (head == nullptr) loop_.wake();
-  parking.wait();
+  parking.park();
   return request.error;
 }
 
@@ -196,9 +182,9 @@ Status Node::call(const std::function<Status()>& work) {
   Status result = ok_status();
   loop_.post([&] {
     result = work();
-    parking.done();
+    parking.unpark();
   });
-  parking.wait();
+  parking.park();
   return result;
 }
 
