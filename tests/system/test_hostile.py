@@ -179,8 +179,11 @@ def test_request_without_an_end_is_cut_off(lab):
 
 def test_half_requests_do_not_keep_others_out(lab):
     socks = []
-    for _ in range(60):
-        sock = control_connection(lab)
+    for _ in range(40):
+        try:
+            sock = control_connection(lab)
+        except BlockingIOError:
+            break  # the queue of those who wait is full
         try:
             sock.sendall(b'{"verb":"sta')
         except (BrokenPipeError, ConnectionResetError):
@@ -193,7 +196,7 @@ def test_half_requests_do_not_keep_others_out(lab):
         except Exception:  # pylint: disable=broad-exception-caught
             return False
 
-    wait_until(answers, 15, "an answer while others hold the control socket")
+    wait_until(answers, 30, "an answer while others hold the control socket")
     for sock in socks:
         sock.close()
     assert_serving(lab)
