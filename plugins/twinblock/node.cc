@@ -142,6 +142,9 @@ Node::~Node() {
     thread_.join();
   }
   control_.reset();
+  // What the disks still work on belongs to the engine.
+  if (data_) data_->shut_down();
+  if (metadata_) metadata_->shut_down();
   engine_.reset();
   network_.reset();
   metadata_.reset();
