@@ -91,6 +91,9 @@ Status Node::open_files() {
   data_ = std::move(data.value());
   const std::string folder = std::filesystem::path(self.metadata).parent_path();
   if (Status made = make_directories(folder); !made) return made;
+  // Not through io_uring: the kernel finishes its transfers on the thread that submitted them, which
+  // may be the one that a hanging data disk holds up.
+  options.engine = PosixDisk::Engine::kThreads;
   options.file.path = self.metadata;
   options.file.size_bytes = metadata::kFileBytes;
   Result<std::unique_ptr<PosixDisk>> metadata = PosixDisk::open(loop_, options);
