@@ -94,7 +94,8 @@ Result<std::string> find_plugin() {
 // The data must be there: a file that was created here could hide one that is not mounted yet.
 Status check_backing(const Config& config, const NodeConfig& node) {
   const std::string& path = node.backing;
-  const std::string create = "create it: truncate -s " + std::to_string(config.size_bytes) + " " + path;
+  const std::string create =
+      "create it: truncate -s " + std::to_string(config.size_bytes) + " " + path;
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0)
     return system_error(errno, "backing " + path,
@@ -129,26 +130,25 @@ Status check_node(const Config& config, const NodeConfig& node) {
   return backing ? check_metadata(node) : backing;
 }
 
-// One process a node: the lock on RUNTIME/VOLUME.pid outlives exec and ends with the process, however
-// it ends. The descriptor stays open on purpose.
+// One process a node: the lock on RUNTIME/VOLUME.pid outlives exec and ends with the process,
+// however it ends. The descriptor stays open on purpose.
 Status lock_node(const Config& config, const NodeConfig& node) {
   std::error_code error;
   fs::create_directories(node.runtime, error);
   if (error)
-    return system_error(error.value(), "can't create the runtime directory " + node.runtime,
-                        "create it for this user, or set another with runtime in [node." +
-                            node.name + "]");
+    return system_error(
+        error.value(), "can't create the runtime directory " + node.runtime,
+        "create it for this user, or set another with runtime in [node." + node.name + "]");
   const std::string path = node.runtime + "/" + config.volume + ".pid";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0644);
-  if (fd < 0)
-    return system_error(errno, path, "give this user write access to " + node.runtime);
+  if (fd < 0) return system_error(errno, path, "give this user write access to " + node.runtime);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     char owner[32] = {};
     if (read(fd, owner, sizeof owner - 1) <= 0) owner[0] = '\0';
     const std::string pid = std::string(owner).substr(0, std::string(owner).find('\n'));
     close(fd);
-    return Error{"node " + node.name + " of volume " + config.volume + " runs already, as process " +
-                     (pid.empty() ? "(unknown)" : pid),
+    return Error{"node " + node.name + " of volume " + config.volume +
+                     " runs already, as process " + (pid.empty() ? "(unknown)" : pid),
                  "see it with: twinblock status --socket " + control_socket_path(config, node)};
   }
   const std::string pid = std::to_string(getpid()) + "\n";
@@ -167,9 +167,9 @@ Status remove_stale_socket(const std::string& path) {
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const bool refused =
-      fd >= 0 && connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 &&
-      errno == ECONNREFUSED;
+  const bool refused = fd >= 0 &&
+                       connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 &&
+                       errno == ECONNREFUSED;
   if (fd >= 0) close(fd);
   if (!refused)
     return Error{"another process listens on " + path,
@@ -181,8 +181,8 @@ Status remove_stale_socket(const std::string& path) {
 // Replaces this process; returns only the reason why it could not.
 Error become_nbdkit(const Options& options, const Config& config, const NodeConfig& node,
                     const std::string& nbdkit, const std::string& plugin) {
-  std::vector<std::string> args{nbdkit,    "--foreground", "--threads",
-                                kThreads,  "--unix",       nbd_socket_path(config, node)};
+  std::vector<std::string> args{nbdkit,   "--foreground", "--threads",
+                                kThreads, "--unix",       nbd_socket_path(config, node)};
   // Options and filters belong before the plugin, filters' parameters after it.
   const auto parameter = [](const std::string& arg) {
     return !arg.starts_with('-') && arg.find('=') != std::string::npos;
@@ -219,7 +219,8 @@ int check(const Options& options, const Config& config) {
 int run(const Options& options) {
   std::error_code ignored;
   const fs::path absolute = fs::absolute(options.config_path, ignored);
-  const Result<Config> config = load_config(absolute.empty() ? options.config_path : absolute.string());
+  const Result<Config> config =
+      load_config(absolute.empty() ? options.config_path : absolute.string());
   if (!config) return complain(config.error(), kExitConfig);
   if (options.check_only) return check(options, config.value());
   const Result<std::string> name = choose_node(config.value(), options.node, host_name());
@@ -247,10 +248,11 @@ int main(int argc, char** argv) {
     options.nbdkit_args.assign(dashes + 1, own.end());
     own.erase(dashes, own.end());
   }
-  CLI::App app{"Runs one node of a twinblock volume in the foreground, as nbdkit with its plugin.\n"
-               "What follows -- goes to nbdkit.\n"
-               "Example: twinblockd /etc/twinblock/r0.toml --node alpha",
-               "twinblockd"};
+  CLI::App app{
+      "Runs one node of a twinblock volume in the foreground, as nbdkit with its plugin.\n"
+      "What follows -- goes to nbdkit.\n"
+      "Example: twinblockd /etc/twinblock/r0.toml --node alpha",
+      "twinblockd"};
   app.add_option("CONFIG", options.config_path, "the volume's file")->required();
   app.add_option("--node", options.node, "which node to run; the host's name says it otherwise");
   app.add_flag("--check", options.check_only, "check the file and the node's paths, start nothing");

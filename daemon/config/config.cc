@@ -37,9 +37,8 @@ bool good_name(const std::string& name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
   return !name.empty() && name.size() <= kNameMax && plain(name[0]) &&
-         std::all_of(name.begin(), name.end(), [&](char c) {
-           return plain(c) || c == '_' || c == '.' || c == '-';
-         });
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return plain(c) || c == '_' || c == '.' || c == '-'; });
 }
 
 void check_name(const ConfigTable& table, const std::string& key, const std::string& what,
@@ -51,8 +50,7 @@ void check_name(const ConfigTable& table, const std::string& key, const std::str
 
 std::string read_path(const ConfigTable& table, const std::string& key, const std::string& example,
                       bool required) {
-  const std::optional<std::string> text =
-      table.text(key, key + " = \"" + example + "\"", required);
+  const std::optional<std::string> text = table.text(key, key + " = \"" + example + "\"", required);
   if (!text) return {};
   const bool controls = std::any_of(text->begin(), text->end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -107,9 +105,9 @@ void read_size(const ConfigTable& top, Config& config) {
                     "choose from " + format_size(limits::kVolumeBytesMin) + " to " +
                         format_size(limits::kVolumeBytesMax));
   if (*size % limits::kBlockBytes != 0)
-    return top.fail("size", "size '" + *text + "' is not a multiple of 4096 bytes",
-                    "the next smaller one is \"" +
-                        std::to_string(*size - *size % limits::kBlockBytes) + "\"");
+    return top.fail(
+        "size", "size '" + *text + "' is not a multiple of 4096 bytes",
+        "the next smaller one is \"" + std::to_string(*size - *size % limits::kBlockBytes) + "\"");
   config.size_bytes = *size;
 }
 
@@ -145,11 +143,11 @@ void read_nodes(const ConfigTable& top, Config& config) {
   }
   if (tables.size() != 2) {
     const int64_t line = tables.empty() ? 1 : tables[std::min<size_t>(tables.size() - 1, 2)].line();
-    top.errors().add(line,
-                     "there are " + std::to_string(tables.size()) +
-                         " [node.NAME] tables, a volume has two nodes",
-                     tables.size() < 2 ? "add [node.NAME] with backing and metadata"
-                                       : "remove this one");
+    top.errors().add(
+        line,
+        "there are " + std::to_string(tables.size()) +
+            " [node.NAME] tables, a volume has two nodes",
+        tables.size() < 2 ? "add [node.NAME] with backing and metadata" : "remove this one");
   }
   std::sort(config.nodes.begin(), config.nodes.end(),
             [](const NodeConfig& a, const NodeConfig& b) { return a.name < b.name; });
@@ -239,9 +237,9 @@ void check_one_host(const ConfigTable& top, const Config& config) {
     if (b.metadata == a.metadata || b.metadata == a.backing)
       table.fail("metadata", both + b.metadata + "'", "give each node its own file or device");
     if (b.runtime == a.runtime)
-      table.fail("runtime", both + b.runtime + "' for their sockets",
-                 "give each node its own directory: runtime = \"" + a.runtime + "/" + b.name +
-                     "\"");
+      table.fail(
+          "runtime", both + b.runtime + "' for their sockets",
+          "give each node its own directory: runtime = \"" + a.runtime + "/" + b.name + "\"");
   }
 }
 

@@ -60,10 +60,10 @@ void ConfigTable::allow_only(const std::vector<std::string>& known) const {
   const auto& [first_line, first] = *std::min_element(unknown.begin(), unknown.end());
   const std::optional<std::string> meant = nearest(first, known);
   const bool is_table = (*table_)[first].is_table();
-  errors_->add(first_line,
-               std::string("unknown ") + (is_table ? "table" : "key") + " '" + first + "' in " +
-                   where(),
-               meant ? "did you mean '" + *meant + "'?" : "known here: " + joined(known));
+  errors_->add(
+      first_line,
+      std::string("unknown ") + (is_table ? "table" : "key") + " '" + first + "' in " + where(),
+      meant ? "did you mean '" + *meant + "'?" : "known here: " + joined(known));
 }
 
 std::optional<std::string> ConfigTable::text(const std::string& key, const std::string& example,
@@ -128,8 +128,8 @@ void ConfigTable::fail(const std::string& key, const std::string& what,
 
 int64_t ConfigTable::line(const std::string& key) const {
   const auto found = key.empty() ? table_->end() : table_->find(key);
-  const auto line = found == table_->end() ? table_->source().begin.line
-                                           : found->first.source().begin.line;
+  const auto line =
+      found == table_->end() ? table_->source().begin.line : found->first.source().begin.line;
   return std::max<int64_t>(line, 1);
 }
 

@@ -1,5 +1,6 @@
-// Reads one TOML file key by key and remembers the first thing that is wrong with it, with its line,
-// so that the code that knows the keys reads like a list of them. Start-up code only, one thread.
+// Reads one TOML file key by key and remembers the first thing that is wrong with it, with its
+// line, so that the code that knows the keys reads like a list of them. Start-up code only, one
+// thread.
 #pragma once
 
 #include <toml++/toml.h>

@@ -38,7 +38,8 @@ std::string missing_nbdfuse(const HostPaths& host) {
     return "fusermount3 is not installed (Debian: apt install fuse3)";
   const std::string fuse = host.dev + "/fuse";
   if (access(fuse.c_str(), F_OK) != 0)
-    return "there is no " + fuse + " (load the module fuse, or start the container with --device "
+    return "there is no " + fuse +
+           " (load the module fuse, or start the container with --device "
            "/dev/fuse)";
   if (access(fuse.c_str(), R_OK | W_OK) != 0) return "this user may not use " + fuse;
   return {};
@@ -46,7 +47,8 @@ std::string missing_nbdfuse(const HostPaths& host) {
 
 std::string missing_loop(const HostPaths& host, bool root) {
   if (!root) return "loop devices need root";
-  if (find_program("losetup").empty()) return "losetup is not installed (Debian: apt install mount)";
+  if (find_program("losetup").empty())
+    return "losetup is not installed (Debian: apt install mount)";
   if (access((host.dev + "/loop-control").c_str(), R_OK | W_OK) != 0)
     return "there is no usable " + host.dev + "/loop-control";
   return {};
@@ -83,9 +85,9 @@ Result<std::string> attach_nbd_client(const HostPaths& host, const std::string& 
   attachment.device = *device;
   const Status noted = update_attachment(stem, attachment);
   if (!noted) return noted.error();
-  const Result<std::string> done = run_program(
-      {"nbd-client", "-unix", nbd_socket, *device, "-connections", kConnections},
-      kProgramTimeout_ns);
+  const Result<std::string> done =
+      run_program({"nbd-client", "-unix", nbd_socket, *device, "-connections", kConnections},
+                  kProgramTimeout_ns);
   if (done) return *device;
   // Not ours, then: somebody else may have taken it in the meantime.
   attachment.device.clear();
@@ -118,10 +120,9 @@ Status start_nbdfuse(const std::string& nbd_socket, const std::string& stem,
   fs::remove(pid_file, ignored);
   if (mkdir(attachment.mount_dir.c_str(), 0755) != 0 && errno != EEXIST)
     return refused(system_error(errno, attachment.mount_dir).what);
-  const Result<pid_t> pid =
-      start_background({"nbdfuse", "--connections", kConnections, "--pidfile", pid_file,
-                        attachment.file, "--unix", nbd_socket},
-                       attachment.log);
+  const Result<pid_t> pid = start_background({"nbdfuse", "--connections", kConnections, "--pidfile",
+                                              pid_file, attachment.file, "--unix", nbd_socket},
+                                             attachment.log);
   if (!pid) return pid.error();
   attachment.nbdfuse = identify_process(pid.value());
   const Status noted = update_attachment(stem, attachment);

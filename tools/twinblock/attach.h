@@ -23,8 +23,8 @@ struct AttachPlan {
 // not work here.
 Result<AttachPlan> plan_attach(const HostPaths& host, bool root, const std::string& wanted);
 
-// Attaches the volume whose status is given; `stem` is what the node's files begin with. When a step
-// fails, those before it are undone. `note` gets what the user should know.
+// Attaches the volume whose status is given; `stem` is what the node's files begin with. When a
+// step fails, those before it are undone. `note` gets what the user should know.
 Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
                           const std::string& stem, const std::string& wanted, std::string& note);
 

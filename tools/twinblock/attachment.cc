@@ -33,8 +33,10 @@ Status write_note(const std::string& path, int flags, const std::string& text) {
 }  // namespace
 
 json to_json(const Attachment& attachment) {
-  json out{{"volume", attachment.volume}, {"node", attachment.node},
-           {"method", attachment.method}, {"device", attachment.device},
+  json out{{"volume", attachment.volume},
+           {"node", attachment.node},
+           {"method", attachment.method},
+           {"device", attachment.device},
            {"complete", attachment.complete}};
   if (attachment.mount_dir.empty()) return out;
   out["mount_dir"] = attachment.mount_dir;

@@ -1,5 +1,6 @@
-// The note of how a volume is attached on this host, RUNTIME/VOLUME.attach.json: written before each
-// step is taken, so that `detach` can undo exactly what was done, also after a crash in between.
+// The note of how a volume is attached on this host, RUNTIME/VOLUME.attach.json: written before
+// each step is taken, so that `detach` can undo exactly what was done, also after a crash in
+// between.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,20 +13,20 @@
 namespace twinblock {
 
 // How a device came about; these names are printed and written to the note.
-constexpr const char* kMethodNbdClient = "nbd-client";      // the kernel's nbd
-constexpr const char* kMethodNbdfuse = "nbdfuse";           // a file by nbdfuse, a loop device on it
+constexpr const char* kMethodNbdClient = "nbd-client";  // the kernel's nbd
+constexpr const char* kMethodNbdfuse = "nbdfuse";       // a file by nbdfuse, a loop device on it
 constexpr const char* kMethodNbdfuseFile = "nbdfuse-file";  // that file alone
 
 struct Attachment {
   std::string volume;
   std::string node;
   std::string method;
-  std::string device;      // what the user works with; empty until it is known
-  std::string mount_dir;   // of nbdfuse; empty with nbd-client
-  std::string file;        // in mount_dir
-  std::string log;         // of nbdfuse
-  ProcessId nbdfuse;       // pid 0 until it was started
-  bool complete = false;   // false: attach ended half-way
+  std::string device;     // what the user works with; empty until it is known
+  std::string mount_dir;  // of nbdfuse; empty with nbd-client
+  std::string file;       // in mount_dir
+  std::string log;        // of nbdfuse
+  ProcessId nbdfuse;      // pid 0 until it was started
+  bool complete = false;  // false: attach ended half-way
 };
 
 nlohmann::json to_json(const Attachment& attachment);

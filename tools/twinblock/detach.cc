@@ -30,9 +30,10 @@ Status flush(const std::string& device, bool force) {
   const int code = errno;
   if (fd >= 0) close(fd);
   if (flushed || force) return ok_status();
-  return refused(system_error(code, "can't flush " + device).what,
-                 "see twinblock status; --force detaches without, and gives up what was not written "
-                 "yet");
+  return refused(
+      system_error(code, "can't flush " + device).what,
+      "see twinblock status; --force detaches without, and gives up what was not written "
+      "yet");
 }
 
 Status refuse_if_used(const HostPaths& host, const std::string& device) {
@@ -46,8 +47,7 @@ Status detach_nbd_client(const HostPaths& host, const Attachment& attachment, bo
     return ok_status();
   if (!attachment.complete && !force)
     return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
-                   "look at it (nbd-client -c " + attachment.device +
-                       "); --force disconnects it");
+                   "look at it (nbd-client -c " + attachment.device + "); --force disconnects it");
   const Status unused = refuse_if_used(host, attachment.device);
   if (!unused) return unused;
   const Status flushed = flush(attachment.device, force);
@@ -94,9 +94,8 @@ Status unmount(const Attachment& attachment, bool force) {
   if (done) return ok_status();
   if (force && run_program({"fusermount3", "-u", "-z", attachment.mount_dir}, kProgramTimeout_ns))
     return ok_status();
-  return refused(done.error().what,
-                 "end what uses " + attachment.file + " (see: fuser -vm " + attachment.mount_dir +
-                     "), then detach again");
+  return refused(done.error().what, "end what uses " + attachment.file + " (see: fuser -vm " +
+                                        attachment.mount_dir + "), then detach again");
 }
 
 Status detach_nbdfuse(const HostPaths& host, const Attachment& attachment, bool force) {
@@ -104,8 +103,8 @@ Status detach_nbdfuse(const HostPaths& host, const Attachment& attachment, bool 
   // interrupted right after making it.
   const std::string loop = loop_device_of(host, attachment.file);
   if (!loop.empty() && attachment.method == kMethodNbdfuseFile && !force)
-    return refused(attachment.file + " is in use by " + loop, "losetup -d " + loop +
-                                                                   ", then detach again");
+    return refused(attachment.file + " is in use by " + loop,
+                   "losetup -d " + loop + ", then detach again");
   if (!loop.empty()) {
     const Status gone = detach_loop(host, loop, attachment.file, force);
     if (!gone) return gone;

@@ -11,7 +11,8 @@
 namespace twinblock {
 
 // Flushes the device, takes it away and removes the note. Refuses while somebody uses the device;
-// refuses too when it can't be flushed, unless `force`. A detach that failed half-way can be repeated.
+// refuses too when it can't be flushed, unless `force`. A detach that failed half-way can be
+// repeated.
 Status detach(const HostPaths& host, const std::string& stem, const Attachment& attachment,
               bool force);
 

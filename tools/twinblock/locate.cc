@@ -49,13 +49,13 @@ Result<std::string> only_socket(const std::vector<std::string>& runtime_dirs) {
   std::string names;
   for (const std::string& path : found)
     names += (names.empty() ? "" : ", ") + fs::path(path).stem().string();
-  return wrong_usage("several volumes have nodes here: " + names, "name one: twinblock VERB VOLUME");
+  return wrong_usage("several volumes have nodes here: " + names,
+                     "name one: twinblock VERB VOLUME");
 }
 
 }  // namespace
 
-Result<std::string> locate_control_socket(const NodeOptions& options,
-                                          const std::string& config_dir,
+Result<std::string> locate_control_socket(const NodeOptions& options, const std::string& config_dir,
                                           const std::vector<std::string>& runtime_dirs) {
   if (!options.socket.empty()) {
     if (!options.config.empty() || !options.node.empty())

@@ -1,5 +1,5 @@
-// Which node a command is for: from a socket, a configuration, a volume's name, or, where nothing is
-// said, the only one on this host.
+// Which node a command is for: from a socket, a configuration, a volume's name, or, where nothing
+// is said, the only one on this host.
 #pragma once
 
 #include <string>
@@ -20,8 +20,7 @@ struct NodeOptions {
 // The path of the control socket; it need not exist. `runtime_dirs` are searched in turn for a
 // volume without a configuration in `config_dir`. Errors carry kExitUsage (contradicting or missing
 // options, wrong configuration) or kExitUnreachable (no socket there).
-Result<std::string> locate_control_socket(const NodeOptions& options,
-                                          const std::string& config_dir,
+Result<std::string> locate_control_socket(const NodeOptions& options, const std::string& config_dir,
                                           const std::vector<std::string>& runtime_dirs);
 
 // As above, with /etc/twinblock, the caller's runtime directory and /run/twinblock.

@@ -26,12 +26,14 @@ void ProgressDisplay::show(const nlohmann::json& status) {
   const bool active = flag_at(resync, "active");
   const std::string state = text_at(status, "state");
   if (terminal_) {
-    const std::string line = active ? "resync " + progress_bar(resync, kBarWidth) : "state: " + state;
+    const std::string line =
+        active ? "resync " + progress_bar(resync, kBarWidth) : "state: " + state;
     std::fprintf(out_, "%s%s", kRedraw, line.c_str());
     drawn_ = true;
   } else if (active) {
     const int tenth = static_cast<int>(number_at(resync, "percent") / 10);
-    if (tenth != tenth_shown_) std::fprintf(out_, "resync %s\n", progress_bar(resync, kBarWidth).c_str());
+    if (tenth != tenth_shown_)
+      std::fprintf(out_, "resync %s\n", progress_bar(resync, kBarWidth).c_str());
     tenth_shown_ = tenth;
   } else if (state != state_shown_) {
     std::fprintf(out_, "state: %s\n", state.c_str());

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "twinblock/json_fields.h"
+#include "twinblock/text_wrap.h"
 
 namespace twinblock {
 namespace {
@@ -29,20 +30,8 @@ __attribute__((format(printf, 1, 2))) std::string printed(const char* format, ..
 // "   volume: r0", the labels' colons one below the other; long texts continue below their start.
 void add(std::string& out, const std::string& label, const std::string& text) {
   if (text.empty()) return;
-  std::string line = std::string(kLabelWidth - std::min(kLabelWidth, label.size()), ' ') + label + ":";
-  const std::string indent(kLabelWidth + 1, ' ');
-  size_t start = 0;
-  while (start < text.size()) {
-    size_t end = text.size();
-    if (text.size() - start > kTextWidth) {
-      end = text.rfind(' ', start + kTextWidth);
-      if (end == std::string::npos || end <= start) end = text.find(' ', start);
-      if (end == std::string::npos) end = text.size();
-    }
-    out += line + " " + text.substr(start, end - start) + "\n";
-    line = indent;
-    start = end + 1;
-  }
+  out += std::string(kLabelWidth - std::min(kLabelWidth, label.size()), ' ') + label + ": " +
+         wrapped(text, kTextWidth, kLabelWidth + 2) + "\n";
 }
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -75,7 +64,8 @@ std::string links_table(const json& links) {
   for (const json& link : links) {
     const bool measured = link.is_object() && link.contains("rtt_us") && link["rtt_us"].is_number();
     rows.push_back({text_at(link, "name"), text_at(link, "state"), text_at(link, "local"),
-                    text_at(link, "peer"), measured ? duration_us(number_at(link, "rtt_us")) : "-"});
+                    text_at(link, "peer"),
+                    measured ? duration_us(number_at(link, "rtt_us")) : "-"});
     const std::string error = text_at(link, "last_error");
     if (!error.empty() && text_at(link, "state") != "up")
       notes += "  " + text_at(link, "name") + ": " + error + "\n";
@@ -87,7 +77,8 @@ std::string links_table(const json& links) {
   for (const auto& row : rows) {
     std::string line = " ";
     for (size_t i = 0; i < row.size(); ++i)
-      line += " " + row[i] + std::string(i + 1 < row.size() ? widths[i] - row[i].size() + 1 : 0, ' ');
+      line +=
+          " " + row[i] + std::string(i + 1 < row.size() ? widths[i] - row[i].size() + 1 : 0, ' ');
     out += line + "\n";
   }
   return out + notes;
@@ -95,17 +86,16 @@ std::string links_table(const json& links) {
 
 std::string resync_text(const json& status) {
   const json resync = object_at(status, "resync");
-  if (!flag_at(resync, "active"))
-    return last_resync_line(object_at(status, "last_resync"));
+  if (!flag_at(resync, "active")) return last_resync_line(object_at(status, "last_resync"));
   const bool source = text_at(resync, "direction") == "source";
   return (source ? "to the peer: " : "from the peer: ") + resync_line(resync);
 }
 
 std::string writes_text(const json& counters, const json& latency) {
   if (!counters.is_object()) return {};
-  std::string text = printed("%llu (%s)",
-                             static_cast<unsigned long long>(count_at(counters, "writes")),
-                             format_size(count_at(counters, "write_bytes")).c_str());
+  std::string text =
+      printed("%llu (%s)", static_cast<unsigned long long>(count_at(counters, "writes")),
+              format_size(count_at(counters, "write_bytes")).c_str());
   if (number_at(latency, "write_p50_us") > 0)
     text += ", p50 " + duration_us(number_at(latency, "write_p50_us")) + ", p99 " +
             duration_us(number_at(latency, "write_p99_us")) + ", max " +
@@ -140,10 +130,9 @@ std::string clock_time(uint64_t seconds) {
 }
 
 std::string resync_line(const json& resync) {
-  std::vector<std::string> parts{
-      printed("%.1f%%", number_at(resync, "percent")),
-      format_size(count_at(resync, "bytes_done")) + " of " +
-          format_size(count_at(resync, "bytes_total"))};
+  std::vector<std::string> parts{printed("%.1f%%", number_at(resync, "percent")),
+                                 format_size(count_at(resync, "bytes_done")) + " of " +
+                                     format_size(count_at(resync, "bytes_total"))};
   const uint64_t rate = count_at(resync, "rate_bytes_per_s");
   if (rate > 0) parts.push_back(format_size(rate) + "/s");
   if (resync.is_object() && resync.contains("eta_s") && resync["eta_s"].is_number())
@@ -176,12 +165,13 @@ std::string status_text(const json& status) {
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));
   add(out, "disk", disk_text(status));
-  add(out, "clients", printed("%llu at %s", static_cast<unsigned long long>(count_at(status, "clients")),
-                              text_at(status, "nbd").c_str()));
+  add(out, "clients",
+      printed("%llu at %s", static_cast<unsigned long long>(count_at(status, "clients")),
+              text_at(status, "nbd").c_str()));
   if (count_at(status, "pid") > 0)
-    add(out, "process", printed("%llu, up %s",
-                                static_cast<unsigned long long>(count_at(status, "pid")),
-                                clock_time(count_at(status, "uptime_s")).c_str()));
+    add(out, "process",
+        printed("%llu, up %s", static_cast<unsigned long long>(count_at(status, "pid")),
+                clock_time(count_at(status, "uptime_s")).c_str()));
   if (status.is_object() && status.contains("links") && status["links"].is_array())
     out += "\n" + links_table(status["links"]);
   return out;

@@ -8,7 +8,8 @@
 namespace twinblock {
 
 // Renders the "result" of the status verb, several lines with a newline at the end. Missing or
-// oddly typed members are left out, so that a CLI and a node of different ages understand each other.
+// oddly typed members are left out, so that a CLI and a node of different ages understand each
+// other.
 std::string status_text(const nlohmann::json& status);
 
 // One line on a running resync, without a newline: "52.1%, 1 GiB of 2 GiB, 310 MiB/s, 0:03 left".

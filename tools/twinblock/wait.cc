@@ -22,8 +22,8 @@ Error timed_out(const std::string& goal, uint64_t timeout_ns, const nlohmann::js
 }  // namespace
 
 const std::vector<std::string>& wait_goals() {
-  static const std::vector<std::string> goals{"duplex",  "connected", "primary",
-                                              "secondary", "simplex", "resync"};
+  static const std::vector<std::string> goals{"duplex",    "connected", "primary",
+                                              "secondary", "simplex",   "resync"};
   return goals;
 }
 
