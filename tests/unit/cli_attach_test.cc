@@ -1,0 +1,253 @@
+#include "twinblock/attach.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/units.h"
+#include "twinblock/detach.h"
+#include "twinblock/exit_status.h"
+
+namespace twinblock {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// A host of files: sysfs, /dev, mountinfo, and a PATH with programs that do nothing.
+class FakeHost : public testing::Test {
+ protected:
+  FakeHost() {
+    char path[] = "/tmp/twinblock-host-XXXXXX";
+    dir_ = mkdtemp(path);
+    host_ = HostPaths{dir_ + "/sys", dir_ + "/dev", dir_ + "/mountinfo"};
+    fs::create_directories(host_.sys + "/block");
+    fs::create_directories(host_.sys + "/module");
+    fs::create_directories(host_.dev);
+    fs::create_directories(dir_ + "/run");
+    stem_ = dir_ + "/run/r0";
+  }
+  ~FakeHost() override { fs::remove_all(dir_); }
+
+  static void put(const std::string& path, const std::string& text = "") {
+    fs::create_directories(fs::path(path).parent_path());
+    std::ofstream(path) << text;
+  }
+
+  std::string dir_;
+  std::string stem_;
+  HostPaths host_;
+};
+
+TEST_F(FakeHost, KernelNbdIsFoundByItsModuleOrItsDevice) {
+  EXPECT_FALSE(has_kernel_nbd(host_));
+  put(host_.dev + "/nbd0");
+  EXPECT_TRUE(has_kernel_nbd(host_));
+  fs::remove(host_.dev + "/nbd0");
+  fs::create_directories(host_.sys + "/module/nbd");
+  EXPECT_TRUE(has_kernel_nbd(host_));
+}
+
+TEST_F(FakeHost, TheFirstNbdDeviceWithoutAServerIsFree) {
+  EXPECT_EQ(free_nbd_device(host_), std::nullopt);
+  for (const char* name : {"nbd0", "nbd1", "nbd2"}) put(host_.dev + "/" + name);
+  put(host_.sys + "/block/nbd0/pid", "12\n");
+  EXPECT_EQ(free_nbd_device(host_), host_.dev + "/nbd1");
+  EXPECT_TRUE(nbd_device_connected(host_, host_.dev + "/nbd0"));
+  put(host_.sys + "/block/nbd1/pid", "13\n");
+  put(host_.sys + "/block/nbd2/pid", "14\n");
+  EXPECT_EQ(free_nbd_device(host_), std::nullopt);
+}
+
+TEST_F(FakeHost, ALoopDeviceIsFoundByItsFile) {
+  put(host_.sys + "/block/loop0/loop/backing_file", "/other\n");
+  put(host_.sys + "/block/loop1/loop/backing_file", "/run/r0.mnt/r0\n");
+  fs::create_directories(host_.sys + "/block/loop2");
+  EXPECT_EQ(loop_device_of(host_, "/run/r0.mnt/r0"), host_.dev + "/loop1");
+  EXPECT_EQ(loop_device_of(host_, "/run/r1.mnt/r1"), "");
+  EXPECT_EQ(loop_backing_file(host_, "/dev/loop0"), "/other");
+  EXPECT_EQ(loop_backing_file(host_, "/dev/loop2"), "");
+}
+
+TEST_F(FakeHost, AUserOfADeviceIsNamed) {
+  put(host_.sys + "/block/loop0/dev", "7:0\n");
+  fs::create_directories(host_.sys + "/block/loop0/holders");
+  put(host_.mountinfo, "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+  EXPECT_EQ(device_user(host_, "/dev/loop0"), "");
+  put(host_.mountinfo,
+      "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+      "30 22 7:0 / /mnt/my\\040data rw - ext4 /dev/loop0 rw\n");
+  EXPECT_EQ(device_user(host_, "/dev/loop0"), "it is mounted at /mnt/my data");
+  put(host_.mountinfo, "");
+  put(host_.sys + "/block/loop0/holders/dm-0");
+  EXPECT_EQ(device_user(host_, "/dev/loop0"), "/dev/dm-0 is built on it");
+}
+
+TEST_F(FakeHost, AMountedPartitionIsAUseOfTheDevice) {
+  put(host_.sys + "/block/nbd0/dev", "43:0\n");
+  put(host_.sys + "/block/nbd0/nbd0p1/dev", "43:1\n");
+  put(host_.sys + "/block/nbd0/nbd0p1/partition", "1\n");
+  put(host_.mountinfo, "30 22 43:1 / /mnt rw - ext4 /dev/nbd0p1 rw\n");
+  EXPECT_EQ(device_user(host_, "/dev/nbd0"), "its partition nbd0p1: it is mounted at /mnt");
+}
+
+TEST_F(FakeHost, WithoutFuseTheUserIsToldWhatIsMissing) {
+  const Result<AttachPlan> plan = plan_attach(host_, true, kMethodAuto);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().code, kExitRefused);
+  EXPECT_NE(plan.error().what.find("no nbd module"), std::string::npos) << plan.error().what;
+}
+
+TEST_F(FakeHost, TheBestMethodThatWorksIsChosen) {
+  if (find_program("nbdfuse").empty() || find_program("fusermount3").empty() ||
+      find_program("losetup").empty())
+    GTEST_SKIP() << "needs nbdfuse, fusermount3 and losetup";
+  put(host_.dev + "/fuse");
+  EXPECT_EQ(plan_attach(host_, false, kMethodAuto).value().method, kMethodNbdfuseFile);
+  EXPECT_EQ(plan_attach(host_, true, kMethodAuto).value().method, kMethodNbdfuseFile);
+  EXPECT_FALSE(plan_attach(host_, true, kMethodNbdfuse).ok());
+  put(host_.dev + "/loop-control");
+  EXPECT_EQ(plan_attach(host_, true, kMethodAuto).value().method, kMethodNbdfuse);
+  EXPECT_EQ(plan_attach(host_, true, kMethodNbdfuseFile).value().method, kMethodNbdfuseFile);
+  EXPECT_EQ(plan_attach(host_, false, kMethodAuto).value().method, kMethodNbdfuseFile);
+  EXPECT_FALSE(plan_attach(host_, true, kMethodNbdClient).ok());
+}
+
+TEST_F(FakeHost, ANoteOfAnAttachmentIsReadBack) {
+  EXPECT_FALSE(read_attachment(stem_).value().has_value());
+  Attachment attachment;
+  attachment.volume = "r0";
+  attachment.node = "alpha";
+  attachment.method = kMethodNbdfuse;
+  attachment.mount_dir = stem_ + ".mnt";
+  attachment.file = stem_ + ".mnt/r0";
+  attachment.log = stem_ + ".nbdfuse.log";
+  ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  EXPECT_FALSE(create_attachment(stem_, attachment).ok()) << "two commands at once";
+  attachment.device = "/dev/loop3";
+  attachment.nbdfuse = ProcessId{4711, 99};
+  attachment.complete = true;
+  ASSERT_TRUE(update_attachment(stem_, attachment).ok());
+  const Result<std::optional<Attachment>> read = read_attachment(stem_);
+  ASSERT_TRUE(read.ok() && read.value());
+  EXPECT_EQ(to_json(*read.value()), to_json(attachment));
+  EXPECT_EQ(read.value()->nbdfuse.pid, 4711);
+  ASSERT_TRUE(remove_attachment(stem_).ok());
+  EXPECT_FALSE(read_attachment(stem_).value().has_value());
+}
+
+TEST_F(FakeHost, ADamagedNoteIsNotGuessedAt) {
+  put(attachment_path(stem_), "{\"volume\": ");
+  const Result<std::optional<Attachment>> read = read_attachment(stem_);
+  ASSERT_FALSE(read.ok());
+  EXPECT_NE(read.error().what.find("can't be understood"), std::string::npos);
+}
+
+json node_status(const std::string& role, bool connected, const std::string& peer_role) {
+  return json{{"volume", "r0"},
+              {"node", "alpha"},
+              {"role", role},
+              {"nbd", "nbd+unix:///?socket=/nowhere/r0.nbd"},
+              {"peer", {{"name", "beta"}, {"connected", connected}, {"role", peer_role}}}};
+}
+
+TEST_F(FakeHost, ASecondaryNamesThePrimary) {
+  std::string note;
+  const Result<Attachment> result =
+      attach(host_, node_status("secondary", true, "primary"), stem_, kMethodAuto, note);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().what, "alpha is secondary, the primary is beta");
+  EXPECT_NE(result.error().action.find("attach on beta"), std::string::npos);
+  const Result<Attachment> alone =
+      attach(host_, node_status("secondary", false, ""), stem_, kMethodAuto, note);
+  EXPECT_NE(alone.error().action.find("twinblock promote"), std::string::npos);
+  EXPECT_FALSE(fs::exists(attachment_path(stem_)));
+}
+
+TEST_F(FakeHost, AttachingTwiceSaysWhereItIs) {
+  Attachment attachment;
+  attachment.volume = "r0";
+  attachment.method = kMethodNbdClient;
+  attachment.device = "/dev/nbd7";
+  attachment.complete = true;
+  ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  std::string note;
+  const Result<Attachment> again =
+      attach(host_, node_status("primary", true, "secondary"), stem_, kMethodAuto, note);
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().what, "already attached as /dev/nbd7");
+}
+
+TEST_F(FakeHost, AFailedAttachLeavesNothingBehind) {
+  if (find_program("nbdfuse").empty() || find_program("fusermount3").empty())
+    GTEST_SKIP() << "needs nbdfuse and fusermount3";
+  put(host_.dev + "/fuse");
+  std::string note;
+  const Result<Attachment> failed =
+      attach(host_, node_status("primary", true, "secondary"), stem_, kMethodAuto, note);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().what.find("nbdfuse failed: "), std::string::npos) << failed.error().what;
+  EXPECT_FALSE(fs::exists(attachment_path(stem_)));
+  EXPECT_FALSE(fs::exists(stem_ + ".mnt"));
+}
+
+TEST_F(FakeHost, AMountedDeviceIsNotDetached) {
+  put(host_.sys + "/block/nbd0/dev", "43:0\n");
+  put(host_.sys + "/block/nbd0/pid", "77\n");
+  put(host_.mountinfo, "30 22 43:0 / /mnt rw - ext4 /dev/nbd0 rw\n");
+  Attachment attachment;
+  attachment.method = kMethodNbdClient;
+  attachment.device = host_.dev + "/nbd0";
+  attachment.complete = true;
+  ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  const Status refusal = detach(host_, stem_, attachment, true);
+  ASSERT_FALSE(refusal.ok());
+  EXPECT_NE(refusal.error().what.find("it is mounted at /mnt"), std::string::npos);
+  EXPECT_TRUE(fs::exists(attachment_path(stem_)));
+}
+
+TEST_F(FakeHost, ADeviceOfAnInterruptedAttachMayBeSomebodyElses) {
+  put(host_.sys + "/block/nbd0/pid", "77\n");
+  Attachment attachment;
+  attachment.method = kMethodNbdClient;
+  attachment.device = host_.dev + "/nbd0";
+  ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  EXPECT_FALSE(detach(host_, stem_, attachment, false).ok());
+  fs::remove(host_.sys + "/block/nbd0/pid");
+  EXPECT_TRUE(detach(host_, stem_, attachment, false).ok());
+  EXPECT_FALSE(fs::exists(attachment_path(stem_)));
+}
+
+// --- other programs ---
+
+TEST(Process, ReturnsOutputOrTheReasonOfAFailure) {
+  EXPECT_EQ(run_program({"echo", "a b", "$HOME"}, kSecond_ns).value(), "a b $HOME");
+  const Result<std::string> failed = run_program({"ls", "/nonexistent"}, 5 * kSecond_ns);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().what.find("ls failed: "), std::string::npos);
+  EXPECT_NE(failed.error().what.find("/nonexistent"), std::string::npos);
+  EXPECT_EQ(run_program({"no-such-program"}, kSecond_ns).error().what,
+            "no-such-program is not installed");
+  EXPECT_NE(run_program({"sleep", "20"}, 50 * kMillisecond_ns).error().what.find("did not end"),
+            std::string::npos);
+}
+
+TEST(Process, IsKnownByNumberAndStartTime) {
+  const ProcessId own = identify_process(getpid());
+  EXPECT_EQ(own.pid, getpid());
+  EXPECT_TRUE(process_runs(own));
+  EXPECT_FALSE(process_runs(ProcessId{own.pid, own.start_ticks + 1}));
+  EXPECT_FALSE(process_runs(ProcessId{}));
+  const Result<pid_t> child = start_background({"sleep", "0.2"}, "/dev/null");
+  ASSERT_TRUE(child.ok());
+  const ProcessId id = identify_process(child.value());
+  EXPECT_FALSE(wait_process_end(id, 20 * kMillisecond_ns));
+  // It stays a zombie until this process ends, and counts as ended nevertheless.
+  EXPECT_TRUE(wait_process_end(id, 5 * kSecond_ns));
+}
+
+}  // namespace
+}  // namespace twinblock

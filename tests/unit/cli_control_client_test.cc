@@ -1,0 +1,203 @@
+#include "twinblock/control_client.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "base/units.h"
+#include "config/config.h"
+#include "twinblock/exit_status.h"
+#include "twinblock/locate.h"
+
+namespace twinblock {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class TempDir {
+ public:
+  TempDir() {
+    char path[] = "/tmp/twinblock-cli-XXXXXX";
+    path_ = mkdtemp(path);
+  }
+  ~TempDir() { fs::remove_all(path_); }
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+void send_text(int fd, const std::string& text) {
+  (void)!send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+}
+
+// Takes one connection, reads one line and hands both to `answer`.
+class FakeNode {
+ public:
+  FakeNode(const std::string& path, std::function<void(int, const std::string&)> answer) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(listen(listener_, 4), 0);
+    thread_ = std::thread([this, answer = std::move(answer)] {
+      const int fd = accept(listener_, nullptr, nullptr);
+      std::string line;
+      for (char c = 0; recv(fd, &c, 1, 0) == 1 && c != '\n';) line.push_back(c);
+      answer(fd, line);
+      close(fd);
+    });
+  }
+  ~FakeNode() {
+    thread_.join();
+    close(listener_);
+  }
+  FakeNode(const FakeNode&) = delete;
+  FakeNode& operator=(const FakeNode&) = delete;
+
+ private:
+  int listener_ = -1;
+  std::thread thread_;
+};
+
+Result<json> ask_node(std::function<void(int, const std::string&)> answer,
+                      uint64_t timeout_ns = 5 * kSecond_ns) {
+  const TempDir dir;
+  const FakeNode node(dir.file("r0.ctl"), std::move(answer));
+  return control_request(dir.file("r0.ctl"), "promote", {{"force", true}}, timeout_ns);
+}
+
+TEST(ControlClient, SendsVerbAndArgumentsAndReturnsTheResult) {
+  std::string request;
+  const Result<json> result = ask_node([&](int fd, const std::string& line) {
+    request = line;
+    // In two pieces, since a stream knows no messages.
+    send_text(fd, "{\"ok\":true,\"resu");
+    usleep(20'000);
+    send_text(fd, "lt\":{\"role\":\"primary\"}}\n");
+  });
+  ASSERT_TRUE(result.ok()) << result.error().what;
+  EXPECT_EQ(result.value(), (json{{"role", "primary"}}));
+  EXPECT_EQ(json::parse(request), (json{{"verb", "promote"}, {"args", {{"force", true}}}}));
+}
+
+TEST(ControlClient, PassesTheNodesRefusalOn) {
+  const Result<json> result = ask_node([](int fd, const std::string&) {
+    send_text(fd, "{\"ok\":false,\"error\":\"beta is primary\",\"action\":\"demote it\"}\n");
+  });
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, kExitRefused);
+  EXPECT_EQ(result.error().what, "beta is primary");
+  EXPECT_EQ(result.error().action, "demote it");
+}
+
+TEST(ControlClient, RefusesWhatIsNotAReply) {
+  for (const char* reply : {"hello\n", "[]\n", "{}\n", "{\"ok\":\"yes\"}\n", "\xff\xfe\n"}) {
+    const Result<json> result =
+        ask_node([reply](int fd, const std::string&) { send_text(fd, reply); });
+    ASSERT_FALSE(result.ok()) << reply;
+    EXPECT_EQ(result.error().code, kExitRefused) << reply;
+  }
+}
+
+TEST(ControlClient, SilenceAndHangUpMeanUnreachable) {
+  const Result<json> closed = ask_node([](int, const std::string&) {});
+  EXPECT_EQ(closed.error().code, kExitUnreachable);
+  const Result<json> silent =
+      ask_node([](int, const std::string&) { usleep(300'000); }, 100 * kMillisecond_ns);
+  EXPECT_EQ(silent.error().code, kExitUnreachable);
+  EXPECT_NE(silent.error().what.find("no reply within 100.00 ms"), std::string::npos);
+}
+
+TEST(ControlClient, AMissingSocketIsNamedWithHowToStartTheNode) {
+  const TempDir dir;
+  const Result<json> result =
+      control_request(dir.file("none.ctl"), "status", json::object(), kSecond_ns);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, kExitUnreachable);
+  EXPECT_NE(result.error().what.find(dir.file("none.ctl")), std::string::npos);
+  EXPECT_NE(result.error().action.find("twinblockd CONFIG"), std::string::npos);
+  const std::string longer = "/" + std::string(200, 'x');
+  EXPECT_EQ(control_request(longer, "status", json::object(), 1).error().code, kExitUsage);
+}
+
+// --- which socket ---
+
+void touch(const std::string& path) { std::ofstream(path) << ""; }
+
+void write_config(const std::string& path, const std::string& dir) {
+  std::ofstream(path) << "volume = \"r0\"\nsize = \"1GiB\"\n[node.alpha]\nbacking = \"/a/i\"\n"
+                         "metadata = \"/a/m\"\nruntime = \""
+                      << dir
+                      << "/a\"\n[node.beta]\n"
+                         "backing = \"/b/i\"\nmetadata = \"/b/m\"\nruntime = \""
+                      << dir
+                      << "/b\"\n"
+                         "[link.main]\nalpha = \"127.0.0.1:1\"\nbeta = \"127.0.0.1:2\"\n";
+}
+
+TEST(Locate, ASocketOrAConfigurationSaysItAll) {
+  const TempDir dir;
+  EXPECT_EQ(locate_control_socket({"", "", "", "/x/r0.ctl"}, dir.path(), {dir.path()}).value(),
+            "/x/r0.ctl");
+  write_config(dir.file("any.toml"), dir.path());
+  EXPECT_EQ(
+      locate_control_socket({"", dir.file("any.toml"), "beta", ""}, "/none", {"/none"}).value(),
+      dir.file("b/r0.ctl"));
+  const Result<std::string> both =
+      locate_control_socket({"", dir.file("any.toml"), "", "/x"}, "/none", {"/none"});
+  EXPECT_EQ(both.error().code, kExitUsage);
+  const Result<std::string> other =
+      locate_control_socket({"r1", dir.file("any.toml"), "beta", ""}, "/none", {"/none"});
+  EXPECT_NE(other.error().what.find("describes volume 'r0', not 'r1'"), std::string::npos);
+}
+
+TEST(Locate, AVolumeIsLookedUpInItsConfigurationThenAmongTheSockets) {
+  const TempDir dir;
+  fs::create_directory(dir.file("one"));
+  fs::create_directory(dir.file("two"));
+  const std::vector<std::string> dirs{dir.file("one"), dir.file("two")};
+  EXPECT_EQ(locate_control_socket({"r0", "", "", ""}, dir.path(), dirs).value(),
+            dir.file("one/r0.ctl"));
+  touch(dir.file("two/r0.ctl"));
+  EXPECT_EQ(locate_control_socket({"r0", "", "", ""}, dir.path(), dirs).value(),
+            dir.file("two/r0.ctl"));
+  EXPECT_EQ(locate_control_socket({"r0", "", "alpha", ""}, dir.path(), dirs).error().code,
+            kExitUsage);
+  write_config(dir.file("r0.toml"), dir.path());
+  EXPECT_EQ(locate_control_socket({"r0", "", "alpha", ""}, dir.path(), dirs).value(),
+            dir.file("a/r0.ctl"));
+}
+
+TEST(Locate, TheOnlyNodeNeedsNoName) {
+  const TempDir dir;
+  const Result<std::string> none = locate_control_socket({}, "/none", {dir.path()});
+  EXPECT_EQ(none.error().code, kExitUnreachable);
+  touch(dir.file("r0.ctl"));
+  touch(dir.file("r0.nbd"));
+  EXPECT_EQ(locate_control_socket({}, "/none", {dir.path()}).value(), dir.file("r0.ctl"));
+  touch(dir.file("r1.ctl"));
+  const Result<std::string> two = locate_control_socket({}, "/none", {dir.path()});
+  EXPECT_EQ(two.error().code, kExitUsage);
+  EXPECT_NE(two.error().what.find("r0, r1"), std::string::npos);
+}
+
+TEST(Locate, FilesOfANodeBeginLikeItsSocket) {
+  const TempDir dir;
+  fs::create_directory_symlink(dir.path(), dir.file("link"));
+  EXPECT_EQ(node_file_stem(dir.file("r0.ctl")), dir.file("r0"));
+  EXPECT_EQ(node_file_stem(dir.file("link/r0.ctl")), dir.file("r0"));
+  EXPECT_EQ(node_file_stem(dir.file("r0.x.ctl")), dir.file("r0.x"));
+}
+
+}  // namespace
+}  // namespace twinblock

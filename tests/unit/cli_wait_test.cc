@@ -1,0 +1,109 @@
+#include "twinblock/wait.h"
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "twinblock/exit_status.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+json status(const std::string& state, const std::string& role = "primary") {
+  return json{{"volume", "r0"},
+              {"node", "alpha"},
+              {"role", role},
+              {"state", state},
+              {"status", "Beta is away."},
+              {"action", "Start it."},
+              {"peer", {{"connected", state == "duplex"}}},
+              {"resync", {{"active", state == "resync"}}}};
+}
+
+// A node whose answers are given, and a clock that only sleeping moves.
+struct Script {
+  std::vector<Result<json>> answers;  // the last one is repeated
+  size_t polls = 0;
+  size_t reports = 0;
+  uint64_t now_ns = 1000;
+
+  Result<json> run(const std::string& goal, uint64_t timeout_ns) {
+    WaitActions actions;
+    actions.poll = [this] { return answers[std::min(polls++, answers.size() - 1)]; };
+    actions.report = [this](const json&) { ++reports; };
+    actions.now_ns = [this] { return now_ns; };
+    actions.sleep = [this](uint64_t ns) { now_ns += ns; };
+    return wait_for(goal, timeout_ns, actions);
+  }
+};
+
+TEST(Wait, EndsWhenTheGoalIsReached) {
+  Script script{{status("simplex"), status("resync"), status("duplex"), status("simplex")}};
+  const Result<json> result = script.run("duplex", 60 * kSecond_ns);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result.value()["state"], "duplex");
+  EXPECT_EQ(script.polls, 3u);
+  EXPECT_EQ(script.reports, 3u);
+  EXPECT_EQ(script.now_ns, 1000 + 400 * kMillisecond_ns);
+}
+
+TEST(Wait, TimesOutWithTheLastStateAndWhatToDo) {
+  Script script{{status("simplex")}};
+  const Result<json> result = script.run("duplex", kSecond_ns);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, kExitTimedOut);
+  EXPECT_EQ(result.error().what,
+            "not duplex after 1.00 s: state simplex, role primary. Beta is away.");
+  EXPECT_EQ(result.error().action, "Start it.");
+  EXPECT_EQ(script.now_ns, 1000 + kSecond_ns);
+}
+
+TEST(Wait, LooksOnceWithoutATimeout) {
+  Script script{{status("duplex")}};
+  EXPECT_TRUE(script.run("duplex", 0).ok());
+  Script other{{status("simplex")}};
+  EXPECT_FALSE(other.run("duplex", 0).ok());
+  EXPECT_EQ(other.polls, 1u);
+}
+
+TEST(Wait, WaitsForANodeThatIsStarting) {
+  Script script{{unreachable("nobody"), unreachable("nobody"), status("duplex")}};
+  EXPECT_TRUE(script.run("duplex", kSecond_ns).ok());
+  Script never{{unreachable("nobody")}};
+  EXPECT_EQ(never.run("duplex", kSecond_ns).error().code, kExitUnreachable);
+  Script gone{{status("simplex"), unreachable("nobody")}};
+  EXPECT_EQ(gone.run("duplex", kSecond_ns).error().code, kExitTimedOut);
+}
+
+TEST(Wait, EndsAtOnceWhenTheNodeRefuses) {
+  Script script{{refused("no such verb")}};
+  const Result<json> result = script.run("duplex", kSecond_ns);
+  EXPECT_EQ(result.error().code, kExitRefused);
+  EXPECT_EQ(script.polls, 1u);
+}
+
+TEST(WaitGoals, EachMeansOneThing) {
+  EXPECT_TRUE(wait_goal_reached(status("duplex"), "duplex"));
+  EXPECT_TRUE(wait_goal_reached(status("duplex"), "connected"));
+  EXPECT_FALSE(wait_goal_reached(status("simplex"), "connected"));
+  EXPECT_TRUE(wait_goal_reached(status("simplex"), "simplex"));
+  EXPECT_TRUE(wait_goal_reached(status("resync"), "resync"));
+  EXPECT_TRUE(wait_goal_reached(status("duplex", "secondary"), "secondary"));
+  EXPECT_FALSE(wait_goal_reached(status("duplex", "secondary"), "primary"));
+  for (const std::string& goal : wait_goals()) {
+    EXPECT_FALSE(wait_goal_reached(json::object(), goal)) << goal;
+    EXPECT_FALSE(wait_goal_reached(json(), goal)) << goal;
+  }
+}
+
+TEST(WaitTimeout, TakesDurationsAndPlainSeconds) {
+  EXPECT_EQ(parse_wait_timeout("60s"), 60 * kSecond_ns);
+  EXPECT_EQ(parse_wait_timeout("500ms"), 500 * kMillisecond_ns);
+  EXPECT_EQ(parse_wait_timeout("3"), 3 * kSecond_ns);
+  EXPECT_EQ(parse_wait_timeout("0.5"), 500 * kMillisecond_ns);
+  for (const char* text : {"", "soon", "-1", "1x"}) EXPECT_FALSE(parse_wait_timeout(text)) << text;
+}
+
+}  // namespace
+}  // namespace twinblock
