@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "io/posix/files.h"
+#include "io/posix/hang_up.h"
 #include "io/posix/thread.h"
 #include "node.h"
 #include "wire/frame_format.h"
@@ -82,6 +83,7 @@ int on_after_fork() {
   auto node = twinblock::Node::start(*g.config, g.node_name);
   if (!node) return start_error(node.error());
   g.node = std::move(node.value());
+  twinblock::hang_up_on_stop(twinblock::nbd_socket_path(*g.config, g.config->node(g.node_name)));
   return 0;
 }
 

@@ -1,5 +1,6 @@
 """The process: readiness, end, one instance, both disk engines."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -37,6 +38,19 @@ def test_sigterm_ends_in_order_and_in_time(make_lab):
         handle.pwrite(b"\x13" * MIB, 0)
     assert lab.stop("alpha", 5)
     assert lab.exit_code("alpha") == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stop_does_not_wait_for_an_idle_client(lab, number):
+    with contextlib.suppress(Exception):  # the handle's own goodbye finds nobody
+        with connection(lab) as handle:
+            handle.pwrite(b"\x14" * MIB, 0)
+            process = lab.process("alpha")
+            process.signal(number)
+            wait_until(lambda: not process.alive(), 5, "the end with a client")
+    assert process.exit_code == 0
+    lab.wait_status("beta", lambda status: not status["peer"]["connected"], 5)
+    assert_identical(lab)
 
 
 def test_second_instance_of_a_node_is_refused(lab):

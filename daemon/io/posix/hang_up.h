@@ -1,0 +1,15 @@
+// Ends NBD clients' connections when the process is asked to stop. nbdkit waits on SIGTERM until
+// its clients leave, and an attached device never does, so that a stop would end in SIGKILL and
+// lose the orderly goodbye to the peer.
+#pragma once
+
+#include <string>
+
+namespace twinblock {
+
+// From now on SIGTERM, SIGINT, SIGQUIT and SIGHUP also close the receiving side of every connection
+// that came in at `socket_path`: requests that were received are answered, then the client sees the
+// end. The handlers that were there run first. To be called once, after they were installed.
+void hang_up_on_stop(const std::string& socket_path);
+
+}  // namespace twinblock
