@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""Keeps the house in order: who may make system calls, who may include whom, headers that stand
+alone, files that have outgrown one noun. Prints what is wrong, with file and line.
+
+usage: house_check.py SOURCE_DIR BUILD_DIR"""
+
+import concurrent.futures
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+SYSTEM_HEADERS = re.compile(
+    r'#include <(ev|liburing|unistd|fcntl|poll|pthread|signal|sys/(?!un\b)\w+|linux/\w+)\.?h?>')
+# Start-up code that becomes nbdkit, or finds its directories, before any loop exists.
+START_UP = {"daemon/twinblockd.cc", "daemon/config/config_paths.cc"}
+LINES_MAX = 500
+
+
+def sources(root, folder, *suffixes):
+    return sorted(path for path in (root / folder).rglob("*") if path.suffix in suffixes)
+
+
+def system_calls_stay_in_io_posix(root):
+    for path in sources(root, "daemon", ".cc", ".h"):
+        name = str(path.relative_to(root))
+        if name.startswith("daemon/io/posix/") or name in START_UP:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if SYSTEM_HEADERS.match(line) or '#include "io/posix/' in line:
+                yield f"{name}:{number}: only io/posix makes system calls: {line.strip()}"
+
+
+def files_have_one_noun(root):
+    for folder in ("daemon", "plugins", "tools", "tests"):
+        for path in sources(root, folder, ".cc", ".h", ".py", ""):
+            if not path.is_file() or path.name in ("CMakeLists.txt",):
+                continue
+            lines = path.read_text(errors="replace").count("\n")
+            if lines > LINES_MAX:
+                yield f"{path.relative_to(root)}: {lines} lines; split it (at most {LINES_MAX})"
+
+
+def compile_flags(build):
+    """Include paths and definitions of each folder, from the build's own compile commands."""
+    flags = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        folder = str(Path(entry["file"]).parent)
+        words = shlex.split(entry["command"])
+        flags.setdefault(folder, [word for word in words if word[:2] in ("-I", "-D") or
+                                  word.startswith(("-isystem", "-std="))])
+    return flags
+
+
+def headers_stand_alone(root, build):
+    flags = compile_flags(build)
+    fallback = next((f for folder, f in flags.items() if folder.endswith("daemon/volume")), [])
+
+    def compile_alone(header):
+        command = ["c++", *flags.get(str(header.parent), fallback), "-fsyntax-only", "-x", "c++",
+                   str(header)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        errors = [line for line in done.stderr.splitlines() if " error: " in line]
+        if done.returncode != 0:
+            return f"{header.relative_to(root)} does not compile alone: {(errors or ['?'])[0]}"
+        return None
+
+    headers = sources(root, "daemon", ".h") + sources(root, "plugins", ".h")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from filter(None, pool.map(compile_alone, headers))
+
+
+def main():
+    root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    wrong = [*system_calls_stay_in_io_posix(root), *files_have_one_noun(root),
+             *headers_stand_alone(root, build)]
+    print("\n".join(wrong) if wrong else "the house is in order")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
