@@ -9,8 +9,8 @@ namespace twinblock {
 
 }  // namespace twinblock
 
-#define TB_CHECK(condition, why)                                             \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]]                                           \
-      ::twinblock::check_failed(__FILE__, __LINE__, #condition, why);        \
+#define TB_CHECK(condition, why)                                      \
+  do {                                                                \
+    if (!(condition)) [[unlikely]]                                    \
+      ::twinblock::check_failed(__FILE__, __LINE__, #condition, why); \
   } while (0)

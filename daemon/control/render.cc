@@ -37,7 +37,9 @@ json render_links(const StatusView& view) {
 json render_resync(const StatusView& view) {
   const StatusView::Resync& resync = view.resync;
   return {{"active", resync.active},
-          {"direction", !resync.active ? "none" : resync.source ? "source" : "target"},
+          {"direction", !resync.active  ? "none"
+                        : resync.source ? "source"
+                                        : "target"},
           {"bytes_done", resync.done_bytes},
           {"bytes_total", resync.total_bytes},
           {"percent", resync.percent},

@@ -61,10 +61,9 @@ const std::array<Verb, 4> kVerbs{{
 std::string check_arguments(const Verb& verb, const json& args) {
   if (!args.is_object()) return "\"args\" must be an object";
   for (const auto& [name, value] : args.items()) {
-    const bool known =
-        std::any_of(verb.arguments.begin(), verb.arguments.end(), [&name](const char* argument) {
-          return argument != nullptr && name == argument;
-        });
+    const bool known = std::any_of(
+        verb.arguments.begin(), verb.arguments.end(),
+        [&name](const char* argument) { return argument != nullptr && name == argument; });
     if (!known) return std::string("'") + verb.name + "' has no argument '" + name + "'";
     if (!value.is_boolean()) return "argument '" + name + "' must be true or false";
   }

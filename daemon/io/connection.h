@@ -19,7 +19,8 @@ class ConnectionHandler {
   virtual ~ConnectionHandler() = default;
   // A dialled connection is up (an accepted one is up from the start).
   virtual void connected() = 0;
-  // Bytes may be there: read() until it returns 0. Level-triggered: called again while any are left.
+  // Bytes may be there: read() until it returns 0. Level-triggered: called again while any are
+  // left.
   virtual void readable() = 0;
   // The stream has ended or failed; `reason` is a phrase such as "Connection reset by peer".
   // Bytes still unread are lost. Called at most once, never from within send() or close().

@@ -27,10 +27,10 @@ struct DiskRequest {
   int error = 0;           // result: 0 or an errno value; a transfer is whole or it is an error
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
-  std::byte* data = nullptr;  // kRead, kWrite; kWrite does not change it
+  std::byte* data = nullptr;               // kRead, kWrite; kWrite does not change it
   std::function<void(DiskRequest&)> done;  // keep captures within 16 bytes: no allocation
-  uint64_t submitted_ns = 0;  // for the disk's own use and for latency figures: when it began …
-  uint64_t finished_ns = 0;   // … and ended, on the Clock
+  uint64_t submitted_ns = 0;    // for the disk's own use and for latency figures: when it began …
+  uint64_t finished_ns = 0;     // … and ended, on the Clock
   DiskRequest* next = nullptr;  // for the disk's own queues
 };
 

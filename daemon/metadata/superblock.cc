@@ -75,8 +75,9 @@ void set_name(char (&field)[kNameBytes], const std::string& name) {
 }  // namespace
 
 bool Generations::knows(uint64_t generation) const {
-  return generation != 0 && (generation == current || generation == base ||
-                             std::find(history.begin(), history.end(), generation) != history.end());
+  return generation != 0 &&
+         (generation == current || generation == base ||
+          std::find(history.begin(), history.end(), generation) != history.end());
 }
 
 void Generations::advance(uint64_t fresh) {
@@ -128,8 +129,8 @@ Result<Loaded> load(std::span<const std::byte> file, const std::string& path) {
   std::array<std::string, 2> why;
   for (size_t i = 0; i < 2; ++i) {
     const uint64_t offset = std::min<uint64_t>(kSuperblockOffset[i], file.size());
-    copies[i] = decode(file.subspan(offset, std::min(sizeof(Superblock), file.size() - offset)),
-                       why[i]);
+    copies[i] =
+        decode(file.subspan(offset, std::min(sizeof(Superblock), file.size() - offset)), why[i]);
   }
   if (!copies[0] && !copies[1])
     return Error{path + ": both copies of the metadata are bad (first: " + why[0] +

@@ -6,8 +6,7 @@
 
 namespace twinblock::metadata {
 
-SuperblockStore::SuperblockStore(Disk& disk, uint64_t sequence)
-    : disk_(disk), sequence_(sequence) {
+SuperblockStore::SuperblockStore(Disk& disk, uint64_t sequence) : disk_(disk), sequence_(sequence) {
   request_.done = [this](DiskRequest&) { step_done(); };
 }
 
@@ -52,18 +51,23 @@ void SuperblockStore::step_done() {
     return;
   }
   switch (step_) {
-    case Step::kWriteFirst: submit(Step::kFlushFirst); return;
+    case Step::kWriteFirst:
+      submit(Step::kFlushFirst);
+      return;
     case Step::kFlushFirst:
       // The second copy is begun before the callbacks run: they may ask for the next update.
       submit(Step::kWriteSecond);
       answer(writing_);
       return;
-    case Step::kWriteSecond: submit(Step::kFlushSecond); return;
+    case Step::kWriteSecond:
+      submit(Step::kFlushSecond);
+      return;
     case Step::kFlushSecond:
       step_ = Step::kIdle;
       if (wanted_is_new_) begin();
       return;
-    case Step::kIdle: break;
+    case Step::kIdle:
+      break;
   }
   TB_CHECK(false, "a completion without a step");
 }

@@ -1,7 +1,7 @@
-// Keeps a node's record on the metadata disk, asynchronously. An update is durable, and its callback
-// runs, when one copy has been written and flushed; the other copy follows by itself, so that at
-// rest both are the same and the loss of either loses nothing. Updates that are asked for while one
-// is under way are combined. Owned by the engine; loop thread only.
+// Keeps a node's record on the metadata disk, asynchronously. An update is durable, and its
+// callback runs, when one copy has been written and flushed; the other copy follows by itself, so
+// that at rest both are the same and the loss of either loses nothing. Updates that are asked for
+// while one is under way are combined. Owned by the engine; loop thread only.
 #pragma once
 
 #include <array>

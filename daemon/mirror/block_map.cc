@@ -49,8 +49,8 @@ void BlockMap::change_in_chunk(uint64_t index, uint64_t begin, uint64_t end, boo
         (*chunk.bits)[word] = word_mask(0, std::min<uint64_t>(64, all - word * 64));
     }
     for (uint64_t word = begin / 64; word * 64 < end; ++word) {
-      const uint64_t mask = word_mask(word * 64 < begin ? begin % 64 : 0,
-                                      std::min<uint64_t>(64, end - word * 64));
+      const uint64_t mask =
+          word_mask(word * 64 < begin ? begin % 64 : 0, std::min<uint64_t>(64, end - word * 64));
       uint64_t& bits = (*chunk.bits)[word];
       const uint64_t after = value ? bits | mask : bits & ~mask;
       const int changed = std::popcount(bits ^ after);

@@ -1,6 +1,6 @@
-// A set of blocks of limits::kBlockBytes, sparse: chunks of 32768 blocks (128 MiB of volume) that are
-// all clear, all set, or a bitmap of 4 KiB, so that an idle map of a large volume and a full one both
-// cost little. Loop thread only.
+// A set of blocks of limits::kBlockBytes, sparse: chunks of 32768 blocks (128 MiB of volume) that
+// are all clear, all set, or a bitmap of 4 KiB, so that an idle map of a large volume and a full
+// one both cost little. Loop thread only.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
-// Epochs: what the peer has acknowledged but not yet flushed. A block is forgotten only when a flush
-// that began after its write has completed on both nodes (invariant 3). Flushes are grouped: one is
-// under way at a time, and those that arrive meanwhile share the next. Pure; loop thread only.
+// Epochs: what the peer has acknowledged but not yet flushed. A block is forgotten only when a
+// flush that began after its write has completed on both nodes (invariant 3). Flushes are grouped:
+// one is under way at a time, and those that arrive meanwhile share the next. Pure; loop thread
+// only.
 #pragma once
 
 #include <cstdint>

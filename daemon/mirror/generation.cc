@@ -114,14 +114,19 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
 
 Verdict decide_same(const SyncFacts& mine, const SyncFacts& theirs) {
   switch (source_of_same(mine, theirs)) {
-    case Source::kNoGoodCopy: return Verdict::kNoGoodCopy;
-    case Source::kBothPrimary: return Verdict::kBothPrimary;
-    case Source::kMe: return from_source(mine, theirs, true, true);
-    case Source::kPeer: return from_source(theirs, mine, false, true);
+    case Source::kNoGoodCopy:
+      return Verdict::kNoGoodCopy;
+    case Source::kBothPrimary:
+      return Verdict::kBothPrimary;
+    case Source::kMe:
+      return from_source(mine, theirs, true, true);
+    case Source::kPeer:
+      return from_source(theirs, mine, false, true);
     case Source::kPreferred:
       return mine.preferred ? from_source(mine, theirs, true, false)
                             : from_source(theirs, mine, false, false);
-    case Source::kNobody: break;
+    case Source::kNobody:
+      break;
   }
   if (mine.disk_failed) return Verdict::kDiskFailed;
   return theirs.disk_failed ? Verdict::kPeerDiskFailed : Verdict::kInSync;
@@ -176,8 +181,7 @@ constexpr std::array<VerdictRow, 18> kVerdicts{{
      "this node is primary on older data than %P's",
      "run `twinblock demote %V` here, so that this node can be brought up to date"},
     {Verdict::kNoGoodCopy, Verdict::kNoGoodCopy, false,
-     "the newer replica is not whole and can't be copied from",
-     "restore the volume from a backup"},
+     "the newer replica is not whole and can't be copied from", "restore the volume from a backup"},
     {Verdict::kPeerDiskFailed, Verdict::kDiskFailed, false, "%P's disk fails",
      "replace the disk on %P, then restart twinblockd there"},
     {Verdict::kDiskFailed, Verdict::kPeerDiskFailed, false, "this node's disk fails",
@@ -196,7 +200,8 @@ const VerdictRow& row_of(Verdict verdict) {
 }
 
 std::string fill_in(std::string text, const std::string& mark, const std::string& value) {
-  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size()))
+  for (size_t at = text.find(mark); at != std::string::npos;
+       at = text.find(mark, at + value.size()))
     text.replace(at, mark.size(), value);
   return text;
 }
@@ -207,13 +212,20 @@ Verdict decide(const SyncFacts& mine, const SyncFacts& theirs) {
   if (mine.blank || theirs.blank) return decide_blank(mine, theirs);
   switch (relate(mine, theirs)) {
     case Relation::kOtherVolume:
-    case Relation::kUnrelated: return Verdict::kUnrelated;
-    case Relation::kDiverged: return Verdict::kSplitBrain;
-    case Relation::kSame: return decide_same(mine, theirs);
-    case Relation::kIAmNewer: return from_source(mine, theirs, true, true);
-    case Relation::kPeerIsNewer: return from_source(theirs, mine, false, true);
-    case Relation::kIAmMuchNewer: return from_source(mine, theirs, true, false);
-    case Relation::kPeerIsMuchNewer: return from_source(theirs, mine, false, false);
+    case Relation::kUnrelated:
+      return Verdict::kUnrelated;
+    case Relation::kDiverged:
+      return Verdict::kSplitBrain;
+    case Relation::kSame:
+      return decide_same(mine, theirs);
+    case Relation::kIAmNewer:
+      return from_source(mine, theirs, true, true);
+    case Relation::kPeerIsNewer:
+      return from_source(theirs, mine, false, true);
+    case Relation::kIAmMuchNewer:
+      return from_source(mine, theirs, true, false);
+    case Relation::kPeerIsMuchNewer:
+      return from_source(theirs, mine, false, false);
   }
   TB_CHECK(false, "every relation is handled");
   return Verdict::kUnrelated;

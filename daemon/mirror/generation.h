@@ -1,6 +1,6 @@
-// Who syncs whom: one pure function over what both nodes say of themselves at the handshake (design,
-// section 6). Both sides evaluate it, each from its own view, and must reach mirrored verdicts.
-// Pure; any thread.
+// Who syncs whom: one pure function over what both nodes say of themselves at the handshake
+// (design, section 6). Both sides evaluate it, each from its own view, and must reach mirrored
+// verdicts. Pure; any thread.
 #pragma once
 
 #include <cstdint>

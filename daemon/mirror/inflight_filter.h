@@ -1,8 +1,8 @@
-// Lets reads bypass the loop without seeing a write that may yet be undone by a crash: a counter per
-// hash of a 64 KiB region, raised before a write touches the local disk and lowered after it was
-// acknowledged or failed. A worker reads the file first and asks then: if no write is in flight
-// there, all that it read has been acknowledged. If there is one, the read goes through the loop and
-// waits for the range. The only state that the loop and the workers share; atomics, no lock.
+// Lets reads bypass the loop without seeing a write that may yet be undone by a crash: a counter
+// per hash of a 64 KiB region, raised before a write touches the local disk and lowered after it
+// was acknowledged or failed. A worker reads the file first and asks then: if no write is in flight
+// there, all that it read has been acknowledged. If there is one, the read goes through the loop
+// and waits for the range. The only state that the loop and the workers share; atomics, no lock.
 #pragma once
 
 #include <array>
@@ -46,9 +46,8 @@ class InflightFilter {
     for (uint64_t region = first; region <= last; ++region) visit(region % kSlots);
   }
   void add(uint64_t offset_bytes, uint64_t length_bytes, uint32_t delta) {
-    each(offset_bytes, length_bytes, [&](size_t slot) {
-      counters_[slot].fetch_add(delta, std::memory_order_seq_cst);
-    });
+    each(offset_bytes, length_bytes,
+         [&](size_t slot) { counters_[slot].fetch_add(delta, std::memory_order_seq_cst); });
   }
 
   std::array<std::atomic<uint32_t>, kSlots> counters_{};

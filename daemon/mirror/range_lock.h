@@ -1,6 +1,6 @@
-// Admission of writes: ranges that overlap are let through one after the other, in the order in which
-// they asked, so that both replicas apply them in the same order (invariant 4). Decides only; the
-// owner starts what it admits. Loop thread only.
+// Admission of writes: ranges that overlap are let through one after the other, in the order in
+// which they asked, so that both replicas apply them in the same order (invariant 4). Decides only;
+// the owner starts what it admits. Loop thread only.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct RangeTicket {
   uint64_t begin_bytes = 0;
   uint64_t end_bytes = 0;  // exclusive
   RangeOwner* owner = nullptr;
-  uint32_t blockers = 0;   // earlier tickets that overlap and are still here
-  size_t slot = 0;         // the lock's own: index in its table
+  uint32_t blockers = 0;              // earlier tickets that overlap and are still here
+  size_t slot = 0;                    // the lock's own: index in its table
   std::vector<RangeTicket*> blocked;  // later tickets that wait for this one
 };
 

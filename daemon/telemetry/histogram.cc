@@ -6,8 +6,8 @@
 
 namespace twinblock {
 
-// Values below 2^kStepBits have a bucket each; above, the leading one's position picks the group and
-// the kStepBits bits behind it the step.
+// Values below 2^kStepBits have a bucket each; above, the leading one's position picks the group
+// and the kStepBits bits behind it the step.
 size_t Histogram::bucket_of(uint64_t value_ns) {
   constexpr uint64_t steps = uint64_t{1} << kStepBits;
   if (value_ns < steps) return value_ns;

@@ -24,7 +24,7 @@ struct ClientRequest {
   std::byte* data = nullptr;  // kWrite: the source (not changed); kRead: the destination
   // kWrite: CRC-32C of each piece of limits::kFramePayloadBytesMax, computed by the worker.
   std::span<const uint32_t> piece_crcs;
-  uint64_t received_ns = 0;  // when the plugin got it
+  uint64_t received_ns = 0;                  // when the plugin got it
   std::function<void(ClientRequest&)> done;  // loop thread; the request may be gone afterwards
   ClientRequest* next = nullptr;             // for queues of whoever holds it
 };

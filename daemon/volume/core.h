@@ -59,9 +59,9 @@ struct Core {
   Clock& clock;
   Log& log;
   Disk& data;
-  Session* session = nullptr;                    // set once, before start
-  metadata::SuperblockStore* store = nullptr;    // set once, before start
-  std::function<uint64_t()> random;              // never 0
+  Session* session = nullptr;                  // set once, before start
+  metadata::SuperblockStore* store = nullptr;  // set once, before start
+  std::function<uint64_t()> random;            // never 0
 
   metadata::NodeRecord record;  // as it is, or is about to be, on the metadata disk
   bool blank = true;            // no record yet
@@ -69,8 +69,8 @@ struct Core {
   bool crashed = false;         // was primary when it stopped; any block may differ
   bool map_valid = false;       // `dirty` holds all blocks that the peer misses
   bool primary = false;
-  int data_error = 0;           // the local replica failed with this errno value
-  std::string peer_error;       // the peer's disk failed: a sentence, until it is in duplex again
+  int data_error = 0;      // the local replica failed with this errno value
+  std::string peer_error;  // the peer's disk failed: a sentence, until it is in duplex again
 
   Attachment attachment = Attachment::kNone;
   bool peer_fast_zero = false;

@@ -46,8 +46,8 @@ Engine::Engine(Parts parts)
   if (!core_.blank) {
     core_.record = parts.loaded.record;
     core_.crashed = core_.record.primary;
-    // Which blocks the peer misses was known in memory only; nothing was missed after an orderly stop
-    // in duplex.
+    // Which blocks the peer misses was known in memory only; nothing was missed after an orderly
+    // stop in duplex.
     core_.map_valid = !core_.record.primary && !core_.record.dirty && !core_.record.inconsistent &&
                       core_.record.generations.current == core_.record.generations.base;
   }
@@ -75,7 +75,7 @@ Status Engine::start() {
                    "correct `size = `", 0};
   }
   log(Severity::kInfo,
-      "started: " + std::string(core_.blank ? "not initialised yet"
+      "started: " + std::string(core_.blank     ? "not initialised yet"
                                 : core_.crashed ? "was primary when it stopped without demotion"
                                                 : "secondary"));
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
@@ -114,19 +114,24 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
       in_sync_ = receives_ = true;
       break;
     case Verdict::kSourceOfMap:
-    case Verdict::kSourceOfAll: begin_resync(verdict, peer); break;
+    case Verdict::kSourceOfAll:
+      begin_resync(verdict, peer);
+      break;
     case Verdict::kTargetOfMap:
     case Verdict::kTargetOfAll:
       receives_ = being_resynced_ = true;
       target_progress_.begin(0, core_.clock.now_ns());
       break;
-    case Verdict::kSoleCopy: receives_ = true; break;
+    case Verdict::kSoleCopy:
+      receives_ = true;
+      break;
     case Verdict::kDiskless:
       // The peer recorded that it holds the only copy before it said so in the handshake.
       attach(Attachment::kDiskless);
       writes_.sole_copy_recorded();
       break;
-    default: TB_CHECK(false, "a session stands on usable verdicts only");
+    default:
+      TB_CHECK(false, "a session stands on usable verdicts only");
   }
 }
 
@@ -143,8 +148,8 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
     core_.dirty.set_all();
     core_.map_valid = true;
   }
-  // A source that stopped now would have forgotten which blocks are left; that there are some must be
-  // on record before the target is touched.
+  // A source that stopped now would have forgotten which blocks are left; that there are some must
+  // be on record before the target is touched.
   core_.record.dirty = true;
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
@@ -184,17 +189,29 @@ void Engine::session_frame(wire::Frame& frame) {
     case wire::FrameType::kData:
     case wire::FrameType::kFlush:
     case wire::FrameType::kRead:
-      if (may_receive(header)) replica_.apply(frame);
-      else bad_frame(header);
+      if (may_receive(header))
+        replica_.apply(frame);
+      else
+        bad_frame(header);
       break;
-    case wire::FrameType::kGeneration: handle_generation(frame); break;
-    case wire::FrameType::kRole: handle_role(header); break;
-    case wire::FrameType::kPromoteAsk: handle_promote_ask(header); break;
-    case wire::FrameType::kPromoteAnswer: handle_promote_answer(frame); break;
+    case wire::FrameType::kGeneration:
+      handle_generation(frame);
+      break;
+    case wire::FrameType::kRole:
+      handle_role(header);
+      break;
+    case wire::FrameType::kPromoteAsk:
+      handle_promote_ask(header);
+      break;
+    case wire::FrameType::kPromoteAnswer:
+      handle_promote_answer(frame);
+      break;
     case wire::FrameType::kProgress:
       target_progress_.update(header.offset, header.length, core_.clock.now_ns());
       break;
-    default: bad_frame(header); break;
+    default:
+      bad_frame(header);
+      break;
   }
 }
 
@@ -216,22 +233,22 @@ void Engine::handle_generation(const wire::Frame& frame) {
     bad_frame(frame.header);
     return;
   }
-  core_.persist([this, number = session_number_, header = frame.header,
-                 flags = payload.flags](int error) {
-    if (number != session_number_ || !session_.up()) return;
-    wire::FrameHeader ack{};
-    ack.type = static_cast<uint8_t>(wire::FrameType::kAck);
-    ack.sequence = header.sequence;
-    ack.status = static_cast<uint32_t>(error);
-    session_.send(ack);
-    if (error != 0 || flags != wire::kGenerationConsistent) return;
-    if (target_progress_.active()) {
-      target_progress_.end(core_.clock.now_ns());
-      last_resync_ = {target_progress_.total_bytes(), target_progress_.duration_ns()};
-      log(Severity::kInfo, "this replica is whole and current again");
-    }
-    in_sync_ = true;
-  });
+  core_.persist(
+      [this, number = session_number_, header = frame.header, flags = payload.flags](int error) {
+        if (number != session_number_ || !session_.up()) return;
+        wire::FrameHeader ack{};
+        ack.type = static_cast<uint8_t>(wire::FrameType::kAck);
+        ack.sequence = header.sequence;
+        ack.status = static_cast<uint32_t>(error);
+        session_.send(ack);
+        if (error != 0 || flags != wire::kGenerationConsistent) return;
+        if (target_progress_.active()) {
+          target_progress_.end(core_.clock.now_ns());
+          last_resync_ = {target_progress_.total_bytes(), target_progress_.duration_ns()};
+          log(Severity::kInfo, "this replica is whole and current again");
+        }
+        in_sync_ = true;
+      });
 }
 
 // Takes over what the source tells; false when that makes no sense here.
@@ -253,7 +270,9 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
     core_.blank = false;
   }
   switch (payload.flags) {
-    case wire::kGenerationInconsistent: record.inconsistent = true; return true;
+    case wire::kGenerationInconsistent:
+      record.inconsistent = true;
+      return true;
     case wire::kGenerationConsistent:
       // The resync has covered every difference, also those that this node knew of: it is sent
       // everything if it knew of any (decide()).
@@ -272,7 +291,8 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
       core_.dirty.set_all();
       core_.map_valid = true;
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -302,7 +322,8 @@ void Engine::local_disk_failed(int error) {
   update_local_reads();
   log(Severity::kError,
       system_error(error, "the local disk failed: " + core_.config.node(core_.node).backing).what +
-          "; going on with " + core_.peer + "'s replica. Replace the disk, then demote this node "
+          "; going on with " + core_.peer +
+          "'s replica. Replace the disk, then demote this node "
           "and restart twinblockd here");
   record_sole_copy();
 }
@@ -373,8 +394,9 @@ Status Engine::client_opened() {
                      core_.config.volume + "` here",
                  EROFS};
   return Error{"node " + core_.node + " of volume " + core_.config.volume +
-                   (core_.blank ? " is not initialised" : " is secondary, and so is, as far as it "
-                                                          "knows, ") +
+                   (core_.blank ? " is not initialised"
+                                : " is secondary, and so is, as far as it "
+                                  "knows, ") +
                    (core_.blank ? "" : core_.peer),
                core_.blank ? "run `twinblock init " + core_.config.volume + "` and `promote`"
                            : "run `twinblock promote " + core_.config.volume + "` first",
@@ -394,8 +416,12 @@ void Engine::submit(ClientRequest& request) {
   }
   switch (request.op) {
     case ClientOp::kWrite:
-    case ClientOp::kZero: writes_.submit(request); return;
-    case ClientOp::kRead: reads_.submit(request); return;
+    case ClientOp::kZero:
+      writes_.submit(request);
+      return;
+    case ClientOp::kRead:
+      reads_.submit(request);
+      return;
     case ClientOp::kFlush:
       ++core_.counters.flushes;
       flushes_.flush([&request](int error) {
@@ -413,8 +439,10 @@ void Engine::shut_down(std::function<void()> done) {
     session_.stop("twinblockd on " + core_.node + " stops");
     done();
   };
-  if (role_ == Role::kPrimary) demote(std::move(say_goodbye));
-  else say_goodbye(std::string{});
+  if (role_ == Role::kPrimary)
+    demote(std::move(say_goodbye));
+  else
+    say_goodbye(std::string{});
 }
 
 }  // namespace twinblock

@@ -1,6 +1,6 @@
-// One node of one volume: the pure core of twinblock. It owns the write path, the replica, resync and
-// the session, and decides with them; it makes no system call and talks to Clock, Disk, Network and
-// Log only, so that the plugin and the simulator run the same, unmodified engine.
+// One node of one volume: the pure core of twinblock. It owns the write path, the replica, resync
+// and the session, and decides with them; it makes no system call and talks to Clock, Disk, Network
+// and Log only, so that the plugin and the simulator run the same, unmodified engine.
 //
 // Every method is called on the loop thread, but for those that say otherwise. Callbacks are called
 // on the loop thread.
@@ -144,7 +144,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   bool in_sync_ = false;  // both nodes are whole, and this one knows
   Progress target_progress_;
   std::optional<StatusView::LastResync> last_resync_;
-  std::string loss_reason_;   // of the last session
+  std::string loss_reason_;      // of the last session
   bool receives_ = false;        // in this session the peer may send writes
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
   std::string disk_note_;        // what the local disk refused, while that may pass by itself

@@ -44,7 +44,8 @@ void Engine::init(bool force, bool join, Reply reply) {
     reply(Error{core_.peer + " is initialised already (volume " +
                     metadata::format_uuid(peer->volume_uuid) + ")",
                 "this node joins it: by itself where its backing is empty, else after `twinblock "
-                "init " + volume + " --join`, which overwrites this node's data",
+                "init " +
+                    volume + " --join`, which overwrites this node's data",
                 EEXIST});
     return;
   }
@@ -67,11 +68,10 @@ void Engine::init(bool force, bool join, Reply reply) {
       reply(system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata));
       return;
     }
-    log(Severity::kInfo,
-        "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid));
+    log(Severity::kInfo, "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid));
     session_.poke();
-    reply("initialised; " + core_.peer + " will be copied from this node. Next: twinblock promote " +
-          core_.config.volume);
+    reply("initialised; " + core_.peer +
+          " will be copied from this node. Next: twinblock promote " + core_.config.volume);
   });
 }
 
@@ -89,8 +89,9 @@ std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
     return Error{"this replica is being brought up to date by " + core_.peer,
                  "wait for it: twinblock wait " + volume + " --for duplex --progress", EBUSY};
   if (core_.record.inconsistent)
-    return Error{"this replica is half-copied: serving it would serve a mixture of old and new data",
-                 "start twinblockd on " + core_.peer + ", which finishes the copy", 0};
+    return Error{
+        "this replica is half-copied: serving it would serve a mixture of old and new data",
+        "start twinblockd on " + core_.peer + ", which finishes the copy", 0};
   if (session_.up() && (peer_role_ == PeerRole::kPrimary || core_.record.peer_primary))
     return Error{core_.peer + " is primary", "run `twinblock demote " + volume + "` there first",
                  EBUSY};
@@ -148,7 +149,8 @@ void Engine::handle_promote_ask(const wire::FrameHeader&) {
 void Engine::handle_promote_answer(const wire::Frame& frame) {
   if (!promote_timer_->armed()) return;
   promote_timer_->disarm();
-  if (frame.header.status == 0) become_primary();
+  if (frame.header.status == 0)
+    become_primary();
   else
     promotion_ended(Error{core_.peer + " refuses: " + wire::printable(frame.payload), "",
                           static_cast<int>(frame.header.status)});
@@ -160,8 +162,8 @@ void Engine::become_primary() {
   core_.persist([this](int error) {
     if (role_ != Role::kPromoting) return;
     if (error != 0) {
-      promotion_ended(system_error(
-          error, "write to the metadata " + core_.config.node(core_.node).metadata));
+      promotion_ended(
+          system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata));
       return;
     }
     role_ = Role::kPrimary;
@@ -241,8 +243,8 @@ void Engine::finish_demotion(int flush_error) {
   core_.record.dirty = !core_.dirty.empty() || !core_.epochs.empty() || !core_.map_valid;
   core_.persist([this](int error) {
     if (error != 0)
-      demotion_done(system_error(
-          error, "write to the metadata " + core_.config.node(core_.node).metadata));
+      demotion_done(
+          system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata));
     else
       demotion_done(std::string("this node is secondary"));
   });

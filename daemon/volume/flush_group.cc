@@ -76,8 +76,10 @@ void FlushGroup::settle() {
   }
   // Alone. What is stable here and not at the peer must be on record first, or the peer could pass
   // for current after a crash.
-  if (core_.dirty.empty()) finish(0);
-  else gate_.pass([this](int error) { finish(error == 0 ? 0 : EIO); });
+  if (core_.dirty.empty())
+    finish(0);
+  else
+    gate_.pass([this](int error) { finish(error == 0 ? 0 : EIO); });
 }
 
 void FlushGroup::finish(int error) {

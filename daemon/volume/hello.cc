@@ -66,8 +66,9 @@ HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& confi
   const std::string expected = config.other(node).name;
   const auto differ = [](const std::string& what, const std::string& ours,
                          const std::string& theirs, const std::string& action) {
-    return HelloMismatch{what + " differs: " + ours + " here, " + theirs + " at the peer; " + action,
-                         what + " differs: " + theirs + " at your side, " + ours + " here; " + action};
+    return HelloMismatch{
+        what + " differs: " + ours + " here, " + theirs + " at the peer; " + action,
+        what + " differs: " + theirs + " at your side, " + ours + " here; " + action};
   };
   const std::string same_file = "use the same configuration file on both nodes";
   if (hello.version_min > wire::kProtocolVersion || hello.version_max < wire::kProtocolVersion)

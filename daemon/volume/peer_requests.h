@@ -1,4 +1,5 @@
-// Requests that were sent to the peer and wait for its answer, by sequence number. Loop thread only.
+// Requests that were sent to the peer and wait for its answer, by sequence number. Loop thread
+// only.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,9 @@ void Replica::apply(wire::Frame& frame) {
       // The disk only reads from it.
       disk.data = const_cast<std::byte*>(frame.payload.data());
       break;
-    case wire::FrameType::kFlush: disk.op = DiskOp::kFlush; break;
+    case wire::FrameType::kFlush:
+      disk.op = DiskOp::kFlush;
+      break;
     default:
       disk.op = DiskOp::kRead;
       op.body = std::make_unique_for_overwrite<std::byte[]>(frame.header.length);

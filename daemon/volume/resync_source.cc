@@ -24,8 +24,10 @@ struct ResyncSource::Run final : RangeOwner, PeerRequest {
   explicit Run(ResyncSource& resync_) : resync(resync_) {
     ticket.owner = this;
     disk.done = [this](DiskRequest& request) {
-      if (request.op == DiskOp::kExtent) resync.extent_known(*this);
-      else resync.read_done(*this);
+      if (request.op == DiskOp::kExtent)
+        resync.extent_known(*this);
+      else
+        resync.read_done(*this);
     };
   }
   void range_admitted() override { resync.run_admitted(*this); }
@@ -106,9 +108,8 @@ void ResyncSource::answered(const wire::FrameHeader& ack, std::span<const std::b
 
 // Few beside a busy client, so that its writes do not queue behind the resync's.
 size_t ResyncSource::runs_wanted() const {
-  const bool busy =
-      writes_.in_flight() > 0 ||
-      core_.clock.now_ns() - writes_.last_write_ns() < 10 * kMillisecond_ns;
+  const bool busy = writes_.in_flight() > 0 ||
+                    core_.clock.now_ns() - writes_.last_write_ns() < 10 * kMillisecond_ns;
   return busy ? limits::kResyncRunsBusyMax : limits::kResyncRunsMax;
 }
 
@@ -161,8 +162,10 @@ void ResyncSource::run_admitted(Run& run) {
   run.disk.is_hole = false;
   run.disk.offset_bytes = run.range.begin_bytes;
   run.disk.length_bytes = run.range.length();
-  if (run.range.begin_bytes < data_until_) read(run);
-  else core_.data.submit(run.disk);
+  if (run.range.begin_bytes < data_until_)
+    read(run);
+  else
+    core_.data.submit(run.disk);
 }
 
 void ResyncSource::extent_known(Run& run) {
@@ -171,8 +174,8 @@ void ResyncSource::extent_known(Run& run) {
     return;
   }
   const uint64_t extent_end = run.range.begin_bytes + run.disk.length_bytes;
-  const uint64_t whole_blocks_end =
-      extent_end >= run.range.end_bytes ? run.range.end_bytes
+  const uint64_t whole_blocks_end = extent_end >= run.range.end_bytes
+                                        ? run.range.end_bytes
                                         : extent_end / limits::kBlockBytes * limits::kBlockBytes;
   if (run.disk.error == 0 && run.disk.is_hole && whole_blocks_end > run.range.begin_bytes) {
     cut(run, whole_blocks_end);
@@ -264,9 +267,8 @@ void ResyncSource::flush() {
   flushes_.flush([this, number = session_number_](int error) {
     if (number != session_number_ || step_ != Step::kFlushing) return;
     if (error != 0) {
-      owner_.resync_failed(system_error(error, "resync: flush " +
-                                                   core_.config.node(core_.node).backing)
-                               .what);
+      owner_.resync_failed(
+          system_error(error, "resync: flush " + core_.config.node(core_.node).backing).what);
       return;
     }
     // A write that failed on one side meanwhile is dirty again.

@@ -1,5 +1,5 @@
-// Brings the peer up to date from this node's dirty map, with writes going on: one more writer under
-// the range lock. Owned by the engine; loop thread only.
+// Brings the peer up to date from this node's dirty map, with writes going on: one more writer
+// under the range lock. Owned by the engine; loop thread only.
 //
 //   begin ─▶ marking: the target records that it is half-copied (invariant 7)
 //         ─▶ copying: runs of dirty blocks; holes and zeroes travel as flags

@@ -135,9 +135,9 @@ void Session::dial() {
 void Session::accepted(std::unique_ptr<Connection> connection) {
   if (stopped_) return;
   if (channels_.size() >= limits::kPendingConnectionsMax) {
-    env_.log.log(Severity::kWarning,
-                 "link " + link_.name + ": too many connections from " +
-                     connection->peer_address() + " without a hello; closed the newest");
+    env_.log.log(Severity::kWarning, "link " + link_.name + ": too many connections from " +
+                                         connection->peer_address() +
+                                         " without a hello; closed the newest");
     return;
   }
   channels_.push_back(
@@ -174,8 +174,8 @@ void Session::channel_closed(Channel& channel, const std::string& reason) {
   discard(channel);
   if (refusal_.empty()) note_error(reason);
   if (established_ || dial_timer_->armed()) return;
-  dial_delay_ns_ = std::clamp(dial_delay_ns_ * 2, limits::kReconnectDelayMin_ns,
-                              limits::kReconnectDelayMax_ns);
+  dial_delay_ns_ =
+      std::clamp(dial_delay_ns_ * 2, limits::kReconnectDelayMin_ns, limits::kReconnectDelayMax_ns);
   schedule_dial(dial_delay_ns_);
 }
 
@@ -185,7 +185,8 @@ void Session::channel_readable(Channel& channel) {
   wire::Frame frame;
   while (channel.phase != Channel::Phase::kClosed) {
     switch (channel.reader.next(*channel.connection, frame)) {
-      case wire::FrameReader::Outcome::kNothing: return;
+      case wire::FrameReader::Outcome::kNothing:
+        return;
       case wire::FrameReader::Outcome::kFrame:
         if (!handle(channel, frame)) return;
         break;
@@ -207,8 +208,12 @@ void Session::channel_readable(Channel& channel) {
 bool Session::handle(Channel& channel, wire::Frame& frame) {
   if (channel.phase != Channel::Phase::kUp) return handle_handshake(channel, frame);
   switch (static_cast<FrameType>(frame.header.type)) {
-    case FrameType::kAck: handle_ack(frame); break;
-    case FrameType::kHeartbeat: handle_heartbeat(frame.header); break;
+    case FrameType::kAck:
+      handle_ack(frame);
+      break;
+    case FrameType::kHeartbeat:
+      handle_heartbeat(frame.header);
+      break;
     case FrameType::kHello:
     case FrameType::kVerdict:
     case FrameType::kRefuse:
@@ -220,7 +225,9 @@ bool Session::handle(Channel& channel, wire::Frame& frame) {
       lose(peer_ + " said goodbye: " + wire::printable(frame.payload),
            limits::kReconnectDelayMin_ns);
       break;
-    default: owner_.session_frame(frame); break;
+    default:
+      owner_.session_frame(frame);
+      break;
   }
   return channel.phase != Channel::Phase::kClosed;
 }
@@ -237,8 +244,8 @@ bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
     channel_closed(channel, refusal_);
     return false;
   }
-  const std::string why = channel.address + " sent a " +
-                          wire::frame_type_name(frame.header.type) + " frame out of turn";
+  const std::string why = channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
+                          " frame out of turn";
   env_.log.log(Severity::kWarning, "link " + link_.name + ": closed: " + why);
   channel_closed(channel, why);
   return false;
@@ -370,8 +377,8 @@ void Session::establish(Channel& channel, Verdict verdict) {
   refusal_.clear();
   last_error_.clear();
   logged_error_.clear();
-  env_.log.log(Severity::kInfo, "session with " + peer_ + " (" + channel.address + ") is up: " +
-                                    explain(verdict, peer_));
+  env_.log.log(Severity::kInfo, "session with " + peer_ + " (" + channel.address +
+                                    ") is up: " + explain(verdict, peer_));
   owner_.session_up(verdict, channel.heard, channel.peer_fast_zero);
 }
 

@@ -1,6 +1,6 @@
-// The session with the peer: dialling and accepting, the handshake, heartbeats, and the frames of an
-// established connection. It decides nothing about data: what the node says of itself comes from its
-// owner, and so does what happens when a session stands or is lost.
+// The session with the peer: dialling and accepting, the handshake, heartbeats, and the frames of
+// an established connection. It decides nothing about data: what the node says of itself comes from
+// its owner, and so does what happens when a session stands or is lost.
 //
 // A handshake, D dialling and A accepting:
 //   1. D -> A  hello: D's facts
@@ -146,10 +146,11 @@ class Session {
   uint64_t dial_delay_ns_ = 0;
   uint64_t last_tick_ns_ = 0;
 
-  uint64_t last_heard_ns_ = 0;   // any bytes from the peer
-  uint64_t last_echo_ns_ = 0;    // our own clock: the latest moment that the peer is known to have heard
-  uint64_t peer_tick_ = 0;       // the peer's clock in its last heartbeat …
-  uint64_t peer_tick_at_ns_ = 0; // … and when it came
+  uint64_t last_heard_ns_ = 0;  // any bytes from the peer
+  uint64_t last_echo_ns_ =
+      0;                    // our own clock: the latest moment that the peer is known to have heard
+  uint64_t peer_tick_ = 0;  // the peer's clock in its last heartbeat …
+  uint64_t peer_tick_at_ns_ = 0;  // … and when it came
   std::optional<uint64_t> round_trip_ns_;
 
   std::string last_error_;

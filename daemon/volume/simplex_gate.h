@@ -16,8 +16,8 @@ class SimplexGate {
 
   // Whether the loss is on record.
   [[nodiscard]] bool open() const { return open_; }
-  // Calls `then` with 0 when it is (at once, if it is already), or with an errno value when it can't
-  // be recorded.
+  // Calls `then` with 0 when it is (at once, if it is already), or with an errno value when it
+  // can't be recorded.
   void pass(std::function<void(int error)> then);
   // The peer has all again, or the node leaves the primary role: the next loss is recorded anew.
   void close() { open_ = false; }

@@ -13,8 +13,10 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
     ticket.owner = this;
     disk.op = DiskOp::kRead;
     disk.done = [this](DiskRequest& request) {
-      if (request.error == 0) reads.finish(*this, 0);
-      else reads.read_from_peer(*this);
+      if (request.error == 0)
+        reads.finish(*this, 0);
+      else
+        reads.read_from_peer(*this);
     };
   }
   void range_admitted() override { reads.start(*this); }
@@ -80,7 +82,8 @@ void SlowReads::Op::answered(const wire::FrameHeader& ack, std::span<const std::
   const uint64_t at = ack.offset - client->offset_bytes;
   const uint64_t expected =
       std::min<uint64_t>(limits::kFramePayloadBytesMax, client->length_bytes - at);
-  if (ack.status != 0) error = static_cast<int>(ack.status);
+  if (ack.status != 0)
+    error = static_cast<int>(ack.status);
   else if (ack.offset < client->offset_bytes || at >= client->length_bytes ||
            payload.size() != expected)
     error = EIO;

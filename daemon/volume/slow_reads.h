@@ -1,5 +1,5 @@
-// Reads that can't bypass the loop: those that met a write in flight wait for its range; those whose
-// local disk failed are answered by the peer. Owned by the engine; loop thread only.
+// Reads that can't bypass the loop: those that met a write in flight wait for its range; those
+// whose local disk failed are answered by the peer. Owned by the engine; loop thread only.
 #pragma once
 
 #include <memory>

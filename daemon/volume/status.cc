@@ -7,26 +7,40 @@ namespace twinblock {
 
 const char* state_name(VolumeState state) {
   switch (state) {
-    case VolumeState::kBlank: return "blank";
-    case VolumeState::kWaiting: return "waiting";
-    case VolumeState::kConnecting: return "connecting";
-    case VolumeState::kConnected: return "connected";
-    case VolumeState::kDuplex: return "duplex";
-    case VolumeState::kResync: return "resync";
-    case VolumeState::kSimplex: return "simplex";
-    case VolumeState::kFrozen: return "frozen";
-    case VolumeState::kRefused: return "refused";
-    case VolumeState::kFailed: return "failed";
+    case VolumeState::kBlank:
+      return "blank";
+    case VolumeState::kWaiting:
+      return "waiting";
+    case VolumeState::kConnecting:
+      return "connecting";
+    case VolumeState::kConnected:
+      return "connected";
+    case VolumeState::kDuplex:
+      return "duplex";
+    case VolumeState::kResync:
+      return "resync";
+    case VolumeState::kSimplex:
+      return "simplex";
+    case VolumeState::kFrozen:
+      return "frozen";
+    case VolumeState::kRefused:
+      return "refused";
+    case VolumeState::kFailed:
+      return "failed";
   }
   return "unknown";
 }
 
 const char* data_state_name(DataState state) {
   switch (state) {
-    case DataState::kBlank: return "blank";
-    case DataState::kCurrent: return "current";
-    case DataState::kInconsistent: return "inconsistent";
-    case DataState::kFailed: return "failed";
+    case DataState::kBlank:
+      return "blank";
+    case DataState::kCurrent:
+      return "current";
+    case DataState::kInconsistent:
+      return "inconsistent";
+    case DataState::kFailed:
+      return "failed";
   }
   return "unknown";
 }
@@ -75,7 +89,8 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kConnected:
       view.status = "Both replicas are the same; neither node is primary.";
-      view.action = "Run `twinblock promote " + volume + "` on the node that is to serve the volume.";
+      view.action =
+          "Run `twinblock promote " + volume + "` on the node that is to serve the volume.";
       break;
     case VolumeState::kDuplex:
       view.status = core_.attachment == Attachment::kDiskless
@@ -83,20 +98,24 @@ void Engine::explain_state(StatusView& view) const {
                         : "Both replicas are current; every write is on both before it is "
                           "acknowledged.";
       if (core_.attachment == Attachment::kDiskless)
-        view.action = "Detach, run `twinblock demote " + volume + "`, replace the disk, move its "
-                      "metadata file away and restart twinblockd; " + peer + " can be promoted "
+        view.action = "Detach, run `twinblock demote " + volume +
+                      "`, replace the disk, move its "
+                      "metadata file away and restart twinblockd; " +
+                      peer +
+                      " can be promoted "
                       "meanwhile.";
       break;
     case VolumeState::kResync:
       view.status = being_resynced_ ? "This replica is being brought up to date by " + peer + "."
                                     : peer + " is being brought up to date.";
-      view.action = "Nothing to do; watch it with `twinblock wait " + volume +
-                    " --for duplex --progress`.";
+      view.action =
+          "Nothing to do; watch it with `twinblock wait " + volume + " --for duplex --progress`.";
       break;
     case VolumeState::kSimplex:
       view.status = "This node goes on alone; what " + peer + " misses is recorded.";
       if (!loss_reason_.empty()) view.status += " Last session: " + loss_reason_ + ".";
-      view.action = "Start twinblockd on " + peer + " or mend the link; it is brought up to date by "
+      view.action = "Start twinblockd on " + peer +
+                    " or mend the link; it is brought up to date by "
                     "itself.";
       break;
     case VolumeState::kFrozen:
@@ -116,7 +135,8 @@ void Engine::explain_state(StatusView& view) const {
   if (!core_.peer_error.empty()) {
     view.status = core_.peer_error + ". " + view.status;
     view.action = "On " + peer + ", free space or replace the disk that holds " +
-                  core_.config.other(core_.node).backing + "; if the disk was replaced, restart "
+                  core_.config.other(core_.node).backing +
+                  "; if the disk was replaced, restart "
                   "twinblockd there. It is tried again every " +
                   format_duration(limits::kPeerDiskRetry_ns) + ".";
   }
@@ -135,9 +155,15 @@ void Engine::fill_peer(StatusView& view) const {
   view.peer.connected = session_.up();
   view.peer.error = core_.peer_error;
   switch (peer_role_) {
-    case PeerRole::kUnknown: view.peer.role = "unknown"; break;
-    case PeerRole::kSecondary: view.peer.role = "secondary"; break;
-    case PeerRole::kPrimary: view.peer.role = "primary"; break;
+    case PeerRole::kUnknown:
+      view.peer.role = "unknown";
+      break;
+    case PeerRole::kSecondary:
+      view.peer.role = "secondary";
+      break;
+    case PeerRole::kPrimary:
+      view.peer.role = "primary";
+      break;
   }
   DataState data = DataState::kCurrent;
   const auto& facts = session_.peer_facts();
@@ -146,10 +172,14 @@ void Engine::fill_peer(StatusView& view) const {
   } else {
     if (session_.up() && (in_sync_ || core_.peer_whole() || being_resynced_))
       data = DataState::kCurrent;
-    else if (session_.up() && resync_.active()) data = DataState::kInconsistent;
-    else if (facts->disk_failed) data = DataState::kFailed;
-    else if (facts->blank) data = DataState::kBlank;
-    else if (facts->inconsistent) data = DataState::kInconsistent;
+    else if (session_.up() && resync_.active())
+      data = DataState::kInconsistent;
+    else if (facts->disk_failed)
+      data = DataState::kFailed;
+    else if (facts->blank)
+      data = DataState::kBlank;
+    else if (facts->inconsistent)
+      data = DataState::kInconsistent;
     view.peer.data = data_state_name(data);
     if (!session_.up()) view.peer.data += " when last heard";
   }
@@ -161,10 +191,18 @@ void Engine::fill_peer(StatusView& view) const {
   view.link.last_error = session_.last_error();
   view.link.round_trip_ns = session_.up() ? session_.round_trip_ns() : std::nullopt;
   switch (session_.link_state()) {
-    case Session::LinkState::kDown: view.link.state = "down"; break;
-    case Session::LinkState::kConnecting: view.link.state = "connecting"; break;
-    case Session::LinkState::kUp: view.link.state = "up"; break;
-    case Session::LinkState::kRefused: view.link.state = "refused"; break;
+    case Session::LinkState::kDown:
+      view.link.state = "down";
+      break;
+    case Session::LinkState::kConnecting:
+      view.link.state = "connecting";
+      break;
+    case Session::LinkState::kUp:
+      view.link.state = "up";
+      break;
+    case Session::LinkState::kRefused:
+      view.link.state = "refused";
+      break;
   }
 }
 

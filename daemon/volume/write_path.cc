@@ -52,7 +52,8 @@ void WritePath::submit(ClientRequest& request) {
   TB_CHECK(request.length_bytes > 0 && request.offset_bytes < core_.config.size_bytes &&
                request.length_bytes <= core_.config.size_bytes - request.offset_bytes,
            "the plugin passes ranges inside the volume only");
-  if (request.fast_only && !(core_.data.fast_zero() && (!core_.attached() || core_.peer_fast_zero))) {
+  if (request.fast_only &&
+      !(core_.data.fast_zero() && (!core_.attached() || core_.peer_fast_zero))) {
     request.error = EOPNOTSUPP;
     request.done(request);
     return;
@@ -102,8 +103,10 @@ void WritePath::start(Op& op) {
   }
   op.on_local = op.on_peer = false;
   // The wire first: it takes longest.
-  if (core_.attached()) send_pieces(op);
-  else core_.dirty.set(client.offset_bytes, client.length_bytes);
+  if (core_.attached())
+    send_pieces(op);
+  else
+    core_.dirty.set(client.offset_bytes, client.length_bytes);
   if (core_.local_ok()) submit_local(op);
 }
 
@@ -129,8 +132,8 @@ void WritePath::send_pieces(Op& op) {
     const uint64_t at = i * piece;
     header.offset = client.offset_bytes + at;
     header.length = std::min(piece, client.length_bytes - at);
-    core_.session->request(header, std::span(client.data + at, header.length),
-                           client.piece_crcs[i], op);
+    core_.session->request(header, std::span(client.data + at, header.length), client.piece_crcs[i],
+                           op);
   }
 }
 

@@ -2,7 +2,8 @@
 // loop thread only.
 //
 //   submit ─▶ ranges ─▶ start ─┬─▶ local disk ──────┬─▶ settle ─▶ done
-//                              └─▶ frames ─▶ acks ──┘      (without a peer: dirty map, simplex gate)
+//                              └─▶ frames ─▶ acks ──┘      (without a peer: dirty map, simplex
+//                              gate)
 #pragma once
 
 #include <deque>

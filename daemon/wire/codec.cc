@@ -47,20 +47,27 @@ const Shape* shape_of(uint8_t type) {
   static constexpr Shape kGenerationShape{sizeof(GenerationPayload), sizeof(GenerationPayload), 0,
                                           false};
   switch (static_cast<FrameType>(type)) {
-    case FrameType::kHello: return &kHelloShape;
+    case FrameType::kHello:
+      return &kHelloShape;
     case FrameType::kRefuse:
     case FrameType::kGoodbye:
-    case FrameType::kPromoteAnswer: return &kTextShape;
-    case FrameType::kVerdict: return &kBareHandshake;
-    case FrameType::kData: return &kDataShape;
-    case FrameType::kAck: return &kAckShape;
-    case FrameType::kGeneration: return &kGenerationShape;
+    case FrameType::kPromoteAnswer:
+      return &kTextShape;
+    case FrameType::kVerdict:
+      return &kBareHandshake;
+    case FrameType::kData:
+      return &kDataShape;
+    case FrameType::kAck:
+      return &kAckShape;
+    case FrameType::kGeneration:
+      return &kGenerationShape;
     case FrameType::kHeartbeat:
     case FrameType::kFlush:
     case FrameType::kRead:
     case FrameType::kRole:
     case FrameType::kPromoteAsk:
-    case FrameType::kProgress: return &kBare;
+    case FrameType::kProgress:
+      return &kBare;
   }
   return nullptr;
 }
@@ -153,20 +160,34 @@ std::span<const std::byte> text_bytes(std::string_view text) {
 
 const char* frame_type_name(uint8_t type) {
   switch (static_cast<FrameType>(type)) {
-    case FrameType::kHello: return "hello";
-    case FrameType::kRefuse: return "refuse";
-    case FrameType::kVerdict: return "verdict";
-    case FrameType::kData: return "data";
-    case FrameType::kFlush: return "flush";
-    case FrameType::kRead: return "read";
-    case FrameType::kAck: return "ack";
-    case FrameType::kHeartbeat: return "heartbeat";
-    case FrameType::kRole: return "role";
-    case FrameType::kPromoteAsk: return "promote-ask";
-    case FrameType::kPromoteAnswer: return "promote-answer";
-    case FrameType::kGeneration: return "generation";
-    case FrameType::kGoodbye: return "goodbye";
-    case FrameType::kProgress: return "progress";
+    case FrameType::kHello:
+      return "hello";
+    case FrameType::kRefuse:
+      return "refuse";
+    case FrameType::kVerdict:
+      return "verdict";
+    case FrameType::kData:
+      return "data";
+    case FrameType::kFlush:
+      return "flush";
+    case FrameType::kRead:
+      return "read";
+    case FrameType::kAck:
+      return "ack";
+    case FrameType::kHeartbeat:
+      return "heartbeat";
+    case FrameType::kRole:
+      return "role";
+    case FrameType::kPromoteAsk:
+      return "promote-ask";
+    case FrameType::kPromoteAnswer:
+      return "promote-answer";
+    case FrameType::kGeneration:
+      return "generation";
+    case FrameType::kGoodbye:
+      return "goodbye";
+    case FrameType::kProgress:
+      return "progress";
   }
   return "unknown";
 }

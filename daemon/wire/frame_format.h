@@ -15,21 +15,21 @@ constexpr uint32_t kMagic = 0x31425754;  // "TWB1" as bytes
 constexpr uint16_t kProtocolVersion = 1;
 
 enum class FrameType : uint8_t {
-  kHello = 1,      // payload: HelloPayload; first frame of each side, at once
-  kRefuse = 2,     // payload: UTF-8 reason; the sender closes after it
-  kVerdict = 3,    // sequence: sender's verdict code; both must agree before anything else moves
-  kData = 4,       // write, zero or trim of [offset, offset + length); answered by kAck
-  kFlush = 5,      // everything acknowledged so far to stable storage; answered by kAck
-  kRead = 6,       // read [offset, offset + length); answered by kAck with the bytes as payload
-  kAck = 7,        // sequence: of the request; status: 0 or an errno value; the peer's durations
-  kHeartbeat = 8,  // offset: a tick of the sender's clock; length: the last tick it received,
-                   // aux0: how long it held that, in ns
-  kRole = 9,       // sequence: sender's Role; length: reason for the change; no answer
-  kPromoteAsk = 10,      // may I become primary? answered by kPromoteAnswer
-  kPromoteAnswer = 11,   // status: 0 yes, else an errno value; payload: UTF-8 reason
-  kGeneration = 12,      // payload: GenerationPayload, to be made durable; answered by kAck
-  kGoodbye = 13,         // payload: UTF-8 reason; orderly end of the session
-  kProgress = 14,        // offset: resync bytes done; length: bytes in all; for the target's status
+  kHello = 1,        // payload: HelloPayload; first frame of each side, at once
+  kRefuse = 2,       // payload: UTF-8 reason; the sender closes after it
+  kVerdict = 3,      // sequence: sender's verdict code; both must agree before anything else moves
+  kData = 4,         // write, zero or trim of [offset, offset + length); answered by kAck
+  kFlush = 5,        // everything acknowledged so far to stable storage; answered by kAck
+  kRead = 6,         // read [offset, offset + length); answered by kAck with the bytes as payload
+  kAck = 7,          // sequence: of the request; status: 0 or an errno value; the peer's durations
+  kHeartbeat = 8,    // offset: a tick of the sender's clock; length: the last tick it received,
+                     // aux0: how long it held that, in ns
+  kRole = 9,         // sequence: sender's Role; length: reason for the change; no answer
+  kPromoteAsk = 10,  // may I become primary? answered by kPromoteAnswer
+  kPromoteAnswer = 11,  // status: 0 yes, else an errno value; payload: UTF-8 reason
+  kGeneration = 12,     // payload: GenerationPayload, to be made durable; answered by kAck
+  kGoodbye = 13,        // payload: UTF-8 reason; orderly end of the session
+  kProgress = 14,       // offset: resync bytes done; length: bytes in all; for the target's status
 };
 
 // Bits of FrameHeader::flags.
@@ -72,15 +72,15 @@ constexpr size_t kHistoryEntries = 8;
 
 // Bits of HelloPayload::flags.
 enum HelloFlag : uint32_t {
-  kHelloBlank = 1,         // no metadata yet: uuid and generations are zero
-  kHelloJoinable = 2,      // blank, and its data may be overwritten
-  kHelloPrimary = 4,       // primary now
-  kHelloCrashed = 8,       // was primary or held unsynced writes when it last stopped
-  kHelloInconsistent = 16, // an unfinished resync target, or a replica that failed
-  kHelloDiskFailed = 32,   // its disk fails now; no use as a target
-  kHelloDirty = 64,        // knows of blocks that the peer misses
-  kHelloMapValid = 128,    // its dirty map is complete since the last common state
-  kHelloFastZero = 256,    // zeroes without writing them
+  kHelloBlank = 1,          // no metadata yet: uuid and generations are zero
+  kHelloJoinable = 2,       // blank, and its data may be overwritten
+  kHelloPrimary = 4,        // primary now
+  kHelloCrashed = 8,        // was primary or held unsynced writes when it last stopped
+  kHelloInconsistent = 16,  // an unfinished resync target, or a replica that failed
+  kHelloDiskFailed = 32,    // its disk fails now; no use as a target
+  kHelloDirty = 64,         // knows of blocks that the peer misses
+  kHelloMapValid = 128,     // its dirty map is complete since the last common state
+  kHelloFastZero = 256,     // zeroes without writing them
 };
 
 struct HelloPayload {
@@ -115,9 +115,10 @@ struct GenerationPayload {
 
 // What the receiver records together with the generation.
 enum GenerationFlag : uint32_t {
-  kGenerationInconsistent = 1,  // a resync begins: the receiver's replica is half-copied from now on
-  kGenerationConsistent = 2,    // a resync has ended: the receiver's replica is whole
-  kGenerationSoleCopy = 4,      // the sender's disk failed: the receiver holds the only good replica
+  kGenerationInconsistent =
+      1,                      // a resync begins: the receiver's replica is half-copied from now on
+  kGenerationConsistent = 2,  // a resync has ended: the receiver's replica is whole
+  kGenerationSoleCopy = 4,    // the sender's disk failed: the receiver holds the only good replica
 };
 
 static_assert(sizeof(GenerationPayload) == 104);

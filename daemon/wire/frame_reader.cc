@@ -9,7 +9,8 @@
 namespace twinblock::wire {
 
 // Makes sure that the slab has room for the rest of the frame that has begun. A slab that only this
-// reader holds is used again; one whose payloads are still on their way to the disk is left to them.
+// reader holds is used again; one whose payloads are still on their way to the disk is left to
+// them.
 void FrameReader::make_room() {
   const size_t unread = end_ - begin_;
   const size_t needed = have_header_ ? header_.payload_bytes : sizeof(FrameHeader);
@@ -49,8 +50,10 @@ FrameReader::Outcome FrameReader::parse(Frame& frame) {
     error_ = std::string(frame_type_name(header_.type)) + " frame with a wrong payload checksum";
     return Outcome::kError;
   }
-  if (header_.payload_bytes > 0) frame.keeps_payload = slab_;
-  else frame.keeps_payload.reset();
+  if (header_.payload_bytes > 0)
+    frame.keeps_payload = slab_;
+  else
+    frame.keeps_payload.reset();
   begin_ += header_.payload_bytes;
   have_header_ = false;
   return Outcome::kFrame;

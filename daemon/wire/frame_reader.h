@@ -28,8 +28,8 @@ class FrameReader {
   // Data frames are bounded by this size from now on; 0 (the start) allows handshake frames only.
   void set_volume_bytes(uint64_t volume_bytes) { volume_bytes_ = volume_bytes; }
 
-  // Allows some reads from the connection again. Called once for each readable(), so that a peer that
-  // sends without end does not keep the loop from its other work.
+  // Allows some reads from the connection again. Called once for each readable(), so that a peer
+  // that sends without end does not keep the loop from its other work.
   void begin_turn() { reads_left_ = kReadsPerTurn; }
 
   // The next whole frame from the bytes at hand, reading from `connection` when they do not

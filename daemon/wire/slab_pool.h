@@ -1,5 +1,5 @@
-// Receive buffers of one size, used again instead of allocated anew: a slab returns to the pool when
-// the last payload in it has been dropped. Loop thread only.
+// Receive buffers of one size, used again instead of allocated anew: a slab returns to the pool
+// when the last payload in it has been dropped. Loop thread only.
 #pragma once
 
 #include <cstddef>

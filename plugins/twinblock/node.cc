@@ -91,8 +91,8 @@ Status Node::open_files() {
   data_ = std::move(data.value());
   const std::string folder = std::filesystem::path(self.metadata).parent_path();
   if (Status made = make_directories(folder); !made) return made;
-  // Not through io_uring: the kernel finishes its transfers on the thread that submitted them, which
-  // may be the one that a hanging data disk holds up.
+  // Not through io_uring: the kernel finishes its transfers on the thread that submitted them,
+  // which may be the one that a hanging data disk holds up.
   options.engine = PosixDisk::Engine::kThreads;
   options.file.path = self.metadata;
   options.file.size_bytes = metadata::kFileBytes;
@@ -107,9 +107,9 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   network_ = std::make_unique<TcpNetwork>(loop_);
   metadata::Uuid instance;
   random_bytes(std::as_writable_bytes(std::span(instance)));
-  engine_ = std::make_unique<Engine>(Engine::Parts{
-      config_, name_, loop_, log_, *network_, *data_, *metadata_, std::move(loaded),
-      backing_is_empty, instance, random_number});
+  engine_ = std::make_unique<Engine>(Engine::Parts{config_, name_, loop_, log_, *network_, *data_,
+                                                   *metadata_, std::move(loaded), backing_is_empty,
+                                                   instance, random_number});
   facts_ = NodeFacts{data_->engine_name(),
                      "nbd+unix:///?socket=" + nbd_socket_path(config_, self),
                      control_socket_path(config_, self),
@@ -233,7 +233,8 @@ int Node::write(std::span<const std::byte> from, uint64_t offset_bytes, bool fua
   std::vector<uint32_t> many;
   const size_t pieces = (from.size() + kPiece - 1) / kPiece;
   if (pieces > few.size()) many.resize(pieces);
-  const std::span<uint32_t> crcs = pieces > few.size() ? std::span(many) : std::span(few).first(pieces);
+  const std::span<uint32_t> crcs =
+      pieces > few.size() ? std::span(many) : std::span(few).first(pieces);
   for (size_t i = 0; i < pieces && !request.all_zero; ++i)
     crcs[i] = crc32c(from.subspan(i * kPiece, std::min(kPiece, from.size() - i * kPiece)));
   request.piece_crcs = crcs;
@@ -258,8 +259,7 @@ int Node::flush() {
   return run_request(request);
 }
 
-int Node::extent(uint64_t offset_bytes, uint64_t length_bytes, bool& hole,
-                 uint64_t& extent_bytes) {
+int Node::extent(uint64_t offset_bytes, uint64_t length_bytes, bool& hole, uint64_t& extent_bytes) {
   if (engine_->local_reads())
     return data_->extent_now(offset_bytes, length_bytes, hole, extent_bytes);
   // The peer holds the data: it is not asked where its holes are.

@@ -138,9 +138,9 @@ int on_flush(void*, uint32_t) {
 }
 
 int on_zero(void*, uint32_t count, uint64_t offset, uint32_t flags) {
-  const int error = g.node->zero(offset, count, (flags & NBDKIT_FLAG_MAY_TRIM) != 0,
-                                 (flags & NBDKIT_FLAG_FAST_ZERO) != 0,
-                                 (flags & NBDKIT_FLAG_FUA) != 0);
+  const int error =
+      g.node->zero(offset, count, (flags & NBDKIT_FLAG_MAY_TRIM) != 0,
+                   (flags & NBDKIT_FLAG_FAST_ZERO) != 0, (flags & NBDKIT_FLAG_FUA) != 0);
   return error == 0 ? 0 : request_error(error, "zero", offset, count);
 }
 
