@@ -153,6 +153,18 @@ TEST(ProgressDisplay, WritesALineATenthWhereThereIsNoTerminal) {
   EXPECT_NE(text.find("resync done: the last one took 2.00 s for 4 KiB\n"), std::string::npos);
 }
 
+TEST(ProgressDisplay, TellsOfAResyncThatWasTooShortToBeSeen) {
+  json before = resyncing();
+  before["resync"]["active"] = false;
+  before["state"] = "simplex";
+  json after = before;
+  after["state"] = "duplex";
+  EXPECT_EQ(shown({before, after}, false), "state: simplex\nstate: duplex\n");
+  after["last_resync"] = {{"bytes", 4096}, {"duration_s", 0.25}};
+  EXPECT_EQ(shown({before, after}, false),
+            "state: simplex\nstate: duplex\nresync done: the last one took 250.00 ms for 4 KiB\n");
+}
+
 TEST(ProgressDisplay, DrawsOneLineOverOnATerminal) {
   const std::string text = shown({resyncing(), resyncing()}, true);
   EXPECT_EQ(text.find('\n'), std::string::npos) << text;

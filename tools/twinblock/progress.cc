@@ -24,6 +24,8 @@ std::string progress_bar(const nlohmann::json& resync, size_t width) {
 void ProgressDisplay::show(const nlohmann::json& status) {
   const nlohmann::json resync = object_at(status, "resync");
   const bool active = flag_at(resync, "active");
+  if (!started_) last_resync_before_ = object_at(status, "last_resync");
+  started_ = true;
   const std::string state = text_at(status, "state");
   if (terminal_) {
     const std::string line =
@@ -38,15 +40,15 @@ void ProgressDisplay::show(const nlohmann::json& status) {
   } else if (state != state_shown_) {
     std::fprintf(out_, "state: %s\n", state.c_str());
   }
-  seen_ = seen_ || active;
   state_shown_ = state;
   std::fflush(out_);
 }
 
 void ProgressDisplay::finish(const nlohmann::json& status) {
   if (drawn_) std::fprintf(out_, "%s", kRedraw);
-  const std::string last = last_resync_line(object_at(status, "last_resync"));
-  if (seen_ && !last.empty()) std::fprintf(out_, "resync done: %s\n", last.c_str());
+  const nlohmann::json last = object_at(status, "last_resync");
+  if (started_ && last.is_object() && last != last_resync_before_)
+    std::fprintf(out_, "resync done: %s\n", last_resync_line(last).c_str());
   std::fflush(out_);
 }
 

@@ -16,14 +16,16 @@ class ProgressDisplay {
   // `out` must outlive this.
   ProgressDisplay(std::FILE* out, bool terminal) : out_(out), terminal_(terminal) {}
   void show(const nlohmann::json& status);
-  // Ends the drawn line and, when a resync was shown, says how it went.
+  // Ends the drawn line and, when a resync ended since the first show(), says how it went: a short
+  // one begins and ends between two polls.
   void finish(const nlohmann::json& status);
 
  private:
   std::FILE* out_;
   bool terminal_;
   bool drawn_ = false;
-  bool seen_ = false;
+  bool started_ = false;
+  nlohmann::json last_resync_before_;
   int tenth_shown_ = -1;
   std::string state_shown_;
 };
