@@ -195,6 +195,7 @@ Error become_nbdkit(const Options& options, const Config& config, const NodeConf
   // A plugin with sanitizers needs their runtime in nbdkit, which was built without.
   if (TWINBLOCK_PRELOAD[0] != '\0') setenv("LD_PRELOAD", TWINBLOCK_PRELOAD, 0);
   std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
   execv(nbdkit.c_str(), argv.data());

@@ -268,7 +268,7 @@ Result<Config> parse_config(const std::string& text, const std::string& path) {
   } catch (const toml::parse_error& error) {
     errors.add(static_cast<int64_t>(error.source().begin.line), std::string(error.description()),
                "");
-    return *errors.first();
+    return errors.first();
   }
   Config config;
   config.path = path;
@@ -279,12 +279,12 @@ Result<Config> parse_config(const std::string& text, const std::string& path) {
   read_size(top, config);
   read_nodes(top, config);
   // The links are checked against the nodes, so these have to be right first.
-  if (errors.any()) return *errors.first();
+  if (errors.any()) return errors.first();
   Addresses addresses;
   read_links(top, config, addresses);
   read_replication(top, config);
   if (addresses.one_host) check_one_host(top, config);
-  if (errors.any()) return *errors.first();
+  if (errors.any()) return errors.first();
   return config;
 }
 

@@ -73,7 +73,7 @@ std::optional<std::string> ConfigTable::text(const std::string& key, const std::
     if (required) fail(key, "'" + key + "' is missing in " + where(), "add " + example);
     return std::nullopt;
   }
-  const auto value = node->value_exact<std::string>();
+  auto value = node->value_exact<std::string>();
   if (!value) fail(key, "'" + key + "' is not a text in quotes", "write " + example);
   return value;
 }

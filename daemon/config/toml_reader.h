@@ -22,7 +22,10 @@ class ConfigErrors {
   // "PATH:LINE: what; action".
   void add(int64_t line, const std::string& what, const std::string& action);
   [[nodiscard]] bool any() const { return first_.has_value(); }
-  [[nodiscard]] const std::optional<Error>& first() const { return first_; }
+  [[nodiscard]] const Error& first() const {
+    TB_CHECK(first_.has_value(), "first() without an error");
+    return *first_;
+  }
 
  private:
   std::string path_;

@@ -125,12 +125,12 @@ Status start_nbdfuse(const std::string& nbd_socket, const std::string& stem,
                                              attachment.log);
   if (!pid) return pid.error();
   attachment.nbdfuse = identify_process(pid.value());
-  const Status noted = update_attachment(stem, attachment);
+  Status noted = update_attachment(stem, attachment);
   if (!noted) {
     kill(pid.value(), SIGTERM);
     return noted;
   }
-  const Status ready = wait_for_nbdfuse(pid.value(), pid_file, attachment.log);
+  Status ready = wait_for_nbdfuse(pid.value(), pid_file, attachment.log);
   fs::remove(pid_file, ignored);
   return ready;
 }
@@ -177,12 +177,13 @@ Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
                           const std::string& stem, const std::string& wanted, std::string& note) {
   const Result<std::optional<Attachment>> existing = read_attachment(stem);
   if (!existing) return existing.error();
-  if (existing.value() && existing.value()->complete)
-    return refused("already attached as " + existing.value()->device,
-                   "use that, or detach it first: twinblock detach");
-  if (existing.value())
+  if (const std::optional<Attachment>& earlier = existing.value(); earlier.has_value()) {
+    if (earlier->complete)
+      return refused("already attached as " + earlier->device,
+                     "use that, or detach it first: twinblock detach");
     return refused("an earlier attach ended half-way, or another is at work",
                    "undo it with: twinblock detach");
+  }
   const Status primary = check_primary(status);
   if (!primary) return primary.error();
   const Result<std::string> nbd_socket = nbd_socket_of(status);

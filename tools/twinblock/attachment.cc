@@ -80,7 +80,7 @@ Status create_attachment(const std::string& stem, const Attachment& attachment) 
 Status update_attachment(const std::string& stem, const Attachment& attachment) {
   const std::string path = attachment_path(stem);
   const std::string fresh = path + ".new";
-  const Status written = write_note(fresh, O_TRUNC, to_json(attachment).dump(1) + "\n");
+  Status written = write_note(fresh, O_TRUNC, to_json(attachment).dump(1) + "\n");
   if (!written) return written;
   if (rename(fresh.c_str(), path.c_str()) != 0) return failed(errno, path);
   return ok_status();

@@ -48,9 +48,9 @@ Status detach_nbd_client(const HostPaths& host, const Attachment& attachment, bo
   if (!attachment.complete && !force)
     return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
                    "look at it (nbd-client -c " + attachment.device + "); --force disconnects it");
-  const Status unused = refuse_if_used(host, attachment.device);
+  Status unused = refuse_if_used(host, attachment.device);
   if (!unused) return unused;
-  const Status flushed = flush(attachment.device, force);
+  Status flushed = flush(attachment.device, force);
   if (!flushed) return flushed;
   const Result<std::string> done =
       run_program({"nbd-client", "-d", attachment.device}, kProgramTimeout_ns);
@@ -61,9 +61,9 @@ Status detach_nbd_client(const HostPaths& host, const Attachment& attachment, bo
 // `losetup -d` of a device that is open elsewhere succeeds and takes effect at the last close.
 Status detach_loop(const HostPaths& host, const std::string& device, const std::string& file,
                    bool force) {
-  const Status unused = refuse_if_used(host, device);
+  Status unused = refuse_if_used(host, device);
   if (!unused) return unused;
-  const Status flushed = flush(device, force);
+  Status flushed = flush(device, force);
   if (!flushed) return flushed;
   const Result<std::string> done = run_program({"losetup", "-d", device}, kProgramTimeout_ns);
   if (!done) return done.error();
@@ -106,13 +106,13 @@ Status detach_nbdfuse(const HostPaths& host, const Attachment& attachment, bool 
     return refused(attachment.file + " is in use by " + loop,
                    "losetup -d " + loop + ", then detach again");
   if (!loop.empty()) {
-    const Status gone = detach_loop(host, loop, attachment.file, force);
+    Status gone = detach_loop(host, loop, attachment.file, force);
     if (!gone) return gone;
   } else if (is_mounted(attachment.mount_dir)) {
-    const Status flushed = flush(attachment.file, force);
+    Status flushed = flush(attachment.file, force);
     if (!flushed) return flushed;
   }
-  const Status unmounted = unmount(attachment, force);
+  Status unmounted = unmount(attachment, force);
   if (!unmounted) return unmounted;
   if (wait_process_end(attachment.nbdfuse, attachment.complete ? kNbdfuseEnd_ns : kKilledEnd_ns))
     return ok_status();
@@ -129,9 +129,8 @@ Status detach_nbdfuse(const HostPaths& host, const Attachment& attachment, bool 
 
 Status detach(const HostPaths& host, const std::string& stem, const Attachment& attachment,
               bool force) {
-  const Status gone = attachment.method == kMethodNbdClient
-                          ? detach_nbd_client(host, attachment, force)
-                          : detach_nbdfuse(host, attachment, force);
+  Status gone = attachment.method == kMethodNbdClient ? detach_nbd_client(host, attachment, force)
+                                                      : detach_nbdfuse(host, attachment, force);
   if (!gone) return gone;
   std::error_code ignored;
   if (!attachment.mount_dir.empty()) {

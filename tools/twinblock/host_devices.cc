@@ -107,7 +107,7 @@ std::string device_user(const HostPaths& host, const std::string& device) {
     if (!user.empty()) break;
     if (!fs::exists(entry.path() / "partition", error) || empty_dir(entry.path())) continue;
     user = user_of(host, entry.path());
-    if (!user.empty()) user = "its partition " + entry.path().filename().string() + ": " + user;
+    if (!user.empty()) user.insert(0, "its partition " + entry.path().filename().string() + ": ");
   }
   return user;
 }

@@ -45,6 +45,7 @@ Result<pid_t> spawn(const std::vector<std::string>& args, const SpawnSetup& setu
   const std::string program = find_program(args.front());
   if (program.empty()) return refused(args.front() + " is not installed");
   std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
   pid_t pid = 0;
@@ -109,7 +110,8 @@ std::string find_program(const std::string& name) {
   std::istringstream dirs(std::string(path == nullptr ? "" : path) +
                           ":/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin");
   for (std::string dir; std::getline(dirs, dir, ':');) {
-    const std::string candidate = dir + "/" + name;
+    std::string candidate = dir;
+    candidate.append("/").append(name);
     struct stat info {};
     if (dir.starts_with('/') && stat(candidate.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
         access(candidate.c_str(), X_OK) == 0)

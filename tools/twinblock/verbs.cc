@@ -93,14 +93,15 @@ Result<Output> run_attach(const Options& options, const std::string& socket) {
 
 Result<Output> run_detach(const Options& options, const std::string& socket) {
   const std::string stem = node_file_stem(socket);
-  const Result<std::optional<Attachment>> attachment = read_attachment(stem);
-  if (!attachment) return attachment.error();
-  if (!attachment.value())
+  const Result<std::optional<Attachment>> note = read_attachment(stem);
+  if (!note) return note.error();
+  const std::optional<Attachment>& attachment = note.value();
+  if (!attachment.has_value())
     return refused("not attached (there is no " + attachment_path(stem) + ")");
-  const Status done = detach(HostPaths{}, stem, *attachment.value(), options.force);
+  const Status done = detach(HostPaths{}, stem, *attachment, options.force);
   if (!done) return done.error();
-  const std::string device = attachment.value()->device;
-  return Output{json{{"device", device}, {"method", attachment.value()->method}},
+  const std::string device = attachment->device;
+  return Output{json{{"device", device}, {"method", attachment->method}},
                 (device.empty() ? "an unfinished attach" : device) + " is detached\n"};
 }
 
