@@ -162,10 +162,13 @@ void ResyncSource::run_admitted(Run& run) {
   run.disk.is_hole = false;
   run.disk.offset_bytes = run.range.begin_bytes;
   run.disk.length_bytes = run.range.length();
-  if (run.range.begin_bytes < data_until_)
-    read(run);
-  else
+  if (run.range.begin_bytes >= data_until_) {
     core_.data.submit(run.disk);
+    return;
+  }
+  // Another run may have found the data while this one waited for its range.
+  cut(run, std::min(run.range.end_bytes, run.range.begin_bytes + limits::kResyncRunBytesMax));
+  read(run);
 }
 
 void ResyncSource::extent_known(Run& run) {
