@@ -1,0 +1,231 @@
+// The faults of the simulated pair.
+#include <algorithm>
+#include <array>
+
+#include "report.h"
+#include "world.h"
+
+namespace twinblock::sim {
+
+void World::fault_turn() {
+  scheduler_.after(random_.spread(options_.faults.interval_ns / 10 + 1,
+                                  options_.faults.interval_ns * 3),
+                   nullptr, [this] {
+                     if (!faults_on_) return;
+                     if (!local_disk_dead_) inject();
+                     fault_turn();
+                   });
+}
+
+void World::inject() {
+  look();
+  const FaultPlan& plan = options_.faults;
+  const int host = static_cast<int>(random_.below(2));
+  const std::array<std::pair<unsigned, std::function<void()>>, 11> kinds{{
+      {plan.kill, [&] { kill(host); }},
+      {plan.power_off,
+       [&] {
+         const bool both = random_.chance(0.3);
+         power_off(host);
+         if (both) power_off(1 - host);
+       }},
+      {plan.pause, [&] { pause(host); }},
+      {plan.reset, [&] { network_.reset_all(); }},
+      {plan.silence, [&] { silence(); }},
+      {plan.slow_disk,
+       [&] {
+         DiskFaults& faults = node(host).data().faults;
+         faults.extra_delay_ns =
+             faults.extra_delay_ns > 0 ? 0 : random_.spread(kMillisecond_ns, kSecond_ns);
+       }},
+      {plan.hang_disk,
+       [&] {
+         VirtualDisk& disk = random_.chance(0.8) ? node(host).data() : node(host).metadata();
+         disk.faults.hung_until_ns =
+             scheduler_.now_ns() + random_.spread(10 * kMillisecond_ns, 20 * kSecond_ns);
+         if (Report::verbose()) Report::trace(node(host).name(), "-- a disk hangs");
+       }},
+      {plan.peer_disk_error, [&] { peer_disk_error(); }},
+      {plan.local_disk_error, [&] { local_disk_error(); }},
+      {plan.switch_roles, [&] { begin_procedure(Procedure::kDemote); }},
+      {plan.restart, [&] { begin_procedure(Procedure::kShutDown); }},
+  }};
+  if (random_.chance(0.1)) tempt();
+  unsigned weights = 0;
+  for (const auto& [weight, act] : kinds) weights += weight;
+  if (weights == 0) return;
+  workload_.count_trouble();
+  uint64_t drawn = random_.below(weights);
+  for (const auto& [weight, act] : kinds) {
+    if (drawn < weight) {
+      act();
+      last_trouble_ns_ = scheduler_.now_ns();
+      return;
+    }
+    drawn -= weight;
+  }
+}
+
+void World::process_gone(int host) {
+  ++promotion_;
+  promoting_ = false;
+  procedure_ = Procedure::kNone;
+  if (primary_ == host) {
+    primary_ = -1;
+    workload_.abandon();
+  } else if (primary_ >= 0 && workload_.is_open()) {
+    workload_.go_on();
+  }
+}
+
+void World::kill(int host) {
+  if (!node(host).running()) return;
+  look();
+  node(host).kill();
+  process_gone(host);
+  restart_later(host, 5 * kSecond_ns);
+}
+
+void World::power_off(int host) {
+  if (!node(host).powered()) return;
+  look();
+  node(host).power_off();
+  process_gone(host);
+  intact_[static_cast<size_t>(host)] = false;
+  restart_later(host, 8 * kSecond_ns);
+}
+
+void World::restart_later(int host, uint64_t longest_ns) {
+  if (std::exchange(restart_due_[static_cast<size_t>(host)], true)) return;
+  scheduler_.after(random_.spread(20 * kMillisecond_ns, longest_ns), nullptr, [this, host] {
+    restart_due_[static_cast<size_t>(host)] = false;
+    restart(host);
+  });
+}
+
+void World::restart(int host) {
+  node(host).power_on();
+  // While the other node is promoted as the survivor, this one is kept down, as fencing does.
+  if (promoting_ && !node(host).running()) {
+    restart_later(host, 100 * kMillisecond_ns);
+    return;
+  }
+  if (!node(host).running()) node(host).start();
+}
+
+void World::pause(int host) {
+  if (!node(host).running() || node(host).paused()) return;
+  node(host).pause();
+  scheduler_.after(random_.spread(10 * kMillisecond_ns, 8 * kSecond_ns), nullptr,
+                   [this, host, process = node(host).process()] {
+                     if (node(host).process() == process && node(host).paused())
+                       node(host).resume();
+                   });
+}
+
+void World::silence() {
+  const uint64_t which = random_.between(1, 3);
+  network_.faults.silent = {(which & 1) != 0, (which & 2) != 0};
+  if (Report::verbose())
+    Report::trace("network", "-- silent from " + std::string((which & 1) != 0 ? "alpha " : "") +
+                                 ((which & 2) != 0 ? "beta" : ""));
+  scheduler_.after(random_.spread(50 * kMillisecond_ns, 12 * kSecond_ns), nullptr, [this] {
+    network_.faults.silent = {false, false};
+    network_.silence_changed();
+  });
+}
+
+// The secondary's disk fails for a while; the operator restarts twinblockd there afterwards.
+void World::peer_disk_error() {
+  if (primary_ < 0 || !node(1 - primary_).running()) return;
+  const int host = 1 - primary_;
+  VirtualDisk& disk = node(host).data();
+  switch (random_.below(3)) {
+    case 0: disk.faults.full = true; break;
+    case 1: disk.faults.write_error_chance = 0.3; break;
+    default: disk.faults.flush_error_chance = 1; break;
+  }
+  if (Report::verbose()) Report::trace(node(host).name(), "-- its disk fails requests");
+  current_[static_cast<size_t>(host)] = false;
+  scheduler_.after(random_.spread(100 * kMillisecond_ns, 5 * kSecond_ns), nullptr, [this, host] {
+    DiskFaults& faults = node(host).data().faults;
+    faults.full = false;
+    faults.write_error_chance = faults.flush_error_chance = 0;
+    if (primary_ == 1 - host && node(host).running() && node(host).data().has_failed() &&
+        random_.chance(0.7))
+      kill(host);
+  });
+}
+
+// The primary's disk dies while the peer is whole. The client may not notice. After a while the
+// operator moves the client to the peer and replaces the disk.
+void World::local_disk_error() {
+  if (primary_ < 0 || procedure_ != Procedure::kNone || !both_duplex() ||
+      !node(primary_).engine().status().disk_error.empty() ||
+      scheduler_.now_ns() - last_trouble_ns_ < kSecond_ns)
+    return;
+  for (const auto& each : nodes_)
+    for (const VirtualDisk* disk : {&each->data(), &each->metadata()})
+      if (disk->faults.hung_until_ns > scheduler_.now_ns() || disk->faults.full ||
+          disk->faults.write_error_chance + disk->faults.flush_error_chance > 0)
+        return;
+  DiskFaults& faults = node(primary_).data().faults;
+  faults.write_error_chance = random_.chance(0.5) ? 1 : 0.5;
+  faults.flush_error_chance = 1;
+  faults.read_error_chance = random_.chance(0.5) ? 1 : 0;
+  local_disk_dead_ = true;
+  if (Report::verbose()) Report::trace(node(primary_).name(), "-- its disk dies");
+  scheduler_.after(random_.spread(500 * kMillisecond_ns, 5 * kSecond_ns), nullptr, [this] {
+    begin_procedure(Procedure::kDemote);
+    replace_local_disk();
+  });
+}
+
+void World::replace_local_disk() {
+  scheduler_.after(100 * kMillisecond_ns, nullptr, [this] {
+    if (procedure_ != Procedure::kNone || primary_ >= 0) {
+      replace_local_disk();
+      return;
+    }
+    for (int host = 0; host < 2; ++host) {
+      if (!node(host).data().has_failed()) continue;
+      node(host).kill();
+      process_gone(host);
+      node(host).replace_disks();
+      current_[static_cast<size_t>(host)] = false;
+      current_[static_cast<size_t>(1 - host)] = true;
+      restart_later(host, kSecond_ns);
+    }
+    local_disk_dead_ = false;
+  });
+}
+
+// Someone tries to promote the secondary by mistake.
+void World::tempt() {
+  const int host = 1 - primary_;
+  if (primary_ < 0 || !node(host).running() || node(host).paused() ||
+      !knows_primary_[static_cast<size_t>(host)])
+    return;
+  node(host).engine().promote(false, [this, host](const Result<std::string>& result) {
+    if (result && primary_ == 1 - host)
+      Report::violation(node(host).name() + " lets itself be promoted beside a primary" +
+                        describe());
+  });
+}
+
+void World::heal() {
+  if (Report::verbose()) Report::trace("operator", "all faults end");
+  network_.faults.silent = {false, false};
+  network_.silence_changed();
+  for (int host = 0; host < 2; ++host) {
+    look();
+    SimNode& each = node(host);
+    each.data().faults = DiskFaults{};
+    each.metadata().faults = DiskFaults{};
+    if (each.running() && each.paused()) each.resume();
+    if (each.running() && each.data().has_failed()) kill(host);
+    if (!each.running()) restart_later(host, 500 * kMillisecond_ns);
+  }
+}
+
+}  // namespace twinblock::sim

@@ -1,0 +1,187 @@
+#include "history.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "report.h"
+#include "virtual_disk.h"
+
+namespace twinblock::sim {
+namespace {
+
+constexpr size_t kWords = kSectorBytes / sizeof(uint64_t);
+using Sector = uint64_t[kWords];
+
+void make_sector(uint64_t number, uint64_t sector, Sector& words) {
+  words[0] = number;
+  words[1] = sector;
+  uint64_t word = number * 0x9E3779B97F4A7C15 + sector;
+  for (size_t i = 2; i < kWords; ++i) words[i] = word += 0xD1B54A32D192ED03;
+}
+
+std::string seconds(uint64_t ns) {
+  return ns == ~uint64_t{0} ? "never" : std::to_string(static_cast<double>(ns) / 1e9);
+}
+
+}  // namespace
+
+History::History(uint64_t volume_bytes) : sectors_(volume_bytes / kSectorBytes) {
+  // Number 0: the zeroes that the volume begins with.
+  writes_.push_back({0, volume_bytes, 0, 0, true, false, false});
+  for (auto& clusters : sectors_) clusters.push_back({0, 0, 0, kNever});
+}
+
+void History::fill(uint64_t number, uint64_t offset_bytes, std::span<std::byte> data) {
+  Sector words;
+  for (size_t at = 0; at < data.size(); at += kSectorBytes) {
+    make_sector(number, (offset_bytes + at) / kSectorBytes, words);
+    std::memcpy(data.data() + at, words, kSectorBytes);
+  }
+}
+
+uint64_t History::number_of(uint64_t sector, std::span<const std::byte> data) const {
+  Sector found;
+  Sector expected{};
+  std::memcpy(found, data.data(), kSectorBytes);
+  if (found[0] != 0) make_sector(found[0], sector, expected);
+  if (std::memcmp(found, expected, kSectorBytes) != 0 || found[0] >= writes_.size())
+    Report::violation("sector " + std::to_string(sector) + " holds what no write wrote there (" +
+                      std::to_string(found[0]) + ", of sector " + std::to_string(found[1]) + ")");
+  return found[0];
+}
+
+uint64_t History::write_begins(uint64_t offset_bytes, uint64_t length_bytes, bool zero,
+                               uint64_t now_ns) {
+  const uint64_t number = writes_.size();
+  writes_.push_back({offset_bytes, length_bytes, now_ns, kNever, zero, false, false});
+  unanswered_.push_back(number);
+  for (uint64_t at = 0; at < length_bytes; at += kSectorBytes)
+    sectors_[(offset_bytes + at) / kSectorBytes].push_back({number, kNever, now_ns, kNever});
+  return number;
+}
+
+History::Cluster* History::find(uint64_t sector, uint64_t number) {
+  auto& clusters = sectors_[sector];
+  const auto found = std::find_if(clusters.rbegin(), clusters.rend(),
+                                  [number](const Cluster& c) { return c.number == number; });
+  return found == clusters.rend() ? nullptr : &*found;
+}
+
+void History::write_acknowledged(uint64_t number, bool fua, uint64_t now_ns) {
+  Write& write = writes_[number];
+  write.acknowledged_ns = now_ns;
+  write.fua = fua;
+  std::erase(unanswered_, number);
+  for (uint64_t at = 0; at < write.length_bytes; at += kSectorBytes) {
+    const uint64_t sector = (write.offset_bytes + at) / kSectorBytes;
+    Cluster* cluster = find(sector, number);
+    if (cluster == nullptr) continue;
+    cluster->first_end_ns = std::min(cluster->first_end_ns, now_ns);
+    if (const Cluster* other = conflict(sector, *cluster))
+      Report::violation("sector " + std::to_string(sector) + ": " + describe(number) +
+                        " can't be ordered with " + describe(other->number));
+  }
+  // A FUA write covers what was acknowledged before it began, too.
+  if (fua) flush_acknowledged(write.began_ns);
+}
+
+void History::write_failed(uint64_t number) { writes_[number].failed = true; }
+
+void History::flush_acknowledged(uint64_t began_ns) {
+  flushed_ns_ = std::max(flushed_ns_, began_ns);
+}
+
+const History::Cluster* History::conflict(uint64_t sector, const Cluster& cluster) const {
+  for (const Cluster& other : sectors_[sector]) {
+    if (other.number == cluster.number || other.first_end_ns == kNever) continue;
+    if (cluster.first_end_ns < other.last_begin_ns && other.first_end_ns < cluster.last_begin_ns)
+      return &other;
+  }
+  return nullptr;
+}
+
+void History::read_returned(uint64_t offset_bytes, std::span<const std::byte> data,
+                            uint64_t began_ns, uint64_t now_ns) {
+  for (size_t at = 0; at < data.size(); at += kSectorBytes) {
+    const uint64_t sector = (offset_bytes + at) / kSectorBytes;
+    const uint64_t number = number_of(sector, data.subspan(at, kSectorBytes));
+    if (number == 0) read_zeroes(sector, began_ns, now_ns);
+    else read_sector(sector, number, began_ns, now_ns);
+  }
+}
+
+void History::read_sector(uint64_t sector, uint64_t number, uint64_t began_ns, uint64_t now_ns) {
+  Cluster* cluster = find(sector, number);
+  if (cluster == nullptr)
+    Report::violation("a read of sector " + std::to_string(sector) + " returned " +
+                      describe(number) + ", which was replaced or lost before");
+  cluster->first_end_ns = std::min({cluster->first_end_ns, cluster->happened_by_ns, now_ns});
+  cluster->last_begin_ns = std::max(cluster->last_begin_ns, began_ns);
+  if (const Cluster* other = conflict(sector, *cluster))
+    Report::violation("a read of sector " + std::to_string(sector) + " that began at " +
+                      seconds(began_ns) + " returned " + describe(number) + ", but " +
+                      describe(other->number) + " had taken its place: known at " +
+                      seconds(other->first_end_ns));
+}
+
+// Zeroes do not say which write they are from: one that fits is enough.
+void History::read_zeroes(uint64_t sector, uint64_t began_ns, uint64_t now_ns) {
+  const Cluster* newest = nullptr;
+  for (const Cluster& cluster : sectors_[sector]) {
+    if (cluster.first_end_ns != kNever && !writes_[cluster.number].zero) newest = &cluster;
+    if (!writes_[cluster.number].zero) continue;
+    Cluster read = cluster;
+    read.first_end_ns = std::min({read.first_end_ns, read.happened_by_ns, now_ns});
+    read.last_begin_ns = std::max(read.last_begin_ns, began_ns);
+    if (conflict(sector, read) == nullptr) return;
+  }
+  Report::violation("a read of sector " + std::to_string(sector) + " that began at " +
+                    seconds(began_ns) + " returned zeroes, but " +
+                    (newest == nullptr ? "there were none" : describe(newest->number)) +
+                    " had taken their place");
+}
+
+void History::failed_over(uint64_t now_ns) {
+  for (const uint64_t number : unanswered_) {
+    const Write& write = writes_[number];
+    for (uint64_t at = 0; at < write.length_bytes; at += kSectorBytes) {
+      Cluster* cluster = find((write.offset_bytes + at) / kSectorBytes, number);
+      if (cluster != nullptr) cluster->happened_by_ns = std::min(cluster->happened_by_ns, now_ns);
+    }
+  }
+  unanswered_.clear();
+}
+
+// Which values may the sector have now? All that a flushed one had not replaced for sure.
+void History::settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) const {
+  const auto replaced = [&](const Cluster& value) {
+    const uint64_t end = std::min(value.first_end_ns, value.happened_by_ns);
+    return std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& other) {
+      const bool flushed = other.first_end_ns <= flushed_ns_ ||
+                           (writes_[other.number].fua && other.first_end_ns != kNever);
+      return flushed && other.number != value.number && end < other.last_begin_ns;
+    });
+  };
+  std::vector<Cluster> left;
+  for (const Cluster& cluster : clusters)
+    if (!replaced(cluster)) left.push_back({cluster.number, kNever, 0, now_ns});
+  if (left.size() == 1) left[0].first_end_ns = now_ns;
+  clusters = std::move(left);
+}
+
+void History::unflushed_lost(uint64_t now_ns) {
+  failed_over(now_ns);
+  for (auto& clusters : sectors_)
+    if (clusters.size() > 1) settle_sector(clusters, now_ns);
+}
+
+std::string History::describe(uint64_t number) const {
+  const Write& write = writes_[number];
+  return std::string(write.zero ? "zeroes " : "write ") + std::to_string(number) + " (offset " +
+         std::to_string(write.offset_bytes) + ", " + std::to_string(write.length_bytes) +
+         " bytes, began " + seconds(write.began_ns) + ", acknowledged " +
+         seconds(write.acknowledged_ns) + (write.fua ? ", FUA" : "") +
+         (write.failed ? ", failed" : "") + ")";
+}
+
+}  // namespace twinblock::sim

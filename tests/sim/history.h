@@ -1,0 +1,73 @@
+// What clients were promised, and whether what they read keeps it. Knows nothing of the simulator.
+//
+// Each write has a number, which its sectors carry, so that a read tells which write each sector is
+// from. A sector is an atomic register with unique values: with the operations on one value (its
+// write and the reads that returned it) taken as a cluster, the history is linearizable if no two
+// clusters each have an operation that ended before one of the other began (Gibbons and Korach,
+// "Testing shared memories", 1997). Unanswered writes may have happened or not. When unflushed data may
+// have been lost, each sector is back at any value that no flushed one had replaced.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "random.h"
+
+namespace twinblock::sim {
+
+class History {
+ public:
+  explicit History(uint64_t volume_bytes);
+
+  // The number of a new write; `zero`: its sectors read as zeroes.
+  uint64_t write_begins(uint64_t offset_bytes, uint64_t length_bytes, bool zero, uint64_t now_ns);
+  void write_acknowledged(uint64_t number, bool fua, uint64_t now_ns);
+  // An error: it may have happened in part, now or later.
+  void write_failed(uint64_t number);
+  // A flush that began at `began_ns` has been acknowledged.
+  void flush_acknowledged(uint64_t began_ns);
+  void read_returned(uint64_t offset_bytes, std::span<const std::byte> data, uint64_t began_ns,
+                     uint64_t now_ns);
+  // The node that served is gone: what was under way has happened by now, or never will.
+  void failed_over(uint64_t now_ns);
+  // … and what was acknowledged but not flushed may be lost.
+  void unflushed_lost(uint64_t now_ns);
+  [[nodiscard]] uint64_t writes_total() const { return writes_.size() - 1; }
+  [[nodiscard]] std::string describe(uint64_t number) const;
+
+  // The bytes of a write, and the number that a sector carries (0: zeroes).
+  static void fill(uint64_t number, uint64_t offset_bytes, std::span<std::byte> data);
+  [[nodiscard]] uint64_t number_of(uint64_t sector, std::span<const std::byte> data) const;
+
+ private:
+  static constexpr uint64_t kNever = ~uint64_t{0};
+
+  struct Write {
+    uint64_t offset_bytes, length_bytes, began_ns, acknowledged_ns;
+    bool zero, fua, failed;
+  };
+  // The operations on one value of one sector.
+  struct Cluster {
+    uint64_t number;
+    uint64_t first_end_ns;    // of those that have ended; kNever: nobody knows it to have happened
+    uint64_t last_begin_ns;
+    uint64_t happened_by_ns;  // if it happened at all
+  };
+
+  [[nodiscard]] Cluster* find(uint64_t sector, uint64_t number);
+  // The cluster that can't go together with one more read of `cluster`; null when all can.
+  [[nodiscard]] const Cluster* conflict(uint64_t sector, const Cluster& cluster) const;
+  void read_sector(uint64_t sector, uint64_t number, uint64_t began_ns, uint64_t now_ns);
+  void read_zeroes(uint64_t sector, uint64_t began_ns, uint64_t now_ns);
+  void settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) const;
+
+  std::vector<Write> writes_;
+  std::vector<uint64_t> unanswered_;
+  uint64_t flushed_ns_ = 0;  // what is known to have happened by then is on stable storage
+  std::vector<std::vector<Cluster>> sectors_;
+};
+
+}  // namespace twinblock::sim

@@ -1,0 +1,99 @@
+// twinblock_sim: runs two unmodified engines in a virtual world, one seed after the other.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "report.h"
+#include "world.h"
+
+namespace {
+
+using twinblock::sim::Report;
+
+struct Arguments {
+  uint64_t seeds = 100;
+  uint64_t first = 1;
+  uint64_t seed = 0;
+  unsigned jobs = 1;
+  bool verbose = false;
+  std::string mode = "mixed";
+  std::string program;
+};
+
+uint64_t run_seed(const Arguments& arguments, uint64_t seed) {
+  twinblock::sim::Random random(seed);
+  twinblock::sim::Options options;
+  if (!make_options(arguments.mode, random, options)) return 0;
+  Report::begin_run(arguments.program + " --seed " + std::to_string(seed) + " --mode " +
+                        arguments.mode,
+                    arguments.verbose);
+  twinblock::sim::World world(random.next(), options);
+  world.run();
+  return world.scheduler().events_total();
+}
+
+int run_share(const Arguments& arguments, unsigned job) {
+  uint64_t events = 0;
+  const auto began = std::chrono::steady_clock::now();
+  for (uint64_t i = job; i < arguments.seeds; i += arguments.jobs)
+    events += run_seed(arguments, arguments.first + i);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  std::printf("job %u: no violation, %.1f million events in %.1f s\n", job,
+              static_cast<double>(events) / 1e6, took.count());
+  return 0;
+}
+
+int run_all(const Arguments& arguments) {
+  std::vector<pid_t> children;
+  for (unsigned job = 1; job < arguments.jobs; ++job) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const int result = run_share(arguments, job);
+      std::fflush(stdout);
+      _exit(result);
+    }
+    children.push_back(child);
+  }
+  int result = run_share(arguments, 0);
+  for (const pid_t child : children) {
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+      result = 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  arguments.program = argv[0];
+  CLI::App app("Runs two twinblock engines in a virtual world and checks what they promise.");
+  app.add_option("--seeds", arguments.seeds, "how many seeds to run")->capture_default_str();
+  app.add_option("--first", arguments.first, "the first of them")->capture_default_str();
+  auto* one = app.add_option("--seed", arguments.seed, "run this one only");
+  app.add_option("--jobs", arguments.jobs, "processes")->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  app.add_option("--mode", arguments.mode, std::string("one of: ") + twinblock::sim::kModes)
+      ->capture_default_str();
+  app.add_flag("--verbose", arguments.verbose, "print the trace of events");
+  CLI11_PARSE(app, argc, argv);
+  if (*one) {
+    arguments.first = arguments.seed;
+    arguments.seeds = 1;
+  }
+  twinblock::sim::Random probe(1);
+  twinblock::sim::Options options;
+  if (!make_options(arguments.mode, probe, options)) {
+    std::fprintf(stderr, "twinblock_sim: no mode '%s'; there are: %s\n", arguments.mode.c_str(),
+                 twinblock::sim::kModes);
+    return 2;
+  }
+  Report::install_crash_handler();
+  return run_all(arguments);
+}

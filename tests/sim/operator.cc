@@ -1,0 +1,122 @@
+// The operator of the simulated pair.
+#include "report.h"
+#include "world.h"
+
+namespace twinblock::sim {
+
+// What the primary's status tells, looked at before each fault and at each step of the operator's.
+void World::look() {
+  for (const auto& each : nodes_)
+    if (each->running() && node(1 - each->host()).running() &&
+        each->engine().status().role == "primary" &&
+        node(1 - each->host()).engine().status().role == "primary")
+      Report::violation("both nodes are primary" + describe());
+  if (primary_ < 0 || !node(primary_).running()) return;
+  const auto self = static_cast<size_t>(primary_);
+  const size_t peer = 1 - self;
+  const StatusView view = node(primary_).engine().status();
+  if (view.state != VolumeState::kDuplex) {
+    current_[self] = true;
+    current_[peer] = false;
+    return;
+  }
+  current_[self] = view.disk_error.empty();
+  current_[peer] = true;
+  if (!current_[self] || !both_duplex()) return;
+  intact_ = {true, true};
+  knows_primary_[peer] = true;
+}
+
+void World::operator_turn() {
+  scheduler_.after(random_.between(20, 300) * kMillisecond_ns, nullptr, [this] { operator_turn(); });
+  if (procedure_ != Procedure::kNone) {
+    procedure_turn();
+    return;
+  }
+  if (primary_ >= 0 || promoting_) return;
+  const int first = static_cast<int>(random_.below(2));
+  for (const int host : {first, 1 - first}) {
+    if (!current_[static_cast<size_t>(host)] || !node(host).running() || node(host).paused())
+      continue;
+    // Someone who is in no hurry gives the other node the time to come back.
+    if (!node(1 - host).running() && random_.chance(0.8)) continue;
+    promote(host);
+    return;
+  }
+}
+
+void World::promote(int host) {
+  promoting_ = true;
+  const bool peer_is_dead = !node(1 - host).running();
+  if (Report::verbose())
+    Report::trace("operator", "promote " + node(host).name() +
+                                  (peer_is_dead ? " --peer-is-dead" : ""));
+  node(host).engine().promote(peer_is_dead, [this, host, attempt = ++promotion_](
+                                                const Result<std::string>& result) {
+    if (attempt != promotion_) return;
+    promoting_ = false;
+    if (result) promoted(host);
+    else if (Report::verbose()) Report::trace("operator", "refused: " + result.error().what);
+  });
+}
+
+void World::promoted(int host) {
+  const uint64_t now = scheduler_.now_ns();
+  const bool lossless = intact_[0] && intact_[1];
+  if (Report::verbose())
+    Report::trace("operator", node(host).name() + " is primary; what was not flushed " +
+                                  (lossless ? "is there" : "may be lost"));
+  if (lossless) history_.failed_over(now);
+  else history_.unflushed_lost(now);
+  primary_ = host;
+  current_ = {host == 0, host == 1};
+  intact_[static_cast<size_t>(host)] = true;
+  knows_primary_ = {};
+  workload_.open(node(host));
+  look();
+}
+
+void World::begin_procedure(Procedure procedure) {
+  if (primary_ < 0 || procedure_ != Procedure::kNone || node(primary_).paused()) return;
+  procedure_ = procedure;
+  workload_.stop();
+}
+
+void World::procedure_turn() {
+  if (primary_ < 0 || !workload_.idle() || !workload_.is_open()) return;
+  const int host = primary_;
+  look();
+  workload_.close();
+  const uint64_t attempt = ++promotion_;
+  if (procedure_ == Procedure::kDemote) {
+    node(host).engine().demote([this, host, attempt](const Result<std::string>& result) {
+      if (attempt != promotion_) return;
+      if (!result) Report::violation("demotion fails: " + result.error().what + describe());
+      demoted(host);
+    });
+    return;
+  }
+  node(host).engine().shut_down([this, host, attempt] {
+    if (attempt != promotion_) return;
+    demoted(host);
+    scheduler_.after(kMillisecond_ns, node(host).process(), [this, host] {
+      // Outside of the engine's own call; the goodbye has left.
+      scheduler_.after(0, nullptr, [this, host] {
+        if (node(host).running()) kill(host);
+      });
+    });
+  });
+}
+
+void World::demoted(int host) {
+  procedure_ = Procedure::kNone;
+  primary_ = -1;
+  const StatusView view = node(host).engine().status();
+  current_ = {host == 0, host == 1};
+  if (view.state == VolumeState::kConnected) current_ = {true, true};
+  if (!view.disk_error.empty()) current_ = {host == 1, host == 0};
+  if (Report::verbose())
+    Report::trace("operator", node(host).name() + " is demoted, " + state_name(view.state));
+}
+
+}  // namespace twinblock::sim

@@ -1,0 +1,49 @@
+// What a run is made of: everything but the seed's own chances.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/units.h"
+#include "random.h"
+
+namespace twinblock::sim {
+
+// Faults happen about this often; 0: never.
+struct FaultPlan {
+  uint64_t interval_ns = 3 * kSecond_ns;
+  unsigned kill = 0;       // relative weights
+  unsigned power_off = 0;
+  unsigned pause = 0;
+  unsigned reset = 0;
+  unsigned silence = 0;
+  unsigned slow_disk = 0;
+  unsigned hang_disk = 0;
+  unsigned peer_disk_error = 0;
+  unsigned local_disk_error = 0;
+  unsigned switch_roles = 0;
+  unsigned restart = 0;  // orderly
+};
+
+struct Options {
+  uint64_t volume_bytes = 256 * kKiB;
+  uint64_t write_bytes_max = 64 * kKiB;
+  uint64_t peer_timeout_ns = 2 * kSecond_ns;
+  uint64_t disk_timeout_ns = 15 * kSecond_ns;
+  bool freeze = false;
+  uint64_t faulty_ns = 15 * kSecond_ns;  // how long there are faults
+  unsigned depth = 8;                    // client requests outstanding
+  uint64_t think_max_ns = 20 * kMillisecond_ns;
+  double flush_share = 0.05;
+  double fua_share = 0.1;
+  double zero_share = 0.1;
+  double read_share = 0.3;
+  FaultPlan faults;
+};
+
+// "mixed" draws one of the others.
+constexpr const char* kModes = "mixed calm network crash power disk roles freeze";
+// False: there is no such mode.
+bool make_options(const std::string& mode, Random& random, Options& options);
+
+}  // namespace twinblock::sim

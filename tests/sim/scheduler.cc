@@ -1,0 +1,39 @@
+#include "scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "report.h"
+
+namespace twinblock::sim {
+
+void Scheduler::after(uint64_t delay_ns, ProcessPtr process, Action action) {
+  heap_.push_back({now_ns_ + delay_ns, next_number_++, std::move(process), std::move(action)});
+  std::push_heap(heap_.begin(), heap_.end(), later);
+}
+
+void Scheduler::run_until(uint64_t end_ns, const std::function<bool()>& stop) {
+  while (!heap_.empty() && heap_.front().at_ns <= end_ns) {
+    std::pop_heap(heap_.begin(), heap_.end(), later);
+    Event event = std::move(heap_.back());
+    heap_.pop_back();
+    now_ns_ = event.at_ns;
+    Report::set_now(now_ns_);
+    if (event.process && !event.process->alive) continue;
+    if (event.process && event.process->paused) {
+      event.process->deferred.push_back(std::move(event.action));
+      continue;
+    }
+    ++events_total_;
+    event.action();
+    if (stop && stop()) return;
+  }
+  now_ns_ = std::max(now_ns_, end_ns);
+}
+
+void Scheduler::resume(const ProcessPtr& process) {
+  process->paused = false;
+  for (Action& action : std::exchange(process->deferred, {})) after(0, process, std::move(action));
+}
+
+}  // namespace twinblock::sim

@@ -1,0 +1,50 @@
+// Virtual time: events in the order of their moments, each on behalf of a process (one life of one
+// twinblockd) or of the world. Events of a dead process are dropped, those of a paused one wait.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace twinblock::sim {
+
+using Action = std::function<void()>;
+
+struct Process {
+  std::string name;
+  bool alive = true;
+  bool paused = false;
+  std::vector<Action> deferred;  // came due while paused, in order
+};
+using ProcessPtr = std::shared_ptr<Process>;
+
+class Scheduler {
+ public:
+  [[nodiscard]] uint64_t now_ns() const { return now_ns_; }
+  // `process` null: the world's own. Events of one moment run in the order in which they were made.
+  void after(uint64_t delay_ns, ProcessPtr process, Action action);
+  // Runs all events up to `end_ns`, or until `stop` says so.
+  void run_until(uint64_t end_ns, const std::function<bool()>& stop = {});
+  void resume(const ProcessPtr& process);
+  [[nodiscard]] uint64_t events_total() const { return events_total_; }
+
+ private:
+  struct Event {
+    uint64_t at_ns;
+    uint64_t number;
+    ProcessPtr process;
+    Action action;
+  };
+  static bool later(const Event& a, const Event& b) {
+    return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.number > b.number;
+  }
+
+  uint64_t now_ns_ = 0;
+  uint64_t events_total_ = 0;
+  uint64_t next_number_ = 0;
+  std::vector<Event> heap_;
+};
+
+}  // namespace twinblock::sim

@@ -1,0 +1,108 @@
+#include "sim_node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "report.h"
+
+namespace twinblock::sim {
+
+class SimNode::NodeLog final : public Log {
+ public:
+  explicit NodeLog(const std::string& name) : name_(name) {}
+  void log(Severity severity, const std::string& line) override {
+    static constexpr const char* kMarks[] = {"", "warning: ", "error: "};
+    if (Report::verbose()) Report::trace(name_, kMarks[static_cast<int>(severity)] + line);
+  }
+
+ private:
+  const std::string& name_;
+};
+
+SimNode::SimNode(Scheduler& scheduler, VirtualNetwork& network, const Config& config, int host,
+                 Random random)
+    : scheduler_(scheduler),
+      network_(network),
+      config_(config),
+      host_(host),
+      name_(config.nodes[static_cast<size_t>(host)].name),
+      random_(random),
+      log_(std::make_unique<NodeLog>(name_)) {
+  replace_disks();
+}
+
+SimNode::~SimNode() {
+  if (running()) end_process();
+}
+
+void SimNode::replace_disks() {
+  data_ = std::make_unique<VirtualDisk>(scheduler_, random_.fork(), name_ + "'s data disk",
+                                        config_.size_bytes);
+  metadata_ = std::make_unique<VirtualDisk>(scheduler_, random_.fork(), name_ + "'s metadata disk",
+                                            metadata::kFileBytes);
+}
+
+void SimNode::start() {
+  if (Report::verbose()) Report::trace(name_, "-- starts");
+  process_ = std::make_shared<Process>();
+  process_->name = name_;
+  started_ns_ = scheduler_.now_ns();
+  clock_ = std::make_unique<VirtualClock>(scheduler_, process_, random_.fork());
+  port_ = network_.attach(host_, process_);
+  data_->attach(process_);
+  metadata_->attach(process_);
+  Result<metadata::Loaded> loaded = metadata::load(metadata_->contents(), name_ + ".meta");
+  if (!loaded) Report::violation(name_ + " refuses to start: " + loaded.error().what);
+  const auto data = data_->contents();
+  const bool empty =
+      std::all_of(data.begin(), data.end(), [](std::byte b) { return b == std::byte{0}; });
+  metadata::Uuid instance;
+  for (uint8_t& byte : instance) byte = static_cast<uint8_t>(random_.next());
+  engine_ = std::make_unique<Engine>(Engine::Parts{
+      config_, name_, *clock_, *log_, *port_, *data_, *metadata_, std::move(loaded.value()), empty,
+      instance, [random = random_.fork()]() mutable { return random.next() | 1; }});
+  if (Status started = engine_->start(); !started)
+    Report::violation(name_ + " does not start: " + started.error().what);
+}
+
+void SimNode::end_process() {
+  process_->alive = false;
+  process_->deferred.clear();
+  data_->process_ended();
+  metadata_->process_ended();
+  engine_.reset();
+  port_.reset();
+  clock_.reset();
+}
+
+void SimNode::kill() {
+  if (Report::verbose()) Report::trace(name_, "-- is killed");
+  end_process();
+}
+
+void SimNode::power_off() {
+  if (Report::verbose()) Report::trace(name_, "-- loses power");
+  powered_ = false;
+  network_.set_power(host_, false);
+  if (running()) end_process();
+  data_->power_lost();
+  metadata_->power_lost();
+}
+
+void SimNode::power_on() {
+  powered_ = true;
+  network_.set_power(host_, true);
+}
+
+void SimNode::pause() {
+  if (Report::verbose()) Report::trace(name_, "-- is paused");
+  ++pauses_;
+  process_->paused = true;
+}
+
+void SimNode::resume() {
+  if (Report::verbose()) Report::trace(name_, "-- goes on");
+  scheduler_.resume(process_);
+}
+
+}  // namespace twinblock::sim

@@ -1,0 +1,69 @@
+// One host: two disks that last, and processes that come and go, each with an unmodified Engine.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "config/config.h"
+#include "random.h"
+#include "scheduler.h"
+#include "virtual_clock.h"
+#include "virtual_disk.h"
+#include "virtual_network.h"
+#include "volume/engine.h"
+
+namespace twinblock::sim {
+
+class SimNode {
+ public:
+  SimNode(Scheduler& scheduler, VirtualNetwork& network, const Config& config, int host,
+          Random random);
+  ~SimNode();
+
+  void start();
+  // kill -9: the page cache stays, the kernel closes connections.
+  void kill();
+  // The page cache is lost, the network hears nothing.
+  void power_off();
+  void power_on();
+  // Empty disks: what an operator puts in when the old ones have failed.
+  void replace_disks();
+  void pause();
+  void resume();
+
+  [[nodiscard]] bool running() const { return engine_ != nullptr; }
+  [[nodiscard]] bool paused() const { return process_ && process_->paused; }
+  [[nodiscard]] bool powered() const { return powered_; }
+  [[nodiscard]] uint64_t started_ns() const { return started_ns_; }
+  [[nodiscard]] uint64_t pauses_total() const { return pauses_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] int host() const { return host_; }
+  [[nodiscard]] const ProcessPtr& process() const { return process_; }
+  [[nodiscard]] Clock& clock() { return *clock_; }
+  Engine& engine() { return *engine_; }
+  VirtualDisk& data() { return *data_; }
+  VirtualDisk& metadata() { return *metadata_; }
+
+ private:
+  class NodeLog;
+  void end_process();
+
+  Scheduler& scheduler_;
+  VirtualNetwork& network_;
+  const Config& config_;
+  const int host_;
+  const std::string name_;
+  Random random_;
+  bool powered_ = true;
+  uint64_t started_ns_ = 0;
+  uint64_t pauses_ = 0;
+  std::unique_ptr<VirtualDisk> data_;
+  std::unique_ptr<VirtualDisk> metadata_;
+  std::unique_ptr<Log> log_;
+  ProcessPtr process_;
+  std::unique_ptr<VirtualClock> clock_;
+  std::unique_ptr<Network> port_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace twinblock::sim

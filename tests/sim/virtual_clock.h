@@ -1,0 +1,65 @@
+// Clock and Timer on virtual time. Each process has its own origin, as machines have; timers fire a
+// little late, as they do.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "io/clock.h"
+#include "random.h"
+#include "scheduler.h"
+
+namespace twinblock::sim {
+
+class VirtualClock final : public Clock {
+ public:
+  VirtualClock(Scheduler& scheduler, ProcessPtr process, Random random)
+      : scheduler_(scheduler),
+        process_(std::move(process)),
+        random_(random),
+        origin_ns_(random_.between(1, uint64_t{1} << 50)) {}
+
+  [[nodiscard]] uint64_t now_ns() const override { return origin_ns_ + scheduler_.now_ns(); }
+  [[nodiscard]] uint64_t wall_ns() const override { return now_ns(); }
+  [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()> callback) override {
+    return std::make_unique<VirtualTimer>(*this, std::move(callback));
+  }
+
+ private:
+  class VirtualTimer final : public Timer {
+   public:
+    VirtualTimer(VirtualClock& clock, std::function<void()> callback)
+        : clock_(clock), state_(std::make_shared<State>()) {
+      state_->callback = std::move(callback);
+    }
+    ~VirtualTimer() override { disarm(); }
+    void arm(uint64_t delay_ns) override {
+      state_->armed = true;
+      const uint64_t arming = ++state_->arming;
+      const uint64_t late_ns = clock_.random_.below(200'000);
+      clock_.scheduler_.after(delay_ns + late_ns, clock_.process_, [state = state_, arming] {
+        if (!state->armed || state->arming != arming) return;
+        state->armed = false;
+        state->callback();
+      });
+    }
+    void disarm() override { state_->armed = false; }
+    [[nodiscard]] bool armed() const override { return state_->armed; }
+
+   private:
+    struct State {  // outlives the timer, for the event that is under way
+      std::function<void()> callback;
+      bool armed = false;
+      uint64_t arming = 0;
+    };
+    VirtualClock& clock_;
+    std::shared_ptr<State> state_;
+  };
+
+  Scheduler& scheduler_;
+  ProcessPtr process_;
+  Random random_;
+  const uint64_t origin_ns_;
+};
+
+}  // namespace twinblock::sim

@@ -1,0 +1,253 @@
+#include "virtual_disk.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/units.h"
+#include "report.h"
+
+namespace twinblock::sim {
+namespace {
+
+bool is_write(DiskOp op) { return op == DiskOp::kWrite || op == DiskOp::kZero; }
+
+}  // namespace
+
+VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name,
+                         uint64_t size_bytes)
+    : scheduler_(scheduler),
+      random_(random),
+      name_(std::move(name)),
+      fast_zero_(random_.chance(0.8)),
+      knows_extents_(random_.chance(0.8)),
+      cache_(size_bytes),
+      medium_(size_bytes),
+      unflushed_((size_bytes + kSectorBytes - 1) / kSectorBytes) {}
+
+void VirtualDisk::attach(ProcessPtr process) {
+  process_ = std::move(process);
+  errors_ = 0;
+}
+
+void VirtualDisk::make_stable() { medium_ = cache_; }
+
+void VirtualDisk::process_ended() {
+  // The kernel goes on with what it was given, or was about to: any part of it.
+  for (auto& [id, pending] : pending_) {
+    if (!is_write(pending.request->op)) continue;
+    const uint64_t sectors = pending.request->length_bytes / kSectorBytes;
+    const uint64_t part = random_.chance(0.5) ? sectors : random_.between(0, sectors);
+    apply(pending, part * kSectorBytes);
+    if (pending.write) pending.write->done_number = ++done_number_;
+  }
+  pending_.clear();
+  process_.reset();
+}
+
+void VirtualDisk::power_lost() {
+  const uint64_t manner = random_.below(4);  // all lost, all kept, by page, by sector
+  size_t page = ~size_t{0};
+  double share = 0;
+  for (const size_t sector : dirty_sectors_) {
+    std::vector<Version>& versions = unflushed_[sector];
+    if (manner == 3 || sector / 8 != page) share = random_.unit();
+    page = sector / 8;
+    size_t kept = manner == 0 ? 0 : versions.size();
+    if (manner >= 2)
+      kept = static_cast<size_t>(share * static_cast<double>(versions.size() + 1));
+    if (kept > 0) copy_to_medium(sector, versions[kept - 1]);
+    versions.clear();
+  }
+  dirty_sectors_.clear();
+  cache_ = medium_;
+}
+
+void VirtualDisk::copy_to_medium(size_t sector, const Version& version) {
+  const uint64_t at = sector * kSectorBytes;
+  const uint64_t length = std::min<uint64_t>(kSectorBytes, medium_.size() - at);
+  if (version.write->bytes.empty())
+    std::memset(medium_.data() + at, 0, length);
+  else
+    std::memcpy(medium_.data() + at, version.write->bytes.data() + version.offset_in_write, length);
+}
+
+// Everything that was done by `mark` gets onto the medium, or, when a flush fails, is forgotten by
+// the kernel with this chance: clean in the cache and nowhere else.
+void VirtualDisk::persist(uint64_t mark, double lost_chance) {
+  std::vector<size_t> still_dirty;
+  for (const size_t sector : dirty_sectors_) {
+    std::vector<Version>& versions = unflushed_[sector];
+    size_t covered = versions.size();
+    while (covered > 0 && versions[covered - 1].write->done_number > mark) --covered;
+    if (covered > 0) {
+      const bool lost = lost_chance > 0 && random_.chance(lost_chance);
+      if (!lost) copy_to_medium(sector, versions[covered - 1]);
+      versions.erase(versions.begin(), versions.begin() + static_cast<std::ptrdiff_t>(covered));
+    }
+    if (!versions.empty()) still_dirty.push_back(sector);
+  }
+  dirty_sectors_ = std::move(still_dirty);
+}
+
+uint64_t VirtualDisk::service_ns(DiskOp op) {
+  uint64_t ns = op == DiskOp::kFlush ? random_.spread(50 * kMicrosecond_ns, 10 * kMillisecond_ns)
+                                     : random_.spread(5 * kMicrosecond_ns, kMillisecond_ns);
+  if (random_.chance(0.01)) ns += random_.spread(kMillisecond_ns, 100 * kMillisecond_ns);
+  if (faults.extra_delay_ns > 0) ns += random_.below(faults.extra_delay_ns);
+  return ns;
+}
+
+// Both replicas end the same only if overlapping writes never run together (invariant 4).
+void VirtualDisk::check_overlap(const DiskRequest& request) const {
+  if (!is_write(request.op)) return;
+  for (const auto& [id, pending] : pending_) {
+    const DiskRequest& other = *pending.request;
+    if (!is_write(other.op) || other.offset_bytes >= request.offset_bytes + request.length_bytes ||
+        request.offset_bytes >= other.offset_bytes + other.length_bytes)
+      continue;
+    Report::violation("overlapping writes are in flight at " + name_ + ": offset " +
+                      std::to_string(request.offset_bytes) + ", " +
+                      std::to_string(request.length_bytes) + " bytes, and offset " +
+                      std::to_string(other.offset_bytes) + ", " +
+                      std::to_string(other.length_bytes) + " bytes");
+  }
+}
+
+void VirtualDisk::submit(DiskRequest& request) {
+  if (request.op != DiskOp::kFlush &&
+      (request.offset_bytes > size_bytes() || request.length_bytes == 0 ||
+       request.length_bytes > size_bytes() - request.offset_bytes))
+    Report::violation("a request outside " + name_);
+  check_overlap(request);
+  const uint64_t id = next_id_++;
+  pending_.emplace(id, Pending{&request, nullptr, done_number_});
+  request.submitted_ns = scheduler_.now_ns();
+  const uint64_t ns = service_ns(request.op);
+  if (is_write(request.op) && random_.chance(0.5))
+    scheduler_.after(random_.below(ns + 1), process_, [this, id] { apply_half(id); });
+  scheduler_.after(ns, process_, [this, id] { finish(id); });
+}
+
+// Writes the first bytes of a request, up to `up_to_bytes`, into the page cache.
+void VirtualDisk::apply(Pending& pending, uint64_t up_to_bytes) {
+  const DiskRequest& request = *pending.request;
+  const uint64_t from = pending.applied_bytes;
+  if (up_to_bytes <= from) return;
+  if (!pending.write) {
+    pending.write = std::make_shared<Write>();
+    if (request.op == DiskOp::kWrite)
+      pending.write->bytes.assign(request.data, request.data + request.length_bytes);
+  }
+  std::byte* target = cache_.data() + request.offset_bytes;
+  if (request.op == DiskOp::kWrite)
+    std::memcpy(target + from, request.data + from, up_to_bytes - from);
+  else
+    std::memset(target + from, 0, up_to_bytes - from);
+  pending.applied_bytes = up_to_bytes;
+  for (uint64_t at = from; at < up_to_bytes; at += kSectorBytes) {
+    const size_t sector = (request.offset_bytes + at) / kSectorBytes;
+    if (unflushed_[sector].empty()) dirty_sectors_.push_back(sector);
+    unflushed_[sector].push_back({pending.write, at});
+  }
+}
+
+void VirtualDisk::apply_half(uint64_t id) {
+  const auto found = pending_.find(id);
+  if (found == pending_.end() || faults.hung_until_ns > scheduler_.now_ns()) return;
+  const uint64_t sectors = found->second.request->length_bytes / kSectorBytes;
+  apply(found->second, random_.between(0, sectors) * kSectorBytes);
+}
+
+void VirtualDisk::finish(uint64_t id) {
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) return;
+  if (faults.hung_until_ns > scheduler_.now_ns()) {
+    const uint64_t left = faults.hung_until_ns - scheduler_.now_ns();
+    scheduler_.after(std::min(left, 100 * kMillisecond_ns) + random_.below(kMillisecond_ns),
+                     process_, [this, id] { finish(id); });
+    return;
+  }
+  DiskRequest& request = *found->second.request;
+  request.error = transfer(found->second);
+  request.finished_ns = scheduler_.now_ns();
+  if (request.error != 0) {
+    ++errors_;
+    Report::trace(name_, "error " + std::to_string(request.error));
+  }
+  pending_.erase(found);
+  request.done(request);
+}
+
+int VirtualDisk::transfer(Pending& pending) {
+  DiskRequest& request = *pending.request;
+  switch (request.op) {
+    case DiskOp::kRead:
+      return read_now(request.offset_bytes, std::span(request.data, request.length_bytes));
+    case DiskOp::kExtent: answer_extent(request); return 0;
+    case DiskOp::kFlush: return flush(pending.flush_mark);
+    case DiskOp::kWrite:
+    case DiskOp::kZero: return finish_write(pending);
+  }
+  return EINVAL;
+}
+
+int VirtualDisk::finish_write(Pending& pending) {
+  const DiskRequest& request = *pending.request;
+  const int error = faults.full                                    ? ENOSPC
+                    : random_.chance(faults.write_error_chance) ? EIO
+                                                                : 0;
+  if (error != 0) {
+    const uint64_t sectors = request.length_bytes / kSectorBytes;
+    apply(pending, random_.between(0, sectors) * kSectorBytes);
+  } else {
+    apply(pending, request.length_bytes);
+  }
+  if (!pending.write) return error;
+  // What a flush covers: those whose done() ran before it was submitted.
+  pending.write->done_number = ++done_number_;
+  if (error != 0 || !request.fua) return error;
+  // The flush behind a FUA write covers it, too.
+  const uint64_t own = std::exchange(pending.write->done_number, pending.flush_mark);
+  const int flushed = flush(pending.flush_mark);
+  pending.write->done_number = own;
+  return flushed;
+}
+
+int VirtualDisk::flush(uint64_t mark) {
+  if (random_.chance(faults.flush_error_chance)) {
+    persist(mark, 0.5);
+    return EIO;
+  }
+  persist(mark, 0);
+  return 0;
+}
+
+int VirtualDisk::read_now(uint64_t offset_bytes, std::span<std::byte> into) {
+  if (random_.chance(faults.read_error_chance)) {
+    ++errors_;
+    return EIO;
+  }
+  std::memcpy(into.data(), cache_.data() + offset_bytes, into.size());
+  return 0;
+}
+
+bool VirtualDisk::block_is_zero(uint64_t offset_bytes) const {
+  const uint64_t length = std::min<uint64_t>(limits::kBlockBytes, size_bytes() - offset_bytes);
+  const std::byte* bytes = cache_.data() + offset_bytes;
+  return bytes[0] == std::byte{0} && std::memcmp(bytes, bytes + 1, length - 1) == 0;
+}
+
+void VirtualDisk::answer_extent(DiskRequest& request) const {
+  request.is_hole = false;
+  if (!knows_extents_) return;
+  const uint64_t end = request.offset_bytes + request.length_bytes;
+  uint64_t block = request.offset_bytes / limits::kBlockBytes * limits::kBlockBytes;
+  request.is_hole = block_is_zero(block);
+  while (block < end && block_is_zero(block) == request.is_hole) block += limits::kBlockBytes;
+  request.length_bytes = std::min(end, block) - request.offset_bytes;
+}
+
+}  // namespace twinblock::sim

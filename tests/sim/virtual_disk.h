@@ -1,0 +1,102 @@
+// One disk under one file system: a page cache over a medium. Requests take effect and finish after
+// random delays, in any order. The death of the process leaves the page cache; the loss of power
+// leaves the medium, onto which each unflushed 512-byte sector has got in one of the states that it
+// went through since the last flush.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/disk.h"
+#include "random.h"
+#include "scheduler.h"
+
+namespace twinblock::sim {
+
+constexpr uint64_t kSectorBytes = 512;
+
+struct DiskFaults {
+  double read_error_chance = 0;
+  double write_error_chance = 0;
+  double flush_error_chance = 0;
+  bool full = false;            // writes fail with ENOSPC
+  uint64_t extra_delay_ns = 0;  // each request takes up to this much longer
+  uint64_t hung_until_ns = 0;   // nothing finishes before
+};
+
+class VirtualDisk final : public Disk {
+ public:
+  VirtualDisk(Scheduler& scheduler, Random random, std::string name, uint64_t size_bytes);
+
+  // The process that makes requests from now on.
+  void attach(ProcessPtr process);
+  // It is gone: what it had submitted has happened, in part or not at all; nothing is answered.
+  void process_ended();
+  void power_lost();
+
+  void submit(DiskRequest& request) override;
+  [[nodiscard]] uint64_t size_bytes() const override { return cache_.size(); }
+  [[nodiscard]] bool fast_zero() const override { return fast_zero_; }
+
+  // What a reader sees now.
+  [[nodiscard]] std::span<const std::byte> contents() const { return cache_; }
+  std::span<std::byte> initialise() { return cache_; }
+  void make_stable();
+  int read_now(uint64_t offset_bytes, std::span<std::byte> into);
+  // Whether an error has been given to the process that runs now.
+  [[nodiscard]] bool has_failed() const { return errors_ > 0; }
+
+  DiskFaults faults;
+
+ private:
+  // A write as it may reach the medium later.
+  struct Write {
+    std::vector<std::byte> bytes;  // empty: zeroes
+    uint64_t done_number = ~uint64_t{0};
+  };
+  struct Version {
+    std::shared_ptr<Write> write;
+    uint64_t offset_in_write;
+  };
+  struct Pending {
+    DiskRequest* request;
+    std::shared_ptr<Write> write;  // once it has begun to take effect
+    uint64_t flush_mark;
+    uint64_t applied_bytes = 0;
+  };
+
+  [[nodiscard]] uint64_t service_ns(DiskOp op);
+  void check_overlap(const DiskRequest& request) const;
+  void apply(Pending& pending, uint64_t up_to_bytes);
+  void apply_half(uint64_t id);
+  void finish(uint64_t id);
+  int transfer(Pending& pending);
+  int finish_write(Pending& pending);
+  int flush(uint64_t mark);
+  void answer_extent(DiskRequest& request) const;
+  void persist(uint64_t mark, double lost_chance);
+  [[nodiscard]] bool block_is_zero(uint64_t offset_bytes) const;
+  void copy_to_medium(size_t sector, const Version& version);
+
+  Scheduler& scheduler_;
+  Random random_;
+  const std::string name_;
+  const bool fast_zero_;
+  const bool knows_extents_;
+  ProcessPtr process_;
+  std::vector<std::byte> cache_;
+  std::vector<std::byte> medium_;
+  std::vector<std::vector<Version>> unflushed_;  // by sector, in the order in which they took effect
+  std::vector<size_t> dirty_sectors_;            // those that have any, each once
+  std::map<uint64_t, Pending> pending_;
+  uint64_t next_id_ = 1;
+  uint64_t done_number_ = 0;
+  uint64_t errors_ = 0;
+};
+
+}  // namespace twinblock::sim

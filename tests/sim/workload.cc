@@ -1,0 +1,196 @@
+#include "workload.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "base/limits.h"
+#include "report.h"
+
+namespace twinblock::sim {
+
+Workload::Workload(Scheduler& scheduler, History& history, const Options& options, Random random,
+                   Answered answered)
+    : scheduler_(scheduler),
+      history_(history),
+      options_(options),
+      random_(random),
+      answered_(std::move(answered)) {}
+
+void Workload::open(SimNode& node) {
+  if (Status opened = node.engine().client_opened(); !opened)
+    Report::violation("the new primary refuses its client: " + opened.error().what);
+  node_ = &node;
+  ++opened_;
+  go_on();
+}
+
+void Workload::go_on() {
+  issuing_ = true;
+  next_due_ = false;
+  next(0);
+}
+
+void Workload::close() {
+  node_->engine().client_closed();
+  node_ = nullptr;
+  issuing_ = false;
+}
+
+void Workload::abandon() {
+  requests_.clear();
+  node_ = nullptr;
+  issuing_ = false;
+  ++opened_;
+}
+
+void Workload::next(uint64_t delay_ns) {
+  if (std::exchange(next_due_, true)) return;
+  scheduler_.after(delay_ns, node_->process(), [this, opened = opened_] {
+    if (opened != opened_) return;
+    next_due_ = false;
+    if (!issuing_) return;
+    const uint64_t burst = random_.chance(0.2) ? random_.between(1, options_.depth) : 1;
+    for (uint64_t i = 0; i < burst && requests_.size() < options_.depth && issuing_; ++i) issue();
+    if (issuing_) next(random_.below(options_.think_max_ns));
+  });
+}
+
+Workload::Request& Workload::add(ClientOp op) {
+  auto request = std::make_unique<Request>();
+  Request& added = *request;
+  added.id = next_id_++;
+  added.client.op = op;
+  added.began_ns = scheduler_.now_ns();
+  added.client.received_ns = node_->clock().now_ns();
+  added.troubles = troubles_;
+  added.pauses = node_->pauses_total();
+  requests_.emplace(added.id, std::move(request));
+  return added;
+}
+
+void Workload::choose_range(Request& request, uint64_t bytes_max) {
+  const uint64_t sectors = options_.volume_bytes / kSectorBytes;
+  const uint64_t most = std::min(sectors, bytes_max / kSectorBytes);
+  uint64_t length = random_.spread(1, most);
+  if (random_.chance(0.4)) length = std::min(most, (length + 7) / 8 * 8);
+  const uint64_t first = random_.below(sectors - length + 1);
+  // Every other one near the same place: overlaps are what is interesting.
+  const uint64_t offset = random_.chance(0.5) ? std::min(first, random_.below(128)) : first;
+  request.client.offset_bytes = std::min(offset, sectors - length) * kSectorBytes;
+  request.client.length_bytes = length * kSectorBytes;
+}
+
+void Workload::issue() {
+  const double draw = random_.unit();
+  if (draw < options_.read_share) {
+    begin_read(add(ClientOp::kRead));
+  } else if (draw < options_.read_share + options_.flush_share) {
+    submit(add(ClientOp::kFlush));
+  } else if (random_.chance(options_.zero_share)) {
+    begin_zero(add(ClientOp::kZero));
+  } else {
+    begin_write(add(ClientOp::kWrite));
+  }
+}
+
+void Workload::begin_write(Request& request) {
+  ClientRequest& client = request.client;
+  choose_range(request, options_.write_bytes_max);
+  client.fua = random_.chance(options_.fua_share);
+  client.all_zero = random_.chance(0.02);
+  request.number = history_.write_begins(client.offset_bytes, client.length_bytes, client.all_zero,
+                                         scheduler_.now_ns());
+  request.buffer.resize(client.length_bytes);
+  if (!client.all_zero) History::fill(request.number, client.offset_bytes, request.buffer);
+  client.data = request.buffer.data();
+  const std::span<const std::byte> bytes(request.buffer);
+  constexpr size_t kPiece = limits::kFramePayloadBytesMax;
+  for (size_t at = 0; at < bytes.size(); at += kPiece)
+    request.crcs.push_back(crc32c(bytes.subspan(at, std::min(kPiece, bytes.size() - at))));
+  client.piece_crcs = request.crcs;
+  submit(request);
+}
+
+void Workload::begin_zero(Request& request) {
+  choose_range(request, options_.write_bytes_max);
+  request.client.fua = random_.chance(options_.fua_share);
+  request.client.may_unmap = random_.chance(0.5);
+  request.number = history_.write_begins(request.client.offset_bytes, request.client.length_bytes,
+                                         true, scheduler_.now_ns());
+  submit(request);
+}
+
+// As the plugin's workers do: the file first, then the question whether writes were in flight.
+void Workload::begin_read(Request& request) {
+  choose_range(request, options_.write_bytes_max);
+  request.buffer.resize(request.client.length_bytes);
+  request.client.data = request.buffer.data();
+  if (!node_->engine().local_reads()) {
+    submit(request);
+    return;
+  }
+  const int error = node_->data().read_now(request.client.offset_bytes, request.buffer);
+  scheduler_.after(random_.below(50'000), node_->process(),
+                   [this, opened = opened_, id = request.id, error] {
+                     if (opened == opened_) finish_read(id, error != 0);
+                   });
+}
+
+void Workload::finish_read(uint64_t id, bool read_failed) {
+  Request& request = *requests_.at(id);
+  ClientRequest& client = request.client;
+  if (!read_failed && node_->engine().quiet(client.offset_bytes, client.length_bytes)) {
+    answered(request);
+    return;
+  }
+  client.local_failed = read_failed;
+  submit(request);
+}
+
+void Workload::submit(Request& request) {
+  request.client.done = [this, &request](ClientRequest&) { answered(request); };
+  node_->engine().submit(request.client);
+}
+
+void Workload::answered(Request& request) {
+  ++answers_;
+  const uint64_t now = scheduler_.now_ns();
+  const ClientRequest& client = request.client;
+  answered_(*node_, request);
+  if (client.error != 0) {
+    if (request.number != 0) history_.write_failed(request.number);
+  } else {
+    switch (client.op) {
+      case ClientOp::kWrite:
+      case ClientOp::kZero:
+        history_.write_acknowledged(request.number, client.fua, now);
+        break;
+      case ClientOp::kFlush: history_.flush_acknowledged(request.began_ns); break;
+      case ClientOp::kRead:
+        history_.read_returned(client.offset_bytes, request.buffer, request.began_ns, now);
+        break;
+    }
+  }
+  // The client uses its memory for something else at once; the request goes when this turn ends.
+  request.buffer = {};
+  scheduler_.after(0, node_->process(), [this, opened = opened_, id = request.id] {
+    if (opened == opened_) requests_.erase(id);
+  });
+}
+
+void Workload::read_all() {
+  constexpr uint64_t kStep = 64 * kKiB;
+  for (uint64_t at = 0; at < options_.volume_bytes; at += kStep) {
+    Request& request = add(ClientOp::kRead);
+    request.client.offset_bytes = at;
+    request.client.length_bytes = std::min(kStep, options_.volume_bytes - at);
+    request.buffer.resize(request.client.length_bytes);
+    request.client.data = request.buffer.data();
+    submit(request);
+  }
+}
+
+void Workload::flush_all() { submit(add(ClientOp::kFlush)); }
+
+}  // namespace twinblock::sim

@@ -1,0 +1,82 @@
+// A client of the primary, as nbdkit's workers are: overlapping writes, zeroes, flushes and reads,
+// several at a time. It lives within the node's process and dies with it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "history.h"
+#include "options.h"
+#include "random.h"
+#include "sim_node.h"
+
+namespace twinblock::sim {
+
+class Workload {
+ public:
+  struct Request {
+    ClientRequest client;
+    uint64_t id = 0;
+    uint64_t number = 0;  // of a write
+    uint64_t began_ns = 0;
+    uint64_t troubles = 0;  // the world's count when it began
+    uint64_t pauses = 0;    // the node's
+    std::vector<std::byte> buffer;
+    std::vector<uint32_t> crcs;
+  };
+  // Called at the instant of each answer, before the history hears of it.
+  using Answered = std::function<void(SimNode& node, const Request& request)>;
+
+  Workload(Scheduler& scheduler, History& history, const Options& options, Random random,
+           Answered answered);
+
+  // The node is primary: requests begin.
+  void open(SimNode& node);
+  // No new requests; those under way go on.
+  void stop() { issuing_ = false; }
+  void go_on();
+  [[nodiscard]] bool is_open() const { return node_ != nullptr; }
+  [[nodiscard]] bool idle() const { return requests_.empty(); }
+  void close();
+  // The process is gone, and the engine in it.
+  void abandon();
+  // Reads the whole volume through the engine; idle() when all is read.
+  void read_all();
+  void flush_all();
+  [[nodiscard]] const Request* oldest() const {
+    return requests_.empty() ? nullptr : requests_.begin()->second.get();
+  }
+  void count_trouble() { ++troubles_; }
+  [[nodiscard]] uint64_t troubles() const { return troubles_; }
+  [[nodiscard]] uint64_t answers_total() const { return answers_; }
+
+ private:
+  void next(uint64_t delay_ns);
+  void issue();
+  Request& add(ClientOp op);
+  void choose_range(Request& request, uint64_t bytes_max);
+  void begin_write(Request& request);
+  void begin_zero(Request& request);
+  void begin_read(Request& request);
+  void finish_read(uint64_t id, bool read_failed);
+  void submit(Request& request);
+  void answered(Request& request);
+
+  Scheduler& scheduler_;
+  History& history_;
+  const Options& options_;
+  Random random_;
+  Answered answered_;
+  SimNode* node_ = nullptr;
+  bool issuing_ = false;
+  bool next_due_ = false;
+  uint64_t opened_ = 0;
+  uint64_t next_id_ = 1;
+  uint64_t troubles_ = 0;
+  uint64_t answers_ = 0;
+  std::map<uint64_t, std::unique_ptr<Request>> requests_;
+};
+
+}  // namespace twinblock::sim
