@@ -80,6 +80,7 @@ int on_config_complete() {
 // Threads do not survive nbdkit's fork, so everything starts after it.
 int on_after_fork() {
   twinblock::outlive_parent();
+  twinblock::run_in_batches();
   auto node = twinblock::Node::start(*g.config, g.node_name);
   if (!node) return start_error(node.error());
   g.node = std::move(node.value());

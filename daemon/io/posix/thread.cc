@@ -1,6 +1,7 @@
 #include "io/posix/thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -24,6 +25,12 @@ std::thread start_thread(const char* name, std::function<void()> body) {
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
+}
+
+void run_in_batches() {
+  const sched_param none{};
+  // Refused or not, everything works; only more slowly.
+  (void)sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
 void outlive_parent() { prctl(PR_SET_PDEATHSIG, 0); }
