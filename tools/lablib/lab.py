@@ -280,8 +280,9 @@ class Lab:
         env = {**os.environ, **node["env"], **(extra_env or {})}
         preload = sanitizer_libraries(program)
         if preload:
+            first = Path(self.state["build"]) / "tests" / "system" / "libsanitizer_first.so"
             own = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
-            env["LD_PRELOAD"] = ":".join(preload + own)
+            env["LD_PRELOAD"] = ":".join([*preload, str(first), *own])
             reports = Path(node["log"]).parent / "sanitizer"
             # nbdkit itself is not built for leak checking and unloads plugins before it runs.
             options = f"log_path={reports}:exitcode=86:abort_on_error=0"
