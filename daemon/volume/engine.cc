@@ -34,7 +34,7 @@ Engine::Engine(Parts parts)
       flushes_(core_, gate_, *this),
       reads_(core_),
       replica_(
-          core_, [this] { session_.poke(); }, [this](int error) { replica_disk_failed(error); }),
+          core_, [this] { replica_drained(); }, [this](int error) { replica_disk_failed(error); }),
       resync_(core_, flushes_, writes_, *this, *this),
       started_ns_(parts.clock.now_ns()),
       sole_copy_(std::make_unique<SoleCopyRecord>(*this)) {
@@ -53,8 +53,11 @@ Engine::Engine(Parts parts)
   }
   epoch_timer_ = core_.clock.make_timer([this] { epoch_tick(); });
   promote_timer_ = core_.clock.make_timer([this] {
-    promotion_ended(Error{core_.peer + " did not answer the request to become primary", "try again",
-                          ETIMEDOUT});
+    promotion_ended(
+        Error{replica_.draining()
+                  ? "the local disk has not finished what " + core_.peer + " had sent to it"
+                  : core_.peer + " did not answer the request to become primary",
+              "try again", ETIMEDOUT});
   });
 }
 
@@ -307,7 +310,6 @@ void Engine::resync_finished() {
   core_.peer_error.clear();
   core_.record.generations.settle();
   core_.record.dirty = false;
-  gate_.close();
   core_.persist([](int) {});
   log(Severity::kInfo, core_.peer + " is whole and current");
 }
@@ -315,6 +317,11 @@ void Engine::resync_finished() {
 void Engine::resync_failed(const std::string& why) {
   log(Severity::kError, why);
   session_.drop(why, limits::kPeerDiskRetry_ns);
+}
+
+void Engine::replica_drained() {
+  if (role_ == Role::kPromoting) become_primary();
+  session_.poke();
 }
 
 void Engine::local_disk_failed(int error) {

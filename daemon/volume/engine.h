@@ -91,6 +91,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void writes_idle() override;
   // ResyncSource::Owner
   void resync_target_marked() override;
+  void resync_recording() override { gate_.close(); }
   void resync_finished() override;
   void resync_failed(const std::string& why) override;
 
@@ -103,6 +104,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void handle_promote_ask(const wire::FrameHeader& header);
   void handle_promote_answer(const wire::Frame& frame);
   void bad_frame(const wire::FrameHeader& header);
+  void replica_drained();
   void become_primary();
   void promotion_ended(Result<std::string> result);
   void send_role();

@@ -74,9 +74,9 @@ void FlushGroup::settle() {
     finish(local_error_ != 0 ? local_error_ : EIO);
     return;
   }
-  // Alone. What is stable here and not at the peer must be on record first, or the peer could pass
-  // for current after a crash.
-  if (core_.dirty.empty())
+  // Alone. What is stable here and may not be at the peer must be on record first, or the peer could
+  // pass for current after a crash.
+  if (core_.dirty.empty() && core_.map_valid)
     finish(0);
   else
     gate_.pass([this](int error) { finish(error == 0 ? 0 : EIO); });

@@ -66,6 +66,7 @@ void ResyncSource::begin_with_nothing_to_send() {
   ++session_number_;
   step_ = Step::kRecording;
   progress_.begin(0, core_.clock.now_ns());
+  owner_.resync_recording();
   send_generation(wire::kGenerationConsistent);
 }
 
@@ -281,6 +282,7 @@ void ResyncSource::flush() {
       return;
     }
     step_ = Step::kRecording;
+    owner_.resync_recording();
     send_generation(wire::kGenerationConsistent);
   });
 }

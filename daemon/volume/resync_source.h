@@ -26,7 +26,9 @@ class ResyncSource final : public PeerRequest {
    public:
     // The target has recorded that it is half-copied: writes may go to it from now on.
     virtual void resync_target_marked() = 0;
-    // The target is whole.
+    // The target is told to record that it is whole.
+    virtual void resync_recording() = 0;
+    // It has done so.
     virtual void resync_finished() = 0;
     // The source itself can't go on (its disk fails to read or flush).
     virtual void resync_failed(const std::string& why) = 0;
