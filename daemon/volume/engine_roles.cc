@@ -112,13 +112,16 @@ void Engine::promote(bool peer_is_dead, Reply reply) {
   }
   role_ = Role::kPromoting;
   promote_reply_ = std::move(reply);
-  if (!session_.up()) {
+  if (session_.up()) {
+    wire::FrameHeader header{};
+    header.type = static_cast<uint8_t>(wire::FrameType::kPromoteAsk);
+    session_.send(header);
+  } else if (!replica_.draining()) {
     become_primary();
     return;
   }
-  wire::FrameHeader header{};
-  header.type = static_cast<uint8_t>(wire::FrameType::kPromoteAsk);
-  session_.send(header);
+  // Without a session, writes that the lost one had brought end first: they would land on top of the
+  // new clients' (invariant 4).
   promote_timer_->arm(core_.config.peer_timeout_ns);
 }
 
@@ -157,6 +160,7 @@ void Engine::handle_promote_answer(const wire::Frame& frame) {
 }
 
 void Engine::become_primary() {
+  promote_timer_->disarm();
   core_.record.primary = true;
   core_.record.peer_primary = false;
   core_.persist([this](int error) {
