@@ -161,6 +161,8 @@ void Engine::handle_promote_answer(const wire::Frame& frame) {
 
 void Engine::become_primary() {
   promote_timer_->disarm();
+  // What a dead primary had under way may be on one of the two disks only.
+  if (!session_.up() && core_.record.peer_primary) core_.map_valid = false;
   core_.record.primary = true;
   core_.record.peer_primary = false;
   core_.persist([this](int error) {
