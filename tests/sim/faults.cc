@@ -12,7 +12,7 @@ void World::fault_turn() {
                                   options_.faults.interval_ns * 3),
                    nullptr, [this] {
                      if (!faults_on_) return;
-                     if (!local_disk_dead_) inject();
+                     if (dead_disk_host_ < 0) inject();
                      fault_turn();
                    });
 }
@@ -67,15 +67,16 @@ void World::inject() {
 }
 
 void World::process_gone(int host) {
-  ++promotion_;
-  promoting_ = false;
-  procedure_ = Procedure::kNone;
-  if (primary_ == host) {
-    primary_ = -1;
-    workload_.abandon();
-  } else if (primary_ >= 0 && workload_.is_open()) {
-    workload_.go_on();
+  if (busy_host_ == host) {
+    ++attempt_;
+    promoting_ = false;
+    procedure_ = Procedure::kNone;
+    busy_host_ = -1;
   }
+  if (primary_ != host) return;
+  procedure_ = Procedure::kNone;
+  primary_ = -1;
+  workload_.abandon();
 }
 
 void World::kill(int host) {
@@ -173,30 +174,27 @@ void World::local_disk_error() {
   faults.write_error_chance = random_.chance(0.5) ? 1 : 0.5;
   faults.flush_error_chance = 1;
   faults.read_error_chance = random_.chance(0.5) ? 1 : 0;
-  local_disk_dead_ = true;
+  dead_disk_host_ = primary_;
   if (Report::verbose()) Report::trace(node(primary_).name(), "-- its disk dies");
   scheduler_.after(random_.spread(500 * kMillisecond_ns, 5 * kSecond_ns), nullptr, [this] {
-    begin_procedure(Procedure::kDemote);
     replace_local_disk();
   });
 }
 
 void World::replace_local_disk() {
   scheduler_.after(100 * kMillisecond_ns, nullptr, [this] {
-    if (procedure_ != Procedure::kNone || primary_ >= 0) {
+    const int host = dead_disk_host_;
+    if (primary_ == host) {
+      begin_procedure(Procedure::kDemote);
       replace_local_disk();
       return;
     }
-    for (int host = 0; host < 2; ++host) {
-      if (!node(host).data().has_failed()) continue;
-      node(host).kill();
-      process_gone(host);
-      node(host).replace_disks();
-      current_[static_cast<size_t>(host)] = false;
-      current_[static_cast<size_t>(1 - host)] = true;
-      restart_later(host, kSecond_ns);
-    }
-    local_disk_dead_ = false;
+    if (node(host).running()) node(host).kill();
+    process_gone(host);
+    node(host).replace_disks();
+    current_ = {host == 1, host == 0};
+    restart_later(host, kSecond_ns);
+    dead_disk_host_ = -1;
   });
 }
 

@@ -70,6 +70,7 @@ History::Cluster* History::find(uint64_t sector, uint64_t number) {
 void History::write_acknowledged(uint64_t number, bool fua, uint64_t now_ns) {
   Write& write = writes_[number];
   write.acknowledged_ns = now_ns;
+  binding_ = true;
   write.fua = fua;
   std::erase(unanswered_, number);
   for (uint64_t at = 0; at < write.length_bytes; at += kSectorBytes) {
@@ -88,6 +89,7 @@ void History::write_acknowledged(uint64_t number, bool fua, uint64_t now_ns) {
 void History::write_failed(uint64_t number) { writes_[number].failed = true; }
 
 void History::flush_acknowledged(uint64_t began_ns) {
+  binding_ = true;
   flushed_ns_ = std::max(flushed_ns_, began_ns);
 }
 
@@ -115,9 +117,11 @@ void History::read_sector(uint64_t sector, uint64_t number, uint64_t began_ns, u
   if (cluster == nullptr)
     Report::violation("a read of sector " + std::to_string(sector) + " returned " +
                       describe(number) + ", which was replaced or lost before");
-  cluster->first_end_ns = std::min({cluster->first_end_ns, cluster->happened_by_ns, now_ns});
-  cluster->last_begin_ns = std::max(cluster->last_begin_ns, began_ns);
-  if (const Cluster* other = conflict(sector, *cluster))
+  Cluster read = *cluster;
+  read.first_end_ns = std::min({read.first_end_ns, read.happened_by_ns, now_ns});
+  read.last_begin_ns = std::max(read.last_begin_ns, began_ns);
+  if (binding_) *cluster = read;
+  if (const Cluster* other = conflict(sector, read))
     Report::violation("a read of sector " + std::to_string(sector) + " that began at " +
                       seconds(began_ns) + " returned " + describe(number) + ", but " +
                       describe(other->number) + " had taken its place: known at " +
@@ -142,6 +146,7 @@ void History::read_zeroes(uint64_t sector, uint64_t began_ns, uint64_t now_ns) {
 }
 
 void History::failed_over(uint64_t now_ns) {
+  binding_ = false;
   for (const uint64_t number : unanswered_) {
     const Write& write = writes_[number];
     for (uint64_t at = 0; at < write.length_bytes; at += kSectorBytes) {

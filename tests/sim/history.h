@@ -6,6 +6,9 @@
 // clusters each have an operation that ended before one of the other began (Gibbons and Korach,
 // "Testing shared memories", 1997). Unanswered writes may have happened or not. When unflushed data may
 // have been lost, each sector is back at any value that no flushed one had replaced.
+//
+// A promotion without writes leaves no trace (design, section 6): what was read from a new primary
+// binds only from its first acknowledged write or flush on.
 #pragma once
 
 #include <cstddef>
@@ -66,6 +69,7 @@ class History {
 
   std::vector<Write> writes_;
   std::vector<uint64_t> unanswered_;
+  bool binding_ = true;
   uint64_t flushed_ns_ = 0;  // what is known to have happened by then is on stable storage
   std::vector<std::vector<Cluster>> sectors_;
 };

@@ -47,14 +47,16 @@ void World::operator_turn() {
 
 void World::promote(int host) {
   promoting_ = true;
+  busy_host_ = host;
   const bool peer_is_dead = !node(1 - host).running();
   if (Report::verbose())
     Report::trace("operator", "promote " + node(host).name() +
                                   (peer_is_dead ? " --peer-is-dead" : ""));
-  node(host).engine().promote(peer_is_dead, [this, host, attempt = ++promotion_](
+  node(host).engine().promote(peer_is_dead, [this, host, attempt = ++attempt_](
                                                 const Result<std::string>& result) {
-    if (attempt != promotion_) return;
+    if (attempt != attempt_) return;
     promoting_ = false;
+    busy_host_ = -1;
     if (result) promoted(host);
     else if (Report::verbose()) Report::trace("operator", "refused: " + result.error().what);
   });
@@ -87,17 +89,17 @@ void World::procedure_turn() {
   const int host = primary_;
   look();
   workload_.close();
-  const uint64_t attempt = ++promotion_;
+  const uint64_t attempt = ++attempt_;
   if (procedure_ == Procedure::kDemote) {
     node(host).engine().demote([this, host, attempt](const Result<std::string>& result) {
-      if (attempt != promotion_) return;
+      if (attempt != attempt_) return;
       if (!result) Report::violation("demotion fails: " + result.error().what + describe());
       demoted(host);
     });
     return;
   }
   node(host).engine().shut_down([this, host, attempt] {
-    if (attempt != promotion_) return;
+    if (attempt != attempt_) return;
     demoted(host);
     scheduler_.after(kMillisecond_ns, node(host).process(), [this, host] {
       // Outside of the engine's own call; the goodbye has left.
@@ -110,7 +112,7 @@ void World::procedure_turn() {
 
 void World::demoted(int host) {
   procedure_ = Procedure::kNone;
-  primary_ = -1;
+  primary_ = busy_host_ = -1;
   const StatusView view = node(host).engine().status();
   current_ = {host == 0, host == 1};
   if (view.state == VolumeState::kConnected) current_ = {true, true};

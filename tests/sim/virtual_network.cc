@@ -204,7 +204,7 @@ uint64_t VirtualNetwork::delay_ns() {
 
 VirtualNetwork::WirePtr VirtualNetwork::new_wire() {
   auto wire = std::make_shared<Wire>();
-  for (Pipe& pipe : wire->pipe) pipe.window = random_.spread(4 * kKiB, 4 * kMiB);
+  for (Pipe& pipe : wire->pipe) pipe.window = random_.spread(64 * kKiB, 4 * kMiB);
   std::erase_if(wires_, [](const std::weak_ptr<Wire>& held) { return held.expired(); });
   wires_.push_back(wire);
   return wire;

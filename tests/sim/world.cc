@@ -81,6 +81,10 @@ bool World::both_duplex() {
   return true;
 }
 
+bool World::settled() {
+  return primary_ >= 0 && procedure_ == Procedure::kNone && workload_.is_open() && both_duplex();
+}
+
 void World::run() {
   for (const auto& each : nodes_) each->start();
   bool initialised = false;
@@ -96,11 +100,11 @@ void World::run() {
   faults_on_ = true;
   fault_turn();
   scheduler_.run_until(scheduler_.now_ns() + options_.faulty_ns);
-  wait(kHealingMax_ns, [this] { return !local_disk_dead_; }, "the disk's replacement");
+  wait(kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the disk's replacement");
   faults_on_ = false;
   heal();
   // With writes going on.
-  wait(kHealingMax_ns, [this] { return primary_ >= 0 && both_duplex(); }, "duplex");
+  wait(kHealingMax_ns, [this] { return settled(); }, "duplex");
   workload_.stop();
   wait(kAnswerMax_ns, [this] { return workload_.idle(); }, "answers to all requests");
   wait(kHealingMax_ns, [this] { return both_duplex(); }, "duplex without writes");
@@ -110,7 +114,7 @@ void World::run() {
     wait(kAnswerMax_ns, [this] { return workload_.idle(); }, "a flush");
     for (int host = 0; host < 2; ++host) power_off(host);
     for (int host = 0; host < 2; ++host) restart(host);
-    wait(kHealingMax_ns, [this] { return primary_ >= 0 && both_duplex(); },
+    wait(kHealingMax_ns, [this] { return settled(); },
          "duplex after a power failure");
     workload_.stop();
     wait(kAnswerMax_ns, [this] { return workload_.idle(); }, "answers to all requests");

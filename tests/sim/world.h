@@ -43,6 +43,7 @@ class World {
   void demoted(int host);
   void look();
   [[nodiscard]] bool both_duplex();
+  [[nodiscard]] bool settled();
 
   // faults
   void fault_turn();
@@ -78,13 +79,14 @@ class World {
   // What the operator knows.
   int primary_ = -1;
   bool promoting_ = false;
-  uint64_t promotion_ = 0;             // number of the attempt
+  int busy_host_ = -1;    // it changes its role just now
+  uint64_t attempt_ = 0;  // number of that change
   Procedure procedure_ = Procedure::kNone;
   std::array<bool, 2> current_{};      // holds all that was promised
   std::array<bool, 2> intact_{true, true};  // … also what was not flushed
   std::array<bool, 2> knows_primary_{};     // was in duplex with the primary of now
   std::array<bool, 2> restart_due_{};
-  bool local_disk_dead_ = false;
+  int dead_disk_host_ = -1;  // the primary's disk died, and is not replaced yet
   bool faults_on_ = false;
   uint64_t last_trouble_ns_ = 0;
 };
