@@ -22,8 +22,10 @@ enum SuperblockFlag : uint32_t {
   kFlagPeerPrimary = 2,   // the peer was primary when it was last heard
   kFlagInconsistent = 4,  // a half-copied resync target, or a replica that missed writes
   kFlagDirty = 8,         // holds writes that the peer may miss; which ones is known in memory only
+  kFlagShared = 16,       // the peer may have recorded the current generation as its own
 };
-constexpr uint32_t kFlagsKnown = kFlagPrimary | kFlagPeerPrimary | kFlagInconsistent | kFlagDirty;
+constexpr uint32_t kFlagsKnown =
+    kFlagPrimary | kFlagPeerPrimary | kFlagInconsistent | kFlagDirty | kFlagShared;
 
 struct Superblock {
   uint64_t magic;

@@ -64,6 +64,7 @@ std::optional<Copy> decode(std::span<const std::byte> bytes, std::string& why) {
   record.peer_primary = (disk.flags & kFlagPeerPrimary) != 0;
   record.inconsistent = (disk.flags & kFlagInconsistent) != 0;
   record.dirty = (disk.flags & kFlagDirty) != 0;
+  record.shared = (disk.flags & kFlagShared) != 0;
   return copy;
 }
 
@@ -110,7 +111,8 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.flags = (record.primary ? uint32_t{kFlagPrimary} : 0) |
                (record.peer_primary ? uint32_t{kFlagPeerPrimary} : 0) |
                (record.inconsistent ? uint32_t{kFlagInconsistent} : 0) |
-               (record.dirty ? uint32_t{kFlagDirty} : 0);
+               (record.dirty ? uint32_t{kFlagDirty} : 0) |
+               (record.shared ? uint32_t{kFlagShared} : 0);
   disk.generation_current = record.generations.current;
   disk.generation_base = record.generations.base;
   std::copy(record.generations.history.begin(), record.generations.history.end(),

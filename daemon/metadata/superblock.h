@@ -38,6 +38,7 @@ struct NodeRecord {
   bool peer_primary = false;
   bool inconsistent = false;
   bool dirty = false;
+  bool shared = false;  // the peer may have recorded the current generation as its own
 
   bool operator==(const NodeRecord&) const = default;
 };

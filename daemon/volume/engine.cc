@@ -115,6 +115,9 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
     case Verdict::kInSync:
       core_.map_valid = true;
       in_sync_ = receives_ = true;
+      core_.record.generations.settle();
+      core_.record.shared = false;
+      core_.persist([](int) {});
       break;
     case Verdict::kSourceOfMap:
     case Verdict::kSourceOfAll:
@@ -143,6 +146,7 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
                                !peer.inconsistent && !peer.blank &&
                                peer.generations.current == core_.record.generations.current;
   if (nothing_to_send) {
+    gate_.close();
     attach(Attachment::kDuplex);
     resync_.begin_with_nothing_to_send();
     return;
@@ -280,7 +284,7 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
       // The resync has covered every difference, also those that this node knew of: it is sent
       // everything if it knew of any (decide()).
       record.generations = told;
-      record.inconsistent = record.dirty = record.primary = false;
+      record.inconsistent = record.dirty = record.primary = record.shared = false;
       core_.crashed = false;
       core_.dirty.clear_all();
       core_.map_valid = true;
@@ -301,6 +305,18 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
 
 void Engine::resync_target_marked() { attach(Attachment::kResync); }
 
+void Engine::resync_copied() {
+  gate_.close();
+  core_.record.shared = true;
+  core_.persist([this, number = session_number_](int error) {
+    if (number != session_number_ || !session_.up()) return;
+    if (error != 0)
+      resync_failed(system_error(error, "write to the metadata").what);
+    else
+      resync_.record_target();
+  });
+}
+
 void Engine::resync_finished() {
   attach(role_ == Role::kSecondary ? Attachment::kNone : Attachment::kDuplex);
   in_sync_ = true;
@@ -309,7 +325,7 @@ void Engine::resync_finished() {
     last_resync_ = {resync_.progress().total_bytes(), resync_.progress().duration_ns()};
   core_.peer_error.clear();
   core_.record.generations.settle();
-  core_.record.dirty = false;
+  core_.record.dirty = core_.record.shared = false;
   core_.persist([](int) {});
   log(Severity::kInfo, core_.peer + " is whole and current");
 }

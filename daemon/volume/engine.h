@@ -91,7 +91,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void writes_idle() override;
   // ResyncSource::Owner
   void resync_target_marked() override;
-  void resync_recording() override { gate_.close(); }
+  void resync_copied() override;
   void resync_finished() override;
   void resync_failed(const std::string& why) override;
 

@@ -66,7 +66,6 @@ void ResyncSource::begin_with_nothing_to_send() {
   ++session_number_;
   step_ = Step::kRecording;
   progress_.begin(0, core_.clock.now_ns());
-  owner_.resync_recording();
   send_generation(wire::kGenerationConsistent);
 }
 
@@ -281,10 +280,19 @@ void ResyncSource::flush() {
       pump();
       return;
     }
-    step_ = Step::kRecording;
-    owner_.resync_recording();
-    send_generation(wire::kGenerationConsistent);
+    owner_.resync_copied();
   });
+}
+
+void ResyncSource::record_target() {
+  TB_CHECK(step_ == Step::kFlushing, "after the flush");
+  if (!core_.dirty.empty()) {
+    step_ = Step::kCopying;
+    pump();
+    return;
+  }
+  step_ = Step::kRecording;
+  send_generation(wire::kGenerationConsistent);
 }
 
 void ResyncSource::report() {

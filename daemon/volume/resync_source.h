@@ -26,8 +26,9 @@ class ResyncSource final : public PeerRequest {
    public:
     // The target has recorded that it is half-copied: writes may go to it from now on.
     virtual void resync_target_marked() = 0;
-    // The target is told to record that it is whole.
-    virtual void resync_recording() = 0;
+    // The target is about to be told to record that it is whole: call record_target() when it is
+    // durable that it may share the current generation from then on.
+    virtual void resync_copied() = 0;
     // It has done so.
     virtual void resync_finished() = 0;
     // The source itself can't go on (its disk fails to read or flush).
@@ -44,6 +45,7 @@ class ResyncSource final : public PeerRequest {
   void begin();
   // Both replicas are the same: only the target's record is brought up to date.
   void begin_with_nothing_to_send();
+  void record_target();
   void session_lost();
   [[nodiscard]] bool active() const { return step_ != Step::kIdle; }
   [[nodiscard]] const Progress& progress() const { return progress_; }

@@ -16,12 +16,15 @@ void SimplexGate::pass(std::function<void(int)> then) {
 void SimplexGate::record() {
   recording_ = true;
   closed_meanwhile_ = false;
-  // Always a new one, even where current and base differ already: an earlier process, or a resync
-  // whose end did not get through, may have shared the current one with the peer.
+  // A history that the peer can't have is continued. One that it was told to record may be the
+  // peer's, too, whether it confirmed that or not.
   metadata::Generations& generations = core_.record.generations;
-  uint64_t fresh = core_.random();
-  while (generations.knows(fresh)) fresh = core_.random();
-  generations.advance(fresh);
+  if (generations.current == generations.base || core_.record.shared) {
+    uint64_t fresh = core_.random();
+    while (generations.knows(fresh)) fresh = core_.random();
+    generations.advance(fresh);
+    core_.record.shared = false;
+  }
   core_.record.dirty = true;
   core_.persist([this](int error) {
     recording_ = false;
