@@ -143,7 +143,7 @@ uint64_t BlockMap::set_bytes() const {
 
 std::optional<ByteRange> BlockMap::next_run(uint64_t from_bytes, uint64_t longest_bytes) const {
   if (set_blocks_ == 0) return std::nullopt;
-  uint64_t block = from_bytes / kBlock;
+  uint64_t block = (from_bytes + kBlock - 1) / kBlock;
   while (block < blocks_) {
     const uint64_t index = block / kChunkBlocks;
     const Chunk& chunk = chunks_[index];

@@ -128,6 +128,7 @@ Verdict decide_same(const SyncFacts& mine, const SyncFacts& theirs) {
     case Source::kNobody:
       break;
   }
+  if (mine.disk_failed && theirs.disk_failed) return Verdict::kNoGoodCopy;
   if (mine.disk_failed) return Verdict::kDiskFailed;
   return theirs.disk_failed ? Verdict::kPeerDiskFailed : Verdict::kInSync;
 }

@@ -1,0 +1,224 @@
+// BlockMap against a set of block numbers; Epochs and the in-flight filter on top of it.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "base/limits.h"
+#include "base/units.h"
+#include "mirror/block_map.h"
+#include "mirror/epochs.h"
+#include "mirror/inflight_filter.h"
+
+namespace twinblock {
+namespace {
+
+constexpr uint64_t kBlock = limits::kBlockBytes;
+constexpr uint64_t kChunkBytes = 32768 * kBlock;
+
+TEST(BlockMap, SetsEveryBlockThatARangeTouches) {
+  BlockMap map(kMiB);
+  map.set(kBlock - 1, 2);
+  EXPECT_EQ(map.set_blocks(), 2u);
+  EXPECT_TRUE(map.any(0, 1));
+  EXPECT_TRUE(map.any(kBlock, 1));
+  EXPECT_FALSE(map.any(2 * kBlock, 1));
+}
+
+TEST(BlockMap, ForgetsWholeBlocksOnly) {
+  BlockMap map(kMiB);
+  map.set(0, 4 * kBlock);
+  map.clear(1, 3 * kBlock);
+  EXPECT_TRUE(map.any(0, kBlock));
+  EXPECT_FALSE(map.any(kBlock, 2 * kBlock));
+  EXPECT_TRUE(map.any(3 * kBlock, kBlock));
+}
+
+TEST(BlockMap, ForgetsTheLastPartialBlockWithTheVolumesEnd) {
+  BlockMap map(10 * kBlock + 512);
+  map.set(10 * kBlock, 512);
+  EXPECT_EQ(map.set_bytes(), 512u);
+  map.clear(10 * kBlock, 511);
+  EXPECT_EQ(map.set_blocks(), 1u);
+  map.clear(10 * kBlock, 512);
+  EXPECT_TRUE(map.empty());
+}
+
+TEST(BlockMap, CountsTheBytesOfAFullMapNotPastTheEnd) {
+  const uint64_t size = kChunkBytes + 3 * kBlock + 512;
+  BlockMap map(size);
+  map.set_all();
+  EXPECT_EQ(map.set_bytes(), size);
+  map.clear_all();
+  EXPECT_EQ(map.set_bytes(), 0u);
+}
+
+TEST(BlockMap, ARunEndsAtAChunkAtTheWantedLengthAndAtTheVolumesEnd) {
+  const uint64_t size = kChunkBytes + 3 * kBlock + 512;
+  BlockMap map(size);
+  map.set(kChunkBytes - 2 * kBlock, 5 * kBlock + 512);
+  const auto first = map.next_run(0, kGiB);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->begin_bytes, kChunkBytes - 2 * kBlock);
+  EXPECT_EQ(first->end_bytes, kChunkBytes);
+  const auto second = map.next_run(first->end_bytes, 2 * kBlock);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->length(), 2 * kBlock);
+  const auto last = map.next_run(second->end_bytes, kGiB);
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->end_bytes, size);
+  EXPECT_FALSE(map.next_run(size, kGiB));
+}
+
+TEST(BlockMapDeathTest, RefusesARangeOutsideTheVolume) {
+  BlockMap map(kMiB);
+  EXPECT_DEATH(map.set(kMiB - 1, 2), "inside the volume");
+}
+
+struct Model {
+  explicit Model(uint64_t size_) : size(size_) {}
+  void set(uint64_t offset, uint64_t length) {
+    for (uint64_t b = offset / kBlock; b <= (offset + length - 1) / kBlock; ++b) blocks.insert(b);
+  }
+  void clear(uint64_t offset, uint64_t length) {
+    for (auto it = blocks.begin(); it != blocks.end();) {
+      const uint64_t begin = *it * kBlock, end = std::min(begin + kBlock, size);
+      if (begin >= offset && end <= offset + length) it = blocks.erase(it);
+      else ++it;
+    }
+  }
+  uint64_t size;
+  std::set<uint64_t> blocks;
+};
+
+void expect_same(const BlockMap& map, const Model& model) {
+  ASSERT_EQ(map.set_blocks(), model.blocks.size());
+  std::set<uint64_t> found;
+  uint64_t at = 0, bytes = 0;
+  while (const auto run = map.next_run(at, 64 * kMiB)) {
+    ASSERT_GE(run->begin_bytes, at);
+    ASSERT_LT(run->begin_bytes, run->end_bytes);
+    for (uint64_t b = run->begin_bytes; b < run->end_bytes; b += kBlock) found.insert(b / kBlock);
+    bytes += run->length();
+    at = run->end_bytes;
+  }
+  ASSERT_EQ(found, model.blocks);
+  ASSERT_EQ(map.set_bytes(), bytes);
+}
+
+class BlockMapModel : public testing::TestWithParam<unsigned> {};
+
+TEST_P(BlockMapModel, HoldsWhatTheModelHolds) {
+  std::mt19937_64 random(GetParam());
+  const uint64_t size = GetParam() % 2 == 0 ? 2 * kChunkBytes + 5 * kBlock + 1024 : 300 * kBlock;
+  BlockMap map(size), other(size);
+  Model model(size), other_model(size);
+  for (int step = 0; step < 300; ++step) {
+    // Around the borders of chunks as often as anywhere.
+    uint64_t offset = random() % size;
+    if (random() % 2 == 0 && size > kChunkBytes)
+      offset = std::min(size - 1, kChunkBytes - 20 * kBlock + random() % (40 * kBlock));
+    uint64_t length = 1 + random() % (40 * kBlock);
+    if (random() % 20 == 0 && size > kChunkBytes) length = kChunkBytes;
+    length = std::min(length, size - offset);
+    switch (random() % 5) {
+      case 0:
+      case 1: map.set(offset, length); model.set(offset, length); break;
+      case 2: map.clear(offset, length); model.clear(offset, length); break;
+      case 3: other.set(offset, length); other_model.set(offset, length); break;
+      default:
+        if (random() % 4 == 0) {
+          map.merge(other);
+          model.blocks.insert(other_model.blocks.begin(), other_model.blocks.end());
+        } else if (random() % 4 == 0) {
+          map.swap(other);
+          std::swap(model.blocks, other_model.blocks);
+        } else {
+          other.clear_all();
+          other_model.blocks.clear();
+        }
+    }
+    const bool any = std::any_of(model.blocks.begin(), model.blocks.end(), [&](uint64_t b) {
+      return b >= offset / kBlock && b <= (offset + length - 1) / kBlock;
+    });
+    ASSERT_EQ(map.any(offset, length), any) << step;
+    if (step % 10 == 0) {
+      expect_same(map, model);
+      expect_same(other, other_model);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, BlockMapModel, testing::Range(1u, 9u));
+
+// Full chunks have no bitmap; taking from and adding to them is where that shows.
+TEST(BlockMap, AFullChunkLosesAndRegainsBlocks) {
+  BlockMap map(kChunkBytes + 100 * kBlock);
+  Model model(kChunkBytes + 100 * kBlock);
+  map.set_all();
+  map.clear(kChunkBytes, 100 * kBlock);
+  EXPECT_EQ(map.set_bytes(), kChunkBytes);
+  map.clear(5 * kBlock, kBlock);
+  EXPECT_FALSE(map.any(5 * kBlock, kBlock));
+  map.set(5 * kBlock, 1);
+  EXPECT_EQ(map.set_bytes(), kChunkBytes);
+}
+
+TEST(Epochs, ABlockIsForgottenOnlyByAFlushThatBeganAfterItsWrite) {
+  Epochs epochs(kMiB);
+  BlockMap dirty(kMiB);
+  epochs.written(0, kBlock);
+  epochs.flush_began();
+  epochs.written(kBlock, kBlock);  // during the flush
+  epochs.flush_completed();
+  EXPECT_FALSE(epochs.empty());
+  epochs.peer_lost(dirty);
+  EXPECT_FALSE(dirty.any(0, kBlock));
+  EXPECT_TRUE(dirty.any(kBlock, kBlock));
+  EXPECT_TRUE(epochs.empty());
+}
+
+TEST(Epochs, TheLossOfThePeerDuringAFlushMakesAllOfItDirty) {
+  Epochs epochs(kMiB);
+  BlockMap dirty(kMiB);
+  epochs.written(0, kBlock);
+  epochs.flush_began();
+  epochs.written(2 * kBlock, kBlock);
+  epochs.peer_lost(dirty);
+  EXPECT_EQ(dirty.set_blocks(), 2u);
+}
+
+TEST(Epochs, AFailedFlushIsCoveredByTheNext) {
+  Epochs epochs(kMiB);
+  epochs.written(0, kBlock);
+  epochs.flush_began();  // does not complete
+  epochs.flush_began();
+  epochs.flush_completed();
+  EXPECT_TRUE(epochs.empty());
+}
+
+TEST(InflightFilter, IsQuietOnlyWhereNoWriteIsInFlight) {
+  InflightFilter filter;
+  EXPECT_TRUE(filter.quiet(0, kMiB));
+  filter.raise(100 * kKiB, 512);
+  EXPECT_FALSE(filter.quiet(100 * kKiB, 512));
+  EXPECT_FALSE(filter.quiet(0, kMiB));
+  EXPECT_TRUE(filter.quiet(0, 64 * kKiB));
+  EXPECT_TRUE(filter.quiet(128 * kKiB, kMiB));
+  filter.raise(0, kGiB);  // more regions than there are counters
+  EXPECT_FALSE(filter.quiet(kTiB, 1));
+  filter.lower(0, kGiB);
+  filter.lower(100 * kKiB, 512);
+  EXPECT_TRUE(filter.quiet(0, kGiB));
+}
+
+TEST(InflightFilter, AWriteAcrossABorderBlocksBothSides) {
+  InflightFilter filter;
+  filter.raise(64 * kKiB - 512, 1024);
+  EXPECT_FALSE(filter.quiet(0, 512));
+  EXPECT_FALSE(filter.quiet(64 * kKiB, 512));
+  filter.lower(64 * kKiB - 512, 1024);
+  EXPECT_TRUE(filter.quiet(0, 128 * kKiB));
+}
+
+}  // namespace
+}  // namespace twinblock
