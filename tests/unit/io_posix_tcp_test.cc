@@ -283,6 +283,11 @@ TEST_F(TcpTest, strangers_are_closed_and_reported_and_the_peer_is_not) {
 }
 
 TEST_F(TcpTest, a_process_without_file_descriptors_pauses_and_recovers) {
+#ifdef __SANITIZE_ADDRESS__
+  // That build has UBSan too, which makes a pipe to look at an object's type: it would report a
+  // wrong type where there is no descriptor left.
+  GTEST_SKIP() << "UBSan itself needs file descriptors";
+#endif
   listen();
   const int fd = raw_client();
   EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; }));
