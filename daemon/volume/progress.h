@@ -18,12 +18,14 @@ class Progress {
     began_ns_ = window_began_ns_ = now_ns;
   }
   void update(uint64_t done_bytes, uint64_t total_bytes, uint64_t now_ns) {
-    done_bytes_ = done_bytes;
+    // Both may come from the peer, and writes during a resync make more of it.
+    done_bytes_ = done_bytes < total_bytes ? done_bytes : total_bytes;
     total_bytes_ = total_bytes;
     if (now_ns - window_began_ns_ < kWindow_ns) return;
-    rate_bytes_per_s_ = per_second(done_bytes - window_done_bytes_, now_ns - window_began_ns_);
+    const uint64_t gained = done_bytes_ > window_done_bytes_ ? done_bytes_ - window_done_bytes_ : 0;
+    rate_bytes_per_s_ = per_second(gained, now_ns - window_began_ns_);
     window_began_ns_ = now_ns;
-    window_done_bytes_ = done_bytes;
+    window_done_bytes_ = done_bytes_;
   }
   void end(uint64_t now_ns) {
     active_ = false;
