@@ -152,7 +152,7 @@ void World::peer_disk_error() {
     DiskFaults& faults = node(host).data().faults;
     faults.full = false;
     faults.write_error_chance = faults.flush_error_chance = 0;
-    if (primary_ == 1 - host && node(host).running() && node(host).data().has_failed() &&
+    if (dead_disk_host_ < 0 && primary_ == 1 - host && node(host).running() && node(host).data().has_failed() &&
         random_.chance(0.7))
       kill(host);
   });

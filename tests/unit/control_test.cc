@@ -1,0 +1,174 @@
+// Control requests against a real engine that has nobody to talk to.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "control/requests.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+struct StillTimer final : Timer {
+  void arm(uint64_t) override { armed_ = true; }
+  void disarm() override { armed_ = false; }
+  [[nodiscard]] bool armed() const override { return armed_; }
+  bool armed_ = false;
+};
+struct StillClock final : Clock {
+  [[nodiscard]] uint64_t now_ns() const override { return 1000; }
+  [[nodiscard]] uint64_t wall_ns() const override { return 1000; }
+  [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()>) override {
+    return std::make_unique<StillTimer>();
+  }
+};
+struct NoLog final : Log {
+  void log(Severity, const std::string&) override {}
+};
+struct NoNetwork final : Network {
+  std::unique_ptr<Connection> dial(const LinkAddresses&) override { return nullptr; }
+  Status listen(const LinkAddresses&, std::function<void(std::unique_ptr<Connection>)>,
+                std::function<void(const std::string&)>) override {
+    return ok_status();
+  }
+};
+struct QueueDisk final : Disk {
+  void submit(DiskRequest& request) override { requests.push_back(&request); }
+  [[nodiscard]] uint64_t size_bytes() const override { return kMiB; }
+  [[nodiscard]] bool fast_zero() const override { return true; }
+  void finish_all() {
+    while (!requests.empty()) {
+      DiskRequest& request = *requests.front();
+      requests.erase(requests.begin());
+      request.error = 0;
+      request.done(request);
+    }
+  }
+  std::vector<DiskRequest*> requests;
+};
+
+class ControlTest : public testing::Test {
+ protected:
+  ControlTest() {
+    config_.path = "/etc/r0.toml";
+    config_.volume = "r0";
+    config_.size_bytes = kMiB;
+    config_.nodes = {{"alpha", "/a", "/am", "/run"}, {"beta", "/b", "/bm", "/run"}};
+    config_.links.push_back({"main", {{"alpha", "10.0.0.1:1"}, {"beta", "10.0.0.2:1"}}, 0});
+    config_.peer_timeout_ns = 5 * kSecond_ns;
+    metadata::Loaded loaded;
+    loaded.blank = true;
+    engine_ = std::make_unique<Engine>(Engine::Parts{config_, "alpha", clock_, log_, network_,
+                                                     data_, metadata_, loaded, true, {},
+                                                     [this] { return ++random_; }});
+    EXPECT_TRUE(engine_->start().ok());
+  }
+
+  json ask(const std::string& request) {
+    std::vector<std::string> replies;
+    handle_control_request(*engine_, facts_, request,
+                           [&replies](std::string line) { replies.push_back(std::move(line)); });
+    metadata_.finish_all();
+    data_.finish_all();
+    metadata_.finish_all();
+    EXPECT_EQ(replies.size(), 1u) << request;
+    if (replies.empty()) return {};
+    EXPECT_EQ(replies[0].find('\n'), std::string::npos) << "one line a reply";
+    return json::parse(replies[0]);
+  }
+
+  Config config_;
+  StillClock clock_;
+  NoLog log_;
+  NoNetwork network_;
+  QueueDisk data_, metadata_;
+  uint64_t random_ = 0;
+  NodeFacts facts_{"threads", "nbd+unix:///?socket=/x", "/x.ctl", "/a", "/am", "/etc/r0.toml", 42};
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(ControlTest, WhatIsNoRequestIsAnsweredWithAnError) {
+  for (const std::string request :
+       {"", " ", "{", "}", "null", "1", "\"status\"", "[]", "{}", "[{\"verb\":\"status\"}]",
+        "{\"verb\":1}", "{\"verb\":null}", "{\"verb\":[\"status\"]}", "{\"verb\":\"status\"",
+        "{\"verb\":\"status\"} trailing", "\xff\xfe\x00", "{\"verb\":\"\xff\"}",
+        "{\"verb\":\"\"}", "{\"verb\":\"reboot\"}", "{\"verb\":\"STATUS\"}"}) {
+    const json reply = ask(request);
+    EXPECT_EQ(reply.value("ok", true), false) << request;
+    EXPECT_NE(reply.value("error", ""), "") << request;
+    EXPECT_TRUE(reply.contains("action")) << request;
+  }
+}
+
+TEST_F(ControlTest, WrongArgumentsAreRefusedAndNothingHappens) {
+  for (const std::string args :
+       {"[]", "null", "1", "\"force\"", "{\"force\":1}", "{\"force\":\"true\"}",
+        "{\"force\":null}", "{\"fore\":true}", "{\"force\":true,\"peer_is_dead\":true}"}) {
+    EXPECT_FALSE(ask("{\"verb\":\"init\",\"args\":" + args + "}")["ok"].get<bool>()) << args;
+  }
+  EXPECT_EQ(engine_->status().state, VolumeState::kBlank);
+}
+
+// A client may send 64 KiB of brackets.
+TEST_F(ControlTest, DeepNestingDoesNotOverflowTheStack) {
+  for (const std::string& open : {std::string("["), std::string("{\"a\":")}) {
+    std::string deep;
+    while (deep.size() + open.size() < 64 * kKiB) deep += open;
+    EXPECT_FALSE(ask(deep)["ok"].get<bool>());
+  }
+  std::string closed(32 * kKiB - 64, '[');
+  closed.append(32 * kKiB - 64, ']');
+  EXPECT_FALSE(ask(closed)["ok"].get<bool>());
+  EXPECT_FALSE(ask("{\"verb\":\"status\",\"args\":" + closed + "}")["ok"].get<bool>());
+}
+
+TEST_F(ControlTest, StatusHasEveryKeyOfTheProtocol) {
+  const json reply = ask(R"({"verb":"status","args":{}})");
+  ASSERT_TRUE(reply["ok"].get<bool>());
+  const json& status = reply["result"];
+  const std::map<std::string, std::vector<std::string>> keys{
+      {"", {"volume", "node", "role", "state", "size_bytes", "data", "status", "action", "peer",
+            "generation", "dirty_bytes", "links", "resync", "last_resync", "disk", "clients",
+            "counters", "latency", "nbd", "control", "backing", "metadata", "config", "pid",
+            "uptime_s"}},
+      {"peer", {"name", "connected", "role", "data", "error"}},
+      {"generation", {"current", "base"}},
+      {"resync", {"active", "direction", "bytes_done", "bytes_total", "percent",
+                  "rate_bytes_per_s", "eta_s"}},
+      {"disk", {"engine", "error"}},
+      {"counters", {"writes", "write_bytes", "reads", "read_bytes", "flushes", "zeroes",
+                    "resync_bytes", "peer_losses"}},
+      {"latency", {"write_p50_us", "write_p99_us", "write_max_us"}}};
+  for (const auto& [table, names] : keys)
+    for (const std::string& name : names)
+      EXPECT_TRUE((table.empty() ? status : status[table]).contains(name)) << table << "." << name;
+  ASSERT_EQ(status["links"].size(), 1u);
+  for (const char* name : {"name", "state", "local", "peer", "rtt_us", "last_error"})
+    EXPECT_TRUE(status["links"][0].contains(name)) << name;
+  EXPECT_EQ(status["state"], "blank");
+  EXPECT_EQ(status["role"], "secondary");
+  EXPECT_EQ(status["pid"], 42);
+}
+
+TEST_F(ControlTest, InitAndPromoteAndDemoteSayWhatHappened) {
+  EXPECT_FALSE(ask(R"({"verb":"promote"})")["ok"].get<bool>());
+  EXPECT_TRUE(ask(R"({"verb":"init"})")["ok"].get<bool>());
+  EXPECT_FALSE(ask(R"({"verb":"init"})")["ok"].get<bool>()) << "only once";
+  EXPECT_TRUE(ask(R"({"verb":"promote","args":{"peer_is_dead":false}})")["ok"].get<bool>());
+  EXPECT_EQ(engine_->status().role, "primary");
+  ASSERT_TRUE(engine_->client_opened().ok());
+  const json busy = ask(R"({"verb":"demote"})");
+  EXPECT_FALSE(busy["ok"].get<bool>());
+  EXPECT_NE(busy["action"], "");
+  engine_->client_closed();
+  EXPECT_TRUE(ask(R"({"verb":"demote"})")["ok"].get<bool>());
+  EXPECT_EQ(engine_->status().role, "secondary");
+}
+
+}  // namespace
+}  // namespace twinblock

@@ -1,0 +1,283 @@
+// The superblock's coding, what a damaged file leads to, and the order in which it is made durable.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "metadata/superblock.h"
+#include "metadata/superblock_store.h"
+
+namespace twinblock::metadata {
+namespace {
+
+using File = std::vector<std::byte>;
+
+NodeRecord sample(uint64_t current = 0x1111) {
+  NodeRecord record;
+  for (size_t i = 0; i < record.volume_uuid.size(); ++i)
+    record.volume_uuid[i] = static_cast<uint8_t>(i + 1);
+  record.volume = "r0";
+  record.node = "alpha";
+  record.size_bytes = 1 << 30;
+  record.generations.current = current;
+  record.generations.base = 0x2222;
+  for (size_t i = 0; i < kHistoryEntries; ++i) record.generations.history[i] = 0x3000 + i;
+  record.primary = record.inconsistent = true;
+  return record;
+}
+
+void put(File& file, int copy, const NodeRecord& record, uint64_t sequence) {
+  const auto bytes = encode(record, sequence);
+  std::memcpy(file.data() + kSuperblockOffset[copy], bytes.data(), bytes.size());
+}
+
+File file_with_both(const NodeRecord& record, uint64_t sequence) {
+  File file(kFileBytes);
+  put(file, 0, record, sequence);
+  put(file, 1, record, sequence);
+  return file;
+}
+
+TEST(Superblock, ComesBackAsItWasWritten) {
+  for (unsigned flags = 0; flags < 32; ++flags) {
+    NodeRecord record = sample();
+    record.primary = (flags & 1) != 0;
+    record.peer_primary = (flags & 2) != 0;
+    record.inconsistent = (flags & 4) != 0;
+    record.dirty = (flags & 8) != 0;
+    record.shared = (flags & 16) != 0;
+    const Result<Loaded> loaded = load(file_with_both(record, 9), "m");
+    ASSERT_TRUE(loaded.ok());
+    EXPECT_EQ(loaded.value().record, record);
+    EXPECT_EQ(loaded.value().sequence, 9u);
+    EXPECT_FALSE(loaded.value().blank);
+    EXPECT_EQ(loaded.value().warning, "");
+  }
+}
+
+TEST(Superblock, AnEmptyOrZeroFileIsBlank) {
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{4096}, size_t{kFileBytes}}) {
+    const Result<Loaded> loaded = load(File(size), "m");
+    ASSERT_TRUE(loaded.ok());
+    EXPECT_TRUE(loaded.value().blank);
+  }
+}
+
+TEST(Superblock, TheHigherSequenceCountsWhereverItLies) {
+  for (const int newer : {0, 1}) {
+    File file(kFileBytes);
+    put(file, newer, sample(0xAAAA), 6);
+    put(file, 1 - newer, sample(0xBBBB), 5);
+    const Result<Loaded> loaded = load(file, "m");
+    ASSERT_TRUE(loaded.ok());
+    EXPECT_EQ(loaded.value().record.generations.current, 0xAAAAu);
+    EXPECT_EQ(loaded.value().sequence, 6u);
+  }
+}
+
+TEST(Superblock, AnyDamagedByteOfOneCopyIsNoticedAndTheOtherUsed) {
+  for (const int damaged : {0, 1}) {
+    File file(kFileBytes);
+    put(file, damaged, sample(0xAAAA), 6);
+    put(file, 1 - damaged, sample(0xBBBB), 5);
+    for (size_t at = 0; at < sizeof(Superblock); ++at) {
+      std::byte& byte = file[kSuperblockOffset[damaged] + at];
+      byte ^= static_cast<std::byte>(1 << (at % 8));
+      const Result<Loaded> loaded = load(file, "m");
+      ASSERT_TRUE(loaded.ok()) << at;
+      ASSERT_EQ(loaded.value().record.generations.current, 0xBBBBu) << at;
+      ASSERT_NE(loaded.value().warning, "") << at;
+      byte ^= static_cast<std::byte>(1 << (at % 8));
+    }
+  }
+}
+
+TEST(Superblock, TwoBadCopiesAreRefusedNeverTakenForBlank) {
+  for (size_t at = 0; at < sizeof(Superblock); at += 7) {
+    File file = file_with_both(sample(), 5);
+    file[at] ^= std::byte{1};
+    file[kSuperblockOffset[1] + (at * 31) % sizeof(Superblock)] ^= std::byte{1};
+    const Result<Loaded> loaded = load(file, "/the/path");
+    ASSERT_FALSE(loaded.ok()) << at;
+    EXPECT_NE(loaded.error().what.find("/the/path"), std::string::npos);
+    EXPECT_NE(loaded.error().action, "");
+  }
+  // Not zero, and no superblock: somebody else's file.
+  File foreign(kFileBytes);
+  foreign[100'000] = std::byte{1};
+  EXPECT_FALSE(load(foreign, "m").ok());
+}
+
+TEST(Superblock, ATruncatedFileIsReadAsFarAsItGoesOrRefused) {
+  const File whole = file_with_both(sample(), 5);
+  for (size_t size = 0; size < whole.size(); size += 512) {
+    const Result<Loaded> loaded = load(std::span(whole).first(size), "m");
+    if (size == 0) {
+      EXPECT_TRUE(loaded.ok() && loaded.value().blank);
+    } else if (size < sizeof(Superblock)) {
+      EXPECT_FALSE(loaded.ok()) << size;
+    } else {
+      ASSERT_TRUE(loaded.ok()) << size;
+      EXPECT_FALSE(loaded.value().blank) << size;
+      EXPECT_EQ(loaded.value().record, sample()) << size;
+    }
+  }
+}
+
+TEST(Superblock, AnotherVersionAndUnknownFlagsAreRefused) {
+  for (const bool version : {true, false}) {
+    File file = file_with_both(sample(), 5);
+    for (const uint64_t offset : kSuperblockOffset) {
+      Superblock raw;
+      std::memcpy(&raw, file.data() + offset, sizeof raw);
+      raw.version += version ? 1 : 0;
+      raw.flags |= version ? 0 : 1u << 31;
+      raw.crc = 0;
+      raw.crc = crc32c(std::as_bytes(std::span(&raw, 1)));
+      std::memcpy(file.data() + offset, &raw, sizeof raw);
+    }
+    EXPECT_FALSE(load(file, "m").ok());
+  }
+}
+
+TEST(Generations, AdvanceKeepsTheBaseThatThePeerKnows) {
+  Generations g{.current = 1, .base = 1, .history = {}};
+  g.advance(2);
+  EXPECT_EQ(g.base, 1u);
+  g.advance(3);
+  EXPECT_EQ(g.current, 3u);
+  EXPECT_EQ(g.base, 1u);
+  EXPECT_TRUE(g.knows(2));
+  g.settle();
+  EXPECT_EQ(g.base, 3u);
+  EXPECT_TRUE(g.knows(1));
+  for (uint64_t fresh = 4; fresh < 40; ++fresh) g.advance(fresh);
+  EXPECT_EQ(g.base, 3u) << "however often";
+  EXPECT_FALSE(g.knows(0));
+}
+
+// Finishes requests when the test says so; keeps a medium that only flushed writes reach.
+class ManualDisk final : public Disk {
+ public:
+  void submit(DiskRequest& request) override { requests.push_back(&request); }
+  [[nodiscard]] uint64_t size_bytes() const override { return kFileBytes; }
+  [[nodiscard]] bool fast_zero() const override { return false; }
+  void finish(int error = 0) {
+    ASSERT_FALSE(requests.empty());
+    DiskRequest& request = *requests.front();
+    requests.erase(requests.begin());
+    request.error = error;
+    if (error == 0 && request.op == DiskOp::kWrite)
+      std::memcpy(cache.data() + request.offset_bytes, request.data, request.length_bytes);
+    if (error == 0 && request.op == DiskOp::kFlush) medium = cache;
+    request.done(request);
+  }
+  std::vector<DiskRequest*> requests;
+  File cache = File(kFileBytes);
+  File medium = File(kFileBytes);
+};
+
+TEST(SuperblockStore, AnUpdateIsAnsweredWhenOneCopyIsFlushedAndTheOtherFollows) {
+  ManualDisk disk;
+  SuperblockStore store(disk, 0);
+  int answers = 0;
+  store.update(sample(), [&](int error) {
+    EXPECT_EQ(error, 0);
+    ++answers;
+  });
+  disk.finish();  // write
+  EXPECT_EQ(answers, 0) << "it is in the cache only";
+  disk.finish();  // flush
+  EXPECT_EQ(answers, 1);
+  const Result<Loaded> loaded = load(disk.medium, "m");
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded.value().record, sample());
+  disk.finish();
+  disk.finish();
+  EXPECT_TRUE(disk.requests.empty());
+  EXPECT_TRUE(store.idle());
+  EXPECT_EQ(std::memcmp(disk.medium.data() + kSuperblockOffset[0],
+                        disk.medium.data() + kSuperblockOffset[1], sizeof(Superblock)),
+            0);
+}
+
+// At every step of many updates, whatever part of the write under way got to the medium, the record
+// that was answered last, or a later one, is what is found.
+TEST(SuperblockStore, SurvivesACrashAtEveryStep) {
+  ManualDisk disk;
+  SuperblockStore store(disk, 0);
+  uint64_t answered = 0;
+  for (uint64_t update = 1; update <= 6; ++update) {
+    store.update(sample(update), [&answered, update](int) { answered = update; });
+    while (!disk.requests.empty()) {
+      const DiskRequest& next = *disk.requests.front();
+      for (uint64_t torn = 0; torn <= sizeof(Superblock); torn += 512) {
+        File crashed = disk.medium;
+        if (next.op == DiskOp::kWrite)
+          std::memcpy(crashed.data() + next.offset_bytes, next.data, torn);
+        else if (torn > 0)  // a flush under way: any sectors of the cache
+          for (size_t at = 0; at < kFileBytes; at += 512)
+            if ((at / 512) % (torn / 512 + 1) == 0)
+              std::memcpy(crashed.data() + at, disk.cache.data() + at, 512);
+        const Result<Loaded> loaded = load(crashed, "m");
+        if (answered == 0) continue;  // nothing was promised yet
+        ASSERT_TRUE(loaded.ok()) << "update " << update << ", torn at " << torn;
+        ASSERT_FALSE(loaded.value().blank);
+        ASSERT_GE(loaded.value().record.generations.current, answered);
+        ASSERT_LE(loaded.value().record.generations.current, update);
+      }
+      disk.finish();
+    }
+  }
+}
+
+TEST(SuperblockStore, UpdatesDuringAnUpdateAreCombined) {
+  ManualDisk disk;
+  SuperblockStore store(disk, 0);
+  std::vector<uint64_t> answers;
+  for (uint64_t update = 1; update <= 5; ++update)
+    store.update(sample(update), [&answers, update](int) { answers.push_back(update); });
+  for (int step = 0; step < 4; ++step) disk.finish();
+  EXPECT_EQ(answers, (std::vector<uint64_t>{1}));
+  for (int step = 0; step < 4; ++step) disk.finish();
+  EXPECT_EQ(answers, (std::vector<uint64_t>{1, 2, 3, 4, 5}));
+  EXPECT_TRUE(disk.requests.empty()) << "the four were one";
+  EXPECT_EQ(load(disk.medium, "m").value().record.generations.current, 5u);
+}
+
+TEST(SuperblockStore, AnUpdateAskedForWithinAnAnswerIsMade) {
+  ManualDisk disk;
+  SuperblockStore store(disk, 0);
+  bool second = false;
+  store.update(sample(1), [&](int) {
+    store.update(sample(2), [&](int error) { second = error == 0; });
+  });
+  while (!disk.requests.empty()) disk.finish();
+  EXPECT_TRUE(second);
+  EXPECT_EQ(load(disk.medium, "m").value().record.generations.current, 2u);
+}
+
+TEST(SuperblockStore, AFailedDiskStaysFailed) {
+  for (const int failing_step : {0, 1, 2, 3}) {
+    ManualDisk disk;
+    SuperblockStore store(disk, 0);
+    std::vector<int> answers;
+    const auto note = [&answers](int error) { answers.push_back(error); };
+    store.update(sample(1), note);
+    store.update(sample(2), note);
+    for (int step = 0; step < failing_step; ++step) disk.finish();
+    disk.finish(EIO);
+    EXPECT_TRUE(disk.requests.empty());
+    store.update(sample(3), note);
+    EXPECT_TRUE(disk.requests.empty()) << "never retried into success";
+    ASSERT_EQ(answers.size(), 3u);
+    EXPECT_EQ(answers[0], failing_step < 2 ? EIO : 0) << failing_step;
+    EXPECT_EQ(answers[1], EIO);
+    EXPECT_EQ(answers[2], EIO);
+  }
+}
+
+}  // namespace
+}  // namespace twinblock::metadata

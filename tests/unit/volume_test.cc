@@ -1,0 +1,158 @@
+// The pure pieces of a volume: progress, the table of requests at the peer, the hello.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "volume/hello.h"
+#include "volume/peer_requests.h"
+#include "volume/progress.h"
+
+namespace twinblock {
+namespace {
+
+TEST(Progress, GivesARateAfterAWindowAndAnEstimateFromIt) {
+  Progress progress;
+  EXPECT_FALSE(progress.active());
+  progress.begin(100 * kMiB, kSecond_ns);
+  EXPECT_TRUE(progress.active());
+  EXPECT_EQ(progress.remaining_s(), std::nullopt) << "no ground for an estimate yet";
+  progress.update(10 * kMiB, 100 * kMiB, kSecond_ns + 100 * kMillisecond_ns);
+  EXPECT_EQ(progress.rate_bytes_per_s(), 0u);
+  progress.update(20 * kMiB, 100 * kMiB, 2 * kSecond_ns);
+  EXPECT_EQ(progress.rate_bytes_per_s(), 20 * kMiB);
+  EXPECT_EQ(progress.remaining_s(), 4u);
+  EXPECT_DOUBLE_EQ(progress.percent(), 20.0);
+  progress.end(5 * kSecond_ns);
+  EXPECT_EQ(progress.duration_ns(), 4 * kSecond_ns);
+  EXPECT_EQ(progress.remaining_s(), std::nullopt);
+}
+
+TEST(Progress, OfNothingIsComplete) {
+  Progress progress;
+  progress.begin(0, 1);
+  EXPECT_DOUBLE_EQ(progress.percent(), 100.0);
+}
+
+// Client writes go on during a resync: less may be done, or more be left, than a moment ago.
+TEST(Progress, GoesBackWithoutNonsense) {
+  Progress progress;
+  progress.begin(100, 0);
+  progress.update(80, 100, kSecond_ns);
+  progress.update(30, 100, 2 * kSecond_ns);
+  EXPECT_LE(progress.rate_bytes_per_s(), 1000u);
+  progress.update(120, 100, 3 * kSecond_ns);
+  const auto remaining = progress.remaining_s();
+  if (remaining) {
+    EXPECT_LE(*remaining, 1000u);
+  }
+}
+
+struct Waiter final : PeerRequest {
+  void answered(const wire::FrameHeader&, std::span<const std::byte>) override {}
+};
+
+TEST(PeerRequests, FindsEachRequestOnceInAnyOrder) {
+  PeerRequests requests;
+  std::vector<Waiter> waiters(5);
+  std::vector<uint64_t> sequences;
+  for (size_t i = 0; i < waiters.size(); ++i)
+    sequences.push_back(requests.add(waiters[i], i * 100, i + 1));
+  for (const size_t i : {3u, 0u, 4u, 1u}) {
+    const PeerRequests::Entry entry = requests.take(sequences[i]);
+    EXPECT_EQ(entry.request, &waiters[i]);
+    EXPECT_EQ(entry.sent_end_bytes, i * 100);
+    EXPECT_EQ(requests.take(sequences[i]).request, nullptr) << "answered twice";
+  }
+  EXPECT_EQ(requests.oldest_asked_ns(), 3u);
+  EXPECT_EQ(requests.take(sequences[2]).request, &waiters[2]);
+  EXPECT_TRUE(requests.empty());
+}
+
+TEST(PeerRequests, RefusesNumbersThatWereNeverGivenOut) {
+  PeerRequests requests;
+  Waiter waiter;
+  EXPECT_EQ(requests.take(0).request, nullptr);
+  EXPECT_EQ(requests.take(1).request, nullptr);
+  const uint64_t sequence = requests.add(waiter, 0, 0);
+  EXPECT_EQ(requests.take(sequence + 1).request, nullptr);
+  EXPECT_EQ(requests.take(~uint64_t{0}).request, nullptr);
+  EXPECT_EQ(requests.take(0).request, nullptr);
+}
+
+TEST(PeerRequests, NumbersOfALostSessionMeanNothingInTheNext) {
+  PeerRequests requests;
+  Waiter old_waiter, new_waiter;
+  const uint64_t old_sequence = requests.add(old_waiter, 0, 0);
+  requests.clear();
+  EXPECT_TRUE(requests.empty());
+  const uint64_t new_sequence = requests.add(new_waiter, 0, 0);
+  EXPECT_NE(new_sequence, old_sequence);
+  EXPECT_EQ(requests.take(old_sequence).request, nullptr);
+  EXPECT_EQ(requests.take(new_sequence).request, &new_waiter);
+}
+
+Config sample_config() {
+  Config config;
+  config.volume = "r0";
+  config.size_bytes = kMiB;
+  config.nodes = {{"alpha", "/a", "/am", "/run"}, {"beta", "/b", "/bm", "/run"}};
+  return config;
+}
+
+wire::HelloPayload hello_from_beta(const Config& config, const SyncFacts& facts = {}) {
+  return make_hello(config, "beta", "main", {}, facts, true);
+}
+
+TEST(Hello, BringsEveryFactAcross) {
+  const Config config = sample_config();
+  for (unsigned bit = 0; bit < 8; ++bit) {
+    SyncFacts facts;
+    bool* const fields[] = {&facts.blank,        &facts.joinable,    &facts.primary, &facts.crashed,
+                            &facts.inconsistent, &facts.disk_failed, &facts.dirty,
+                            &facts.map_valid};
+    *fields[bit] = true;
+    facts.volume_uuid.fill(7);
+    facts.generations.current = 5;
+    facts.generations.base = 4;
+    facts.generations.history[7] = 3;
+    const SyncFacts heard = facts_of(hello_from_beta(config, facts), true);
+    EXPECT_TRUE(same_facts(facts, heard)) << bit;
+    EXPECT_TRUE(heard.preferred);
+    EXPECT_FALSE(same_facts(SyncFacts{}, heard));
+  }
+}
+
+TEST(Hello, OfTheSamePairFits) {
+  const Config config = sample_config();
+  const HelloMismatch mismatch = compare_hello(hello_from_beta(config), config, "alpha");
+  EXPECT_EQ(mismatch.for_us, "");
+  EXPECT_EQ(mismatch.for_peer, "");
+}
+
+TEST(Hello, EachMismatchIsNamedOnBothSides) {
+  const Config config = sample_config();
+  const std::vector<std::pair<const char*, std::function<void(wire::HelloPayload&)>>> cases{
+      {"protocol version", [](auto& h) { h.version_min = h.version_max = 9; }},
+      {"volume's name", [](auto& h) { wire::set_name(h.volume, "r1"); }},
+      {"volume's size", [](auto& h) { h.size_bytes += 4096; }},
+      {"name of the peer", [](auto& h) { wire::set_name(h.node, "gamma"); }},
+      {"name of this node", [](auto& h) { wire::set_name(h.peer, "gamma"); }},
+  };
+  for (const auto& [what, change] : cases) {
+    wire::HelloPayload hello = hello_from_beta(config);
+    change(hello);
+    const HelloMismatch mismatch = compare_hello(hello, config, "alpha");
+    EXPECT_NE(mismatch.for_us.find(what), std::string::npos) << mismatch.for_us;
+    EXPECT_NE(mismatch.for_peer, "") << what;
+  }
+}
+
+TEST(Hello, ANodeThatTalksToItselfIsRefused) {
+  const Config config = sample_config();
+  const wire::HelloPayload own = make_hello(config, "alpha", "main", {}, {}, false);
+  EXPECT_NE(compare_hello(own, config, "alpha").for_us, "");
+}
+
+}  // namespace
+}  // namespace twinblock
