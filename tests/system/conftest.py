@@ -1,6 +1,7 @@
 """Fixtures of the system tests: labs that always end, a time limit for every test, and no
 sanitizer report left unread."""
 
+import atexit
 import os
 import shutil
 import signal
@@ -49,6 +50,13 @@ def scratch():
     shutil.rmtree(directory, ignore_errors=True)
 
 
+def kill_nodes(lab):
+    for name in NODES:
+        process = lab.process(name) if lab.state else None
+        if process:
+            process.signal(signal.SIGKILL)
+
+
 @pytest.fixture
 def make_lab(request, scratch):
     """make_lab(size=…, init=…, …) brings up a lab. All labs end with the test, paused nodes and
@@ -60,6 +68,7 @@ def make_lab(request, scratch):
         options.setdefault("peer_timeout", "2s")
         lab = Lab(scratch / f"lab{len(labs)}")
         labs.append(lab)
+        atexit.register(kill_nodes, lab)  # also when a teardown is interrupted
         lab.create(**options)
         if start:
             lab.up(init=init)
@@ -68,10 +77,7 @@ def make_lab(request, scratch):
     def end_of_time():
         make.timed_out = True
         for lab in labs:
-            for name in NODES:
-                process = lab.process(name) if lab.state else None
-                if process:
-                    process.signal(signal.SIGKILL)  # ends calls that wait for an answer
+            kill_nodes(lab)  # ends calls that wait for an answer
 
     make.timed_out = False
     watchdog = threading.Timer(TEST_SECONDS_MAX, end_of_time)
