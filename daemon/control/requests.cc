@@ -11,6 +11,8 @@ namespace {
 using nlohmann::json;
 using Send = std::function<void(std::string)>;
 
+constexpr int kDepthMax = 4;
+
 std::string failure(const std::string& error, const std::string& action) {
   const json line = {{"ok", false}, {"error", error}, {"action", action}};
   return line.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -74,8 +76,14 @@ std::string check_arguments(const Verb& verb, const json& args) {
 
 void handle_control_request(Engine& engine, const NodeFacts& facts, const std::string& request,
                             Send reply) {
-  const json parsed = json::parse(request, nullptr, false);
-  if (!parsed.is_object() || !parsed.contains("verb") || !parsed["verb"].is_string()) {
+  // Requests are flat. Deeper ones are not even built: copying and freeing them recurses.
+  bool too_deep = false;
+  const auto keep = [&too_deep](int depth, json::parse_event_t, const json&) {
+    too_deep = too_deep || depth > kDepthMax;
+    return !too_deep;
+  };
+  const json parsed = json::parse(request, keep, false);
+  if (too_deep || !parsed.is_object() || !parsed.contains("verb") || !parsed["verb"].is_string()) {
     reply(failure("not a control request",
                   R"(send one JSON object a line: {"verb":"status","args":{}})"));
     return;
