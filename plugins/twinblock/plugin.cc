@@ -80,7 +80,6 @@ int on_config_complete() {
 // Threads do not survive nbdkit's fork, so everything starts after it.
 int on_after_fork() {
   twinblock::outlive_parent();
-  twinblock::run_in_batches();
   auto node = twinblock::Node::start(*g.config, g.node_name);
   if (!node) return start_error(node.error());
   g.node = std::move(node.value());
@@ -96,6 +95,8 @@ void on_dump_plugin() {
 }
 
 void* on_open(int) {
+  // The connection's thread, which starts its workers after this.
+  twinblock::run_in_batches();
   const twinblock::Status opened = g.node->open_client();
   if (!opened) {
     start_error(opened.error());

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,6 +83,7 @@ Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
     return status.error();
   }
   file->probe_fast_zero();
+  file->probe_async_writes();
   return file;
 }
 
@@ -135,6 +138,14 @@ Status DiskFile::set_size(const Options& options, bool fresh) {
   return ok_status();
 }
 
+// ext4 has no buffered write that does not wait, so that io_uring hands each one to a kernel
+// thread.
+void DiskFile::probe_async_writes() {
+  struct statfs filesystem {};
+  async_writes_ =
+      is_device_ || ::fstatfs(fd_, &filesystem) != 0 || filesystem.f_type != EXT4_SUPER_MAGIC;
+}
+
 void DiskFile::probe_fast_zero() {
   struct stat status {};
   if (::fstat(fd_, &status) != 0) return;
@@ -177,7 +188,7 @@ int DiskFile::read(uint64_t offset, std::byte* into, uint64_t length) const {
 int DiskFile::write(uint64_t offset, const std::byte* from, uint64_t length) const {
   while (length > 0) {
     const ssize_t n =
-        calls_.pwrite(fd_, from, std::min(length, kTransferBytesMax), static_cast<off_t>(offset));
+        calls_.pwrite(fd_, from, std::min(length, kWriteCallBytesMax), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno;
     if (n == 0) return EIO;

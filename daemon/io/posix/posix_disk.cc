@@ -47,6 +47,7 @@ PosixDisk::PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFil
   }
   pool_ = std::make_unique<BlockingPool>("tb-disk", kPoolThreads, [this](DiskRequest& request) {
     execute(request);
+    if (request.op == DiskOp::kWrite) pool_writes_.fetch_sub(1, std::memory_order_relaxed);
     RequestList one;
     one.push(request);
     completed_.put(one);
@@ -123,7 +124,8 @@ bool PosixDisk::submit_queued() {
   uint64_t now_ns = 0;
   if (!writes_.empty()) {
     now_ns = monotonic_ns();
-    const bool alone = uring_ == nullptr || uring_->in_flight() == 0;
+    const bool alone = pool_writes_.load(std::memory_order_relaxed) == 0 &&
+                       (uring_ == nullptr || uring_->in_flight() == 0);
     const uint64_t bytes_max =
         alone ? inline_bytes_max_ : std::min(inline_bytes_max_, kInlineBytesBesideOthers);
     inline_now = writes_bytes_ <= bytes_max && loop_.role().may_block(now_ns);
@@ -137,7 +139,14 @@ bool PosixDisk::submit_queued() {
 }
 
 void PosixDisk::start_transfers() {
-  if (uring_ == nullptr) blocking_.append(transfers_);
+  RequestList ring;
+  while (DiskRequest* request = transfers_.pop()) {
+    const bool write = request->op != DiskOp::kRead;
+    const bool pool = uring_ == nullptr || (write && !file_->async_writes());
+    if (pool && request->op == DiskOp::kWrite) pool_writes_.fetch_add(1, std::memory_order_relaxed);
+    (pool ? blocking_ : ring).push(*request);
+  }
+  transfers_.append(ring);
   if (!blocking_.empty()) pool_->put(blocking_);
   if (uring_ == nullptr) return;
   const uint64_t now_ns = transfers_.empty() ? 0 : monotonic_ns();
@@ -226,6 +235,7 @@ void PosixDisk::collect() {
   }
   while (DiskRequest* request = refused.pop()) {
     request->error = 0;
+    if (request->op == DiskOp::kWrite) pool_writes_.fetch_add(1, std::memory_order_relaxed);
     blocking_.push(*request);
   }
 }

@@ -6,7 +6,9 @@
 //                       any hand-over costs two wake-ups. Should one block after all, another
 //                       thread takes the loop over (loop_role.h), and the rest go the other ways
 //                       until it is back.
-//   reads, more writes  io_uring, or the pool where io_uring is not allowed
+//   reads, more writes  io_uring, or the pool where io_uring is not allowed, and for writes where
+//   it
+//                       would hand them to a kernel thread anyway (DiskFile::async_writes)
 //   zero, extent        the pool: fallocate and lseek have no asynchronous form
 //   flush, FUA          one fdatasync at a time, in the pool, for all that wait: a second one that
 //                       began before the first one's failure was known could succeed wrongly
@@ -122,6 +124,7 @@ class PosixDisk final : public Disk, private TurnPart {
   RequestList ready_;  // for deliver()
 
   CompletionStack completed_;                // from the pool and from late inline writes
+  std::atomic<int> pool_writes_{0};          // handed to the pool and not executed yet
   std::atomic<bool> inline_running_{false};  // for the destructor; cleared last by a late writer
   std::unique_ptr<Uring> uring_;
   std::unique_ptr<IoWatcher> ring_watcher_;

@@ -10,10 +10,11 @@ namespace twinblock {
 // Starts `body` on a thread called `name` (at most 15 characters are shown).
 std::thread start_thread(const char* name, std::function<void()> body);
 
-// For the calling thread and those that it starts from now on: being woken does not preempt whoever
-// runs. A worker that hands a request over goes on to the next one instead of making room for the
-// loop, which then finds several; and the loop finishes its turn before those that it has woken run.
-// Measured at 4 KiB and depth 32: 1.35 times the writes, at 0.7 times the CPU time for each.
+// For workers, that is the calling thread and those that it starts from now on: being woken does
+// not preempt whoever runs, so that the loop finishes its turn before those that it has woken run,
+// and a worker that hands a request over is not interrupted by another. The loop itself stays as it
+// is: on a busy host it must not wait behind what computes. Measured with 4 KiB writes at depth 32,
+// one run: 43.1 k/s and 26.2 us of CPU a write without, 47.6 k/s and 20.9 us with.
 void run_in_batches();
 
 // Main thread. nbdkit in the foreground asks the kernel to end it with its parent, which a service
