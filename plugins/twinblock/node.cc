@@ -177,9 +177,12 @@ int Node::run_request(ClientRequest& request) {
     request.next = head;
   } while (!submitted_.compare_exchange_weak(head, &request, std::memory_order_release,
                                              std::memory_order_relaxed));
-  // Whoever pushed onto a list that was not empty is taken along with the first.
-  if (head == nullptr) loop_.wake();
+  // Whoever pushed onto a list that was not empty is taken along with the first. Who comes alone
+  // does the loop's part himself if he can; with others there, the loop's batches are worth more.
+  const bool alone = outstanding_.fetch_add(1, std::memory_order_relaxed) == 0;
+  if (head == nullptr && !(alone && loop_.run_as_guest())) loop_.wake();
   parking.park();
+  outstanding_.fetch_sub(1, std::memory_order_relaxed);
   return request.error;
 }
 

@@ -68,6 +68,7 @@ class Node {
   std::thread thread_;
   // Requests on their way to the loop, newest first; pushed by workers, taken whole by the loop.
   std::atomic<ClientRequest*> submitted_{nullptr};
+  std::atomic<int> outstanding_{0};  // requests that workers wait for
 };
 
 }  // namespace twinblock

@@ -54,15 +54,14 @@ TEST(LoopTest, the_parts_of_a_turn_keep_their_order) {
   std::string order;
   Part part(order);
   loop.attach(part);
-  loop.on_wake([&] { order += 'w'; });
-  loop.add_turn_end([&] {
-    order += 'e';
+  loop.on_wake([&] {
+    order += 'w';
     loop.stop();
   });
   loop.wake();
   loop.run();
   loop.detach(part);
-  EXPECT_EQ(order, "wesqds");
+  EXPECT_EQ(order, "wsqds");
 }
 
 TEST(LoopTest, stop_before_run_returns_at_once) {

@@ -15,7 +15,7 @@ class IoWatcher {
   // `events`: EV_READ, EV_WRITE. Not started. The callback may destroy the watcher if it touches
   // none of its captures afterwards.
   IoWatcher(Loop& loop, int fd, int events, std::function<void()> ready)
-      : loop_(loop.ev()), ready_(std::move(ready)) {
+      : owner_(loop), loop_(loop.ev()), ready_(std::move(ready)) {
     ev_io_init(&watcher_, &IoWatcher::fired, fd, events);
     watcher_.data = this;
   }
@@ -23,8 +23,14 @@ class IoWatcher {
   IoWatcher(const IoWatcher&) = delete;
   IoWatcher& operator=(const IoWatcher&) = delete;
 
-  void start() { ev_io_start(loop_, &watcher_); }
-  void stop() { ev_io_stop(loop_, &watcher_); }
+  void start() {
+    ev_io_start(loop_, &watcher_);
+    owner_.note_change();
+  }
+  void stop() {
+    ev_io_stop(loop_, &watcher_);
+    owner_.note_change();
+  }
   [[nodiscard]] bool active() const { return ev_is_active(&watcher_) != 0; }
 
  private:
@@ -32,6 +38,7 @@ class IoWatcher {
     static_cast<IoWatcher*>(watcher->data)->ready_();
   }
 
+  Loop& owner_;
   struct ev_loop* loop_;
   ev_io watcher_{};
   std::function<void()> ready_;

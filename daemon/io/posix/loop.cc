@@ -3,6 +3,7 @@
 #include <ev.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/checks.h"
@@ -14,8 +15,8 @@ namespace {
 
 class LoopTimer final : public Timer {
  public:
-  LoopTimer(struct ev_loop* loop, std::function<void()> callback)
-      : loop_(loop), callback_(std::move(callback)) {
+  LoopTimer(Loop& owner, std::function<void()> callback)
+      : owner_(owner), loop_(owner.ev()), callback_(std::move(callback)) {
     ev_timer_init(&watcher_, &LoopTimer::fired, 0., 0.);
     watcher_.data = this;
   }
@@ -40,6 +41,7 @@ class LoopTimer final : public Timer {
     ev_now_update(loop_);
     ev_timer_set(&watcher_, static_cast<double>(delay_ns) / 1e9, 0.);
     ev_timer_start(loop_, &watcher_);
+    owner_.note_change();
   }
 
   static void fired(struct ev_loop* /*loop*/, ev_timer* watcher, int /*events*/) {
@@ -57,6 +59,7 @@ class LoopTimer final : public Timer {
     self->destroyed_ = nullptr;
   }
 
+  Loop& owner_;
   struct ev_loop* loop_;
   ev_timer watcher_{};
   uint64_t deadline_ns_ = 0;
@@ -72,6 +75,17 @@ Loop::Loop() : ev_(ev_loop_new(unsigned{EVFLAG_NOENV} | unsigned{EVBACKEND_EPOLL
   // The watcher only ends the wait; what woke us is in the flags.
   ev_async_init(interrupt_.get(), [](struct ev_loop*, ev_async*, int) {});
   ev_async_start(ev_, interrupt_.get());
+  ev_set_userdata(ev_, this);
+  ev_set_loop_release_cb(
+      ev_,
+      [](struct ev_loop* loop) noexcept {
+        auto* self = static_cast<Loop*>(ev_userdata(loop));
+        self->changed_ = false;
+        self->idle_.begin_wait();
+      },
+      [](struct ev_loop* loop) noexcept {
+        static_cast<Loop*>(ev_userdata(loop))->idle_.end_wait();
+      });
 }
 
 Loop::~Loop() {
@@ -104,10 +118,9 @@ bool Loop::turn() {
   nudge_pending_.exchange(false, std::memory_order_acq_rel);
   if (wake_pending_.exchange(false, std::memory_order_acq_rel) && wake_handler_) wake_handler_();
   if (posted_pending_.load(std::memory_order_acquire)) run_posted();
-  // By index: hooks and parts may be added by what runs here.
-  for (size_t i = 0; i < turn_end_hooks_.size(); ++i) turn_end_hooks_[i]();
 
   std::erase(parts_, nullptr);
+  // By index: parts may be added by what runs here.
   const auto each = [this](auto&& step) {
     for (size_t i = 0; i < parts_.size(); ++i)
       if (parts_[i] != nullptr) step(*parts_[i]);
@@ -120,6 +133,41 @@ bool Loop::turn() {
   pending_ = false;
   each([this](const TurnPart& part) { pending_ = pending_ || part.pending(); });
   return true;
+}
+
+bool Loop::run_as_guest() {
+  if (!idle_.try_enter()) return false;
+  if (wake_handler_) wake_handler_();
+  for (TurnPart* part : parts_)
+    if (part != nullptr) part->flush_sends();
+  constexpr size_t kLendersMax = 4;
+  std::array<std::pair<TurnPart*, RequestList>, kLendersMax> lent;
+  size_t lenders = 0;
+  for (TurnPart* part : parts_)
+    if (part != nullptr && lenders < kLendersMax)
+      if (RequestList requests = part->lend(); !requests.empty())
+        lent[lenders++] = {part, requests};
+  leave_as_guest();
+  if (lenders == 0) return true;
+  for (size_t i = 0; i < lenders; ++i) lent[i].first->execute_lent(lent[i].second);
+  // Delivered at once if the loop still waits; it may have nothing else to wake it.
+  if (!idle_.try_enter()) {
+    nudge();
+    return true;
+  }
+  for (size_t i = 0; i < parts_.size(); ++i)
+    if (parts_[i] != nullptr) parts_[i]->deliver();
+  for (TurnPart* part : parts_)
+    if (part != nullptr) part->flush_sends();
+  leave_as_guest();
+  return true;
+}
+
+void Loop::leave_as_guest() {
+  bool work_left = changed_;
+  for (const TurnPart* part : parts_) work_left = work_left || (part != nullptr && part->pending());
+  idle_.leave();
+  if (work_left) nudge();
 }
 
 void Loop::stop() {
@@ -158,13 +206,11 @@ void Loop::run_posted() {
   for (const auto& function : work) function();
 }
 
-void Loop::add_turn_end(std::function<void()> hook) { turn_end_hooks_.push_back(std::move(hook)); }
-
 uint64_t Loop::now_ns() const { return monotonic_ns(); }
 uint64_t Loop::wall_ns() const { return clock_ns(CLOCK_REALTIME); }
 
 std::unique_ptr<Timer> Loop::make_timer(std::function<void()> callback) {
-  return std::make_unique<LoopTimer>(ev_, std::move(callback));
+  return std::make_unique<LoopTimer>(*this, std::move(callback));
 }
 
 bool Loop::on_loop() const {

@@ -71,6 +71,7 @@ void PosixDisk::shut_down() {
     wait();
   }
   while (inline_running_.load(std::memory_order_acquire)) wait();
+  while (lent_.load(std::memory_order_acquire) > 0) wait();
   for (RequestList* list :
        {&writes_, &transfers_, &blocking_, &flush_waiting_, &flush_running_, &ready_})
     (void)list->take();
@@ -189,6 +190,27 @@ bool PosixDisk::write_inline(uint64_t now_ns) {
   inline_running_.store(false, std::memory_order_release);
   loop.nudge();
   return false;
+}
+
+RequestList PosixDisk::lend() {
+  const bool beside_others =
+      pool_writes_.load(std::memory_order_relaxed) > 0 || (uring_ && uring_->in_flight() > 0);
+  if (writes_bytes_ > inline_bytes_max_ || beside_others) return {};
+  writes_bytes_ = 0;
+  if (!writes_.empty()) lent_.fetch_add(1, std::memory_order_relaxed);
+  return writes_.take();
+}
+
+void PosixDisk::execute_lent(RequestList& requests) {
+  RequestList finished;
+  while (DiskRequest* request = requests.pop()) {
+    request->submitted_ns = monotonic_ns();
+    request->error = file_->write(request->offset_bytes, source(*request), request->length_bytes);
+    request->finished_ns = monotonic_ns();
+    finished.push(*request);
+  }
+  completed_.put(finished);
+  lent_.fetch_sub(1, std::memory_order_release);
 }
 
 void PosixDisk::execute(DiskRequest& request) {

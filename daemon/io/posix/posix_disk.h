@@ -94,6 +94,8 @@ class PosixDisk final : public Disk, private TurnPart {
 
   [[nodiscard]] bool submit_queued() override;
   void deliver() override;
+  [[nodiscard]] RequestList lend() override;
+  void execute_lent(RequestList& requests) override;
   [[nodiscard]] bool pending() const override;
 
   void execute(DiskRequest& request);  // in the pool
@@ -125,6 +127,7 @@ class PosixDisk final : public Disk, private TurnPart {
 
   CompletionStack completed_;                // from the pool and from late inline writes
   std::atomic<int> pool_writes_{0};          // handed to the pool and not executed yet
+  std::atomic<int> lent_{0};                 // borrowers that are not back yet
   std::atomic<bool> inline_running_{false};  // for the destructor; cleared last by a late writer
   std::unique_ptr<Uring> uring_;
   std::unique_ptr<IoWatcher> ring_watcher_;

@@ -1,0 +1,144 @@
+// A lone caller that runs the loop's part on its own thread: it is alone with the loop's state,
+// loses nothing, and leaves the loop able to go on.
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "io/posix/parking.h"
+#include "io/posix/posix_disk.h"
+#include "io_posix_support.h"
+
+namespace twinblock {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Until the loop waits for events, which it does soon when nothing happens.
+bool enter_soon(Loop& loop) {
+  for (int i = 0; i < 2000; ++i) {
+    if (loop.run_as_guest()) return true;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return false;
+}
+
+TEST(GuestTest, runs_the_wake_handler_on_its_own_thread_while_the_loop_waits) {
+  RunningLoop loop;
+  std::thread::id ran_on;
+  loop->on_wake([&] { ran_on = std::this_thread::get_id(); });
+  loop.start();
+  ASSERT_TRUE(enter_soon(*loop));
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+}
+
+TEST(GuestTest, is_refused_while_the_loop_is_busy) {
+  RunningLoop loop;
+  std::atomic<bool> inside{false};
+  std::atomic<bool> release{false};
+  loop->on_wake([] {});
+  loop.start();
+  loop->post([&] {
+    inside = true;
+    while (!release) std::this_thread::yield();
+  });
+  while (!inside) std::this_thread::yield();
+  EXPECT_FALSE(loop->run_as_guest());
+  release = true;
+}
+
+// Plain variables on purpose: ThreadSanitizer would see two that are in at one time.
+TEST(GuestTest, guests_and_the_loop_are_never_in_together) {
+  RunningLoop loop;
+  uint64_t handled = 0;
+  uint64_t fired = 0;
+  std::atomic<uint64_t> entered{0};
+  loop->on_wake([&] { ++handled; });
+  loop.start();
+  std::unique_ptr<Timer> timer;
+  loop.call([&] {
+    timer = loop->make_timer([&] {
+      ++fired;
+      ++handled;
+      timer->arm(50'000);
+    });
+    timer->arm(0);
+  });
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      for (int n = 0; n < 5000; ++n) {
+        if (loop->run_as_guest())
+          ++entered;
+        else
+          loop->wake();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(entered.load(), 0u);
+  EXPECT_TRUE(loop.eventually([&] { return fired > 5 && handled >= entered + fired; }));
+  loop.call([&] { timer.reset(); });
+}
+
+TEST(GuestTest, a_timer_that_a_guest_arms_fires_in_time) {
+  RunningLoop loop;
+  std::unique_ptr<Timer> timer;
+  std::atomic<bool> fired{false};
+  loop->on_wake([&] {
+    if (!timer) timer = loop->make_timer([&] { fired = true; });
+    timer->arm(5'000'000);
+  });
+  loop.start();
+  ASSERT_TRUE(enter_soon(*loop));
+  for (int i = 0; i < 1000 && !fired; ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(fired);
+  loop.call([&] { timer.reset(); });
+}
+
+TEST(GuestTest, its_disk_writes_are_done_once_and_are_in_the_file) {
+  TemporaryDirectory directory;
+  RunningLoop loop;
+  PosixDisk::Options options;
+  options.file.path = directory / "disk";
+  options.file.size_bytes = 1 * kMiB;
+  options.file.create = true;
+  auto disk = std::move(PosixDisk::open(*loop, options).value());
+  std::vector<std::byte> data(4096);
+  uint64_t done = 0;
+  std::atomic<Parking*> parking{nullptr};
+  DiskRequest request;
+  request.op = DiskOp::kWrite;
+  request.data = data.data();
+  request.length_bytes = data.size();
+  request.done = [&](DiskRequest&) {
+    ++done;
+    parking.load()->unpark();
+  };
+  loop->on_wake([&] { disk->submit(request); });
+  loop.start();
+  uint64_t as_guest = 0;
+  for (uint64_t i = 0; i < 200; ++i) {
+    Parking mine;
+    parking = &mine;
+    std::memset(data.data(), static_cast<int>(i + 1), data.size());
+    request.offset_bytes = i * data.size();
+    // Now and then wait for the loop to be idle, so that a slow machine has guests, too.
+    if (i % 10 == 0 ? enter_soon(*loop) : loop->run_as_guest())
+      ++as_guest;
+    else
+      loop->wake();
+    mine.park();
+  }
+  EXPECT_GE(as_guest, 20u);
+  loop.call([&] { EXPECT_EQ(done, 200u); });
+  for (uint64_t i = 0; i < 200; ++i) {
+    ASSERT_EQ(disk->read_now(i * data.size(), data), 0);
+    EXPECT_EQ(data.back(), static_cast<std::byte>(i + 1));
+  }
+  loop.stop();
+}
+
+}  // namespace
+}  // namespace twinblock
