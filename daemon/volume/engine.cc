@@ -243,8 +243,7 @@ void Engine::handle_generation(const wire::Frame& frame) {
   core_.persist(
       [this, number = session_number_, header = frame.header, flags = payload.flags](int error) {
         if (number != session_number_ || !session_.up()) return;
-        wire::FrameHeader ack{};
-        ack.type = static_cast<uint8_t>(wire::FrameType::kAck);
+        wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
         ack.sequence = header.sequence;
         ack.status = static_cast<uint32_t>(error);
         session_.send(ack);
@@ -324,6 +323,7 @@ void Engine::resync_finished() {
   if (resync_.progress().total_bytes() > 0)
     last_resync_ = {resync_.progress().total_bytes(), resync_.progress().duration_ns()};
   core_.peer_error.clear();
+  disk_note_.clear();
   core_.record.generations.settle();
   core_.record.dirty = core_.record.shared = false;
   core_.persist([](int) {});
@@ -341,14 +341,21 @@ void Engine::replica_drained() {
 }
 
 void Engine::local_disk_failed(int error) {
+  note_disk_error(error);
+  if (!core_.peer_whole() || !core_.local_ok()) return;
   core_.data_error = error;
   update_local_reads();
-  log(Severity::kError,
-      system_error(error, "the local disk failed: " + core_.config.node(core_.node).backing).what +
-          "; going on with " + core_.peer +
-          "'s replica. Replace the disk, then demote this node "
-          "and restart twinblockd here");
+  log(Severity::kError, "going on with " + core_.peer +
+                            "'s replica; replace the disk, then demote this node and restart "
+                            "twinblockd here");
   record_sole_copy();
+}
+
+void Engine::note_disk_error(int error) {
+  const std::string what =
+      system_error(error, "the local disk failed: " + core_.config.node(core_.node).backing).what;
+  if (disk_note_ != what) log(Severity::kError, what);
+  disk_note_ = what;
 }
 
 void Engine::record_sole_copy() {
@@ -363,8 +370,7 @@ void Engine::record_sole_copy() {
   std::copy(generations.history.begin(), generations.history.end(), payload.history);
   std::copy(core_.record.volume_uuid.begin(), core_.record.volume_uuid.end(), payload.volume_uuid);
   payload.flags = wire::kGenerationSoleCopy;
-  wire::FrameHeader header{};
-  header.type = static_cast<uint8_t>(wire::FrameType::kGeneration);
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
   session_.request_small(header, wire::bytes_of(payload), *sole_copy_);
 }
 
@@ -376,12 +382,9 @@ void Engine::peer_disk_failed(int error, const char* doing) {
 }
 
 void Engine::replica_disk_failed(int error) {
-  const std::string what =
-      system_error(error, "the local disk failed: " + core_.config.node(core_.node).backing).what;
+  note_disk_error(error);
   // A full disk can be mended while the process runs; a broken one can't be trusted again.
   const bool may_pass = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  if (disk_note_ != what) log(Severity::kError, what);
-  disk_note_ = what;
   if (!may_pass && core_.data_error == 0) core_.data_error = error;
 }
 

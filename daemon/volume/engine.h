@@ -112,6 +112,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void finish_demotion(int flush_error);
   void demotion_done(Result<std::string> result);
   void replica_disk_failed(int error);
+  void note_disk_error(int error);
   void record_sole_copy();
   void update_local_reads();
   void epoch_tick();
@@ -149,7 +150,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   std::string loss_reason_;      // of the last session
   bool receives_ = false;        // in this session the peer may send writes
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
-  std::string disk_note_;        // what the local disk refused, while that may pass by itself
+  std::string disk_note_;        // what the local disk last refused; empty once all is whole again
   class SoleCopyRecord;
   std::unique_ptr<SoleCopyRecord> sole_copy_;
 

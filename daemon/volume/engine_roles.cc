@@ -113,15 +113,14 @@ void Engine::promote(bool peer_is_dead, Reply reply) {
   role_ = Role::kPromoting;
   promote_reply_ = std::move(reply);
   if (session_.up()) {
-    wire::FrameHeader header{};
-    header.type = static_cast<uint8_t>(wire::FrameType::kPromoteAsk);
+    wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAsk);
     session_.send(header);
   } else if (!replica_.draining()) {
     become_primary();
     return;
   }
-  // Without a session, writes that the lost one had brought end first: they would land on top of the
-  // new clients' (invariant 4).
+  // Without a session, writes that the lost one had brought end first: they would land on top of
+  // the new clients' (invariant 4).
   promote_timer_->arm(core_.config.peer_timeout_ns);
 }
 
@@ -130,8 +129,7 @@ void Engine::promote(bool peer_is_dead, Reply reply) {
 void Engine::handle_promote_ask(const wire::FrameHeader&) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
   if (role_ == Role::kPrimary || role_ == Role::kDemoting || contested || core_.blank) {
-    wire::FrameHeader header{};
-    header.type = static_cast<uint8_t>(wire::FrameType::kPromoteAnswer);
+    wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
     header.status = EBUSY;
     session_.send_small(header, wire::text_bytes(core_.node + " is primary or about to become it"));
     return;
@@ -141,8 +139,7 @@ void Engine::handle_promote_ask(const wire::FrameHeader&) {
   core_.record.peer_primary = true;
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
-    wire::FrameHeader header{};
-    header.type = static_cast<uint8_t>(wire::FrameType::kPromoteAnswer);
+    wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
     header.status = static_cast<uint32_t>(error);
     session_.send_small(header,
                         wire::text_bytes(error == 0 ? "yes" : core_.node + "'s metadata failed"));
@@ -191,8 +188,7 @@ void Engine::promotion_ended(Result<std::string> result) {
 }
 
 void Engine::send_role() {
-  wire::FrameHeader header{};
-  header.type = static_cast<uint8_t>(wire::FrameType::kRole);
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kRole);
   header.sequence = role_ == Role::kSecondary ? 0 : 1;
   session_.send(header);
 }

@@ -25,8 +25,7 @@ void FlushGroup::begin() {
   local_pending_ = core_.local_ok();
   peer_pending_ = core_.attached();
   if (peer_pending_) {
-    wire::FrameHeader header{};
-    header.type = static_cast<uint8_t>(wire::FrameType::kFlush);
+    wire::FrameHeader header = wire::header_of(wire::FrameType::kFlush);
     core_.session->request(header, {}, 0, *this);
   }
   if (local_pending_) {
@@ -40,8 +39,7 @@ void FlushGroup::local_done() {
   local_pending_ = false;
   local_error_ = request_.error;
   on_local_ = local_error_ == 0;
-  if (local_error_ != 0 && core_.peer_whole() && core_.local_ok())
-    owner_.local_disk_failed(local_error_);
+  if (local_error_ != 0) owner_.local_disk_failed(local_error_);
   settle();
 }
 
@@ -74,8 +72,8 @@ void FlushGroup::settle() {
     finish(local_error_ != 0 ? local_error_ : EIO);
     return;
   }
-  // Alone. What is stable here and may not be at the peer must be on record first, or the peer could
-  // pass for current after a crash.
+  // Alone. What is stable here and may not be at the peer must be on record first, or the peer
+  // could pass for current after a crash.
   if (core_.dirty.empty() && core_.map_valid)
     finish(0);
   else

@@ -73,8 +73,7 @@ void Replica::finished(Op& op) {
   if (op.disk.error != 0) disk_failed_(op.disk.error);
   if (answering_) {
     const uint64_t now = core_.clock.now_ns();
-    wire::FrameHeader ack{};
-    ack.type = static_cast<uint8_t>(wire::FrameType::kAck);
+    wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
     ack.sequence = op.header.sequence;
     ack.offset = op.header.offset;
     ack.length = op.header.length;

@@ -78,8 +78,7 @@ void ResyncSource::send_generation(uint32_t flag) {
   std::copy(generations.history.begin(), generations.history.end(), payload.history);
   std::copy(core_.record.volume_uuid.begin(), core_.record.volume_uuid.end(), payload.volume_uuid);
   payload.flags = flag;
-  wire::FrameHeader header{};
-  header.type = static_cast<uint8_t>(wire::FrameType::kGeneration);
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
   core_.session->request_small(header, wire::bytes_of(payload), *this);
 }
 
@@ -226,8 +225,7 @@ void ResyncSource::read_done(Run& run) {
     send_zeroes(run);
     return;
   }
-  wire::FrameHeader header{};
-  header.type = static_cast<uint8_t>(wire::FrameType::kData);
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
   header.flags = wire::kFlagResync;
   header.offset = run.range.begin_bytes;
   header.length = run.range.length();
@@ -236,8 +234,7 @@ void ResyncSource::read_done(Run& run) {
 }
 
 void ResyncSource::send_zeroes(Run& run) {
-  wire::FrameHeader header{};
-  header.type = static_cast<uint8_t>(wire::FrameType::kData);
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
   header.flags = wire::kFlagResync | wire::kFlagZero | wire::kFlagUnmap;
   header.offset = run.range.begin_bytes;
   header.length = run.range.length();
@@ -299,8 +296,7 @@ void ResyncSource::report() {
   const uint64_t total = progress_.total_bytes();
   const uint64_t left = core_.dirty.set_bytes();
   progress_.update(total - std::min(total, left), total, core_.clock.now_ns());
-  wire::FrameHeader header{};
-  header.type = static_cast<uint8_t>(wire::FrameType::kProgress);
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kProgress);
   header.offset = progress_.done_bytes();
   header.length = total;
   core_.session->send(header);

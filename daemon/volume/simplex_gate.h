@@ -19,8 +19,8 @@ class SimplexGate {
   // Calls `then` with 0 when it is (at once, if it is already), or with an errno value when it
   // can't be recorded.
   void pass(std::function<void(int error)> then);
-  // The peer is about to record that it has all: it then shares the current generation, whether this
-  // node hears of that or not, so that the next loss needs a new one.
+  // The peer is about to record that it has all: it then shares the current generation, whether
+  // this node hears of that or not, so that the next loss needs a new one.
   void close() {
     open_ = false;
     closed_meanwhile_ = true;

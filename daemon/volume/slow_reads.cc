@@ -69,8 +69,7 @@ void SlowReads::read_from_peer(Op& op) {
   const ClientRequest& client = *op.client;
   const uint64_t piece = limits::kFramePayloadBytesMax;
   op.pieces_outstanding = static_cast<uint32_t>((client.length_bytes + piece - 1) / piece);
-  wire::FrameHeader header{};
-  header.type = static_cast<uint8_t>(wire::FrameType::kRead);
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kRead);
   for (uint64_t at = 0; at < client.length_bytes; at += piece) {
     header.offset = client.offset_bytes + at;
     header.length = std::min(piece, client.length_bytes - at);

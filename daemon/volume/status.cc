@@ -140,6 +140,11 @@ void Engine::explain_state(StatusView& view) const {
                   "twinblockd there. It is tried again every " +
                   format_duration(limits::kPeerDiskRetry_ns) + ".";
   }
+  if (!view.disk_error.empty() && view.state == VolumeState::kSimplex) {
+    view.status = view.disk_error + "; clients get errors, as no other replica stands in. " +
+                  view.status;
+    view.action = "Bring " + peer + " back, or free space or replace the disk here.";
+  }
   if (!view.disk_error.empty() && role_ == Role::kSecondary) {
     view.status = view.disk_error + ". " + view.status;
     view.action = core_.local_ok()

@@ -112,8 +112,7 @@ void WritePath::start(Op& op) {
 
 void WritePath::send_pieces(Op& op) {
   const ClientRequest& client = *op.client;
-  wire::FrameHeader header{};
-  header.type = static_cast<uint8_t>(wire::FrameType::kData);
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
   if (client.fua) header.flags |= wire::kFlagFua;
   op.on_peer = true;
   if (client.op == ClientOp::kZero || client.all_zero) {
@@ -153,8 +152,7 @@ void WritePath::submit_local(Op& op) {
 void WritePath::local_done(Op& op) {
   op.local_pending = false;
   op.on_local = op.disk.error == 0;
-  if (op.disk.error != 0 && core_.peer_whole() && core_.local_ok())
-    owner_.local_disk_failed(op.disk.error);
+  if (op.disk.error != 0) owner_.local_disk_failed(op.disk.error);
   settle(op);
 }
 

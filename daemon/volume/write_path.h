@@ -18,7 +18,7 @@ namespace twinblock {
 
 class WritePathOwner {
  public:
-  // The local disk failed a write or flush with `error` while the peer is whole.
+  // The local disk failed a write or flush with `error`; the peer may stand in for it.
   virtual void local_disk_failed(int error) = 0;
   // The peer's disk failed a request.
   virtual void peer_disk_failed(int error, const char* doing) = 0;

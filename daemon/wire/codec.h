@@ -13,6 +13,12 @@
 
 namespace twinblock::wire {
 
+inline FrameHeader header_of(FrameType type) {
+  FrameHeader header{};
+  header.type = static_cast<uint8_t>(type);
+  return header;
+}
+
 using HeaderBytes = std::array<std::byte, sizeof(FrameHeader)>;
 
 // Fills in magic, payload length and both checksums; `payload_crc` is crc32c(payload) where the

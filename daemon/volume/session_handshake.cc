@@ -1,0 +1,166 @@
+// The handshake (session.h draws it): from a connection to a session, or to a refusal that both
+// sides can read.
+#include <algorithm>
+#include <vector>
+
+#include "base/limits.h"
+#include "volume/hello.h"
+#include "volume/session_channel.h"
+
+namespace twinblock {
+
+using wire::FrameHeader;
+using wire::FrameType;
+using wire::header_of;
+
+bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
+  const auto type = static_cast<FrameType>(frame.header.type);
+  if (type == FrameType::kHello && channel.phase == Channel::Phase::kAwaitHello)
+    return handle_hello(channel, wire::payload_as<wire::HelloPayload>(frame.payload));
+  if (type == FrameType::kVerdict && channel.phase == Channel::Phase::kAwaitVerdict)
+    return handle_verdict(channel, frame.header.sequence);
+  if (type == FrameType::kRefuse) {
+    refusal_ = peer_ + " refuses: " + wire::printable(frame.payload);
+    note_error(refusal_);
+    channel_closed(channel, refusal_);
+    return false;
+  }
+  const std::string why = channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
+                          " frame out of turn";
+  env_.log.log(Severity::kWarning, "link " + link_.name + ": closed: " + why);
+  channel_closed(channel, why);
+  return false;
+}
+
+bool Session::handle_hello(Channel& channel, const wire::HelloPayload& hello) {
+  const HelloMismatch mismatch = compare_hello(hello, env_.config, env_.node);
+  if (!mismatch.for_us.empty()) {
+    refuse(channel, mismatch.for_peer, mismatch.for_us);
+    return false;
+  }
+  channel.heard = facts_of(hello, !i_am_preferred());
+  channel.peer_fast_zero = (hello.flags & wire::kHelloFastZero) != 0;
+  peer_facts_ = channel.heard;
+  if (channel.dialled()) {
+    channel.phase = Channel::Phase::kAwaitVerdict;
+    return true;
+  }
+  if (!resolve_collision(channel)) return false;
+  if (established_) lose(peer_ + " connected anew", 0);
+  channel.phase = Channel::Phase::kDraining;
+  if (!owner_.draining()) answer_hello(channel);
+  return channel.phase != Channel::Phase::kClosed;
+}
+
+// Both nodes dialled at the same time: the preferred node's connection is the one that stays, once
+// it is connected. Whether `channel`, which was accepted and has brought a good hello, may go on.
+bool Session::resolve_collision(Channel& channel) {
+  std::vector<Channel*> others;
+  for (auto& other : channels_)
+    if (other.get() != &channel && other.get() != current_ &&
+        (other->dialled() || other->phase >= Channel::Phase::kDraining))
+      others.push_back(other.get());
+  for (Channel* other : others) {
+    if (other->dialled() && i_am_preferred() && other->phase != Channel::Phase::kConnecting) {
+      discard(channel);
+      return false;
+    }
+    discard(*other);
+  }
+  return true;
+}
+
+void Session::send_hello(Channel& channel) {
+  channel.said = owner_.facts();
+  const wire::HelloPayload hello = make_hello(env_.config, env_.node, link_.name, env_.instance,
+                                              channel.said, owner_.fast_zero());
+  const auto payload = wire::bytes_of(hello);
+  const wire::HeaderBytes header = wire::seal(header_of(FrameType::kHello), payload);
+  channel.connection->send(header);
+  channel.connection->send(payload);
+}
+
+void Session::send_verdict(Channel& channel, Verdict verdict) {
+  FrameHeader header = header_of(FrameType::kVerdict);
+  header.sequence = static_cast<uint64_t>(verdict);
+  channel.connection->send(wire::seal(header));
+}
+
+void Session::answer_hello(Channel& channel) {
+  send_hello(channel);
+  channel.verdict = decide(channel.said, channel.heard);
+  send_verdict(channel, channel.verdict);
+  channel.phase = Channel::Phase::kAwaitVerdict;
+}
+
+bool Session::handle_verdict(Channel& channel, uint64_t code) {
+  if (channel.dialled()) channel.verdict = decide(channel.said, channel.heard);
+  const Verdict verdict = channel.verdict;
+  if (code != static_cast<uint64_t>(mirrored(verdict))) {
+    refuse(channel, "the two nodes disagree on who is newer; this is a bug in twinblock",
+           "the two nodes disagree on who is newer (" + explain(verdict, peer_) +
+               "); this is a bug in twinblock");
+    return false;
+  }
+  if (!same_facts(channel.said, owner_.facts())) {
+    // Not an error: something happened here meanwhile. Say nothing and begin anew.
+    discard(channel);
+    schedule_dial(limits::kReconnectDelayMin_ns);
+    return false;
+  }
+  if (channel.dialled()) send_verdict(channel, verdict);
+  last_verdict_ = verdict;
+  if (!is_usable(verdict)) {
+    not_usable(channel, verdict);
+    return false;
+  }
+  establish(channel, verdict);
+  return channel.phase != Channel::Phase::kClosed;
+}
+
+// The peer has to be told why, or it would dial without end: the connection closes when the peer
+// has read it, or at the handshake's timeout.
+void Session::refuse(Channel& channel, const std::string& to_peer, const std::string& for_us) {
+  const auto payload = wire::text_bytes(to_peer);
+  channel.connection->send(wire::seal(header_of(FrameType::kRefuse), payload));
+  channel.connection->send(payload);
+  refusal_ = "refused " + peer_ + " (" + channel.address + "): " + for_us;
+  note_error(refusal_);
+  channel.phase = Channel::Phase::kAwaitVerdict;
+  channel.opened_ns = 0;  // the next tick but one closes it
+}
+
+void Session::not_usable(Channel& channel, Verdict verdict) {
+  refusal_ = explain(verdict, peer_);
+  const std::string advice = advise(verdict, env_.config.volume, peer_);
+  note_error(refusal_ + (advice.empty() ? "" : "; " + advice));
+  dial_delay_ns_ = limits::kReconnectDelayMax_ns;
+  if (channel.dialled()) {
+    // Our verdict has to reach the peer before the connection goes.
+    channel.opened_ns = 0;
+  } else {
+    discard(channel);
+  }
+  schedule_dial(dial_delay_ns_);
+}
+
+void Session::establish(Channel& channel, Verdict verdict) {
+  channel.phase = Channel::Phase::kUp;
+  channel.reader.set_volume_bytes(env_.config.size_bytes);
+  current_ = &channel;
+  established_ = true;
+  dial_delay_ns_ = 0;
+  dial_timer_->disarm();
+  const uint64_t now = env_.clock.now_ns();
+  last_heard_ns_ = last_echo_ns_ = now;
+  peer_tick_ = 0;
+  round_trip_ns_.reset();
+  refusal_.clear();
+  last_error_.clear();
+  logged_error_.clear();
+  env_.log.log(Severity::kInfo, "session with " + peer_ + " (" + channel.address +
+                                    ") is up: " + explain(verdict, peer_));
+  owner_.session_up(verdict, channel.heard, channel.peer_fast_zero);
+}
+
+}  // namespace twinblock
