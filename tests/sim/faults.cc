@@ -35,6 +35,7 @@ void World::inject() {
       {plan.slow_disk,
        [&] {
          DiskFaults& faults = node(host).data().faults;
+         slow_disks_ = true;
          faults.extra_delay_ns =
              faults.extra_delay_ns > 0 ? 0 : random_.spread(kMillisecond_ns, kSecond_ns);
        }},
@@ -43,6 +44,8 @@ void World::inject() {
          VirtualDisk& disk = random_.chance(0.8) ? node(host).data() : node(host).metadata();
          disk.faults.hung_until_ns =
              scheduler_.now_ns() + random_.spread(10 * kMillisecond_ns, 20 * kSecond_ns);
+         uint64_t& until = hung_until_ns_[static_cast<size_t>(host)];
+         until = std::max(until, disk.faults.hung_until_ns + kSecond_ns);
          if (Report::verbose()) Report::trace(node(host).name(), "-- a disk hangs");
        }},
       {plan.peer_disk_error, [&] { peer_disk_error(); }},

@@ -1,6 +1,7 @@
 #include "history.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "report.h"
@@ -55,9 +56,29 @@ uint64_t History::write_begins(uint64_t offset_bytes, uint64_t length_bytes, boo
   const uint64_t number = writes_.size();
   writes_.push_back({offset_bytes, length_bytes, now_ns, kNever, zero, false, false});
   unanswered_.push_back(number);
-  for (uint64_t at = 0; at < length_bytes; at += kSectorBytes)
-    sectors_[(offset_bytes + at) / kSectorBytes].push_back({number, kNever, now_ns, kNever});
+  for (uint64_t at = 0; at < length_bytes; at += kSectorBytes) {
+    auto& clusters = sectors_[(offset_bytes + at) / kSectorBytes];
+    if (clusters.size() >= 8 && std::has_single_bit(clusters.size())) prune(clusters);
+    clusters.push_back({number, kNever, now_ns, kNever});
+  }
   return number;
+}
+
+// Drops values that neither a read nor a power failure may bring back: they were replaced by one that
+// is flushed, before any read that may still return them began.
+void History::prune(std::vector<Cluster>& clusters) const {
+  const uint64_t settled_ns = std::min(flushed_ns_, oldest_read_ns_);
+  std::vector<Cluster> left;
+  for (const Cluster& value : clusters) {
+    const uint64_t end = std::min(value.first_end_ns, value.happened_by_ns);
+    const bool replaced =
+        std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& other) {
+          return other.number != value.number && other.first_end_ns <= settled_ns &&
+                 end < other.last_begin_ns;
+        });
+    if (!replaced) left.push_back(value);
+  }
+  clusters = std::move(left);
 }
 
 History::Cluster* History::find(uint64_t sector, uint64_t number) {

@@ -34,6 +34,8 @@ class History {
   void flush_acknowledged(uint64_t began_ns);
   void read_returned(uint64_t offset_bytes, std::span<const std::byte> data, uint64_t began_ns,
                      uint64_t now_ns);
+  // No read that is still under way began before this.
+  void set_oldest_read(uint64_t began_ns) { oldest_read_ns_ = began_ns; }
   // The node that served is gone: what was under way has happened by now, or never will.
   void failed_over(uint64_t now_ns);
   // … and what was acknowledged but not flushed may be lost.
@@ -65,11 +67,13 @@ class History {
   [[nodiscard]] const Cluster* conflict(uint64_t sector, const Cluster& cluster) const;
   void read_sector(uint64_t sector, uint64_t number, uint64_t began_ns, uint64_t now_ns);
   void read_zeroes(uint64_t sector, uint64_t began_ns, uint64_t now_ns);
+  void prune(std::vector<Cluster>& clusters) const;
   void settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) const;
 
   std::vector<Write> writes_;
   std::vector<uint64_t> unanswered_;
   bool binding_ = true;
+  uint64_t oldest_read_ns_ = 0;
   uint64_t flushed_ns_ = 0;  // what is known to have happened by then is on stable storage
   std::vector<std::vector<Cluster>> sectors_;
 };

@@ -52,10 +52,6 @@ void vary(Options& o, Random& random) {
   o.volume_bytes = kSizes[random.below(kSizes.size())];
   if (random.chance(0.3)) o.volume_bytes += 4 * kKiB * random.between(1, 7);
   o.write_bytes_max = random.chance(0.5) ? 64 * kKiB : 8 * kKiB;
-  if (random.chance(0.04)) {  // writes that travel in several frames
-    o.volume_bytes = 8 * kMiB;
-    o.write_bytes_max = 3 * kMiB;
-  }
   o.peer_timeout_ns = random.between(1, 5) * kSecond_ns;
   o.disk_timeout_ns = o.peer_timeout_ns + random.between(1, 8) * kSecond_ns;
   o.faulty_ns = random.spread(5 * kSecond_ns, 30 * kSecond_ns);
@@ -65,6 +61,12 @@ void vary(Options& o, Random& random) {
   o.fua_share = random.chance(0.3) ? 0 : 0.3 * random.unit();
   o.zero_share = random.chance(0.3) ? 0 : 0.2 * random.unit();
   o.read_share = 0.1 + 0.5 * random.unit();
+  if (random.chance(0.04)) {  // writes that travel in several frames
+    o.volume_bytes = 8 * kMiB;
+    o.write_bytes_max = 3 * kMiB;
+    o.think_max_ns += 200 * kMillisecond_ns;
+    o.flush_share += 0.05;
+  }
   o.faults.interval_ns = random.spread(100 * kMillisecond_ns, 5 * kSecond_ns);
 }
 

@@ -28,6 +28,8 @@ class Scheduler {
   // Runs all events up to `end_ns`, or until `stop` says so.
   void run_until(uint64_t end_ns, const std::function<bool()>& stop = {});
   void resume(const ProcessPtr& process);
+  // Drops all events, and what they hold, unrun.
+  void clear();
   [[nodiscard]] uint64_t events_total() const { return events_total_; }
 
  private:

@@ -34,8 +34,13 @@ class VirtualNetwork::Endpoint final : public Connection {
     Pipe& pipe = incoming();
     if (closed_) return 0;
     const size_t got = std::min<size_t>(into.size(), pipe.arrived - pipe.read);
-    std::memcpy(into.data(), pipe.bytes.data() + pipe.read, got);
+    if (got > 0) std::memcpy(into.data(), pipe.bytes.data() + (pipe.read - pipe.dropped), got);
     pipe.read += got;
+    if (pipe.read - pipe.dropped > kMiB) {
+      pipe.bytes.erase(pipe.bytes.begin(),
+                       pipe.bytes.begin() + static_cast<std::ptrdiff_t>(pipe.read - pipe.dropped));
+      pipe.dropped = pipe.read;
+    }
     if (got > 0) network_.window_opened(wire_, 1 - host_);
     return got;
   }
@@ -108,9 +113,9 @@ class VirtualNetwork::Endpoint final : public Connection {
   void pump() {
     if (!connected_ || closed_) return;
     Pipe& pipe = outgoing();
-    const uint64_t before = pipe.bytes.size();
+    const uint64_t before = pipe.taken();
     while (!chunks_.empty()) {
-      const uint64_t room = pipe.window - std::min(pipe.window, pipe.bytes.size() - pipe.read);
+      const uint64_t room = pipe.window - std::min(pipe.window, pipe.taken() - pipe.read);
       const std::span<const std::byte> rest = chunks_.front().bytes().subspan(chunk_sent_);
       const size_t length = std::min<size_t>(room, rest.size());
       if (length == 0) break;
@@ -122,7 +127,7 @@ class VirtualNetwork::Endpoint final : public Connection {
       chunks_.pop_front();
       chunk_sent_ = 0;
     }
-    if (pipe.bytes.size() > before) network_.taken(wire_, host_, before);
+    if (pipe.taken() > before) network_.taken(wire_, host_, before);
   }
 
   void look() {
@@ -242,7 +247,7 @@ void VirtualNetwork::syn(const WirePtr& wire, int from) {
 
 // The kernel of `from` has taken the bytes from `begin` on: they travel in segments.
 void VirtualNetwork::taken(const WirePtr& wire, int from, uint64_t begin) {
-  const uint64_t end = wire->pipe[index(from)].bytes.size();
+  const uint64_t end = wire->pipe[index(from)].taken();
   while (begin < end) {
     uint64_t length = end - begin;
     if (random_.chance(0.3)) length = random_.between(1, length);

@@ -47,8 +47,10 @@ class VirtualNetwork {
 
   // One direction of a connection.
   struct Pipe {
-    std::vector<std::byte> bytes;  // taken by the kernel; [0, read) has been read
+    std::vector<std::byte> bytes;  // from `dropped` on; taken by the kernel
+    uint64_t dropped = 0;          // offsets count from the connection's start
     uint64_t read = 0;
+    [[nodiscard]] uint64_t taken() const { return dropped + bytes.size(); }
     uint64_t arrived = 0;
     uint64_t held = 0;            // came to the silent stretch; arrives when it ends
     uint64_t last_arrival_ns = 0;

@@ -156,6 +156,7 @@ void Workload::submit(Request& request) {
 void Workload::answered(Request& request) {
   ++answers_;
   const uint64_t now = scheduler_.now_ns();
+  history_.set_oldest_read(oldest()->began_ns);
   const ClientRequest& client = request.client;
   answered_(*node_, request);
   if (client.error != 0) {

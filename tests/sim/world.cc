@@ -44,7 +44,11 @@ World::World(uint64_t seed, const Options& options)
         std::make_unique<SimNode>(scheduler_, network_, config_, host, random_.fork());
 }
 
-World::~World() { workload_.abandon(); }
+World::~World() {
+  for (auto& each : nodes_) each.reset();
+  workload_.abandon();
+  scheduler_.clear();
+}
 
 std::string World::describe() {
   std::string text;
@@ -151,15 +155,17 @@ void World::check_answer(SimNode& at, const Workload::Request& request) {
   if (client.op == ClientOp::kWrite || client.op == ClientOp::kZero) check_on_both(request);
 }
 
-// Nothing waits for a silent peer longer than the peer timeout; each trouble may cost that once.
+// Nothing waits for a silent peer longer than the peer timeout, nor for a peer whose disk hangs longer
+// than the disk timeout; each trouble may cost that once.
 void World::check_wait(SimNode& at, const Workload::Request& request) {
-  const FaultPlan& plan = options_.faults;
-  if (options_.freeze || plan.hang_disk + plan.slow_disk > 0 ||
-      at.pauses_total() != request.pauses || at.paused())
+  if (options_.freeze || slow_disks_ || at.pauses_total() != request.pauses || at.paused() ||
+      hung_until_ns_[static_cast<size_t>(at.host())] > request.began_ns)
     return;
   const uint64_t waited = scheduler_.now_ns() - request.began_ns;
   const uint64_t troubles = workload_.troubles() - request.troubles + 1;
-  const uint64_t bound = troubles * (options_.peer_timeout_ns + 500 * kMillisecond_ns) +
+  uint64_t timeout_ns = options_.peer_timeout_ns;
+  if (options_.faults.hang_disk > 0) timeout_ns = std::max(timeout_ns, options_.disk_timeout_ns);
+  const uint64_t bound = troubles * (timeout_ns + 500 * kMillisecond_ns) +
                          500 * kMillisecond_ns;  // the disks of this simulation at their slowest
   if (waited > bound)
     Report::violation("a request waited " + std::to_string(waited / kMillisecond_ns) + " ms, with " +

@@ -89,6 +89,8 @@ class World {
   int dead_disk_host_ = -1;  // the primary's disk died, and is not replaced yet
   bool faults_on_ = false;
   uint64_t last_trouble_ns_ = 0;
+  bool slow_disks_ = false;  // there were any
+  std::array<uint64_t, 2> hung_until_ns_{};  // a disk of that node, with what had queued up
 };
 
 }  // namespace twinblock::sim
