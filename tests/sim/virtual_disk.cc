@@ -23,6 +23,7 @@ VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name,
       name_(std::move(name)),
       fast_zero_(random_.chance(0.8)),
       knows_extents_(random_.chance(0.8)),
+      slow_flush_(random_.chance(0.2)),
       cache_(size_bytes),
       medium_(size_bytes),
       unflushed_((size_bytes + kSectorBytes - 1) / kSectorBytes) {}
@@ -95,6 +96,8 @@ void VirtualDisk::persist(uint64_t mark, double lost_chance) {
 uint64_t VirtualDisk::service_ns(DiskOp op) {
   uint64_t ns = op == DiskOp::kFlush ? random_.spread(50 * kMicrosecond_ns, 10 * kMillisecond_ns)
                                      : random_.spread(5 * kMicrosecond_ns, kMillisecond_ns);
+  if (op == DiskOp::kFlush && slow_flush_)
+    ns = random_.spread(kMillisecond_ns, 200 * kMillisecond_ns);
   if (random_.chance(0.01)) ns += random_.spread(kMillisecond_ns, 100 * kMillisecond_ns);
   if (faults.extra_delay_ns > 0) ns += random_.below(faults.extra_delay_ns);
   return ns;

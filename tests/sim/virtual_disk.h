@@ -88,6 +88,7 @@ class VirtualDisk final : public Disk {
   const std::string name_;
   const bool fast_zero_;
   const bool knows_extents_;
+  const bool slow_flush_;  // written data stays in the cache for long
   ProcessPtr process_;
   std::vector<std::byte> cache_;
   std::vector<std::byte> medium_;

@@ -166,7 +166,7 @@ void World::check_wait(SimNode& at, const Workload::Request& request) {
   uint64_t timeout_ns = options_.peer_timeout_ns;
   if (options_.faults.hang_disk > 0) timeout_ns = std::max(timeout_ns, options_.disk_timeout_ns);
   const uint64_t bound = troubles * (timeout_ns + 500 * kMillisecond_ns) +
-                         500 * kMillisecond_ns;  // the disks of this simulation at their slowest
+                         kSecond_ns;  // the disks of this simulation at their slowest
   if (waited > bound)
     Report::violation("a request waited " + std::to_string(waited / kMillisecond_ns) + " ms, with " +
                       std::to_string(troubles) + " troubles meanwhile" + describe());
