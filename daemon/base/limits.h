@@ -36,6 +36,8 @@ constexpr size_t kReceiveSlabsKept = 16;
 // Unauthenticated connections that may be open at one time, and how long they may take.
 constexpr size_t kPendingConnectionsMax = 16;
 constexpr uint64_t kHandshakeTimeout_ns = 5 * kSecond_ns;
+// A refused connection stays open this long, for the reason to reach the peer.
+constexpr uint64_t kFarewell_ns = 500 * kMillisecond_ns;
 
 constexpr uint64_t kHeartbeatInterval_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMin_ns = 50 * kMillisecond_ns;

@@ -69,7 +69,9 @@ struct Core {
   bool crashed = false;         // was primary when it stopped; any block may differ
   bool map_valid = false;       // `dirty` holds all blocks that the peer misses
   bool primary = false;
-  int data_error = 0;      // the local replica failed with this errno value
+  int data_error = 0;               // the local replica failed with this errno value
+  bool flush_failed = false;        // a flush failed here: what it covered may be gone, for good
+  bool sole_copy_recorded = false;  // the peer's record says that it holds the only good replica
   std::string peer_error;  // the peer's disk failed: a sentence, until it is in duplex again
 
   Attachment attachment = Attachment::kNone;

@@ -17,7 +17,7 @@ class Engine::SoleCopyRecord final : public PeerRequest {
     if (ack.status != 0)
       engine_.peer_disk_failed(static_cast<int>(ack.status), "recording its state");
     else
-      engine_.writes_.sole_copy_recorded();
+      engine_.sole_copy_recorded();
   }
 
  private:
@@ -92,7 +92,7 @@ SyncFacts Engine::facts() {
   facts.primary = role_ != Role::kSecondary;
   facts.crashed = core_.crashed;
   facts.inconsistent = core_.record.inconsistent;
-  facts.disk_failed = !core_.local_ok();
+  facts.disk_failed = !core_.local_ok() || core_.flush_failed;
   facts.dirty = core_.record.dirty || !core_.dirty.empty();
   facts.map_valid = core_.map_valid;
   facts.preferred = core_.node < core_.peer;
@@ -132,9 +132,12 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
       receives_ = true;
       break;
     case Verdict::kDiskless:
-      // The peer recorded that it holds the only copy before it said so in the handshake.
+      if (peer.generations.current == core_.record.generations.current) {
+        record_sole_copy();  // the peer does not know yet: the last session ended too early
+        break;
+      }
       attach(Attachment::kDiskless);
-      writes_.sole_copy_recorded();
+      sole_copy_recorded();
       break;
     default:
       TB_CHECK(false, "a session stands on usable verdicts only");
@@ -179,6 +182,7 @@ void Engine::session_lost(const std::string& reason) {
   loss_reason_ = reason;
   if (core_.attached() && role_ != Role::kSecondary) ++core_.counters.peer_losses;
   core_.attachment = Attachment::kNone;
+  core_.sole_copy_recorded = false;
   peer_role_ = PeerRole::kUnknown;
   receives_ = being_resynced_ = in_sync_ = false;
   replica_.session_lost();
@@ -196,7 +200,7 @@ void Engine::session_frame(wire::Frame& frame) {
     case wire::FrameType::kData:
     case wire::FrameType::kFlush:
     case wire::FrameType::kRead:
-      if (may_receive(header))
+      if (may_receive())
         replica_.apply(frame);
       else
         bad_frame(header);
@@ -223,7 +227,7 @@ void Engine::session_frame(wire::Frame& frame) {
 }
 
 // A target takes writes only after it has recorded that it is half-copied (invariant 7).
-bool Engine::may_receive(const wire::FrameHeader&) const {
+bool Engine::may_receive() const {
   return role_ == Role::kSecondary && receives_ && !core_.blank &&
          (!being_resynced_ || core_.record.inconsistent);
 }
@@ -317,6 +321,13 @@ void Engine::resync_copied() {
 }
 
 void Engine::resync_finished() {
+  // The local disk failed while the target recorded: it stays the only copy.
+  if (core_.attachment == Attachment::kDiskless) return;
+  if (!core_.dirty.empty()) {
+    session_.drop("a write failed on one side while the resync ended",
+                  limits::kReconnectDelayMin_ns);
+    return;
+  }
   attach(role_ == Role::kSecondary ? Attachment::kNone : Attachment::kDuplex);
   in_sync_ = true;
   receives_ = role_ == Role::kSecondary;
@@ -326,6 +337,7 @@ void Engine::resync_finished() {
   disk_note_.clear();
   core_.record.generations.settle();
   core_.record.dirty = core_.record.shared = false;
+  core_.record.primary = role_ != Role::kSecondary;  // a crash before is made good
   core_.persist([](int) {});
   log(Severity::kInfo, core_.peer + " is whole and current");
 }
@@ -349,6 +361,12 @@ void Engine::local_disk_failed(int error) {
                             "'s replica; replace the disk, then demote this node and restart "
                             "twinblockd here");
   record_sole_copy();
+}
+
+void Engine::sole_copy_recorded() {
+  core_.sole_copy_recorded = true;
+  writes_.sole_copy_recorded();
+  flushes_.sole_copy_recorded();
 }
 
 void Engine::note_disk_error(int error) {
@@ -395,6 +413,7 @@ void Engine::update_local_reads() {
 // Closes epochs that no client's flush closes, so that the loss of the peer costs little.
 void Engine::epoch_tick() {
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
+  replica_.resume_if_drained();
   const uint64_t now = core_.clock.now_ns();
   if (!core_.attached() || core_.epochs.empty() || flushes_.busy()) {
     epoch_opened_ns_ = now;

@@ -96,7 +96,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void resync_failed(const std::string& why) override;
 
   void attach(Attachment attachment);
-  bool may_receive(const wire::FrameHeader& header) const;
+  [[nodiscard]] bool may_receive() const;
   void handle_generation(const wire::Frame& frame);
   bool apply_generation(const wire::GenerationPayload& payload);
   void begin_resync(Verdict verdict, const SyncFacts& peer);
@@ -114,6 +114,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void replica_disk_failed(int error);
   void note_disk_error(int error);
   void record_sole_copy();
+  void sole_copy_recorded();
   void update_local_reads();
   void epoch_tick();
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;

@@ -21,8 +21,8 @@ void Engine::init(bool force, bool join, Reply reply) {
                 EEXIST});
     return;
   }
-  if (!core_.blank && (role_ != Role::kSecondary || session_.up())) {
-    reply(Error{"--force would replace the metadata of a node that is in use",
+  if (role_ != Role::kSecondary || session_.up()) {
+    reply(Error{"this node is in use: init would replace its metadata",
                 "demote this node and stop twinblockd on " + core_.peer + " first", EBUSY});
     return;
   }
@@ -184,6 +184,7 @@ void Engine::become_primary() {
 void Engine::promotion_ended(Result<std::string> result) {
   promote_timer_->disarm();
   if (role_ == Role::kPromoting) role_ = Role::kSecondary;
+  if (!result.ok() && session_.up()) send_role();  // the peer takes its yes back
   if (Reply reply = std::exchange(promote_reply_, nullptr)) reply(std::move(result));
 }
 

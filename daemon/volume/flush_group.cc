@@ -39,7 +39,10 @@ void FlushGroup::local_done() {
   local_pending_ = false;
   local_error_ = request_.error;
   on_local_ = local_error_ == 0;
-  if (local_error_ != 0) owner_.local_disk_failed(local_error_);
+  if (local_error_ != 0) {
+    core_.flush_failed = true;
+    owner_.local_disk_failed(local_error_);
+  }
   settle();
 }
 
@@ -53,10 +56,15 @@ void FlushGroup::answered(const wire::FrameHeader& ack, std::span<const std::byt
   settle();
 }
 
+void FlushGroup::sole_copy_recorded() {
+  if (std::exchange(for_sole_copy_, false)) finish(0);
+}
+
 void FlushGroup::peer_lost() {
   if (!running_) return;
   on_peer_ = false;
-  if (!peer_pending_) return;
+  const bool awaited = std::exchange(for_sole_copy_, false);
+  if (!peer_pending_ && !awaited) return;
   peer_pending_ = false;
   settle();
 }
@@ -65,7 +73,9 @@ void FlushGroup::settle() {
   if (local_pending_ || peer_pending_) return;
   if (on_peer_ && on_local_) core_.epochs.flush_completed();
   if (on_peer_ && (on_local_ || core_.attachment == Attachment::kDiskless)) {
-    finish(0);
+    // Until the peer knows that it holds the only copy, a crash here would forget that.
+    for_sole_copy_ = !on_local_ && !core_.sole_copy_recorded;
+    if (!for_sole_copy_) finish(0);
     return;
   }
   if (!on_local_) {

@@ -23,6 +23,8 @@ class FlushGroup final : public PeerRequest {
   void flush(Done done);
   // The session is gone; what it had not confirmed is the dirty map's by now.
   void peer_lost();
+  // The peer's record that it holds the only good replica is durable.
+  void sole_copy_recorded();
   [[nodiscard]] bool busy() const { return running_; }
 
   void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override;
@@ -41,6 +43,7 @@ class FlushGroup final : public PeerRequest {
   bool peer_pending_ = false;
   bool on_local_ = false;
   bool on_peer_ = false;
+  bool for_sole_copy_ = false;  // done at the peer, which has not recorded yet what it is
   int local_error_ = 0;
   DiskRequest request_;
   std::vector<Done> waiting_;  // for the next one

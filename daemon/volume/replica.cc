@@ -15,6 +15,7 @@ struct Replica::Op {
   std::shared_ptr<wire::Slab> keeps_payload;
   std::unique_ptr<std::byte[]> body;  // kRead
   uint64_t received_ns = 0;
+  uint64_t working_bytes = 0;
 };
 
 Replica::Replica(Core& core, std::function<void()> drained, std::function<void(int)> disk_failed)
@@ -53,8 +54,9 @@ void Replica::apply(wire::Frame& frame) {
       break;
   }
   ++busy_;
-  held_bytes_ += frame.header.payload_bytes;
-  if (!paused_ && held_bytes_ > limits::kReceiveBytesMax) {
+  op.working_bytes = sizeof op + frame.header.payload_bytes + (op.body ? frame.header.length : 0);
+  working_bytes_ += op.working_bytes;
+  if (!paused_ && held_bytes() > limits::kReceiveBytesMax) {
     paused_ = true;
     core_.session->pause_reading(true);
   }
@@ -68,9 +70,10 @@ void Replica::apply(wire::Frame& frame) {
 
 void Replica::finished(Op& op) {
   --busy_;
-  held_bytes_ -= op.header.payload_bytes;
+  working_bytes_ -= op.working_bytes;
   op.keeps_payload.reset();
-  if (op.disk.error != 0) disk_failed_(op.disk.error);
+  // One block that can't be read is that block's loss alone.
+  if (op.disk.error != 0 && op.disk.op != DiskOp::kRead) disk_failed_(op.disk.error);
   if (answering_) {
     const uint64_t now = core_.clock.now_ns();
     wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
@@ -81,21 +84,30 @@ void Replica::finished(Op& op) {
     ack.aux0 = now - op.received_ns;
     ack.aux1 = op.disk.finished_ns - op.disk.submitted_ns;
     if (op.body && op.disk.error == 0) {
-      release_sent_bodies();
       const std::span<const std::byte> body(op.body.get(), op.header.length);
       core_.session->send_body(ack, body, crc32c(body));
       bodies_.push_back({std::move(op.body), core_.session->queued_bytes_total()});
     } else {
       core_.session->send(ack);
     }
-    if (paused_ && held_bytes_ <= limits::kReceiveBytesMax / 2) {
-      paused_ = false;
-      core_.session->pause_reading(false);
-    }
+    resume_if_drained();
   }
   op.body.reset();
   free_.push_back(&op);
   if (busy_ == 0 && !answering_) drained_();
+}
+
+// Including what waits to be sent: acks, and the bodies that they carry.
+uint64_t Replica::held_bytes() const {
+  return working_bytes_ + core_.session->queued_bytes_total() - core_.session->sent_bytes_total();
+}
+
+void Replica::resume_if_drained() {
+  if (!answering_) return;
+  release_sent_bodies();
+  if (!paused_ || held_bytes() > limits::kReceiveBytesMax / 2) return;
+  paused_ = false;
+  core_.session->pause_reading(false);
 }
 
 void Replica::release_sent_bodies() {

@@ -1,5 +1,5 @@
-// The receiving side: applies the peer's writes, zeroes, flushes and generation records to the
-// local replica and answers each when it is done. Owned by the engine; loop thread only.
+// The receiving side: applies the peer's writes, zeroes and flushes to the local replica, reads from
+// it, and answers each when it is done. Owned by the engine; loop thread only.
 #pragma once
 
 #include <deque>
@@ -23,6 +23,9 @@ class Replica {
   void apply(wire::Frame& frame);
   // The session is gone: nothing more is answered, what the disk has begun runs to its end.
   void session_lost();
+  // Reads on after a pause when enough has left; called now and then, since what leaves last
+  // through the socket tells nobody.
+  void resume_if_drained();
   [[nodiscard]] bool draining() const { return busy_ > 0 && !answering_; }
   void session_up() { answering_ = true; }
 
@@ -30,6 +33,7 @@ class Replica {
   struct Op;
   void finished(Op& op);
   void release_sent_bodies();
+  [[nodiscard]] uint64_t held_bytes() const;
 
   Core& core_;
   std::function<void()> drained_;
@@ -37,7 +41,7 @@ class Replica {
   bool answering_ = false;
   bool paused_ = false;
   size_t busy_ = 0;
-  uint64_t held_bytes_ = 0;
+  uint64_t working_bytes_ = 0;  // of requests that the disk works on
   std::vector<std::unique_ptr<Op>> pool_;
   std::vector<Op*> free_;
   // Bodies of answers to reads, until the kernel has taken them.

@@ -100,6 +100,7 @@ void ResyncSource::answered(const wire::FrameHeader& ack, std::span<const std::b
   report_timer_->disarm();
   progress_.update(progress_.total_bytes(), progress_.total_bytes(), core_.clock.now_ns());
   progress_.end(core_.clock.now_ns());
+  TB_CHECK(outstanding_ == 0, "all has been copied");
   pool_.clear();
   free_.clear();
   owner_.resync_finished();

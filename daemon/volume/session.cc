@@ -182,6 +182,7 @@ void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
   discard(*lost);
   requests_.clear();
   last_error_ = reason;
+  refuse_until_ns_ = env_.clock.now_ns() + retry_delay_ns;
   env_.log.log(Severity::kWarning, "session with " + peer_ + " is lost: " + reason);
   const uint64_t share = i_am_preferred() ? 0 : limits::kSecondDialerDelay_ns;
   dial_delay_ns_ = std::max(retry_delay_ns, limits::kReconnectDelayMin_ns);
@@ -243,6 +244,12 @@ void Session::tick() {
     last_echo_ns_ = std::max(last_echo_ns_, now - env_.config.peer_timeout_ns / 2);
     return;
   }
+  // What this node has not read because it has enough to do is not the peer's silence, and what the
+  // peer takes from a long queue proves that our direction works before any answer to it can come.
+  if (paused_) last_heard_ns_ = now;
+  const uint64_t sent = sent_bytes_total();
+  if (sent != std::exchange(sent_at_tick_bytes_, sent) && sent < queued_bytes_total())
+    last_echo_ns_ = now;
   const uint64_t timeout = env_.config.peer_timeout_ns;
   if (now - last_heard_ns_ > timeout)
     lose(peer_ + " has been silent for " + format_duration(now - last_heard_ns_), 0);
@@ -282,6 +289,7 @@ void Session::request_small(FrameHeader header, std::span<const std::byte> paylo
 uint64_t Session::queued_bytes_total() const { return current_->connection->queued_bytes_total(); }
 uint64_t Session::sent_bytes_total() const { return current_->connection->sent_bytes_total(); }
 void Session::pause_reading(bool paused) {
+  paused_ = paused;
   if (current_ != nullptr) current_->connection->pause_reading(paused);
 }
 

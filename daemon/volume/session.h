@@ -40,7 +40,6 @@ class SessionOwner {
   // Whether disk work that an earlier session began is still under way.
   virtual bool draining() = 0;
   virtual void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) = 0;
-  // `answered`: whether the peer said goodbye by itself.
   virtual void session_lost(const std::string& reason) = 0;
   // A frame other than acks, heartbeats and those of the handshake.
   virtual void session_frame(wire::Frame& frame) = 0;
@@ -145,6 +144,10 @@ class Session {
   std::unique_ptr<Timer> tick_timer_;
   uint64_t dial_delay_ns_ = 0;
   uint64_t last_tick_ns_ = 0;
+  uint64_t refuse_until_ns_ = 0;    // the same process of the peer is not talked to before
+  metadata::Uuid peer_instance_{};  // of the last session
+  uint64_t sent_at_tick_bytes_ = 0;
+  bool paused_ = false;
 
   uint64_t last_heard_ns_ = 0;  // any bytes from the peer
   uint64_t last_echo_ns_ =

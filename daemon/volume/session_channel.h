@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/limits.h"
 #include "io/connection.h"
 #include "mirror/generation.h"
 #include "volume/session.h"
@@ -21,6 +22,7 @@ class Session::Channel final : public ConnectionHandler {
     kAwaitHello,    // the peer's hello is to come (a dialler has sent its own)
     kDraining,      // accepted, hello is good; an earlier session's disk work ends first
     kAwaitVerdict,  // hellos are exchanged
+    kClosing,       // refused: only what we have said has still to reach the peer
     kUp,
     kClosed,
   };
@@ -42,6 +44,11 @@ class Session::Channel final : public ConnectionHandler {
   void readable() override { session_.channel_readable(*this); }
   void closed(const std::string& reason) override { session_.channel_closed(*this, reason); }
 
+  // Goes on for a moment, so that the peer can read why.
+  void close_soon(uint64_t now_ns) {
+    phase = Phase::kClosing;
+    opened_ns = now_ns - limits::kHandshakeTimeout_ns + limits::kFarewell_ns;
+  }
   void close() {
     phase = Phase::kClosed;
     connection.reset();
@@ -60,6 +67,7 @@ class Session::Channel final : public ConnectionHandler {
   SyncFacts said;   // what we said in our hello
   SyncFacts heard;  // what the peer said
   bool peer_fast_zero = false;
+  metadata::Uuid peer_instance{};
   Verdict verdict = Verdict::kWaitForInit;
 
  private:

@@ -15,11 +15,13 @@ using wire::header_of;
 
 bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
   const auto type = static_cast<FrameType>(frame.header.type);
+  if (channel.phase == Channel::Phase::kClosing) return true;
   if (type == FrameType::kHello && channel.phase == Channel::Phase::kAwaitHello)
     return handle_hello(channel, wire::payload_as<wire::HelloPayload>(frame.payload));
   if (type == FrameType::kVerdict && channel.phase == Channel::Phase::kAwaitVerdict)
     return handle_verdict(channel, frame.header.sequence);
   if (type == FrameType::kRefuse) {
+    last_verdict_.reset();
     refusal_ = peer_ + " refuses: " + wire::printable(frame.payload);
     note_error(refusal_);
     channel_closed(channel, refusal_);
@@ -40,10 +42,17 @@ bool Session::handle_hello(Channel& channel, const wire::HelloPayload& hello) {
   }
   channel.heard = facts_of(hello, !i_am_preferred());
   channel.peer_fast_zero = (hello.flags & wire::kHelloFastZero) != 0;
+  std::copy_n(hello.instance, channel.peer_instance.size(), channel.peer_instance.begin());
   peer_facts_ = channel.heard;
   if (channel.dialled()) {
     channel.phase = Channel::Phase::kAwaitVerdict;
     return true;
+  }
+  // The peer may dial sooner than this node means to talk to it; a new process may have mended it.
+  const bool too_soon = env_.clock.now_ns() < refuse_until_ns_;
+  if (too_soon && channel.peer_instance == peer_instance_) {
+    discard(channel);
+    return false;
   }
   if (!resolve_collision(channel)) return false;
   if (established_) lose(peer_ + " connected anew", 0);
@@ -124,10 +133,10 @@ void Session::refuse(Channel& channel, const std::string& to_peer, const std::st
   const auto payload = wire::text_bytes(to_peer);
   channel.connection->send(wire::seal(header_of(FrameType::kRefuse), payload));
   channel.connection->send(payload);
+  last_verdict_.reset();
   refusal_ = "refused " + peer_ + " (" + channel.address + "): " + for_us;
   note_error(refusal_);
-  channel.phase = Channel::Phase::kAwaitVerdict;
-  channel.opened_ns = 0;  // the next tick but one closes it
+  channel.close_soon(env_.clock.now_ns());
 }
 
 void Session::not_usable(Channel& channel, Verdict verdict) {
@@ -137,7 +146,7 @@ void Session::not_usable(Channel& channel, Verdict verdict) {
   dial_delay_ns_ = limits::kReconnectDelayMax_ns;
   if (channel.dialled()) {
     // Our verdict has to reach the peer before the connection goes.
-    channel.opened_ns = 0;
+    channel.close_soon(env_.clock.now_ns());
   } else {
     discard(channel);
   }
@@ -154,6 +163,9 @@ void Session::establish(Channel& channel, Verdict verdict) {
   const uint64_t now = env_.clock.now_ns();
   last_heard_ns_ = last_echo_ns_ = now;
   peer_tick_ = 0;
+  peer_instance_ = channel.peer_instance;
+  sent_at_tick_bytes_ = 0;
+  paused_ = false;
   round_trip_ns_.reset();
   refusal_.clear();
   last_error_.clear();

@@ -141,8 +141,8 @@ void Engine::explain_state(StatusView& view) const {
                   format_duration(limits::kPeerDiskRetry_ns) + ".";
   }
   if (!view.disk_error.empty() && view.state == VolumeState::kSimplex) {
-    view.status = view.disk_error + "; clients get errors, as no other replica stands in. " +
-                  view.status;
+    view.status =
+        view.disk_error + "; clients get errors, as no other replica stands in. " + view.status;
     view.action = "Bring " + peer + " back, or free space or replace the disk here.";
   }
   if (!view.disk_error.empty() && role_ == Role::kSecondary) {
@@ -239,6 +239,10 @@ StatusView Engine::status() const {
   if (view.disk_error.empty() && !core_.local_ok())
     view.disk_error = system_error(core_.data_error, "the local disk failed: " +
                                                          core_.config.node(core_.node).backing)
+                          .what;
+  if (store_.error() != 0)
+    view.disk_error = system_error(store_.error(), "the metadata disk failed: " +
+                                                       core_.config.node(core_.node).metadata)
                           .what;
   fill_peer(view);
   fill_resync(view);

@@ -152,7 +152,10 @@ void WritePath::submit_local(Op& op) {
 void WritePath::local_done(Op& op) {
   op.local_pending = false;
   op.on_local = op.disk.error == 0;
-  if (op.disk.error != 0) owner_.local_disk_failed(op.disk.error);
+  if (op.disk.error != 0) {
+    if (op.disk.fua && op.disk.error == EIO) core_.flush_failed = true;
+    owner_.local_disk_failed(op.disk.error);
+  }
   settle(op);
 }
 
@@ -180,7 +183,7 @@ void WritePath::settle(Op& op) {
     // The peer is not whole: it can't stand in for the local disk. It gets what is here.
     core_.dirty.set(client.offset_bytes, client.length_bytes);
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
-  } else if (sole_copy_recorded_) {
+  } else if (core_.sole_copy_recorded) {
     finish(op, 0);
   } else {
     for_sole_copy_.push_back(&op);
@@ -226,7 +229,6 @@ void WritePath::finish(Op& op, int error) {
 }
 
 void WritePath::peer_lost() {
-  sole_copy_recorded_ = false;
   for_sole_copy_.clear();
   // Settling a write may admit others, which are not the lost session's.
   std::vector<Op*> lost;
@@ -250,7 +252,6 @@ void WritePath::release_held() {
 }
 
 void WritePath::sole_copy_recorded() {
-  sole_copy_recorded_ = true;
   for (Op* op : std::exchange(for_sole_copy_, {})) finish(*op, 0);
 }
 

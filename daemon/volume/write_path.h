@@ -67,7 +67,6 @@ class WritePath {
   Core& core_;
   SimplexGate& gate_;
   WritePathOwner& owner_;
-  bool sole_copy_recorded_ = false;
   uint64_t active_bytes_ = 0;
   uint64_t last_write_ns_ = 0;
   std::deque<ClientRequest*> waiting_;  // beyond the limits, in order

@@ -27,7 +27,7 @@ HeaderBytes seal(FrameHeader header, uint32_t payload_bytes, uint32_t payload_cr
 HeaderBytes seal(FrameHeader header, std::span<const std::byte> payload = {});
 
 // The header in `bytes` (64 of them), or a phrase that says what is wrong with it. Checks the
-// checksum first, then magic, type, flags, reserved fields and that the payload length suits the
+// magic, then the checksum, then type, flags, reserved fields and that the payload length suits the
 // type; `volume_bytes` bounds offset and length of data frames (0: not known yet, only handshake
 // frames are allowed).
 struct CheckedHeader {

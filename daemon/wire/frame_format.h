@@ -15,7 +15,7 @@ constexpr uint32_t kMagic = 0x31425754;  // "TWB1" as bytes
 constexpr uint16_t kProtocolVersion = 1;
 
 enum class FrameType : uint8_t {
-  kHello = 1,        // payload: HelloPayload; first frame of each side, at once
+  kHello = 1,        // payload: HelloPayload; the first frame of each side
   kRefuse = 2,       // payload: UTF-8 reason; the sender closes after it
   kVerdict = 3,      // sequence: sender's verdict code; both must agree before anything else moves
   kData = 4,         // write, zero or trim of [offset, offset + length); answered by kAck
@@ -75,7 +75,7 @@ enum HelloFlag : uint32_t {
   kHelloBlank = 1,          // no metadata yet: uuid and generations are zero
   kHelloJoinable = 2,       // blank, and its data may be overwritten
   kHelloPrimary = 4,        // primary now
-  kHelloCrashed = 8,        // was primary or held unsynced writes when it last stopped
+  kHelloCrashed = 8,        // was primary when it last stopped
   kHelloInconsistent = 16,  // an unfinished resync target, or a replica that failed
   kHelloDiskFailed = 32,    // its disk fails now; no use as a target
   kHelloDirty = 64,         // knows of blocks that the peer misses

@@ -263,8 +263,12 @@ int Node::flush() {
 }
 
 int Node::extent(uint64_t offset_bytes, uint64_t length_bytes, bool& hole, uint64_t& extent_bytes) {
-  if (engine_->local_reads())
-    return data_->extent_now(offset_bytes, length_bytes, hole, extent_bytes);
+  if (engine_->local_reads()) {
+    const int error = data_->extent_now(offset_bytes, length_bytes, hole, extent_bytes);
+    // A hole that a trim in flight has made may be filled again by a crash of this node.
+    if (error == 0 && hole && !engine_->quiet(offset_bytes, extent_bytes)) hole = false;
+    return error;
+  }
   // The peer holds the data: it is not asked where its holes are.
   hole = false;
   extent_bytes = length_bytes;

@@ -1,6 +1,6 @@
 // One running node: the loop, its files and sockets, and the engine; and the bridge over which
 // nbdkit's worker threads hand requests to the loop and wait for them. The public calls are for any
-// thread but for start() and stop(), which nbdkit's main thread makes.
+// thread but for start() and the destructor, which nbdkit's main thread calls.
 #pragma once
 
 #include <atomic>
@@ -50,7 +50,6 @@ class Node {
   Node(Config config, std::string name);
   Status open_files();
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
-  void run();
   int run_request(ClientRequest& request);
   void take_submitted();
   Status call(const std::function<Status()>& work);
