@@ -94,8 +94,14 @@ Result<std::string> find_plugin() {
 // The data must be there: a file that was created here could hide one that is not mounted yet.
 Status check_backing(const Config& config, const NodeConfig& node) {
   const std::string& path = node.backing;
+  const std::string truncate = "truncate -s " + std::to_string(config.size_bytes) + " " + path;
+  const bool known_node = access(node.metadata.c_str(), F_OK) == 0;
   const std::string create =
-      "create it: truncate -s " + std::to_string(config.size_bytes) + " " + path;
+      known_node ? "this node has metadata (" + node.metadata +
+                       "), so there were data: is it mounted? If the disk was replaced, move the "
+                       "metadata away, then " +
+                       truncate
+                 : "create it: " + truncate;
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0)
     return system_error(errno, "backing " + path,
@@ -109,8 +115,11 @@ Status check_backing(const Config& config, const NodeConfig& node) {
   if (size >= 0 && static_cast<uint64_t>(size) >= config.size_bytes) return ok_status();
   return Error{"backing " + path + " has " + std::to_string(size) + " bytes, the volume has " +
                    std::to_string(config.size_bytes),
-               "enlarge it: truncate -s " + std::to_string(config.size_bytes) + " " + path +
-                   ", or correct size in " + config.path};
+               known_node ? "it was larger, as this node has metadata (" + node.metadata +
+                                "): restore it, or move the metadata away to have it copied anew, "
+                                "then " +
+                                truncate
+                          : "enlarge it: " + truncate + ", or correct size in " + config.path};
 }
 
 // Metadata may be missing (`twinblock init` writes it), its directory may not.

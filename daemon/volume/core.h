@@ -67,6 +67,7 @@ struct Core {
   bool blank = true;            // no record yet
   bool joinable = false;        // blank, and the backing may be overwritten
   bool crashed = false;         // was primary when it stopped; any block may differ
+  bool backing_lost = false;    // initialised, but the backing was found without any data
   bool map_valid = false;       // `dirty` holds all blocks that the peer misses
   bool primary = false;
   int data_error = 0;               // the local replica failed with this errno value

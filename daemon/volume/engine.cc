@@ -45,10 +45,13 @@ Engine::Engine(Parts parts)
   core_.joinable = parts.backing_is_empty;
   if (!core_.blank) {
     core_.record = parts.loaded.record;
-    core_.crashed = core_.record.primary;
+    // A backing without any data under a record that promises some: not mounted, or a new disk.
+    // What is there is not believed; where there is a peer, it is copied from it.
+    core_.backing_lost = parts.backing_is_empty;
+    core_.crashed = core_.record.primary || core_.backing_lost;
     // Which blocks the peer misses was known in memory only; nothing was missed after an orderly
     // stop in duplex.
-    core_.map_valid = !core_.record.primary && !core_.record.dirty && !core_.record.inconsistent &&
+    core_.map_valid = !core_.crashed && !core_.record.dirty && !core_.record.inconsistent &&
                       core_.record.generations.current == core_.record.generations.base;
   }
   epoch_timer_ = core_.clock.make_timer([this] { epoch_tick(); });
@@ -78,9 +81,16 @@ Status Engine::start() {
                    "correct `size = `", 0};
   }
   log(Severity::kInfo,
-      "started: " + std::string(core_.blank     ? "not initialised yet"
-                                : core_.crashed ? "was primary when it stopped without demotion"
-                                                : "secondary"));
+      "started: " + std::string(core_.blank ? "not initialised yet"
+                                : core_.record.primary
+                                    ? "was primary when it stopped without demotion"
+                                    : "secondary"));
+  if (core_.backing_lost)
+    log(Severity::kWarning,
+        core_.config.node(core_.node).backing +
+            " holds no data at all, although this node was initialised; it will "
+            "be copied anew from " +
+            core_.peer);
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
   return session_.start();
 }
@@ -288,7 +298,7 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
       // everything if it knew of any (decide()).
       record.generations = told;
       record.inconsistent = record.dirty = record.primary = record.shared = false;
-      core_.crashed = false;
+      core_.crashed = core_.backing_lost = false;
       core_.dirty.clear_all();
       core_.map_valid = true;
       // Writes may follow at once: the source takes this node for whole when it is told to be.

@@ -95,6 +95,12 @@ std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
   if (session_.up() && (peer_role_ == PeerRole::kPrimary || core_.record.peer_primary))
     return Error{core_.peer + " is primary", "run `twinblock demote " + volume + "` there first",
                  EBUSY};
+  if (!session_.up() && core_.backing_lost && !peer_is_dead)
+    return Error{core_.config.node(core_.node).backing +
+                     " holds no data at all, although this node was initialised",
+                 "is it mounted? If the disk was replaced, wait for " + core_.peer +
+                     "; if nothing was ever written, use --peer-is-dead",
+                 0};
   if (!session_.up() && core_.record.peer_primary && !peer_is_dead)
     return Error{core_.peer + " was primary when it was last heard, and may still be writing",
                  "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY};

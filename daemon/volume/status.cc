@@ -78,7 +78,14 @@ void Engine::explain_state(StatusView& view) const {
   switch (view.state) {
     case VolumeState::kBlank:
       view.status = "This node has not been initialised.";
-      view.action = "Run `twinblock init " + volume + "` on the node whose data is to be kept.";
+      view.action = core_.joinable ? "It joins by itself when it reaches " + peer +
+                                         ", if that is initialised; "
+                                         "else run `twinblock init " +
+                                         volume +
+                                         "` on the node whose data is to be "
+                                         "kept."
+                                   : "Run `twinblock init " + volume +
+                                         "` on the node whose data is to be kept.";
       break;
     case VolumeState::kWaiting:
       view.status = "Secondary, without a session with " + peer + ".";
@@ -99,11 +106,9 @@ void Engine::explain_state(StatusView& view) const {
                           "acknowledged.";
       if (core_.attachment == Attachment::kDiskless)
         view.action = "Detach, run `twinblock demote " + volume +
-                      "`, replace the disk, move its "
-                      "metadata file away and restart twinblockd; " +
-                      peer +
-                      " can be promoted "
-                      "meanwhile.";
+                      "`, free space or replace the disk (then move its metadata file away), and "
+                      "restart twinblockd; " +
+                      peer + " can be promoted meanwhile.";
       break;
     case VolumeState::kResync:
       view.status = being_resynced_ ? "This replica is being brought up to date by " + peer + "."

@@ -40,6 +40,8 @@ class DiskFile {
   // long as the write, and each later small write there walks all of the folio's blocks: 4 KiB into
   // a folio of 1 MiB cost 25 us, into one of 64 KiB 2 us.
   static constexpr uint64_t kWriteCallBytesMax = 64 * kKiB;
+  // One fallocate call at the most.
+  static constexpr uint64_t kZeroCallBytesMax = 16 * kMiB;
 
   static Result<std::unique_ptr<DiskFile>> open(const Options& options);
   ~DiskFile();
