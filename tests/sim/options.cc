@@ -11,7 +11,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 7> kModeTable{{
+constexpr std::array<Mode, 8> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -33,6 +33,12 @@ constexpr std::array<Mode, 7> kModeTable{{
        o.faults.peer_disk_error = 3;
        o.faults.hang_disk = o.faults.slow_disk = 2;
        o.faults.local_disk_error = o.faults.reset = 1;
+     }},
+    {"hang", 1,
+     [](Options& o) {
+       o.faults.hang_disk = 1;
+       o.faults.interval_ns = 8 * kSecond_ns;
+       o.faulty_ns = 40 * kSecond_ns;
      }},
     {"roles", 3,
      [](Options& o) {

@@ -42,7 +42,7 @@ struct Options {
 };
 
 // "mixed" draws one of the others.
-constexpr const char* kModes = "mixed calm network crash power disk roles freeze";
+constexpr const char* kModes = "mixed calm network crash power disk hang roles freeze";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 
