@@ -51,6 +51,10 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   // seconds at the latest if the disks answer.
   void shut_down(std::function<void()> done);
 
+  // The process is asked to stop while clients may still wait: writes that are held for the peer
+  // (on_peer_loss = freeze) fail, so that the clients can go. May be called again.
+  void let_clients_go() { writes_.fail_held(); }
+
   // From the bridge. A client opens the export: an error says why it can't.
   Status client_opened();
   void client_closed();

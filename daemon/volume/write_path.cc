@@ -251,6 +251,10 @@ void WritePath::release_held() {
   }
 }
 
+void WritePath::fail_held() {
+  for (Op* op : std::exchange(held_, {})) finish(*op, ESHUTDOWN);
+}
+
 void WritePath::sole_copy_recorded() {
   for (Op* op : std::exchange(for_sole_copy_, {})) finish(*op, 0);
 }

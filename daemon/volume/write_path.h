@@ -41,11 +41,13 @@ class WritePath {
   // The peer takes part again, or the node need not wait for it any more: writes that were held
   // because of on_peer_loss = freeze go on.
   void release_held();
+  // Ends held writes with an error: the process is asked to stop, which would otherwise wait for
+  // them.
+  void fail_held();
   // The sole-copy record at the peer is durable: writes that only the peer holds may be answered.
   void sole_copy_recorded();
   [[nodiscard]] bool idle() const { return active_.empty() && waiting_.empty(); }
   [[nodiscard]] size_t in_flight() const { return active_.size(); }
-  [[nodiscard]] size_t held() const { return held_.size(); }
   [[nodiscard]] uint64_t last_write_ns() const { return last_write_ns_; }
 
  private:

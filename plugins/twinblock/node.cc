@@ -15,6 +15,7 @@
 #include "base/crc32c.h"
 #include "base/limits.h"
 #include "io/posix/files.h"
+#include "io/posix/hang_up.h"
 #include "io/posix/notify.h"
 #include "io/posix/parking.h"
 #include "io/posix/thread.h"
@@ -23,6 +24,7 @@ namespace twinblock {
 namespace {
 
 constexpr std::chrono::seconds kShutdownPatience{10};
+constexpr uint64_t kStopLook_ns = 200 * kMillisecond_ns;
 
 bool all_zero(std::span<const std::byte> bytes) {
   return bytes[0] == std::byte{0} &&
@@ -125,6 +127,11 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   if (!control) return control.error();
   control_ = std::move(control.value());
   loop_.on_wake([this] { take_submitted(); });
+  stop_timer_ = loop_.make_timer([this] {
+    if (stop_requested()) engine_->let_clients_go();
+    stop_timer_->arm(kStopLook_ns);
+  });
+  stop_timer_->arm(kStopLook_ns);
   return engine_->start();
 }
 
@@ -145,6 +152,7 @@ Node::~Node() {
     thread_.join();
   }
   control_.reset();
+  stop_timer_.reset();
   // What the disks still work on belongs to the engine.
   if (data_) data_->shut_down();
   if (metadata_) metadata_->shut_down();

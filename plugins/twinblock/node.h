@@ -64,6 +64,7 @@ class Node {
   std::unique_ptr<Engine> engine_;
   NodeFacts facts_;
   std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<Timer> stop_timer_;  // looks whether a stop was asked for
   std::thread thread_;
   // Requests on their way to the loop, newest first; pushed by workers, taken whole by the loop.
   std::atomic<ClientRequest*> submitted_{nullptr};

@@ -236,6 +236,17 @@ def test_frozen_volume_holds_writes_until_the_peer_is_back(make_lab, scratch):
     assert_identical(lab)
 
 
+def test_frozen_volume_with_a_waiting_client_still_stops(make_lab, scratch):
+    lab = make_lab(settings={"on_peer_loss": "freeze"})
+    lab.kill("beta")
+    fio = Fio(lab.node("alpha")["nbd"], scratch, rw="write", bs="4k", iodepth=1, size=MIB)
+    lab.wait_state("alpha", "frozen", 5)
+    time.sleep(0.5)
+    assert lab.stop("alpha"), "SIGTERM waited for writes that wait for the peer"
+    with pytest.raises(AssertionError):
+        fio.result(30)
+
+
 def test_second_primary_is_refused_while_the_first_is_there(lab):
     refused = ctl(lab, "beta", "promote")
     assert refused.returncode == 1

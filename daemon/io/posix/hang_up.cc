@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -20,6 +21,8 @@ constexpr int kDescriptorsMax = 65536;
 std::array<struct sigaction, kStopSignals.size()> g_before;
 char g_socket_path[sizeof(sockaddr_un{}.sun_path)];
 int g_descriptors = 0;  // all are below this
+std::atomic<bool> g_stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
 // Only calls that POSIX allows in a signal handler.
 void hang_up() {
@@ -52,11 +55,14 @@ void on_stop(int signal, siginfo_t* info, void* context) {
     else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
       before.sa_handler(signal);
   }
+  g_stop_requested.store(true, std::memory_order_relaxed);
   hang_up();
   errno = saved_errno;
 }
 
 }  // namespace
+
+bool stop_requested() { return g_stop_requested.load(std::memory_order_relaxed); }
 
 void hang_up_on_stop(const std::string& socket_path) {
   socket_path.copy(g_socket_path, sizeof g_socket_path - 1);

@@ -11,5 +11,7 @@ namespace twinblock {
 // that came in at `socket_path`: requests that were received are answered, then the client sees the
 // end. The handlers that were there run first. To be called once, after they were installed.
 void hang_up_on_stop(const std::string& socket_path);
+// Whether such a signal has come. Any thread.
+bool stop_requested();
 
 }  // namespace twinblock
