@@ -17,12 +17,6 @@ namespace {
 constexpr uint64_t kVolume = 16 * kMiB;
 using Bytes = std::vector<std::byte>;
 
-FrameHeader header_of(FrameType type) {
-  FrameHeader header{};
-  header.type = static_cast<uint8_t>(type);
-  return header;
-}
-
 FrameHeader data_header(uint64_t offset, uint64_t length, uint8_t flags = 0) {
   FrameHeader header = header_of(FrameType::kData);
   header.flags = flags;
