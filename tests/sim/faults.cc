@@ -8,13 +8,13 @@
 namespace twinblock::sim {
 
 void World::fault_turn() {
-  scheduler_.after(random_.spread(options_.faults.interval_ns / 10 + 1,
-                                  options_.faults.interval_ns * 3),
-                   nullptr, [this] {
-                     if (!faults_on_) return;
-                     if (dead_disk_host_ < 0) inject();
-                     fault_turn();
-                   });
+  scheduler_.after(
+      random_.spread(options_.faults.interval_ns / 10 + 1, options_.faults.interval_ns * 3),
+      nullptr, [this] {
+        if (!faults_on_) return;
+        if (dead_disk_host_ < 0) inject();
+        fault_turn();
+      });
 }
 
 void World::inject() {
@@ -145,9 +145,15 @@ void World::peer_disk_error() {
   const int host = 1 - primary_;
   VirtualDisk& disk = node(host).data();
   switch (random_.below(3)) {
-    case 0: disk.faults.full = true; break;
-    case 1: disk.faults.write_error_chance = 0.3; break;
-    default: disk.faults.flush_error_chance = 1; break;
+    case 0:
+      disk.faults.full = true;
+      break;
+    case 1:
+      disk.faults.write_error_chance = 0.3;
+      break;
+    default:
+      disk.faults.flush_error_chance = 1;
+      break;
   }
   if (Report::verbose()) Report::trace(node(host).name(), "-- its disk fails requests");
   current_[static_cast<size_t>(host)] = false;
@@ -155,8 +161,8 @@ void World::peer_disk_error() {
     DiskFaults& faults = node(host).data().faults;
     faults.full = false;
     faults.write_error_chance = faults.flush_error_chance = 0;
-    if (dead_disk_host_ < 0 && primary_ == 1 - host && node(host).running() && node(host).data().has_failed() &&
-        random_.chance(0.7))
+    if (dead_disk_host_ < 0 && primary_ == 1 - host && node(host).running() &&
+        node(host).data().has_failed() && random_.chance(0.7))
       kill(host);
   });
 }
@@ -179,9 +185,8 @@ void World::local_disk_error() {
   faults.read_error_chance = random_.chance(0.5) ? 1 : 0;
   dead_disk_host_ = primary_;
   if (Report::verbose()) Report::trace(node(primary_).name(), "-- its disk dies");
-  scheduler_.after(random_.spread(500 * kMillisecond_ns, 5 * kSecond_ns), nullptr, [this] {
-    replace_local_disk();
-  });
+  scheduler_.after(random_.spread(500 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
+                   [this] { replace_local_disk(); });
 }
 
 void World::replace_local_disk() {

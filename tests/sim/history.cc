@@ -64,18 +64,17 @@ uint64_t History::write_begins(uint64_t offset_bytes, uint64_t length_bytes, boo
   return number;
 }
 
-// Drops values that neither a read nor a power failure may bring back: they were replaced by one that
-// is flushed, before any read that may still return them began.
+// Drops values that neither a read nor a power failure may bring back: they were replaced by one
+// that is flushed, before any read that may still return them began.
 void History::prune(std::vector<Cluster>& clusters) const {
   const uint64_t settled_ns = std::min(flushed_ns_, oldest_read_ns_);
   std::vector<Cluster> left;
   for (const Cluster& value : clusters) {
     const uint64_t end = std::min(value.first_end_ns, value.happened_by_ns);
-    const bool replaced =
-        std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& other) {
-          return other.number != value.number && other.first_end_ns <= settled_ns &&
-                 end < other.last_begin_ns;
-        });
+    const bool replaced = std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& other) {
+      return other.number != value.number && other.first_end_ns <= settled_ns &&
+             end < other.last_begin_ns;
+    });
     if (!replaced) left.push_back(value);
   }
   clusters = std::move(left);
@@ -128,8 +127,10 @@ void History::read_returned(uint64_t offset_bytes, std::span<const std::byte> da
   for (size_t at = 0; at < data.size(); at += kSectorBytes) {
     const uint64_t sector = (offset_bytes + at) / kSectorBytes;
     const uint64_t number = number_of(sector, data.subspan(at, kSectorBytes));
-    if (number == 0) read_zeroes(sector, began_ns, now_ns);
-    else read_sector(sector, number, began_ns, now_ns);
+    if (number == 0)
+      read_zeroes(sector, began_ns, now_ns);
+    else
+      read_sector(sector, number, began_ns, now_ns);
   }
 }
 

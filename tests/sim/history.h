@@ -4,8 +4,8 @@
 // from. A sector is an atomic register with unique values: with the operations on one value (its
 // write and the reads that returned it) taken as a cluster, the history is linearizable if no two
 // clusters each have an operation that ended before one of the other began (Gibbons and Korach,
-// "Testing shared memories", 1997). Unanswered writes may have happened or not. When unflushed data may
-// have been lost, each sector is back at any value that no flushed one had replaced.
+// "Testing shared memories", 1997). Unanswered writes may have happened or not. When unflushed data
+// may have been lost, each sector is back at any value that no flushed one had replaced.
 //
 // A promotion without writes leaves no trace (design, section 6): what was read from a new primary
 // binds only from its first acknowledged write or flush on.
@@ -57,7 +57,7 @@ class History {
   // The operations on one value of one sector.
   struct Cluster {
     uint64_t number;
-    uint64_t first_end_ns;    // of those that have ended; kNever: nobody knows it to have happened
+    uint64_t first_end_ns;  // of those that have ended; kNever: nobody knows it to have happened
     uint64_t last_begin_ns;
     uint64_t happened_by_ns;  // if it happened at all
   };

@@ -29,9 +29,9 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed) {
   twinblock::sim::Random random(seed);
   twinblock::sim::Options options;
   if (!make_options(arguments.mode, random, options)) return 0;
-  Report::begin_run(arguments.program + " --seed " + std::to_string(seed) + " --mode " +
-                        arguments.mode,
-                    arguments.verbose);
+  Report::begin_run(
+      arguments.program + " --seed " + std::to_string(seed) + " --mode " + arguments.mode,
+      arguments.verbose);
   twinblock::sim::World world(random.next(), options);
   world.run();
   return world.scheduler().events_total();
@@ -77,7 +77,8 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", arguments.seeds, "how many seeds to run")->capture_default_str();
   app.add_option("--first", arguments.first, "the first of them")->capture_default_str();
   auto* one = app.add_option("--seed", arguments.seed, "run this one only");
-  app.add_option("--jobs", arguments.jobs, "processes")->capture_default_str()
+  app.add_option("--jobs", arguments.jobs, "processes")
+      ->capture_default_str()
       ->check(CLI::Range(1, 256));
   app.add_option("--mode", arguments.mode, std::string("one of: ") + twinblock::sim::kModes)
       ->capture_default_str();

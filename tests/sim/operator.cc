@@ -28,7 +28,8 @@ void World::look() {
 }
 
 void World::operator_turn() {
-  scheduler_.after(random_.between(20, 300) * kMillisecond_ns, nullptr, [this] { operator_turn(); });
+  scheduler_.after(random_.between(20, 300) * kMillisecond_ns, nullptr,
+                   [this] { operator_turn(); });
   if (procedure_ != Procedure::kNone) {
     procedure_turn();
     return;
@@ -50,16 +51,18 @@ void World::promote(int host) {
   busy_host_ = host;
   const bool peer_is_dead = !node(1 - host).running();
   if (Report::verbose())
-    Report::trace("operator", "promote " + node(host).name() +
-                                  (peer_is_dead ? " --peer-is-dead" : ""));
-  node(host).engine().promote(peer_is_dead, [this, host, attempt = ++attempt_](
-                                                const Result<std::string>& result) {
-    if (attempt != attempt_) return;
-    promoting_ = false;
-    busy_host_ = -1;
-    if (result) promoted(host);
-    else if (Report::verbose()) Report::trace("operator", "refused: " + result.error().what);
-  });
+    Report::trace("operator",
+                  "promote " + node(host).name() + (peer_is_dead ? " --peer-is-dead" : ""));
+  node(host).engine().promote(
+      peer_is_dead, [this, host, attempt = ++attempt_](const Result<std::string>& result) {
+        if (attempt != attempt_) return;
+        promoting_ = false;
+        busy_host_ = -1;
+        if (result)
+          promoted(host);
+        else if (Report::verbose())
+          Report::trace("operator", "refused: " + result.error().what);
+      });
 }
 
 void World::promoted(int host) {
@@ -68,8 +71,10 @@ void World::promoted(int host) {
   if (Report::verbose())
     Report::trace("operator", node(host).name() + " is primary; what was not flushed " +
                                   (lossless ? "is there" : "may be lost"));
-  if (lossless) history_.failed_over(now);
-  else history_.unflushed_lost(now);
+  if (lossless)
+    history_.failed_over(now);
+  else
+    history_.unflushed_lost(now);
   primary_ = host;
   current_ = {host == 0, host == 1};
   intact_[static_cast<size_t>(host)] = true;

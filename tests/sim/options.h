@@ -12,7 +12,7 @@ namespace twinblock::sim {
 // Faults happen about this often; 0: never.
 struct FaultPlan {
   uint64_t interval_ns = 3 * kSecond_ns;
-  unsigned kill = 0;       // relative weights
+  unsigned kill = 0;  // relative weights
   unsigned power_off = 0;
   unsigned pause = 0;
   unsigned reset = 0;

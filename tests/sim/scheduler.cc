@@ -31,9 +31,7 @@ void Scheduler::run_until(uint64_t end_ns, const std::function<bool()>& stop) {
   now_ns_ = std::max(now_ns_, end_ns);
 }
 
-void Scheduler::clear() {
-  const std::vector<Event> dropped = std::exchange(heap_, {});
-}
+void Scheduler::clear() { const std::vector<Event> dropped = std::exchange(heap_, {}); }
 
 void Scheduler::resume(const ProcessPtr& process) {
   process->paused = false;

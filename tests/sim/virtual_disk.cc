@@ -16,8 +16,7 @@ bool is_write(DiskOp op) { return op == DiskOp::kWrite || op == DiskOp::kZero; }
 
 }  // namespace
 
-VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name,
-                         uint64_t size_bytes)
+VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name, uint64_t size_bytes)
     : scheduler_(scheduler),
       random_(random),
       name_(std::move(name)),
@@ -57,8 +56,7 @@ void VirtualDisk::power_lost() {
     if (manner == 3 || sector / 8 != page) share = random_.unit();
     page = sector / 8;
     size_t kept = manner == 0 ? 0 : versions.size();
-    if (manner >= 2)
-      kept = static_cast<size_t>(share * static_cast<double>(versions.size() + 1));
+    if (manner >= 2) kept = static_cast<size_t>(share * static_cast<double>(versions.size() + 1));
     if (kept > 0) copy_to_medium(sector, versions[kept - 1]);
     versions.clear();
   }
@@ -189,19 +187,21 @@ int VirtualDisk::transfer(Pending& pending) {
   switch (request.op) {
     case DiskOp::kRead:
       return read_now(request.offset_bytes, std::span(request.data, request.length_bytes));
-    case DiskOp::kExtent: answer_extent(request); return 0;
-    case DiskOp::kFlush: return flush(pending.flush_mark);
+    case DiskOp::kExtent:
+      answer_extent(request);
+      return 0;
+    case DiskOp::kFlush:
+      return flush(pending.flush_mark);
     case DiskOp::kWrite:
-    case DiskOp::kZero: return finish_write(pending);
+    case DiskOp::kZero:
+      return finish_write(pending);
   }
   return EINVAL;
 }
 
 int VirtualDisk::finish_write(Pending& pending) {
   const DiskRequest& request = *pending.request;
-  const int error = faults.full                                    ? ENOSPC
-                    : random_.chance(faults.write_error_chance) ? EIO
-                                                                : 0;
+  const int error = faults.full ? ENOSPC : random_.chance(faults.write_error_chance) ? EIO : 0;
   if (error != 0) {
     const uint64_t sectors = request.length_bytes / kSectorBytes;
     apply(pending, random_.between(0, sectors) * kSectorBytes);

@@ -92,8 +92,9 @@ class VirtualDisk final : public Disk {
   ProcessPtr process_;
   std::vector<std::byte> cache_;
   std::vector<std::byte> medium_;
-  std::vector<std::vector<Version>> unflushed_;  // by sector, in the order in which they took effect
-  std::vector<size_t> dirty_sectors_;            // those that have any, each once
+  std::vector<std::vector<Version>>
+      unflushed_;                      // by sector, in the order in which they took effect
+  std::vector<size_t> dirty_sectors_;  // those that have any, each once
   std::map<uint64_t, Pending> pending_;
   uint64_t next_id_ = 1;
   uint64_t done_number_ = 0;

@@ -179,10 +179,9 @@ class VirtualNetwork::Port final : public Network {
   std::unique_ptr<Connection> dial(const LinkAddresses&) override {
     const WirePtr wire = network_.new_wire();
     auto endpoint = std::make_unique<Endpoint>(network_, wire, host_);
-    network_.scheduler_.after(network_.delay_ns(), nullptr, [network = &network_, wire,
-                                                             host = host_] {
-      network->syn(wire, host);
-    });
+    network_.scheduler_.after(
+        network_.delay_ns(), nullptr,
+        [network = &network_, wire, host = host_] { network->syn(wire, host); });
     return endpoint;
   }
   Status listen(const LinkAddresses&, std::function<void(std::unique_ptr<Connection>)> accepted,
@@ -250,8 +249,10 @@ void VirtualNetwork::taken(const WirePtr& wire, int from, uint64_t begin) {
   const uint64_t end = wire->pipe[index(from)].taken();
   while (begin < end) {
     uint64_t length = end - begin;
-    if (random_.chance(0.3)) length = random_.between(1, length);
-    else if (random_.chance(0.2)) length = std::min<uint64_t>(length, 1448);
+    if (random_.chance(0.3))
+      length = random_.between(1, length);
+    else if (random_.chance(0.2))
+      length = std::min<uint64_t>(length, 1448);
     begin += length;
     segment(wire, from, begin);
     if (end - begin > 64 * kKiB) continue;

@@ -1,7 +1,7 @@
-// The network between two hosts: byte streams in random segments with random delays, a window, resets,
-// silence in one direction or both, and hosts that vanish. Bytes that silence holds back arrive when
-// it ends, as TCP sends them again; a connection that one side has given up stays half-open at the
-// other until it hears of it.
+// The network between two hosts: byte streams in random segments with random delays, a window,
+// resets, silence in one direction or both, and hosts that vanish. Bytes that silence holds back
+// arrive when it ends, as TCP sends them again; a connection that one side has given up stays
+// half-open at the other until it hears of it.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ class VirtualNetwork {
  public:
   VirtualNetwork(Scheduler& scheduler, Random random);
 
-  // A process on `host` (0 or 1) begins; the Network that it uses. The object must be destroyed with
-  // the process.
+  // A process on `host` (0 or 1) begins; the Network that it uses. The object must be destroyed
+  // with the process.
   std::unique_ptr<Network> attach(int host, ProcessPtr process);
   // Without power a host answers nothing, and what it had open is gone without a word.
   void set_power(int host, bool on) { hosts_[index(host)].powered = on; }
@@ -52,17 +52,17 @@ class VirtualNetwork {
     uint64_t read = 0;
     [[nodiscard]] uint64_t taken() const { return dropped + bytes.size(); }
     uint64_t arrived = 0;
-    uint64_t held = 0;            // came to the silent stretch; arrives when it ends
+    uint64_t held = 0;  // came to the silent stretch; arrives when it ends
     uint64_t last_arrival_ns = 0;
     uint64_t window = 0;
-    bool end_arrived = false;     // the sender has closed
+    bool end_arrived = false;  // the sender has closed
     bool end_held = false;
-    bool reset = false;           // … and what it had sent is void
+    bool reset = false;  // … and what it had sent is void
   };
   struct Wire {
-    std::array<Pipe, 2> pipe;             // by the host that sends
-    std::array<Endpoint*, 2> end{};       // by host; null: closed, or never opened
-    std::array<bool, 2> dead{};           // that end was told, or its host lost power
+    std::array<Pipe, 2> pipe;        // by the host that sends
+    std::array<Endpoint*, 2> end{};  // by host; null: closed, or never opened
+    std::array<bool, 2> dead{};      // that end was told, or its host lost power
   };
   using WirePtr = std::shared_ptr<Wire>;
   struct Host {

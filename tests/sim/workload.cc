@@ -167,7 +167,9 @@ void Workload::answered(Request& request) {
       case ClientOp::kZero:
         history_.write_acknowledged(request.number, client.fua, now);
         break;
-      case ClientOp::kFlush: history_.flush_acknowledged(request.began_ns); break;
+      case ClientOp::kFlush:
+        history_.flush_acknowledged(request.began_ns);
+        break;
       case ClientOp::kRead:
         history_.read_returned(client.offset_bytes, request.buffer, request.began_ns, now);
         break;

@@ -35,10 +35,9 @@ World::World(uint64_t seed, const Options& options)
       config_(make_config(options_)),
       network_(scheduler_, random_.fork()),
       history_(options_.volume_bytes),
-      workload_(scheduler_, history_, options_, random_.fork(),
-                [this](SimNode& at, const Workload::Request& request) {
-                  check_answer(at, request);
-                }) {
+      workload_(
+          scheduler_, history_, options_, random_.fork(),
+          [this](SimNode& at, const Workload::Request& request) { check_answer(at, request); }) {
   for (int host = 0; host < 2; ++host)
     nodes_[static_cast<size_t>(host)] =
         std::make_unique<SimNode>(scheduler_, network_, config_, host, random_.fork());
@@ -79,8 +78,7 @@ void World::wait(uint64_t at_most_ns, const std::function<bool()>& until, const 
 
 bool World::both_duplex() {
   for (const auto& each : nodes_)
-    if (!each->running() || each->paused() ||
-        each->engine().status().state != VolumeState::kDuplex)
+    if (!each->running() || each->paused() || each->engine().status().state != VolumeState::kDuplex)
       return false;
   return true;
 }
@@ -96,36 +94,45 @@ void World::run() {
     if (!result) Report::violation("init: " + result.error().what);
     initialised = true;
   });
-  wait(kHealingMax_ns, [&] { return initialised; }, "init");
+  wait(
+      kHealingMax_ns, [&] { return initialised; }, "init");
   current_[0] = true;
   operator_turn();
-  wait(kHealingMax_ns, [&] { return primary_ == 0; }, "the first promotion");
+  wait(
+      kHealingMax_ns, [&] { return primary_ == 0; }, "the first promotion");
 
   faults_on_ = true;
   fault_turn();
   scheduler_.run_until(scheduler_.now_ns() + options_.faulty_ns);
-  wait(kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the disk's replacement");
+  wait(
+      kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the disk's replacement");
   faults_on_ = false;
   heal();
   // With writes going on.
-  wait(kHealingMax_ns, [this] { return settled(); }, "duplex");
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex");
   workload_.stop();
-  wait(kAnswerMax_ns, [this] { return workload_.idle(); }, "answers to all requests");
-  wait(kHealingMax_ns, [this] { return both_duplex(); }, "duplex without writes");
+  wait(
+      kAnswerMax_ns, [this] { return workload_.idle(); }, "answers to all requests");
+  wait(
+      kHealingMax_ns, [this] { return both_duplex(); }, "duplex without writes");
   check_identical("at the end");
   if (random_.chance(0.3)) {
     workload_.flush_all();
-    wait(kAnswerMax_ns, [this] { return workload_.idle(); }, "a flush");
+    wait(
+        kAnswerMax_ns, [this] { return workload_.idle(); }, "a flush");
     for (int host = 0; host < 2; ++host) power_off(host);
     for (int host = 0; host < 2; ++host) restart(host);
-    wait(kHealingMax_ns, [this] { return settled(); },
-         "duplex after a power failure");
+    wait(
+        kHealingMax_ns, [this] { return settled(); }, "duplex after a power failure");
     workload_.stop();
-    wait(kAnswerMax_ns, [this] { return workload_.idle(); }, "answers to all requests");
+    wait(
+        kAnswerMax_ns, [this] { return workload_.idle(); }, "answers to all requests");
     check_identical("after a power failure of both");
   }
   workload_.read_all();
-  wait(kAnswerMax_ns, [this] { return workload_.idle(); }, "a read of the whole volume");
+  wait(
+      kAnswerMax_ns, [this] { return workload_.idle(); }, "a read of the whole volume");
 }
 
 void World::check_identical(const char* when) {
@@ -146,17 +153,15 @@ void World::check_identical(const char* when) {
 void World::check_answer(SimNode& at, const Workload::Request& request) {
   const ClientRequest& client = request.client;
   if (client.error != 0)
-    Report::violation("the client of " + at.name() + " got error " +
-                      std::to_string(client.error) + " for " +
-                      (request.number != 0 ? history_.describe(request.number)
-                                           : "a read or flush") +
-                      describe());
+    Report::violation(
+        "the client of " + at.name() + " got error " + std::to_string(client.error) + " for " +
+        (request.number != 0 ? history_.describe(request.number) : "a read or flush") + describe());
   check_wait(at, request);
   if (client.op == ClientOp::kWrite || client.op == ClientOp::kZero) check_on_both(request);
 }
 
-// Nothing waits for a silent peer longer than the peer timeout, nor for a peer whose disk hangs longer
-// than the disk timeout; each trouble may cost that once.
+// Nothing waits for a silent peer longer than the peer timeout, nor for a peer whose disk hangs
+// longer than the disk timeout; each trouble may cost that once.
 void World::check_wait(SimNode& at, const Workload::Request& request) {
   if (options_.freeze || slow_disks_ || at.pauses_total() != request.pauses || at.paused() ||
       hung_until_ns_[static_cast<size_t>(at.host())] > request.began_ns)
@@ -168,8 +173,8 @@ void World::check_wait(SimNode& at, const Workload::Request& request) {
   const uint64_t bound = troubles * (timeout_ns + 500 * kMillisecond_ns) +
                          kSecond_ns;  // the disks of this simulation at their slowest
   if (waited > bound)
-    Report::violation("a request waited " + std::to_string(waited / kMillisecond_ns) + " ms, with " +
-                      std::to_string(troubles) + " troubles meanwhile" + describe());
+    Report::violation("a request waited " + std::to_string(waited / kMillisecond_ns) +
+                      " ms, with " + std::to_string(troubles) + " troubles meanwhile" + describe());
 }
 
 // In duplex, an acknowledged write is in both page caches at that instant.

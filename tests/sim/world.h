@@ -1,5 +1,5 @@
-// Two hosts, a network, a client, faults, and an operator who follows the rules: promotes only a node
-// that holds all that was promised, and says "the peer is dead" only when it is.
+// Two hosts, a network, a client, faults, and an operator who follows the rules: promotes only a
+// node that holds all that was promised, and says "the peer is dead" only when it is.
 #pragma once
 
 #include <array>
@@ -82,14 +82,14 @@ class World {
   int busy_host_ = -1;    // it changes its role just now
   uint64_t attempt_ = 0;  // number of that change
   Procedure procedure_ = Procedure::kNone;
-  std::array<bool, 2> current_{};      // holds all that was promised
+  std::array<bool, 2> current_{};           // holds all that was promised
   std::array<bool, 2> intact_{true, true};  // … also what was not flushed
   std::array<bool, 2> knows_primary_{};     // was in duplex with the primary of now
   std::array<bool, 2> restart_due_{};
   int dead_disk_host_ = -1;  // the primary's disk died, and is not replaced yet
   bool faults_on_ = false;
   uint64_t last_trouble_ns_ = 0;
-  bool slow_disks_ = false;  // there were any
+  bool slow_disks_ = false;                  // there were any
   std::array<uint64_t, 2> hung_until_ns_{};  // a disk of that node, with what had queued up
 };
 

@@ -63,9 +63,10 @@ class ControlTest : public testing::Test {
     config_.peer_timeout_ns = 5 * kSecond_ns;
     metadata::Loaded loaded;
     loaded.blank = true;
-    engine_ = std::make_unique<Engine>(Engine::Parts{config_, "alpha", clock_, log_, network_,
-                                                     data_, metadata_, loaded, true, {},
-                                                     [this] { return ++random_; }});
+    engine_ = std::make_unique<Engine>(Engine::Parts{
+        config_, "alpha", clock_, log_, network_, data_, metadata_, loaded, true, {}, [this] {
+          return ++random_;
+        }});
     EXPECT_TRUE(engine_->start().ok());
   }
 
@@ -93,11 +94,26 @@ class ControlTest : public testing::Test {
 };
 
 TEST_F(ControlTest, WhatIsNoRequestIsAnsweredWithAnError) {
-  for (const std::string request :
-       {"", " ", "{", "}", "null", "1", "\"status\"", "[]", "{}", "[{\"verb\":\"status\"}]",
-        "{\"verb\":1}", "{\"verb\":null}", "{\"verb\":[\"status\"]}", "{\"verb\":\"status\"",
-        "{\"verb\":\"status\"} trailing", "\xff\xfe\x00", "{\"verb\":\"\xff\"}",
-        "{\"verb\":\"\"}", "{\"verb\":\"reboot\"}", "{\"verb\":\"STATUS\"}"}) {
+  for (const std::string request : {"",
+                                    " ",
+                                    "{",
+                                    "}",
+                                    "null",
+                                    "1",
+                                    "\"status\"",
+                                    "[]",
+                                    "{}",
+                                    "[{\"verb\":\"status\"}]",
+                                    "{\"verb\":1}",
+                                    "{\"verb\":null}",
+                                    "{\"verb\":[\"status\"]}",
+                                    "{\"verb\":\"status\"",
+                                    "{\"verb\":\"status\"} trailing",
+                                    "\xff\xfe\x00",
+                                    "{\"verb\":\"\xff\"}",
+                                    "{\"verb\":\"\"}",
+                                    "{\"verb\":\"reboot\"}",
+                                    "{\"verb\":\"STATUS\"}"}) {
     const json reply = ask(request);
     EXPECT_EQ(reply.value("ok", true), false) << request;
     EXPECT_NE(reply.value("error", ""), "") << request;
@@ -107,8 +123,8 @@ TEST_F(ControlTest, WhatIsNoRequestIsAnsweredWithAnError) {
 
 TEST_F(ControlTest, WrongArgumentsAreRefusedAndNothingHappens) {
   for (const std::string args :
-       {"[]", "null", "1", "\"force\"", "{\"force\":1}", "{\"force\":\"true\"}",
-        "{\"force\":null}", "{\"fore\":true}", "{\"force\":true,\"peer_is_dead\":true}"}) {
+       {"[]", "null", "1", "\"force\"", "{\"force\":1}", "{\"force\":\"true\"}", "{\"force\":null}",
+        "{\"fore\":true}", "{\"force\":true,\"peer_is_dead\":true}"}) {
     EXPECT_FALSE(ask("{\"verb\":\"init\",\"args\":" + args + "}")["ok"].get<bool>()) << args;
   }
   EXPECT_EQ(engine_->status().state, VolumeState::kBlank);
@@ -132,17 +148,20 @@ TEST_F(ControlTest, StatusHasEveryKeyOfTheProtocol) {
   ASSERT_TRUE(reply["ok"].get<bool>());
   const json& status = reply["result"];
   const std::map<std::string, std::vector<std::string>> keys{
-      {"", {"volume", "node", "role", "state", "size_bytes", "data", "status", "action", "peer",
-            "generation", "dirty_bytes", "links", "resync", "last_resync", "disk", "clients",
-            "counters", "latency", "nbd", "control", "backing", "metadata", "config", "pid",
-            "uptime_s"}},
+      {"",
+       {"volume",   "node",    "role",       "state",       "size_bytes", "data",    "status",
+        "action",   "peer",    "generation", "dirty_bytes", "links",      "resync",  "last_resync",
+        "disk",     "clients", "counters",   "latency",     "nbd",        "control", "backing",
+        "metadata", "config",  "pid",        "uptime_s"}},
       {"peer", {"name", "connected", "role", "data", "error"}},
       {"generation", {"current", "base"}},
-      {"resync", {"active", "direction", "bytes_done", "bytes_total", "percent",
-                  "rate_bytes_per_s", "eta_s"}},
+      {"resync",
+       {"active", "direction", "bytes_done", "bytes_total", "percent", "rate_bytes_per_s",
+        "eta_s"}},
       {"disk", {"engine", "error"}},
-      {"counters", {"writes", "write_bytes", "reads", "read_bytes", "flushes", "zeroes",
-                    "resync_bytes", "peer_losses"}},
+      {"counters",
+       {"writes", "write_bytes", "reads", "read_bytes", "flushes", "zeroes", "resync_bytes",
+        "peer_losses"}},
       {"latency", {"write_p50_us", "write_p99_us", "write_max_us"}}};
   for (const auto& [table, names] : keys)
     for (const std::string& name : names)

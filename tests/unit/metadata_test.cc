@@ -251,9 +251,8 @@ TEST(SuperblockStore, AnUpdateAskedForWithinAnAnswerIsMade) {
   ManualDisk disk;
   SuperblockStore store(disk, 0);
   bool second = false;
-  store.update(sample(1), [&](int) {
-    store.update(sample(2), [&](int error) { second = error == 0; });
-  });
+  store.update(sample(1),
+               [&](int) { store.update(sample(2), [&](int error) { second = error == 0; }); });
   while (!disk.requests.empty()) disk.finish();
   EXPECT_TRUE(second);
   EXPECT_EQ(load(disk.medium, "m").value().record.generations.current, 2u);

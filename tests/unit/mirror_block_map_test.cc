@@ -83,8 +83,10 @@ struct Model {
   void clear(uint64_t offset, uint64_t length) {
     for (auto it = blocks.begin(); it != blocks.end();) {
       const uint64_t begin = *it * kBlock, end = std::min(begin + kBlock, size);
-      if (begin >= offset && end <= offset + length) it = blocks.erase(it);
-      else ++it;
+      if (begin >= offset && end <= offset + length)
+        it = blocks.erase(it);
+      else
+        ++it;
     }
   }
   uint64_t size;
@@ -123,9 +125,18 @@ TEST_P(BlockMapModel, HoldsWhatTheModelHolds) {
     length = std::min(length, size - offset);
     switch (random() % 5) {
       case 0:
-      case 1: map.set(offset, length); model.set(offset, length); break;
-      case 2: map.clear(offset, length); model.clear(offset, length); break;
-      case 3: other.set(offset, length); other_model.set(offset, length); break;
+      case 1:
+        map.set(offset, length);
+        model.set(offset, length);
+        break;
+      case 2:
+        map.clear(offset, length);
+        model.clear(offset, length);
+        break;
+      case 3:
+        other.set(offset, length);
+        other_model.set(offset, length);
+        break;
       default:
         if (random() % 4 == 0) {
           map.merge(other);

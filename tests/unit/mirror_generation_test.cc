@@ -60,8 +60,8 @@ SyncFacts facts_of(unsigned bits, const Generations& generations, bool preferred
 }
 
 // Calls `check` for every pair of facts; decide() itself checks that exactly one row fits.
-void for_all(const std::function<void(const SyncFacts&, const SyncFacts&, Verdict, const Pair&)>&
-                 check) {
+void for_all(
+    const std::function<void(const SyncFacts&, const SyncFacts&, Verdict, const Pair&)>& check) {
   for (const Pair& pair : pairs())
     for (unsigned mine = 0; mine < 256; ++mine)
       for (unsigned theirs = 0; theirs < 256; ++theirs) {
@@ -76,10 +76,15 @@ void for_all(const std::function<void(const SyncFacts&, const SyncFacts&, Verdic
 
 std::string show(const SyncFacts& f) {
   std::string text;
-  for (const auto& [set, name] :
-       {std::pair{f.blank, " blank"}, {f.joinable, " joinable"}, {f.primary, " primary"},
-        {f.crashed, " crashed"}, {f.inconsistent, " inconsistent"}, {f.disk_failed, " failed"},
-        {f.dirty, " dirty"}, {f.map_valid, " map"}, {f.preferred, " preferred"}})
+  for (const auto& [set, name] : {std::pair{f.blank, " blank"},
+                                  {f.joinable, " joinable"},
+                                  {f.primary, " primary"},
+                                  {f.crashed, " crashed"},
+                                  {f.inconsistent, " inconsistent"},
+                                  {f.disk_failed, " failed"},
+                                  {f.dirty, " dirty"},
+                                  {f.map_valid, " map"},
+                                  {f.preferred, " preferred"}})
     if (set) text += name;
   return "[" + text + " ]";
 }

@@ -123,7 +123,8 @@ TEST_P(RangeLockModel, AdmitsExactlyWhatTheModelAdmits) {
       present.erase(present.begin() + static_cast<std::ptrdiff_t>(at));
       std::vector<int> expected;
       for (const size_t waiter : present)
-        if (!admitted[waiter] && free_in_model(waiter)) expected.push_back(static_cast<int>(waiter));
+        if (!admitted[waiter] && free_in_model(waiter))
+          expected.push_back(static_cast<int>(waiter));
       log.clear();
       lock.release(holders[which].ticket);
       ASSERT_EQ(log, expected) << step;

@@ -108,9 +108,9 @@ TEST(Hello, BringsEveryFactAcross) {
   const Config config = sample_config();
   for (unsigned bit = 0; bit < 8; ++bit) {
     SyncFacts facts;
-    bool* const fields[] = {&facts.blank,        &facts.joinable,    &facts.primary, &facts.crashed,
-                            &facts.inconsistent, &facts.disk_failed, &facts.dirty,
-                            &facts.map_valid};
+    bool* const fields[] = {&facts.blank,   &facts.joinable,     &facts.primary,
+                            &facts.crashed, &facts.inconsistent, &facts.disk_failed,
+                            &facts.dirty,   &facts.map_valid};
     *fields[bit] = true;
     facts.volume_uuid.fill(7);
     facts.generations.current = 5;

@@ -254,9 +254,9 @@ void drain(FrameReader& reader, Stream& stream, std::vector<Frame>& frames) {
 TEST(FrameReader, CutsTheSameFramesFromEverySegmentation) {
   const Bytes payload = pattern(700);
   Bytes stream_bytes = frame(header_of(FrameType::kHeartbeat));
-  for (const Bytes& more : {frame(data_header(0, 700), payload), frame(header_of(FrameType::kFlush)),
-                            frame(data_header(512, 4096, kFlagZero)),
-                            frame(data_header(9, 1), pattern(1, 5))})
+  for (const Bytes& more :
+       {frame(data_header(0, 700), payload), frame(header_of(FrameType::kFlush)),
+        frame(data_header(512, 4096, kFlagZero)), frame(data_header(9, 1), pattern(1, 5))})
     stream_bytes.insert(stream_bytes.end(), more.begin(), more.end());
   for (size_t piece = 1; piece <= stream_bytes.size(); ++piece) {
     Stream stream(stream_bytes);
@@ -295,8 +295,8 @@ TEST(FrameReader, HeldPayloadsAreNotOverwritten) {
   Bytes bytes;
   std::vector<Bytes> payloads;
   for (unsigned i = 0; i < 200; ++i) {
-    payloads.push_back(pattern(1 + random() % (i % 10 == 0 ? limits::kFramePayloadBytesMax : 9000),
-                               i));
+    payloads.push_back(
+        pattern(1 + random() % (i % 10 == 0 ? limits::kFramePayloadBytesMax : 9000), i));
     const Bytes one = frame(data_header(0, payloads.back().size()), payloads.back());
     bytes.insert(bytes.end(), one.begin(), one.end());
   }
@@ -347,8 +347,8 @@ TEST(FrameReader, DamageIsAnErrorThatSaysWhat) {
 
 TEST(FrameReader, OneTurnReadsOnlySoMuch) {
   Bytes bytes;
-  const Bytes one = frame(data_header(0, limits::kFramePayloadBytesMax),
-                          pattern(limits::kFramePayloadBytesMax));
+  const Bytes one =
+      frame(data_header(0, limits::kFramePayloadBytesMax), pattern(limits::kFramePayloadBytesMax));
   for (int i = 0; i < 20; ++i) bytes.insert(bytes.end(), one.begin(), one.end());
   Stream stream(bytes);
   stream.allow(bytes.size());
