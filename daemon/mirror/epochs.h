@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "mirror/block_map.h"
+#include "metadata/block_map.h"
 
 namespace twinblock {
 

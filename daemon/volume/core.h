@@ -13,7 +13,7 @@
 #include "io/disk.h"
 #include "io/log.h"
 #include "metadata/superblock_store.h"
-#include "mirror/block_map.h"
+#include "metadata/block_map.h"
 #include "mirror/epochs.h"
 #include "mirror/inflight_filter.h"
 #include "mirror/range_lock.h"

@@ -1,4 +1,4 @@
-#include "mirror/block_map.h"
+#include "metadata/block_map.h"
 
 #include <algorithm>
 #include <bit>

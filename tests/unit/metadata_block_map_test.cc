@@ -6,7 +6,7 @@
 
 #include "base/limits.h"
 #include "base/units.h"
-#include "mirror/block_map.h"
+#include "metadata/block_map.h"
 #include "mirror/epochs.h"
 #include "mirror/inflight_filter.h"
 
