@@ -148,7 +148,7 @@ struct VerdictRow {
   const char* advice;    // %V for the volume's
 };
 
-constexpr std::array<VerdictRow, 18> kVerdicts{{
+constexpr std::array<VerdictRow, 21> kVerdicts{{
     {Verdict::kInSync, Verdict::kInSync, true, "both replicas are the same", ""},
     {Verdict::kSourceOfMap, Verdict::kTargetOfMap, true, "%P is sent the blocks that it missed",
      ""},
@@ -171,8 +171,8 @@ constexpr std::array<VerdictRow, 18> kVerdicts{{
      "that node, move its metadata file away and run `twinblock init %V --join` there"},
     {Verdict::kSplitBrain, Verdict::kSplitBrain, false,
      "split brain: this node and %P both accepted writes that the other does not have",
-     "decide whose writes to give up; on that node stop twinblockd, move its metadata file away, "
-     "start it and run `twinblock init %V --join`"},
+     "decide whose writes to give up: `twinblock resolve %V --keep local` keeps this node's, "
+     "`--keep peer` %P's; both first say what will be lost"},
     {Verdict::kBothPrimary, Verdict::kBothPrimary, false, "this node and %P are both primary",
      "run `twinblock demote %V` on one of them"},
     {Verdict::kPeerOutdated, Verdict::kOutdated, false,
@@ -191,6 +191,16 @@ constexpr std::array<VerdictRow, 18> kVerdicts{{
      "%P is primary, but its disk failed: it works on this node's replica", ""},
     {Verdict::kDiskless, Verdict::kSoleCopy, true,
      "this node's disk failed: it works on %P's replica", ""},
+    {Verdict::kPeerMustDemote, Verdict::kMustDemote, false,
+     "split brain: %P's writes are to be given up, but %P is still primary",
+     "run `twinblock demote %V` on %P; it is then brought to this node's state"},
+    {Verdict::kMustDemote, Verdict::kPeerMustDemote, false,
+     "split brain: this node's writes are to be given up, but this node is still primary",
+     "run `twinblock demote %V` here; this node is then brought to %P's state"},
+    {Verdict::kOrdersContradict, Verdict::kOrdersContradict, false,
+     "split brain: the orders to resolve it contradict each other",
+     "run `twinblock resolve %V --keep …` again on one of the nodes, so that both mean the same "
+     "writes"},
 }};
 
 const VerdictRow& row_of(Verdict verdict) {
@@ -239,6 +249,11 @@ bool is_source(Verdict verdict) {
 }
 bool is_target(Verdict verdict) {
   return verdict == Verdict::kTargetOfMap || verdict == Verdict::kTargetOfAll;
+}
+
+bool is_split_brain(Verdict verdict) {
+  return verdict == Verdict::kSplitBrain || verdict == Verdict::kMustDemote ||
+         verdict == Verdict::kPeerMustDemote || verdict == Verdict::kOrdersContradict;
 }
 
 std::string explain(Verdict verdict, const std::string& peer) {

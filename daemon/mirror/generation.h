@@ -15,35 +15,46 @@ struct SyncFacts {
   bool blank = false;         // no metadata: nothing to lose, nothing to give
   bool joinable = false;      // blank, and its data may be overwritten
   bool primary = false;       // is primary now
-  bool crashed = false;       // stopped while primary or dirty: any block may differ
+  bool crashed = false;       // stopped while primary, or lost its backing
   bool inconsistent = false;  // half-copied, or missed writes
   bool disk_failed = false;   // can't take writes
   bool dirty = false;         // knows of blocks that the peer misses
-  bool map_valid = false;     // knows of all of them
-  bool preferred = false;     // wins a tie; true on exactly one side (the lower node name)
+  bool map_valid = false;  // its own set of blocks that may differ (its dirty map; after a crash,
+                           // its intents) is complete; false: anything may differ
+  bool discard = false;    // ordered by the operator: this node's own writes are given up
+  bool keep = false;       // ordered by the operator: the peer's writes are given up
+  bool preferred = false;  // wins a tie; true on exactly one side (the lower node name)
   metadata::Uuid volume_uuid{};
   metadata::Generations generations;
+  uint64_t term = 0;  // counts promotions: the node with the higher one was primary later
+
+  // To tell users; these never decide anything.
+  uint64_t dirty_bytes = 0;  // in this node's own set
+  uint64_t since_s = 0;      // Unix time at which the current generation began; 0: unknown
 };
 
 enum class Verdict : uint32_t {
-  kInSync = 1,       // both replicas are the same, but for what is in flight
-  kSourceOfMap,      // I send what my dirty map holds
-  kTargetOfMap,      // … the peer does
-  kSourceOfAll,      // I send everything
-  kTargetOfAll,      // … the peer does
-  kWaitForInit,      // both blank
-  kPeerNotJoinable,  // the peer is blank, but its disk holds data that nobody gave up
-  kNotJoinable,      // … mine does
-  kUnrelated,        // different volumes
-  kSplitBrain,       // both moved on from a common past
-  kBothPrimary,      // both accept writes now
-  kPeerOutdated,     // I am the source, but the peer is primary, on older data
-  kOutdated,         // … the other way round: I am primary on older data than the peer's
-  kNoGoodCopy,       // neither replica is whole
-  kPeerDiskFailed,   // the peer can't take writes
-  kDiskFailed,       // … I can't
-  kSoleCopy,         // the peer is primary without a disk of its own: I hold the data
-  kDiskless,         // … the other way round: I am primary and work through the peer
+  kInSync = 1,        // both replicas are the same, but for what is in flight
+  kSourceOfMap,       // I send what my dirty map holds
+  kTargetOfMap,       // … the peer does
+  kSourceOfAll,       // I send everything
+  kTargetOfAll,       // … the peer does
+  kWaitForInit,       // both blank
+  kPeerNotJoinable,   // the peer is blank, but its disk holds data that nobody gave up
+  kNotJoinable,       // … mine does
+  kUnrelated,         // different volumes
+  kSplitBrain,        // both moved on from a common past, and nobody said whose writes count
+  kBothPrimary,       // both accept writes now
+  kPeerOutdated,      // I am the source, but the peer is primary, on older data
+  kOutdated,          // … the other way round: I am primary on older data than the peer's
+  kNoGoodCopy,        // neither replica is whole
+  kPeerDiskFailed,    // the peer can't take writes
+  kDiskFailed,        // … I can't
+  kSoleCopy,          // the peer is primary without a disk of its own: I hold the data
+  kDiskless,          // … the other way round: I am primary and work through the peer
+  kPeerMustDemote,    // split brain, resolved in my favour; but the peer is still primary
+  kMustDemote,        // … in the peer's favour; but I am still primary
+  kOrdersContradict,  // split brain, and the orders to resolve it give up both sides' writes
 };
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs);
@@ -55,6 +66,8 @@ Verdict mirrored(Verdict verdict);
 bool is_usable(Verdict verdict);
 bool is_source(Verdict verdict);
 bool is_target(Verdict verdict);
+// Both have writes that the other lacks, and that is not resolved, or not yet.
+bool is_split_brain(Verdict verdict);
 
 // For logs and status: a sentence, and what to do (empty where there is nothing). `peer` is the
 // peer node's name, `volume` the volume's.

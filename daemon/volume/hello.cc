@@ -20,6 +20,8 @@ constexpr FlagField kFlagFields[] = {
     {wire::kHelloDiskFailed, &SyncFacts::disk_failed},
     {wire::kHelloDirty, &SyncFacts::dirty},
     {wire::kHelloMapValid, &SyncFacts::map_valid},
+    {wire::kHelloDiscard, &SyncFacts::discard},
+    {wire::kHelloKeep, &SyncFacts::keep},
 };
 
 }  // namespace
@@ -40,6 +42,9 @@ wire::HelloPayload make_hello(const Config& config, const std::string& node,
   hello.generation_base = facts.generations.base;
   std::copy(facts.generations.history.begin(), facts.generations.history.end(),
             hello.generation_history);
+  hello.term = facts.term;
+  hello.dirty_bytes = facts.dirty_bytes;
+  hello.since_s = facts.since_s;
   wire::set_name(hello.volume, config.volume);
   wire::set_name(hello.node, node);
   wire::set_name(hello.peer, config.other(node).name);
@@ -55,6 +60,9 @@ SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred) {
   facts.generations.current = hello.generation_current;
   facts.generations.base = hello.generation_base;
   std::copy_n(hello.generation_history, wire::kHistoryEntries, facts.generations.history.begin());
+  facts.term = hello.term;
+  facts.dirty_bytes = hello.dirty_bytes;
+  facts.since_s = hello.since_s;
   return facts;
 }
 
@@ -92,7 +100,7 @@ HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& confi
 bool same_facts(const SyncFacts& a, const SyncFacts& b) {
   return std::all_of(std::begin(kFlagFields), std::end(kFlagFields),
                      [&](const FlagField& entry) { return a.*entry.field == b.*entry.field; }) &&
-         a.volume_uuid == b.volume_uuid && a.generations == b.generations;
+         a.volume_uuid == b.volume_uuid && a.generations == b.generations && a.term == b.term;
 }
 
 }  // namespace twinblock

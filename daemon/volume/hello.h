@@ -23,7 +23,8 @@ struct HelloMismatch {
 HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& config,
                             const std::string& node);
 
-// Whether two statements of one node lead to the same handshake.
+// Whether two statements of one node lead to the same handshake: what is only told to users, and
+// changes with every write, does not count.
 bool same_facts(const SyncFacts& a, const SyncFacts& b);
 
 }  // namespace twinblock

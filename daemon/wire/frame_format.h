@@ -75,12 +75,14 @@ enum HelloFlag : uint32_t {
   kHelloBlank = 1,          // no metadata yet: uuid and generations are zero
   kHelloJoinable = 2,       // blank, and its data may be overwritten
   kHelloPrimary = 4,        // primary now
-  kHelloCrashed = 8,        // was primary when it last stopped
+  kHelloCrashed = 8,        // was primary when it last stopped, or its backing was lost
   kHelloInconsistent = 16,  // an unfinished resync target, or a replica that failed
   kHelloDiskFailed = 32,    // its disk fails now; no use as a target
   kHelloDirty = 64,         // knows of blocks that the peer misses
-  kHelloMapValid = 128,     // its dirty map is complete since the last common state
+  kHelloMapValid = 128,     // its own set of blocks that may differ is complete
   kHelloFastZero = 256,     // zeroes without writing them
+  kHelloDiscard = 512,      // ordered by the operator: its own writes are given up
+  kHelloKeep = 1024,        // ordered by the operator: the receiver's writes are given up
 };
 
 struct HelloPayload {
@@ -98,11 +100,15 @@ struct HelloPayload {
   char node[kNameBytes];
   char peer[kNameBytes];  // the node that the sender means to talk to
   char link[kNameBytes];
-  uint64_t reserved[8];  // zero
+  uint64_t term;         // counts promotions: the node with the higher one was primary later
+  uint64_t dirty_bytes;  // to tell a user: in the sender's own set of blocks that may differ
+  uint64_t since_s;      // to tell a user: Unix time at which generation_current began; 0: unknown
+  uint64_t reserved[5];  // zero
 };
 
 static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 64);
 static_assert(offsetof(HelloPayload, volume) == 136);
+static_assert(offsetof(HelloPayload, term) == 392);
 
 struct GenerationPayload {
   uint64_t current;

@@ -198,7 +198,7 @@ TEST(Generation, ABlankNodeJoinsOnlyWithPermission) {
 }
 
 TEST(Generation, EveryVerdictIsExplained) {
-  for (uint32_t code = 1; code <= static_cast<uint32_t>(Verdict::kDiskless); ++code) {
+  for (uint32_t code = 1; code <= static_cast<uint32_t>(Verdict::kOrdersContradict); ++code) {
     const auto verdict = static_cast<Verdict>(code);
     EXPECT_FALSE(explain(verdict, "beta").empty());
     EXPECT_EQ(explain(verdict, "beta").find('%'), std::string::npos);
