@@ -116,7 +116,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   replica_.session_up();
   core_.peer_fast_zero = peer_fast_zero;
   peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
-  receives_ = being_resynced_ = in_sync_ = false;
+  receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   if (!core_.blank && core_.record.peer_primary != peer.primary) {
     core_.record.peer_primary = peer.primary;
     core_.persist([](int) {});
@@ -139,7 +139,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
       target_progress_.begin(0, core_.clock.now_ns());
       break;
     case Verdict::kSoleCopy:
-      receives_ = true;
+      receives_ = holds_sole_copy_ = true;
       break;
     case Verdict::kDiskless:
       if (peer.generations.current == core_.record.generations.current) {
@@ -194,7 +194,7 @@ void Engine::session_lost(const std::string& reason) {
   core_.attachment = Attachment::kNone;
   core_.sole_copy_recorded = false;
   peer_role_ = PeerRole::kUnknown;
-  receives_ = being_resynced_ = in_sync_ = false;
+  receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   replica_.session_lost();
   resync_.session_lost();
   writes_.peer_lost();
@@ -310,6 +310,8 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
       record.dirty = true;
       core_.dirty.set_all();
       core_.map_valid = true;
+      in_sync_ = false;
+      holds_sole_copy_ = true;
       return true;
     default:
       return false;

@@ -128,6 +128,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] VolumeState volume_state() const;
   [[nodiscard]] DataState data_state() const;
   void explain_state(StatusView& view) const;
+  void explain_diskless(StatusView& view) const;
   void fill_peer(StatusView& view) const;
   void fill_resync(StatusView& view) const;
 
@@ -149,7 +150,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
 
   // The target's view of a resync; the source's is resync_.progress().
   bool being_resynced_ = false;
-  bool in_sync_ = false;  // both nodes are whole, and this one knows
+  bool in_sync_ = false;          // both nodes are whole, and this one knows
+  bool holds_sole_copy_ = false;  // the peer is primary and works on this replica alone
   Progress target_progress_;
   std::optional<StatusView::LastResync> last_resync_;
   std::string loss_reason_;      // of the last session

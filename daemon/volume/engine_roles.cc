@@ -208,9 +208,14 @@ void Engine::handle_role(const wire::FrameHeader& header) {
   }
   peer_role_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
-  if (core_.blank || core_.record.peer_primary == primary) return;
-  core_.record.peer_primary = primary;
-  core_.persist([](int) {});
+  if (!core_.blank && core_.record.peer_primary != primary) {
+    core_.record.peer_primary = primary;
+    core_.persist([](int) {});
+  }
+  // A peer without a disk has nothing to do here but to be primary.
+  if (holds_sole_copy_ && !primary)
+    session_.drop(core_.peer + " is no longer primary, and its disk failed",
+                  limits::kPeerDiskRetry_ns);
 }
 
 void Engine::demote(Reply reply) {

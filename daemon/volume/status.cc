@@ -17,6 +17,8 @@ const char* state_name(VolumeState state) {
       return "connected";
     case VolumeState::kDuplex:
       return "duplex";
+    case VolumeState::kDiskless:
+      return "diskless";
     case VolumeState::kResync:
       return "resync";
     case VolumeState::kSimplex:
@@ -55,6 +57,8 @@ VolumeState Engine::volume_state() const {
   if (session_.up()) {
     if (being_resynced_ || (resync_.active() && resync_.progress().total_bytes() > 0))
       return VolumeState::kResync;
+    if (holds_sole_copy_ || core_.attachment == Attachment::kDiskless)
+      return VolumeState::kDiskless;
     if (core_.peer_whole()) return VolumeState::kDuplex;
     if (role_ == Role::kSecondary && peer_role_ == PeerRole::kPrimary) return VolumeState::kDuplex;
     if (role_ == Role::kSecondary && in_sync_) return VolumeState::kConnected;
@@ -100,15 +104,10 @@ void Engine::explain_state(StatusView& view) const {
           "Run `twinblock promote " + volume + "` on the node that is to serve the volume.";
       break;
     case VolumeState::kDuplex:
-      view.status = core_.attachment == Attachment::kDiskless
-                        ? "This node's disk failed; reads and writes go to " + peer + "'s replica."
-                        : "Both replicas are current; every write is on both before it is "
-                          "acknowledged.";
-      if (core_.attachment == Attachment::kDiskless)
-        view.action = "Detach, run `twinblock demote " + volume +
-                      "`, free space or replace the disk (then move its metadata file away), and "
-                      "restart twinblockd; " +
-                      peer + " can be promoted meanwhile.";
+      view.status = "Both replicas are current; every write is on both before it is acknowledged.";
+      break;
+    case VolumeState::kDiskless:
+      explain_diskless(view);
       break;
     case VolumeState::kResync:
       view.status = being_resynced_ ? "This replica is being brought up to date by " + peer + "."
@@ -160,6 +159,25 @@ void Engine::explain_state(StatusView& view) const {
   }
 }
 
+void Engine::explain_diskless(StatusView& view) const {
+  const std::string& volume = core_.config.volume;
+  const std::string& peer = core_.peer;
+  if (holds_sole_copy_) {
+    view.status = peer + "'s disk failed: " + peer +
+                  " works on this node's replica, which is the only good copy.";
+    view.action = "Keep this node up. On " + peer + " detach and run `twinblock demote " + volume +
+                  "`, then `twinblock promote " + volume + "` here; then replace " + peer +
+                  "'s disk.";
+    return;
+  }
+  view.status = "This node's disk failed: reads and writes go to " + peer +
+                "'s replica, which is the only good copy.";
+  view.action = "Detach, run `twinblock demote " + volume + "` here and `twinblock promote " +
+                volume + "` on " + peer +
+                "; then free space or replace the disk (in this case move its metadata file "
+                "away, too), and restart twinblockd here.";
+}
+
 void Engine::fill_peer(StatusView& view) const {
   view.peer.name = core_.peer;
   view.peer.connected = session_.up();
@@ -180,7 +198,9 @@ void Engine::fill_peer(StatusView& view) const {
   if (!facts) {
     view.peer.data = "unknown";
   } else {
-    if (session_.up() && (in_sync_ || core_.peer_whole() || being_resynced_))
+    if (holds_sole_copy_)
+      data = DataState::kFailed;
+    else if (session_.up() && (in_sync_ || core_.peer_whole() || being_resynced_))
       data = DataState::kCurrent;
     else if (session_.up() && resync_.active())
       data = DataState::kInconsistent;

@@ -14,6 +14,7 @@ enum class VolumeState {
   kConnecting,  // primary or secondary whose session is being set up for the first time
   kConnected,   // both nodes are secondary and know of no difference
   kDuplex,      // one node is primary, both replicas are whole and receive every write
+  kDiskless,    // the primary's disk failed: it works on the peer's replica, the only good one
   kResync,      // one replica is being brought up to date
   kSimplex,     // primary, alone; what the peer misses is recorded
   kFrozen,      // primary, alone, and writes wait (on_peer_loss = "freeze")

@@ -15,6 +15,11 @@ void World::look() {
   const auto self = static_cast<size_t>(primary_);
   const size_t peer = 1 - self;
   const StatusView view = node(primary_).engine().status();
+  if (view.state == VolumeState::kDiskless) {
+    current_[self] = false;
+    current_[peer] = true;
+    return;
+  }
   if (view.state != VolumeState::kDuplex) {
     current_[self] = true;
     current_[peer] = false;

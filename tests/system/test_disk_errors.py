@@ -118,9 +118,45 @@ def test_failed_primary_disk_is_served_from_the_peer(scratch, make_lab):
         assert handle.pread(MIB, 20 * MIB) == bytes(MIB)
         handle.flush()
     assert_status_names(lab, "alpha", "alpha", errno.EIO)
+    for name, peer_data in (("alpha", "current"), ("beta", "failed")):
+        status = lab.status(name)
+        assert status["state"] == "diskless" and status["peer"]["data"] == peer_data
+        assert "only good copy" in status["status"] and "demote" in status["action"]
+        assert ctl(lab, name, "wait", "--for", "duplex", "--timeout", "200ms").returncode == 4
     with open(lab.node("beta")["backing"], "rb") as image:
         image.seek(20 * MIB)
         assert image.read(len(data)) == bytes(MIB) + data[MIB:]
+
+
+@pytest.mark.sanitize
+def test_node_with_the_only_good_copy_takes_over(scratch, make_lab):
+    """As the action of a diskless volume says; also when the session was lost in between."""
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    lab = disk.lab
+    data = os.urandom(MIB)
+    with connection(lab) as handle:
+        disk.begin(errno.EIO)
+        handle.pwrite(data, MIB)
+        assert lab.stop("beta")
+        lab.wait_state("alpha", "failed", 5)
+        lab.start("beta")
+        lab.wait_state("alpha", "diskless", 20)
+        lab.wait_state("beta", "diskless", 5)
+    assert ctl(lab, "alpha", "demote").returncode == 0
+    wait_until(lambda: ctl(lab, "beta", "promote").returncode == 0, 5, "beta's promotion")
+    status = lab.status("beta")
+    assert status["state"] in ("simplex", "refused"), status
+    assert "failed" in status["peer"]["data"]
+    with connection(lab, "beta") as handle:
+        assert handle.pread(len(data), MIB) == data
+        handle.pwrite(data, 2 * MIB)
+        handle.flush()
+        disk.end()
+        assert lab.stop("alpha")
+        lab.start("alpha")
+        lab.wait_state("beta", "duplex", 20)
+    lab.wait_state("alpha", "duplex", 5)
+    assert_identical(lab)
 
 
 @pytest.mark.slow

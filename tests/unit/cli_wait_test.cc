@@ -87,6 +87,7 @@ TEST(WaitGoals, EachMeansOneThing) {
   EXPECT_TRUE(wait_goal_reached(status("duplex"), "duplex"));
   EXPECT_TRUE(wait_goal_reached(status("duplex"), "connected"));
   EXPECT_FALSE(wait_goal_reached(status("simplex"), "connected"));
+  EXPECT_FALSE(wait_goal_reached(status("diskless"), "duplex")) << "one replica is not two";
   EXPECT_TRUE(wait_goal_reached(status("simplex"), "simplex"));
   EXPECT_TRUE(wait_goal_reached(status("resync"), "resync"));
   EXPECT_TRUE(wait_goal_reached(status("duplex", "secondary"), "secondary"));
