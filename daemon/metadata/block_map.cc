@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/checks.h"
 #include "base/limits.h"
 
 namespace twinblock {
 namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "bitmaps are stored and sent as they lie in memory; a big-endian port needs swaps");
 
 constexpr uint64_t kBlock = limits::kBlockBytes;
 
@@ -106,18 +110,57 @@ void BlockMap::merge(const BlockMap& other) {
       change_in_chunk(index, 0, blocks_in(index), true);
       continue;
     }
-    Chunk& mine = chunks_[index];
-    if (mine.set == blocks_in(index)) continue;
-    if (!mine.bits) mine.bits = std::make_unique<Bits>();
-    uint32_t set = 0;
-    for (uint64_t word = 0; word < kWords; ++word) {
-      (*mine.bits)[word] |= (*theirs.bits)[word];
-      set += static_cast<uint32_t>(std::popcount((*mine.bits)[word]));
-    }
-    set_blocks_ += set - mine.set;
-    mine.set = set;
-    if (set == blocks_in(index)) mine.bits.reset();
+    merge_bits(index, *theirs.bits);
   }
+}
+
+void BlockMap::merge_bits(uint64_t index, const Bits& bits) {
+  Chunk& mine = chunks_[index];
+  if (mine.set == blocks_in(index)) return;
+  if (!mine.bits) mine.bits = std::make_unique<Bits>();
+  uint32_t set = 0;
+  for (uint64_t word = 0; word < kWords; ++word) {
+    (*mine.bits)[word] |= bits[word];
+    set += static_cast<uint32_t>(std::popcount((*mine.bits)[word]));
+  }
+  set_blocks_ += set - mine.set;
+  mine.set = set;
+  if (set == 0 || set == blocks_in(index)) mine.bits.reset();
+}
+
+std::optional<BlockMap::ChunkView> BlockMap::next_chunk(uint64_t from_bytes) const {
+  if (set_blocks_ == 0) return std::nullopt;
+  const uint64_t first = (from_bytes + kChunkBytes - 1) / kChunkBytes;
+  for (uint64_t index = first; index < chunks_.size(); ++index) {
+    const Chunk& chunk = chunks_[index];
+    if (chunk.set == 0) continue;
+    ChunkView view;
+    view.offset_bytes = index * kChunkBytes;
+    view.length_bytes = std::min(kChunkBytes, volume_bytes_ - view.offset_bytes);
+    if (chunk.bits) view.bits = std::as_bytes(std::span(*chunk.bits));
+    return view;
+  }
+  return std::nullopt;
+}
+
+bool BlockMap::merge_chunk(const ChunkView& chunk) {
+  const uint64_t index = chunk.offset_bytes / kChunkBytes;
+  if (chunk.offset_bytes % kChunkBytes != 0 || index >= chunks_.size() ||
+      chunk.length_bytes != std::min(kChunkBytes, volume_bytes_ - chunk.offset_bytes))
+    return false;
+  const uint32_t all = blocks_in(index);
+  if (chunk.bits.empty()) {
+    change_in_chunk(index, 0, all, true);
+    return true;
+  }
+  Bits bits;
+  if (chunk.bits.size() != sizeof bits) return false;
+  std::memcpy(bits.data(), chunk.bits.data(), sizeof bits);
+  for (uint64_t word = all / 64; word < kWords; ++word)
+    if ((bits[word] & ~(word == all / 64 && all % 64 != 0 ? word_mask(0, all % 64) : 0)) != 0)
+      return false;
+  merge_bits(index, bits);
+  return true;
 }
 
 void BlockMap::swap(BlockMap& other) noexcept {

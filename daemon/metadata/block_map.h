@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
+
+#include "base/limits.h"
 
 namespace twinblock {
 
@@ -20,6 +23,17 @@ struct ByteRange {
 
 class BlockMap {
  public:
+  static constexpr uint64_t kChunkBlocks = 32768;
+  static constexpr uint64_t kChunkBytes = kChunkBlocks * limits::kBlockBytes;
+  static constexpr size_t kChunkBitmapBytes = kChunkBlocks / 8;
+
+  // One chunk as it is stored and sent. Block i of it is bit i % 8 of byte i / 8.
+  struct ChunkView {
+    uint64_t offset_bytes = 0;        // a multiple of kChunkBytes
+    uint64_t length_bytes = 0;        // kChunkBytes; less only at the volume's end
+    std::span<const std::byte> bits;  // kChunkBitmapBytes; empty: all blocks are set
+  };
+
   explicit BlockMap(uint64_t volume_bytes);
 
   // All blocks that [offset, offset + length) touches.
@@ -44,8 +58,14 @@ class BlockMap {
   [[nodiscard]] std::optional<ByteRange> next_run(uint64_t from_bytes,
                                                   uint64_t longest_bytes) const;
 
+  // The first chunk with a set block that begins at or after `from_bytes`; go on at its end. The
+  // bits are valid until the map changes.
+  [[nodiscard]] std::optional<ChunkView> next_chunk(uint64_t from_bytes) const;
+  // Adds the blocks of a chunk that came from outside. False, and nothing is changed, when it is no
+  // chunk of this volume: wrong place, length or bitmap size, or a bit past the volume's end.
+  [[nodiscard]] bool merge_chunk(const ChunkView& chunk);
+
  private:
-  static constexpr uint64_t kChunkBlocks = 32768;
   static constexpr uint64_t kWords = kChunkBlocks / 64;
   using Bits = std::array<uint64_t, kWords>;
   struct Chunk {
@@ -57,6 +77,7 @@ class BlockMap {
   [[nodiscard]] bool is_set(const Chunk& chunk, uint64_t block_in_chunk) const;
   void change(uint64_t first_block, uint64_t end_block, bool value);
   void change_in_chunk(uint64_t chunk, uint64_t begin, uint64_t end, bool value);
+  void merge_bits(uint64_t chunk, const Bits& bits);
 
   uint64_t volume_bytes_;
   uint64_t blocks_;

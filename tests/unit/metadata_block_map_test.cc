@@ -3,6 +3,7 @@
 
 #include <random>
 #include <set>
+#include <vector>
 
 #include "base/limits.h"
 #include "base/units.h"
@@ -172,6 +173,70 @@ TEST(BlockMap, AFullChunkLosesAndRegainsBlocks) {
   EXPECT_FALSE(map.any(5 * kBlock, kBlock));
   map.set(5 * kBlock, 1);
   EXPECT_EQ(map.set_bytes(), kChunkBytes);
+}
+
+// As maps are stored and sent: chunk by chunk, into an empty map and into one that holds some.
+TEST_P(BlockMapModel, GoesAwayInChunksAndComesBack) {
+  std::mt19937_64 random(GetParam());
+  const uint64_t size = 3 * kChunkBytes + 77 * kBlock + 1024;
+  BlockMap map(size), copy(size), mixed(size), expected(size);
+  for (int i = 0; i < 40; ++i) {
+    const uint64_t offset = random() % size;
+    map.set(offset, std::min(size - offset, 1 + random() % (40 * kBlock)));
+    const uint64_t other = random() % size;
+    mixed.set(other, std::min(size - other, 1 + random() % (40 * kBlock)));
+  }
+  if (GetParam() % 2 == 0) map.set(kChunkBytes, kChunkBytes);
+  if (GetParam() % 3 == 0) map.set(3 * kChunkBytes, size - 3 * kChunkBytes);
+  expected.merge(map);
+  expected.merge(mixed);
+  uint64_t from = 0;
+  while (const auto chunk = map.next_chunk(from)) {
+    ASSERT_GE(chunk->offset_bytes, from);
+    from = chunk->offset_bytes + chunk->length_bytes;
+    ASSERT_TRUE(copy.merge_chunk(*chunk));
+    ASSERT_TRUE(mixed.merge_chunk(*chunk));
+  }
+  const auto expect_equal = [](const BlockMap& a, const BlockMap& b) {
+    ASSERT_EQ(a.set_blocks(), b.set_blocks());
+    uint64_t at = 0;
+    while (const auto run = a.next_run(at, kGiB)) {
+      const auto same = b.next_run(at, kGiB);
+      ASSERT_TRUE(same);
+      ASSERT_EQ(run->begin_bytes, same->begin_bytes);
+      ASSERT_EQ(run->end_bytes, same->end_bytes);
+      at = run->end_bytes;
+    }
+  };
+  expect_equal(copy, map);
+  expect_equal(mixed, expected);
+}
+
+TEST(BlockMap, RefusesAChunkThatIsNotOfThisVolume) {
+  BlockMap map(kChunkBytes + 70 * kBlock);
+  std::vector<std::byte> bits(BlockMap::kChunkBitmapBytes);
+  bits[8] = std::byte{0x20};  // block 69, the last of the second chunk
+  const auto add = [&](uint64_t offset, uint64_t length, size_t bytes) {
+    return map.merge_chunk({offset, length, std::span(bits).first(bytes)});
+  };
+  EXPECT_FALSE(add(kBlock, kChunkBytes, 0));
+  EXPECT_FALSE(add(2 * kChunkBytes, kChunkBytes, 0));
+  EXPECT_FALSE(add(~uint64_t{0} / kChunkBytes * kChunkBytes, kChunkBytes, 0));
+  EXPECT_FALSE(add(kChunkBytes, kChunkBytes, 0));
+  EXPECT_FALSE(add(0, 70 * kBlock, 0));
+  EXPECT_FALSE(add(kChunkBytes, 70 * kBlock, bits.size() - 1));
+  EXPECT_TRUE(map.empty());
+  EXPECT_TRUE(add(kChunkBytes, 70 * kBlock, bits.size()));
+  EXPECT_EQ(map.set_blocks(), 1u);
+  EXPECT_TRUE(map.any(kChunkBytes + 69 * kBlock, kBlock));
+  bits[8] = std::byte{0x40};  // past the end
+  EXPECT_FALSE(add(kChunkBytes, 70 * kBlock, bits.size()));
+  bits[8] = std::byte{0};
+  bits.back() = std::byte{1};
+  EXPECT_FALSE(add(kChunkBytes, 70 * kBlock, bits.size()));
+  EXPECT_EQ(map.set_blocks(), 1u);
+  EXPECT_TRUE(add(kChunkBytes, 70 * kBlock, 0));
+  EXPECT_EQ(map.set_blocks(), 70u);
 }
 
 TEST(Epochs, ABlockIsForgottenOnlyByAFlushThatBeganAfterItsWrite) {
