@@ -10,6 +10,9 @@ namespace twinblock::limits {
 
 // Granularity of the dirty map and of resync.
 constexpr uint64_t kBlockBytes = 4 * kKiB;
+// A chunk of a map: the range that 4 KiB of bits cover; the unit in which maps are kept and sent.
+constexpr uint64_t kMapChunkBitsBytes = 4 * kKiB;
+constexpr uint64_t kMapChunkBytes = kMapChunkBitsBytes * 8 * kBlockBytes;
 constexpr uint64_t kVolumeBytesMin = 64 * kKiB;
 constexpr uint64_t kVolumeBytesMax = 64 * kTiB;
 
@@ -48,8 +51,15 @@ constexpr uint64_t kSecondDialerDelay_ns = 2 * kSecond_ns;
 // Resync: one run, and how many are outstanding with and without client writes beside them.
 constexpr uint64_t kResyncRunBytesMax = 256 * kKiB;
 constexpr uint64_t kResyncHoleBytesMax = 64 * kMiB;
+// Shorter ranges that are to be compared are not searched for holes: what is the same there is not
+// sent at all.
+constexpr uint64_t kResyncCompareHoleBytesMin = 16 * kMiB;
+// Regions of the intent map: how coarse, and how often untouched ones are looked for.
+constexpr uint32_t kIntentRegionBytes = 4 * kMiB;
+constexpr uint64_t kIntentAge_ns = 15 * kSecond_ns;
 constexpr size_t kResyncRunsMax = 8;
 constexpr size_t kResyncRunsBusyMax = 2;
+constexpr uint64_t kResyncRunBusyBytesMax = 128 * kKiB;
 
 // Control socket.
 constexpr size_t kControlRequestBytesMax = 64 * kKiB;

@@ -12,8 +12,8 @@
 #include "io/clock.h"
 #include "io/disk.h"
 #include "io/log.h"
-#include "metadata/superblock_store.h"
 #include "metadata/block_map.h"
+#include "metadata/superblock_store.h"
 #include "mirror/epochs.h"
 #include "mirror/inflight_filter.h"
 #include "mirror/range_lock.h"
@@ -51,6 +51,7 @@ struct Core {
         log(log_),
         data(data_),
         dirty(configuration.size_bytes),
+        coarse(configuration.size_bytes),
         epochs(configuration.size_bytes) {}
 
   const Config& config;
@@ -78,6 +79,8 @@ struct Core {
   Attachment attachment = Attachment::kNone;
   bool peer_fast_zero = false;
   BlockMap dirty;
+  BlockMap
+      coarse;  // of those in `dirty`, the ones that only may differ: compared before they are sent
   Epochs epochs;
   RangeLock ranges;
   InflightFilter inflight;

@@ -210,6 +210,7 @@ void Engine::session_frame(wire::Frame& frame) {
     case wire::FrameType::kData:
     case wire::FrameType::kFlush:
     case wire::FrameType::kRead:
+    case wire::FrameType::kDigest:
       if (may_receive())
         replica_.apply(frame);
       else

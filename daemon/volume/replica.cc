@@ -1,9 +1,26 @@
 #include "volume/replica.h"
 
+#include <cstring>
+
 #include "base/crc32c.h"
+#include "base/digest.h"
 #include "base/limits.h"
 
 namespace twinblock {
+namespace {
+
+// The digests of the blocks in `data`, packed at its front: each is shorter than its block.
+size_t digest_in_place(std::span<std::byte> data) {
+  size_t end = 0;
+  for (size_t at = 0; at < data.size(); at += limits::kBlockBytes, end += wire::kDigestBytes) {
+    const Digest digest =
+        digest_of(data.subspan(at, std::min<size_t>(limits::kBlockBytes, data.size() - at)));
+    std::memcpy(data.data() + end, digest.data(), digest.size());
+  }
+  return end;
+}
+
+}  // namespace
 
 struct Replica::Op {
   explicit Op(Replica& replica_) : replica(replica_) {
@@ -13,7 +30,7 @@ struct Replica::Op {
   DiskRequest disk;
   wire::FrameHeader header{};
   std::shared_ptr<wire::Slab> keeps_payload;
-  std::unique_ptr<std::byte[]> body;  // kRead
+  std::unique_ptr<std::byte[]> body;  // kRead, kDigest
   uint64_t received_ns = 0;
   uint64_t working_bytes = 0;
 };
@@ -84,7 +101,9 @@ void Replica::finished(Op& op) {
     ack.aux0 = now - op.received_ns;
     ack.aux1 = op.disk.finished_ns - op.disk.submitted_ns;
     if (op.body && op.disk.error == 0) {
-      const std::span<const std::byte> body(op.body.get(), op.header.length);
+      std::span<std::byte> body(op.body.get(), op.header.length);
+      if (op.header.type == static_cast<uint8_t>(wire::FrameType::kDigest))
+        body = body.first(digest_in_place(body));
       core_.session->send_body(ack, body, crc32c(body));
       bodies_.push_back({std::move(op.body), core_.session->queued_bytes_total()});
     } else {

@@ -19,7 +19,7 @@ class Replica {
   Replica(Core& core, std::function<void()> drained, std::function<void(int error)> disk_failed);
   ~Replica();
 
-  // kData, kFlush or kRead of the session.
+  // kData, kFlush, kRead or kDigest of the session.
   void apply(wire::Frame& frame);
   // The session is gone: nothing more is answered, what the disk has begun runs to its end.
   void session_lost();

@@ -1,8 +1,8 @@
-// Brings the peer up to date from this node's dirty map, with writes going on: one more writer
-// under the range lock. Owned by the engine; loop thread only.
+// Brings the peer up to date from this node's dirty map, with writes going on. Owned by the engine;
+// loop thread only.
 //
 //   begin ─▶ marking: the target records that it is half-copied (invariant 7)
-//         ─▶ copying: runs of dirty blocks; holes and zeroes travel as flags
+//         ─▶ copying: runs of dirty blocks; those known coarsely are compared first
 //         ─▶ flushing: both disks
 //         ─▶ recording: the target records that it is whole, in the source's generation
 //         ─▶ done: the source records that generation as shared
@@ -12,15 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "volume/block_sync.h"
 #include "volume/core.h"
 #include "volume/flush_group.h"
+#include "volume/pacer.h"
 #include "volume/progress.h"
 #include "volume/simplex_gate.h"
 #include "volume/write_path.h"
 
 namespace twinblock {
 
-class ResyncSource final : public PeerRequest {
+class ResyncSource final : public PeerRequest, private BlockSync::Owner {
  public:
   class Owner {
    public:
@@ -42,50 +44,64 @@ class ResyncSource final : public PeerRequest {
                Owner& owner);
   ~ResyncSource();
 
+  // What has travelled in a resync.
+  struct Sent {
+    uint64_t data_bytes = 0;      // blocks sent
+    uint64_t zero_bytes = 0;      // blocks that travelled as a flag
+    uint64_t compared_bytes = 0;  // looked at on both nodes by their digests
+  };
+
   void begin();
   // Both replicas are the same: only the target's record is brought up to date.
   void begin_with_nothing_to_send();
   void record_target();
   void session_lost();
+  // How fast; stays from one resync to the next.
+  [[nodiscard]] Pacer& pacer() { return pacer_; }
+  [[nodiscard]] const Pacer& pacer() const { return pacer_; }
+  // After the pacer was changed.
+  void pace_changed() { pump(); }
   [[nodiscard]] bool active() const { return step_ != Step::kIdle; }
   [[nodiscard]] const Progress& progress() const { return progress_; }
+  [[nodiscard]] const Sent& sent() const { return sent_; }
 
   void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override;
 
  private:
-  struct Run;
   enum class Step { kIdle, kMarking, kCopying, kFlushing, kRecording };
 
+  // BlockSync::Owner
+  void synced(const BlockSync::Outcome& outcome) override;
+  void sync_failed(int error, uint64_t offset_bytes) override;
+  void sync_has_room() override { pump(); }
+
   void send_generation(uint32_t flag);
+  void copy();
   void pump();
-  bool start_next_run();
-  [[nodiscard]] bool stale(const Run& run) const;
-  void run_admitted(Run& run);
-  void cut(Run& run, uint64_t end_bytes);
-  void read(Run& run);
-  void extent_known(Run& run);
-  void read_done(Run& run);
-  void send_zeroes(Run& run);
-  void run_answered(Run& run, int status);
-  void end_run(Run& run);
+  bool start_next(uint64_t longest_bytes);
+  void probe(ByteRange range);
+  void probed();
+  void start(ByteRange range, bool may_be_hole);
   void flush();
   void report();
-  [[nodiscard]] size_t runs_wanted() const;
 
   Core& core_;
   FlushGroup& flushes_;
   WritePath& writes_;
   WritePathOwner& disks_;
   Owner& owner_;
+  BlockSync sync_;
+  Pacer pacer_;
   Step step_ = Step::kIdle;
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
   uint64_t cursor_ = 0;
-  uint64_t data_until_ = 0;  // the extent that begins before the cursor is data up to here
+  uint64_t data_until_ = 0;  // no holes are looked for before
+  bool probing_ = false;
+  DiskRequest probe_;
   Progress progress_;
+  Sent sent_;
   std::unique_ptr<Timer> report_timer_;
-  std::vector<std::unique_ptr<Run>> pool_;
-  std::vector<Run*> free_;
-  size_t outstanding_ = 0;
+  std::unique_ptr<Timer> pace_timer_;
 };
 
 }  // namespace twinblock

@@ -29,6 +29,18 @@ std::string check_data(const FrameHeader& header, uint64_t volume_bytes) {
                      zero ? limits::kFrameZeroBytesMax : limits::kFramePayloadBytesMax);
 }
 
+std::string check_digest(const FrameHeader& header, uint64_t volume_bytes) {
+  if (header.offset % limits::kBlockBytes != 0) return "a digest of half a block";
+  return range_error(header, volume_bytes, limits::kFramePayloadBytesMax);
+}
+
+std::string check_dirty(const FrameHeader& header, uint64_t volume_bytes) {
+  if (header.offset % limits::kMapChunkBytes != 0) return "a chunk of a map at an odd offset";
+  if (header.payload_bytes != 0 && header.payload_bytes != limits::kMapChunkBitsBytes)
+    return "a chunk of a map with " + std::to_string(header.payload_bytes) + " bytes";
+  return range_error(header, volume_bytes, limits::kMapChunkBytes);
+}
+
 // What each type may carry, as one table: payload bounds, whether flags are allowed.
 struct Shape {
   uint32_t payload_min;
@@ -46,6 +58,7 @@ const Shape* shape_of(uint8_t type) {
   static constexpr Shape kAckShape{0, limits::kFramePayloadBytesMax, 0, false};
   static constexpr Shape kGenerationShape{sizeof(GenerationPayload), sizeof(GenerationPayload), 0,
                                           false};
+  static constexpr Shape kDirtyShape{0, limits::kMapChunkBitsBytes, 0, false};
   switch (static_cast<FrameType>(type)) {
     case FrameType::kHello:
       return &kHelloShape;
@@ -67,7 +80,10 @@ const Shape* shape_of(uint8_t type) {
     case FrameType::kRole:
     case FrameType::kPromoteAsk:
     case FrameType::kProgress:
+    case FrameType::kDigest:
       return &kBare;
+    case FrameType::kDirty:
+      return &kDirtyShape;
   }
   return nullptr;
 }
@@ -116,6 +132,10 @@ CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes
     result.error = check_data(header, volume_bytes);
   if (header.type == static_cast<uint8_t>(FrameType::kRead))
     result.error = range_error(header, volume_bytes, limits::kFramePayloadBytesMax);
+  if (header.type == static_cast<uint8_t>(FrameType::kDigest))
+    result.error = check_digest(header, volume_bytes);
+  if (header.type == static_cast<uint8_t>(FrameType::kDirty))
+    result.error = check_dirty(header, volume_bytes);
   return result;
 }
 
@@ -188,6 +208,10 @@ const char* frame_type_name(uint8_t type) {
       return "goodbye";
     case FrameType::kProgress:
       return "progress";
+    case FrameType::kDigest:
+      return "digest";
+    case FrameType::kDirty:
+      return "dirty";
   }
   return "unknown";
 }

@@ -24,13 +24,19 @@ enum class FrameType : uint8_t {
   kAck = 7,          // sequence: of the request; status: 0 or an errno value; the peer's durations
   kHeartbeat = 8,    // offset: a tick of the sender's clock; length: the last tick it received,
                      // aux0: how long it held that, in ns
-  kRole = 9,         // sequence: sender's Role; length: reason for the change; no answer
-  kPromoteAsk = 10,  // may I become primary? answered by kPromoteAnswer
+  kRole = 9,         // sequence: 1 primary, 0 secondary; offset: sender's term; no answer
+  kPromoteAsk = 10,  // may I become primary? offset: the term it would have; answered by
+                     // kPromoteAnswer
   kPromoteAnswer = 11,  // status: 0 yes, else an errno value; payload: UTF-8 reason
   kGeneration = 12,     // payload: GenerationPayload, to be made durable; answered by kAck
   kGoodbye = 13,        // payload: UTF-8 reason; orderly end of the session
   kProgress = 14,       // offset: resync bytes done; length: bytes in all; for the target's status
+  kDigest = 15,         // digests of the blocks of [offset, offset + length); answered by kAck with
+                        // one of kDigestBytes for each block as payload
+  kDirty = 16,          // of the target's own set: the chunk at [offset, offset + length); payload:
+                        // one bit a block, or none: all of it; no answer
 };
+constexpr size_t kDigestBytes = 16;
 
 // Bits of FrameHeader::flags.
 enum FrameFlag : uint8_t {
