@@ -3,113 +3,118 @@
 #include <array>
 
 #include "base/checks.h"
+#include "mirror/relation.h"
 
 namespace twinblock {
 namespace {
 
-// How the two histories relate.
-enum class Relation {
-  kOtherVolume,      // different volume ids
-  kSame,             // same current generation
-  kIAmNewer,         // my base is the peer's current
-  kPeerIsNewer,      // … the other way round
-  kIAmMuchNewer,     // the peer's current is in my history
-  kPeerIsMuchNewer,  // … the other way round
-  kDiverged,         // both moved on, with something in common
-  kUnrelated,        // same volume id, nothing in common
+enum class Source : uint8_t { kNobody, kMe, kPeer, kLater, kNoGoodCopy, kBothPrimary };
+
+// Who bits: of whom each statement is true.
+struct SameGeneration {
+  uint8_t inconsistent, primary, crashed, map_valid, dirty;
 };
-
-bool in_history(const metadata::Generations& g, uint64_t generation) {
-  return g.knows(generation) && generation != g.current && generation != g.base;
-}
-
-bool share_anything(const metadata::Generations& a, const metadata::Generations& b) {
-  if (b.knows(a.current) || b.knows(a.base)) return true;
-  for (const uint64_t old : a.history)
-    if (b.knows(old)) return true;
-  return false;
-}
-
-Relation relate(const SyncFacts& mine, const SyncFacts& theirs) {
-  if (mine.volume_uuid != theirs.volume_uuid) return Relation::kOtherVolume;
-  const metadata::Generations& a = mine.generations;
-  const metadata::Generations& b = theirs.generations;
-  if (a.current == b.current) return Relation::kSame;
-  if (a.base == b.current && b.base != a.current) return Relation::kIAmNewer;
-  if (b.base == a.current && a.base != b.current) return Relation::kPeerIsNewer;
-  if (in_history(a, b.current) && !in_history(b, a.current)) return Relation::kIAmMuchNewer;
-  if (in_history(b, a.current) && !in_history(a, b.current)) return Relation::kPeerIsMuchNewer;
-  return share_anything(a, b) ? Relation::kDiverged : Relation::kUnrelated;
-}
-
-// Of whom a statement is true. Bits, so that a row can accept several.
-enum Who : uint8_t { kNobody = 1, kMe = 2, kPeer = 4, kBoth = 8, kAnyone = 15 };
-uint8_t who(bool mine, bool theirs) {
-  if (mine) return theirs ? kBoth : kMe;
-  return theirs ? kPeer : kNobody;
-}
-
-enum class Source { kNobody, kMe, kPeer, kPreferred, kNoGoodCopy, kBothPrimary };
-
 struct SameGenerationRow {
-  uint8_t inconsistent, primary, crashed, dirty;  // Who bits
+  SameGeneration accepted;
   Source source;
 };
 
 // The same current generation on both sides: whose data counts? Exactly one row fits each input.
-constexpr std::array<SameGenerationRow, 13> kSameGeneration{{
-    //  half-copied  primary   crashed   dirty
-    {kBoth, kAnyone, kAnyone, kAnyone, Source::kNoGoodCopy},
-    {kMe, kAnyone, kAnyone, kAnyone, Source::kPeer},
-    {kPeer, kAnyone, kAnyone, kAnyone, Source::kMe},
+constexpr std::array<SameGenerationRow, 15> kSameGeneration{{
+    //  half-copied  primary  crashed  set known  dirty
+    {{kBoth, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kNoGoodCopy},
+    {{kMe, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kPeer},
+    {{kPeer, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kMe},
     // Clients have seen the data of a node that is primary now, whatever happened before.
-    {kNobody, kBoth, kAnyone, kAnyone, Source::kBothPrimary},
-    {kNobody, kMe, kAnyone, kAnyone, Source::kMe},
-    {kNobody, kPeer, kAnyone, kAnyone, Source::kPeer},
+    {{kNobody, kBoth, kAnyone, kAnyone, kAnyone}, Source::kBothPrimary},
+    {{kNobody, kMe, kAnyone, kAnyone, kAnyone}, Source::kMe},
+    {{kNobody, kPeer, kAnyone, kAnyone, kAnyone}, Source::kPeer},
     // Nobody is primary: the survivor counts. What was promised is on both.
-    {kNobody, kNobody, kMe, kAnyone, Source::kPeer},
-    {kNobody, kNobody, kPeer, kAnyone, Source::kMe},
-    {kNobody, kNobody, kBoth, kAnyone, Source::kPreferred},
+    {{kNobody, kNobody, kMe, kAnyone, kAnyone}, Source::kPeer},
+    {{kNobody, kNobody, kPeer, kAnyone, kAnyone}, Source::kMe},
+    // Both crashed: the last primary counts, but never a node that lost its backing meanwhile.
+    {{kNobody, kNobody, kBoth, kMe, kAnyone}, Source::kMe},
+    {{kNobody, kNobody, kBoth, kPeer, kAnyone}, Source::kPeer},
+    {{kNobody, kNobody, kBoth, kNobody | kBoth, kAnyone}, Source::kLater},
     // Orderly demotions: who still holds writes that the other misses?
-    {kNobody, kNobody, kNobody, kMe, Source::kMe},
-    {kNobody, kNobody, kNobody, kPeer, Source::kPeer},
-    {kNobody, kNobody, kNobody, kBoth, Source::kPreferred},
-    {kNobody, kNobody, kNobody, kNobody, Source::kNobody},
+    {{kNobody, kNobody, kNobody, kAnyone, kMe}, Source::kMe},
+    {{kNobody, kNobody, kNobody, kAnyone, kPeer}, Source::kPeer},
+    {{kNobody, kNobody, kNobody, kAnyone, kBoth}, Source::kLater},
+    {{kNobody, kNobody, kNobody, kAnyone, kNobody}, Source::kNobody},
 }};
 
-Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
-  const uint8_t inconsistent = who(mine.inconsistent, theirs.inconsistent);
-  const uint8_t primary = who(mine.primary, theirs.primary);
-  const uint8_t crashed = who(mine.crashed, theirs.crashed);
-  const uint8_t dirty = who(mine.dirty, theirs.dirty);
-  const SameGenerationRow* found = nullptr;
-  for (const SameGenerationRow& row : kSameGeneration) {
-    if ((row.inconsistent & inconsistent) == 0 || (row.primary & primary) == 0 ||
-        (row.crashed & crashed) == 0 || (row.dirty & dirty) == 0)
-      continue;
-    TB_CHECK(found == nullptr, "exactly one row fits");
-    found = &row;
-  }
-  TB_CHECK(found != nullptr, "exactly one row fits");
-  return found->source;
+constexpr bool fits(const SameGeneration& row, const SameGeneration& said) {
+  return (row.inconsistent & said.inconsistent) != 0 && (row.primary & said.primary) != 0 &&
+         (row.crashed & said.crashed) != 0 && (row.map_valid & said.map_valid) != 0 &&
+         (row.dirty & said.dirty) != 0;
 }
 
-// A source and a target are settled: can a session stand on that, and what must travel? What the
-// target wrote or lost on its own is not in the source's map, so that then everything travels.
+constexpr bool exactly_one_row_fits() {
+  constexpr std::array<uint8_t, 4> kEach{kNobody, kMe, kPeer, kBoth};
+  for (unsigned n = 0; n < 4 * 4 * 4 * 4 * 4; ++n) {
+    const SameGeneration said{kEach[n % 4], kEach[n / 4 % 4], kEach[n / 16 % 4], kEach[n / 64 % 4],
+                              kEach[n / 256]};
+    int found = 0;
+    for (const SameGenerationRow& row : kSameGeneration)
+      if (fits(row.accepted, said)) ++found;
+    if (found != 1) return false;
+  }
+  return true;
+}
+static_assert(exactly_one_row_fits());
+
+Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
+  const SameGeneration said{who(mine.inconsistent, theirs.inconsistent),
+                            who(mine.primary, theirs.primary), who(mine.crashed, theirs.crashed),
+                            who(mine.map_valid, theirs.map_valid), who(mine.dirty, theirs.dirty)};
+  for (const SameGenerationRow& row : kSameGeneration)
+    if (fits(row.accepted, said)) return row.source;
+  TB_CHECK(false, "every input has a row");
+  return Source::kNoGoodCopy;
+}
+
+// Whether I was primary later than the peer.
+bool i_am_later(const SyncFacts& mine, const SyncFacts& theirs) {
+  return mine.term != theirs.term ? mine.term > theirs.term : mine.preferred;
+}
+
+// How a source and a target were settled.
+enum class Settled : uint8_t {
+  kFromShared,         // both sets begin at the same generation: their union holds all differences
+  kFromOlder,          // … begin at different ones
+  kByOrderFromShared,  // both moved on from the same one, and an order says whose writes count
+  kByOrderFromOlder,   // … from different ones
+};
+
+// A source and a target are settled: can a session stand on that, and what must travel?
 Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_source,
-                    bool map_suffices) {
+                    Settled settled) {
   const auto pick = [i_am_source](Verdict if_source, Verdict if_target) {
     return i_am_source ? if_source : if_target;
   };
+  const bool by_order =
+      settled == Settled::kByOrderFromShared || settled == Settled::kByOrderFromOlder;
   if (source.inconsistent) return Verdict::kNoGoodCopy;
   if (source.disk_failed) return pick(Verdict::kDiskFailed, Verdict::kPeerDiskFailed);
+  // Not even with a failed disk does a primary go on with the peer's data here: its clients have
+  // seen other ones.
+  if (target.primary && by_order) return pick(Verdict::kPeerMustDemote, Verdict::kMustDemote);
   if (target.primary && target.disk_failed && !source.primary)
     return pick(Verdict::kSoleCopy, Verdict::kDiskless);
   if (target.primary) return pick(Verdict::kPeerOutdated, Verdict::kOutdated);
   if (target.disk_failed) return pick(Verdict::kPeerDiskFailed, Verdict::kDiskFailed);
-  if (map_suffices && source.map_valid && !source.crashed && !target.crashed && !target.dirty)
-    return pick(Verdict::kSourceOfMap, Verdict::kTargetOfMap);
-  return pick(Verdict::kSourceOfAll, Verdict::kTargetOfAll);
+  // A target tells its own set when the resync begins, so that also what it wrote or lost alone is
+  // known, unless one of the two does not know its set.
+  const bool from_shared =
+      settled == Settled::kFromShared || settled == Settled::kByOrderFromShared;
+  return from_shared && source.map_valid && target.map_valid && !target.blank
+             ? pick(Verdict::kSourceOfMap, Verdict::kTargetOfMap)
+             : pick(Verdict::kSourceOfAll, Verdict::kTargetOfAll);
+}
+
+Verdict settle(const SyncFacts& mine, const SyncFacts& theirs, bool i_am_source, Settled settled) {
+  return i_am_source ? from_source(mine, theirs, true, settled)
+                     : from_source(theirs, mine, false, settled);
 }
 
 Verdict decide_same(const SyncFacts& mine, const SyncFacts& theirs) {
@@ -119,12 +124,11 @@ Verdict decide_same(const SyncFacts& mine, const SyncFacts& theirs) {
     case Source::kBothPrimary:
       return Verdict::kBothPrimary;
     case Source::kMe:
-      return from_source(mine, theirs, true, true);
+      return settle(mine, theirs, true, Settled::kFromShared);
     case Source::kPeer:
-      return from_source(theirs, mine, false, true);
-    case Source::kPreferred:
-      return mine.preferred ? from_source(mine, theirs, true, false)
-                            : from_source(theirs, mine, false, false);
+      return settle(mine, theirs, false, Settled::kFromShared);
+    case Source::kLater:
+      return settle(mine, theirs, i_am_later(mine, theirs), Settled::kFromShared);
     case Source::kNobody:
       break;
   }
@@ -133,11 +137,20 @@ Verdict decide_same(const SyncFacts& mine, const SyncFacts& theirs) {
   return theirs.disk_failed ? Verdict::kPeerDiskFailed : Verdict::kInSync;
 }
 
+// Only an order of the operator gives up writes (invariant 6).
+Verdict decide_diverged(const SyncFacts& mine, const SyncFacts& theirs, Settled by_order) {
+  const bool give_up_mine = mine.discard || theirs.keep;
+  const bool give_up_theirs = theirs.discard || mine.keep;
+  if (give_up_mine && give_up_theirs) return Verdict::kOrdersContradict;
+  if (!give_up_mine && !give_up_theirs) return Verdict::kSplitBrain;
+  return settle(mine, theirs, give_up_theirs, by_order);
+}
+
 Verdict decide_blank(const SyncFacts& mine, const SyncFacts& theirs) {
   if (mine.blank && theirs.blank) return Verdict::kWaitForInit;
-  if (mine.blank)
-    return mine.joinable ? from_source(theirs, mine, false, false) : Verdict::kNotJoinable;
-  return theirs.joinable ? from_source(mine, theirs, true, false) : Verdict::kPeerNotJoinable;
+  const bool permitted = mine.blank ? mine.joinable : theirs.joinable;
+  if (!permitted) return mine.blank ? Verdict::kNotJoinable : Verdict::kPeerNotJoinable;
+  return settle(mine, theirs, !mine.blank, Settled::kFromOlder);
 }
 
 struct VerdictRow {
@@ -182,7 +195,8 @@ constexpr std::array<VerdictRow, 21> kVerdicts{{
      "this node is primary on older data than %P's",
      "run `twinblock demote %V` here, so that this node can be brought up to date"},
     {Verdict::kNoGoodCopy, Verdict::kNoGoodCopy, false,
-     "the newer replica is not whole and can't be copied from", "restore the volume from a backup"},
+     "the replica that counts is not whole and can't be copied from",
+     "restore the volume from a backup"},
     {Verdict::kPeerDiskFailed, Verdict::kDiskFailed, false, "%P's disk fails",
      "replace the disk on %P, then restart twinblockd there"},
     {Verdict::kDiskFailed, Verdict::kPeerDiskFailed, false, "this node's disk fails",
@@ -221,22 +235,25 @@ std::string fill_in(std::string text, const std::string& mark, const std::string
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs) {
   if (mine.blank || theirs.blank) return decide_blank(mine, theirs);
-  switch (relate(mine, theirs)) {
+  switch (relate(
+      kinship(mine.generations, theirs.generations, mine.volume_uuid == theirs.volume_uuid))) {
     case Relation::kOtherVolume:
     case Relation::kUnrelated:
       return Verdict::kUnrelated;
-    case Relation::kDiverged:
-      return Verdict::kSplitBrain;
     case Relation::kSame:
       return decide_same(mine, theirs);
     case Relation::kIAmNewer:
-      return from_source(mine, theirs, true, true);
+      return settle(mine, theirs, true, Settled::kFromShared);
     case Relation::kPeerIsNewer:
-      return from_source(theirs, mine, false, true);
+      return settle(mine, theirs, false, Settled::kFromShared);
     case Relation::kIAmMuchNewer:
-      return from_source(mine, theirs, true, false);
+      return settle(mine, theirs, true, Settled::kFromOlder);
     case Relation::kPeerIsMuchNewer:
-      return from_source(theirs, mine, false, false);
+      return settle(mine, theirs, false, Settled::kFromOlder);
+    case Relation::kDivergedFromBase:
+      return decide_diverged(mine, theirs, Settled::kByOrderFromShared);
+    case Relation::kDiverged:
+      return decide_diverged(mine, theirs, Settled::kByOrderFromOlder);
   }
   TB_CHECK(false, "every relation is handled");
   return Verdict::kUnrelated;
