@@ -140,6 +140,8 @@ Node::~Node() {
   if (thread_.joinable()) {
     auto finished = std::make_shared<std::atomic<bool>>(false);
     loop_.post([this, finished] {
+      // nbdkit has ended all connections, but reports none that it ended because of the stop.
+      for (; clients_ > 0; --clients_) engine_->client_closed();
       engine_->shut_down([this, finished] {
         // The goodbye leaves at the end of this turn.
         loop_.post([finished] { finished->store(true); });
@@ -206,12 +208,17 @@ Status Node::call(const std::function<Status()>& work) {
 }
 
 Status Node::open_client() {
-  return call([this] { return engine_->client_opened(); });
+  return call([this] {
+    Status opened = engine_->client_opened();
+    if (opened) ++clients_;
+    return opened;
+  });
 }
 
 void Node::close_client() {
   (void)call([this] {
     engine_->client_closed();
+    --clients_;
     return ok_status();
   });
 }

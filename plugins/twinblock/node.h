@@ -25,7 +25,8 @@ class Node {
  public:
   // Opens the files and sockets of node `name` and starts the loop.
   static Result<std::unique_ptr<Node>> start(Config config, const std::string& name);
-  // Orderly: an idle primary is demoted, the peer is told.
+  // Orderly: a primary is demoted, the peer is told. No call of a client's is under way, and none
+  // comes any more; close_client() need not have been called for each.
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -65,6 +66,7 @@ class Node {
   NodeFacts facts_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<Timer> stop_timer_;  // looks whether a stop was asked for
+  uint64_t clients_ = 0;               // opened and not closed; loop thread
   std::thread thread_;
   // Requests on their way to the loop, newest first; pushed by workers, taken whole by the loop.
   std::atomic<ClientRequest*> submitted_{nullptr};

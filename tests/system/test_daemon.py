@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 
+import nbd
 import pytest
 
 from support import MIB, assert_identical, connection, wait_until
@@ -51,6 +52,29 @@ def test_stop_does_not_wait_for_an_idle_client(lab, number):
     assert process.exit_code == 0
     lab.wait_status("beta", lambda status: not status["peer"]["connected"], 5)
     assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_stop_of_a_primary_with_clients_is_no_crash(lab):
+    data = os.urandom(4 * MIB)
+    with contextlib.suppress(nbd.Error):  # the handles' own goodbyes find nobody
+        with connection(lab) as handle, connection(lab):
+            handle.pwrite(data, 8 * MIB)
+            handle.flush()
+            handle.pwrite(data, 16 * MIB)  # nobody flushed this one
+            assert lab.stop("alpha", 8)
+    assert lab.exit_code("alpha") == 0
+    assert "demoted to secondary" in lab.log_text("alpha")
+    lab.wait_status("beta", lambda status: not status["peer"]["connected"], 5)
+    assert_identical(lab)
+    lab.start("alpha")
+    status = lab.wait_state("alpha", "connected", 10)
+    assert status["role"] == "secondary" and status["data"] == "current"
+    assert "without demotion" not in lab.log_text("alpha")
+    lab.ctl("beta", "promote")
+    lab.wait_state("beta", "duplex", 5)
+    for name in ("alpha", "beta"):
+        assert lab.status(name)["counters"]["resync_bytes"] == 0
 
 
 def test_second_instance_of_a_node_is_refused(lab):
