@@ -12,7 +12,7 @@ enum class Source : uint8_t { kNobody, kMe, kPeer, kLater, kNoGoodCopy, kBothPri
 
 // Who bits: of whom each statement is true.
 struct SameGeneration {
-  uint8_t inconsistent, primary, crashed, map_valid, dirty;
+  uint8_t inconsistent, primary, lost, crashed, dirty;
 };
 struct SameGenerationRow {
   SameGeneration accepted;
@@ -21,7 +21,7 @@ struct SameGenerationRow {
 
 // The same current generation on both sides: whose data counts? Exactly one row fits each input.
 constexpr std::array<SameGenerationRow, 15> kSameGeneration{{
-    //  half-copied  primary  crashed  set known  dirty
+    //  half-copied  primary  lost  crashed  dirty
     {{kBoth, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kNoGoodCopy},
     {{kMe, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kPeer},
     {{kPeer, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kMe},
@@ -29,23 +29,23 @@ constexpr std::array<SameGenerationRow, 15> kSameGeneration{{
     {{kNobody, kBoth, kAnyone, kAnyone, kAnyone}, Source::kBothPrimary},
     {{kNobody, kMe, kAnyone, kAnyone, kAnyone}, Source::kMe},
     {{kNobody, kPeer, kAnyone, kAnyone, kAnyone}, Source::kPeer},
-    // Nobody is primary: the survivor counts. What was promised is on both.
+    // Nobody is primary: one whose backing is empty all of a sudden has nothing to give.
     {{kNobody, kNobody, kMe, kAnyone, kAnyone}, Source::kPeer},
     {{kNobody, kNobody, kPeer, kAnyone, kAnyone}, Source::kMe},
-    // Both crashed: the last primary counts, but never a node that lost its backing meanwhile.
-    {{kNobody, kNobody, kBoth, kMe, kAnyone}, Source::kMe},
-    {{kNobody, kNobody, kBoth, kPeer, kAnyone}, Source::kPeer},
-    {{kNobody, kNobody, kBoth, kNobody | kBoth, kAnyone}, Source::kLater},
+    // The survivor of a crash counts: what was promised is on both. After two, the last primary.
+    {{kNobody, kNobody, kNobody | kBoth, kMe, kAnyone}, Source::kPeer},
+    {{kNobody, kNobody, kNobody | kBoth, kPeer, kAnyone}, Source::kMe},
+    {{kNobody, kNobody, kNobody | kBoth, kBoth, kAnyone}, Source::kLater},
     // Orderly demotions: who still holds writes that the other misses?
-    {{kNobody, kNobody, kNobody, kAnyone, kMe}, Source::kMe},
-    {{kNobody, kNobody, kNobody, kAnyone, kPeer}, Source::kPeer},
-    {{kNobody, kNobody, kNobody, kAnyone, kBoth}, Source::kLater},
-    {{kNobody, kNobody, kNobody, kAnyone, kNobody}, Source::kNobody},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody, kMe}, Source::kMe},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody, kPeer}, Source::kPeer},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody, kBoth}, Source::kLater},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody, kNobody}, Source::kNobody},
 }};
 
 constexpr bool fits(const SameGeneration& row, const SameGeneration& said) {
   return (row.inconsistent & said.inconsistent) != 0 && (row.primary & said.primary) != 0 &&
-         (row.crashed & said.crashed) != 0 && (row.map_valid & said.map_valid) != 0 &&
+         (row.lost & said.lost) != 0 && (row.crashed & said.crashed) != 0 &&
          (row.dirty & said.dirty) != 0;
 }
 
@@ -65,8 +65,9 @@ static_assert(exactly_one_row_fits());
 
 Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
   const SameGeneration said{who(mine.inconsistent, theirs.inconsistent),
-                            who(mine.primary, theirs.primary), who(mine.crashed, theirs.crashed),
-                            who(mine.map_valid, theirs.map_valid), who(mine.dirty, theirs.dirty)};
+                            who(mine.primary, theirs.primary),
+                            who(mine.backing_lost, theirs.backing_lost),
+                            who(mine.crashed, theirs.crashed), who(mine.dirty, theirs.dirty)};
   for (const SameGenerationRow& row : kSameGeneration)
     if (fits(row.accepted, said)) return row.source;
   TB_CHECK(false, "every input has a row");
@@ -86,6 +87,10 @@ enum class Settled : uint8_t {
   kByOrderFromOlder,   // … from different ones
 };
 
+bool knows_its_set(const SyncFacts& node) {
+  return node.map_valid && !node.blank && !node.backing_lost;
+}
+
 // A source and a target are settled: can a session stand on that, and what must travel?
 Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_source,
                     Settled settled) {
@@ -94,7 +99,9 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
   };
   const bool by_order =
       settled == Settled::kByOrderFromShared || settled == Settled::kByOrderFromOlder;
-  if (source.inconsistent) return Verdict::kNoGoodCopy;
+  const bool nothing_to_give = source.backing_lost && !source.primary;
+  const bool something_to_lose = !target.blank && !target.backing_lost;
+  if (source.inconsistent || (nothing_to_give && something_to_lose)) return Verdict::kNoGoodCopy;
   if (source.disk_failed) return pick(Verdict::kDiskFailed, Verdict::kPeerDiskFailed);
   // Not even with a failed disk does a primary go on with the peer's data here: its clients have
   // seen other ones.
@@ -107,7 +114,7 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
   // known, unless one of the two does not know its set.
   const bool from_shared =
       settled == Settled::kFromShared || settled == Settled::kByOrderFromShared;
-  return from_shared && source.map_valid && target.map_valid && !target.blank
+  return from_shared && knows_its_set(source) && knows_its_set(target)
              ? pick(Verdict::kSourceOfMap, Verdict::kTargetOfMap)
              : pick(Verdict::kSourceOfAll, Verdict::kTargetOfAll);
 }
@@ -196,7 +203,8 @@ constexpr std::array<VerdictRow, 21> kVerdicts{{
      "run `twinblock demote %V` here, so that this node can be brought up to date"},
     {Verdict::kNoGoodCopy, Verdict::kNoGoodCopy, false,
      "the replica that counts is not whole and can't be copied from",
-     "restore the volume from a backup"},
+     "restore the volume from a backup; or go back to the other replica: stop the node whose "
+     "replica is not whole, move its metadata file away and run `twinblock init %V --join` there"},
     {Verdict::kPeerDiskFailed, Verdict::kDiskFailed, false, "%P's disk fails",
      "replace the disk on %P, then restart twinblockd there"},
     {Verdict::kDiskFailed, Verdict::kPeerDiskFailed, false, "this node's disk fails",

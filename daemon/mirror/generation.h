@@ -15,7 +15,8 @@ struct SyncFacts {
   bool blank = false;         // no metadata: nothing to lose, nothing to give
   bool joinable = false;      // blank, and its data may be overwritten
   bool primary = false;       // is primary now
-  bool crashed = false;       // stopped while primary, or lost its backing
+  bool crashed = false;       // stopped while primary
+  bool backing_lost = false;  // its backing holds nothing at all, although it was initialised
   bool inconsistent = false;  // half-copied, or missed writes
   bool disk_failed = false;   // can't take writes
   bool dirty = false;         // knows of blocks that the peer misses

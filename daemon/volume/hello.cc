@@ -22,6 +22,7 @@ constexpr FlagField kFlagFields[] = {
     {wire::kHelloMapValid, &SyncFacts::map_valid},
     {wire::kHelloDiscard, &SyncFacts::discard},
     {wire::kHelloKeep, &SyncFacts::keep},
+    {wire::kHelloBackingLost, &SyncFacts::backing_lost},
 };
 
 }  // namespace

@@ -81,7 +81,7 @@ enum HelloFlag : uint32_t {
   kHelloBlank = 1,          // no metadata yet: uuid and generations are zero
   kHelloJoinable = 2,       // blank, and its data may be overwritten
   kHelloPrimary = 4,        // primary now
-  kHelloCrashed = 8,        // was primary when it last stopped, or its backing was lost
+  kHelloCrashed = 8,        // was primary when it last stopped
   kHelloInconsistent = 16,  // an unfinished resync target, or a replica that failed
   kHelloDiskFailed = 32,    // its disk fails now; no use as a target
   kHelloDirty = 64,         // knows of blocks that the peer misses
@@ -89,6 +89,7 @@ enum HelloFlag : uint32_t {
   kHelloFastZero = 256,     // zeroes without writing them
   kHelloDiscard = 512,      // ordered by the operator: its own writes are given up
   kHelloKeep = 1024,        // ordered by the operator: the receiver's writes are given up
+  kHelloBackingLost = 2048,  // its backing holds nothing at all, although it was initialised
 };
 
 struct HelloPayload {
