@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import MIB, assert_identical, connection, ctl, twinblock
+from support import MIB, assert_identical, connection, ctl, twinblock, wait_until
 
 VERBS = ("init", "status", "promote", "demote", "attach", "detach", "wait")
 
@@ -130,6 +130,30 @@ def test_attached_file_holds_the_volume_until_detach(lab):
     with open(lab.node("beta")["backing"], "rb") as image:
         image.seek(2 * MIB)
         assert image.read(MIB) == b"\x5b" * MIB
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="there is no /dev/fuse")
+@pytest.mark.parametrize("method", ["nbdfuse-file", "auto"])
+def test_attach_after_a_crash_of_the_node_replaces_the_dead_device(lab, method):
+    attached = ctl(lab, "alpha", "attach", "--method", method, "--json")
+    assert attached.returncode == 0, attached.stderr
+    lab.kill("alpha")
+    lab.start("alpha")
+    wait_until(lambda: ctl(lab, "alpha", "promote").returncode == 0, 15, "alpha's promotion")
+    with connection(lab):  # not the attachment's
+        again = ctl(lab, "alpha", "attach", "--method", method)
+    try:
+        assert again.returncode == 0, again.stderr
+        assert "dead" in again.stderr
+        with open(again.stdout.strip(), "r+b") as device:
+            device.write(b"\x5c" * MIB)
+            device.flush()
+            os.fsync(device.fileno())
+    finally:
+        detached = ctl(lab, "alpha", "detach")
+    assert detached.returncode == 0, detached.stderr
+    with open(lab.node("beta")["backing"], "rb") as image:
+        assert image.read(MIB) == b"\x5c" * MIB
 
 
 def test_attach_on_the_secondary_names_the_primary(lab):

@@ -172,13 +172,67 @@ TEST_F(FakeHost, AttachingTwiceSaysWhereItIs) {
   attachment.volume = "r0";
   attachment.method = kMethodNbdClient;
   attachment.device = "/dev/nbd7";
+  attachment.node_pid = 4711;
   attachment.complete = true;
   ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  put(host_.sys + "/block/nbd7/pid", "77\n");
+  json status = node_status("primary", true, "secondary");
+  status["pid"] = 4711;
+  EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "");
   std::string note;
   const Result<Attachment> again =
       attach(host_, node_status("primary", true, "secondary"), stem_, kMethodAuto, note);
   ASSERT_FALSE(again.ok());
   EXPECT_EQ(again.error().what, "already attached as /dev/nbd7");
+}
+
+TEST_F(FakeHost, ADeadDeviceIsTakenAway) {
+  json status = node_status("primary", true, "secondary");
+  status["pid"] = 4711;
+  EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "nothing is attached";
+  Attachment attachment;
+  attachment.volume = "r0";
+  attachment.method = kMethodNbdfuseFile;
+  attachment.mount_dir = stem_ + ".mnt";
+  attachment.file = attachment.device = attachment.mount_dir + "/r0";
+  attachment.log = stem_ + ".nbdfuse.log";
+  attachment.node_pid = 4711;
+  ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "may be at work";
+  attachment.complete = true;
+  attachment.nbdfuse = identify_process(getpid());
+  ASSERT_TRUE(update_attachment(stem_, attachment).ok());
+  EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "alive";
+  attachment.nbdfuse.start_ticks += 1;  // another process that has got the number
+  ASSERT_TRUE(update_attachment(stem_, attachment).ok());
+  fs::create_directories(attachment.mount_dir);
+  put(attachment.log, "bye");
+  const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
+  ASSERT_TRUE(cleared.ok()) << cleared.error().what;
+  EXPECT_NE(cleared.value().find("is dead (nbdfuse has ended)"), std::string::npos)
+      << cleared.value();
+  for (const std::string& path : {attachment_path(stem_), attachment.mount_dir, attachment.log})
+    EXPECT_FALSE(fs::exists(path)) << path;
+}
+
+TEST_F(FakeHost, ADeadDeviceThatIsMountedStaysAndIsNamed) {
+  put(host_.sys + "/block/nbd0/dev", "43:0\n");
+  put(host_.sys + "/block/nbd0/pid", "77\n");
+  put(host_.mountinfo, "30 22 43:0 / /mnt rw - ext4 /dev/nbd0 rw\n");
+  Attachment attachment;
+  attachment.method = kMethodNbdClient;
+  attachment.device = host_.dev + "/nbd0";
+  attachment.node_pid = 4711;
+  attachment.complete = true;
+  ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  json status = node_status("primary", true, "secondary");
+  status["pid"] = 4712;
+  const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
+  ASSERT_FALSE(cleared.ok());
+  EXPECT_NE(cleared.error().what.find("is dead (the node was restarted)"), std::string::npos);
+  EXPECT_NE(cleared.error().what.find("it is mounted at /mnt"), std::string::npos);
+  EXPECT_NE(cleared.error().action.find("unmount it"), std::string::npos);
+  EXPECT_TRUE(fs::exists(attachment_path(stem_)));
 }
 
 TEST_F(FakeHost, AFailedAttachLeavesNothingBehind) {

@@ -150,7 +150,34 @@ Result<std::string> attach_nbdfuse(const std::string& nbd_socket, const std::str
   return attachment.file;
 }
 
+// Why the device of a finished attachment can't work any more; empty when it may.
+std::string why_dead(const HostPaths& host, const nlohmann::json& status,
+                     const Attachment& attachment) {
+  const auto node_pid = static_cast<pid_t>(count_at(status, "pid"));
+  if (attachment.node_pid != 0 && node_pid != attachment.node_pid) return "the node was restarted";
+  if (attachment.method == kMethodNbdClient)
+    return nbd_device_connected(host, attachment.device) ? "" : "it is not connected";
+  return process_runs(attachment.nbdfuse) ? "" : "nbdfuse has ended";
+}
+
 }  // namespace
+
+Result<std::string> clear_dead_attachment(const HostPaths& host, const nlohmann::json& status,
+                                          const std::string& stem) {
+  const Result<std::optional<Attachment>> existing = read_attachment(stem);
+  if (!existing) return existing.error();
+  const std::optional<Attachment>& earlier = existing.value();
+  if (!earlier.has_value() || !earlier->complete) return std::string();
+  const std::string why = why_dead(host, status, *earlier);
+  if (why.empty()) return std::string();
+  const std::string dead = earlier->device + " of an earlier attach is dead (" + why + ")";
+  const Status gone = detach(host, stem, *earlier, true);
+  if (!gone)
+    return refused(dead + ", and can't be taken away: " + gone.error().what,
+                   gone.error().action.empty() ? "try: twinblock detach --force"
+                                               : gone.error().action + "; then attach again");
+  return dead + " and was taken away; what was written to it and not flushed is lost";
+}
 
 Result<AttachPlan> plan_attach(const HostPaths& host, bool root, const std::string& wanted) {
   const bool automatic = wanted == kMethodAuto;
@@ -175,6 +202,8 @@ Result<AttachPlan> plan_attach(const HostPaths& host, bool root, const std::stri
 
 Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
                           const std::string& stem, const std::string& wanted, std::string& note) {
+  const Status primary = check_primary(status);
+  if (!primary) return primary.error();
   const Result<std::optional<Attachment>> existing = read_attachment(stem);
   if (!existing) return existing.error();
   if (const std::optional<Attachment>& earlier = existing.value(); earlier.has_value()) {
@@ -184,8 +213,6 @@ Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
     return refused("an earlier attach ended half-way, or another is at work",
                    "undo it with: twinblock detach");
   }
-  const Status primary = check_primary(status);
-  if (!primary) return primary.error();
   const Result<std::string> nbd_socket = nbd_socket_of(status);
   if (!nbd_socket) return nbd_socket.error();
   const Result<AttachPlan> plan = plan_attach(host, geteuid() == 0, wanted);
@@ -196,6 +223,7 @@ Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
   attachment.volume = text_at(status, "volume");
   attachment.node = text_at(status, "node");
   attachment.method = plan.value().method;
+  attachment.node_pid = static_cast<pid_t>(count_at(status, "pid"));
   if (attachment.method != kMethodNbdClient) {
     attachment.mount_dir = stem + ".mnt";
     attachment.file = attachment.mount_dir + "/" + attachment.volume;

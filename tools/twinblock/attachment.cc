@@ -33,11 +33,9 @@ Status write_note(const std::string& path, int flags, const std::string& text) {
 }  // namespace
 
 json to_json(const Attachment& attachment) {
-  json out{{"volume", attachment.volume},
-           {"node", attachment.node},
-           {"method", attachment.method},
-           {"device", attachment.device},
-           {"complete", attachment.complete}};
+  json out{{"volume", attachment.volume},     {"node", attachment.node},
+           {"method", attachment.method},     {"device", attachment.device},
+           {"node_pid", attachment.node_pid}, {"complete", attachment.complete}};
   if (attachment.mount_dir.empty()) return out;
   out["mount_dir"] = attachment.mount_dir;
   out["file"] = attachment.file;
@@ -69,6 +67,7 @@ Result<std::optional<Attachment>> read_attachment(const std::string& stem) {
   attachment.log = text_at(note, "log");
   attachment.nbdfuse.pid = static_cast<pid_t>(count_at(note, "nbdfuse_pid"));
   attachment.nbdfuse.start_ticks = count_at(note, "nbdfuse_start_ticks");
+  attachment.node_pid = static_cast<pid_t>(count_at(note, "node_pid"));
   attachment.complete = flag_at(note, "complete");
   return std::optional<Attachment>(attachment);
 }

@@ -26,6 +26,7 @@ struct Attachment {
   std::string file;       // in mount_dir
   std::string log;        // of nbdfuse
   ProcessId nbdfuse;      // pid 0 until it was started
+  pid_t node_pid = 0;     // of the node's process; another one means that this device is cut off
   bool complete = false;  // false: attach ended half-way
 };
 

@@ -73,9 +73,14 @@ Result<Output> run_demote(const Options&, const std::string& socket) {
 Result<Output> run_attach(const Options& options, const std::string& socket) {
   const Result<json> status = ask(socket, "status", json::object(), kStatusTimeout_ns);
   if (!status) return status.error();
+  const std::string stem = node_file_stem(socket);
+  const Result<std::string> cleared = clear_dead_attachment(HostPaths{}, status.value(), stem);
+  if (!cleared) return cleared.error();
+  if (!cleared.value().empty() && !options.print_json)
+    std::fprintf(stderr, "%s\n", cleared.value().c_str());
   std::string note;
   const Result<Attachment> attached =
-      attach(HostPaths{}, status.value(), node_file_stem(socket), options.method, note);
+      attach(HostPaths{}, status.value(), stem, options.method, note);
   if (!attached) return attached.error();
   const Attachment& attachment = attached.value();
   if (attachment.method == kMethodNbdfuseFile)
@@ -85,6 +90,7 @@ Result<Output> run_attach(const Options& options, const std::string& socket) {
                 "like take as it is");
   Output output{to_json(attachment), attachment.device + "\n"};
   output.data["note"] = note;
+  output.data["cleared"] = cleared.value();
   if (!options.print_json)
     std::fprintf(stderr, "attached by %s%s%s; undo it with: twinblock detach\n",
                  attachment.method.c_str(), note.empty() ? "" : "; ", note.c_str());
@@ -171,7 +177,8 @@ const std::vector<Verb>& verbs() {
        "nbd and nbd-client is installed, else a loop device on a file by nbdfuse, else (without "
        "root) "
        "that file alone, which mke2fs, qemu and the like take as it is. The device stays until "
-       "'twinblock detach'.\n"
+       "'twinblock detach', or until the node ends: then attach again, which takes the dead device "
+       "away.\n"
        "Example: mount $(twinblock attach r0) /mnt",
        run_attach,
        [](CLI::App& app, Options& options) {
