@@ -1,10 +1,13 @@
-// decide(): over every combination of flags and every relation of two histories.
+// decide(): what must hold, asked of every combination of what two nodes can say of themselves, for
+// each relation that two histories can have.
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <array>
+#include <string>
 #include <vector>
 
 #include "mirror/generation.h"
+#include "mirror/relation.h"
 
 namespace twinblock {
 namespace {
@@ -22,191 +25,345 @@ Generations history(uint64_t current, uint64_t base, std::vector<uint64_t> older
 struct Pair {
   const char* name;
   Generations mine, theirs;
-  bool same_volume = true;
+  Relation relation;
 };
 
-std::vector<Pair> pairs() {
-  return {
-      {"same", history(7, 7), history(7, 7)},
-      {"same, one not settled", history(7, 5), history(7, 7, {5})},
-      {"I am newer", history(7, 5), history(5, 5)},
-      {"I am newer, twice alone", history(9, 5, {7}), history(5, 5)},
-      {"the peer is newer", history(5, 5), history(7, 5)},
-      {"I am much newer", history(9, 8, {7, 5}), history(5, 5)},
-      {"the peer is much newer", history(5, 4), history(9, 8, {7, 5})},
-      {"both moved on", history(7, 5), history(8, 5)},
-      {"both moved on long ago", history(17, 16, {5}), history(18, 15, {5})},
-      {"each is the other's base", history(7, 5), history(5, 7)},
-      {"each is in the other's history", history(7, 6, {5}), history(5, 4, {7})},
-      {"nothing in common", history(7, 6), history(9, 8)},
-      {"other volumes", history(7, 7), history(7, 7), false},
+const std::vector<Pair>& pairs() {
+  static const std::vector<Pair> all{
+      {"same", history(7, 7), history(7, 7), Relation::kSame},
+      {"same, one not settled", history(7, 5), history(7, 7, {5}), Relation::kSame},
+      {"I am newer", history(7, 5), history(5, 5), Relation::kIAmNewer},
+      {"I am newer, twice alone", history(9, 5, {7}), history(5, 5), Relation::kIAmNewer},
+      {"the peer is newer", history(5, 4), history(7, 5, {4}), Relation::kPeerIsNewer},
+      {"I am much newer", history(9, 8, {7, 5}), history(5, 5), Relation::kIAmMuchNewer},
+      {"the peer is much newer", history(5, 4), history(9, 8, {7, 5}), Relation::kPeerIsMuchNewer},
+      {"both moved on", history(7, 5), history(8, 5), Relation::kDivergedFromBase},
+      {"both moved on, one twice", history(9, 5, {7}), history(8, 5), Relation::kDivergedFromBase},
+      {"both moved on long ago", history(17, 16, {5}), history(18, 15, {5}), Relation::kDiverged},
+      {"each is the other's base", history(7, 5), history(5, 7), Relation::kDiverged},
+      {"each is in the other's history", history(7, 6, {5}), history(5, 4, {7}),
+       Relation::kDiverged},
+      {"my base, but I am its history", history(7, 5), history(5, 5, {7}), Relation::kDiverged},
+      {"nothing in common", history(7, 6), history(9, 8), Relation::kUnrelated},
+      {"no generation at all", history(0, 0), history(0, 0), Relation::kUnrelated},
+      {"other volumes", history(7, 7), history(7, 7), Relation::kOtherVolume},
   };
+  return all;
 }
 
-SyncFacts facts_of(unsigned bits, const Generations& generations, bool preferred) {
-  SyncFacts facts;
-  facts.blank = (bits & 1) != 0;
-  facts.joinable = (bits & 2) != 0;
-  facts.primary = (bits & 4) != 0;
-  facts.crashed = (bits & 8) != 0;
-  facts.inconsistent = (bits & 16) != 0;
-  facts.disk_failed = (bits & 32) != 0;
-  facts.dirty = (bits & 64) != 0;
-  facts.map_valid = (bits & 128) != 0;
-  facts.preferred = preferred;
-  facts.generations = generations;
-  facts.volume_uuid[0] = 1;
-  return facts;
+struct Flag {
+  const char* name;
+  bool SyncFacts::*field;
+};
+// The last two come last, so that all combinations without them are the first ones.
+constexpr std::array<Flag, 11> kFlags{{{"primary", &SyncFacts::primary},
+                                       {"crashed", &SyncFacts::crashed},
+                                       {"lost", &SyncFacts::backing_lost},
+                                       {"half-copied", &SyncFacts::inconsistent},
+                                       {"disk-failed", &SyncFacts::disk_failed},
+                                       {"dirty", &SyncFacts::dirty},
+                                       {"knows-its-set", &SyncFacts::map_valid},
+                                       {"discard", &SyncFacts::discard},
+                                       {"keep", &SyncFacts::keep},
+                                       {"blank", &SyncFacts::blank},
+                                       {"joinable", &SyncFacts::joinable}}};
+constexpr unsigned kCombinations = 1u << kFlags.size();
+constexpr unsigned kCombinationsWithMetadata = kCombinations / 4;
+
+std::vector<SyncFacts> all_flags(unsigned combinations) {
+  std::vector<SyncFacts> all(combinations);
+  for (unsigned bits = 0; bits < combinations; ++bits) {
+    for (size_t i = 0; i < kFlags.size(); ++i) all[bits].*kFlags[i].field = (bits >> i & 1u) != 0;
+    all[bits].volume_uuid[0] = 1;
+  }
+  return all;
 }
 
-// Calls `check` for every pair of facts; decide() itself checks that exactly one row fits.
-void for_all(
-    const std::function<void(const SyncFacts&, const SyncFacts&, Verdict, const Pair&)>& check) {
-  for (const Pair& pair : pairs())
-    for (unsigned mine = 0; mine < 256; ++mine)
-      for (unsigned theirs = 0; theirs < 256; ++theirs) {
-        SyncFacts a = facts_of(mine, pair.mine, true);
-        SyncFacts b = facts_of(theirs, pair.theirs, false);
-        if (!pair.same_volume) b.volume_uuid[0] = 2;
-        check(a, b, decide(a, b), pair);
-        check(b, a, decide(b, a), pair);
-        if (testing::Test::HasFailure()) return;
-      }
+// One side's view of one input.
+struct View {
+  const SyncFacts& me;
+  const SyncFacts& peer;
+  Relation relation;  // as this side sees it
+  Verdict verdict, theirs;
+
+  bool blank() const { return me.blank || peer.blank; }
+  bool diverged() const {
+    return !blank() && (relation == Relation::kDiverged || relation == Relation::kDivergedFromBase);
+  }
+  bool same() const { return !blank() && relation == Relation::kSame; }
+  bool disks_work() const { return !me.disk_failed && !peer.disk_failed; }
+  bool give_up_mine() const { return me.discard || peer.keep; }
+  bool give_up_theirs() const { return peer.discard || me.keep; }
+  // Nobody is primary, half-copied, or lost.
+  bool both_whole() const {
+    return same() && disks_work() && !me.primary && !peer.primary && !me.inconsistent &&
+           !peer.inconsistent && !me.backing_lost && !peer.backing_lost;
+  }
+  bool i_am_later() const { return me.term != peer.term ? me.term > peer.term : me.preferred; }
+};
+
+// What the verdict becomes when one side's statement is another one.
+Verdict without(const View& v, void (*change)(SyncFacts&)) {
+  SyncFacts me = v.me, peer = v.peer;
+  change(me);
+  change(peer);
+  return decide(me, peer);
 }
+
+Verdict as_all(Verdict verdict) {
+  if (verdict == Verdict::kSourceOfMap) return Verdict::kSourceOfAll;
+  return verdict == Verdict::kTargetOfMap ? Verdict::kTargetOfAll : verdict;
+}
+
+struct Property {
+  const char* sentence;
+  bool (*applies)(const View&);
+  bool (*holds)(const View&);
+};
+
+const Property kProperties[] = {
+    {"both sides reach mirrored verdicts", [](const View&) { return true; },
+     [](const View& v) {
+       return mirrored(v.verdict) == v.theirs && is_usable(v.verdict) == is_usable(v.theirs) &&
+              is_source(v.verdict) == is_target(v.theirs);
+     }},
+    {"a source is whole and can be read",
+     [](const View& v) { return is_source(v.verdict) || v.verdict == Verdict::kSoleCopy; },
+     [](const View& v) { return !v.me.inconsistent && !v.me.disk_failed && !v.me.blank; }},
+    {"an empty backing is not copied over data",
+     [](const View& v) { return is_source(v.verdict) && v.me.backing_lost && !v.me.primary; },
+     [](const View& v) { return v.peer.blank || v.peer.backing_lost; }},
+    {"a primary is never overwritten", [](const View& v) { return is_target(v.verdict); },
+     [](const View& v) { return !v.me.primary; }},
+    {"a target's disk works", [](const View& v) { return is_target(v.verdict); },
+     [](const View& v) { return !v.me.disk_failed; }},
+    {"two primaries never meet",
+     [](const View& v) { return !v.blank() && v.me.primary && v.peer.primary; },
+     [](const View& v) { return !is_usable(v.verdict); }},
+    {"in sync means that nobody knows of a difference",
+     [](const View& v) { return v.verdict == Verdict::kInSync; },
+     [](const View& v) {
+       for (const SyncFacts* f : {&v.me, &v.peer})
+         if (f->crashed || f->inconsistent || f->dirty || f->disk_failed || f->primary)
+           return false;
+       return v.same() && v.me.backing_lost == v.peer.backing_lost;
+     }},
+    {"nodes without a difference are in sync",
+     [](const View& v) {
+       return v.both_whole() && !v.me.crashed && !v.peer.crashed && !v.me.dirty && !v.peer.dirty;
+     },
+     [](const View& v) { return v.verdict == Verdict::kInSync; }},
+    {"two sets suffice where both are complete and begin at the same generation",
+     [](const View& v) { return is_source(v.verdict); },
+     [](const View& v) {
+       const bool same_start = v.relation == Relation::kSame || v.relation == Relation::kIAmNewer ||
+                               v.relation == Relation::kDivergedFromBase;
+       bool complete = true;
+       for (const SyncFacts* f : {&v.me, &v.peer})
+         complete = complete && f->map_valid && !f->backing_lost && !f->blank;
+       return (v.verdict == Verdict::kSourceOfMap) == (same_start && complete);
+     }},
+    {"a lost set makes everything travel, and changes nothing else",
+     [](const View& v) { return v.me.map_valid || v.peer.map_valid; },
+     [](const View& v) {
+       return without(v, [](SyncFacts& f) { f.map_valid = false; }) == as_all(v.verdict);
+     }},
+    {"the newer history is never overwritten",
+     [](const View& v) {
+       return !v.blank() &&
+              (v.relation == Relation::kIAmNewer || v.relation == Relation::kIAmMuchNewer);
+     },
+     [](const View& v) {
+       return !is_target(v.verdict) && !is_split_brain(v.verdict) &&
+              v.verdict != Verdict::kInSync && v.verdict != Verdict::kUnrelated;
+     }},
+    {"a newer node without faults is the source of an older one",
+     [](const View& v) {
+       return !v.blank() && v.disks_work() && !v.me.inconsistent && !v.me.backing_lost &&
+              !v.peer.primary &&
+              (v.relation == Relation::kIAmNewer || v.relation == Relation::kIAmMuchNewer);
+     },
+     [](const View& v) { return is_source(v.verdict); }},
+    {"histories that diverged never meet without an order",
+     [](const View& v) { return v.verdict == Verdict::kSplitBrain || v.diverged(); },
+     [](const View& v) {
+       return (v.verdict == Verdict::kSplitBrain) ==
+              (v.diverged() && !v.give_up_mine() && !v.give_up_theirs());
+     }},
+    {"orders that contradict each other are not followed",
+     [](const View& v) { return v.verdict == Verdict::kOrdersContradict || v.diverged(); },
+     [](const View& v) {
+       return (v.verdict == Verdict::kOrdersContradict) ==
+              (v.diverged() && v.give_up_mine() && v.give_up_theirs());
+     }},
+    {"an order makes its victim the target, and nobody else",
+     [](const View& v) { return v.diverged() && v.give_up_mine() && !v.give_up_theirs(); },
+     [](const View& v) {
+       if (v.peer.inconsistent || (v.peer.backing_lost && !v.peer.primary && !v.me.backing_lost))
+         return v.verdict == Verdict::kNoGoodCopy;
+       if (v.peer.disk_failed) return v.verdict == Verdict::kPeerDiskFailed;
+       if (v.me.primary) return v.verdict == Verdict::kMustDemote;
+       if (v.me.disk_failed) return v.verdict == Verdict::kDiskFailed;
+       return is_target(v.verdict);
+     }},
+    {"demotion is asked of the victim of an order only",
+     [](const View& v) { return v.verdict == Verdict::kMustDemote; },
+     [](const View& v) {
+       return v.diverged() && v.me.primary && v.give_up_mine() && !v.give_up_theirs();
+     }},
+    {"orders decide nothing but a split brain", [](const View& v) { return !v.diverged(); },
+     [](const View& v) {
+       return without(v, [](SyncFacts& f) { f.discard = f.keep = false; }) == v.verdict;
+     }},
+    {"volumes without a common past never meet",
+     [](const View& v) {
+       return !v.blank() &&
+              (v.relation == Relation::kUnrelated || v.relation == Relation::kOtherVolume);
+     },
+     [](const View& v) { return v.verdict == Verdict::kUnrelated; }},
+    {"the survivor of a crash is the source",
+     [](const View& v) { return v.both_whole() && !v.me.crashed && v.peer.crashed; },
+     [](const View& v) { return is_source(v.verdict); }},
+    {"when both crashed, the last primary is the source",
+     [](const View& v) { return v.both_whole() && v.me.crashed && v.peer.crashed; },
+     [](const View& v) { return v.i_am_later() ? is_source(v.verdict) : is_target(v.verdict); }},
+    {"when both hold writes that the other misses, the last primary is the source",
+     [](const View& v) {
+       return v.both_whole() && !v.me.crashed && !v.peer.crashed && v.me.dirty && v.peer.dirty;
+     },
+     [](const View& v) { return v.i_am_later() ? is_source(v.verdict) : is_target(v.verdict); }},
+    {"of two nodes that nobody uses, the one that holds more writes is the source",
+     [](const View& v) {
+       return v.both_whole() && !v.me.crashed && !v.peer.crashed && v.me.dirty && !v.peer.dirty;
+     },
+     [](const View& v) { return is_source(v.verdict); }},
+    {"terms decide nothing else",
+     [](const View& v) {
+       return !(v.same() && ((v.me.crashed && v.peer.crashed) || (v.me.dirty && v.peer.dirty)));
+     },
+     [](const View& v) {
+       return without(v, [](SyncFacts& f) { f.term = f.preferred ? 1 : 9; }) == v.verdict;
+     }},
+    {"what is only told to users decides nothing", [](const View&) { return true; },
+     [](const View& v) {
+       return without(v, [](SyncFacts& f) {
+                f.dirty_bytes = f.preferred ? 5 : 0;
+                f.since_s = f.preferred ? 0 : 9;
+              }) == v.verdict;
+     }},
+    {"a half-copied target goes on where it was",
+     [](const View& v) {
+       return v.same() && v.disks_work() && v.peer.inconsistent && !v.peer.primary &&
+              !v.peer.backing_lost && v.peer.map_valid && !v.me.inconsistent &&
+              !v.me.backing_lost && v.me.map_valid;
+     },
+     [](const View& v) { return v.verdict == Verdict::kSourceOfMap; }},
+    {"two blank nodes wait for init", [](const View& v) { return v.me.blank && v.peer.blank; },
+     [](const View& v) { return v.verdict == Verdict::kWaitForInit; }},
+    {"a blank node joins only with permission",
+     [](const View& v) { return v.me.blank && !v.peer.blank; },
+     [](const View& v) {
+       if (!v.me.joinable) return v.verdict == Verdict::kNotJoinable;
+       return !is_usable(v.verdict) || v.verdict == Verdict::kTargetOfAll ||
+              v.verdict == Verdict::kDiskless;
+     }},
+    {"a blank node that may be overwritten receives everything",
+     [](const View& v) {
+       return v.me.blank && !v.peer.blank && v.me.joinable && v.disks_work() && !v.me.primary &&
+              !v.peer.inconsistent;
+     },
+     [](const View& v) { return v.verdict == Verdict::kTargetOfAll; }},
+};
 
 std::string show(const SyncFacts& f) {
-  std::string text;
-  for (const auto& [set, name] : {std::pair{f.blank, " blank"},
-                                  {f.joinable, " joinable"},
-                                  {f.primary, " primary"},
-                                  {f.crashed, " crashed"},
-                                  {f.inconsistent, " inconsistent"},
-                                  {f.disk_failed, " failed"},
-                                  {f.dirty, " dirty"},
-                                  {f.map_valid, " map"},
-                                  {f.preferred, " preferred"}})
-    if (set) text += name;
-  return "[" + text + " ]";
-}
-#define SHOW pair.name << " me" << show(me) << " peer" << show(peer)
-
-TEST(Generation, BothSidesReachMirroredVerdicts) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    ASSERT_EQ(mirrored(verdict), decide(peer, me)) << SHOW;
-    ASSERT_EQ(mirrored(mirrored(verdict)), verdict);
-    ASSERT_EQ(is_usable(verdict), is_usable(mirrored(verdict)));
-  });
+  std::string text = "[ term " + std::to_string(f.term) + (f.preferred ? " preferred" : "");
+  for (const Flag& flag : kFlags)
+    if (f.*flag.field) text += std::string(" ") + flag.name;
+  return text + " ]";
 }
 
-TEST(Generation, ASourceIsWholeAndCanBeRead) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    if (!is_source(verdict) && verdict != Verdict::kSoleCopy) return;
-    ASSERT_FALSE(me.inconsistent || me.disk_failed || me.blank) << SHOW;
-  });
+class AllInputs : public testing::Test {
+ protected:
+  void check(SyncFacts& a, SyncFacts& b, const Pair& pair) {
+    a.preferred = true;
+    b.preferred = false;
+    a.generations = pair.mine;
+    b.generations = pair.theirs;
+    b.volume_uuid[0] = pair.relation == Relation::kOtherVolume ? 2 : 1;
+    const Verdict mine = decide(a, b), theirs = decide(b, a);
+    check({a, b, pair.relation, mine, theirs}, pair);
+    check({b, a, relate(kinship(b.generations, a.generations, a.volume_uuid == b.volume_uuid)),
+           theirs, mine},
+          pair);
+  }
+
+  void check(const View& view, const Pair& pair) {
+    for (size_t i = 0; i < std::size(kProperties); ++i) {
+      if (!kProperties[i].applies(view)) continue;
+      ++applied_[i];
+      if (!kProperties[i].holds(view) && failures_++ < 10)
+        ADD_FAILURE() << kProperties[i].sentence << ": but " << pair.name << ", me "
+                      << show(view.me) << ", the peer " << show(view.peer) << ": "
+                      << explain(view.verdict, "the peer") << " (verdict "
+                      << static_cast<uint32_t>(view.verdict) << ")";
+    }
+  }
+
+  std::array<uint64_t, std::size(kProperties)> applied_{};
+  unsigned failures_ = 0;
+};
+
+TEST_F(AllInputs, HaveVerdictsThatHoldEveryProperty) {
+  // With metadata: every relation, every flag; terms matter between equals only.
+  std::vector<SyncFacts> mine = all_flags(kCombinationsWithMetadata), theirs = mine;
+  for (const Pair& pair : pairs())
+    for (const uint64_t my_term : {3u, 2u, 4u}) {
+      if (my_term != 3 && pair.relation != Relation::kSame) continue;
+      for (SyncFacts& a : mine) {
+        a.term = my_term;
+        for (SyncFacts& b : theirs) {
+          b.term = 3;
+          check(a, b, pair);
+        }
+      }
+    }
+  // At least one blank: then generations mean nothing.
+  mine = theirs = all_flags(kCombinations);
+  for (SyncFacts& a : mine)
+    for (SyncFacts& b : theirs)
+      if (a.blank || b.blank) check(a, b, pairs().front());
+  for (size_t i = 0; i < std::size(kProperties); ++i)
+    EXPECT_GT(applied_[i], 0u) << "never put to the test: " << kProperties[i].sentence;
 }
 
-TEST(Generation, APrimaryIsNeverOverwritten) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    if (me.primary) {
-      ASSERT_FALSE(is_target(verdict) && !me.blank) << SHOW;
-    }
-    if (me.primary && !me.blank && !me.disk_failed && peer.primary && !peer.blank) {
-      ASSERT_FALSE(is_usable(verdict) && verdict != Verdict::kSoleCopy) << SHOW;
-    }
-  });
-}
-
-TEST(Generation, ATargetsDiskWorks) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    if (is_target(verdict)) {
-      ASSERT_FALSE(me.disk_failed) << SHOW;
-    }
-  });
-}
-
-TEST(Generation, InSyncMeansThatNobodyKnowsOfADifference) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    if (verdict != Verdict::kInSync) return;
-    for (const SyncFacts* f : {&me, &peer})
-      ASSERT_FALSE(f->blank || f->crashed || f->inconsistent || f->dirty || f->disk_failed ||
-                   f->primary)
-          << SHOW;
-    ASSERT_EQ(me.generations.current, peer.generations.current) << SHOW;
-    ASSERT_EQ(me.volume_uuid, peer.volume_uuid) << SHOW;
-  });
-}
-
-TEST(Generation, AMapSufficesOnlyWhereItHoldsEveryDifference) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    if (verdict != Verdict::kSourceOfMap) return;
-    ASSERT_TRUE(me.map_valid) << SHOW;
-    ASSERT_FALSE(me.crashed || peer.crashed || peer.dirty || peer.blank) << SHOW;
-    const uint64_t theirs = peer.generations.current;
-    ASSERT_TRUE(theirs == me.generations.current || theirs == me.generations.base) << SHOW;
-  });
-}
-
-TEST(Generation, TheNewerHistoryIsNeverOverwritten) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    if (me.blank || peer.blank || me.volume_uuid != peer.volume_uuid) return;
-    const Generations& mine = me.generations;
-    const uint64_t theirs = peer.generations.current;
-    const bool i_know_theirs = theirs != mine.current && mine.knows(theirs);
-    if (i_know_theirs && !peer.generations.knows(mine.current)) {
-      ASSERT_FALSE(is_target(verdict)) << SHOW;
-    }
-  });
-}
-
-TEST(Generation, HistoriesThatDivergedNeverMeet) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    if (me.blank || peer.blank) return;
-    if (!pair.same_volume) {
-      ASSERT_EQ(verdict, Verdict::kUnrelated) << SHOW;
-    }
-    const std::string name = pair.name;
-    if (name.starts_with("both moved on") || name.starts_with("each is")) {
-      ASSERT_EQ(verdict, Verdict::kSplitBrain) << SHOW;
-    }
-    if (name == "nothing in common") {
-      ASSERT_EQ(verdict, Verdict::kUnrelated) << SHOW;
-    }
-  });
-}
-
-TEST(Generation, TheSurvivorOfACrashIsTheSource) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    if (std::string(pair.name) != "same" || me.blank || peer.blank) return;
-    if (me.inconsistent || peer.inconsistent || me.disk_failed || peer.disk_failed) return;
-    if (me.primary || peer.primary || me.crashed || !peer.crashed) return;
-    ASSERT_EQ(verdict, Verdict::kSourceOfAll) << SHOW;
-  });
-}
-
-TEST(Generation, ABlankNodeJoinsOnlyWithPermission) {
-  for_all([](const SyncFacts& me, const SyncFacts& peer, Verdict verdict, const Pair& pair) {
-    if (me.blank && peer.blank) {
-      ASSERT_EQ(verdict, Verdict::kWaitForInit) << SHOW;
-    }
-    if (me.blank && !peer.blank && !me.joinable) {
-      ASSERT_EQ(verdict, Verdict::kNotJoinable) << SHOW;
-    }
-    if (me.blank && is_usable(verdict) && !me.primary) {
-      ASSERT_EQ(verdict, Verdict::kTargetOfAll) << SHOW;
-    }
-  });
+TEST(Generation, PairsAreWhatTheirNamesSay) {
+  for (const Pair& pair : pairs()) {
+    const bool same_volume = pair.relation != Relation::kOtherVolume;
+    EXPECT_EQ(relate(kinship(pair.mine, pair.theirs, same_volume)), pair.relation) << pair.name;
+  }
 }
 
 TEST(Generation, EveryVerdictIsExplained) {
   for (uint32_t code = 1; code <= static_cast<uint32_t>(Verdict::kOrdersContradict); ++code) {
     const auto verdict = static_cast<Verdict>(code);
+    EXPECT_EQ(mirrored(mirrored(verdict)), verdict) << code;
     EXPECT_FALSE(explain(verdict, "beta").empty());
     EXPECT_EQ(explain(verdict, "beta").find('%'), std::string::npos);
     EXPECT_EQ(advise(verdict, "r0", "beta").find('%'), std::string::npos);
     if (!is_usable(verdict)) {
       EXPECT_FALSE(advise(verdict, "r0", "beta").empty()) << code;
     }
+    if (is_split_brain(verdict)) {
+      EXPECT_FALSE(is_usable(verdict)) << code;
+      EXPECT_NE(explain(verdict, "beta").find("split brain"), std::string::npos) << code;
+    }
   }
+}
+
+TEST(Generation, ASplitBrainNamesTheCommandThatEndsIt) {
+  const std::string advice = advise(Verdict::kSplitBrain, "r0", "beta");
+  EXPECT_NE(advice.find("twinblock resolve r0 --keep local"), std::string::npos) << advice;
+  EXPECT_NE(advice.find("--keep peer"), std::string::npos) << advice;
 }
 
 }  // namespace
