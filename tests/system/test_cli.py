@@ -104,6 +104,19 @@ def test_blank_volume_says_what_to_do(make_lab):
     assert ctl(lab, "alpha", "init").returncode == 0
 
 
+def test_joining_says_no_more_than_that_it_joins(make_lab):
+    lab = make_lab(start=False)
+    with open(lab.node("beta")["backing"], "r+b") as image:
+        image.write(b"old")
+    lab.up(init=False)
+    assert ctl(lab, "alpha", "init").returncode == 0
+    lab.wait_status("beta", lambda status: "--join" in status["action"], 10)
+    joined = ctl(lab, "beta", "init", "--join")
+    assert joined.returncode == 0 and "overwritten" in joined.stdout
+    assert "to do" not in joined.stdout and "refused" not in joined.stdout
+    lab.wait_state("alpha", "connected", 20)
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="there is no /dev/fuse")
 def test_attached_file_holds_the_volume_until_detach(lab):
     with connection(lab) as handle:

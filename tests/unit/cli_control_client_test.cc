@@ -76,6 +76,32 @@ Result<json> ask_node(std::function<void(int, const std::string&)> answer,
   return control_request(dir.file("r0.ctl"), "promote", {{"force", true}}, timeout_ns);
 }
 
+TEST(ControlClient, WhoMayNotConnectIsToldSo) {
+  const TempDir dir;
+  fs::permissions(dir.path(), fs::perms(0755));
+  const std::string path = dir.file("r0.ctl");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  fs::permissions(path, fs::perms::none);
+  const bool root = geteuid() == 0;
+  constexpr uid_t kNobody = 65534;
+  if (root) {
+    ASSERT_EQ(seteuid(kNobody), 0);
+  }
+  const Result<json> reply = control_request(path, "status", json::object(), kSecond_ns);
+  if (root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  close(listener);
+  ASSERT_FALSE(reply.ok());
+  EXPECT_EQ(reply.error().code, kExitRefused) << "waiting would not help";
+  EXPECT_NE(reply.error().action.find("sudo"), std::string::npos) << reply.error().action;
+}
+
 TEST(ControlClient, SendsVerbAndArgumentsAndReturnsTheResult) {
   std::string request;
   const Result<json> result = ask_node([&](int fd, const std::string& line) {

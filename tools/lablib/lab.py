@@ -132,9 +132,12 @@ class Lab:
                env=None):
         """Writes configuration and empty replicas. `backing` maps a node to its file or device,
         `env` a node to variables of its environment, `settings` are further [replication] keys."""
-        if self.state:
-            self._reuse(size, build, env)
+        replication = {"peer_timeout": peer_timeout, **(settings or {})}
+        if self.state and self.state.get("has_run", True):
+            self._reuse(size, build, env, backing, replication)
             return
+        if self.state:
+            self._forget()
         size = size or "1GiB"
         size_bytes = parse_size(size)
         self.dir.mkdir(parents=True, exist_ok=True)
@@ -142,7 +145,8 @@ class Lab:
         ports = free_ports(len(NODES))
         self.state = {"dir": str(self.dir), "config": str(self.dir / f"{VOLUME}.toml"),
                       "size": size, "build": str(Path(build or default_build()).absolute()),
-                      "runtime_root": str(runtime_root) if made_runtime else None, "nodes": {}}
+                      "runtime_root": str(runtime_root) if made_runtime else None, "nodes": {},
+                      "has_run": False}
         for name, port in zip(NODES, ports):
             run = Path(runtime_root) / name / "run"
             (self.dir / name).mkdir(exist_ok=True)
@@ -156,7 +160,8 @@ class Lab:
                 "log": str(self.dir / name / "log"), "run": str(run),
                 "replication": f"127.0.0.1:{port}", "config": self.state["config"],
                 "env": dict((env or {}).get(name) or {}), "pid": None, "process": None}
-        replication = {"peer_timeout": peer_timeout or "5s", **(settings or {})}
+        replication["peer_timeout"] = replication["peer_timeout"] or "5s"
+        self.state["replication"] = replication
         Path(self.state["config"]).write_text(self.config_text(replication), encoding="utf-8")
         self._save()
 
@@ -183,13 +188,39 @@ class Lab:
         self.node(name)["env"].update(variables)
         self._save()
 
-    def _reuse(self, size, build, env):
+    def _check_down(self):
         running = [name for name in NODES if self.alive(name)]
         if running:
             raise LabError(f"the lab in {self.dir} is up ({', '.join(running)}); end it with: "
                            f"tools/lab down --dir {self.dir}")
+
+    def _forget(self):
+        """A lab whose nodes never ran: nothing in it is worth keeping, least of all the
+        configuration that they did not start with."""
+        self._check_down()
+        for name in NODES:
+            for suffix in ("img", "meta"):
+                (self.dir / name / f"{VOLUME}.{suffix}").unlink(missing_ok=True)
+        if self.state["runtime_root"]:
+            shutil.rmtree(self.state["runtime_root"], ignore_errors=True)
+        self.state = None
+
+    def _reuse(self, size, build, env, backing, replication):
+        self._check_down()
+        differs = []
         if size and parse_size(size) != parse_size(self.state["size"]):
-            raise LabError(f"the lab in {self.dir} has {self.state['size']}; remove it with: "
+            differs.append(f"size {self.state['size']}")
+        for name, path in (backing or {}).items():
+            if Path(path).absolute() != Path(self.node(name)["backing"]):
+                differs.append(f"{name}'s replica in {self.node(name)['backing']}")
+        own = self.state.get("replication", {})
+        for key, value in replication.items():
+            if value is not None and str(value) != str(own.get(key, value)):
+                differs.append(f"{key} {own[key]}")
+        if differs or set(replication) - set(own or replication):
+            raise LabError(f"the lab in {self.dir} exists already"
+                           f"{', with ' + ', '.join(differs) if differs else ''}; change "
+                           f"{self.state['config']}, or remove the lab with: "
                            f"tools/lab down --purge --dir {self.dir}")
         if build:
             self.state["build"] = str(Path(build).absolute())
@@ -230,6 +261,8 @@ class Lab:
                 self.start(name, wait=False)
             for name in NODES:
                 self.wait_reachable(name)
+            self.state["has_run"] = True
+            self._save()
             if init:
                 self._make_primary("alpha", timeout_s)
         except BaseException:
@@ -415,6 +448,6 @@ def _make_backing(image, size_bytes):
 
 def _toml_value(value):
     text = str(value)
-    if re.fullmatch(r"\d+|true|false", text):
+    if re.fullmatch(r'\d+|true|false|"[^"\\]*"', text):
         return text
     return json.dumps(text)

@@ -40,6 +40,12 @@ Error not_there(const std::string& path, const std::string& why) {
                      "twinblock@VOLUME); name another socket with --socket, or use --config");
 }
 
+Error not_connected(const std::string& path, int code) {
+  if (code != EACCES && code != EPERM) return not_there(path, system_error(code, "connect").what);
+  return refused("this user may not talk to the node at " + path,
+                 "do it as root (sudo twinblock …) or as the user that runs the node");
+}
+
 // False when `deadline` passes first.
 bool ready(int fd, short events, Clock::time_point deadline) {
   while (true) {
@@ -119,7 +125,7 @@ Result<nlohmann::json> control_request(const std::string& socket_path, const std
   while (connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     // EAGAIN: more connections wait than the node takes at once.
     if ((errno != EAGAIN && errno != EINTR) || Clock::now() > deadline)
-      return not_there(socket_path, system_error(errno, "connect").what);
+      return not_connected(socket_path, errno);
     usleep(10'000);
   }
   const std::string request = nlohmann::json{{"verb", verb}, {"args", args}}.dump() + "\n";

@@ -59,7 +59,11 @@ Result<Output> change(const std::string& socket, const std::string& verb, const 
 }
 
 Result<Output> run_init(const Options& options, const std::string& socket) {
-  return change(socket, "init", json{{"force", options.force}, {"join", options.join}});
+  Result<Output> output =
+      change(socket, "init", json{{"force", options.force}, {"join", options.join}});
+  // The state is still the one that init is about to end: the nodes have not met since.
+  if (output) output.value().text = text_at(output.value().data, "message") + "\n";
+  return output;
 }
 
 Result<Output> run_promote(const Options& options, const std::string& socket) {
