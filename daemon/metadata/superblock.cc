@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/checks.h"
 #include "base/crc32c.h"
 
@@ -20,10 +21,6 @@ struct Copy {
   NodeRecord record;
   uint64_t sequence;
 };
-
-bool all_zero(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-}
 
 template <size_t N>
 std::string name_of(const char (&field)[N]) {

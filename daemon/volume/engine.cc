@@ -1,11 +1,11 @@
 #include "volume/engine.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "base/checks.h"
 #include "base/limits.h"
+#include "volume/hello.h"
 
 namespace twinblock {
 
@@ -207,13 +207,9 @@ void Engine::record_sole_copy() {
   core_.persist([](int) {});
   metadata::Generations generations = core_.record.generations;
   generations.advance(core_.random());
-  wire::GenerationPayload payload{};
-  payload.current = generations.current;
-  payload.base = generations.base;
-  std::copy(generations.history.begin(), generations.history.end(), payload.history);
-  std::copy(core_.record.volume_uuid.begin(), core_.record.volume_uuid.end(), payload.volume_uuid);
-  payload.flags = wire::kGenerationSoleCopy;
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
+  const wire::GenerationPayload payload =
+      make_generation(generations, core_.record.volume_uuid, wire::kGenerationSoleCopy);
+  const wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
   session_.request_small(header, wire::bytes_of(payload), *sole_copy_);
 }
 

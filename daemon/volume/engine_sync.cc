@@ -6,6 +6,7 @@
 #include "base/checks.h"
 #include "base/limits.h"
 #include "volume/engine.h"
+#include "volume/hello.h"
 
 namespace twinblock {
 
@@ -106,10 +107,7 @@ void Engine::handle_generation(const wire::Frame& frame) {
 // Takes over what the source tells; false when that makes no sense here.
 bool Engine::apply_generation(const wire::GenerationPayload& payload) {
   metadata::NodeRecord& record = core_.record;
-  metadata::Generations told;
-  told.current = payload.current;
-  told.base = payload.base;
-  std::copy(std::begin(payload.history), std::end(payload.history), told.history.begin());
+  const metadata::Generations told = generations_of(payload);
   if (core_.blank) {
     if (payload.flags != wire::kGenerationInconsistent || !core_.joinable) return false;
     record.volume = core_.config.volume;

@@ -67,6 +67,25 @@ SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred) {
   return facts;
 }
 
+wire::GenerationPayload make_generation(const metadata::Generations& generations,
+                                        const metadata::Uuid& volume_uuid, uint32_t flag) {
+  wire::GenerationPayload payload{};
+  payload.current = generations.current;
+  payload.base = generations.base;
+  std::copy(generations.history.begin(), generations.history.end(), payload.history);
+  std::copy(volume_uuid.begin(), volume_uuid.end(), payload.volume_uuid);
+  payload.flags = flag;
+  return payload;
+}
+
+metadata::Generations generations_of(const wire::GenerationPayload& payload) {
+  metadata::Generations generations;
+  generations.current = payload.current;
+  generations.base = payload.base;
+  std::copy(std::begin(payload.history), std::end(payload.history), generations.history.begin());
+  return generations;
+}
+
 HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& config,
                             const std::string& node) {
   const std::string volume = wire::get_name(hello.volume);

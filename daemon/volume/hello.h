@@ -1,4 +1,5 @@
-// The handshake's payload: from facts to bytes and back, and what of it must agree. Pure.
+// The payloads that say what a node is: the handshake's and that of a generation, from facts to
+// bytes and back, and what of a handshake must agree. Pure.
 #pragma once
 
 #include <string>
@@ -14,6 +15,11 @@ wire::HelloPayload make_hello(const Config& config, const std::string& node,
                               const SyncFacts& facts, bool fast_zero);
 
 SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred);
+
+// A history of generations as a kGeneration frame carries it; `flag` is one of GenerationFlag.
+wire::GenerationPayload make_generation(const metadata::Generations& generations,
+                                        const metadata::Uuid& volume_uuid, uint32_t flag);
+metadata::Generations generations_of(const wire::GenerationPayload& payload);
 
 // What does not fit, as a sentence for each side; both empty when all fits.
 struct HelloMismatch {

@@ -4,6 +4,7 @@
 
 #include "base/checks.h"
 #include "base/limits.h"
+#include "volume/hello.h"
 
 namespace twinblock {
 namespace {
@@ -50,13 +51,9 @@ void ResyncSource::begin_with_nothing_to_send() {
 void ResyncSource::send_generation(uint32_t flag) {
   metadata::Generations generations = core_.record.generations;
   if (flag == wire::kGenerationConsistent) generations.settle();
-  wire::GenerationPayload payload{};
-  payload.current = generations.current;
-  payload.base = generations.base;
-  std::copy(generations.history.begin(), generations.history.end(), payload.history);
-  std::copy(core_.record.volume_uuid.begin(), core_.record.volume_uuid.end(), payload.volume_uuid);
-  payload.flags = flag;
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
+  const wire::GenerationPayload payload =
+      make_generation(generations, core_.record.volume_uuid, flag);
+  const wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
   core_.session->request_small(header, wire::bytes_of(payload), *this);
 }
 

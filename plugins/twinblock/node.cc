@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/limits.h"
 #include "io/posix/files.h"
@@ -25,11 +25,6 @@ namespace {
 
 constexpr std::chrono::seconds kShutdownPatience{10};
 constexpr uint64_t kStopLook_ns = 200 * kMillisecond_ns;
-
-bool all_zero(std::span<const std::byte> bytes) {
-  return bytes[0] == std::byte{0} &&
-         std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
-}
 
 // TWINBLOCK_DISK=io_uring|threads, for tests and for hosts where one of them misbehaves.
 Result<PosixDisk::Engine> wanted_disk_engine() {

@@ -2,9 +2,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/checks.h"
 #include "base/crc32c.h"
 #include "base/result.h"
@@ -93,6 +95,19 @@ TEST(Result, HoldsAValueOrAnError) {
   EXPECT_EQ(bad.error().action, "create it");
   EXPECT_EQ(bad.error().code, ENOENT);
   EXPECT_TRUE(ok_status().ok());
+}
+
+TEST(AllZero, FindsTheOneByteThatIsNot) {
+  EXPECT_TRUE(all_zero({}));
+  std::vector<std::byte> bytes(4097);
+  for (const size_t size : {size_t{1}, size_t{2}, size_t{63}, size_t{4096}, bytes.size()}) {
+    EXPECT_TRUE(all_zero(std::span(bytes).first(size))) << size;
+    for (const size_t at : {size_t{0}, size / 2, size - 1}) {
+      bytes[at] = std::byte{0x80};
+      EXPECT_FALSE(all_zero(std::span(bytes).first(size))) << size << ", " << at;
+      bytes[at] = std::byte{0};
+    }
+  }
 }
 
 TEST(ResultDeathTest, TakingTheWrongSideIsABug) {

@@ -1,6 +1,7 @@
 // The pure pieces of a volume: progress, the table of requests at the peer, the hello.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -90,6 +91,21 @@ TEST(PeerRequests, NumbersOfALostSessionMeanNothingInTheNext) {
   EXPECT_NE(new_sequence, old_sequence);
   EXPECT_EQ(requests.take(old_sequence).request, nullptr);
   EXPECT_EQ(requests.take(new_sequence).request, &new_waiter);
+}
+
+TEST(Generation, IsCarriedWhole) {
+  metadata::Generations generations;
+  generations.current = 5;
+  generations.base = 4;
+  for (size_t i = 0; i < generations.history.size(); ++i) generations.history[i] = 10 + i;
+  metadata::Uuid uuid;
+  uuid.fill(7);
+  const wire::GenerationPayload payload =
+      make_generation(generations, uuid, wire::kGenerationConsistent);
+  EXPECT_EQ(generations_of(payload), generations);
+  EXPECT_TRUE(std::equal(uuid.begin(), uuid.end(), payload.volume_uuid));
+  EXPECT_EQ(payload.flags, wire::kGenerationConsistent);
+  EXPECT_EQ(payload.reserved, 0u);
 }
 
 Config sample_config() {
