@@ -88,7 +88,7 @@ enum class Settled : uint8_t {
 };
 
 bool knows_its_set(const SyncFacts& node) {
-  return node.map_valid && !node.blank && !node.backing_lost;
+  return node.map_valid && !node.backing_lost;
 }
 
 // A source and a target are settled: can a session stand on that, and what must travel?

@@ -122,21 +122,54 @@ wire::HelloPayload hello_from_beta(const Config& config, const SyncFacts& facts 
 
 TEST(Hello, BringsEveryFactAcross) {
   const Config config = sample_config();
-  for (unsigned bit = 0; bit < 8; ++bit) {
+  const std::vector<bool SyncFacts::*> fields{
+      &SyncFacts::blank,       &SyncFacts::joinable,     &SyncFacts::primary,
+      &SyncFacts::crashed,     &SyncFacts::backing_lost, &SyncFacts::inconsistent,
+      &SyncFacts::disk_failed, &SyncFacts::dirty,        &SyncFacts::map_valid,
+      &SyncFacts::discard,     &SyncFacts::keep};
+  for (size_t bit = 0; bit < fields.size(); ++bit) {
     SyncFacts facts;
-    bool* const fields[] = {&facts.blank,   &facts.joinable,     &facts.primary,
-                            &facts.crashed, &facts.inconsistent, &facts.disk_failed,
-                            &facts.dirty,   &facts.map_valid};
-    *fields[bit] = true;
+    facts.*fields[bit] = true;
     facts.volume_uuid.fill(7);
     facts.generations.current = 5;
     facts.generations.base = 4;
     facts.generations.history[7] = 3;
+    facts.term = 6;
+    facts.dirty_bytes = 4096;
+    facts.since_s = 1700000000;
     const SyncFacts heard = facts_of(hello_from_beta(config, facts), true);
     EXPECT_TRUE(same_facts(facts, heard)) << bit;
     EXPECT_TRUE(heard.preferred);
-    EXPECT_FALSE(same_facts(SyncFacts{}, heard));
+    for (const auto field : fields) EXPECT_EQ(heard.*field, field == fields[bit]) << bit;
+    EXPECT_EQ(heard.term, 6u);
+    EXPECT_EQ(heard.dirty_bytes, 4096u);
+    EXPECT_EQ(heard.since_s, 1700000000u);
   }
+}
+
+TEST(Hello, EveryFactThatDecidesMakesItADifferentOne) {
+  const std::vector<std::function<void(SyncFacts&)>> changes{
+      [](auto& f) { f.blank = true; },        [](auto& f) { f.joinable = true; },
+      [](auto& f) { f.primary = true; },      [](auto& f) { f.crashed = true; },
+      [](auto& f) { f.backing_lost = true; }, [](auto& f) { f.inconsistent = true; },
+      [](auto& f) { f.disk_failed = true; },  [](auto& f) { f.dirty = true; },
+      [](auto& f) { f.map_valid = true; },    [](auto& f) { f.discard = true; },
+      [](auto& f) { f.keep = true; },         [](auto& f) { f.term = 1; },
+      [](auto& f) { f.volume_uuid[3] = 1; },  [](auto& f) { f.generations.base = 1; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    SyncFacts facts;
+    changes[i](facts);
+    EXPECT_FALSE(same_facts(SyncFacts{}, facts)) << i;
+  }
+}
+
+// They change with every write: a handshake that they broke off would never end.
+TEST(Hello, WhatIsOnlyToldToUsersMakesNoDifference) {
+  SyncFacts facts;
+  facts.dirty_bytes = 1;
+  facts.since_s = 2;
+  EXPECT_TRUE(same_facts(SyncFacts{}, facts));
 }
 
 TEST(Hello, OfTheSamePairFits) {
