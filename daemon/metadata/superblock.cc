@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <optional>
+#include <iterator>
 
-#include "base/bytes.h"
 #include "base/checks.h"
 #include "base/crc32c.h"
+#include "base/limits.h"
 
 namespace twinblock::metadata {
 namespace {
@@ -17,52 +17,46 @@ uint32_t checksum(Superblock copy) {
   return crc32c(std::as_bytes(std::span<const Superblock, 1>(&copy, 1)));
 }
 
-struct Copy {
-  NodeRecord record;
-  uint64_t sequence;
-};
-
 template <size_t N>
 std::string name_of(const char (&field)[N]) {
   return {field, strnlen(field, N)};
 }
 
-// The copy at `bytes`, or why it can't be used.
-std::optional<Copy> decode(std::span<const std::byte> bytes, std::string& why) {
-  if (bytes.size() < sizeof(Superblock)) {
-    why = "truncated";
-    return std::nullopt;
-  }
-  Superblock disk;
-  std::memcpy(&disk, bytes.data(), sizeof disk);
-  if (disk.magic != kSuperblockMagic) {
-    why = "not a twinblock superblock";
-    return std::nullopt;
-  }
-  if (disk.crc != checksum(disk)) {
-    why = "wrong checksum";
-    return std::nullopt;
-  }
-  if (disk.version != kFormatVersion || (disk.flags & ~kFlagsKnown) != 0) {
-    why = "format version " + std::to_string(disk.version) + ", this twinblock knows version " +
-          std::to_string(kFormatVersion);
-    return std::nullopt;
-  }
-  Copy copy{{}, disk.sequence};
-  NodeRecord& record = copy.record;
-  std::copy_n(disk.volume_uuid, sizeof disk.volume_uuid, record.volume_uuid.begin());
-  record.volume = name_of(disk.volume);
-  record.node = name_of(disk.node);
-  record.size_bytes = disk.size_bytes;
-  record.generations.current = disk.generation_current;
-  record.generations.base = disk.generation_base;
-  std::copy_n(disk.generation_history, kHistoryEntries, record.generations.history.begin());
-  record.primary = (disk.flags & kFlagPrimary) != 0;
-  record.peer_primary = (disk.flags & kFlagPeerPrimary) != 0;
-  record.inconsistent = (disk.flags & kFlagInconsistent) != 0;
-  record.dirty = (disk.flags & kFlagDirty) != 0;
-  record.shared = (disk.flags & kFlagShared) != 0;
-  return copy;
+// Every flag and where it is kept.
+struct FlagField {
+  uint32_t flag;
+  bool NodeRecord::*field;
+};
+constexpr FlagField kFlagFields[] = {
+    {kFlagPrimary, &NodeRecord::primary},
+    {kFlagPeerPrimary, &NodeRecord::peer_primary},
+    {kFlagInconsistent, &NodeRecord::inconsistent},
+    {kFlagDirty, &NodeRecord::dirty},
+    {kFlagShared, &NodeRecord::shared},
+    {kFlagAllDirty, &NodeRecord::all_dirty},
+    {kFlagSnapshot, &NodeRecord::snapshot},
+    {kFlagDiscard, &NodeRecord::discard},
+    {kFlagKeep, &NodeRecord::keep},
+};
+constexpr uint32_t all_flags() {
+  uint32_t flags = 0;
+  for (const FlagField& each : kFlagFields) flags |= each.flag;
+  return flags;
+}
+static_assert(all_flags() == kFlagsKnown);
+
+// What a good checksum does not rule out, but for another version: bugs of whoever wrote it.
+std::string why_unusable(const Superblock& disk) {
+  const bool reserved_is_zero =
+      disk.reserved0 == 0 && std::all_of(std::begin(disk.reserved), std::end(disk.reserved),
+                                         [](uint8_t byte) { return byte == 0; });
+  if ((disk.flags & ~kFlagsKnown) != 0 || !reserved_is_zero)
+    return "fields that this twinblock does not know";
+  if (disk.size_bytes < limits::kVolumeBytesMin || disk.size_bytes > limits::kVolumeBytesMax)
+    return "a volume of " + std::to_string(disk.size_bytes) + " bytes";
+  if (!region_bytes_valid(disk.region_bytes))
+    return "intent regions of " + std::to_string(disk.region_bytes) + " bytes";
+  return "";
 }
 
 void set_name(char (&field)[kNameBytes], const std::string& name) {
@@ -98,56 +92,68 @@ void Generations::settle() {
   base = current;
 }
 
+uint64_t intent_tag(const Uuid& volume_uuid) {
+  uint64_t tag = 0;
+  std::memcpy(&tag, volume_uuid.data(), sizeof tag);
+  return tag;
+}
+
 std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint64_t sequence) {
+  TB_CHECK(region_bytes_valid(record.region_bytes), "a record that can be read again");
   Superblock disk{};
   disk.magic = kSuperblockMagic;
   disk.version = kFormatVersion;
   disk.sequence = sequence;
   std::copy(record.volume_uuid.begin(), record.volume_uuid.end(), disk.volume_uuid);
   disk.size_bytes = record.size_bytes;
-  disk.flags = (record.primary ? uint32_t{kFlagPrimary} : 0) |
-               (record.peer_primary ? uint32_t{kFlagPeerPrimary} : 0) |
-               (record.inconsistent ? uint32_t{kFlagInconsistent} : 0) |
-               (record.dirty ? uint32_t{kFlagDirty} : 0) |
-               (record.shared ? uint32_t{kFlagShared} : 0);
+  for (const FlagField& each : kFlagFields)
+    if (record.*each.field) disk.flags |= each.flag;
+  disk.region_bytes = record.region_bytes;
   disk.generation_current = record.generations.current;
   disk.generation_base = record.generations.base;
   std::copy(record.generations.history.begin(), record.generations.history.end(),
             disk.generation_history);
   set_name(disk.volume, record.volume);
   set_name(disk.node, record.node);
+  disk.snapshot_bytes = record.snapshot_bytes;
+  disk.snapshot_crc = record.snapshot_crc;
+  disk.term = record.term;
+  disk.generation_since_s = record.generation_since_s;
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;
   std::memcpy(bytes.data(), &disk, sizeof disk);
   return bytes;
 }
 
-Result<Loaded> load(std::span<const std::byte> file, const std::string& path) {
-  if (all_zero(file)) return Loaded{.blank = true, .record = {}, .sequence = 0, .warning = {}};
-  std::array<std::optional<Copy>, 2> copies;
-  std::array<std::string, 2> why;
-  for (size_t i = 0; i < 2; ++i) {
-    const uint64_t offset = std::min<uint64_t>(kSuperblockOffset[i], file.size());
-    copies[i] =
-        decode(file.subspan(offset, std::min(sizeof(Superblock), file.size() - offset)), why[i]);
-  }
-  if (!copies[0] && !copies[1])
-    return Error{path + ": both copies of the metadata are bad (first: " + why[0] +
-                     "; second: " + why[1] + ")",
-                 "restore the file from a backup, or, to have this node copied anew from its peer, "
-                 "move it away and run `twinblock init --join` here",
+Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> bytes) {
+  Superblock disk;
+  std::memcpy(&disk, bytes.data(), sizeof disk);
+  if (disk.magic != kSuperblockMagic) return Error{"not a twinblock superblock", "", 0};
+  if (disk.crc != checksum(disk)) return Error{"wrong checksum", "", 0};
+  if (disk.version != kFormatVersion)
+    return Error{"format version " + std::to_string(disk.version) +
+                     ", and this twinblock knows version " + std::to_string(kFormatVersion),
+                 "use the twinblock that wrote it; or move the metadata away on both nodes, run "
+                 "`twinblock init` on the one whose data counts, and `twinblock init --join` on "
+                 "the other",
                  0};
-  const bool second = !copies[0] || (copies[1] && copies[1]->sequence > copies[0]->sequence);
-  Loaded loaded;
-  loaded.record = copies[second ? 1 : 0]->record;
-  loaded.sequence = copies[second ? 1 : 0]->sequence;
-  const size_t damaged = copies[0] ? 1 : 0;
-  // A fresh file has only ever had one copy written; all zero is not damage.
-  const auto other = file.subspan(std::min<uint64_t>(kSuperblockOffset[damaged], file.size()));
-  if (!copies[damaged] && !all_zero(other.first(std::min(sizeof(Superblock), other.size()))))
-    loaded.warning = path + ": metadata copy " + std::to_string(damaged + 1) + " is bad (" +
-                     why[damaged] + "); using the other one";
-  return loaded;
+  if (const std::string why = why_unusable(disk); !why.empty()) return Error{why, "", 0};
+  DecodedSuperblock decoded{{}, disk.sequence};
+  NodeRecord& record = decoded.record;
+  std::copy_n(disk.volume_uuid, sizeof disk.volume_uuid, record.volume_uuid.begin());
+  record.volume = name_of(disk.volume);
+  record.node = name_of(disk.node);
+  record.size_bytes = disk.size_bytes;
+  record.region_bytes = disk.region_bytes;
+  record.generations.current = disk.generation_current;
+  record.generations.base = disk.generation_base;
+  std::copy_n(disk.generation_history, kHistoryEntries, record.generations.history.begin());
+  record.generation_since_s = disk.generation_since_s;
+  record.term = disk.term;
+  record.snapshot_bytes = disk.snapshot_bytes;
+  record.snapshot_crc = disk.snapshot_crc;
+  for (const FlagField& each : kFlagFields) record.*each.field = (disk.flags & each.flag) != 0;
+  return decoded;
 }
 
 std::string format_generation(uint64_t generation) {

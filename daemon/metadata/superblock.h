@@ -33,28 +33,37 @@ struct NodeRecord {
   std::string volume;
   std::string node;
   uint64_t size_bytes = 0;
+  uint32_t region_bytes = kRegionBytesDefault;  // what one intent bit stands for
   Generations generations;
+  uint64_t generation_since_s = 0;  // Unix time at which the current generation began
+  uint64_t term = 0;                // counts promotions; the higher one was primary last
   bool primary = false;
   bool peer_primary = false;
   bool inconsistent = false;
-  bool dirty = false;
-  bool shared = false;  // the peer may have recorded the current generation as its own
+  bool dirty = false;      // holds writes that the peer may miss
+  bool shared = false;     // the peer may have recorded the current generation as its own
+  bool all_dirty = false;  // every block may differ from the peer's
+  bool discard = false;    // the operator gives this node's writes up
+  bool keep = false;       // the operator gives the peer's writes up
+  bool snapshot = false;   // the snapshot is valid and is the whole dirty set
+  uint64_t snapshot_bytes = 0;
+  uint32_t snapshot_crc = 0;
 
   bool operator==(const NodeRecord&) const = default;
 };
 
+// Whose intent pages are whose.
+uint64_t intent_tag(const Uuid& volume_uuid);
+
 // One 4 KiB copy.
 std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint64_t sequence);
 
-struct Loaded {
-  bool blank = false;  // an empty or all-zero file: no `init` yet
+struct DecodedSuperblock {
   NodeRecord record;
   uint64_t sequence = 0;
-  std::string warning;  // one copy was damaged and the other is used
 };
-// Reads both copies from the whole metadata file. Refuses, and never re-creates, when neither copy
-// is good but something is there: the error says so and what to do.
-Result<Loaded> load(std::span<const std::byte> file, const std::string& path);
+// The copy at `bytes`, or why it can't be used; with an action only if it is of another version.
+Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> bytes);
 
 std::string format_generation(uint64_t generation);  // 16 hex digits
 std::string format_uuid(const Uuid& uuid);

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "metadata/superblock.h"
+#include "metadata/load.h"
 #include "volume/client_request.h"
 #include "volume/core.h"
 #include "volume/flush_group.h"

@@ -37,13 +37,20 @@ Result<PosixDisk::Engine> wanted_disk_engine() {
                EINVAL};
 }
 
-Result<metadata::Loaded> load_metadata(const std::string& path) {
+Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_bytes) {
   const Result<FileKind> kind = file_kind(path);
   if (!kind) return kind.error();
-  if (kind.value() == FileKind::kMissing) return metadata::load({}, path);  // blank
-  const Result<std::vector<std::byte>> bytes = read_front(path, metadata::kFileBytes);
-  if (!bytes) return bytes.error();
-  return metadata::load(bytes.value(), path);
+  if (kind.value() == FileKind::kMissing)
+    return metadata::load({}, 0, volume_bytes, path);  // blank
+  const Result<std::unique_ptr<FileReader>> file = FileReader::open(path);
+  if (!file) return file.error();
+  // What is found is acted upon; a power cut must not take it back.
+  if (Status flushed = file.value()->flush(); !flushed) return flushed.error();
+  return metadata::load(
+      [&file](uint64_t offset_bytes, std::span<std::byte> into) {
+        return file.value()->read_at(offset_bytes, into);
+      },
+      file.value()->size_bytes(), volume_bytes, path);
 }
 
 uint64_t random_number() {
@@ -61,12 +68,16 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   std::unique_ptr<Node> node(new Node(std::move(config), name));
   const NodeConfig& self = node->config_.node(name);
   // Both are looked at before they are opened, which may create them.
-  Result<metadata::Loaded> loaded = load_metadata(self.metadata);
+  Result<metadata::Loaded> loaded = load_metadata(self.metadata, node->config_.size_bytes);
   if (!loaded) return loaded.error();
   const Result<bool> holds = holds_data(self.backing);
   if (!holds) return holds.error();
-  if (!loaded.value().warning.empty()) node->log_.log(Severity::kWarning, loaded.value().warning);
-  if (Status files = node->open_files(); !files) return files.error();
+  for (const std::string& warning : loaded.value().warnings)
+    node->log_.log(Severity::kWarning, warning);
+  // A block device must have all the room; a file is sparse.
+  const uint64_t metadata_bytes =
+      metadata::metadata_bytes_max(node->config_.size_bytes, loaded.value().record.region_bytes);
+  if (Status files = node->open_files(metadata_bytes); !files) return files.error();
   Status engine = node->open_engine(std::move(loaded.value()), !holds.value());
   if (!engine) return engine.error();
   node->thread_ = start_thread("twinblock-loop", [&loop = node->loop_] { loop.run(); });
@@ -74,7 +85,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   return node;
 }
 
-Status Node::open_files() {
+Status Node::open_files(uint64_t metadata_bytes) {
   const NodeConfig& self = config_.node(name_);
   const Result<PosixDisk::Engine> engine = wanted_disk_engine();
   if (!engine) return engine.error();
@@ -92,7 +103,9 @@ Status Node::open_files() {
   // which may be the one that a hanging data disk holds up.
   options.engine = PosixDisk::Engine::kThreads;
   options.file.path = self.metadata;
-  options.file.size_bytes = metadata::kFileBytes;
+  options.file.size_bytes = metadata_bytes;
+  // One that was cut off has lost nothing that is not told as a warning above.
+  if (Status grown = grow_file(self.metadata, metadata_bytes); !grown) return grown;
   Result<std::unique_ptr<PosixDisk>> metadata = PosixDisk::open(loop_, options);
   if (!metadata) return metadata.error();
   metadata_ = std::move(metadata.value());

@@ -49,7 +49,7 @@ class Node {
 
  private:
   Node(Config config, std::string name);
-  Status open_files();
+  Status open_files(uint64_t metadata_bytes);
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
   int run_request(ClientRequest& request);
   void take_submitted();

@@ -39,7 +39,7 @@ void SimNode::replace_disks() {
   data_ = std::make_unique<VirtualDisk>(scheduler_, random_.fork(), name_ + "'s data disk",
                                         config_.size_bytes);
   metadata_ = std::make_unique<VirtualDisk>(scheduler_, random_.fork(), name_ + "'s metadata disk",
-                                            metadata::kFileBytes);
+                                            metadata::metadata_bytes_max(config_.size_bytes));
 }
 
 void SimNode::start() {
@@ -51,7 +51,9 @@ void SimNode::start() {
   port_ = network_.attach(host_, process_);
   data_->attach(process_);
   metadata_->attach(process_);
-  Result<metadata::Loaded> loaded = metadata::load(metadata_->contents(), name_ + ".meta");
+  const std::span<const std::byte> found = metadata_->contents();
+  Result<metadata::Loaded> loaded =
+      metadata::load(metadata::reader_of(found), found.size(), config_.size_bytes, name_ + ".meta");
   if (!loaded) Report::violation(name_ + " refuses to start: " + loaded.error().what);
   const auto data = data_->contents();
   const bool empty =

@@ -63,10 +63,17 @@ class ControlTest : public testing::Test {
     config_.peer_timeout_ns = 5 * kSecond_ns;
     metadata::Loaded loaded;
     loaded.blank = true;
-    engine_ = std::make_unique<Engine>(Engine::Parts{
-        config_, "alpha", clock_, log_, network_, data_, metadata_, loaded, true, {}, [this] {
-          return ++random_;
-        }});
+    engine_ = std::make_unique<Engine>(Engine::Parts{config_,
+                                                     "alpha",
+                                                     clock_,
+                                                     log_,
+                                                     network_,
+                                                     data_,
+                                                     metadata_,
+                                                     std::move(loaded),
+                                                     true,
+                                                     {},
+                                                     [this] { return ++random_; }});
     EXPECT_TRUE(engine_->start().ok());
   }
 

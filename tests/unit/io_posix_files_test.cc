@@ -121,11 +121,31 @@ TEST_F(DiskFileTest, data_in_a_file_is_noticed) {
   EXPECT_TRUE(holds_data(directory_ / "disk").value());
 }
 
-TEST_F(DiskFileTest, a_whole_file_is_read_up_to_a_limit) {
-  std::ofstream(directory_ / "file") << std::string(1000, 'x');
-  EXPECT_EQ(read_front(directory_ / "file", 2000).value().size(), 1000u);
-  EXPECT_EQ(read_front(directory_ / "file", 999).value().size(), 999u);
-  EXPECT_EQ(read_front(directory_ / "none", 999).error().code, ENOENT);
+TEST_F(DiskFileTest, a_file_is_read_piece_by_piece_and_not_past_its_end) {
+  EXPECT_EQ(FileReader::open(directory_ / "none").error().code, ENOENT);
+  std::ofstream(directory_ / "file") << std::string(999, 'x') + "y";
+  const auto file = FileReader::open(directory_ / "file");
+  ASSERT_TRUE(file.ok());
+  EXPECT_TRUE(file.value()->flush().ok());
+  EXPECT_EQ(file.value()->size_bytes(), 1000u);
+  std::vector<std::byte> bytes(10);
+  EXPECT_TRUE(file.value()->read_at(990, bytes).ok());
+  EXPECT_EQ(bytes.front(), std::byte{'x'});
+  EXPECT_EQ(bytes.back(), std::byte{'y'});
+  EXPECT_EQ(file.value()->read_at(991, bytes).error().code, EIO);
+}
+
+TEST_F(DiskFileTest, a_short_file_grows_and_keeps_what_it_holds) {
+  EXPECT_TRUE(grow_file(directory_ / "none", 1000).ok());
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "none"));
+  std::ofstream(directory_ / "file") << "xy";
+  EXPECT_TRUE(grow_file(directory_ / "file", 1000).ok());
+  EXPECT_EQ(std::filesystem::file_size(directory_ / "file"), 1000u);
+  EXPECT_TRUE(grow_file(directory_ / "file", 10).ok());
+  EXPECT_EQ(std::filesystem::file_size(directory_ / "file"), 1000u);
+  std::string word;
+  std::ifstream(directory_ / "file") >> word;
+  EXPECT_EQ(word.substr(0, 2), "xy");
 }
 
 TEST_F(DiskFileTest, directories_are_made_with_their_parents) {

@@ -6,13 +6,21 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "metadata/superblock.h"
+#include "base/units.h"
+#include "metadata/intent_page.h"
+#include "metadata/load.h"
 #include "metadata/superblock_store.h"
 
 namespace twinblock::metadata {
 namespace {
 
 using File = std::vector<std::byte>;
+constexpr uint64_t kVolume = 1 * kGiB;
+constexpr uint64_t kFileBytes = layout_of(kVolume, kRegionBytesDefault).file_bytes;
+
+Result<Loaded> load(std::span<const std::byte> file, const std::string& path) {
+  return metadata::load(reader_of(file), file.size(), kVolume, path);
+}
 
 NodeRecord sample(uint64_t current = 0x1111) {
   NodeRecord record;
@@ -20,10 +28,12 @@ NodeRecord sample(uint64_t current = 0x1111) {
     record.volume_uuid[i] = static_cast<uint8_t>(i + 1);
   record.volume = "r0";
   record.node = "alpha";
-  record.size_bytes = 1 << 30;
+  record.size_bytes = kVolume;
   record.generations.current = current;
   record.generations.base = 0x2222;
   for (size_t i = 0; i < kHistoryEntries; ++i) record.generations.history[i] = 0x3000 + i;
+  record.generation_since_s = 0x4444;
+  record.term = 0x5555;
   record.primary = record.inconsistent = true;
   return record;
 }
@@ -33,27 +43,40 @@ void put(File& file, int copy, const NodeRecord& record, uint64_t sequence) {
   std::memcpy(file.data() + kSuperblockOffset[copy], bytes.data(), bytes.size());
 }
 
-File file_with_both(const NodeRecord& record, uint64_t sequence) {
+// What `init` has made before it writes the superblock.
+File fresh_file(const NodeRecord& record) {
   File file(kFileBytes);
+  const IntentPage page = encode_page(0, 0, intent_tag(record.volume_uuid), {});
+  std::memcpy(file.data() + kIntentOffset, &page, sizeof page);
+  return file;
+}
+
+File file_with_both(const NodeRecord& record, uint64_t sequence) {
+  File file = fresh_file(record);
   put(file, 0, record, sequence);
   put(file, 1, record, sequence);
   return file;
 }
 
 TEST(Superblock, ComesBackAsItWasWritten) {
-  for (unsigned flags = 0; flags < 32; ++flags) {
+  for (unsigned flags = 0; flags < 512; ++flags) {
     NodeRecord record = sample();
     record.primary = (flags & 1) != 0;
     record.peer_primary = (flags & 2) != 0;
     record.inconsistent = (flags & 4) != 0;
     record.dirty = (flags & 8) != 0;
     record.shared = (flags & 16) != 0;
+    record.all_dirty = (flags & 32) != 0;
+    record.snapshot = (flags & 64) != 0;
+    record.discard = (flags & 128) != 0;
+    record.keep = (flags & 256) != 0;
+    record.region_bytes = kRegionBytesMin << (flags % 15);
     const Result<Loaded> loaded = load(file_with_both(record, 9), "m");
     ASSERT_TRUE(loaded.ok());
     EXPECT_EQ(loaded.value().record, record);
     EXPECT_EQ(loaded.value().sequence, 9u);
     EXPECT_FALSE(loaded.value().blank);
-    EXPECT_EQ(loaded.value().warning, "");
+    EXPECT_EQ(loaded.value().warnings, std::vector<std::string>{});
   }
 }
 
@@ -67,7 +90,7 @@ TEST(Superblock, AnEmptyOrZeroFileIsBlank) {
 
 TEST(Superblock, TheHigherSequenceCountsWhereverItLies) {
   for (const int newer : {0, 1}) {
-    File file(kFileBytes);
+    File file = fresh_file(sample());
     put(file, newer, sample(0xAAAA), 6);
     put(file, 1 - newer, sample(0xBBBB), 5);
     const Result<Loaded> loaded = load(file, "m");
@@ -79,7 +102,7 @@ TEST(Superblock, TheHigherSequenceCountsWhereverItLies) {
 
 TEST(Superblock, AnyDamagedByteOfOneCopyIsNoticedAndTheOtherUsed) {
   for (const int damaged : {0, 1}) {
-    File file(kFileBytes);
+    File file = fresh_file(sample());
     put(file, damaged, sample(0xAAAA), 6);
     put(file, 1 - damaged, sample(0xBBBB), 5);
     for (size_t at = 0; at < sizeof(Superblock); ++at) {
@@ -88,7 +111,7 @@ TEST(Superblock, AnyDamagedByteOfOneCopyIsNoticedAndTheOtherUsed) {
       const Result<Loaded> loaded = load(file, "m");
       ASSERT_TRUE(loaded.ok()) << at;
       ASSERT_EQ(loaded.value().record.generations.current, 0xBBBBu) << at;
-      ASSERT_NE(loaded.value().warning, "") << at;
+      ASSERT_EQ(loaded.value().warnings.size(), 1u) << at;
       byte ^= static_cast<std::byte>(1 << (at % 8));
     }
   }
@@ -122,6 +145,7 @@ TEST(Superblock, ATruncatedFileIsReadAsFarAsItGoesOrRefused) {
       ASSERT_TRUE(loaded.ok()) << size;
       EXPECT_FALSE(loaded.value().blank) << size;
       EXPECT_EQ(loaded.value().record, sample()) << size;
+      EXPECT_EQ(loaded.value().intent_words, std::vector<uint64_t>(4, ~uint64_t{0})) << size;
     }
   }
 }
@@ -138,7 +162,59 @@ TEST(Superblock, AnotherVersionAndUnknownFlagsAreRefused) {
       raw.crc = crc32c(std::as_bytes(std::span(&raw, 1)));
       std::memcpy(file.data() + offset, &raw, sizeof raw);
     }
-    EXPECT_FALSE(load(file, "m").ok());
+    const Result<Loaded> loaded = load(file, "m");
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_NE(loaded.error().action, "");
+    EXPECT_EQ(loaded.error().what.find("format version 3") != std::string::npos, version);
+  }
+}
+
+TEST(Superblock, WhatNoTwinblockWouldWriteIsRefusedInSpiteOfAGoodChecksum) {
+  const auto refused = [](auto change) {
+    File file = file_with_both(sample(), 5);
+    for (const uint64_t offset : kSuperblockOffset) {
+      Superblock raw;
+      std::memcpy(&raw, file.data() + offset, sizeof raw);
+      change(raw);
+      raw.crc = 0;
+      raw.crc = crc32c(std::as_bytes(std::span(&raw, 1)));
+      std::memcpy(file.data() + offset, &raw, sizeof raw);
+    }
+    return !load(file, "m").ok();
+  };
+  EXPECT_FALSE(refused([](Superblock&) {}));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.reserved0 = 1; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.reserved[0] = 1; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.reserved[sizeof raw.reserved - 1] = 1; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.flags |= 512; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.region_bytes = 0; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.region_bytes = 32 * kKiB; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.region_bytes = 3 * kMiB; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.region_bytes = 1u << 31; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.size_bytes = 0; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.size_bytes = 65 * kTiB; }));
+}
+
+// Step by step, what `init` leaves when it is cut off: nothing that a later one could stumble over.
+TEST(Superblock, ACutOffInitIsBlankAndAUsedIntentMapIsNot) {
+  File file = fresh_file(sample());
+  EXPECT_TRUE(load(file, "m").value().blank);
+  std::fill(file.begin() + kIntentOffset + 512, file.end(), std::byte{0});  // torn
+  EXPECT_TRUE(load(file, "m").value().blank);
+  put(file, 1, sample(), 1);
+  EXPECT_EQ(load(file, "m").value().record, sample());
+  EXPECT_EQ(load(file, "m").value().warnings.size(), 0u) << "its second copy was never written";
+  put(file, 1, sample(), 2);
+  EXPECT_EQ(load(file, "m").value().warnings.size(), 1u) << "this one's was";
+
+  for (const uint64_t sequence : {0, 1}) {
+    File used = fresh_file(sample());
+    const uint64_t words[] = {1 - sequence};
+    const IntentPage page = encode_page(0, sequence, intent_tag(sample().volume_uuid), words);
+    std::memcpy(used.data() + kIntentOffset, &page, sizeof page);
+    const Result<Loaded> loaded = load(used, "m");
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_NE(loaded.error().action, "");
   }
 }
 

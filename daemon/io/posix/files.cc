@@ -11,6 +11,7 @@
 #include <climits>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "base/checks.h"
 #include "base/units.h"
@@ -60,14 +61,48 @@ Result<FileKind> file_kind(const std::string& path) {
   return FileKind::kOther;
 }
 
-Result<std::vector<std::byte>> read_front(const std::string& path, size_t bytes_max) {
-  const OpenFile file(path);
-  if (file.fd() < 0) return system_error(errno, "open " + path);
-  std::vector<std::byte> bytes(bytes_max);
-  const ssize_t n = read_full(file.fd(), bytes);
-  if (n < 0) return system_error(errno, "read " + path);
-  bytes.resize(static_cast<size_t>(n));
-  return bytes;
+Result<std::unique_ptr<FileReader>> FileReader::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) return system_error(errno, "open " + path);
+  std::unique_ptr<FileReader> reader(new FileReader(fd, path));
+  const off_t end = ::lseek(fd, 0, SEEK_END);  // of a device, too
+  if (end < 0) return system_error(errno, "find the size of " + path);
+  reader->size_bytes_ = static_cast<uint64_t>(end);
+  return reader;
+}
+
+FileReader::~FileReader() { ::close(fd_); }
+
+Status FileReader::flush() {
+  int result = 0;
+  do result = ::fdatasync(fd_);
+  while (result != 0 && errno == EINTR);
+  return result == 0 ? ok_status() : system_error(errno, "flush " + path_);
+}
+
+Status FileReader::read_at(uint64_t offset_bytes, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t n = ::pread(fd_, into.data(), into.size(), static_cast<off_t>(offset_bytes));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error(errno, "read " + path_);
+    if (n == 0) return system_error(EIO, "read past the end of " + path_);
+    into = into.subspan(static_cast<size_t>(n));
+    offset_bytes += static_cast<uint64_t>(n);
+  }
+  return ok_status();
+}
+
+Status grow_file(const std::string& path, uint64_t size_bytes) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return ok_status();
+    return system_error(errno, "stat " + path);
+  }
+  if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) >= size_bytes)
+    return ok_status();
+  if (::truncate(path.c_str(), static_cast<off_t>(size_bytes)) != 0)
+    return system_error(errno, "extend " + path + " to " + format_size(size_bytes));
+  return ok_status();
 }
 
 Status make_directories(const std::string& path) {

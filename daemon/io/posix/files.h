@@ -3,9 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "base/result.h"
 
@@ -15,8 +16,28 @@ enum class FileKind { kMissing, kRegular, kBlockDevice, kDirectory, kOther };
 
 // What is at `path`, links followed.
 Result<FileKind> file_kind(const std::string& path);
-// The first bytes of a file or device, at most bytes_max.
-Result<std::vector<std::byte>> read_front(const std::string& path, size_t bytes_max);
+// Reads a file or block device here and there.
+class FileReader {
+ public:
+  static Result<std::unique_ptr<FileReader>> open(const std::string& path);
+  ~FileReader();
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
+  [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
+  // Puts on stable storage what others wrote: a process that died may have left it in the cache.
+  Status flush();
+  // All of `into`; a file that ends before is an error.
+  Status read_at(uint64_t offset_bytes, std::span<std::byte> into) const;
+
+ private:
+  FileReader(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+
+  const int fd_;
+  const std::string path_;
+  uint64_t size_bytes_ = 0;
+};
+// Extends a regular file that is shorter, sparsely; leaves everything else alone.
+Status grow_file(const std::string& path, uint64_t size_bytes);
 // Makes `path` and its missing parents (mode 0755, umask applied).
 Status make_directories(const std::string& path);
 // Whether somebody's data may be in the file: a regular file with any data extent, a block device

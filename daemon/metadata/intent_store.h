@@ -1,0 +1,151 @@
+// The intent map: which regions of the volume may differ from the peer's after a crash. A region's
+// bit is on stable storage before the first write into the region begins, and stays for as long as
+// the engine needs it. Owned by the engine; loop thread only; memory: four bits a region, and what
+// one commit copies.
+//
+// Group commit: one commit is under way at a time. It takes copies of all changed pages, writes
+// them, flushes once, and then tells everybody whose regions it covered; who came meanwhile shares
+// the next one. Clearing a bit needs no waiting and is written along, or by the next age().
+//
+// Errors are errno values and final: the metadata disk has failed, nothing more is written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "io/disk.h"
+#include "metadata/disk_format.h"
+
+namespace twinblock::metadata {
+
+class IntentStore {
+ public:
+  class Waiter {
+   public:
+    virtual void intent_recorded(int error) = 0;
+
+   protected:
+    ~Waiter() = default;
+  };
+
+  // The disk has room for layout_of(volume_bytes, region_bytes).
+  IntentStore(Disk& disk, uint64_t volume_bytes, uint32_t region_bytes);
+  IntentStore(const IntentStore&) = delete;
+  IntentStore& operator=(const IntentStore&) = delete;
+
+  // What one age() asks `needed` about at the most: a few milliseconds.
+  static constexpr uint64_t kAgeLooksMax = 65536;
+
+  // Begins with what metadata::load() returned. The bits count as set, but not as durable: a
+  // process that died may have left them in the page cache only. They are written with the next
+  // commits.
+  void load(const std::vector<uint64_t>& words, uint64_t tag, uint64_t sequence);
+  // Begins anew: all clear, every page written, one flush. `done` is called later (at once if the
+  // store has failed before). The superblock that makes the pages count is written after it.
+  void create(uint64_t tag, std::function<void(int error)> done);
+
+  // Whether all regions that the range touches are set durably; marks them as touched. A range of
+  // at least one byte, inside the volume.
+  [[nodiscard]] bool covered(uint64_t offset_bytes, uint64_t length_bytes) {
+    const uint64_t first = offset_bytes >> shift_;
+    const uint64_t last = (offset_bytes + length_bytes - 1) >> shift_;
+    if (first != last) return covered_many(first, last);
+    const uint64_t mask = uint64_t{1} << (first % 64);
+    if ((durable_[first / 64] & mask) == 0) return false;
+    touched_now_[first / 64] |= mask;
+    return true;
+  }
+  // Sets the regions that the range touches; `waiter` is told when they are durable, later, never
+  // from within. Returns 0, or the error of a store that has failed: the waiter isn't told then.
+  [[nodiscard]] int cover(uint64_t offset_bytes, uint64_t length_bytes, Waiter& waiter);
+
+  // Ends a round; call every limits::kIntentAge_ns. Clears regions that were not touched in this
+  // round and the one before, are not waited for, and that `needed` doesn't want (in flight, in an
+  // open epoch, dirty). Looks at kAgeLooksMax regions at the most and goes on there the
+  // next time.
+  void age(const std::function<bool(uint64_t offset_bytes, uint64_t length_bytes)>& needed);
+  // Forgets all, but for what is waited for: this node's replica is what the peer's is.
+  void clear_all();
+
+  // In runs of adjacent set regions, ascending, not past the volume's end.
+  void for_each_set(
+      const std::function<void(uint64_t offset_bytes, uint64_t length_bytes)>& visit) const;
+  [[nodiscard]] bool any(uint64_t offset_bytes, uint64_t length_bytes) const;
+  [[nodiscard]] uint64_t set_regions() const { return set_regions_; }
+  [[nodiscard]] uint64_t set_bytes() const;
+  [[nodiscard]] uint32_t region_bytes() const { return uint32_t{1} << shift_; }
+
+  [[nodiscard]] int error() const { return error_; }
+  [[nodiscard]] bool idle() const { return step_ == Step::kIdle; }
+  [[nodiscard]] uint64_t commits_total() const { return commits_; }  // flushes begun
+  [[nodiscard]] uint64_t waits_total() const { return waits_; }      // cover() calls accepted
+
+ private:
+  enum class Step : uint8_t { kIdle, kWrite, kFlush, kCreateWrite, kCreateFlush, kTell };
+  enum class PageState : uint8_t { kWritten, kLazy, kUrgent };
+  struct Waiting {
+    Waiter* waiter;
+    uint64_t first;  // regions, inclusive
+    uint64_t last;
+  };
+  // Images that one commit copies at the most: a load or clear_all() may change more pages, which
+  // then follow in further commits.
+  static constexpr size_t kCommitPagesMax = 64;
+
+  [[nodiscard]] bool covered_many(uint64_t first, uint64_t last);
+  [[nodiscard]] bool durable(uint64_t first, uint64_t last) const;
+  void set(uint64_t first, uint64_t last);
+  void forget_bits();
+  void change_page(uint64_t page, PageState state);
+  [[nodiscard]] IntentPage image_of(uint64_t page, uint64_t sequence) const;
+  void begin();
+  void begin_create();
+  void pick_pages();
+  void submit_pages();
+  void submit_flush(Step step);
+  void create_pages();
+  void request_done(const DiskRequest& request);
+  void step_done();
+  void commit_done();
+  void create_done();
+  void tell();
+
+  Disk& disk_;
+  const uint64_t volume_bytes_;
+  const unsigned shift_;  // region = offset >> shift_
+  const Layout layout_;
+  uint64_t tag_ = 0;
+  uint64_t sequence_ = 0;  // of the last commit
+  int error_ = 0;
+
+  // A bit a region.
+  std::vector<uint64_t> bits_;            // as it is to be
+  std::vector<uint64_t> durable_;         // on stable storage, and in bits_
+  std::vector<uint64_t> touched_now_;     // since the last age()
+  std::vector<uint64_t> touched_before_;  // in the round before
+  uint64_t set_regions_ = 0;
+  uint64_t age_word_ = 0;  // where age() goes on
+  std::vector<PageState> pages_;
+  uint64_t urgent_pages_ = 0;
+  uint64_t lazy_pages_ = 0;
+  std::vector<Waiting> waiting_;
+
+  // The commit under way.
+  Step step_ = Step::kIdle;
+  int step_error_ = 0;
+  size_t outstanding_ = 0;
+  std::vector<uint32_t> picked_;    // pages, ascending
+  std::vector<IntentPage> images_;  // of those
+  std::vector<DiskRequest> writes_;
+  DiskRequest flush_;
+  std::function<void(int)> create_done_;
+  bool create_wanted_ = false;
+  uint64_t created_pages_ = 0;
+
+  uint64_t commits_ = 0;
+  uint64_t waits_ = 0;
+};
+
+}  // namespace twinblock::metadata
