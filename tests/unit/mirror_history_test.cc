@@ -329,6 +329,7 @@ std::string wrong(const World& w) {
   if (source.inconsistent != 0) return "half-copied, but the source";
   if (target.primary != 0) return "primary, but the target";
   if (diverged(w)) {
+    if (target.discard == 0 && source.keep == 0) return "the wrong side's writes are given up";
     if (!orders_are_about_this(w)) return "writes are given up by an order that was about others";
   } else if ((w.promised & ~source.data & (w.ever_lost != 0 ? target.data : ~uint32_t{0})) != 0) {
     return "a promised write is lost";
