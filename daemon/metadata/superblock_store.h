@@ -24,8 +24,6 @@ class SuperblockStore {
   // Makes `record` durable.
   void update(const NodeRecord& record, Done done);
   [[nodiscard]] int error() const { return error_; }
-  [[nodiscard]] bool idle() const { return step_ == Step::kIdle; }
-  [[nodiscard]] uint64_t updates_total() const { return sequence_; }
 
  private:
   enum class Step { kIdle, kWriteFirst, kFlushFirst, kWriteSecond, kFlushSecond };

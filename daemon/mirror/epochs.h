@@ -33,7 +33,6 @@ class Epochs {
     closing_.clear_all();
   }
   [[nodiscard]] bool empty() const { return open_.empty() && closing_.empty(); }
-  [[nodiscard]] const BlockMap& open() const { return open_; }
 
  private:
   BlockMap open_;

@@ -92,7 +92,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   // WritePathOwner
   void local_disk_failed(int error) override;
   void peer_disk_failed(int error, const char* doing) override;
-  void writes_idle() override;
   // ResyncSource::Owner
   void resync_target_marked() override;
   void resync_copied() override;
@@ -112,7 +111,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void become_primary();
   void promotion_ended(Result<std::string> result);
   void send_role();
-  void demote_when_idle();
   void finish_demotion(int flush_error);
   void demotion_done(Result<std::string> result);
   void replica_disk_failed(int error);

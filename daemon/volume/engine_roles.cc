@@ -233,18 +233,10 @@ void Engine::demote(Reply reply) {
                 "detach first: twinblock detach " + core_.config.volume, EBUSY});
     return;
   }
+  TB_CHECK(writes_.idle() && reads_.idle(), "a client closes after its last answer");
   role_ = Role::kDemoting;
   update_local_reads();
   demote_reply_ = std::move(reply);
-  demote_when_idle();
-}
-
-void Engine::writes_idle() {
-  if (role_ == Role::kDemoting && demote_reply_) demote_when_idle();
-}
-
-void Engine::demote_when_idle() {
-  if (!writes_.idle() || !reads_.idle()) return;
   flushes_.flush([this](int error) { finish_demotion(error); });
 }
 

@@ -225,7 +225,6 @@ void WritePath::finish(Op& op, int error) {
   core_.ranges.release(op.ticket);
   free_.push_back(&op);
   admit_waiting();
-  if (idle()) owner_.writes_idle();
 }
 
 void WritePath::peer_lost() {

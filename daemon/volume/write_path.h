@@ -22,8 +22,6 @@ class WritePathOwner {
   virtual void local_disk_failed(int error) = 0;
   // The peer's disk failed a request.
   virtual void peer_disk_failed(int error, const char* doing) = 0;
-  // No write is in flight any more.
-  virtual void writes_idle() = 0;
 
  protected:
   ~WritePathOwner() = default;
