@@ -28,6 +28,8 @@ constexpr size_t kWritesInFlightMax = 1024;
 constexpr uint64_t kWriteBytesInFlightMax = 48 * kMiB;
 // A peer whose disk fails is tried again after this.
 constexpr uint64_t kPeerDiskRetry_ns = 10 * kSecond_ns;
+// A primary's disk that was full counts as mended when it has refused nothing for this long.
+constexpr uint64_t kDiskNoteKept_ns = 10 * kSecond_ns;
 // Epochs are closed when no write has come for the first, at the latest after the second.
 constexpr uint64_t kEpochIdle_ns = 1 * kSecond_ns;
 constexpr uint64_t kEpochOpenMax_ns = 30 * kSecond_ns;

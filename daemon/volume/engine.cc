@@ -8,6 +8,12 @@
 #include "volume/hello.h"
 
 namespace twinblock {
+namespace {
+
+// A full disk can be mended while the process runs; a broken one can't be trusted again.
+bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
+}  // namespace
 
 // The peer's confirmation that it knows itself as the only good copy.
 class Engine::SoleCopyRecord final : public PeerRequest {
@@ -199,6 +205,20 @@ void Engine::note_disk_error(int error) {
       system_error(error, "the local disk failed: " + core_.config.node(core_.node).backing).what;
   if (disk_note_ != what) log(Severity::kError, what);
   disk_note_ = what;
+  disk_note_error_ = error;
+  disk_note_at_ns_ = core_.clock.now_ns();
+  disk_note_writes_ = core_.counters.writes;
+}
+
+// A primary's disk that was full and takes writes again is no longer worth a word; a secondary's
+// note goes when it has been brought up to date.
+void Engine::forget_disk_note() {
+  if (disk_note_.empty() || role_ != Role::kPrimary || !may_pass(disk_note_error_)) return;
+  if (!core_.local_ok() || core_.flush_failed || core_.counters.writes <= disk_note_writes_ + 1 ||
+      core_.clock.now_ns() - disk_note_at_ns_ < limits::kDiskNoteKept_ns)
+    return;
+  disk_note_.clear();
+  log(Severity::kInfo, "the local disk takes writes again");
 }
 
 void Engine::record_sole_copy() {
@@ -222,9 +242,7 @@ void Engine::peer_disk_failed(int error, const char* doing) {
 
 void Engine::replica_disk_failed(int error) {
   note_disk_error(error);
-  // A full disk can be mended while the process runs; a broken one can't be trusted again.
-  const bool may_pass = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  if (!may_pass && core_.data_error == 0) core_.data_error = error;
+  if (!may_pass(error) && core_.data_error == 0) core_.data_error = error;
 }
 
 void Engine::update_local_reads() {
@@ -235,6 +253,7 @@ void Engine::update_local_reads() {
 void Engine::epoch_tick() {
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
   replica_.resume_if_drained();
+  forget_disk_note();
   const uint64_t now = core_.clock.now_ns();
   if (!core_.attached() || core_.epochs.empty() || flushes_.busy()) {
     epoch_opened_ns_ = now;

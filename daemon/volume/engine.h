@@ -115,6 +115,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void demotion_done(Result<std::string> result);
   void replica_disk_failed(int error);
   void note_disk_error(int error);
+  void forget_disk_note();
   void record_sole_copy();
   void sole_copy_recorded();
   void update_local_reads();
@@ -156,6 +157,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   bool receives_ = false;        // in this session the peer may send writes
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
   std::string disk_note_;        // what the local disk last refused; empty once all is whole again
+  int disk_note_error_ = 0;
+  uint64_t disk_note_at_ns_ = 0;
+  uint64_t disk_note_writes_ = 0;  // how many writes had been made by then
   class SoleCopyRecord;
   std::unique_ptr<SoleCopyRecord> sole_copy_;
 

@@ -186,6 +186,22 @@ def test_client_gets_the_error_when_no_replica_is_left(scratch, make_lab):
         assert_status_names(disk.lab, "alpha", "alpha", errno.EIO)
 
 
+@pytest.mark.slow
+def test_full_disk_of_the_last_replica_is_forgotten_when_it_takes_writes_again(scratch, make_lab):
+    disk = alone_with_faulty_disk(scratch, make_lab)
+    with connection(disk.lab) as handle:
+        disk.begin(errno.ENOSPC)
+        with pytest.raises(nbd.Error):
+            handle.pwrite(b"\x02" * 4096, 0)
+        disk.end()
+        for _ in range(3):
+            handle.pwrite(b"\x03" * 4096, 0)
+        time.sleep(1)
+        assert_status_names(disk.lab, "alpha", "alpha", errno.ENOSPC)
+        status = disk.lab.wait_status("alpha", lambda s: not s["disk"]["error"], 15)
+    assert status["state"] == "simplex" and "disk" not in status["status"]
+
+
 def test_failed_flush_of_the_last_replica_is_not_retried_into_success(scratch, make_lab):
     disk = alone_with_faulty_disk(scratch, make_lab)
     with connection(disk.lab) as handle:
