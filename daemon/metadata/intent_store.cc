@@ -176,7 +176,6 @@ void IntentStore::begin() {
 
 // Whatever the disk holds is overwritten with cleared pages; what is waited for comes after them.
 void IntentStore::begin_create() {
-  std::fill(durable_.begin(), durable_.end(), 0);
   std::fill(pages_.begin(), pages_.end(), PageState::kWritten);
   urgent_pages_ = lazy_pages_ = 0;
   for (uint64_t word = 0; word < bits_.size(); ++word)
@@ -278,6 +277,8 @@ void IntentStore::step_done() {
 }
 
 void IntentStore::commit_done() {
+  // What create() is about to overwrite is no promise.
+  if (create_wanted_) images_.clear();
   for (const IntentPage& image : images_) {
     // A bit that was cleared meanwhile does not count, as the next commit takes it off the disk;
     // one that has been set again is on the disk, and will be in the next commit, too.

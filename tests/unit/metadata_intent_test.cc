@@ -1,0 +1,480 @@
+// The intent map: group commit, what is durable when a waiter is told, and power cuts at any time.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "base/limits.h"
+#include "metadata/intent_page.h"
+#include "metadata/intent_store.h"
+#include "metadata/load.h"
+#include "metadata_support.h"
+
+namespace twinblock::metadata {
+namespace {
+
+constexpr uint32_t kRegion = kRegionBytesDefault;
+constexpr uint64_t kTag = 0x0807060504030201;
+using Range = std::pair<uint64_t, uint64_t>;
+
+class Told final : public IntentStore::Waiter {
+ public:
+  void intent_recorded(int error) override {
+    result = error;
+    if (then) std::exchange(then, nullptr)();
+  }
+  std::optional<int> result;
+  std::function<void()> then;
+};
+
+bool always(uint64_t, uint64_t) { return true; }
+bool never(uint64_t, uint64_t) { return false; }
+
+// Three pages, the last region cut short.
+constexpr uint64_t kVolume = (2 * kIntentPageRegions + 100) * uint64_t{kRegion} + 4096;
+
+struct Fixture {
+  explicit Fixture(uint64_t volume_bytes = kVolume)
+      : volume(volume_bytes),
+        disk(layout_of(volume_bytes, kRegion).file_bytes),
+        store(disk, volume_bytes, kRegion) {
+    store.create(kTag, [this](int error) { created = error; });
+    disk.finish_all();
+    EXPECT_EQ(created, 0);
+    disk.flushes = 0;
+  }
+  // What a node would find that starts now.
+  [[nodiscard]] Loaded found() const {
+    NodeRecord record;
+    record.size_bytes = volume;
+    for (size_t i = 0; i < 8; ++i) record.volume_uuid[i] = static_cast<uint8_t>(i + 1);
+    File file = disk.cache;
+    for (const uint64_t offset : kSuperblockOffset) {
+      const auto bytes = encode(record, 5);
+      std::memcpy(file.data() + offset, bytes.data(), bytes.size());
+    }
+    return std::move(load(reader_of(file), file.size(), volume, "m").value());
+  }
+  [[nodiscard]] std::vector<Range> set() const {
+    std::vector<Range> ranges;
+    store.for_each_set(
+        [&](uint64_t offset, uint64_t length) { ranges.emplace_back(offset, length); });
+    return ranges;
+  }
+  uint64_t volume;
+  CrashDisk disk;
+  IntentStore store;
+  int created = -1;
+};
+
+TEST(IntentStore, AWaiterIsToldWhenItsRegionsAreOnTheMedium) {
+  Fixture f;
+  Told told;
+  EXPECT_FALSE(f.store.covered(kRegion - 1, 2));
+  ASSERT_EQ(f.store.cover(kRegion - 1, 2, told), 0);
+  EXPECT_FALSE(f.store.covered(0, 1));
+  ASSERT_EQ(f.disk.pending(), 1u);
+  f.disk.finish();
+  EXPECT_FALSE(told.result) << "it is in the cache only";
+  EXPECT_FALSE(f.store.covered(0, 1));
+  ASSERT_EQ(f.disk.request().op, DiskOp::kFlush);
+  f.disk.finish();
+  EXPECT_EQ(told.result, 0);
+  EXPECT_TRUE(f.store.covered(0, 2 * kRegion));
+  EXPECT_FALSE(f.store.covered(0, 2 * kRegion + 1));
+  EXPECT_FALSE(f.store.covered(2 * kRegion, 1));
+  EXPECT_EQ(f.disk.pending(), 0u);
+  EXPECT_EQ(f.store.commits_total(), 2u) << "create() was one";
+  EXPECT_EQ(f.store.waits_total(), 1u);
+  EXPECT_EQ(f.found().intent_words[0], 3u);
+  EXPECT_EQ(f.set(), (std::vector<Range>{{0, 2 * kRegion}}));
+}
+
+TEST(IntentStore, AllWhoComeDuringACommitShareTheNext) {
+  Fixture f;
+  Told first;
+  ASSERT_EQ(f.store.cover(0, 1, first), 0);
+  std::vector<Told> others(32);
+  for (size_t i = 0; i < others.size(); ++i)
+    ASSERT_EQ(f.store.cover((i + 1) * 2 * kRegion, 1, others[i]), 0);
+  f.disk.finish();
+  f.disk.finish();
+  EXPECT_EQ(f.disk.flushes, 1u);
+  EXPECT_EQ(first.result, 0);
+  EXPECT_FALSE(others[0].result);
+  f.disk.finish_all();
+  EXPECT_EQ(f.disk.flushes, 2u);
+  for (const Told& each : others) EXPECT_EQ(each.result, 0);
+}
+
+TEST(IntentStore, ARangeOverPagesIsWrittenInOneRequestAndPagesApartInTwo) {
+  Fixture f;
+  Told told;
+  ASSERT_EQ(f.store.cover((kIntentPageRegions - 1) * kRegion, 2 * kRegion, told), 0);
+  EXPECT_EQ(f.disk.pending(), 1u);
+  EXPECT_EQ(f.disk.request().length_bytes, 2 * kPageBytes);
+  f.disk.finish_all();
+  EXPECT_TRUE(f.store.covered((kIntentPageRegions - 1) * kRegion, 2 * kRegion));
+  EXPECT_EQ(f.set(),
+            (std::vector<Range>{{(kIntentPageRegions - 1) * uint64_t{kRegion}, 2 * kRegion}}));
+  Told blocker, ends[2];
+  ASSERT_EQ(f.store.cover(kIntentPageRegions * uint64_t{kRegion} * 3 / 2, 1, blocker), 0);
+  ASSERT_EQ(f.store.cover(0, 1, ends[0]), 0);
+  ASSERT_EQ(f.store.cover(f.volume - 1, 1, ends[1]), 0);
+  f.disk.finish();
+  f.disk.finish();
+  ASSERT_EQ(f.disk.pending(), 2u);
+  f.disk.finish(1);  // in any order
+  EXPECT_EQ(f.disk.pending(), 1u) << "no flush before both are written";
+  f.disk.finish_all();
+  EXPECT_EQ(ends[0].result, 0);
+  EXPECT_EQ(ends[1].result, 0);
+  EXPECT_EQ(f.store.set_regions(), 5u);
+  EXPECT_EQ(f.store.set_bytes(), 4 * uint64_t{kRegion} + 4096) << "not past the volume's end";
+  EXPECT_EQ(f.set().back(), Range(f.volume - 4096, 4096u));
+  EXPECT_TRUE(f.store.any(f.volume - 1, 1));
+  EXPECT_FALSE(f.store.any(f.volume - 2 * kRegion, kRegion));
+}
+
+TEST(IntentStore, WhoWaitsForWhatTheCommitUnderWayHoldsIsToldWithIt) {
+  Fixture f;
+  Told first, same;
+  ASSERT_EQ(f.store.cover(0, 1, first), 0);
+  ASSERT_EQ(f.store.cover(1, 1, same), 0);
+  f.disk.finish_all();
+  EXPECT_EQ(same.result, 0);
+  EXPECT_EQ(f.disk.flushes, 1u);
+  // Nothing is left to be written: told nevertheless, and not from within.
+  Told again;
+  ASSERT_EQ(f.store.cover(0, 1, again), 0);
+  EXPECT_FALSE(again.result);
+  f.disk.finish_all();
+  EXPECT_EQ(again.result, 0);
+}
+
+TEST(IntentStore, ABitThatIsClearedAndSetAgainDuringACommitIsDurableOnlyAsTheDiskHasIt) {
+  // The commit under way takes the bit off the disk; it is set again meanwhile.
+  Fixture f;
+  Told first, again;
+  ASSERT_EQ(f.store.cover(0, 1, first), 0);
+  f.disk.finish_all();
+  for (int round = 0; round < 2; ++round) f.store.age(never);
+  f.store.age(never);
+  ASSERT_EQ(f.disk.pending(), 1u) << "the cleared bit is being written";
+  EXPECT_FALSE(f.store.covered(0, 1)) << "from now on";
+  ASSERT_EQ(f.store.cover(0, 1, again), 0);
+  f.disk.finish();
+  f.disk.finish();
+  EXPECT_FALSE(again.result);
+  EXPECT_FALSE(f.store.covered(0, 1));
+  f.disk.finish_all();
+  EXPECT_EQ(again.result, 0);
+  EXPECT_EQ(f.found().intent_words[0], 1u);
+}
+
+TEST(IntentStore, AWaiterMayComeBackWithMoreFromWithin) {
+  Fixture f;
+  Told first, second, third;
+  first.then = [&] {
+    ASSERT_EQ(f.store.cover(kRegion, 1, second), 0);
+    ASSERT_EQ(f.store.cover(2 * kRegion, 1, third), 0);
+  };
+  ASSERT_EQ(f.store.cover(0, 1, first), 0);
+  f.disk.finish_all();
+  EXPECT_EQ(second.result, 0);
+  EXPECT_EQ(third.result, 0);
+  EXPECT_EQ(f.disk.flushes, 2u) << "both in one";
+}
+
+TEST(IntentStore, ARegionIsClearedAfterTwoRoundsInWhichItIsNotTouchedUnlessItIsNeeded) {
+  Fixture f;
+  Told told;
+  for (uint64_t region = 0; region < 4; ++region)
+    ASSERT_EQ(f.store.cover(region * kRegion, 1, told), 0);
+  f.disk.finish_all();
+  f.store.age(never);
+  EXPECT_TRUE(f.store.covered(0, 1));  // touched
+  f.store.age(never);
+  EXPECT_EQ(f.store.set_regions(), 4u);
+  std::set<uint64_t> asked;
+  f.store.age([&](uint64_t offset, uint64_t length) {
+    EXPECT_EQ(length, kRegion);
+    asked.insert(offset);
+    return offset == 2 * kRegion;
+  });
+  EXPECT_EQ(asked, (std::set<uint64_t>{kRegion, 2 * kRegion, 3 * kRegion}));
+  f.disk.finish_all();
+  EXPECT_EQ(f.found().intent_words[0], 0b101u);
+  EXPECT_EQ(f.set(), (std::vector<Range>{{0, kRegion}, {2 * kRegion, kRegion}}));
+  const uint64_t flushes = f.disk.flushes;
+  for (int round = 0; round < 3; ++round) f.store.age(always);
+  EXPECT_EQ(f.disk.pending(), 0u);
+  EXPECT_EQ(f.disk.flushes, flushes);
+}
+
+TEST(IntentStore, NeitherAgeNorClearAllTakesWhatIsWaitedFor) {
+  for (const bool age : {true, false}) {
+    Fixture f;
+    Told first, second;
+    ASSERT_EQ(f.store.cover(0, 1, first), 0);
+    ASSERT_EQ(f.store.cover(kRegion, 1, second), 0);
+    if (age)
+      for (int round = 0; round < 5; ++round) f.store.age(never);
+    else
+      f.store.clear_all();
+    f.disk.finish_all();
+    EXPECT_EQ(first.result, 0);
+    EXPECT_EQ(second.result, 0);
+    EXPECT_TRUE(f.store.covered(0, 2 * kRegion));
+    EXPECT_EQ(f.found().intent_words[0], 0b11u);
+  }
+}
+
+TEST(IntentStore, ClearAllLeavesNothingOnTheDisk) {
+  Fixture f;
+  Told told;
+  ASSERT_EQ(f.store.cover(0, f.volume, told), 0);
+  f.disk.finish_all();
+  EXPECT_EQ(f.store.set_bytes(), f.volume);
+  f.store.clear_all();
+  EXPECT_FALSE(f.store.covered(0, 1));
+  f.disk.finish_all();
+  EXPECT_EQ(f.store.set_regions(), 0u);
+  EXPECT_EQ(f.store.set_bytes(), 0u);
+  for (const uint64_t word : f.found().intent_words) ASSERT_EQ(word, 0u);
+}
+
+TEST(IntentStore, AFailedDiskStaysFailedAndEverybodyIsTold) {
+  for (const int failing : {0, 1}) {
+    Fixture f;
+    Told first, second, third;
+    ASSERT_EQ(f.store.cover(0, 1, first), 0);
+    ASSERT_EQ(f.store.cover(kRegion, 1, second), 0);
+    for (int step = 0; step < failing; ++step) f.disk.finish();
+    f.disk.finish(0, EIO);
+    EXPECT_EQ(first.result, EIO);
+    EXPECT_EQ(second.result, EIO);
+    EXPECT_EQ(f.store.error(), EIO);
+    EXPECT_FALSE(f.store.covered(0, 1));
+    EXPECT_EQ(f.store.cover(0, 1, third), EIO);
+    f.store.clear_all();
+    f.store.age(never);
+    int created = 0;
+    f.store.create(kTag, [&](int error) { created = error; });
+    EXPECT_EQ(created, EIO);
+    EXPECT_EQ(f.disk.pending(), 0u) << "never retried into success";
+    EXPECT_FALSE(third.result);
+  }
+}
+
+TEST(IntentStore, CreateIsDoneWhenAllPagesAreClearOnTheMedium) {
+  const uint64_t volume = 64 * kTiB;
+  CrashDisk disk(layout_of(volume, kRegion).file_bytes);
+  IntentStore store(disk, volume, kRegion);
+  std::optional<int> created;
+  store.create(kTag, [&](int error) { created = error; });
+  while (disk.pending() > 0) {
+    EXPECT_FALSE(created);
+    disk.finish();
+  }
+  EXPECT_EQ(created, 0);
+  EXPECT_EQ(disk.flushes, 1u);
+  std::mt19937_64 random(1);
+  disk.power_lost(random);
+  for (uint32_t index = 0; index < 517; ++index) {
+    IntentPage page;
+    std::memcpy(&page, disk.cache.data() + kIntentOffset + index * kPageBytes, sizeof page);
+    ASSERT_TRUE(page_good(page, index, kTag, 0)) << index;
+  }
+}
+
+TEST(IntentStore, CreateDuringACommitComesAfterItAndKeepsWhatIsWaitedFor) {
+  Fixture f;
+  Told before, told;
+  ASSERT_EQ(f.store.cover(5 * kRegion, 1, before), 0);
+  f.disk.finish_all();
+  ASSERT_EQ(f.store.cover(0, 1, told), 0);
+  f.disk.finish();
+  int created = -1;
+  f.store.create(kTag, [&](int error) { created = error; });
+  while (created != 0) {
+    EXPECT_FALSE(told.result) << "create() would take it back";
+    f.disk.finish();
+  }
+  EXPECT_EQ(f.found().intent_words[0], 0u);
+  f.disk.finish_all();
+  EXPECT_EQ(told.result, 0);
+  EXPECT_TRUE(f.store.covered(0, 1));
+  EXPECT_FALSE(f.store.covered(5 * kRegion, 1));
+  EXPECT_EQ(f.found().intent_words[0], 1u);
+}
+
+TEST(IntentStore, WhatWasLoadedIsSetButNotDurableUntilItIsWritten) {
+  Fixture f;
+  Told told;
+  ASSERT_EQ(f.store.cover(0, 1, told), 0);
+  ASSERT_EQ(f.store.cover(f.volume - 1, 1, told), 0);
+  f.disk.finish_all();
+  const Loaded loaded = f.found();
+  EXPECT_EQ(loaded.intent_sequence, 2u);
+  IntentStore next(f.disk, f.volume, kRegion);
+  next.load(loaded.intent_words, kTag, loaded.intent_sequence);
+  EXPECT_EQ(next.set_regions(), 2u);
+  EXPECT_FALSE(next.covered(0, 1));
+  Told again;
+  ASSERT_EQ(next.cover(0, 1, again), 0);
+  f.disk.finish_all();
+  EXPECT_EQ(again.result, 0);
+  EXPECT_TRUE(next.covered(f.volume - 1, 1)) << "written along";
+  EXPECT_EQ(f.found().intent_words, loaded.intent_words);
+}
+
+// A damaged page counts as full, and is mended by what is written next.
+TEST(IntentStore, MoreChangedPagesThanACommitTakesFollowInOthers) {
+  const uint64_t volume = 64 * kTiB;
+  Fixture f(volume);
+  std::fill(f.disk.cache.begin() + kIntentOffset, f.disk.cache.end(), std::byte{0x55});
+  const Loaded loaded = f.found();
+  EXPECT_EQ(loaded.warnings.size(), 1u);
+  IntentStore store(f.disk, volume, kRegion);
+  store.load(loaded.intent_words, kTag, loaded.intent_sequence);
+  EXPECT_EQ(store.set_bytes(), volume);
+  Told last;
+  f.disk.flushes = 0;
+  ASSERT_EQ(store.cover(volume - 1, 1, last), 0);
+  while (!last.result) f.disk.finish();
+  EXPECT_EQ(f.disk.flushes, 1u) << "who waits comes first";
+  f.disk.finish_all();
+  EXPECT_EQ(f.found().warnings.size(), 0u);
+  EXPECT_TRUE(store.covered(0, volume));
+  f.store.clear_all();
+}
+
+TEST(IntentStore, AgeLooksAtSomeRegionsOfAFullMapAndAtAllInTheEnd) {
+  const uint64_t volume = 64 * kTiB;
+  Fixture f(volume);
+  Told told;
+  ASSERT_EQ(f.store.cover(0, volume, told), 0);
+  f.disk.finish_all();
+  uint64_t looks = 0;
+  const auto count = [&looks](uint64_t, uint64_t) {
+    ++looks;
+    return false;
+  };
+  for (int round = 0; round < 2; ++round) f.store.age(count);
+  EXPECT_EQ(looks, 0u);
+  uint64_t rounds = 0;
+  while (f.store.set_regions() > 0) {
+    looks = 0;
+    f.store.age(count);
+    ASSERT_LE(looks, IntentStore::kAgeLooksMax + 63);
+    ASSERT_LT(++rounds, 300u);
+  }
+  f.disk.finish_all();
+  for (const uint64_t word : f.found().intent_words) ASSERT_EQ(word, 0u);
+}
+
+TEST(IntentStoreDeathTest, RefusesARangeOutsideTheVolume) {
+  Fixture f;
+  Told told;
+  EXPECT_DEATH((void)f.store.cover(f.volume - 1, kRegion, told), "inside the volume");
+  EXPECT_DEATH((void)f.store.cover(0, 0, told), "inside the volume");
+}
+
+// Whatever was promised, by a waiter told or by covered(), and has not been given up since, is
+// found after any crash: of the process, which leaves the page cache, or of the power.
+class IntentCrash : public testing::TestWithParam<unsigned> {};
+
+TEST_P(IntentCrash, LosesNothingThatWasPromised) {
+  std::mt19937_64 random(GetParam());
+  Fixture f((kIntentPageRegions + 64) * uint64_t{kRegion});
+  auto store = std::make_unique<IntentStore>(f.disk, f.volume, kRegion);
+  store->load(f.found().intent_words, kTag, 1);
+  const uint64_t regions = f.volume / kRegion;
+  std::set<uint64_t> promised;
+  struct Wait final : IntentStore::Waiter {
+    void intent_recorded(int error) override {
+      ASSERT_EQ(error, 0);
+      for (uint64_t region = first; region <= last; ++region) promised->insert(region);
+      told = true;
+    }
+    std::set<uint64_t>* promised = nullptr;
+    uint64_t first = 0, last = 0;
+    bool told = false;
+  };
+  std::vector<std::unique_ptr<Wait>> waits;
+  const auto any_region = [&] {  // some at the border of the pages, some anywhere
+    const uint64_t near = kIntentPageRegions - 10 + random() % 20;
+    return random() % 4 == 0 ? random() % (regions - 3) : near;
+  };
+  const auto check = [&] {
+    const Loaded loaded = f.found();
+    for (const uint64_t region : promised)
+      ASSERT_TRUE((loaded.intent_words[region / 64] >> (region % 64) & 1) != 0) << region;
+  };
+  for (int step = 0; step < 4000; ++step) {
+    switch (random() % 16) {
+      case 0:
+      case 1:
+      case 2:
+      case 3: {
+        auto wait = std::make_unique<Wait>();
+        wait->promised = &promised;
+        wait->first = any_region();
+        wait->last = wait->first + random() % 3;
+        const uint64_t offset = wait->first * kRegion;
+        const uint64_t length = (wait->last - wait->first + 1) * kRegion;
+        if (store->covered(offset, length)) {
+          for (uint64_t region = wait->first; region <= wait->last; ++region)
+            promised.insert(region);
+        } else {
+          ASSERT_EQ(store->cover(offset, length, *wait), 0);
+          waits.push_back(std::move(wait));
+        }
+        break;
+      }
+      case 4:
+        store->age([&](uint64_t offset, uint64_t) {
+          if (random() % 3 == 0) return true;
+          promised.erase(offset / kRegion);
+          return false;
+        });
+        break;
+      case 5:
+        if (random() % 30 == 0) {
+          store->clear_all();
+          promised.clear();
+        }
+        break;
+      case 6:
+        if (random() % 3 == 0) {
+          const bool power = random() % 2 == 0;
+          store.reset();
+          if (power)
+            f.disk.power_lost(random);
+          else
+            f.disk.process_ends(random);
+          waits.clear();
+          check();
+          const Loaded loaded = f.found();
+          store = std::make_unique<IntentStore>(f.disk, f.volume, kRegion);
+          store->load(loaded.intent_words, kTag, loaded.intent_sequence);
+        }
+        break;
+      default:
+        if (f.disk.pending() > 0) f.disk.finish(random() % f.disk.pending());
+    }
+    if (HasFatalFailure()) return;
+  }
+  f.disk.finish_all();
+  for (const auto& each : waits) EXPECT_TRUE(each->told);
+  EXPECT_TRUE(store->idle());
+  check();
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, IntentCrash, testing::Range(1u, 41u));
+
+}  // namespace
+}  // namespace twinblock::metadata
