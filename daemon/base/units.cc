@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 
 namespace twinblock {
 namespace {
@@ -114,6 +115,16 @@ std::string format_duration(uint64_t ns) {
     std::snprintf(text, sizeof text, "%.2f ms", value / 1e6);
   else
     std::snprintf(text, sizeof text, "%.1f us", value / 1e3);
+  return text;
+}
+
+std::string format_time(uint64_t unix_s) {
+  const auto time = static_cast<std::time_t>(unix_s);
+  std::tm parts{};
+  char text[48];
+  if (unix_s == 0 || gmtime_r(&time, &parts) == nullptr ||
+      std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0)
+    return "an unknown time";
   return text;
 }
 

@@ -34,6 +34,12 @@ json render_links(const StatusView& view) {
         {"last_error", link.last_error}}});
 }
 
+json render_sent(const StatusView::ResyncSent& sent) {
+  return {{"data_bytes", sent.data_bytes},
+          {"zero_bytes", sent.zero_bytes},
+          {"compared_bytes", sent.compared_bytes}};
+}
+
 json render_resync(const StatusView& view) {
   const StatusView::Resync& resync = view.resync;
   return {{"active", resync.active},
@@ -44,7 +50,29 @@ json render_resync(const StatusView& view) {
           {"bytes_total", resync.total_bytes},
           {"percent", resync.percent},
           {"rate_bytes_per_s", resync.rate_bytes_per_s},
-          {"eta_s", or_null(resync.remaining_s)}};
+          {"average_bytes_per_s", resync.average_bytes_per_s},
+          {"eta_s", or_null(resync.remaining_s)},
+          {"pace", resync.pace},
+          {"reason", resync.reason},
+          {"sent", render_sent(resync.sent)}};
+}
+
+json render_verify(const StatusView& view) {
+  const StatusView::Verify& verify = view.verify;
+  if (!verify.begun) return {};
+  json differences = json::array();
+  for (const auto& [offset, length] : verify.differences)
+    differences.push_back({{"offset", offset}, {"length", length}});
+  return {{"active", verify.active},
+          {"repair", verify.repair},
+          {"ended", verify.ended},
+          {"bytes_done", verify.compared_bytes},
+          {"bytes_total", verify.total_bytes},
+          {"differing_bytes", verify.differing_bytes},
+          {"repaired_bytes", verify.repaired_bytes},
+          {"rate_bytes_per_s", verify.rate_bytes_per_s},
+          {"eta_s", or_null(verify.remaining_s)},
+          {"differences", differences}};
 }
 
 json render_counters(const StatusView& view) {
@@ -64,7 +92,8 @@ std::string render_status(const StatusView& view, const NodeFacts& facts) {
   json last_resync;
   if (view.last_resync)
     last_resync = {{"bytes", view.last_resync->bytes},
-                   {"duration_s", seconds(view.last_resync->duration_ns)}};
+                   {"duration_s", seconds(view.last_resync->duration_ns)},
+                   {"sent", render_sent(view.last_resync->sent)}};
   const json status = {
       {"volume", view.volume},
       {"node", view.node},
@@ -80,6 +109,11 @@ std::string render_status(const StatusView& view, const NodeFacts& facts) {
       {"links", render_links(view)},
       {"resync", render_resync(view)},
       {"last_resync", last_resync},
+      {"verify", render_verify(view)},
+      {"intents",
+       {{"bytes", view.intent_bytes},
+        {"commits", view.intent_commits},
+        {"waits", view.intent_waits}}},
       {"disk", {{"engine", facts.disk_engine}, {"error", view.disk_error}}},
       {"clients", view.clients},
       {"counters", render_counters(view)},

@@ -28,47 +28,123 @@ Engine::Reply answer_with(Send send) {
   };
 }
 
+enum class Kind { kFlag, kNumber, kWord };
+struct Argument {
+  const char* name = nullptr;  // null: none
+  Kind kind = Kind::kFlag;
+  std::array<const char*, 4> words{};  // kWord: one of these, and it must be given
+};
 struct Verb {
   const char* name;
-  std::array<const char*, 2> arguments;  // booleans; null: none
+  std::array<Argument, 2> arguments;
   void (*run)(Engine&, const NodeFacts&, const json& args, Send);
 };
 
 bool flag(const json& args, const char* name) { return args.value(name, false); }
 
-const std::array<Verb, 4> kVerbs{{
+std::string render_why(const Engine& engine) {
+  const json line = {{"ok", true}, {"result", {{"why", engine.why()}}}};
+  return line.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Engine::ResyncPace pace_of(const std::string& word) {
+  if (word == "pause") return Engine::ResyncPace::kPause;
+  if (word == "resume") return Engine::ResyncPace::kResume;
+  return word == "rate" ? Engine::ResyncPace::kRate : Engine::ResyncPace::kAuto;
+}
+
+const std::array<Verb, 9> kVerbs{{
     {"status",
-     {nullptr, nullptr},
+     {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
        send("{\"ok\":true,\"result\":" + render_status(engine.status(), facts) + "}");
      }},
     {"init",
-     {"force", "join"},
+     {{{"force"}, {"join"}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        engine.init(flag(args, "force"), flag(args, "join"), answer_with(std::move(send)));
      }},
     {"promote",
-     {"peer_is_dead", nullptr},
+     {{{"peer_is_dead"}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        engine.promote(flag(args, "peer_is_dead"), answer_with(std::move(send)));
      }},
     {"demote",
-     {nullptr, nullptr},
+     {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
        engine.demote(answer_with(std::move(send)));
      }},
+    {"continue",
+     {},
+     [](Engine& engine, const NodeFacts&, const json&, Send send) {
+       engine.go_on_alone(answer_with(std::move(send)));
+     }},
+    {"resolve",
+     {{{"keep", Kind::kWord, {"local", "peer"}}, {"dry_run"}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       engine.resolve(args["keep"] == "local", flag(args, "dry_run"), answer_with(std::move(send)));
+     }},
+    {"resync",
+     {{{"pace", Kind::kWord, {"pause", "resume", "auto", "rate"}}, {"bytes_per_s", Kind::kNumber}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       const Engine::ResyncPace pace = pace_of(args["pace"].get_ref<const std::string&>());
+       const auto rate = args.value("bytes_per_s", uint64_t{0});
+       if (pace == Engine::ResyncPace::kRate && rate == 0) {
+         send(failure("a rate of nothing", "give bytes a second, or pause the resync"));
+         return;
+       }
+       engine.set_resync_pace(pace, rate, answer_with(std::move(send)));
+     }},
+    {"verify",
+     {{{"order", Kind::kWord, {"compare", "repair", "stop"}}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       const std::string& order = args["order"].get_ref<const std::string&>();
+       engine.verify(order == "repair" ? Engine::VerifyOrder::kRepair
+                     : order == "stop" ? Engine::VerifyOrder::kStop
+                                       : Engine::VerifyOrder::kCompare,
+                     answer_with(std::move(send)));
+     }},
+    {"why",
+     {},
+     [](Engine& engine, const NodeFacts&, const json&, Send send) { send(render_why(engine)); }},
 }};
+
+std::string check_value(const Argument& argument, const json& value) {
+  const std::string name = std::string("argument '") + argument.name + "' must be ";
+  switch (argument.kind) {
+    case Kind::kFlag:
+      return value.is_boolean() ? "" : name + "true or false";
+    case Kind::kNumber:
+      return value.is_number_unsigned() ? "" : name + "a whole number";
+    case Kind::kWord:
+      break;
+  }
+  std::string known;
+  for (const char* word : argument.words) {
+    if (word == nullptr) continue;
+    if (value.is_string() && value.get_ref<const std::string&>() == word) return {};
+    known += (known.empty() ? "" : ", ") + std::string(word);
+  }
+  return name + "one of: " + known;
+}
 
 // What is wrong with the arguments; empty when nothing is.
 std::string check_arguments(const Verb& verb, const json& args) {
   if (!args.is_object()) return "\"args\" must be an object";
-  for (const auto& [name, value] : args.items()) {
-    const bool known = std::any_of(
+  const auto named = [&verb](const std::string& name) {
+    return std::find_if(
         verb.arguments.begin(), verb.arguments.end(),
-        [&name](const char* argument) { return argument != nullptr && name == argument; });
-    if (!known) return std::string("'") + verb.name + "' has no argument '" + name + "'";
-    if (!value.is_boolean()) return "argument '" + name + "' must be true or false";
+        [&name](const Argument& each) { return each.name != nullptr && name == each.name; });
+  };
+  for (const auto& [name, value] : args.items()) {
+    const auto argument = named(name);
+    if (argument == verb.arguments.end())
+      return std::string("'") + verb.name + "' has no argument '" + name + "'";
+    if (std::string wrong = check_value(*argument, value); !wrong.empty()) return wrong;
   }
+  for (const Argument& argument : verb.arguments)
+    if (argument.name != nullptr && argument.kind == Kind::kWord && !args.contains(argument.name))
+      return std::string("'") + verb.name + "' needs argument '" + argument.name + "'";
   return {};
 }
 

@@ -31,8 +31,9 @@ enum SuperblockFlag : uint32_t {
   kFlagSnapshot = 64,     // the snapshot is valid, and is the whole dirty set
   kFlagDiscard = 128,     // the operator's word: this node's writes are given up
   kFlagKeep = 256,        // the operator's word: the peer's writes are given up
+  kFlagHeldData = 512,    // the backing holds data on stable storage; found empty, it was lost
 };
-constexpr uint32_t kFlagsKnown = 511;
+constexpr uint32_t kFlagsKnown = 1023;
 
 struct Superblock {
   uint64_t magic;

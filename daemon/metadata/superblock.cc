@@ -37,6 +37,7 @@ constexpr FlagField kFlagFields[] = {
     {kFlagSnapshot, &NodeRecord::snapshot},
     {kFlagDiscard, &NodeRecord::discard},
     {kFlagKeep, &NodeRecord::keep},
+    {kFlagHeldData, &NodeRecord::held_data},
 };
 constexpr uint32_t all_flags() {
   uint32_t flags = 0;

@@ -45,6 +45,7 @@ struct NodeRecord {
   bool all_dirty = false;  // every block may differ from the peer's
   bool discard = false;    // the operator gives this node's writes up
   bool keep = false;       // the operator gives the peer's writes up
+  bool held_data = false;  // the backing holds flushed data: found empty, it was lost
   bool snapshot = false;   // the snapshot is valid and is the whole dirty set
   uint64_t snapshot_bytes = 0;
   uint32_t snapshot_crc = 0;

@@ -32,6 +32,9 @@ class Epochs {
     open_.clear_all();
     closing_.clear_all();
   }
+  [[nodiscard]] bool any(uint64_t offset_bytes, uint64_t length_bytes) const {
+    return open_.any(offset_bytes, length_bytes) || closing_.any(offset_bytes, length_bytes);
+  }
   [[nodiscard]] bool empty() const { return open_.empty() && closing_.empty(); }
 
  private:

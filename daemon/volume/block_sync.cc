@@ -1,7 +1,6 @@
 #include "volume/block_sync.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "base/bytes.h"
@@ -153,9 +152,8 @@ void BlockSync::read_done(Run& run) {
 
 void BlockSync::answered(Run& run, const wire::FrameHeader& ack,
                          std::span<const std::byte> payload) {
-  if (ack.status != 0) {
-    disks_.peer_disk_failed(static_cast<int>(ack.status),
-                            run.asked == Run::Asked::kDigests ? "comparing" : "resyncing");
+  if (ack.status != 0 && run.asked == Run::Asked::kWrites) {
+    disks_.peer_disk_failed(static_cast<int>(ack.status), "resyncing");
     return;
   }
   --run.answers_outstanding;
@@ -163,14 +161,12 @@ void BlockSync::answered(Run& run, const wire::FrameHeader& ack,
     finish_if_answered(run);
     return;
   }
+  // What the peer can't read is different: writing it anew may mend it.
   const uint64_t blocks =
       (run.outcome.range.length() + limits::kBlockBytes - 1) / limits::kBlockBytes;
-  if (payload.size() != blocks * sizeof(Digest)) {
-    disks_.peer_disk_failed(EPROTO, "comparing");
-    return;
-  }
-  run.theirs.resize(blocks);
-  std::memcpy(run.theirs.data(), payload.data(), payload.size());
+  const bool readable = ack.status == 0 && payload.size() == blocks * sizeof(Digest);
+  run.theirs.resize(readable ? blocks : 0);
+  if (readable) std::memcpy(run.theirs.data(), payload.data(), payload.size());
   if (!run.reading) compare(run);
 }
 
@@ -195,7 +191,7 @@ void BlockSync::compare(Run& run) {
   size_t index = 0;
   for (uint64_t at = range.begin_bytes; at < range.end_bytes; at += limits::kBlockBytes, ++index) {
     const ByteRange block{at, std::min(at + limits::kBlockBytes, range.end_bytes)};
-    if (digest_of(run.bytes_of(block)) == run.theirs[index]) continue;
+    if (index < run.theirs.size() && digest_of(run.bytes_of(block)) == run.theirs[index]) continue;
     if (differing.end_bytes != at || differing.length() == 0) {
       flush();
       differing.begin_bytes = at;

@@ -13,6 +13,7 @@
 #include "io/disk.h"
 #include "io/log.h"
 #include "metadata/block_map.h"
+#include "metadata/intent_store.h"
 #include "metadata/superblock_store.h"
 #include "mirror/epochs.h"
 #include "mirror/inflight_filter.h"
@@ -62,17 +63,26 @@ struct Core {
   Disk& data;
   Session* session = nullptr;                  // set once, before start
   metadata::SuperblockStore* store = nullptr;  // set once, before start
+  metadata::IntentStore* intents = nullptr;    // set once, before start
   std::function<uint64_t()> random;            // never 0
 
   metadata::NodeRecord record;  // as it is, or is about to be, on the metadata disk
   bool blank = true;            // no record yet
   bool joinable = false;        // blank, and the backing may be overwritten
-  bool crashed = false;         // was primary when it stopped; any block may differ
-  bool backing_lost = false;    // initialised, but the backing was found without any data
-  bool map_valid = false;       // `dirty` holds all blocks that the peer misses
+  bool crashed = false;         // was primary when it stopped: blocks in its intents may differ
+  bool backing_lost = false;    // held data once, but the backing was found without any
+  bool wrote_data = false;      // the local disk was given something other than zeroes
+  bool data_flushed = false;    // … and it is on stable storage
+  // Became primary without a peer that was primary, so that clients may have read what only this
+  // node holds; it says that it is dirty until the two are the same again.
+  bool took_over = false;
+  // Outside writes in flight and open epochs, `dirty` holds every block that may differ from the
+  // peer's. Whatever may differ is also in the intents, or the record says all_dirty (invariant 3).
+  bool map_valid = false;
   bool primary = false;
-  int data_error = 0;               // the local replica failed with this errno value
-  bool flush_failed = false;        // a flush failed here: what it covered may be gone, for good
+  bool alone_allowed = false;  // the operator's word, with on_peer_loss = freeze; until a session
+  int data_error = 0;          // the local replica failed with this errno value
+  bool flush_failed = false;   // a flush failed here: what it covered may be gone, for good
   bool sole_copy_recorded = false;  // the peer's record says that it holds the only good replica
   std::string peer_error;  // the peer's disk failed: a sentence, until it is in duplex again
 

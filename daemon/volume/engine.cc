@@ -33,6 +33,7 @@ class Engine::SoleCopyRecord final : public PeerRequest {
 Engine::Engine(Parts parts)
     : core_(parts.config, parts.node, parts.clock, parts.log, parts.data),
       store_(parts.metadata, parts.loaded.sequence),
+      intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes),
       session_({parts.config, parts.node, parts.instance, parts.clock, parts.network, parts.log},
                *this),
       gate_(core_),
@@ -42,24 +43,29 @@ Engine::Engine(Parts parts)
       replica_(
           core_, [this] { replica_drained(); }, [this](int error) { replica_disk_failed(error); }),
       resync_(core_, flushes_, writes_, *this, *this),
+      verifier_(core_, writes_, *this),
       started_ns_(parts.clock.now_ns()),
       sole_copy_(std::make_unique<SoleCopyRecord>(*this)) {
   core_.session = &session_;
   core_.store = &store_;
+  core_.intents = &intents_;
   core_.random = std::move(parts.random);
   core_.blank = parts.loaded.blank;
   core_.joinable = parts.backing_is_empty;
   if (!core_.blank) {
     core_.record = parts.loaded.record;
+    intents_.load(parts.loaded.intent_words, metadata::intent_tag(core_.record.volume_uuid),
+                  parts.loaded.intent_sequence);
     // A backing without any data under a record that promises some: not mounted, or a new disk.
     // What is there is not believed; where there is a peer, it is copied from it.
-    core_.backing_lost = parts.backing_is_empty;
-    core_.crashed = core_.record.primary || core_.backing_lost;
-    // Which blocks the peer misses was known in memory only; nothing was missed after an orderly
-    // stop in duplex.
-    core_.map_valid = !core_.crashed && !core_.record.dirty && !core_.record.inconsistent &&
-                      core_.record.generations.current == core_.record.generations.base;
+    core_.backing_lost = parts.backing_is_empty && core_.record.held_data;
+    core_.crashed = core_.record.primary;
+    load_own_set(parts.loaded);
   }
+  snapshot_ = std::make_unique<metadata::SnapshotWriter>(
+      parts.metadata,
+      metadata::layout_of(core_.config.size_bytes, intents_.region_bytes()).snapshot_offset);
+  age_timer_ = core_.clock.make_timer([this] { age_intents(); });
   epoch_timer_ = core_.clock.make_timer([this] { epoch_tick(); });
   promote_timer_ = core_.clock.make_timer([this] {
     promotion_ended(
@@ -71,6 +77,23 @@ Engine::Engine(Parts parts)
 }
 
 Engine::~Engine() = default;
+
+// What may differ from the peer's replica, as far as this node can know.
+void Engine::load_own_set(metadata::Loaded& loaded) {
+  const metadata::NodeRecord& record = core_.record;
+  core_.map_valid = !core_.backing_lost;
+  if (loaded.dirty) {
+    core_.dirty.swap(*loaded.dirty);
+  } else if (record.all_dirty) {
+    core_.dirty.set_all();
+    core_.coarse.set_all();
+  } else if (record.primary || record.dirty) {
+    intents_.for_each_set([this](uint64_t offset_bytes, uint64_t length_bytes) {
+      core_.dirty.set(offset_bytes, length_bytes);
+      core_.coarse.set(offset_bytes, length_bytes);
+    });
+  }
+}
 
 Status Engine::start() {
   if (!core_.blank) {
@@ -97,23 +120,34 @@ Status Engine::start() {
             " holds no data at all, although this node was initialised; it will "
             "be copied anew from " +
             core_.peer);
+  if (!core_.dirty.empty())
+    log(Severity::kInfo,
+        core_.peer + " may miss " + format_size(core_.dirty.set_bytes()) +
+            (core_.coarse.empty() ? "" : "; they are compared before anything is copied"));
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
+  age_timer_->arm(limits::kIntentAge_ns);
   return session_.start();
 }
 
-SyncFacts Engine::facts() {
+SyncFacts Engine::facts() const {
   SyncFacts facts;
   facts.blank = core_.blank;
   facts.joinable = core_.blank && core_.joinable;
   facts.primary = role_ != Role::kSecondary;
   facts.crashed = core_.crashed;
   facts.inconsistent = core_.record.inconsistent;
-  facts.disk_failed = !core_.local_ok() || core_.flush_failed;
-  facts.dirty = core_.record.dirty || !core_.dirty.empty();
+  facts.backing_lost = core_.backing_lost;
+  facts.disk_failed = !core_.local_ok() || core_.flush_failed || store_.error() != 0;
+  facts.dirty = core_.record.dirty || core_.took_over || !core_.dirty.empty();
   facts.map_valid = core_.map_valid;
   facts.preferred = core_.node < core_.peer;
   facts.volume_uuid = core_.record.volume_uuid;
   facts.generations = core_.record.generations;
+  facts.term = core_.record.term;
+  facts.discard = core_.record.discard;
+  facts.keep = core_.record.keep;
+  facts.dirty_bytes = core_.dirty.set_bytes();
+  facts.since_s = core_.record.generation_since_s;
   return facts;
 }
 
@@ -125,6 +159,7 @@ void Engine::attach(Attachment attachment) {
 void Engine::session_lost(const std::string& reason) {
   ++session_number_;
   loss_reason_ = reason;
+  lost_wall_ns_ = core_.clock.wall_ns();
   if (core_.attached() && role_ != Role::kSecondary) ++core_.counters.peer_losses;
   core_.attachment = Attachment::kNone;
   core_.sole_copy_recorded = false;
@@ -132,6 +167,7 @@ void Engine::session_lost(const std::string& reason) {
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   replica_.session_lost();
   resync_.session_lost();
+  verifier_.session_lost(reason);
   writes_.peer_lost();
   flushes_.peer_lost();
   reads_.peer_lost();
@@ -153,6 +189,9 @@ void Engine::session_frame(wire::Frame& frame) {
       break;
     case wire::FrameType::kGeneration:
       handle_generation(frame);
+      break;
+    case wire::FrameType::kDirty:
+      handle_dirty(frame);
       break;
     case wire::FrameType::kRole:
       handle_role(header);
@@ -196,6 +235,18 @@ void Engine::local_disk_failed(int error) {
   update_local_reads();
   log(Severity::kError, "going on with " + core_.peer +
                             "'s replica; replace the disk, then demote this node and restart "
+                            "twinblockd here");
+  record_sole_copy();
+}
+
+// Without a record of what may differ nothing may be written here; as with a failed disk, the peer
+// stands in if it can, and this node's replica is outdated from then on.
+void Engine::metadata_failed(int error) {
+  if (!core_.peer_whole() || !core_.local_ok()) return;
+  core_.data_error = error;
+  update_local_reads();
+  log(Severity::kError, metadata_error(error).what + "; going on with " + core_.peer +
+                            "'s replica; replace that disk, then demote this node and restart "
                             "twinblockd here");
   record_sole_copy();
 }
@@ -254,6 +305,10 @@ void Engine::epoch_tick() {
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
   replica_.resume_if_drained();
   forget_disk_note();
+  if (core_.data_flushed && !core_.record.held_data && !core_.blank) {
+    core_.record.held_data = true;
+    core_.persist([](int) {});
+  }
   const uint64_t now = core_.clock.now_ns();
   if (!core_.attached() || core_.epochs.empty() || flushes_.busy()) {
     epoch_opened_ns_ = now;
@@ -264,6 +319,16 @@ void Engine::epoch_tick() {
     epoch_opened_ns_ = now;
     flushes_.flush([](int) {});
   }
+}
+
+void Engine::age_intents() {
+  age_timer_->arm(limits::kIntentAge_ns);
+  if (core_.blank) return;
+  writes_.touch_intents();
+  intents_.age([this](uint64_t offset_bytes, uint64_t length_bytes) {
+    return core_.dirty.any(offset_bytes, length_bytes) ||
+           core_.epochs.any(offset_bytes, length_bytes);
+  });
 }
 
 void Engine::shut_down(std::function<void()> done) {

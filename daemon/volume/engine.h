@@ -11,7 +11,9 @@
 #include <optional>
 #include <string>
 
+#include "metadata/intent_store.h"
 #include "metadata/load.h"
+#include "metadata/snapshot.h"
 #include "volume/client_request.h"
 #include "volume/core.h"
 #include "volume/flush_group.h"
@@ -21,6 +23,7 @@
 #include "volume/simplex_gate.h"
 #include "volume/slow_reads.h"
 #include "volume/status_view.h"
+#include "volume/verifier.h"
 #include "volume/write_path.h"
 
 namespace twinblock {
@@ -76,14 +79,25 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void init(bool force, bool join, Reply reply);
   void promote(bool peer_is_dead, Reply reply);
   void demote(Reply reply);
+  enum class ResyncPace { kPause, kResume, kAuto, kRate };
+  void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, Reply reply);
+  enum class VerifyOrder { kCompare, kRepair, kStop };
+  void verify(VerifyOrder order, Reply reply);
+  // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be
+  // lost and changes nothing.
+  void resolve(bool keep_local, bool dry_run, Reply reply);
+  // on_peer_loss = freeze: writes that wait for the peer go on without it.
+  void go_on_alone(Reply reply);
   [[nodiscard]] StatusView status() const;
+  // Sentences: how this state came about, what a promotion here would lose, what to do.
+  [[nodiscard]] std::vector<std::string> why() const;
 
  private:
   enum class Role { kSecondary, kPromoting, kPrimary, kDemoting };
   enum class PeerRole { kUnknown, kSecondary, kPrimary };
 
   // SessionOwner
-  SyncFacts facts() override;
+  SyncFacts facts() const override;
   bool fast_zero() override { return core_.data.fast_zero(); }
   bool draining() override { return replica_.draining(); }
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
@@ -91,6 +105,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void session_frame(wire::Frame& frame) override;
   // WritePathOwner
   void local_disk_failed(int error) override;
+  void metadata_failed(int error) override;
   void peer_disk_failed(int error, const char* doing) override;
   // ResyncSource::Owner
   void resync_target_marked() override;
@@ -101,6 +116,11 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void attach(Attachment attachment);
   [[nodiscard]] bool may_receive() const;
   void handle_generation(const wire::Frame& frame);
+  void record_generation(const wire::FrameHeader& header, uint32_t flags);
+  void generation_recorded(uint32_t flags);
+  void handle_dirty(const wire::Frame& frame);
+  void tell_own_set();
+  void explain_resync(Verdict verdict, const SyncFacts& peer);
   bool apply_generation(const wire::GenerationPayload& payload);
   void begin_resync(Verdict verdict, const SyncFacts& peer);
   void handle_role(const wire::FrameHeader& header);
@@ -111,7 +131,10 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void become_primary();
   void promotion_ended(Result<std::string> result);
   void send_role();
+  void create_metadata(metadata::SuperblockStore::Done done);
   void finish_demotion(int flush_error);
+  void write_snapshot();
+  void record_demotion();
   void demotion_done(Result<std::string> result);
   void replica_disk_failed(int error);
   void note_disk_error(int error);
@@ -120,6 +143,10 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void sole_copy_recorded();
   void update_local_reads();
   void epoch_tick();
+  void age_intents();
+  void load_own_set(metadata::Loaded& loaded);
+  void adopt_term(uint64_t term);
+  [[nodiscard]] Error metadata_error(int error) const;
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
 
@@ -130,9 +157,14 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void explain_diskless(StatusView& view) const;
   void fill_peer(StatusView& view) const;
   void fill_resync(StatusView& view) const;
+  void fill_verify(StatusView& view) const;
+  void why_with_peer(std::vector<std::string>& lines) const;
+  void why_without_peer(std::vector<std::string>& lines) const;
+  [[nodiscard]] std::string why_promote_here() const;
 
   Core core_;
   metadata::SuperblockStore store_;
+  metadata::IntentStore intents_;
   Session session_;
   SimplexGate gate_;
   WritePath writes_;
@@ -140,6 +172,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   SlowReads reads_;
   Replica replica_;
   ResyncSource resync_;
+  Verifier verifier_;
 
   Role role_ = Role::kSecondary;
   PeerRole peer_role_ = PeerRole::kUnknown;
@@ -153,7 +186,11 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   bool holds_sole_copy_ = false;  // the peer is primary and works on this replica alone
   Progress target_progress_;
   std::optional<StatusView::LastResync> last_resync_;
-  std::string loss_reason_;      // of the last session
+  std::string loss_reason_;      // of the last session …
+  uint64_t lost_wall_ns_ = 0;    // … and when; 0: there was none
+  std::string resync_reason_;    // why there is, or was last, a resync, and of what: a sentence
+  bool target_tells_ = false;    // between session_up() and the mark: the target tells its own set
+  bool joining_ = false;         // the metadata is to be created with the next record
   bool receives_ = false;        // in this session the peer may send writes
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
   std::string disk_note_;        // what the local disk last refused; empty once all is whole again
@@ -165,7 +202,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
 
   Reply promote_reply_;
   Reply demote_reply_;
+  std::unique_ptr<metadata::SnapshotWriter> snapshot_;
   std::unique_ptr<Timer> epoch_timer_;
+  std::unique_ptr<Timer> age_timer_;
   std::unique_ptr<Timer> promote_timer_;
   uint64_t epoch_opened_ns_ = 0;
 };

@@ -1,6 +1,8 @@
 // init, promote and demote: how a node comes to hold a volume and to write it.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "base/checks.h"
@@ -58,21 +60,37 @@ void Engine::init(bool force, bool join, Reply reply) {
     std::memcpy(record.volume_uuid.data() + i, &random, sizeof random);
   }
   record.generations.current = record.generations.base = core_.random();
+  record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
+  record.region_bytes = intents_.region_bytes();
   core_.record = record;
   core_.blank = false;
   core_.crashed = false;
   core_.map_valid = true;
-  core_.persist([this, reply = std::move(reply)](int error) {
+  core_.dirty.clear_all();
+  core_.coarse.clear_all();
+  auto recorded = [this, reply = std::move(reply)](int error) {
     if (error != 0) {
       core_.blank = true;
-      reply(system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata));
+      reply(metadata_error(error));
       return;
     }
     log(Severity::kInfo, "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid));
     session_.poke();
     reply("initialised; " + core_.peer +
           " will be copied from this node. Next: twinblock promote " + core_.config.volume);
-  });
+  };
+  create_metadata(std::move(recorded));
+}
+
+// The intent map first: the superblock makes it count.
+void Engine::create_metadata(metadata::SuperblockStore::Done done) {
+  intents_.create(metadata::intent_tag(core_.record.volume_uuid),
+                  [this, done = std::move(done)](int error) {
+                    if (error != 0)
+                      done(error);
+                    else
+                      core_.persist(done);
+                  });
 }
 
 std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
@@ -120,6 +138,7 @@ void Engine::promote(bool peer_is_dead, Reply reply) {
   promote_reply_ = std::move(reply);
   if (session_.up()) {
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAsk);
+    header.offset = core_.record.term + 1;
     session_.send(header);
   } else if (!replica_.draining()) {
     become_primary();
@@ -132,7 +151,7 @@ void Engine::promote(bool peer_is_dead, Reply reply) {
 
 // At most one node of a session becomes primary: the one that was asked has recorded the other's
 // right before it says yes.
-void Engine::handle_promote_ask(const wire::FrameHeader&) {
+void Engine::handle_promote_ask(const wire::FrameHeader& ask) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
   if (role_ == Role::kPrimary || role_ == Role::kDemoting || contested || core_.blank) {
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
@@ -143,6 +162,7 @@ void Engine::handle_promote_ask(const wire::FrameHeader&) {
   if (role_ == Role::kPromoting)
     promotion_ended(Error{core_.peer + " is being promoted at the same time", "", EBUSY});
   core_.record.peer_primary = true;
+  adopt_term(ask.offset);
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
@@ -164,15 +184,17 @@ void Engine::handle_promote_answer(const wire::Frame& frame) {
 
 void Engine::become_primary() {
   promote_timer_->disarm();
-  // What a dead primary had under way may be on one of the two disks only.
-  if (!session_.up() && core_.record.peer_primary) core_.map_valid = false;
+  // What a dead primary had under way may be on one of the two disks only; it tells which blocks
+  // those are when it returns.
+  if (!session_.up() && core_.record.peer_primary) core_.took_over = true;
+  ++core_.record.term;
+  core_.record.snapshot = false;
   core_.record.primary = true;
   core_.record.peer_primary = false;
   core_.persist([this](int error) {
     if (role_ != Role::kPromoting) return;
     if (error != 0) {
-      promotion_ended(
-          system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata));
+      promotion_ended(metadata_error(error));
       return;
     }
     role_ = Role::kPrimary;
@@ -197,6 +219,7 @@ void Engine::promotion_ended(Result<std::string> result) {
 void Engine::send_role() {
   wire::FrameHeader header = wire::header_of(wire::FrameType::kRole);
   header.sequence = role_ == Role::kSecondary ? 0 : 1;
+  header.offset = core_.record.term;
   session_.send(header);
 }
 
@@ -210,6 +233,7 @@ void Engine::handle_role(const wire::FrameHeader& header) {
   log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
   if (!core_.blank && core_.record.peer_primary != primary) {
     core_.record.peer_primary = primary;
+    adopt_term(header.offset);
     core_.persist([](int) {});
   }
   // A peer without a disk has nothing to do here but to be primary.
@@ -217,6 +241,9 @@ void Engine::handle_role(const wire::FrameHeader& header) {
     session_.drop(core_.peer + " is no longer primary, and its disk failed",
                   limits::kPeerDiskRetry_ns);
 }
+
+// So that a promotion here has a higher term than any that this node has heard of.
+void Engine::adopt_term(uint64_t term) { core_.record.term = std::max(core_.record.term, term); }
 
 void Engine::demote(Reply reply) {
   if (role_ == Role::kSecondary) {
@@ -245,12 +272,39 @@ void Engine::finish_demotion(int flush_error) {
     demotion_done(system_error(flush_error, "flush before demotion"));
     return;
   }
+  // Blocks that a resync moves from the dirty map to an open epoch would be missing in a snapshot.
+  const bool precise = core_.map_valid && !core_.attached() && core_.epochs.empty();
+  if (precise && !core_.dirty.empty())
+    write_snapshot();
+  else
+    record_demotion();
+}
+
+// The next start then knows what the peer misses by the block and not by the region.
+void Engine::write_snapshot() {
+  auto copy = std::make_shared<BlockMap>(core_.config.size_bytes);
+  copy->merge(core_.dirty);
+  snapshot_->write(*copy, [this, copy](int error, uint64_t bytes, uint32_t crc) {
+    core_.record.snapshot = error == 0;
+    core_.record.snapshot_bytes = error == 0 ? bytes : 0;
+    core_.record.snapshot_crc = error == 0 ? crc : 0;
+    if (error != 0)
+      log(Severity::kWarning, system_error(error, "the list of blocks that " + core_.peer +
+                                                      " misses could not be written to " +
+                                                      core_.config.node(core_.node).metadata)
+                                      .what +
+                                  "; after a restart, whole regions are compared instead");
+    record_demotion();
+  });
+}
+
+void Engine::record_demotion() {
   core_.record.primary = false;
-  core_.record.dirty = !core_.dirty.empty() || !core_.epochs.empty() || !core_.map_valid;
+  core_.record.dirty = core_.took_over || !core_.dirty.empty() || !core_.epochs.empty();
+  core_.record.held_data = core_.record.held_data || core_.data_flushed;
   core_.persist([this](int error) {
     if (error != 0)
-      demotion_done(
-          system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata));
+      demotion_done(metadata_error(error));
     else
       demotion_done(std::string("this node is secondary"));
   });

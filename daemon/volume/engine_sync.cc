@@ -15,17 +15,22 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   replica_.session_up();
   core_.peer_fast_zero = peer_fast_zero;
   peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
-  receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
-  if (!core_.blank && core_.record.peer_primary != peer.primary) {
+  receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = target_tells_ = false;
+  core_.alone_allowed = false;
+  if (!core_.blank &&
+      (core_.record.peer_primary != peer.primary || core_.record.term < peer.term)) {
     core_.record.peer_primary = peer.primary;
+    adopt_term(peer.term);
     core_.persist([](int) {});
   }
   switch (verdict) {
     case Verdict::kInSync:
       core_.map_valid = true;
+      core_.backing_lost = core_.took_over = false;
       in_sync_ = receives_ = true;
       core_.record.generations.settle();
-      core_.record.shared = false;
+      core_.record.shared = core_.record.dirty = core_.record.snapshot = false;
+      core_.record.keep = core_.record.discard = false;
       core_.persist([](int) {});
       break;
     case Verdict::kSourceOfMap:
@@ -36,6 +41,8 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
     case Verdict::kTargetOfAll:
       receives_ = being_resynced_ = true;
       target_progress_.begin(0, core_.clock.now_ns());
+      explain_resync(verdict, peer);
+      if (verdict == Verdict::kTargetOfMap) tell_own_set();
       break;
     case Verdict::kSoleCopy:
       receives_ = holds_sole_copy_ = true;
@@ -55,7 +62,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
 
 void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
   const bool nothing_to_send = verdict == Verdict::kSourceOfMap && core_.dirty.empty() &&
-                               !peer.inconsistent && !peer.blank &&
+                               !peer.inconsistent && !peer.blank && !peer.dirty &&
                                peer.generations.current == core_.record.generations.current;
   if (nothing_to_send) {
     gate_.close();
@@ -63,21 +70,26 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
     resync_.begin_with_nothing_to_send();
     return;
   }
+  explain_resync(verdict, peer);
   if (verdict == Verdict::kSourceOfAll) {
     core_.dirty.set_all();
+    // A target that holds nothing has nothing to compare with.
+    if (!peer.blank && !peer.backing_lost) core_.coarse.set_all();
+    core_.record.all_dirty = true;
     core_.map_valid = true;
   }
+  target_tells_ = true;
   // A source that stopped now would have forgotten which blocks are left; that there are some must
   // be on record before the target is touched.
   core_.record.dirty = true;
-  core_.persist([this, number = session_number_](int error) {
+  core_.persist([this, number = session_number_, label = core_.record.generations](int error) {
     if (number != session_number_ || !session_.up()) return;
     if (error != 0) {
-      resync_failed(system_error(error, "write to the metadata").what);
+      resync_failed(metadata_error(error).what);
       return;
     }
-    core_.crashed = false;  // "any block may differ" is what the full dirty map says
-    resync_.begin();
+    core_.crashed = false;  // what may differ is in the dirty map
+    resync_.begin(label);
   });
 }
 
@@ -87,21 +99,89 @@ void Engine::handle_generation(const wire::Frame& frame) {
     bad_frame(frame.header);
     return;
   }
-  core_.persist(
-      [this, number = session_number_, header = frame.header, flags = payload.flags](int error) {
-        if (number != session_number_ || !session_.up()) return;
-        wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
-        ack.sequence = header.sequence;
-        ack.status = static_cast<uint32_t>(error);
-        session_.send(ack);
-        if (error != 0 || flags != wire::kGenerationConsistent) return;
-        if (target_progress_.active()) {
-          target_progress_.end(core_.clock.now_ns());
-          last_resync_ = {target_progress_.total_bytes(), target_progress_.duration_ns()};
-          log(Severity::kInfo, "this replica is whole and current again");
-        }
-        in_sync_ = true;
-      });
+  record_generation(frame.header, payload.flags);
+}
+
+void Engine::record_generation(const wire::FrameHeader& header, uint32_t flags) {
+  auto recorded = [this, number = session_number_, header, flags](int error) {
+    if (error == 0 && flags == wire::kGenerationConsistent) intents_.clear_all();
+    if (number != session_number_ || !session_.up()) return;
+    wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
+    ack.sequence = header.sequence;
+    ack.status = static_cast<uint32_t>(error);
+    session_.send(ack);
+    if (error == 0) generation_recorded(flags);
+  };
+  if (std::exchange(joining_, false))
+    create_metadata(std::move(recorded));
+  else
+    core_.persist(std::move(recorded));
+}
+
+void Engine::generation_recorded(uint32_t flags) {
+  if (flags != wire::kGenerationConsistent) return;
+  if (target_progress_.active()) {
+    target_progress_.end(core_.clock.now_ns());
+    last_resync_ = {target_progress_.total_bytes(), target_progress_.duration_ns(), {}};
+    log(Severity::kInfo, "this replica is whole and current again");
+  }
+  in_sync_ = true;
+}
+
+// The target's own set, before it answers that it is marked: what it may hold that the source does
+// not, or lost.
+void Engine::tell_own_set() {
+  uint64_t from = 0;
+  while (const auto chunk = core_.dirty.next_chunk(from)) {
+    wire::FrameHeader header = wire::header_of(wire::FrameType::kDirty);
+    header.offset = chunk->offset_bytes;
+    header.length = chunk->length_bytes;
+    session_.send_small(header, chunk->bits);
+    from = chunk->offset_bytes + chunk->length_bytes;
+  }
+}
+
+void Engine::handle_dirty(const wire::Frame& frame) {
+  const BlockMap::ChunkView chunk{frame.header.offset, frame.header.length, frame.payload};
+  // Only that they may differ is known: they are compared.
+  if (!target_tells_ || !core_.coarse.merge_chunk(chunk) || !core_.dirty.merge_chunk(chunk))
+    bad_frame(frame.header);
+}
+
+// Why there is a resync, and of what, for `twinblock why`.
+void Engine::explain_resync(Verdict verdict, const SyncFacts& peer) {
+  const bool source = is_source(verdict);
+  const std::string& target = source ? core_.peer : core_.node;
+  const SyncFacts mine = facts();
+  const SyncFacts& told = source ? peer : mine;   // the target's facts
+  const SyncFacts& newer = source ? mine : peer;  // the source's
+  std::string reason;
+  if (told.blank)
+    reason = target + " is new";
+  else if (told.backing_lost)
+    reason = target + "'s backing was found empty";
+  else if (told.inconsistent)
+    reason = target + " holds an unfinished copy";
+  else if (told.crashed)
+    reason = target + " stopped as primary without demotion";
+  else if (newer.crashed)
+    reason = "the node that was primary last stopped without demotion";
+  else if (told.discard || newer.keep)
+    reason = "a split brain was resolved against " + target;
+  else
+    reason = target + " was away while the volume was written";
+  resync_reason_ = reason + ". ";
+  if (is_source(verdict) ? verdict == Verdict::kSourceOfAll : verdict == Verdict::kTargetOfAll)
+    resync_reason_ +=
+        told.blank || told.backing_lost
+            ? "The whole volume is copied."
+            : "No record of what differs reaches back far enough: the whole volume is "
+              "compared, and blocks that differ are copied.";
+  else
+    resync_reason_ += format_size(newer.dirty_bytes) +
+                      " is on the source's record of what may differ, " +
+                      format_size(told.dirty_bytes) + " on " + target +
+                      "'s; regions known only coarsely are compared before they are copied.";
 }
 
 // Takes over what the source tells; false when that makes no sense here.
@@ -117,19 +197,31 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
               record.volume_uuid.begin());
     record.generations = told;
     record.peer_primary = peer_role_ == PeerRole::kPrimary;
+    record.region_bytes = intents_.region_bytes();
     core_.blank = false;
+    joining_ = true;
   }
   switch (payload.flags) {
     case wire::kGenerationInconsistent:
+      // From now on this is an unfinished copy of the source's history: a resync that is cut off
+      // goes on where it was. What this node itself may have changed stays on record until the end.
       record.inconsistent = true;
+      record.generations = told;
+      record.discard = record.keep = false;
+      // What the source has yet to send is on its record.
+      core_.backing_lost = false;
+      core_.map_valid = true;
       return true;
     case wire::kGenerationConsistent:
       // The resync has covered every difference, also those that this node knew of: it is sent
       // everything if it knew of any (decide()).
       record.generations = told;
+      record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
       record.inconsistent = record.dirty = record.primary = record.shared = false;
-      core_.crashed = core_.backing_lost = false;
+      record.all_dirty = record.snapshot = record.discard = record.keep = false;
+      core_.crashed = core_.backing_lost = core_.took_over = false;
       core_.dirty.clear_all();
+      core_.coarse.clear_all();
       core_.map_valid = true;
       // Writes may follow at once: the source takes this node for whole when it is told to be.
       being_resynced_ = false;
@@ -137,8 +229,11 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
       return true;
     case wire::kGenerationSoleCopy:
       record.generations = told;
-      record.dirty = true;
+      record.dirty = record.all_dirty = true;
+      record.snapshot = false;
+      record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
       core_.dirty.set_all();
+      core_.coarse.set_all();
       core_.map_valid = true;
       in_sync_ = false;
       holds_sole_copy_ = true;
@@ -148,7 +243,11 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
   }
 }
 
-void Engine::resync_target_marked() { attach(Attachment::kResync); }
+void Engine::resync_target_marked() {
+  target_tells_ = false;
+  core_.record.keep = false;  // the order has been carried out
+  attach(Attachment::kResync);
+}
 
 void Engine::resync_copied() {
   gate_.close();
@@ -156,7 +255,7 @@ void Engine::resync_copied() {
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
     if (error != 0)
-      resync_failed(system_error(error, "write to the metadata").what);
+      resync_failed(metadata_error(error).what);
     else
       resync_.record_target();
   });
@@ -174,11 +273,14 @@ void Engine::resync_finished() {
   in_sync_ = true;
   receives_ = role_ == Role::kSecondary;
   if (resync_.progress().total_bytes() > 0)
-    last_resync_ = {resync_.progress().total_bytes(), resync_.progress().duration_ns()};
+    last_resync_ = {resync_.progress().total_bytes(), resync_.progress().duration_ns(),
+                    resync_.sent()};
   core_.peer_error.clear();
   disk_note_.clear();
   core_.record.generations.settle();
-  core_.record.dirty = core_.record.shared = false;
+  core_.record.dirty = core_.record.all_dirty = core_.record.snapshot = false;
+  core_.record.shared = core_.record.keep = core_.record.discard = false;
+  core_.took_over = false;
   core_.record.primary = role_ != Role::kSecondary;  // a crash before is made good
   core_.persist([](int) {});
   log(Severity::kInfo, core_.peer + " is whole and current");

@@ -22,6 +22,7 @@ void FlushGroup::begin() {
   core_.epochs.flush_began();
   local_error_ = 0;
   on_local_ = on_peer_ = false;
+  covers_data_ = core_.wrote_data;
   local_pending_ = core_.local_ok();
   peer_pending_ = core_.attached();
   if (peer_pending_) {
@@ -39,6 +40,7 @@ void FlushGroup::local_done() {
   local_pending_ = false;
   local_error_ = request_.error;
   on_local_ = local_error_ == 0;
+  if (on_local_ && covers_data_) core_.data_flushed = true;
   if (local_error_ != 0) {
     core_.flush_failed = true;
     owner_.local_disk_failed(local_error_);

@@ -42,6 +42,7 @@ class FlushGroup final : public PeerRequest {
   bool local_pending_ = false;
   bool peer_pending_ = false;
   bool on_local_ = false;
+  bool covers_data_ = false;  // something other than zeroes was written before
   bool on_peer_ = false;
   bool for_sole_copy_ = false;  // done at the peer, which has not recorded yet what it is
   int local_error_ = 0;

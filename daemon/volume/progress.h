@@ -38,6 +38,11 @@ class Progress {
   [[nodiscard]] uint64_t duration_ns() const { return duration_ns_; }  // of one that has ended
   // Over the last full window; 0 before the first has passed.
   [[nodiscard]] uint64_t rate_bytes_per_s() const { return rate_bytes_per_s_; }
+  // Since begin(), until it ended.
+  [[nodiscard]] uint64_t average_bytes_per_s(uint64_t now_ns) const {
+    const uint64_t passed_ns = active_ ? now_ns - began_ns_ : duration_ns_;
+    return passed_ns == 0 ? 0 : per_second(done_bytes_, passed_ns);
+  }
   [[nodiscard]] double percent() const {
     if (total_bytes_ == 0) return 100.0;
     return 100.0 * static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_);

@@ -33,6 +33,7 @@ struct Replica::Op {
   std::unique_ptr<std::byte[]> body;  // kRead, kDigest
   uint64_t received_ns = 0;
   uint64_t working_bytes = 0;
+  bool covers_data = false;  // kFlush: something other than zeroes was written before
 };
 
 Replica::Replica(Core& core, std::function<void()> drained, std::function<void(int)> disk_failed)
@@ -63,6 +64,7 @@ void Replica::apply(wire::Frame& frame) {
       break;
     case wire::FrameType::kFlush:
       disk.op = DiskOp::kFlush;
+      op.covers_data = core_.wrote_data;
       break;
     default:
       disk.op = DiskOp::kRead;
@@ -89,6 +91,9 @@ void Replica::finished(Op& op) {
   --busy_;
   working_bytes_ -= op.working_bytes;
   op.keeps_payload.reset();
+  if (op.disk.error == 0 && op.disk.op == DiskOp::kWrite) core_.wrote_data = true;
+  if (op.disk.error == 0 && op.disk.op == DiskOp::kFlush && op.covers_data)
+    core_.data_flushed = true;
   // One block that can't be read is that block's loss alone.
   if (op.disk.error != 0 && op.disk.op != DiskOp::kRead) disk_failed_(op.disk.error);
   if (answering_) {

@@ -29,7 +29,7 @@ ResyncSource::ResyncSource(Core& core, FlushGroup& flushes, WritePath& writes,
 }
 ResyncSource::~ResyncSource() = default;
 
-void ResyncSource::begin() {
+void ResyncSource::begin(const metadata::Generations& label) {
   TB_CHECK(step_ == Step::kIdle, "one resync at a time");
   TB_CHECK(core_.map_valid, "the dirty map tells what the target misses");
   step_ = Step::kMarking;
@@ -37,7 +37,7 @@ void ResyncSource::begin() {
   cursor_ = data_until_ = 0;
   sent_ = {};
   progress_.begin(core_.dirty.set_bytes(), core_.clock.now_ns());
-  send_generation(wire::kGenerationInconsistent);
+  send_generation(label, wire::kGenerationInconsistent);
 }
 
 void ResyncSource::begin_with_nothing_to_send() {
@@ -45,11 +45,10 @@ void ResyncSource::begin_with_nothing_to_send() {
   ++session_number_;
   step_ = Step::kRecording;
   progress_.begin(0, core_.clock.now_ns());
-  send_generation(wire::kGenerationConsistent);
+  send_generation(core_.record.generations, wire::kGenerationConsistent);
 }
 
-void ResyncSource::send_generation(uint32_t flag) {
-  metadata::Generations generations = core_.record.generations;
+void ResyncSource::send_generation(metadata::Generations generations, uint32_t flag) {
   if (flag == wire::kGenerationConsistent) generations.settle();
   const wire::GenerationPayload payload =
       make_generation(generations, core_.record.volume_uuid, flag);
@@ -91,9 +90,8 @@ void ResyncSource::pump() {
   if (step_ != Step::kCopying) return;
   if (!pace_timer_->armed()) pace_timer_->arm(kPaceInterval_ns);
   const uint64_t now = core_.clock.now_ns();
-  const bool busy = writes_.in_flight() > 0 || now - writes_.last_write_ns() < 10 * kMillisecond_ns;
   while (step_ == Step::kCopying && !probing_) {
-    const Pacer::Allowance allowed = pacer_.allowance(busy, now);
+    const Pacer::Allowance allowed = pacer_.allowance(writes_.busy(now), now);
     if (sync_.outstanding() >= allowed.runs || !start_next(allowed.run_bytes)) break;
   }
   if (step_ == Step::kCopying && sync_.outstanding() == 0 && !probing_ && core_.dirty.empty())
@@ -201,7 +199,7 @@ void ResyncSource::record_target() {
     return;
   }
   step_ = Step::kRecording;
-  send_generation(wire::kGenerationConsistent);
+  send_generation(core_.record.generations, wire::kGenerationConsistent);
 }
 
 void ResyncSource::report() {

@@ -18,6 +18,7 @@
 #include "volume/pacer.h"
 #include "volume/progress.h"
 #include "volume/simplex_gate.h"
+#include "volume/status_view.h"
 #include "volume/write_path.h"
 
 namespace twinblock {
@@ -45,13 +46,10 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   ~ResyncSource();
 
   // What has travelled in a resync.
-  struct Sent {
-    uint64_t data_bytes = 0;      // blocks sent
-    uint64_t zero_bytes = 0;      // blocks that travelled as a flag
-    uint64_t compared_bytes = 0;  // looked at on both nodes by their digests
-  };
+  using Sent = StatusView::ResyncSent;
 
-  void begin();
+  // The target is told that it is an unfinished copy of `label`, which is durable here.
+  void begin(const metadata::Generations& label);
   // Both replicas are the same: only the target's record is brought up to date.
   void begin_with_nothing_to_send();
   void record_target();
@@ -75,7 +73,7 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   void sync_failed(int error, uint64_t offset_bytes) override;
   void sync_has_room() override { pump(); }
 
-  void send_generation(uint32_t flag);
+  void send_generation(metadata::Generations generations, uint32_t flag);
   void copy();
   void pump();
   bool start_next(uint64_t longest_bytes);

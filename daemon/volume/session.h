@@ -35,7 +35,7 @@ namespace twinblock {
 class SessionOwner {
  public:
   // What this node says of itself now.
-  virtual SyncFacts facts() = 0;
+  virtual SyncFacts facts() const = 0;
   virtual bool fast_zero() = 0;
   // Whether disk work that an earlier session began is still under way.
   virtual bool draining() = 0;

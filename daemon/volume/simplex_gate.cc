@@ -23,7 +23,10 @@ void SimplexGate::record() {
     uint64_t fresh = core_.random();
     while (generations.knows(fresh)) fresh = core_.random();
     generations.advance(fresh);
+    core_.record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
     core_.record.shared = false;
+    // Orders were about earlier writes.
+    core_.record.keep = core_.record.discard = false;
   }
   core_.record.dirty = true;
   core_.persist([this](int error) {

@@ -67,8 +67,8 @@ VolumeState Engine::volume_state() const {
   if (role_ == Role::kPrimary) {
     if (!core_.local_ok()) return VolumeState::kFailed;
     if (!session_.refusal().empty()) return VolumeState::kRefused;
-    return core_.config.on_peer_loss == OnPeerLoss::kFreeze ? VolumeState::kFrozen
-                                                            : VolumeState::kSimplex;
+    const bool frozen = core_.config.on_peer_loss == OnPeerLoss::kFreeze && !core_.alone_allowed;
+    return frozen ? VolumeState::kFrozen : VolumeState::kSimplex;
   }
   // Two blank nodes do not refuse each other: they wait for `init`.
   const bool both_blank = session_.last_verdict() == Verdict::kWaitForInit;
@@ -124,7 +124,9 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kFrozen:
       view.status = "Writes wait for " + peer + " (on_peer_loss = \"freeze\").";
-      view.action = "Start twinblockd on " + peer + " or mend the link.";
+      view.action = "Start twinblockd on " + peer +
+                    " or mend the link; or let this node go on alone: " + "`twinblock continue " +
+                    volume + "`.";
       break;
     case VolumeState::kRefused:
       view.status = session_.refusal() + ".";
@@ -246,7 +248,32 @@ void Engine::fill_resync(StatusView& view) const {
   view.resync.total_bytes = progress.total_bytes();
   view.resync.percent = progress.percent();
   view.resync.rate_bytes_per_s = progress.rate_bytes_per_s();
+  view.resync.average_bytes_per_s = progress.average_bytes_per_s(core_.clock.now_ns());
   view.resync.remaining_s = progress.remaining_s();
+  view.resync.reason = resync_reason_;
+  if (!resync_.active()) return;
+  const Pacer& pacer = resync_.pacer();
+  view.resync.sent = resync_.sent();
+  view.resync.pace = pacer.paused()                  ? "paused"
+                     : pacer.rate_bytes_per_s() == 0 ? "auto"
+                                                     : format_size(pacer.rate_bytes_per_s()) + "/s";
+}
+
+void Engine::fill_verify(StatusView& view) const {
+  view.verify.begun = verifier_.begun();
+  if (!view.verify.begun) return;
+  const Verifier::Report& report = verifier_.report();
+  view.verify.active = verifier_.active();
+  view.verify.repair = report.repair;
+  view.verify.ended = report.ended;
+  view.verify.compared_bytes = report.compared_bytes;
+  view.verify.total_bytes = core_.config.size_bytes;
+  view.verify.differing_bytes = report.differing_bytes;
+  view.verify.repaired_bytes = report.repaired_bytes;
+  view.verify.rate_bytes_per_s = verifier_.progress().rate_bytes_per_s();
+  view.verify.remaining_s = verifier_.progress().remaining_s();
+  for (const ByteRange& range : report.differences)
+    view.verify.differences.emplace_back(range.begin_bytes, range.length());
 }
 
 StatusView Engine::status() const {
@@ -271,6 +298,10 @@ StatusView Engine::status() const {
                           .what;
   fill_peer(view);
   fill_resync(view);
+  fill_verify(view);
+  view.intent_bytes = intents_.set_bytes();
+  view.intent_commits = intents_.commits_total();
+  view.intent_waits = intents_.waits_total();
   explain_state(view);
   view.clients = clients_;
   const Counters& counters = core_.counters;

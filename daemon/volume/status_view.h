@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace twinblock {
 
@@ -44,6 +46,11 @@ struct StatusView {
     std::optional<uint64_t> round_trip_ns;
   } link;
 
+  struct ResyncSent {
+    uint64_t data_bytes = 0;      // blocks that travelled as data
+    uint64_t zero_bytes = 0;      // blocks that travelled as a flag
+    uint64_t compared_bytes = 0;  // looked at on both nodes, by digests
+  };
   struct Resync {
     bool active = false;
     bool source = false;
@@ -51,14 +58,34 @@ struct StatusView {
     uint64_t total_bytes = 0;
     double percent = 0;
     uint64_t rate_bytes_per_s = 0;
+    uint64_t average_bytes_per_s = 0;
     std::optional<uint64_t> remaining_s;
+    std::string pace;    // "auto", "paused" or a rate; of the source
+    std::string reason;  // why there is one, and why it is this big
+    ResyncSent sent;     // the source's
   } resync;
   struct LastResync {
     uint64_t bytes = 0;
     uint64_t duration_ns = 0;
+    ResyncSent sent;
   };
   std::optional<LastResync> last_resync;
 
+  struct Verify {
+    bool begun = false;  // the rest says something
+    bool active = false;
+    bool repair = false;
+    std::string ended;  // "complete", or why it ended early
+    uint64_t compared_bytes = 0, total_bytes = 0, differing_bytes = 0, repaired_bytes = 0;
+    uint64_t rate_bytes_per_s = 0;
+    std::optional<uint64_t> remaining_s;
+    std::vector<std::pair<uint64_t, uint64_t>> differences;  // offset and length, the first ones
+  } verify;
+
+  // The intents: what would be compared with the peer's if this node crashed now.
+  uint64_t intent_bytes = 0;
+  uint64_t intent_commits = 0;  // since start: how often the metadata disk was flushed for them
+  uint64_t intent_waits = 0;    // … and how many writes waited for that
   std::string disk_error;
   uint64_t clients = 0;
   uint64_t writes = 0, write_bytes = 0, reads = 0, read_bytes = 0, zeroes = 0, flushes = 0;

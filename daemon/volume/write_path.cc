@@ -9,12 +9,13 @@
 
 namespace twinblock {
 
-struct WritePath::Op final : RangeOwner, PeerRequest {
+struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Waiter {
   explicit Op(WritePath& write_path) : path(write_path) {
     ticket.owner = this;
     disk.done = [this](DiskRequest&) { path.local_done(*this); };
   }
   void range_admitted() override { path.start(*this); }
+  void intent_recorded(int error) override { path.intent_recorded(*this, error); }
   void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override {
     path.piece_answered(*this, static_cast<int>(ack.status));
   }
@@ -85,7 +86,8 @@ void WritePath::admit(ClientRequest& request) {
 }
 
 bool WritePath::frozen() const {
-  return core_.config.on_peer_loss == OnPeerLoss::kFreeze && !core_.attached();
+  return core_.config.on_peer_loss == OnPeerLoss::kFreeze && !core_.attached() &&
+         !core_.alone_allowed;
 }
 
 void WritePath::start(Op& op) {
@@ -101,6 +103,12 @@ void WritePath::start(Op& op) {
     finish(op, EIO);
     return;
   }
+  // That the region may differ is on record before either disk sees the write (invariant 3).
+  if (core_.local_ok() && !core_.intents->covered(client.offset_bytes, client.length_bytes)) {
+    const int error = core_.intents->cover(client.offset_bytes, client.length_bytes, op);
+    if (error != 0) intent_recorded(op, error);
+    return;
+  }
   op.on_local = op.on_peer = false;
   // The wire first: it takes longest.
   if (core_.attached())
@@ -108,6 +116,22 @@ void WritePath::start(Op& op) {
   else
     core_.dirty.set(client.offset_bytes, client.length_bytes);
   if (core_.local_ok()) submit_local(op);
+}
+
+void WritePath::intent_recorded(Op& op, int error) {
+  if (error != 0) {
+    owner_.metadata_failed(error);
+    if (core_.local_ok()) {  // nobody stands in
+      finish(op, EIO);
+      return;
+    }
+  }
+  start(op);
+}
+
+void WritePath::touch_intents() {
+  for (const Op* op : active_)
+    (void)core_.intents->covered(op->client->offset_bytes, op->client->length_bytes);
 }
 
 void WritePath::send_pieces(Op& op) {
@@ -152,6 +176,8 @@ void WritePath::submit_local(Op& op) {
 void WritePath::local_done(Op& op) {
   op.local_pending = false;
   op.on_local = op.disk.error == 0;
+  if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
+    core_.wrote_data = true;
   if (op.disk.error != 0) {
     if (op.disk.fua && op.disk.error == EIO) core_.flush_failed = true;
     owner_.local_disk_failed(op.disk.error);

@@ -1,7 +1,7 @@
 // The client's writes on the primary: admission, both disks, acknowledgement. Owned by the engine;
 // loop thread only.
 //
-//   submit ─▶ ranges ─▶ start ─┬─▶ local disk ──────┬─▶ settle ─▶ done
+//   submit ─▶ ranges ─▶ intents ─▶ start ─┬─▶ local disk ──────┬─▶ settle ─▶ done
 //                              └─▶ frames ─▶ acks ──┘      (without a peer: dirty map, simplex
 //                              gate)
 #pragma once
@@ -20,6 +20,8 @@ class WritePathOwner {
  public:
   // The local disk failed a write or flush with `error`; the peer may stand in for it.
   virtual void local_disk_failed(int error) = 0;
+  // The metadata disk failed: nothing may be written here any more, but the peer may stand in.
+  virtual void metadata_failed(int error) = 0;
   // The peer's disk failed a request.
   virtual void peer_disk_failed(int error, const char* doing) = 0;
 
@@ -44,9 +46,15 @@ class WritePath {
   void fail_held();
   // The sole-copy record at the peer is durable: writes that only the peer holds may be answered.
   void sole_copy_recorded();
+  // Tells the intents that the regions of writes in flight are in use.
+  void touch_intents();
   [[nodiscard]] bool idle() const { return active_.empty() && waiting_.empty(); }
   [[nodiscard]] size_t in_flight() const { return active_.size(); }
   [[nodiscard]] uint64_t last_write_ns() const { return last_write_ns_; }
+  // Clients write just now.
+  [[nodiscard]] bool busy(uint64_t now_ns) const {
+    return in_flight() > 0 || now_ns - last_write_ns_ < 10 * kMillisecond_ns;
+  }
 
  private:
   struct Op;
@@ -54,6 +62,7 @@ class WritePath {
   void admit_waiting();
   void admit(ClientRequest& request);
   void start(Op& op);
+  void intent_recorded(Op& op, int error);
   void send_pieces(Op& op);
   void submit_local(Op& op);
   void local_done(Op& op);

@@ -186,7 +186,7 @@ TEST(Superblock, WhatNoTwinblockWouldWriteIsRefusedInSpiteOfAGoodChecksum) {
   EXPECT_TRUE(refused([](Superblock& raw) { raw.reserved0 = 1; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.reserved[0] = 1; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.reserved[sizeof raw.reserved - 1] = 1; }));
-  EXPECT_TRUE(refused([](Superblock& raw) { raw.flags |= 512; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.flags |= kFlagsKnown + 1; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.region_bytes = 0; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.region_bytes = 32 * kKiB; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.region_bytes = 3 * kMiB; }));

@@ -1,0 +1,217 @@
+// What the operator orders beside roles: resolving a split brain, going on alone, the pace of a
+// resync, verification; and the answer to "why".
+#include <cerrno>
+#include <utility>
+
+#include "base/limits.h"
+#include "volume/engine.h"
+
+namespace twinblock {
+namespace {
+
+std::string written(uint64_t bytes, uint64_t since_s) {
+  return format_size(bytes) + " in blocks written since " + format_time(since_s);
+}
+
+}  // namespace
+
+void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
+  const std::string& volume = core_.config.volume;
+  const std::string& peer = core_.peer;
+  const auto& theirs = session_.peer_facts();
+  if (!session_.last_verdict() || !is_split_brain(*session_.last_verdict()) || !theirs) {
+    reply(Error{"there is no split brain to resolve",
+                "see `twinblock status " + volume + "` and `twinblock why " + volume + "`",
+                EINVAL});
+    return;
+  }
+  const SyncFacts mine = facts();
+  if (keep_local ? mine.inconsistent : theirs->inconsistent) {
+    reply(Error{(keep_local ? core_.node : peer) +
+                    "'s replica is half-copied: it can't be the one that stays",
+                "keep the other one", EINVAL});
+    return;
+  }
+  const std::string& loser = keep_local ? peer : core_.node;
+  const std::string lost = keep_local ? written(theirs->dirty_bytes, theirs->since_s)
+                                      : written(mine.dirty_bytes, mine.since_s);
+  const std::string kept = keep_local ? written(mine.dirty_bytes, mine.since_s)
+                                      : written(theirs->dirty_bytes, theirs->since_s);
+  const bool loser_is_primary = keep_local ? theirs->primary : role_ != Role::kSecondary;
+  const std::string demote_first = "`twinblock demote " + volume + "` on " + loser;
+  if (dry_run) {
+    reply("nothing was changed. What would be lost: " + loser + "'s " + lost +
+          ". What stays: " + (keep_local ? core_.node : peer) + "'s " + kept + ". To do it: " +
+          (loser_is_primary ? "detach and run " + demote_first + ", then " : std::string()) +
+          "`twinblock resolve " + volume + " --keep " + (keep_local ? "local" : "peer") +
+          " --yes` here");
+    return;
+  }
+  if (loser_is_primary && !keep_local) {
+    reply(Error{"this node is primary: its clients would see their data change",
+                "detach and run " + demote_first + " first", EBUSY});
+    return;
+  }
+  core_.record.keep = keep_local;
+  core_.record.discard = !keep_local;
+  core_.persist([this, reply = std::move(reply), loser, lost, loser_is_primary,
+                 demote_first](int error) {
+    if (error != 0) {
+      reply(metadata_error(error));
+      return;
+    }
+    log(Severity::kWarning,
+        "split brain resolved by the operator: " + loser + "'s " + lost + " are given up");
+    session_.poke();
+    reply(loser + "'s " + lost + " are given up; " + loser + " is brought up to date as soon as " +
+          (loser_is_primary ? "it is demoted (" + demote_first + ") and " : "") +
+          "the two are connected");
+  });
+}
+
+void Engine::go_on_alone(Reply reply) {
+  if (volume_state() != VolumeState::kFrozen) {
+    reply(Error{"no writes are held",
+                "`twinblock continue` is for a primary that waits for its peer "
+                "(on_peer_loss = \"freeze\")",
+                EINVAL});
+    return;
+  }
+  core_.alone_allowed = true;
+  log(Severity::kWarning,
+      "going on alone by the operator's order, until " + core_.peer + " is back");
+  writes_.release_held();
+  reply("this node goes on alone until " + core_.peer + " is back; what " + core_.peer +
+        " misses is recorded");
+}
+
+void Engine::set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, Reply reply) {
+  Pacer& pacer = resync_.pacer();
+  std::string said;
+  switch (pace) {
+    case ResyncPace::kPause:
+      pacer.pause();
+      said = "resync pauses until `twinblock resync " + core_.config.volume + " resume`";
+      break;
+    case ResyncPace::kResume:
+      pacer.resume();
+      said = pacer.rate_bytes_per_s() == 0
+                 ? "resync goes on at the pace that clients leave"
+                 : "resync goes on at " + format_size(pacer.rate_bytes_per_s()) + "/s";
+      break;
+    case ResyncPace::kAuto:
+      pacer.set_rate(0);
+      said = "resync goes at the pace that clients leave";
+      break;
+    case ResyncPace::kRate:
+      pacer.set_rate(bytes_per_s);
+      said = "resync goes at up to " + format_size(bytes_per_s) + "/s";
+      break;
+  }
+  resync_.pace_changed();
+  if (being_resynced_)
+    said += "; but " + core_.peer + " is the source of this resync: give the order there";
+  else if (!resync_.active())
+    said += " (none is under way)";
+  reply(said);
+}
+
+void Engine::verify(VerifyOrder order, Reply reply) {
+  if (order == VerifyOrder::kStop) {
+    const bool active = verifier_.active();
+    verifier_.stop("stopped by the operator");
+    reply(std::string(active ? "the verification was stopped" : "no verification is under way"));
+    return;
+  }
+  if (verifier_.active()) {
+    reply(Error{"a verification is under way",
+                "watch it in `twinblock status " + core_.config.volume + "`, or stop it", EBUSY});
+    return;
+  }
+  if (core_.attachment != Attachment::kDuplex) {
+    reply(Error{role_ == Role::kPrimary ? "both replicas must be current to be compared"
+                                        : "verification runs on the primary",
+                role_ == Role::kPrimary
+                    ? "wait for it: twinblock wait " + core_.config.volume + " --for duplex"
+                    : "run it on " + core_.peer + ", or promote this node",
+                EINVAL});
+    return;
+  }
+  verifier_.begin(order == VerifyOrder::kRepair);
+  reply(std::string("verification began"));
+}
+
+Error Engine::metadata_error(int error) const {
+  return system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata);
+}
+
+std::vector<std::string> Engine::why() const {
+  std::vector<std::string> lines;
+  const StatusView view = status();
+  lines.push_back(view.status);
+  if (session_.up())
+    why_with_peer(lines);
+  else
+    why_without_peer(lines);
+  if (!core_.blank) lines.push_back(why_promote_here());
+  if (const uint64_t bytes = core_.intents->set_bytes(); bytes > 0 && role_ == Role::kPrimary)
+    lines.push_back("If this node lost power now, " + format_size(bytes) +
+                    " in regions that were written lately would be compared with " + core_.peer +
+                    "'s, and only blocks that differ would be copied.");
+  if (!view.action.empty()) lines.push_back(view.action);
+  return lines;
+}
+
+void Engine::why_with_peer(std::vector<std::string>& lines) const {
+  if (being_resynced_ || resync_.active()) {
+    if (!resync_reason_.empty()) lines.push_back(resync_reason_);
+    if (resync_.active() && resync_.pacer().paused())
+      lines.push_back("The resync waits: it was paused by an operator (`twinblock resync " +
+                      core_.config.volume + " resume`).");
+    return;
+  }
+  if (last_resync_ && !resync_reason_.empty())
+    lines.push_back("The last resync: " + resync_reason_ + " It brought " +
+                    format_size(last_resync_->bytes) + " up to date in " +
+                    format_duration(last_resync_->duration_ns) + ".");
+}
+
+void Engine::why_without_peer(std::vector<std::string>& lines) const {
+  const std::string& peer = core_.peer;
+  if (lost_wall_ns_ != 0)
+    lines.push_back("The session with " + peer + " was lost at " +
+                    format_time(lost_wall_ns_ / kSecond_ns) + ": " + loss_reason_ + ".");
+  else
+    lines.push_back("There has been no session with " + peer + " since this process started" +
+                    (session_.last_error().empty() ? "." : ": " + session_.last_error() + "."));
+  const SyncFacts mine = facts();
+  if (!core_.dirty.empty())
+    lines.push_back(peer + " may miss " + format_size(core_.dirty.set_bytes()) + " in blocks" +
+                    (core_.coarse.empty() ? std::string()
+                                          : ", " + format_size(core_.coarse.set_bytes()) +
+                                                " of them known coarsely: they are compared "
+                                                "before they are copied") +
+                    ".");
+  const auto& theirs = session_.peer_facts();
+  if (!theirs || !session_.last_verdict() || !is_split_brain(*session_.last_verdict())) return;
+  lines.push_back("Split brain: this node holds " + written(mine.dirty_bytes, mine.since_s) + ", " +
+                  peer + " holds " + written(theirs->dirty_bytes, theirs->since_s) +
+                  "; neither has the other's.");
+}
+
+std::string Engine::why_promote_here() const {
+  if (role_ != Role::kSecondary) return "This node is primary: clients write here.";
+  if (const auto refusal = why_not_promote(true))
+    return "This node can't be promoted now: " + refusal->what + ".";
+  if (session_.up()) return "Promoting this node now would lose nothing.";
+  if (core_.record.peer_primary)
+    return "Promoting this node now (--peer-is-dead) would lose nothing that both nodes "
+           "acknowledged, but every write that " +
+           core_.peer + " accepted alone since the session was lost" +
+           (lost_wall_ns_ == 0 ? "" : " at " + format_time(lost_wall_ns_ / kSecond_ns)) +
+           "; if it did accept any, that becomes a split brain when it returns.";
+  return "Promoting this node now would lose nothing that it knows of: " + core_.peer +
+         " was secondary when it was last heard.";
+}
+
+}  // namespace twinblock

@@ -1,0 +1,60 @@
+// Compares the replicas block by block, by digests, with writes going on; on the primary, in
+// duplex. It finds what the two nodes' records can't know of: blocks that a disk changed by itself.
+// With repair, this node's blocks go over the peer's. Owned by the engine; loop thread only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "volume/block_sync.h"
+#include "volume/pacer.h"
+#include "volume/progress.h"
+
+namespace twinblock {
+
+class Verifier final : private BlockSync::Owner {
+ public:
+  struct Report {
+    bool repair = false;
+    std::string ended;  // why it ended; empty while it runs
+    bool complete = false;
+    uint64_t compared_bytes = 0;
+    uint64_t differing_bytes = 0;
+    uint64_t repaired_bytes = 0;
+    std::vector<ByteRange> differences;  // the first kDifferencesMax of them
+  };
+  static constexpr size_t kDifferencesMax = 16;
+
+  Verifier(Core& core, WritePath& writes, WritePathOwner& disks);
+
+  // In duplex; not while one runs.
+  void begin(bool repair);
+  void stop(const std::string& why);
+  // Called by the engine: the session is gone.
+  void session_lost(const std::string& reason);
+  [[nodiscard]] bool active() const { return progress_.active(); }
+  [[nodiscard]] const Progress& progress() const { return progress_; }
+  // Of the last one; nothing compared and no end: there was none.
+  [[nodiscard]] const Report& report() const { return report_; }
+  [[nodiscard]] bool begun() const { return begun_; }
+
+ private:
+  void synced(const BlockSync::Outcome& outcome) override;
+  void sync_failed(int error, uint64_t offset_bytes) override;
+  void sync_has_room() override { pump(); }
+  void pump();
+  void end(const std::string& why);
+
+  Core& core_;
+  WritePath& writes_;
+  BlockSync sync_;
+  Pacer pacer_;
+  Progress progress_;
+  Report report_;
+  bool begun_ = false;
+  uint64_t cursor_ = 0;
+  std::unique_ptr<Timer> timer_;
+};
+
+}  // namespace twinblock
