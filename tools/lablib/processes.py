@@ -76,7 +76,11 @@ class Process:
         if self.boot != boot_id():
             return None
         fields = _stat_fields(self.pid)
-        if not fields or int(fields[19]) != self.started or fields[0] in (b"Z", b"X"):
+        if not fields or int(fields[19]) != self.started:
+            return None
+        # A killed process has not ended, and holds its locks, while a thread of it waits for a disk.
+        threads = int(fields[17])
+        if fields[0] in (b"Z", b"X") and threads <= 1:
             return None
         return fields
 
