@@ -58,6 +58,7 @@ constexpr uint64_t kResyncHoleBytesMax = 64 * kMiB;
 constexpr uint64_t kResyncCompareHoleBytesMin = 16 * kMiB;
 // Regions of the intent map: how coarse, and how often untouched ones are looked for.
 constexpr uint32_t kIntentRegionBytes = 4 * kMiB;
+constexpr uint64_t kIntentAheadRegions = 4;  // set along for a sequential writer
 constexpr uint64_t kIntentAge_ns = 15 * kSecond_ns;
 constexpr size_t kResyncRunsMax = 8;
 constexpr size_t kResyncRunsBusyMax = 2;

@@ -90,7 +90,12 @@ const std::array<Verb, 9> kVerbs{{
        const Engine::ResyncPace pace = pace_of(args["pace"].get_ref<const std::string&>());
        const auto rate = args.value("bytes_per_s", uint64_t{0});
        if (pace == Engine::ResyncPace::kRate && rate == 0) {
-         send(failure("a rate of nothing", "give bytes a second, or pause the resync"));
+         send(failure("pace 'rate' needs 'bytes_per_s', more than 0",
+                      "give bytes a second, or pause the resync"));
+         return;
+       }
+       if (pace != Engine::ResyncPace::kRate && args.contains("bytes_per_s")) {
+         send(failure("'bytes_per_s' goes with pace 'rate' only", "leave one of the two out"));
          return;
        }
        engine.set_resync_pace(pace, rate, answer_with(std::move(send)));

@@ -132,6 +132,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void promotion_ended(Result<std::string> result);
   void send_role();
   void create_metadata(metadata::SuperblockStore::Done done);
+  [[nodiscard]] std::string described_history() const;
   void finish_demotion(int flush_error);
   void write_snapshot();
   void record_demotion();

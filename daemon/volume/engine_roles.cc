@@ -11,13 +11,19 @@
 
 namespace twinblock {
 
+// Which volume, and which state of it, this node's metadata stands for.
+std::string Engine::described_history() const {
+  const metadata::NodeRecord& record = core_.record;
+  return "volume " + metadata::format_uuid(record.volume_uuid) + ", generation " +
+         metadata::format_generation(record.generations.current) + " since " +
+         format_time(record.generation_since_s);
+}
+
 void Engine::init(bool force, bool join, Reply reply) {
   const std::string& volume = core_.config.volume;
   const auto& peer = session_.peer_facts();
   if (!core_.blank && !force) {
-    reply(Error{"this node is already initialised (volume " +
-                    metadata::format_uuid(core_.record.volume_uuid) + ", generation " +
-                    metadata::format_generation(core_.record.generations.current) + ")",
+    reply(Error{"this node is already initialised: it holds " + described_history(),
                 "nothing needs to be done; to begin a new history here, which makes the peer's "
                 "replica worthless, use --force",
                 EEXIST});
@@ -51,6 +57,12 @@ void Engine::init(bool force, bool join, Reply reply) {
                 EEXIST});
     return;
   }
+  const std::string destroyed =
+      core_.blank ? std::string()
+                  : "; what was here is forgotten: " + described_history() + ". The replica on " +
+                        core_.peer +
+                        " has nothing in common with this one any more: it is refused until its "
+                        "metadata file is moved away and it joins anew";
   metadata::NodeRecord record;
   record.volume = volume;
   record.node = core_.node;
@@ -64,20 +76,22 @@ void Engine::init(bool force, bool join, Reply reply) {
   record.region_bytes = intents_.region_bytes();
   core_.record = record;
   core_.blank = false;
-  core_.crashed = false;
+  core_.crashed = core_.backing_lost = core_.took_over = false;
   core_.map_valid = true;
   core_.dirty.clear_all();
   core_.coarse.clear_all();
-  auto recorded = [this, reply = std::move(reply)](int error) {
+  auto recorded = [this, reply = std::move(reply), destroyed](int error) {
     if (error != 0) {
       core_.blank = true;
       reply(metadata_error(error));
       return;
     }
-    log(Severity::kInfo, "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid));
+    log(destroyed.empty() ? Severity::kInfo : Severity::kWarning,
+        "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid) + destroyed);
     session_.poke();
-    reply("initialised; " + core_.peer +
-          " will be copied from this node. Next: twinblock promote " + core_.config.volume);
+    reply("initialised" +
+          (destroyed.empty() ? "; " + core_.peer + " will be copied from this node" : destroyed) +
+          ". Next: twinblock promote " + core_.config.volume);
   };
   create_metadata(std::move(recorded));
 }

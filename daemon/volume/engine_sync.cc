@@ -122,7 +122,8 @@ void Engine::generation_recorded(uint32_t flags) {
   if (flags != wire::kGenerationConsistent) return;
   if (target_progress_.active()) {
     target_progress_.end(core_.clock.now_ns());
-    last_resync_ = {target_progress_.total_bytes(), target_progress_.duration_ns(), {}};
+    if (target_progress_.total_bytes() > 0)
+      last_resync_ = {target_progress_.total_bytes(), target_progress_.duration_ns(), {}};
     log(Severity::kInfo, "this replica is whole and current again");
   }
   in_sync_ = true;

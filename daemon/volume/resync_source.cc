@@ -198,6 +198,7 @@ void ResyncSource::record_target() {
     pump();
     return;
   }
+  report();  // a short one has told the target nothing yet
   step_ = Step::kRecording;
   send_generation(core_.record.generations, wire::kGenerationConsistent);
 }

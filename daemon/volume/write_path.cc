@@ -105,7 +105,8 @@ void WritePath::start(Op& op) {
   }
   // That the region may differ is on record before either disk sees the write (invariant 3).
   if (core_.local_ok() && !core_.intents->covered(client.offset_bytes, client.length_bytes)) {
-    const int error = core_.intents->cover(client.offset_bytes, client.length_bytes, op);
+    const int error = core_.intents->cover(
+        client.offset_bytes, intent_length(client.offset_bytes, client.length_bytes), op);
     if (error != 0) intent_recorded(op, error);
     return;
   }
@@ -116,6 +117,16 @@ void WritePath::start(Op& op) {
   else
     core_.dirty.set(client.offset_bytes, client.length_bytes);
   if (core_.local_ok()) submit_local(op);
+}
+
+// Some regions more for who seems to write in sequence, so that he does not wait for a flush at
+// each of them; those that he does not reach age out.
+uint64_t WritePath::intent_length(uint64_t offset_bytes, uint64_t length_bytes) const {
+  const uint64_t region = core_.intents->region_bytes();
+  const uint64_t here = offset_bytes / region * region;
+  if (here == 0 || !core_.intents->any(here - region, region)) return length_bytes;
+  const uint64_t rest = core_.config.size_bytes - offset_bytes;
+  return std::min(rest, length_bytes + limits::kIntentAheadRegions * region);
 }
 
 void WritePath::intent_recorded(Op& op, int error) {

@@ -62,6 +62,7 @@ class WritePath {
   void admit_waiting();
   void admit(ClientRequest& request);
   void start(Op& op);
+  [[nodiscard]] uint64_t intent_length(uint64_t offset_bytes, uint64_t length_bytes) const;
   void intent_recorded(Op& op, int error);
   void send_pieces(Op& op);
   void submit_local(Op& op);
