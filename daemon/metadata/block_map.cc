@@ -92,6 +92,7 @@ void BlockMap::clear(uint64_t offset_bytes, uint64_t length_bytes) {
 void BlockMap::set_all() { change(0, blocks_, true); }
 
 void BlockMap::clear_all() {
+  if (set_blocks_ == 0) return;
   for (Chunk& chunk : chunks_) {
     if (chunk.set == 0) continue;
     chunk.bits.reset();

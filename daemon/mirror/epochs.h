@@ -20,8 +20,12 @@ class Epochs {
   }
   // A flush begins on both nodes: it covers all that was written before.
   void flush_began() {
-    closing_.merge(open_);
-    open_.clear_all();
+    if (closing_.empty()) {
+      closing_.swap(open_);
+    } else {
+      closing_.merge(open_);
+      open_.clear_all();
+    }
   }
   // It has completed on both nodes: what it covers is forgotten.
   void flush_completed() { closing_.clear_all(); }
