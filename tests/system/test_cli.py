@@ -10,7 +10,8 @@ import pytest
 
 from support import MIB, assert_identical, connection, ctl, twinblock, wait_until
 
-VERBS = ("init", "status", "promote", "demote", "attach", "detach", "wait")
+VERBS = ("status", "why", "init", "promote", "demote", "continue", "resolve", "attach", "detach",
+         "resync", "verify", "wait")
 
 
 def test_help_of_every_verb(lab):

@@ -2,13 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include "twinblock/progress.h"
-#include "twinblock/text_wrap.h"
-
 namespace twinblock {
 namespace {
 
 using nlohmann::json;
+
+json verification() {
+  return json::parse(R"({
+    "active": true, "repair": false, "ended": "", "bytes_done": 268435456,
+    "bytes_total": 1073741824, "differing_bytes": 0, "repaired_bytes": 0,
+    "rate_bytes_per_s": 67108864, "eta_s": 12, "differences": []})");
+}
 
 json resyncing() {
   return json::parse(R"({
@@ -25,8 +29,12 @@ json resyncing() {
       {"name": "backup", "state": "down", "local": "[fd00::1]:7700", "peer": "[fd00::2]:7700",
        "rtt_us": null, "last_error": "connection refused"}],
     "resync": {"active": true, "direction": "source", "bytes_done": 52428800,
-               "bytes_total": 104857600, "percent": 50.0, "rate_bytes_per_s": 10485760, "eta_s": 5},
-    "last_resync": null,
+               "bytes_total": 104857600, "percent": 50.0, "rate_bytes_per_s": 10485760,
+               "average_bytes_per_s": 9437184, "eta_s": 5, "pace": "auto",
+               "reason": "beta was away while the volume was written.",
+               "sent": {"data_bytes": 41943040, "zero_bytes": 1048576, "compared_bytes": 0}},
+    "last_resync": null, "verify": null,
+    "intents": {"bytes": 12582912, "commits": 3, "waits": 40},
     "disk": {"engine": "io_uring", "error": ""},
     "clients": 1,
     "counters": {"writes": 1000, "write_bytes": 4096000, "reads": 5, "read_bytes": 20480,
@@ -46,8 +54,12 @@ TEST(StatusText, ShowsAResyncWhole) {
     status: The peer is being brought up to date. Writes go on, to both nodes where they can.
     action: Wait: twinblock wait r0 --progress
       peer: beta (connected, secondary, data inconsistent)
-    resync: to the peer: 50.0%, 50 MiB of 100 MiB, 10 MiB/s, 0:05 left
+    resync: to the peer: 50.0%, 50 MiB of 100 MiB, 10 MiB/s now, 9 MiB/s on average, 0:05 left
+      pace: auto: what clients leave
+    reason: beta was away while the volume was written.
+      sent: 40 MiB sent as data, 1 MiB as zeroes
      dirty: 100 MiB that the peer misses
+   intents: 12 MiB written lately; after a crash here that is compared with the peer's
     writes: 1000 (3.9 MiB), p50 75.0 us, p99 410.0 us, max 5.00 ms
      reads: 5 (20 KiB), flushes 7, zeroes and trims 1, peer losses 1
       disk: /srv/r0.img, io_uring
@@ -97,85 +109,43 @@ TEST(StatusText, SurvivesMissingAndOddlyTypedMembers) {
   }
 }
 
-TEST(ResyncLine, LeavesOutRateAndEtaUntilTheyAreKnown) {
-  const json resync{{"percent", 12.34},
-                    {"bytes_done", 4096},
-                    {"bytes_total", 8192},
-                    {"rate_bytes_per_s", 0},
-                    {"eta_s", nullptr}};
-  EXPECT_EQ(resync_line(resync), "12.3%, 4 KiB of 8 KiB");
+TEST(StatusText, SaysWhatHoldsAResyncBack) {
+  json status = resyncing();
+  status["resync"]["pace"] = "paused";
+  EXPECT_NE(status_text(status).find(
+                "pace: paused by an operator; go on with: twinblock resync r0 resume\n"),
+            std::string::npos)
+      << status_text(status);
+  status["resync"]["pace"] = "50 MiB/s";
+  EXPECT_NE(status_text(status).find("pace: limited to 50 MiB/s"), std::string::npos);
+  status["resync"]["direction"] = "target";
+  status["resync"]["pace"] = "";
+  EXPECT_EQ(status_text(status).find("pace:"), std::string::npos) << "the source knows it";
 }
 
-TEST(ClockTime, HasHoursWhenThereAreAny) {
-  EXPECT_EQ(clock_time(0), "0:00");
-  EXPECT_EQ(clock_time(187), "3:07");
-  EXPECT_EQ(clock_time(3725), "1:02:05");
-  EXPECT_EQ(clock_time(360000), "100:00:00");
+TEST(StatusText, TellsOfIntentsOnAPrimaryOnly) {
+  json status = resyncing();
+  status["role"] = "secondary";
+  EXPECT_EQ(status_text(status).find("intents:"), std::string::npos);
+  status["role"] = "primary";
+  status["intents"]["bytes"] = 0;
+  EXPECT_EQ(status_text(status).find("intents:"), std::string::npos);
 }
 
-TEST(ProgressBar, IsAsFullAsTheResync) {
-  const auto bar = [](double percent) {
-    return progress_bar(json{{"percent", percent}}, 10).substr(0, 12);
-  };
-  EXPECT_EQ(bar(0), "[----------]");
-  EXPECT_EQ(bar(39.9), "[###-------]");
-  EXPECT_EQ(bar(100), "[##########]");
-  EXPECT_EQ(bar(250), "[##########]");
-}
-
-// What a display writes into a file for a run of statuses.
-std::string shown(const std::vector<json>& statuses, bool terminal) {
-  char* text = nullptr;
-  size_t size = 0;
-  std::FILE* out = open_memstream(&text, &size);
-  ProgressDisplay display(out, terminal);
-  for (const json& status : statuses) display.show(status);
-  display.finish(statuses.back());
-  std::fclose(out);
-  std::string result(text, size);
-  std::free(text);
-  return result;
-}
-
-TEST(ProgressDisplay, WritesALineATenthWhereThereIsNoTerminal) {
-  json one = resyncing();
-  json two = resyncing();
-  two["resync"]["percent"] = 55.0;
-  json three = resyncing();
-  three["resync"]["percent"] = 60.0;
-  json done = resyncing();
-  done["state"] = "duplex";
-  done["resync"]["active"] = false;
-  done["last_resync"] = {{"bytes", 4096}, {"duration_s", 2}};
-  const std::string text = shown({one, two, three, done}, false);
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
-  EXPECT_EQ(text.find('\r'), std::string::npos);
-  EXPECT_NE(text.find("resync done: the last one took 2.00 s for 4 KiB\n"), std::string::npos);
-}
-
-TEST(ProgressDisplay, TellsOfAResyncThatWasTooShortToBeSeen) {
-  json before = resyncing();
-  before["resync"]["active"] = false;
-  before["state"] = "simplex";
-  json after = before;
-  after["state"] = "duplex";
-  EXPECT_EQ(shown({before, after}, false), "state: simplex\nstate: duplex\n");
-  after["last_resync"] = {{"bytes", 4096}, {"duration_s", 0.25}};
-  EXPECT_EQ(shown({before, after}, false),
-            "state: simplex\nstate: duplex\nresync done: the last one took 250.00 ms for 4 KiB\n");
-}
-
-TEST(ProgressDisplay, DrawsOneLineOverOnATerminal) {
-  const std::string text = shown({resyncing(), resyncing()}, true);
-  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
-  EXPECT_NE(text.find("\r\033[Kresync [###############---------------] 50.0%"), std::string::npos);
-}
-
-TEST(Wrapped, BreaksAtSpacesAndIndents) {
-  EXPECT_EQ(wrapped("one two three", 7, 2), "one two\n  three");
-  EXPECT_EQ(wrapped("alongword x", 4, 0), "alongword\nx");
-  EXPECT_EQ(wrapped("a\nb c", 10, 1), "a\n b c");
-  EXPECT_EQ(wrapped("", 10, 0), "");
+TEST(StatusText, ShowsAVerificationThatRunsAndOneThatEnded) {
+  json status = resyncing();
+  status["verify"] = verification();
+  EXPECT_NE(
+      status_text(status).find("    verify: 25.0%, 256 MiB of 1 GiB, 64 MiB/s now, 0:12 left; "
+                               "no difference so far\n"),
+      std::string::npos)
+      << status_text(status);
+  status["verify"]["active"] = false;
+  status["verify"]["ended"] = "complete";
+  status["verify"]["bytes_done"] = 1073741824;
+  EXPECT_NE(status_text(status).find("verify: 1 GiB compared: the replicas are identical\n"),
+            std::string::npos)
+      << status_text(status);
 }
 
 }  // namespace

@@ -29,12 +29,17 @@ struct Script {
   uint64_t now_ns = 1000;
 
   Result<json> run(const std::string& goal, uint64_t timeout_ns) {
+    return wait_for(goal, timeout_ns, make_actions());
+  }
+  Result<json> run_verify() { return wait_for_verification(make_actions()); }
+
+  WaitActions make_actions() {
     WaitActions actions;
     actions.poll = [this] { return answers[std::min(polls++, answers.size() - 1)]; };
     actions.report = [this](const json&) { ++reports; };
     actions.now_ns = [this] { return now_ns; };
     actions.sleep = [this](uint64_t ns) { now_ns += ns; };
-    return wait_for(goal, timeout_ns, actions);
+    return actions;
   }
 };
 
@@ -81,6 +86,31 @@ TEST(Wait, EndsAtOnceWhenTheNodeRefuses) {
   const Result<json> result = script.run("duplex", kSecond_ns);
   EXPECT_EQ(result.error().code, kExitRefused);
   EXPECT_EQ(script.polls, 1u);
+}
+
+json verifying(bool active, const std::string& ended = "") {
+  json answer = status("duplex");
+  answer["verify"] = {{"active", active}, {"ended", ended}, {"bytes_done", 4096}};
+  return answer;
+}
+
+TEST(WaitForVerification, EndsWithItHoweverItEnds) {
+  Script script{
+      {verifying(true), unreachable("busy"), verifying(true), verifying(false, "complete")}};
+  const Result<json> result = script.run_verify();
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result.value()["ended"], "complete");
+  EXPECT_EQ(script.reports, 2u);
+  Script stopped{{verifying(false, "stopped by the operator")}};
+  EXPECT_EQ(stopped.run_verify().value()["ended"], "stopped by the operator");
+}
+
+TEST(WaitForVerification, DoesNotOutliveTheNodesMemoryOfIt) {
+  Script restarted{{verifying(true), status("waiting")}};
+  EXPECT_EQ(restarted.run_verify().error().code, kExitRefused);
+  Script gone{{verifying(true), unreachable("nobody")}};
+  EXPECT_EQ(gone.run_verify().error().code, kExitUnreachable);
+  EXPECT_GT(gone.now_ns, 10 * kSecond_ns);
 }
 
 TEST(WaitGoals, EachMeansOneThing) {

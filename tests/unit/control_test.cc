@@ -22,7 +22,7 @@ struct StillTimer final : Timer {
 };
 struct StillClock final : Clock {
   [[nodiscard]] uint64_t now_ns() const override { return 1000; }
-  [[nodiscard]] uint64_t wall_ns() const override { return 1000; }
+  [[nodiscard]] uint64_t wall_ns() const override { return 1'700'000'000 * kSecond_ns; }
   [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()>) override {
     return std::make_unique<StillTimer>();
   }
@@ -156,15 +156,16 @@ TEST_F(ControlTest, StatusHasEveryKeyOfTheProtocol) {
   const json& status = reply["result"];
   const std::map<std::string, std::vector<std::string>> keys{
       {"",
-       {"volume",   "node",    "role",       "state",       "size_bytes", "data",    "status",
-        "action",   "peer",    "generation", "dirty_bytes", "links",      "resync",  "last_resync",
-        "disk",     "clients", "counters",   "latency",     "nbd",        "control", "backing",
-        "metadata", "config",  "pid",        "uptime_s"}},
+       {"volume",  "node",     "role",       "state",       "size_bytes", "data",   "status",
+        "action",  "peer",     "generation", "dirty_bytes", "links",      "resync", "last_resync",
+        "verify",  "disk",     "clients",    "counters",    "latency",    "nbd",    "control",
+        "backing", "metadata", "config",     "pid",         "uptime_s"}},
       {"peer", {"name", "connected", "role", "data", "error"}},
       {"generation", {"current", "base"}},
       {"resync",
        {"active", "direction", "bytes_done", "bytes_total", "percent", "rate_bytes_per_s",
-        "eta_s"}},
+        "average_bytes_per_s", "eta_s", "pace", "reason", "sent"}},
+      {"intents", {"bytes", "commits", "waits"}},
       {"disk", {"engine", "error"}},
       {"counters",
        {"writes", "write_bytes", "reads", "read_bytes", "flushes", "zeroes", "resync_bytes",
@@ -194,6 +195,84 @@ TEST_F(ControlTest, InitAndPromoteAndDemoteSayWhatHappened) {
   engine_->client_closed();
   EXPECT_TRUE(ask(R"({"verb":"demote"})")["ok"].get<bool>());
   EXPECT_EQ(engine_->status().role, "secondary");
+}
+
+TEST_F(ControlTest, OrdersWithWrongArgumentsAreRefusedByName) {
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {R"("resolve","args":{})", "'keep'"},
+      {R"("resolve")", "'keep'"},
+      {R"("resolve","args":{"keep":"alpha"})", "local, peer"},
+      {R"("resolve","args":{"keep":1})", "'keep'"},
+      {R"("resolve","args":{"keep":"local","dry_run":"yes"})", "'dry_run'"},
+      {R"("resolve","args":{"keep":"local","yes":true})", "'yes'"},
+      {R"("resync","args":{})", "'pace'"},
+      {R"("resync","args":{"pace":"fast"})", "pause, resume, auto, rate"},
+      {R"("resync","args":{"pace":null})", "'pace'"},
+      {R"("resync","args":{"pace":"rate"})", "bytes_per_s"},
+      {R"("resync","args":{"pace":"rate","bytes_per_s":0})", "bytes_per_s"},
+      {R"("resync","args":{"pace":"rate","bytes_per_s":-1})", "whole number"},
+      {R"("resync","args":{"pace":"rate","bytes_per_s":1.5})", "whole number"},
+      {R"("resync","args":{"pace":"rate","bytes_per_s":"1"})", "whole number"},
+      {R"("resync","args":{"pace":"auto","bytes_per_s":4096})", "'rate' only"},
+      {R"("verify","args":{})", "'order'"},
+      {R"("verify","args":{"order":"fix"})", "compare, repair, stop"},
+      {R"("verify","args":{"order":true})", "'order'"},
+      {R"("why","args":{"order":"stop"})", "'order'"},
+      {R"("continue","args":{"force":true})", "'force'"}};
+  ASSERT_TRUE(ask(R"({"verb":"init"})")["ok"].get<bool>());
+  const json before = ask(R"({"verb":"status"})")["result"];
+  for (const auto& [request, word] : wrong) {
+    const json reply = ask("{\"verb\":" + request + "}");
+    EXPECT_FALSE(reply["ok"].get<bool>()) << request;
+    const std::string text = reply["error"].get<std::string>();
+    EXPECT_NE(text.find(word), std::string::npos) << request << ": " << text;
+  }
+  EXPECT_EQ(ask(R"({"verb":"status"})")["result"], before) << "nothing happened";
+}
+
+TEST_F(ControlTest, OrdersThatDoNotSuitTheStateSayWhatWould) {
+  ASSERT_TRUE(ask(R"({"verb":"init"})")["ok"].get<bool>());
+  for (const std::string request :
+       {R"("continue")", R"("resolve","args":{"keep":"local","dry_run":true})",
+        R"("resolve","args":{"keep":"peer"})", R"("verify","args":{"order":"compare"})"}) {
+    const json reply = ask("{\"verb\":" + request + "}");
+    EXPECT_FALSE(reply["ok"].get<bool>()) << request;
+    EXPECT_NE(reply["error"], "") << request;
+    EXPECT_NE(reply["action"], "") << request;
+  }
+  for (const std::string request :
+       {R"("verify","args":{"order":"stop"})", R"("resync","args":{"pace":"pause"})",
+        R"("resync","args":{"pace":"rate","bytes_per_s":1048576})"})
+    EXPECT_TRUE(ask("{\"verb\":" + request + "}")["ok"].get<bool>()) << request;
+}
+
+TEST_F(ControlTest, WhyAnswersInSentences) {
+  for (const bool initialised : {false, true}) {
+    if (initialised) {
+      ASSERT_TRUE(ask(R"({"verb":"init"})")["ok"].get<bool>());
+    }
+    const json why = ask(R"({"verb":"why"})")["result"]["why"];
+    ASSERT_TRUE(why.is_array());
+    ASSERT_FALSE(why.empty());
+    for (const json& sentence : why) EXPECT_TRUE(sentence.get<std::string>().ends_with("."));
+  }
+}
+
+TEST_F(ControlTest, ForcedInitNamesWhatItDestroys) {
+  ASSERT_TRUE(ask(R"({"verb":"init"})")["ok"].get<bool>());
+  const std::string generation =
+      ask(R"({"verb":"status"})")["result"]["generation"]["current"].get<std::string>();
+  const json refused = ask(R"({"verb":"init"})");
+  ASSERT_FALSE(refused["ok"].get<bool>());
+  EXPECT_NE(refused["error"].get<std::string>().find(generation), std::string::npos) << refused;
+  EXPECT_NE(refused["action"].get<std::string>().find("--force"), std::string::npos) << refused;
+  const json forced = ask(R"({"verb":"init","args":{"force":true}})");
+  ASSERT_TRUE(forced["ok"].get<bool>());
+  const std::string said = forced["result"]["message"].get<std::string>();
+  for (const std::string& word : {std::string("volume "), generation, std::string(" since 20"),
+                                  std::string("beta has nothing in common")})
+    EXPECT_NE(said.find(word), std::string::npos) << word << ": " << said;
+  EXPECT_NE(ask(R"({"verb":"status"})")["result"]["generation"]["current"], generation);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ constexpr int kExitRefused = 1;      // the node refused, or the operation faile
 constexpr int kExitUsage = 2;        // wrong options
 constexpr int kExitUnreachable = 3;  // no node answers at the control socket
 constexpr int kExitTimedOut = 4;     // `wait` waited in vain
+constexpr int kExitDiffer = 5;       // `verify` found blocks that differ, repaired or not
 
 inline Error refused(std::string what, std::string action = {}) {
   return Error{std::move(what), std::move(action), kExitRefused};

@@ -1,12 +1,12 @@
 #include "twinblock/status_text.h"
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 #include <vector>
 
 #include "base/units.h"
 #include "twinblock/json_fields.h"
+#include "twinblock/sync_text.h"
+#include "twinblock/text_format.h"
 #include "twinblock/text_wrap.h"
 
 namespace twinblock {
@@ -16,29 +16,12 @@ using nlohmann::json;
 
 constexpr size_t kLabelWidth = 10;
 constexpr size_t kTextWidth = 88;
-constexpr double kMicrosecondsPerSecond = 1e6;
-
-__attribute__((format(printf, 1, 2))) std::string printed(const char* format, ...) {
-  char text[256];
-  va_list args;
-  va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  return text;
-}
 
 // "   volume: r0", the labels' colons one below the other; long texts continue below their start.
 void add(std::string& out, const std::string& label, const std::string& text) {
   if (text.empty()) return;
   out += std::string(kLabelWidth - std::min(kLabelWidth, label.size()), ' ') + label + ": " +
          wrapped(text, kTextWidth, kLabelWidth + 2) + "\n";
-}
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts)
-    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
-  return text;
 }
 
 std::string peer_text(const json& peer) {
@@ -84,11 +67,32 @@ std::string links_table(const json& links) {
   return out + notes;
 }
 
-std::string resync_text(const json& status) {
+// Several lines on a resync that runs, one on the last one.
+void add_resync(std::string& out, const json& status) {
   const json resync = object_at(status, "resync");
-  if (!flag_at(resync, "active")) return last_resync_line(object_at(status, "last_resync"));
+  if (!flag_at(resync, "active")) {
+    add(out, "resync", last_resync_line(object_at(status, "last_resync")));
+    return;
+  }
   const bool source = text_at(resync, "direction") == "source";
-  return (source ? "to the peer: " : "from the peer: ") + resync_line(resync);
+  add(out, "resync", (source ? "to the peer: " : "from the peer: ") + resync_line(resync));
+  const std::string hold = resync_hold(resync, text_at(status, "volume"));
+  add(out, "pace", hold.empty() && source ? "auto: what clients leave" : hold);
+  add(out, "reason", text_at(resync, "reason"));
+  add(out, "sent", sent_line(object_at(resync, "sent")));
+}
+
+std::string verify_text(const json& status) {
+  const json verify = object_at(status, "verify");
+  if (!verify.is_object()) return {};
+  return flag_at(verify, "active") ? verify_line(verify) : verify_result(verify);
+}
+
+std::string intents_text(const json& status) {
+  const uint64_t bytes = count_at(object_at(status, "intents"), "bytes");
+  if (bytes == 0 || text_at(status, "role") != "primary") return {};
+  return format_size(bytes) +
+         " written lately; after a crash here that is compared with the peer's";
 }
 
 std::string writes_text(const json& counters, const json& latency) {
@@ -122,31 +126,6 @@ std::string disk_text(const json& status) {
 
 }  // namespace
 
-std::string clock_time(uint64_t seconds) {
-  const auto h = static_cast<unsigned long long>(seconds / 3600);
-  const auto m = static_cast<unsigned long long>(seconds / 60 % 60);
-  const auto s = static_cast<unsigned long long>(seconds % 60);
-  return h > 0 ? printed("%llu:%02llu:%02llu", h, m, s) : printed("%llu:%02llu", m, s);
-}
-
-std::string resync_line(const json& resync) {
-  std::vector<std::string> parts{printed("%.1f%%", number_at(resync, "percent")),
-                                 format_size(count_at(resync, "bytes_done")) + " of " +
-                                     format_size(count_at(resync, "bytes_total"))};
-  const uint64_t rate = count_at(resync, "rate_bytes_per_s");
-  if (rate > 0) parts.push_back(format_size(rate) + "/s");
-  if (resync.is_object() && resync.contains("eta_s") && resync["eta_s"].is_number())
-    parts.push_back(clock_time(count_at(resync, "eta_s")) + " left");
-  return joined(parts);
-}
-
-std::string last_resync_line(const json& last_resync) {
-  if (!last_resync.is_object()) return {};
-  const double duration_s = number_at(last_resync, "duration_s");
-  return "the last one took " + duration_us(duration_s * kMicrosecondsPerSecond) + " for " +
-         format_size(count_at(last_resync, "bytes"));
-}
-
 std::string status_text(const json& status) {
   std::string out;
   const std::string size = format_size(count_at(status, "size_bytes"));
@@ -158,9 +137,11 @@ std::string status_text(const json& status) {
   add(out, "status", text_at(status, "status"));
   add(out, "action", text_at(status, "action"));
   add(out, "peer", peer_text(object_at(status, "peer")));
-  add(out, "resync", resync_text(status));
+  add_resync(out, status);
+  add(out, "verify", verify_text(status));
   const uint64_t dirty = count_at(status, "dirty_bytes");
   if (dirty > 0) add(out, "dirty", format_size(dirty) + " that the peer misses");
+  add(out, "intents", intents_text(status));
   const json counters = object_at(status, "counters");
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));
@@ -175,6 +156,11 @@ std::string status_text(const json& status) {
   if (status.is_object() && status.contains("links") && status["links"].is_array())
     out += "\n" + links_table(status["links"]);
   return out;
+}
+
+std::string short_status(const json& status) {
+  return text_at(status, "volume") + " on " + text_at(status, "node") + ": " +
+         text_at(status, "role") + ", " + text_at(status, "state") + "\n";
 }
 
 }  // namespace twinblock

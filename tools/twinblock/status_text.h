@@ -1,7 +1,6 @@
 // The status of a node as text for people, in the manner of `zpool status`. Pure.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -12,13 +11,7 @@ namespace twinblock {
 // other.
 std::string status_text(const nlohmann::json& status);
 
-// One line on a running resync, without a newline: "52.1%, 1 GiB of 2 GiB, 310 MiB/s, 0:03 left".
-std::string resync_line(const nlohmann::json& resync);
-
-// One line that says how a finished resync went; empty when `last_resync` is null.
-std::string last_resync_line(const nlohmann::json& last_resync);
-
-// 187 as "3:07", 3725 as "1:02:05".
-std::string clock_time(uint64_t seconds);
+// "r0 on alpha: primary, duplex", with a newline.
+std::string short_status(const nlohmann::json& status);
 
 }  // namespace twinblock

@@ -6,11 +6,16 @@
 #include "base/units.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/json_fields.h"
+#include "twinblock/sync_text.h"
+#include "twinblock/text_wrap.h"
 
 namespace twinblock {
 namespace {
 
 constexpr uint64_t kPollInterval_ns = 200 * kMillisecond_ns;
+// A node that is silent for longer while it verifies is taken for gone.
+constexpr uint64_t kSilenceMax_ns = 10 * kSecond_ns;
+constexpr size_t kTextWidth = 88;
 
 Error timed_out(const std::string& goal, uint64_t timeout_ns, const nlohmann::json& last) {
   std::string what = "not " + goal + " after " + format_duration(timeout_ns) + ": state " +
@@ -59,6 +64,35 @@ Result<nlohmann::json> wait_for(const std::string& goal, uint64_t timeout_ns,
     }
     actions.sleep(std::min(kPollInterval_ns, timeout_ns - passed_ns));
   }
+}
+
+Result<nlohmann::json> wait_for_verification(const WaitActions& actions) {
+  uint64_t heard_ns = actions.now_ns();
+  while (true) {
+    const Result<nlohmann::json> status = actions.poll();
+    if (status) {
+      heard_ns = actions.now_ns();
+      const nlohmann::json verify = object_at(status.value(), "verify");
+      if (!verify.is_object())
+        return refused("the node knows of no verification any more: it was restarted",
+                       "begin anew");
+      if (!flag_at(verify, "active")) return verify;
+      actions.report(status.value());
+    } else if (status.error().code != kExitUnreachable ||
+               actions.now_ns() - heard_ns > kSilenceMax_ns) {
+      return status.error();
+    }
+    actions.sleep(kPollInterval_ns);
+  }
+}
+
+Output verification_output(const nlohmann::json& verify) {
+  Output output{verify, wrapped(verify_result(verify), kTextWidth, 0) + "\n"};
+  if (count_at(verify, "differing_bytes") > 0)
+    output.exit_status = kExitDiffer;
+  else if (text_at(verify, "ended") != "complete")
+    output.exit_status = kExitRefused;
+  return output;
 }
 
 }  // namespace twinblock

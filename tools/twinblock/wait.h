@@ -1,4 +1,4 @@
-// `twinblock wait`: polls a node's status until it is as wished.
+// `twinblock wait` and `twinblock verify`: polls a node's status until it is as wished.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "twinblock/options.h"
 
 namespace twinblock {
 
@@ -33,5 +34,14 @@ struct WaitActions {
 // `timeout_ns` passed, kExitTimedOut, with the last state, when it did. Other errors end the wait.
 Result<nlohmann::json> wait_for(const std::string& goal, uint64_t timeout_ns,
                                 const WaitActions& actions);
+
+// As above, until the verification that was ordered has ended: its part of the status. There is no
+// limit, but a node that does not answer for 10 s (kExitUnreachable) or that has forgotten the
+// verification, as it was restarted (kExitRefused), ends it.
+Result<nlohmann::json> wait_for_verification(const WaitActions& actions);
+
+// What `verify` says of one that has ended, and its exit status: kExitDiffer when anything differs,
+// kExitRefused when it ended early without that.
+Output verification_output(const nlohmann::json& verify);
 
 }  // namespace twinblock

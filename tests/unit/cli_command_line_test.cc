@@ -1,0 +1,156 @@
+// What the command line takes, and what it says of what it does not take.
+#include "twinblock/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "twinblock/actions.h"
+
+namespace twinblock {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Options parsed(const Words& words) {
+  const Result<CommandLine> line = parse_command_line(words, "1.2.3");
+  EXPECT_TRUE(line.ok()) << words.front() << ": " << line.error().what;
+  if (!line.ok()) return {};
+  EXPECT_NE(line.value().verb, nullptr);
+  return line.value().options;
+}
+
+// All that is said of a command line that is refused.
+std::string refusal(const Words& words) {
+  const Result<CommandLine> line = parse_command_line(words, "1.2.3");
+  EXPECT_FALSE(line.ok()) << (words.empty() ? "" : words.back());
+  if (line.ok()) return {};
+  EXPECT_EQ(line.error().code, kExitUsage);
+  return line.error().what + "\n" + line.error().action;
+}
+
+bool says(const std::string& text, const std::string& word) {
+  return text.find(word) != std::string::npos;
+}
+
+TEST(CommandLine, EveryVerbExplainsItselfAndTakesTheCommonOptions) {
+  ASSERT_EQ(verbs().size(), 12u);
+  for (const Verb& verb : verbs()) {
+    const Result<CommandLine> help = parse_command_line({verb.name, "--help"}, "1.2.3");
+    ASSERT_TRUE(help.ok()) << verb.name;
+    EXPECT_EQ(help.value().verb, nullptr) << "nothing to run";
+    for (const char* word : {"VOLUME", "--json", "--socket", "--config", "Example: "})
+      EXPECT_TRUE(says(help.value().text, word)) << verb.name << " " << word;
+  }
+  EXPECT_TRUE(says(parse_command_line({"--help"}, "1.2.3").value().text, "Exit status: 0 done"));
+  EXPECT_TRUE(says(parse_command_line({"--version"}, "1.2.3").value().text, "1.2.3"));
+}
+
+TEST(CommandLine, TheVolumeAndTheOptionsArriveInAnyOrder) {
+  const Options options = parsed({"promote", "--peer-is-dead", "r0", "--json", "--node", "beta"});
+  EXPECT_EQ(options.node.volume, "r0");
+  EXPECT_EQ(options.node.node, "beta");
+  EXPECT_TRUE(options.print_json && options.peer_is_dead);
+}
+
+TEST(CommandLine, UnknownVerbsAndOptionsAreNamed) {
+  EXPECT_TRUE(says(refusal({"reboot", "r0"}), "'reboot'"));
+  EXPECT_TRUE(says(refusal({"reboot", "r0"}), "resolve")) << "what there is";
+  EXPECT_TRUE(says(refusal({"status", "--nonsense"}), "--nonsense"));
+  EXPECT_TRUE(says(refusal({"status", "--nonsense"}), "twinblock status --help"));
+  EXPECT_TRUE(says(refusal({}), "status"));
+  EXPECT_TRUE(says(refusal({"continue", "r0", "r1"}), "r1"));
+}
+
+TEST(CommandLine, ResolveNeedsTheSideThatIsKept) {
+  EXPECT_TRUE(says(refusal({"resolve", "r0"}), "--keep"));
+  EXPECT_TRUE(says(refusal({"resolve", "r0", "--keep"}), "--keep"));
+  EXPECT_TRUE(says(refusal({"resolve", "r0", "--keep", "alpha"}), "--keep"));
+  EXPECT_TRUE(says(refusal({"resolve", "r0", "--keep", "alpha"}), "local,peer"));
+  EXPECT_FALSE(parsed({"resolve", "r0", "--keep", "local"}).yes) << "first it is looked at";
+  const Options options = parsed({"resolve", "r0", "--keep", "peer", "--yes"});
+  EXPECT_EQ(options.keep, "peer");
+  EXPECT_TRUE(options.yes);
+}
+
+TEST(CommandLine, ResyncTakesAPaceWithOrWithoutAVolume) {
+  for (const std::string pace : {"pause", "resume", "auto"}) {
+    EXPECT_EQ(parsed({"resync", "r0", pace}).pace, pace);
+    EXPECT_EQ(parsed({"resync", "r0", pace}).node.volume, "r0");
+    EXPECT_EQ(parsed({"resync", pace}).node.volume, "");
+    EXPECT_EQ(parsed({"resync", pace, pace}).node.volume, pace) << "a volume may be called so";
+  }
+  const std::vector<std::pair<std::string, uint64_t>> rates{
+      {"100MiB", 100 * kMiB}, {"50MB", 50'000'000}, {"4096", 4096}, {"1GiB/s", kGiB}};
+  for (const auto& [text, bytes] : rates) {
+    const Options options = parsed({"resync", "r0", "rate", text, "--json"});
+    EXPECT_EQ(options.pace, "rate");
+    EXPECT_EQ(options.rate_bytes_per_s, bytes) << text;
+    EXPECT_EQ(options.node.volume, "r0");
+    EXPECT_EQ(parsed({"resync", "rate", text}).node.volume, "");
+  }
+  EXPECT_EQ(parsed({"resync", "rate", "rate", "1MiB"}).node.volume, "rate");
+}
+
+TEST(CommandLine, ResyncSaysWhatIsWrongWithAPace) {
+  EXPECT_TRUE(says(refusal({"resync"}), "no pace"));
+  EXPECT_TRUE(says(refusal({"resync", "r0"}), "'r0' is not a pace"));
+  EXPECT_TRUE(says(refusal({"resync", "r0", "faster"}), "'faster'"));
+  EXPECT_TRUE(says(refusal({"resync", "r0", "rate"}), "rate needs"));
+  EXPECT_TRUE(says(refusal({"resync", "r0", "rate", "soon"}), "'soon'"));
+  EXPECT_TRUE(says(refusal({"resync", "r0", "rate", "10Mbit"}), "'10Mbit'"));
+  EXPECT_TRUE(says(refusal({"resync", "r0", "rate", "100"}), "less than")) << "a unit forgotten";
+  EXPECT_TRUE(says(refusal({"resync", "r0", "rate", "0"}), "pause"));
+  EXPECT_TRUE(says(refusal({"resync", "r0", "r1", "pause"}), "'r1'"));
+  for (const std::string& text : {refusal({"resync"}), refusal({"resync", "r0", "rate", "soon"})})
+    EXPECT_TRUE(says(text, "100MiB")) << "how to write it: " << text;
+}
+
+TEST(CommandLine, VerifyRefusesOptionsThatContradictEachOther) {
+  const Options plain = parsed({"verify", "r0"});
+  EXPECT_FALSE(plain.repair || plain.stop || plain.detach || plain.follow);
+  EXPECT_TRUE(parsed({"verify", "r0", "--repair"}).repair);
+  EXPECT_TRUE(parsed({"verify", "r0", "--stop"}).stop);
+  EXPECT_TRUE(parsed({"verify", "r0", "--detach"}).detach);
+  EXPECT_TRUE(parsed({"verify", "r0", "--no-wait"}).detach);
+  EXPECT_TRUE(parsed({"verify", "r0", "--wait"}).follow);
+  EXPECT_TRUE(parsed({"verify", "r0", "--progress"}).follow);
+  for (const char* other : {"--repair", "--detach", "--wait"})
+    EXPECT_TRUE(says(refusal({"verify", "--stop", other}), "--stop")) << other;
+  EXPECT_TRUE(says(refusal({"verify", "--detach", "--wait"}), "--detach"));
+}
+
+TEST(CommandLine, WaitTakesKnownGoalsAndDurations) {
+  EXPECT_EQ(parsed({"wait"}).goal, "duplex");
+  EXPECT_EQ(parsed({"wait"}).timeout_ns, 60 * kSecond_ns);
+  EXPECT_EQ(parsed({"wait", "--timeout", "500ms"}).timeout_ns, 500 * kMillisecond_ns);
+  EXPECT_TRUE(says(refusal({"wait", "--timeout", "soon"}), "--timeout"));
+  EXPECT_TRUE(says(refusal({"wait", "--for", "nirvana"}), "--for"));
+}
+
+TEST(CommandLine, OnlyAVerbThatWasAskedForJsonAnswersErrorsInIt) {
+  EXPECT_TRUE(wants_json({"resolve", "--json"}));
+  EXPECT_FALSE(wants_json({"resolve", "r0"}));
+}
+
+TEST(NextCommand, NamesTheNodeAsTheUserDid) {
+  EXPECT_EQ(next_command(parsed({"resolve", "r0", "--keep", "local"}), "resolve"),
+            "twinblock resolve r0");
+  EXPECT_EQ(next_command(parsed({"resolve", "--socket", "/run/my node/r0.ctl", "--keep", "peer"}),
+                         "resolve"),
+            "twinblock resolve --socket '/run/my node/r0.ctl'");
+  EXPECT_EQ(
+      next_command(parsed({"resolve", "--config", "r0.toml", "--node", "beta", "--keep", "peer"}),
+                   "resolve"),
+      "twinblock resolve --config r0.toml --node beta");
+}
+
+TEST(WhyText, IsOneWrappedParagraphASentence) {
+  EXPECT_EQ(why_text({{"why", {"One.", "Two."}}}), "- One.\n- Two.\n");
+  const std::string text = why_text({{"why", {std::string(60, 'a') + " " + std::string(60, 'b')}}});
+  EXPECT_EQ(text, "- " + std::string(60, 'a') + "\n  " + std::string(60, 'b') + "\n");
+  EXPECT_EQ(why_text({}), "");
+  EXPECT_EQ(why_text({{"why", 7}}), "");
+}
+
+}  // namespace
+}  // namespace twinblock

@@ -1,0 +1,123 @@
+#include <algorithm>
+
+#include "base/units.h"
+#include "twinblock/actions.h"
+#include "twinblock/control_client.h"
+#include "twinblock/json_fields.h"
+#include "twinblock/status_text.h"
+#include "twinblock/text_wrap.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kStatusTimeout_ns = 10 * kSecond_ns;
+// init writes metadata, promote and demote agree with the peer and flush.
+constexpr uint64_t kChangeTimeout_ns = 120 * kSecond_ns;
+constexpr size_t kTextWidth = 88;
+
+std::string message_of(const json& result) {
+  const std::string said = text_at(result, "message");
+  return said.empty() ? said : wrapped(said, kTextWidth, 0) + "\n";
+}
+
+// A verb that changes the node, then says what it is like now.
+Result<Output> change(const std::string& socket, const std::string& verb, const json& args) {
+  const Result<json> changed = control_request(socket, verb, args, kChangeTimeout_ns);
+  if (!changed) return changed.error();
+  const Result<json> status = ask_status(socket);
+  // The change was made; that the status can't be had right now does not undo it.
+  Output output{changed.value(), message_of(changed.value())};
+  if (!status) return output;
+  const json& now = status.value();
+  output.data["status"] = now;
+  output.text += short_status(now);
+  if (const std::string action = text_at(now, "action"); !action.empty())
+    output.text += "to do: " + wrapped(action, kTextWidth, 7) + "\n";
+  return output;
+}
+
+// As change(), where the state is still the one that the verb is about to end.
+Result<Output> order(const std::string& socket, const std::string& verb, const json& args) {
+  Result<Output> output = change(socket, verb, args);
+  if (output) output.value().text = message_of(output.value().data);
+  return output;
+}
+
+// Quoted for a shell where it has to be.
+std::string quoted(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '-' || c == '_' || c == '@';
+  });
+  if (plain) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace
+
+Result<json> ask_status(const std::string& socket) {
+  return control_request(socket, "status", json::object(), kStatusTimeout_ns);
+}
+
+std::string next_command(const Options& options, const std::string& verb) {
+  std::string out = "twinblock " + verb;
+  if (!options.node.volume.empty()) out += " " + quoted(options.node.volume);
+  if (!options.node.config.empty()) out += " --config " + quoted(options.node.config);
+  if (!options.node.node.empty()) out += " --node " + quoted(options.node.node);
+  if (!options.node.socket.empty()) out += " --socket " + quoted(options.node.socket);
+  return out;
+}
+
+std::string why_text(const json& result) {
+  std::string out;
+  if (!result.is_object() || !result.contains("why") || !result["why"].is_array()) return out;
+  for (const json& sentence : result["why"])
+    if (sentence.is_string())
+      out += "- " + wrapped(sentence.get<std::string>(), kTextWidth, 2) + "\n";
+  return out;
+}
+
+Result<Output> run_status(const Options&, const std::string& socket) {
+  const Result<json> status = ask_status(socket);
+  if (!status) return status.error();
+  return Output{status.value(), status_text(status.value())};
+}
+
+Result<Output> run_why(const Options&, const std::string& socket) {
+  const Result<json> why = control_request(socket, "why", json::object(), kStatusTimeout_ns);
+  if (!why) return why.error();
+  return Output{why.value(), why_text(why.value())};
+}
+
+Result<Output> run_init(const Options& options, const std::string& socket) {
+  return order(socket, "init", json{{"force", options.force}, {"join", options.join}});
+}
+
+Result<Output> run_promote(const Options& options, const std::string& socket) {
+  return change(socket, "promote", json{{"peer_is_dead", options.peer_is_dead}});
+}
+
+Result<Output> run_demote(const Options&, const std::string& socket) {
+  return change(socket, "demote", json::object());
+}
+
+Result<Output> run_continue(const Options&, const std::string& socket) {
+  return change(socket, "continue", json::object());
+}
+
+Result<Output> run_resolve(const Options& options, const std::string& socket) {
+  const json args{{"keep", options.keep}, {"dry_run", !options.yes}};
+  if (options.yes) return order(socket, "resolve", args);
+  const Result<json> lost = control_request(socket, "resolve", args, kStatusTimeout_ns);
+  if (!lost) return lost.error();
+  Output output{lost.value(), message_of(lost.value())};
+  const std::string next = next_command(options, "resolve") + " --keep " + options.keep + " --yes";
+  output.data["next"] = next;
+  output.text += "\nTo do it:\n  " + next + "\n";
+  return output;
+}
+
+}  // namespace twinblock

@@ -1,0 +1,68 @@
+#include "twinblock/options.h"
+
+#include "base/units.h"
+#include "twinblock/wait.h"
+
+namespace twinblock {
+namespace {
+
+constexpr const char* kPaceUsage =
+    "write: twinblock resync VOLUME pause, … resume, … auto, or … rate 100MiB";
+// One block a second: less is a slip, such as a unit forgotten.
+constexpr uint64_t kRateBytesMin = 4 * kKiB;
+
+bool is_pace(const std::string& word) {
+  return word == "pause" || word == "resume" || word == "auto" || word == "rate";
+}
+
+}  // namespace
+
+Status prepare_pace(Options& options) {
+  std::vector<std::string> words = options.pace_words;
+  // A volume may be called like a pace: what comes last is the pace.
+  const bool has_rate = words.size() >= 2 && words[words.size() - 2] == "rate";
+  const size_t pace_words = has_rate ? 2 : 1;
+  if (words.empty() || !is_pace(words[words.size() - pace_words]))
+    return wrong_usage(
+        words.empty() ? "resync: no pace given" : "resync: '" + words.back() + "' is not a pace",
+        kPaceUsage);
+  if (words.size() > pace_words + 1)
+    return wrong_usage("resync: '" + words[1] + "' is too much", kPaceUsage);
+  if (words.size() == pace_words + 1) options.node.volume = words.front();
+  options.pace = words[words.size() - pace_words];
+  options.rate_bytes_per_s = 0;
+  if (options.pace != "rate") return ok_status();
+  if (!has_rate) return wrong_usage("resync: rate needs a number", kPaceUsage);
+  std::string rate = words.back();
+  if (rate.ends_with("/s")) rate.resize(rate.size() - 2);
+  const std::optional<uint64_t> bytes = parse_size_bytes(rate);
+  if (!bytes)
+    return wrong_usage("resync: rate: '" + words.back() + "' is not a number of bytes a second",
+                       "write it like 100MiB or 50MB");
+  if (*bytes < kRateBytesMin)
+    return wrong_usage(
+        "resync: rate: " + words.back() + " is less than " + format_size(kRateBytesMin) +
+            " a second",
+        "write it like 100MiB or 50MB; `twinblock resync VOLUME pause` stops it altogether");
+  options.rate_bytes_per_s = *bytes;
+  return ok_status();
+}
+
+Status prepare_wait(Options& options) {
+  const std::optional<uint64_t> timeout_ns = parse_wait_timeout(options.timeout);
+  if (!timeout_ns)
+    return wrong_usage("--timeout: '" + options.timeout + "' is not a duration",
+                       "write it like 60s, 500ms or 2min");
+  options.timeout_ns = *timeout_ns;
+  return ok_status();
+}
+
+Status prepare_verify(Options& options) {
+  if (options.stop && (options.repair || options.detach || options.follow))
+    return wrong_usage("--stop goes with no other option of verify");
+  if (options.detach && options.follow)
+    return wrong_usage("--detach and --wait contradict each other");
+  return ok_status();
+}
+
+}  // namespace twinblock

@@ -1,0 +1,50 @@
+// What the command line says, and what a verb gives back.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "twinblock/attach.h"
+#include "twinblock/exit_status.h"
+#include "twinblock/locate.h"
+
+namespace twinblock {
+
+struct Options {
+  NodeOptions node;
+  bool print_json = false;
+  bool force = false;                   // init, detach
+  bool join = false;                    // init
+  bool peer_is_dead = false;            // promote
+  bool yes = false;                     // resolve
+  std::string keep;                     // resolve: "local" or "peer"
+  std::vector<std::string> pace_words;  // resync: as typed, with the volume
+  std::string pace;                     // resync, from pace_words
+  uint64_t rate_bytes_per_s = 0;        // … with pace "rate"
+  bool repair = false, stop = false, detach = false, follow = false;  // verify
+  bool progress = false;                                              // wait
+  std::string method = kMethodAuto;                                   // attach
+  std::string goal = "duplex";                                        // wait
+  std::string timeout = "60s";                                        // wait
+  uint64_t timeout_ns = 0;                                            // wait, from timeout
+};
+
+// What a verb prints: `text` for people, `data` with --json.
+struct Output {
+  nlohmann::json data;
+  std::string text;
+  int exit_status = kExitOk;
+};
+
+// Of the options of `resync`: an optional volume, and pause, resume, auto, or rate and a size.
+// Fills in node.volume, pace and rate_bytes_per_s; an error (kExitUsage) says what is wrong.
+Status prepare_pace(Options& options);
+// Of `wait`: the duration in timeout.
+Status prepare_wait(Options& options);
+// Of `verify`: which options go together.
+Status prepare_verify(Options& options);
+
+}  // namespace twinblock
