@@ -133,7 +133,11 @@ std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
                  "is it mounted? If the disk was replaced, wait for " + core_.peer +
                      "; if nothing was ever written, use --peer-is-dead",
                  0};
-  if (!session_.up() && core_.record.peer_primary && !peer_is_dead)
+  // A peer that was refused last has said so without a session.
+  const auto verdict = session_.last_verdict();
+  const bool peer_says_primary =
+      verdict && !is_usable(*verdict) && session_.peer_facts() && session_.peer_facts()->primary;
+  if (!session_.up() && (core_.record.peer_primary || peer_says_primary) && !peer_is_dead)
     return Error{core_.peer + " was primary when it was last heard, and may still be writing",
                  "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY};
   return std::nullopt;
