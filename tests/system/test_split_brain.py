@@ -1,0 +1,170 @@
+"""Both nodes accepted writes that the other lacks: both say so and go on, and only an order that
+names what is lost ends it."""
+
+import json
+import os
+import re
+
+import pytest
+
+from support import KIB, MIB, assert_identical, connection, ctl, twinblock
+
+ALPHA_AT, BETA_AT = 8 * MIB, 10 * MIB
+WRITTEN = 4 * MIB  # each; half of it overlaps
+
+
+def fill(lab):
+    with connection(lab) as handle:
+        for offset in range(0, handle.get_size(), 8 * MIB):
+            handle.pwrite(os.urandom(8 * MIB), offset)
+        handle.flush()
+
+
+def read(lab, name, offset, length):
+    with open(lab.node(name)["backing"], "rb") as image:
+        image.seek(offset)
+        return image.read(length)
+
+
+class Split:
+    """alpha wrote without beta and crashed; beta was promoted and wrote; then alpha came back."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        fill(lab)
+        lab.kill("beta")
+        self.alpha_data = self.write("alpha", ALPHA_AT)
+        lab.wait_state("alpha", "simplex", 5)
+        self.before = read(lab, "beta", 0, 64 * MIB)
+        lab.kill("alpha")
+        lab.start("beta")
+        refused = ctl(lab, "beta", "promote")
+        assert refused.returncode == 1 and "--peer-is-dead" in refused.stderr
+        assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode == 0
+        self.beta_data = self.write("beta", BETA_AT)
+        lab.start("alpha")
+        for name in ("alpha", "beta"):
+            status = lab.wait_state(name, "refused", 10)
+            assert "split brain" in status["status"] and "resolve" in status["action"]
+
+    def write(self, name, offset):
+        data = os.urandom(WRITTEN)
+        with connection(self.lab, name) as handle:
+            handle.pwrite(data, offset)
+            handle.flush()
+        return data
+
+    def expected(self, winner):
+        """Of the whole device."""
+        image = bytearray(self.before)
+        if winner == "alpha":
+            image[ALPHA_AT:ALPHA_AT + WRITTEN] = self.alpha_data
+        else:
+            image[BETA_AT:BETA_AT + WRITTEN] = self.beta_data
+        return bytes(image)
+
+    def end_with(self, winner):
+        """Both nodes hold the winner's writes, and work together again."""
+        for name in ("alpha", "beta"):
+            self.lab.wait_status(name, lambda status: status["state"] in ("connected", "duplex"), 20)
+        assert read(self.lab, winner, 0, 64 * MIB) == self.expected(winner)
+        assert_identical(self.lab)
+        if self.lab.status("beta")["role"] != "primary":
+            assert ctl(self.lab, "alpha", "promote").returncode == 0
+        primary = "beta" if self.lab.status("beta")["role"] == "primary" else "alpha"
+        self.lab.wait_state(primary, "duplex", 10)
+        assert ctl(self.lab, primary, "verify").returncode == 0
+        assert ctl(self.lab, primary, "resolve", "--keep", "local").returncode == 1, "it is over"
+
+
+@pytest.fixture
+def split(lab):
+    return Split(lab)
+
+
+def dry_run(lab, name, keep):
+    """What is said; nothing changes."""
+    before = [lab.status(each)["generation"] for each in ("alpha", "beta")]
+    shown = ctl(lab, name, "resolve", "--keep", keep)
+    assert shown.returncode == 0, shown.stderr
+    said = " ".join(shown.stdout.split())
+    assert "nothing was changed" in said
+    for what in (r"lost: \w+'s [\d.]+ MiB .*since 20\d\d-", r"stays: \w+'s [\d.]+ MiB .*since 20\d\d-"):
+        assert re.search(what, said), said
+    command = shown.stdout.rstrip().splitlines()[-1].strip()
+    assert command.startswith("twinblock resolve") and command.endswith(f"--keep {keep} --yes")
+    assert before == [lab.status(each)["generation"] for each in ("alpha", "beta")]
+    assert lab.status(name)["state"] == "refused"
+    return said, command.split()[1:]
+
+
+@pytest.mark.sanitize
+def test_both_sides_say_since_when_and_how_much_and_go_on_serving(split):
+    lab = split.lab
+    for name in ("alpha", "beta"):
+        text = ctl(lab, name, "why", "--json")
+        sentence = next(line for line in json.loads(text.stdout)["why"] if "Split brain" in line)
+        assert len(re.findall(r"[\d.]+ MiB in blocks written since 20\d\d-", sentence)) == 2, sentence
+    with connection(lab, "beta") as handle:
+        assert handle.pread(WRITTEN, BETA_AT) == split.beta_data
+        handle.pwrite(split.beta_data[:4 * KIB], BETA_AT)
+        handle.flush()
+    for paused in (False, True):
+        if paused:
+            lab.pause("beta")
+        promoted = ctl(lab, "alpha", "promote")
+        assert promoted.returncode == 1 and "--peer-is-dead" in promoted.stderr, "beta is primary"
+    lab.resume("beta")
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("at, keep, winner", [("alpha", "local", "alpha"), ("alpha", "peer", "beta"),
+                                              ("beta", "local", "beta"), ("beta", "peer", "alpha")])
+def test_an_order_that_names_the_loss_ends_it(split, at, keep, winner):
+    lab = split.lab
+    said, command = dry_run(lab, at, keep)
+    loser = "beta" if winner == "alpha" else "alpha"
+    assert f"lost: {loser}'s" in said and f"stays: {winner}'s" in said
+    if winner == "alpha":
+        assert "demote" in said, "beta is primary: its clients must not see their data change"
+        if at == "beta":
+            refused = twinblock(lab, *command)
+            assert refused.returncode == 1 and "demote" in refused.stderr
+            assert ctl(lab, "beta", "demote").returncode == 0
+            lab.wait_state("beta", "refused", 10)
+    done = twinblock(lab, *command)
+    assert done.returncode == 0, done.stderr
+    assert f"{loser}'s" in done.stdout and "given up" in done.stdout
+    if winner == "alpha" and at == "alpha":
+        lab.wait_status("beta", lambda status: "demote" in status["action"], 10)
+        assert ctl(lab, "beta", "demote").returncode == 0
+    split.end_with(winner)
+
+
+@pytest.mark.parametrize("at, keep, winner", [("alpha", "local", "alpha"), ("alpha", "peer", "beta")])
+def test_an_order_outlives_a_crash_of_the_node_that_took_it(split, at, keep, winner):
+    lab = split.lab
+    lab.kill("beta")
+    done = ctl(lab, at, "resolve", "--keep", keep, "--yes")
+    assert done.returncode == 0, done.stderr
+    lab.kill(at)
+    lab.start(at)
+    lab.start("beta")
+    split.end_with(winner)
+
+
+def test_contradicting_orders_are_carried_out_by_nobody(split):
+    lab = split.lab
+    assert ctl(lab, "beta", "demote").returncode == 0
+    lab.pause("beta")
+    assert ctl(lab, "alpha", "resolve", "--keep", "local", "--yes").returncode == 0
+    lab.pause("alpha")
+    lab.resume("beta")
+    assert ctl(lab, "beta", "resolve", "--keep", "local", "--yes").returncode == 0
+    lab.resume("alpha")
+    for name in ("alpha", "beta"):
+        lab.wait_status(name, lambda status: "contradict" in status["status"], 15)
+        assert read(lab, name, ALPHA_AT, 2 * MIB) == (
+            split.alpha_data[:2 * MIB] if name == "alpha" else split.before[ALPHA_AT:BETA_AT])
+    assert ctl(lab, "alpha", "resolve", "--keep", "peer", "--yes").returncode == 0
+    split.end_with("beta")

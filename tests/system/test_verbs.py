@@ -1,0 +1,335 @@
+"""The orders of the operator: resync, verify, continue, init --force, and what `why` answers."""
+
+import json
+import os
+import re
+import threading
+import time
+
+import pytest
+
+from support import KIB, MIB, Fio, assert_identical, connection, ctl, wait_until
+
+BLOCK = 4 * KIB
+DIFFER = 5  # exit status of `verify`
+
+
+def fill(lab, name="alpha"):
+    with connection(lab, name) as handle:
+        for offset in range(0, handle.get_size(), 8 * MIB):
+            handle.pwrite(os.urandom(8 * MIB), offset)
+        handle.flush()
+    time.sleep(0.3)  # until both nodes have noted that it is stable
+
+
+def why(lab, name):
+    """The sentences, joined."""
+    shown = ctl(lab, name, "why", "--json")
+    assert shown.returncode == 0, shown.stderr
+    sentences = json.loads(shown.stdout)["why"]
+    assert sentences and all(sentence.endswith(".") for sentence in sentences), sentences
+    text = ctl(lab, name, "why")
+    assert text.returncode == 0
+    lines = text.stdout.splitlines()
+    assert sum(line.startswith("- ") for line in lines) == len(sentences)
+    assert all(len(line) <= 92 for line in lines), lines
+    return " ".join(sentences)
+
+
+# --- why ---
+
+
+@pytest.mark.sanitize
+def test_why_follows_a_volume_from_blank_to_duplex(make_lab):
+    lab = make_lab(init=False)
+    assert "init" in why(lab, "alpha")
+    lab.ctl("beta", "init", join=True)
+    lab.ctl("alpha", "init")
+    lab.wait_state("alpha", "connected", 20)
+    assert "promote" in why(lab, "alpha")
+    assert "would lose nothing" in why(lab, "beta")
+    lab.ctl("alpha", "promote")
+    lab.wait_state("alpha", "duplex")
+    assert "on both before it is acknowledged" in why(lab, "alpha")
+    assert "alpha is primary" in why(lab, "beta")
+
+
+@pytest.mark.sanitize
+def test_why_explains_simplex_and_the_resync_that_follows(lab):
+    fill(lab)
+    assert "If this node lost power now" in why(lab, "alpha"), "regions written lately"
+    lab.kill("beta")
+    lab.wait_state("alpha", "simplex", 5)
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(3 * MIB), 0)
+    said = why(lab, "alpha")
+    assert "The session with beta was lost at 20" in said
+    assert "beta may miss 3 MiB" in said
+    lab.ctl("alpha", "resync", pace="pause")
+    lab.start("beta")
+    lab.wait_state("alpha", "resync", 10)
+    for name in ("alpha", "beta"):
+        assert "beta was away while the volume was written" in why(lab, name)
+    assert "paused by an operator" in why(lab, "alpha")
+    assert "can't be promoted now" in why(lab, "beta")
+    lab.ctl("alpha", "resync", pace="resume")
+    lab.wait_state("alpha", "duplex", 20)
+    assert "The last resync: beta was away" in why(lab, "alpha")
+
+
+def test_why_tells_what_a_promotion_would_lose(lab):
+    fill(lab)
+    lab.kill("alpha")
+    lab.wait_state("beta", "waiting", 5)
+    said = why(lab, "beta")
+    assert "--peer-is-dead" in said and "alpha accepted alone" in said
+    lab.kill("beta")
+    lab.start("alpha")
+    said = why(lab, "alpha")
+    assert "no session with beta" in said
+    assert "compared before they are copied" in said, "after a crash regions are known coarsely"
+
+
+# --- resync ---
+
+
+@pytest.fixture
+def outdated(lab):
+    """beta is down and misses 48 MiB."""
+    fill(lab)
+    lab.kill("beta")
+    lab.wait_state("alpha", "simplex", 5)
+    with connection(lab) as handle:
+        for offset in range(0, 48 * MIB, 8 * MIB):
+            handle.pwrite(os.urandom(8 * MIB), offset)
+        handle.flush()
+    return lab
+
+
+@pytest.mark.sanitize
+def test_a_paused_resync_stands_still_and_says_so(outdated):
+    lab = outdated
+    paused = ctl(lab, "alpha", "resync", "pause")
+    assert paused.returncode == 0 and "resume" in paused.stdout
+    lab.start("beta")
+    lab.wait_state("alpha", "resync", 10)
+    time.sleep(0.7)
+    first = lab.status("alpha")["resync"]
+    time.sleep(0.7)
+    second = lab.status("alpha")["resync"]
+    assert first["bytes_done"] == second["bytes_done"]
+    assert second["pace"] == "paused" and second["eta_s"] is None
+    text = ctl(lab, "alpha", "status").stdout
+    assert "paused by an operator" in text and "no estimate" in text
+    waited = ctl(lab, "alpha", "wait", "--progress", "--timeout", "1s")
+    assert waited.returncode == 4 and "paused" in waited.stderr
+    with connection(lab) as handle:  # clients are not paused
+        handle.pwrite(os.urandom(MIB), 60 * MIB)
+        handle.flush()
+    resumed = ctl(lab, "alpha", "resync", "resume")
+    assert resumed.returncode == 0
+    waited = ctl(lab, "alpha", "wait", "--progress", "--timeout", "30s")
+    assert waited.returncode == 0
+    assert "resync done" in waited.stderr and "sent as data" in waited.stderr
+    assert_identical(lab)
+
+
+def test_a_resync_keeps_to_its_rate_until_told_otherwise(outdated):
+    lab = outdated
+    limited = ctl(lab, "alpha", "resync", "rate", "8MiB")
+    assert limited.returncode == 0 and "8 MiB/s" in limited.stdout
+    lab.start("beta")
+    lab.wait_state("alpha", "resync", 10)
+    time.sleep(2.5)
+    resync = lab.status("alpha")["resync"]
+    assert resync["active"] and resync["pace"] == "8 MiB/s"
+    assert 4 * MIB <= resync["average_bytes_per_s"] <= 10 * MIB, resync
+    assert resync["eta_s"] is not None and 0 < resync["eta_s"] < 20
+    told = lab.status("beta")["resync"]
+    assert told["active"] and told["direction"] == "target" and told["bytes_done"] > 0
+    assert "limited to 8 MiB/s" in ctl(lab, "alpha", "status").stdout
+    wrong = ctl(lab, "beta", "resync", "auto")
+    assert "alpha is the source" in wrong.stdout, "the order belongs there"
+    assert ctl(lab, "alpha", "resync", "auto").returncode == 0
+    lab.wait_state("alpha", "duplex", 10)
+    last = lab.status("alpha")["last_resync"]
+    assert last["bytes"] >= 48 * MIB and last["sent"]["data_bytes"] >= 48 * MIB
+    assert_identical(lab)
+
+
+@pytest.mark.parametrize("words, expected", [
+    (["resync"], "pause"), (["resync", "rate", "fast"], "rate"), (["resync", "rate", "7"], "rate"),
+    (["resolve"], "--keep"), (["resolve", "--keep", "alpha"], "--keep"),
+    (["verify", "--stop", "--repair"], "--stop"), (["verify", "--nonsense"], "--nonsense")])
+def test_wrong_words_are_named(lab, words, expected):
+    result = ctl(lab, "alpha", *words)
+    assert result.returncode == 2 and expected in result.stderr
+
+
+# --- verify ---
+
+
+def flip(lab, name, *offsets):
+    """As a disk that changes a byte by itself. Through the page cache, which the node reads too."""
+    with open(lab.node(name)["backing"], "r+b") as image:
+        for offset in offsets:
+            image.seek(offset)
+            byte = image.read(1)[0]
+            image.seek(offset)
+            image.write(bytes([byte ^ 0x40]))
+
+
+def verify(lab, *words, name="alpha"):
+    done = ctl(lab, name, "verify", *words, "--json")
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("beta_runs", [True, False])
+def test_verify_finds_and_repairs_bytes_that_a_disk_changed(lab, beta_runs):
+    fill(lab)
+    assert verify(lab)[0] == 0
+    offsets = [5 * MIB + 17, 33 * MIB + BLOCK - 1, 64 * MIB - 1]
+    if not beta_runs:
+        assert lab.stop("beta")
+    flip(lab, "beta", *offsets)
+    if not beta_runs:
+        lab.start("beta")
+        lab.wait_state("alpha", "duplex", 20)
+    code, report = verify(lab)
+    assert code == DIFFER
+    assert report["ended"] == "complete" and report["bytes_done"] == 64 * MIB
+    assert report["differing_bytes"] == len(offsets) * BLOCK and report["repaired_bytes"] == 0
+    for offset, found in zip(offsets, report["differences"]):
+        assert found["offset"] <= offset < found["offset"] + found["length"]
+    text = ctl(lab, "alpha", "verify", "--repair")
+    assert text.returncode == DIFFER and "12 KiB repaired" in text.stdout
+    again = ctl(lab, "alpha", "verify")
+    assert again.returncode == 0 and "identical" in again.stdout and "verify [" in again.stderr
+    assert "verify: 64 MiB compared" in ctl(lab, "alpha", "status").stdout
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_verify_under_load_finds_no_difference_that_is_none(lab, scratch):
+    fill(lab)
+    fio = Fio(lab.node("alpha")["nbd"], scratch, rw="randwrite", bsrange="512-64k", iodepth=8,
+              time_based=None, runtime=6, size=64 * MIB, fsync=64, norandommap=None)
+    time.sleep(0.5)
+    for _ in range(2):
+        code, report = verify(lab)
+        assert (code, report["differing_bytes"]) == (0, 0), report
+    assert fio.running(), "the load ended too early to prove anything"
+    flip_at = 64 * MIB - 1
+    fio.result()
+    flip(lab, "beta", flip_at)
+    assert verify(lab, "--repair")[0] == DIFFER
+    assert_identical(lab)
+
+
+def test_verify_can_be_detached_followed_and_stopped(make_lab):
+    lab = make_lab(size="1GiB")
+    with connection(lab) as handle:
+        for offset in range(0, 512 * MIB, 32 * MIB):
+            handle.pwrite(os.urandom(MIB) * 32, offset)
+        handle.flush()
+    begun = ctl(lab, "alpha", "verify", "--detach")
+    assert begun.returncode == 0 and "began" in begun.stdout
+    second = ctl(lab, "alpha", "verify")
+    assert second.returncode == 1 and "under way" in second.stderr
+    stopped = ctl(lab, "alpha", "verify", "--stop")
+    assert stopped.returncode == 0 and "stopped" in stopped.stdout
+    status = lab.status("alpha")["verify"]
+    assert not status["active"] and "operator" in status["ended"]
+    assert "ended early" in ctl(lab, "alpha", "status").stdout
+    begun = ctl(lab, "alpha", "verify", "--no-wait")
+    assert begun.returncode == 0
+    repairing = ctl(lab, "alpha", "verify", "--repair", "--wait")
+    assert repairing.returncode == 1 and "--stop" in repairing.stderr
+    followed = ctl(lab, "alpha", "verify", "--wait")
+    assert followed.returncode == 0 and "identical" in followed.stdout
+
+
+def test_verify_ends_with_the_session_and_is_refused_outside_duplex(make_lab):
+    lab = make_lab(size="1GiB")
+    with connection(lab) as handle:
+        for offset in range(0, 1024 * MIB, 32 * MIB):
+            handle.pwrite(os.urandom(MIB) * 32, offset)
+        handle.flush()
+    assert ctl(lab, "beta", "verify").returncode == 1
+    results = []
+    waiter = threading.Thread(target=lambda: results.append(ctl(lab, "alpha", "verify")))
+    waiter.start()
+    lab.wait_status("alpha", lambda status: (status["verify"] or {}).get("active"), 5)
+    lab.kill("beta")
+    waiter.join(30)
+    assert results[0].returncode == 1 and "session was lost" in results[0].stdout
+    lab.wait_state("alpha", "simplex", 5)
+    refused = ctl(lab, "alpha", "verify")
+    assert refused.returncode == 1 and "wait" in refused.stderr
+
+
+# --- continue ---
+
+
+class Writer(threading.Thread):
+    """One write, which may take long."""
+
+    def __init__(self, lab, offset, data):
+        super().__init__(daemon=True)
+        self.lab, self.offset, self.data = lab, offset, data
+        self.done = False
+        self.start()
+
+    def run(self):
+        with connection(self.lab) as handle:
+            handle.pwrite(self.data, self.offset)
+            self.done = True
+
+
+@pytest.mark.sanitize
+def test_a_frozen_primary_goes_on_alone_when_told_to(make_lab):
+    lab = make_lab(settings={"on_peer_loss": "freeze"})
+    fill(lab)
+    idle = ctl(lab, "alpha", "continue")
+    assert idle.returncode == 1 and "freeze" in idle.stderr
+    for _ in range(2):  # the order holds until the peer is back, and no longer
+        lab.kill("beta")
+        lab.wait_state("alpha", "frozen", 5)
+        writer = Writer(lab, 3 * MIB, os.urandom(MIB))
+        time.sleep(0.5)
+        assert not writer.done, "the write waits"
+        assert "twinblock continue r0" in why(lab, "alpha")
+        told = ctl(lab, "alpha", "continue")
+        assert told.returncode == 0 and "goes on alone" in told.stdout
+        wait_until(lambda: writer.done, 5, "the write")
+        lab.wait_state("alpha", "simplex", 5)
+        assert ctl(lab, "alpha", "continue").returncode == 1
+        lab.start("beta")
+        lab.wait_state("alpha", "duplex", 20)
+    assert_identical(lab)
+
+
+# --- init --force ---
+
+
+def test_init_does_not_overwrite_unless_forced_and_then_names_what_is_gone(lab):
+    refused = ctl(lab, "alpha", "init")
+    generation = lab.status("alpha")["generation"]["current"]
+    assert refused.returncode == 1
+    assert generation in refused.stderr and "--force" in refused.stderr
+    busy = ctl(lab, "alpha", "init", "--force")
+    assert busy.returncode == 1 and "in use" in busy.stderr
+    assert lab.stop("beta")
+    assert ctl(lab, "alpha", "demote").returncode == 0
+    generation = lab.status("alpha")["generation"]["current"]
+    refused = ctl(lab, "alpha", "init")
+    assert refused.returncode == 1 and re.search(r"since 20\d\d-", refused.stderr)
+    forced = ctl(lab, "alpha", "init", "--force")
+    assert forced.returncode == 0
+    assert generation in forced.stdout and re.search(r"since\s20\d\d-", forced.stdout)
+    assert "nothing in common" in " ".join(forced.stdout.split())
+    lab.start("beta")
+    for name in ("alpha", "beta"):
+        status = lab.wait_state(name, "refused", 10)
+        assert "no history in common" in status["status"] or "another volume" in status["status"]
