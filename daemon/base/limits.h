@@ -60,6 +60,8 @@ constexpr uint64_t kResyncCompareHoleBytesMin = 16 * kMiB;
 constexpr uint32_t kIntentRegionBytes = 4 * kMiB;
 constexpr uint64_t kIntentAheadRegions = 4;  // set along for a sequential writer
 constexpr uint64_t kIntentAge_ns = 15 * kSecond_ns;
+// How long a commit of intents waits for more writes to share it, at the most.
+constexpr uint64_t kIntentGatherMax_ns = 2 * kMillisecond_ns;
 constexpr size_t kResyncRunsMax = 8;
 constexpr size_t kResyncRunsBusyMax = 2;
 constexpr uint64_t kResyncRunBusyBytesMax = 128 * kKiB;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checks.h"
+#include "base/limits.h"
 #include "metadata/intent_page.h"
 
 namespace twinblock::metadata {
@@ -22,17 +23,19 @@ void for_words(uint64_t first, uint64_t last, const Visit& visit) {
 
 }  // namespace
 
-IntentStore::IntentStore(Disk& disk, uint64_t volume_bytes, uint32_t region_bytes)
+IntentStore::IntentStore(Disk& disk, uint64_t volume_bytes, uint32_t region_bytes, Clock* clock)
     : disk_(disk),
       volume_bytes_(volume_bytes),
       shift_(static_cast<unsigned>(std::countr_zero(region_bytes))),
-      layout_(layout_of(volume_bytes, region_bytes)) {
+      layout_(layout_of(volume_bytes, region_bytes)),
+      clock_(clock) {
   TB_CHECK(region_bytes_valid(region_bytes) && volume_bytes > 0, "what the superblock may hold");
   const uint64_t words = (layout_.regions + 63) / 64;
   for (auto* bitmap : {&bits_, &durable_, &touched_now_, &touched_before_}) bitmap->resize(words);
   pages_.resize(layout_.intent_pages);
   flush_.op = DiskOp::kFlush;
   flush_.done = [this](DiskRequest& request) { request_done(request); };
+  if (clock_ != nullptr) gather_timer_ = clock_->make_timer([this] { begin(); });
 }
 
 void IntentStore::load(const std::vector<uint64_t>& words, uint64_t tag, uint64_t sequence) {
@@ -83,8 +86,20 @@ int IntentStore::cover(uint64_t offset_bytes, uint64_t length_bytes, Waiter& wai
   set(first, last);
   waiting_.push_back({&waiter, first, last});
   ++waits_;
-  if (step_ == Step::kIdle) begin();
+  if (step_ == Step::kIdle) begin_when_worth();
   return 0;
+}
+
+bool IntentStore::worth_waiting() const {
+  return clock_ != nullptr && error_ == 0 && !create_wanted_ && !waiting_.empty() &&
+         waiting_.size() < told_ && clock_->now_ns() - told_at_ns_ < limits::kIntentGatherMax_ns;
+}
+
+void IntentStore::begin_when_worth() {
+  if (!worth_waiting())
+    begin();
+  else if (!gather_timer_->armed())
+    gather_timer_->arm(std::min(told_at_ns_ - began_ns_, limits::kIntentGatherMax_ns));
 }
 
 // A bit that is set but not durable lies on a page that is to be written, or in the images of the
@@ -152,8 +167,10 @@ void IntentStore::age(const std::function<bool(uint64_t, uint64_t)>& needed) {
 }
 
 void IntentStore::begin() {
+  if (gather_timer_) gather_timer_->disarm();
   if (error_ != 0) return;
   step_error_ = 0;
+  if (clock_ != nullptr) began_ns_ = clock_->now_ns();
   if (create_wanted_) {
     begin_create();
     return;
@@ -303,9 +320,13 @@ void IntentStore::tell() {
       [this](const Waiting& each) { return error_ == 0 && !durable(each.first, each.last); });
   told.assign(done, waiting_.end());
   waiting_.erase(done, waiting_.end());
+  if (clock_ != nullptr && !told.empty()) {
+    told_ = std::max(told.size(), told_ - told_ / 8);
+    told_at_ns_ = clock_->now_ns();
+  }
   for (const Waiting& each : told) each.waiter->intent_recorded(error_);
   step_ = Step::kIdle;
-  if (create_wanted_ || !waiting_.empty() || lazy_pages_ + urgent_pages_ > 0) begin();
+  if (create_wanted_ || !waiting_.empty() || lazy_pages_ + urgent_pages_ > 0) begin_when_worth();
 }
 
 void IntentStore::for_each_set(const std::function<void(uint64_t, uint64_t)>& visit) const {

@@ -6,6 +6,9 @@
 // Group commit: one commit is under way at a time. It takes copies of all changed pages, writes
 // them, flushes once, and then tells everybody whose regions it covered; who came meanwhile shares
 // the next one. Clearing a bit needs no waiting and is written along, or by the next age().
+// Clients that write to cold regions come in a stream: those of the last commit come back when
+// their data is written. So a commit with fewer waiters than the last ones had begins a moment
+// later, at most as long as the last one took.
 //
 // Errors are errno values and final: the metadata disk has failed, nothing more is written.
 #pragma once
@@ -13,8 +16,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
+#include "io/clock.h"
 #include "io/disk.h"
 #include "metadata/disk_format.h"
 
@@ -30,8 +35,9 @@ class IntentStore {
     ~Waiter() = default;
   };
 
-  // The disk has room for layout_of(volume_bytes, region_bytes).
-  IntentStore(Disk& disk, uint64_t volume_bytes, uint32_t region_bytes);
+  // The disk has room for layout_of(volume_bytes, region_bytes). Without a clock every commit
+  // begins at once.
+  IntentStore(Disk& disk, uint64_t volume_bytes, uint32_t region_bytes, Clock* clock = nullptr);
   IntentStore(const IntentStore&) = delete;
   IntentStore& operator=(const IntentStore&) = delete;
 
@@ -100,6 +106,8 @@ class IntentStore {
   void forget_bits();
   void change_page(uint64_t page, PageState state);
   [[nodiscard]] IntentPage image_of(uint64_t page, uint64_t sequence) const;
+  [[nodiscard]] bool worth_waiting() const;
+  void begin_when_worth();
   void begin();
   void begin_create();
   void pick_pages();
@@ -143,6 +151,12 @@ class IntentStore {
   std::function<void(int)> create_done_;
   bool create_wanted_ = false;
   uint64_t created_pages_ = 0;
+
+  // How many to expect for the next commit, by the last ones; when the last one began and ended.
+  Clock* clock_;
+  std::unique_ptr<Timer> gather_timer_;
+  size_t told_ = 0;
+  uint64_t began_ns_ = 0, told_at_ns_ = 0;
 
   uint64_t commits_ = 0;
   uint64_t waits_ = 0;

@@ -33,7 +33,8 @@ class Engine::SoleCopyRecord final : public PeerRequest {
 Engine::Engine(Parts parts)
     : core_(parts.config, parts.node, parts.clock, parts.log, parts.data),
       store_(parts.metadata, parts.loaded.sequence),
-      intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes),
+      intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
+               &parts.clock),
       session_({parts.config, parts.node, parts.instance, parts.clock, parts.network, parts.log},
                *this),
       gate_(core_),

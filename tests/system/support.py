@@ -28,6 +28,24 @@ def connection(lab, name="alpha"):
         handle.shutdown()
 
 
+def write_all(handle, writes, depth=32):
+    """Writes of (offset, data), so many at a time. Raises when one fails."""
+    errors = []
+
+    def done(error):
+        if error.value:
+            errors.append(os.strerror(error.value))
+        return 1
+
+    for offset, data in writes:
+        while handle.aio_in_flight() >= depth:
+            handle.poll(-1)
+        handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(data)), offset, done)
+    while handle.aio_in_flight():
+        handle.poll(-1)
+    assert not errors, errors
+
+
 def twinblock(lab, *words, timeout_s=60):
     """Runs the command line tool of the lab's build."""
     program = Path(lab.state["build"]) / "tools" / "twinblock"

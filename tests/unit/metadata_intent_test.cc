@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/limits.h"
+#include "base/units.h"
 #include "metadata/intent_page.h"
 #include "metadata/intent_store.h"
 #include "metadata/load.h"
@@ -36,11 +37,45 @@ bool never(uint64_t, uint64_t) { return false; }
 // Three pages, the last region cut short.
 constexpr uint64_t kVolume = (2 * kIntentPageRegions + 100) * uint64_t{kRegion} + 4096;
 
+// Time passes when the test says so; one timer.
+class OneTimer final : public Clock {
+ public:
+  [[nodiscard]] uint64_t now_ns() const override { return now; }
+  [[nodiscard]] uint64_t wall_ns() const override { return now; }
+  [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()> callback) override {
+    fire = std::move(callback);
+    return std::make_unique<Arming>(*this);
+  }
+  // Until then, with the timer if it is due.
+  void pass(uint64_t ns) {
+    now += ns;
+    if (due && *due <= now) {
+      due.reset();
+      fire();
+    }
+  }
+  uint64_t now = kSecond_ns;
+  std::optional<uint64_t> due;
+
+ private:
+  class Arming final : public Timer {
+   public:
+    explicit Arming(OneTimer& clock) : clock_(clock) {}
+    void arm(uint64_t delay_ns) override { clock_.due = clock_.now + delay_ns; }
+    void disarm() override { clock_.due.reset(); }
+    [[nodiscard]] bool armed() const override { return clock_.due.has_value(); }
+
+   private:
+    OneTimer& clock_;
+  };
+  std::function<void()> fire;
+};
+
 struct Fixture {
-  explicit Fixture(uint64_t volume_bytes = kVolume)
+  explicit Fixture(uint64_t volume_bytes = kVolume, Clock* clock = nullptr)
       : volume(volume_bytes),
         disk(layout_of(volume_bytes, kRegion).file_bytes),
-        store(disk, volume_bytes, kRegion) {
+        store(disk, volume_bytes, kRegion, clock) {
     store.create(kTag, [this](int error) { created = error; });
     disk.finish_all();
     EXPECT_EQ(created, 0);
@@ -108,6 +143,48 @@ TEST(IntentStore, AllWhoComeDuringACommitShareTheNext) {
   f.disk.finish_all();
   EXPECT_EQ(f.disk.flushes, 2u);
   for (const Told& each : others) EXPECT_EQ(each.result, 0);
+}
+
+// 32 clients on cold regions: those of a commit come back one after the other.
+TEST(IntentStore, ACommitWaitsAMomentForAsManyAsTheLastOneHad) {
+  OneTimer clock;
+  Fixture f(kVolume, &clock);
+  std::vector<Told> told(64);
+  uint64_t region = 0;
+  const auto come = [&](size_t count) {
+    for (; count > 0; --count, ++region)
+      ASSERT_EQ(f.store.cover(2 * region * kRegion, 1, told[region]), 0);
+  };
+  const auto commit = [&] {
+    clock.pass(kMillisecond_ns);
+    f.disk.finish_all();
+  };
+  come(1);
+  ASSERT_EQ(f.disk.pending(), 1u) << "nobody is expected: at once";
+  come(9);
+  f.disk.finish();
+  f.disk.finish();  // the first one is told; the nine who came meanwhile go on at once
+  ASSERT_EQ(f.disk.pending(), 1u);
+  commit();
+  EXPECT_EQ(f.disk.flushes, 2u);
+  come(3);
+  EXPECT_EQ(f.disk.pending(), 0u) << "six more are expected";
+  come(6);
+  EXPECT_EQ(f.disk.pending(), 1u);
+  EXPECT_FALSE(clock.due);
+  commit();
+  EXPECT_EQ(f.disk.flushes, 3u);
+  come(2);
+  EXPECT_EQ(f.disk.pending(), 0u);
+  clock.pass(kMillisecond_ns);
+  EXPECT_EQ(f.disk.pending(), 1u) << "no longer than the last commit took";
+  commit();
+  clock.pass(limits::kIntentGatherMax_ns);
+  come(1);
+  EXPECT_EQ(f.disk.pending(), 1u) << "after a pause nobody is expected";
+  commit();
+  EXPECT_EQ(f.disk.flushes, 5u);
+  for (uint64_t i = 0; i < region; ++i) EXPECT_EQ(told[i].result, 0);
 }
 
 TEST(IntentStore, ARangeOverPagesIsWrittenInOneRequestAndPagesApartInTwo) {
