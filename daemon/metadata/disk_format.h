@@ -50,11 +50,12 @@ struct Superblock {
   char volume[kNameBytes];                       // NUL-padded
   char node[kNameBytes];
   uint64_t snapshot_bytes;             // with kFlagSnapshot: its length …
-  uint64_t term;                       // counts promotions; the higher one was primary last
+  uint64_t term;                       // of this node's last promotion; the higher was primary last
   uint64_t generation_since_s;         // Unix time at which the current generation began
   uint32_t snapshot_crc;               // … and CRC-32C
   uint32_t reserved0;                  // zero
-  uint8_t reserved[kPageBytes - 296];  // zero
+  uint64_t heard_term;                 // the highest that the peer told of itself
+  uint8_t reserved[kPageBytes - 304];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -63,7 +64,8 @@ static_assert(offsetof(Superblock, generation_current) == 56);
 static_assert(offsetof(Superblock, volume) == 136);
 static_assert(offsetof(Superblock, snapshot_bytes) == 264);
 static_assert(offsetof(Superblock, snapshot_crc) == 288);
-static_assert(offsetof(Superblock, reserved) == 296);
+static_assert(offsetof(Superblock, heard_term) == 296);
+static_assert(offsetof(Superblock, reserved) == 304);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

@@ -119,6 +119,7 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.snapshot_bytes = record.snapshot_bytes;
   disk.snapshot_crc = record.snapshot_crc;
   disk.term = record.term;
+  disk.heard_term = record.heard_term;
   disk.generation_since_s = record.generation_since_s;
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;
@@ -151,6 +152,7 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   std::copy_n(disk.generation_history, kHistoryEntries, record.generations.history.begin());
   record.generation_since_s = disk.generation_since_s;
   record.term = disk.term;
+  record.heard_term = disk.heard_term;
   record.snapshot_bytes = disk.snapshot_bytes;
   record.snapshot_crc = disk.snapshot_crc;
   for (const FlagField& each : kFlagFields) record.*each.field = (disk.flags & each.flag) != 0;

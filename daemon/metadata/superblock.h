@@ -36,7 +36,8 @@ struct NodeRecord {
   uint32_t region_bytes = kRegionBytesDefault;  // what one intent bit stands for
   Generations generations;
   uint64_t generation_since_s = 0;  // Unix time at which the current generation began
-  uint64_t term = 0;                // counts promotions; the higher one was primary last
+  uint64_t term = 0;        // of this node's last promotion; the higher one was primary last
+  uint64_t heard_term = 0;  // the highest that the peer told of itself: the next one is above both
   bool primary = false;
   bool peer_primary = false;
   bool inconsistent = false;

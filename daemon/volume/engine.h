@@ -146,7 +146,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void epoch_tick();
   void age_intents();
   void load_own_set(metadata::Loaded& loaded);
-  void adopt_term(uint64_t term);
+  void hear_term(uint64_t term);
+  [[nodiscard]] uint64_t next_term() const;
   [[nodiscard]] Error metadata_error(int error) const;
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }

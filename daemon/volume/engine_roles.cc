@@ -156,7 +156,7 @@ void Engine::promote(bool peer_is_dead, Reply reply) {
   promote_reply_ = std::move(reply);
   if (session_.up()) {
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAsk);
-    header.offset = core_.record.term + 1;
+    header.offset = next_term();
     session_.send(header);
   } else if (!replica_.draining()) {
     become_primary();
@@ -180,7 +180,7 @@ void Engine::handle_promote_ask(const wire::FrameHeader& ask) {
   if (role_ == Role::kPromoting)
     promotion_ended(Error{core_.peer + " is being promoted at the same time", "", EBUSY});
   core_.record.peer_primary = true;
-  adopt_term(ask.offset);
+  hear_term(ask.offset);
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
@@ -205,7 +205,7 @@ void Engine::become_primary() {
   // What a dead primary had under way may be on one of the two disks only; it tells which blocks
   // those are when it returns.
   if (!session_.up() && core_.record.peer_primary) core_.took_over = true;
-  ++core_.record.term;
+  core_.record.term = next_term();
   core_.record.snapshot = false;
   core_.record.primary = true;
   core_.record.peer_primary = false;
@@ -251,7 +251,7 @@ void Engine::handle_role(const wire::FrameHeader& header) {
   log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
   if (!core_.blank && core_.record.peer_primary != primary) {
     core_.record.peer_primary = primary;
-    adopt_term(header.offset);
+    hear_term(header.offset);
     core_.persist([](int) {});
   }
   // A peer without a disk has nothing to do here but to be primary.
@@ -260,8 +260,15 @@ void Engine::handle_role(const wire::FrameHeader& header) {
                   limits::kPeerDiskRetry_ns);
 }
 
-// So that a promotion here has a higher term than any that this node has heard of.
-void Engine::adopt_term(uint64_t term) { core_.record.term = std::max(core_.record.term, term); }
+// So that a promotion here has a higher term than any that this node has heard of. Not taken over
+// as its own: after a crash of both, the node that was promoted is the later one.
+void Engine::hear_term(uint64_t term) {
+  core_.record.heard_term = std::max(core_.record.heard_term, term);
+}
+
+uint64_t Engine::next_term() const {
+  return std::max(core_.record.term, core_.record.heard_term) + 1;
+}
 
 void Engine::demote(Reply reply) {
   if (role_ == Role::kSecondary) {

@@ -18,9 +18,9 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = target_tells_ = false;
   core_.alone_allowed = false;
   if (!core_.blank &&
-      (core_.record.peer_primary != peer.primary || core_.record.term < peer.term)) {
+      (core_.record.peer_primary != peer.primary || core_.record.heard_term < peer.term)) {
     core_.record.peer_primary = peer.primary;
-    adopt_term(peer.term);
+    hear_term(peer.term);
     core_.persist([](int) {});
   }
   switch (verdict) {

@@ -34,6 +34,7 @@ NodeRecord sample(uint64_t current = 0x1111) {
   for (size_t i = 0; i < kHistoryEntries; ++i) record.generations.history[i] = 0x3000 + i;
   record.generation_since_s = 0x4444;
   record.term = 0x5555;
+  record.heard_term = 0x6666;
   record.primary = record.inconsistent = true;
   return record;
 }
