@@ -21,7 +21,7 @@ void World::inject() {
   look();
   const FaultPlan& plan = options_.faults;
   const int host = static_cast<int>(random_.below(2));
-  const std::array<std::pair<unsigned, std::function<void()>>, 11> kinds{{
+  const std::array<std::pair<unsigned, std::function<void()>>, 14> kinds{{
       {plan.kill, [&] { kill(host); }},
       {plan.power_off,
        [&] {
@@ -52,12 +52,15 @@ void World::inject() {
       {plan.local_disk_error, [&] { local_disk_error(); }},
       {plan.switch_roles, [&] { begin_procedure(Procedure::kDemote); }},
       {plan.restart, [&] { begin_procedure(Procedure::kShutDown); }},
+      {plan.peer_metadata_error, [&] { peer_metadata_error(); }},
+      {plan.local_metadata_error, [&] { local_metadata_error(); }},
+      {plan.order, [&] { give_order(); }},
   }};
   if (random_.chance(0.1)) tempt();
   unsigned weights = 0;
   for (const auto& [weight, act] : kinds) weights += weight;
   if (weights == 0) return;
-  workload_.count_trouble();
+  workload().count_trouble();
   uint64_t drawn = random_.below(weights);
   for (const auto& [weight, act] : kinds) {
     if (drawn < weight) {
@@ -79,11 +82,22 @@ void World::process_gone(int host) {
   if (primary_ != host) return;
   procedure_ = Procedure::kNone;
   primary_ = -1;
-  workload_.abandon();
+  workload().abandon();
+}
+
+// Whether clients are served only because this node lives: the other one's disks are bad.
+bool World::stands_in(int host) {
+  if (host != primary_ || !node(1 - host).running()) return false;
+  for (const VirtualDisk* disk : {&node(1 - host).data(), &node(1 - host).metadata()})
+    if (disk->has_failed() || disk->faults.full ||
+        disk->faults.write_error_chance + disk->faults.flush_error_chance > 0)
+      return true;
+  return false;
 }
 
 void World::kill(int host) {
-  if (!node(host).running()) return;
+  if (!node(host).running() || stands_in(host)) return;
+  check_now();
   look();
   node(host).kill();
   process_gone(host);
@@ -91,7 +105,8 @@ void World::kill(int host) {
 }
 
 void World::power_off(int host) {
-  if (!node(host).powered()) return;
+  if (!node(host).powered() || stands_in(host)) return;
+  check_now();
   look();
   node(host).power_off();
   process_gone(host);
@@ -139,11 +154,7 @@ void World::silence() {
   });
 }
 
-// The secondary's disk fails for a while; the operator restarts twinblockd there afterwards.
-void World::peer_disk_error() {
-  if (primary_ < 0 || !node(1 - primary_).running()) return;
-  const int host = 1 - primary_;
-  VirtualDisk& disk = node(host).data();
+void World::break_disk(VirtualDisk& disk) {
   switch (random_.below(3)) {
     case 0:
       disk.faults.full = true;
@@ -155,6 +166,13 @@ void World::peer_disk_error() {
       disk.faults.flush_error_chance = 1;
       break;
   }
+}
+
+// The secondary's disk fails for a while; the operator restarts twinblockd there afterwards.
+void World::peer_disk_error() {
+  if (primary_ < 0 || !node(1 - primary_).running()) return;
+  const int host = 1 - primary_;
+  break_disk(node(host).data());
   if (Report::verbose()) Report::trace(node(host).name(), "-- its disk fails requests");
   current_[static_cast<size_t>(host)] = false;
   scheduler_.after(random_.spread(100 * kMillisecond_ns, 5 * kSecond_ns), nullptr, [this, host] {
@@ -167,18 +185,66 @@ void World::peer_disk_error() {
   });
 }
 
-// The primary's disk dies while the peer is whole. The client may not notice. After a while the
-// operator moves the client to the peer and replaces the disk.
-void World::local_disk_error() {
+// The same of its metadata disk. Nothing may be written there without it, but the data is good.
+void World::peer_metadata_error() {
+  if (primary_ < 0 || !node(1 - primary_).running()) return;
+  const int host = 1 - primary_;
+  break_disk(node(host).metadata());
+  if (Report::verbose()) Report::trace(node(host).name(), "-- its metadata disk fails requests");
+  scheduler_.after(random_.spread(100 * kMillisecond_ns, 5 * kSecond_ns), nullptr, [this, host] {
+    node(host).metadata().faults = DiskFaults{};
+    if (dead_disk_host_ < 0 && primary_ == 1 - host && node(host).running() &&
+        node(host).metadata().has_failed() && random_.chance(0.7))
+      kill(host);
+  });
+}
+
+// The primary's metadata disk dies while the peer is whole. The client may not notice. After a
+// while the operator stops that node, moves the client to the peer and replaces the disk.
+void World::local_metadata_error() {
+  if (!may_lose_a_disk()) return;
+  break_disk(node(primary_).metadata());
+  dead_disk_host_ = primary_;
+  if (Report::verbose()) Report::trace(node(primary_).name(), "-- its metadata disk dies");
+  scheduler_.after(random_.spread(100 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
+                   [this] { replace_local_metadata(); });
+}
+
+void World::replace_local_metadata() {
+  const int host = dead_disk_host_;
+  if (Report::verbose()) Report::trace(node(host).name(), "-- gets another metadata disk");
+  if (node(host).running()) node(host).kill();
+  process_gone(host);
+  current_ = {host == 1, host == 0};
+  const bool keeps_data = random_.chance(0.5);
+  if (keeps_data)
+    node(host).replace_metadata();
+  else
+    node(host).replace_disks();
+  dead_disk_host_ = -1;
+  joins_[static_cast<size_t>(host)] = keeps_data;
+  restart_later(host, kSecond_ns);
+}
+
+// Whether the primary's disk may die now: the peer can stand in, and nothing else is wrong.
+bool World::may_lose_a_disk() {
   if (primary_ < 0 || procedure_ != Procedure::kNone || !both_duplex() ||
       !node(primary_).engine().status().disk_error.empty() ||
       scheduler_.now_ns() - last_trouble_ns_ < kSecond_ns)
-    return;
+    return false;
   for (const auto& each : nodes_)
     for (const VirtualDisk* disk : {&each->data(), &each->metadata()})
       if (disk->faults.hung_until_ns > scheduler_.now_ns() || disk->faults.full ||
-          disk->faults.write_error_chance + disk->faults.flush_error_chance > 0)
-        return;
+          disk->faults.write_error_chance + disk->faults.flush_error_chance > 0 ||
+          disk->has_failed())
+        return false;
+  return true;
+}
+
+// The primary's disk dies while the peer is whole. The client may not notice. After a while the
+// operator moves the client to the peer and replaces the disk.
+void World::local_disk_error() {
+  if (!may_lose_a_disk()) return;
   DiskFaults& faults = node(primary_).data().faults;
   faults.write_error_chance = random_.chance(0.5) ? 1 : 0.5;
   faults.flush_error_chance = 1;
@@ -221,15 +287,19 @@ void World::tempt() {
 
 void World::heal() {
   if (Report::verbose()) Report::trace("operator", "all faults end");
+  end_orders();
   network_.faults.silent = {false, false};
   network_.silence_changed();
-  for (int host = 0; host < 2; ++host) {
+  for (const auto& each : nodes_) {
+    each->data().faults = DiskFaults{};
+    each->metadata().faults = DiskFaults{};
+  }
+  const int first = primary_ == 0 ? 1 : 0;  // not the one that serves
+  for (const int host : {first, 1 - first}) {
     look();
     SimNode& each = node(host);
-    each.data().faults = DiskFaults{};
-    each.metadata().faults = DiskFaults{};
     if (each.running() && each.paused()) each.resume();
-    if (each.running() && each.data().has_failed()) kill(host);
+    if (each.running() && (each.data().has_failed() || each.metadata().has_failed())) kill(host);
     if (!each.running()) restart_later(host, 500 * kMillisecond_ns);
   }
 }

@@ -13,10 +13,10 @@ namespace {
 constexpr size_t kWords = kSectorBytes / sizeof(uint64_t);
 using Sector = uint64_t[kWords];
 
-void make_sector(uint64_t number, uint64_t sector, Sector& words) {
+void make_sector(uint64_t number, uint64_t sector, uint64_t salt, Sector& words) {
   words[0] = number;
   words[1] = sector;
-  uint64_t word = number * 0x9E3779B97F4A7C15 + sector;
+  uint64_t word = number * 0x9E3779B97F4A7C15 + sector + salt;
   for (size_t i = 2; i < kWords; ++i) words[i] = word += 0xD1B54A32D192ED03;
 }
 
@@ -32,10 +32,10 @@ History::History(uint64_t volume_bytes) : sectors_(volume_bytes / kSectorBytes) 
   for (auto& clusters : sectors_) clusters.push_back({0, 0, 0, kNever});
 }
 
-void History::fill(uint64_t number, uint64_t offset_bytes, std::span<std::byte> data) {
+void History::fill(uint64_t number, uint64_t offset_bytes, std::span<std::byte> data) const {
   Sector words;
   for (size_t at = 0; at < data.size(); at += kSectorBytes) {
-    make_sector(number, (offset_bytes + at) / kSectorBytes, words);
+    make_sector(number, (offset_bytes + at) / kSectorBytes, salt(number), words);
     std::memcpy(data.data() + at, words, kSectorBytes);
   }
 }
@@ -44,7 +44,7 @@ uint64_t History::number_of(uint64_t sector, std::span<const std::byte> data) co
   Sector found;
   Sector expected{};
   std::memcpy(found, data.data(), kSectorBytes);
-  if (found[0] != 0) make_sector(found[0], sector, expected);
+  if (found[0] != 0) make_sector(found[0], sector, salt(found[0]), expected);
   if (std::memcmp(found, expected, kSectorBytes) != 0 || found[0] >= writes_.size())
     Report::violation("sector " + std::to_string(sector) + " holds what no write wrote there (" +
                       std::to_string(found[0]) + ", of sector " + std::to_string(found[1]) + ")");
@@ -179,21 +179,31 @@ void History::failed_over(uint64_t now_ns) {
   unanswered_.clear();
 }
 
-// Which values may the sector have now? All that a flushed one had not replaced for sure.
+// Whether a value that is on stable storage took its place for sure.
+bool History::replaced_for_good(const std::vector<Cluster>& clusters, const Cluster& value) const {
+  const uint64_t end = std::min(value.first_end_ns, value.happened_by_ns);
+  return std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& other) {
+    const bool flushed = other.first_end_ns <= flushed_ns_ ||
+                         (writes_[other.number].fua && other.first_end_ns != kNever);
+    return flushed && other.number != value.number && end < other.last_begin_ns;
+  });
+}
+
+// Which values may the sector have now? All that a flushed one had not replaced.
 void History::settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) const {
-  const auto replaced = [&](const Cluster& value) {
-    const uint64_t end = std::min(value.first_end_ns, value.happened_by_ns);
-    return std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& other) {
-      const bool flushed = other.first_end_ns <= flushed_ns_ ||
-                           (writes_[other.number].fua && other.first_end_ns != kNever);
-      return flushed && other.number != value.number && end < other.last_begin_ns;
-    });
-  };
   std::vector<Cluster> left;
   for (const Cluster& cluster : clusters)
-    if (!replaced(cluster)) left.push_back({cluster.number, kNever, 0, now_ns});
+    if (!replaced_for_good(clusters, cluster)) left.push_back({cluster.number, kNever, 0, now_ns});
   if (left.size() == 1) left[0].first_end_ns = now_ns;
   clusters = std::move(left);
+}
+
+bool History::may_survive(uint64_t sector, uint64_t number) const {
+  const auto& clusters = sectors_[sector];
+  return std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& value) {
+    const bool fits = number == 0 ? writes_[value.number].zero : value.number == number;
+    return fits && !replaced_for_good(clusters, value);
+  });
 }
 
 void History::unflushed_lost(uint64_t now_ns) {

@@ -43,8 +43,14 @@ class History {
   [[nodiscard]] uint64_t writes_total() const { return writes_.size() - 1; }
   [[nodiscard]] std::string describe(uint64_t number) const;
 
+  // From now on this is the history of one side of a split brain: what is written here differs from
+  // what is written in the original that this was copied from.
+  void branch() { branched_at_ = writes_.size(); }
+  // Whether a replica that comes out of a crash may hold this: no flushed write had replaced it.
+  [[nodiscard]] bool may_survive(uint64_t sector, uint64_t number) const;
+
   // The bytes of a write, and the number that a sector carries (0: zeroes).
-  static void fill(uint64_t number, uint64_t offset_bytes, std::span<std::byte> data);
+  void fill(uint64_t number, uint64_t offset_bytes, std::span<std::byte> data) const;
   [[nodiscard]] uint64_t number_of(uint64_t sector, std::span<const std::byte> data) const;
 
  private:
@@ -69,12 +75,18 @@ class History {
   void read_zeroes(uint64_t sector, uint64_t began_ns, uint64_t now_ns);
   void prune(std::vector<Cluster>& clusters) const;
   void settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) const;
+  [[nodiscard]] bool replaced_for_good(const std::vector<Cluster>& clusters,
+                                       const Cluster& value) const;
+  [[nodiscard]] uint64_t salt(uint64_t number) const {
+    return number >= branched_at_ ? 0x5851F42D4C957F2D : 0;
+  }
 
   std::vector<Write> writes_;
   std::vector<uint64_t> unanswered_;
   bool binding_ = true;
   uint64_t oldest_read_ns_ = 0;
   uint64_t flushed_ns_ = 0;  // what is known to have happened by then is on stable storage
+  uint64_t branched_at_ = kNever;
   std::vector<std::vector<Cluster>> sectors_;
 };
 

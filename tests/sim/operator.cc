@@ -6,11 +6,7 @@ namespace twinblock::sim {
 
 // What the primary's status tells, looked at before each fault and at each step of the operator's.
 void World::look() {
-  for (const auto& each : nodes_)
-    if (each->running() && node(1 - each->host()).running() &&
-        each->engine().status().role == "primary" &&
-        node(1 - each->host()).engine().status().role == "primary")
-      Report::violation("both nodes are primary" + describe());
+  check_primaries();
   if (primary_ < 0 || !node(primary_).running()) return;
   const auto self = static_cast<size_t>(primary_);
   const size_t peer = 1 - self;
@@ -20,6 +16,8 @@ void World::look() {
     current_[peer] = true;
     return;
   }
+  if (view.verify.differing_bytes > 0 && !corrupted_ && !verify_may_find_)
+    Report::violation("a verification found differences, but nothing went wrong" + describe());
   if (view.state != VolumeState::kDuplex) {
     current_[self] = true;
     current_[peer] = false;
@@ -35,6 +33,8 @@ void World::look() {
 void World::operator_turn() {
   scheduler_.after(random_.between(20, 300) * kMillisecond_ns, nullptr,
                    [this] { operator_turn(); });
+  if (split_host_ >= 0) return;
+  let_join();
   if (procedure_ != Procedure::kNone) {
     procedure_turn();
     return;
@@ -48,6 +48,15 @@ void World::operator_turn() {
     if (!node(1 - host).running() && random_.chance(0.8)) continue;
     promote(host);
     return;
+  }
+}
+
+// What lies on the data disk of a node with a new metadata disk may be overwritten.
+void World::let_join() {
+  for (const auto& each : nodes_) {
+    if (joins_[static_cast<size_t>(each->host())] && each->running() && !each->paused() &&
+        each->engine().status().data == DataState::kBlank)
+      each->engine().init(false, true, [](const Result<std::string>&) {});
   }
 }
 
@@ -77,28 +86,28 @@ void World::promoted(int host) {
     Report::trace("operator", node(host).name() + " is primary; what was not flushed " +
                                   (lossless ? "is there" : "may be lost"));
   if (lossless)
-    history_.failed_over(now);
+    history().failed_over(now);
   else
-    history_.unflushed_lost(now);
+    history().unflushed_lost(now);
   primary_ = host;
   current_ = {host == 0, host == 1};
   intact_[static_cast<size_t>(host)] = true;
   knows_primary_ = {};
-  workload_.open(node(host));
+  workload().open(node(host));
   look();
 }
 
 void World::begin_procedure(Procedure procedure) {
   if (primary_ < 0 || procedure_ != Procedure::kNone || node(primary_).paused()) return;
   procedure_ = procedure;
-  workload_.stop();
+  workload().stop();
 }
 
 void World::procedure_turn() {
-  if (primary_ < 0 || !workload_.idle() || !workload_.is_open()) return;
+  if (primary_ < 0 || !workload().idle() || !workload().is_open()) return;
   const int host = primary_;
   look();
-  workload_.close();
+  workload().close();
   const uint64_t attempt = ++attempt_;
   if (procedure_ == Procedure::kDemote) {
     node(host).engine().demote([this, host, attempt](const Result<std::string>& result) {
@@ -129,6 +138,46 @@ void World::demoted(int host) {
   if (!view.disk_error.empty()) current_ = {host == 1, host == 0};
   if (Report::verbose())
     Report::trace("operator", node(host).name() + " is demoted, " + state_name(view.state));
+}
+
+// Orders beside roles. None may do harm at any time.
+void World::give_order() {
+  const int host =
+      primary_ >= 0 && random_.chance(0.8) ? primary_ : static_cast<int>(random_.below(2));
+  if (!node(host).running() || node(host).paused()) return;
+  Engine& engine = node(host).engine();
+  const auto ignore = [](const Result<std::string>&) {};
+  switch (random_.below(6)) {
+    case 0:
+      engine.set_resync_pace(Engine::ResyncPace::kPause, 0, ignore);
+      break;
+    case 1:
+      engine.set_resync_pace(Engine::ResyncPace::kResume, 0, ignore);
+      break;
+    case 2:
+      engine.set_resync_pace(Engine::ResyncPace::kRate, random_.spread(16 * kKiB, 64 * kMiB),
+                             ignore);
+      break;
+    case 3:
+      engine.go_on_alone(ignore);
+      break;
+    default:
+      engine.verify(random_.chance(0.2)   ? Engine::VerifyOrder::kStop
+                    : random_.chance(0.2) ? Engine::VerifyOrder::kRepair
+                                          : Engine::VerifyOrder::kCompare,
+                    ignore);
+      break;
+  }
+}
+
+// A resync that was paused, or is slow by order, goes on.
+void World::end_orders() {
+  const auto ignore = [](const Result<std::string>&) {};
+  for (const auto& each : nodes_) {
+    if (!each->running()) continue;
+    each->engine().set_resync_pace(Engine::ResyncPace::kAuto, 0, ignore);
+    each->engine().set_resync_pace(Engine::ResyncPace::kResume, 0, ignore);
+  }
 }
 
 }  // namespace twinblock::sim

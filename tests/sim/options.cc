@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <algorithm>
 #include <array>
 
 namespace twinblock::sim {
@@ -11,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 8> kModeTable{{
+constexpr std::array<Mode, 13> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -34,6 +35,11 @@ constexpr std::array<Mode, 8> kModeTable{{
        o.faults.hang_disk = o.faults.slow_disk = 2;
        o.faults.local_disk_error = o.faults.reset = 1;
      }},
+    {"metadata", 2,
+     [](Options& o) {
+       o.faults.peer_metadata_error = 3;
+       o.faults.hang_disk = o.faults.kill = o.faults.reset = o.faults.local_metadata_error = 1;
+     }},
     {"hang", 1,
      [](Options& o) {
        o.faults.hang_disk = 1;
@@ -50,6 +56,39 @@ constexpr std::array<Mode, 8> kModeTable{{
      [](Options& o) {
        o.freeze = true;
        o.faults.kill = o.faults.reset = o.faults.silence = o.faults.power_off = 1;
+       o.faults.order = 2;
+     }},
+    // Long enough for regions to cool down and be forgotten.
+    {"idle", 1,
+     [](Options& o) {
+       o.volume_bytes = std::max(o.volume_bytes, 256 * kKiB);
+       o.write_bytes_max = 8 * kKiB;
+       o.hot_bytes = 64 * kKiB;
+       o.hot_ns = 5 * kSecond_ns;
+       o.region_bytes = 64 * kKiB;
+       o.think_max_ns = 800 * kMillisecond_ns;
+       o.faulty_ns = 100 * kSecond_ns;
+       o.faults.interval_ns = 15 * kSecond_ns;
+       o.faults.kill = o.faults.power_off = o.faults.silence = 1;
+     }},
+    {"split", 2,
+     [](Options& o) {
+       o.split_brains = true;
+       o.faulty_ns = std::min(o.faulty_ns, 6 * kSecond_ns);
+       o.faults.kill = o.faults.power_off = o.faults.reset = 1;
+     }},
+    {"verify", 1,
+     [](Options& o) {
+       o.corruption = true;
+       o.faults.order = 4;
+       o.faults.reset = o.faults.kill = 1;
+     }},
+    // A node that is brought up to date loses its peer, or itself, again and again.
+    {"resync", 2,
+     [](Options& o) {
+       o.faults.interval_ns = std::min(o.faults.interval_ns, 700 * kMillisecond_ns);
+       o.faults.kill = o.faults.power_off = o.faults.restart = 2;
+       o.faults.reset = o.faults.order = 2;
      }},
 }};
 
@@ -57,6 +96,8 @@ void vary(Options& o, Random& random) {
   constexpr std::array<uint64_t, 4> kSizes{64 * kKiB, 256 * kKiB, 512 * kKiB, kMiB};
   o.volume_bytes = kSizes[random.below(kSizes.size())];
   if (random.chance(0.3)) o.volume_bytes += 4 * kKiB * random.between(1, 7);
+  constexpr std::array<uint32_t, 4> kRegions{64 * kKiB, 64 * kKiB, 128 * kKiB, 4 * kMiB};
+  o.region_bytes = kRegions[random.below(kRegions.size())];
   o.write_bytes_max = random.chance(0.5) ? 64 * kKiB : 8 * kKiB;
   o.peer_timeout_ns = random.between(1, 5) * kSecond_ns;
   o.disk_timeout_ns = o.peer_timeout_ns + random.between(1, 8) * kSecond_ns;

@@ -21,8 +21,11 @@ struct FaultPlan {
   unsigned hang_disk = 0;
   unsigned peer_disk_error = 0;
   unsigned local_disk_error = 0;
+  unsigned peer_metadata_error = 0;
+  unsigned local_metadata_error = 0;
   unsigned switch_roles = 0;
   unsigned restart = 0;  // orderly
+  unsigned order = 0;    // of the operator: pace of the resync, verification, going on alone
 };
 
 struct Options {
@@ -34,15 +37,21 @@ struct Options {
   uint64_t faulty_ns = 15 * kSecond_ns;  // how long there are faults
   unsigned depth = 8;                    // client requests outstanding
   uint64_t think_max_ns = 20 * kMillisecond_ns;
+  uint64_t hot_bytes = 0;  // requests go to a part of this size, which moves on; 0: everywhere …
+  uint64_t hot_ns = 0;     // … after this time
+  uint32_t region_bytes = 64 * kKiB;  // of the intent map
   double flush_share = 0.05;
   double fua_share = 0.1;
   double zero_share = 0.1;
   double read_share = 0.3;
+  bool split_brains = false;  // the operator is wrong about a dead peer
+  bool corruption = false;    // disks go bad without a word; verification finds it
   FaultPlan faults;
 };
 
 // "mixed" draws one of the others.
-constexpr const char* kModes = "mixed calm network crash power disk hang roles freeze";
+constexpr const char* kModes =
+    "mixed calm network crash power disk metadata hang roles freeze idle split verify resync";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

@@ -1,8 +1,8 @@
 #include "sim_node.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -20,11 +20,12 @@ class SimNode::NodeLog final : public Log {
 };
 
 SimNode::SimNode(Scheduler& scheduler, VirtualNetwork& network, const Config& config, int host,
-                 Random random)
+                 uint32_t region_bytes, Random random)
     : scheduler_(scheduler),
       network_(network),
       config_(config),
       host_(host),
+      region_bytes_(region_bytes),
       name_(config.nodes[static_cast<size_t>(host)].name),
       random_(random),
       log_(std::make_unique<NodeLog>(name_)) {
@@ -38,8 +39,13 @@ SimNode::~SimNode() {
 void SimNode::replace_disks() {
   data_ = std::make_unique<VirtualDisk>(scheduler_, random_.fork(), name_ + "'s data disk",
                                         config_.size_bytes);
-  metadata_ = std::make_unique<VirtualDisk>(scheduler_, random_.fork(), name_ + "'s metadata disk",
-                                            metadata::metadata_bytes_max(config_.size_bytes));
+  replace_metadata();
+}
+
+void SimNode::replace_metadata() {
+  metadata_ = std::make_unique<VirtualDisk>(
+      scheduler_, random_.fork(), name_ + "'s metadata disk",
+      metadata::metadata_bytes_max(config_.size_bytes, region_bytes_));
 }
 
 void SimNode::start() {
@@ -55,14 +61,14 @@ void SimNode::start() {
   Result<metadata::Loaded> loaded =
       metadata::load(metadata::reader_of(found), found.size(), config_.size_bytes, name_ + ".meta");
   if (!loaded) Report::violation(name_ + " refuses to start: " + loaded.error().what);
-  const auto data = data_->contents();
-  const bool empty =
-      std::all_of(data.begin(), data.end(), [](std::byte b) { return b == std::byte{0}; });
+  if (loaded.value().blank) loaded.value().record.region_bytes = region_bytes_;
+  for (const std::string& warning : loaded.value().warnings) Report::trace(name_, warning);
   metadata::Uuid instance;
   for (uint8_t& byte : instance) byte = static_cast<uint8_t>(random_.next());
-  engine_ = std::make_unique<Engine>(Engine::Parts{
-      config_, name_, *clock_, *log_, *port_, *data_, *metadata_, std::move(loaded.value()), empty,
-      instance, [random = random_.fork()]() mutable { return random.next() | 1; }});
+  engine_ = std::make_unique<Engine>(
+      Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_,
+                    std::move(loaded.value()), all_zero(data_->contents()), instance,
+                    [random = random_.fork()]() mutable { return random.next() | 1; }});
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);
 }

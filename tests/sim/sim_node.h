@@ -17,7 +17,7 @@ namespace twinblock::sim {
 class SimNode {
  public:
   SimNode(Scheduler& scheduler, VirtualNetwork& network, const Config& config, int host,
-          Random random);
+          uint32_t region_bytes, Random random);
   ~SimNode();
 
   void start();
@@ -28,6 +28,7 @@ class SimNode {
   void power_on();
   // Empty disks: what an operator puts in when the old ones have failed.
   void replace_disks();
+  void replace_metadata();
   void pause();
   void resume();
 
@@ -52,6 +53,7 @@ class SimNode {
   VirtualNetwork& network_;
   const Config& config_;
   const int host_;
+  const uint32_t region_bytes_;  // of metadata made anew
   const std::string name_;
   Random random_;
   bool powered_ = true;

@@ -30,6 +30,7 @@ VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name, 
 void VirtualDisk::attach(ProcessPtr process) {
   process_ = std::move(process);
   errors_ = 0;
+  flush_failed_ = false;
 }
 
 void VirtualDisk::make_stable() { medium_ = cache_; }
@@ -57,20 +58,68 @@ void VirtualDisk::power_lost() {
     page = sector / 8;
     size_t kept = manner == 0 ? 0 : versions.size();
     if (manner >= 2) kept = static_cast<size_t>(share * static_cast<double>(versions.size() + 1));
-    if (kept > 0) copy_to_medium(sector, versions[kept - 1]);
+    if (kept > 0) copy_sector(medium_, sector, versions[kept - 1]);
     versions.clear();
   }
   dirty_sectors_.clear();
   cache_ = medium_;
 }
 
-void VirtualDisk::copy_to_medium(size_t sector, const Version& version) {
-  const uint64_t at = sector * kSectorBytes;
-  const uint64_t length = std::min<uint64_t>(kSectorBytes, medium_.size() - at);
-  if (version.write->bytes.empty())
-    std::memset(medium_.data() + at, 0, length);
+std::vector<std::byte> VirtualDisk::after_kill(Random& random) const {
+  std::vector<std::byte> image = cache_;
+  for (const auto& [id, pending] : pending_) overwrite(image, pending, random);
+  return image;
+}
+
+std::vector<std::byte> VirtualDisk::after_power_loss(Random& random) const {
+  std::vector<std::byte> image = medium_;
+  const uint64_t manner = random.below(4);  // as in power_lost()
+  size_t page = ~size_t{0};
+  double share = 0;
+  for (const size_t sector : dirty_sectors_) {
+    const std::vector<Version>& versions = unflushed_[sector];
+    if (manner == 3 || sector / 8 != page) share = random.unit();
+    page = sector / 8;
+    size_t kept = manner == 0 ? 0 : versions.size();
+    if (manner >= 2) kept = static_cast<size_t>(share * static_cast<double>(versions.size() + 1));
+    if (kept > 0) copy_sector(image, sector, versions[kept - 1]);
+  }
+  if (manner == 0) return image;
+  for (const auto& [id, pending] : pending_) overwrite(image, pending, random);
+  return image;
+}
+
+// The first sectors of a write that is on its way.
+void VirtualDisk::overwrite(std::vector<std::byte>& image, const Pending& pending, Random& random) {
+  const DiskRequest& request = *pending.request;
+  if (!is_write(request.op) || random.chance(0.3)) return;
+  const uint64_t length = std::max(
+      pending.applied_bytes, random.between(0, request.length_bytes / kSectorBytes) * kSectorBytes);
+  if (request.op == DiskOp::kWrite)
+    std::memcpy(image.data() + request.offset_bytes, request.data, length);
   else
-    std::memcpy(medium_.data() + at, version.write->bytes.data() + version.offset_in_write, length);
+    std::memset(image.data() + request.offset_bytes, 0, length);
+}
+
+void VirtualDisk::corrupt(uint64_t offset_bytes, uint64_t length_bytes) {
+  for (auto* bytes : {&cache_, &medium_})
+    for (uint64_t at = offset_bytes; at < offset_bytes + length_bytes; ++at)
+      (*bytes)[at] ^= std::byte{0x5A};
+}
+
+bool VirtualDisk::writing() const {
+  return std::any_of(pending_.begin(), pending_.end(),
+                     [](const auto& each) { return is_write(each.second.request->op); });
+}
+
+void VirtualDisk::copy_sector(std::vector<std::byte>& image, size_t sector,
+                              const Version& version) {
+  const uint64_t at = sector * kSectorBytes;
+  const uint64_t length = std::min<uint64_t>(kSectorBytes, image.size() - at);
+  if (version.write->bytes.empty())
+    std::memset(image.data() + at, 0, length);
+  else
+    std::memcpy(image.data() + at, version.write->bytes.data() + version.offset_in_write, length);
 }
 
 // Everything that was done by `mark` gets onto the medium, or, when a flush fails, is forgotten by
@@ -83,7 +132,7 @@ void VirtualDisk::persist(uint64_t mark, double lost_chance) {
     while (covered > 0 && versions[covered - 1].write->done_number > mark) --covered;
     if (covered > 0) {
       const bool lost = lost_chance > 0 && random_.chance(lost_chance);
-      if (!lost) copy_to_medium(sector, versions[covered - 1]);
+      if (!lost) copy_sector(medium_, sector, versions[covered - 1]);
       versions.erase(versions.begin(), versions.begin() + static_cast<std::ptrdiff_t>(covered));
     }
     if (!versions.empty()) still_dirty.push_back(sector);
@@ -179,11 +228,13 @@ void VirtualDisk::finish(uint64_t id) {
     Report::trace(name_, "error " + std::to_string(request.error));
   }
   pending_.erase(found);
+  if (observer) observer();
   request.done(request);
 }
 
 int VirtualDisk::transfer(Pending& pending) {
   DiskRequest& request = *pending.request;
+  if (flush_failed_ && (request.op == DiskOp::kFlush || request.fua)) return EIO;
   switch (request.op) {
     case DiskOp::kRead:
       return read_now(request.offset_bytes, std::span(request.data, request.length_bytes));
@@ -222,6 +273,7 @@ int VirtualDisk::finish_write(Pending& pending) {
 int VirtualDisk::flush(uint64_t mark) {
   if (random_.chance(faults.flush_error_chance)) {
     persist(mark, 0.5);
+    flush_failed_ = true;
     return EIO;
   }
   persist(mark, 0);

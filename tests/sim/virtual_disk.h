@@ -1,11 +1,12 @@
 // One disk under one file system: a page cache over a medium. Requests take effect and finish after
 // random delays, in any order. The death of the process leaves the page cache; the loss of power
 // leaves the medium, onto which each unflushed 512-byte sector has got in one of the states that it
-// went through since the last flush.
+// went through since the last flush. A failed flush is final for the process: all later ones fail.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -42,6 +43,17 @@ class VirtualDisk final : public Disk {
   void submit(DiskRequest& request) override;
   [[nodiscard]] uint64_t size_bytes() const override { return cache_.size(); }
   [[nodiscard]] bool fast_zero() const override { return fast_zero_; }
+
+  // What a crash at this moment would leave, by one of its chances: the death of the process only,
+  // or the loss of power. Changes nothing.
+  [[nodiscard]] std::vector<std::byte> after_kill(Random& random) const;
+  [[nodiscard]] std::vector<std::byte> after_power_loss(Random& random) const;
+  // Bytes that nobody wrote: the medium has gone bad without a word.
+  void corrupt(uint64_t offset_bytes, uint64_t length_bytes);
+  // Whether a write, or a part of one, is on its way.
+  [[nodiscard]] bool writing() const;
+  // Called after each request has taken effect, before its done().
+  std::function<void()> observer;
 
   // What a reader sees now.
   [[nodiscard]] std::span<const std::byte> contents() const { return cache_; }
@@ -81,7 +93,8 @@ class VirtualDisk final : public Disk {
   void answer_extent(DiskRequest& request) const;
   void persist(uint64_t mark, double lost_chance);
   [[nodiscard]] bool block_is_zero(uint64_t offset_bytes) const;
-  void copy_to_medium(size_t sector, const Version& version);
+  static void copy_sector(std::vector<std::byte>& image, size_t sector, const Version& version);
+  static void overwrite(std::vector<std::byte>& image, const Pending& pending, Random& random);
 
   Scheduler& scheduler_;
   Random random_;
@@ -99,6 +112,7 @@ class VirtualDisk final : public Disk {
   uint64_t next_id_ = 1;
   uint64_t done_number_ = 0;
   uint64_t errors_ = 0;
+  bool flush_failed_ = false;
 };
 
 }  // namespace twinblock::sim

@@ -70,14 +70,22 @@ Workload::Request& Workload::add(ClientOp op) {
 }
 
 void Workload::choose_range(Request& request, uint64_t bytes_max) {
-  const uint64_t sectors = options_.volume_bytes / kSectorBytes;
+  // All of the volume, or a part of it that moves on: what is left behind cools down.
+  uint64_t base = 0;
+  uint64_t sectors = options_.volume_bytes / kSectorBytes;
+  if (options_.hot_bytes > 0 && options_.hot_bytes < options_.volume_bytes &&
+      random_.chance(0.99)) {
+    const uint64_t places = options_.volume_bytes / options_.hot_bytes;
+    base = scheduler_.now_ns() / options_.hot_ns % places * (options_.hot_bytes / kSectorBytes);
+    sectors = options_.hot_bytes / kSectorBytes;
+  }
   const uint64_t most = std::min(sectors, bytes_max / kSectorBytes);
   uint64_t length = random_.spread(1, most);
   if (random_.chance(0.4)) length = std::min(most, (length + 7) / 8 * 8);
   const uint64_t first = random_.below(sectors - length + 1);
   // Every other one near the same place: overlaps are what is interesting.
   const uint64_t offset = random_.chance(0.5) ? std::min(first, random_.below(128)) : first;
-  request.client.offset_bytes = std::min(offset, sectors - length) * kSectorBytes;
+  request.client.offset_bytes = (base + std::min(offset, sectors - length)) * kSectorBytes;
   request.client.length_bytes = length * kSectorBytes;
 }
 
@@ -102,7 +110,7 @@ void Workload::begin_write(Request& request) {
   request.number = history_.write_begins(client.offset_bytes, client.length_bytes, client.all_zero,
                                          scheduler_.now_ns());
   request.buffer.resize(client.length_bytes);
-  if (!client.all_zero) History::fill(request.number, client.offset_bytes, request.buffer);
+  if (!client.all_zero) history_.fill(request.number, client.offset_bytes, request.buffer);
   client.data = request.buffer.data();
   const std::span<const std::byte> bytes(request.buffer);
   constexpr size_t kPiece = limits::kFramePayloadBytesMax;
@@ -165,6 +173,7 @@ void Workload::answered(Request& request) {
     switch (client.op) {
       case ClientOp::kWrite:
       case ClientOp::kZero:
+        ++writes_;
         history_.write_acknowledged(request.number, client.fua, now);
         break;
       case ClientOp::kFlush:
@@ -179,6 +188,15 @@ void Workload::answered(Request& request) {
   request.buffer = {};
   scheduler_.after(0, node_->process(), [this, opened = opened_, id = request.id] {
     if (opened == opened_) requests_.erase(id);
+  });
+}
+
+bool Workload::writing(uint64_t offset_bytes, uint64_t length_bytes) const {
+  return std::any_of(requests_.begin(), requests_.end(), [&](const auto& each) {
+    const ClientRequest& client = each.second->client;
+    return (client.op == ClientOp::kWrite || client.op == ClientOp::kZero) &&
+           client.offset_bytes < offset_bytes + length_bytes &&
+           offset_bytes < client.offset_bytes + client.length_bytes;
   });
 }
 

@@ -34,6 +34,7 @@ class Workload {
 
   // The node is primary: requests begin.
   void open(SimNode& node);
+  [[nodiscard]] SimNode* node() const { return node_; }
   // No new requests; those under way go on.
   void stop() { issuing_ = false; }
   void go_on();
@@ -51,6 +52,9 @@ class Workload {
   void count_trouble() { ++troubles_; }
   [[nodiscard]] uint64_t troubles() const { return troubles_; }
   [[nodiscard]] uint64_t answers_total() const { return answers_; }
+  [[nodiscard]] uint64_t writes_total() const { return writes_; }  // acknowledged
+  // Whether a write that touches the range is under way.
+  [[nodiscard]] bool writing(uint64_t offset_bytes, uint64_t length_bytes) const;
 
  private:
   void next(uint64_t delay_ns);
@@ -76,6 +80,7 @@ class Workload {
   uint64_t next_id_ = 1;
   uint64_t troubles_ = 0;
   uint64_t answers_ = 0;
+  uint64_t writes_ = 0;
   std::map<uint64_t, std::unique_ptr<Request>> requests_;
 };
 

@@ -1,5 +1,6 @@
 // Two hosts, a network, a client, faults, and an operator who follows the rules: promotes only a
-// node that holds all that was promised, and says "the peer is dead" only when it is.
+// node that holds all that was promised, and says "the peer is dead" only when it is; but for split
+// brains, which are stories of their own.
 #pragma once
 
 #include <array>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "config/config.h"
+#include "crash_check.h"
 #include "history.h"
 #include "options.h"
 #include "random.h"
@@ -18,6 +20,10 @@
 
 namespace twinblock::sim {
 
+// With faults stopped, the pair is in duplex again within this.
+constexpr uint64_t kHealingMax_ns = 60 * kSecond_ns;
+constexpr uint64_t kAnswerMax_ns = 30 * kSecond_ns;
+
 class World {
  public:
   World(uint64_t seed, const Options& options);
@@ -25,12 +31,23 @@ class World {
   // One whole run: set-up, faults, healing, and the questions at the end.
   void run();
   [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
-  [[nodiscard]] const Workload& workload() const { return workload_; }
 
  private:
   enum class Procedure { kNone, kDemote, kShutDown };
+  // One primary's clients, and what they were promised. There is a second one in a split brain.
+  struct Side {
+    Side(World& world, History past, Random random);
+    History history;
+    Workload workload;
+    bool unflushed_lost = false;  // its node lost power since it was primary
+  };
 
+  Workload& workload() { return side_->workload; }
+  History& history() { return side_->history; }
   SimNode& node(int host) { return *nodes_[static_cast<size_t>(host)]; }
+  void begin();
+  void quiesce();
+  void power_failure();
   [[nodiscard]] std::string describe();
   void wait(uint64_t at_most_ns, const std::function<bool()>& until, const char* for_what);
 
@@ -45,9 +62,32 @@ class World {
   [[nodiscard]] bool both_duplex();
   [[nodiscard]] bool settled();
 
+  void let_join();
+  void give_order();
+  void end_orders();
+
+  // stories that begin in duplex and end there (split_brain.cc, verification.cc)
+  void split_brain();
+  void separate(int host);
+  void diverge(int host);
+  void promote_side(int host);
+  void see_split_brain();
+  [[nodiscard]] std::string metadata_in_words(int host);
+  void resolve(int winner);
+  void demote_loser(int host);
+  void order(int host, bool keep_local);
+  void contradict(int winner);
+  void crash_of(int host);
+  void revive(int host);
+  [[nodiscard]] bool says_split_brain(int host);
+  Side& side_of(int host) { return host == split_host_ ? *other_side_ : *side_; }
+  void verification();
+  StatusView::Verify verify_all(Engine::VerifyOrder order);
+
   // faults
   void fault_turn();
   void inject();
+  [[nodiscard]] bool stands_in(int host);
   void kill(int host);
   void power_off(int host);
   void process_gone(int host);
@@ -55,9 +95,14 @@ class World {
   void restart(int host);
   void pause(int host);
   void silence();
+  void break_disk(VirtualDisk& disk);
   void peer_disk_error();
   void local_disk_error();
   void replace_local_disk();
+  void peer_metadata_error();
+  void local_metadata_error();
+  void replace_local_metadata();
+  [[nodiscard]] bool may_lose_a_disk();
   void tempt();
   void heal();
 
@@ -66,15 +111,23 @@ class World {
   void check_on_both(const Workload::Request& request);
   void check_wait(SimNode& node, const Workload::Request& request);
   void check_identical(const char* when);
+  void check_turn();
+  void check_now();
+  void check_crash();
+  void check_sets(const Remains& a, const Remains& b, Verdict verdict, const std::string& story);
+  void check_survival(const Remains& source, const History& promised, const std::string& story);
+  void check_duplex_now();
+  void check_primaries();
 
   Scheduler scheduler_;
   Random random_;
   const Options options_;
   Config config_;
   VirtualNetwork network_;
-  History history_;
   std::array<std::unique_ptr<SimNode>, 2> nodes_;
-  Workload workload_;
+  std::unique_ptr<Side> side_;
+  std::unique_ptr<Side> other_side_;
+  Random check_random_;
 
   // What the operator knows.
   int primary_ = -1;
@@ -86,7 +139,16 @@ class World {
   std::array<bool, 2> intact_{true, true};  // … also what was not flushed
   std::array<bool, 2> knows_primary_{};     // was in duplex with the primary of now
   std::array<bool, 2> restart_due_{};
-  int dead_disk_host_ = -1;  // the primary's disk died, and is not replaced yet
+  int dead_disk_host_ = -1;      // the primary's disk died, and is not replaced yet
+  std::array<bool, 2> joins_{};  // its data may be overwritten, it has no metadata
+  bool initialised_ = false;
+  bool verify_may_find_ = false;  // a disk was bad while the process runs
+  int split_host_ = -1;           // it was promoted beside a living primary
+  bool diverged_ = false;         // … and both have acknowledged writes since
+  bool ordered_ = false;          // … and an order says whose to keep
+  bool resolving_ = false;        // … and may be carried out by now
+  bool corrupted_ = false;        // blocks of a disk were changed by nobody
+  bool checking_ = false;
   bool faults_on_ = false;
   uint64_t last_trouble_ns_ = 0;
   bool slow_disks_ = false;                  // there were any

@@ -1,0 +1,197 @@
+// What must hold at each answer, at any instant, and at the end.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "report.h"
+#include "world.h"
+
+namespace twinblock::sim {
+
+namespace {
+
+std::string words(const Remains& remains) {
+  const SyncFacts& facts = remains.facts;
+  return remains.fate + (facts.blank ? ", blank" : "") + (facts.crashed ? ", crashed" : "") +
+         (facts.inconsistent ? ", inconsistent" : "") + (facts.dirty ? ", dirty" : "") +
+         ", generation " + metadata::format_generation(facts.generations.current) + " base " +
+         metadata::format_generation(facts.generations.base) + " term " +
+         std::to_string(facts.term);
+}
+
+}  // namespace
+
+// Looks at moments of its own, and at some of those at which a disk has done something.
+void World::check_turn() {
+  for (const auto& each : nodes_) {
+    each->metadata().observer = [this] {
+      if (check_random_.chance(0.05)) check_now();
+    };
+    each->data().observer = [this] {
+      if (check_random_.chance(0.002)) check_now();
+    };
+  }
+  check_now();
+  scheduler_.after(check_random_.spread(50 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
+                   [this] { check_turn(); });
+}
+
+void World::check_now() {
+  if (!initialised_ || corrupted_) return;
+  check_primaries();
+  check_duplex_now();
+  check_crash();
+}
+
+void World::check_primaries() {
+  if (split_host_ >= 0) return;
+  for (const auto& each : nodes_)
+    if (!each->running() || each->engine().status().role != "primary") return;
+  Report::violation("both nodes are primary" + describe());
+}
+
+// While all is well, only blocks of writes under way may differ, at any moment.
+void World::check_duplex_now() {
+  if (split_host_ >= 0 || dead_disk_host_ >= 0 || !both_duplex()) return;
+  for (const auto& each : nodes_)
+    if (each->data().has_failed()) return;
+  const auto a = node(0).data().contents(), b = node(1).data().contents();
+  for (uint64_t at = 0; at < a.size(); at += limits::kBlockBytes) {
+    const auto found = first_difference(a.subspan(at), b.subspan(at));
+    if (!found) return;
+    at += *found;
+    if (!workload().writing(at, limits::kBlockBytes))
+      Report::violation("in duplex the replicas differ at offset " + std::to_string(at) +
+                        ", where no write is under way" + describe());
+  }
+}
+
+// See crash_check.h.
+void World::check_crash() {
+  if (dead_disk_host_ >= 0) return;
+  look();
+  const Remains a = remains_of(node(0), node(1), check_random_);
+  const Remains b = remains_of(node(1), node(0), check_random_);
+  const Verdict verdict = decide(a.facts, b.facts);
+  const std::string story = "a crash now (" + words(a) + "; " + words(b) + ") would lead to '" +
+                            explain(verdict, node(1).name()) + "'";
+  // A volume that clients have zeroed altogether looks like a disk that was lost, and is treated
+  // so.
+  if (a.facts.backing_lost || b.facts.backing_lost) return;
+  const bool blank = a.facts.blank || b.facts.blank;
+  if (diverged_ && !ordered_) {
+    if (!is_split_brain(verdict)) Report::violation(story + ", not to a split brain" + describe());
+    for (const Remains* each : {&a, &b})
+      check_survival(*each, side_of(each == &a ? 0 : 1).history, story);
+  }
+  if (is_split_brain(verdict) && split_host_ >= 0) {
+    SyncFacts loser = a.facts, winner = b.facts;
+    loser.discard = true;
+    loser.keep = winner.discard = winner.keep = false;
+    check_sets(a, b, decide(loser, winner), story);
+    return;
+  }
+  if (blank && (verdict == Verdict::kNotJoinable || verdict == Verdict::kPeerNotJoinable)) return;
+  const bool in_sync = verdict == Verdict::kInSync;
+  if (!in_sync && !is_source(verdict) && !is_target(verdict)) Report::violation(story + describe());
+  check_sets(a, b, verdict, story);
+  if (split_host_ >= 0) return;
+  if (in_sync || is_source(verdict)) check_survival(a, history(), story);
+  if (in_sync || is_target(verdict)) check_survival(b, history(), story);
+}
+
+void World::check_sets(const Remains& a, const Remains& b, Verdict verdict,
+                       const std::string& story) {
+  std::optional<uint64_t> wrong;
+  if (verdict == Verdict::kInSync)
+    wrong = first_difference(a.data, b.data);
+  else if (verdict == Verdict::kSourceOfMap || verdict == Verdict::kTargetOfMap)
+    wrong = first_uncovered(a, b);
+  if (wrong)
+    Report::violation(story + ", but the replicas differ at offset " + std::to_string(*wrong) +
+                      ", which is in neither's set (" + std::to_string(a.own.set_bytes()) +
+                      " and " + std::to_string(b.own.set_bytes()) + " bytes)" + describe());
+}
+
+void World::check_survival(const Remains& source, const History& promised,
+                           const std::string& story) {
+  const std::span<const std::byte> data(source.data);
+  for (uint64_t at = 0; at < data.size(); at += kSectorBytes) {
+    const uint64_t sector = at / kSectorBytes;
+    const uint64_t number = promised.number_of(sector, data.subspan(at, kSectorBytes));
+    if (promised.may_survive(sector, number)) continue;
+    Report::violation(story + ", and sector " + std::to_string(sector) + " would be of " +
+                      promised.describe(number) + ", which a write on stable storage had replaced" +
+                      describe());
+  }
+}
+
+void World::check_identical(const char* when) {
+  const auto a = node(0).data().contents();
+  const auto b = node(1).data().contents();
+  for (size_t at = 0; at < a.size(); at += kSectorBytes) {
+    if (std::memcmp(a.data() + at, b.data() + at, kSectorBytes) == 0) continue;
+    const size_t sector = at / kSectorBytes;
+    Report::violation(std::string("the replicas differ ") + when + ": sector " +
+                      std::to_string(sector) + " is of " +
+                      history().describe(history().number_of(sector, a.subspan(at, kSectorBytes))) +
+                      " at alpha, of " +
+                      history().describe(history().number_of(sector, b.subspan(at, kSectorBytes))) +
+                      " at beta" + describe());
+  }
+}
+
+void World::check_answer(SimNode& at, const Workload::Request& request) {
+  const ClientRequest& client = request.client;
+  if (client.error != 0)
+    Report::violation("the client of " + at.name() + " got error " + std::to_string(client.error) +
+                      " for " +
+                      (request.number != 0 ? side_of(at.host()).history.describe(request.number)
+                                           : "a read or flush") +
+                      describe());
+  if (check_random_.chance(0.01)) check_now();
+  if (split_host_ >= 0) return;
+  check_wait(at, request);
+  if (client.op == ClientOp::kWrite || client.op == ClientOp::kZero) check_on_both(request);
+}
+
+// Nothing waits for a silent peer longer than the peer timeout, nor for a peer whose disk hangs
+// longer than the disk timeout; each trouble may cost that once.
+void World::check_wait(SimNode& at, const Workload::Request& request) {
+  if (options_.freeze || slow_disks_ || at.pauses_total() != request.pauses || at.paused() ||
+      hung_until_ns_[static_cast<size_t>(at.host())] > request.began_ns)
+    return;
+  const uint64_t waited = scheduler_.now_ns() - request.began_ns;
+  const uint64_t troubles = workload().troubles() - request.troubles + 1;
+  uint64_t timeout_ns = options_.peer_timeout_ns;
+  if (options_.faults.hang_disk > 0) timeout_ns = std::max(timeout_ns, options_.disk_timeout_ns);
+  const uint64_t bound = troubles * (timeout_ns + 500 * kMillisecond_ns) +
+                         kSecond_ns;  // the disks of this simulation at their slowest
+  if (waited > bound)
+    Report::violation("a request waited " + std::to_string(waited / kMillisecond_ns) +
+                      " ms, with " + std::to_string(troubles) + " troubles meanwhile" + describe());
+}
+
+// In duplex, an acknowledged write is in both page caches at that instant.
+void World::check_on_both(const Workload::Request& request) {
+  if (!both_duplex() || node(0).started_ns() > request.began_ns ||
+      node(1).started_ns() > request.began_ns)
+    return;
+  for (int host = 0; host < 2; ++host) {
+    if (!node(host).engine().status().disk_error.empty()) continue;
+    const auto found = node(host).data().contents();
+    const bool zero = request.client.op == ClientOp::kZero || request.client.all_zero;
+    for (uint64_t at = 0; at < request.client.length_bytes; at += kSectorBytes) {
+      const uint64_t offset = request.client.offset_bytes + at;
+      const uint64_t number =
+          history().number_of(offset / kSectorBytes, found.subspan(offset, kSectorBytes));
+      if (number == (zero ? 0 : request.number)) continue;
+      Report::violation("acknowledged in duplex, " + history().describe(request.number) +
+                        " is not on " + node(host).name() + "'s disk: sector " +
+                        std::to_string(offset / kSectorBytes) + " is of " +
+                        history().describe(number) + describe());
+    }
+  }
+}
+
+}  // namespace twinblock::sim

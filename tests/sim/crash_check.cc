@@ -1,0 +1,91 @@
+#include "crash_check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/bytes.h"
+#include "report.h"
+
+namespace twinblock::sim {
+namespace {
+
+SyncFacts facts_at_start(const metadata::Loaded& loaded, bool backing_is_empty, bool preferred) {
+  SyncFacts facts;
+  facts.preferred = preferred;
+  facts.blank = loaded.blank;
+  facts.joinable = loaded.blank && backing_is_empty;
+  if (loaded.blank) return facts;
+  const metadata::NodeRecord& record = loaded.record;
+  facts.crashed = record.primary;
+  facts.inconsistent = record.inconsistent;
+  facts.backing_lost = backing_is_empty && record.held_data;
+  facts.map_valid = !facts.backing_lost;
+  facts.discard = record.discard;
+  facts.keep = record.keep;
+  facts.volume_uuid = record.volume_uuid;
+  facts.generations = record.generations;
+  facts.term = record.term;
+  return facts;
+}
+
+BlockMap set_at_start(const metadata::Loaded& loaded, uint64_t volume_bytes) {
+  BlockMap own(volume_bytes);
+  if (loaded.dirty) {
+    own.merge(*loaded.dirty);
+  } else if (loaded.record.all_dirty) {
+    own.set_all();
+  } else if (loaded.record.primary || loaded.record.dirty) {
+    const uint64_t region_bytes = loaded.record.region_bytes;
+    for (uint64_t at = 0; at < volume_bytes; at += region_bytes) {
+      const uint64_t region = at / region_bytes;
+      if ((loaded.intent_words[region / 64] >> (region % 64) & 1) != 0)
+        own.set(at, std::min(region_bytes, volume_bytes - at));
+    }
+  }
+  return own;
+}
+
+}  // namespace
+
+Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
+  const bool power = random.chance(0.5);
+  Remains remains{power ? node.data().after_power_loss(random) : node.data().after_kill(random),
+                  {},
+                  BlockMap(node.data().size_bytes()),
+                  node.name() + (power ? " without power" : " killed")};
+  const std::vector<std::byte> file =
+      power ? node.metadata().after_power_loss(random) : node.metadata().after_kill(random);
+  const Result<metadata::Loaded> loaded = metadata::load(
+      metadata::reader_of(file), file.size(), remains.data.size(), node.name() + ".meta");
+  if (!loaded)
+    Report::violation("a crash now would leave metadata that " + node.name() +
+                      " refuses: " + loaded.error().what);
+  remains.facts = facts_at_start(loaded.value(), all_zero(remains.data), node.name() < peer.name());
+  if (!remains.facts.blank) remains.own = set_at_start(loaded.value(), remains.data.size());
+  remains.facts.dirty = loaded.value().record.dirty || !remains.own.empty();
+  return remains;
+}
+
+std::optional<uint64_t> first_difference(std::span<const std::byte> a,
+                                         std::span<const std::byte> b) {
+  for (size_t at = 0; at < a.size(); at += limits::kBlockBytes) {
+    const size_t length = std::min<size_t>(limits::kBlockBytes, a.size() - at);
+    if (std::memcmp(a.data() + at, b.data() + at, length) != 0) return at;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> first_uncovered(const Remains& a, const Remains& b) {
+  const std::span<const std::byte> left(a.data), right(b.data);
+  for (size_t at = 0; at < left.size();) {
+    const auto found = first_difference(left.subspan(at), right.subspan(at));
+    if (!found) return std::nullopt;
+    at += *found;
+    if (!a.own.any(at, 1) && !b.own.any(at, 1)) return at;
+    at = std::min<size_t>(left.size(), at + limits::kBlockBytes);
+  }
+  return std::nullopt;
+}
+
+}  // namespace twinblock::sim

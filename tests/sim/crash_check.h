@@ -1,0 +1,45 @@
+// What a crash of both nodes at this moment would leave, and whether the next handshake would make
+// that good: checker (d), and (b) for crashes that do not happen.
+//
+// Invariant 3, as it can be checked from outside at any instant: let each node die now, by kill or
+// by loss of power, so that its two disks hold one of the states that they may be in. Both metadata
+// files are read as a starting node reads them, and decide() is asked with what the two would say.
+//   in sync       both data disks are identical: nobody would copy anything
+//   by the map    each block that differs is in the set that one of the two loads: its snapshot, or
+//                 all, or the regions of its intents. The target's set counts, as it tells it to
+//                 the source before anything is copied
+//   all           nothing is left to chance
+//   refused       a pair that could work before may not end up here, but with a split brain that
+//                 is one. There each side has writes that the other does not have, and the union
+//                 must cover all that differs for the moment when an operator resolves it.
+// The source, or either node that is in sync, must hold all that is flushed.
+// The sets that a running process keeps in memory are left to the faults that do happen: they lead
+// to copies, and copies to replicas that are compared.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "metadata/load.h"
+#include "mirror/generation.h"
+#include "random.h"
+#include "sim_node.h"
+
+namespace twinblock::sim {
+
+// What one node leaves.
+struct Remains {
+  std::vector<std::byte> data;
+  SyncFacts facts;
+  BlockMap own;      // what it would tell to differ
+  std::string fate;  // for reports
+};
+Remains remains_of(SimNode& node, const SimNode& peer, Random& random);
+
+// The first block that differs and is in neither set.
+std::optional<uint64_t> first_uncovered(const Remains& a, const Remains& b);
+// The first byte that differs.
+std::optional<uint64_t> first_difference(std::span<const std::byte> a,
+                                         std::span<const std::byte> b);
+
+}  // namespace twinblock::sim

@@ -1,0 +1,67 @@
+// The story of a disk that goes bad without a word, and of the operator who looks.
+#include <algorithm>
+
+#include "report.h"
+#include "world.h"
+
+namespace twinblock::sim {
+
+// One whole pass over the volume, on the primary; the session may not break meanwhile.
+StatusView::Verify World::verify_all(Engine::VerifyOrder order) {
+  Engine& engine = node(primary_).engine();
+  wait(
+      kHealingMax_ns, [&] { return !engine.status().verify.active; }, "the last verification");
+  engine.verify(order, [this](const Result<std::string>& result) {
+    if (!result) Report::violation("verify: " + result.error().what + describe());
+  });
+  wait(
+      kHealingMax_ns, [&] { return !engine.status().verify.active; }, "the end of a verification");
+  const StatusView::Verify found = engine.status().verify;
+  if (found.ended != "complete" || found.compared_bytes != options_.volume_bytes)
+    Report::violation("a verification without faults ended early: " + found.ended + describe());
+  return found;
+}
+
+void World::verification() {
+  quiesce();
+  workload().flush_all();
+  wait(
+      kAnswerMax_ns, [this] { return workload().idle(); }, "a flush");
+  corrupted_ = true;
+  std::vector<uint64_t> bad;
+  VirtualDisk& disk = node(1 - primary_).data();
+  const uint64_t blocks = options_.volume_bytes / limits::kBlockBytes;
+  for (uint64_t i = random_.between(1, 5); i > 0; --i) {
+    const uint64_t block = random_.below(blocks);
+    if (std::find(bad.begin(), bad.end(), block) != bad.end()) continue;
+    bad.push_back(block);
+    disk.corrupt(block * limits::kBlockBytes + random_.below(limits::kBlockBytes), 1);
+  }
+  const uint64_t bad_bytes = bad.size() * limits::kBlockBytes;
+  const StatusView::Verify found = verify_all(Engine::VerifyOrder::kCompare);
+  if (found.differing_bytes != bad_bytes || found.repaired_bytes != 0)
+    Report::violation(std::to_string(bad_bytes) + " bytes of a disk went bad; the verification " +
+                      "found " + std::to_string(found.differing_bytes) + ", repaired " +
+                      std::to_string(found.repaired_bytes) + describe());
+  for (const auto& [offset, length] : found.differences)
+    if (std::find(bad.begin(), bad.end(), offset / limits::kBlockBytes) == bad.end())
+      Report::violation("a verification found a difference where there is none, at offset " +
+                        std::to_string(offset) + describe());
+  const bool busy = random_.chance(0.5);
+  if (busy) workload().go_on();
+  const StatusView::Verify repaired = verify_all(Engine::VerifyOrder::kRepair);
+  // Clients may have written over some.
+  if (repaired.repaired_bytes > bad_bytes || (!busy && repaired.repaired_bytes != bad_bytes))
+    Report::violation("a verification repaired " + std::to_string(repaired.repaired_bytes) +
+                      " of " + std::to_string(bad_bytes) + " bytes" + describe());
+  quiesce();
+  check_identical("after a repair");
+  workload().flush_all();
+  wait(
+      kAnswerMax_ns, [this] { return workload().idle(); }, "a flush");
+  corrupted_ = false;
+  verify_may_find_ = true;  // this process's last report
+  workload().go_on();
+}
+
+}  // namespace twinblock::sim
