@@ -34,6 +34,8 @@ constexpr int kExitConfig = 78;  // EX_CONFIG of sysexits.h
 // nbdkit's workers only checksum and wait; 32 keep a deep client queue busy.
 constexpr const char* kThreads = "32";
 constexpr const char* kPluginFile = "nbdkit-twinblock-plugin.so";
+// Beside the plugin, where nbdkit needs it; plugins/twinblock/hangup_guard.cc says what for.
+constexpr const char* kGuardFile = "nbdkit-twinblock-guard.so";
 
 struct Options {
   std::string config_path;
@@ -187,6 +189,17 @@ Status remove_stale_socket(const std::string& path) {
   return ok_status();
 }
 
+// What nbdkit is to load before its own libraries, as LD_PRELOAD wants it.
+std::string libraries_to_preload(const std::string& plugin) {
+  // A plugin with sanitizers needs their runtime in nbdkit, which was built without.
+  const char* wanted = std::getenv("LD_PRELOAD");
+  std::string libraries = wanted == nullptr ? TWINBLOCK_PRELOAD : wanted;
+  const std::string guard = (fs::absolute(plugin).parent_path() / kGuardFile).string();
+  // One that is missing where it is needed is reported by the plugin, which knows of nbdkit.
+  if (access(guard.c_str(), R_OK) == 0) libraries += (libraries.empty() ? "" : ":") + guard;
+  return libraries;
+}
+
 // Replaces this process; returns only the reason why it could not.
 Error become_nbdkit(const Options& options, const Config& config, const NodeConfig& node,
                     const std::string& nbdkit, const std::string& plugin) {
@@ -201,8 +214,8 @@ Error become_nbdkit(const Options& options, const Config& config, const NodeConf
   args.insert(args.end(), {plugin, "config=" + config.path, "node=" + node.name});
   for (const std::string& arg : options.nbdkit_args)
     if (parameter(arg)) args.push_back(arg);
-  // A plugin with sanitizers needs their runtime in nbdkit, which was built without.
-  if (TWINBLOCK_PRELOAD[0] != '\0') setenv("LD_PRELOAD", TWINBLOCK_PRELOAD, 0);
+  if (const std::string libraries = libraries_to_preload(plugin); !libraries.empty())
+    setenv("LD_PRELOAD", libraries.c_str(), 1);
   std::vector<char*> argv;
   argv.reserve(args.size() + 1);
   for (std::string& arg : args) argv.push_back(arg.data());

@@ -25,6 +25,8 @@ namespace {
 
 constexpr std::chrono::seconds kShutdownPatience{10};
 constexpr uint64_t kStopLook_ns = 200 * kMillisecond_ns;
+// nbdkit waits that long for clients that take no answers, a suspended one for example.
+constexpr int kStopLooksMax = 25;
 
 // TWINBLOCK_DISK=io_uring|threads, for tests and for hosts where one of them misbehaves.
 Result<PosixDisk::Engine> wanted_disk_engine() {
@@ -136,7 +138,10 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   control_ = std::move(control.value());
   loop_.on_wake([this] { take_submitted(); });
   stop_timer_ = loop_.make_timer([this] {
-    if (stop_requested()) engine_->let_clients_go();
+    if (stop_requested()) {
+      engine_->let_clients_go();
+      if (++stop_looks_ == kStopLooksMax) cut_off_clients();
+    }
     stop_timer_->arm(kStopLook_ns);
   });
   stop_timer_->arm(kStopLook_ns);

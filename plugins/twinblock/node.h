@@ -66,6 +66,7 @@ class Node {
   NodeFacts facts_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<Timer> stop_timer_;  // looks whether a stop was asked for
+  int stop_looks_ = 0;                 // since one was
   uint64_t clients_ = 0;               // opened and not closed; loop thread
   std::thread thread_;
   // Requests on their way to the loop, newest first; pushed by workers, taken whole by the loop.

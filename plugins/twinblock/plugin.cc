@@ -1,5 +1,7 @@
 // nbdkit's view of a volume: options, the export's properties, and each request as a blocking call
 // into the node. Callbacks run on nbdkit's worker threads, in parallel.
+#include <dlfcn.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +12,7 @@
 #include "base/limits.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
+#include "io/posix/stderr_log.h"
 #include "io/posix/thread.h"
 #include "node.h"
 #include "wire/frame_format.h"
@@ -77,9 +80,21 @@ int on_config_complete() {
   return 0;
 }
 
+// hangup_guard.cc says what the guard is. It comes with a build for an nbdkit that needs it.
+void warn_without_guard() {
+  const bool needed = NBDKIT_VERSION_MAJOR == 1 && NBDKIT_VERSION_MINOR < 34;
+  if (!needed || dlsym(RTLD_DEFAULT, "twinblock_hangup_guard") != nullptr) return;
+  twinblock::StderrLog(g.config->volume + "/" + g.node_name)
+      .log(twinblock::Severity::kWarning,
+           "nbdkit before 1.34 may crash when a client dies, and nbdkit-twinblock-guard.so, which "
+           "prevents that, is not loaded; start this node with twinblockd, or name the file in "
+           "LD_PRELOAD");
+}
+
 // Threads do not survive nbdkit's fork, so everything starts after it.
 int on_after_fork() {
   twinblock::outlive_parent();
+  warn_without_guard();
   auto node = twinblock::Node::start(*g.config, g.node_name);
   if (!node) return start_error(node.error());
   g.node = std::move(node.value());

@@ -24,8 +24,8 @@ int g_descriptors = 0;  // all are below this
 std::atomic<bool> g_stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
-// Only calls that POSIX allows in a signal handler.
-void hang_up() {
+// Only calls that POSIX allows in a signal handler. `how`: as shutdown() has it.
+void hang_up(int how) {
   for (int fd = 3; fd < g_descriptors; ++fd) {
     sockaddr_un address{};
     socklen_t length = sizeof address;
@@ -35,7 +35,7 @@ void hang_up() {
     int listening = 0;
     socklen_t size = sizeof listening;
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening == 0)
-      shutdown(fd, SHUT_RD);
+      shutdown(fd, how);
   }
 }
 
@@ -56,13 +56,15 @@ void on_stop(int signal, siginfo_t* info, void* context) {
       before.sa_handler(signal);
   }
   g_stop_requested.store(true, std::memory_order_relaxed);
-  hang_up();
+  hang_up(SHUT_RD);
   errno = saved_errno;
 }
 
 }  // namespace
 
 bool stop_requested() { return g_stop_requested.load(std::memory_order_relaxed); }
+
+void cut_off_clients() { hang_up(SHUT_RDWR); }
 
 void hang_up_on_stop(const std::string& socket_path) {
   socket_path.copy(g_socket_path, sizeof g_socket_path - 1);

@@ -13,5 +13,8 @@ namespace twinblock {
 void hang_up_on_stop(const std::string& socket_path);
 // Whether such a signal has come. Any thread.
 bool stop_requested();
+// Also ends the sending to those clients, for the one that takes no answers: what it was not told
+// by now it will not be told. Any thread, after hang_up_on_stop().
+void cut_off_clients();
 
 }  // namespace twinblock

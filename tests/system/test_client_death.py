@@ -1,0 +1,123 @@
+"""Clients that die with requests in flight, and a stop under load: the node and its other clients
+go on, or end in order."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from support import MIB, Fio, assert_identical, wait_until
+
+KILLS = 25
+# Asks for more than a socket holds and takes no answer: one of nbdkit's workers is stuck in
+# sending, the others wait for their turn, and all learn at once that the client has died.
+GREEDY = """
+import sys, time, nbd
+handle = nbd.NBD()
+handle.connect_uri(sys.argv[1])
+block = nbd.Buffer.from_bytearray(bytearray(b"g" * 65536))
+buffers = [nbd.Buffer(1 << 20) for _ in range(24)]
+for i, buffer in enumerate(buffers):
+    handle.aio_pread(buffer, i << 20)
+for i in range(int(sys.argv[2])):
+    handle.aio_pwrite(block, (48 << 20) + (i << 16))
+print("asked", flush=True)
+time.sleep(60)
+"""
+
+
+class GreedyClient:
+    def __init__(self, lab, writes=8):
+        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+            [sys.executable, "-c", GREEDY, lab.node("alpha")["nbd"], str(writes)],
+            stdout=subprocess.PIPE)
+        assert self.process.stdout.readline() == b"asked\n"
+        time.sleep(0.05)  # until the workers have got that far
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def threads(lab):
+    return len(os.listdir(f"/proc/{lab.node('alpha')['pid']}/task"))
+
+
+def steady_load(lab, scratch, seconds):
+    """Another client, which must not notice; modest, and in a range of its own."""
+    return Fio(lab.node("alpha")["nbd"], scratch, bs="16k", iodepth=8, offset=32 * MIB,
+               size=8 * MIB, rate_iops=400, runtime=seconds, time_based=None)
+
+
+@pytest.mark.sanitize
+def test_clients_killed_while_they_are_answered_do_no_harm(lab, scratch):
+    pid = lab.node("alpha")["pid"]
+    copied = lab.status("alpha")["counters"]["resync_bytes"]  # by the initialisation
+    before = threads(lab)
+    load = steady_load(lab, scratch, 60)
+    try:
+        for _ in range(KILLS):
+            with GreedyClient(lab):
+                pass
+            assert lab.alive("alpha"), lab.log_tail("alpha")
+            assert lab.status("alpha")["state"] == "duplex"
+        assert load.running()
+    finally:
+        load.stop()
+    assert "write data: NBD_CMD_READ: Broken pipe" in lab.log_text("alpha")
+    wait_until(lambda: threads(lab) <= before, 5, "the end of the dead clients' workers")
+    status = lab.status("alpha")
+    assert status["pid"] == pid and status["state"] == "duplex"
+    assert status["counters"]["resync_bytes"] == copied
+    assert_identical(lab)
+
+
+def test_writers_killed_under_load_do_no_harm(lab, scratch):
+    pid = lab.node("alpha")["pid"]
+    copied = lab.status("alpha")["counters"]["resync_bytes"]  # by the initialisation
+    for _ in range(KILLS):
+        fio = Fio(lab.node("alpha")["nbd"], scratch, bs="64k", iodepth=32, size=32 * MIB,
+                  runtime=20, time_based=None, norandommap=None, fsync=100)
+        writes = lab.status("alpha")["counters"]["writes"]
+        wait_until(lambda: lab.status("alpha")["counters"]["writes"] > writes + 50, 10, "writes")
+        fio.stop()
+        assert lab.alive("alpha"), lab.log_tail("alpha")
+    status = lab.status("alpha")
+    assert status["pid"] == pid and status["state"] == "duplex"
+    assert status["counters"]["resync_bytes"] == copied
+    wait_until(lambda: lab.status("alpha")["clients"] == 0, 5, "the end of the dead clients")
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stop_of_a_primary_under_load_is_in_order(lab, scratch, number):
+    load = Fio(lab.node("alpha")["nbd"], scratch, bs="16k", iodepth=32, size=32 * MIB, runtime=20,
+               time_based=None, norandommap=None, fsync=100)
+    wait_until(lambda: lab.status("alpha")["counters"]["writes"] > 100, 10, "some writes")
+    process = lab.process("alpha")
+    process.signal(number)
+    wait_until(lambda: not process.alive(), 8, "the end under load")
+    load.stop()
+    assert process.exit_code == 0
+    assert "demoted to secondary" in lab.log_text("alpha")
+    lab.wait_status("beta", lambda status: not status["peer"]["connected"], 5)
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_stop_does_not_wait_for_a_client_that_takes_no_answers(lab):
+    process = lab.process("alpha")
+    with GreedyClient(lab, writes=0):
+        process.signal(signal.SIGTERM)
+        wait_until(lambda: not process.alive(), 15, "the end with a client that does not read")
+    assert process.exit_code == 0
+    assert "demoted to secondary" in lab.log_text("alpha")
+    assert_identical(lab)
