@@ -84,7 +84,8 @@ struct Core {
   int data_error = 0;          // the local replica failed with this errno value
   bool flush_failed = false;   // a flush failed here: what it covered may be gone, for good
   bool sole_copy_recorded = false;  // the peer's record says that it holds the only good replica
-  std::string peer_error;  // the peer's disk failed: a sentence, until it is in duplex again
+  std::string peer_error;       // the peer's disk failed: a sentence, until it is in duplex again
+  std::string peer_error_file;  // … and which file of it
 
   Attachment attachment = Attachment::kNone;
   bool peer_fast_zero = false;

@@ -21,7 +21,7 @@ class Engine::SoleCopyRecord final : public PeerRequest {
   explicit SoleCopyRecord(Engine& engine) : engine_(engine) {}
   void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override {
     if (ack.status != 0)
-      engine_.peer_disk_failed(static_cast<int>(ack.status), "recording its state");
+      engine_.peer_metadata_failed(static_cast<int>(ack.status));
     else
       engine_.sole_copy_recorded();
   }
@@ -286,9 +286,18 @@ void Engine::record_sole_copy() {
 }
 
 void Engine::peer_disk_failed(int error, const char* doing) {
-  core_.peer_error = system_error(error, core_.peer + "'s disk failed while " + doing + " (" +
-                                             core_.config.other(core_.node).backing + ")")
-                         .what;
+  drop_failing_peer(error, core_.peer + "'s disk failed while " + doing,
+                    core_.config.other(core_.node).backing);
+}
+
+void Engine::peer_metadata_failed(int error) {
+  drop_failing_peer(error, core_.peer + " could not record its state",
+                    core_.config.other(core_.node).metadata);
+}
+
+void Engine::drop_failing_peer(int error, const std::string& what, const std::string& file) {
+  core_.peer_error = system_error(error, what + " (" + file + ")").what;
+  core_.peer_error_file = file;
   session_.drop(core_.peer_error, limits::kPeerDiskRetry_ns);
 }
 

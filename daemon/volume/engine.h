@@ -89,6 +89,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   // on_peer_loss = freeze: writes that wait for the peer go on without it.
   void go_on_alone(Reply reply);
   [[nodiscard]] StatusView status() const;
+  [[nodiscard]] VolumeState volume_state() const;  // status().state, for who asks often
   // Sentences: how this state came about, what a promotion here would lose, what to do.
   [[nodiscard]] std::vector<std::string> why() const;
 
@@ -107,6 +108,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void local_disk_failed(int error) override;
   void metadata_failed(int error) override;
   void peer_disk_failed(int error, const char* doing) override;
+  void peer_metadata_failed(int error) override;
   // ResyncSource::Owner
   void resync_target_marked() override;
   void resync_copied() override;
@@ -137,6 +139,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void write_snapshot();
   void record_demotion();
   void demotion_done(Result<std::string> result);
+  void drop_failing_peer(int error, const std::string& what, const std::string& file);
   void replica_disk_failed(int error);
   void note_disk_error(int error);
   void forget_disk_note();
@@ -153,7 +156,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
 
   // Status, in status.cc.
-  [[nodiscard]] VolumeState volume_state() const;
   [[nodiscard]] DataState data_state() const;
   void explain_state(StatusView& view) const;
   void explain_diskless(StatusView& view) const;

@@ -59,7 +59,7 @@ void ResyncSource::send_generation(metadata::Generations generations, uint32_t f
 // The target has recorded what it was told.
 void ResyncSource::answered(const wire::FrameHeader& ack, std::span<const std::byte>) {
   if (ack.status != 0) {
-    disks_.peer_disk_failed(static_cast<int>(ack.status), "recording its state");
+    disks_.peer_metadata_failed(static_cast<int>(ack.status));
     return;
   }
   if (step_ == Step::kMarking) {

@@ -141,7 +141,7 @@ void Engine::explain_state(StatusView& view) const {
   if (!core_.peer_error.empty()) {
     view.status = core_.peer_error + ". " + view.status;
     view.action = "On " + peer + ", free space or replace the disk that holds " +
-                  core_.config.other(core_.node).backing +
+                  core_.peer_error_file +
                   "; if the disk was replaced, restart "
                   "twinblockd there. It is tried again every " +
                   format_duration(limits::kPeerDiskRetry_ns) + ".";

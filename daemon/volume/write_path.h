@@ -24,6 +24,7 @@ class WritePathOwner {
   virtual void metadata_failed(int error) = 0;
   // The peer's disk failed a request.
   virtual void peer_disk_failed(int error, const char* doing) = 0;
+  virtual void peer_metadata_failed(int error) = 0;
 
  protected:
   ~WritePathOwner() = default;

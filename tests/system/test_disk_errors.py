@@ -20,16 +20,16 @@ LOAD = {"rw": "randrw", "bs": "4k", "iodepth": 8, "time_based": None, "runtime":
 
 
 class FaultyDisk:
-    """Makes the backing of one node fail from `begin` to `end`."""
+    """Makes the backing, or the metadata, of one node fail from `begin` to `end`."""
 
-    def __init__(self, scratch, make_lab, name, **options):
+    def __init__(self, scratch, make_lab, name, what="backing", **options):
         library = scratch / "disk_fault.so"
         subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library),
                         str(HERE / "disk_fault.c"), "-ldl"], check=True)
         self.trigger = scratch / "trigger"
         self.lab = make_lab(start=False, **options)
         self.lab.set_env(name, LD_PRELOAD=str(library), TWINBLOCK_DISK="threads",
-                         DISK_FAULT_PATH=os.path.realpath(self.lab.node(name)["backing"]),
+                         DISK_FAULT_PATH=os.path.realpath(self.lab.node(name)[what]),
                          DISK_FAULT_TRIGGER=str(self.trigger))
         self.lab.up()
 
