@@ -118,7 +118,7 @@ void World::check_survival(const Remains& source, const History& promised,
   const std::span<const std::byte> data(source.data);
   for (uint64_t at = 0; at < data.size(); at += kSectorBytes) {
     const uint64_t sector = at / kSectorBytes;
-    const uint64_t number = promised.number_of(sector, data.subspan(at, kSectorBytes));
+    const uint64_t number = promised.number_said(sector, data.subspan(at, kSectorBytes));
     if (promised.may_survive(sector, number)) continue;
     Report::violation(story + ", and sector " + std::to_string(sector) + " would be of " +
                       promised.describe(number) + ", which a write on stable storage had replaced" +

@@ -51,6 +51,13 @@ uint64_t History::number_of(uint64_t sector, std::span<const std::byte> data) co
   return found[0];
 }
 
+uint64_t History::number_said(uint64_t sector, std::span<const std::byte> data) const {
+  uint64_t said[2];
+  std::memcpy(said, data.data(), sizeof said);
+  return said[0] < writes_.size() && (said[0] == 0 || said[1] == sector) ? said[0]
+                                                                         : number_of(sector, data);
+}
+
 uint64_t History::write_begins(uint64_t offset_bytes, uint64_t length_bytes, bool zero,
                                uint64_t now_ns) {
   const uint64_t number = writes_.size();

@@ -52,6 +52,8 @@ class History {
   // The bytes of a write, and the number that a sector carries (0: zeroes).
   void fill(uint64_t number, uint64_t offset_bytes, std::span<std::byte> data) const;
   [[nodiscard]] uint64_t number_of(uint64_t sector, std::span<const std::byte> data) const;
+  // The same, believing what the sector's first words say.
+  [[nodiscard]] uint64_t number_said(uint64_t sector, std::span<const std::byte> data) const;
 
  private:
   static constexpr uint64_t kNever = ~uint64_t{0};

@@ -1,4 +1,5 @@
 // twinblock_sim: runs two unmodified engines in a virtual world, one seed after the other.
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +96,9 @@ int main(int argc, char** argv) {
                  twinblock::sim::kModes);
     return 2;
   }
+  // Images of disks come and go: the memory is kept.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   Report::install_crash_handler();
   return run_all(arguments);
 }

@@ -10,19 +10,20 @@ void World::look() {
   if (primary_ < 0 || !node(primary_).running()) return;
   const auto self = static_cast<size_t>(primary_);
   const size_t peer = 1 - self;
-  const StatusView view = node(primary_).engine().status();
-  if (view.state == VolumeState::kDiskless) {
+  const VolumeState state = node(primary_).engine().volume_state();
+  if (state == VolumeState::kDiskless) {
     current_[self] = false;
     current_[peer] = true;
     return;
   }
-  if (view.verify.differing_bytes > 0 && !corrupted_ && !verify_may_find_)
-    Report::violation("a verification found differences, but nothing went wrong" + describe());
-  if (view.state != VolumeState::kDuplex) {
+  if (state != VolumeState::kDuplex) {
     current_[self] = true;
     current_[peer] = false;
     return;
   }
+  const StatusView view = node(primary_).engine().status();
+  if (view.verify.differing_bytes > 0 && !corrupted_ && !verify_may_find_)
+    Report::violation("a verification found differences, but nothing went wrong" + describe());
   current_[self] = view.disk_error.empty();
   current_[peer] = true;
   if (!current_[self] || !both_duplex()) return;

@@ -79,7 +79,7 @@ void World::wait(uint64_t at_most_ns, const std::function<bool()>& until, const 
 
 bool World::both_duplex() {
   for (const auto& each : nodes_)
-    if (!each->running() || each->paused() || each->engine().status().state != VolumeState::kDuplex)
+    if (!each->running() || each->paused() || each->engine().volume_state() != VolumeState::kDuplex)
       return false;
   return true;
 }
