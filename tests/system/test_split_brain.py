@@ -168,3 +168,53 @@ def test_contradicting_orders_are_carried_out_by_nobody(split):
             split.alpha_data[:2 * MIB] if name == "alpha" else split.before[ALPHA_AT:BETA_AT])
     assert ctl(lab, "alpha", "resolve", "--keep", "peer", "--yes").returncode == 0
     split.end_with("beta")
+
+
+@pytest.mark.sanitize
+def test_an_order_that_is_cut_off_half_way_is_carried_out_to_its_end(split):
+    lab = split.lab
+    assert ctl(lab, "beta", "resync", "pause").returncode == 0
+    assert ctl(lab, "alpha", "resolve", "--keep", "peer", "--yes").returncode == 0
+    lab.wait_state("beta", "resync", 10)
+    refused = ctl(lab, "alpha", "promote")
+    assert refused.returncode == 1
+    lab.kill("alpha")
+    lab.start("alpha")
+    lab.wait_state("beta", "resync", 10)
+    lab.kill("beta")
+    lab.wait_state("alpha", "waiting", 5)
+    refused = ctl(lab, "alpha", "promote", "--peer-is-dead")
+    assert refused.returncode == 1 and "half-copied" in refused.stderr
+    lab.start("beta")
+    split.end_with("beta")
+
+
+def test_two_primaries_go_on_until_one_of_them_is_given_up(lab):
+    """alpha was only asleep when beta was promoted in its place."""
+    fill(lab)
+    with connection(lab) as sleeper:
+        lab.pause("alpha")
+        lab.wait_state("beta", "waiting", 10)
+        assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode == 0
+        with connection(lab, "beta") as handle:
+            handle.pwrite(b"B" * MIB, BETA_AT)
+            handle.flush()
+        lab.resume("alpha")
+        sleeper.pwrite(b"A" * MIB, ALPHA_AT)
+        sleeper.flush()
+        # Until alpha wrote, it was only outdated: the next handshake finds out.
+        for name in ("alpha", "beta"):
+            lab.wait_status(name, lambda status: "split brain" in status["status"], 10)
+        assert sleeper.pread(MIB, ALPHA_AT) == b"A" * MIB, "it serves what it has"
+        said, command = dry_run(lab, "alpha", "peer")
+        assert "demote" in said
+        in_use = twinblock(lab, *command)
+        assert in_use.returncode == 1 and "primary" in in_use.stderr
+        assert ctl(lab, "alpha", "demote").returncode == 1, "a client is attached"
+    assert ctl(lab, "alpha", "demote").returncode == 0
+    lab.wait_state("alpha", "refused", 10)
+    assert twinblock(lab, *command).returncode == 0
+    lab.wait_state("beta", "duplex", 20)
+    assert_identical(lab)
+    assert read(lab, "alpha", BETA_AT, MIB) == b"B" * MIB
+    assert read(lab, "beta", ALPHA_AT, 8) != b"A" * 8
