@@ -9,8 +9,17 @@
 namespace twinblock {
 namespace {
 
-std::string written(uint64_t bytes, uint64_t since_s) {
-  return format_size(bytes) + " in blocks written since " + format_time(since_s);
+// What a node wrote alone. After a crash it knows regions, not blocks.
+std::string written(const SyncFacts& node) {
+  return (node.crashed ? "at most " : "") + format_size(node.dirty_bytes) +
+         " in blocks written since " + format_time(node.since_s);
+}
+
+// With a capital letter, unless it begins with the peer's name.
+std::string sentence(std::string text, const std::string& peer) {
+  if (!text.starts_with(peer) && !text.empty() && text[0] >= 'a' && text[0] <= 'z')
+    text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
 }
 
 }  // namespace
@@ -33,18 +42,15 @@ void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
     return;
   }
   const std::string& loser = keep_local ? peer : core_.node;
-  const std::string lost = keep_local ? written(theirs->dirty_bytes, theirs->since_s)
-                                      : written(mine.dirty_bytes, mine.since_s);
-  const std::string kept = keep_local ? written(mine.dirty_bytes, mine.since_s)
-                                      : written(theirs->dirty_bytes, theirs->since_s);
+  const std::string lost = written(keep_local ? *theirs : mine);
+  const std::string kept = written(keep_local ? mine : *theirs);
   const bool loser_is_primary = keep_local ? theirs->primary : role_ != Role::kSecondary;
   const std::string demote_first = "`twinblock demote " + volume + "` on " + loser;
   if (dry_run) {
     reply("nothing was changed. What would be lost: " + loser + "'s " + lost +
-          ". What stays: " + (keep_local ? core_.node : peer) + "'s " + kept + ". To do it: " +
-          (loser_is_primary ? "detach and run " + demote_first + ", then " : std::string()) +
-          "`twinblock resolve " + volume + " --keep " + (keep_local ? "local" : "peer") +
-          " --yes` here");
+          ". What stays: " + (keep_local ? core_.node : peer) + "'s " + kept + "." +
+          (loser_is_primary ? " Before it can be done: detach and run " + demote_first + "."
+                            : std::string()));
     return;
   }
   if (loser_is_primary && !keep_local) {
@@ -148,7 +154,7 @@ Error Engine::metadata_error(int error) const {
 std::vector<std::string> Engine::why() const {
   std::vector<std::string> lines;
   const StatusView view = status();
-  lines.push_back(view.status);
+  lines.push_back(sentence(view.status, core_.peer));
   if (session_.up())
     why_with_peer(lines);
   else
@@ -158,7 +164,7 @@ std::vector<std::string> Engine::why() const {
     lines.push_back("If this node lost power now, " + format_size(bytes) +
                     " in regions that were written lately would be compared with " + core_.peer +
                     "'s, and only blocks that differ would be copied.");
-  if (!view.action.empty()) lines.push_back(view.action);
+  if (!view.action.empty()) lines.push_back(sentence(view.action, core_.peer));
   return lines;
 }
 
@@ -182,8 +188,11 @@ void Engine::why_without_peer(std::vector<std::string>& lines) const {
     lines.push_back("The session with " + peer + " was lost at " +
                     format_time(lost_wall_ns_ / kSecond_ns) + ": " + loss_reason_ + ".");
   else
+    // A refusal is what `status` begins with.
     lines.push_back("There has been no session with " + peer + " since this process started" +
-                    (session_.last_error().empty() ? "." : ": " + session_.last_error() + "."));
+                    (session_.last_error().empty() || !session_.refusal().empty()
+                         ? "."
+                         : ": " + session_.last_error() + "."));
   const SyncFacts mine = facts();
   if (!core_.dirty.empty())
     lines.push_back(peer + " may miss " + format_size(core_.dirty.set_bytes()) + " in blocks" +
@@ -194,9 +203,8 @@ void Engine::why_without_peer(std::vector<std::string>& lines) const {
                     ".");
   const auto& theirs = session_.peer_facts();
   if (!theirs || !session_.last_verdict() || !is_split_brain(*session_.last_verdict())) return;
-  lines.push_back("Split brain: this node holds " + written(mine.dirty_bytes, mine.since_s) + ", " +
-                  peer + " holds " + written(theirs->dirty_bytes, theirs->since_s) +
-                  "; neither has the other's.");
+  lines.push_back("Since they parted, this node has " + written(mine) + ", " + peer + " has " +
+                  written(*theirs) + "; neither has the other's.");
 }
 
 std::string Engine::why_promote_here() const {
@@ -204,6 +212,11 @@ std::string Engine::why_promote_here() const {
   if (const auto refusal = why_not_promote(true))
     return "This node can't be promoted now: " + refusal->what + ".";
   if (session_.up()) return "Promoting this node now would lose nothing.";
+  if (session_.last_verdict() && is_split_brain(*session_.last_verdict()))
+    return "Promoting this node now would serve its own side of the split brain, without what " +
+           core_.peer + " wrote" +
+           (session_.peer_facts()->primary ? ", and beside " + core_.peer + ", which is primary."
+                                           : ".");
   if (core_.record.peer_primary)
     return "Promoting this node now (--peer-is-dead) would lose nothing that both nodes "
            "acknowledged, but every write that " +

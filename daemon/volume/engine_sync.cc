@@ -161,14 +161,14 @@ void Engine::explain_resync(Verdict verdict, const SyncFacts& peer) {
     reason = target + " is new";
   else if (told.backing_lost)
     reason = target + "'s backing was found empty";
+  else if (told.discard || newer.keep)
+    reason = "a split brain was resolved against " + target;
   else if (told.inconsistent)
     reason = target + " holds an unfinished copy";
   else if (told.crashed)
     reason = target + " stopped as primary without demotion";
   else if (newer.crashed)
     reason = "the node that was primary last stopped without demotion";
-  else if (told.discard || newer.keep)
-    reason = "a split brain was resolved against " + target;
   else
     reason = target + " was away while the volume was written";
   resync_reason_ = reason + ". ";
