@@ -159,23 +159,6 @@ def test_an_order_outlives_a_crash_of_the_node_that_took_it(split, at, keep, win
     split.end_with(winner)
 
 
-def test_contradicting_orders_are_carried_out_by_nobody(split):
-    lab = split.lab
-    assert ctl(lab, "beta", "demote").returncode == 0
-    lab.pause("beta")
-    assert ctl(lab, "alpha", "resolve", "--keep", "local", "--yes").returncode == 0
-    lab.pause("alpha")
-    lab.resume("beta")
-    assert ctl(lab, "beta", "resolve", "--keep", "local", "--yes").returncode == 0
-    lab.resume("alpha")
-    for name in ("alpha", "beta"):
-        lab.wait_status(name, lambda status: "contradict" in status["status"], 15)
-        assert read(lab, name, ALPHA_AT, 2 * MIB) == (
-            split.alpha_data[:2 * MIB] if name == "alpha" else split.before[ALPHA_AT:BETA_AT])
-    assert ctl(lab, "alpha", "resolve", "--keep", "peer", "--yes").returncode == 0
-    split.end_with("beta")
-
-
 @pytest.mark.sanitize
 def test_an_order_that_is_cut_off_half_way_is_carried_out_to_its_end(split):
     lab = split.lab
