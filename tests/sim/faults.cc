@@ -34,7 +34,8 @@ void World::inject() {
       {plan.silence, [&] { silence(); }},
       {plan.slow_disk,
        [&] {
-         DiskFaults& faults = node(host).data().faults;
+         VirtualDisk& disk = random_.chance(0.75) ? node(host).data() : node(host).metadata();
+         DiskFaults& faults = disk.faults;
          slow_disks_ = true;
          faults.extra_delay_ns =
              faults.extra_delay_ns > 0 ? 0 : random_.spread(kMillisecond_ns, kSecond_ns);
@@ -85,18 +86,28 @@ void World::process_gone(int host) {
   workload().abandon();
 }
 
-// Whether clients are served only because this node lives: the other one's disks are bad.
-bool World::stands_in(int host) {
-  if (host != primary_ || !node(1 - host).running()) return false;
-  for (const VirtualDisk* disk : {&node(1 - host).data(), &node(1 - host).metadata()})
+bool World::bad_disk(int host) {
+  for (const VirtualDisk* disk : {&node(host).data(), &node(host).metadata()})
     if (disk->has_failed() || disk->faults.full ||
         disk->faults.write_error_chance + disk->faults.flush_error_chance > 0)
       return true;
   return false;
 }
 
+// Whether clients are served only because this node lives: the other one's disks are bad.
+bool World::stands_in(int host) {
+  return host == primary_ && node(1 - host).running() && bad_disk(1 - host);
+}
+
 void World::kill(int host) {
   if (!node(host).running() || stands_in(host)) return;
+  // After a failed flush the cache shows what the medium may have lost. A new process could not
+  // know, and a comparison of blocks would be deceived: only a reboot, or another disk, tells the
+  // truth.
+  if (node(host).data().flush_failed()) {
+    power_off(host);
+    return;
+  }
   check_now();
   look();
   node(host).kill();
@@ -116,6 +127,7 @@ void World::power_off(int host) {
 
 void World::restart_later(int host, uint64_t longest_ns) {
   if (std::exchange(restart_due_[static_cast<size_t>(host)], true)) return;
+  if (random_.chance(0.3)) longest_ns = std::max(longest_ns, options_.absence_ns);
   scheduler_.after(random_.spread(20 * kMillisecond_ns, longest_ns), nullptr, [this, host] {
     restart_due_[static_cast<size_t>(host)] = false;
     restart(host);
@@ -148,10 +160,12 @@ void World::silence() {
   if (Report::verbose())
     Report::trace("network", "-- silent from " + std::string((which & 1) != 0 ? "alpha " : "") +
                                  ((which & 2) != 0 ? "beta" : ""));
-  scheduler_.after(random_.spread(50 * kMillisecond_ns, 12 * kSecond_ns), nullptr, [this] {
-    network_.faults.silent = {false, false};
-    network_.silence_changed();
-  });
+  scheduler_.after(
+      random_.spread(50 * kMillisecond_ns, std::max(options_.absence_ns, 12 * kSecond_ns)), nullptr,
+      [this] {
+        network_.faults.silent = {false, false};
+        network_.silence_changed();
+      });
 }
 
 void World::break_disk(VirtualDisk& disk) {
@@ -300,7 +314,9 @@ void World::heal() {
     SimNode& each = node(host);
     if (each.running() && each.paused()) each.resume();
     if (each.running() && (each.data().has_failed() || each.metadata().has_failed())) kill(host);
-    if (!each.running()) restart_later(host, 500 * kMillisecond_ns);
+    if (!each.running())
+      scheduler_.after(random_.spread(20 * kMillisecond_ns, 500 * kMillisecond_ns), nullptr,
+                       [this, host] { restart(host); });
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct Arguments {
   uint64_t seed = 0;
   unsigned jobs = 1;
   bool verbose = false;
+  bool soak = false;
   std::string mode = "mixed";
   std::string program;
 };
@@ -41,30 +43,48 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed) {
 int run_share(const Arguments& arguments, unsigned job) {
   uint64_t events = 0;
   const auto began = std::chrono::steady_clock::now();
-  for (uint64_t i = job; i < arguments.seeds; i += arguments.jobs)
+  const auto seconds = [&began] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  double told = 0;
+  uint64_t runs = 0;
+  for (uint64_t i = job; arguments.soak || i < arguments.seeds; i += arguments.jobs, ++runs) {
     events += run_seed(arguments, arguments.first + i);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    if (!arguments.soak || job != 0 || seconds() < told + 10) continue;
+    told = seconds();
+    std::printf("%8.0f s: about %llu seeds from %llu on, no violation\n", told,
+                static_cast<unsigned long long>((runs + 1) * arguments.jobs),
+                static_cast<unsigned long long>(arguments.first));
+    std::fflush(stdout);
+  }
   std::printf("job %u: no violation, %.1f million events in %.1f s\n", job,
-              static_cast<double>(events) / 1e6, took.count());
+              static_cast<double>(events) / 1e6, seconds());
   return 0;
 }
 
 int run_all(const Arguments& arguments) {
+  // The first one that finds something ends them all.
   std::vector<pid_t> children;
-  for (unsigned job = 1; job < arguments.jobs; ++job) {
+  for (unsigned job = 0; job < arguments.jobs; ++job) {
     const pid_t child = fork();
     if (child == 0) {
       const int result = run_share(arguments, job);
       std::fflush(stdout);
       _exit(result);
     }
-    children.push_back(child);
+    if (child > 0) children.push_back(child);
   }
-  int result = run_share(arguments, 0);
-  for (const pid_t child : children) {
+  int result = children.size() == arguments.jobs ? 0 : 1;
+  for (size_t left = children.size(); left > 0;) {
     int status = 0;
-    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-      result = 1;
+    const pid_t child = wait(&status);
+    if (child < 0) return 1;
+    --left;
+    std::erase(children, child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    if (result == 0)
+      for (const pid_t other : children) kill(other, SIGTERM);
+    result = 1;
   }
   return result;
 }
@@ -83,8 +103,14 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 256));
   app.add_option("--mode", arguments.mode, std::string("one of: ") + twinblock::sim::kModes)
       ->capture_default_str();
+  auto* soak = app.add_flag("--soak", arguments.soak,
+                            "fresh seeds without end, until one finds a violation");
   app.add_flag("--verbose", arguments.verbose, "print the trace of events");
   CLI11_PARSE(app, argc, argv);
+  // Others than those of the tests, and others each time.
+  if (*soak && arguments.first == 1)
+    arguments.first = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
+                                            std::chrono::milliseconds(1));
   if (*one) {
     arguments.first = arguments.seed;
     arguments.seeds = 1;
@@ -100,5 +126,5 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   Report::install_crash_handler();
-  return run_all(arguments);
+  return arguments.jobs == 1 ? run_share(arguments, 0) : run_all(arguments);
 }

@@ -33,6 +33,7 @@ constexpr std::array<Mode, 13> kModeTable{{
      [](Options& o) {
        o.faults.peer_disk_error = 3;
        o.faults.hang_disk = o.faults.slow_disk = 2;
+       o.faults.kill = o.faults.power_off = 1;
        o.faults.local_disk_error = o.faults.reset = 1;
      }},
     {"metadata", 2,
@@ -68,8 +69,13 @@ constexpr std::array<Mode, 13> kModeTable{{
        o.region_bytes = 64 * kKiB;
        o.think_max_ns = 800 * kMillisecond_ns;
        o.faulty_ns = 100 * kSecond_ns;
-       o.faults.interval_ns = 15 * kSecond_ns;
+       o.disk_timeout_ns = 25 * kSecond_ns;
+       o.absence_ns = 100 * kSecond_ns;
+       // Nothing but the timer closes epochs.
+       if (o.depth % 2 == 0) o.flush_share = o.fua_share = 0;
+       o.faults.interval_ns = 12 * kSecond_ns;
        o.faults.kill = o.faults.power_off = o.faults.silence = 1;
+       o.faults.hang_disk = 3;
      }},
     {"split", 2,
      [](Options& o) {

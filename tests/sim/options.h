@@ -34,6 +34,7 @@ struct Options {
   uint64_t peer_timeout_ns = 2 * kSecond_ns;
   uint64_t disk_timeout_ns = 15 * kSecond_ns;
   bool freeze = false;
+  uint64_t absence_ns = 0;  // some nodes and connections are away for up to this; 0: seconds
   uint64_t faulty_ns = 15 * kSecond_ns;  // how long there are faults
   unsigned depth = 8;                    // client requests outstanding
   uint64_t think_max_ns = 20 * kMillisecond_ns;

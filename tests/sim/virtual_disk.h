@@ -63,6 +63,9 @@ class VirtualDisk final : public Disk {
   // Whether an error has been given to the process that runs now.
   [[nodiscard]] bool has_failed() const { return errors_ > 0; }
 
+  // Whether a flush failed: what the cache shows may not be on the medium, for good.
+  [[nodiscard]] bool flush_failed() const { return flush_failed_; }
+
   DiskFaults faults;
 
  private:

@@ -87,6 +87,7 @@ class World {
   // faults
   void fault_turn();
   void inject();
+  [[nodiscard]] bool bad_disk(int host);
   [[nodiscard]] bool stands_in(int host);
   void kill(int host);
   void power_off(int host);
