@@ -21,6 +21,7 @@ from lablib.lab import NODES, default_build, sanitizer_libraries  # noqa: E402
 
 TEST_SECONDS_MAX = 120
 DEFAULT_SIZE = "64MiB"
+ROOMY_BYTES = 1 << 30
 
 
 def pytest_configure(config):
@@ -47,6 +48,17 @@ def scratch():
     directory = Path(tempfile.mkdtemp(prefix="tb-", dir=os.environ.get("TWINBLOCK_TEST_DIR",
                                                                        "/var/tmp")))
     yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def roomy():
+    """A path for each node's image on tmpfs, where files may be 64 TiB long and a fragmented one is
+    quickly removed."""
+    if not os.path.isdir("/dev/shm") or shutil.disk_usage("/dev/shm").free < ROOMY_BYTES:
+        pytest.skip("needs 1 GiB of room in /dev/shm")
+    directory = Path(tempfile.mkdtemp(prefix="tb-", dir="/dev/shm"))
+    yield {name: directory / f"{name}.img" for name in NODES}
     shutil.rmtree(directory, ignore_errors=True)
 
 

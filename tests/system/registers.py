@@ -141,7 +141,8 @@ class Registers:
 
 def pauses(requests, until_ns):
     answers = sorted([*(each.answered for each in requests if each.answered), until_ns])
-    return any(later - earlier > FLUSHED_WHEN_IDLE_NS for earlier, later in zip(answers, answers[1:]))
+    return any(later - earlier > FLUSHED_WHEN_IDLE_NS
+               for earlier, later in zip(answers, answers[1:]))
 
 
 def written(requests):

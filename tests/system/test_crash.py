@@ -179,15 +179,14 @@ def test_both_die_again_and_again(lab, rng):
 
 
 def begin_slow_resync(lab, source, registers, rng):
-    """A resync of 32 MiB that takes seconds, with load beside it; the target is up again."""
+    """A resync of 32 MiB, written beside the load's extents, and of what the load writes. It takes
+    seconds."""
     lab.ctl(source, "resync", pace="rate", bytes_per_s=8 * MIB)
     with connection(lab, source) as handle:
-        request = registers.begin(0, 0)  # beside the load's extents nobody knows stamps
         data = rng.randbytes(MIB)
         for offset in range(2 * MIB, SIZE, 4 * MIB):
             handle.pwrite(data, offset)
             handle.pwrite(data[::-1], offset + MIB)
-        request.answered = time.monotonic_ns()
     load = Load(lab, source, registers, seed=rng.getrandbits(32))
     lab.start(OTHER[source])
     lab.wait_status(source, lambda status: status["resync"]["active"]

@@ -328,11 +328,11 @@ def test_full_disk_at_an_orderly_stop_costs_only_the_snapshot(make_lab, scratch)
 
 
 @pytest.mark.sanitize
-def test_failing_metadata_disk_of_the_primary_is_not_the_clients_affair(scratch, make_lab):
-    disk = FaultyDisk(scratch, make_lab, "alpha", what="metadata", size="1GiB")
+def test_failing_metadata_disk_of_the_primary_is_not_the_clients_affair(roomy, scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "alpha", what="metadata", size="1GiB", backing=roomy)
     lab = disk.lab
     fio = Fio(lab.node("alpha")["nbd"], scratch, rw="randwrite", bs="4k", iodepth=8, fsync=100,
-              number_ios=4000, rate_iops=2000, randrepeat=0)
+              number_ios=3000, rate_iops=2000, randrepeat=0)
     wait_until(lambda: lab.status("alpha")["counters"]["writes"] > 20, 10, "the load")
     disk.begin(errno.EIO)  # most regions are still cold
     lab.wait_state("alpha", "diskless", 10)

@@ -3,9 +3,7 @@ a large volume takes to open: each against its bar, the figure printed (pytest -
 
 import random
 import re
-import shutil
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -21,14 +19,6 @@ REGION = 4 * MIB
 CHUNK = 128 * MIB  # of the maps: what one bitmap of 4 KiB covers
 # Reads show up in /proc/PID/io (rchar) only when they are system calls, not through io_uring.
 COUNTED_READS = {"env": {name: {"TWINBLOCK_DISK": "threads"} for name in ("alpha", "beta")}}
-
-
-@pytest.fixture
-def roomy():
-    """A directory whose files may be 64 TiB long, and are quickly removed; ext4's are not."""
-    directory = Path(tempfile.mkdtemp(prefix="tb-", dir="/dev/shm"))
-    yield {name: directory / f"{name}.img" for name in ("alpha", "beta")}
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 def bytes_read(lab, name):
@@ -59,7 +49,7 @@ def promote(lab, name, *words):
 
 
 @pytest.mark.parametrize("size", ["1GiB", pytest.param("10GiB", marks=pytest.mark.slow)])
-def test_one_percent_changed_in_simplex(make_lab, roomy, size):
+def test_one_percent_changed_in_simplex(roomy, make_lab, size):
     lab = make_lab(size=size, backing=roomy, **COUNTED_READS)
     volume = parse_size(size)
     lab.kill("beta")
@@ -117,7 +107,7 @@ def test_crash_with_64_dirty_regions(make_lab):
     assert_identical(lab)
 
 
-def test_first_touch_of_cold_regions_shares_metadata_flushes(make_lab, scratch, roomy):
+def test_first_touch_of_cold_regions_shares_metadata_flushes(roomy, make_lab, scratch):
     lab = make_lab(size="64GiB", backing=roomy)  # the metadata on a disk
     before = lab.status("alpha")["intents"]
     job = Fio(lab.node("alpha")["nbd"], scratch, rw="randwrite", bs="4k", iodepth=32,
@@ -188,7 +178,7 @@ def test_memory_of_an_idle_terabyte_and_with_every_block_dirty(make_lab):
 
 
 @pytest.mark.slow
-def test_memory_with_the_most_fragmented_dirty_map(make_lab, roomy):
+def test_memory_with_the_most_fragmented_dirty_map(roomy, make_lab):
     """Every chunk of 1 TiB partly dirty: in epochs, in the dirty map, after a crash, in a resync
     of both nodes' sets, and in the snapshot of an orderly stop."""
     lab = make_lab(size="1TiB", backing=roomy)
@@ -232,7 +222,7 @@ def start_timed(lab, name):
     return time.monotonic() - began
 
 
-def test_64_tebibytes_open_in_two_seconds(make_lab, roomy):
+def test_64_tebibytes_open_in_two_seconds(roomy, make_lab):
     lab = make_lab(size="64TiB", backing=roomy, start=False)
     times = {"fresh": start_timed(lab, "alpha")}
     began = time.monotonic()
