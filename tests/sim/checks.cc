@@ -151,8 +151,25 @@ void World::check_answer(SimNode& at, const Workload::Request& request) {
                       describe());
   if (check_random_.chance(0.01)) check_now();
   if (split_host_ >= 0) return;
+  check_sole_copy(at, request);
   check_wait(at, request);
   if (client.op == ClientOp::kWrite || client.op == ClientOp::kZero) check_on_both(request);
+}
+
+// A primary whose disk has failed goes on only when its peer has it on record that it holds the
+// only copy. Otherwise the two could take each other for equal after a crash.
+void World::check_sole_copy(SimNode& at, const Workload::Request& request) {
+  if (at.engine().volume_state() != VolumeState::kDiskless) {
+    diskless_seen_ns_ = 0;
+    return;
+  }
+  if (diskless_seen_ns_ == 0) diskless_seen_ns_ = scheduler_.now_ns();
+  if (request.number == 0 || request.began_ns <= diskless_seen_ns_) return;
+  const metadata::Generations recorded =
+      remains_of(node(1 - at.host()), at, check_random_).facts.generations;
+  if (recorded.current == recorded.base)
+    Report::violation(node(1 - at.host()).name() + " does not know that it holds the only copy" +
+                      describe());
 }
 
 // Nothing waits for a silent peer longer than the peer timeout, nor for a peer whose disk hangs
@@ -184,7 +201,7 @@ void World::check_on_both(const Workload::Request& request) {
     for (uint64_t at = 0; at < request.client.length_bytes; at += kSectorBytes) {
       const uint64_t offset = request.client.offset_bytes + at;
       const uint64_t number =
-          history().number_of(offset / kSectorBytes, found.subspan(offset, kSectorBytes));
+          history().number_said(offset / kSectorBytes, found.subspan(offset, kSectorBytes));
       if (number == (zero ? 0 : request.number)) continue;
       Report::violation("acknowledged in duplex, " + history().describe(request.number) +
                         " is not on " + node(host).name() + "'s disk: sector " +

@@ -44,7 +44,8 @@ void World::inject() {
        [&] {
          VirtualDisk& disk = random_.chance(0.8) ? node(host).data() : node(host).metadata();
          disk.faults.hung_until_ns =
-             scheduler_.now_ns() + random_.spread(10 * kMillisecond_ns, 20 * kSecond_ns);
+             scheduler_.now_ns() +
+             random_.spread(10 * kMillisecond_ns, std::max(options_.absence_ns, 20 * kSecond_ns));
          uint64_t& until = hung_until_ns_[static_cast<size_t>(host)];
          until = std::max(until, disk.faults.hung_until_ns + kSecond_ns);
          if (Report::verbose()) Report::trace(node(host).name(), "-- a disk hangs");

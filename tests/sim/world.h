@@ -110,6 +110,7 @@ class World {
   // checks
   void check_answer(SimNode& node, const Workload::Request& request);
   void check_on_both(const Workload::Request& request);
+  void check_sole_copy(SimNode& at, const Workload::Request& request);
   void check_wait(SimNode& node, const Workload::Request& request);
   void check_identical(const char* when);
   void check_turn();
@@ -140,8 +141,9 @@ class World {
   std::array<bool, 2> intact_{true, true};  // … also what was not flushed
   std::array<bool, 2> knows_primary_{};     // was in duplex with the primary of now
   std::array<bool, 2> restart_due_{};
-  int dead_disk_host_ = -1;      // the primary's disk died, and is not replaced yet
-  std::array<bool, 2> joins_{};  // its data may be overwritten, it has no metadata
+  int dead_disk_host_ = -1;        // the primary's disk died, and is not replaced yet
+  std::array<bool, 2> joins_{};    // its data may be overwritten, it has no metadata
+  uint64_t diskless_seen_ns_ = 0;  // 0: the primary has a disk
   bool initialised_ = false;
   bool verify_may_find_ = false;  // a disk was bad while the process runs
   int split_host_ = -1;           // it was promoted beside a living primary
