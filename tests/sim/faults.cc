@@ -84,6 +84,7 @@ void World::process_gone(int host) {
   if (primary_ != host) return;
   procedure_ = Procedure::kNone;
   primary_ = -1;
+  survivor_ = current_[static_cast<size_t>(1 - host)] ? 1 - host : -1;
   workload().abandon();
 }
 
@@ -231,11 +232,14 @@ void World::replace_local_metadata() {
   if (node(host).running()) node(host).kill();
   process_gone(host);
   current_ = {host == 1, host == 0};
-  const bool keeps_data = random_.chance(0.5);
-  if (keeps_data)
+  const uint64_t what = random_.below(3);
+  const bool keeps_data = what == 0;
+  if (what == 0)
     node(host).replace_metadata();
-  else
+  else if (what == 1)
     node(host).replace_disks();
+  else  // the trouble was passing
+    node(host).metadata().faults = DiskFaults{};
   dead_disk_host_ = -1;
   joins_[static_cast<size_t>(host)] = keeps_data;
   restart_later(host, kSecond_ns);

@@ -83,7 +83,10 @@ void World::promote(int host) {
 
 void World::promoted(int host) {
   const uint64_t now = scheduler_.now_ns();
-  const bool lossless = intact_[0] && intact_[1];
+  // The survivor of a crash counts, also when the other one returns before the promotion.
+  const bool lossless =
+      (intact_[0] && intact_[1]) || (host == survivor_ && intact_[static_cast<size_t>(host)]);
+  survivor_ = -1;
   if (Report::verbose())
     Report::trace("operator", node(host).name() + " is primary; what was not flushed " +
                                   (lossless ? "is there" : "may be lost"));

@@ -144,6 +144,7 @@ class World {
   int dead_disk_host_ = -1;        // the primary's disk died, and is not replaced yet
   std::array<bool, 2> joins_{};    // its data may be overwritten, it has no metadata
   uint64_t diskless_seen_ns_ = 0;  // 0: the primary has a disk
+  int survivor_ = -1;  // holds all that was acknowledged by the primary that died; -1: nobody
   bool initialised_ = false;
   bool verify_may_find_ = false;  // a disk was bad while the process runs
   int split_host_ = -1;           // it was promoted beside a living primary
