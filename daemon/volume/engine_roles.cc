@@ -75,6 +75,7 @@ void Engine::init(bool force, bool join, Reply reply) {
   record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
   record.region_bytes = intents_.region_bytes();
   core_.record = record;
+  gate_.close();
   core_.blank = false;
   core_.crashed = core_.backing_lost = core_.took_over = false;
   core_.map_valid = true;

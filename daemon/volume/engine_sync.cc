@@ -28,6 +28,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
       core_.map_valid = true;
       core_.backing_lost = core_.took_over = false;
       in_sync_ = receives_ = true;
+      gate_.close();
       core_.record.generations.settle();
       core_.record.shared = core_.record.dirty = core_.record.snapshot = false;
       core_.record.keep = core_.record.discard = false;
@@ -103,6 +104,8 @@ void Engine::handle_generation(const wire::Frame& frame) {
 }
 
 void Engine::record_generation(const wire::FrameHeader& header, uint32_t flags) {
+  // What this node may have recorded of going on alone was about another history.
+  gate_.close();
   auto recorded = [this, number = session_number_, header, flags](int error) {
     if (error == 0 && flags == wire::kGenerationConsistent) intents_.clear_all();
     if (number != session_number_ || !session_.up()) return;
