@@ -45,7 +45,7 @@ class History {
 
   // From now on this is the history of one side of a split brain: what is written here differs from
   // what is written in the original that this was copied from.
-  void branch() { branched_at_ = writes_.size(); }
+  void branch(uint64_t salt) { branches_.push_back({writes_.size(), salt}); }
   // Whether a replica that comes out of a crash may hold this: no flushed write had replaced it.
   [[nodiscard]] bool may_survive(uint64_t sector, uint64_t number) const;
 
@@ -61,6 +61,9 @@ class History {
   struct Write {
     uint64_t offset_bytes, length_bytes, began_ns, acknowledged_ns;
     bool zero, fua, failed;
+  };
+  struct Branch {
+    uint64_t first_number, salt;
   };
   // The operations on one value of one sector.
   struct Cluster {
@@ -80,7 +83,10 @@ class History {
   [[nodiscard]] bool replaced_for_good(const std::vector<Cluster>& clusters,
                                        const Cluster& value) const;
   [[nodiscard]] uint64_t salt(uint64_t number) const {
-    return number >= branched_at_ ? 0x5851F42D4C957F2D : 0;
+    uint64_t found = 0;
+    for (const Branch& each : branches_)
+      if (number >= each.first_number) found = each.salt;
+    return found;
   }
 
   std::vector<Write> writes_;
@@ -88,7 +94,7 @@ class History {
   bool binding_ = true;
   uint64_t oldest_read_ns_ = 0;
   uint64_t flushed_ns_ = 0;  // what is known to have happened by then is on stable storage
-  uint64_t branched_at_ = kNever;
+  std::vector<Branch> branches_;
   std::vector<std::vector<Cluster>> sectors_;
 };
 

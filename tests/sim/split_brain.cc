@@ -8,12 +8,17 @@
 
 namespace twinblock::sim {
 
+// More than once: an order is about one of them only.
 void World::split_brain() {
-  const int host = 1 - primary_;
-  separate(host);
-  diverge(host);
-  see_split_brain();
-  resolve(random_.chance(0.5) ? host : 1 - host);
+  do {
+    const int host = 1 - primary_;
+    separate(host);
+    diverge(host);
+    see_split_brain();
+    resolve(random_.chance(0.5) ? host : 1 - host);
+    wait(
+        kHealingMax_ns, [this] { return settled(); }, "duplex");
+  } while (random_.chance(0.4));
 }
 
 // The network falls silent; the secondary is promoted on the operator's false word.
@@ -22,7 +27,7 @@ void World::separate(int host) {
   network_.faults.silent = {true, true};
   split_host_ = host;
   other_side_ = std::make_unique<Side>(*this, history(), random_.fork());
-  other_side_->history.branch();
+  other_side_->history.branch(random_.next());
   wait(
       kHealingMax_ns, [&] { return node(host).engine().status().link.state != "up"; },
       "the loss of the session");
