@@ -46,6 +46,7 @@ constexpr std::array<Mode, 13> kModeTable{{
        o.faults.hang_disk = 1;
        o.faults.interval_ns = 8 * kSecond_ns;
        o.faulty_ns = 40 * kSecond_ns;
+       o.think_max_ns = std::max(o.think_max_ns, 60 * kMillisecond_ns);
      }},
     {"roles", 3,
      [](Options& o) {
