@@ -68,7 +68,7 @@ void World::check_duplex_now() {
 
 // See crash_check.h.
 void World::check_crash() {
-  if (dead_disk_host_ >= 0) return;
+  if (dead_disk_host_ >= 0 && !dead_is_metadata_) return;
   look();
   const Remains a = remains_of(node(0), node(1), check_random_);
   const Remains b = remains_of(node(1), node(0), check_random_);

@@ -220,6 +220,7 @@ void World::peer_metadata_error() {
 void World::local_metadata_error() {
   if (!may_lose_a_disk()) return;
   break_disk(node(primary_).metadata());
+  dead_is_metadata_ = true;
   dead_disk_host_ = primary_;
   if (Report::verbose()) Report::trace(node(primary_).name(), "-- its metadata disk dies");
   scheduler_.after(random_.spread(100 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
@@ -268,6 +269,7 @@ void World::local_disk_error() {
   faults.write_error_chance = random_.chance(0.5) ? 1 : 0.5;
   faults.flush_error_chance = 1;
   faults.read_error_chance = random_.chance(0.5) ? 1 : 0;
+  dead_is_metadata_ = false;
   dead_disk_host_ = primary_;
   if (Report::verbose()) Report::trace(node(primary_).name(), "-- its disk dies");
   scheduler_.after(random_.spread(500 * kMillisecond_ns, 5 * kSecond_ns), nullptr,

@@ -39,7 +39,11 @@ constexpr std::array<Mode, 13> kModeTable{{
     {"metadata", 2,
      [](Options& o) {
        o.faults.peer_metadata_error = 3;
-       o.faults.hang_disk = o.faults.kill = o.faults.reset = o.faults.local_metadata_error = 1;
+       o.faults.interval_ns = std::max(o.faults.interval_ns, 2 * kSecond_ns);
+       o.hot_bytes = 64 * kKiB;
+       o.hot_ns = 2 * kSecond_ns;
+       o.faults.hang_disk = o.faults.kill = o.faults.reset = 1;
+       o.faults.local_metadata_error = 4;
      }},
     {"hang", 1,
      [](Options& o) {

@@ -153,6 +153,7 @@ class World {
   bool resolving_ = false;        // … and may be carried out by now
   bool corrupted_ = false;        // blocks of a disk were changed by nobody
   bool checking_ = false;
+  bool dead_is_metadata_ = false;
   bool faults_on_ = false;
   uint64_t last_trouble_ns_ = 0;
   bool slow_disks_ = false;                  // there were any
