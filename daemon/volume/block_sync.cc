@@ -70,8 +70,13 @@ void BlockSync::start(const Task& task) {
   if (core_.ranges.enter(run.ticket)) admitted(run);
 }
 
+// What is stopped goes no further, and what a failed local disk holds must not reach the peer.
+bool BlockSync::stopped(const Run& run) const {
+  return abandoned(run) || halted_ || !core_.local_ok();
+}
+
 void BlockSync::admitted(Run& run) {
-  if (abandoned(run)) {
+  if (stopped(run)) {
     end(run);
     return;
   }
@@ -90,7 +95,7 @@ void BlockSync::admitted(Run& run) {
 
 void BlockSync::extent_known(Run& run) {
   run.reading = false;
-  if (abandoned(run)) {
+  if (stopped(run)) {
     end(run);
     return;
   }
@@ -133,21 +138,10 @@ void BlockSync::read(Run& run) {
 
 void BlockSync::read_done(Run& run) {
   run.reading = false;
-  if (abandoned(run)) {
+  if (abandoned(run))
     end(run);
-    return;
-  }
-  if (run.task.compare) {
-    if (run.answers_outstanding == 0) compare(run);
-    return;
-  }
-  if (run.disk.error != 0) {
-    owner_.sync_failed(run.disk.error, run.outcome.range.begin_bytes);
-    if (!abandoned(run)) end(run);
-    return;
-  }
-  run.asked = Run::Asked::kWrites;
-  send(run, run.outcome.range);
+  else if (run.answers_outstanding == 0)
+    proceed(run);
 }
 
 void BlockSync::answered(Run& run, const wire::FrameHeader& ack,
@@ -167,18 +161,30 @@ void BlockSync::answered(Run& run, const wire::FrameHeader& ack,
   const bool readable = ack.status == 0 && payload.size() == blocks * sizeof(Digest);
   run.theirs.resize(readable ? blocks : 0);
   if (readable) std::memcpy(run.theirs.data(), payload.data(), payload.size());
-  if (!run.reading) compare(run);
+  if (!run.reading) proceed(run);
 }
 
-// Both the local bytes and the peer's digests are here.
-void BlockSync::compare(Run& run) {
-  const ByteRange range = run.outcome.range;
+// The local bytes are here and, to compare with, the peer's digests.
+void BlockSync::proceed(Run& run) {
+  if (stopped(run)) {
+    end(run);
+    return;
+  }
   if (run.disk.error != 0) {
-    owner_.sync_failed(run.disk.error, range.begin_bytes);
-    if (!abandoned(run)) end(run);
+    // The owner may end the session over it, which leaves this run to be ended here.
+    owner_.sync_failed(run.disk.error, run.outcome.range.begin_bytes);
+    end(run);
     return;
   }
   run.asked = Run::Asked::kWrites;
+  if (run.task.compare)
+    compare(run);
+  else
+    send(run, run.outcome.range);
+}
+
+void BlockSync::compare(Run& run) {
+  const ByteRange range = run.outcome.range;
   // Held back until all are sent: none may finish the run before the last.
   run.answers_outstanding = 1;
   ByteRange differing{range.begin_bytes, range.begin_bytes};
@@ -237,6 +243,7 @@ void BlockSync::finish_if_answered(Run& run) {
 void BlockSync::end(Run& run) {
   --outstanding_;
   run.answers_outstanding = 0;
+  if (outstanding_ == 0) halted_ = false;
   free_.push_back(&run);
   core_.ranges.release(run.ticket);
   owner_.sync_has_room();
@@ -249,6 +256,8 @@ void BlockSync::session_lost() {
     if (run->answers_outstanding > 0 && !run->reading) waiting.push_back(run.get());
   for (Run* run : waiting) end(*run);
 }
+
+void BlockSync::halt() { halted_ = outstanding_ > 0; }
 
 void BlockSync::release_memory() {
   TB_CHECK(outstanding_ == 0, "nothing is outstanding");

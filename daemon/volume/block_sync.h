@@ -49,6 +49,9 @@ class BlockSync {
   // Tasks go no further: those that wait for the peer end now, the others when their disk or range
   // comes back. None is reported but to sync_has_room().
   void session_lost();
+  // The session stands, but tasks go no further than what has been sent. They come to their end one
+  // after the other; none is to be started before all have.
+  void halt();
   [[nodiscard]] size_t outstanding() const { return outstanding_; }
   // Gives up the buffers; nothing is outstanding.
   void release_memory();
@@ -61,17 +64,20 @@ class BlockSync {
   void read(Run& run);
   void read_done(Run& run);
   void answered(Run& run, const wire::FrameHeader& ack, std::span<const std::byte> payload);
+  void proceed(Run& run);
   void compare(Run& run);
   void send(Run& run, ByteRange range);
   void send_zeroes(Run& run, ByteRange range);
   void finish_if_answered(Run& run);
   void end(Run& run);
   [[nodiscard]] bool abandoned(const Run& run) const;
+  [[nodiscard]] bool stopped(const Run& run) const;
 
   Core& core_;
   WritePathOwner& disks_;
   Owner& owner_;
   uint64_t epoch_ = 0;  // grows with each lost session
+  bool halted_ = false;
   size_t outstanding_ = 0;
   std::vector<std::unique_ptr<Run>> pool_;
   std::vector<Run*> free_;

@@ -101,6 +101,10 @@ struct Core {
   std::atomic<bool> local_reads{false};
 
   [[nodiscard]] bool local_ok() const { return data_error == 0; }
+  // Writes and flushes wait for the peer (on_peer_loss = freeze).
+  [[nodiscard]] bool frozen() const {
+    return config.on_peer_loss == OnPeerLoss::kFreeze && !attached() && !alone_allowed;
+  }
   [[nodiscard]] bool attached() const { return attachment != Attachment::kNone; }
   [[nodiscard]] bool peer_whole() const {
     return attachment == Attachment::kDuplex || attachment == Attachment::kDiskless;

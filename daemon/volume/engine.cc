@@ -44,7 +44,7 @@ Engine::Engine(Parts parts)
       replica_(
           core_, [this] { replica_drained(); }, [this](int error) { replica_disk_failed(error); }),
       resync_(core_, flushes_, writes_, *this, *this),
-      verifier_(core_, writes_, *this),
+      verifier_(core_, flushes_, writes_, *this),
       started_ns_(parts.clock.now_ns()),
       sole_copy_(std::make_unique<SoleCopyRecord>(*this)) {
   core_.session = &session_;
@@ -67,6 +67,7 @@ Engine::Engine(Parts parts)
       parts.metadata,
       metadata::layout_of(core_.config.size_bytes, intents_.region_bytes()).snapshot_offset);
   age_timer_ = core_.clock.make_timer([this] { age_intents(); });
+  demote_timer_ = core_.clock.make_timer([this] { flush_for_demotion(); });
   epoch_timer_ = core_.clock.make_timer([this] { epoch_tick(); });
   promote_timer_ = core_.clock.make_timer([this] {
     promotion_ended(
@@ -138,7 +139,7 @@ SyncFacts Engine::facts() const {
   facts.crashed = core_.crashed;
   facts.inconsistent = core_.record.inconsistent;
   facts.backing_lost = core_.backing_lost;
-  facts.disk_failed = !core_.local_ok() || core_.flush_failed || store_.error() != 0;
+  facts.disk_failed = !core_.local_ok() || core_.flush_failed || metadata_error_code() != 0;
   facts.dirty = core_.record.dirty || core_.took_over || !core_.dirty.empty();
   facts.map_valid = core_.map_valid;
   facts.preferred = core_.node < core_.peer;
@@ -154,7 +155,9 @@ SyncFacts Engine::facts() const {
 
 void Engine::attach(Attachment attachment) {
   core_.attachment = attachment;
-  if (attachment != Attachment::kNone) writes_.release_held();
+  if (attachment == Attachment::kNone) return;
+  writes_.release_held();
+  flushes_.release_held();
 }
 
 void Engine::session_lost(const std::string& reason) {
@@ -243,13 +246,22 @@ void Engine::local_disk_failed(int error) {
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer
 // stands in if it can, and this node's replica is outdated from then on.
 void Engine::metadata_failed(int error) {
-  if (!core_.peer_whole() || !core_.local_ok()) return;
+  const bool stands_in = core_.peer_whole() && core_.local_ok();
+  if (!metadata_failure_told_)
+    log(Severity::kError, metadata_error(error).what + "; " +
+                              (stands_in ? "going on with " + core_.peer + "'s replica"
+                                         : "writes to regions that were idle fail here") +
+                              ". Detach, stop this node, go on at " + core_.peer +
+                              " (`promote --peer-is-dead`), and replace that disk");
+  metadata_failure_told_ = true;
+  if (!stands_in) return;
   core_.data_error = error;
   update_local_reads();
-  log(Severity::kError, metadata_error(error).what + "; going on with " + core_.peer +
-                            "'s replica; replace that disk, then demote this node and restart "
-                            "twinblockd here");
   record_sole_copy();
+}
+
+int Engine::metadata_error_code() const {
+  return store_.error() != 0 ? store_.error() : intents_.error();
 }
 
 void Engine::note_disk_error(int error) {
@@ -274,6 +286,8 @@ void Engine::forget_disk_note() {
 }
 
 void Engine::record_sole_copy() {
+  // What is here is stale from now on.
+  verifier_.stop("the local disk failed");
   attach(Attachment::kDiskless);
   core_.record.inconsistent = true;
   core_.persist([](int) {});

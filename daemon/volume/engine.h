@@ -56,7 +56,10 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
 
   // The process is asked to stop while clients may still wait: writes that are held for the peer
   // (on_peer_loss = freeze) fail, so that the clients can go. May be called again.
-  void let_clients_go() { writes_.fail_held(); }
+  void let_clients_go() {
+    writes_.fail_held();
+    flushes_.fail_held();
+  }
 
   // From the bridge. A client opens the export: an error says why it can't.
   Status client_opened();
@@ -135,6 +138,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void send_role();
   void create_metadata(metadata::SuperblockStore::Done done);
   [[nodiscard]] std::string described_history() const;
+  void flush_for_demotion();
   void finish_demotion(int flush_error);
   void write_snapshot();
   void record_demotion();
@@ -152,6 +156,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void hear_term(uint64_t term);
   [[nodiscard]] uint64_t next_term() const;
   [[nodiscard]] Error metadata_error(int error) const;
+  [[nodiscard]] bool refused_peer_is_primary() const;
+  [[nodiscard]] int metadata_error_code() const;
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
 
@@ -190,9 +196,11 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   bool holds_sole_copy_ = false;  // the peer is primary and works on this replica alone
   Progress target_progress_;
   std::optional<StatusView::LastResync> last_resync_;
-  std::string loss_reason_;      // of the last session …
-  uint64_t lost_wall_ns_ = 0;    // … and when; 0: there was none
-  std::string resync_reason_;    // why there is, or was last, a resync, and of what: a sentence
+  std::string loss_reason_;    // of the last session …
+  uint64_t lost_wall_ns_ = 0;  // … and when; 0: there was none
+  std::string resync_reason_;  // why there is, or was last, a resync, and of what: a sentence
+  bool metadata_failure_told_ = false;
+  bool asked_record_ = false;    // the peer waits for something to be recorded here
   bool target_tells_ = false;    // between session_up() and the mark: the target tells its own set
   bool joining_ = false;         // the metadata is to be created with the next record
   bool receives_ = false;        // in this session the peer may send writes
@@ -210,6 +218,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   std::unique_ptr<Timer> epoch_timer_;
   std::unique_ptr<Timer> age_timer_;
   std::unique_ptr<Timer> promote_timer_;
+  std::unique_ptr<Timer> demote_timer_;
   uint64_t epoch_opened_ns_ = 0;
 };
 

@@ -76,7 +76,7 @@ void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
 }
 
 void Engine::go_on_alone(Reply reply) {
-  if (volume_state() != VolumeState::kFrozen) {
+  if (role_ != Role::kPrimary || !core_.frozen()) {
     reply(Error{"no writes are held",
                 "`twinblock continue` is for a primary that waits for its peer "
                 "(on_peer_loss = \"freeze\")",
@@ -87,6 +87,7 @@ void Engine::go_on_alone(Reply reply) {
   log(Severity::kWarning,
       "going on alone by the operator's order, until " + core_.peer + " is back");
   writes_.release_held();
+  flushes_.release_held();
   reply("this node goes on alone until " + core_.peer + " is back; what " + core_.peer +
         " misses is recorded");
 }
@@ -129,7 +130,7 @@ void Engine::verify(VerifyOrder order, Reply reply) {
     reply(std::string(active ? "the verification was stopped" : "no verification is under way"));
     return;
   }
-  if (verifier_.active()) {
+  if (verifier_.active() || verifier_.ending()) {
     reply(Error{"a verification is under way",
                 "watch it in `twinblock status " + core_.config.volume + "`, or stop it", EBUSY});
     return;
@@ -160,7 +161,9 @@ std::vector<std::string> Engine::why() const {
   else
     why_without_peer(lines);
   if (!core_.blank) lines.push_back(why_promote_here());
-  if (const uint64_t bytes = core_.intents->set_bytes(); bytes > 0 && role_ == Role::kPrimary)
+  if (const uint64_t bytes =
+          core_.record.all_dirty ? core_.config.size_bytes : core_.intents->set_bytes();
+      bytes > 0 && role_ == Role::kPrimary)
     lines.push_back("If this node lost power now, " + format_size(bytes) +
                     " in regions that were written lately would be compared with " + core_.peer +
                     "'s, and only blocks that differ would be copied.");
@@ -217,14 +220,15 @@ std::string Engine::why_promote_here() const {
            core_.peer + " wrote" +
            (session_.peer_facts()->primary ? ", and beside " + core_.peer + ", which is primary."
                                            : ".");
-  if (core_.record.peer_primary)
+  if (core_.record.peer_primary || refused_peer_is_primary())
     return "Promoting this node now (--peer-is-dead) would lose nothing that both nodes "
            "acknowledged, but every write that " +
            core_.peer + " accepted alone since the session was lost" +
            (lost_wall_ns_ == 0 ? "" : " at " + format_time(lost_wall_ns_ / kSecond_ns)) +
            "; if it did accept any, that becomes a split brain when it returns.";
-  return "Promoting this node now would lose nothing that it knows of: " + core_.peer +
-         " was secondary when it was last heard.";
+  return "Promoting this node now would lose nothing that it knows of" +
+         (lost_wall_ns_ == 0 ? std::string(".")
+                             : ": " + core_.peer + " was secondary when it was last heard.");
 }
 
 }  // namespace twinblock

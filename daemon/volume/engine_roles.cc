@@ -134,14 +134,16 @@ std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
                  "is it mounted? If the disk was replaced, wait for " + core_.peer +
                      "; if nothing was ever written, use --peer-is-dead",
                  0};
-  // A peer that was refused last has said so without a session.
-  const auto verdict = session_.last_verdict();
-  const bool peer_says_primary =
-      verdict && !is_usable(*verdict) && session_.peer_facts() && session_.peer_facts()->primary;
-  if (!session_.up() && (core_.record.peer_primary || peer_says_primary) && !peer_is_dead)
+  if (!session_.up() && (core_.record.peer_primary || refused_peer_is_primary()) && !peer_is_dead)
     return Error{core_.peer + " was primary when it was last heard, and may still be writing",
                  "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY};
   return std::nullopt;
+}
+
+// A peer that was refused last has said so without a session.
+bool Engine::refused_peer_is_primary() const {
+  const auto verdict = session_.last_verdict();
+  return verdict && !is_usable(*verdict) && session_.peer_facts() && session_.peer_facts()->primary;
 }
 
 void Engine::promote(bool peer_is_dead, Reply reply) {
@@ -180,10 +182,16 @@ void Engine::handle_promote_ask(const wire::FrameHeader& ask) {
   }
   if (role_ == Role::kPromoting)
     promotion_ended(Error{core_.peer + " is being promoted at the same time", "", EBUSY});
+  if (asked_record_) {
+    bad_frame(ask);
+    return;
+  }
+  asked_record_ = true;
   core_.record.peer_primary = true;
   hear_term(ask.offset);
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
+    asked_record_ = false;
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
     header.status = static_cast<uint32_t>(error);
     session_.send_small(header,
@@ -208,6 +216,8 @@ void Engine::become_primary() {
   if (!session_.up() && core_.record.peer_primary) core_.took_over = true;
   core_.record.term = next_term();
   core_.record.snapshot = false;
+  core_.alone_allowed = false;
+  core_.record.discard = false;  // the order did not name what is written from now on
   core_.record.primary = true;
   core_.record.peer_primary = false;
   core_.persist([this](int error) {
@@ -290,6 +300,16 @@ void Engine::demote(Reply reply) {
   role_ = Role::kDemoting;
   update_local_reads();
   demote_reply_ = std::move(reply);
+  verifier_.stop("this node was demoted");
+  core_.alone_allowed = true;  // nobody's writes wait; the flush need not wait for the peer either
+  flush_for_demotion();
+}
+
+void Engine::flush_for_demotion() {
+  if (verifier_.ending()) {
+    demote_timer_->arm(kMillisecond_ns);
+    return;
+  }
   flushes_.flush([this](int error) { finish_demotion(error); });
 }
 
@@ -310,10 +330,13 @@ void Engine::finish_demotion(int flush_error) {
 void Engine::write_snapshot() {
   auto copy = std::make_shared<BlockMap>(core_.config.size_bytes);
   copy->merge(core_.dirty);
-  snapshot_->write(*copy, [this, copy](int error, uint64_t bytes, uint32_t crc) {
-    core_.record.snapshot = error == 0;
-    core_.record.snapshot_bytes = error == 0 ? bytes : 0;
-    core_.record.snapshot_crc = error == 0 ? crc : 0;
+  const auto written = [this, copy, number = session_number_](int error, uint64_t bytes,
+                                                              uint32_t crc) {
+    // A session that has begun meanwhile may have made the set larger.
+    const bool valid = error == 0 && number == session_number_;
+    core_.record.snapshot = valid;
+    core_.record.snapshot_bytes = valid ? bytes : 0;
+    core_.record.snapshot_crc = valid ? crc : 0;
     if (error != 0)
       log(Severity::kWarning, system_error(error, "the list of blocks that " + core_.peer +
                                                       " misses could not be written to " +
@@ -321,7 +344,8 @@ void Engine::write_snapshot() {
                                       .what +
                                   "; after a restart, whole regions are compared instead");
     record_demotion();
-  });
+  };
+  snapshot_->write(*copy, written);
 }
 
 void Engine::record_demotion() {

@@ -15,7 +15,8 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   replica_.session_up();
   core_.peer_fast_zero = peer_fast_zero;
   peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
-  receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = target_tells_ = false;
+  receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
+  target_tells_ = asked_record_ = false;
   core_.alone_allowed = false;
   if (!core_.blank &&
       (core_.record.peer_primary != peer.primary || core_.record.heard_term < peer.term)) {
@@ -83,6 +84,7 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
   // A source that stopped now would have forgotten which blocks are left; that there are some must
   // be on record before the target is touched.
   core_.record.dirty = true;
+  core_.record.snapshot = false;  // the set may become larger than it
   core_.persist([this, number = session_number_, label = core_.record.generations](int error) {
     if (number != session_number_ || !session_.up()) return;
     if (error != 0) {
@@ -96,10 +98,12 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
 
 void Engine::handle_generation(const wire::Frame& frame) {
   const auto payload = wire::payload_as<wire::GenerationPayload>(frame.payload);
-  if (role_ != Role::kSecondary || !receives_ || !apply_generation(payload)) {
+  // One at a time: the source waits for each answer.
+  if (role_ != Role::kSecondary || !receives_ || asked_record_ || !apply_generation(payload)) {
     bad_frame(frame.header);
     return;
   }
+  asked_record_ = true;
   record_generation(frame.header, payload.flags);
 }
 
@@ -109,6 +113,7 @@ void Engine::record_generation(const wire::FrameHeader& header, uint32_t flags) 
   auto recorded = [this, number = session_number_, header, flags](int error) {
     if (error == 0 && flags == wire::kGenerationConsistent) intents_.clear_all();
     if (number != session_number_ || !session_.up()) return;
+    asked_record_ = false;
     wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
     ack.sequence = header.sequence;
     ack.status = static_cast<uint32_t>(error);
@@ -273,9 +278,11 @@ void Engine::resync_finished() {
                   limits::kReconnectDelayMin_ns);
     return;
   }
-  attach(role_ == Role::kSecondary ? Attachment::kNone : Attachment::kDuplex);
+  // While it is being promoted it does not write yet, and may still be refused.
+  const bool writes_here = role_ == Role::kPrimary || role_ == Role::kDemoting;
+  attach(writes_here ? Attachment::kDuplex : Attachment::kNone);
   in_sync_ = true;
-  receives_ = role_ == Role::kSecondary;
+  receives_ = !writes_here;
   if (resync_.progress().total_bytes() > 0)
     last_resync_ = {resync_.progress().total_bytes(), resync_.progress().duration_ns(),
                     resync_.sent()};

@@ -1,6 +1,7 @@
 #include "volume/flush_group.h"
 
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 namespace twinblock {
@@ -88,8 +89,22 @@ void FlushGroup::settle() {
   // could pass for current after a crash.
   if (core_.dirty.empty() && core_.map_valid)
     finish(0);
+  else if (core_.frozen())
+    held_ = true;
   else
     gate_.pass([this](int error) { finish(error == 0 ? 0 : EIO); });
+}
+
+void FlushGroup::release_held() {
+  if (core_.frozen() || !std::exchange(held_, false)) return;
+  // Once more, on both nodes if the peer takes part again.
+  waiting_.insert(waiting_.begin(), std::make_move_iterator(running_for_.begin()),
+                  std::make_move_iterator(running_for_.end()));
+  begin();
+}
+
+void FlushGroup::fail_held() {
+  if (std::exchange(held_, false)) finish(ESHUTDOWN);
 }
 
 void FlushGroup::finish(int error) {

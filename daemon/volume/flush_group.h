@@ -25,6 +25,9 @@ class FlushGroup final : public PeerRequest {
   void peer_lost();
   // The peer's record that it holds the only good replica is durable.
   void sole_copy_recorded();
+  // As of writes: a flush that was held because of on_peer_loss = freeze goes on, or fails.
+  void release_held();
+  void fail_held();
   [[nodiscard]] bool busy() const { return running_; }
 
   void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override;
@@ -44,6 +47,7 @@ class FlushGroup final : public PeerRequest {
   bool on_local_ = false;
   bool covers_data_ = false;  // something other than zeroes was written before
   bool on_peer_ = false;
+  bool held_ = false;           // frozen: done here, waits for the peer
   bool for_sole_copy_ = false;  // done at the peer, which has not recorded yet what it is
   int local_error_ = 0;
   DiskRequest request_;

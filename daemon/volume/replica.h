@@ -1,5 +1,5 @@
-// The receiving side: applies the peer's writes, zeroes and flushes to the local replica, reads from
-// it, and answers each when it is done. Owned by the engine; loop thread only.
+// The receiving side: applies the peer's writes, zeroes and flushes to the local replica, reads
+// from it, and answers each when it is done. Owned by the engine; loop thread only.
 #pragma once
 
 #include <deque>

@@ -88,6 +88,10 @@ void ResyncSource::copy() {
 
 void ResyncSource::pump() {
   if (step_ != Step::kCopying) return;
+  if (!core_.local_ok()) {
+    owner_.resync_failed("resync: the local disk failed");
+    return;
+  }
   if (!pace_timer_->armed()) pace_timer_->arm(kPaceInterval_ns);
   const uint64_t now = core_.clock.now_ns();
   while (step_ == Step::kCopying && !probing_) {

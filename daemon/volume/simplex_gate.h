@@ -14,8 +14,6 @@ class SimplexGate {
  public:
   explicit SimplexGate(Core& core) : core_(core) {}
 
-  // Whether the loss is on record.
-  [[nodiscard]] bool open() const { return open_; }
   // Calls `then` with 0 when it is (at once, if it is already), or with an errno value when it
   // can't be recorded.
   void pass(std::function<void(int error)> then);

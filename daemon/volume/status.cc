@@ -67,8 +67,7 @@ VolumeState Engine::volume_state() const {
   if (role_ == Role::kPrimary) {
     if (!core_.local_ok()) return VolumeState::kFailed;
     if (!session_.refusal().empty()) return VolumeState::kRefused;
-    const bool frozen = core_.config.on_peer_loss == OnPeerLoss::kFreeze && !core_.alone_allowed;
-    return frozen ? VolumeState::kFrozen : VolumeState::kSimplex;
+    return core_.frozen() ? VolumeState::kFrozen : VolumeState::kSimplex;
   }
   // Two blank nodes do not refuse each other: they wait for `init`.
   const bool both_blank = session_.last_verdict() == Verdict::kWaitForInit;
@@ -130,6 +129,9 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kRefused:
       view.status = session_.refusal() + ".";
+      if (role_ == Role::kPrimary && core_.frozen())
+        view.status += " Writes wait (on_peer_loss = \"freeze\"); `twinblock continue " + volume +
+                       "` lets this node go on alone.";
       if (session_.last_verdict() && !is_usable(*session_.last_verdict()))
         view.action = advise(*session_.last_verdict(), volume, peer) + ".";
       break;
@@ -292,10 +294,10 @@ StatusView Engine::status() const {
     view.disk_error = system_error(core_.data_error, "the local disk failed: " +
                                                          core_.config.node(core_.node).backing)
                           .what;
-  if (store_.error() != 0)
-    view.disk_error = system_error(store_.error(), "the metadata disk failed: " +
-                                                       core_.config.node(core_.node).metadata)
-                          .what;
+  if (const int error = metadata_error_code(); error != 0)
+    view.disk_error =
+        system_error(error, "the metadata disk failed: " + core_.config.node(core_.node).metadata)
+            .what;
   fill_peer(view);
   fill_resync(view);
   fill_verify(view);

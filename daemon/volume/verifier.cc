@@ -9,44 +9,81 @@ namespace twinblock {
 namespace {
 
 constexpr uint64_t kPaceInterval_ns = 5 * kMillisecond_ns;
+// Regions that a repair will come to are recorded together, one flush for all.
+constexpr uint64_t kIntentAheadBytes = 256 * kMiB;
 
 }  // namespace
 
-Verifier::Verifier(Core& core, WritePath& writes, WritePathOwner& disks)
-    : core_(core), writes_(writes), sync_(core, disks, *this) {
+Verifier::Verifier(Core& core, FlushGroup& flushes, WritePath& writes, WritePathOwner& disks)
+    : core_(core), flushes_(flushes), writes_(writes), disks_(disks), sync_(core, disks, *this) {
   timer_ = core_.clock.make_timer([this] { pump(); });
 }
 
 void Verifier::begin(bool repair) {
-  TB_CHECK(!active() && sync_.outstanding() == 0, "one verification at a time");
+  TB_CHECK(!active() && !ending(), "one verification at a time");
   begun_ = true;
+  ++number_;
   report_ = {};
   report_.repair = repair;
   cursor_ = 0;
+  flushing_ = false;
   progress_.begin(core_.config.size_bytes, core_.clock.now_ns());
   pump();
 }
 
 void Verifier::pump() {
-  if (!active()) return;
+  if (!active() || awaits_intent_ || flushing_) return;
   const uint64_t now = core_.clock.now_ns();
-  progress_.update(report_.compared_bytes, core_.config.size_bytes, now);
+  const uint64_t size_bytes = core_.config.size_bytes;
+  progress_.update(report_.compared_bytes, size_bytes, now);
   const Pacer::Allowance allowed = pacer_.allowance(writes_.busy(now), now);
-  while (active() && cursor_ < core_.config.size_bytes && sync_.outstanding() < allowed.runs) {
+  while (active() && cursor_ < size_bytes && sync_.outstanding() < allowed.runs) {
     BlockSync::Task task;
-    task.range = {cursor_, std::min(cursor_ + allowed.run_bytes, core_.config.size_bytes)};
+    task.range = {cursor_, std::min(cursor_ + allowed.run_bytes, size_bytes)};
     task.compare = true;
     task.send = report_.repair;
+    if (report_.repair && !covered(task.range.end_bytes)) return;
     cursor_ = task.range.end_bytes;
     sync_.start(task);
   }
   if (!active()) return;
-  if (cursor_ == core_.config.size_bytes && sync_.outstanding() == 0) {
+  if (cursor_ == size_bytes && sync_.outstanding() == 0)
+    finish();
+  else
+    timer_->arm(kPaceInterval_ns);
+}
+
+// A repair is a write: until it is flushed on both nodes, a crash may bring the difference back,
+// and has to find it on record.
+bool Verifier::covered(uint64_t end_bytes) {
+  if (core_.intents->covered(cursor_, end_bytes - cursor_)) return true;
+  const uint64_t ahead = std::min(kIntentAheadBytes, core_.config.size_bytes - cursor_);
+  awaits_intent_ = true;
+  const int error = core_.intents->cover(cursor_, std::max(ahead, end_bytes - cursor_), *this);
+  if (error != 0) intent_recorded(error);
+  return false;
+}
+
+void Verifier::intent_recorded(int error) {
+  awaits_intent_ = false;
+  if (error != 0) disks_.metadata_failed(error);
+  if (error != 0) stop("the metadata disk failed");
+  pump();
+}
+
+// What was repaired is not said to be so before it is on stable storage.
+void Verifier::finish() {
+  if (report_.repaired_bytes == 0) {
     report_.complete = true;
     end("");
     return;
   }
-  timer_->arm(kPaceInterval_ns);
+  flushing_ = true;
+  flushes_.flush([this, number = number_](int error) {
+    if (number != number_ || !active()) return;
+    report_.complete = error == 0;
+    end(error == 0 ? "" : "the flush after the repair failed");
+  });
 }
 
 void Verifier::synced(const BlockSync::Outcome& outcome) {
@@ -67,7 +104,9 @@ void Verifier::sync_failed(int error, uint64_t offset_bytes) {
 }
 
 void Verifier::stop(const std::string& why) {
-  if (active()) end(why);
+  if (!active()) return;
+  sync_.halt();
+  end(why);
 }
 
 void Verifier::session_lost(const std::string& reason) {

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "volume/block_sync.h"
+#include "volume/flush_group.h"
 #include "volume/pacer.h"
 #include "volume/progress.h"
 
 namespace twinblock {
 
-class Verifier final : private BlockSync::Owner {
+class Verifier final : private BlockSync::Owner, private metadata::IntentStore::Waiter {
  public:
   struct Report {
     bool repair = false;
@@ -26,13 +27,15 @@ class Verifier final : private BlockSync::Owner {
   };
   static constexpr size_t kDifferencesMax = 16;
 
-  Verifier(Core& core, WritePath& writes, WritePathOwner& disks);
+  Verifier(Core& core, FlushGroup& flushes, WritePath& writes, WritePathOwner& disks);
 
   // In duplex; not while one runs.
   void begin(bool repair);
   void stop(const std::string& why);
   // Called by the engine: the session is gone.
   void session_lost(const std::string& reason);
+  // It was stopped, but some of what it had begun is still under way.
+  [[nodiscard]] bool ending() const { return !active() && sync_.outstanding() > 0; }
   [[nodiscard]] bool active() const { return progress_.active(); }
   [[nodiscard]] const Progress& progress() const { return progress_; }
   // Of the last one; nothing compared and no end: there was none.
@@ -43,17 +46,25 @@ class Verifier final : private BlockSync::Owner {
   void synced(const BlockSync::Outcome& outcome) override;
   void sync_failed(int error, uint64_t offset_bytes) override;
   void sync_has_room() override { pump(); }
+  void intent_recorded(int error) override;
   void pump();
+  [[nodiscard]] bool covered(uint64_t end_bytes);
+  void finish();
   void end(const std::string& why);
 
   Core& core_;
+  FlushGroup& flushes_;
   WritePath& writes_;
+  WritePathOwner& disks_;
   BlockSync sync_;
   Pacer pacer_;
   Progress progress_;
   Report report_;
   bool begun_ = false;
+  uint64_t number_ = 0;  // tells the flush of an earlier one from this one's
   uint64_t cursor_ = 0;
+  bool awaits_intent_ = false;
+  bool flushing_ = false;
   std::unique_ptr<Timer> timer_;
 };
 

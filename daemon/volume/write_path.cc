@@ -85,16 +85,11 @@ void WritePath::admit(ClientRequest& request) {
   if (core_.ranges.enter(op.ticket)) start(op);
 }
 
-bool WritePath::frozen() const {
-  return core_.config.on_peer_loss == OnPeerLoss::kFreeze && !core_.attached() &&
-         !core_.alone_allowed;
-}
-
 void WritePath::start(Op& op) {
   const ClientRequest& client = *op.client;
   if (!op.started) core_.inflight.raise(client.offset_bytes, client.length_bytes);
   op.started = true;
-  if (frozen()) {
+  if (core_.frozen()) {
     op.held = true;
     held_.push_back(&op);
     return;
@@ -234,7 +229,7 @@ void WritePath::settle_alone(Op& op) {
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
     return;
   }
-  if (frozen()) {
+  if (core_.frozen()) {
     op.held = true;
     held_.push_back(&op);
     return;
@@ -280,7 +275,7 @@ void WritePath::peer_lost() {
 }
 
 void WritePath::release_held() {
-  if (frozen()) return;
+  if (core_.frozen()) return;
   for (Op* op : std::exchange(held_, {})) {
     op->held = false;
     start(*op);

@@ -72,7 +72,6 @@ class WritePath {
   void settle(Op& op);
   void settle_alone(Op& op);
   void finish(Op& op, int error);
-  [[nodiscard]] bool frozen() const;
   Op& new_op();
 
   Core& core_;

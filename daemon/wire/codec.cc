@@ -30,7 +30,8 @@ std::string check_data(const FrameHeader& header, uint64_t volume_bytes) {
 }
 
 std::string check_digest(const FrameHeader& header, uint64_t volume_bytes) {
-  if (header.offset % limits::kBlockBytes != 0) return "a digest of half a block";
+  if (header.offset % limits::kBlockBytes != 0 || header.length % limits::kBlockBytes != 0)
+    return "a digest of half a block";
   return range_error(header, volume_bytes, limits::kFramePayloadBytesMax);
 }
 
