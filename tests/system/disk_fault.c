@@ -24,7 +24,7 @@ static int fault(int fd, int is_read) {
   long length = syscall(SYS_read, (int)file, text, sizeof text - 1);
   syscall(SYS_close, (int)file);
   if (length <= 0) return 0;
-  if (is_read && strstr(text, "writes")) return 0;
+  if (strstr(text, is_read ? "writes" : "reads")) return 0;
   char link[64], target[4096];
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   ssize_t got = readlink(link, target, sizeof target - 1);

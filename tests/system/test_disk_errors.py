@@ -33,9 +33,10 @@ class FaultyDisk:
                          DISK_FAULT_TRIGGER=str(self.trigger))
         self.lab.up()
 
-    def begin(self, error, only_writes=False):
+    def begin(self, error, only_writes=False, only_reads=False):
+        which = " writes" if only_writes else " reads" if only_reads else ""
         temporary = self.trigger.with_suffix(".new")
-        temporary.write_text(f"{error}{' writes' if only_writes else ''}\n", encoding="ascii")
+        temporary.write_text(f"{error}{which}\n", encoding="ascii")
         temporary.rename(self.trigger)
 
     def end(self):
