@@ -61,7 +61,7 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
   if (!loaded)
     Report::violation("a crash now would leave metadata that " + node.name() +
                       " refuses: " + loaded.error().what);
-  remains.facts = facts_at_start(loaded.value(), all_zero(remains.data), node.name() < peer.name());
+  remains.facts = facts_at_start(loaded.value(), node.data().is_new(), node.name() < peer.name());
   if (!remains.facts.blank) remains.own = set_at_start(loaded.value(), remains.data.size());
   remains.facts.dirty = loaded.value().record.dirty || !remains.own.empty();
   return remains;

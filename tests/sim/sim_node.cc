@@ -67,7 +67,7 @@ void SimNode::start() {
   for (uint8_t& byte : instance) byte = static_cast<uint8_t>(random_.next());
   engine_ = std::make_unique<Engine>(
       Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_,
-                    std::move(loaded.value()), all_zero(data_->contents()), instance,
+                    std::move(loaded.value()), data_->is_new(), instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }});
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);

@@ -171,6 +171,7 @@ void VirtualDisk::submit(DiskRequest& request) {
       (request.offset_bytes > size_bytes() || request.length_bytes == 0 ||
        request.length_bytes > size_bytes() - request.offset_bytes))
     Report::violation("a request outside " + name_);
+  if (is_write(request.op)) written_ = true;
   check_overlap(request);
   const uint64_t id = next_id_++;
   pending_.emplace(id, Pending{&request, nullptr, done_number_});

@@ -57,7 +57,13 @@ class VirtualDisk final : public Disk {
 
   // What a reader sees now.
   [[nodiscard]] std::span<const std::byte> contents() const { return cache_; }
-  std::span<std::byte> initialise() { return cache_; }
+  std::span<std::byte> initialise() {
+    written_ = true;
+    return cache_;
+  }
+  // As it was put in. A volume that clients have zeroed is told from a new disk, which a real host
+  // can't always do (a file that was trimmed as a whole).
+  [[nodiscard]] bool is_new() const { return !written_; }
   void make_stable();
   int read_now(uint64_t offset_bytes, std::span<std::byte> into);
   // Whether an error has been given to the process that runs now.
@@ -107,6 +113,7 @@ class VirtualDisk final : public Disk {
   const bool slow_flush_;  // written data stays in the cache for long
   ProcessPtr process_;
   std::vector<std::byte> cache_;
+  bool written_ = false;  // by anybody, since it was put in
   std::vector<std::byte> medium_;
   std::vector<std::vector<Version>>
       unflushed_;                      // by sector, in the order in which they took effect

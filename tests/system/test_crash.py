@@ -95,7 +95,7 @@ def test_primary_dies_under_load_and_the_survivor_takes_over(lab, rng):
     kill_primaries(lab, rng, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_primaries_die_one_after_the_other(lab, rng):
     assert kill_primaries(lab, rng, 8), "no power cut had anything to lose"
 
@@ -125,7 +125,7 @@ def test_secondary_dies_under_load_and_the_clients_go_on(lab, rng):
     kill_secondaries(lab, rng, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_secondary_dies_again_and_again(lab, rng):
     assert kill_secondaries(lab, rng, 6), "no power cut had anything to lose"
 
@@ -173,7 +173,7 @@ def test_both_die_and_return(lab, rng):
     kill_pairs(lab, rng, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_both_die_again_and_again(lab, rng):
     assert kill_pairs(lab, rng, 8), "no power cut had anything to lose"
 

@@ -48,7 +48,7 @@ def promote(lab, name, *words):
     wait_until(lambda: ctl(lab, name, "promote", *words).returncode == 0, 15, f"{name}'s promotion")
 
 
-@pytest.mark.parametrize("size", ["1GiB", pytest.param("10GiB", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", ["1GiB", pytest.param("10GiB", marks=pytest.mark.long)])
 def test_one_percent_changed_in_simplex(roomy, make_lab, size):
     lab = make_lab(size=size, backing=roomy, **COUNTED_READS)
     volume = parse_size(size)
@@ -121,7 +121,7 @@ def test_first_touch_of_cold_regions_shares_metadata_flushes(roomy, make_lab, sc
     assert waits >= 8 * commits
 
 
-@pytest.mark.parametrize("seconds", [5, pytest.param(35, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [5, pytest.param(35, marks=pytest.mark.long)])
 def test_steady_load_writes_no_metadata(lab, scratch, seconds):
     with connection(lab) as handle:
         handle.pwrite(random.randbytes(32 * MIB), 0)
@@ -177,7 +177,7 @@ def test_memory_of_an_idle_terabyte_and_with_every_block_dirty(make_lab):
     assert all(most <= 128 * MIB for _, _, most in figures)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory_with_the_most_fragmented_dirty_map(roomy, make_lab):
     """Every chunk of 1 TiB partly dirty: in epochs, in the dirty map, after a crash, in a resync
     of both nodes' sets, and in the snapshot of an orderly stop."""

@@ -210,7 +210,7 @@ def test_verify_finds_and_repairs_bytes_that_a_disk_changed(lab, beta_runs):
     assert_identical(lab)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sanitize
 def test_verify_under_load_finds_no_difference_that_is_none(lab, scratch):
     fill(lab)
@@ -228,7 +228,7 @@ def test_verify_under_load_finds_no_difference_that_is_none(lab, scratch):
     assert_identical(lab)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_verify_can_be_detached_followed_and_stopped(make_lab):
     lab = make_lab(size="1GiB")
     with connection(lab) as handle:
@@ -252,7 +252,7 @@ def test_verify_can_be_detached_followed_and_stopped(make_lab):
     assert followed.returncode == 0 and "identical" in followed.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_verify_ends_with_the_session_and_is_refused_outside_duplex(make_lab):
     lab = make_lab(size="1GiB")
     with connection(lab) as handle:

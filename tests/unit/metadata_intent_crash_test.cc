@@ -78,11 +78,11 @@ TEST_P(IntentCrash, LosesNothingThatWasPromised) {
       case 6:
         if (random() % 3 == 0) {
           const bool power = random() % 2 == 0;
-          store.reset();
           if (power)
             f.disk.power_lost(random);
           else
             f.disk.process_ends(random);
+          store.reset();  // the disk is done with its requests
           waits.clear();
           check();
           const Loaded loaded = f.found();
