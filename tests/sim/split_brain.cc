@@ -103,7 +103,8 @@ void World::crash_of(int host) {
 
 void World::revive(int host) {
   node(host).power_on();
-  node(host).start();
+  // The init system may have been quicker.
+  if (!node(host).running()) node(host).start();
 }
 
 bool World::says_split_brain(int host) {
