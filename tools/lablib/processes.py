@@ -81,6 +81,8 @@ class Process:
         # A killed process has not ended, and holds its locks, while a thread of it waits for a disk.
         threads = int(fields[17])
         if fields[0] in (b"Z", b"X") and threads <= 1:
+            if self._child is not None:  # ended since it was asked above
+                self.exit_code = self._child.wait()
             return None
         return fields
 
