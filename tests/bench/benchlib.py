@@ -28,7 +28,9 @@ def run_fio(uri, mode, block, depth, seconds=None, ramp=0.5, extra=()):
     command = ["fio", "--name=run", "--ioengine=nbd", f"--uri={uri}", "--thread", f"--rw={mode}",
                f"--bs={block}", f"--iodepth={depth}", "--randrepeat=0", "--output-format=json"]
     if seconds is not None:
-        command += ["--norandommap", "--time_based", f"--runtime={seconds}", f"--ramp_time={ramp}"]
+        # In whole milliseconds: fio takes a fraction of a second for no limit at all.
+        command += ["--norandommap", "--time_based", f"--runtime={round(seconds * 1000)}ms",
+                    f"--ramp_time={round(ramp * 1000)}ms"]
     fio = subprocess.run([*command, *extra], capture_output=True, text=True, check=False,
                          timeout=(seconds or 60) * 3 + 60)
     if fio.returncode:
