@@ -158,15 +158,14 @@ void World::pause(int host) {
 
 void World::silence() {
   const uint64_t which = random_.between(1, 3);
-  network_.faults.silent = {(which & 1) != 0, (which & 2) != 0};
+  network_.set_silent({(which & 1) != 0, (which & 2) != 0});
   if (Report::verbose())
     Report::trace("network", "-- silent from " + std::string((which & 1) != 0 ? "alpha " : "") +
                                  ((which & 2) != 0 ? "beta" : ""));
   scheduler_.after(
       random_.spread(50 * kMillisecond_ns, std::max(options_.absence_ns, 12 * kSecond_ns)), nullptr,
       [this] {
-        network_.faults.silent = {false, false};
-        network_.silence_changed();
+        network_.set_silent({false, false});
       });
 }
 
@@ -309,8 +308,7 @@ void World::tempt() {
 void World::heal() {
   if (Report::verbose()) Report::trace("operator", "all faults end");
   end_orders();
-  network_.faults.silent = {false, false};
-  network_.silence_changed();
+  network_.heal();
   for (const auto& each : nodes_) {
     each->data().faults = DiskFaults{};
     each->metadata().faults = DiskFaults{};

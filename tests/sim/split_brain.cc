@@ -24,7 +24,7 @@ void World::split_brain() {
 // The network falls silent; the secondary is promoted on the operator's false word.
 void World::separate(int host) {
   if (Report::verbose()) Report::trace("operator", "-- a split brain begins");
-  network_.faults.silent = {true, true};
+  network_.set_silent({true, true});
   split_host_ = host;
   other_side_ = std::make_unique<Side>(*this, history(), random_.fork());
   other_side_->history.branch(random_.next());
@@ -115,8 +115,7 @@ bool World::says_split_brain(int host) {
 
 // Once they can hear each other, both must say so, and both must go on serving what they have.
 void World::see_split_brain() {
-  network_.faults.silent = {false, false};
-  network_.silence_changed();
+  network_.set_silent({false, false});
   wait(
       kHealingMax_ns, [this] { return says_split_brain(0) && says_split_brain(1); },
       "both sides to see the split brain");

@@ -21,11 +21,9 @@ class VirtualNetwork::Endpoint final : public Connection {
   ~Endpoint() override {
     *self_ = nullptr;
     wire_->end[index(host_)] = nullptr;
-    if (!network_.hosts_[index(host_)].powered) {
-      wire_->dead[index(host_)] = true;
-      return;
-    }
-    if (!closed_) network_.send_end(wire_, host_, network_.random_.chance(0.5));
+    if (!network_.hosts_[index(host_)].powered) wire_->dead[index(host_)] = true;
+    if (!closed_ && !wire_->dead[index(host_)])
+      network_.send_end(wire_, host_, network_.random_.chance(0.5));
   }
 
   void set_handler(ConnectionHandler* handler) override { handler_ = handler; }
@@ -58,7 +56,8 @@ class VirtualNetwork::Endpoint final : public Connection {
   [[nodiscard]] uint64_t queued_bytes_total() const override { return queued_; }
   [[nodiscard]] uint64_t sent_bytes_total() const override { return sent_; }
   [[nodiscard]] std::string peer_address() const override {
-    return "10.0.0." + std::to_string(2 - host_) + ":7700";
+    return "10.0." + std::to_string(wire_->link->number) + "." + std::to_string(2 - host_) +
+           ":7700";
   }
 
   // The turn of the loop ends: the kernel takes what it has room for.
@@ -88,6 +87,12 @@ class VirtualNetwork::Endpoint final : public Connection {
       self.look();
     });
   }
+  // This host drops the connection: nothing more leaves it, and it answers to nothing but by a
+  // reset.
+  void break_off(const std::string& reason) {
+    wire_->dead[index(host_)] = true;
+    fail(reason);
+  }
   void fail(const std::string& reason) {
     later(1000, [reason](Endpoint& self) { self.close_with(reason); });
   }
@@ -111,11 +116,12 @@ class VirtualNetwork::Endpoint final : public Connection {
   Pipe& outgoing() { return wire_->pipe[index(host_)]; }
 
   void pump() {
-    if (!connected_ || closed_) return;
+    if (!connected_ || closed_ || wire_->dead[index(host_)]) return;
     Pipe& pipe = outgoing();
     const uint64_t before = pipe.taken();
+    const uint64_t window = std::min(pipe.window, wire_->link->faults.window_max_bytes);
     while (!chunks_.empty()) {
-      const uint64_t room = pipe.window - std::min(pipe.window, pipe.taken() - pipe.read);
+      const uint64_t room = window - std::min(window, pipe.taken() - pipe.read);
       const std::span<const std::byte> rest = chunks_.front().bytes().subspan(chunk_sent_);
       const size_t length = std::min<size_t>(room, rest.size());
       if (length == 0) break;
@@ -132,6 +138,10 @@ class VirtualNetwork::Endpoint final : public Connection {
 
   void look() {
     if (closed_ || handler_ == nullptr) return;
+    if (!failed_.empty()) {
+      close_with(failed_);
+      return;
+    }
     const Pipe& pipe = incoming();
     if (pipe.end_arrived && pipe.reset) {
       close_with("Connection reset by peer");
@@ -148,8 +158,11 @@ class VirtualNetwork::Endpoint final : public Connection {
   }
 
   void close_with(const std::string& reason) {
-    if (std::exchange(closed_, true) || handler_ == nullptr) return;
-    handler_->closed(reason);
+    if (handler_ == nullptr) {  // not handed over yet
+      failed_ = reason;
+      return;
+    }
+    if (!std::exchange(closed_, true)) handler_->closed(reason);
   }
 
   VirtualNetwork& network_;
@@ -162,6 +175,7 @@ class VirtualNetwork::Endpoint final : public Connection {
   bool paused_ = false;
   bool pump_due_ = false;
   bool notify_due_ = false;
+  std::string failed_;  // before there was a handler
   std::deque<Chunk> chunks_;
   size_t chunk_sent_ = 0;
   uint64_t queued_ = 0;
@@ -175,19 +189,29 @@ class VirtualNetwork::Port final : public Network {
   Port(VirtualNetwork& network, int host, ProcessPtr process) : network_(network), host_(host) {
     network_.hosts_[index(host)].process = std::move(process);
   }
-  ~Port() override { network_.hosts_[index(host_)].accepted = nullptr; }
-  std::unique_ptr<Connection> dial(const LinkAddresses&) override {
-    const WirePtr wire = network_.new_wire();
+  ~Port() override {
+    for (auto& [name, link] : network_.links_) link.accepted[index(host_)] = nullptr;
+  }
+  std::unique_ptr<Connection> dial(const LinkAddresses& addresses) override {
+    Link& link = network_.link_of(addresses.name);
+    const WirePtr wire = network_.new_wire(link);
     auto endpoint = std::make_unique<Endpoint>(network_, wire, host_);
+    if (link.faults.cut[index(host_)]) {
+      endpoint->break_off("Network is unreachable");
+      return endpoint;
+    }
     network_.scheduler_.after(
-        network_.delay_ns(), nullptr,
+        network_.delay_ns(link), nullptr,
         [network = &network_, wire, host = host_] { network->syn(wire, host); });
     return endpoint;
   }
-  Status listen(const LinkAddresses&, std::function<void(std::unique_ptr<Connection>)> accepted,
+  Status listen(const LinkAddresses& link, Accepted accepted,
                 std::function<void(const std::string&)>) override {
-    network_.hosts_[index(host_)].accepted = std::move(accepted);
+    network_.link_of(link.name).accepted[index(host_)] = std::move(accepted);
     return ok_status();
+  }
+  void unlisten(const std::string& link) {
+    network_.link_of(link).accepted[index(host_)] = nullptr;
   }
 
  private:
@@ -202,12 +226,24 @@ std::unique_ptr<Network> VirtualNetwork::attach(int host, ProcessPtr process) {
   return std::make_unique<Port>(*this, host, std::move(process));
 }
 
-uint64_t VirtualNetwork::delay_ns() {
-  return random_.spread(10 * kMicrosecond_ns, faults.delay_max_ns);
+VirtualNetwork::Link& VirtualNetwork::link_of(const std::string& name) {
+  const auto [at, is_new] = links_.try_emplace(name);
+  if (is_new) at->second.number = links_.size() - 1;
+  return at->second;
 }
 
-VirtualNetwork::WirePtr VirtualNetwork::new_wire() {
+bool VirtualNetwork::carries(const Link& link, int from) const {
+  const LinkFaults& faults = link.faults;
+  return !silent_[index(from)] && !faults.silent[index(from)] && !faults.cut[0] && !faults.cut[1];
+}
+
+uint64_t VirtualNetwork::delay_ns(const Link& link) {
+  return random_.spread(10 * kMicrosecond_ns, link.faults.delay_max_ns);
+}
+
+VirtualNetwork::WirePtr VirtualNetwork::new_wire(Link& link) {
   auto wire = std::make_shared<Wire>();
+  wire->link = &link;
   for (Pipe& pipe : wire->pipe) pipe.window = random_.spread(64 * kKiB, 4 * kMiB);
   std::erase_if(wires_, [](const std::weak_ptr<Wire>& held) { return held.expired(); });
   wires_.push_back(wire);
@@ -216,14 +252,15 @@ VirtualNetwork::WirePtr VirtualNetwork::new_wire() {
 
 void VirtualNetwork::syn(const WirePtr& wire, int from) {
   Endpoint* dialler = wire->end[index(from)];
-  if (dialler == nullptr) return;
+  if (dialler == nullptr || wire->dead[index(from)]) return;
   Host& target = hosts_[index(1 - from)];
-  if (faults.silent[0] || faults.silent[1] || !target.powered) {
+  Link& link = *wire->link;
+  if (!carries(link, 0) || !carries(link, 1) || !target.powered) {
     scheduler_.after(random_.between(200, 1000) * kMillisecond_ns, nullptr,
                      [this, wire, from] { syn(wire, from); });
     return;
   }
-  if (!target.accepted) {
+  if (!link.accepted[index(1 - from)]) {
     dialler->fail("Connection refused");
     return;
   }
@@ -231,15 +268,16 @@ void VirtualNetwork::syn(const WirePtr& wire, int from) {
   auto endpoint = std::make_shared<std::unique_ptr<Endpoint>>(
       std::make_unique<Endpoint>(*this, wire, 1 - from));
   (*endpoint)->accepted();
-  scheduler_.after(random_.below(100'000), target.process, [this, from, endpoint] {
-    const auto& accepted = hosts_[index(1 - from)].accepted;
+  scheduler_.after(random_.below(100'000), target.process, [from, endpoint] {
     Endpoint* connection = endpoint->get();
-    if (!accepted) return;
     const WirePtr held = connection->wire();
+    // It may end with the call.
+    const Accepted accepted = held->link->accepted[index(1 - from)];
+    if (!accepted) return;
     accepted(std::move(*endpoint));
     if (held->end[index(1 - from)] == connection) connection->notify();
   });
-  scheduler_.after(delay_ns(), hosts_[index(from)].process, [wire, from] {
+  scheduler_.after(delay_ns(link), hosts_[index(from)].process, [wire, from] {
     if (Endpoint* end = wire->end[index(from)]) end->connected();
   });
 }
@@ -265,7 +303,16 @@ void VirtualNetwork::taken(const WirePtr& wire, int from, uint64_t begin) {
 
 void VirtualNetwork::segment(const WirePtr& wire, int from, uint64_t up_to) {
   Pipe& pipe = wire->pipe[index(from)];
-  pipe.last_arrival_ns = std::max(pipe.last_arrival_ns, scheduler_.now_ns() + delay_ns());
+  Link& link = *wire->link;
+  uint64_t leaves_ns = scheduler_.now_ns();
+  if (link.faults.bytes_per_s > 0) {
+    uint64_t& busy_until_ns = link.busy_until_ns[index(from)];
+    leaves_ns = std::max(leaves_ns, busy_until_ns) +
+                (up_to - pipe.sent) * kSecond_ns / link.faults.bytes_per_s;
+    busy_until_ns = leaves_ns;
+  }
+  pipe.sent = up_to;
+  pipe.last_arrival_ns = std::max(pipe.last_arrival_ns, leaves_ns + delay_ns(link));
   scheduler_.after(pipe.last_arrival_ns - scheduler_.now_ns(), nullptr,
                    [this, wire, from, up_to] { arrive(wire, from, up_to); });
 }
@@ -274,21 +321,20 @@ void VirtualNetwork::arrive(const WirePtr& wire, int from, uint64_t up_to) {
   Pipe& pipe = wire->pipe[index(from)];
   Host& target = hosts_[index(1 - from)];
   if (!target.powered) return;
-  if (faults.silent[index(from)]) {
+  if (!carries(*wire->link, from)) {
     pipe.held = std::max(pipe.held, up_to);
     return;
   }
-  if (Endpoint* receiver = wire->end[index(1 - from)]) {
+  if (wire->dead[index(1 - from)]) {
+    send_end(wire, 1 - from, true);
+  } else if (Endpoint* receiver = wire->end[index(1 - from)]) {
     pipe.arrived = std::max(pipe.arrived, up_to);
     receiver->notify();
-  } else if (wire->dead[index(1 - from)]) {
-    // It lost power and knows nothing of this connection any more.
-    send_end(wire, 1 - from, true);
   }
 }
 
 void VirtualNetwork::window_opened(const WirePtr& wire, int sender) {
-  scheduler_.after(delay_ns(), nullptr, [wire, sender] {
+  scheduler_.after(delay_ns(*wire->link), nullptr, [wire, sender] {
     if (Endpoint* end = wire->end[index(sender)]) end->pump_later();
   });
 }
@@ -296,7 +342,7 @@ void VirtualNetwork::window_opened(const WirePtr& wire, int sender) {
 void VirtualNetwork::send_end(const WirePtr& wire, int from, bool reset) {
   Pipe& pipe = wire->pipe[index(from)];
   pipe.reset = reset;
-  const uint64_t earliest = scheduler_.now_ns() + delay_ns();
+  const uint64_t earliest = scheduler_.now_ns() + delay_ns(*wire->link);
   pipe.last_arrival_ns = std::max(pipe.last_arrival_ns, earliest);
   scheduler_.after(pipe.last_arrival_ns - scheduler_.now_ns(), nullptr,
                    [this, wire, from] { end_arrives(wire, from); });
@@ -305,7 +351,7 @@ void VirtualNetwork::send_end(const WirePtr& wire, int from, bool reset) {
 void VirtualNetwork::end_arrives(const WirePtr& wire, int from) {
   Pipe& pipe = wire->pipe[index(from)];
   if (!hosts_[index(1 - from)].powered) return;
-  if (faults.silent[index(from)]) {
+  if (!carries(*wire->link, from)) {
     pipe.end_held = true;
     return;
   }
@@ -313,21 +359,57 @@ void VirtualNetwork::end_arrives(const WirePtr& wire, int from) {
   if (Endpoint* receiver = wire->end[index(1 - from)]) receiver->notify();
 }
 
-void VirtualNetwork::silence_changed() {
+// What was held back and may go on does.
+void VirtualNetwork::release(const WirePtr& wire) {
+  for (int from = 0; from < 2; ++from) {
+    Pipe& pipe = wire->pipe[index(from)];
+    if (!carries(*wire->link, from)) continue;
+    // Sent again after the retransmission timer.
+    const uint64_t delay = random_.spread(kMillisecond_ns, kSecond_ns);
+    if (pipe.held > pipe.arrived)
+      scheduler_.after(delay, nullptr,
+                       [this, wire, from, up_to = pipe.held] { arrive(wire, from, up_to); });
+    if (std::exchange(pipe.end_held, false))
+      scheduler_.after(delay + 1, nullptr, [this, wire, from] { end_arrives(wire, from); });
+  }
+}
+
+void VirtualNetwork::set_silent(const std::array<bool, 2>& silent) {
+  silent_ = silent;
+  if (silent[0] || silent[1]) return;
+  for (const auto& held : wires_)
+    if (const WirePtr wire = held.lock()) release(wire);
+}
+
+void VirtualNetwork::set_faults(const std::string& name, const LinkFaults& faults) {
+  Link& link = link_of(name);
+  link.faults = faults;
+  if (faults.bytes_per_s == 0) link.busy_until_ns = {};
   for (const auto& held : wires_) {
     const WirePtr wire = held.lock();
-    if (!wire) continue;
-    for (int from = 0; from < 2; ++from) {
-      Pipe& pipe = wire->pipe[index(from)];
-      if (faults.silent[index(from)]) continue;
-      // Sent again after the retransmission timer.
-      const uint64_t delay = random_.spread(kMillisecond_ns, kSecond_ns);
-      if (pipe.held > pipe.arrived)
-        scheduler_.after(delay, nullptr,
-                         [this, wire, from, up_to = pipe.held] { arrive(wire, from, up_to); });
-      if (std::exchange(pipe.end_held, false))
-        scheduler_.after(delay + 1, nullptr, [this, wire, from] { end_arrives(wire, from); });
-    }
+    if (!wire || wire->link != &link) continue;
+    for (const int host : {0, 1})
+      if (Endpoint* end = wire->end[index(host)]; end != nullptr && faults.cut[index(host)])
+        end->break_off("Network is unreachable");
+    release(wire);
+    for (Endpoint* end : wire->end)
+      if (end != nullptr) end->pump_later();  // its window may have become larger
+  }
+}
+
+void VirtualNetwork::heal() {
+  for (auto& [name, link] : links_) link.faults = LinkFaults{};
+  set_silent({false, false});
+}
+
+void VirtualNetwork::reset(const std::string& name, const std::array<bool, 2>& at) {
+  const Link& link = link_of(name);
+  for (const auto& held : wires_) {
+    const WirePtr wire = held.lock();
+    if (!wire || wire->link != &link) continue;
+    for (const int host : {0, 1})
+      if (Endpoint* end = wire->end[index(host)]; end != nullptr && at[index(host)])
+        end->break_off("Connection reset by peer");
   }
 }
 

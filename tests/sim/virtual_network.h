@@ -1,13 +1,15 @@
-// The network between two hosts: byte streams in random segments with random delays, a window,
-// resets, silence in one direction or both, and hosts that vanish. Bytes that silence holds back
-// arrive when it ends, as TCP sends them again; a connection that one side has given up stays
-// half-open at the other until it hears of it.
+// The network between two hosts: one or more links, each with byte streams in random segments with
+// random delays, a window, resets, silence in one direction or both, and hosts that vanish. Bytes
+// that silence holds back arrive when it ends, as TCP sends them again, also those of a connection
+// that its sender has given up and replaced; such a connection stays half-open at the other side
+// until that hears of it.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,10 +21,14 @@
 
 namespace twinblock::sim {
 
-struct NetworkFaults {
-  // By the host that sends.
-  std::array<bool, 2> silent{};
+struct LinkFaults {
+  std::array<bool, 2> silent{};  // by the host that sends
+  // By the host that knows of it: connections break there, and dials fail at once. A cut link
+  // carries nothing either way; a host that does not know of the cut finds it silent.
+  std::array<bool, 2> cut{};
   uint64_t delay_max_ns = 2 * kMillisecond_ns;
+  uint64_t window_max_bytes = ~uint64_t{0};  // what a connection may have under way
+  uint64_t bytes_per_s = 0;                  // in each direction; 0: no limit
 };
 
 class VirtualNetwork {
@@ -36,21 +42,34 @@ class VirtualNetwork {
   void set_power(int host, bool on) { hosts_[index(host)].powered = on; }
   // All connections break, with what they carry.
   void reset_all();
-  // What was held back goes on; to be called after `faults.silent` has been changed.
-  void silence_changed();
-
-  NetworkFaults faults;
+  // Those of one link break at these hosts; what they carry still arrives. The other side hears of
+  // it when it sends something.
+  void reset(const std::string& link, const std::array<bool, 2>& at);
+  // All links, by the host that sends, beside what is wrong with each of them.
+  void set_silent(const std::array<bool, 2>& silent);
+  void set_faults(const std::string& link, const LinkFaults& faults);
+  [[nodiscard]] const LinkFaults& faults(const std::string& link) { return link_of(link).faults; }
+  // All faults end.
+  void heal();
 
  private:
   class Endpoint;
   class Port;
 
+  using Accepted = std::function<void(std::unique_ptr<Connection>)>;
+  struct Link {
+    size_t number = 0;
+    LinkFaults faults;
+    std::array<Accepted, 2> accepted;         // by host; null: nobody listens
+    std::array<uint64_t, 2> busy_until_ns{};  // by the host that sends, where the rate is limited
+  };
   // One direction of a connection.
   struct Pipe {
     std::vector<std::byte> bytes;  // from `dropped` on; taken by the kernel
     uint64_t dropped = 0;          // offsets count from the connection's start
     uint64_t read = 0;
     [[nodiscard]] uint64_t taken() const { return dropped + bytes.size(); }
+    uint64_t sent = 0;  // left the sending host
     uint64_t arrived = 0;
     uint64_t held = 0;  // came to the silent stretch; arrives when it ends
     uint64_t last_arrival_ns = 0;
@@ -60,19 +79,21 @@ class VirtualNetwork {
     bool reset = false;  // … and what it had sent is void
   };
   struct Wire {
+    Link* link = nullptr;
     std::array<Pipe, 2> pipe;        // by the host that sends
     std::array<Endpoint*, 2> end{};  // by host; null: closed, or never opened
-    std::array<bool, 2> dead{};      // that end was told, or its host lost power
+    std::array<bool, 2> dead{};      // that host knows nothing of this connection any more
   };
   using WirePtr = std::shared_ptr<Wire>;
   struct Host {
     bool powered = true;
     ProcessPtr process;
-    std::function<void(std::unique_ptr<Connection>)> accepted;
   };
 
   static size_t index(int host) { return static_cast<size_t>(host); }
-  [[nodiscard]] uint64_t delay_ns();
+  Link& link_of(const std::string& name);
+  [[nodiscard]] bool carries(const Link& link, int from) const;
+  [[nodiscard]] uint64_t delay_ns(const Link& link);
   void syn(const WirePtr& wire, int from);
   void taken(const WirePtr& wire, int from, uint64_t begin);
   void segment(const WirePtr& wire, int from, uint64_t up_to);
@@ -80,11 +101,14 @@ class VirtualNetwork {
   void arrive(const WirePtr& wire, int from, uint64_t up_to);
   void send_end(const WirePtr& wire, int from, bool reset);
   void end_arrives(const WirePtr& wire, int from);
-  WirePtr new_wire();
+  void release(const WirePtr& wire);
+  WirePtr new_wire(Link& link);
 
   Scheduler& scheduler_;
   Random random_;
   std::array<Host, 2> hosts_;
+  std::array<bool, 2> silent_{};
+  std::map<std::string, Link> links_;  // made when they are first used
   std::vector<std::weak_ptr<Wire>> wires_;
 };
 
