@@ -7,9 +7,18 @@
 #include <functional>
 #include <span>
 
+#include "base/limits.h"
+
 namespace twinblock {
 
 enum class ClientOp : uint8_t { kWrite, kZero, kFlush, kRead };
+
+// One frame's worth of a write, as it travels.
+struct WirePiece {
+  std::span<const std::byte> payload;
+  uint32_t crc = 0;         // CRC-32C of the payload
+  bool compressed = false;  // the payload is one zstd frame, shorter than what it stands for
+};
 
 struct ClientRequest {
   ClientOp op = ClientOp::kWrite;
@@ -22,8 +31,11 @@ struct ClientRequest {
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;  // a range inside the volume, not empty, but for kFlush
   std::byte* data = nullptr;  // kWrite: the source (not changed); kRead: the destination
-  // kWrite: CRC-32C of each piece of limits::kFramePayloadBytesMax, computed by the worker.
-  std::span<const uint32_t> piece_crcs;
+  // kWrite, unless all is zero: the data in pieces of this length (the last one is what is left;
+  // at most limits::kFramePayloadBytesMax), made by the worker. What is compressed lies in memory
+  // of the worker's, which stays valid as `data` does.
+  uint64_t piece_bytes = limits::kFramePayloadBytesMax;
+  std::span<const WirePiece> pieces;
   uint64_t received_ns = 0;                  // when the plugin got it
   std::function<void(ClientRequest&)> done;  // loop thread; the request may be gone afterwards
   ClientRequest* next = nullptr;             // for queues of whoever holds it

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "base/limits.h"
 #include "config/config.h"
 #include "io/clock.h"
 #include "io/disk.h"
@@ -87,7 +88,7 @@ struct Core {
   std::string peer_error;       // the peer's disk failed: a sentence, until it is in duplex again
   std::string peer_error_file;  // … and which file of it
 
-  Attachment attachment = Attachment::kNone;
+  Attachment attachment = Attachment::kNone;  // changed by set_attachment() only
   bool peer_fast_zero = false;
   BlockMap dirty;
   BlockMap
@@ -99,7 +100,18 @@ struct Core {
   Histogram write_latency;
   // Whether workers may read the local replica by themselves.
   std::atomic<bool> local_reads{false};
+  // For workers that prepare writes: whether the peer receives them, …
+  std::atomic<bool> peer_receives{false};
+  // … how long a piece is, …
+  std::atomic<uint64_t> wire_piece_bytes{limits::kFramePayloadBytesMax};
+  // … what the links that are up carry together (0: not known), and what waits to be sent on them.
+  std::atomic<uint64_t> link_rate_bytes_per_s{0};
+  std::atomic<uint64_t> link_queued_bytes{0};
 
+  void set_attachment(Attachment to) {
+    attachment = to;
+    peer_receives.store(to != Attachment::kNone, std::memory_order_relaxed);
+  }
   [[nodiscard]] bool local_ok() const { return data_error == 0; }
   // Writes and flushes wait for the peer (on_peer_loss = freeze).
   [[nodiscard]] bool frozen() const {

@@ -154,7 +154,7 @@ SyncFacts Engine::facts() const {
 }
 
 void Engine::attach(Attachment attachment) {
-  core_.attachment = attachment;
+  core_.set_attachment(attachment);
   if (attachment == Attachment::kNone) return;
   writes_.release_held();
   flushes_.release_held();
@@ -165,7 +165,7 @@ void Engine::session_lost(const std::string& reason) {
   loss_reason_ = reason;
   lost_wall_ns_ = core_.clock.wall_ns();
   if (core_.attached() && role_ != Role::kSecondary) ++core_.counters.peer_losses;
-  core_.attachment = Attachment::kNone;
+  core_.set_attachment(Attachment::kNone);
   core_.sole_copy_recorded = false;
   peer_role_ = PeerRole::kUnknown;
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;

@@ -73,6 +73,10 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] bool quiet(uint64_t offset_bytes, uint64_t length_bytes) const {
     return core_.inflight.quiet(offset_bytes, length_bytes);
   }
+  // Any thread, for workers that prepare writes: how they cut them.
+  [[nodiscard]] uint64_t wire_piece_bytes() const {
+    return core_.wire_piece_bytes.load(std::memory_order_relaxed);
+  }
   void count_read(uint64_t bytes) {
     core_.counters.reads.fetch_add(1, std::memory_order_relaxed);
     core_.counters.read_bytes.fetch_add(bytes, std::memory_order_relaxed);

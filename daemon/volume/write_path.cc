@@ -154,15 +154,15 @@ void WritePath::send_pieces(Op& op) {
     core_.session->request(header, {}, 0, op);
     return;
   }
-  const uint64_t piece = limits::kFramePayloadBytesMax;
-  op.pieces_outstanding = static_cast<uint32_t>((client.length_bytes + piece - 1) / piece);
-  TB_CHECK(client.piece_crcs.size() == op.pieces_outstanding, "a checksum for each piece");
-  for (size_t i = 0; i < client.piece_crcs.size(); ++i) {
-    const uint64_t at = i * piece;
+  op.pieces_outstanding =
+      static_cast<uint32_t>((client.length_bytes + client.piece_bytes - 1) / client.piece_bytes);
+  TB_CHECK(client.pieces.size() == op.pieces_outstanding, "the pieces cover the range");
+  uint64_t at = 0;
+  for (const WirePiece& piece : client.pieces) {
     header.offset = client.offset_bytes + at;
-    header.length = std::min(piece, client.length_bytes - at);
-    core_.session->request(header, std::span(client.data + at, header.length), client.piece_crcs[i],
-                           op);
+    header.length = std::min(client.piece_bytes, client.length_bytes - at);
+    at += header.length;
+    core_.session->request(header, piece.payload, piece.crc, op);
   }
 }
 

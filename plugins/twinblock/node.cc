@@ -2,23 +2,18 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
-#include <vector>
 
-#include "base/bytes.h"
-#include "base/crc32c.h"
-#include "base/limits.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
 #include "io/posix/notify.h"
 #include "io/posix/parking.h"
 #include "io/posix/thread.h"
+#include "prepare.h"
 
 namespace twinblock {
 namespace {
@@ -252,23 +247,14 @@ int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
 }
 
 int Node::write(std::span<const std::byte> from, uint64_t offset_bytes, bool fua) {
-  constexpr size_t kPiece = limits::kFramePayloadBytesMax;
   ClientRequest request;
   request.op = ClientOp::kWrite;
   request.fua = fua;
   request.offset_bytes = offset_bytes;
   request.length_bytes = from.size();
   request.data = const_cast<std::byte*>(from.data());  // the engine only reads it
-  request.all_zero = all_zero(from);
-  std::array<uint32_t, 64> few{};
-  std::vector<uint32_t> many;
-  const size_t pieces = (from.size() + kPiece - 1) / kPiece;
-  if (pieces > few.size()) many.resize(pieces);
-  const std::span<uint32_t> crcs =
-      pieces > few.size() ? std::span(many) : std::span(few).first(pieces);
-  for (size_t i = 0; i < pieces && !request.all_zero; ++i)
-    crcs[i] = crc32c(from.subspan(i * kPiece, std::min(kPiece, from.size() - i * kPiece)));
-  request.piece_crcs = crcs;
+  const PreparedWrite prepared(*engine_, from);
+  prepared.describe(request);
   return run_request(request);
 }
 

@@ -112,12 +112,21 @@ void Workload::begin_write(Request& request) {
   request.buffer.resize(client.length_bytes);
   if (!client.all_zero) history_.fill(request.number, client.offset_bytes, request.buffer);
   client.data = request.buffer.data();
-  const std::span<const std::byte> bytes(request.buffer);
-  constexpr size_t kPiece = limits::kFramePayloadBytesMax;
-  for (size_t at = 0; at < bytes.size(); at += kPiece)
-    request.crcs.push_back(crc32c(bytes.subspan(at, std::min(kPiece, bytes.size() - at))));
-  client.piece_crcs = request.crcs;
+  if (!client.all_zero) cut(request);
   submit(request);
+}
+
+// As a worker does; pieces of any length will do, but the disks count in sectors.
+void Workload::cut(Request& request) {
+  ClientRequest& client = request.client;
+  const std::span<const std::byte> bytes(request.buffer);
+  client.piece_bytes = random_.chance(0.8) ? node_->engine().wire_piece_bytes()
+                                           : random_.spread(8, 64) * kSectorBytes;
+  for (size_t at = 0; at < bytes.size(); at += client.piece_bytes) {
+    const auto piece = bytes.subspan(at, std::min<size_t>(client.piece_bytes, bytes.size() - at));
+    request.pieces.push_back({piece, crc32c(piece), false});
+  }
+  client.pieces = request.pieces;
 }
 
 void Workload::begin_zero(Request& request) {

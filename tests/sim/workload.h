@@ -24,7 +24,7 @@ class Workload {
     uint64_t troubles = 0;  // the world's count when it began
     uint64_t pauses = 0;    // the node's
     std::vector<std::byte> buffer;
-    std::vector<uint32_t> crcs;
+    std::vector<WirePiece> pieces;
   };
   // Called at the instant of each answer, before the history hears of it.
   using Answered = std::function<void(SimNode& node, const Request& request)>;
@@ -62,6 +62,7 @@ class Workload {
   Request& add(ClientOp op);
   void choose_range(Request& request, uint64_t bytes_max);
   void begin_write(Request& request);
+  void cut(Request& request);
   void begin_zero(Request& request);
   void begin_read(Request& request);
   void finish_read(uint64_t id, bool read_failed);

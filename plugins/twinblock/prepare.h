@@ -1,0 +1,32 @@
+// What a worker does to a write before the loop sees it, on its own thread: looks whether all is
+// zero, cuts the data into pieces, each of which becomes one frame, and computes their checksums.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "volume/engine.h"
+
+namespace twinblock {
+
+class PreparedWrite {
+ public:
+  // `data` stays valid for as long as this object is used.
+  PreparedWrite(const Engine& engine, std::span<const std::byte> data);
+  PreparedWrite(const PreparedWrite&) = delete;
+  PreparedWrite& operator=(const PreparedWrite&) = delete;
+
+  // Fills in what the request says of its data; the request must not outlive this object.
+  void describe(ClientRequest& request) const;
+
+ private:
+  const bool all_zero_;
+  uint64_t piece_bytes_ = 0;
+  std::array<WirePiece, 32> few_;  // without an allocation
+  std::vector<WirePiece> many_;
+  std::span<WirePiece> pieces_;
+};
+
+}  // namespace twinblock
