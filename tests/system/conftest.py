@@ -92,7 +92,9 @@ def make_lab(request, scratch):
             kill_nodes(lab)  # ends calls that wait for an answer
 
     make.timed_out = False
-    watchdog = threading.Timer(TEST_SECONDS_MAX, end_of_time)
+    marker = request.node.get_closest_marker("seconds")
+    seconds_max = marker.args[0] if marker else TEST_SECONDS_MAX
+    watchdog = threading.Timer(seconds_max, end_of_time)
     watchdog.daemon = True
     watchdog.start()
     yield make
@@ -106,7 +108,7 @@ def make_lab(request, scratch):
             print(f"\n{lab.log_tail('alpha', 40)}\n{lab.log_tail('beta', 40)}")
     reports = [text for lab in labs for text in lab.sanitizer_reports()]
     assert not reports, "a sanitizer reports:\n" + "\n".join(reports)
-    assert not make.timed_out, f"the test took longer than {TEST_SECONDS_MAX} s"
+    assert not make.timed_out, f"the test took longer than {seconds_max} s"
     assert failed or all(orderly), "a node did not end by SIGTERM in time"
 
 

@@ -187,7 +187,7 @@ def daemon(lab, config, *words):
     ('size = "64MiB"', 'size = "64 bananas"', "size"),
     ('size = "64MiB"', 'size = "0"', "size"),
     ("[node.beta]", "[node.alpha]", "alpha"),
-    ("[link.main]", "[link.main]\nrate = \"fast\"", "rate"),
+    ("[link.link1]", "[link.link1]\nrate = \"fast\"", "rate"),
     ("peer_timeout", "peer_timeuot", "peer_timeuot"),
 ])
 def test_configuration_errors_name_file_and_line(make_lab, scratch, old, new, expected):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from lablib.lab import free_ports
+from lablib.links import free_ports
 from support import MIB, Fio, assert_identical, connection
 
 pytestmark = pytest.mark.sanitize

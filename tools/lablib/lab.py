@@ -8,11 +8,9 @@
 
 import json
 import os
-import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,17 +18,15 @@ import time
 from pathlib import Path
 
 from . import control
+from .error import LabError
+from .links import NODES, config_lines, make_links, parse_rate
+from .network import Network
 from .processes import Process
 
-NODES = ("alpha", "beta")
 VOLUME = "r0"
 SOCKET_PATH_BYTES_MAX = 107
 REPOSITORY = Path(__file__).resolve().parents[2]
 UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
-
-
-class LabError(Exception):
-    """A message for the user: what failed and, where a node is to blame, the tail of its log."""
 
 
 def parse_size(text):
@@ -38,25 +34,6 @@ def parse_size(text):
     if not match or match[2] not in UNITS:
         raise LabError(f"'{text}' is not a size; write it like 64MiB or 1GiB")
     return int(match[1]) * UNITS[match[2]]
-
-
-def free_ports(count):
-    """Distinct TCP ports free on 127.0.0.1. Looked for below the range that the kernel gives to
-    outgoing connections, so that a port stays free while its node is down."""
-    ports = []
-    for _ in range(1000):
-        port = random.SystemRandom().randrange(20000, 32000)
-        with socket.socket() as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-        if len(ports) == count:
-            return ports
-    raise LabError("found no free TCP ports on 127.0.0.1")
 
 
 def default_build():
@@ -77,8 +54,10 @@ class Lab:
         self.dir = Path(directory).absolute()
         self.state = None
         self._processes = {}
+        self._network = None
         if self._state_path().exists():
             self.state = json.loads(self._state_path().read_text(encoding="utf-8"))
+            self._find_network()
             for name, node in self.state["nodes"].items():
                 if node.get("process"):
                     self._processes[name] = Process.of(node["process"])
@@ -108,7 +87,22 @@ class Lab:
         """The object that `up` prints."""
         keys = ("nbd", "control", "backing", "metadata", "pid", "log", "replication")
         nodes = {name: {key: self.node(name)[key] for key in keys} for name in NODES}
-        return {"dir": str(self.dir), "config": self.state["config"], **nodes, "nodes": nodes}
+        return {"dir": str(self.dir), "config": self.state["config"],
+                "host_namespaces": self.state["host_namespaces"], "links": self.state["links"],
+                **nodes, "nodes": nodes}
+
+    def network(self):
+        """The links that can be cut, silenced and shaped."""
+        self.node(NODES[0])
+        if self._network is None:
+            raise LabError(f"the links of the lab in {self.dir} lead over loopback; make one with "
+                           "tools/lab up --host-namespaces")
+        return self._network
+
+    def inside(self, name):
+        """The words before a command that is to run where the node's links are."""
+        self.node(name)
+        return self._network.inside(name) if self._network else []
 
     def log_text(self, name):
         try:
@@ -129,25 +123,29 @@ class Lab:
     # --- making ---
 
     def create(self, size=None, peer_timeout=None, settings=None, backing=None, build=None,
-               env=None):
+               env=None, links=None, rates=(), host_namespaces=False):
         """Writes configuration and empty replicas. `backing` maps a node to its file or device,
-        `env` a node to variables of its environment, `settings` are further [replication] keys."""
+        `env` a node to variables of its environment, `settings` are further [replication] keys.
+        `links` is how many, `rates` what they can carry, one for all or one each, as text."""
         replication = {"peer_timeout": peer_timeout, **(settings or {})}
         if self.state and self.state.get("has_run", True):
             self._reuse(size, build, env, backing, replication)
+            self._check_links(links, rates, host_namespaces)
             return
         if self.state:
             self._forget()
         size = size or "1GiB"
         size_bytes = parse_size(size)
+        links = make_links(1 if links is None else links, rates, host_namespaces)
         self.dir.mkdir(parents=True, exist_ok=True)
         runtime_root, made_runtime = self._runtime_root()
-        ports = free_ports(len(NODES))
         self.state = {"dir": str(self.dir), "config": str(self.dir / f"{VOLUME}.toml"),
                       "size": size, "build": str(Path(build or default_build()).absolute()),
                       "runtime_root": str(runtime_root) if made_runtime else None, "nodes": {},
+                      "links": links, "host_namespaces": host_namespaces, "keepers": {},
                       "has_run": False}
-        for name, port in zip(NODES, ports):
+        self._find_network()
+        for name in NODES:
             run = Path(runtime_root) / name / "run"
             (self.dir / name).mkdir(exist_ok=True)
             run.mkdir(parents=True, exist_ok=True)
@@ -158,7 +156,7 @@ class Lab:
                 "control": str(run / f"{VOLUME}.ctl"), "backing": str(image),
                 "metadata": str(self.dir / name / f"{VOLUME}.meta"),
                 "log": str(self.dir / name / "log"), "run": str(run),
-                "replication": f"127.0.0.1:{port}", "config": self.state["config"],
+                "replication": links[0][name], "config": self.state["config"],
                 "env": dict((env or {}).get(name) or {}), "pid": None, "process": None}
         replication["peer_timeout"] = replication["peer_timeout"] or "5s"
         self.state["replication"] = replication
@@ -171,9 +169,7 @@ class Lab:
             node = self.node(name)
             lines += [f"[node.{name}]", f'backing = "{node["backing"]}"',
                       f'metadata = "{node["metadata"]}"', f'runtime = "{node["run"]}"', ""]
-        lines += ["[link.main]"]
-        lines += [f'{name} = "{self.node(name)["replication"]}"' for name in NODES]
-        lines += ["", "[replication]"]
+        lines += [*config_lines(self.state["links"]), "[replication]"]
         lines += [f"{key} = {_toml_value(value)}" for key, value in replication.items()]
         return "\n".join(lines) + "\n"
 
@@ -198,6 +194,8 @@ class Lab:
         """A lab whose nodes never ran: nothing in it is worth keeping, least of all the
         configuration that they did not start with."""
         self._check_down()
+        self._stop_network()
+        self._network = None
         for name in NODES:
             for suffix in ("img", "meta"):
                 (self.dir / name / f"{VOLUME}.{suffix}").unlink(missing_ok=True)
@@ -231,6 +229,31 @@ class Lab:
                 Path(self.node(name)["run"]).mkdir(parents=True, exist_ok=True)
         self._save()
 
+    def _check_links(self, count, rates, host_namespaces):
+        """Of a lab that exists already, against what is asked for now."""
+        own = self.state["links"]
+        of_each = [link["rate_bits_per_s"] for link in own]
+        asked = [parse_rate(rate) for rate in rates]
+        if (count or len(own)) != len(own) or (asked * len(own))[:len(own)] not in ([], of_each) or \
+                host_namespaces not in (False, self.state["host_namespaces"]):
+            raise LabError(f"the lab in {self.dir} exists already, with other links; remove it "
+                           f"with: tools/lab down --purge --dir {self.dir}")
+
+    def _find_network(self):
+        if self.state.get("host_namespaces"):
+            self._network = Network(self.state["links"], self.state["keepers"])
+
+    def start_network(self):
+        """Unless it is there. Nodes that survived their namespaces can't join new ones."""
+        if self._network is None or self._network.alive():
+            return
+        self._check_down()
+        self._network.start(self._state_path(), self._save)
+
+    def _stop_network(self):
+        if self._network is not None:
+            self._network.stop()
+
     def _runtime_root(self):
         """Where the sockets go: below DIR, or below /tmp where DIR is too long for a socket's
         path. (root, whether `down` has to remove it)"""
@@ -243,6 +266,8 @@ class Lab:
         return tempfile.mkdtemp(prefix="twinblock-lab-", dir=parent), True
 
     def _save(self):
+        if self._network is not None:
+            self.state["keepers"] = self._network.record()
         path = self._state_path()
         temporary = path.with_suffix(".new")
         temporary.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
@@ -257,6 +282,8 @@ class Lab:
         """Starts both nodes; with `init` also makes alpha primary and waits for duplex. Ends what
         it started when anything fails."""
         try:
+            if self._network is not None and not any(self.alive(name) for name in NODES):
+                self._network.stop()  # what an earlier lab may have left
             for name in NODES:
                 self.start(name, wait=False)
             for name in NODES:
@@ -299,9 +326,14 @@ class Lab:
         if not os.access(program, os.X_OK):
             raise LabError(f"{program} is not there; build first (cmake --preset release && "
                            "cmake --build --preset release), or set TWINBLOCK_BUILD")
+        self.start_network()
+        environment = self._environment(node, program, extra_env)
         command = [str(program), node["config"], "--node", name]
-        process = Process.spawn(command, node["log"], self._environment(node, program, extra_env),
-                                **popen_options)
+        if self._network is not None:  # what is preloaded is for the node, not for nsenter
+            preload = environment.pop("LD_PRELOAD", "")
+            command = [*self.inside(name), "env", *([f"LD_PRELOAD={preload}"] if preload else []),
+                       *command]
+        process = Process.spawn(command, node["log"], environment, **popen_options)
         self._processes[name] = process
         node["pid"] = process.pid
         node["process"] = process.record()
@@ -406,6 +438,7 @@ class Lab:
             orderly = self.stop(name, timeout_s) and orderly
             self.node(name)["process"] = None
             self.node(name)["pid"] = None
+        self._stop_network()
         if self.dir.exists():
             self._save()
         if self.state["runtime_root"]:

@@ -1,0 +1,79 @@
+"""The links between a lab's nodes: their names, addresses and rates."""
+
+import random
+import re
+import socket
+
+from .error import LabError
+
+NODES = ("alpha", "beta")
+LINKS_MAX = 8
+PORT = 7700  # in a namespace, where every port is free
+RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+
+
+def parse_rate(text):
+    """Bits a second."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
+    if not match or match[2] not in RATE_UNITS or not float(match[1]):
+        raise LabError(f"'{text}' is not a rate; write it like 100mbit, 1gbit or 2.5gbit")
+    return round(float(match[1]) * RATE_UNITS[match[2]])
+
+
+def rate_text(bits_per_s):
+    """As the configuration wants it."""
+    for unit, factor in (("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3)):
+        if bits_per_s % factor == 0:
+            return f"{bits_per_s // factor}{unit}"
+    return f"{bits_per_s}bit"
+
+
+def free_ports(count, host="127.0.0.1"):
+    """Distinct TCP ports free on `host`. Looked for below the range that the kernel gives to
+    outgoing connections, so that a port stays free while its node is down."""
+    ports = []
+    for _ in range(1000):
+        port = random.SystemRandom().randrange(20000, 32000)
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind((host, port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise LabError(f"found no free TCP ports on {host}")
+
+
+def make_links(count, rates, host_namespaces):
+    """link1, link2, …: a list of objects. `rates`: texts, none, one for all or one each."""
+    if not 1 <= count <= LINKS_MAX:
+        raise LabError(f"{count} links? A volume has 1 to {LINKS_MAX}")
+    if rates and not host_namespaces:
+        raise LabError("links on loopback can't be shaped; --rate needs --host-namespaces")
+    if len(rates) not in (0, 1, count):
+        raise LabError(f"{len(rates)} rates for {count} links; give one for all, or one each")
+    each = [parse_rate(rate) for rate in rates]
+    each = each * count if len(each) == 1 else each or [None] * count
+    links = []
+    for number, rate in enumerate(each, 1):
+        if host_namespaces:
+            addresses = [f"10.77.{number}.{host}:{PORT}" for host in (1, 2)]
+        else:
+            host = f"127.0.{number - 1}.1"
+            addresses = [f"{host}:{port}" for port in free_ports(len(NODES), host)]
+        links.append({"name": f"link{number}", "rate_bits_per_s": rate,
+                      **dict(zip(NODES, addresses))})
+    return links
+
+
+def config_lines(links):
+    lines = []
+    for link in links:
+        lines += [f"[link.{link['name']}]", *(f'{name} = "{link[name]}"' for name in NODES)]
+        if link["rate_bits_per_s"]:
+            lines += [f'rate = "{rate_text(link["rate_bits_per_s"])}"']
+        lines += [""]
+    return lines

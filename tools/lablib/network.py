@@ -1,0 +1,217 @@
+"""Two network namespaces, one a node, joined by a veth pair a link, each end shaped by tc's tbf.
+
+A namespace lives as long as there is a process in it: a keeper (keeper.py) holds each. Nothing of it
+shows outside (no name in /run/netns, no interface), so nothing is left when the keepers have ended.
+Root may make namespaces; anybody else may inside a user namespace, where the kernel allows those."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .error import LabError
+from .links import NODES, parse_rate
+from .processes import Process
+
+KEEPER = Path(__file__).resolve().parent / "keeper.py"
+TCP = "/proc/sys/net/ipv4/tcp"
+START_S = 10
+
+# A token bucket lets as much as `burst` through at once, and cuts a GSO packet that is larger into
+# its segments, which costs CPU time: never less than 256 KiB. At high rates 1 ms of them, or the
+# bucket would run full between two of its timers. TCP itself keeps the queue behind the bucket
+# short, as with a real interface, so what `limit` drops is what no TCP sent.
+BURST_BYTES_MIN = 256 << 10
+BURST_S = 0.001
+QUEUE_BYTES_MIN = 4 << 20
+QUEUE_S = 0.025
+
+
+def tbf(bits_per_s):
+    bytes_per_s = bits_per_s / 8
+    burst = max(BURST_BYTES_MIN, int(bytes_per_s * BURST_S))
+    limit = burst + max(QUEUE_BYTES_MIN, int(bytes_per_s * QUEUE_S))
+    return f"tbf rate {bits_per_s}bit burst {burst} limit {limit}"
+
+
+def _environment():
+    """Debian keeps ip, tc and nft where only root's PATH leads."""
+    return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
+
+
+def _find(program):
+    return shutil.which(program, path=_environment()["PATH"])
+
+
+def _succeeds(*words):
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def unavailable():
+    """Why there can't be namespaces here; None when there can."""
+    missing = [program for program in ("ip", "tc", "unshare", "nsenter")
+               if not _find(program)]
+    if missing:
+        return f"{', '.join(missing)} not found; install iproute2 and util-linux"
+    if _succeeds("unshare", "-n", "true") or _succeeds("unshare", "-Urn", "true"):
+        return None
+    return ("network namespaces need root, or user namespaces, which this machine does not allow "
+            "(try: unshare -Urn true)")
+
+
+class Network:
+    """The namespaces of one lab. `record()` is what the lab's file keeps of it."""
+
+    def __init__(self, links, record):
+        self.links = links
+        self.keepers = {name: Process.of(each) for name, each in record.items()}
+        self.user = any(each.get("user") for each in record.values())
+
+    def record(self):
+        return {name: {**keeper.record(), "user": self.user}
+                for name, keeper in self.keepers.items()}
+
+    def alive(self):
+        return len(self.keepers) == len(NODES) and \
+            all(keeper.alive() for keeper in self.keepers.values())
+
+    # --- making, ending ---
+
+    def start(self, state_path, save):
+        """`save` puts the record into the lab's file, after each keeper that was started."""
+        reason = unavailable()
+        if reason:
+            raise LabError(reason)
+        self.stop()
+        self.user = not _succeeds("unshare", "-n", "true")
+        for name in NODES:
+            log = state_path.parent / name / "keeper.log"
+            log.unlink(missing_ok=True)
+            self.keepers[name] = Process.spawn(
+                [*self._unshare(), sys.executable, str(KEEPER), str(state_path)], log)
+            save()
+            self._await_keeper(name, log)
+        self._join()
+        self._await_carriers()
+        for link in self.links:
+            if link["rate_bits_per_s"]:
+                self._shape(link["name"], link["rate_bits_per_s"])
+
+    def _unshare(self):
+        if not self.user:
+            return ["unshare", "--net"]
+        if not self.keepers:
+            return ["unshare", "--user", "--map-root-user", "--net"]
+        return [*self._enter(next(iter(self.keepers.values())), "user"), "unshare", "--net"]
+
+    def _await_keeper(self, name, log):
+        deadline = time.monotonic() + START_S
+        while "ready" not in log.read_text(encoding="utf-8", errors="replace"):
+            if not self.keepers[name].alive() or time.monotonic() > deadline:
+                raise LabError(f"no network namespace for {name}: "
+                               + log.read_text(encoding="utf-8", errors="replace").strip())
+            time.sleep(0.005)
+
+    def _join(self):
+        """The veth pairs, with their addresses, up."""
+        beta = self.keepers["beta"].pid
+        for name in NODES:
+            lines = ["link set lo up"]
+            for link in self.links:
+                if name == NODES[0]:
+                    lines.append(f"link add {link['name']} type veth peer name {link['name']} "
+                                 f"netns {beta}")
+                host = link[name].rpartition(":")[0]
+                lines.append(f"address add {host}/24 dev {link['name']}")
+                lines.append(f"link set {link['name']} up")
+            self._run(name, "ip", "-batch", "-", text="\n".join(lines) + "\n")
+            # What Debian's kernels use, whatever this host does; BBR would slow down now and then
+            # to measure.
+            self._run(name, "sh", "-c", f"grep -qw cubic {TCP}_available_congestion_control && "
+                      f"echo cubic > {TCP}_congestion_control || true")
+
+    def _await_carriers(self):
+        """They come a moment after the interfaces are up, and a node's first try would fail."""
+        deadline = time.monotonic() + START_S
+        for name in NODES:
+            while "NO-CARRIER" in self._run(name, "ip", "link", "show", "up"):
+                if time.monotonic() > deadline:
+                    raise LabError(f"{name}'s links have no carrier")
+                time.sleep(0.005)
+
+    def stop(self):
+        for keeper in self.keepers.values():
+            keeper.kill()
+        self.keepers = {}
+
+    # --- running things inside ---
+
+    def _enter(self, keeper, *kinds):
+        keep = ["--preserve-credentials"] if "user" in kinds else []
+        return ["nsenter", *keep, *(f"--{kind}=/proc/{keeper.pid}/ns/{kind}" for kind in kinds),
+                "--"]
+
+    def inside(self, name):
+        """The words before a command that is to run in the node's namespace; its pid stays."""
+        keeper = self.keepers.get(name)
+        if keeper is None or not keeper.alive():
+            raise LabError(f"{name}'s network namespace is gone; end the lab with tools/lab down, "
+                           "and start it again")
+        return self._enter(keeper, *(["user", "net"] if self.user else ["net"]))
+
+    def _run(self, name, *words, text=None):
+        done = subprocess.run([*self.inside(name), *words], input=text, capture_output=True,
+                              text=True, check=False, env=_environment())
+        if done.returncode:
+            raise LabError(f"'{' '.join(words)}' failed for {name}: "
+                           f"{(done.stderr + done.stdout).strip()}")
+        return done.stdout
+
+    # --- what happens to links ---
+
+    def _check(self, link):
+        names = [each["name"] for each in self.links]
+        if link not in names:
+            raise LabError(f"no link '{link}'; the links are {', '.join(names)}")
+
+    def cut(self, link, node="alpha"):
+        """The node's interface goes down; the other's loses its carrier."""
+        self._check(link)
+        self._run(node, "ip", "link", "set", link, "down")
+
+    def drop(self, link, to=NODES):
+        """Packets that arrive at the nodes `to` are discarded, ARP too; no interface changes."""
+        self._check(link)
+        if not _find("nft"):
+            raise LabError("drop needs nft, which is not there; install nftables")
+        for node in to:
+            self._run(node, "nft", "-f", "-", text=(
+                f"add table netdev {link}\n"
+                f"add chain netdev {link} silence {{ type filter hook ingress device {link} "
+                "priority 0; policy drop; }\n"))
+
+    def restore(self, link):
+        """Ends `cut` and `drop`; the shape stays."""
+        self._check(link)
+        for node in NODES:
+            if _find("nft"):
+                self._run(node, "nft", "-f", "-",
+                          text=f"add table netdev {link}\ndelete table netdev {link}\n")
+            self._run(node, "ip", "link", "set", link, "up")
+
+    def shape(self, link, rate):
+        """At both ends, from now on; what the configuration calls its rate stays. `rate` as text,
+        or "none"."""
+        self._check(link)
+        self._shape(link, None if rate == "none" else parse_rate(rate))
+
+    def _shape(self, link, bits_per_s):
+        for node in NODES:
+            if bits_per_s:
+                self._run(node, "tc", "qdisc", "replace", "dev", link, "root",
+                          *tbf(bits_per_s).split())
+            else:  # there may be none
+                subprocess.run([*self.inside(node), "tc", "qdisc", "del", "dev", link, "root"],
+                               capture_output=True, check=False, env=_environment())
