@@ -38,6 +38,11 @@ constexpr uint64_t kReceiveBytesMax = 64 * kMiB;
 // Receive slabs: the longest frame and some room; kept for reuse up to this number.
 constexpr size_t kReceiveSlabBytes = kFramePayloadBytesMax + 64 * kKiB;
 constexpr size_t kReceiveSlabsKept = 16;
+// Links of a volume, in the configuration and at run time.
+constexpr size_t kLinksMax = 8;
+// Levels of zstd that are offered: higher ones cost memory on both nodes for next to nothing.
+constexpr int kCompressionLevelMin = 1;
+constexpr int kCompressionLevelMax = 19;
 // Unauthenticated connections that may be open at one time, and how long they may take.
 constexpr size_t kPendingConnectionsMax = 16;
 constexpr uint64_t kHandshakeTimeout_ns = 5 * kSecond_ns;

@@ -12,40 +12,33 @@
 #include "base/limits.h"
 #include "base/units.h"
 #include "config/address.h"
+#include "config/link_rules.h"
 #include "config/toml_reader.h"
 
 namespace twinblock {
 namespace {
 
-constexpr size_t kNameMax = 63;
-constexpr size_t kLinksMax = 8;
 constexpr size_t kFileBytesMax = kMiB;
-constexpr int kLevelMin = 1;
-constexpr int kLevelMax = 19;
 constexpr uint64_t kPeerTimeoutDefault_ns = 5 * kSecond_ns;
 constexpr uint64_t kDiskTimeoutDefault_ns = 30 * kSecond_ns;
-constexpr uint64_t kTimeoutMin_ns = 200 * kMillisecond_ns;
-constexpr uint64_t kTimeoutMax_ns = 600 * kSecond_ns;
-constexpr uint64_t kRateMin_bits_per_s = 1000;
-constexpr uint64_t kRateMax_bits_per_s = 10'000'000'000'000;
+constexpr uint64_t kLinkTimeoutDefault_ns = 500 * kMillisecond_ns;
 // The key of [link.X] that is not a node's name.
 constexpr const char* kRateKey = "rate";
+// In the order of the enumeration.
+constexpr std::array<const char*, 3> kCompressions{"off", "on", "auto"};
 
-// Names become parts of file names and of command lines: no slash, no space, no leading '-'.
-bool good_name(const std::string& name) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
-  return !name.empty() && name.size() <= kNameMax && plain(name[0]) &&
-         std::all_of(name.begin(), name.end(),
-                     [&](char c) { return plain(c) || c == '_' || c == '.' || c == '-'; });
-}
+struct TimeoutRange {
+  uint64_t min_ns, max_ns;
+  const char* text;
+};
+constexpr TimeoutRange kTimeouts{200 * kMillisecond_ns, 600 * kSecond_ns, "200ms to 10min"};
+// Less would take a busy host for a dead link; more than a minute is not worth a second link.
+constexpr TimeoutRange kLinkTimeouts{100 * kMillisecond_ns, 60 * kSecond_ns, "100ms to 60s"};
 
-void check_name(const ConfigTable& table, const std::string& key, const std::string& what,
-                const std::string& name) {
-  if (good_name(name)) return;
-  table.fail(key, "'" + name + "' can't be the name of a " + what,
-             "use a letter or digit, then letters, digits, '_', '.' and '-', 63 in all at most");
+void read_name(const ConfigTable& table, const std::string& key, const std::string& what,
+               const std::string& name) {
+  if (const Status good = check_name(what, name); !good)
+    table.fail(key, good.error().what, good.error().action);
 }
 
 std::string read_path(const ConfigTable& table, const std::string& key, const std::string& example,
@@ -66,15 +59,20 @@ std::string read_path(const ConfigTable& table, const std::string& key, const st
   return path;
 }
 
-uint64_t read_timeout(const ConfigTable& table, const std::string& key, uint64_t otherwise_ns) {
-  const std::string example = key + " = \"" + std::to_string(otherwise_ns / kSecond_ns) + "s\"";
+uint64_t read_timeout(const ConfigTable& table, const std::string& key, uint64_t otherwise_ns,
+                      const TimeoutRange& range = kTimeouts) {
+  const std::string example =
+      key + " = \"" +
+      (otherwise_ns % kSecond_ns == 0 ? std::to_string(otherwise_ns / kSecond_ns) + "s"
+                                      : std::to_string(otherwise_ns / kMillisecond_ns) + "ms") +
+      "\"";
   const std::optional<std::string> text = table.text(key, example, false);
   if (!text) return otherwise_ns;
   const std::optional<uint64_t> duration_ns = parse_duration_ns(*text);
   if (!duration_ns)
     table.fail(key, "'" + *text + "' is not a duration", "write " + example);
-  else if (*duration_ns < kTimeoutMin_ns || *duration_ns > kTimeoutMax_ns)
-    table.fail(key, "'" + *text + "' is out of range", "choose from 200ms to 10min");
+  else if (*duration_ns < range.min_ns || *duration_ns > range.max_ns)
+    table.fail(key, "'" + *text + "' is out of range", std::string("choose from ") + range.text);
   return duration_ns.value_or(otherwise_ns);
 }
 
@@ -127,7 +125,7 @@ void read_nodes(const ConfigTable& top, Config& config) {
     NodeConfig node;
     node.name = table.last_name();
     table.allow_only({"backing", "metadata", "runtime"});
-    check_name(table, {}, "node", node.name);
+    read_name(table, {}, "node", node.name);
     if (node.name == kRateKey)
       table.fail({}, "a node can't be called 'rate'", "that is a key of [link.NAME]; rename it");
     node.backing = read_path(table, "backing", "/srv/" + config.volume + ".img", true);
@@ -190,14 +188,14 @@ void read_links(const ConfigTable& top, Config& config, Addresses& all) {
   for (const ConfigTable& table : tables) {
     LinkConfig link;
     link.name = table.last_name();
-    check_name(table, {}, "link", link.name);
+    read_name(table, {}, "link", link.name);
     table.allow_only({config.nodes[0].name, config.nodes[1].name, kRateKey});
     read_link_addresses(table, config, link, all);
     if (const auto rate = table.text(kRateKey, "rate = \"10Gbit\"", false)) {
-      link.rate_bits_per_s = parse_rate_bits_per_s(*rate).value_or(0);
-      if (link.rate_bits_per_s < kRateMin_bits_per_s || link.rate_bits_per_s > kRateMax_bits_per_s)
-        table.fail(kRateKey, "'" + *rate + "' is not a rate that a link can have",
-                   "write it like \"10Gbit\" or \"100Mbit\"");
+      if (const Result<uint64_t> parsed = parse_link_rate(*rate); parsed.ok())
+        link.rate_bits_per_s = parsed.value();
+      else
+        table.fail(kRateKey, parsed.error().what, parsed.error().action);
     }
     config.links.push_back(link);
   }
@@ -205,23 +203,40 @@ void read_links(const ConfigTable& top, Config& config, Addresses& all) {
     top.errors().add(1, "there is no link between the nodes",
                      "add [link.main] with " + config.nodes[0].name + " = \"IP:port\" and " +
                          config.nodes[1].name + " = \"IP:port\"");
-  if (tables.size() > kLinksMax)
-    tables[kLinksMax].fail({}, "there are more than 8 links", "remove this one");
+  if (tables.size() > limits::kLinksMax)
+    tables[limits::kLinksMax].fail({}, "there are more than 8 links", "remove this one");
+}
+
+// A link has to be given up while there is time to send over another one what it carried.
+void read_link_timeout(const ConfigTable& table, Config& config) {
+  const bool given = table.text("link_timeout", "link_timeout = \"500ms\"", false).has_value();
+  config.link_timeout_ns =
+      read_timeout(table, "link_timeout",
+                   std::min(kLinkTimeoutDefault_ns, config.peer_timeout_ns / 2), kLinkTimeouts);
+  if (given && config.link_timeout_ns >= config.peer_timeout_ns)
+    table.fail("link_timeout",
+               "link_timeout is not less than peer_timeout, which is " +
+                   format_duration(config.peer_timeout_ns),
+               "choose a quarter of it, or less, so that other links can take over in time");
 }
 
 void read_replication(const ConfigTable& top, Config& config) {
   config.peer_timeout_ns = kPeerTimeoutDefault_ns;
   config.disk_timeout_ns = kDiskTimeoutDefault_ns;
+  config.link_timeout_ns = kLinkTimeoutDefault_ns;
   const std::optional<ConfigTable> table = top.child("replication");
   if (!table) return;
-  table->allow_only({"compression", "level", "peer_timeout", "disk_timeout", "on_peer_loss"});
-  constexpr std::array<const char*, 3> kCompressions{"off", "on", "auto"};
+  table->allow_only(
+      {"compression", "level", "peer_timeout", "link_timeout", "disk_timeout", "on_peer_loss"});
   constexpr std::array<const char*, 2> kLosses{"continue", "freeze"};
   config.compression =
       static_cast<Compression>(read_choice(*table, "compression", kCompressions, 0));
-  config.compression_level = table->integer("level", kLevelMin, kLevelMax).value_or(kLevelMin);
+  config.compression_level =
+      table->integer("level", limits::kCompressionLevelMin, limits::kCompressionLevelMax)
+          .value_or(limits::kCompressionLevelMin);
   config.peer_timeout_ns = read_timeout(*table, "peer_timeout", kPeerTimeoutDefault_ns);
   config.disk_timeout_ns = read_timeout(*table, "disk_timeout", kDiskTimeoutDefault_ns);
+  read_link_timeout(*table, config);
   config.on_peer_loss = static_cast<OnPeerLoss>(read_choice(*table, "on_peer_loss", kLosses, 0));
 }
 
@@ -260,6 +275,16 @@ bool Config::has_node(const std::string& name) const {
                      [&](const NodeConfig& node) { return node.name == name; });
 }
 
+const char* compression_name(Compression mode) {
+  return kCompressions.at(static_cast<size_t>(mode));
+}
+
+std::optional<Compression> parse_compression(const std::string& text) {
+  for (size_t i = 0; i < kCompressions.size(); ++i)
+    if (text == kCompressions[i]) return static_cast<Compression>(i);
+  return std::nullopt;
+}
+
 Result<Config> parse_config(const std::string& text, const std::string& path) {
   ConfigErrors errors(path);
   toml::table file;
@@ -275,7 +300,7 @@ Result<Config> parse_config(const std::string& text, const std::string& path) {
   const ConfigTable top(file, "", errors);
   top.allow_only({"volume", "size", "node", "link", "replication"});
   config.volume = top.text("volume", "volume = \"r0\"", true).value_or("r0");
-  check_name(top, "volume", "volume", config.volume);
+  read_name(top, "volume", "volume", config.volume);
   read_size(top, config);
   read_nodes(top, config);
   // The links are checked against the nodes, so these have to be right first.

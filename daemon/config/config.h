@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct Config {
   Compression compression = Compression::kOff;
   int compression_level = 1;
   uint64_t peer_timeout_ns = 0;
+  // A link that is silent for this long is given up, and its requests sent over another one. Less
+  // than peer_timeout_ns.
+  uint64_t link_timeout_ns = 0;
   uint64_t disk_timeout_ns = 0;  // a peer that is alive but does not answer a request for this long
   OnPeerLoss on_peer_loss = OnPeerLoss::kContinue;
 
@@ -52,6 +56,17 @@ Result<Config> load_config(const std::string& path);
 
 // As load_config, from memory; `path` is for messages.
 Result<Config> parse_config(const std::string& text, const std::string& path);
+
+// A link that is not from the file, checked as one of the file would be but for the other links:
+// `addresses` by node, empty (for a link that the file names) or one for each of `nodes`; `rate` as
+// in the file, empty when it is not given.
+Result<LinkConfig> make_link(const std::string& name,
+                             const std::map<std::string, std::string>& addresses,
+                             const std::string& rate, const std::vector<std::string>& nodes);
+
+// "off", "on", "auto": as the file says it.
+const char* compression_name(Compression mode);
+std::optional<Compression> parse_compression(const std::string& text);
 
 // The node to run: `wanted`, or, where that is empty, the one named like the host (whole, or up to
 // its first dot).

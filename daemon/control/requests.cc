@@ -5,38 +5,25 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "control/link_requests.h"
+
 namespace twinblock {
 namespace {
 
 using nlohmann::json;
-using Send = std::function<void(std::string)>;
 
 constexpr int kDepthMax = 4;
 
-std::string failure(const std::string& error, const std::string& action) {
-  const json line = {{"ok", false}, {"error", error}, {"action", action}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-Engine::Reply answer_with(Send send) {
-  return [send = std::move(send)](const Result<std::string>& result) {
-    if (!result.ok()) {
-      send(failure(result.error().what, result.error().action));
-      return;
-    }
-    send(json{{"ok", true}, {"result", {{"message", result.value()}}}}.dump());
-  };
-}
-
-enum class Kind { kFlag, kNumber, kWord };
+enum class Kind { kFlag, kNumber, kWord, kOptionalWord, kText, kTexts };
 struct Argument {
   const char* name = nullptr;  // null: none
   Kind kind = Kind::kFlag;
-  std::array<const char*, 4> words{};  // kWord: one of these, and it must be given
+  // kWord: one of these, and it must be given; kOptionalWord: it may be left out.
+  std::array<const char*, 5> words{};
 };
 struct Verb {
   const char* name;
-  std::array<Argument, 2> arguments;
+  std::array<Argument, 4> arguments;
   void (*run)(Engine&, const NodeFacts&, const json& args, Send);
 };
 
@@ -53,7 +40,7 @@ Engine::ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? Engine::ResyncPace::kRate : Engine::ResyncPace::kAuto;
 }
 
-const std::array<Verb, 9> kVerbs{{
+const std::array<Verb, 11> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -109,6 +96,19 @@ const std::array<Verb, 9> kVerbs{{
                                        : Engine::VerifyOrder::kCompare,
                      answer_with(std::move(send)));
      }},
+    {"link",
+     {{{"action", Kind::kWord, {"list", "add", "remove", "enable", "disable"}},
+       {"name", Kind::kText},
+       {"addresses", Kind::kTexts},
+       {"rate", Kind::kText}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       answer_link(engine, args, std::move(send));
+     }},
+    {"compression",
+     {{{"mode", Kind::kOptionalWord, {"off", "on", "auto"}}, {"level", Kind::kNumber}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       answer_compression(engine, args, std::move(send));
+     }},
     {"why",
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) { send(render_why(engine)); }},
@@ -121,7 +121,15 @@ std::string check_value(const Argument& argument, const json& value) {
       return value.is_boolean() ? "" : name + "true or false";
     case Kind::kNumber:
       return value.is_number_unsigned() ? "" : name + "a whole number";
+    case Kind::kText:
+      return value.is_string() ? "" : name + "a text";
+    case Kind::kTexts:
+      return value.is_object() && std::all_of(value.begin(), value.end(),
+                                              [](const json& each) { return each.is_string(); })
+                 ? ""
+                 : name + "an object of texts";
     case Kind::kWord:
+    case Kind::kOptionalWord:
       break;
   }
   std::string known;

@@ -28,7 +28,9 @@ struct NodeFacts {
 void handle_control_request(Engine& engine, const NodeFacts& facts, const std::string& request,
                             std::function<void(std::string)> reply);
 
-// The "result" of `status`, as JSON text.
+// The "result" of `status`, and two parts of it, as JSON text.
 std::string render_status(const StatusView& view, const NodeFacts& facts);
+std::string render_links(const StatusView& view);
+std::string render_compression(const StatusView& view);
 
 }  // namespace twinblock

@@ -93,6 +93,13 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be
   // lost and changes nothing.
   void resolve(bool keep_local, bool dry_run, Reply reply);
+  // The links of both nodes, until this process ends; the peer is told. `link.address` may be empty
+  // for kAdd: then those are used that the configuration has for this name. The other orders look
+  // at the name only.
+  enum class LinkOrder { kAdd, kRemove, kEnable, kDisable };
+  void change_link(LinkOrder order, const LinkConfig& link, Reply reply);
+  // How what this node sends is compressed, until this process ends. Without a level: as it was.
+  void set_compression(Compression mode, std::optional<int> level, Reply reply);
   // on_peer_loss = freeze: writes that wait for the peer go on without it.
   void go_on_alone(Reply reply);
   [[nodiscard]] StatusView status() const;
@@ -170,6 +177,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void explain_state(StatusView& view) const;
   void explain_diskless(StatusView& view) const;
   void fill_peer(StatusView& view) const;
+  void fill_links(StatusView& view) const;        // engine_links.cc
+  void fill_compression(StatusView& view) const;  // engine_compression.cc
   void fill_resync(StatusView& view) const;
   void fill_verify(StatusView& view) const;
   void why_with_peer(std::vector<std::string>& lines) const;

@@ -217,27 +217,6 @@ void Engine::fill_peer(StatusView& view) const {
     view.peer.data = data_state_name(data);
     if (!session_.up()) view.peer.data += " when last heard";
   }
-
-  const LinkAddresses& link = session_.link();
-  view.link.name = link.name;
-  view.link.local = link.local;
-  view.link.peer = link.peer;
-  view.link.last_error = session_.last_error();
-  view.link.round_trip_ns = session_.up() ? session_.round_trip_ns() : std::nullopt;
-  switch (session_.link_state()) {
-    case Session::LinkState::kDown:
-      view.link.state = "down";
-      break;
-    case Session::LinkState::kConnecting:
-      view.link.state = "connecting";
-      break;
-    case Session::LinkState::kUp:
-      view.link.state = "up";
-      break;
-    case Session::LinkState::kRefused:
-      view.link.state = "refused";
-      break;
-  }
 }
 
 void Engine::fill_resync(StatusView& view) const {
@@ -299,6 +278,8 @@ StatusView Engine::status() const {
         system_error(error, "the metadata disk failed: " + core_.config.node(core_.node).metadata)
             .what;
   fill_peer(view);
+  fill_links(view);
+  fill_compression(view);
   fill_resync(view);
   fill_verify(view);
   view.intent_bytes = intents_.set_bytes();

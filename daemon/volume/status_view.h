@@ -42,9 +42,31 @@ struct StatusView {
   } peer;
 
   struct Link {
-    std::string name, state, local, peer, last_error;
+    std::string name;
+    std::string state;        // "up", "connecting", "down", "disabled", "refused" or "damped"
+    std::string local, peer;  // addresses
+    std::string last_error;
     std::optional<uint64_t> round_trip_ns;
-  } link;
+    uint64_t nominal_bits_per_s = 0;    // as configured; 0: not given
+    uint64_t measured_bytes_per_s = 0;  // what it moved when it was busy; 0: it never was
+    uint64_t in_bytes_per_s = 0, out_bytes_per_s = 0;  // lately
+    uint64_t in_bytes = 0, out_bytes = 0;              // since this process started
+    uint64_t in_flight_bytes = 0;                      // sent, and not acknowledged yet
+    uint64_t failovers = 0;    // how often another link took over what this one carried
+    uint64_t retry_in_ns = 0;  // until it is dialled again; 0: it is not waited for
+  };
+  std::vector<Link> links;
+
+  struct Compression {
+    std::string mode;  // "off", "on" or "auto"
+    int level = 0;
+    uint64_t writes_compressed = 0, writes_raw = 0;
+    // Of what was compressed: before and after.
+    uint64_t raw_bytes = 0, sent_bytes = 0;
+    uint64_t incompressible_bytes = 0;            // looked at, and sent as they were
+    uint64_t compress_ns = 0, decompress_ns = 0;  // of CPU time
+    std::string decision;  // what "auto" decided, and why: a sentence; may be empty
+  } compression;
 
   struct ResyncSent {
     uint64_t data_bytes = 0;      // blocks that travelled as data

@@ -29,7 +29,7 @@ void World::separate(int host) {
   other_side_ = std::make_unique<Side>(*this, history(), random_.fork());
   other_side_->history.branch(random_.next());
   wait(
-      kHealingMax_ns, [&] { return node(host).engine().status().link.state != "up"; },
+      kHealingMax_ns, [&] { return !node(host).engine().status().peer.connected; },
       "the loss of the session");
   promote_side(host);
 }

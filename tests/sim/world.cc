@@ -17,6 +17,7 @@ Config make_config(const Options& options) {
                   {"beta", "/beta.img", "/beta.meta", "/run"}};
   config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});
   config.peer_timeout_ns = options.peer_timeout_ns;
+  config.link_timeout_ns = options.peer_timeout_ns / 4;
   config.disk_timeout_ns = options.disk_timeout_ns;
   config.on_peer_loss = options.freeze ? OnPeerLoss::kFreeze : OnPeerLoss::kContinue;
   return config;
@@ -61,8 +62,10 @@ std::string World::describe() {
     const StatusView view = node(host).engine().status();
     text += view.role + ", " + state_name(view.state) + ", data " + data_state_name(view.data) +
             ", dirty " + std::to_string(view.dirty_bytes) + ", generation " +
-            view.generation_current + " base " + view.generation_base + ", link " +
-            view.link.state + " (" + view.link.last_error + "). " + view.status;
+            view.generation_current + " base " + view.generation_base;
+    for (const StatusView::Link& link : view.links)
+      text += ", link " + link.name + " " + link.state + " (" + link.last_error + ")";
+    text += ". " + view.status;
   }
   return text;
 }

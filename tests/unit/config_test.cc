@@ -38,6 +38,7 @@ beta  = "[fd00::2]:7700"
 compression = "auto"
 level = 3
 peer_timeout = "2s"
+link_timeout = "300ms"
 disk_timeout = "1min"
 on_peer_loss = "freeze"
 )";
@@ -98,6 +99,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config.compression, Compression::kAuto);
   EXPECT_EQ(config.compression_level, 3);
   EXPECT_EQ(config.peer_timeout_ns, 2 * kSecond_ns);
+  EXPECT_EQ(config.link_timeout_ns, 300 * kMillisecond_ns);
   EXPECT_EQ(config.disk_timeout_ns, 60 * kSecond_ns);
   EXPECT_EQ(config.on_peer_loss, OnPeerLoss::kFreeze);
 }
@@ -109,8 +111,24 @@ TEST(Config, FillsInDefaults) {
   EXPECT_EQ(config.compression, Compression::kOff);
   EXPECT_EQ(config.compression_level, 1);
   EXPECT_EQ(config.peer_timeout_ns, 5 * kSecond_ns);
+  EXPECT_EQ(config.link_timeout_ns, 500 * kMillisecond_ns);
   EXPECT_EQ(config.disk_timeout_ns, 30 * kSecond_ns);
   EXPECT_EQ(config.on_peer_loss, OnPeerLoss::kContinue);
+}
+
+TEST(Config, ALinkIsGivenUpBeforeThePeerIs) {
+  const auto link_timeout_ns = [](const std::string& keys) {
+    const Result<Config> config = parse_config(small() + "[replication]\n" + keys, "f.toml");
+    EXPECT_TRUE(config.ok()) << keys << ": " << config.error().what;
+    return config.ok() ? config.value().link_timeout_ns : 0;
+  };
+  EXPECT_EQ(link_timeout_ns("level = 1\n"), 500 * kMillisecond_ns);
+  EXPECT_EQ(link_timeout_ns("link_timeout = \"4999ms\"\n"), 4999 * kMillisecond_ns);
+  EXPECT_EQ(link_timeout_ns("peer_timeout = \"400ms\"\n"), 200 * kMillisecond_ns)
+      << "where it is not given it follows";
+  EXPECT_EQ(link_timeout_ns("peer_timeout = \"200ms\"\nlink_timeout = \"100ms\"\n"),
+            100 * kMillisecond_ns);
+  EXPECT_EQ(link_timeout_ns("link_timeout = \"60s\"\npeer_timeout = \"61s\"\n"), 60 * kSecond_ns);
 }
 
 TEST(Config, FindsNodesAndSockets) {
@@ -254,9 +272,55 @@ TEST(ConfigErrors, RatesAndReplicationAreChecked) {
   expect_error(base + "peer_timeout = \"100ms\"\n", 15, "choose from 200ms to 10min");
   expect_error(base + "peer_timeout = \"11min\"\n", 15, "out of range");
   expect_error(base + "peer_timeout = 5\n", 15, "write peer_timeout = \"5s\"");
+  expect_error(base + "link_timeout = \"99ms\"\n", 15, "choose from 100ms to 60s");
+  expect_error(base + "peer_timeout = \"10min\"\nlink_timeout = \"61s\"\n", 16, "out of range");
+  expect_error(base + "link_timeout = 1\n", 15, "write link_timeout = \"500ms\"");
+  expect_error(base + "link_timeout = \"5s\"\n", 15,
+               "link_timeout is not less than peer_timeout, which is 5.00 s; choose a quarter");
+  expect_error(base + "link_timeout = \"2s\"\npeer_timeout = \"2s\"\n", 15, "not less than");
+  expect_error(base + "link_timeuot = \"1s\"\n", 15, "did you mean 'link_timeout'?");
   expect_error(base + "disk_timeout = \"soon\"\n", 15, "'soon' is not a duration");
   expect_error(base + "on_peer_loss = \"panic\"\n", 15, "choose \"continue\" or \"freeze\"");
   expect_error("replication = 1\n" + small(), 1, "'replication' is not a table");
+}
+
+TEST(MakeLink, ChecksALinkAsTheFileDoes) {
+  const std::vector<std::string> nodes{"alpha", "beta"};
+  const Result<LinkConfig> link =
+      make_link("b", {{"alpha", "[FD00:0::1]:80"}, {"beta", "[fd00::2]:80"}}, "1.5Gbit", nodes);
+  ASSERT_TRUE(link.ok()) << link.error().what;
+  EXPECT_EQ(link.value().name, "b");
+  EXPECT_EQ(link.value().address.at("alpha"), "[fd00::1]:80") << "canonical";
+  EXPECT_EQ(link.value().rate_bits_per_s, 1'500'000'000u);
+  const Result<LinkConfig> named = make_link("main", {}, "", nodes);
+  ASSERT_TRUE(named.ok());
+  EXPECT_TRUE(named.value().address.empty() && named.value().rate_bits_per_s == 0);
+
+  const std::string here = "10.0.0.1:1";
+  const std::vector<std::pair<Result<LinkConfig>, std::string>> wrong{
+      {make_link("a b", {}, "", nodes), "'a b' can't be the name of a link"},
+      {make_link("", {}, "", nodes), "can't be the name"},
+      {make_link("b", {{"alpha", here}}, "", nodes), "no address for beta"},
+      {make_link("b", {{"alpha", here}, {"gamma", "10.0.0.2:1"}}, "", nodes), "no node 'gamma'"},
+      {make_link("b", {{"alpha", here}, {"beta", "host:1"}}, "", nodes), "not a numeric IP"},
+      {make_link("b", {{"alpha", here}, {"beta", "0.0.0.0:1"}}, "", nodes), "can't dial"},
+      {make_link("b", {{"alpha", here}, {"beta", here}}, "", nodes), "at both ends"},
+      {make_link("b", {{"alpha", here}, {"beta", "[::1]:1"}}, "", nodes), "IPv4 and an IPv6"},
+      {make_link("b", {}, "fast", nodes), "'fast' is not a rate"},
+      {make_link("b", {}, "1bit", nodes), "'1bit' is not a rate"}};
+  for (const auto& [result, part] : wrong) {
+    ASSERT_FALSE(result.ok()) << part;
+    EXPECT_NE(result.error().what.find(part), std::string::npos) << result.error().what;
+    EXPECT_NE(result.error().action, "") << part;
+  }
+}
+
+TEST(CompressionNames, AreThoseOfTheFile) {
+  for (const Compression mode : {Compression::kOff, Compression::kOn, Compression::kAuto})
+    EXPECT_EQ(parse_compression(compression_name(mode)), mode);
+  EXPECT_STREQ(compression_name(Compression::kAuto), "auto");
+  EXPECT_EQ(parse_compression("yes"), std::nullopt);
+  EXPECT_EQ(parse_compression(""), std::nullopt);
 }
 
 TEST(ConfigFile, AMissingFileIsNamed) {
