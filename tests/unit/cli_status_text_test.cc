@@ -25,9 +25,13 @@ json resyncing() {
     "dirty_bytes": 104857600,
     "links": [
       {"name": "main", "state": "up", "local": "10.0.0.1:7700", "peer": "10.0.0.2:7700",
-       "rtt_us": 42, "last_error": ""},
+       "round_trip_us": 42, "in_bytes_per_s": 1258291, "out_bytes_per_s": 851443712,
+       "in_flight_bytes": 4194304, "failovers": 2, "last_error": "", "retry_in_ms": 0},
       {"name": "backup", "state": "down", "local": "[fd00::1]:7700", "peer": "[fd00::2]:7700",
-       "rtt_us": null, "last_error": "connection refused"}],
+       "round_trip_us": null, "failovers": 0, "last_error": "connection refused",
+       "retry_in_ms": 1500}],
+    "compression": {"mode": "auto", "level": 1, "writes_compressed": 30, "writes_raw": 12,
+                    "raw_bytes": 3145728, "sent_bytes": 1048576, "decision": ""},
     "resync": {"active": true, "direction": "source", "bytes_done": 52428800,
                "bytes_total": 104857600, "percent": 50.0, "rate_bytes_per_s": 10485760,
                "average_bytes_per_s": 9437184, "eta_s": 5, "pace": "auto",
@@ -60,16 +64,18 @@ TEST(StatusText, ShowsAResyncWhole) {
       sent: 40 MiB sent as data, 1 MiB as zeroes
      dirty: 100 MiB that the peer misses
    intents: 12 MiB written lately; after a crash here that is compared with the peer's
+  compress: auto, level 1: 3 MiB sent as 1 MiB (3.0:1), 30 of 42 writes compressed
     writes: 1000 (3.9 MiB), p50 75.0 us, p99 410.0 us, max 5.00 ms
      reads: 5 (20 KiB), flushes 7, zeroes and trims 1, peer losses 1
       disk: /srv/r0.img, io_uring
    clients: 1 at nbd+unix:///?socket=/run/twinblock/r0.nbd
    process: 4711, up 1:02:05
 
-  LINK    STATE  LOCAL           PEER            RTT
-  main    up     10.0.0.1:7700   10.0.0.2:7700   42.0 us
-  backup  down   [fd00::1]:7700  [fd00::2]:7700  -
-  backup: connection refused
+  LINK    STATE  RTT    OUT        IN          IN FLIGHT  FAILOVERS
+  main    up     42 us  812 MiB/s  1.20 MiB/s  4 MiB      2
+  backup  down   -      -          -           -          0
+    backup, [fd00::1]:7700 to [fd00::2]:7700: connection refused, tried
+    again in 1.50 s
 )");
 }
 

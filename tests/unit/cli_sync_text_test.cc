@@ -93,6 +93,22 @@ TEST(ClockTime, HasHoursWhenThereAreAny) {
   EXPECT_EQ(clock_time(360000), "100:00:00");
 }
 
+TEST(Compact, HasThreeDigitsAtTheMost) {
+  EXPECT_EQ(compact_size(0), "0 B");
+  EXPECT_EQ(compact_size(999), "999 B");
+  EXPECT_EQ(compact_size(1023), "1.00 KiB");
+  EXPECT_EQ(compact_size(4 << 20), "4 MiB");
+  EXPECT_EQ(compact_size(1258291), "1.20 MiB");
+  EXPECT_EQ(compact_size(1048575), "1.00 MiB");
+  EXPECT_EQ(compact_size(1047527424), "999 MiB");
+  EXPECT_EQ(compact_size(1 << 30), "1 GiB");
+  EXPECT_EQ(compact_size(uint64_t{5000} << 40), "5000 TiB");
+  EXPECT_EQ(compact_duration(80'500), "80.5 us");
+  EXPECT_EQ(compact_duration(999'999), "1.00 ms");
+  EXPECT_EQ(compact_duration(99'960'000), "100 ms");
+  EXPECT_EQ(compact_duration(1'500'000'000), "1.50 s");
+}
+
 TEST(ProgressBar, IsAsFullAsTheResync) {
   const auto bar = [](double percent) { return progress_bar(percent, "", 10).substr(0, 12); };
   EXPECT_EQ(bar(0), "[----------]");

@@ -23,6 +23,10 @@ Result<Output> run_wait(const Options& options, const std::string& socket);
 Result<Output> run_resync(const Options& options, const std::string& socket);
 Result<Output> run_verify(const Options& options, const std::string& socket);
 
+// link_actions.cc: what goes between the nodes, and how.
+Result<Output> run_link(const Options& options, const std::string& socket);
+Result<Output> run_compression(const Options& options, const std::string& socket);
+
 // device_actions.cc: the block device.
 Result<Output> run_attach(const Options& options, const std::string& socket);
 Result<Output> run_detach(const Options& options, const std::string& socket);

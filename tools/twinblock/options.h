@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -26,10 +27,18 @@ struct Options {
   uint64_t rate_bytes_per_s = 0;        // … with pace "rate"
   bool repair = false, stop = false, detach = false, follow = false;  // verify
   bool progress = false;                                              // wait
-  std::string method = kMethodAuto;                                   // attach
-  std::string goal = "duplex";                                        // wait
-  std::string timeout = "60s";                                        // wait
-  uint64_t timeout_ns = 0;                                            // wait, from timeout
+  std::vector<std::string> link_words;                // link: as typed, with the volume
+  std::string link_action;                            // link, from link_words …
+  std::vector<std::string> link_names;                // … of all actions but list
+  std::map<std::string, std::string> link_addresses;  // … of add, node name -> "IP:port"
+  std::string link_rate;                              // link add
+  std::vector<std::string> compression_words;         // compression: as typed, with the volume
+  std::string compression_mode;      // compression, from compression_words; empty: as it is
+  int compression_level = 0;         // compression; 0: as it is
+  std::string method = kMethodAuto;  // attach
+  std::string goal = "duplex";       // wait
+  std::string timeout = "60s";       // wait
+  uint64_t timeout_ns = 0;           // wait, from timeout
 };
 
 // What a verb prints: `text` for people, `data` with --json.
@@ -42,6 +51,11 @@ struct Output {
 // Of the options of `resync`: an optional volume, and pause, resume, auto, or rate and a size.
 // Fills in node.volume, pace and rate_bytes_per_s; an error (kExitUsage) says what is wrong.
 Status prepare_pace(Options& options);
+// Of `link`: an action, an optional volume, names, and with add addresses. Fills in node.volume and
+// the link_ options; an error (kExitUsage) says what is wrong.
+Status prepare_link(Options& options);
+// Of `compression`: an optional volume and an optional mode.
+Status prepare_compression(Options& options);
 // Of `wait`: the duration in timeout.
 Status prepare_wait(Options& options);
 // Of `verify`: which options go together.

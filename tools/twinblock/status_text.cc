@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "twinblock/json_fields.h"
+#include "twinblock/link_text.h"
 #include "twinblock/sync_text.h"
 #include "twinblock/text_format.h"
 #include "twinblock/text_wrap.h"
@@ -39,32 +40,6 @@ std::string peer_text(const json& peer) {
 
 std::string duration_us(double us) {
   return format_duration(static_cast<uint64_t>(std::max(0.0, us) * 1000));
-}
-
-std::string links_table(const json& links) {
-  std::vector<std::vector<std::string>> rows{{"LINK", "STATE", "LOCAL", "PEER", "RTT"}};
-  std::string notes;
-  for (const json& link : links) {
-    const bool measured = link.is_object() && link.contains("rtt_us") && link["rtt_us"].is_number();
-    rows.push_back({text_at(link, "name"), text_at(link, "state"), text_at(link, "local"),
-                    text_at(link, "peer"),
-                    measured ? duration_us(number_at(link, "rtt_us")) : "-"});
-    const std::string error = text_at(link, "last_error");
-    if (!error.empty() && text_at(link, "state") != "up")
-      notes += "  " + text_at(link, "name") + ": " + error + "\n";
-  }
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line = " ";
-    for (size_t i = 0; i < row.size(); ++i)
-      line +=
-          " " + row[i] + std::string(i + 1 < row.size() ? widths[i] - row[i].size() + 1 : 0, ' ');
-    out += line + "\n";
-  }
-  return out + notes;
 }
 
 // Several lines on a resync that runs, one on the last one.
@@ -143,6 +118,7 @@ std::string status_text(const json& status) {
   if (dirty > 0) add(out, "dirty", format_size(dirty) + " that the peer misses");
   add(out, "intents", intents_text(status));
   const json counters = object_at(status, "counters");
+  add(out, "compress", compression_text(object_at(status, "compression")));
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));
   add(out, "disk", disk_text(status));

@@ -1,9 +1,30 @@
 #include "twinblock/text_format.h"
 
+#include <array>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 
 namespace twinblock {
+namespace {
+
+struct Unit {
+  const char* name;
+  double factor;
+};
+
+// In the first unit in which three digits before the point do, or else the last.
+template <size_t N>
+std::string compact(double value, const std::array<Unit, N>& units) {
+  size_t unit = 0;
+  while (unit + 1 < N && value / units[unit].factor >= 999.5) ++unit;
+  const double scaled = value / units[unit].factor;
+  const bool whole = unit == 0 || scaled == std::floor(scaled);
+  const int decimals = whole || scaled >= 99.95 ? 0 : scaled >= 9.995 ? 1 : 2;
+  return printed("%.*f %s", decimals, scaled, units[unit].name);
+}
+
+}  // namespace
 
 std::string printed(const char* format, ...) {
   char text[256];
@@ -19,6 +40,17 @@ std::string joined(const std::vector<std::string>& parts) {
   for (const std::string& part : parts)
     if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
   return text;
+}
+
+std::string compact_size(uint64_t bytes) {
+  constexpr std::array<Unit, 5> units{
+      {{"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}}};
+  return compact(static_cast<double>(bytes), units);
+}
+
+std::string compact_duration(uint64_t ns) {
+  constexpr std::array<Unit, 4> units{{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
+  return compact(static_cast<double>(ns), units);
 }
 
 std::string clock_time(uint64_t seconds) {

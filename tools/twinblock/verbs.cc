@@ -1,5 +1,6 @@
 #include "twinblock/verbs.h"
 
+#include "base/limits.h"
 #include "twinblock/actions.h"
 #include "twinblock/wait.h"
 
@@ -29,6 +30,25 @@ void add_resync_options(CLI::App& app, Options& options) {
       ->option_text("([VOLUME] pause | resume | auto | rate SIZE)")
       ->type_size(1)
       ->expected(-1);
+}
+
+void add_link_options(CLI::App& app, Options& options) {
+  // One list with the volume, which may be left out where one link is named.
+  app.add_option("WORDS", options.link_words, "")
+      ->option_text("(list | add | remove | enable | disable [VOLUME] [NAME...] [NODE=IP:PORT...])")
+      ->type_size(1)
+      ->expected(-1);
+  app.add_option("--rate", options.link_rate, "add: what the link can carry, such as 10Gbit");
+}
+
+void add_compression_options(CLI::App& app, Options& options) {
+  app.add_option("WORDS", options.compression_words, "")
+      ->option_text("([VOLUME] [off | on | auto])")
+      ->type_size(1)
+      ->expected(-1);
+  app.add_option("--level", options.compression_level,
+                 "of zstd: 1, the default, is the fastest, 19 the smallest")
+      ->check(CLI::Range(limits::kCompressionLevelMin, limits::kCompressionLevelMax));
 }
 
 void add_verify_options(CLI::App& app, Options& options) {
@@ -119,6 +139,29 @@ std::vector<Verb> sync_verbs() {
   };
 }
 
+std::vector<Verb> link_verbs() {
+  return {
+      {"link", "show, add, remove, enable or disable links",
+       "list shows the links between the nodes: state, round trip, what goes out and comes in, "
+       "bytes in flight, how often another link took over. add brings a link into use: with both "
+       "ends' addresses, or with those that the configuration has for it. remove takes one out of "
+       "use, disable does so but keeps it in the list, for enable. All of that under load and on "
+       "both nodes, and until their processes end: what is to stay belongs into the file on both "
+       "hosts. The last link that is up is not removed.\n"
+       "Example: twinblock link list r0\n"
+       "Example: twinblock link add r0 backup alpha=10.20.0.1:7700 beta=10.20.0.2:7700\n"
+       "Example: twinblock link remove r0 backup",
+       run_link, add_link_options, prepare_link, false},
+      {"compression", "show or set how what is sent is compressed",
+       "Without a mode, shows how the node compresses what it sends and what came of it. off sends "
+       "everything as it is, on compresses whatever becomes smaller, auto decides for each write "
+       "by what it measures: it compresses where that is faster than sending. Takes effect at "
+       "once, without a new connection, and lasts until the node's process ends.\n"
+       "Example: twinblock compression r0 auto --level 3",
+       run_compression, add_compression_options, prepare_compression, false},
+  };
+}
+
 std::vector<Verb> looking_verbs() {
   return {
       {"status", "show how a node is",
@@ -159,7 +202,8 @@ std::vector<Verb> device_verbs() {
 const std::vector<Verb>& verbs() {
   static const std::vector<Verb> table = [] {
     std::vector<Verb> all;
-    for (const auto& group : {looking_verbs(), role_verbs(), device_verbs(), sync_verbs()})
+    for (const auto& group :
+         {looking_verbs(), role_verbs(), device_verbs(), sync_verbs(), link_verbs()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();

@@ -1,0 +1,105 @@
+#include "base/units.h"
+#include "twinblock/actions.h"
+#include "twinblock/control_client.h"
+#include "twinblock/json_fields.h"
+#include "twinblock/link_text.h"
+#include "twinblock/text_wrap.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kAskTimeout_ns = 10 * kSecond_ns;
+// The nodes agree on a change of their links; one that is silent is waited for.
+constexpr uint64_t kChangeTimeout_ns = 120 * kSecond_ns;
+constexpr size_t kTextWidth = 88;
+
+std::string paragraph(const std::string& text) {
+  return text.empty() ? text : wrapped(text, kTextWidth, 0) + "\n";
+}
+
+// With --socket the volume says nothing but where the links' names begin: it has to be right.
+Status check_volume(const Options& options, const std::string& socket) {
+  if (options.node.socket.empty() || options.node.volume.empty()) return ok_status();
+  const Result<json> status = ask_status(socket);
+  if (!status) return status.error();
+  const std::string volume = text_at(status.value(), "volume");
+  if (volume == options.node.volume) return ok_status();
+  return wrong_usage(
+      "the node at " + socket + " has volume '" + volume + "', not '" + options.node.volume + "'",
+      "with several names, the first one is the volume's");
+}
+
+// What makes a change last. `config` is the node's file.
+std::string to_keep(const Options& options, const std::string& config) {
+  const std::string file = (config.empty() ? "the configuration" : config) + " on both hosts";
+  const std::string section = options.link_names.size() == 1
+                                  ? "[link." + options.link_names.front() + "]"
+                                  : "their [link.NAME]";
+  const std::string ends = "This lasts until the nodes' processes end";
+  if (options.link_action == "add") return ends + "; to keep it, add " + section + " to " + file;
+  if (options.link_action == "remove")
+    return ends + "; to keep it, take " + section + " out of " + file;
+  return ends;
+}
+
+json args_of(const Options& options, const std::string& name) {
+  json args{{"action", options.link_action}, {"name", name}};
+  if (!options.link_addresses.empty()) args["addresses"] = options.link_addresses;
+  if (!options.link_rate.empty()) args["rate"] = options.link_rate;
+  return args;
+}
+
+Result<Output> list_links(const std::string& socket) {
+  const Result<json> listed =
+      control_request(socket, "link", json{{"action", "list"}}, kAskTimeout_ns);
+  if (!listed) return listed.error();
+  const json& result = listed.value();
+  return Output{result, links_text(result.contains("links") ? result["links"] : json())};
+}
+
+// What changed is told even where the rest could not be changed any more.
+Error with_done(Error error, const std::string& done) {
+  if (!done.empty()) error.what += " (done before that: " + done + ")";
+  return error;
+}
+
+}  // namespace
+
+Result<Output> run_link(const Options& options, const std::string& socket) {
+  if (const Status right = check_volume(options, socket); !right) return right.error();
+  if (options.link_action == "list") return list_links(socket);
+  Output output;
+  output.data["messages"] = json::array();
+  std::string done;
+  for (const std::string& name : options.link_names) {
+    const Result<json> changed =
+        control_request(socket, "link", args_of(options, name), kChangeTimeout_ns);
+    if (!changed) return with_done(changed.error(), done);
+    done += (done.empty() ? "" : ", ") + name;
+    const std::string message = text_at(changed.value(), "message");
+    output.data["messages"].push_back(message);
+    output.text += paragraph(message);
+  }
+  // The change was made; that the status can't be had right now does not undo it.
+  const Result<json> status = ask_status(socket);
+  if (status && status.value().contains("links")) output.data["links"] = status.value()["links"];
+  output.text +=
+      paragraph(to_keep(options, status ? text_at(status.value(), "config") : std::string()) + ".");
+  return output;
+}
+
+Result<Output> run_compression(const Options& options, const std::string& socket) {
+  json args = json::object();
+  if (!options.compression_mode.empty()) args["mode"] = options.compression_mode;
+  if (options.compression_level > 0) args["level"] = options.compression_level;
+  const Result<json> answered = control_request(socket, "compression", args, kAskTimeout_ns);
+  if (!answered) return answered.error();
+  const json& result = answered.value();
+  if (args.empty())
+    return Output{result, paragraph(compression_text(object_at(result, "compression")))};
+  return Output{result, paragraph(text_at(result, "message"))};
+}
+
+}  // namespace twinblock
