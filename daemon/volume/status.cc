@@ -47,6 +47,20 @@ const char* data_state_name(DataState state) {
   return "unknown";
 }
 
+void explain_links(StatusView& view) {
+  if (!view.peer.connected) return;
+  std::string missing;
+  for (const StatusView::Link& link : view.links) {
+    if (link.state == "up" || link.state == "disabled") continue;
+    if (link.state == "connecting" && link.last_error.empty()) continue;
+    missing += (missing.empty() ? "" : "; ") + link.name +
+               (link.last_error.empty() ? "" : " (" + link.last_error + ")");
+  }
+  if (missing.empty()) return;
+  view.status += " It goes on without link " + missing + ".";
+  if (view.action.empty()) view.action = "Mend the link; it is used again by itself.";
+}
+
 DataState Engine::data_state() const {
   if (core_.blank) return DataState::kBlank;
   if (!core_.local_ok()) return DataState::kFailed;
@@ -286,6 +300,7 @@ StatusView Engine::status() const {
   view.intent_commits = intents_.commits_total();
   view.intent_waits = intents_.waits_total();
   explain_state(view);
+  explain_links(view);
   view.clients = clients_;
   const Counters& counters = core_.counters;
   view.writes = counters.writes;

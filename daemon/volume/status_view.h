@@ -116,4 +116,8 @@ struct StatusView {
   uint64_t uptime_ns = 0;
 };
 
+// Adds to `status` and `action` which links a session goes on without, and why: the next one to die
+// may be the last. Pure.
+void explain_links(StatusView& view);
+
 }  // namespace twinblock
