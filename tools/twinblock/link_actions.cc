@@ -31,19 +31,6 @@ Status check_volume(const Options& options, const std::string& socket) {
       "with several names, the first one is the volume's");
 }
 
-// What makes a change last. `config` is the node's file.
-std::string to_keep(const Options& options, const std::string& config) {
-  const std::string file = (config.empty() ? "the configuration" : config) + " on both hosts";
-  const std::string section = options.link_names.size() == 1
-                                  ? "[link." + options.link_names.front() + "]"
-                                  : "their [link.NAME]";
-  const std::string ends = "This lasts until the nodes' processes end";
-  if (options.link_action == "add") return ends + "; to keep it, add " + section + " to " + file;
-  if (options.link_action == "remove")
-    return ends + "; to keep it, take " + section + " out of " + file;
-  return ends;
-}
-
 json args_of(const Options& options, const std::string& name) {
   json args{{"action", options.link_action}, {"name", name}};
   if (!options.link_addresses.empty()) args["addresses"] = options.link_addresses;
@@ -85,8 +72,6 @@ Result<Output> run_link(const Options& options, const std::string& socket) {
   // The change was made; that the status can't be had right now does not undo it.
   const Result<json> status = ask_status(socket);
   if (status && status.value().contains("links")) output.data["links"] = status.value()["links"];
-  output.text +=
-      paragraph(to_keep(options, status ? text_at(status.value(), "config") : std::string()) + ".");
   return output;
 }
 

@@ -145,9 +145,10 @@ std::vector<Verb> link_verbs() {
        "list shows the links between the nodes: state, round trip, what goes out and comes in, "
        "bytes in flight, how often another link took over. add brings a link into use: with both "
        "ends' addresses, or with those that the configuration has for it. remove takes one out of "
-       "use, disable does so but keeps it in the list, for enable. All of that under load and on "
-       "both nodes, and until their processes end: what is to stay belongs into the file on both "
-       "hosts. The last link that is up is not removed.\n"
+       "use, disable does so but keeps it in the list, for enable. All of that under load, on both "
+       "nodes (a peer that is away is told when it is back), and until their processes end: what "
+       "is to stay belongs into the file on both hosts. The last link that is up is not given "
+       "away.\n"
        "Example: twinblock link list r0\n"
        "Example: twinblock link add r0 backup alpha=10.20.0.1:7700 beta=10.20.0.2:7700\n"
        "Example: twinblock link remove r0 backup",
@@ -156,7 +157,8 @@ std::vector<Verb> link_verbs() {
        "Without a mode, shows how the node compresses what it sends and what came of it. off sends "
        "everything as it is, on compresses whatever becomes smaller, auto decides for each write "
        "by what it measures: it compresses where that is faster than sending. Takes effect at "
-       "once, without a new connection, and lasts until the node's process ends.\n"
+       "once, without a new connection, on both nodes, and lasts until their processes end: what "
+       "is to stay belongs into the file on both hosts.\n"
        "Example: twinblock compression r0 auto --level 3",
        run_compression, add_compression_options, prepare_compression, false},
   };
