@@ -25,6 +25,8 @@ class Clock {
   [[nodiscard]] virtual uint64_t now_ns() const = 0;
   // Nanoseconds since 1970 (UTC), for people only; any thread.
   [[nodiscard]] virtual uint64_t wall_ns() const = 0;
+  // What the calling thread has used of its processor, for figures only; any thread.
+  [[nodiscard]] virtual uint64_t thread_cpu_ns() const { return now_ns(); }
   [[nodiscard]] virtual std::unique_ptr<Timer> make_timer(std::function<void()> callback) = 0;
 };
 

@@ -13,9 +13,11 @@
 #include "io/clock.h"
 #include "io/disk.h"
 #include "io/log.h"
+#include "io/workers.h"
 #include "metadata/block_map.h"
 #include "metadata/intent_store.h"
 #include "metadata/superblock_store.h"
+#include "mirror/compression_policy.h"
 #include "mirror/epochs.h"
 #include "mirror/inflight_filter.h"
 #include "mirror/range_lock.h"
@@ -45,13 +47,16 @@ struct Counters {
 };
 
 struct Core {
-  Core(const Config& configuration, std::string node_name, Clock& clock_, Log& log_, Disk& data_)
+  Core(const Config& configuration, std::string node_name, Clock& clock_, Log& log_, Disk& data_,
+       Workers& workers_)
       : config(configuration),
         node(std::move(node_name)),
         peer(configuration.other(node).name),
         clock(clock_),
         log(log_),
         data(data_),
+        workers(workers_),
+        compression({configuration.compression, configuration.compression_level}),
         dirty(configuration.size_bytes),
         coarse(configuration.size_bytes),
         epochs(configuration.size_bytes) {}
@@ -62,6 +67,8 @@ struct Core {
   Clock& clock;
   Log& log;
   Disk& data;
+  Workers& workers;
+  CompressionPolicy compression;
   Session* session = nullptr;                  // set once, before start
   metadata::SuperblockStore* store = nullptr;  // set once, before start
   metadata::IntentStore* intents = nullptr;    // set once, before start
@@ -107,6 +114,8 @@ struct Core {
   // … what the links that are up carry together (0: not known), and what waits to be sent on them.
   std::atomic<uint64_t> link_rate_bytes_per_s{0};
   std::atomic<uint64_t> link_queued_bytes{0};
+  // What workers have handed over for the peer, as it travels, and has not been answered.
+  std::atomic<uint64_t> unanswered_bytes{0};
 
   void set_attachment(Attachment to) {
     attachment = to;

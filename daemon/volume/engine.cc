@@ -10,6 +10,13 @@
 namespace twinblock {
 namespace {
 
+// Until it is measured.
+uint64_t nominal_rate_bytes_per_s(const Config& config) {
+  uint64_t rate_bits_per_s = 0;
+  for (const LinkConfig& link : config.links) rate_bits_per_s += link.rate_bits_per_s;
+  return rate_bits_per_s / 8;
+}
+
 // A full disk can be mended while the process runs; a broken one can't be trusted again.
 bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
@@ -31,18 +38,20 @@ class Engine::SoleCopyRecord final : public PeerRequest {
 };
 
 Engine::Engine(Parts parts)
-    : core_(parts.config, parts.node, parts.clock, parts.log, parts.data),
+    : core_(parts.config, parts.node, parts.clock, parts.log, parts.data, parts.workers),
       store_(parts.metadata, parts.loaded.sequence),
       intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
                &parts.clock),
       session_({parts.config, parts.node, parts.instance, parts.clock, parts.network, parts.log},
                *this),
+      compression_(core_),
       gate_(core_),
       writes_(core_, gate_, *this),
       flushes_(core_, gate_, *this),
       reads_(core_),
       replica_(
-          core_, [this] { replica_drained(); }, [this](int error) { replica_disk_failed(error); }),
+          core_, [this] { replica_drained(); }, [this](int error) { replica_disk_failed(error); },
+          [this](const std::string& what) { bad_payload(what); }),
       resync_(core_, flushes_, writes_, *this, *this),
       verifier_(core_, flushes_, writes_, *this),
       started_ns_(parts.clock.now_ns()),
@@ -51,6 +60,7 @@ Engine::Engine(Parts parts)
   core_.store = &store_;
   core_.intents = &intents_;
   core_.random = std::move(parts.random);
+  core_.link_rate_bytes_per_s = nominal_rate_bytes_per_s(core_.config);
   core_.blank = parts.loaded.blank;
   core_.joinable = parts.backing_is_empty;
   if (!core_.blank) {
@@ -206,6 +216,9 @@ void Engine::session_frame(wire::Frame& frame) {
     case wire::FrameType::kPromoteAnswer:
       handle_promote_answer(frame);
       break;
+    case wire::FrameType::kCompression:
+      compression_.heard(header);
+      break;
     case wire::FrameType::kProgress:
       target_progress_.update(header.offset, header.length, core_.clock.now_ns());
       break;
@@ -225,6 +238,10 @@ void Engine::bad_frame(const wire::FrameHeader& header) {
   session_.drop(core_.peer + " sent a " + wire::frame_type_name(header.type) +
                     " frame that does not suit the state of this node",
                 limits::kReconnectDelayMax_ns);
+}
+
+void Engine::bad_payload(const std::string& what) {
+  session_.drop(core_.peer + " sent " + what, limits::kReconnectDelayMax_ns);
 }
 
 void Engine::replica_drained() {

@@ -15,6 +15,7 @@
 #include "metadata/load.h"
 #include "metadata/snapshot.h"
 #include "volume/client_request.h"
+#include "volume/compression_orders.h"
 #include "volume/core.h"
 #include "volume/flush_group.h"
 #include "volume/replica.h"
@@ -38,6 +39,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
     Network& network;
     Disk& data;
     Disk& metadata;
+    Workers& workers;
     metadata::Loaded loaded;        // what the metadata disk held
     bool backing_is_empty = false;  // nothing would be lost if this node joined
     metadata::Uuid instance;        // random, anew for each process
@@ -77,6 +79,13 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] uint64_t wire_piece_bytes() const {
     return core_.wire_piece_bytes.load(std::memory_order_relaxed);
   }
+  [[nodiscard]] bool peer_receives() const {
+    return core_.peer_receives.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] CompressionPolicy& compression() { return core_.compression; }
+  [[nodiscard]] CompressionPolicy::Links links_together() const;
+  [[nodiscard]] std::atomic<uint64_t>& unanswered_bytes() { return core_.unanswered_bytes; }
+  [[nodiscard]] const Clock& clock() const { return core_.clock; }
   void count_read(uint64_t bytes) {
     core_.counters.reads.fetch_add(1, std::memory_order_relaxed);
     core_.counters.read_bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -98,7 +107,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   // at the name only.
   enum class LinkOrder { kAdd, kRemove, kEnable, kDisable };
   void change_link(LinkOrder order, const LinkConfig& link, Reply reply);
-  // How what this node sends is compressed, until this process ends. Without a level: as it was.
+  // How what is sent is compressed, on both nodes, until both have restarted. Without a level: as
+  // it was.
   void set_compression(Compression mode, std::optional<int> level, Reply reply);
   // on_peer_loss = freeze: writes that wait for the peer go on without it.
   void go_on_alone(Reply reply);
@@ -154,6 +164,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void write_snapshot();
   void record_demotion();
   void demotion_done(Result<std::string> result);
+  void bad_payload(const std::string& what);
   void drop_failing_peer(int error, const std::string& what, const std::string& file);
   void replica_disk_failed(int error);
   void note_disk_error(int error);
@@ -189,6 +200,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   metadata::SuperblockStore store_;
   metadata::IntentStore intents_;
   Session session_;
+  CompressionOrders compression_;
   SimplexGate gate_;
   WritePath writes_;
   FlushGroup flushes_;

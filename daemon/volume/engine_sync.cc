@@ -13,6 +13,7 @@ namespace twinblock {
 void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) {
   ++session_number_;
   replica_.session_up();
+  compression_.session_up();
   core_.peer_fast_zero = peer_fast_zero;
   peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;

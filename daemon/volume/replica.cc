@@ -5,9 +5,13 @@
 #include "base/crc32c.h"
 #include "base/digest.h"
 #include "base/limits.h"
+#include "wire/compression.h"
 
 namespace twinblock {
 namespace {
+
+// Shorter ones are allocated, each as long as it is.
+constexpr size_t kLongPieceBytes = 64 * kKiB;
 
 // The digests of the blocks in `data`, packed at its front: each is shorter than its block.
 size_t digest_in_place(std::span<std::byte> data) {
@@ -31,13 +35,21 @@ struct Replica::Op {
   wire::FrameHeader header{};
   std::shared_ptr<wire::Slab> keeps_payload;
   std::unique_ptr<std::byte[]> body;  // kRead, kDigest
+  // A compressed payload, as it came; a worker makes `plain` of it.
+  std::span<const std::byte> compressed;
+  std::shared_ptr<wire::Slab> plain;
+  std::string problem;  // with the payload
   uint64_t received_ns = 0;
   uint64_t working_bytes = 0;
   bool covers_data = false;  // kFlush: something other than zeroes was written before
 };
 
-Replica::Replica(Core& core, std::function<void()> drained, std::function<void(int)> disk_failed)
-    : core_(core), drained_(std::move(drained)), disk_failed_(std::move(disk_failed)) {}
+Replica::Replica(Core& core, std::function<void()> drained, std::function<void(int)> disk_failed,
+                 std::function<void(const std::string&)> bad_payload)
+    : core_(core),
+      drained_(std::move(drained)),
+      disk_failed_(std::move(disk_failed)),
+      bad_payload_(std::move(bad_payload)) {}
 Replica::~Replica() = default;
 
 void Replica::apply(wire::Frame& frame) {
@@ -73,23 +85,64 @@ void Replica::apply(wire::Frame& frame) {
       break;
   }
   ++busy_;
-  op.working_bytes = sizeof op + frame.header.payload_bytes + (op.body ? frame.header.length : 0);
+  const bool compressed = (frame.header.flags & wire::kFlagCompressed) != 0;
+  op.working_bytes =
+      sizeof op + frame.header.payload_bytes + (op.body || compressed ? frame.header.length : 0);
   working_bytes_ += op.working_bytes;
   if (!paused_ && held_bytes() > limits::kReceiveBytesMax) {
     paused_ = true;
     core_.session->pause_reading(true);
   }
-  if (core_.local_ok()) {
-    core_.data.submit(disk);
+  if (compressed)
+    decompress(op, frame);
+  else
+    start(op);
+}
+
+void Replica::decompress(Op& op, const wire::Frame& frame) {
+  const size_t length = frame.header.length;
+  if (length > kLongPieceBytes) {
+    op.plain = long_pieces_.take();
   } else {
-    disk.error = core_.data_error;
+    op.plain = std::make_shared<wire::Slab>();
+    op.plain->bytes = std::make_unique_for_overwrite<std::byte[]>(length);
+    op.plain->size = length;
+  }
+  op.compressed = frame.payload;
+  core_.workers.run([this, &op] { decompress_now(op); }, [this, &op] { decompressed(op); });
+}
+
+// On another thread.
+void Replica::decompress_now(Op& op) const {
+  const uint64_t began_ns = core_.clock.thread_cpu_ns();
+  op.problem = wire::decompress(op.compressed, {op.plain->bytes.get(), op.header.length});
+  core_.compression.counters.decompress_cpu_ns.fetch_add(core_.clock.thread_cpu_ns() - began_ns,
+                                                         std::memory_order_relaxed);
+}
+
+void Replica::decompressed(Op& op) {
+  op.keeps_payload = std::move(op.plain);
+  op.disk.data = op.keeps_payload->bytes.get();
+  if (op.problem.empty() && answering_) {
+    start(op);
+    return;
+  }
+  // Of a session that is lost, now or since: what the disk has not begun need not be done.
+  if (answering_) bad_payload_("data that can't be decompressed: " + op.problem);
+  op.keeps_payload.reset();
+  release(op);
+}
+
+void Replica::start(Op& op) {
+  if (core_.local_ok()) {
+    core_.data.submit(op.disk);
+  } else {
+    op.disk.error = core_.data_error;
     finished(op);
   }
 }
 
 void Replica::finished(Op& op) {
-  --busy_;
-  working_bytes_ -= op.working_bytes;
   op.keeps_payload.reset();
   if (op.disk.error == 0 && op.disk.op == DiskOp::kWrite) core_.wrote_data = true;
   if (op.disk.error == 0 && op.disk.op == DiskOp::kFlush && op.covers_data)
@@ -114,11 +167,19 @@ void Replica::finished(Op& op) {
     } else {
       core_.session->send(ack);
     }
-    resume_if_drained();
   }
   op.body.reset();
+  release(op);
+}
+
+void Replica::release(Op& op) {
+  --busy_;
+  working_bytes_ -= op.working_bytes;
   free_.push_back(&op);
-  if (busy_ == 0 && !answering_) drained_();
+  if (answering_)
+    resume_if_drained();
+  else if (busy_ == 0)
+    drained_();
 }
 
 // Including what waits to be sent: acks, and the bodies that they carry.

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "volume/core.h"
@@ -15,8 +16,10 @@ namespace twinblock {
 class Replica {
  public:
   // `drained` is called when the last disk request of a lost session has ended; `disk_failed` after
-  // the first request that the disk failed, before it is answered.
-  Replica(Core& core, std::function<void()> drained, std::function<void(int error)> disk_failed);
+  // the first request that the disk failed, before it is answered; `bad_payload` when one can't be
+  // decompressed, with what was sent, so that the session is given up.
+  Replica(Core& core, std::function<void()> drained, std::function<void(int error)> disk_failed,
+          std::function<void(const std::string& what)> bad_payload);
   ~Replica();
 
   // kData, kFlush, kRead or kDigest of the session.
@@ -31,13 +34,20 @@ class Replica {
 
  private:
   struct Op;
+  void decompress(Op& op, const wire::Frame& frame);
+  void decompress_now(Op& op) const;
+  void decompressed(Op& op);
+  void start(Op& op);
   void finished(Op& op);
+  void release(Op& op);
   void release_sent_bodies();
   [[nodiscard]] uint64_t held_bytes() const;
 
   Core& core_;
   std::function<void()> drained_;
   std::function<void(int)> disk_failed_;
+  std::function<void(const std::string&)> bad_payload_;
+  wire::SlabPool long_pieces_;  // for what is decompressed
   bool answering_ = false;
   bool paused_ = false;
   size_t busy_ = 0;

@@ -17,7 +17,7 @@ struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Wai
   void range_admitted() override { path.start(*this); }
   void intent_recorded(int error) override { path.intent_recorded(*this, error); }
   void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override {
-    path.piece_answered(*this, static_cast<int>(ack.status));
+    path.piece_answered(*this, ack);
   }
 
   WritePath& path;
@@ -162,7 +162,10 @@ void WritePath::send_pieces(Op& op) {
     header.offset = client.offset_bytes + at;
     header.length = std::min(client.piece_bytes, client.length_bytes - at);
     at += header.length;
+    const uint8_t flags = header.flags;
+    if (piece.compressed) header.flags |= wire::kFlagCompressed;
     core_.session->request(header, piece.payload, piece.crc, op);
+    header.flags = flags;
   }
 }
 
@@ -191,14 +194,24 @@ void WritePath::local_done(Op& op) {
   settle(op);
 }
 
-void WritePath::piece_answered(Op& op, int status) {
+void WritePath::piece_answered(Op& op, const wire::FrameHeader& ack) {
   --op.pieces_outstanding;
-  if (status != 0) {
+  if (ack.status != 0) {
     // Ends the session, which comes back as peer_lost() and settles this write, too.
-    owner_.peer_disk_failed(status, "writing");
+    owner_.peer_disk_failed(static_cast<int>(ack.status), "writing");
     return;
   }
+  learn(*op.client, ack);
   settle(op);
+}
+
+// What the peer needs for compressed pieces and for raw ones, its disk's work apart.
+void WritePath::learn(const ClientRequest& client, const wire::FrameHeader& ack) {
+  if (core_.compression.setting().mode != Compression::kAuto || client.pieces.empty()) return;
+  const uint64_t index = (ack.offset - client.offset_bytes) / client.piece_bytes;
+  if (index >= client.pieces.size() || ack.aux0 < ack.aux1) return;
+  core_.compression.peer_took(std::min(client.piece_bytes, client.length_bytes),
+                              client.pieces[index].compressed, ack.aux0 - ack.aux1);
 }
 
 void WritePath::settle(Op& op) {

@@ -68,7 +68,8 @@ class WritePath {
   void send_pieces(Op& op);
   void submit_local(Op& op);
   void local_done(Op& op);
-  void piece_answered(Op& op, int status);
+  void piece_answered(Op& op, const wire::FrameHeader& ack);
+  void learn(const ClientRequest& client, const wire::FrameHeader& ack);
   void settle(Op& op);
   void settle_alone(Op& op);
   void finish(Op& op, int error);

@@ -22,11 +22,22 @@ std::string range_error(const FrameHeader& header, uint64_t volume_bytes, uint64
 
 std::string check_data(const FrameHeader& header, uint64_t volume_bytes) {
   const bool zero = (header.flags & kFlagZero) != 0;
+  const bool compressed = (header.flags & kFlagCompressed) != 0;
   if (!zero && (header.flags & kFlagUnmap) != 0) return "a trim without the zero flag";
-  if (header.payload_bytes != (zero ? 0 : header.length))
+  if (zero && compressed) return "zeroes that are compressed";
+  if (compressed && (header.payload_bytes == 0 || header.payload_bytes >= header.length))
+    return "a compressed payload that is not shorter than its range";
+  if (!compressed && header.payload_bytes != (zero ? 0 : header.length))
     return "a data frame whose payload and range differ in length";
   return range_error(header, volume_bytes,
                      zero ? limits::kFrameZeroBytesMax : limits::kFramePayloadBytesMax);
+}
+
+std::string check_compression(const FrameHeader& header) {
+  if (header.sequence > 2 || header.offset < limits::kCompressionLevelMin ||
+      header.offset > limits::kCompressionLevelMax)
+    return "a mode or level of compression that does not exist";
+  return {};
 }
 
 std::string check_digest(const FrameHeader& header, uint64_t volume_bytes) {
@@ -82,6 +93,7 @@ const Shape* shape_of(uint8_t type) {
     case FrameType::kPromoteAsk:
     case FrameType::kProgress:
     case FrameType::kDigest:
+    case FrameType::kCompression:
       return &kBare;
     case FrameType::kDirty:
       return &kDirtyShape;
@@ -137,6 +149,8 @@ CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes
     result.error = check_digest(header, volume_bytes);
   if (header.type == static_cast<uint8_t>(FrameType::kDirty))
     result.error = check_dirty(header, volume_bytes);
+  if (header.type == static_cast<uint8_t>(FrameType::kCompression))
+    result.error = check_compression(header);
   return result;
 }
 
@@ -213,6 +227,8 @@ const char* frame_type_name(uint8_t type) {
       return "digest";
     case FrameType::kDirty:
       return "dirty";
+    case FrameType::kCompression:
+      return "compression";
   }
   return "unknown";
 }

@@ -35,6 +35,8 @@ enum class FrameType : uint8_t {
                         // one of kDigestBytes for each block as payload
   kDirty = 16,          // of the target's own set: the chunk at [offset, offset + length); payload:
                         // one bit a block, or none: all of it; no answer
+  kCompression = 21,  // how data is to travel, ordered at the sender: sequence: mode (0 off, 1 on,
+                      // 2 auto), offset: level, length: how many orders there have been; no answer
 };
 constexpr size_t kDigestBytes = 16;
 
@@ -43,10 +45,11 @@ enum FrameFlag : uint8_t {
   kFlagFua = 1,         // kData: on stable storage, with all that was acknowledged before
   kFlagZero = 2,        // kData: no payload, the range becomes zero
   kFlagUnmap = 4,       // kData with kFlagZero: may become a hole
-  kFlagCompressed = 8,  // reserved for the next version; a set bit is refused
+  kFlagCompressed = 8,  // kData: the payload is one zstd frame with the range's bytes, shorter
+                        // than those
   kFlagResync = 16,     // kData: a resync write, not a client's
 };
-constexpr uint8_t kFlagsKnown = kFlagFua | kFlagZero | kFlagUnmap | kFlagResync;
+constexpr uint8_t kFlagsKnown = kFlagFua | kFlagZero | kFlagUnmap | kFlagCompressed | kFlagResync;
 
 struct FrameHeader {
   uint32_t header_crc;     // CRC-32C of the 60 bytes that follow

@@ -112,11 +112,12 @@ Status Node::open_files(uint64_t metadata_bytes) {
 Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   const NodeConfig& self = config_.node(name_);
   network_ = std::make_unique<TcpNetwork>(loop_);
+  workers_ = std::make_unique<WorkerThreads>(loop_);
   metadata::Uuid instance;
   random_bytes(std::as_writable_bytes(std::span(instance)));
   engine_ = std::make_unique<Engine>(Engine::Parts{config_, name_, loop_, log_, *network_, *data_,
-                                                   *metadata_, std::move(loaded), backing_is_empty,
-                                                   instance, random_number});
+                                                   *metadata_, *workers_, std::move(loaded),
+                                                   backing_is_empty, instance, random_number});
   facts_ = NodeFacts{data_->engine_name(),
                      "nbd+unix:///?socket=" + nbd_socket_path(config_, self),
                      control_socket_path(config_, self),
@@ -163,10 +164,12 @@ Node::~Node() {
   }
   control_.reset();
   stop_timer_.reset();
-  // What the disks still work on belongs to the engine.
+  // What the workers and the disks still work on belongs to the engine.
+  if (workers_) workers_->shut_down();
   if (data_) data_->shut_down();
   if (metadata_) metadata_->shut_down();
   engine_.reset();
+  workers_.reset();
   network_.reset();
   metadata_.reset();
   data_.reset();
@@ -253,7 +256,7 @@ int Node::write(std::span<const std::byte> from, uint64_t offset_bytes, bool fua
   request.offset_bytes = offset_bytes;
   request.length_bytes = from.size();
   request.data = const_cast<std::byte*>(from.data());  // the engine only reads it
-  const PreparedWrite prepared(*engine_, from);
+  PreparedWrite prepared(*engine_, from);
   prepared.describe(request);
   return run_request(request);
 }

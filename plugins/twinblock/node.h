@@ -17,6 +17,7 @@
 #include "io/posix/posix_disk.h"
 #include "io/posix/stderr_log.h"
 #include "io/posix/tcp_network.h"
+#include "io/posix/worker_threads.h"
 #include "volume/engine.h"
 
 namespace twinblock {
@@ -62,6 +63,7 @@ class Node {
   std::unique_ptr<PosixDisk> data_;
   std::unique_ptr<PosixDisk> metadata_;
   std::unique_ptr<TcpNetwork> network_;
+  std::unique_ptr<WorkerThreads> workers_;
   std::unique_ptr<Engine> engine_;
   NodeFacts facts_;
   std::unique_ptr<ControlServer> control_;

@@ -1,9 +1,12 @@
 // What a worker does to a write before the loop sees it, on its own thread: looks whether all is
-// zero, cuts the data into pieces, each of which becomes one frame, and computes their checksums.
+// zero, cuts the data into pieces, each of which becomes one frame, compresses those for which it
+// pays, and computes their checksums.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,8 +16,10 @@ namespace twinblock {
 
 class PreparedWrite {
  public:
-  // `data` stays valid for as long as this object is used.
-  PreparedWrite(const Engine& engine, std::span<const std::byte> data);
+  // `data` stays valid for as long as this object is used. One at a time on each thread, whose
+  // memory for compressed pieces it uses.
+  PreparedWrite(Engine& engine, std::span<const std::byte> data);
+  ~PreparedWrite();
   PreparedWrite(const PreparedWrite&) = delete;
   PreparedWrite& operator=(const PreparedWrite&) = delete;
 
@@ -22,11 +27,17 @@ class PreparedWrite {
   void describe(ClientRequest& request) const;
 
  private:
+  void cut(std::span<const std::byte> data);
+  void compress();
+  [[nodiscard]] size_t compress(WirePiece& piece, std::span<std::byte> into);
+
+  Engine& engine_;
   const bool all_zero_;
   uint64_t piece_bytes_ = 0;
   std::array<WirePiece, 32> few_;  // without an allocation
   std::vector<WirePiece> many_;
   std::span<WirePiece> pieces_;
+  uint64_t unanswered_bytes_ = 0;  // as counted in the engine's
 };
 
 }  // namespace twinblock

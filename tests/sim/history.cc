@@ -17,7 +17,9 @@ void make_sector(uint64_t number, uint64_t sector, uint64_t salt, Sector& words)
   words[0] = number;
   words[1] = sector;
   uint64_t word = number * 0x9E3779B97F4A7C15 + sector + salt;
-  for (size_t i = 2; i < kWords; ++i) words[i] = word += 0xD1B54A32D192ED03;
+  for (size_t i = 2; i < kWords / 2; ++i) words[i] = word += 0xD1B54A32D192ED03;
+  // Twice the same, so that it can be compressed.
+  std::memcpy(words + kWords / 2, words, kSectorBytes / 2);
 }
 
 std::string seconds(uint64_t ns) {

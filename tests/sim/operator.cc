@@ -152,6 +152,11 @@ void World::give_order() {
   if (!node(host).running() || node(host).paused()) return;
   Engine& engine = node(host).engine();
   const auto ignore = [](const Result<std::string>&) {};
+  if (options_.compressed_share > 0 && random_.chance(0.3)) {
+    engine.set_compression(static_cast<Compression>(random_.below(3)),
+                           static_cast<int>(random_.between(1, 3)), ignore);
+    return;
+  }
   switch (random_.below(6)) {
     case 0:
       engine.set_resync_pace(Engine::ResyncPace::kPause, 0, ignore);

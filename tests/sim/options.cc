@@ -126,6 +126,9 @@ void vary(Options& o, Random& random) {
     o.flush_share += 0.05;
   }
   o.faults.interval_ns = random.spread(100 * kMillisecond_ns, 5 * kSecond_ns);
+  // Apart, so that what is drawn above stays what it was.
+  Random apart = random;
+  if (apart.chance(0.25)) o.compressed_share = apart.unit();
 }
 
 }  // namespace

@@ -45,8 +45,9 @@ struct Options {
   double fua_share = 0.1;
   double zero_share = 0.1;
   double read_share = 0.3;
-  bool split_brains = false;  // the operator is wrong about a dead peer
-  bool corruption = false;    // disks go bad without a word; verification finds it
+  double compressed_share = 0;  // of the pieces of writes; 0: compression is off and stays so
+  bool split_brains = false;    // the operator is wrong about a dead peer
+  bool corruption = false;      // disks go bad without a word; verification finds it
   FaultPlan faults;
 };
 

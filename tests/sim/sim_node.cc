@@ -55,6 +55,8 @@ void SimNode::start() {
   started_ns_ = scheduler_.now_ns();
   clock_ = std::make_unique<VirtualClock>(scheduler_, process_, random_.fork());
   port_ = network_.attach(host_, process_);
+  // A copy of the chances: drawing from them would shift what other parts see.
+  workers_ = std::make_unique<VirtualWorkers>(scheduler_, process_, random_);
   data_->attach(process_);
   metadata_->attach(process_);
   const std::span<const std::byte> found = metadata_->contents();
@@ -66,7 +68,7 @@ void SimNode::start() {
   metadata::Uuid instance;
   for (uint8_t& byte : instance) byte = static_cast<uint8_t>(random_.next());
   engine_ = std::make_unique<Engine>(
-      Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_,
+      Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
                     std::move(loaded.value()), data_->is_new(), instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }});
   if (Status started = engine_->start(); !started)
@@ -79,6 +81,7 @@ void SimNode::end_process() {
   data_->process_ended();
   metadata_->process_ended();
   engine_.reset();
+  workers_.reset();
   port_.reset();
   clock_.reset();
 }

@@ -10,6 +10,7 @@
 #include "virtual_clock.h"
 #include "virtual_disk.h"
 #include "virtual_network.h"
+#include "virtual_workers.h"
 #include "volume/engine.h"
 
 namespace twinblock::sim {
@@ -65,6 +66,7 @@ class SimNode {
   ProcessPtr process_;
   std::unique_ptr<VirtualClock> clock_;
   std::unique_ptr<Network> port_;
+  std::unique_ptr<Workers> workers_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/limits.h"
 #include "report.h"
+#include "wire/compression.h"
 
 namespace twinblock::sim {
 
@@ -15,6 +16,7 @@ Workload::Workload(Scheduler& scheduler, History& history, const Options& option
       history_(history),
       options_(options),
       random_(random),
+      piece_random_(random),
       answered_(std::move(answered)) {}
 
 void Workload::open(SimNode& node) {
@@ -120,13 +122,29 @@ void Workload::begin_write(Request& request) {
 void Workload::cut(Request& request) {
   ClientRequest& client = request.client;
   const std::span<const std::byte> bytes(request.buffer);
-  client.piece_bytes = random_.chance(0.8) ? node_->engine().wire_piece_bytes()
-                                           : random_.spread(8, 64) * kSectorBytes;
+  Engine& engine = node_->engine();
+  client.piece_bytes = piece_random_.chance(0.8) ? engine.wire_piece_bytes()
+                                                 : piece_random_.spread(8, 64) * kSectorBytes;
+  const bool may_compress =
+      engine.peer_receives() && engine.compression().setting().mode != Compression::kOff;
   for (size_t at = 0; at < bytes.size(); at += client.piece_bytes) {
     const auto piece = bytes.subspan(at, std::min<size_t>(client.piece_bytes, bytes.size() - at));
-    request.pieces.push_back({piece, crc32c(piece), false});
+    request.pieces.push_back({piece, 0, false});
+    if (may_compress && piece_random_.chance(options_.compressed_share))
+      compress(request, request.pieces.back());
+    request.pieces.back().crc = crc32c(request.pieces.back().payload);
   }
   client.pieces = request.pieces;
+}
+
+void Workload::compress(Request& request, WirePiece& piece) {
+  std::vector<std::byte> room(wire::compressed_bytes_max(piece.payload.size()));
+  const size_t bytes =
+      wire::compress(piece.payload, node_->engine().compression().setting().level, room);
+  if (bytes == 0) return;
+  request.compressed.push_back(std::move(room));
+  piece.payload = std::span(request.compressed.back()).first(bytes);
+  piece.compressed = true;
 }
 
 void Workload::begin_zero(Request& request) {
@@ -195,6 +213,7 @@ void Workload::answered(Request& request) {
   }
   // The client uses its memory for something else at once; the request goes when this turn ends.
   request.buffer = {};
+  request.compressed = {};
   scheduler_.after(0, node_->process(), [this, opened = opened_, id = request.id] {
     if (opened == opened_) requests_.erase(id);
   });

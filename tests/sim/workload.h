@@ -25,6 +25,7 @@ class Workload {
     uint64_t pauses = 0;    // the node's
     std::vector<std::byte> buffer;
     std::vector<WirePiece> pieces;
+    std::vector<std::vector<std::byte>> compressed;  // what some of them travel as
   };
   // Called at the instant of each answer, before the history hears of it.
   using Answered = std::function<void(SimNode& node, const Request& request)>;
@@ -63,6 +64,7 @@ class Workload {
   void choose_range(Request& request, uint64_t bytes_max);
   void begin_write(Request& request);
   void cut(Request& request);
+  void compress(Request& request, WirePiece& piece);
   void begin_zero(Request& request);
   void begin_read(Request& request);
   void finish_read(uint64_t id, bool read_failed);
@@ -73,6 +75,7 @@ class Workload {
   History& history_;
   const Options& options_;
   Random random_;
+  Random piece_random_;  // apart, so that it does not shift what is drawn otherwise
   Answered answered_;
   SimNode* node_ = nullptr;
   bool issuing_ = false;

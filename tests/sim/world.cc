@@ -19,6 +19,7 @@ Config make_config(const Options& options) {
   config.peer_timeout_ns = options.peer_timeout_ns;
   config.link_timeout_ns = options.peer_timeout_ns / 4;
   config.disk_timeout_ns = options.disk_timeout_ns;
+  config.compression = options.compressed_share > 0 ? Compression::kOn : Compression::kOff;
   config.on_peer_loss = options.freeze ? OnPeerLoss::kFreeze : OnPeerLoss::kContinue;
   return config;
 }

@@ -3,65 +3,23 @@ connection is given up, and the replicas stay equal."""
 
 import os
 import random
-import selectors
-import socket
-import threading
 import time
 
 import pytest
 
-from lablib.links import free_ports
+from relay import Relay, lab_over
 from support import MIB, Fio, assert_identical, connection
 
 pytestmark = pytest.mark.sanitize
 
 
-class Wire:
-    """A TCP relay in front of one node that can damage what passes to it."""
+class Wire(Relay):
+    """Flips a bit, or breaks off, so many bytes from now on."""
 
-    def __init__(self, listen_port, target):
-        host, port = target.rsplit(":", 1)
-        self.target = (host, int(port))
-        self.server = socket.create_server(("127.0.0.1", listen_port))
-        self.flip_at = None  # bytes from now on, then one bit is flipped
-        self.cut_at = None
-        self.damaged = 0
-        self.closing = False
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
+    flip_at = None
+    cut_at = None
 
-    def run(self):
-        self.server.settimeout(0.2)
-        while not self.closing:
-            try:
-                near, _ = self.server.accept()
-            except TimeoutError:
-                continue
-            threading.Thread(target=self.relay, args=(near,), daemon=True).start()
-
-    def relay(self, near):
-        try:
-            far = socket.create_connection(self.target, 5)
-        except OSError:
-            near.close()
-            return
-        with near, far, selectors.DefaultSelector() as selector:
-            selector.register(near, selectors.EVENT_READ, far)
-            selector.register(far, selectors.EVENT_READ, near)
-            try:
-                while not self.closing:
-                    for key, _ in selector.select(0.2):
-                        data = key.fileobj.recv(65536)
-                        if not data:
-                            return
-                        data, cut = self.damage(bytearray(data))
-                        key.data.sendall(data)
-                        if cut:
-                            return
-            except OSError:
-                return
-
-    def damage(self, data):
+    def passed(self, data, _stream):
         if self.flip_at is not None:
             if self.flip_at < len(data):
                 data[self.flip_at] ^= 1 << random.randrange(8)
@@ -77,29 +35,11 @@ class Wire:
             self.cut_at -= len(data)
         return data, False
 
-    def close(self):
-        self.closing = True
-        self.thread.join()
-        self.server.close()
-
 
 @pytest.fixture
 def wired(make_lab):
-    """A lab whose two nodes reach each other through a Wire each."""
-    lab = make_lab(start=False)
-    true = {name: lab.node(name)["replication"] for name in ("alpha", "beta")}
-    ports = dict(zip(("alpha", "beta"), free_ports(2)))
-    wires = {name: Wire(ports[name], true[name]) for name in ports}
-    for name, peer in (("alpha", "beta"), ("beta", "alpha")):
-        lab.set_node_config(name, lab.config_text({"peer_timeout": "2s"}).replace(
-            true[peer], f"127.0.0.1:{ports[peer]}"))
-    try:
-        lab.up()
-        yield lab, list(wires.values())
-    finally:
-        lab.down()
-        for wire in wires.values():
-            wire.close()
+    with lab_over(Wire, make_lab) as lab_and_wires:
+        yield lab_and_wires
 
 
 @pytest.mark.slow

@@ -53,6 +53,10 @@ struct QueueDisk final : Disk {
   std::vector<DiskRequest*> requests;
 };
 
+struct NoWorkers final : Workers {
+  void run(std::function<void()>, std::function<void()>) override {}
+};
+
 class ControlTest : public testing::Test {
  protected:
   ControlTest() {
@@ -72,6 +76,7 @@ class ControlTest : public testing::Test {
                                                      network_,
                                                      data_,
                                                      metadata_,
+                                                     workers_,
                                                      std::move(loaded),
                                                      true,
                                                      {},
@@ -97,6 +102,7 @@ class ControlTest : public testing::Test {
   NoLog log_;
   NoNetwork network_;
   QueueDisk data_, metadata_;
+  NoWorkers workers_;
   uint64_t random_ = 0;
   NodeFacts facts_{"threads", "nbd+unix:///?socket=/x", "/x.ctl", "/a", "/am", "/etc/r0.toml", 42};
   std::unique_ptr<Engine> engine_;

@@ -208,6 +208,7 @@ void Loop::run_posted() {
 
 uint64_t Loop::now_ns() const { return monotonic_ns(); }
 uint64_t Loop::wall_ns() const { return clock_ns(CLOCK_REALTIME); }
+uint64_t Loop::thread_cpu_ns() const { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 std::unique_ptr<Timer> Loop::make_timer(std::function<void()> callback) {
   return std::make_unique<LoopTimer>(*this, std::move(callback));

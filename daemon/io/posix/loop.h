@@ -79,6 +79,7 @@ class Loop final : public Clock {
 
   [[nodiscard]] uint64_t now_ns() const override;
   [[nodiscard]] uint64_t wall_ns() const override;
+  [[nodiscard]] uint64_t thread_cpu_ns() const override;
   [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()> callback) override;
 
   // Whether the caller runs the loop now.

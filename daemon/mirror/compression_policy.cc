@@ -1,0 +1,223 @@
+#include "mirror/compression_policy.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/units.h"
+
+namespace twinblock {
+namespace {
+
+// A sample is this many runs of bytes, spread over the whole piece: both parts of data that is laid
+// out in some pattern are met.
+constexpr size_t kSampleRuns = 32;
+constexpr size_t kSampleRunBytes = 16;
+// What is less alike than this is not tried: it would not shrink by an eighth by its bytes'
+// frequencies alone. (Random bytes that come again are missed; they are rare, and travel raw.)
+constexpr double kRandomLikeness = 1.5;
+// Compressed must be this much quicker (of 16 parts) to be "clearly" so.
+constexpr uint64_t kClearly = 14;
+// Until measured, of an ordinary processor: time for a byte at level 1, and how a level multiplies
+// it. One that is much quicker or slower is found out with the first retry.
+constexpr uint64_t kAssumedPsPerByte = 2500;
+constexpr double kAssumedSentShare = 0.35;
+// Until the peer has shown what it needs (its answers tell how long it had each piece): three times
+// as fast as we compress, and two hand-overs between threads.
+constexpr uint64_t kAssumedSpeedUp = 3;
+constexpr uint64_t kAssumedHandOver_ns = 30 * kMicrosecond_ns;
+
+uint64_t time_ns(uint64_t bytes, uint64_t bytes_per_s) {
+  return static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(bytes_per_s));
+}
+
+uint64_t assumed_ps_per_byte(int level) {
+  // zstd gets slower by a third or so with each level.
+  uint64_t ps = kAssumedPsPerByte;
+  for (int i = 1; i < level; ++i) ps += ps / 3;
+  return ps;
+}
+
+uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+std::string microseconds(uint64_t ns) { return std::to_string(ns / kMicrosecond_ns) + " us"; }
+
+}  // namespace
+
+double likeness(std::span<const std::byte> data) {
+  // Two tables: equal neighbours would wait for each other.
+  std::array<std::array<uint16_t, 256>, 2> counts{};
+  size_t sampled = 0;
+  const auto count = [&](std::span<const std::byte> run) {
+    for (size_t i = 0; i < run.size(); ++i) ++counts[i % 2][std::to_integer<uint8_t>(run[i])];
+    sampled += run.size();
+  };
+  if (data.size() <= kSampleRuns * kSampleRunBytes) {
+    count(data);
+  } else {
+    const size_t last = data.size() - kSampleRunBytes;
+    for (size_t i = 0; i < kSampleRuns; ++i)
+      count(data.subspan(last * i / (kSampleRuns - 1), kSampleRunBytes));
+  }
+  if (sampled < 2) return 1;
+  uint64_t pairs = 0;
+  for (size_t value = 0; value < 256; ++value) {
+    const uint64_t n = uint64_t{counts[0][value]} + counts[1][value];
+    pairs += n * (n - (n > 0 ? 1 : 0));
+  }
+  const double all = static_cast<double>(sampled) * static_cast<double>(sampled - 1);
+  return static_cast<double>(pairs) * 256 / all;
+}
+
+void CompressionPolicy::Mean::add(uint64_t report, uint64_t parts) {
+  const uint64_t before = value();
+  // One that was interrupted says little of the others.
+  const uint64_t bounded = before == 0 ? report : std::min(report, 4 * before);
+  value_.store(before == 0 ? std::max<uint64_t>(report, 1)
+                           : std::max(before - before / parts + bounded / parts, parts),
+               std::memory_order_relaxed);
+}
+
+void CompressionPolicy::set(Setting setting) {
+  const bool same_level = this->setting().level == setting.level;
+  setting_.store(static_cast<uint32_t>(setting.mode) | static_cast<uint32_t>(setting.level) << 8,
+                 std::memory_order_relaxed);
+  reason_.store(Reason::kNone, std::memory_order_relaxed);
+  if (same_level) return;
+  for (Class& figures : classes_) {
+    for (Mean* mean :
+         {&figures.compress_ps_per_byte, &figures.sent_per_million, &figures.peer_compressed_ns})
+      mean->reset();
+    figures.until_retry.store(0, std::memory_order_relaxed);
+    figures.retry_interval.store(kRetryMin, std::memory_order_relaxed);
+  }
+}
+
+CompressionPolicy::Setting CompressionPolicy::setting() const {
+  const uint32_t both = setting_.load(std::memory_order_relaxed);
+  return {static_cast<Compression>(both & 0xFF), static_cast<int>(both >> 8)};
+}
+
+size_t CompressionPolicy::class_index(size_t raw_bytes) {
+  const size_t width = static_cast<size_t>(std::bit_width((raw_bytes - 1) / (4 * kKiB)));
+  return std::min(width, kClasses - 1);
+}
+
+// Two conditions. For the write itself: being compressed, travelling and being decompressed is
+// quicker than travelling raw; the two computations may be hidden behind what is queued before it.
+// For those behind it: compressing does not become what they wait for instead of the link.
+CompressionPolicy::Estimate CompressionPolicy::estimate(size_t index, size_t raw_bytes,
+                                                        const Links& links) const {
+  const Class& figures = classes_[index];
+  const uint64_t speed = figures.compress_ps_per_byte.value();
+  const uint64_t share = figures.sent_per_million.value();
+  const uint64_t compress_ns =
+      (speed != 0 ? speed : assumed_ps_per_byte(setting().level)) * raw_bytes / 1000;
+  const uint64_t peer_ns =
+      figures.peer_compressed_ns.value() == 0
+          ? compress_ns / kAssumedSpeedUp + kAssumedHandOver_ns
+          : less(figures.peer_compressed_ns.value(), figures.peer_raw_ns.value());
+  Estimate result;
+  result.raw_ns = time_ns(raw_bytes, links.rate_bytes_per_s);
+  const double part = share == 0 ? kAssumedSentShare : static_cast<double>(share) / 1e6;
+  const auto wire_ns = static_cast<uint64_t>(static_cast<double>(result.raw_ns) * part);
+  const uint64_t hidden_ns = time_ns(links.queued_bytes, links.rate_bytes_per_s);
+  result.compressed_ns = less(compress_ns, hidden_ns) + wire_ns + less(peer_ns, hidden_ns);
+  const uint64_t clearly_less = result.raw_ns * kClearly / 16;
+  result.pays = result.compressed_ns < clearly_less && compress_ns < clearly_less;
+  return result;
+}
+
+bool CompressionPolicy::time_to_retry(Class& figures) {
+  const uint32_t left = figures.until_retry.load(std::memory_order_relaxed);
+  if (left > 0) {
+    figures.until_retry.store(left - 1, std::memory_order_relaxed);
+    return false;
+  }
+  const uint32_t interval = figures.retry_interval.load(std::memory_order_relaxed);
+  figures.until_retry.store(interval, std::memory_order_relaxed);
+  figures.retry_interval.store(std::min(2 * interval, kRetryMax), std::memory_order_relaxed);
+  return true;
+}
+
+void CompressionPolicy::note(Reason reason, size_t index, const Links& links) {
+  reason_.store(reason, std::memory_order_relaxed);
+  reason_class_.store(static_cast<uint32_t>(index), std::memory_order_relaxed);
+  reason_rate_.store(links.rate_bytes_per_s, std::memory_order_relaxed);
+  reason_queued_.store(links.queued_bytes, std::memory_order_relaxed);
+}
+
+bool CompressionPolicy::wants(std::span<const std::byte> piece, const Links& links) {
+  switch (setting().mode) {
+    case Compression::kOff:
+      return false;
+    case Compression::kOn:
+      return true;
+    case Compression::kAuto:
+      break;
+  }
+  const size_t index = class_index(piece.size());
+  if (links.rate_bytes_per_s == 0) {
+    note(Reason::kRateUnknown, index, links);
+    return false;
+  }
+  Class& figures = classes_[index];
+  Reason reason = Reason::kPays;
+  if (!estimate(index, piece.size(), links).pays)
+    reason = time_to_retry(figures) ? Reason::kRetry : Reason::kNoGain;
+  else if (figures.retry_interval.load(std::memory_order_relaxed) != kRetryMin)
+    figures.retry_interval.store(kRetryMin, std::memory_order_relaxed);
+  if (reason != Reason::kNoGain && likeness(piece) < kRandomLikeness) {
+    counters.incompressible_bytes.fetch_add(piece.size(), std::memory_order_relaxed);
+    reason = Reason::kRandom;
+  }
+  note(reason, index, links);
+  return reason == Reason::kPays || reason == Reason::kRetry;
+}
+
+void CompressionPolicy::tried(size_t raw_bytes, size_t sent_bytes, uint64_t took_ns) {
+  Class& figures = classes_[class_index(raw_bytes)];
+  figures.compress_ps_per_byte.add(took_ns * 1000 / raw_bytes);
+  // Data changes from one file to the next; processors do not.
+  figures.sent_per_million.add(sent_bytes == 0 ? 1'000'000 : sent_bytes * 1'000'000 / raw_bytes, 4);
+  if (sent_bytes == 0) {
+    counters.incompressible_bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
+    return;
+  }
+  counters.raw_bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
+  counters.sent_bytes.fetch_add(sent_bytes, std::memory_order_relaxed);
+}
+
+void CompressionPolicy::peer_took(size_t raw_bytes, bool compressed, uint64_t besides_disk_ns) {
+  Class& figures = classes_[class_index(raw_bytes)];
+  (compressed ? figures.peer_compressed_ns : figures.peer_raw_ns).add(besides_disk_ns);
+}
+
+std::string CompressionPolicy::decision() const {
+  const Setting now = setting();
+  if (now.mode == Compression::kOff) return "everything travels raw, as ordered";
+  if (now.mode == Compression::kOn) return "everything that shrinks is compressed, as ordered";
+  const Links links{reason_rate_.load(std::memory_order_relaxed),
+                    reason_queued_.load(std::memory_order_relaxed)};
+  const size_t index = reason_class_.load(std::memory_order_relaxed);
+  const uint64_t bytes = (4 * kKiB) << index;
+  const std::string what = "pieces of up to " + format_size(bytes);
+  const Reason reason = reason_.load(std::memory_order_relaxed);
+  switch (reason) {
+    case Reason::kNone:
+      return "nothing was written yet";
+    case Reason::kRateUnknown:
+      return "raw: what the links carry is not known yet";
+    case Reason::kRandom:
+      return what + " travel raw: the latest looks random";
+    default:
+      break;
+  }
+  const Estimate times = estimate(index, bytes, links);
+  const uint64_t share = classes_[index].sent_per_million.value();
+  return what + (times.pays ? " are compressed" : " travel raw") + ": at " +
+         format_size(links.rate_bytes_per_s) + "/s they take " + microseconds(times.raw_ns) +
+         " raw, " + microseconds(times.compressed_ns) + " compressed" +
+         (share == 0 ? "" : " (to " + std::to_string(share / 10'000) + "% lately)");
+}
+
+}  // namespace twinblock

@@ -1,0 +1,115 @@
+// Whether to compress a piece of a write before it travels. In mode auto that is decided anew for
+// each piece, from measured figures: what the links carry, how fast this node compresses pieces of
+// that length, how far they have shrunk lately, and how much longer the peer takes over compressed
+// ones. Pure, but for one thing: worker threads ask and report side by side, so that everything is
+// atomic; a report that is lost to another one at the same instant is missed by nobody.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "config/config.h"
+
+namespace twinblock {
+
+// How much more often two bytes of a sample of `data` are the same than those of random data are:
+// about 1 for what is random, encrypted or compressed already, 2 when each byte holds 7 bits of
+// information. Takes less than a microsecond.
+double likeness(std::span<const std::byte> data);
+
+class CompressionPolicy {
+ public:
+  struct Setting {
+    Compression mode = Compression::kOff;
+    int level = 1;
+    bool operator==(const Setting&) const = default;
+  };
+  // The links that are up, together.
+  struct Links {
+    uint64_t rate_bytes_per_s = 0;  // 0: not known
+    uint64_t queued_bytes = 0;      // that are sent, or wait for it, and are not answered
+  };
+  // Since the start.
+  struct Counters {
+    std::atomic<uint64_t> writes_compressed{0};  // of whose pieces at least one was compressed
+    std::atomic<uint64_t> writes_raw{0};         // none was
+    std::atomic<uint64_t> raw_bytes{0};          // of the pieces that were compressed: before …
+    std::atomic<uint64_t> sent_bytes{0};         // … and after
+    std::atomic<uint64_t> incompressible_bytes{0};  // looked at or tried in vain
+    std::atomic<uint64_t> compress_cpu_ns{0};
+    std::atomic<uint64_t> decompress_cpu_ns{0};
+  };
+
+  explicit CompressionPolicy(Setting setting) { set(setting); }
+
+  // A new level begins with no figures.
+  void set(Setting setting);
+  [[nodiscard]] Setting setting() const;
+
+  // Whether to try this piece (not empty).
+  [[nodiscard]] bool wants(std::span<const std::byte> piece, const Links& links);
+  // A piece was tried: its length before and after (0: it does not shrink enough), and the time
+  // that passed meanwhile.
+  void tried(size_t raw_bytes, size_t sent_bytes, uint64_t took_ns);
+  // The peer had a piece for so long before and after its disk's work.
+  void peer_took(size_t raw_bytes, bool compressed, uint64_t besides_disk_ns);
+
+  // What was decided last and why: a sentence.
+  [[nodiscard]] std::string decision() const;
+
+  Counters counters;
+
+ private:
+  // Pieces of 4 KiB or less, 8 KiB, … 1 MiB have figures of their own: much of what they cost does
+  // not depend on their length.
+  static constexpr size_t kClasses = 9;
+  // A piece that is not worth it is tried now and then all the same, since the data may have
+  // changed: first after some pieces, then ever more seldom.
+  static constexpr uint32_t kRetryMin = 8;
+  static constexpr uint32_t kRetryMax = 256;
+
+  // A mean in which the latest reports count most.
+  class Mean {
+   public:
+    void reset() { value_.store(0, std::memory_order_relaxed); }
+    // 0: nothing was reported yet.
+    [[nodiscard]] uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+    // Counts as one part of so many.
+    void add(uint64_t report, uint64_t parts = 8);
+
+   private:
+    std::atomic<uint64_t> value_{0};
+  };
+  struct Class {
+    Mean compress_ps_per_byte;
+    Mean sent_per_million;  // bytes after, of a million before
+    Mean peer_raw_ns, peer_compressed_ns;
+    std::atomic<uint32_t> until_retry{0};
+    std::atomic<uint32_t> retry_interval{kRetryMin};
+  };
+  struct Estimate {
+    uint64_t raw_ns = 0;         // until the piece is at the peer
+    uint64_t compressed_ns = 0;  // … the same; what a queue hides is not counted
+    bool pays = false;
+  };
+  enum class Reason : uint32_t { kNone, kRateUnknown, kPays, kNoGain, kRandom, kRetry };
+
+  [[nodiscard]] static size_t class_index(size_t raw_bytes);
+  [[nodiscard]] Estimate estimate(size_t index, size_t raw_bytes, const Links& links) const;
+  [[nodiscard]] static bool time_to_retry(Class& figures);
+  void note(Reason reason, size_t index, const Links& links);
+
+  std::atomic<uint32_t> setting_{0};  // mode and level
+  std::array<Class, kClasses> classes_;
+  // The last decision, for status.
+  std::atomic<Reason> reason_{Reason::kNone};
+  std::atomic<uint32_t> reason_class_{0};
+  std::atomic<uint64_t> reason_rate_{0};
+  std::atomic<uint64_t> reason_queued_{0};
+};
+
+}  // namespace twinblock

@@ -1,0 +1,43 @@
+#include "volume/compression_orders.h"
+
+namespace twinblock {
+
+void CompressionOrders::order(CompressionPolicy::Setting setting) {
+  ++number_;
+  given_here_ = true;
+  apply(setting, "as ordered here");
+  if (core_.session->up()) tell();
+}
+
+void CompressionOrders::heard(const wire::FrameHeader& frame) {
+  const uint64_t number = frame.length;
+  const bool newer =
+      number > number_ || (number == number_ && given_here_ && core_.peer < core_.node);
+  if (!newer) return;
+  number_ = number;
+  given_here_ = false;
+  apply({static_cast<Compression>(frame.sequence), static_cast<int>(frame.offset)},
+        "as ordered at " + core_.peer);
+}
+
+void CompressionOrders::session_up() {
+  if (number_ > 0) tell();
+}
+
+void CompressionOrders::apply(CompressionPolicy::Setting setting, const std::string& by) {
+  if (setting == core_.compression.setting()) return;
+  core_.compression.set(setting);
+  core_.log.log(Severity::kInfo, std::string("compression: ") + compression_name(setting.mode) +
+                                     ", level " + std::to_string(setting.level) + ", " + by);
+}
+
+void CompressionOrders::tell() {
+  const CompressionPolicy::Setting setting = core_.compression.setting();
+  wire::FrameHeader frame = wire::header_of(wire::FrameType::kCompression);
+  frame.sequence = static_cast<uint64_t>(setting.mode);
+  frame.offset = static_cast<uint64_t>(setting.level);
+  frame.length = number_;
+  core_.session->send(frame);
+}
+
+}  // namespace twinblock

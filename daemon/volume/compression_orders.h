@@ -1,0 +1,37 @@
+// How data travels, as the operator orders it: compressed, raw, or as pays. An order is told to the
+// peer, so that it survives a change of roles, and told again when a session begins, so that it
+// survives a restart of either node; when both have restarted, the configuration counts again. Of
+// two orders that were given while the nodes could not talk, the one counts that more orders
+// preceded, or else that of the node with the lower name.
+//
+// Owned by the engine; loop thread only. What workers use is the policy, in Core.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "volume/core.h"
+
+namespace twinblock {
+
+class CompressionOrders {
+ public:
+  explicit CompressionOrders(Core& core) : core_(core) {}
+
+  // The operator's, here.
+  void order(CompressionPolicy::Setting setting);
+  // The peer's.
+  void heard(const wire::FrameHeader& frame);
+  void session_up();
+
+ private:
+  void apply(CompressionPolicy::Setting setting, const std::string& by);
+  void tell();
+
+  Core& core_;
+  uint64_t number_ = 0;      // of the order that counts; 0: the configuration does
+  bool given_here_ = false;  // … on this node
+};
+
+}  // namespace twinblock

@@ -1,0 +1,83 @@
+"""A wire between the nodes that a test can damage: a TCP relay in front of each."""
+
+import selectors
+import socket
+import threading
+from contextlib import contextmanager
+
+from lablib.links import free_ports
+
+
+class Relay:
+    """In front of one node; `passed` sees, and may change, everything that goes through."""
+
+    def __init__(self, listen_port, target):
+        host, port = target.rsplit(":", 1)
+        self.target = (host, int(port))
+        self.server = socket.create_server(("127.0.0.1", listen_port))
+        self.damaged = 0
+        self.closing = False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def passed(self, data, stream):
+        """What goes on in place of `data`, and whether the connection ends behind it. `stream` is a
+        dictionary of each direction of each connection, for what has to be remembered of it."""
+        raise NotImplementedError
+
+    def run(self):
+        self.server.settimeout(0.2)
+        while not self.closing:
+            try:
+                near, _ = self.server.accept()
+            except TimeoutError:
+                continue
+            threading.Thread(target=self.relay, args=(near,), daemon=True).start()
+
+    def relay(self, near):
+        try:
+            far = socket.create_connection(self.target, 5)
+        except OSError:
+            near.close()
+            return
+        with near, far, selectors.DefaultSelector() as selector:
+            selector.register(near, selectors.EVENT_READ, (far, {}))
+            selector.register(far, selectors.EVENT_READ, (near, {}))
+            try:
+                while not self.closing:
+                    for key, _ in selector.select(0.2):
+                        data = key.fileobj.recv(65536)
+                        if not data:
+                            return
+                        towards, stream = key.data
+                        data, cut = self.passed(bytearray(data), stream)
+                        towards.sendall(data)
+                        if cut:
+                            return
+            except OSError:
+                return
+
+    def close(self):
+        self.closing = True
+        self.thread.join()
+        self.server.close()
+
+
+@contextmanager
+def lab_over(relay_class, make_lab, **replication):
+    """A lab whose two nodes reach each other through a relay each, and the relays."""
+    lab = make_lab(start=False)
+    true = {name: lab.node(name)["replication"] for name in ("alpha", "beta")}
+    ports = dict(zip(("alpha", "beta"), free_ports(2)))
+    relays = {name: relay_class(ports[name], true[name]) for name in ports}
+    replication.setdefault("peer_timeout", "2s")
+    for name, peer in (("alpha", "beta"), ("beta", "alpha")):
+        lab.set_node_config(name, lab.config_text(replication).replace(
+            true[peer], f"127.0.0.1:{ports[peer]}"))
+    try:
+        lab.up()
+        yield lab, list(relays.values())
+    finally:
+        lab.down()
+        for relay in relays.values():
+            relay.close()

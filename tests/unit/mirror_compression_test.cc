@@ -1,0 +1,170 @@
+// Whether a piece is compressed, from made-up figures of links and processors.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "base/units.h"
+#include "mirror/compression_policy.h"
+
+namespace twinblock {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using Links = CompressionPolicy::Links;
+
+constexpr size_t kPiece = 64 * kKiB;
+constexpr Links kGigabit{118'000'000, 0};
+constexpr Links kLoopback{2'000'000'000, 0};
+
+Bytes random_bytes(size_t length, unsigned seed = 1) {
+  std::mt19937 random(seed);
+  Bytes bytes(length);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+  return bytes;
+}
+
+Bytes patterned(size_t length, size_t period, size_t random_part) {
+  Bytes bytes = random_bytes(length);
+  for (size_t i = 0; i < length; ++i)
+    if (i % period >= random_part) bytes[i] = std::byte{0};
+  return bytes;
+}
+
+// Pieces as a worker treats them; how many of `count` were tried.
+size_t run(CompressionPolicy& policy, const Bytes& piece, const Links& links, size_t count,
+           double speed_bytes_per_s, double share) {
+  size_t tried = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!policy.wants(piece, links)) continue;
+    ++tried;
+    const auto took_ns =
+        static_cast<uint64_t>(static_cast<double>(piece.size()) * 1e9 / speed_bytes_per_s);
+    policy.tried(
+        piece.size(),
+        share >= 0.875 ? 0 : static_cast<size_t>(static_cast<double>(piece.size()) * share),
+        took_ns);
+  }
+  return tried;
+}
+
+TEST(Likeness, RandomBytesAreToldFromOthersWhateverTheirPatternsPeriod) {
+  for (const size_t length : {512u, 4096u, 12288u, 65536u, 131072u, 1048576u}) {
+    for (unsigned seed = 0; seed < 50; ++seed)
+      ASSERT_LT(likeness(random_bytes(length, seed)), 1.4) << length;
+    for (const size_t period : {512u, 1024u, 4096u}) {
+      if (period * 2 > length) continue;
+      EXPECT_GT(likeness(patterned(length, period, period / 3)), 10) << length << ' ' << period;
+    }
+    EXPECT_GT(likeness(patterned(length, 512, 384)), 3) << "a quarter of it is zeroes";
+  }
+  EXPECT_GT(likeness(Bytes(4096)), 200);
+  EXPECT_GT(likeness(Bytes(1)), 0);
+}
+
+TEST(Likeness, BytesOfFewerThanEightBitsCount) {
+  Bytes seven = random_bytes(65536);
+  for (std::byte& b : seven) b &= std::byte{0x7F};
+  EXPECT_NEAR(likeness(seven), 2, 0.3);
+}
+
+TEST(Policy, OffAndOnDoNotLookAtTheData) {
+  CompressionPolicy policy({Compression::kOff, 1});
+  EXPECT_FALSE(policy.wants(Bytes(kPiece), kGigabit));
+  policy.set({Compression::kOn, 1});
+  EXPECT_TRUE(policy.wants(random_bytes(kPiece), kLoopback));
+}
+
+TEST(Policy, AutoCompressesForASlowLinkAndNotForAFastOne) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  const Bytes piece = patterned(kPiece, 512, 170);
+  EXPECT_EQ(run(policy, piece, kGigabit, 1000, 500e6, 0.34), 1000u);
+  EXPECT_LT(run(policy, piece, kLoopback, 1000, 500e6, 0.34), 20u);
+  EXPECT_EQ(run(policy, piece, kGigabit, 100, 500e6, 0.34), 100u) << "back at once";
+}
+
+TEST(Policy, AutoDoesNothingWhileNobodyKnowsWhatTheLinksCarry) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  EXPECT_FALSE(policy.wants(patterned(kPiece, 512, 170), {0, 0}));
+}
+
+TEST(Policy, RandomDataIsNotTriedAndCounted) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  const Bytes piece = random_bytes(kPiece);
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(policy.wants(piece, kGigabit));
+  EXPECT_EQ(policy.counters.incompressible_bytes.load(), 100 * kPiece);
+}
+
+TEST(Policy, OfAMixtureOnlyTheCompressiblePartIsTried) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  const Bytes random = random_bytes(kPiece);
+  const Bytes text = patterned(kPiece, 512, 170);
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(run(policy, random, kGigabit, 1, 500e6, 1), 0u);
+    EXPECT_EQ(run(policy, text, kGigabit, 1, 500e6, 0.34), 1u);
+  }
+}
+
+// Looks compressible by its bytes, but is not: tried ever more seldom.
+TEST(Policy, WhatDoesNotShrinkIsTriedSeldomAndFoundOutWhenItDoesAgain) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  const Bytes piece = patterned(kPiece, 512, 400);
+  run(policy, piece, kGigabit, 100, 500e6, 1);
+  EXPECT_LT(run(policy, piece, kGigabit, 1000, 500e6, 1), 20u);
+  // Within a second of writes at the rate of the link.
+  run(policy, piece, kGigabit, 1800, 500e6, 0.34);
+  EXPECT_EQ(run(policy, piece, kGigabit, 100, 500e6, 0.34), 100u);
+}
+
+TEST(Policy, AHighLevelIsFoundToBeTooSlow) {
+  CompressionPolicy policy({Compression::kAuto, 19});
+  const Bytes piece = patterned(kPiece, 512, 170);
+  EXPECT_LT(run(policy, piece, kGigabit, 1000, 5e6, 0.30), 20u);
+  policy.set({Compression::kAuto, 1});
+  EXPECT_EQ(run(policy, piece, kGigabit, 100, 500e6, 0.34), 100u) << "its figures are forgotten";
+}
+
+// 4 KiB alone are sooner at the peer raw: two hand-overs take longer than the wire saves. Behind a
+// queue those cost nothing.
+TEST(Policy, AQueueHidesWhatComputingCosts) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  const Bytes piece = patterned(4096, 512, 170);
+  for (int i = 0; i < 50; ++i) policy.peer_took(4096, false, 10'000);
+  for (int i = 0; i < 50; ++i) policy.peer_took(4096, true, 60'000);
+  EXPECT_LT(run(policy, piece, kGigabit, 500, 400e6, 0.34), 20u);
+  EXPECT_EQ(run(policy, piece, {118'000'000, 30 * 4096}, 500, 400e6, 0.34), 500u);
+  // But a link that is faster than the processor is never helped.
+  EXPECT_LT(run(policy, piece, {1'000'000'000, 300 * 4096}, 500, 400e6, 0.34), 20u);
+}
+
+TEST(Policy, ASlowPeerIsAReasonNotTo) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  const Bytes piece = patterned(kPiece, 512, 170);
+  for (int i = 0; i < 50; ++i) policy.peer_took(kPiece, false, 20'000);
+  EXPECT_EQ(run(policy, piece, kGigabit, 100, 500e6, 0.34), 100u);
+  for (int i = 0; i < 50; ++i) policy.peer_took(kPiece, true, 500'000);
+  EXPECT_LT(run(policy, piece, kGigabit, 500, 500e6, 0.34), 20u);
+}
+
+TEST(Policy, OneInterruptedPieceChangesLittle) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  const Bytes piece = patterned(kPiece, 512, 170);
+  run(policy, piece, kGigabit, 100, 500e6, 0.34);
+  policy.tried(kPiece, kPiece / 3, 50 * kMillisecond_ns);
+  EXPECT_EQ(run(policy, piece, kGigabit, 100, 500e6, 0.34), 100u);
+}
+
+TEST(Policy, SaysWhatItDecidedAndWhy) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  EXPECT_NE(policy.decision().find("nothing"), std::string::npos);
+  const Bytes piece = patterned(kPiece, 512, 170);
+  run(policy, piece, kGigabit, 10, 500e6, 0.34);
+  EXPECT_NE(policy.decision().find("are compressed"), std::string::npos) << policy.decision();
+  run(policy, piece, kLoopback, 10, 500e6, 0.34);
+  EXPECT_NE(policy.decision().find("raw"), std::string::npos) << policy.decision();
+  (void)policy.wants(random_bytes(kPiece), kGigabit);
+  EXPECT_NE(policy.decision().find("random"), std::string::npos) << policy.decision();
+}
+
+}  // namespace
+}  // namespace twinblock
