@@ -48,6 +48,15 @@ constexpr int kCompressionLevelMax = 19;
 // Unauthenticated connections that may be open at one time, and how long they may take.
 constexpr size_t kPendingConnectionsMax = 16;
 constexpr uint64_t kHandshakeTimeout_ns = 5 * kSecond_ns;
+// … where another link could be tried instead.
+constexpr uint64_t kLinkPatience_ns = 1 * kSecond_ns;
+// How long the node that is not the preferred dialler leaves it to the other one to join a session
+// that is without any link.
+constexpr uint64_t kSecondJoinDelay_ns = 300 * kMillisecond_ns;
+// A link of which nothing was heard for this long gets no more work while another one is better.
+constexpr uint64_t kSuspicious_ns = 300 * kMillisecond_ns;
+// A frame's payload where a write can be spread over several links.
+constexpr uint32_t kSplitPayloadBytes = 128 * kKiB;
 // A refused connection stays open this long, for the reason to reach the peer.
 constexpr uint64_t kFarewell_ns = 500 * kMillisecond_ns;
 

@@ -66,6 +66,8 @@ class Network {
   virtual Status listen(const LinkAddresses& link,
                         std::function<void(std::unique_ptr<Connection>)> accepted,
                         std::function<void(const std::string& why)> refused) = 0;
+  // Listens on this link no more; what was accepted goes on.
+  virtual void unlisten(const std::string& link) = 0;
 };
 
 }  // namespace twinblock

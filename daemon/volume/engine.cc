@@ -42,7 +42,8 @@ Engine::Engine(Parts parts)
       store_(parts.metadata, parts.loaded.sequence),
       intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
                &parts.clock),
-      session_({parts.config, parts.node, parts.instance, parts.clock, parts.network, parts.log},
+      session_({parts.config, parts.node, parts.instance, parts.clock, parts.network, parts.log,
+                [this] { return core_.random(); }},
                *this),
       compression_(core_),
       gate_(core_),
@@ -185,11 +186,12 @@ void Engine::session_lost(const std::string& reason) {
   writes_.peer_lost();
   flushes_.peer_lost();
   reads_.peer_lost();
+  link_answers_lost();
   if (promote_timer_->armed())
     promotion_ended(Error{"the session was lost: " + reason, "try again", 0});
 }
 
-void Engine::session_frame(wire::Frame& frame) {
+void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
   const wire::FrameHeader& header = frame.header;
   switch (static_cast<wire::FrameType>(header.type)) {
     case wire::FrameType::kData:
@@ -197,7 +199,7 @@ void Engine::session_frame(wire::Frame& frame) {
     case wire::FrameType::kRead:
     case wire::FrameType::kDigest:
       if (may_receive())
-        replica_.apply(frame);
+        replica_.apply(frame, incarnation);
       else
         bad_frame(header);
       break;
@@ -206,6 +208,9 @@ void Engine::session_frame(wire::Frame& frame) {
       break;
     case wire::FrameType::kDirty:
       handle_dirty(frame);
+      break;
+    case wire::FrameType::kLinkChange:
+      handle_link_change(frame);
       break;
     case wire::FrameType::kRole:
       handle_role(header);

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "metadata/intent_store.h"
 #include "metadata/load.h"
@@ -102,9 +104,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be
   // lost and changes nothing.
   void resolve(bool keep_local, bool dry_run, Reply reply);
-  // The links of both nodes, until this process ends; the peer is told. `link.address` may be empty
-  // for kAdd: then those are used that the configuration has for this name. The other orders look
-  // at the name only.
+  // The links of both nodes, until this process ends; a peer that is away is told when it is back.
+  // `link.address` may be empty for kAdd: then those are used that the configuration has for this
+  // name. The other orders look at the name only.
   enum class LinkOrder { kAdd, kRemove, kEnable, kDisable };
   void change_link(LinkOrder order, const LinkConfig& link, Reply reply);
   // How what is sent is compressed, on both nodes, until both have restarted. Without a level: as
@@ -127,7 +129,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   bool draining() override { return replica_.draining(); }
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
   void session_lost(const std::string& reason) override;
-  void session_frame(wire::Frame& frame) override;
+  void session_frame(wire::Frame& frame, uint64_t incarnation) override;
+  bool working_for(uint64_t incarnation) override { return replica_.working_for(incarnation); }
+  void links_changed() override;
   // WritePathOwner
   void local_disk_failed(int error) override;
   void metadata_failed(int error) override;
@@ -152,6 +156,16 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void handle_role(const wire::FrameHeader& header);
   void handle_promote_ask(const wire::FrameHeader& header);
   void handle_promote_answer(const wire::Frame& frame);
+  // Links, in engine_links.cc.
+  class LinkAnswer;
+  [[nodiscard]] std::optional<Error> why_not_change(LinkOrder order, const LinkConfig& link) const;
+  Status apply_link_change(LinkOrder order, const LinkConfig& link);
+  void remember_link_change(LinkOrder order, const LinkConfig& link);
+  void tell_link_change(LinkOrder order, const LinkConfig& link, Reply reply);
+  void link_change_answered(LinkAnswer& answer, uint32_t status, const std::string& why);
+  void handle_link_change(const wire::Frame& frame);
+  void tell_links();
+  void link_answers_lost();
   void bad_frame(const wire::FrameHeader& header);
   void replica_drained();
   void become_primary();
@@ -188,7 +202,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void explain_state(StatusView& view) const;
   void explain_diskless(StatusView& view) const;
   void fill_peer(StatusView& view) const;
-  void fill_links(StatusView& view) const;        // engine_links.cc
   void fill_compression(StatusView& view) const;  // engine_compression.cc
   void fill_resync(StatusView& view) const;
   void fill_verify(StatusView& view) const;
@@ -236,6 +249,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   uint64_t disk_note_writes_ = 0;  // how many writes had been made by then
   class SoleCopyRecord;
   std::unique_ptr<SoleCopyRecord> sole_copy_;
+  // Of the links at run time, in order: a peer that starts anew is told.
+  std::vector<std::pair<LinkOrder, LinkConfig>> link_changes_;
+  std::vector<std::shared_ptr<LinkAnswer>> link_answers_;
 
   Reply promote_reply_;
   Reply demote_reply_;

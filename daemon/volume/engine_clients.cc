@@ -11,7 +11,7 @@ Status Engine::client_opened() {
     ++clients_;
     return ok_status();
   }
-  const std::string peer_address = session_.link().peer;
+  const std::string peer_address = session_.peer_address();
   if (peer_role_ == PeerRole::kPrimary)
     return Error{"node " + core_.node + " of volume " + core_.config.volume +
                      " is secondary; the primary is " + core_.peer + " (" + peer_address + ")",

@@ -1,41 +1,246 @@
-// The links at run time: what the operator orders, and what `status` says of them.
+// The links at run time: what the operator orders, on both nodes, and what `status` says of them.
+#include <algorithm>
 #include <cerrno>
+#include <map>
+#include <memory>
+#include <utility>
 
+#include "base/limits.h"
+#include "config/link_rules.h"
 #include "volume/engine.h"
 
 namespace twinblock {
+namespace {
 
-void Engine::change_link(LinkOrder, const LinkConfig&, Reply reply) {
-  reply(Error{"this version has one link, and can't change it while it runs",
-              "change it in " + core_.config.path + " on both hosts and restart twinblockd",
-              ENOTSUP});
-}
+using LinkOrder = Engine::LinkOrder;
 
-void Engine::fill_links(StatusView& view) const {
-  StatusView::Link link;
-  const LinkAddresses& addresses = session_.link();
-  link.name = addresses.name;
-  link.local = addresses.local;
-  link.peer = addresses.peer;
-  link.last_error = session_.last_error();
-  link.round_trip_ns = session_.up() ? session_.round_trip_ns() : std::nullopt;
-  link.nominal_bits_per_s = core_.config.links.front().rate_bits_per_s;
-  link.out_bytes = session_.up() ? session_.sent_bytes_total() : 0;
-  switch (session_.link_state()) {
-    case Session::LinkState::kDown:
-      link.state = "down";
-      break;
-    case Session::LinkState::kConnecting:
-      link.state = "connecting";
-      break;
-    case Session::LinkState::kUp:
-      link.state = "up";
-      break;
-    case Session::LinkState::kRefused:
-      link.state = "refused";
+wire::LinkChange change_of(LinkOrder order) {
+  switch (order) {
+    case LinkOrder::kAdd:
+      return wire::LinkChange::kAdd;
+    case LinkOrder::kRemove:
+      return wire::LinkChange::kRemove;
+    case LinkOrder::kEnable:
+      return wire::LinkChange::kEnable;
+    case LinkOrder::kDisable:
       break;
   }
-  view.links.push_back(std::move(link));
+  return wire::LinkChange::kDisable;
+}
+
+const char* done_word(LinkOrder order) {
+  switch (order) {
+    case LinkOrder::kAdd:
+      return "added";
+    case LinkOrder::kRemove:
+      return "removed";
+    case LinkOrder::kEnable:
+      return "enabled";
+    case LinkOrder::kDisable:
+      break;
+  }
+  return "disabled";
+}
+
+LinkOrder order_of(uint32_t change) {
+  return static_cast<LinkOrder>(change - static_cast<uint32_t>(wire::LinkChange::kAdd));
+}
+static_assert(static_cast<int>(wire::LinkChange::kDisable) - 1 ==
+              static_cast<int>(LinkOrder::kDisable));
+
+}  // namespace
+
+// The answer of a peer that was told of a change.
+class Engine::LinkAnswer final : public PeerRequest {
+ public:
+  LinkAnswer(Engine& engine, LinkOrder order, LinkConfig link, Reply reply)
+      : engine_(engine), order_(order), link_(std::move(link)), reply_(std::move(reply)) {}
+  void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override {
+    engine_.link_change_answered(*this, ack.status, wire::printable(payload));
+  }
+  void lost() {
+    reply_("link " + link_.name + " is " + done_word(order_) + " here; the session with " +
+           engine_.core_.peer + " was lost before it answered: it is told again");
+  }
+
+ private:
+  friend class Engine;
+  Engine& engine_;
+  const LinkOrder order_;
+  const LinkConfig link_;
+  Reply reply_;
+};
+
+// Why not; empty when it may be done.
+std::optional<Error> Engine::why_not_change(LinkOrder order, const LinkConfig& link) const {
+  const bool known = session_.has_link(link.name);
+  if (order == LinkOrder::kAdd) {
+    if (known) return Error{"there is a link " + link.name + " already", "", EEXIST};
+    if (session_.link_count() >= limits::kLinksMax)
+      return Error{"there are " + std::to_string(limits::kLinksMax) + " links already",
+                   "remove one first", ENOSPC};
+    if (link.address.size() != 2)
+      return Error{link.name + " needs an address for each node",
+                   "it is not in " + core_.config.path + ": twinblock link add " +
+                       core_.config.volume + " " + link.name + " " + core_.node + "=IP:port " +
+                       core_.peer + "=IP:port",
+                   EINVAL};
+    return std::nullopt;
+  }
+  if (!known)
+    return Error{"there is no link " + link.name, "the links are: " + session_.link_names(),
+                 ENOENT};
+  const bool taken_away = order == LinkOrder::kRemove || order == LinkOrder::kDisable;
+  if (taken_away && !session_.can_spare(link.name))
+    return Error{"without link " + link.name + " the nodes could not reach each other: no other " +
+                     (session_.up() ? "link is up" : "link is enabled"),
+                 "add or enable another one first", EBUSY};
+  return std::nullopt;
+}
+
+Status Engine::apply_link_change(LinkOrder order, const LinkConfig& link) {
+  switch (order) {
+    case LinkOrder::kAdd:
+      return session_.add_link(link);
+    case LinkOrder::kRemove:
+      return session_.remove_link(link.name);
+    case LinkOrder::kEnable:
+      return session_.enable_link(link.name, true);
+    case LinkOrder::kDisable:
+      break;
+  }
+  return session_.enable_link(link.name, false);
+}
+
+// What a peer that starts anew has to be told to have the same links. A link that was added and is
+// disabled needs both.
+void Engine::remember_link_change(LinkOrder order, const LinkConfig& link) {
+  std::erase_if(link_changes_, [&](const auto& each) {
+    const bool about_use = each.first == LinkOrder::kEnable || each.first == LinkOrder::kDisable;
+    const bool replaces_all = order == LinkOrder::kAdd || order == LinkOrder::kRemove;
+    return each.second.name == link.name && (about_use || replaces_all);
+  });
+  link_changes_.emplace_back(order, link);
+}
+
+void Engine::change_link(LinkOrder order, const LinkConfig& wanted, Reply reply) {
+  LinkConfig link = wanted;
+  if (order == LinkOrder::kAdd && link.address.empty())
+    for (const LinkConfig& configured : core_.config.links)
+      if (configured.name == link.name) link = configured;
+  if (auto error = why_not_change(order, link)) {
+    reply(*std::move(error));
+    return;
+  }
+  if (order != LinkOrder::kAdd) link = session_.link_config(link.name);
+  if (Status applied = apply_link_change(order, link); !applied) {
+    reply(applied.error());
+    return;
+  }
+  remember_link_change(order, link);
+  log(Severity::kInfo, "link " + link.name + " is " + done_word(order) + " by the operator");
+  if (!session_.up()) {
+    reply("link " + link.name + " is " + done_word(order) + " here; " + core_.peer +
+          " is told when it is connected");
+    return;
+  }
+  tell_link_change(order, link, std::move(reply));
+}
+
+void Engine::tell_link_change(LinkOrder order, const LinkConfig& link, Reply reply) {
+  wire::LinkChangePayload payload{};
+  payload.change = static_cast<uint32_t>(change_of(order));
+  payload.rate_bits_per_s = link.rate_bits_per_s;
+  wire::set_name(payload.name, link.name);
+  for (size_t i = 0; i < core_.config.nodes.size() && order == LinkOrder::kAdd; ++i)
+    wire::set_name(payload.address[i], link.address.at(core_.config.nodes[i].name));
+  link_answers_.push_back(std::make_shared<LinkAnswer>(*this, order, link, std::move(reply)));
+  session_.request_small(wire::header_of(wire::FrameType::kLinkChange), wire::bytes_of(payload),
+                         *link_answers_.back());
+}
+
+void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std::string& why) {
+  const auto at = std::find_if(link_answers_.begin(), link_answers_.end(),
+                               [&](const auto& each) { return each.get() == &answer; });
+  const std::shared_ptr<LinkAnswer> held = std::move(*at);
+  link_answers_.erase(at);
+  const LinkConfig& link = held->link_;
+  if (status == 0) {
+    held->reply_("link " + link.name + " is " + done_word(held->order_) +
+                 " on both nodes, until twinblockd ends; for good: " + core_.config.path +
+                 " on both hosts");
+    return;
+  }
+  // Both nodes or none.
+  const LinkOrder back = held->order_ == LinkOrder::kAdd      ? LinkOrder::kRemove
+                         : held->order_ == LinkOrder::kRemove ? LinkOrder::kAdd
+                         : held->order_ == LinkOrder::kEnable ? LinkOrder::kDisable
+                                                              : LinkOrder::kEnable;
+  if (back != LinkOrder::kRemove || session_.can_spare(link.name)) {
+    (void)apply_link_change(back, link);
+    remember_link_change(back, link);
+  }
+  log(Severity::kWarning, core_.peer + " refuses that link " + link.name + " is " +
+                              done_word(held->order_) + ": " + why);
+  held->reply_(
+      Error{core_.peer + " refuses: " + why, "nothing was changed", static_cast<int>(status)});
+}
+
+void Engine::handle_link_change(const wire::Frame& frame) {
+  const auto payload = wire::payload_as<wire::LinkChangePayload>(frame.payload);
+  if (payload.change < static_cast<uint32_t>(wire::LinkChange::kAdd) ||
+      payload.change > static_cast<uint32_t>(wire::LinkChange::kDisable) || payload.reserved != 0) {
+    bad_frame(frame.header);
+    return;
+  }
+  const LinkOrder order = order_of(payload.change);
+  std::map<std::string, std::string> addresses;
+  for (size_t i = 0; i < core_.config.nodes.size() && order == LinkOrder::kAdd; ++i)
+    addresses[core_.config.nodes[i].name] = wire::get_name(payload.address[i]);
+  const Result<LinkConfig> told =
+      make_link(wire::get_name(payload.name), addresses, "", {core_.node, core_.peer});
+  std::optional<Error> error;
+  if (!told) error = told.error();
+  LinkConfig link = told ? told.value() : LinkConfig{};
+  link.rate_bits_per_s = payload.rate_bits_per_s;
+  // What is so already is no error: both may have been told, or it is told again.
+  const bool known = session_.has_link(link.name);
+  const bool so_already =
+      (order == LinkOrder::kAdd && known) || (order == LinkOrder::kRemove && !known);
+  if (!error && !so_already) {
+    error = why_not_change(order, link);
+    if (!error)
+      if (Status applied = apply_link_change(order, link); !applied) error = applied.error();
+    if (!error)
+      log(Severity::kInfo,
+          "link " + link.name + " is " + done_word(order) + " by the operator on " + core_.peer);
+  }
+  if (!error) remember_link_change(order, link);
+  if (!session_.up()) return;
+  wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
+  ack.sequence = frame.header.sequence;
+  ack.status = !error ? 0 : static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
+  const std::string why =
+      !error ? "" : error->what + (error->action.empty() ? "" : " (" + error->action + ")");
+  session_.send_small(ack, wire::text_bytes(why));
+}
+
+// The peer may have started anew, with the links of its configuration.
+void Engine::tell_links() {
+  for (const auto& [order, link] : std::vector(link_changes_))
+    tell_link_change(order, link, [](const Result<std::string>&) {});
+}
+
+void Engine::link_answers_lost() {
+  for (auto& answer : std::exchange(link_answers_, {})) answer->lost();
+}
+
+void Engine::links_changed() {
+  core_.wire_piece_bytes.store(
+      session_.links_up() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
+      std::memory_order_relaxed);
+  core_.link_rate_bytes_per_s.store(session_.up() ? session_.rate_bytes_per_s() : 0,
+                                    std::memory_order_relaxed);
 }
 
 }  // namespace twinblock

@@ -18,6 +18,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   target_tells_ = asked_record_ = false;
+  tell_links();
   core_.alone_allowed = false;
   if (!core_.blank &&
       (core_.record.peer_primary != peer.primary || core_.record.heard_term < peer.term)) {

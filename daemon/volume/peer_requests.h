@@ -1,5 +1,5 @@
-// Requests that were sent to the peer and wait for its answer, by sequence number. Loop thread
-// only.
+// Requests that were sent to the peer and wait for its answer, by sequence number, with what it
+// takes to send them again over another link. Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "mirror/link_meter.h"
 #include "wire/frame_format.h"
 
 namespace twinblock {
@@ -24,26 +25,49 @@ class PeerRequest {
 
 class PeerRequests {
  public:
+  // Which connection carries a request: its incarnation, or one of these.
+  static constexpr uint64_t kNoConnection = ~uint64_t{0};  // waits for a link
+  static constexpr uint64_t kControlStream = kNoConnection - 1;
+
   struct Entry {
     PeerRequest* request = nullptr;  // null: answered
-    uint64_t sent_end_bytes = 0;     // where its frame ends in the connection's byte stream
+    wire::FrameHeader header{};
+    std::span<const std::byte> body;  // valid until the answer
+    uint32_t body_crc = 0;
+    uint64_t incarnation = kNoConnection;
+    uint64_t sent_end_bytes = 0;  // where its frame ends in that connection's byte stream
     uint64_t asked_ns = 0;
+    LinkMeter::Stamp stamp;
   };
 
-  // The sequence number of a new request.
-  uint64_t add(PeerRequest& request, uint64_t sent_end_bytes, uint64_t asked_ns) {
-    entries_.push_back({&request, sent_end_bytes, asked_ns});
-    return first_sequence_ + entries_.size() - 1;
+  // A new request, with its sequence number filled in.
+  Entry& add(PeerRequest& request, const wire::FrameHeader& header, uint64_t asked_ns) {
+    Entry& entry = entries_.emplace_back();
+    entry.request = &request;
+    entry.header = header;
+    entry.header.sequence = first_sequence_ + entries_.size() - 1;
+    entry.asked_ns = asked_ns;
+    return entry;
   }
-  // Takes the entry of an answer out; its request is null when there is none such.
-  Entry take(uint64_t sequence) {
-    if (sequence < first_sequence_ || sequence - first_sequence_ >= entries_.size()) return {};
-    const Entry taken = std::exchange(entries_[sequence - first_sequence_], Entry{});
+  // The entry of an answer; null when there is none such.
+  Entry* find(uint64_t sequence) {
+    if (sequence < first_sequence_ || sequence - first_sequence_ >= entries_.size()) return nullptr;
+    Entry& entry = entries_[sequence - first_sequence_];
+    return entry.request != nullptr ? &entry : nullptr;
+  }
+  // Its answer has come; the entry is gone afterwards.
+  void remove(Entry& entry) {
+    entry.request = nullptr;
     while (!entries_.empty() && entries_.front().request == nullptr) {
       entries_.pop_front();
       ++first_sequence_;
     }
-    return taken;
+  }
+  // Calls `send` with each that is on connection `incarnation`, oldest first.
+  template <typename Send>
+  void each_on(uint64_t incarnation, Send&& send) {
+    for (Entry& entry : entries_)
+      if (entry.request != nullptr && entry.incarnation == incarnation) send(entry);
   }
   void clear() {
     first_sequence_ += entries_.size();

@@ -33,6 +33,7 @@ struct Replica::Op {
   Replica& replica;
   DiskRequest disk;
   wire::FrameHeader header{};
+  uint64_t incarnation = 0;
   std::shared_ptr<wire::Slab> keeps_payload;
   std::unique_ptr<std::byte[]> body;  // kRead, kDigest
   // A compressed payload, as it came; a worker makes `plain` of it.
@@ -52,7 +53,7 @@ Replica::Replica(Core& core, std::function<void()> drained, std::function<void(i
       bad_payload_(std::move(bad_payload)) {}
 Replica::~Replica() = default;
 
-void Replica::apply(wire::Frame& frame) {
+void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
   if (free_.empty()) {
     pool_.push_back(std::make_unique<Op>(*this));
     free_.push_back(pool_.back().get());
@@ -60,6 +61,7 @@ void Replica::apply(wire::Frame& frame) {
   Op& op = *free_.back();
   free_.pop_back();
   op.header = frame.header;
+  op.incarnation = incarnation;
   op.keeps_payload = std::move(frame.keeps_payload);
   op.received_ns = core_.clock.now_ns();
   DiskRequest& disk = op.disk;
@@ -85,6 +87,7 @@ void Replica::apply(wire::Frame& frame) {
       break;
   }
   ++busy_;
+  ++busy_for_[incarnation];
   const bool compressed = (frame.header.flags & wire::kFlagCompressed) != 0;
   op.working_bytes =
       sizeof op + frame.header.payload_bytes + (op.body || compressed ? frame.header.length : 0);
@@ -162,10 +165,11 @@ void Replica::finished(Op& op) {
       std::span<std::byte> body(op.body.get(), op.header.length);
       if (op.header.type == static_cast<uint8_t>(wire::FrameType::kDigest))
         body = body.first(digest_in_place(body));
-      core_.session->send_body(ack, body, crc32c(body));
-      bodies_.push_back({std::move(op.body), core_.session->queued_bytes_total()});
+      core_.session->answer(op.incarnation, ack, body, crc32c(body));
+      bodies_.push_back(
+          {std::move(op.body), op.incarnation, core_.session->queued_bytes_total(op.incarnation)});
     } else {
-      core_.session->send(ack);
+      core_.session->answer(op.incarnation, ack);
     }
   }
   op.body.reset();
@@ -173,19 +177,22 @@ void Replica::finished(Op& op) {
 }
 
 void Replica::release(Op& op) {
+  const uint64_t incarnation = op.incarnation;
   --busy_;
+  if (const auto at = busy_for_.find(incarnation); answering_ && --at->second == 0)
+    busy_for_.erase(at);
   working_bytes_ -= op.working_bytes;
   free_.push_back(&op);
-  if (answering_)
+  if (answering_) {
     resume_if_drained();
-  else if (busy_ == 0)
+    core_.session->work_ended(incarnation);
+  } else if (busy_ == 0) {
     drained_();
+  }
 }
 
 // Including what waits to be sent: acks, and the bodies that they carry.
-uint64_t Replica::held_bytes() const {
-  return working_bytes_ + core_.session->queued_bytes_total() - core_.session->sent_bytes_total();
-}
+uint64_t Replica::held_bytes() const { return working_bytes_ + core_.session->unsent_bytes(); }
 
 void Replica::resume_if_drained() {
   if (!answering_) return;
@@ -196,14 +203,21 @@ void Replica::resume_if_drained() {
 }
 
 void Replica::release_sent_bodies() {
-  while (!bodies_.empty() && bodies_.front().sent_end_bytes <= core_.session->sent_bytes_total())
-    bodies_.pop_front();
+  std::erase_if(bodies_, [this](const Body& body) {
+    return body.sent_end_bytes <= core_.session->sent_bytes_total(body.incarnation);
+  });
 }
 
 void Replica::session_lost() {
   answering_ = false;
   paused_ = false;
-  bodies_.clear();  // the connection that referenced them is closed
+  bodies_.clear();  // the connections that referenced them are closed
+  busy_for_.clear();
+}
+
+bool Replica::working_for(uint64_t incarnation) const {
+  const auto at = busy_for_.find(incarnation);
+  return at != busy_for_.end() && at->second > 0;
 }
 
 }  // namespace twinblock

@@ -2,8 +2,8 @@
 // from it, and answers each when it is done. Owned by the engine; loop thread only.
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,14 +22,16 @@ class Replica {
           std::function<void(const std::string& what)> bad_payload);
   ~Replica();
 
-  // kData, kFlush, kRead or kDigest of the session.
-  void apply(wire::Frame& frame);
+  // kData, kFlush, kRead or kDigest of the session; the answer goes to connection `incarnation`.
+  void apply(wire::Frame& frame, uint64_t incarnation);
   // The session is gone: nothing more is answered, what the disk has begun runs to its end.
   void session_lost();
   // Reads on after a pause when enough has left; called now and then, since what leaves last
   // through the socket tells nobody.
   void resume_if_drained();
   [[nodiscard]] bool draining() const { return busy_ > 0 && !answering_; }
+  // Whether requests that came over this connection of the session are under way.
+  [[nodiscard]] bool working_for(uint64_t incarnation) const;
   void session_up() { answering_ = true; }
 
  private:
@@ -51,15 +53,17 @@ class Replica {
   bool answering_ = false;
   bool paused_ = false;
   size_t busy_ = 0;
-  uint64_t working_bytes_ = 0;  // of requests that the disk works on
+  std::map<uint64_t, size_t> busy_for_;  // of the session, by connection
+  uint64_t working_bytes_ = 0;           // of requests that the disk works on
   std::vector<std::unique_ptr<Op>> pool_;
   std::vector<Op*> free_;
   // Bodies of answers to reads, until the kernel has taken them.
   struct Body {
     std::unique_ptr<std::byte[]> bytes;
+    uint64_t incarnation;
     uint64_t sent_end_bytes;
   };
-  std::deque<Body> bodies_;
+  std::vector<Body> bodies_;
 };
 
 }  // namespace twinblock

@@ -14,8 +14,7 @@ using wire::header_of;
 
 Session::Session(Environment environment, SessionOwner& owner)
     : env_(std::move(environment)), owner_(owner), peer_(env_.config.other(env_.node).name) {
-  const LinkConfig& link = env_.config.links.front();
-  link_ = LinkAddresses{link.name, link.address.at(env_.node), link.address.at(peer_)};
+  for (const LinkConfig& link : env_.config.links) (void)add_link(link);
   dial_timer_ = env_.clock.make_timer([this] { dial(); });
   tick_timer_ = env_.clock.make_timer([this] { tick(); });
 }
@@ -25,27 +24,19 @@ Session::~Session() = default;
 bool Session::i_am_preferred() const { return env_.node < peer_; }
 
 Status Session::start() {
-  Status listening = env_.network.listen(
-      link_, [this](std::unique_ptr<Connection> connection) { accepted(std::move(connection)); },
-      [this](const std::string& why) {
-        env_.log.log(Severity::kWarning, "link " + link_.name + ": " + why);
-      });
-  if (!listening) return listening;
+  started_ = true;
+  for (const auto& link : links_)
+    if (Status listening = listen(*link); !listening) return listening;
   schedule_dial(i_am_preferred() ? 0 : limits::kSecondDialerDelay_ns);
   last_tick_ns_ = env_.clock.now_ns();
-  tick_timer_->arm(limits::kHeartbeatInterval_ns);
+  tick_timer_->arm(tick_interval_ns());
   return ok_status();
 }
 
 void Session::stop(const std::string& reason) {
   stopped_ = true;
   dial_timer_->disarm();
-  if (current_ != nullptr && established_)
-    send_small(header_of(FrameType::kGoodbye), wire::text_bytes(reason));
-}
-
-void Session::schedule_dial(uint64_t delay_ns) {
-  if (!stopped_) dial_timer_->arm(delay_ns);
+  if (established_) send_small(header_of(FrameType::kGoodbye), wire::text_bytes(reason));
 }
 
 void Session::poke() {
@@ -57,35 +48,20 @@ void Session::poke() {
   if (!established_ && channels_.empty()) schedule_dial(0);
 }
 
-void Session::dial() {
-  if (stopped_ || established_) return;
-  const bool busy = std::any_of(channels_.begin(), channels_.end(), [](const auto& channel) {
-    return channel->dialled() || channel->phase >= Channel::Phase::kDraining;
-  });
-  if (busy) return;
-  if (owner_.draining()) {
-    schedule_dial(limits::kReconnectDelayMin_ns);
-    return;
-  }
-  channels_.push_back(
-      std::make_unique<Channel>(*this, env_.network.dial(link_), true, env_.clock.now_ns()));
-}
-
-void Session::accepted(std::unique_ptr<Connection> connection) {
+void Session::accepted(SessionLink& link, std::unique_ptr<Connection> connection) {
   if (stopped_) return;
-  if (channels_.size() >= limits::kPendingConnectionsMax) {
-    env_.log.log(Severity::kWarning, "link " + link_.name + ": too many connections from " +
+  if (channels_.size() - up_.size() >= limits::kPendingConnectionsMax) {
+    env_.log.log(Severity::kWarning, "link " + link.config.name + ": too many connections from " +
                                          connection->peer_address() +
                                          " without a hello; closed the newest");
     return;
   }
-  channels_.push_back(
-      std::make_unique<Channel>(*this, std::move(connection), false, env_.clock.now_ns()));
+  channels_.push_back(std::make_unique<Channel>(*this, link, std::move(connection), false,
+                                                Channel::Purpose::kHandshake, env_.clock.now_ns()));
 }
 
 void Session::discard(Channel& channel) {
   channel.close();
-  if (current_ == &channel) current_ = nullptr;
   const auto at = std::find_if(channels_.begin(), channels_.end(),
                                [&](const auto& held) { return held.get() == &channel; });
   if (at == channels_.end()) return;
@@ -93,33 +69,46 @@ void Session::discard(Channel& channel) {
   channels_.erase(at);
 }
 
-void Session::bury() { buried_.clear(); }
-
-void Session::note_error(const std::string& error) {
-  last_error_ = error;
+void Session::note_error(const SessionLink& held, const std::string& error) {
+  auto& link = const_cast<SessionLink&>(held);
+  last_error_ = link.last_error = error;
   // A peer that stays away is reported once, not at every attempt.
-  if (error == logged_error_) return;
-  logged_error_ = error;
-  env_.log.log(Severity::kWarning, "link " + link_.name + ": " + error);
+  if (error == link.logged_error) return;
+  link.logged_error = error;
+  env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + error);
 }
 
 void Session::channel_closed(Channel& channel, const std::string& reason) {
-  if (&channel == current_ && established_) {
-    lose("the connection to " + channel.address + " was closed (" + reason + ")", 0);
+  if (channel.phase == Channel::Phase::kUp) {
+    link_down(channel, "the connection to " + channel.address + " was closed (" + reason + ")");
+    return;
+  }
+  if (channel.dialled() && channel.purpose == Channel::Purpose::kJoin) {
+    join_failed(channel, reason,
+                channel.phase == Channel::Phase::kConnecting ? JoinFailure::kUnreachable
+                                                             : JoinFailure::kLater);
     return;
   }
   // Who can't be reached refuses nothing any more.
   if (channel.phase == Channel::Phase::kConnecting) refusal_.clear();
+  SessionLink& link = channel.link;
   discard(channel);
-  if (refusal_.empty()) note_error(reason);
-  if (established_ || dial_timer_->armed()) return;
+  if (established_) return;
+  if (refusal_.empty()) note_error(link, reason);
+  if (dial_timer_->armed()) return;
+  // Every link is tried before a pause.
+  if (next_dial_ != 0) {
+    schedule_dial(0);
+    return;
+  }
   dial_delay_ns_ =
       std::clamp(dial_delay_ns_ * 2, limits::kReconnectDelayMin_ns, limits::kReconnectDelayMax_ns);
   schedule_dial(dial_delay_ns_);
 }
 
 void Session::channel_readable(Channel& channel) {
-  last_heard_ns_ = &channel == current_ ? env_.clock.now_ns() : last_heard_ns_;
+  channel.last_heard_ns = env_.clock.now_ns();
+  if (channel.phase == Channel::Phase::kUp) last_heard_ns_ = channel.last_heard_ns;
   channel.reader.begin_turn();
   wire::Frame frame;
   while (channel.phase != Channel::Phase::kClosed) {
@@ -131,10 +120,10 @@ void Session::channel_readable(Channel& channel) {
         break;
       case wire::FrameReader::Outcome::kError: {
         const std::string why = channel.address + " sent " + channel.reader.error();
-        if (&channel == current_ && established_) {
-          lose(why, limits::kReconnectDelayMin_ns);
+        if (channel.phase == Channel::Phase::kUp) {
+          link_down(channel, why);
         } else {
-          env_.log.log(Severity::kWarning, "link " + link_.name + ": closed: " + why);
+          env_.log.log(Severity::kWarning, "link " + channel.link.config.name + ": closed: " + why);
           channel_closed(channel, why);
         }
         return;
@@ -146,26 +135,59 @@ void Session::channel_readable(Channel& channel) {
 // Whether the channel is still open.
 bool Session::handle(Channel& channel, wire::Frame& frame) {
   if (channel.phase != Channel::Phase::kUp) return handle_handshake(channel, frame);
+  if ((frame.header.flags & wire::kFlagControl) != 0) {
+    switch (control_.arrived(frame.header)) {
+      case ControlStream::Arrival::kNext:
+        return handle_control(channel, frame);
+      case ControlStream::Arrival::kRepeated:
+        return true;
+      case ControlStream::Arrival::kGap:
+        lose(channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
+                 " frame before another one that is missing",
+             limits::kReconnectDelayMin_ns);
+        return false;
+    }
+  }
   switch (static_cast<FrameType>(frame.header.type)) {
     case FrameType::kAck:
-      handle_ack(frame);
+      handle_ack(channel, frame);
       break;
     case FrameType::kHeartbeat:
-      handle_heartbeat(frame.header);
+      return handle_heartbeat(channel, frame.header);
+    case FrameType::kData:
+    case FrameType::kFlush:
+    case FrameType::kRead:
+    case FrameType::kDigest:
+      owner_.session_frame(frame, channel.incarnation);
       break;
-    case FrameType::kHello:
-    case FrameType::kVerdict:
-    case FrameType::kRefuse:
+    default:
       lose(channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
                " frame within the session",
            limits::kReconnectDelayMin_ns);
+      break;
+  }
+  return channel.phase != Channel::Phase::kClosed;
+}
+
+// A frame of the control stream, each once and in order.
+bool Session::handle_control(Channel& channel, wire::Frame& frame) {
+  switch (static_cast<FrameType>(frame.header.type)) {
+    case FrameType::kAck:
+      handle_ack(channel, frame);
+      break;
+    case FrameType::kRetire:
+      close_incarnation(frame.header.sequence, peer_ + " has retired the connection");
+      break;
+    case FrameType::kRetired:
+      close_incarnation(frame.header.sequence, peer_ + " has retired the connection");
+      handle_retired(frame.header.sequence);
       break;
     case FrameType::kGoodbye:
       lose(peer_ + " said goodbye: " + wire::printable(frame.payload),
            limits::kReconnectDelayMin_ns);
       break;
     default:
-      owner_.session_frame(frame);
+      owner_.session_frame(frame, PeerRequests::kControlStream);
       break;
   }
   return channel.phase != Channel::Phase::kClosed;
@@ -177,10 +199,29 @@ void Session::drop(const std::string& reason, uint64_t retry_delay_ns) {
 
 void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
   established_ = false;
-  Channel* lost = current_;
-  current_ = nullptr;
-  discard(*lost);
+  std::vector<Channel*> theirs;
+  for (const auto& channel : channels_)
+    if (channel->phase == Channel::Phase::kUp || channel->phase == Channel::Phase::kParked ||
+        (channel->dialled() && channel->purpose == Channel::Purpose::kJoin))
+      theirs.push_back(channel.get());
+  for (Channel* channel : theirs) {
+    if (channel->phase == Channel::Phase::kUp) {
+      channel->link.in_before_bytes += channel->reader.received_bytes_total();
+      channel->link.out_before_bytes += channel->connection->sent_bytes_total();
+    }
+    discard(*channel);
+  }
+  for (const auto& link : links_) {
+    link->up = nullptr;
+    link->join_timer->disarm();
+    link->meter.restarted();
+    link->damped = false;
+  }
+  up_.clear();
+  control_channel_ = nullptr;
   requests_.clear();
+  control_.reset();
+  retirements_.clear();
   last_error_ = reason;
   refuse_until_ns_ = env_.clock.now_ns() + retry_delay_ns;
   env_.log.log(Severity::kWarning, "session with " + peer_ + " is lost: " + reason);
@@ -188,11 +229,18 @@ void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
   dial_delay_ns_ = std::max(retry_delay_ns, limits::kReconnectDelayMin_ns);
   schedule_dial(retry_delay_ns + share);
   owner_.session_lost(reason);
+  owner_.links_changed();
 }
 
-void Session::handle_ack(wire::Frame& frame) {
-  const PeerRequests::Entry entry = requests_.take(frame.header.sequence);
-  if (entry.request == nullptr || entry.sent_end_bytes > sent_bytes_total()) {
+void Session::handle_ack(Channel& channel, wire::Frame& frame) {
+  const bool control = (frame.header.flags & wire::kFlagControl) != 0;
+  PeerRequests::Entry* entry = requests_.find(frame.header.sequence);
+  const bool known =
+      entry != nullptr &&
+      (control ? entry->incarnation == PeerRequests::kControlStream
+               : entry->incarnation == channel.incarnation &&
+                     entry->sent_end_bytes <= channel.connection->sent_bytes_total());
+  if (!known) {
     // An answer to what was not asked, or not sent yet: whoever sends that can't be trusted with a
     // buffer that may be still in use.
     lose(peer_ + " acknowledged a request that it was not sent (number " +
@@ -200,56 +248,60 @@ void Session::handle_ack(wire::Frame& frame) {
          limits::kReconnectDelayMin_ns);
     return;
   }
-  last_echo_ns_ = std::max(last_echo_ns_, entry.asked_ns);
-  entry.request->answered(frame.header, frame.payload);
+  const uint64_t now = env_.clock.now_ns();
+  uint64_t heard = entry->asked_ns;
+  if (!control) {
+    channel.link.meter.answered(entry->stamp, now);
+    // The peer had it when its own time with it began.
+    heard = std::max(entry->stamp.sent_ns, now - std::min(now, frame.header.aux0));
+    channel.last_echo_ns = std::max(channel.last_echo_ns, heard);
+  }
+  last_echo_ns_ = std::max(last_echo_ns_, heard);
+  PeerRequest* request = entry->request;
+  requests_.remove(*entry);
+  request->answered(frame.header, frame.payload);
 }
 
-void Session::handle_heartbeat(const FrameHeader& header) {
+// Whether the channel is still open.
+bool Session::handle_heartbeat(Channel& channel, const FrameHeader& header) {
   const uint64_t now = env_.clock.now_ns();
-  peer_tick_ = header.offset;
-  peer_tick_at_ns_ = now;
+  if (!control_.peer_has(header.sequence)) {
+    lose(peer_ + " has received more than it was sent", limits::kReconnectDelayMin_ns);
+    return false;
+  }
+  channel.peer_tick = header.offset;
+  channel.peer_tick_at_ns = now;
   const uint64_t echo = header.length;
-  if (echo == 0 || echo > now) return;
+  if (echo == 0 || echo > now) return true;
+  channel.last_echo_ns = std::max(channel.last_echo_ns, echo);
   last_echo_ns_ = std::max(last_echo_ns_, echo);
-  if (now - echo >= header.aux0) round_trip_ns_ = now - echo - header.aux0;
+  if (now - echo >= header.aux0) {
+    channel.round_trip_ns = now - echo - header.aux0;
+    channel.link.meter.round_trip(*channel.round_trip_ns, now);
+  }
+  return true;
 }
 
 // Heartbeats, silence, and handshakes that do not come to an end.
 void Session::tick() {
-  bury();
+  buried_.clear();
+  removed_.clear();
   const uint64_t now = env_.clock.now_ns();
-  const bool stalled = now - last_tick_ns_ > 5 * limits::kHeartbeatInterval_ns;
+  const bool stalled = now - last_tick_ns_ > 5 * tick_interval_ns();
   last_tick_ns_ = now;
-  tick_timer_->arm(limits::kHeartbeatInterval_ns);
-
-  std::vector<Channel*> late;
-  for (auto& channel : channels_)
-    if (channel->phase != Channel::Phase::kUp && channel->phase != Channel::Phase::kDraining &&
-        now - channel->opened_ns > limits::kHandshakeTimeout_ns)
-      late.push_back(channel.get());
-  for (Channel* channel : late)
-    channel_closed(*channel, channel->phase == Channel::Phase::kConnecting
-                                 ? "connect to " + channel->address + ": no answer"
-                                 : channel->address + " did not finish the handshake in time");
-
+  tick_timer_->arm(tick_interval_ns());
+  time_out_handshakes(now);
   if (!established_) return;
-  FrameHeader beat = header_of(FrameType::kHeartbeat);
-  beat.offset = now;
-  beat.length = peer_tick_;
-  beat.aux0 = peer_tick_ == 0 ? 0 : now - peer_tick_at_ns_;
-  send(beat);
+  heartbeats(now);
+  owner_.links_changed();
   // After a pause of this process, what the peer sent meanwhile has not been read yet.
   if (stalled) {
-    last_heard_ns_ = std::max(last_heard_ns_, now - env_.config.peer_timeout_ns / 2);
-    last_echo_ns_ = std::max(last_echo_ns_, now - env_.config.peer_timeout_ns / 2);
+    const uint64_t half = now - env_.config.peer_timeout_ns / 2;
+    last_heard_ns_ = std::max(last_heard_ns_, half);
+    last_echo_ns_ = std::max(last_echo_ns_, half);
+    for (Channel* channel : up_) channel->last_heard_ns = channel->last_echo_ns = now;
     return;
   }
-  // What this node has not read because it has enough to do is not the peer's silence, and what the
-  // peer takes from a long queue proves that our direction works before any answer to it can come.
-  if (paused_) last_heard_ns_ = now;
-  const uint64_t sent = sent_bytes_total();
-  if (sent != std::exchange(sent_at_tick_bytes_, sent) && sent < queued_bytes_total())
-    last_echo_ns_ = now;
   const uint64_t timeout = env_.config.peer_timeout_ns;
   if (now - last_heard_ns_ > timeout)
     lose(peer_ + " has been silent for " + format_duration(now - last_heard_ns_), 0);
@@ -259,44 +311,78 @@ void Session::tick() {
     lose(peer_ + " is alive but has not finished a request for " +
              format_duration(now - requests_.oldest_asked_ns()) + "; its disk may hang",
          10 * limits::kReconnectDelayMax_ns);
+  else
+    look_for_silence(now);
 }
 
-void Session::send(const FrameHeader& header) { current_->connection->send(wire::seal(header)); }
+void Session::time_out_handshakes(uint64_t now) {
+  // With another link to try, a connection that brings nothing is not waited for as long.
+  const uint64_t patience =
+      links_.size() > 1 || established_ ? limits::kLinkPatience_ns : limits::kHandshakeTimeout_ns;
+  std::vector<Channel*> late;
+  for (auto& channel : channels_)
+    if (channel->phase != Channel::Phase::kUp && channel->phase != Channel::Phase::kDraining &&
+        now - channel->opened_ns > (channel->dialled() ? patience : limits::kHandshakeTimeout_ns))
+      late.push_back(channel.get());
+  for (Channel* channel : late) {
+    if (channel->phase == Channel::Phase::kClosed) continue;
+    if (channel->dialled() && channel->purpose == Channel::Purpose::kJoin) {
+      join_failed(*channel, "connect to " + channel->address + ": no answer",
+                  JoinFailure::kNoAnswer);
+      continue;
+    }
+    channel_closed(*channel, channel->phase == Channel::Phase::kConnecting
+                                 ? "connect to " + channel->address + ": no answer"
+                                 : channel->address + " did not finish the handshake in time");
+  }
+}
 
 void Session::send_small(const FrameHeader& header, std::span<const std::byte> payload) {
-  current_->connection->send(wire::seal(header, payload));
-  current_->connection->send(payload);
-}
-
-void Session::send_body(const FrameHeader& header, std::span<const std::byte> body, uint32_t crc) {
-  current_->connection->send(wire::seal(header, static_cast<uint32_t>(body.size()), crc), body);
-}
-
-void Session::request(FrameHeader header, std::span<const std::byte> body, uint32_t crc,
-                      PeerRequest& waiter) {
-  const uint64_t end = queued_bytes_total() + sizeof header + body.size();
-  header.sequence = requests_.add(waiter, end, env_.clock.now_ns());
-  send_body(header, body, crc);
+  control_.send(header, payload,
+                control_channel_ != nullptr ? control_channel_->connection.get() : nullptr);
 }
 
 void Session::request_small(FrameHeader header, std::span<const std::byte> payload,
                             PeerRequest& waiter) {
-  const uint64_t end = queued_bytes_total() + sizeof header + payload.size();
-  header.sequence = requests_.add(waiter, end, env_.clock.now_ns());
-  send_small(header, payload);
+  PeerRequests::Entry& entry = requests_.add(waiter, header, env_.clock.now_ns());
+  entry.incarnation = PeerRequests::kControlStream;
+  send_small(entry.header, payload);
 }
 
-uint64_t Session::queued_bytes_total() const { return current_->connection->queued_bytes_total(); }
-uint64_t Session::sent_bytes_total() const { return current_->connection->sent_bytes_total(); }
+void Session::request(const FrameHeader& header, std::span<const std::byte> body, uint32_t crc,
+                      PeerRequest& waiter) {
+  PeerRequests::Entry& entry = requests_.add(waiter, header, env_.clock.now_ns());
+  entry.body = body;
+  entry.body_crc = crc;
+  put_somewhere(entry);
+}
+
+void Session::answer(uint64_t incarnation, const FrameHeader& ack, std::span<const std::byte> body,
+                     uint32_t crc) {
+  Channel* channel = channel_of(incarnation);
+  if (channel == nullptr) return;
+  channel->connection->send(wire::seal(ack, static_cast<uint32_t>(body.size()), crc), body);
+}
+
+uint64_t Session::queued_bytes_total(uint64_t incarnation) const {
+  const Channel* channel = channel_of(incarnation);
+  return channel != nullptr ? channel->connection->queued_bytes_total() : 0;
+}
+
+uint64_t Session::sent_bytes_total(uint64_t incarnation) const {
+  const Channel* channel = channel_of(incarnation);
+  return channel != nullptr ? channel->connection->sent_bytes_total() : ~uint64_t{0};
+}
+
+uint64_t Session::unsent_bytes() const {
+  uint64_t bytes = 0;
+  for (const Channel* channel : up_) bytes += channel->unsent_bytes();
+  return bytes;
+}
+
 void Session::pause_reading(bool paused) {
   paused_ = paused;
-  if (current_ != nullptr) current_->connection->pause_reading(paused);
-}
-
-Session::LinkState Session::link_state() const {
-  if (established_) return LinkState::kUp;
-  if (!refusal_.empty()) return LinkState::kRefused;
-  return channels_.empty() ? LinkState::kDown : LinkState::kConnecting;
+  for (Channel* channel : up_) channel->connection->pause_reading(paused);
 }
 
 }  // namespace twinblock

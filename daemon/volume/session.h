@@ -1,21 +1,25 @@
-// The session with the peer: dialling and accepting, the handshake, heartbeats, and the frames of
-// an established connection. It decides nothing about data: what the node says of itself comes from
-// its owner, and so does what happens when a session stands or is lost.
+// The session with the peer: dialling and accepting, the handshake, the links that carry it,
+// heartbeats, and the frames of established connections. It decides nothing about data: what the
+// node says of itself comes from its owner, and so does what happens when a session stands or is
+// lost.
 //
-// A handshake, D dialling and A accepting:
+// A handshake, D dialling and A accepting, on one link:
 //   1. D -> A  hello: D's facts
 //   2. A       checks volume, size, nodes; ends an older session and lets its disk work finish, so
 //              that nothing of it can land later (invariant 5); decides
-//   3. A -> D  hello: A's facts; verdict
+//   3. A -> D  hello: A's facts; verdict, with an id for the session
 //   4. D       decides, and compares: both verdicts must mirror each other
 //   5. D -> A  verdict; the session stands on D's side; on A's when this arrives
 // Facts that change in between (a first write in simplex, a promotion) void the handshake: the
 // connection is closed and dialled again.
 //
+// The other links join by the session's id. A connection that dies is closed on both sides; what it
+// had not answered is sent again over others when the peer has confirmed that nothing that came
+// over it can land any more (session_links.cc). A session without any link lingers, for a while.
+//
 // Owned by the engine; loop thread only.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,7 +31,11 @@
 #include "io/connection.h"
 #include "io/log.h"
 #include "mirror/generation.h"
+#include "mirror/link_choice.h"
+#include "volume/control_stream.h"
+#include "volume/link.h"
 #include "volume/peer_requests.h"
+#include "volume/status_view.h"
 #include "wire/frame_reader.h"
 
 namespace twinblock {
@@ -39,10 +47,15 @@ class SessionOwner {
   virtual bool fast_zero() = 0;
   // Whether disk work that an earlier session began is still under way.
   virtual bool draining() = 0;
+  // Whether work that came over this connection of the session is still under way.
+  virtual bool working_for(uint64_t incarnation) = 0;
   virtual void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) = 0;
   virtual void session_lost(const std::string& reason) = 0;
-  // A frame other than acks, heartbeats and those of the handshake.
-  virtual void session_frame(wire::Frame& frame) = 0;
+  // A frame other than acks, heartbeats, and those of handshakes and links; an answer to it goes
+  // to connection `incarnation`.
+  virtual void session_frame(wire::Frame& frame, uint64_t incarnation) = 0;
+  // Links have come or gone, or some time has passed.
+  virtual void links_changed() = 0;
 
  protected:
   ~SessionOwner() = default;
@@ -50,8 +63,6 @@ class SessionOwner {
 
 class Session {
  public:
-  enum class LinkState { kDown, kConnecting, kUp, kRefused };
-
   struct Environment {
     const Config& config;
     std::string node;
@@ -59,6 +70,7 @@ class Session {
     Clock& clock;
     Network& network;
     Log& log;
+    std::function<uint64_t()> random;
   };
 
   Session(Environment environment, SessionOwner& owner);
@@ -76,43 +88,94 @@ class Session {
   // Something changed that may make a refused handshake succeed, or draining has ended: try now.
   void poke();
 
-  // Sends a frame that has no answer, or is one. `body` must stay valid until the peer has answered
-  // or the session is lost; short payloads are copied by send_small.
-  void send(const wire::FrameHeader& header);
+  // On the control stream: in order and never lost while the session stands. Payloads are copied.
+  void send(const wire::FrameHeader& header) { send_small(header, {}); }
   void send_small(const wire::FrameHeader& header, std::span<const std::byte> payload);
-  void send_body(const wire::FrameHeader& header, std::span<const std::byte> body, uint32_t crc);
-  // Sends a request; its sequence number is filled in. `body` as in send_body.
-  void request(wire::FrameHeader header, std::span<const std::byte> body, uint32_t crc,
-               PeerRequest& waiter);
+  // The same, of a request; its sequence number is filled in.
   void request_small(wire::FrameHeader header, std::span<const std::byte> payload,
                      PeerRequest& waiter);
-  [[nodiscard]] uint64_t queued_bytes_total() const;
-  [[nodiscard]] uint64_t sent_bytes_total() const;
+
+  // A request over the link that will answer it first. `body` must stay valid until the peer has
+  // answered or the session is lost.
+  void request(const wire::FrameHeader& header, std::span<const std::byte> body, uint32_t crc,
+               PeerRequest& waiter);
+  // Answers a request that came over connection `incarnation`; dropped where that is gone, as the
+  // request is sent again. `body` must stay valid until sent_bytes_total() has passed what is
+  // queued_bytes_total() afterwards.
+  void answer(uint64_t incarnation, const wire::FrameHeader& ack,
+              std::span<const std::byte> body = {}, uint32_t crc = 0);
+  // Of one connection; a connection that is gone has nothing left to send.
+  [[nodiscard]] uint64_t queued_bytes_total(uint64_t incarnation) const;
+  [[nodiscard]] uint64_t sent_bytes_total(uint64_t incarnation) const;
+  // Queued on all links and not taken by the kernel yet.
+  [[nodiscard]] uint64_t unsent_bytes() const;
+  // Work that came over a connection has ended (see SessionOwner::working_for).
+  void work_ended(uint64_t incarnation);
   void pause_reading(bool paused);
 
+  // Links at run time. Errors change nothing.
+  Status add_link(const LinkConfig& link);
+  Status remove_link(const std::string& name);
+  Status enable_link(const std::string& name, bool enabled);
+  [[nodiscard]] bool has_link(const std::string& name) const { return find_link(name) != nullptr; }
+  [[nodiscard]] const LinkConfig& link_config(const std::string& name) const;  // must exist
+  [[nodiscard]] size_t link_count() const { return links_.size(); }
+  // Whether the nodes could still talk without this link.
+  [[nodiscard]] bool can_spare(const std::string& name) const;
+  [[nodiscard]] std::string link_names() const;
+  [[nodiscard]] size_t links_up() const { return up_.size(); }
+  // Together, as far as known.
+  [[nodiscard]] uint64_t rate_bytes_per_s() const;
+
   // For status.
-  [[nodiscard]] LinkState link_state() const;
-  [[nodiscard]] std::optional<uint64_t> round_trip_ns() const { return round_trip_ns_; }
+  [[nodiscard]] std::vector<StatusView::Link> links() const;
+  [[nodiscard]] bool connecting() const { return !channels_.empty(); }
   [[nodiscard]] const std::string& last_error() const { return last_error_; }
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
   [[nodiscard]] std::optional<Verdict> last_verdict() const { return last_verdict_; }
   // What the peer last said of itself in a handshake, whether a session came of it or not.
   [[nodiscard]] const std::optional<SyncFacts>& peer_facts() const { return peer_facts_; }
-  [[nodiscard]] const LinkAddresses& link() const { return link_; }
+  [[nodiscard]] std::string peer_address() const;
 
  private:
   class Channel;  // one connection and its reader, before and after the handshake
+  using SessionLink = Link<Channel>;
 
-  void dial();
-  void accepted(std::unique_ptr<Connection> connection);
+  // A connection that is dead and closed here.
+  struct Retirement {
+    uint64_t incarnation = 0;
+    bool by_us = false;    // the peer was told that nothing of it can land here any more
+    bool by_peer = false;  // … and it has told us the same
+  };
+
+  enum class JoinFailure {
+    kRefused,      // the peer says no
+    kUnreachable,  // nobody takes the connection
+    kNoAnswer,     // it may be under way
+    kLater,        // nothing is wrong: try again
+  };
+
+  // session.cc
+  void accepted(SessionLink& link, std::unique_ptr<Connection> connection);
   void channel_closed(Channel& channel, const std::string& reason);
   void channel_readable(Channel& channel);
   bool handle(Channel& channel, wire::Frame& frame);
+  bool handle_control(Channel& channel, wire::Frame& frame);
+  void handle_ack(Channel& channel, wire::Frame& frame);
+  bool handle_heartbeat(Channel& channel, const wire::FrameHeader& header);
+  void lose(const std::string& reason, uint64_t retry_delay_ns);
+  void discard(Channel& channel);
+  void tick();
+  void time_out_handshakes(uint64_t now_ns);
+  void note_error(const SessionLink& link, const std::string& error);
+  [[nodiscard]] bool i_am_preferred() const;
+
+  // session_handshake.cc
+  void dial();
+  void schedule_dial(uint64_t delay_ns);
   bool handle_handshake(Channel& channel, wire::Frame& frame);
   bool handle_hello(Channel& channel, const wire::HelloPayload& hello);
-  bool handle_verdict(Channel& channel, uint64_t code);
-  void handle_ack(wire::Frame& frame);
-  void handle_heartbeat(const wire::FrameHeader& header);
+  bool handle_verdict(Channel& channel, const wire::FrameHeader& header);
   bool resolve_collision(Channel& channel);
   void answer_hello(Channel& channel);
   void send_hello(Channel& channel);
@@ -120,45 +183,69 @@ class Session {
   void refuse(Channel& channel, const std::string& to_peer, const std::string& for_us);
   void not_usable(Channel& channel, Verdict verdict);
   void establish(Channel& channel, Verdict verdict);
-  void lose(const std::string& reason, uint64_t retry_delay_ns);
-  void discard(Channel& channel);
-  void bury();
-  void tick();
-  void schedule_dial(uint64_t delay_ns);
-  void note_error(const std::string& error);
-  [[nodiscard]] bool i_am_preferred() const;
+
+  // session_links.cc
+  Status listen(SessionLink& link);
+  [[nodiscard]] SessionLink* find_link(const std::string& name) const;
+  void ask_to_join(Channel& channel);
+  bool handle_join(Channel& channel, const wire::FrameHeader& header);
+  bool accept_join(Channel& channel);
+  void join_failed(Channel& channel, const std::string& reason, JoinFailure failure);
+  void schedule_join(SessionLink& link, uint64_t delay_ns);
+  void join(SessionLink& link);
+  void link_up(Channel& channel);
+  void link_down(Channel& channel, const std::string& reason);
+  void retire(uint64_t incarnation);
+  void handle_retired(uint64_t incarnation);
+  void confirm_retirement(Retirement& retirement);
+  void close_incarnation(uint64_t incarnation, const std::string& reason);
+  void list_up();
+  void linger();
+  void give_up_if_all_tried();
+  void heartbeat(Channel& channel, uint64_t now_ns);
+  [[nodiscard]] uint64_t tick_interval_ns() const;
+  [[nodiscard]] uint64_t suspicious_ns() const;
+  void heartbeats(uint64_t now_ns);
+  void look_for_silence(uint64_t now_ns);
+  [[nodiscard]] Channel* pick(uint64_t bytes);
+  [[nodiscard]] Channel* channel_of(uint64_t incarnation) const;
+  void put(PeerRequests::Entry& entry, Channel& channel);
+  void put_somewhere(PeerRequests::Entry& entry);
+  [[nodiscard]] uint64_t in_bytes(const SessionLink& link) const;
+  [[nodiscard]] uint64_t out_bytes(const SessionLink& link) const;
 
   Environment env_;
   SessionOwner& owner_;
   std::string peer_;
-  LinkAddresses link_;
   bool stopped_ = false;
+  bool started_ = false;
 
+  std::vector<std::unique_ptr<SessionLink>> links_;    // in the order of the configuration
+  std::vector<std::unique_ptr<SessionLink>> removed_;  // until their callbacks have returned
   std::vector<std::unique_ptr<Channel>> channels_;
   std::vector<std::unique_ptr<Channel>> buried_;  // closed within their own callbacks
-  Channel* current_ = nullptr;                    // carries the established session
+  std::vector<Channel*> up_;                      // of the session, in the order of links_
+  Channel* control_channel_ = nullptr;            // carries the control stream; null: none is up
   bool established_ = false;
+  uint64_t session_ = 0;  // its id
+  uint64_t next_incarnation_ = 0;
   PeerRequests requests_;
+  ControlStream control_;
+  std::vector<Retirement> retirements_;
 
   std::unique_ptr<Timer> dial_timer_;
   std::unique_ptr<Timer> tick_timer_;
+  size_t next_dial_ = 0;  // of links_: on which a handshake is tried next
   uint64_t dial_delay_ns_ = 0;
   uint64_t last_tick_ns_ = 0;
   uint64_t refuse_until_ns_ = 0;    // the same process of the peer is not talked to before
   metadata::Uuid peer_instance_{};  // of the last session
-  uint64_t sent_at_tick_bytes_ = 0;
   bool paused_ = false;
-
-  uint64_t last_heard_ns_ = 0;  // any bytes from the peer
-  uint64_t last_echo_ns_ =
-      0;                    // our own clock: the latest moment that the peer is known to have heard
-  uint64_t peer_tick_ = 0;  // the peer's clock in its last heartbeat …
-  uint64_t peer_tick_at_ns_ = 0;  // … and when it came
-  std::optional<uint64_t> round_trip_ns_;
+  uint64_t last_heard_ns_ = 0;  // on any link
+  uint64_t last_echo_ns_ = 0;
 
   std::string last_error_;
   std::string refusal_;  // why the last handshake came to nothing; empty when it did not
-  std::string logged_error_;
   std::optional<Verdict> last_verdict_;
   std::optional<SyncFacts> peer_facts_;
 };

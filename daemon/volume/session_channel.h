@@ -1,8 +1,10 @@
-// One connection of a session, before and after its handshake. Private to the session; loop thread
+// One connection of a link, before and after its handshake. Private to the session; loop thread
 // only.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,6 +21,8 @@ class Session::Channel final : public ConnectionHandler {
  public:
   enum class Phase {
     kConnecting,    // dialled, not connected yet
+    kAwaitJoin,     // dialled to join the session; the peer's consent is to come
+    kParked,        // accepted, and wants to join a session that is about to stand here
     kAwaitHello,    // the peer's hello is to come (a dialler has sent its own)
     kDraining,      // accepted, hello is good; an earlier session's disk work ends first
     kAwaitVerdict,  // hellos are exchanged
@@ -27,8 +31,13 @@ class Session::Channel final : public ConnectionHandler {
     kClosed,
   };
 
-  Channel(Session& session, std::unique_ptr<Connection> stream, bool dialled, uint64_t now_ns)
+  enum class Purpose { kHandshake, kJoin };  // of a dialled one
+
+  Channel(Session& session, SessionLink& link_, std::unique_ptr<Connection> stream, bool dialled,
+          Purpose purpose_, uint64_t now_ns)
       : dialled_(dialled),
+        purpose(purpose_),
+        link(link_),
         phase(dialled ? Phase::kConnecting : Phase::kAwaitHello),
         opened_ns(now_ns),
         address(stream->peer_address()),
@@ -38,6 +47,10 @@ class Session::Channel final : public ConnectionHandler {
   }
 
   void connected() override {
+    if (purpose == Purpose::kJoin) {
+      session_.ask_to_join(*this);
+      return;
+    }
     phase = Phase::kAwaitHello;
     session_.send_hello(*this);
   }
@@ -54,13 +67,28 @@ class Session::Channel final : public ConnectionHandler {
     connection.reset();
   }
   [[nodiscard]] bool dialled() const { return dialled_; }
+  // Begins, or has begun, a session; and is not only one that wants to join.
+  [[nodiscard]] bool shakes_hands() const {
+    if (phase == Phase::kParked || phase == Phase::kAwaitJoin) return false;
+    return dialled_ ? purpose == Purpose::kHandshake : phase >= Phase::kDraining;
+  }
+  [[nodiscard]] uint64_t unsent_bytes() const {
+    return connection->queued_bytes_total() - connection->sent_bytes_total();
+  }
+  // How long nothing has come, or the peer has not been known to hear this node.
+  [[nodiscard]] uint64_t silent_ns(uint64_t now_ns) const {
+    return now_ns - std::min(last_heard_ns, last_echo_ns);
+  }
 
  private:
   const bool dialled_;
 
  public:
+  const Purpose purpose;
+  SessionLink& link;
   Phase phase;
   uint64_t opened_ns;
+  uint64_t incarnation = 0;  // unique in the session; of the connection that began it: 0
   std::string address;
   std::unique_ptr<Connection> connection;
   wire::FrameReader reader;
@@ -69,6 +97,16 @@ class Session::Channel final : public ConnectionHandler {
   bool peer_fast_zero = false;
   metadata::Uuid peer_instance{};
   Verdict verdict = Verdict::kWaitForInit;
+  uint64_t session_id = 0;  // its id, once it is known
+
+  // Once up:
+  uint64_t last_heard_ns = 0;  // any bytes from the peer
+  uint64_t last_echo_ns =
+      0;                   // the latest moment at which the peer is known to have heard this node
+  uint64_t peer_tick = 0;  // the peer's clock in its last heartbeat …
+  uint64_t peer_tick_at_ns = 0;  // … and when it came
+  uint64_t sent_at_tick_bytes = 0;
+  std::optional<uint64_t> round_trip_ns;  // the latest
 
  private:
   Session& session_;

@@ -13,23 +13,58 @@ using wire::FrameHeader;
 using wire::FrameType;
 using wire::header_of;
 
+void Session::schedule_dial(uint64_t delay_ns) {
+  if (!stopped_) dial_timer_->arm(delay_ns);
+}
+
+// One link after the other: the first one that leads to a session is joined by the rest.
+void Session::dial() {
+  if (stopped_ || established_) return;
+  const bool busy = std::any_of(channels_.begin(), channels_.end(),
+                                [](const auto& channel) { return channel->shakes_hands(); });
+  if (busy) return;
+  if (owner_.draining()) {
+    schedule_dial(limits::kReconnectDelayMin_ns);
+    return;
+  }
+  for (size_t looked = 0; looked < links_.size(); ++looked) {
+    SessionLink& link = *links_[next_dial_ % links_.size()];
+    next_dial_ = (next_dial_ + 1) % links_.size();
+    if (!link.enabled) continue;
+    channels_.push_back(std::make_unique<Channel>(*this, link, env_.network.dial(link.addresses),
+                                                  true, Channel::Purpose::kHandshake,
+                                                  env_.clock.now_ns()));
+    return;
+  }
+}
+
 bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
   const auto type = static_cast<FrameType>(frame.header.type);
   if (channel.phase == Channel::Phase::kClosing) return true;
+  if (type == FrameType::kJoin) {
+    const bool answer = channel.phase == Channel::Phase::kAwaitJoin;
+    const bool question = channel.phase == Channel::Phase::kAwaitHello && !channel.dialled();
+    if (answer || question) return handle_join(channel, frame.header);
+  }
   if (type == FrameType::kHello && channel.phase == Channel::Phase::kAwaitHello)
     return handle_hello(channel, wire::payload_as<wire::HelloPayload>(frame.payload));
   if (type == FrameType::kVerdict && channel.phase == Channel::Phase::kAwaitVerdict)
-    return handle_verdict(channel, frame.header.sequence);
+    return handle_verdict(channel, frame.header);
+  if (type == FrameType::kRefuse && channel.phase == Channel::Phase::kAwaitJoin) {
+    join_failed(channel, peer_ + " refuses: " + wire::printable(frame.payload),
+                JoinFailure::kRefused);
+    return false;
+  }
   if (type == FrameType::kRefuse) {
     last_verdict_.reset();
     refusal_ = peer_ + " refuses: " + wire::printable(frame.payload);
-    note_error(refusal_);
+    note_error(channel.link, refusal_);
     channel_closed(channel, refusal_);
     return false;
   }
   const std::string why = channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
                           " frame out of turn";
-  env_.log.log(Severity::kWarning, "link " + link_.name + ": closed: " + why);
+  env_.log.log(Severity::kWarning, "link " + channel.link.config.name + ": closed: " + why);
   channel_closed(channel, why);
   return false;
 }
@@ -66,8 +101,7 @@ bool Session::handle_hello(Channel& channel, const wire::HelloPayload& hello) {
 bool Session::resolve_collision(Channel& channel) {
   std::vector<Channel*> others;
   for (auto& other : channels_)
-    if (other.get() != &channel && other.get() != current_ &&
-        (other->dialled() || other->phase >= Channel::Phase::kDraining))
+    if (other.get() != &channel && other->phase != Channel::Phase::kUp && other->shakes_hands())
       others.push_back(other.get());
   for (Channel* other : others) {
     if (other->dialled() && i_am_preferred() && other->phase != Channel::Phase::kConnecting) {
@@ -81,8 +115,8 @@ bool Session::resolve_collision(Channel& channel) {
 
 void Session::send_hello(Channel& channel) {
   channel.said = owner_.facts();
-  const wire::HelloPayload hello = make_hello(env_.config, env_.node, link_.name, env_.instance,
-                                              channel.said, owner_.fast_zero());
+  const wire::HelloPayload hello = make_hello(env_.config, env_.node, channel.link.config.name,
+                                              env_.instance, channel.said, owner_.fast_zero());
   const auto payload = wire::bytes_of(hello);
   const wire::HeaderBytes header = wire::seal(header_of(FrameType::kHello), payload);
   channel.connection->send(header);
@@ -92,20 +126,25 @@ void Session::send_hello(Channel& channel) {
 void Session::send_verdict(Channel& channel, Verdict verdict) {
   FrameHeader header = header_of(FrameType::kVerdict);
   header.sequence = static_cast<uint64_t>(verdict);
+  header.offset = channel.session_id;
   channel.connection->send(wire::seal(header));
 }
 
 void Session::answer_hello(Channel& channel) {
   send_hello(channel);
   channel.verdict = decide(channel.said, channel.heard);
+  channel.session_id = env_.random();
   send_verdict(channel, channel.verdict);
   channel.phase = Channel::Phase::kAwaitVerdict;
 }
 
-bool Session::handle_verdict(Channel& channel, uint64_t code) {
-  if (channel.dialled()) channel.verdict = decide(channel.said, channel.heard);
+bool Session::handle_verdict(Channel& channel, const FrameHeader& header) {
+  if (channel.dialled()) {
+    channel.verdict = decide(channel.said, channel.heard);
+    channel.session_id = header.offset;
+  }
   const Verdict verdict = channel.verdict;
-  if (code != static_cast<uint64_t>(mirrored(verdict))) {
+  if (header.sequence != static_cast<uint64_t>(mirrored(verdict))) {
     refuse(channel, "the two nodes disagree on who is newer; this is a bug in twinblock",
            "the two nodes disagree on who is newer (" + explain(verdict, peer_) +
                "); this is a bug in twinblock");
@@ -135,14 +174,14 @@ void Session::refuse(Channel& channel, const std::string& to_peer, const std::st
   channel.connection->send(payload);
   last_verdict_.reset();
   refusal_ = "refused " + peer_ + " (" + channel.address + "): " + for_us;
-  note_error(refusal_);
+  note_error(channel.link, refusal_);
   channel.close_soon(env_.clock.now_ns());
 }
 
 void Session::not_usable(Channel& channel, Verdict verdict) {
   refusal_ = explain(verdict, peer_);
   const std::string advice = advise(verdict, env_.config.volume, peer_);
-  note_error(refusal_ + (advice.empty() ? "" : "; " + advice));
+  note_error(channel.link, refusal_ + (advice.empty() ? "" : "; " + advice));
   dial_delay_ns_ = limits::kReconnectDelayMax_ns;
   if (channel.dialled()) {
     // Our verdict has to reach the peer before the connection goes.
@@ -154,25 +193,32 @@ void Session::not_usable(Channel& channel, Verdict verdict) {
 }
 
 void Session::establish(Channel& channel, Verdict verdict) {
-  channel.phase = Channel::Phase::kUp;
-  channel.reader.set_volume_bytes(env_.config.size_bytes);
-  current_ = &channel;
   established_ = true;
+  session_ = channel.session_id;
+  next_incarnation_ = 0;
+  control_.reset();
   dial_delay_ns_ = 0;
+  next_dial_ = 0;
   dial_timer_->disarm();
-  const uint64_t now = env_.clock.now_ns();
-  last_heard_ns_ = last_echo_ns_ = now;
-  peer_tick_ = 0;
+  last_heard_ns_ = last_echo_ns_ = env_.clock.now_ns();
   peer_instance_ = channel.peer_instance;
-  sent_at_tick_bytes_ = 0;
   paused_ = false;
-  round_trip_ns_.reset();
   refusal_.clear();
   last_error_.clear();
-  logged_error_.clear();
+  channel.incarnation = 0;
   env_.log.log(Severity::kInfo, "session with " + peer_ + " (" + channel.address +
                                     ") is up: " + explain(verdict, peer_));
+  link_up(channel);
   owner_.session_up(verdict, channel.heard, channel.peer_fast_zero);
+  if (!established_) return;
+  for (const auto& link : links_)
+    if (link->up == nullptr)
+      schedule_join(*link, i_am_preferred() ? 0 : limits::kSecondDialerDelay_ns);
+  std::vector<Channel*> parked;
+  for (const auto& other : channels_)
+    if (other->phase == Channel::Phase::kParked) parked.push_back(other.get());
+  for (Channel* other : parked)
+    if (established_ && other->phase == Channel::Phase::kParked) accept_join(*other);
 }
 
 }  // namespace twinblock

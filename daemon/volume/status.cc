@@ -292,7 +292,7 @@ StatusView Engine::status() const {
         system_error(error, "the metadata disk failed: " + core_.config.node(core_.node).metadata)
             .what;
   fill_peer(view);
-  fill_links(view);
+  view.links = session_.links();
   fill_compression(view);
   fill_resync(view);
   fill_verify(view);

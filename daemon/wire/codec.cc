@@ -67,18 +67,24 @@ const Shape* shape_of(uint8_t type) {
   static constexpr Shape kBareHandshake{0, 0, 0, true};
   static constexpr Shape kBare{0, 0, 0, false};
   static constexpr Shape kDataShape{0, limits::kFramePayloadBytesMax, kFlagsKnown, false};
-  static constexpr Shape kAckShape{0, limits::kFramePayloadBytesMax, 0, false};
-  static constexpr Shape kGenerationShape{sizeof(GenerationPayload), sizeof(GenerationPayload), 0,
-                                          false};
-  static constexpr Shape kDirtyShape{0, limits::kMapChunkBitsBytes, 0, false};
+  static constexpr Shape kAckShape{0, limits::kFramePayloadBytesMax, kFlagControl, false};
+  static constexpr Shape kGenerationShape{sizeof(GenerationPayload), sizeof(GenerationPayload),
+                                          kFlagControl, false};
+  static constexpr Shape kDirtyShape{0, limits::kMapChunkBitsBytes, kFlagControl, false};
+  static constexpr Shape kLinkChangeShape{sizeof(LinkChangePayload), sizeof(LinkChangePayload),
+                                          kFlagControl, false};
+  static constexpr Shape kTold{0, 0, kFlagControl, false};
+  static constexpr Shape kToldText{0, kTextBytesMax, kFlagControl, false};
   switch (static_cast<FrameType>(type)) {
     case FrameType::kHello:
       return &kHelloShape;
     case FrameType::kRefuse:
+      return &kTextShape;
     case FrameType::kGoodbye:
     case FrameType::kPromoteAnswer:
-      return &kTextShape;
+      return &kToldText;
     case FrameType::kVerdict:
+    case FrameType::kJoin:
       return &kBareHandshake;
     case FrameType::kData:
       return &kDataShape;
@@ -89,12 +95,17 @@ const Shape* shape_of(uint8_t type) {
     case FrameType::kHeartbeat:
     case FrameType::kFlush:
     case FrameType::kRead:
+    case FrameType::kDigest:
+      return &kBare;
     case FrameType::kRole:
     case FrameType::kPromoteAsk:
     case FrameType::kProgress:
-    case FrameType::kDigest:
     case FrameType::kCompression:
-      return &kBare;
+    case FrameType::kRetire:
+    case FrameType::kRetired:
+      return &kTold;
+    case FrameType::kLinkChange:
+      return &kLinkChangeShape;
     case FrameType::kDirty:
       return &kDirtyShape;
   }
@@ -167,6 +178,7 @@ T payload_as(std::span<const std::byte> payload) {
   return value;
 }
 template HelloPayload payload_as<HelloPayload>(std::span<const std::byte>);
+template LinkChangePayload payload_as<LinkChangePayload>(std::span<const std::byte>);
 template GenerationPayload payload_as<GenerationPayload>(std::span<const std::byte>);
 
 void set_name(char (&field)[kNameBytes], std::string_view name) {
@@ -229,6 +241,14 @@ const char* frame_type_name(uint8_t type) {
       return "dirty";
     case FrameType::kCompression:
       return "compression";
+    case FrameType::kJoin:
+      return "join";
+    case FrameType::kRetire:
+      return "retire";
+    case FrameType::kRetired:
+      return "retired";
+    case FrameType::kLinkChange:
+      return "link-change";
   }
   return "unknown";
 }

@@ -35,6 +35,11 @@ enum class FrameType : uint8_t {
                         // one of kDigestBytes for each block as payload
   kDirty = 16,          // of the target's own set: the chunk at [offset, offset + length); payload:
                         // one bit a block, or none: all of it; no answer
+  kJoin = 17,        // a further connection: offset: the session's id, sequence: the connection's
+                     // incarnation; answered by the same frame
+  kRetire = 18,      // sequence: incarnation of a connection that is dead and closed at the sender
+  kRetired = 19,     // … and all work that came to the sender over it has ended
+  kLinkChange = 20,  // payload: LinkChangePayload; answered by kAck with a UTF-8 reason as payload
   kCompression = 21,  // how data is to travel, ordered at the sender: sequence: mode (0 off, 1 on,
                       // 2 auto), offset: level, length: how many orders there have been; no answer
 };
@@ -48,6 +53,7 @@ enum FrameFlag : uint8_t {
   kFlagCompressed = 8,  // kData: the payload is one zstd frame with the range's bytes, shorter
                         // than those
   kFlagResync = 16,     // kData: a resync write, not a client's
+  kFlagControl = 32,    // of the control stream: aux1 is its number there
 };
 constexpr uint8_t kFlagsKnown = kFlagFua | kFlagZero | kFlagUnmap | kFlagCompressed | kFlagResync;
 
@@ -64,7 +70,7 @@ struct FrameHeader {
   uint32_t payload_crc;    // CRC-32C of the payload; zero without one
   uint32_t status;         // errno value in answers, else zero
   uint64_t aux0;           // kAck: ns from receipt of the whole request to the end of its disk work
-  uint64_t aux1;           // kAck: ns of the disk work alone
+  uint64_t aux1;           // kAck: ns of the disk work alone; frames of the control stream: number
 };
 
 static_assert(sizeof(FrameHeader) == 64);
@@ -81,17 +87,17 @@ constexpr size_t kHistoryEntries = 8;
 
 // Bits of HelloPayload::flags.
 enum HelloFlag : uint32_t {
-  kHelloBlank = 1,          // no metadata yet: uuid and generations are zero
-  kHelloJoinable = 2,       // blank, and its data may be overwritten
-  kHelloPrimary = 4,        // primary now
-  kHelloCrashed = 8,        // was primary when it last stopped
-  kHelloInconsistent = 16,  // an unfinished resync target, or a replica that failed
-  kHelloDiskFailed = 32,    // its disk fails now; no use as a target
-  kHelloDirty = 64,         // knows of blocks that the peer misses
-  kHelloMapValid = 128,     // its own set of blocks that may differ is complete
-  kHelloFastZero = 256,     // zeroes without writing them
-  kHelloDiscard = 512,      // ordered by the operator: its own writes are given up
-  kHelloKeep = 1024,        // ordered by the operator: the receiver's writes are given up
+  kHelloBlank = 1,           // no metadata yet: uuid and generations are zero
+  kHelloJoinable = 2,        // blank, and its data may be overwritten
+  kHelloPrimary = 4,         // primary now
+  kHelloCrashed = 8,         // was primary when it last stopped
+  kHelloInconsistent = 16,   // an unfinished resync target, or a replica that failed
+  kHelloDiskFailed = 32,     // its disk fails now; no use as a target
+  kHelloDirty = 64,          // knows of blocks that the peer misses
+  kHelloMapValid = 128,      // its own set of blocks that may differ is complete
+  kHelloFastZero = 256,      // zeroes without writing them
+  kHelloDiscard = 512,       // ordered by the operator: its own writes are given up
+  kHelloKeep = 1024,         // ordered by the operator: the receiver's writes are given up
   kHelloBackingLost = 2048,  // its backing holds nothing at all, although it was initialised
 };
 
@@ -138,6 +144,19 @@ enum GenerationFlag : uint32_t {
 };
 
 static_assert(sizeof(GenerationPayload) == 104);
+
+// What happens to a link, on both nodes.
+enum class LinkChange : uint32_t { kAdd = 1, kRemove = 2, kEnable = 3, kDisable = 4 };
+
+struct LinkChangePayload {
+  uint32_t change;              // LinkChange
+  uint32_t reserved;            // zero
+  uint64_t rate_bits_per_s;     // nominal; 0: not known
+  char name[kNameBytes];        // NUL-padded, as are the addresses: numeric "IP:port"
+  char address[2][kNameBytes];  // kAdd: of the node with the lower name, of the other one
+};
+
+static_assert(sizeof(LinkChangePayload) == 208);
 
 // Longest payloads by kind, checked before anything is allocated.
 constexpr uint32_t kTextBytesMax = 512;

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <vector>
 
+#include "volume/control_stream.h"
 #include "volume/hello.h"
 #include "volume/peer_requests.h"
 #include "volume/progress.h"
@@ -53,44 +55,110 @@ struct Waiter final : PeerRequest {
   void answered(const wire::FrameHeader&, std::span<const std::byte>) override {}
 };
 
+uint64_t ask(PeerRequests& requests, Waiter& waiter, uint64_t asked_ns) {
+  return requests.add(waiter, wire::header_of(wire::FrameType::kFlush), asked_ns).header.sequence;
+}
+
 TEST(PeerRequests, FindsEachRequestOnceInAnyOrder) {
   PeerRequests requests;
   std::vector<Waiter> waiters(5);
   std::vector<uint64_t> sequences;
-  for (size_t i = 0; i < waiters.size(); ++i)
-    sequences.push_back(requests.add(waiters[i], i * 100, i + 1));
+  for (size_t i = 0; i < waiters.size(); ++i) sequences.push_back(ask(requests, waiters[i], i + 1));
   for (const size_t i : {3u, 0u, 4u, 1u}) {
-    const PeerRequests::Entry entry = requests.take(sequences[i]);
-    EXPECT_EQ(entry.request, &waiters[i]);
-    EXPECT_EQ(entry.sent_end_bytes, i * 100);
-    EXPECT_EQ(requests.take(sequences[i]).request, nullptr) << "answered twice";
+    PeerRequests::Entry* entry = requests.find(sequences[i]);
+    ASSERT_NE(entry, nullptr);
+    EXPECT_EQ(entry->request, &waiters[i]);
+    requests.remove(*entry);
+    EXPECT_EQ(requests.find(sequences[i]), nullptr) << "answered twice";
   }
   EXPECT_EQ(requests.oldest_asked_ns(), 3u);
-  EXPECT_EQ(requests.take(sequences[2]).request, &waiters[2]);
+  ASSERT_NE(requests.find(sequences[2]), nullptr);
+  requests.remove(*requests.find(sequences[2]));
   EXPECT_TRUE(requests.empty());
 }
 
 TEST(PeerRequests, RefusesNumbersThatWereNeverGivenOut) {
   PeerRequests requests;
   Waiter waiter;
-  EXPECT_EQ(requests.take(0).request, nullptr);
-  EXPECT_EQ(requests.take(1).request, nullptr);
-  const uint64_t sequence = requests.add(waiter, 0, 0);
-  EXPECT_EQ(requests.take(sequence + 1).request, nullptr);
-  EXPECT_EQ(requests.take(~uint64_t{0}).request, nullptr);
-  EXPECT_EQ(requests.take(0).request, nullptr);
+  EXPECT_EQ(requests.find(0), nullptr);
+  EXPECT_EQ(requests.find(1), nullptr);
+  const uint64_t sequence = ask(requests, waiter, 0);
+  EXPECT_EQ(requests.find(sequence + 1), nullptr);
+  EXPECT_EQ(requests.find(~uint64_t{0}), nullptr);
+  EXPECT_EQ(requests.find(0), nullptr);
 }
 
 TEST(PeerRequests, NumbersOfALostSessionMeanNothingInTheNext) {
   PeerRequests requests;
   Waiter old_waiter, new_waiter;
-  const uint64_t old_sequence = requests.add(old_waiter, 0, 0);
+  const uint64_t old_sequence = ask(requests, old_waiter, 0);
   requests.clear();
   EXPECT_TRUE(requests.empty());
-  const uint64_t new_sequence = requests.add(new_waiter, 0, 0);
+  const uint64_t new_sequence = ask(requests, new_waiter, 0);
   EXPECT_NE(new_sequence, old_sequence);
-  EXPECT_EQ(requests.take(old_sequence).request, nullptr);
-  EXPECT_EQ(requests.take(new_sequence).request, &new_waiter);
+  EXPECT_EQ(requests.find(old_sequence), nullptr);
+  ASSERT_NE(requests.find(new_sequence), nullptr);
+  EXPECT_EQ(requests.find(new_sequence)->request, &new_waiter);
+}
+
+TEST(PeerRequests, KnowsWhichAConnectionCarried) {
+  PeerRequests requests;
+  std::vector<Waiter> waiters(4);
+  for (size_t i = 0; i < waiters.size(); ++i)
+    requests.find(ask(requests, waiters[i], 0))->incarnation = i % 2;
+  requests.remove(*requests.find(2));
+  std::vector<uint64_t> seen;
+  requests.each_on(1, [&](PeerRequests::Entry& entry) { seen.push_back(entry.header.sequence); });
+  EXPECT_EQ(seen, std::vector<uint64_t>{4});
+}
+
+// Keeps what is sent.
+struct Sink final : Connection {
+  void set_handler(ConnectionHandler*) override {}
+  size_t read(std::span<std::byte>) override { return 0; }
+  void send(std::span<const std::byte> head, std::span<const std::byte>) override {
+    wire::FrameHeader header;
+    std::memcpy(&header, head.data(), sizeof header);
+    numbers.push_back(header.aux1);
+  }
+  void pause_reading(bool) override {}
+  [[nodiscard]] uint64_t queued_bytes_total() const override { return 0; }
+  [[nodiscard]] uint64_t sent_bytes_total() const override { return 0; }
+  [[nodiscard]] std::string peer_address() const override { return ""; }
+  std::vector<uint64_t> numbers;
+};
+
+using Numbers = std::vector<uint64_t>;
+
+TEST(ControlStream, SendsAgainWhatThePeerMayNotHave) {
+  ControlStream stream;
+  Sink first, second;
+  const wire::FrameHeader role = wire::header_of(wire::FrameType::kRole);
+  stream.send(role, {}, &first);
+  stream.send(role, {}, &first);
+  stream.send(role, {}, nullptr);
+  EXPECT_EQ(first.numbers, (Numbers{1, 2}));
+  EXPECT_TRUE(stream.peer_has(1));
+  stream.attach(second);
+  EXPECT_EQ(second.numbers, (Numbers{2, 3}));
+  EXPECT_TRUE(stream.peer_has(3));
+  Sink third;
+  stream.attach(third);
+  EXPECT_TRUE(third.numbers.empty());
+  EXPECT_FALSE(stream.peer_has(4)) << "it was sent three";
+}
+
+TEST(ControlStream, TakesEachOnceAndInOrder) {
+  ControlStream stream;
+  wire::FrameHeader role = wire::header_of(wire::FrameType::kRole);
+  role.aux1 = 1;
+  EXPECT_EQ(stream.arrived(role), ControlStream::Arrival::kNext);
+  EXPECT_EQ(stream.arrived(role), ControlStream::Arrival::kRepeated);
+  role.aux1 = 3;
+  EXPECT_EQ(stream.arrived(role), ControlStream::Arrival::kGap);
+  role.aux1 = 2;
+  EXPECT_EQ(stream.arrived(role), ControlStream::Arrival::kNext);
+  EXPECT_EQ(stream.received(), 2u);
 }
 
 TEST(Generation, IsCarriedWhole) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checks.h"
+#include "io/posix/interface_watch.h"
 
 namespace twinblock {
 namespace {
@@ -28,7 +29,10 @@ TcpConnection::TcpConnection(TcpNetwork& network, int fd, bool dialling, std::st
     call([](ConnectionHandler& handler) { handler.readable(); });
   });
   writer_ = std::make_unique<IoWatcher>(network_.loop_, fd_, EV_WRITE, [this] { writable(); });
-  if (dialling) writer_->start();
+  if (dialling)
+    writer_->start();
+  else
+    interface_ = interface_of(fd_);
   update_reader();
 }
 
@@ -139,6 +143,7 @@ void TcpConnection::finish_connect() {
   if (::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
   if (error != 0) return fail("connect to " + peer_ + ": " + phrase(error));
   state_ = State::kUp;
+  interface_ = interface_of(fd_);
   writer_->stop();
   update_reader();
   call([](ConnectionHandler& handler) { handler.connected(); });

@@ -36,6 +36,8 @@ class TcpConnection final : public Connection {
   void flush();
   [[nodiscard]] bool wants_flush() const;
   [[nodiscard]] bool failed() const { return state_ == State::kFailed; }
+  // Of its local address; 0: not known, or not connected yet.
+  [[nodiscard]] unsigned interface_index() const { return interface_; }
   // Calls closed(), which may destroy this.
   void deliver_failure();
 
@@ -56,6 +58,7 @@ class TcpConnection final : public Connection {
   const std::string peer_;
   int fd_;
   State state_;
+  unsigned interface_ = 0;
   ConnectionHandler* handler_ = nullptr;
   bool paused_ = false;
   bool drained_ = false;  // this readable event has no more bytes

@@ -41,7 +41,12 @@ Result<int> start_connect(TcpAddress local, const TcpAddress& peer) {
 
 }  // namespace
 
-TcpNetwork::TcpNetwork(Loop& loop) : loop_(loop) { loop_.attach(*this); }
+TcpNetwork::TcpNetwork(Loop& loop)
+    : loop_(loop), interfaces_(loop, [this](unsigned index, const std::string& name) {
+        interface_down(index, name);
+      }) {
+  loop_.attach(*this);
+}
 
 TcpNetwork::~TcpNetwork() {
   for (const TcpConnection* connection : connections_)
@@ -86,9 +91,20 @@ Status TcpNetwork::listen(const LinkAddresses& link,
     if (error == EADDRNOTAVAIL) action = "link \"" + link.name + "\" needs an address of this host";
     return system_error(error, "listen on " + link.local, action);
   }
-  listeners_.push_back(std::make_unique<TcpListener>(*this, fd, peer.value(), std::move(accepted),
-                                                     std::move(refused)));
+  listeners_.emplace_back(
+      link.name, std::make_unique<TcpListener>(*this, fd, peer.value(), std::move(accepted),
+                                               std::move(refused)));
   return ok_status();
+}
+
+void TcpNetwork::unlisten(const std::string& link) {
+  std::erase_if(listeners_, [&](const auto& each) { return each.first == link; });
+}
+
+void TcpNetwork::interface_down(unsigned index, const std::string& name) {
+  for (TcpConnection* connection : connections_)
+    if (connection != nullptr && connection->interface_index() == index)
+      connection->fail("the interface " + name + " is down");
 }
 
 void TcpNetwork::flush_sends() {

@@ -7,9 +7,11 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/connection.h"
+#include "io/posix/interface_watch.h"
 #include "io/posix/loop.h"
 
 namespace twinblock {
@@ -29,18 +31,21 @@ class TcpNetwork final : public Network, private TurnPart {
   Status listen(const LinkAddresses& link,
                 std::function<void(std::unique_ptr<Connection>)> accepted,
                 std::function<void(const std::string& why)> refused) override;
+  void unlisten(const std::string& link) override;
 
  private:
   friend class TcpConnection;
   friend class TcpListener;
 
+  void interface_down(unsigned index, const std::string& name);
   void flush_sends() override;
   void deliver() override;
   [[nodiscard]] bool pending() const override;
 
   Loop& loop_;
+  InterfaceWatch interfaces_;
   std::vector<TcpConnection*> connections_;  // null: destroyed, removed after the turn
-  std::vector<std::unique_ptr<TcpListener>> listeners_;
+  std::vector<std::pair<std::string, std::unique_ptr<TcpListener>>> listeners_;  // by link
   std::array<iovec, 1024> vectors_;  // for one sendmsg at a time; IOV_MAX of them
 };
 

@@ -1,0 +1,108 @@
+// What one link delivers: its rate and its round trip, from the answers to what was sent over it.
+// Pure.
+//
+// The rate is estimated in the manner of BBR (Cardwell et al., "BBR: congestion-based congestion
+// control", 2016): the bytes that were answered between the sending of a request and its answer,
+// over that time; the largest of the last moments. An answer that came while the link had little to
+// do says what was asked of the link and not what it can do: such a sample only raises the
+// estimate.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace twinblock {
+
+class LinkMeter {
+ public:
+  // Until something is known: 10 Gbit/s.
+  static constexpr uint64_t kRateUnknown_bytes_per_s = 1'250'000'000;
+  // Of the maximum and minimum filters; each looks back over one to two of these.
+  static constexpr uint64_t kWindow_ns = 2 * kSecond_ns;
+
+  // What a request remembers of the moment at which it was sent.
+  struct Stamp {
+    uint64_t sent_ns = 0;
+    uint64_t delivered_bytes = 0;
+    uint64_t delivered_ns = 0;
+    uint64_t bytes = 0;
+    bool busy = false;  // the link had enough to do
+  };
+
+  // `nominal_bytes_per_s`: 0: not known.
+  explicit LinkMeter(uint64_t nominal_bytes_per_s = 0)
+      : nominal_bytes_per_s_(nominal_bytes_per_s) {}
+
+  [[nodiscard]] Stamp sent(uint64_t bytes, uint64_t now_ns) {
+    if (in_flight_bytes_ == 0) delivered_ns_ = now_ns;  // the time without work does not count
+    in_flight_bytes_ += bytes;
+    // More than fits on the way: it is the link that sets the pace.
+    const double fits = static_cast<double>(rate_bytes_per_s()) *
+                        static_cast<double>(round_trip_ns()) / static_cast<double>(kSecond_ns);
+    return {now_ns, delivered_bytes_, delivered_ns_, bytes,
+            static_cast<double>(in_flight_bytes_ - bytes) > std::max(fits, double{64 * kKiB})};
+  }
+
+  void answered(const Stamp& stamp, uint64_t now_ns) {
+    in_flight_bytes_ -= std::min(in_flight_bytes_, stamp.bytes);
+    delivered_bytes_ += stamp.bytes;
+    delivered_ns_ = now_ns;
+    const uint64_t elapsed_ns = now_ns - std::min(now_ns, stamp.delivered_ns);
+    if (elapsed_ns < 10 * kMicrosecond_ns) return;  // too short to say anything
+    const auto sample =
+        static_cast<uint64_t>(static_cast<double>(delivered_bytes_ - stamp.delivered_bytes) *
+                              static_cast<double>(kSecond_ns) / static_cast<double>(elapsed_ns));
+    if (!stamp.busy && sample <= rate_bytes_per_s()) return;
+    if (now_ns - rate_begun_ns_ > kWindow_ns) {
+      rate_ = {0, now_ns - rate_begun_ns_ > 2 * kWindow_ns ? 0 : rate_[0]};
+      rate_begun_ns_ = now_ns;
+    }
+    rate_[0] = std::max(rate_[0], sample);
+  }
+
+  // A round trip without work at the peer's end.
+  void round_trip(uint64_t sample_ns, uint64_t now_ns) {
+    if (now_ns - round_trip_begun_ns_ > kWindow_ns) {
+      round_trip_ = {sample_ns, round_trip_[0]};
+      round_trip_begun_ns_ = now_ns;
+    }
+    round_trip_[0] = std::min(round_trip_[0], sample_ns);
+  }
+
+  // Everything that was in flight is sent again elsewhere; the rate and the round trip may be
+  // others from now on.
+  void restarted() { *this = LinkMeter(nominal_bytes_per_s_); }
+
+  [[nodiscard]] uint64_t in_flight_bytes() const { return in_flight_bytes_; }
+  [[nodiscard]] uint64_t rate_bytes_per_s() const {
+    const uint64_t measured = std::max(rate_[0], rate_[1]);
+    const uint64_t most = nominal_bytes_per_s_ != 0 ? nominal_bytes_per_s_ : ~uint64_t{0};
+    if (measured == 0)
+      return std::min(most, nominal_bytes_per_s_ != 0 ? most : kRateUnknown_bytes_per_s);
+    return std::max<uint64_t>(std::min(measured, most), 1);
+  }
+  // 0: nothing measured yet.
+  [[nodiscard]] uint64_t measured_bytes_per_s() const { return std::max(rate_[0], rate_[1]); }
+  // 0: not known.
+  [[nodiscard]] uint64_t round_trip_ns() const {
+    const uint64_t least = std::min(round_trip_[0], round_trip_[1]);
+    return least == kNone ? 0 : least;
+  }
+
+ private:
+  static constexpr uint64_t kNone = ~uint64_t{0};
+
+  uint64_t nominal_bytes_per_s_;
+  uint64_t in_flight_bytes_ = 0;
+  uint64_t delivered_bytes_ = 0;
+  uint64_t delivered_ns_ = 0;
+  std::array<uint64_t, 2> rate_{};  // the largest of this window and of the one before
+  uint64_t rate_begun_ns_ = 0;
+  std::array<uint64_t, 2> round_trip_{kNone, kNone};
+  uint64_t round_trip_begun_ns_ = 0;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,66 @@
+// The control stream of a session: frames whose order matters and that must not be lost when the
+// link that carries them dies. They are numbered, kept until the peer's heartbeats show that it has
+// them, sent over one connection at a time, and all again over the next one when that one is gone.
+// The receiver drops what it has. Loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "io/connection.h"
+#include "wire/codec.h"
+
+namespace twinblock {
+
+class ControlStream {
+ public:
+  enum class Arrival { kNext, kRepeated, kGap };
+
+  // A new session begins.
+  void reset() { *this = ControlStream(); }
+
+  // `connection`: null: none is up, it leaves with attach().
+  void send(wire::FrameHeader header, std::span<const std::byte> payload, Connection* connection) {
+    header.flags |= wire::kFlagControl;
+    header.aux1 = ++last_sent_;
+    kept_.push_back({wire::seal(header, payload), {payload.begin(), payload.end()}});
+    if (connection != nullptr) put(kept_.back(), *connection);
+  }
+  // Everything that the peer may not have goes over `connection` from now on.
+  void attach(Connection& connection) {
+    for (const Kept& frame : kept_) put(frame, connection);
+  }
+  // The peer has everything up to `number`; false when that was not sent.
+  bool peer_has(uint64_t number) {
+    if (number > last_sent_) return false;
+    while (!kept_.empty() && last_sent_ - kept_.size() < number) kept_.pop_front();
+    return true;
+  }
+
+  // A frame of the stream has come.
+  Arrival arrived(const wire::FrameHeader& header) {
+    if (header.aux1 <= received_) return Arrival::kRepeated;
+    if (header.aux1 != received_ + 1) return Arrival::kGap;
+    received_ = header.aux1;
+    return Arrival::kNext;
+  }
+  [[nodiscard]] uint64_t received() const { return received_; }
+
+ private:
+  struct Kept {
+    wire::HeaderBytes header;
+    std::vector<std::byte> payload;
+  };
+  static void put(const Kept& frame, Connection& connection) {
+    connection.send(frame.header);
+    if (!frame.payload.empty()) connection.send(frame.payload);
+  }
+
+  std::deque<Kept> kept_;  // the last one has number last_sent_
+  uint64_t last_sent_ = 0;
+  uint64_t received_ = 0;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,127 @@
+// Which link a frame takes, what a link is taken for, and when a lost one is tried again.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+
+#include "base/limits.h"
+#include "mirror/link_choice.h"
+#include "mirror/link_damping.h"
+#include "mirror/link_meter.h"
+
+namespace twinblock {
+namespace {
+
+constexpr uint64_t kGigabit = 125'000'000;  // bytes a second
+
+TEST(LinkChoice, TheFirstOfEqualLinks) {
+  const std::array<LinkLoad, 2> loads{{{0, kGigabit, 1000}, {0, kGigabit, 1000}}};
+  EXPECT_EQ(choose_link(loads, 4096), 0u);
+}
+
+TEST(LinkChoice, TheFasterOneWhileItHasLittleToDo) {
+  std::array<LinkLoad, 2> loads{{{0, kGigabit, 1000}, {0, 10 * kGigabit, 1000}}};
+  EXPECT_EQ(choose_link(loads, 64 * kKiB), 1u);
+  loads[1].in_flight_bytes = 8 * 64 * kKiB;  // not yet enough
+  EXPECT_EQ(choose_link(loads, 64 * kKiB), 1u);
+  loads[1].in_flight_bytes = 10 * 64 * kKiB;
+  EXPECT_EQ(choose_link(loads, 64 * kKiB), 0u);
+}
+
+TEST(LinkChoice, SmallFramesMindTheRoundTrip) {
+  const std::array<LinkLoad, 2> loads{{{0, 10 * kGigabit, kMillisecond_ns}, {0, kGigabit, 50'000}}};
+  EXPECT_EQ(choose_link(loads, 4096), 1u);
+  EXPECT_EQ(choose_link(loads, kMiB), 0u);
+}
+
+TEST(LinkChoice, EqualLinksShareALongWriteEqually) {
+  std::array<LinkLoad, 2> loads{{{0, kGigabit, 1000}, {0, kGigabit, 1000}}};
+  for (uint64_t at = 0; at < kMiB; at += limits::kSplitPayloadBytes)
+    loads[choose_link(loads, limits::kSplitPayloadBytes)].in_flight_bytes +=
+        limits::kSplitPayloadBytes;
+  EXPECT_EQ(loads[0].in_flight_bytes, kMiB / 2);
+  EXPECT_EQ(loads[1].in_flight_bytes, kMiB / 2);
+}
+
+// A link that moves `rate` bytes a second, with `depth` frames of `bytes` in flight, for a while.
+uint64_t run(LinkMeter& meter, uint64_t rate, size_t depth, uint64_t bytes, uint64_t& now) {
+  std::deque<LinkMeter::Stamp> flying;
+  for (size_t i = 0; i < depth; ++i) flying.push_back(meter.sent(bytes, now));
+  for (int i = 0; i < 2000; ++i) {
+    now += bytes * kSecond_ns / rate;
+    meter.answered(flying.front(), now);
+    flying.pop_front();
+    flying.push_back(meter.sent(bytes, now));
+  }
+  for (const LinkMeter::Stamp& stamp : flying)
+    meter.answered(stamp, now += bytes * kSecond_ns / rate);
+  return meter.rate_bytes_per_s();
+}
+
+TEST(LinkMeter, KnowsARateWhenTheLinkIsBusy) {
+  LinkMeter meter;
+  uint64_t now = kSecond_ns;
+  EXPECT_EQ(meter.rate_bytes_per_s(), LinkMeter::kRateUnknown_bytes_per_s);
+  meter.round_trip(100'000, now);
+  const uint64_t rate = run(meter, kGigabit, 16, 64 * kKiB, now);
+  EXPECT_NEAR(static_cast<double>(rate), kGigabit, 0.1 * kGigabit);
+  EXPECT_EQ(meter.in_flight_bytes(), 0u);
+}
+
+TEST(LinkMeter, ALoneWriterSaysLittleOfTheRate) {
+  LinkMeter meter(10 * kGigabit);
+  uint64_t now = kSecond_ns;
+  meter.round_trip(100'000, now);
+  EXPECT_EQ(run(meter, kGigabit / 10, 1, 4096, now), 10 * kGigabit);
+}
+
+TEST(LinkMeter, FollowsALinkThatBecomesSlower) {
+  LinkMeter meter;
+  uint64_t now = kSecond_ns;
+  meter.round_trip(100'000, now);
+  (void)run(meter, 8 * kGigabit, 16, 64 * kKiB, now);
+  now += 3 * LinkMeter::kWindow_ns;
+  const uint64_t rate = run(meter, kGigabit, 16, 64 * kKiB, now);
+  EXPECT_LT(rate, 2 * kGigabit);
+}
+
+TEST(LinkMeter, NominalIsTheMost) {
+  LinkMeter meter(kGigabit);
+  uint64_t now = kSecond_ns;
+  EXPECT_LE(run(meter, 4 * kGigabit, 16, 64 * kKiB, now), kGigabit);
+}
+
+TEST(LinkMeter, TheRoundTripIsTheLeastOfTheLastMoments) {
+  LinkMeter meter;
+  EXPECT_EQ(meter.round_trip_ns(), 0u);
+  meter.round_trip(100, kSecond_ns);
+  meter.round_trip(900, kSecond_ns + 1);
+  EXPECT_EQ(meter.round_trip_ns(), 100u);
+  meter.round_trip(500, kSecond_ns + 2 * LinkMeter::kWindow_ns);
+  EXPECT_EQ(meter.round_trip_ns(), 100u);
+  meter.round_trip(600, kSecond_ns + 4 * LinkMeter::kWindow_ns);
+  EXPECT_EQ(meter.round_trip_ns(), 500u);
+}
+
+TEST(LinkDamping, ASteadyLinkIsTriedAtOnceAFlappingOneLaterAndLater) {
+  LinkDamping damping;
+  EXPECT_EQ(damping.lost(LinkDamping::kSteady_ns), 0u);
+  EXPECT_EQ(damping.lost(kSecond_ns), LinkDamping::kPenaltyMin_ns);
+  EXPECT_EQ(damping.lost(kSecond_ns), 2 * LinkDamping::kPenaltyMin_ns);
+  for (int i = 0; i < 20; ++i) (void)damping.lost(kSecond_ns);
+  EXPECT_EQ(damping.lost(kSecond_ns), LinkDamping::kPenaltyMax_ns);
+  EXPECT_EQ(damping.lost(LinkDamping::kSteady_ns), 0u);
+}
+
+TEST(LinkDamping, AttemptsThatFailBackOff) {
+  LinkDamping damping;
+  EXPECT_EQ(damping.failed(), LinkDamping::kRetryMin_ns);
+  EXPECT_EQ(damping.failed(), 2 * LinkDamping::kRetryMin_ns);
+  for (int i = 0; i < 20; ++i) (void)damping.failed();
+  EXPECT_EQ(damping.failed(), LinkDamping::kRetryMax_ns);
+  damping.joined();
+  EXPECT_EQ(damping.failed(), LinkDamping::kRetryMin_ns);
+}
+
+}  // namespace
+}  // namespace twinblock
