@@ -37,6 +37,7 @@ struct NoNetwork final : Network {
                 std::function<void(const std::string&)>) override {
     return ok_status();
   }
+  void unlisten(const std::string&) override {}
 };
 struct QueueDisk final : Disk {
   void submit(DiskRequest& request) override { requests.push_back(&request); }
