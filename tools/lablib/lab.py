@@ -114,7 +114,7 @@ class Lab:
         tail = self.log_text(name).splitlines()[-lines:]
         return "\n".join(f"  {name}: {line}" for line in tail) or f"  {name}: (empty log)"
 
-    def ctl(self, name, verb, timeout_s=10.0, **args):
+    def ctl(self, name, verb, /, timeout_s=10.0, **args):
         return control.request(self.node(name)["control"], verb, args, timeout_s)
 
     def status(self, name, timeout_s=10.0):
