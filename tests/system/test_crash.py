@@ -222,6 +222,7 @@ def test_target_dies_in_the_middle_of_the_resync(lab, rng):
         lab.wait_state("alpha", "resync", 10)
     lab.kill("alpha")  # the target can't stand in for it
     load.ended()
+    lab.wait_status("beta", lambda status: not status["peer"]["connected"], 5)
     refused = ctl(lab, "beta", "promote", "--peer-is-dead")
     assert refused.returncode == 1 and "half-copied" in refused.stdout + refused.stderr
     lab.start("alpha")
