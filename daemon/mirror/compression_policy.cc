@@ -16,7 +16,7 @@ constexpr size_t kSampleRunBytes = 16;
 // frequencies alone. (Random bytes that come again are missed; they are rare, and travel raw.)
 constexpr double kRandomLikeness = 1.5;
 // Compressed must be this much quicker (of 16 parts) to be "clearly" so.
-constexpr uint64_t kClearly = 14;
+constexpr uint64_t kClearly = 15;
 // Until measured, of an ordinary processor: time for a byte at level 1, and how a level multiplies
 // it. One that is much quicker or slower is found out with the first retry.
 constexpr uint64_t kAssumedPsPerByte = 2500;
@@ -73,7 +73,7 @@ void CompressionPolicy::Mean::add(uint64_t report, uint64_t parts) {
   // One that was interrupted says little of the others.
   const uint64_t bounded = before == 0 ? report : std::min(report, 4 * before);
   value_.store(before == 0 ? std::max<uint64_t>(report, 1)
-                           : std::max(before - before / parts + bounded / parts, parts),
+                           : std::max(before - before / parts + bounded / parts, uint64_t{8}),
                std::memory_order_relaxed);
 }
 
@@ -102,11 +102,12 @@ size_t CompressionPolicy::class_index(size_t raw_bytes) {
   return std::min(width, kClasses - 1);
 }
 
-// Two conditions. For the write itself: being compressed, travelling and being decompressed is
-// quicker than travelling raw; the two computations may be hidden behind what is queued before it.
-// For those behind it: compressing does not become what they wait for instead of the link.
+// Every computation counts in full, although some of it happens while other pieces travel: where
+// the processors are what there is too little of, nothing is gained by adding to their work, and a
+// lone write waits for each of them. The wait for a processor does not count: raw pieces have it,
+// too.
 CompressionPolicy::Estimate CompressionPolicy::estimate(size_t index, size_t raw_bytes,
-                                                        const Links& links) const {
+                                                        uint64_t rate_bytes_per_s) const {
   const Class& figures = classes_[index];
   const uint64_t speed = figures.compress_ps_per_byte.value();
   const uint64_t share = figures.sent_per_million.value();
@@ -117,13 +118,11 @@ CompressionPolicy::Estimate CompressionPolicy::estimate(size_t index, size_t raw
           ? compress_ns / kAssumedSpeedUp + kAssumedHandOver_ns
           : less(figures.peer_compressed_ns.value(), figures.peer_raw_ns.value());
   Estimate result;
-  result.raw_ns = time_ns(raw_bytes, links.rate_bytes_per_s);
+  result.raw_ns = time_ns(raw_bytes, rate_bytes_per_s);
   const double part = share == 0 ? kAssumedSentShare : static_cast<double>(share) / 1e6;
   const auto wire_ns = static_cast<uint64_t>(static_cast<double>(result.raw_ns) * part);
-  const uint64_t hidden_ns = time_ns(links.queued_bytes, links.rate_bytes_per_s);
-  result.compressed_ns = less(compress_ns, hidden_ns) + wire_ns + less(peer_ns, hidden_ns);
-  const uint64_t clearly_less = result.raw_ns * kClearly / 16;
-  result.pays = result.compressed_ns < clearly_less && compress_ns < clearly_less;
+  result.compressed_ns = compress_ns + wire_ns + peer_ns;
+  result.pays = result.compressed_ns < result.raw_ns * kClearly / 16;
   return result;
 }
 
@@ -139,14 +138,13 @@ bool CompressionPolicy::time_to_retry(Class& figures) {
   return true;
 }
 
-void CompressionPolicy::note(Reason reason, size_t index, const Links& links) {
+void CompressionPolicy::note(Reason reason, size_t index, uint64_t rate_bytes_per_s) {
   reason_.store(reason, std::memory_order_relaxed);
   reason_class_.store(static_cast<uint32_t>(index), std::memory_order_relaxed);
-  reason_rate_.store(links.rate_bytes_per_s, std::memory_order_relaxed);
-  reason_queued_.store(links.queued_bytes, std::memory_order_relaxed);
+  reason_rate_.store(rate_bytes_per_s, std::memory_order_relaxed);
 }
 
-bool CompressionPolicy::wants(std::span<const std::byte> piece, const Links& links) {
+bool CompressionPolicy::wants(std::span<const std::byte> piece, uint64_t rate_bytes_per_s) {
   switch (setting().mode) {
     case Compression::kOff:
       return false;
@@ -156,13 +154,13 @@ bool CompressionPolicy::wants(std::span<const std::byte> piece, const Links& lin
       break;
   }
   const size_t index = class_index(piece.size());
-  if (links.rate_bytes_per_s == 0) {
-    note(Reason::kRateUnknown, index, links);
+  if (rate_bytes_per_s == 0) {
+    note(Reason::kRateUnknown, index, rate_bytes_per_s);
     return false;
   }
   Class& figures = classes_[index];
   Reason reason = Reason::kPays;
-  if (!estimate(index, piece.size(), links).pays)
+  if (!estimate(index, piece.size(), rate_bytes_per_s).pays)
     reason = time_to_retry(figures) ? Reason::kRetry : Reason::kNoGain;
   else if (figures.retry_interval.load(std::memory_order_relaxed) != kRetryMin)
     figures.retry_interval.store(kRetryMin, std::memory_order_relaxed);
@@ -170,13 +168,14 @@ bool CompressionPolicy::wants(std::span<const std::byte> piece, const Links& lin
     counters.incompressible_bytes.fetch_add(piece.size(), std::memory_order_relaxed);
     reason = Reason::kRandom;
   }
-  note(reason, index, links);
+  note(reason, index, rate_bytes_per_s);
   return reason == Reason::kPays || reason == Reason::kRetry;
 }
 
-void CompressionPolicy::tried(size_t raw_bytes, size_t sent_bytes, uint64_t took_ns) {
+void CompressionPolicy::tried(size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns) {
   Class& figures = classes_[class_index(raw_bytes)];
-  figures.compress_ps_per_byte.add(took_ns * 1000 / raw_bytes);
+  counters.compress_cpu_ns.fetch_add(cpu_ns, std::memory_order_relaxed);
+  figures.compress_ps_per_byte.add(cpu_ns * 1000 / raw_bytes);
   // Data changes from one file to the next; processors do not.
   figures.sent_per_million.add(sent_bytes == 0 ? 1'000'000 : sent_bytes * 1'000'000 / raw_bytes, 4);
   if (sent_bytes == 0) {
@@ -189,15 +188,14 @@ void CompressionPolicy::tried(size_t raw_bytes, size_t sent_bytes, uint64_t took
 
 void CompressionPolicy::peer_took(size_t raw_bytes, bool compressed, uint64_t besides_disk_ns) {
   Class& figures = classes_[class_index(raw_bytes)];
-  (compressed ? figures.peer_compressed_ns : figures.peer_raw_ns).add(besides_disk_ns);
+  (compressed ? figures.peer_compressed_ns : figures.peer_raw_ns).add_to_least(besides_disk_ns);
 }
 
 std::string CompressionPolicy::decision() const {
   const Setting now = setting();
   if (now.mode == Compression::kOff) return "everything travels raw, as ordered";
   if (now.mode == Compression::kOn) return "everything that shrinks is compressed, as ordered";
-  const Links links{reason_rate_.load(std::memory_order_relaxed),
-                    reason_queued_.load(std::memory_order_relaxed)};
+  const uint64_t rate_bytes_per_s = reason_rate_.load(std::memory_order_relaxed);
   const size_t index = reason_class_.load(std::memory_order_relaxed);
   const uint64_t bytes = (4 * kKiB) << index;
   const std::string what = "pieces of up to " + format_size(bytes);
@@ -212,11 +210,11 @@ std::string CompressionPolicy::decision() const {
     default:
       break;
   }
-  const Estimate times = estimate(index, bytes, links);
+  const Estimate times = estimate(index, bytes, rate_bytes_per_s);
   const uint64_t share = classes_[index].sent_per_million.value();
   return what + (times.pays ? " are compressed" : " travel raw") + ": at " +
-         format_size(links.rate_bytes_per_s) + "/s they take " + microseconds(times.raw_ns) +
-         " raw, " + microseconds(times.compressed_ns) + " compressed" +
+         format_size(rate_bytes_per_s) + "/s they take " + microseconds(times.raw_ns) + " raw, " +
+         microseconds(times.compressed_ns) + " compressed" +
          (share == 0 ? "" : " (to " + std::to_string(share / 10'000) + "% lately)");
 }
 

@@ -28,11 +28,6 @@ class CompressionPolicy {
     int level = 1;
     bool operator==(const Setting&) const = default;
   };
-  // The links that are up, together.
-  struct Links {
-    uint64_t rate_bytes_per_s = 0;  // 0: not known
-    uint64_t queued_bytes = 0;      // that are sent, or wait for it, and are not answered
-  };
   // Since the start.
   struct Counters {
     std::atomic<uint64_t> writes_compressed{0};  // of whose pieces at least one was compressed
@@ -50,11 +45,11 @@ class CompressionPolicy {
   void set(Setting setting);
   [[nodiscard]] Setting setting() const;
 
-  // Whether to try this piece (not empty).
-  [[nodiscard]] bool wants(std::span<const std::byte> piece, const Links& links);
-  // A piece was tried: its length before and after (0: it does not shrink enough), and the time
-  // that passed meanwhile.
-  void tried(size_t raw_bytes, size_t sent_bytes, uint64_t took_ns);
+  // Whether to try this piece (not empty), with links that carry so much together; 0: not known.
+  [[nodiscard]] bool wants(std::span<const std::byte> piece, uint64_t rate_bytes_per_s);
+  // A piece was tried: its length before and after (0: it does not shrink enough), and what it took
+  // of the processor's time.
+  void tried(size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns);
   // The peer had a piece for so long before and after its disk's work.
   void peer_took(size_t raw_bytes, bool compressed, uint64_t besides_disk_ns);
 
@@ -80,6 +75,8 @@ class CompressionPolicy {
     [[nodiscard]] uint64_t value() const { return value_.load(std::memory_order_relaxed); }
     // Counts as one part of so many.
     void add(uint64_t report, uint64_t parts = 8);
+    // Stays near the least that is reported: what lasted longer had to wait for something else.
+    void add_to_least(uint64_t report) { add(report, report < value() ? 2 : 4096); }
 
    private:
     std::atomic<uint64_t> value_{0};
@@ -93,15 +90,15 @@ class CompressionPolicy {
   };
   struct Estimate {
     uint64_t raw_ns = 0;         // until the piece is at the peer
-    uint64_t compressed_ns = 0;  // … the same; what a queue hides is not counted
+    uint64_t compressed_ns = 0;  // … compressed and decompressed
     bool pays = false;
   };
   enum class Reason : uint32_t { kNone, kRateUnknown, kPays, kNoGain, kRandom, kRetry };
 
   [[nodiscard]] static size_t class_index(size_t raw_bytes);
-  [[nodiscard]] Estimate estimate(size_t index, size_t raw_bytes, const Links& links) const;
+  [[nodiscard]] Estimate estimate(size_t index, size_t raw_bytes, uint64_t rate_bytes_per_s) const;
   [[nodiscard]] static bool time_to_retry(Class& figures);
-  void note(Reason reason, size_t index, const Links& links);
+  void note(Reason reason, size_t index, uint64_t rate_bytes_per_s);
 
   std::atomic<uint32_t> setting_{0};  // mode and level
   std::array<Class, kClasses> classes_;
@@ -109,7 +106,6 @@ class CompressionPolicy {
   std::atomic<Reason> reason_{Reason::kNone};
   std::atomic<uint32_t> reason_class_{0};
   std::atomic<uint64_t> reason_rate_{0};
-  std::atomic<uint64_t> reason_queued_{0};
 };
 
 }  // namespace twinblock

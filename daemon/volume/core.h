@@ -111,11 +111,8 @@ struct Core {
   std::atomic<bool> peer_receives{false};
   // … how long a piece is, …
   std::atomic<uint64_t> wire_piece_bytes{limits::kFramePayloadBytesMax};
-  // … what the links that are up carry together (0: not known), and what waits to be sent on them.
+  // … and what the links that are up carry together (0: not known).
   std::atomic<uint64_t> link_rate_bytes_per_s{0};
-  std::atomic<uint64_t> link_queued_bytes{0};
-  // What workers have handed over for the peer, as it travels, and has not been answered.
-  std::atomic<uint64_t> unanswered_bytes{0};
 
   void set_attachment(Attachment to) {
     attachment = to;

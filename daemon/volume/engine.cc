@@ -10,13 +10,6 @@
 namespace twinblock {
 namespace {
 
-// Until it is measured.
-uint64_t nominal_rate_bytes_per_s(const Config& config) {
-  uint64_t rate_bits_per_s = 0;
-  for (const LinkConfig& link : config.links) rate_bits_per_s += link.rate_bits_per_s;
-  return rate_bits_per_s / 8;
-}
-
 // A full disk can be mended while the process runs; a broken one can't be trusted again.
 bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
@@ -61,7 +54,6 @@ Engine::Engine(Parts parts)
   core_.store = &store_;
   core_.intents = &intents_;
   core_.random = std::move(parts.random);
-  core_.link_rate_bytes_per_s = nominal_rate_bytes_per_s(core_.config);
   core_.blank = parts.loaded.blank;
   core_.joinable = parts.backing_is_empty;
   if (!core_.blank) {

@@ -85,8 +85,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
     return core_.peer_receives.load(std::memory_order_relaxed);
   }
   [[nodiscard]] CompressionPolicy& compression() { return core_.compression; }
-  [[nodiscard]] CompressionPolicy::Links links_together() const;
-  [[nodiscard]] std::atomic<uint64_t>& unanswered_bytes() { return core_.unanswered_bytes; }
+  [[nodiscard]] uint64_t link_rate_bytes_per_s() const {
+    return core_.link_rate_bytes_per_s.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] const Clock& clock() const { return core_.clock; }
   void count_read(uint64_t bytes) {
     core_.counters.reads.fetch_add(1, std::memory_order_relaxed);

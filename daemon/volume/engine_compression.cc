@@ -22,15 +22,6 @@ void Engine::set_compression(Compression mode, std::optional<int> level, Reply r
         (session_.up() ? ", on both nodes" : "; " + core_.peer + " is told when it is back"));
 }
 
-CompressionPolicy::Links Engine::links_together() const {
-  const auto relaxed = std::memory_order_relaxed;
-  CompressionPolicy::Links links;
-  links.rate_bytes_per_s = core_.link_rate_bytes_per_s.load(relaxed);
-  links.queued_bytes =
-      std::max(core_.link_queued_bytes.load(relaxed), core_.unanswered_bytes.load(relaxed));
-  return links;
-}
-
 void Engine::fill_compression(StatusView& view) const {
   const CompressionPolicy& policy = core_.compression;
   const CompressionPolicy::Setting setting = policy.setting();

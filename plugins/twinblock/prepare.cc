@@ -44,11 +44,7 @@ PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
   for (WirePiece& piece : pieces_) piece.crc = crc32c(piece.payload);
 }
 
-PreparedWrite::~PreparedWrite() {
-  if (unanswered_bytes_ == 0) return;
-  engine_.unanswered_bytes().fetch_sub(unanswered_bytes_, std::memory_order_relaxed);
-  room.shrink();
-}
+PreparedWrite::~PreparedWrite() { room.shrink(); }
 
 void PreparedWrite::cut(std::span<const std::byte> data) {
   const size_t count = (data.size() + piece_bytes_ - 1) / piece_bytes_;
@@ -61,22 +57,19 @@ void PreparedWrite::cut(std::span<const std::byte> data) {
 }
 
 void PreparedWrite::compress() {
-  const CompressionPolicy::Links links = engine_.links_together();
+  const uint64_t rate_bytes_per_s = engine_.link_rate_bytes_per_s();
   CompressionPolicy& policy = engine_.compression();
   std::span<std::byte> left;
   bool any = false;
   for (WirePiece& piece : pieces_) {
-    if (policy.wants(piece.payload, links)) {
-      // Room for all that are left, at the first that needs any.
-      if (left.empty())
-        left = room.at_least(static_cast<size_t>(pieces_.data() + pieces_.size() - &piece) *
-                             wire::compressed_bytes_max(piece_bytes_));
-      left = left.subspan(compress(piece, left));
-      any = any || piece.compressed;
-    }
-    unanswered_bytes_ += piece.payload.size();
+    if (!policy.wants(piece.payload, rate_bytes_per_s)) continue;
+    // Room for all that are left, at the first that needs any.
+    if (left.empty())
+      left = room.at_least(static_cast<size_t>(pieces_.data() + pieces_.size() - &piece) *
+                           wire::compressed_bytes_max(piece_bytes_));
+    left = left.subspan(compress(piece, left));
+    any = any || piece.compressed;
   }
-  engine_.unanswered_bytes().fetch_add(unanswered_bytes_, std::memory_order_relaxed);
   auto& writes = any ? policy.counters.writes_compressed : policy.counters.writes_raw;
   writes.fetch_add(1, std::memory_order_relaxed);
 }
@@ -86,12 +79,9 @@ size_t PreparedWrite::compress(WirePiece& piece, std::span<std::byte> into) {
   CompressionPolicy& policy = engine_.compression();
   const Clock& clock = engine_.clock();
   const size_t raw_bytes = piece.payload.size();
-  const uint64_t began_ns = clock.now_ns();
-  const uint64_t cpu_began_ns = clock.thread_cpu_ns();
+  const uint64_t began_ns = clock.thread_cpu_ns();
   const size_t bytes = wire::compress(piece.payload, policy.setting().level, into);
-  const uint64_t cpu_ns = clock.thread_cpu_ns() - cpu_began_ns;
-  policy.tried(raw_bytes, bytes, clock.now_ns() - began_ns);
-  policy.counters.compress_cpu_ns.fetch_add(cpu_ns, std::memory_order_relaxed);
+  policy.tried(raw_bytes, bytes, clock.thread_cpu_ns() - began_ns);
   if (bytes == 0) return 0;
   piece.payload = into.first(bytes);
   piece.compressed = true;

@@ -37,7 +37,6 @@ class PreparedWrite {
   std::array<WirePiece, 32> few_;  // without an allocation
   std::vector<WirePiece> many_;
   std::span<WirePiece> pieces_;
-  uint64_t unanswered_bytes_ = 0;  // as counted in the engine's
 };
 
 }  // namespace twinblock
