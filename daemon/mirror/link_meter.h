@@ -3,9 +3,10 @@
 //
 // The rate is estimated in the manner of BBR (Cardwell et al., "BBR: congestion-based congestion
 // control", 2016): the bytes that were answered between the sending of a request and its answer,
-// over that time; the largest of the last moments. An answer that came while the link had little to
-// do says what was asked of the link and not what it can do: such a sample only raises the
-// estimate.
+// over that time, or over the time in which they were sent, if that is longer (answers that piled
+// up come all at once); the largest of the last moments. An answer that came while the link had
+// little to do says what was asked of the link and not what it can do: such a sample only raises
+// the estimate.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +29,7 @@ class LinkMeter {
     uint64_t sent_ns = 0;
     uint64_t delivered_bytes = 0;
     uint64_t delivered_ns = 0;
+    uint64_t first_sent_ns = 0;  // when what was answered last had been sent
     uint64_t bytes = 0;
     bool busy = false;  // the link had enough to do
   };
@@ -37,12 +39,17 @@ class LinkMeter {
       : nominal_bytes_per_s_(nominal_bytes_per_s) {}
 
   [[nodiscard]] Stamp sent(uint64_t bytes, uint64_t now_ns) {
-    if (in_flight_bytes_ == 0) delivered_ns_ = now_ns;  // the time without work does not count
+    // The time without work does not count.
+    if (in_flight_bytes_ == 0) delivered_ns_ = first_sent_ns_ = now_ns;
     in_flight_bytes_ += bytes;
     // More than fits on the way: it is the link that sets the pace.
     const double fits = static_cast<double>(rate_bytes_per_s()) *
                         static_cast<double>(round_trip_ns()) / static_cast<double>(kSecond_ns);
-    return {now_ns, delivered_bytes_, delivered_ns_, bytes,
+    return {now_ns,
+            delivered_bytes_,
+            delivered_ns_,
+            first_sent_ns_,
+            bytes,
             static_cast<double>(in_flight_bytes_ - bytes) > std::max(fits, double{64 * kKiB})};
   }
 
@@ -50,7 +57,9 @@ class LinkMeter {
     in_flight_bytes_ -= std::min(in_flight_bytes_, stamp.bytes);
     delivered_bytes_ += stamp.bytes;
     delivered_ns_ = now_ns;
-    const uint64_t elapsed_ns = now_ns - std::min(now_ns, stamp.delivered_ns);
+    first_sent_ns_ = stamp.sent_ns;
+    const uint64_t elapsed_ns = std::max(now_ns - std::min(now_ns, stamp.delivered_ns),
+                                         stamp.sent_ns - stamp.first_sent_ns);
     if (elapsed_ns < 10 * kMicrosecond_ns) return;  // too short to say anything
     const auto sample =
         static_cast<uint64_t>(static_cast<double>(delivered_bytes_ - stamp.delivered_bytes) *
@@ -99,6 +108,7 @@ class LinkMeter {
   uint64_t in_flight_bytes_ = 0;
   uint64_t delivered_bytes_ = 0;
   uint64_t delivered_ns_ = 0;
+  uint64_t first_sent_ns_ = 0;
   std::array<uint64_t, 2> rate_{};  // the largest of this window and of the one before
   uint64_t rate_begun_ns_ = 0;
   std::array<uint64_t, 2> round_trip_{kNone, kNone};

@@ -1,6 +1,7 @@
 // Which link a frame takes, what a link is taken for, and when a lost one is tried again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 
@@ -73,6 +74,39 @@ TEST(LinkMeter, ALoneWriterSaysLittleOfTheRate) {
   uint64_t now = kSecond_ns;
   meter.round_trip(100'000, now);
   EXPECT_EQ(run(meter, kGigabit / 10, 1, 4096, now), 10 * kGigabit);
+}
+
+// The loop was busy elsewhere: answers have piled up, and come all at once. What is sent among them
+// waits behind nothing any more, and is answered soon.
+TEST(LinkMeter, AnswersThatHavePiledUpAreNoFastLink) {
+  LinkMeter meter;
+  uint64_t now = kSecond_ns;
+  meter.round_trip(100'000, now);
+  constexpr uint64_t kBytes = 64 * kKiB;
+  constexpr uint64_t kEach_ns = kBytes * kSecond_ns / kGigabit;
+  struct Flying {
+    LinkMeter::Stamp stamp;
+    uint64_t answered_ns;
+  };
+  std::deque<Flying> flying;
+  uint64_t free_ns = now;  // when the link has moved all it has
+  const auto send = [&] {
+    free_ns = std::max(free_ns, now) + kEach_ns;
+    flying.push_back({meter.sent(kBytes, now), free_ns});
+  };
+  for (int i = 0; i < 16; ++i) send();
+  for (int turn = 0; turn < 500; ++turn) {
+    // Now and then for long.
+    now = std::max(now, flying.front().answered_ns) + (turn % 7 == 0 ? 8 * kMillisecond_ns : 0);
+    while (!flying.empty() && flying.front().answered_ns <= now) {
+      meter.answered(flying.front().stamp, now);
+      flying.pop_front();
+      send();
+      now += 1000;
+    }
+  }
+  EXPECT_LT(meter.rate_bytes_per_s(), 2 * kGigabit);
+  EXPECT_GT(meter.rate_bytes_per_s(), kGigabit / 2);
 }
 
 TEST(LinkMeter, FollowsALinkThatBecomesSlower) {
