@@ -19,19 +19,23 @@ KEEPER = Path(__file__).resolve().parent / "keeper.py"
 TCP = "/proc/sys/net/ipv4/tcp"
 START_S = 10
 
-# A token bucket lets as much as `burst` through at once, and cuts a GSO packet that is larger into
-# its segments, which costs CPU time: never less than 256 KiB. At high rates 1 ms of them, or the
-# bucket would run full between two of its timers. TCP itself keeps the queue behind the bucket
-# short, as with a real interface, so what `limit` drops is what no TCP sent.
-BURST_BYTES_MIN = 256 << 10
-BURST_S = 0.001
+# A token bucket lets as much as `burst` through at once: 2 ms of the rate, lest a slow link looks like
+# a fast one for long. A GSO packet that is larger is cut into its segments, which costs CPU time:
+# 256 KiB are enough where that counts; but 1 ms at the least, or the bucket of a fast link would run
+# full between two of its timers. TCP itself keeps the queue behind the bucket short, as with a real
+# interface, so what `limit` drops is what no TCP sent.
+BURST_S = 0.002
+BURST_BYTES_MIN = 16 << 10
+BURST_BYTES_ENOUGH = 256 << 10
+FAST_BURST_S = 0.001
 QUEUE_BYTES_MIN = 4 << 20
 QUEUE_S = 0.025
 
 
 def tbf(bits_per_s):
     bytes_per_s = bits_per_s / 8
-    burst = max(BURST_BYTES_MIN, int(bytes_per_s * BURST_S))
+    burst = max(BURST_BYTES_MIN, min(BURST_BYTES_ENOUGH, int(bytes_per_s * BURST_S)),
+                int(bytes_per_s * FAST_BURST_S))
     limit = burst + max(QUEUE_BYTES_MIN, int(bytes_per_s * QUEUE_S))
     return f"tbf rate {bits_per_s}bit burst {burst} limit {limit}"
 
