@@ -24,7 +24,8 @@ def test_help_of_every_verb(lab):
 
 
 @pytest.mark.parametrize("words", [[], ["nonsense"], ["status", "--nonsense"],
-                                   ["wait", "--timeout", "soon"], ["wait", "--for", "nirvana"]])
+                                   ["wait", "--timeout", "soon"], ["wait", "--for", "nirvana"],
+                                   ["link"], ["link", "cut", "link1"], ["link", "remove"]])
 def test_wrong_usage_exits_with_2(lab, words):
     if words:
         words += ["--socket", lab.node("alpha")["control"]]
@@ -43,6 +44,18 @@ def test_status_for_people_and_for_programs(lab):
     shown = shown.get("result", shown)
     assert shown["role"] == "secondary" and shown["peer"]["name"] == "alpha"
     assert shown["state"] == "duplex" and shown["size_bytes"] == 64 * MIB
+
+
+def test_compression_is_shown_and_set(lab):
+    assert ctl(lab, "alpha", "compression").stdout.startswith("off")
+    changed = ctl(lab, "alpha", "compression", "auto", "--level", 3)
+    assert changed.returncode == 0 and "auto" in changed.stdout
+    shown = json.loads(ctl(lab, "alpha", "compression", "--json").stdout)["compression"]
+    assert (shown["mode"], shown["level"]) == ("auto", 3)
+    assert "compress: auto, level 3" in ctl(lab, "alpha", "status").stdout
+    for words in (["sometimes"], ["on", "--level", "0"], ["on", "--level", "20"], ["r0", "r1", "on"]):
+        wrong = ctl(lab, "alpha", "compression", *words)
+        assert wrong.returncode == 2 and wrong.stderr, words
 
 
 def test_status_by_config_and_node(lab):

@@ -116,6 +116,7 @@ TEST(CompressionText, OffIsShortUnlessSomethingWasCompressed) {
   json was_on = compression();
   was_on["mode"] = "off";
   EXPECT_TRUE(compression_text(was_on).starts_with("off: 12 GiB sent as 4 GiB"));
+  EXPECT_TRUE(compression_text(was_on).ends_with("decompressing")) << "nothing was to be decided";
   EXPECT_EQ(compression_text({{"mode", "on"}, {"level", 1}}), "on, level 1");
 }
 

@@ -81,6 +81,25 @@ TEST_F(CompressionRequest, WithoutArgumentsItSaysWhatItIs) {
   }
 }
 
+TEST_F(CompressionRequest, WhatIsNotNamedStaysAsItIs) {
+  const auto setting = [this] {
+    const json now = ask(R"({"verb":"compression"})")["result"]["compression"];
+    return now["mode"].get<std::string>() + std::to_string(now["level"].get<int>());
+  };
+  const std::vector<std::pair<std::string, std::string>> orders{
+      {R"({"level":3})", "off3"},
+      {R"({"mode":"auto"})", "auto3"},
+      {R"({"mode":"on","level":19})", "on19"},
+      {R"({"level":1})", "on1"},
+      {R"({"mode":"off"})", "off1"}};
+  for (const auto& [args, expected] : orders) {
+    const json reply = ask(R"({"verb":"compression","args":)" + args + "}");
+    ASSERT_TRUE(reply["ok"].get<bool>()) << reply;
+    EXPECT_NE(reply["result"]["message"], "");
+    EXPECT_EQ(setting(), expected) << args;
+  }
+}
+
 TEST_F(CompressionRequest, WrongArgumentsAreRefusedByName) {
   const std::vector<std::pair<std::string, std::string>> wrong{
       {R"({"mode":"yes"})", "off, on, auto"},

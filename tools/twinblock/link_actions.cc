@@ -19,7 +19,8 @@ std::string paragraph(const std::string& text) {
   return text.empty() ? text : wrapped(text, kTextWidth, 0) + "\n";
 }
 
-// With --socket the volume says nothing but where the links' names begin: it has to be right.
+// With --socket the volume finds nothing, but one that is wrong was not meant to be one: it is a
+// link's name, or a slip of a mode.
 Status check_volume(const Options& options, const std::string& socket) {
   if (options.node.socket.empty() || options.node.volume.empty()) return ok_status();
   const Result<json> status = ask_status(socket);
@@ -28,7 +29,7 @@ Status check_volume(const Options& options, const std::string& socket) {
   if (volume == options.node.volume) return ok_status();
   return wrong_usage(
       "the node at " + socket + " has volume '" + volume + "', not '" + options.node.volume + "'",
-      "with several names, the first one is the volume's");
+      "name the volume before the rest, or leave it out");
 }
 
 json args_of(const Options& options, const std::string& name) {
@@ -76,6 +77,7 @@ Result<Output> run_link(const Options& options, const std::string& socket) {
 }
 
 Result<Output> run_compression(const Options& options, const std::string& socket) {
+  if (const Status right = check_volume(options, socket); !right) return right.error();
   json args = json::object();
   if (!options.compression_mode.empty()) args["mode"] = options.compression_mode;
   if (options.compression_level > 0) args["level"] = options.compression_level;

@@ -148,8 +148,9 @@ std::string compression_text(const json& compression) {
   std::string text = mode;
   if (mode != "off" && level > 0) text += ", level " + counted(level);
   if (!done.empty() && (mode != "off" || sent > 0)) text += ": " + done;
-  if (const std::string decision = text_at(compression, "decision"); !decision.empty())
-    text += "\n" + decision;
+  // The other modes decide nothing.
+  const std::string decision = mode == "auto" ? text_at(compression, "decision") : "";
+  if (!decision.empty()) text += "\n" + decision;
   return text;
 }
 
