@@ -303,13 +303,15 @@ void Session::tick() {
     return;
   }
   const uint64_t timeout = env_.config.peer_timeout_ns;
+  const uint64_t asked_ns =
+      requests_.empty() ? now : std::max(requests_.oldest_asked_ns(), resent_ns_);
   if (now - last_heard_ns_ > timeout)
     lose(peer_ + " has been silent for " + format_duration(now - last_heard_ns_), 0);
   else if (now - last_echo_ns_ > timeout)
     lose(peer_ + " has not heard this node for " + format_duration(now - last_echo_ns_), 0);
-  else if (!requests_.empty() && now - requests_.oldest_asked_ns() > env_.config.disk_timeout_ns)
+  else if (now - asked_ns > env_.config.disk_timeout_ns)
     lose(peer_ + " is alive but has not finished a request for " +
-             format_duration(now - requests_.oldest_asked_ns()) + "; its disk may hang",
+             format_duration(now - asked_ns) + "; its disk may hang",
          10 * limits::kReconnectDelayMax_ns);
   else
     look_for_silence(now);

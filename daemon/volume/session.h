@@ -210,6 +210,7 @@ class Session {
   [[nodiscard]] Channel* pick(uint64_t bytes);
   [[nodiscard]] Channel* channel_of(uint64_t incarnation) const;
   void put(PeerRequests::Entry& entry, Channel& channel);
+  void put_again(PeerRequests::Entry& entry);
   void put_somewhere(PeerRequests::Entry& entry);
   [[nodiscard]] uint64_t in_bytes(const SessionLink& link) const;
   [[nodiscard]] uint64_t out_bytes(const SessionLink& link) const;
@@ -241,6 +242,7 @@ class Session {
   uint64_t refuse_until_ns_ = 0;    // the same process of the peer is not talked to before
   metadata::Uuid peer_instance_{};  // of the last session
   bool paused_ = false;
+  uint64_t resent_ns_ = 0;      // when requests of a dead link were last sent again
   uint64_t last_heard_ns_ = 0;  // on any link
   uint64_t last_echo_ns_ = 0;
 

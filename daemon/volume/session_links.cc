@@ -244,7 +244,7 @@ void Session::link_up(Channel& channel) {
     control_.attach(*channel.connection);
   }
   requests_.each_on(PeerRequests::kNoConnection,
-                    [this](PeerRequests::Entry& entry) { put_somewhere(entry); });
+                    [this](PeerRequests::Entry& entry) { put_again(entry); });
   owner_.links_changed();
 }
 
@@ -357,7 +357,7 @@ void Session::handle_retired(uint64_t incarnation) {
   for (Retirement& retirement : retirements_)
     if (retirement.incarnation == incarnation) retirement.by_peer = true;
   std::erase_if(retirements_, [](const Retirement& each) { return each.by_us && each.by_peer; });
-  requests_.each_on(incarnation, [this](PeerRequests::Entry& entry) { put_somewhere(entry); });
+  requests_.each_on(incarnation, [this](PeerRequests::Entry& entry) { put_again(entry); });
 }
 
 // --- frames
@@ -394,6 +394,12 @@ void Session::put(PeerRequests::Entry& entry, Channel& channel) {
   channel.connection->send(
       wire::seal(entry.header, static_cast<uint32_t>(entry.body.size()), entry.body_crc),
       entry.body);
+}
+
+void Session::put_again(PeerRequests::Entry& entry) {
+  // The peer begins anew with it.
+  resent_ns_ = env_.clock.now_ns();
+  put_somewhere(entry);
 }
 
 void Session::put_somewhere(PeerRequests::Entry& entry) {
