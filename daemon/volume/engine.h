@@ -161,8 +161,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   class LinkAnswer;
   [[nodiscard]] std::optional<Error> why_not_change(LinkOrder order, const LinkConfig& link) const;
   Status apply_link_change(LinkOrder order, const LinkConfig& link);
-  void remember_link_change(LinkOrder order, const LinkConfig& link);
-  void tell_link_change(LinkOrder order, const LinkConfig& link, Reply reply);
+  void remember_link_change(LinkOrder order, const LinkConfig& link, uint32_t number);
+  void tell_link_change(LinkOrder order, const LinkConfig& link, uint32_t number, Reply reply);
+  [[nodiscard]] bool overruled(LinkOrder order, const std::string& link, uint32_t number) const;
   void link_change_answered(LinkAnswer& answer, uint32_t status, const std::string& why);
   void handle_link_change(const wire::Frame& frame);
   void tell_links();
@@ -251,7 +252,13 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   class SoleCopyRecord;
   std::unique_ptr<SoleCopyRecord> sole_copy_;
   // Of the links at run time, in order: a peer that starts anew is told.
-  std::vector<std::pair<LinkOrder, LinkConfig>> link_changes_;
+  struct LinkChanged {
+    LinkOrder order;
+    LinkConfig link;
+    uint32_t number;
+  };
+  std::vector<LinkChanged> link_changes_;
+  uint32_t link_number_ = 0;  // of the latest order that is known
   std::vector<std::shared_ptr<LinkAnswer>> link_answers_;
 
   Reply promote_reply_;

@@ -53,8 +53,12 @@ static_assert(static_cast<int>(wire::LinkChange::kDisable) - 1 ==
 // The answer of a peer that was told of a change.
 class Engine::LinkAnswer final : public PeerRequest {
  public:
-  LinkAnswer(Engine& engine, LinkOrder order, LinkConfig link, Reply reply)
-      : engine_(engine), order_(order), link_(std::move(link)), reply_(std::move(reply)) {}
+  LinkAnswer(Engine& engine, LinkOrder order, LinkConfig link, uint32_t number, Reply reply)
+      : engine_(engine),
+        order_(order),
+        link_(std::move(link)),
+        number_(number),
+        reply_(std::move(reply)) {}
   void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override {
     engine_.link_change_answered(*this, ack.status, wire::printable(payload));
   }
@@ -68,6 +72,7 @@ class Engine::LinkAnswer final : public PeerRequest {
   Engine& engine_;
   const LinkOrder order_;
   const LinkConfig link_;
+  const uint32_t number_;
   Reply reply_;
 };
 
@@ -114,13 +119,23 @@ Status Engine::apply_link_change(LinkOrder order, const LinkConfig& link) {
 
 // What a peer that starts anew has to be told to have the same links. A link that was added and is
 // disabled needs both.
-void Engine::remember_link_change(LinkOrder order, const LinkConfig& link) {
-  std::erase_if(link_changes_, [&](const auto& each) {
-    const bool about_use = each.first == LinkOrder::kEnable || each.first == LinkOrder::kDisable;
+void Engine::remember_link_change(LinkOrder order, const LinkConfig& link, uint32_t number) {
+  std::erase_if(link_changes_, [&](const LinkChanged& each) {
+    const bool about_use = each.order == LinkOrder::kEnable || each.order == LinkOrder::kDisable;
     const bool replaces_all = order == LinkOrder::kAdd || order == LinkOrder::kRemove;
-    return each.second.name == link.name && (about_use || replaces_all);
+    return each.link.name == link.name && (about_use || replaces_all);
   });
-  link_changes_.emplace_back(order, link);
+  link_changes_.push_back({order, link, number});
+}
+
+// Whether this node knows of a later order about the link: both got one while they were parted, or
+// at the same time.
+bool Engine::overruled(LinkOrder order, const std::string& link, uint32_t number) const {
+  return std::any_of(link_changes_.begin(), link_changes_.end(), [&](const LinkChanged& each) {
+    return each.link.name == link &&
+           (each.number > number ||
+            (each.number == number && each.order != order && core_.node < core_.peer));
+  });
 }
 
 void Engine::change_link(LinkOrder order, const LinkConfig& wanted, Reply reply) {
@@ -137,24 +152,29 @@ void Engine::change_link(LinkOrder order, const LinkConfig& wanted, Reply reply)
     reply(applied.error());
     return;
   }
-  remember_link_change(order, link);
+  link_number_ =
+      std::max(link_number_ + 1, static_cast<uint32_t>(core_.clock.wall_ns() / kSecond_ns));
+  remember_link_change(order, link, link_number_);
   log(Severity::kInfo, "link " + link.name + " is " + done_word(order) + " by the operator");
   if (!session_.up()) {
     reply("link " + link.name + " is " + done_word(order) + " here; " + core_.peer +
           " is told when it is connected");
     return;
   }
-  tell_link_change(order, link, std::move(reply));
+  tell_link_change(order, link, link_number_, std::move(reply));
 }
 
-void Engine::tell_link_change(LinkOrder order, const LinkConfig& link, Reply reply) {
+void Engine::tell_link_change(LinkOrder order, const LinkConfig& link, uint32_t number,
+                              Reply reply) {
   wire::LinkChangePayload payload{};
   payload.change = static_cast<uint32_t>(change_of(order));
+  payload.number = number;
   payload.rate_bits_per_s = link.rate_bits_per_s;
   wire::set_name(payload.name, link.name);
   for (size_t i = 0; i < core_.config.nodes.size() && order == LinkOrder::kAdd; ++i)
     wire::set_name(payload.address[i], link.address.at(core_.config.nodes[i].name));
-  link_answers_.push_back(std::make_shared<LinkAnswer>(*this, order, link, std::move(reply)));
+  link_answers_.push_back(
+      std::make_shared<LinkAnswer>(*this, order, link, number, std::move(reply)));
   session_.request_small(wire::header_of(wire::FrameType::kLinkChange), wire::bytes_of(payload),
                          *link_answers_.back());
 }
@@ -178,7 +198,7 @@ void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std
                                                               : LinkOrder::kEnable;
   if (back != LinkOrder::kRemove || session_.can_spare(link.name)) {
     (void)apply_link_change(back, link);
-    remember_link_change(back, link);
+    remember_link_change(back, link, held->number_);
   }
   log(Severity::kWarning, core_.peer + " refuses that link " + link.name + " is " +
                               done_word(held->order_) + ": " + why);
@@ -189,7 +209,7 @@ void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std
 void Engine::handle_link_change(const wire::Frame& frame) {
   const auto payload = wire::payload_as<wire::LinkChangePayload>(frame.payload);
   if (payload.change < static_cast<uint32_t>(wire::LinkChange::kAdd) ||
-      payload.change > static_cast<uint32_t>(wire::LinkChange::kDisable) || payload.reserved != 0) {
+      payload.change > static_cast<uint32_t>(wire::LinkChange::kDisable)) {
     bad_frame(frame.header);
     return;
   }
@@ -205,8 +225,9 @@ void Engine::handle_link_change(const wire::Frame& frame) {
   link.rate_bits_per_s = payload.rate_bits_per_s;
   // What is so already is no error: both may have been told, or it is told again.
   const bool known = session_.has_link(link.name);
-  const bool so_already =
-      (order == LinkOrder::kAdd && known) || (order == LinkOrder::kRemove && !known);
+  const bool so_already = overruled(order, link.name, payload.number) ||
+                          (order == LinkOrder::kAdd && known) ||
+                          (order == LinkOrder::kRemove && !known);
   if (!error && !so_already) {
     error = why_not_change(order, link);
     if (!error)
@@ -215,7 +236,9 @@ void Engine::handle_link_change(const wire::Frame& frame) {
       log(Severity::kInfo,
           "link " + link.name + " is " + done_word(order) + " by the operator on " + core_.peer);
   }
-  if (!error) remember_link_change(order, link);
+  link_number_ = std::max(link_number_, payload.number);
+  if (!error && !overruled(order, link.name, payload.number))
+    remember_link_change(order, link, payload.number);
   if (!session_.up()) return;
   wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
   ack.sequence = frame.header.sequence;
@@ -227,8 +250,8 @@ void Engine::handle_link_change(const wire::Frame& frame) {
 
 // The peer may have started anew, with the links of its configuration.
 void Engine::tell_links() {
-  for (const auto& [order, link] : std::vector(link_changes_))
-    tell_link_change(order, link, [](const Result<std::string>&) {});
+  for (const LinkChanged& each : std::vector(link_changes_))
+    tell_link_change(each.order, each.link, each.number, [](const Result<std::string>&) {});
 }
 
 void Engine::link_answers_lost() {

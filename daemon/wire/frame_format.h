@@ -35,11 +35,11 @@ enum class FrameType : uint8_t {
                         // one of kDigestBytes for each block as payload
   kDirty = 16,          // of the target's own set: the chunk at [offset, offset + length); payload:
                         // one bit a block, or none: all of it; no answer
-  kJoin = 17,        // a further connection: offset: the session's id, sequence: the connection's
-                     // incarnation; answered by the same frame
-  kRetire = 18,      // sequence: incarnation of a connection that is dead and closed at the sender
-  kRetired = 19,     // … and all work that came to the sender over it has ended
-  kLinkChange = 20,  // payload: LinkChangePayload; answered by kAck with a UTF-8 reason as payload
+  kJoin = 17,         // a further connection: offset: the session's id, sequence: the connection's
+                      // incarnation; answered by the same frame
+  kRetire = 18,       // sequence: incarnation of a connection that is dead and closed at the sender
+  kRetired = 19,      // … and all work that came to the sender over it has ended
+  kLinkChange = 20,   // payload: LinkChangePayload; answered by kAck with a UTF-8 reason as payload
   kCompression = 21,  // how data is to travel, ordered at the sender: sequence: mode (0 off, 1 on,
                       // 2 auto), offset: level, length: how many orders there have been; no answer
 };
@@ -150,7 +150,7 @@ enum class LinkChange : uint32_t { kAdd = 1, kRemove = 2, kEnable = 3, kDisable 
 
 struct LinkChangePayload {
   uint32_t change;              // LinkChange
-  uint32_t reserved;            // zero
+  uint32_t number;              // of the order: where two contradict, the higher one holds
   uint64_t rate_bits_per_s;     // nominal; 0: not known
   char name[kNameBytes];        // NUL-padded, as are the addresses: numeric "IP:port"
   char address[2][kNameBytes];  // kAdd: of the node with the lower name, of the other one
