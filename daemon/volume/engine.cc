@@ -1,5 +1,6 @@
 #include "volume/engine.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -179,6 +180,8 @@ void Engine::session_lost(const std::string& reason) {
   flushes_.peer_lost();
   reads_.peer_lost();
   link_answers_lost();
+  early_frames_.clear();
+  early_bytes_ = 0;
   if (promote_timer_->armed())
     promotion_ended(Error{"the session was lost: " + reason, "try again", 0});
 }
@@ -192,7 +195,7 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
     case wire::FrameType::kDigest:
       if (may_receive())
         replica_.apply(frame, incarnation);
-      else
+      else if (!hold_early(frame, incarnation))
         bad_frame(header);
       break;
     case wire::FrameType::kGeneration:
@@ -229,6 +232,29 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
 bool Engine::may_receive() const {
   return role_ == Role::kSecondary && receives_ && !core_.blank &&
          (!being_resynced_ || core_.record.inconsistent);
+}
+
+// A source that has nothing to copy writes as soon as it has sent its generation, perhaps over a
+// faster link. Bounded, as a good one can't have more in flight.
+bool Engine::hold_early(wire::Frame& frame, uint64_t incarnation) {
+  const bool expected = role_ == Role::kSecondary && receives_ && !core_.blank && being_resynced_ &&
+                        !core_.record.inconsistent && !asked_record_;
+  early_bytes_ += sizeof frame + frame.payload.size();
+  if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
+  early_frames_.push_back({std::move(frame), incarnation});
+  return true;
+}
+
+void Engine::apply_early() {
+  early_bytes_ = 0;
+  for (EarlyFrame& early : std::exchange(early_frames_, {}))
+    if (may_receive()) replica_.apply(early.frame, early.incarnation);
+}
+
+bool Engine::working_for(uint64_t incarnation) {
+  return replica_.working_for(incarnation) ||
+         std::any_of(early_frames_.begin(), early_frames_.end(),
+                     [&](const EarlyFrame& early) { return early.incarnation == incarnation; });
 }
 
 void Engine::bad_frame(const wire::FrameHeader& header) {

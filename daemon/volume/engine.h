@@ -131,7 +131,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
   void session_lost(const std::string& reason) override;
   void session_frame(wire::Frame& frame, uint64_t incarnation) override;
-  bool working_for(uint64_t incarnation) override { return replica_.working_for(incarnation); }
+  bool working_for(uint64_t incarnation) override;
   void links_changed() override;
   // WritePathOwner
   void local_disk_failed(int error) override;
@@ -146,6 +146,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
 
   void attach(Attachment attachment);
   [[nodiscard]] bool may_receive() const;
+  [[nodiscard]] bool hold_early(wire::Frame& frame, uint64_t incarnation);
+  void apply_early();
   void handle_generation(const wire::Frame& frame);
   void record_generation(const wire::FrameHeader& header, uint32_t flags);
   void generation_recorded(uint32_t flags);
@@ -260,6 +262,14 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   std::vector<LinkChanged> link_changes_;
   uint32_t link_number_ = 0;  // of the latest order that is known
   std::vector<std::shared_ptr<LinkAnswer>> link_answers_;
+  bool tell_again_ = false;  // the peer could not do one of them yet
+  // Data that has overtaken, over another link, the generation that makes this node take it.
+  struct EarlyFrame {
+    wire::Frame frame;
+    uint64_t incarnation;
+  };
+  std::vector<EarlyFrame> early_frames_;
+  uint64_t early_bytes_ = 0;
 
   Reply promote_reply_;
   Reply demote_reply_;

@@ -62,7 +62,10 @@ class Engine::LinkAnswer final : public PeerRequest {
   void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override {
     engine_.link_change_answered(*this, ack.status, wire::printable(payload));
   }
+  // Else the peer is only told again.
+  [[nodiscard]] bool operator_waits() const { return reply_ != nullptr; }
   void lost() {
+    if (!operator_waits()) return;
     reply_("link " + link_.name + " is " + done_word(order_) + " here; the session with " +
            engine_.core_.peer + " was lost before it answered: it is told again");
   }
@@ -185,6 +188,12 @@ void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std
   const std::shared_ptr<LinkAnswer> held = std::move(*at);
   link_answers_.erase(at);
   const LinkConfig& link = held->link_;
+  // What was only told again is not undone: a peer that could not spare that link just now hears of
+  // it once more when another one is up.
+  if (!held->operator_waits()) {
+    tell_again_ = tell_again_ || status == EBUSY;
+    return;
+  }
   if (status == 0) {
     held->reply_("link " + link.name + " is " + done_word(held->order_) +
                  " on both nodes, until twinblockd ends; for good: " + core_.config.path +
@@ -237,8 +246,7 @@ void Engine::handle_link_change(const wire::Frame& frame) {
           "link " + link.name + " is " + done_word(order) + " by the operator on " + core_.peer);
   }
   link_number_ = std::max(link_number_, payload.number);
-  if (!error && !overruled(order, link.name, payload.number))
-    remember_link_change(order, link, payload.number);
+  if (!error && !so_already) remember_link_change(order, link, payload.number);
   if (!session_.up()) return;
   wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
   ack.sequence = frame.header.sequence;
@@ -250,8 +258,9 @@ void Engine::handle_link_change(const wire::Frame& frame) {
 
 // The peer may have started anew, with the links of its configuration.
 void Engine::tell_links() {
+  tell_again_ = false;
   for (const LinkChanged& each : std::vector(link_changes_))
-    tell_link_change(each.order, each.link, each.number, [](const Result<std::string>&) {});
+    tell_link_change(each.order, each.link, each.number, nullptr);
 }
 
 void Engine::link_answers_lost() {
@@ -259,6 +268,7 @@ void Engine::link_answers_lost() {
 }
 
 void Engine::links_changed() {
+  if (session_.links_up() > 1 && std::exchange(tell_again_, false)) tell_links();
   core_.wire_piece_bytes.store(
       session_.links_up() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
       std::memory_order_relaxed);

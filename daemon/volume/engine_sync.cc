@@ -70,8 +70,8 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
                                peer.generations.current == core_.record.generations.current;
   if (nothing_to_send) {
     gate_.close();
-    attach(Attachment::kDuplex);
     resync_.begin_with_nothing_to_send();
+    attach(Attachment::kDuplex);
     return;
   }
   explain_resync(verdict, peer);
@@ -107,6 +107,7 @@ void Engine::handle_generation(const wire::Frame& frame) {
   }
   asked_record_ = true;
   record_generation(frame.header, payload.flags);
+  apply_early();
 }
 
 void Engine::record_generation(const wire::FrameHeader& header, uint32_t flags) {

@@ -17,6 +17,10 @@ Session::Session(Environment environment, SessionOwner& owner)
   for (const LinkConfig& link : env_.config.links) (void)add_link(link);
   dial_timer_ = env_.clock.make_timer([this] { dial(); });
   tick_timer_ = env_.clock.make_timer([this] { tick(); });
+  resume_timer_ = env_.clock.make_timer([this] {
+    for (Channel* channel : std::vector(up_))
+      if (!paused_ && channel->phase == Channel::Phase::kUp) channel_readable(*channel);
+  });
 }
 
 Session::~Session() = default;
@@ -97,10 +101,13 @@ void Session::channel_closed(Channel& channel, const std::string& reason) {
   if (refusal_.empty()) note_error(link, reason);
   if (dial_timer_->armed()) return;
   // Every link is tried before a pause.
-  if (next_dial_ != 0) {
+  const auto usable = static_cast<size_t>(
+      std::count_if(links_.begin(), links_.end(), [](const auto& each) { return each->enabled; }));
+  if (++dials_ < usable) {
     schedule_dial(0);
     return;
   }
+  dials_ = 0;
   dial_delay_ns_ =
       std::clamp(dial_delay_ns_ * 2, limits::kReconnectDelayMin_ns, limits::kReconnectDelayMax_ns);
   schedule_dial(dial_delay_ns_);
@@ -112,6 +119,8 @@ void Session::channel_readable(Channel& channel) {
   channel.reader.begin_turn();
   wire::Frame frame;
   while (channel.phase != Channel::Phase::kClosed) {
+    // What has been read already waits, too (pause_reading).
+    if (paused_ && channel.phase == Channel::Phase::kUp) return;
     switch (channel.reader.next(*channel.connection, frame)) {
       case wire::FrameReader::Outcome::kNothing:
         return;
@@ -257,6 +266,7 @@ void Session::handle_ack(Channel& channel, wire::Frame& frame) {
     channel.last_echo_ns = std::max(channel.last_echo_ns, heard);
   }
   last_echo_ns_ = std::max(last_echo_ns_, heard);
+  last_answer_ns_ = now;
   PeerRequest* request = entry->request;
   requests_.remove(*entry);
   request->answered(frame.header, frame.payload);
@@ -273,8 +283,13 @@ bool Session::handle_heartbeat(Channel& channel, const FrameHeader& header) {
   channel.peer_tick_at_ns = now;
   const uint64_t echo = header.length;
   if (echo == 0 || echo > now) return true;
-  channel.last_echo_ns = std::max(channel.last_echo_ns, echo);
-  last_echo_ns_ = std::max(last_echo_ns_, echo);
+  // The peer heard a beat `aux0` before it sent this one: however long that beat was under way
+  // behind other frames, our direction works. One that has stopped reading, as it has enough to do,
+  // says so.
+  const bool reads_no_more = header.status != 0;
+  const uint64_t heard = reads_no_more ? now : std::max(echo, now - std::min(now, header.aux0));
+  channel.last_echo_ns = std::max(channel.last_echo_ns, heard);
+  last_echo_ns_ = std::max(last_echo_ns_, heard);
   if (now - echo >= header.aux0) {
     channel.round_trip_ns = now - echo - header.aux0;
     channel.link.meter.round_trip(*channel.round_trip_ns, now);
@@ -309,12 +324,22 @@ void Session::tick() {
     lose(peer_ + " has been silent for " + format_duration(now - last_heard_ns_), 0);
   else if (now - last_echo_ns_ > timeout)
     lose(peer_ + " has not heard this node for " + format_duration(now - last_echo_ns_), 0);
+  else if (carries_nothing(now))
+    lose("the links to " + peer_ + " are up, but nothing comes through", 0);
   else if (now - asked_ns > env_.config.disk_timeout_ns)
-    lose(peer_ + " is alive but has not finished a request for " +
-             format_duration(now - asked_ns) + "; its disk may hang",
+    lose(peer_ + " is alive but has not finished a request for " + format_duration(now - asked_ns) +
+             "; its disk may hang",
          10 * limits::kReconnectDelayMax_ns);
   else
     look_for_silence(now);
+}
+
+// Links that join, but carry no data: requests are old, nothing was answered for as long, and
+// connections were replaced meanwhile.
+bool Session::carries_nothing(uint64_t now) const {
+  if (requests_.empty()) return false;
+  const uint64_t since = std::max(requests_.oldest_asked_ns(), last_answer_ns_);
+  return now - since > env_.config.peer_timeout_ns && replaced_ns_ > since;
 }
 
 void Session::time_out_handshakes(uint64_t now) {
@@ -384,6 +409,7 @@ uint64_t Session::unsent_bytes() const {
 
 void Session::pause_reading(bool paused) {
   paused_ = paused;
+  if (!paused) resume_timer_->arm(0);
   for (Channel* channel : up_) channel->connection->pause_reading(paused);
 }
 

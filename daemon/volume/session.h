@@ -150,6 +150,7 @@ class Session {
 
   enum class JoinFailure {
     kRefused,      // the peer says no
+    kNoSession,    // … as it has no such session any more
     kUnreachable,  // nobody takes the connection
     kNoAnswer,     // it may be under way
     kLater,        // nothing is wrong: try again
@@ -166,6 +167,7 @@ class Session {
   void lose(const std::string& reason, uint64_t retry_delay_ns);
   void discard(Channel& channel);
   void tick();
+  [[nodiscard]] bool carries_nothing(uint64_t now_ns) const;
   void time_out_handshakes(uint64_t now_ns);
   void note_error(const SessionLink& link, const std::string& error);
   [[nodiscard]] bool i_am_preferred() const;
@@ -184,7 +186,7 @@ class Session {
   void not_usable(Channel& channel, Verdict verdict);
   void establish(Channel& channel, Verdict verdict);
 
-  // session_links.cc
+  // session_join.cc and session_links.cc
   Status listen(SessionLink& link);
   [[nodiscard]] SessionLink* find_link(const std::string& name) const;
   void ask_to_join(Channel& channel);
@@ -192,6 +194,7 @@ class Session {
   bool accept_join(Channel& channel);
   void join_failed(Channel& channel, const std::string& reason, JoinFailure failure);
   void schedule_join(SessionLink& link, uint64_t delay_ns);
+  void close_link(SessionLink& link);
   void join(SessionLink& link);
   void link_up(Channel& channel);
   void link_down(Channel& channel, const std::string& reason);
@@ -230,20 +233,25 @@ class Session {
   bool established_ = false;
   uint64_t session_ = 0;  // its id
   uint64_t next_incarnation_ = 0;
+  uint64_t peer_incarnation_ = 0;  // the last one that the peer gave
   PeerRequests requests_;
   ControlStream control_;
   std::vector<Retirement> retirements_;
 
   std::unique_ptr<Timer> dial_timer_;
   std::unique_ptr<Timer> tick_timer_;
-  size_t next_dial_ = 0;  // of links_: on which a handshake is tried next
+  std::unique_ptr<Timer> resume_timer_;  // parses on after a pause
+  size_t next_dial_ = 0;                 // of links_: on which a handshake is tried next
+  size_t dials_ = 0;                     // that have failed since the last pause
   uint64_t dial_delay_ns_ = 0;
   uint64_t last_tick_ns_ = 0;
   uint64_t refuse_until_ns_ = 0;    // the same process of the peer is not talked to before
   metadata::Uuid peer_instance_{};  // of the last session
   bool paused_ = false;
-  uint64_t resent_ns_ = 0;      // when requests of a dead link were last sent again
-  uint64_t last_heard_ns_ = 0;  // on any link
+  uint64_t resent_ns_ = 0;       // when requests of a dead link were last sent again
+  uint64_t last_answer_ns_ = 0;  // to any request
+  uint64_t replaced_ns_ = 0;     // when a silent connection was last replaced
+  uint64_t last_heard_ns_ = 0;   // on any link
   uint64_t last_echo_ns_ = 0;
 
   std::string last_error_;

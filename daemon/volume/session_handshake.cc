@@ -1,6 +1,7 @@
 // The handshake (session.h draws it): from a connection to a session, or to a refusal that both
 // sides can read.
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "base/limits.h"
@@ -52,7 +53,7 @@ bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
     return handle_verdict(channel, frame.header);
   if (type == FrameType::kRefuse && channel.phase == Channel::Phase::kAwaitJoin) {
     join_failed(channel, peer_ + " refuses: " + wire::printable(frame.payload),
-                JoinFailure::kRefused);
+                frame.header.status == ESTALE ? JoinFailure::kNoSession : JoinFailure::kRefused);
     return false;
   }
   if (type == FrameType::kRefuse) {
@@ -195,7 +196,9 @@ void Session::not_usable(Channel& channel, Verdict verdict) {
 void Session::establish(Channel& channel, Verdict verdict) {
   established_ = true;
   session_ = channel.session_id;
-  next_incarnation_ = 0;
+  next_incarnation_ = peer_incarnation_ = 0;
+  dials_ = 0;
+  last_answer_ns_ = replaced_ns_ = 0;
   control_.reset();
   dial_delay_ns_ = 0;
   next_dial_ = 0;

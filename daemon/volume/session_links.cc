@@ -8,6 +8,7 @@
 // once that is closed, and no request is answered twice.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "base/checks.h"
@@ -21,6 +22,13 @@ namespace twinblock {
 using wire::FrameHeader;
 using wire::FrameType;
 using wire::header_of;
+
+namespace {
+
+// More come from a peer that has gone mad only.
+constexpr size_t kRetirementsMax = 256;
+
+}  // namespace
 
 Status Session::listen(SessionLink& link) {
   return env_.network.listen(
@@ -76,8 +84,9 @@ Status Session::remove_link(const std::string& name) {
   const auto at = std::find_if(links_.begin(), links_.end(),
                                [&](const auto& link) { return link->config.name == name; });
   if (at == links_.end()) return Error{"there is no link " + name, "", 0};
-  (void)enable_link(name, false);
   env_.network.unlisten(name);
+  (*at)->enabled = false;
+  close_link(**at);
   removed_.push_back(std::move(*at));
   links_.erase(at);
   next_dial_ = 0;
@@ -97,123 +106,21 @@ Status Session::enable_link(const std::string& name, bool enabled) {
       poke();
     return ok_status();
   }
-  link->join_timer->disarm();
-  link->damped = false;
-  std::vector<Channel*> others;
-  for (const auto& channel : channels_)
-    if (&channel->link == link && channel->phase != Channel::Phase::kUp)
-      others.push_back(channel.get());
-  for (Channel* channel : others) discard(*channel);
-  if (link->up != nullptr) link_down(*link->up, "the link was disabled or removed");
-  if (!established_ && channels_.empty()) schedule_dial(limits::kReconnectDelayMin_ns);
+  close_link(*link);
   return ok_status();
 }
 
-// --- joining
-
-void Session::schedule_join(SessionLink& link, uint64_t delay_ns) {
-  if (stopped_ || !link.enabled) return;
-  link.join_at_ns = env_.clock.now_ns() + delay_ns;
-  link.join_timer->arm(delay_ns);
-}
-
-void Session::join(SessionLink& link) {
+// Ends every connection of a link that may not be used any more.
+void Session::close_link(SessionLink& link) {
+  link.join_timer->disarm();
   link.damped = false;
-  if (stopped_ || !established_ || !link.enabled) return;
-  const uint64_t now = env_.clock.now_ns();
-  // One that has fallen silent may be replaced by a new connection over the same link.
-  if (link.up != nullptr && link.up->silent_ns(now) < env_.config.link_timeout_ns) return;
-  const bool pending = std::any_of(channels_.begin(), channels_.end(), [&](const auto& channel) {
-    return &channel->link == &link && channel->dialled() &&
-           channel->purpose == Channel::Purpose::kJoin && channel->phase != Channel::Phase::kUp;
-  });
-  if (pending) return;
-  channels_.push_back(std::make_unique<Channel>(*this, link, env_.network.dial(link.addresses),
-                                                true, Channel::Purpose::kJoin, now));
-}
-
-void Session::ask_to_join(Channel& channel) {
-  channel.phase = Channel::Phase::kAwaitJoin;
-  channel.session_id = session_;
-  channel.incarnation = 2 * ++next_incarnation_ + (i_am_preferred() ? 0 : 1);
-  FrameHeader header = header_of(FrameType::kJoin);
-  header.sequence = channel.incarnation;
-  header.offset = session_;
-  channel.connection->send(wire::seal(header));
-}
-
-// Whether the channel is still open.
-bool Session::handle_join(Channel& channel, const FrameHeader& header) {
-  if (channel.phase == Channel::Phase::kAwaitJoin) {
-    if (header.sequence != channel.incarnation || header.offset != session_) {
-      join_failed(channel, channel.address + " answered for another session", JoinFailure::kLater);
-      return false;
-    }
-    if (channel.link.up != nullptr) link_down(*channel.link.up, "replaced by a new connection");
-    if (channel.phase == Channel::Phase::kClosed) return false;
-    link_up(channel);
-    return channel.phase != Channel::Phase::kClosed;
-  }
-  channel.incarnation = header.sequence;
-  channel.session_id = header.offset;
-  const bool about_to_stand =
-      !established_ && std::any_of(channels_.begin(), channels_.end(), [&](const auto& other) {
-        return other.get() != &channel && other->phase == Channel::Phase::kAwaitVerdict &&
-               other->session_id == channel.session_id;
-      });
-  if (about_to_stand) {
-    channel.phase = Channel::Phase::kParked;
-    return true;
-  }
-  return accept_join(channel);
-}
-
-// Whether the channel is still open.
-bool Session::accept_join(Channel& channel) {
-  const auto refuse_join = [&](const std::string& why) {
-    const auto text = wire::text_bytes(why);
-    channel.connection->send(wire::seal(header_of(FrameType::kRefuse), text));
-    channel.connection->send(text);
-    channel.close_soon(env_.clock.now_ns());
-    return true;
-  };
-  if (!established_ || channel.session_id != session_)
-    return refuse_join("the session that it would join has ended on " + env_.node);
-  if (!channel.link.enabled) return refuse_join("the link is disabled on " + env_.node);
-  if (channel_of(channel.incarnation) != nullptr) return refuse_join("it has joined already");
-  // Both dialled: the preferred node's connection stays, once it is connected.
-  std::vector<Channel*> ours;
-  for (const auto& other : channels_)
-    if (other.get() != &channel && &other->link == &channel.link && other->dialled() &&
-        other->purpose == Channel::Purpose::kJoin && other->phase != Channel::Phase::kUp)
-      ours.push_back(other.get());
-  for (Channel* other : ours) {
-    if (i_am_preferred() && other->phase == Channel::Phase::kAwaitJoin) {
-      discard(channel);
-      return false;
-    }
-    discard(*other);
-  }
-  if (channel.link.up != nullptr) link_down(*channel.link.up, peer_ + " has joined it anew");
-  if (channel.phase == Channel::Phase::kClosed) return false;
-  FrameHeader consent = header_of(FrameType::kJoin);
-  consent.sequence = channel.incarnation;
-  consent.offset = session_;
-  channel.connection->send(wire::seal(consent));
-  link_up(channel);
-  return channel.phase != Channel::Phase::kClosed;
-}
-
-void Session::join_failed(Channel& channel, const std::string& reason, JoinFailure failure) {
-  SessionLink& link = channel.link;
-  discard(channel);
-  if (!established_) return;
-  link.refused = failure == JoinFailure::kRefused;
-  if (failure != JoinFailure::kLater) note_error(link, reason);
-  if (failure == JoinFailure::kRefused || failure == JoinFailure::kUnreachable) link.tried = true;
-  const uint64_t delay = link.damping.failed();
-  schedule_join(link, up_.empty() ? LinkDamping::kRetryMin_ns : delay);
-  give_up_if_all_tried();
+  std::vector<Channel*> others;
+  for (const auto& channel : channels_)
+    if (&channel->link == &link && channel->phase != Channel::Phase::kUp)
+      others.push_back(channel.get());
+  for (Channel* channel : others) discard(*channel);
+  if (link.up != nullptr) link_down(*link.up, "the link was disabled or removed");
+  if (!established_ && channels_.empty()) schedule_dial(limits::kReconnectDelayMin_ns);
 }
 
 // --- up and down
@@ -235,6 +142,10 @@ void Session::link_up(Channel& channel) {
   link.meter.restarted();
   for (const auto& each : links_) each->tried = false;
   list_up();
+  // A session may begin over a link that is disabled here, where there is no other.
+  std::vector<Channel*> spare;
+  for (Channel* other : up_)
+    if (!other->link.enabled && up_.size() > 1) spare.push_back(other);
   if (paused_) channel.connection->pause_reading(true);
   if (channel.incarnation != 0)
     env_.log.log(Severity::kInfo, "link " + link.config.name + " is up");
@@ -245,6 +156,8 @@ void Session::link_up(Channel& channel) {
   }
   requests_.each_on(PeerRequests::kNoConnection,
                     [this](PeerRequests::Entry& entry) { put_again(entry); });
+  for (Channel* other : spare)
+    if (up_.size() > 1) link_down(*other, "the link is disabled, and another one is up");
   owner_.links_changed();
 }
 
@@ -344,6 +257,10 @@ void Session::close_incarnation(uint64_t incarnation, const std::string& reason)
       std::any_of(retirements_.begin(), retirements_.end(),
                   [&](const Retirement& each) { return each.incarnation == incarnation; });
   if (known) return;
+  if (incarnation > limits::kIncarnationMax || retirements_.size() >= kRetirementsMax) {
+    lose(peer_ + " retires connections that there are not", limits::kReconnectDelayMin_ns);
+    return;
+  }
   // It never came to be one on this side: nothing came over it, and nothing may.
   for (const auto& channel : channels_)
     if (channel->phase == Channel::Phase::kAwaitJoin && channel->incarnation == incarnation) {
@@ -425,15 +342,16 @@ void Session::heartbeat(Channel& channel, uint64_t now) {
   beat.length = channel.peer_tick;
   beat.aux0 = channel.peer_tick == 0 ? 0 : now - channel.peer_tick_at_ns;
   beat.sequence = control_.received();
+  beat.status = paused_ ? 1 : 0;
   channel.connection->send(wire::seal(beat));
 }
 
 void Session::heartbeats(uint64_t now) {
   // What this node has not read because it has enough to do is not the peer's silence, and what the
   // peer takes from a long queue proves that our direction works before any answer to it can come.
-  if (paused_) last_heard_ns_ = now;
+  if (paused_) last_heard_ns_ = last_echo_ns_ = now;
   for (Channel* channel : up_) {
-    if (paused_) channel->last_heard_ns = now;
+    if (paused_) channel->last_heard_ns = channel->last_echo_ns = now;
     // Before the heartbeat, which waits for the end of this turn and says nothing of a queue.
     const uint64_t sent = channel->connection->sent_bytes_total();
     if (sent != std::exchange(channel->sent_at_tick_bytes, sent) && channel->unsent_bytes() > 0)
