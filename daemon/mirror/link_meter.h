@@ -95,6 +95,9 @@ class LinkMeter {
   }
   // 0: nothing measured yet.
   [[nodiscard]] uint64_t measured_bytes_per_s() const { return std::max(rate_[0], rate_[1]); }
+  [[nodiscard]] bool proven() const {
+    return nominal_bytes_per_s_ != 0 || measured_bytes_per_s() != 0;
+  }
   // 0: not known.
   [[nodiscard]] uint64_t round_trip_ns() const {
     const uint64_t least = std::min(round_trip_[0], round_trip_[1]);

@@ -139,6 +139,7 @@ void Session::link_up(Channel& channel) {
   link.damping.joined();
   link.tried = link.damped = link.refused = false;
   link.logged_error.clear();
+  if (link.failovers == 0) link.last_error.clear();  // of before it was ever up
   link.meter.restarted();
   for (const auto& each : links_) each->tried = false;
   list_up();
@@ -295,7 +296,8 @@ Session::Channel* Session::pick(uint64_t bytes) {
     for (Channel* channel : up_) {
       if (!suspicious_too && channel->silent_ns(now) > suspicious_ns()) continue;
       const LinkMeter& meter = channel->link.meter;
-      loads[count] = {meter.in_flight_bytes(), meter.rate_bytes_per_s(), meter.round_trip_ns()};
+      loads[count] = {meter.in_flight_bytes(), meter.rate_bytes_per_s(), meter.round_trip_ns(),
+                      meter.proven()};
       channels[count++] = channel;
     }
     if (count > 0) break;

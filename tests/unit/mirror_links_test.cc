@@ -44,6 +44,16 @@ TEST(LinkChoice, EqualLinksShareALongWriteEqually) {
   EXPECT_EQ(loads[1].in_flight_bytes, kMiB / 2);
 }
 
+TEST(LinkChoice, ALinkOfWhichOnlyTheBestIsAssumedGetsLittleAtFirst) {
+  std::array<LinkLoad, 2> loads{
+      {{0, kGigabit / 4, 1000, true}, {0, LinkMeter::kRateUnknown_bytes_per_s, 1000, false}}};
+  EXPECT_EQ(choose_link(loads, kMiB), 1u);
+  loads[1].in_flight_bytes = kUnprovenBytesMax;
+  EXPECT_EQ(choose_link(loads, kMiB), 0u);
+  loads[1].proven = true;
+  EXPECT_EQ(choose_link(loads, kMiB), 1u);
+}
+
 // A link that moves `rate` bytes a second, with `depth` frames of `bytes` in flight, for a while.
 uint64_t run(LinkMeter& meter, uint64_t rate, size_t depth, uint64_t bytes, uint64_t& now) {
   std::deque<LinkMeter::Stamp> flying;
