@@ -46,6 +46,10 @@ void ConfigErrors::add(int64_t line, const std::string& what, const std::string&
   if (first_) return;
   std::string text = path_ + ":" + std::to_string(line) + ": " + what;
   if (!action.empty()) text += "; " + action;
+  // Names and values are quoted from the file, which may hold anything.
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
   first_ = Error{text, ""};
 }
 

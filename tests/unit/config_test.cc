@@ -176,6 +176,11 @@ TEST(ConfigErrors, UnknownKeysAndTablesNameTheNearestOrAll) {
   expect_error("sise = \"1GiB\"\nvolum = \"r0\"\n", 1, "did you mean 'size'?");
 }
 
+// Who reads it reads it in a terminal or a log.
+TEST(ConfigErrors, WhatTheyQuoteBringsNoControlCharacters) {
+  expect_error("\"\\u001B[2J\\n\" = 1\n", 1, "unknown key '?[2J?' in the top level");
+}
+
 TEST(ConfigErrors, TheVolumeNeedsAName) {
   expect_error(small("volume = \"r0\"\n", ""), 1, "'volume' is missing");
   expect_error(small("\"r0\"", "7"), 1, "'volume' is not a text in quotes; write volume = \"r0\"");
