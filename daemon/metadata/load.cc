@@ -72,18 +72,20 @@ bool read_pages(const File& file, uint64_t first, std::span<IntentPage> pages) {
   return got.ok();
 }
 
-// Calls visit(first page, pages) for all of `pages`, piece by piece.
+// Calls visit(first page, pages) for all of `pages`, piece by piece. False: some can't be read.
 template <typename Visit>
-void for_pages(const File& file, uint64_t pages, const Visit& visit) {
+bool for_pages(const File& file, uint64_t pages, const Visit& visit) {
+  bool readable = true;
   std::vector<IntentPage> piece(std::min<uint64_t>(pages, kReadPages));
   for (uint64_t first = 0; first < pages; first += kReadPages) {
     const std::span some(piece.data(), std::min<uint64_t>(kReadPages, pages - first));
     // One bad sector costs one page.
     if (!read_pages(file, first, some))
       for (size_t i = 0; i < some.size(); ++i)
-        (void)read_pages(file, first + i, some.subspan(i, 1));
+        readable = read_pages(file, first + i, some.subspan(i, 1)) && readable;
     visit(first, std::span<const IntentPage>(some));
   }
+  return readable;
 }
 
 // Whether nothing but zeroes lies before the pages.
@@ -93,19 +95,19 @@ bool front_empty(const File& file) {
 }
 
 // Whether the pages are none at all, or what an `init` wrote that was cut off before its
-// superblock: nothing in them has ever been used.
+// superblock: nothing in them has ever been used. What can't be read may have been.
 bool pages_unused(const File& file, uint64_t volume_bytes) {
   bool unused = true;
   const Layout layout = layout_of(volume_bytes, kRegionBytesDefault);
-  for_pages(file, layout.intent_pages, [&](uint64_t first, std::span<const IntentPage> pages) {
+  const auto look = [&](uint64_t first, std::span<const IntentPage> pages) {
     for (size_t i = 0; i < pages.size(); ++i) {
       const IntentPage& page = pages[i];
       const bool fresh =
           page.sequence == 0 && page_good(page, static_cast<uint32_t>(first + i), page.tag, 0);
       unused = unused && (fresh || all_zero(std::as_bytes(pages.subspan(i, 1))));
     }
-  });
-  return unused;
+  };
+  return for_pages(file, layout.intent_pages, look) && unused;
 }
 
 void read_intents(const File& file, Loaded& loaded) {
@@ -114,22 +116,24 @@ void read_intents(const File& file, Loaded& loaded) {
   const uint64_t tag = intent_tag(record.volume_uuid);
   loaded.intent_words.resize((layout.regions + 63) / 64);
   uint64_t damaged = 0;
-  for_pages(file, layout.intent_pages, [&](uint64_t first, std::span<const IntentPage> pages) {
-    for (size_t i = 0; i < pages.size(); ++i) {
-      const uint64_t index = first + i;
-      const uint64_t regions =
-          std::min(kIntentPageRegions, layout.regions - index * kIntentPageRegions);
-      uint64_t* words = loaded.intent_words.data() + index * kIntentWords;
-      if (page_good(pages[i], static_cast<uint32_t>(index), tag, regions)) {
-        std::copy_n(pages[i].bits, (regions + 63) / 64, words);
-        loaded.intent_sequence = std::max(loaded.intent_sequence, pages[i].sequence);
-        continue;
-      }
-      ++damaged;
-      for (uint64_t word = 0; word * 64 < regions; ++word)
-        words[word] = low_bits(regions - word * 64);
-    }
-  });
+  // Those that can't be read are zero, and so not good.
+  (void)for_pages(
+      file, layout.intent_pages, [&](uint64_t first, std::span<const IntentPage> pages) {
+        for (size_t i = 0; i < pages.size(); ++i) {
+          const uint64_t index = first + i;
+          const uint64_t regions =
+              std::min(kIntentPageRegions, layout.regions - index * kIntentPageRegions);
+          uint64_t* words = loaded.intent_words.data() + index * kIntentWords;
+          if (page_good(pages[i], static_cast<uint32_t>(index), tag, regions)) {
+            std::copy_n(pages[i].bits, (regions + 63) / 64, words);
+            loaded.intent_sequence = std::max(loaded.intent_sequence, pages[i].sequence);
+            continue;
+          }
+          ++damaged;
+          for (uint64_t word = 0; word * 64 < regions; ++word)
+            words[word] = low_bits(regions - word * 64);
+        }
+      });
   if (damaged > 0)
     loaded.warnings.push_back(
         file.path + ": " + std::to_string(damaged) + " of " + std::to_string(layout.intent_pages) +
@@ -169,7 +173,7 @@ Result<Loaded> without_superblock(const File& file, uint64_t volume_bytes,
   if (!pages_unused(file, volume_bytes))
     return Error{file.path +
                      ": both copies of the metadata are empty, but the intent map behind "
-                     "them has been in use",
+                     "them has been in use, or can't be read",
                  kAnew, 0};
   Loaded loaded;
   loaded.blank = true;

@@ -57,6 +57,9 @@ std::string why_unusable(const Superblock& disk) {
     return "a volume of " + std::to_string(disk.size_bytes) + " bytes";
   if (!region_bytes_valid(disk.region_bytes))
     return "intent regions of " + std::to_string(disk.region_bytes) + " bytes";
+  if (disk.generation_current == 0) return "no generation";
+  if ((disk.flags & kFlagDiscard) != 0 && (disk.flags & kFlagKeep) != 0)
+    return "orders to give up both nodes' writes";
   return "";
 }
 

@@ -200,6 +200,7 @@ void Engine::explain_resync(Verdict verdict, const SyncFacts& peer) {
 bool Engine::apply_generation(const wire::GenerationPayload& payload) {
   metadata::NodeRecord& record = core_.record;
   const metadata::Generations told = generations_of(payload);
+  if (told.current == 0) return false;
   if (core_.blank) {
     if (payload.flags != wire::kGenerationInconsistent || !core_.joinable) return false;
     record.volume = core_.config.volume;

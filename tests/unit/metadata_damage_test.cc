@@ -175,6 +175,7 @@ TEST(Load, AnUnreadablePageCountsAsFullAndItsNeighboursDoNot) {
   const uint64_t volume = 3 * kIntentPageRegions * uint64_t{kRegionBytesDefault};
   NodeRecord record;
   record.size_bytes = volume;
+  record.generations.current = 1;
   File file(layout_of(volume, kRegionBytesDefault).file_bytes);
   for (const uint64_t offset : kSuperblockOffset) {
     const auto bytes = encode(record, 9);
@@ -200,6 +201,7 @@ TEST(Load, OfTheLargestVolumeIsFast) {
   const uint64_t volume = 64 * kTiB;
   NodeRecord record;
   record.size_bytes = volume;
+  record.generations.current = 1;
   const auto superblock = encode(record, 9);
   uint64_t bytes_read = 0;
   const ReadAt read = [&](uint64_t offset, std::span<std::byte> into) -> Status {

@@ -48,6 +48,7 @@ struct Fixture {
   [[nodiscard]] Loaded found() const {
     NodeRecord record;
     record.size_bytes = volume;
+    record.generations.current = 1;
     for (size_t i = 0; i < 8; ++i) record.volume_uuid[i] = static_cast<uint8_t>(i + 1);
     File file = disk.cache;
     for (const uint64_t offset : kSuperblockOffset) {
