@@ -51,6 +51,8 @@ class IntentStore {
   // Begins anew: all clear, every page written, one flush. `done` is called later (at once if the
   // store has failed before). The superblock that makes the pages count is written after it.
   void create(uint64_t tag, std::function<void(int error)> done);
+  // Until a create() has ended there may be no other one.
+  [[nodiscard]] bool creating() const { return create_wanted_; }
 
   // Whether all regions that the range touches are set durably; marks them as touched. A range of
   // at least one byte, inside the volume.

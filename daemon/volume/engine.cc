@@ -59,6 +59,9 @@ Engine::Engine(Parts parts)
   core_.joinable = parts.backing_is_empty;
   if (!core_.blank) {
     core_.record = parts.loaded.record;
+  }
+  // What is of a volume of another size is refused in start().
+  if (!core_.blank && core_.record.size_bytes == core_.config.size_bytes) {
     intents_.load(parts.loaded.intent_words, metadata::intent_tag(core_.record.volume_uuid),
                   parts.loaded.intent_sequence);
     // A backing without any data under a record that promises some: not mounted, or a new disk.

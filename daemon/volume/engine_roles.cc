@@ -22,6 +22,10 @@ std::string Engine::described_history() const {
 void Engine::init(bool force, bool join, Reply reply) {
   const std::string& volume = core_.config.volume;
   const auto& peer = session_.peer_facts();
+  if (intents_.creating()) {
+    reply(Error{"this node's metadata is being made just now", "try again", EBUSY});
+    return;
+  }
   if (!core_.blank && !force) {
     reply(Error{"this node is already initialised: it holds " + described_history(),
                 "nothing needs to be done; to begin a new history here, which makes the peer's "
@@ -278,7 +282,8 @@ void Engine::hear_term(uint64_t term) {
 }
 
 uint64_t Engine::next_term() const {
-  return std::max(core_.record.term, core_.record.heard_term) + 1;
+  const uint64_t last = std::max(core_.record.term, core_.record.heard_term);
+  return std::max(last, last + 1);  // what a peer tells must not begin anew at 0
 }
 
 void Engine::demote(Reply reply) {

@@ -167,6 +167,46 @@ TEST_F(ControlTest, WhyAnswersInSentences) {
   }
 }
 
+// The first one's metadata is still being written when the second one comes.
+TEST_F(ControlTest, ASecondInitWaitsForTheEndOfTheFirst) {
+  std::vector<std::string> replies;
+  const auto keep = [&replies](std::string line) { replies.push_back(std::move(line)); };
+  handle_control_request(*engine_, facts_, R"({"verb":"init"})", keep);
+  EXPECT_TRUE(replies.empty());
+  const json second = ask(R"({"verb":"init","args":{"force":true}})");
+  EXPECT_FALSE(second["ok"].get<bool>());
+  EXPECT_EQ(second["action"], "try again");
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_TRUE(json::parse(replies[0])["ok"].get<bool>());
+  EXPECT_TRUE(ask(R"({"verb":"init","args":{"force":true}})")["ok"].get<bool>());
+}
+
+// `size = ` was changed, and the files were made longer by hand.
+TEST_F(ControlTest, MetadataOfAVolumeOfAnotherSizeIsRefusedWithWords) {
+  metadata::Loaded loaded;
+  loaded.record.volume = "r0";
+  loaded.record.node = "alpha";
+  loaded.record.generations.current = 1;
+  loaded.record.size_bytes = 64 * kGiB;
+  loaded.record.primary = true;
+  loaded.intent_words.assign(256, ~uint64_t{0});
+  Engine engine({config_,
+                 "alpha",
+                 clock_,
+                 log_,
+                 network_,
+                 data_,
+                 metadata_,
+                 std::move(loaded),
+                 false,
+                 {},
+                 [] { return uint64_t{1}; }});
+  const Status started = engine.start();
+  ASSERT_FALSE(started.ok());
+  EXPECT_NE(started.error().what.find("68719476736 bytes"), std::string::npos);
+  EXPECT_NE(started.error().action, "");
+}
+
 TEST_F(ControlTest, ForcedInitNamesWhatItDestroys) {
   ASSERT_TRUE(ask(R"({"verb":"init"})")["ok"].get<bool>());
   const std::string generation =
