@@ -210,7 +210,7 @@ class VirtualNetwork::Port final : public Network {
     network_.link_of(link.name).accepted[index(host_)] = std::move(accepted);
     return ok_status();
   }
-  void unlisten(const std::string& link) {
+  void unlisten(const std::string& link) override {
     network_.link_of(link).accepted[index(host_)] = nullptr;
   }
 

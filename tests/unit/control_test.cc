@@ -197,6 +197,7 @@ TEST_F(ControlTest, MetadataOfAVolumeOfAnotherSizeIsRefusedWithWords) {
                  network_,
                  data_,
                  metadata_,
+                 workers_,
                  std::move(loaded),
                  false,
                  {},

@@ -1,0 +1,78 @@
+#include "fuzz_node.h"
+
+#include <utility>
+
+namespace twinblock::fuzz {
+
+class FuzzNode::QuietLog final : public Log {
+ public:
+  void log(Severity, const std::string& line) override {
+    require(!line.empty() && printable_line(line), "a log line that is none", line);
+  }
+};
+
+Config make_config(uint64_t volume_bytes, const std::string& replication) {
+  const std::string text = "volume = \"r0\"\nsize = \"" + std::to_string(volume_bytes) + R"("
+[node.alpha]
+backing = "/alpha.img"
+metadata = "/alpha.meta"
+runtime = "/run/alpha"
+[node.beta]
+backing = "/beta.img"
+metadata = "/beta.meta"
+runtime = "/run/beta"
+[link.main]
+alpha = "10.0.0.1:7700"
+beta = "10.0.0.2:7700"
+[link.backup]
+alpha = "10.1.0.1:7700"
+beta = "10.1.0.2:7700"
+[replication]
+)" + replication;
+  Result<Config> config = parse_config(text, "r0.toml");
+  require(config.ok(), "the harness's own configuration", config.ok() ? "" : config.error().what);
+  return std::move(config.value());
+}
+
+FuzzNode::FuzzNode(const Config& configuration, std::string name,
+                   std::vector<std::byte> metadata_file, metadata::Loaded loaded,
+                   bool backing_is_empty)
+    : config(configuration),
+      network(scheduler, sim::Random(1)),
+      data(scheduler, std::vector<std::byte>(configuration.size_bytes)),
+      metadata(scheduler, std::move(metadata_file)),
+      process_(std::make_shared<sim::Process>()),
+      log_(std::make_unique<QuietLog>()) {
+  process_->name = name;
+  clock = std::make_unique<sim::VirtualClock>(scheduler, process_, sim::Random(2));
+  port_ = network.attach(0, process_);
+  workers_ = std::make_unique<sim::VirtualWorkers>(scheduler, process_, sim::Random(4));
+  engine = std::make_unique<Engine>(
+      Engine::Parts{config, std::move(name), *clock, *log_, *port_, data, metadata, *workers_,
+                    std::move(loaded), backing_is_empty, metadata::Uuid{1},
+                    [random = sim::Random(3)]() mutable { return random.next() | 1; }});
+}
+
+FuzzNode::~FuzzNode() {
+  engine.reset();
+  workers_.reset();
+  port_.reset();
+  clock.reset();
+  scheduler.clear();
+}
+
+void FuzzNode::look() const {
+  const StatusView view = engine->status();
+  require(!view.status.empty() && printable_line(view.status), "a status without words",
+          view.status);
+  require(printable_line(view.action), "an action that is no line", view.action);
+  require(view.dirty_bytes <= view.size_bytes && view.intent_bytes <= view.size_bytes,
+          "more may differ than there is");
+  require(view.resync.percent >= 0 && view.resync.percent <= 100 &&
+              view.resync.done_bytes <= view.resync.total_bytes,
+          "more than all of a resync is done");
+  for (const std::string& line : engine->why())
+    require(!line.empty() && printable_line(line), "a reason that is no line", line);
+}
+
+}  // namespace twinblock::fuzz

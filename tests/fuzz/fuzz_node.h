@@ -1,0 +1,52 @@
+// One engine on virtual parts (those of tests/sim, with a disk that does not mind what a hostile
+// peer sends), from whatever metadata it finds.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "input.h"
+#include "memory_disk.h"
+#include "scheduler.h"
+#include "virtual_clock.h"
+#include "virtual_network.h"
+#include "virtual_workers.h"
+#include "volume/engine.h"
+
+namespace twinblock::fuzz {
+
+// Nodes alpha and beta, and two links between them, main and backup.
+Config make_config(uint64_t volume_bytes, const std::string& replication = {});
+
+class FuzzNode {
+ public:
+  // On host 0. `metadata_file` is what was found; `loaded` is what load() made of it.
+  FuzzNode(const Config& config, std::string name, std::vector<std::byte> metadata_file,
+           metadata::Loaded loaded, bool backing_is_empty);
+  ~FuzzNode();
+  FuzzNode(const FuzzNode&) = delete;
+  FuzzNode& operator=(const FuzzNode&) = delete;
+
+  void run(uint64_t ns) { scheduler.run_until(scheduler.now_ns() + ns); }
+  // Whatever state it is in, it can say so.
+  void look() const;
+
+  const Config& config;
+  sim::Scheduler scheduler;
+  sim::VirtualNetwork network;
+  MemoryDisk data;
+  MemoryDisk metadata;
+  std::unique_ptr<Clock> clock;
+  std::unique_ptr<Engine> engine;
+
+ private:
+  class QuietLog;
+  sim::ProcessPtr process_;
+  std::unique_ptr<Log> log_;
+  std::unique_ptr<Network> port_;
+  std::unique_ptr<Workers> workers_;
+};
+
+}  // namespace twinblock::fuzz

@@ -1,0 +1,400 @@
+#include "hostile_peer.h"
+
+#include <utility>
+
+#include "base/crc32c.h"
+#include "volume/hello.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+using wire::FrameHeader;
+using wire::FrameType;
+using wire::header_of;
+
+constexpr size_t kLinesMax = 24;
+constexpr size_t kRequestsMax = 4096;
+
+bool is_request(uint8_t type) {
+  switch (static_cast<FrameType>(type)) {
+    case FrameType::kData:
+    case FrameType::kFlush:
+    case FrameType::kRead:
+    case FrameType::kDigest:
+    case FrameType::kGeneration:
+    case FrameType::kLinkChange:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Of the control stream: these, and answers to what came over it.
+bool is_control(uint8_t type) {
+  switch (static_cast<FrameType>(type)) {
+    case FrameType::kPromoteAnswer:
+    case FrameType::kRetire:
+    case FrameType::kRetired:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// One connection.
+class HostilePeer::Line final : public ConnectionHandler {
+ public:
+  Line(HostilePeer& peer, std::unique_ptr<Connection> stream, size_t link, bool dialled)
+      : peer_(peer), link_(link), dialled_(dialled), connection(std::move(stream)) {
+    connection->set_handler(this);
+    reader_.set_volume_bytes(peer.node_.config.size_bytes);
+  }
+  void connected() override {
+    // Where a session stands, other links join it.
+    const bool joins = peer_.up() && link_ != 0;
+    if (!peer_.shakes_hands) return;
+    if (joins)
+      ask_to_join(2 * peer_.next_sequence() + (peer_.name_ == "beta" ? 1 : 0));
+    else
+      say_hello();
+  }
+  void ask_to_join(uint64_t number) {
+    incarnation = number;
+    session_ = peer_.session_;
+    FrameHeader header = header_of(FrameType::kJoin);
+    header.sequence = number;
+    header.offset = peer_.session_;
+    say(header);
+  }
+  void closed(const std::string&) override {
+    open = false;
+    up = false;
+    requests.clear();
+  }
+  void readable() override {
+    reader_.begin_turn();
+    wire::Frame frame;
+    while (open) {
+      switch (reader_.next(*connection, frame)) {
+        case wire::FrameReader::Outcome::kNothing:
+          return;
+        case wire::FrameReader::Outcome::kError:
+          require(false, "the engine sent what no engine takes", reader_.error());
+          return;
+        case wire::FrameReader::Outcome::kFrame:
+          heard(frame);
+          break;
+      }
+    }
+  }
+  void say(FrameHeader header, std::span<const std::byte> payload = {}) {
+    if (!open) return;
+    if (is_control(header.type) || (header.flags & wire::kFlagControl) != 0) {
+      header.flags = wire::kFlagControl;
+      header.aux1 = ++peer_.control_sent_;
+    }
+    connection->send(wire::seal(header, payload));
+    connection->send(payload);
+  }
+  void say_hello() {
+    said_ = peer_.facts();
+    const wire::HelloPayload hello = make_hello(
+        peer_.node_.config, peer_.name_, peer_.links_[link_].name, metadata::Uuid{9}, said_, true);
+    say(header_of(FrameType::kHello), wire::bytes_of(hello));
+  }
+  void say_verdict(uint64_t code) {
+    FrameHeader header = header_of(FrameType::kVerdict);
+    header.sequence = code;
+    header.offset = session_;
+    say(header);
+  }
+  void beat() {
+    FrameHeader header = header_of(FrameType::kHeartbeat);
+    header.offset = peer_.node_.scheduler.now_ns();
+    header.length = tick_;
+    header.sequence = peer_.control_received_;
+    say(header);
+  }
+  void answer(const FrameHeader& request, uint32_t status, uint32_t payload_bytes) {
+    FrameHeader ack = header_of(FrameType::kAck);
+    ack.sequence = request.sequence;
+    ack.offset = request.offset;
+    ack.length = request.length;
+    ack.status = status;
+    ack.flags = request.flags & wire::kFlagControl;
+    if (payload_bytes == 0 && status == 0) {
+      if (request.type == static_cast<uint8_t>(FrameType::kRead))
+        payload_bytes = static_cast<uint32_t>(request.length);
+      if (request.type == static_cast<uint8_t>(FrameType::kDigest))
+        payload_bytes = static_cast<uint32_t>((request.length + limits::kBlockBytes - 1) /
+                                              limits::kBlockBytes * wire::kDigestBytes);
+    }
+    say(ack, std::vector<std::byte>(payload_bytes, std::byte{0x5A}));
+  }
+
+ private:
+  void heard(const wire::Frame& frame) {
+    const FrameHeader& header = frame.header;
+    if ((header.flags & wire::kFlagControl) != 0) {
+      // Of an older session, or sent again over this link after another one has died.
+      if (session_ != peer_.session_ || header.aux1 <= peer_.control_received_) return;
+      peer_.control_received_ = header.aux1;
+    }
+    if (is_request(header.type)) {
+      if (peer_.answers)
+        answer(header, 0, 0);
+      else if (requests.size() < kRequestsMax)
+        requests.push_back(header);
+      return;
+    }
+    switch (static_cast<FrameType>(header.type)) {
+      case FrameType::kHello:
+        heard_hello(wire::payload_as<wire::HelloPayload>(frame.payload));
+        break;
+      case FrameType::kVerdict:
+        session_ = header.offset;
+        if (dialled_ && peer_.shakes_hands) say_verdict(verdict());
+        peer_.session_begins(session_);
+        up = true;
+        break;
+      case FrameType::kJoin:
+        if (!dialled_) {
+          incarnation = header.sequence;
+          session_ = header.offset;
+          if (peer_.shakes_hands) say(header);
+        }
+        up = true;
+        break;
+      case FrameType::kRetire:
+      case FrameType::kRetired:
+        if (peer_.answers) peer_.retired(header.sequence);
+        break;
+      case FrameType::kHeartbeat:
+        tick_ = header.offset;
+        break;
+      case FrameType::kPromoteAsk:
+        if (peer_.answers) agree(0);
+        break;
+      default:
+        break;
+    }
+  }
+  void heard_hello(const wire::HelloPayload& hello) {
+    theirs_ = facts_of(hello, peer_.name_ == "beta");
+    if (!theirs_.blank) {
+      peer_.theirs_ = theirs_.generations;
+      peer_.volume_uuid_ = theirs_.volume_uuid;
+    }
+    if (dialled_ || !peer_.shakes_hands) return;
+    session_ = 77 + peer_.next_sequence();
+    say_hello();
+    say_verdict(verdict());
+  }
+  [[nodiscard]] uint64_t verdict() const { return static_cast<uint64_t>(decide(said_, theirs_)); }
+
+ public:
+  void agree(uint32_t status) {
+    FrameHeader header = header_of(FrameType::kPromoteAnswer);
+    header.status = status;
+    say(header, wire::text_bytes("yes"));
+  }
+
+ private:
+  HostilePeer& peer_;
+  const size_t link_;
+  const bool dialled_;
+  wire::FrameReader reader_;
+  SyncFacts said_, theirs_;
+  uint64_t session_ = 0;
+  uint64_t tick_ = 0;
+
+ public:
+  std::unique_ptr<Connection> connection;
+  bool open = true;
+  bool up = false;
+  uint64_t incarnation = 0;
+  std::deque<FrameHeader> requests;
+};
+
+HostilePeer::HostilePeer(FuzzNode& node, std::string name, const metadata::NodeRecord& known)
+    : node_(node),
+      name_(std::move(name)),
+      process_(std::make_shared<sim::Process>()),
+      theirs_(known.generations),
+      volume_uuid_(known.volume_uuid) {
+  process_->name = name_;
+  port_ = node_.network.attach(1, process_);
+  for (const LinkConfig& link : node_.config.links) {
+    const size_t number = links_.size();
+    links_.push_back(
+        {link.name, link.address.at(name_), link.address.at(node_.config.other(name_).name)});
+    const Status listening = port_->listen(
+        links_.back(),
+        [this, number](std::unique_ptr<Connection> connection) {
+          accept(std::move(connection), number);
+        },
+        [](const std::string&) {});
+    require(listening.ok(), "the harness's own listener");
+  }
+  tick();
+}
+
+HostilePeer::~HostilePeer() {
+  process_->alive = false;
+  lines_.clear();
+}
+
+void HostilePeer::tick() {
+  for (const auto& each : lines_)
+    if (beats && each->up) each->beat();
+  node_.scheduler.after(limits::kHeartbeatInterval_ns, process_, [this] { tick(); });
+}
+
+// One that the engine does not know yet.
+uint64_t HostilePeer::fresh(uint64_t base) const {
+  uint64_t number = base + theirs_.current % 0x10000;
+  while (theirs_.knows(number)) ++number;
+  return number;
+}
+
+SyncFacts HostilePeer::facts() const {
+  SyncFacts facts;
+  facts.preferred = name_ == "alpha";
+  facts.volume_uuid = volume_uuid_;
+  facts.generations = theirs_;
+  facts.map_valid = true;
+  facts.term = term_;
+  switch (stance_) {
+    case Stance::kBlank:
+      facts = SyncFacts{};
+      facts.preferred = name_ == "alpha";
+      facts.blank = facts.joinable = true;
+      facts.map_valid = true;
+      return facts;
+    case Stance::kSame:
+      facts.generations.settle();
+      break;
+    case Stance::kNewer:
+      facts.generations.settle();
+      facts.generations.advance(fresh(0xABCD0000));
+      break;
+    case Stance::kOlder:
+      facts.generations.current = facts.generations.base;
+      break;
+    case Stance::kUnrelated:
+      facts.volume_uuid[0] ^= 0xFF;
+      break;
+    case Stance::kDiverged:
+      facts.generations.current = fresh(0xDEAD0000);
+      break;
+  }
+  facts.primary = (flags_ & 1) != 0;
+  facts.crashed = (flags_ & 2) != 0;
+  facts.inconsistent = (flags_ & 4) != 0;
+  facts.disk_failed = (flags_ & 8) != 0;
+  facts.dirty = (flags_ & 16) != 0;
+  facts.map_valid = (flags_ & 32) == 0;
+  facts.discard = (flags_ & 64) != 0;
+  facts.keep = (flags_ & 128) != 0;
+  return facts;
+}
+
+void HostilePeer::take(Stance stance, uint8_t flags, uint64_t term) {
+  stance_ = stance;
+  flags_ = flags;
+  term_ = term;
+}
+
+HostilePeer::Line* HostilePeer::line(size_t which) {
+  // The youngest first: that is the one that is up, mostly.
+  return lines_.empty() ? nullptr : lines_[lines_.size() - 1 - which % lines_.size()].get();
+}
+
+void HostilePeer::accept(std::unique_ptr<Connection> connection, size_t link) {
+  if (!listens || lines_.size() >= kLinesMax) return;
+  lines_.push_back(std::make_unique<Line>(*this, std::move(connection), link, false));
+}
+
+void HostilePeer::dial(size_t link) {
+  if (lines_.size() >= kLinesMax) return;
+  link %= links_.size();
+  lines_.push_back(std::make_unique<Line>(*this, port_->dial(links_[link]), link, true));
+}
+
+void HostilePeer::ask_to_join(size_t which, uint64_t incarnation) {
+  if (Line* to = line(which)) to->ask_to_join(incarnation);
+}
+
+// Says so of a connection (its own name for the youngest: 0), over another one.
+void HostilePeer::retire(size_t which, bool retired) {
+  Line* of = line(which);
+  Line* over = line(which + 1);
+  if (of == nullptr || over == nullptr) return;
+  FrameHeader header = header_of(retired ? FrameType::kRetired : FrameType::kRetire);
+  header.sequence = of->incarnation;
+  over->say(header);
+}
+
+void HostilePeer::session_begins(uint64_t session) {
+  session_ = session;
+  control_sent_ = control_received_ = 0;
+  retired_.clear();
+}
+
+// The engine has closed that connection: so does this side, and has nothing under way.
+void HostilePeer::retired(uint64_t incarnation) {
+  if (!retired_.insert(incarnation).second) return;
+  for (const auto& each : lines_)
+    if (each->up && each->incarnation == incarnation) each->closed("retired");
+  for (const auto& each : lines_) {
+    if (!each->up) continue;
+    FrameHeader header = header_of(FrameType::kRetired);
+    header.sequence = incarnation;
+    each->say(header);
+    return;
+  }
+}
+
+void HostilePeer::hang_up(size_t which) {
+  if (lines_.empty()) return;
+  lines_.erase(lines_.end() - 1 - static_cast<std::ptrdiff_t>(which % lines_.size()));
+}
+
+void HostilePeer::send(size_t which, std::span<const std::byte> bytes) {
+  if (Line* to = line(which); to != nullptr && to->open) to->connection->send(bytes);
+}
+
+void HostilePeer::send_hello(size_t which) {
+  if (Line* to = line(which)) to->say_hello();
+}
+
+void HostilePeer::send_verdict(size_t which, uint64_t code) {
+  if (Line* to = line(which)) to->say_verdict(code);
+}
+
+void HostilePeer::answer(size_t which, size_t skip, uint32_t status, uint32_t payload_bytes) {
+  Line* to = line(which);
+  if (to == nullptr || to->requests.empty()) return;
+  const auto request =
+      to->requests.begin() + static_cast<std::ptrdiff_t>(skip % to->requests.size());
+  const FrameHeader header = *request;
+  to->requests.erase(request);
+  to->answer(header, status, payload_bytes);
+}
+
+void HostilePeer::agree_to_promotion(size_t which, uint32_t status) {
+  if (Line* to = line(which)) to->agree(status);
+}
+
+void HostilePeer::vanish() {
+  listens = false;
+  lines_.clear();
+}
+
+bool HostilePeer::up() const {
+  return std::any_of(lines_.begin(), lines_.end(), [](const auto& each) { return each->up; });
+}
+
+}  // namespace twinblock::fuzz

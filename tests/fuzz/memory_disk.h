@@ -1,0 +1,88 @@
+// A disk in memory on virtual time: any number of requests, each answered a little later, in any
+// order where they differ in length. It checks what the engine may never ask for.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "input.h"
+#include "io/disk.h"
+#include "scheduler.h"
+
+namespace twinblock::fuzz {
+
+class MemoryDisk final : public Disk {
+ public:
+  MemoryDisk(sim::Scheduler& scheduler, std::vector<std::byte> contents)
+      : contents(std::move(contents)), scheduler_(scheduler) {}
+
+  void submit(DiskRequest& request) override {
+    require(request.done != nullptr, "a disk request whose end nobody hears of");
+    if (request.op != DiskOp::kFlush)
+      require(request.length_bytes > 0 && request.offset_bytes < size_bytes() &&
+                  request.length_bytes <= size_bytes() - request.offset_bytes,
+              "a disk request outside the disk");
+    if (request.op == DiskOp::kRead || request.op == DiskOp::kWrite)
+      require(request.data != nullptr, "a disk request without data");
+    if (submitted) submitted(request);
+    request.submitted_ns = scheduler_.now_ns();
+    finish_later(request, (20 + request.length_bytes / 1024) * kMicrosecond_ns);
+  }
+  [[nodiscard]] uint64_t size_bytes() const override { return contents.size(); }
+  [[nodiscard]] bool fast_zero() const override { return true; }
+
+  std::vector<std::byte> contents;
+  std::function<void(const DiskRequest&)> submitted;
+  uint64_t hung_until_ns = 0;  // nothing finishes before
+  int error = 0;               // of the next `failures` requests
+  uint64_t failures = 0;
+
+ private:
+  void finish_later(DiskRequest& request, uint64_t delay_ns) {
+    scheduler_.after(delay_ns, nullptr, [this, &request] {
+      if (scheduler_.now_ns() < hung_until_ns)
+        finish_later(request, hung_until_ns - scheduler_.now_ns());
+      else
+        finish(request);
+    });
+  }
+  void finish(DiskRequest& request) {
+    request.error = 0;
+    if (failures > 0) {
+      --failures;
+      request.error = error;
+    } else {
+      transfer(request);
+    }
+    request.finished_ns = scheduler_.now_ns();
+    request.done(request);
+  }
+  void transfer(DiskRequest& request) {
+    std::byte* at = contents.data() + request.offset_bytes;
+    switch (request.op) {
+      case DiskOp::kRead:
+        std::memcpy(request.data, at, request.length_bytes);
+        break;
+      case DiskOp::kWrite:
+        std::memcpy(at, request.data, request.length_bytes);
+        break;
+      case DiskOp::kZero:
+        std::memset(at, 0, request.length_bytes);
+        break;
+      case DiskOp::kExtent:
+        request.is_hole = false;
+        break;
+      case DiskOp::kFlush:
+        break;
+    }
+  }
+
+  sim::Scheduler& scheduler_;
+};
+
+}  // namespace twinblock::fuzz
