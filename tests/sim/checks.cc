@@ -39,6 +39,7 @@ void World::check_turn() {
 void World::check_now() {
   if (!initialised_ || corrupted_) return;
   check_primaries();
+  check_parting();
   check_duplex_now();
   check_crash();
 }
@@ -151,6 +152,7 @@ void World::check_answer(SimNode& at, const Workload::Request& request) {
                       describe());
   if (check_random_.chance(0.01)) check_now();
   if (split_host_ >= 0) return;
+  check_session();
   check_sole_copy(at, request);
   check_wait(at, request);
   if (client.op == ClientOp::kWrite || client.op == ClientOp::kZero) check_on_both(request);
@@ -175,12 +177,15 @@ void World::check_sole_copy(SimNode& at, const Workload::Request& request) {
 // Nothing waits for a silent peer longer than the peer timeout, nor for a peer whose disk hangs
 // longer than the disk timeout; each trouble may cost that once.
 void World::check_wait(SimNode& at, const Workload::Request& request) {
-  if (options_.freeze || slow_disks_ || at.pauses_total() != request.pauses || at.paused() ||
+  if (options_.freeze || slow_disks_ || clogged_until_ns_ > request.began_ns ||
+      at.pauses_total() != request.pauses || at.paused() ||
       hung_until_ns_[static_cast<size_t>(at.host())] > request.began_ns)
     return;
   const uint64_t waited = scheduler_.now_ns() - request.began_ns;
   const uint64_t troubles = workload().troubles() - request.troubles + 1;
   uint64_t timeout_ns = options_.peer_timeout_ns;
+  if (options_.session_lasts && !options_.hasty && options_.faults.blackout == 0)
+    timeout_ns = options_.link_timeout_ns;
   if (options_.faults.hang_disk > 0) timeout_ns = std::max(timeout_ns, options_.disk_timeout_ns);
   const uint64_t bound = troubles * (timeout_ns + 500 * kMillisecond_ns) +
                          kSecond_ns;  // the disks of this simulation at their slowest

@@ -21,7 +21,7 @@ void World::inject() {
   look();
   const FaultPlan& plan = options_.faults;
   const int host = static_cast<int>(random_.below(2));
-  const std::array<std::pair<unsigned, std::function<void()>>, 14> kinds{{
+  const std::array<std::pair<unsigned, std::function<void()>>, 17> kinds{{
       {plan.kill, [&] { kill(host); }},
       {plan.power_off,
        [&] {
@@ -31,10 +31,12 @@ void World::inject() {
        }},
       {plan.pause, [&] { pause(host); }},
       {plan.reset, [&] { network_.reset_all(); }},
-      {plan.silence, [&] { silence(); }},
+      {plan.silence, [&] { silence(std::max(options_.absence_ns, 12 * kSecond_ns)); }},
       {plan.slow_disk,
        [&] {
-         VirtualDisk& disk = random_.chance(0.75) ? node(host).data() : node(host).metadata();
+         // A record that takes longer than the peer timeout costs the session.
+         const bool data = random_.chance(0.75) || options_.session_lasts;
+         VirtualDisk& disk = data ? node(host).data() : node(host).metadata();
          DiskFaults& faults = disk.faults;
          slow_disks_ = true;
          faults.extra_delay_ns =
@@ -57,6 +59,9 @@ void World::inject() {
       {plan.peer_metadata_error, [&] { peer_metadata_error(); }},
       {plan.local_metadata_error, [&] { local_metadata_error(); }},
       {plan.order, [&] { give_order(); }},
+      {plan.link, [&] { link_fault(); }},
+      {plan.link_order, [&] { link_order(); }},
+      {plan.blackout, [&] { blackout(); }},
   }};
   if (random_.chance(0.1)) tempt();
   unsigned weights = 0;
@@ -156,17 +161,15 @@ void World::pause(int host) {
                    });
 }
 
-void World::silence() {
+void World::silence(uint64_t at_most_ns) {
   const uint64_t which = random_.between(1, 3);
   network_.set_silent({(which & 1) != 0, (which & 2) != 0});
   if (Report::verbose())
     Report::trace("network", "-- silent from " + std::string((which & 1) != 0 ? "alpha " : "") +
                                  ((which & 2) != 0 ? "beta" : ""));
-  scheduler_.after(
-      random_.spread(50 * kMillisecond_ns, std::max(options_.absence_ns, 12 * kSecond_ns)), nullptr,
-      [this] {
-        network_.set_silent({false, false});
-      });
+  scheduler_.after(random_.spread(50 * kMillisecond_ns, at_most_ns), nullptr, [this] {
+    network_.set_silent({false, false});
+  });
 }
 
 void World::break_disk(VirtualDisk& disk) {
@@ -309,6 +312,7 @@ void World::heal() {
   if (Report::verbose()) Report::trace("operator", "all faults end");
   end_orders();
   network_.heal();
+  for (Lane& lane : lanes_) mend(lane);
   for (const auto& each : nodes_) {
     each->data().faults = DiskFaults{};
     each->metadata().faults = DiskFaults{};

@@ -12,29 +12,51 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 13> kModeTable{{
+constexpr std::array<Mode, 14> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
        o.faults.reset = o.faults.silence = 3;
        o.faults.pause = 2;
+       o.faults.link = 4;
+       o.faults.link_order = 1;
+     }},
+    // Something is wrong with one link or the other, but never with all of them for long.
+    {"links", 4,
+     [](Options& o) {
+       o.session_lasts = true;
+       // Enough for a write to be spread over links.
+       o.volume_bytes = std::min(o.volume_bytes, kMiB);
+       o.write_bytes_max = std::min(o.write_bytes_max, 256 * kKiB);
+       if (o.links == 1 && o.depth % 4 != 0) o.links = 2;
+       o.peer_timeout_ns = std::max(o.peer_timeout_ns, 2 * kSecond_ns);
+       o.faults.interval_ns = std::min(o.faults.interval_ns, kSecond_ns);
+       o.faults.link = 10;
+       o.faults.link_order = o.depth % 3 == 0 ? 3 : 0;
+       o.faults.switch_roles = o.depth % 5 == 0 ? 1 : 0;
+       o.faults.slow_disk = o.depth % 2;
+       o.faults.blackout = o.faults.order = 1;
+       if (o.depth % 3 != 1) o.faults.blackout = 0;
      }},
     {"crash", 4,
      [](Options& o) {
        o.faults.kill = 4;
        o.faults.reset = o.faults.restart = o.faults.slow_disk = 1;
+       o.faults.link = 2;
+       o.faults.link_order = 1;
      }},
     {"power", 4,
      [](Options& o) {
        o.faults.power_off = 4;
        o.faults.kill = o.faults.reset = o.faults.slow_disk = 1;
+       o.faults.link = 2;
      }},
     {"disk", 3,
      [](Options& o) {
        o.faults.peer_disk_error = 3;
        o.faults.hang_disk = o.faults.slow_disk = 2;
        o.faults.kill = o.faults.power_off = 1;
-       o.faults.local_disk_error = o.faults.reset = 1;
+       o.faults.local_disk_error = o.faults.reset = o.faults.link = 1;
      }},
     {"metadata", 2,
      [](Options& o) {
@@ -56,7 +78,7 @@ constexpr std::array<Mode, 13> kModeTable{{
      [](Options& o) {
        o.faults.switch_roles = 4;
        o.faults.restart = o.faults.hang_disk = o.faults.silence = 1;
-       o.faults.kill = o.faults.reset = 2;
+       o.faults.kill = o.faults.reset = o.faults.link = 2;
      }},
     {"freeze", 1,
      [](Options& o) {
@@ -99,7 +121,7 @@ constexpr std::array<Mode, 13> kModeTable{{
      [](Options& o) {
        o.faults.interval_ns = std::min(o.faults.interval_ns, 700 * kMillisecond_ns);
        o.faults.kill = o.faults.power_off = o.faults.restart = 2;
-       o.faults.reset = o.faults.order = 2;
+       o.faults.reset = o.faults.order = o.faults.link = 2;
      }},
 }};
 
@@ -129,6 +151,9 @@ void vary(Options& o, Random& random) {
   // Apart, so that what is drawn above stays what it was.
   Random apart = random;
   if (apart.chance(0.25)) o.compressed_share = apart.unit();
+  o.links = apart.chance(0.4) ? 1 : static_cast<unsigned>(apart.between(2, 3));
+  o.link_timeout_ns = apart.spread(150 * kMillisecond_ns, 700 * kMillisecond_ns);
+  o.hasty = apart.chance(0.3);
 }
 
 }  // namespace

@@ -24,13 +24,18 @@ struct FaultPlan {
   unsigned peer_metadata_error = 0;
   unsigned local_metadata_error = 0;
   unsigned switch_roles = 0;
-  unsigned restart = 0;  // orderly
-  unsigned order = 0;    // of the operator: pace of the resync, verification, going on alone
+  unsigned restart = 0;     // orderly
+  unsigned order = 0;       // of the operator: pace of the resync, verification, going on alone
+  unsigned link = 0;        // of one link: cut, silent, clogged, reset, flapping
+  unsigned link_order = 0;  // of the operator: remove, add, disable, enable
+  unsigned blackout = 0;    // all links silent, for less than link_timeout
 };
 
 struct Options {
   uint64_t volume_bytes = 256 * kKiB;
   uint64_t write_bytes_max = 64 * kKiB;
+  unsigned links = 1;
+  uint64_t link_timeout_ns = 500 * kMillisecond_ns;
   uint64_t peer_timeout_ns = 2 * kSecond_ns;
   uint64_t disk_timeout_ns = 15 * kSecond_ns;
   bool freeze = false;
@@ -48,12 +53,14 @@ struct Options {
   double compressed_share = 0;  // of the pieces of writes; 0: compression is off and stays so
   bool split_brains = false;    // the operator is wrong about a dead peer
   bool corruption = false;      // disks go bad without a word; verification finds it
+  bool session_lasts = false;   // one link lives at any moment: the session may not be lost
+  bool hasty = false;           // … although it may have to be dialled first
   FaultPlan faults;
 };
 
 // "mixed" draws one of the others.
 constexpr const char* kModes =
-    "mixed calm network crash power disk metadata hang roles freeze idle split verify resync";
+    "mixed calm network links crash power disk metadata hang roles freeze idle split verify resync";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

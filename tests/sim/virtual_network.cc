@@ -291,9 +291,10 @@ void VirtualNetwork::taken(const WirePtr& wire, int from, uint64_t begin) {
       length = random_.between(1, length);
     else if (random_.chance(0.2))
       length = std::min<uint64_t>(length, 1448);
+    if (wire->link->faults.bytes_per_s > 0) length = std::min(length, 16 * kKiB);
     begin += length;
     segment(wire, from, begin);
-    if (end - begin > 64 * kKiB) continue;
+    if (end - begin > 64 * kKiB || wire->link->faults.bytes_per_s > 0) continue;
     if (random_.chance(0.5)) {  // the rest in one
       if (begin < end) segment(wire, from, end);
       return;

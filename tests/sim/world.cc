@@ -1,6 +1,7 @@
 #include "world.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "report.h"
@@ -15,9 +16,14 @@ Config make_config(const Options& options) {
   config.size_bytes = options.volume_bytes;
   config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
                   {"beta", "/beta.img", "/beta.meta", "/run"}};
-  config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});
+  constexpr std::array<const char*, 3> kLinkNames{"main", "backup", "third"};
+  for (size_t i = 0; i < options.links; ++i) {
+    const std::string net = "10.0." + std::to_string(i);
+    config.links.push_back(
+        {kLinkNames.at(i), {{"alpha", net + ".1:7700"}, {"beta", net + ".2:7700"}}, 0});
+  }
   config.peer_timeout_ns = options.peer_timeout_ns;
-  config.link_timeout_ns = options.peer_timeout_ns / 4;
+  config.link_timeout_ns = options.link_timeout_ns;
   config.disk_timeout_ns = options.disk_timeout_ns;
   config.compression = options.compressed_share > 0 ? Compression::kOn : Compression::kOff;
   config.on_peer_loss = options.freeze ? OnPeerLoss::kFreeze : OnPeerLoss::kContinue;
@@ -36,6 +42,7 @@ World::World(uint64_t seed, const Options& options)
   for (int host = 0; host < 2; ++host)
     nodes_[static_cast<size_t>(host)] = std::make_unique<SimNode>(
         scheduler_, network_, config_, host, options_.region_bytes, random_.fork());
+  make_lanes();
 }
 
 World::~World() {
@@ -94,6 +101,7 @@ bool World::settled() {
 
 void World::run() {
   begin();
+  if (options_.session_lasts) watch_session();
   faults_on_ = true;
   fault_turn();
   scheduler_.run_until(scheduler_.now_ns() + options_.faulty_ns);
@@ -104,6 +112,9 @@ void World::run() {
   // With writes going on.
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex");
+  check_links_return();
+  check_parting();
+  session_watched_ = false;
   if (options_.split_brains) split_brain();
   if (options_.corruption) verification();
   quiesce();

@@ -42,6 +42,15 @@ class World {
     bool unflushed_lost = false;  // its node lost power since it was primary
   };
 
+  // One link as the world sees it.
+  struct Lane {
+    std::string name;
+    LinkFaults usual;     // how it is without a fault: some are slow
+    bool faulty = false;  // it will be mended
+    bool away = false;    // removed or disabled by the operator, for a while
+    uint64_t well_since_ns = 0;
+  };
+
   Workload& workload() { return side_->workload; }
   History& history() { return side_->history; }
   SimNode& node(int host) { return *nodes_[static_cast<size_t>(host)]; }
@@ -95,7 +104,7 @@ class World {
   void restart_later(int host, uint64_t longest_ns);
   void restart(int host);
   void pause(int host);
-  void silence();
+  void silence(uint64_t at_most_ns);
   void break_disk(VirtualDisk& disk);
   void peer_disk_error();
   void local_disk_error();
@@ -106,6 +115,22 @@ class World {
   [[nodiscard]] bool may_lose_a_disk();
   void tempt();
   void heal();
+
+  // single links (link_faults.cc)
+  void make_lanes();
+  [[nodiscard]] bool may_be_slow() const;
+  [[nodiscard]] bool lane_up(const Lane& lane);
+  [[nodiscard]] bool others_carry(const Lane& lane);
+  void link_fault();
+  void mend(Lane& lane);
+  void flap(Lane& lane, const std::array<bool, 2>& at, uint64_t turns);
+  void blackout();
+  void link_order();
+  void bring_back(Lane& lane);
+  void watch_session();
+  void check_session();
+  void check_parting();
+  void check_links_return();
 
   // checks
   void check_answer(SimNode& node, const Workload::Request& request);
@@ -156,6 +181,10 @@ class World {
   bool dead_is_metadata_ = false;
   bool faults_on_ = false;
   uint64_t last_trouble_ns_ = 0;
+  std::vector<Lane> lanes_;                  // never grows after the start
+  uint64_t clogged_until_ns_ = 0;            // a link that lives was slow
+  bool session_watched_ = false;             // it may not be lost …
+  std::array<StatusView, 2> before_;         // … since then
   bool slow_disks_ = false;                  // there were any
   std::array<uint64_t, 2> hung_until_ns_{};  // a disk of that node, with what had queued up
 };

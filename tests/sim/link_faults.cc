@@ -1,0 +1,273 @@
+// Faults of single links, the operator's orders about them, and what is promised while one lives.
+#include <algorithm>
+#include <array>
+
+#include "report.h"
+#include "world.h"
+
+namespace twinblock::sim {
+namespace {
+
+// Bytes that a fault held back have arrived by then.
+constexpr uint64_t kArrival_ns = 1100 * kMillisecond_ns;
+
+const StatusView::Link* find(const StatusView& view, const std::string& name) {
+  for (const StatusView::Link& link : view.links)
+    if (link.name == name) return &link;
+  return nullptr;
+}
+
+// What a host may have under way where the rate is limited: a queue that no heartbeat can pass.
+uint64_t window_of(uint64_t bytes_per_s) { return std::max(bytes_per_s / 20, 16 * kKiB); }
+
+std::string at_hosts(const std::array<bool, 2>& at) {
+  return at[0] && at[1] ? "both" : at[0] ? "alpha" : "beta";
+}
+
+}  // namespace
+
+// Long frames that come in small pieces take the simulator too long.
+bool World::may_be_slow() const { return options_.write_bytes_max <= 64 * kKiB; }
+
+void World::make_lanes() {
+  for (const LinkConfig& link : config_.links) {
+    Lane lane;
+    lane.name = link.name;
+    if (!lanes_.empty() && may_be_slow() && random_.chance(0.3)) {
+      lane.usual.delay_max_ns = random_.spread(3 * kMillisecond_ns, options_.link_timeout_ns / 8);
+      lane.usual.bytes_per_s = random_.spread(kMiB, 16 * kMiB);
+      lane.usual.window_max_bytes = window_of(lane.usual.bytes_per_s);
+      clogged_until_ns_ = ~uint64_t{0};
+      network_.set_faults(lane.name, lane.usual);
+    }
+    lanes_.push_back(lane);
+  }
+}
+
+// Whether both nodes use the link just now.
+bool World::lane_up(const Lane& lane) {
+  for (const auto& each : nodes_) {
+    if (!each->running()) return false;
+    const StatusView view = each->engine().status();
+    const StatusView::Link* link = find(view, lane.name);
+    if (link == nullptr || link->state != "up") return false;
+  }
+  return true;
+}
+
+// Whether the session may be expected to go on without this one.
+bool World::others_carry(const Lane& lane) {
+  const uint64_t now = scheduler_.now_ns();
+  return std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& other) {
+    if (&other == &lane || other.faulty || other.away) return false;
+    return now > other.well_since_ns + kArrival_ns && (options_.hasty || lane_up(other));
+  });
+}
+
+void World::link_fault() {
+  Lane& lane = lanes_[random_.below(lanes_.size())];
+  if (lane.faulty || lane.away) return;
+  const uint64_t hosts = random_.between(1, 3);
+  const std::array<bool, 2> at{(hosts & 1) != 0, (hosts & 2) != 0};
+  const bool last = options_.session_lasts && !others_carry(lane);
+  LinkFaults faults = lane.usual;
+  std::string what;
+  switch (last ? 0 : random_.below(7)) {
+    case 0:  // it can be dialled again at once
+      if (last && (!lane_up(lane) || scheduler_.now_ns() < lane.well_since_ns + kArrival_ns))
+        return;
+      lane.well_since_ns = scheduler_.now_ns();
+      if (Report::verbose())
+        Report::trace("network", "-- link " + lane.name + ": reset at " + at_hosts(at));
+      network_.reset(lane.name, at);
+      return;
+    case 1:
+    case 2:
+      faults.cut = at;
+      what = "cut, known to " + at_hosts(at);
+      break;
+    case 3:
+    case 4:
+      faults.silent = at;
+      what = "silent from " + at_hosts(at);
+      break;
+    case 5:
+      if (!may_be_slow()) return;
+      faults.delay_max_ns = random_.spread(5 * kMillisecond_ns, 300 * kMillisecond_ns);
+      faults.window_max_bytes = random_.spread(kKiB, 256 * kKiB);
+      if (random_.chance(0.5)) {
+        faults.bytes_per_s = random_.spread(256 * kKiB, 4 * kMiB);
+        faults.window_max_bytes = std::min(faults.window_max_bytes, window_of(faults.bytes_per_s));
+      }
+      clogged_until_ns_ = std::max(clogged_until_ns_, scheduler_.now_ns());
+      what = "clogged";
+      break;
+    default:
+      lane.faulty = true;
+      flap(lane, at, random_.between(2, 12));
+      return;
+  }
+  if (Report::verbose()) Report::trace("network", "-- link " + lane.name + ": " + what);
+  lane.faulty = true;
+  network_.set_faults(lane.name, faults);
+  scheduler_.after(
+      random_.spread(10 * kMillisecond_ns, std::max(options_.absence_ns, 8 * kSecond_ns)), nullptr,
+      [this, &lane] { mend(lane); });
+}
+
+void World::mend(Lane& lane) {
+  if (!lane.faulty) return;
+  if (Report::verbose()) Report::trace("network", "-- link " + lane.name + ": well");
+  if (network_.faults(lane.name).delay_max_ns != lane.usual.delay_max_ns)
+    clogged_until_ns_ = std::max(clogged_until_ns_, scheduler_.now_ns() + kArrival_ns);
+  lane.faulty = false;
+  lane.well_since_ns = scheduler_.now_ns();
+  network_.set_faults(lane.name, lane.usual);
+}
+
+void World::flap(Lane& lane, const std::array<bool, 2>& at, uint64_t turns) {
+  if (!lane.faulty) return;  // all were mended meanwhile
+  if (turns == 0) {
+    mend(lane);
+    return;
+  }
+  LinkFaults faults = lane.usual;
+  if (turns % 2 == 0) {
+    if (Report::verbose())
+      Report::trace("network", "-- link " + lane.name + ": flaps, known to " + at_hosts(at));
+    faults.cut = at;
+    workload().count_trouble();
+  }
+  network_.set_faults(lane.name, faults);
+  scheduler_.after(random_.spread(kMillisecond_ns, 500 * kMillisecond_ns), nullptr,
+                   [this, &lane, at, turns] { flap(lane, at, turns - 1); });
+}
+
+// All links at once, and not for long: nobody may have given the session up when they are back.
+void World::blackout() {
+  constexpr uint64_t kReturn_ns = kArrival_ns + 2 * kSecond_ns;
+  if (options_.peer_timeout_ns < options_.link_timeout_ns + kReturn_ns) return;
+  for (const Lane& lane : lanes_)
+    if (lane.faulty || lane.away || !lane_up(lane)) return;
+  for (Lane& lane : lanes_) lane.well_since_ns = scheduler_.now_ns() + kReturn_ns;
+  silence(options_.link_timeout_ns);
+}
+
+void World::link_order() {
+  const int host = static_cast<int>(random_.below(2));
+  Lane& lane = lanes_[random_.below(lanes_.size())];
+  if (!node(host).running() || node(host).paused()) return;
+  const auto ignore = [](const Result<std::string>&) {};
+  if (random_.chance(0.2)) {  // what changes nothing
+    LinkConfig link;
+    link.name = random_.chance(0.5) ? lane.name : "unknown";
+    const bool known = link.name == lane.name;
+    if (known && lane.away) return;
+    node(host).engine().change_link(
+        known ? random_.chance(0.5) ? Engine::LinkOrder::kAdd : Engine::LinkOrder::kEnable
+        : random_.chance(0.5) ? Engine::LinkOrder::kRemove
+                              : Engine::LinkOrder::kDisable,
+        link, ignore);
+    return;
+  }
+  if (lane.away || lanes_.size() < 2 || (options_.session_lasts && !others_carry(lane))) return;
+  const bool removed = random_.chance(0.5);
+  if (Report::verbose())
+    Report::trace("operator", (removed ? "remove link " : "disable link ") + lane.name + " at " +
+                                  node(host).name());
+  lane.away = true;
+  node(host).engine().change_link(
+      removed ? Engine::LinkOrder::kRemove : Engine::LinkOrder::kDisable, {lane.name, {}, 0},
+      [](const Result<std::string>& result) {
+        if (!result && Report::verbose())
+          Report::trace("operator", "refused: " + result.error().what);
+      });
+  scheduler_.after(random_.spread(10 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
+                   [this, &lane] { bring_back(lane); });
+}
+
+// Added or enabled until both nodes have it.
+void World::bring_back(Lane& lane) {
+  const int first = static_cast<int>(random_.below(2));
+  bool complete = true;
+  for (const int host : {first, 1 - first}) {
+    if (!node(host).running() || node(host).paused()) {
+      complete = false;
+      continue;
+    }
+    Engine& engine = node(host).engine();
+    const StatusView view = engine.status();
+    const StatusView::Link* link = find(view, lane.name);
+    if (link != nullptr && link->state != "disabled") continue;
+    LinkConfig order{lane.name, {}, 0};
+    if (random_.chance(0.5))
+      order = *std::find_if(config_.links.begin(), config_.links.end(),
+                            [&](const LinkConfig& each) { return each.name == lane.name; });
+    if (Report::verbose())
+      Report::trace("operator", (link == nullptr ? "add link " : "enable link ") + lane.name +
+                                    " at " + node(host).name());
+    engine.change_link(link == nullptr ? Engine::LinkOrder::kAdd : Engine::LinkOrder::kEnable,
+                       order, [](const Result<std::string>& result) {
+                         if (!result && Report::verbose())
+                           Report::trace("operator", "refused: " + result.error().what);
+                       });
+    complete = false;
+    break;
+  }
+  if (complete) {
+    lane.away = false;
+    lane.well_since_ns = std::max(lane.well_since_ns, scheduler_.now_ns());
+    return;
+  }
+  scheduler_.after(random_.spread(100 * kMillisecond_ns, kSecond_ns), nullptr,
+                   [this, &lane] { bring_back(lane); });
+}
+
+// From now on the session may not be lost.
+void World::watch_session() {
+  wait(
+      kHealingMax_ns,
+      [this] {
+        return settled() && std::all_of(lanes_.begin(), lanes_.end(),
+                                        [this](const Lane& lane) { return lane_up(lane); });
+      },
+      "all links");
+  for (const int host : {0, 1}) before_[static_cast<size_t>(host)] = node(host).engine().status();
+  session_watched_ = true;
+}
+
+// While one link lives the two nodes are not parted, and nothing has to be copied.
+void World::check_session() {
+  if (!session_watched_) return;
+  for (const auto& each : nodes_) {
+    const VolumeState state = each->engine().volume_state();
+    const bool promoting = promoting_ && state == VolumeState::kConnecting;
+    if (state != VolumeState::kDuplex && state != VolumeState::kConnected && !promoting)
+      Report::violation(each->name() + " is " + state_name(state) + " although a link lives" +
+                        describe());
+  }
+}
+
+// … nor have been meanwhile.
+void World::check_parting() {
+  if (!session_watched_) return;
+  check_session();
+  for (const int host : {0, 1}) {
+    const StatusView now = node(host).engine().status();
+    const StatusView& before = before_[static_cast<size_t>(host)];
+    if (!now.peer.connected || now.peer_losses != before.peer_losses ||
+        now.resync_bytes != before.resync_bytes)
+      Report::violation(node(host).name() + " lost its peer although a link lives, and copied " +
+                        std::to_string(now.resync_bytes - before.resync_bytes) + " bytes" +
+                        describe());
+  }
+}
+
+// A link that is well is used again without anybody's doing.
+void World::check_links_return() {
+  for (const Lane& lane : lanes_)
+    wait(
+        kHealingMax_ns, [&] { return !lane.away && lane_up(lane); }, ("link " + lane.name).c_str());
+}
+
+}  // namespace twinblock::sim
