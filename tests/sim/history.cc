@@ -192,7 +192,8 @@ void History::failed_over(uint64_t now_ns) {
 bool History::replaced_for_good(const std::vector<Cluster>& clusters, const Cluster& value) const {
   const uint64_t end = std::min(value.first_end_ns, value.happened_by_ns);
   return std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& other) {
-    const bool flushed = other.first_end_ns <= flushed_ns_ ||
+    // Not at the same moment: a process that goes on after a pause does much at once, in any order.
+    const bool flushed = other.first_end_ns < flushed_ns_ ||
                          (writes_[other.number].fua && other.first_end_ns != kNever);
     return flushed && other.number != value.number && end < other.last_begin_ns;
   });

@@ -26,14 +26,11 @@ std::string at_hosts(const std::array<bool, 2>& at) {
 
 }  // namespace
 
-// Long frames that come in small pieces take the simulator too long.
-bool World::may_be_slow() const { return options_.write_bytes_max <= 64 * kKiB; }
-
 void World::make_lanes() {
   for (const LinkConfig& link : config_.links) {
     Lane lane;
     lane.name = link.name;
-    if (!lanes_.empty() && may_be_slow() && random_.chance(0.3)) {
+    if (!lanes_.empty() && random_.chance(0.3)) {
       lane.usual.delay_max_ns = random_.spread(3 * kMillisecond_ns, options_.link_timeout_ns / 8);
       lane.usual.bytes_per_s = random_.spread(kMiB, 16 * kMiB);
       lane.usual.window_max_bytes = window_of(lane.usual.bytes_per_s);
@@ -92,7 +89,6 @@ void World::link_fault() {
       what = "silent from " + at_hosts(at);
       break;
     case 5:
-      if (!may_be_slow()) return;
       faults.delay_max_ns = random_.spread(5 * kMillisecond_ns, 300 * kMillisecond_ns);
       faults.window_max_bytes = random_.spread(kKiB, 256 * kKiB);
       if (random_.chance(0.5)) {

@@ -227,7 +227,7 @@ void World::resolve(int winner) {
   wait(
       kHealingMax_ns, [this] { return both_duplex(); }, "duplex after the order");
   if (winner == split_host_) std::swap(side_, other_side_);
-  other_side_.reset();
+  past_sides_.push_back(std::move(other_side_));
   split_host_ = -1;
   diverged_ = ordered_ = resolving_ = false;
   primary_ = winner;

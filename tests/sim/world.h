@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config/config.h"
 #include "crash_check.h"
@@ -118,7 +119,6 @@ class World {
 
   // single links (link_faults.cc)
   void make_lanes();
-  [[nodiscard]] bool may_be_slow() const;
   [[nodiscard]] bool lane_up(const Lane& lane);
   [[nodiscard]] bool others_carry(const Lane& lane);
   void link_fault();
@@ -154,6 +154,7 @@ class World {
   std::array<std::unique_ptr<SimNode>, 2> nodes_;
   std::unique_ptr<Side> side_;
   std::unique_ptr<Side> other_side_;
+  std::vector<std::unique_ptr<Side>> past_sides_;  // events of theirs may still be under way
   Random check_random_;
 
   // What the operator knows.
