@@ -18,8 +18,6 @@ constexpr uint64_t kVolumeBytesMax = 64 * kTiB;
 
 // The longest payload of one frame; longer client writes travel as several frames.
 constexpr uint32_t kFramePayloadBytesMax = 1 * kMiB;
-// Memory for compressed pieces that a worker keeps for its next write.
-constexpr size_t kCompressedBytesKept = 2 * kMiB;
 // The longest range of one zero or trim frame.
 constexpr uint64_t kFrameZeroBytesMax = 4 * kGiB;
 // The longest NBD request (read or write) that is offered to clients.

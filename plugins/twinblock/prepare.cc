@@ -8,32 +8,6 @@
 #include "wire/compression.h"
 
 namespace twinblock {
-namespace {
-
-// Memory for compressed pieces, kept for the thread's next write unless it has become large.
-class Room {
- public:
-  std::span<std::byte> at_least(size_t bytes) {
-    if (bytes > bytes_) {
-      memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-      bytes_ = bytes;
-    }
-    return {memory_.get(), bytes_};
-  }
-  void shrink() {
-    if (bytes_ <= limits::kCompressedBytesKept) return;
-    memory_.reset();
-    bytes_ = 0;
-  }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-  size_t bytes_ = 0;
-};
-thread_local Room room;
-
-}  // namespace
-
 PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
     : engine_(engine), all_zero_(all_zero(data)), piece_bytes_(engine.wire_piece_bytes()) {
   if (all_zero_) return;
@@ -43,8 +17,6 @@ PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
     compress();
   for (WirePiece& piece : pieces_) piece.crc = crc32c(piece.payload);
 }
-
-PreparedWrite::~PreparedWrite() { room.shrink(); }
 
 void PreparedWrite::cut(std::span<const std::byte> data) {
   const size_t count = (data.size() + piece_bytes_ - 1) / piece_bytes_;
@@ -64,9 +36,12 @@ void PreparedWrite::compress() {
   for (WirePiece& piece : pieces_) {
     if (!policy.wants(piece.payload, rate_bytes_per_s)) continue;
     // Room for all that are left, at the first that needs any.
-    if (left.empty())
-      left = room.at_least(static_cast<size_t>(pieces_.data() + pieces_.size() - &piece) *
-                           wire::compressed_bytes_max(piece_bytes_));
+    if (!room_) {
+      const size_t bytes = static_cast<size_t>(pieces_.data() + pieces_.size() - &piece) *
+                           wire::compressed_bytes_max(piece_bytes_);
+      room_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      left = {room_.get(), bytes};
+    }
     left = left.subspan(compress(piece, left));
     any = any || piece.compressed;
   }

@@ -16,10 +16,8 @@ namespace twinblock {
 
 class PreparedWrite {
  public:
-  // `data` stays valid for as long as this object is used. One at a time on each thread, whose
-  // memory for compressed pieces it uses.
+  // `data` stays valid for as long as this object is used.
   PreparedWrite(Engine& engine, std::span<const std::byte> data);
-  ~PreparedWrite();
   PreparedWrite(const PreparedWrite&) = delete;
   PreparedWrite& operator=(const PreparedWrite&) = delete;
 
@@ -37,6 +35,7 @@ class PreparedWrite {
   std::array<WirePiece, 32> few_;  // without an allocation
   std::vector<WirePiece> many_;
   std::span<WirePiece> pieces_;
+  std::unique_ptr<std::byte[]> room_;  // of compressed pieces
 };
 
 }  // namespace twinblock
