@@ -95,10 +95,11 @@ bool front_empty(const File& file) {
 }
 
 // Whether the pages are none at all, or what an `init` wrote that was cut off before its
-// superblock: nothing in them has ever been used. What can't be read may have been.
+// superblock: nothing in them has ever been used. What can't be read may have been. How many there
+// are is not known without a superblock: as many as there can be.
 bool pages_unused(const File& file, uint64_t volume_bytes) {
   bool unused = true;
-  const Layout layout = layout_of(volume_bytes, kRegionBytesDefault);
+  const Layout layout = layout_of(volume_bytes, kRegionBytesMin);
   const auto look = [&](uint64_t first, std::span<const IntentPage> pages) {
     for (size_t i = 0; i < pages.size(); ++i) {
       const IntentPage& page = pages[i];

@@ -116,7 +116,12 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   // on_peer_loss = freeze: writes that wait for the peer go on without it.
   void go_on_alone(Reply reply);
   [[nodiscard]] StatusView status() const;
-  [[nodiscard]] VolumeState volume_state() const;  // status().state, for who asks often
+  // Parts of status(), for who asks often.
+  [[nodiscard]] VolumeState volume_state() const;
+  [[nodiscard]] bool is_primary() const {
+    return role_ == Role::kPrimary || role_ == Role::kDemoting;
+  }
+  [[nodiscard]] std::string disk_error() const;
   // Sentences: how this state came about, what a promotion here would lose, what to do.
   [[nodiscard]] std::vector<std::string> why() const;
 

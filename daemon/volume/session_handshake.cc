@@ -52,8 +52,10 @@ bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
   if (type == FrameType::kVerdict && channel.phase == Channel::Phase::kAwaitVerdict)
     return handle_verdict(channel, frame.header);
   if (type == FrameType::kRefuse && channel.phase == Channel::Phase::kAwaitJoin) {
-    join_failed(channel, peer_ + " refuses: " + wire::printable(frame.payload),
-                frame.header.status == ESTALE ? JoinFailure::kNoSession : JoinFailure::kRefused);
+    const JoinFailure failure = frame.header.status == ESTALE   ? JoinFailure::kNoSession
+                                : frame.header.status == EAGAIN ? JoinFailure::kLater
+                                                                : JoinFailure::kRefused;
+    join_failed(channel, peer_ + " refuses: " + wire::printable(frame.payload), failure);
     return false;
   }
   if (type == FrameType::kRefuse) {

@@ -87,11 +87,12 @@ bool Session::accept_join(Channel& channel) {
   if (!established_ || channel.session_id != session_)
     return refuse_join("the session that it would join has ended on " + env_.node, ESTALE);
   if (!channel.link.enabled) return refuse_join("the link is disabled on " + env_.node);
-  // The peer's own numbers, ascending.
+  // The peer's own numbers, ascending. One that another join of the peer has overtaken on its way
+  // is asked for again.
   const uint64_t parity = i_am_preferred() ? 1 : 0;
   if (channel.incarnation % 2 != parity || channel.incarnation <= peer_incarnation_ ||
       channel.incarnation > limits::kIncarnationMax)
-    return refuse_join("there was a later connection");
+    return refuse_join("there was a later connection", EAGAIN);
   // Both dialled: the preferred node's connection stays, once it is connected.
   std::vector<Channel*> ours;
   for (const auto& other : channels_)

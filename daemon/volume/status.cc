@@ -271,26 +271,30 @@ void Engine::fill_verify(StatusView& view) const {
     view.verify.differences.emplace_back(range.begin_bytes, range.length());
 }
 
+std::string Engine::disk_error() const {
+  if (const int error = metadata_error_code(); error != 0)
+    return system_error(error,
+                        "the metadata disk failed: " + core_.config.node(core_.node).metadata)
+        .what;
+  if (disk_note_.empty() && !core_.local_ok())
+    return system_error(core_.data_error,
+                        "the local disk failed: " + core_.config.node(core_.node).backing)
+        .what;
+  return disk_note_;
+}
+
 StatusView Engine::status() const {
   StatusView view;
   view.volume = core_.config.volume;
   view.node = core_.node;
-  view.role = role_ == Role::kPrimary || role_ == Role::kDemoting ? "primary" : "secondary";
+  view.role = is_primary() ? "primary" : "secondary";
   view.state = volume_state();
   view.data = data_state();
   view.size_bytes = core_.config.size_bytes;
   view.dirty_bytes = core_.dirty.set_bytes();
   view.generation_current = metadata::format_generation(core_.record.generations.current);
   view.generation_base = metadata::format_generation(core_.record.generations.base);
-  view.disk_error = disk_note_;
-  if (view.disk_error.empty() && !core_.local_ok())
-    view.disk_error = system_error(core_.data_error, "the local disk failed: " +
-                                                         core_.config.node(core_.node).backing)
-                          .what;
-  if (const int error = metadata_error_code(); error != 0)
-    view.disk_error =
-        system_error(error, "the metadata disk failed: " + core_.config.node(core_.node).metadata)
-            .what;
+  view.disk_error = disk_error();
   fill_peer(view);
   view.links = session_.links();
   fill_compression(view);

@@ -41,13 +41,16 @@ void World::check_now() {
   check_primaries();
   check_parting();
   check_duplex_now();
-  check_crash();
+  // What it costs grows with the volume.
+  if (check_random_.chance(static_cast<double>(256 * kKiB) /
+                           static_cast<double>(options_.volume_bytes)))
+    check_crash();
 }
 
 void World::check_primaries() {
   if (split_host_ >= 0) return;
   for (const auto& each : nodes_)
-    if (!each->running() || each->engine().status().role != "primary") return;
+    if (!each->running() || !each->engine().is_primary()) return;
   Report::violation("both nodes are primary" + describe());
 }
 
@@ -200,7 +203,7 @@ void World::check_on_both(const Workload::Request& request) {
       node(1).started_ns() > request.began_ns)
     return;
   for (int host = 0; host < 2; ++host) {
-    if (!node(host).engine().status().disk_error.empty()) continue;
+    if (!node(host).engine().disk_error().empty()) continue;
     const auto found = node(host).data().contents();
     const bool zero = request.client.op == ClientOp::kZero || request.client.all_zero;
     for (uint64_t at = 0; at < request.client.length_bytes; at += kSectorBytes) {
