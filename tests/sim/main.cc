@@ -1,12 +1,15 @@
 // twinblock_sim: runs two unmodified engines in a virtual world, one seed after the other.
 #include <malloc.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -40,7 +43,9 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed) {
   return world.scheduler().events_total();
 }
 
-int run_share(const Arguments& arguments, unsigned job) {
+// `next`: the seed that nobody has begun yet, counted from the first; shared by all jobs, so that
+// one that gets little processor does not keep the others waiting.
+int run_share(const Arguments& arguments, unsigned job, std::atomic<uint64_t>& next) {
   uint64_t events = 0;
   const auto began = std::chrono::steady_clock::now();
   const auto seconds = [&began] {
@@ -48,27 +53,34 @@ int run_share(const Arguments& arguments, unsigned job) {
   };
   double told = 0;
   uint64_t runs = 0;
-  for (uint64_t i = job; arguments.soak || i < arguments.seeds; i += arguments.jobs, ++runs) {
+  for (uint64_t i; (i = next.fetch_add(1)) < arguments.seeds || arguments.soak; ++runs) {
     events += run_seed(arguments, arguments.first + i);
     if (!arguments.soak || job != 0 || seconds() < told + 10) continue;
     told = seconds();
     std::printf("%8.0f s: about %llu seeds from %llu on, no violation\n", told,
-                static_cast<unsigned long long>((runs + 1) * arguments.jobs),
+                static_cast<unsigned long long>(i + 1),
                 static_cast<unsigned long long>(arguments.first));
     std::fflush(stdout);
   }
-  std::printf("job %u: no violation, %.1f million events in %.1f s\n", job,
-              static_cast<double>(events) / 1e6, seconds());
+  std::printf("job %u: %llu seeds, no violation, %.1f million events in %.1f s\n", job,
+              static_cast<unsigned long long>(runs), static_cast<double>(events) / 1e6, seconds());
   return 0;
 }
 
 int run_all(const Arguments& arguments) {
+  void* shared = mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) {
+    std::perror("twinblock_sim: mmap");
+    return 1;
+  }
+  auto& next = *new (shared) std::atomic<uint64_t>(0);
   // The first one that finds something ends them all.
   std::vector<pid_t> children;
   for (unsigned job = 0; job < arguments.jobs; ++job) {
     const pid_t child = fork();
     if (child == 0) {
-      const int result = run_share(arguments, job);
+      const int result = run_share(arguments, job, next);
       std::fflush(stdout);
       _exit(result);
     }
@@ -126,5 +138,7 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   Report::install_crash_handler();
-  return arguments.jobs == 1 ? run_share(arguments, 0) : run_all(arguments);
+  if (arguments.jobs > 1) return run_all(arguments);
+  std::atomic<uint64_t> next(0);
+  return run_share(arguments, 0, next);
 }

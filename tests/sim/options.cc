@@ -134,7 +134,7 @@ void vary(Options& o, Random& random) {
   o.write_bytes_max = random.chance(0.5) ? 64 * kKiB : 8 * kKiB;
   o.peer_timeout_ns = random.between(1, 5) * kSecond_ns;
   o.disk_timeout_ns = o.peer_timeout_ns + random.between(1, 8) * kSecond_ns;
-  o.faulty_ns = random.spread(5 * kSecond_ns, 30 * kSecond_ns);
+  o.faulty_ns = random.spread(4 * kSecond_ns, 20 * kSecond_ns);
   o.depth = static_cast<unsigned>(random.between(1, 16));
   o.think_max_ns = random.spread(2 * kMillisecond_ns, 400 * kMillisecond_ns);
   o.flush_share = random.chance(0.2) ? 0 : 0.1 * random.unit();

@@ -222,6 +222,19 @@ TEST(Superblock, ACutOffInitIsBlankAndAUsedIntentMapIsNot) {
   }
 }
 
+// How large the regions were was in the superblocks: there may be more pages than by default.
+TEST(Superblock, BothLostAndAnIntentMapOfSmallRegionsIsNotTakenForBlank) {
+  constexpr uint64_t kLarge = 16 * kGiB;
+  const Layout layout = layout_of(kLarge, kRegionBytesMin);
+  ASSERT_GT(layout.intent_pages, layout_of(kLarge, kRegionBytesDefault).intent_pages);
+  File file(layout.snapshot_offset);
+  const uint64_t words[] = {1};
+  const auto last = static_cast<uint32_t>(layout.intent_pages - 1);
+  const IntentPage page = encode_page(last, 1, intent_tag(sample().volume_uuid), words);
+  std::memcpy(file.data() + kIntentOffset + last * kPageBytes, &page, sizeof page);
+  EXPECT_FALSE(metadata::load(reader_of(file), file.size(), kLarge, "m").ok());
+}
+
 TEST(Superblock, BothLostAndAnIntentMapThatCannotBeReadIsNotTakenForBlank) {
   const File file = fresh_file(sample());
   const ReadAt read = [&](uint64_t offset, std::span<std::byte> into) -> Status {
