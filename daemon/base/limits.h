@@ -79,7 +79,7 @@ constexpr uint64_t kIntentAge_ns = 15 * kSecond_ns;
 // How long a commit of intents waits for more writes to share it, at the most.
 constexpr uint64_t kIntentGatherMax_ns = 2 * kMillisecond_ns;
 constexpr size_t kResyncRunsMax = 8;
-constexpr size_t kResyncRunsBusyMax = 2;
+constexpr size_t kResyncRunsBusyMax = 1;
 constexpr uint64_t kResyncRunBusyBytesMax = 128 * kKiB;
 
 // Control socket.
