@@ -82,6 +82,9 @@ constexpr size_t kResyncRunsMax = 8;
 constexpr size_t kResyncRunsBusyMax = 1;
 constexpr uint64_t kResyncRunBusyBytesMax = 128 * kKiB;
 
+// Client writes for one that kernels are asked about (times on the wire).
+constexpr uint32_t kSampleEvery = 64;
+
 // Control socket.
 constexpr size_t kControlRequestBytesMax = 64 * kKiB;
 constexpr size_t kControlConnectionsMax = 32;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "control/latency_requests.h"
 #include "control/link_requests.h"
 
 namespace twinblock {
@@ -40,7 +41,7 @@ Engine::ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? Engine::ResyncPace::kRate : Engine::ResyncPace::kAuto;
 }
 
-const std::array<Verb, 11> kVerbs{{
+const std::array<Verb, 13> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -108,6 +109,16 @@ const std::array<Verb, 11> kVerbs{{
      {{{"mode", Kind::kOptionalWord, {"off", "on", "auto"}}, {"level", Kind::kNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        answer_compression(engine, args, std::move(send));
+     }},
+    {"latency",
+     {{{"window", Kind::kOptionalWord, {"start", "10s", "60s"}}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       answer_latency(engine, args, send);
+     }},
+    {"sample",
+     {{{"every", Kind::kNumber}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       answer_sample(engine, args, send);
      }},
     {"why",
      {},

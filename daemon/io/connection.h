@@ -13,6 +13,14 @@
 
 namespace twinblock {
 
+// When the first bytes of a frame got on, as the kernel says; on the Clock.
+struct SendMoments {
+  uint64_t taken_ns = 0;         // the kernel took them from us
+  uint64_t queued_ns = 0;        // … and gave them to the queue of the network device
+  uint64_t sent_ns = 0;          // … and, behind that, to the device
+  uint64_t acknowledged_ns = 0;  // the peer's kernel has acknowledged them
+};
+
 // Callbacks of one connection. Any of them may destroy the connection.
 class ConnectionHandler {
  public:
@@ -25,6 +33,8 @@ class ConnectionHandler {
   // The stream has ended or failed; `reason` is a phrase such as "Connection reset by peer".
   // Bytes still unread are lost. Called at most once, never from within send() or close().
   virtual void closed(const std::string& reason) = 0;
+  // The frame for which sample_next() was asked is acknowledged.
+  virtual void sampled(const SendMoments&) {}
 };
 
 class Connection {
@@ -44,6 +54,13 @@ class Connection {
   // Bytes that were given to send() since the start, and those of them that the kernel has taken.
   [[nodiscard]] virtual uint64_t queued_bytes_total() const = 0;
   [[nodiscard]] virtual uint64_t sent_bytes_total() const = 0;
+  // Asks the kernel for the moments of the frame that send() is given next; false: it can't tell
+  // them, or those of an earlier frame are still to come.
+  virtual bool sample_next() { return false; }
+  // When the kernel took the byte at `offset` of what was sent; 0: not known, or too long ago.
+  [[nodiscard]] virtual uint64_t taken_ns(uint64_t /*offset*/) const { return 0; }
+  // When the last byte that read() gave came into this host's kernel; 0: not known.
+  [[nodiscard]] virtual uint64_t arrived_ns() const { return 0; }
   // "10.10.0.2:7700", for logs.
   [[nodiscard]] virtual std::string peer_address() const = 0;
 };

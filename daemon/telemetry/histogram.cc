@@ -12,22 +12,40 @@ size_t Histogram::bucket_of(uint64_t value_ns) {
   constexpr uint64_t steps = uint64_t{1} << kStepBits;
   if (value_ns < steps) return value_ns;
   const auto magnitude = static_cast<size_t>(std::bit_width(value_ns)) - 1;
+  if (magnitude >= kMagnitudeMax) return kBuckets - 1;
   const size_t shift = magnitude - kStepBits;
   return ((magnitude - kStepBits + 1) << kStepBits) + ((value_ns >> shift) & (steps - 1));
 }
 
-uint64_t Histogram::middle_of(size_t bucket) {
+uint64_t Histogram::begin_of(size_t bucket) {
   constexpr uint64_t steps = uint64_t{1} << kStepBits;
   if (bucket < steps) return bucket;
   const size_t shift = (bucket >> kStepBits) - 1;
-  const uint64_t low = (steps + (bucket & (steps - 1))) << shift;
-  return low + ((uint64_t{1} << shift) >> 1);
+  return (steps + (bucket & (steps - 1))) << shift;
+}
+
+uint64_t Histogram::middle_of(size_t bucket) {
+  return (begin_of(bucket) + begin_of(bucket + 1) - 1) / 2;
 }
 
 void Histogram::record(uint64_t value_ns) {
   ++buckets_[bucket_of(value_ns)];
   ++count_;
+  sum_ns_ += value_ns;
   max_ns_ = std::max(max_ns_, value_ns);
+}
+
+void Histogram::merge(const Histogram& other) {
+  if (other.count_ == 0) return;
+  for (size_t bucket = 0; bucket < kBuckets; ++bucket) buckets_[bucket] += other.buckets_[bucket];
+  count_ += other.count_;
+  sum_ns_ += other.sum_ns_;
+  max_ns_ = std::max(max_ns_, other.max_ns_);
+}
+
+void Histogram::clear() {
+  if (count_ == 0) return;  // memory that was never used stays so
+  *this = Histogram();
 }
 
 uint64_t Histogram::quantile_ns(double quantile) const {
@@ -37,9 +55,16 @@ uint64_t Histogram::quantile_ns(double quantile) const {
   uint64_t seen = 0;
   for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
     seen += buckets_[bucket];
-    if (seen >= wanted) return std::min(middle_of(bucket), max_ns_);
+    if (seen >= wanted && bucket + 1 < kBuckets) return std::min(middle_of(bucket), max_ns_);
   }
   return max_ns_;
+}
+
+uint64_t Histogram::count_up_to(uint64_t bound_ns) const {
+  uint64_t count = 0;
+  for (size_t bucket = 0; bucket < kBuckets && middle_of(bucket) <= bound_ns; ++bucket)
+    count += buckets_[bucket];
+  return count;
 }
 
 }  // namespace twinblock

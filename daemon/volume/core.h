@@ -21,7 +21,7 @@
 #include "mirror/epochs.h"
 #include "mirror/inflight_filter.h"
 #include "mirror/range_lock.h"
-#include "telemetry/histogram.h"
+#include "telemetry/latency.h"
 #include "volume/session.h"
 
 namespace twinblock {
@@ -104,7 +104,7 @@ struct Core {
   RangeLock ranges;
   InflightFilter inflight;
   Counters counters;
-  Histogram write_latency;
+  WriteLatency latency;
   // Whether workers may read the local replica by themselves.
   std::atomic<bool> local_reads{false};
   // For workers that prepare writes: whether the peer receives them, …

@@ -122,6 +122,12 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
     return role_ == Role::kPrimary || role_ == Role::kDemoting;
   }
   [[nodiscard]] std::string disk_error() const;
+  [[nodiscard]] const Config& config() const { return core_.config; }
+  [[nodiscard]] const std::string& node() const { return core_.node; }
+  [[nodiscard]] LatencyView latency(Window window) const;
+  // Every so many client writes the kernels are asked for the times of one; 0: never. On this node,
+  // until it ends.
+  void set_sample_every(uint32_t writes) { session_.set_sample_every(writes); }
   // Sentences: how this state came about, what a promotion here would lose, what to do.
   [[nodiscard]] std::vector<std::string> why() const;
 

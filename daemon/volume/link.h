@@ -11,6 +11,8 @@
 #include "io/connection.h"
 #include "mirror/link_damping.h"
 #include "mirror/link_meter.h"
+#include "telemetry/latency.h"
+#include "telemetry/stack_estimate.h"
 
 namespace twinblock {
 
@@ -54,6 +56,8 @@ struct Link {
   bool damped = false;   // flaps: left alone until join_at_ns
   bool refused = false;  // the peer, or this node, does not take it: last_error says why
   LinkMeter meter;
+  StackEstimate stack;
+  TripLatency trips;
   uint64_t failovers = 0;
   std::string last_error, logged_error;
   // Of connections that are gone.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mirror/link_meter.h"
+#include "telemetry/stages.h"
 #include "wire/frame_format.h"
 
 namespace twinblock {
@@ -16,6 +17,8 @@ namespace twinblock {
 // emptied, which happens when the session is lost.
 class PeerRequest {
  public:
+  // Before answered(), of what did not travel on the control stream.
+  virtual void timed(const PeerTrip&) {}
   // `payload` is valid during the call only.
   virtual void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) = 0;
 

@@ -39,8 +39,9 @@ struct Replica::Op {
   // A compressed payload, as it came; a worker makes `plain` of it.
   std::span<const std::byte> compressed;
   std::shared_ptr<wire::Slab> plain;
-  std::string problem;  // with the payload
-  uint64_t received_ns = 0;
+  std::string problem;      // with the payload
+  uint64_t arrived_ns = 0;  // in this host's kernel
+  uint64_t read_ns = 0;
   uint64_t working_bytes = 0;
   bool covers_data = false;  // kFlush: something other than zeroes was written before
 };
@@ -63,7 +64,8 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
   op.header = frame.header;
   op.incarnation = incarnation;
   op.keeps_payload = std::move(frame.keeps_payload);
-  op.received_ns = core_.clock.now_ns();
+  op.read_ns = core_.clock.now_ns();
+  op.arrived_ns = frame.arrived_ns != 0 ? std::min(frame.arrived_ns, op.read_ns) : op.read_ns;
   DiskRequest& disk = op.disk;
   disk.error = 0;
   disk.fua = (frame.header.flags & wire::kFlagFua) != 0;
@@ -159,8 +161,10 @@ void Replica::finished(Op& op) {
     ack.offset = op.header.offset;
     ack.length = op.header.length;
     ack.status = static_cast<uint32_t>(op.disk.error);
-    ack.aux0 = now - op.received_ns;
+    ack.aux0 = now - op.arrived_ns;
     ack.aux1 = op.disk.finished_ns - op.disk.submitted_ns;
+    if ((op.header.flags & wire::kFlagSample) != 0)
+      core_.session->sample_answer(op.incarnation, op.header.sequence, op.arrived_ns, op.read_ns);
     if (op.body && op.disk.error == 0) {
       std::span<std::byte> body(op.body.get(), op.header.length);
       if (op.header.type == static_cast<uint8_t>(wire::FrameType::kDigest))

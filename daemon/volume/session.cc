@@ -163,6 +163,9 @@ bool Session::handle(Channel& channel, wire::Frame& frame) {
       break;
     case FrameType::kHeartbeat:
       return handle_heartbeat(channel, frame.header);
+    case FrameType::kTimes:
+      handle_times(channel, frame.header);
+      break;
     case FrameType::kData:
     case FrameType::kFlush:
     case FrameType::kRead:
@@ -264,6 +267,7 @@ void Session::handle_ack(Channel& channel, wire::Frame& frame) {
     // The peer had it when its own time with it began.
     heard = std::max(entry->stamp.sent_ns, now - std::min(now, frame.header.aux0));
     channel.last_echo_ns = std::max(channel.last_echo_ns, heard);
+    time_request(channel, *entry, frame, now);
   }
   last_echo_ns_ = std::max(last_echo_ns_, heard);
   last_answer_ns_ = now;

@@ -26,16 +26,19 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "config/config.h"
 #include "io/clock.h"
 #include "io/connection.h"
 #include "io/log.h"
 #include "mirror/generation.h"
 #include "mirror/link_choice.h"
+#include "telemetry/latency.h"
 #include "volume/control_stream.h"
 #include "volume/link.h"
 #include "volume/peer_requests.h"
 #include "volume/status_view.h"
+#include "volume/trip_sample.h"
 #include "wire/frame_reader.h"
 
 namespace twinblock {
@@ -109,6 +112,13 @@ class Session {
   [[nodiscard]] uint64_t sent_bytes_total(uint64_t incarnation) const;
   // Queued on all links and not taken by the kernel yet.
   [[nodiscard]] uint64_t unsent_bytes() const;
+  // The answer that comes next is to a request that the peer samples (kFlagSample): its times
+  // follow it. The request's moments: it came into this host's kernel, and its frame was read.
+  void sample_answer(uint64_t incarnation, uint64_t sequence, uint64_t arrived_ns,
+                     uint64_t read_ns);
+  // Every so many client writes are sampled; 0: none.
+  void set_sample_every(uint32_t writes) { sample_every_ = writes; }
+  [[nodiscard]] uint32_t sample_every() const { return sample_every_; }
   // Work that came over a connection has ended (see SessionOwner::working_for).
   void work_ended(uint64_t incarnation);
   void pause_reading(bool paused);
@@ -129,6 +139,7 @@ class Session {
 
   // For status.
   [[nodiscard]] std::vector<StatusView::Link> links() const;
+  [[nodiscard]] std::vector<LatencyView::Link> link_latency(Window window) const;
   [[nodiscard]] bool connecting() const { return !channels_.empty(); }
   [[nodiscard]] const std::string& last_error() const { return last_error_; }
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
@@ -171,6 +182,15 @@ class Session {
   void time_out_handshakes(uint64_t now_ns);
   void note_error(const SessionLink& link, const std::string& error);
   [[nodiscard]] bool i_am_preferred() const;
+
+  // session_times.cc
+  void begin_sample(Channel& channel, const PeerRequests::Entry& entry, wire::FrameHeader& header);
+  void time_request(Channel& channel, const PeerRequests::Entry& entry, const wire::Frame& ack,
+                    uint64_t now_ns);
+  void sampled(Channel& channel, const SendMoments& moments);
+  void tell_times(Channel& channel, const SendMoments& moments);
+  void handle_times(Channel& channel, const wire::FrameHeader& header);
+  void finish_sample(Channel& channel);
 
   // session_handshake.cc
   void dial();
@@ -220,6 +240,8 @@ class Session {
 
   Environment env_;
   SessionOwner& owner_;
+  uint32_t sample_every_ = limits::kSampleEvery;
+  uint32_t since_sample_ = 0;
   std::string peer_;
   bool stopped_ = false;
   bool started_ = false;

@@ -56,6 +56,7 @@ class Session::Channel final : public ConnectionHandler {
   }
   void readable() override { session_.channel_readable(*this); }
   void closed(const std::string& reason) override { session_.channel_closed(*this, reason); }
+  void sampled(const SendMoments& moments) override { session_.sampled(*this, moments); }
 
   // Goes on for a moment, so that the peer can read why.
   void close_soon(uint64_t now_ns) {
@@ -107,6 +108,8 @@ class Session::Channel final : public ConnectionHandler {
   uint64_t peer_tick_at_ns = 0;  // … and when it came
   uint64_t sent_at_tick_bytes = 0;
   std::optional<uint64_t> round_trip_ns;  // the latest
+  TripSample sample;                      // a request of ours whose times are to come
+  AnswerSample answer_sample;             // an answer of ours …
 
  private:
   Session& session_;

@@ -310,9 +310,10 @@ void Session::put(PeerRequests::Entry& entry, Channel& channel) {
   entry.incarnation = channel.incarnation;
   entry.sent_end_bytes = channel.connection->queued_bytes_total() + bytes;
   entry.stamp = channel.link.meter.sent(bytes, env_.clock.now_ns());
+  FrameHeader header = entry.header;
+  begin_sample(channel, entry, header);
   channel.connection->send(
-      wire::seal(entry.header, static_cast<uint32_t>(entry.body.size()), entry.body_crc),
-      entry.body);
+      wire::seal(header, static_cast<uint32_t>(entry.body.size()), entry.body_crc), entry.body);
 }
 
 void Session::put_again(PeerRequests::Entry& entry) {

@@ -271,6 +271,11 @@ void Engine::fill_verify(StatusView& view) const {
     view.verify.differences.emplace_back(range.begin_bytes, range.length());
 }
 
+LatencyView Engine::latency(Window window) const {
+  return {window, session_.sample_every(), core_.latency.view(window, core_.clock.now_ns()),
+          session_.link_latency(window)};
+}
+
 std::string Engine::disk_error() const {
   if (const int error = metadata_error_code(); error != 0)
     return system_error(error,
@@ -315,9 +320,10 @@ StatusView Engine::status() const {
   view.flushes = counters.flushes;
   view.resync_bytes = counters.resync_bytes;
   view.peer_losses = counters.peer_losses;
-  view.write_p50_ns = core_.write_latency.quantile_ns(0.5);
-  view.write_p99_ns = core_.write_latency.quantile_ns(0.99);
-  view.write_max_ns = core_.write_latency.max_ns();
+  const Histogram latency = core_.latency.total();
+  view.write_p50_ns = latency.quantile_ns(0.5);
+  view.write_p99_ns = latency.quantile_ns(0.99);
+  view.write_max_ns = latency.max_ns();
   view.uptime_ns = core_.clock.now_ns() - started_ns_;
   return view;
 }

@@ -16,6 +16,11 @@ struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Wai
   }
   void range_admitted() override { path.start(*this); }
   void intent_recorded(int error) override { path.intent_recorded(*this, error); }
+  // Of several pieces, the last one counts.
+  void timed(const PeerTrip& trip) override {
+    times.peer = true;
+    times.trip = trip;
+  }
   void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override {
     path.piece_answered(*this, ack);
   }
@@ -31,6 +36,7 @@ struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Wai
   bool on_local = false;  // the local disk has it
   bool on_peer = false;   // it was sent to the peer and the session still stands
   bool held = false;
+  WriteTimes times;
 };
 
 WritePath::WritePath(Core& core, SimplexGate& gate, WritePathOwner& owner)
@@ -46,6 +52,7 @@ WritePath::Op& WritePath::new_op() {
   free_.pop_back();
   op.started = op.local_pending = op.on_local = op.on_peer = op.held = false;
   op.pieces_outstanding = 0;
+  op.times = {};
   return op;
 }
 
@@ -87,7 +94,11 @@ void WritePath::admit(ClientRequest& request) {
 
 void WritePath::start(Op& op) {
   const ClientRequest& client = *op.client;
-  if (!op.started) core_.inflight.raise(client.offset_bytes, client.length_bytes);
+  const uint64_t now = core_.clock.now_ns();
+  if (!op.started) {
+    core_.inflight.raise(client.offset_bytes, client.length_bytes);
+    op.times.admitted_ns = now;
+  }
   op.started = true;
   if (core_.frozen()) {
     op.held = true;
@@ -106,6 +117,7 @@ void WritePath::start(Op& op) {
     return;
   }
   op.on_local = op.on_peer = false;
+  op.times.started_ns = now;
   // The wire first: it takes longest.
   if (core_.attached())
     send_pieces(op);
@@ -184,6 +196,7 @@ void WritePath::submit_local(Op& op) {
 
 void WritePath::local_done(Op& op) {
   op.local_pending = false;
+  op.times.local_ns = op.disk.finished_ns;
   op.on_local = op.disk.error == 0;
   if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
     core_.wrote_data = true;
@@ -260,7 +273,7 @@ void WritePath::finish(Op& op, int error) {
   if (client.op == ClientOp::kWrite) {
     ++core_.counters.writes;
     core_.counters.write_bytes += client.length_bytes;
-    core_.write_latency.record(core_.clock.now_ns() - client.received_ns);
+    record_times(op);
   } else {
     ++core_.counters.zeroes;
   }
@@ -270,6 +283,16 @@ void WritePath::finish(Op& op, int error) {
   core_.ranges.release(op.ticket);
   free_.push_back(&op);
   admit_waiting();
+}
+
+void WritePath::record_times(Op& op) {
+  const ClientRequest& client = *op.client;
+  WriteTimes& times = op.times;
+  times.received_ns = client.received_ns;
+  times.prepared_ns = client.prepared_ns;
+  times.compression_ns = client.compression_ns;
+  times.done_ns = core_.clock.now_ns();
+  core_.latency.record(times, client.length_bytes);
 }
 
 void WritePath::peer_lost() {

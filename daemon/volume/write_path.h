@@ -73,6 +73,7 @@ class WritePath {
   void settle(Op& op);
   void settle_alone(Op& op);
   void finish(Op& op, int error);
+  void record_times(Op& op);
   Op& new_op();
 
   Core& core_;

@@ -93,6 +93,7 @@ const Shape* shape_of(uint8_t type) {
     case FrameType::kGeneration:
       return &kGenerationShape;
     case FrameType::kHeartbeat:
+    case FrameType::kTimes:
     case FrameType::kFlush:
     case FrameType::kRead:
     case FrameType::kDigest:
@@ -239,6 +240,8 @@ const char* frame_type_name(uint8_t type) {
       return "digest";
     case FrameType::kDirty:
       return "dirty";
+    case FrameType::kTimes:
+      return "times";
     case FrameType::kCompression:
       return "compression";
     case FrameType::kJoin:

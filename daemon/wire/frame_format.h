@@ -42,6 +42,11 @@ enum class FrameType : uint8_t {
   kLinkChange = 20,   // payload: LinkChangePayload; answered by kAck with a UTF-8 reason as payload
   kCompression = 21,  // how data is to travel, ordered at the sender: sequence: mode (0 off, 1 on,
                       // 2 auto), offset: level, length: how many orders there have been; no answer
+  kTimes = 22,  // what the sender's kernel said of a sampled request: sequence: of the request;
+                // aux0: ns between the request's arrival and the answer's departure at its
+                // network device; offset: ns of that until its loop had read the request,
+                // length: ns from its answer to the network device, aux1: of those, ns in the
+                // device's queue; no answer
 };
 constexpr size_t kDigestBytes = 16;
 
@@ -54,8 +59,10 @@ enum FrameFlag : uint8_t {
                         // than those
   kFlagResync = 16,     // kData: a resync write, not a client's
   kFlagControl = 32,    // of the control stream: aux1 is its number there
+  kFlagSample = 64,     // kData: the receiver is asked for times, too
 };
-constexpr uint8_t kFlagsKnown = kFlagFua | kFlagZero | kFlagUnmap | kFlagCompressed | kFlagResync;
+constexpr uint8_t kFlagsKnown =
+    kFlagFua | kFlagZero | kFlagUnmap | kFlagCompressed | kFlagResync | kFlagSample;
 
 struct FrameHeader {
   uint32_t header_crc;     // CRC-32C of the 60 bytes that follow
@@ -69,8 +76,8 @@ struct FrameHeader {
   uint64_t length;         // bytes
   uint32_t payload_crc;    // CRC-32C of the payload; zero without one
   uint32_t status;         // errno value in answers, else zero
-  uint64_t aux0;           // kAck: ns from receipt of the whole request to the end of its disk work
-  uint64_t aux1;           // kAck: ns of the disk work alone; frames of the control stream: number
+  uint64_t aux0;  // kAck: ns from the arrival of the whole request to the end of its disk work
+  uint64_t aux1;  // kAck: ns of the disk work alone; frames of the control stream: number
 };
 
 static_assert(sizeof(FrameHeader) == 64);

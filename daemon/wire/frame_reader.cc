@@ -63,6 +63,7 @@ FrameReader::Outcome FrameReader::next(Connection& connection, Frame& frame) {
   frame.keeps_payload.reset();
   for (;;) {
     const Outcome outcome = parse(frame);
+    if (outcome == Outcome::kFrame) frame.arrived_ns = connection.arrived_ns();
     if (outcome != Outcome::kNothing) return outcome;
     if (reads_left_ == 0) return Outcome::kNothing;
     make_room();

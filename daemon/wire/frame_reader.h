@@ -19,6 +19,7 @@ struct Frame {
   FrameHeader header{};
   std::span<const std::byte> payload;
   std::shared_ptr<Slab> keeps_payload;  // hold it for as long as payload is used
+  uint64_t arrived_ns = 0;  // when it was whole in this host's kernel, on the Clock; 0: not known
 };
 
 class FrameReader {

@@ -191,7 +191,8 @@ void Node::take_submitted() {
 
 int Node::run_request(ClientRequest& request) {
   Parking parking;
-  request.received_ns = loop_.now_ns();
+  request.prepared_ns = loop_.now_ns();
+  if (request.received_ns == 0) request.received_ns = request.prepared_ns;
   request.done = [&parking](ClientRequest&) { parking.unpark(); };
   ClientRequest* head = submitted_.load(std::memory_order_relaxed);
   do {
@@ -251,6 +252,7 @@ int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
 
 int Node::write(std::span<const std::byte> from, uint64_t offset_bytes, bool fua) {
   ClientRequest request;
+  request.received_ns = loop_.now_ns();
   request.op = ClientOp::kWrite;
   request.fua = fua;
   request.offset_bytes = offset_bytes;

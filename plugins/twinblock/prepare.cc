@@ -13,8 +13,11 @@ PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
   if (all_zero_) return;
   piece_bytes_ = std::min<uint64_t>(piece_bytes_, data.size());
   cut(data);
-  if (engine_.peer_receives() && engine_.compression().setting().mode != Compression::kOff)
+  if (engine_.peer_receives() && engine_.compression().setting().mode != Compression::kOff) {
+    const uint64_t began_ns = engine_.clock().now_ns();
     compress();
+    compression_ns_ = engine_.clock().now_ns() - began_ns;
+  }
   for (WirePiece& piece : pieces_) piece.crc = crc32c(piece.payload);
 }
 
@@ -67,6 +70,7 @@ void PreparedWrite::describe(ClientRequest& request) const {
   request.all_zero = all_zero_;
   request.piece_bytes = piece_bytes_;
   request.pieces = pieces_;
+  request.compression_ns = compression_ns_;
 }
 
 }  // namespace twinblock

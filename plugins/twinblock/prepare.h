@@ -32,6 +32,7 @@ class PreparedWrite {
   Engine& engine_;
   const bool all_zero_;
   uint64_t piece_bytes_ = 0;
+  uint64_t compression_ns_ = 0;
   std::array<WirePiece, 32> few_;  // without an allocation
   std::vector<WirePiece> many_;
   std::span<WirePiece> pieces_;

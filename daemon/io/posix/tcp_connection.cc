@@ -9,6 +9,7 @@
 
 #include "base/checks.h"
 #include "io/posix/interface_watch.h"
+#include "io/posix/monotonic.h"
 
 namespace twinblock {
 namespace {
@@ -24,15 +25,14 @@ TcpConnection::TcpConnection(TcpNetwork& network, int fd, bool dialling, std::st
       state_(dialling ? State::kConnecting : State::kUp) {
   network_.connections_.push_back(this);
   if (fd_ < 0) return;
-  reader_ = std::make_unique<IoWatcher>(network_.loop_, fd_, EV_READ, [this] {
-    drained_ = false;
-    call([](ConnectionHandler& handler) { handler.readable(); });
-  });
+  reader_ = std::make_unique<IoWatcher>(network_.loop_, fd_, EV_READ, [this] { woken(); });
   writer_ = std::make_unique<IoWatcher>(network_.loop_, fd_, EV_WRITE, [this] { writable(); });
-  if (dialling)
+  if (dialling) {
     writer_->start();
-  else
+  } else {
     interface_ = interface_of(fd_);
+    times_.enable(fd_);
+  }
   update_reader();
 }
 
@@ -57,12 +57,22 @@ bool TcpConnection::call(Call&& call) {
   return true;
 }
 
+// There are bytes to read, or the kernel has something to tell.
+void TcpConnection::woken() {
+  if (times_.collect(fd_) &&
+      !call([this](ConnectionHandler& handler) { handler.sampled(times_.moments()); }))
+    return;
+  if (state_ != State::kUp || paused_) return;
+  drained_ = false;
+  call([](ConnectionHandler& handler) { handler.readable(); });
+}
+
 size_t TcpConnection::read(std::span<std::byte> into) {
   // A short read has emptied the socket: asking again in the same event would only cost a call.
   // What arrives meanwhile makes an event of its own.
   if (state_ != State::kUp || drained_ || into.empty()) return 0;
   ssize_t n = 0;
-  do n = ::recv(fd_, into.data(), into.size(), 0);
+  do n = times_.receive(fd_, into);
   while (n < 0 && errno == EINTR);
   if (n > 0) {
     drained_ = static_cast<size_t>(n) < into.size();
@@ -117,10 +127,15 @@ void TcpConnection::flush() {
   while (wants_flush() && left > 0) {
     msghdr message{};
     message.msg_iov = network_.vectors_.data();
-    message.msg_iovlen = queue_.gather(network_.vectors_, left);
+    message.msg_iovlen = queue_.gather(network_.vectors_, times_.bytes_allowed(sent_bytes_, left));
     size_t offered = 0;
     for (size_t i = 0; i < message.msg_iovlen; ++i) offered += network_.vectors_[i].iov_len;
-    const ssize_t n = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const bool asks = times_.sample_due(sent_bytes_);
+    SocketTimes::Room room;
+    if (asks) SocketTimes::ask(message, room);
+    // What follows a sampled head goes with it.
+    const int more = asks && sent_bytes_ + offered < queued_bytes_ ? MSG_MORE : 0;
+    const ssize_t n = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT | more);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
       return fail(phrase(errno));
@@ -128,6 +143,7 @@ void TcpConnection::flush() {
     queue_.consume(taken);
     sent_bytes_ += taken;
     left -= taken;
+    if (taken > 0) times_.sent(sent_bytes_, monotonic_ns(), asks);
     if (taken < offered) writer_->start();  // the socket is full
   }
 }
@@ -144,6 +160,7 @@ void TcpConnection::finish_connect() {
   if (error != 0) return fail("connect to " + peer_ + ": " + phrase(error));
   state_ = State::kUp;
   interface_ = interface_of(fd_);
+  times_.enable(fd_);
   writer_->stop();
   update_reader();
   call([](ConnectionHandler& handler) { handler.connected(); });

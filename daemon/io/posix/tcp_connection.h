@@ -7,6 +7,7 @@
 #include "io/connection.h"
 #include "io/posix/io_watcher.h"
 #include "io/posix/send_queue.h"
+#include "io/posix/socket_times.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_network.h"
 
@@ -30,6 +31,11 @@ class TcpConnection final : public Connection {
   [[nodiscard]] uint64_t queued_bytes_total() const override { return queued_bytes_; }
   [[nodiscard]] uint64_t sent_bytes_total() const override { return sent_bytes_; }
   [[nodiscard]] std::string peer_address() const override { return peer_; }
+  bool sample_next() override { return times_.sample(queued_bytes_); }
+  [[nodiscard]] uint64_t taken_ns(uint64_t offset) const override {
+    return times_.taken_ns(offset);
+  }
+  [[nodiscard]] uint64_t arrived_ns() const override { return times_.arrived_ns(); }
 
   // The stream is over; closed() is called at the end of this turn.
   void fail(std::string reason);
@@ -48,6 +54,7 @@ class TcpConnection final : public Connection {
     kFailed,  // closed() is due
     kClosed,  // closed() has been called
   };
+  void woken();
   void writable();
   void finish_connect();
   void update_reader();
@@ -64,6 +71,7 @@ class TcpConnection final : public Connection {
   bool drained_ = false;  // this readable event has no more bytes
   std::string reason_;
   SendQueue queue_;
+  SocketTimes times_;
   uint64_t queued_bytes_ = 0;
   uint64_t sent_bytes_ = 0;
   std::unique_ptr<IoWatcher> reader_;

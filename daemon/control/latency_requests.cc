@@ -1,0 +1,81 @@
+#include "control/latency_requests.h"
+
+#include <limits>
+#include <string>
+
+#include "control/requests.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+Window window_of(const std::string& word) {
+  if (word == "10s") return Window::k10s;
+  return word == "60s" ? Window::k60s : Window::kStart;
+}
+
+json distribution_json(const Distribution& of) {
+  return {{"count", of.count},   {"sum_ns", of.sum_ns}, {"p50_ns", of.p50_ns},
+          {"p90_ns", of.p90_ns}, {"p99_ns", of.p99_ns}, {"max_ns", of.max_ns}};
+}
+
+json class_json(const LatencyView::Class& each) {
+  const uint64_t bytes_max = size_class_bytes_max(each.size_class);
+  json stages = json::object();
+  for (size_t i = 0; i < kStages; ++i)
+    stages[stage_name(static_cast<Stage>(i))] = distribution_json(each.stages[i]);
+  return {{"class", size_class_name(each.size_class)},
+          {"bytes_max", bytes_max == ~uint64_t{0} ? json() : json(bytes_max)},
+          {"writes", each.total.count},
+          {"total", distribution_json(each.total)},
+          {"stages", std::move(stages)}};
+}
+
+json link_json(const LatencyView::Link& each) {
+  json parts = json::object();
+  for (size_t i = 0; i < kTripParts; ++i)
+    parts[trip_part_name(static_cast<TripPart>(i))] = distribution_json(each.parts[i]);
+  return {{"name", each.name},
+          {"rate_bits_per_s", each.rate_bits_per_s},
+          {"samples", each.parts[0].count},
+          {"parts", std::move(parts)}};
+}
+
+}  // namespace
+
+void answer_latency(const Engine& engine, const json& args, const Send& send) {
+  const std::string word = args.value("window", std::string("start"));
+  const LatencyView view = engine.latency(window_of(word));
+  json classes = json::array();
+  for (const LatencyView::Class& each : view.classes) classes.push_back(class_json(each));
+  json links = json::array();
+  for (const LatencyView::Link& each : view.links) links.push_back(link_json(each));
+  const json line = {{"ok", true},
+                     {"result",
+                      {{"volume", engine.config().volume},
+                       {"node", engine.node()},
+                       {"window", word},
+                       {"sample_every", view.sample_every},
+                       {"classes", std::move(classes)},
+                       {"links", std::move(links)}}}};
+  send(line.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+void answer_sample(Engine& engine, const json& args, const Send& send) {
+  const uint64_t every = args.value("every", uint64_t{0});
+  if (every > std::numeric_limits<uint32_t>::max()) {
+    send(failure("every " + std::to_string(every) + " writes is too seldom",
+                 "0 takes no samples at all"));
+    return;
+  }
+  engine.set_sample_every(static_cast<uint32_t>(every));
+  const json line = {
+      {"ok", true},
+      {"result",
+       {{"message", every == 0 ? std::string("no write is sampled")
+                               : "one write of " + std::to_string(every) + " is sampled"}}}};
+  send(line.dump());
+}
+
+}  // namespace twinblock

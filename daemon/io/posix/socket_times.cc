@@ -1,0 +1,152 @@
+#include "io/posix/socket_times.h"
+
+#include <linux/errqueue.h>
+#include <linux/net_tstamp.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/units.h"
+#include "io/posix/monotonic.h"
+
+namespace twinblock {
+namespace {
+
+// The kernel's times are of the host's wall clock, which may be set; what counts is how long ago.
+uint64_t on_our_clock(const timespec& stamp) {
+  const uint64_t wall = clock_ns(CLOCK_REALTIME);
+  const uint64_t now = monotonic_ns();
+  const uint64_t then =
+      static_cast<uint64_t>(stamp.tv_sec) * kSecond_ns + static_cast<uint64_t>(stamp.tv_nsec);
+  const uint64_t ago = wall - std::min(wall, then);
+  // Longer than any answer is waited for: the clock was set meanwhile.
+  return ago > now || ago > 3600 * kSecond_ns ? now : now - ago;
+}
+
+// The software time in a control message; false: it is none.
+bool stamp_in(const cmsghdr& head, timespec& stamp) {
+  if (head.cmsg_level != SOL_SOCKET || head.cmsg_type != SCM_TIMESTAMPING) return false;
+  scm_timestamping times{};
+  std::memcpy(&times, CMSG_DATA(&head), sizeof times);
+  stamp = times.ts[0];
+  return stamp.tv_sec != 0 || stamp.tv_nsec != 0;
+}
+
+}  // namespace
+
+void SocketTimes::enable(int fd) {
+  const int flags = SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_RX_SOFTWARE |
+                    SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_OPT_TSONLY;
+  enabled_ = ::setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) == 0;
+}
+
+ssize_t SocketTimes::receive(int fd, std::span<std::byte> into) {
+  if (!enabled_) return ::recv(fd, into.data(), into.size(), 0);
+  iovec vector{into.data(), into.size()};
+  alignas(cmsghdr) std::array<char, 256> control;
+  msghdr message{};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t n = ::recvmsg(fd, &message, 0);
+  if (n <= 0) return n;
+  timespec stamp{};
+  arrived_ns_ = 0;
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head))
+    if (stamp_in(*head, stamp)) arrived_ns_ = on_our_clock(stamp);
+  return n;
+}
+
+bool SocketTimes::sample(uint64_t offset) {
+  if (!enabled_ || wanted_ || expected_) return false;
+  wanted_ = true;
+  begin_ = offset;
+  moments_ = {};
+  return true;
+}
+
+size_t SocketTimes::bytes_allowed(uint64_t sent, size_t wanted) const {
+  if (!wanted_) return wanted;
+  const uint64_t until = sent < begin_ ? begin_ - sent : kSampleBytes;
+  return std::min<uint64_t>(wanted, until);
+}
+
+void SocketTimes::ask(msghdr& message, Room& room) {
+  message.msg_control = room.bytes.data();
+  message.msg_controllen = room.bytes.size();
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SO_TIMESTAMPING;
+  head->cmsg_len = CMSG_LEN(sizeof(uint32_t));
+  const uint32_t what =
+      SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
+  std::memcpy(CMSG_DATA(head), &what, sizeof what);
+}
+
+void SocketTimes::sent(uint64_t sent, uint64_t now_ns, bool asked) {
+  marks_[marks_total_++ % kMarks] = {sent, now_ns};
+  if (!asked) return;
+  wanted_ = false;
+  expected_ = true;
+  key_ = static_cast<uint32_t>(sent - 1);  // bytes are numbered from the connection's first one
+  moments_.taken_ns = now_ns;
+}
+
+uint64_t SocketTimes::taken_ns(uint64_t offset) const {
+  uint64_t low = marks_total_ > kMarks ? marks_total_ - kMarks : 0;
+  uint64_t high = marks_total_;
+  const auto end_of = [this](uint64_t number) { return marks_[number % kMarks].end; };
+  // What went before the oldest mark may have gone much earlier.
+  if (low == high || (low > 0 && end_of(low) > offset)) return 0;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (end_of(middle) > offset)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low < marks_total_ ? marks_[low % kMarks].at_ns : 0;
+}
+
+void SocketTimes::note(uint32_t kind, uint64_t at_ns) {
+  if (kind == SCM_TSTAMP_SCHED)
+    moments_.queued_ns = at_ns;
+  else if (kind == SCM_TSTAMP_SND)
+    moments_.sent_ns = at_ns;
+  else if (kind == SCM_TSTAMP_ACK)
+    moments_.acknowledged_ns = at_ns;
+}
+
+bool SocketTimes::collect(int fd) {
+  if (!expected_) return false;
+  for (;;) {
+    alignas(cmsghdr) std::array<char, 512> control;
+    msghdr message{};
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    if (::recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+      if (errno == EINTR) continue;
+      break;
+    }
+    timespec stamp{};
+    sock_extended_err error{};
+    bool stamped = false;
+    for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr;
+         head = CMSG_NXTHDR(&message, head)) {
+      stamped = stamp_in(*head, stamp) || stamped;
+      if ((head->cmsg_level == IPPROTO_IP && head->cmsg_type == IP_RECVERR) ||
+          (head->cmsg_level == IPPROTO_IPV6 && head->cmsg_type == IPV6_RECVERR))
+        std::memcpy(&error, CMSG_DATA(head), sizeof error);
+    }
+    if (stamped && error.ee_origin == SO_EE_ORIGIN_TIMESTAMPING && error.ee_data == key_)
+      note(error.ee_info, on_our_clock(stamp));
+  }
+  // A segment that is sent again has another time at the device: the first one counts no more.
+  expected_ = moments_.acknowledged_ns == 0;
+  return !expected_ && moments_.queued_ns != 0 && moments_.sent_ns != 0;
+}
+
+}  // namespace twinblock

@@ -1,0 +1,70 @@
+// When bytes of a TCP socket passed through this host's kernel (SO_TIMESTAMPING; Linux:
+// Documentation/networking/timestamping.rst). Arrival is told with each read, departure of one
+// frame at a time, when it was asked for. A kernel or container that refuses leaves everything at
+// "not known". Internal to io/posix; loop only. All times are of the loop's clock, ns.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "io/connection.h"
+
+namespace twinblock {
+
+class SocketTimes {
+ public:
+  // Of a frame that is sampled, so many bytes go out in a call of their own: its header.
+  static constexpr size_t kSampleBytes = 64;
+
+  // `fd` is connected, and nothing has been sent yet.
+  void enable(int fd);
+
+  // As recv(2) does.
+  ssize_t receive(int fd, std::span<std::byte> into);
+  [[nodiscard]] uint64_t arrived_ns() const { return arrived_ns_; }
+
+  // The frame that begins at `offset` of what is sent. False: not possible now.
+  bool sample(uint64_t offset);
+  // How many bytes the next call may send, when `sent` are sent: up to the sample's begin, or its
+  // first bytes.
+  [[nodiscard]] size_t bytes_allowed(uint64_t sent, size_t wanted) const;
+  [[nodiscard]] bool sample_due(uint64_t sent) const { return wanted_ && sent == begin_; }
+  // Prepares `message` to ask for the times of its last byte; `room` must live until it is sent.
+  struct alignas(cmsghdr) Room {
+    std::array<char, CMSG_SPACE(sizeof(uint32_t))> bytes;
+  };
+  static void ask(msghdr& message, Room& room);
+  // `taken` bytes went out, `sent` in all.
+  void sent(uint64_t sent, uint64_t now_ns, bool asked);
+  // When the kernel took the byte at `offset`; 0: not known.
+  [[nodiscard]] uint64_t taken_ns(uint64_t offset) const;
+
+  // Takes in what the kernel has to tell of the sample; true when it is complete: moments().
+  bool collect(int fd);
+  [[nodiscard]] const SendMoments& moments() const { return moments_; }
+
+ private:
+  struct Mark {
+    uint64_t end;  // bytes that were sent …
+    uint64_t at_ns;
+  };
+  static constexpr size_t kMarks = 256;
+  void note(uint32_t kind, uint64_t at_ns);
+
+  bool enabled_ = false;
+  uint64_t arrived_ns_ = 0;
+  bool wanted_ = false;    // a frame is to be sampled, and has not gone out yet
+  bool expected_ = false;  // it has, and the kernel is to tell
+  uint64_t begin_ = 0;
+  uint32_t key_ = 0;  // number of the byte that was asked about
+  SendMoments moments_;
+  std::array<Mark, kMarks> marks_{};  // a ring: the newest ones
+  uint64_t marks_total_ = 0;
+};
+
+}  // namespace twinblock

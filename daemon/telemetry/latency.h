@@ -1,0 +1,87 @@
+// The latency of client writes by stage and size, and the parts of round trips on each link, as
+// histograms. Loop thread only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "telemetry/histogram.h"
+#include "telemetry/stages.h"
+#include "telemetry/windows.h"
+
+namespace twinblock {
+
+// Of a round trip whose moments the kernels of both hosts have told.
+enum class TripPart : uint8_t {
+  kWire,         // out and back, between the two hosts' network devices
+  kSendStack,    // here, from the engine to the queue of the network device
+  kSendQdisc,    // … in that queue
+  kPeerReceive,  // at the peer, until its loop reads it
+  kPeerSend,     // … and from its answer to its network device
+  kReceive,      // here, until the loop reads the answer
+  kTcpAck,       // from the network device until the peer's kernel has acknowledged the first bytes
+};
+constexpr size_t kTripParts = 7;
+const char* trip_part_name(TripPart part);  // "send-qdisc", …
+using TripTimes = std::array<uint64_t, kTripParts>;
+
+// Bounds of the buckets that metrics show, in ns.
+constexpr std::array<uint64_t, 18> kMetricBounds_ns{
+    10'000,      20'000,      50'000,      100'000,       200'000,       500'000,
+    1'000'000,   2'000'000,   5'000'000,   10'000'000,    20'000'000,    50'000'000,
+    100'000'000, 200'000'000, 500'000'000, 1'000'000'000, 2'000'000'000, 5'000'000'000};
+
+// What is shown of a histogram.
+struct Distribution {
+  uint64_t count = 0;
+  uint64_t sum_ns = 0;
+  uint64_t p50_ns = 0, p90_ns = 0, p99_ns = 0, max_ns = 0;
+  std::array<uint64_t, kMetricBounds_ns.size()> up_to{};  // how many are at most each bound
+};
+Distribution distribution_of(const Histogram& histogram);
+
+struct LatencyView {
+  struct Class {
+    size_t size_class = 0;
+    Distribution total;
+    std::array<Distribution, kStages> stages;
+  };
+  struct Link {
+    std::string name;
+    uint64_t rate_bits_per_s = 0;  // nominal; 0: not known
+    std::array<Distribution, kTripParts> parts;
+  };
+  Window window = Window::kStart;
+  uint32_t sample_every = 0;   // writes a sample; 0: none is taken
+  std::vector<Class> classes;  // those with any write, smallest first
+  std::vector<Link> links;
+};
+
+// Of the client's writes.
+class WriteLatency {
+ public:
+  WriteLatency() : windows_(kSizeClasses * kRow) {}
+  void record(const WriteTimes& times, uint64_t length_bytes);
+  [[nodiscard]] std::vector<LatencyView::Class> view(Window window, uint64_t now_ns) const;
+  // Of all sizes, since the start.
+  [[nodiscard]] Histogram total() const;
+
+ private:
+  static constexpr size_t kRow = kStages + 1;  // the stages, and their total
+  Windows windows_;
+};
+
+// Of sampled round trips of one link.
+class TripLatency {
+ public:
+  TripLatency() : windows_(kTripParts) {}
+  void record(const TripTimes& times, uint64_t now_ns);
+  [[nodiscard]] std::array<Distribution, kTripParts> view(Window window, uint64_t now_ns) const;
+
+ private:
+  Windows windows_;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,135 @@
+// Where the time of a request goes between the nodes: of each from what this node knows, of samples
+// from what the kernels of both hosts say (Linux: Documentation/networking/timestamping.rst).
+//
+// No clock of one host is compared with one of the other: the wire's part is the time between
+// departure and arrival here less that between arrival and departure there.
+#include <algorithm>
+
+#include "volume/session.h"
+#include "volume/session_channel.h"
+
+namespace twinblock {
+
+using wire::FrameHeader;
+using wire::FrameType;
+using wire::header_of;
+
+namespace {
+
+uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+}  // namespace
+
+// Called before the frame goes to the connection.
+void Session::begin_sample(Channel& channel, const PeerRequests::Entry& entry,
+                           FrameHeader& header) {
+  header.flags &= static_cast<uint8_t>(~wire::kFlagSample);
+  const bool client_write = header.type == static_cast<uint8_t>(FrameType::kData) &&
+                            (header.flags & wire::kFlagResync) == 0;
+  if (!client_write || sample_every_ == 0 || ++since_sample_ < sample_every_) return;
+  if (!channel.connection->sample_next()) return;
+  since_sample_ = 0;
+  header.flags |= wire::kFlagSample;
+  channel.sample = {};
+  channel.answer_sample = {};
+  channel.sample.sequence = entry.header.sequence;
+  channel.sample.length_bytes = entry.body.size();
+}
+
+void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
+                           const wire::Frame& ack, uint64_t now) {
+  const uint64_t frame_bytes = sizeof(FrameHeader) + entry.body.size();
+  const uint64_t taken_ns = channel.connection->taken_ns(entry.sent_end_bytes - frame_bytes);
+  PeerTrip trip;
+  trip.taken_ns = taken_ns != 0 ? taken_ns : entry.stamp.sent_ns;
+  trip.arrived_ns = ack.arrived_ns != 0 ? std::min(ack.arrived_ns, now) : now;
+  trip.answered_ns = now;
+  trip.peer_ns = ack.header.aux0;
+  trip.peer_disk_ns = ack.header.aux1;
+  trip.stack_ns = channel.link.stack.expected_ns(
+      entry.body.size(), less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns),
+      channel.link.config.rate_bits_per_s);
+  entry.request->timed(trip);
+  TripSample& sample = channel.sample;
+  if (sample.sequence != entry.header.sequence) return;
+  sample.arrived_ns = trip.arrived_ns;
+  sample.read_ns = now;
+  sample.peer_ns = trip.peer_ns;
+  sample.answered = true;
+  finish_sample(channel);
+}
+
+void Session::sample_answer(uint64_t incarnation, uint64_t sequence, uint64_t arrived_ns,
+                            uint64_t read_ns) {
+  Channel* channel = channel_of(incarnation);
+  if (channel == nullptr || !channel->connection->sample_next()) return;
+  channel->sample = {};
+  channel->answer_sample = {sequence, arrived_ns != 0 ? arrived_ns : read_ns, read_ns,
+                            env_.clock.now_ns()};
+}
+
+// One frame of a connection at a time is sampled: a request or an answer.
+void Session::sampled(Channel& channel, const SendMoments& moments) {
+  if (channel.phase != Channel::Phase::kUp) return;
+  if (channel.answer_sample.sequence != 0) {
+    tell_times(channel, moments);
+    return;
+  }
+  channel.sample.moments = moments;
+  channel.sample.moments_known = true;
+  finish_sample(channel);
+}
+
+void Session::tell_times(Channel& channel, const SendMoments& moments) {
+  const AnswerSample sample = channel.answer_sample;
+  channel.answer_sample = {};
+  FrameHeader times = header_of(FrameType::kTimes);
+  times.sequence = sample.sequence;
+  times.aux0 = less(moments.sent_ns, sample.arrived_ns);
+  times.offset = less(sample.read_ns, sample.arrived_ns);
+  times.length = less(moments.sent_ns, sample.answered_ns);
+  times.aux1 = less(moments.sent_ns, moments.queued_ns);
+  channel.connection->send(wire::seal(times));
+}
+
+void Session::handle_times(Channel& channel, const FrameHeader& header) {
+  TripSample& sample = channel.sample;
+  if (sample.sequence == 0 || sample.sequence != header.sequence) return;
+  sample.turnaround_ns = header.aux0;
+  sample.peer_receive_ns = header.offset;
+  sample.peer_send_ns = header.length;
+  sample.peer_qdisc_ns = header.aux1;
+  sample.told = true;
+  finish_sample(channel);
+}
+
+void Session::finish_sample(Channel& channel) {
+  if (!channel.sample.complete()) return;
+  const TripSample sample = channel.sample;
+  channel.sample = {};
+  const SendMoments& moments = sample.moments;
+  TripTimes times{};
+  const auto at = [&times](TripPart part) -> uint64_t& { return times[static_cast<size_t>(part)]; };
+  at(TripPart::kWire) = less(less(sample.arrived_ns, moments.sent_ns), sample.turnaround_ns);
+  at(TripPart::kSendStack) = less(moments.queued_ns, moments.taken_ns);
+  at(TripPart::kSendQdisc) = less(moments.sent_ns, moments.queued_ns);
+  at(TripPart::kPeerReceive) = sample.peer_receive_ns;
+  at(TripPart::kPeerSend) = sample.peer_send_ns;
+  at(TripPart::kReceive) = less(sample.read_ns, sample.arrived_ns);
+  at(TripPart::kTcpAck) = less(moments.acknowledged_ns, moments.sent_ns);
+  channel.link.trips.record(times, env_.clock.now_ns());
+  // What waits in the queue of the device waits for the wire.
+  channel.link.stack.sampled(
+      sample.length_bytes,
+      at(TripPart::kSendStack) + less(sample.peer_send_ns, sample.peer_qdisc_ns));
+}
+
+std::vector<LatencyView::Link> Session::link_latency(Window window) const {
+  std::vector<LatencyView::Link> links;
+  for (const auto& link : links_)
+    links.push_back({link->config.name, link->config.rate_bits_per_s,
+                     link->trips.view(window, env_.clock.now_ns())});
+  return links;
+}
+
+}  // namespace twinblock

@@ -1,0 +1,33 @@
+// A round trip whose moments the kernels of both hosts are asked for. Private to the session; loop
+// thread only.
+#pragma once
+
+#include <cstdint>
+
+#include "io/connection.h"
+
+namespace twinblock {
+
+// At the sender of the request. It is complete when all three have come, in any order.
+struct TripSample {
+  uint64_t sequence = 0;  // of the request; 0: none is under way
+  uint64_t length_bytes = 0;
+  SendMoments moments;
+  bool moments_known = false;
+  uint64_t arrived_ns = 0, read_ns = 0;  // the answer
+  uint64_t peer_ns = 0;                  // as the answer says
+  bool answered = false;
+  // At the peer, all in ns: see wire::FrameType::kTimes.
+  uint64_t turnaround_ns = 0, peer_receive_ns = 0, peer_send_ns = 0, peer_qdisc_ns = 0;
+  bool told = false;
+  [[nodiscard]] bool complete() const { return sequence != 0 && moments_known && answered && told; }
+};
+
+// At the one who answers.
+struct AnswerSample {
+  uint64_t sequence = 0;                 // 0: none is under way
+  uint64_t arrived_ns = 0, read_ns = 0;  // the request
+  uint64_t answered_ns = 0;
+};
+
+}  // namespace twinblock
