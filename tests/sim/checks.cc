@@ -145,6 +145,21 @@ void World::check_identical(const char* when) {
   }
 }
 
+// Where the time of writes went: nothing is missing, nothing counted twice.
+void World::check_latency() {
+  for (const auto& each : nodes_) {
+    if (!each->running()) continue;
+    for (const LatencyView::Class& size : each->engine().latency(Window::kStart).classes) {
+      uint64_t sum_ns = 0;
+      for (const Distribution& stage : size.stages) sum_ns += stage.sum_ns;
+      if (sum_ns != size.total.sum_ns)
+        Report::violation("the stages of " + each->name() + "'s writes of " +
+                          size_class_name(size.size_class) + " add up to " +
+                          std::to_string(sum_ns) + " ns of " + std::to_string(size.total.sum_ns));
+    }
+  }
+}
+
 void World::check_answer(SimNode& at, const Workload::Request& request) {
   const ClientRequest& client = request.client;
   if (client.error != 0)

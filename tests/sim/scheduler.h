@@ -16,6 +16,7 @@ struct Process {
   std::string name;
   bool alive = true;
   bool paused = false;
+  uint64_t clock_origin_ns = 0;  // what its clock shows at the beginning of virtual time
   std::vector<Action> deferred;  // came due while paused, in order
 };
 using ProcessPtr = std::shared_ptr<Process>;

@@ -71,6 +71,7 @@ void SimNode::start() {
       Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
                     std::move(loaded.value()), data_->is_new(), instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }});
+  engine_->set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);
 }

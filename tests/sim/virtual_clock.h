@@ -14,12 +14,13 @@ namespace twinblock::sim {
 class VirtualClock final : public Clock {
  public:
   VirtualClock(Scheduler& scheduler, ProcessPtr process, Random random)
-      : scheduler_(scheduler),
-        process_(std::move(process)),
-        random_(random),
-        origin_ns_(random_.between(1, uint64_t{1} << 50)) {}
+      : scheduler_(scheduler), process_(std::move(process)), random_(random) {
+    process_->clock_origin_ns = random_.between(1, uint64_t{1} << 50);
+  }
 
-  [[nodiscard]] uint64_t now_ns() const override { return origin_ns_ + scheduler_.now_ns(); }
+  [[nodiscard]] uint64_t now_ns() const override {
+    return process_->clock_origin_ns + scheduler_.now_ns();
+  }
   [[nodiscard]] uint64_t wall_ns() const override { return now_ns(); }
   [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()> callback) override {
     return std::make_unique<VirtualTimer>(*this, std::move(callback));
@@ -59,7 +60,6 @@ class VirtualClock final : public Clock {
   Scheduler& scheduler_;
   ProcessPtr process_;
   Random random_;
-  const uint64_t origin_ns_;
 };
 
 }  // namespace twinblock::sim

@@ -175,7 +175,7 @@ void VirtualDisk::submit(DiskRequest& request) {
   check_overlap(request);
   const uint64_t id = next_id_++;
   pending_.emplace(id, Pending{&request, nullptr, done_number_});
-  request.submitted_ns = scheduler_.now_ns();
+  request.submitted_ns = process_->clock_origin_ns + scheduler_.now_ns();
   const uint64_t ns = service_ns(request.op);
   if (is_write(request.op) && random_.chance(0.5))
     scheduler_.after(random_.below(ns + 1), process_, [this, id] { apply_half(id); });
@@ -223,7 +223,7 @@ void VirtualDisk::finish(uint64_t id) {
   }
   DiskRequest& request = *found->second.request;
   request.error = transfer(found->second);
-  request.finished_ns = scheduler_.now_ns();
+  request.finished_ns = process_->clock_origin_ns + scheduler_.now_ns();
   if (request.error != 0) {
     ++errors_;
     Report::trace(name_, "error " + std::to_string(request.error));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "report.h"
@@ -60,6 +61,14 @@ class VirtualNetwork::Endpoint final : public Connection {
            ":7700";
   }
 
+  bool sample_next() override {
+    if (sampled_at_) return false;
+    sampled_at_ = queued_;
+    moments_ = {};
+    return true;
+  }
+  [[nodiscard]] uint64_t arrived_ns() const override { return arrived_ns_; }
+
   // The turn of the loop ends: the kernel takes what it has room for.
   void pump_later() {
     if (pump_due_) return;
@@ -82,6 +91,7 @@ class VirtualNetwork::Endpoint final : public Connection {
   void notify() {
     if (notify_due_ || closed_) return;
     notify_due_ = true;
+    arrived_ns_ = now_ns();
     later(1000, [](Endpoint& self) {
       self.notify_due_ = false;
       self.look();
@@ -112,6 +122,10 @@ class VirtualNetwork::Endpoint final : public Connection {
       if (*self != nullptr) act(**self);
     });
   }
+  // On the clock of the process.
+  [[nodiscard]] uint64_t now_ns() const {
+    return process_->clock_origin_ns + network_.scheduler_.now_ns();
+  }
   Pipe& incoming() { return wire_->pipe[index(1 - host_)]; }
   Pipe& outgoing() { return wire_->pipe[index(host_)]; }
 
@@ -134,6 +148,17 @@ class VirtualNetwork::Endpoint final : public Connection {
       chunk_sent_ = 0;
     }
     if (pipe.taken() > before) network_.taken(wire_, host_, before);
+    if (sampled_at_ && sent_ > *sampled_at_ && moments_.taken_ns == 0) tell_moments();
+  }
+
+  // Soon, or after the answer, or never: the connection may be gone.
+  void tell_moments() {
+    const uint64_t now = now_ns();
+    moments_ = {now, now + 2000, now + 5000, now + 9000 + sent_ % 7 * kMillisecond_ns};
+    later(moments_.acknowledged_ns - now, [](Endpoint& self) {
+      self.sampled_at_.reset();
+      if (!self.closed_) self.handler_->sampled(self.moments_);
+    });
   }
 
   void look() {
@@ -180,6 +205,9 @@ class VirtualNetwork::Endpoint final : public Connection {
   size_t chunk_sent_ = 0;
   uint64_t queued_ = 0;
   uint64_t sent_ = 0;
+  uint64_t arrived_ns_ = 0;
+  std::optional<uint64_t> sampled_at_;  // where the frame begins whose moments were asked for
+  SendMoments moments_;
   std::shared_ptr<Endpoint*> self_;  // null once it is destroyed: for events under way
 };
 

@@ -118,6 +118,7 @@ void World::run() {
   if (options_.split_brains) split_brain();
   if (options_.corruption) verification();
   quiesce();
+  check_latency();
   check_identical("at the end");
   if (random_.chance(0.3)) power_failure();
   workload().read_all();

@@ -137,6 +137,7 @@ class World {
   void check_on_both(const Workload::Request& request);
   void check_sole_copy(SimNode& at, const Workload::Request& request);
   void check_wait(SimNode& node, const Workload::Request& request);
+  void check_latency();
   void check_identical(const char* when);
   void check_turn();
   void check_now();

@@ -37,6 +37,7 @@ std::string free_address(const char* ip = "127.0.0.1") {
 struct End : ConnectionHandler {
   std::unique_ptr<Connection> connection;
   Bytes received;
+  std::vector<SendMoments> samples;
   std::string why;
   bool up = false;
   int closings = 0;
@@ -61,6 +62,7 @@ struct End : ConnectionHandler {
       received.insert(received.end(), buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(n));
     }
   }
+  void sampled(const SendMoments& moments) override { samples.push_back(moments); }
   void closed(const std::string& reason) override {
     ++closings;
     why = reason;
@@ -152,6 +154,52 @@ TEST_F(TcpTest, heads_and_bodies_arrive_in_order) {
     EXPECT_EQ(dialled_.connection->sent_bytes_total(), expected.size());
     EXPECT_EQ(dialled_.connection->peer_address(), address_);
   });
+}
+
+// Frames that are sampled arrive like the others, and their moments are in order.
+TEST_F(TcpTest, the_kernel_tells_when_a_frame_got_on) {
+  connect();
+  Bytes expected;
+  size_t asked = 0;
+  const Bytes body = pattern(200000, 5);
+  for (unsigned i = 0; i < 40; ++i) {
+    uint64_t before = 0, begin = 0;
+    loop_.call([&] {
+      before = loop_->now_ns();
+      const Bytes first = pattern(i % 3 * 100, i), head = pattern(64, i + 1);
+      const std::span<const std::byte> with(body.data(), i % 4 * 60000);
+      if (!first.empty()) dialled_.connection->send(first);
+      begin = dialled_.connection->queued_bytes_total();
+      if (dialled_.connection->sample_next()) ++asked;
+      EXPECT_FALSE(dialled_.connection->sample_next()) << "one at a time";
+      dialled_.connection->send(head, with);
+      dialled_.connection->send(pattern(i % 2, i));
+      for (const Bytes& each : {first, head, Bytes(with.begin(), with.end()), pattern(i % 2, i)})
+        expected.insert(expected.end(), each.begin(), each.end());
+    });
+    ASSERT_TRUE(loop_.eventually([&] {
+      return accepted_.received.size() == expected.size() && dialled_.samples.size() == asked;
+    }));
+    loop_.call([&] {
+      const uint64_t now = loop_->now_ns();
+      const uint64_t taken = dialled_.connection->taken_ns(begin);
+      EXPECT_LE(before, taken);
+      EXPECT_EQ(taken, dialled_.samples.back().taken_ns);
+      EXPECT_EQ(dialled_.connection->taken_ns(dialled_.connection->sent_bytes_total()), 0u)
+          << "not sent yet";
+      // The wall clock that the kernel goes by is read apart from ours.
+      constexpr uint64_t kSlack_ns = 20 * kMicrosecond_ns;
+      const SendMoments& moments = dialled_.samples.back();
+      EXPECT_LE(taken, moments.queued_ns + kSlack_ns);
+      EXPECT_LE(moments.queued_ns, moments.sent_ns + kSlack_ns);
+      EXPECT_LE(moments.sent_ns, moments.acknowledged_ns + kSlack_ns);
+      EXPECT_LE(moments.acknowledged_ns, now + kSlack_ns);
+      EXPECT_LE(before, accepted_.connection->arrived_ns() + kSlack_ns);
+      EXPECT_LE(accepted_.connection->arrived_ns(), now + kSlack_ns);
+    });
+  }
+  EXPECT_EQ(asked, 40u);
+  loop_.call([&] { EXPECT_EQ(accepted_.received, expected); });
 }
 
 TEST_F(TcpTest, what_is_sent_while_connecting_follows) {

@@ -1,12 +1,17 @@
-// The histogram of latencies.
+// Histograms, their windows, and the stages of a write.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <vector>
 
 #include "telemetry/histogram.h"
+#include "telemetry/latency.h"
+#include "telemetry/stack_estimate.h"
+#include "telemetry/stages.h"
+#include "telemetry/windows.h"
 
 namespace twinblock {
 namespace {
@@ -53,6 +58,201 @@ TEST(Histogram, QuantilesAreOffByLessThanTwoPercent) {
     }
     EXPECT_LE(histogram.quantile_ns(1.0), histogram.max_ns());
   }
+}
+
+TEST(Histogram, CountsWhatIsAtMostABound) {
+  Histogram histogram;
+  for (uint64_t us = 1; us <= 1000; ++us) histogram.record(us * kMicrosecond_ns);
+  EXPECT_EQ(histogram.count_up_to(0), 0u);
+  EXPECT_NEAR(static_cast<double>(histogram.count_up_to(100 * kMicrosecond_ns)), 100, 2);
+  EXPECT_EQ(histogram.count_up_to(kSecond_ns), 1000u);
+  EXPECT_EQ(histogram.sum_ns(), 500'500 * kMicrosecond_ns);
+}
+
+TEST(Histogram, MergedIsAsIfRecordedInOne) {
+  Histogram one, other, both;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    (i % 3 == 0 ? one : other).record(i * i);
+    both.record(i * i);
+  }
+  one.merge(other);
+  EXPECT_EQ(one.count(), both.count());
+  EXPECT_EQ(one.sum_ns(), both.sum_ns());
+  EXPECT_EQ(one.max_ns(), both.max_ns());
+  for (const double quantile : {0.1, 0.5, 0.99})
+    EXPECT_EQ(one.quantile_ns(quantile), both.quantile_ns(quantile));
+  one.clear();
+  EXPECT_EQ(one.count(), 0u);
+  EXPECT_EQ(one.quantile_ns(0.5), 0u);
+}
+
+// One record a second, which says when it was.
+TEST(Windows, HoldWhatTheirNamesSayAndLittleMore) {
+  Windows windows(2);
+  for (uint64_t second = 1; second <= 300; ++second) {
+    const uint64_t now = second * kSecond_ns;
+    windows.record(1, second, now);
+    const auto held = [&](Window window) { return windows.view(1, window, now).count(); };
+    EXPECT_EQ(held(Window::kStart), second);
+    EXPECT_GE(held(Window::k10s), std::min<uint64_t>(second, 10));
+    EXPECT_LE(held(Window::k10s), 13u) << second;
+    EXPECT_GE(held(Window::k60s), std::min<uint64_t>(second, 60));
+    EXPECT_LE(held(Window::k60s), 73u) << second;
+  }
+  EXPECT_EQ(windows.view(0, Window::kStart, 301 * kSecond_ns).count(), 0u);
+}
+
+TEST(Windows, AreEmptyAfterARest) {
+  Windows windows(1);
+  windows.record(0, 7, kSecond_ns);
+  EXPECT_EQ(windows.view(0, Window::k10s, 5 * kSecond_ns).count(), 1u);
+  EXPECT_EQ(windows.view(0, Window::k10s, 20 * kSecond_ns).count(), 0u);
+  EXPECT_EQ(windows.view(0, Window::k60s, 20 * kSecond_ns).count(), 1u);
+  EXPECT_EQ(windows.view(0, Window::k60s, 3'000'000 * kSecond_ns).count(), 0u);
+  EXPECT_EQ(windows.view(0, Window::kStart, 3'000'000 * kSecond_ns).count(), 1u);
+  windows.record(0, 7, 3'000'001 * kSecond_ns);
+  EXPECT_EQ(windows.view(0, Window::k10s, 3'000'002 * kSecond_ns).count(), 1u);
+}
+
+// All of a write's moments, 10 us apart, the peer last.
+WriteTimes ordinary() {
+  WriteTimes times;
+  times.received_ns = 1'000'000;
+  times.prepared_ns = 1'010'000;
+  times.compression_ns = 4'000;
+  times.admitted_ns = 1'020'000;
+  times.started_ns = 1'030'000;
+  times.local_ns = 1'050'000;
+  times.peer = true;
+  times.trip = {1'040'000, 1'100'000, 1'110'000, 25'000, 15'000, 12'000};
+  times.done_ns = 1'120'000;
+  return times;
+}
+
+uint64_t of(const StageTimes& stages, Stage stage) { return stages[static_cast<size_t>(stage)]; }
+
+TEST(Stages, OfAWriteThatThePeerEndsLast) {
+  const StageTimes stages = split(ordinary());
+  const StageTimes expected{6'000,  4'000,  20'000, 10'000, 10'000, 23'000,
+                            12'000, 10'000, 15'000, 0,      10'000};
+  EXPECT_EQ(stages, expected);
+}
+
+TEST(Stages, WhereTheLocalDiskEndsLastThePeerDoesNotCount) {
+  WriteTimes times = ordinary();
+  times.local_ns = 1'115'000;
+  const StageTimes stages = split(times);
+  EXPECT_EQ(of(stages, Stage::kLocalDisk), 85'000u);
+  EXPECT_EQ(of(stages, Stage::kCompletion), 5'000u);
+  for (const Stage stage :
+       {Stage::kSend, Stage::kWire, Stage::kStack, Stage::kPeerQueue, Stage::kPeerDisk})
+    EXPECT_EQ(of(stages, stage), 0u) << stage_name(stage);
+}
+
+// A delay in one place shows up in that stage and nowhere else.
+TEST(Stages, ADelayShowsUpWhereItHappened) {
+  constexpr uint64_t kDelay = 5'000'000;
+  struct Case {
+    Stage stage;
+    void (*delay)(WriteTimes&);
+  };
+  const auto later = [](WriteTimes& times) {  // all behind the answer
+    times.trip.answered_ns += kDelay;
+    times.done_ns += kDelay;
+  };
+  static const auto from_trip = later;
+  const std::vector<Case> cases{
+      {Stage::kWire,
+       [](WriteTimes& t) {
+         t.trip.arrived_ns += kDelay;
+         from_trip(t);
+       }},
+      {Stage::kPeerDisk,
+       [](WriteTimes& t) {
+         t.trip.arrived_ns += kDelay;
+         t.trip.peer_ns += kDelay;
+         t.trip.peer_disk_ns += kDelay;
+         from_trip(t);
+       }},
+      {Stage::kPeerQueue,
+       [](WriteTimes& t) {
+         t.trip.arrived_ns += kDelay;
+         t.trip.peer_ns += kDelay;
+         from_trip(t);
+       }},
+      // The loop stands still before it reads the answer.
+      {Stage::kQueue, [](WriteTimes& t) { from_trip(t); }},
+  };
+  const StageTimes before = split(ordinary());
+  for (const Case& each : cases) {
+    WriteTimes times = ordinary();
+    each.delay(times);
+    const StageTimes after = split(times);
+    for (size_t i = 0; i < kStages; ++i)
+      EXPECT_EQ(after[i] - before[i], static_cast<Stage>(i) == each.stage ? kDelay : 0)
+          << stage_name(each.stage) << " / " << stage_name(static_cast<Stage>(i));
+  }
+}
+
+TEST(Stages, AddUpWhateverTheClocksSay) {
+  std::mt19937_64 random(7);
+  const auto some = [&random] { return random() % 1000; };
+  for (int round = 0; round < 20'000; ++round) {
+    WriteTimes times;
+    times.received_ns = some();
+    times.prepared_ns = some();
+    times.compression_ns = some();
+    times.admitted_ns = some();
+    times.started_ns = some();
+    times.local_ns = random() % 3 == 0 ? 0 : some();
+    times.peer = random() % 2 == 0;
+    times.trip = {some(), some(), some(), some(), some(), some()};
+    times.done_ns = times.received_ns + some();
+    const StageTimes stages = split(times);
+    EXPECT_EQ(std::accumulate(stages.begin(), stages.end(), uint64_t{0}),
+              times.done_ns - times.received_ns);
+  }
+}
+
+TEST(SizeClasses, EndWhereTheyShould) {
+  EXPECT_EQ(size_class_of(1), 0u);
+  EXPECT_EQ(size_class_of(4 * kKiB), 0u);
+  EXPECT_EQ(size_class_of(4 * kKiB + 1), 1u);
+  EXPECT_EQ(size_class_of(64 * kKiB), 4u);
+  EXPECT_EQ(size_class_of(64 * kKiB + 1), 5u);
+  EXPECT_EQ(size_class_of(~uint64_t{0}), 5u);
+}
+
+TEST(WriteLatency, KeepsSizesApartAndTheSumExact) {
+  WriteLatency latency;
+  WriteTimes times = ordinary();
+  latency.record(times, 4 * kKiB);
+  latency.record(times, 1 * kMiB);
+  times.done_ns += 3;
+  latency.record(times, 512);
+  const auto classes = latency.view(Window::kStart, times.done_ns);
+  ASSERT_EQ(classes.size(), 2u);
+  EXPECT_EQ(classes[0].size_class, 0u);
+  EXPECT_EQ(classes[0].total.count, 2u);
+  EXPECT_EQ(classes[0].total.sum_ns, 240'003u);
+  uint64_t sum = 0;
+  for (const Distribution& stage : classes[0].stages) sum += stage.sum_ns;
+  EXPECT_EQ(sum, classes[0].total.sum_ns);
+  EXPECT_EQ(classes[1].total.count, 1u);
+  EXPECT_EQ(latency.total().count(), 3u);
+}
+
+TEST(StackEstimate, GoesByTheRateUntilThereAreSamples) {
+  StackEstimate stack;
+  EXPECT_EQ(stack.expected_ns(4096, 50'000, 0), 50'000u) << "nothing is known: no wire";
+  EXPECT_EQ(stack.expected_ns(125'000, 1'500'000, 1'000'000'000), 500'000u);
+  EXPECT_EQ(stack.expected_ns(125'000, 700'000, 1'000'000'000), 0u);
+  stack.sampled(4096, 10'000);
+  EXPECT_NEAR(static_cast<double>(stack.expected_ns(1, 50'000, 0)), 10'000, 100);
+  EXPECT_NEAR(static_cast<double>(stack.expected_ns(1'000'000, 50'000, 0)), 10'000, 100);
+  for (int i = 0; i < 100; ++i) stack.sampled(64 * kKiB, 30'000);
+  EXPECT_NEAR(static_cast<double>(stack.expected_ns(1'000'000, 90'000, 0)), 30'000, 100);
+  EXPECT_NEAR(static_cast<double>(stack.expected_ns(4096, 90'000, 0)), 10'000, 100);
 }
 
 }  // namespace

@@ -135,6 +135,8 @@ void TcpConnection::flush() {
     if (asks) SocketTimes::ask(message, room);
     // What follows a sampled head goes with it.
     const int more = asks && sent_bytes_ + offered < queued_bytes_ ? MSG_MORE : 0;
+    // Before: on a fast link the answer may be there when the call returns.
+    const uint64_t now_ns = monotonic_ns();
     const ssize_t n = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT | more);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
@@ -143,7 +145,7 @@ void TcpConnection::flush() {
     queue_.consume(taken);
     sent_bytes_ += taken;
     left -= taken;
-    if (taken > 0) times_.sent(sent_bytes_, monotonic_ns(), asks);
+    if (taken > 0) times_.sent(sent_bytes_, now_ns, asks);
     if (taken < offered) writer_->start();  // the socket is full
   }
 }
