@@ -18,7 +18,7 @@ struct SendMoments {
   uint64_t taken_ns = 0;         // the kernel took them from us
   uint64_t queued_ns = 0;        // … and gave them to the queue of the network device
   uint64_t sent_ns = 0;          // … and, behind that, to the device
-  uint64_t acknowledged_ns = 0;  // the peer's kernel has acknowledged them
+  uint64_t acknowledged_ns = 0;  // the peer's kernel has acknowledged them; 0: not yet
 };
 
 // Callbacks of one connection. Any of them may destroy the connection.
@@ -33,7 +33,7 @@ class ConnectionHandler {
   // The stream has ended or failed; `reason` is a phrase such as "Connection reset by peer".
   // Bytes still unread are lost. Called at most once, never from within send() or close().
   virtual void closed(const std::string& reason) = 0;
-  // The frame for which sample_next() was asked is acknowledged.
+  // The frame for which sample_next() was asked has gone; again, when it is acknowledged.
   virtual void sampled(const SendMoments&) {}
 };
 
@@ -59,7 +59,8 @@ class Connection {
   virtual bool sample_next() { return false; }
   // When the kernel took the byte at `offset` of what was sent; 0: not known, or too long ago.
   [[nodiscard]] virtual uint64_t taken_ns(uint64_t /*offset*/) const { return 0; }
-  // When the last byte that read() gave came into this host's kernel; 0: not known.
+  // When the last byte that read() gave came into this host's kernel; 0: not known. Of bytes that
+  // others joined in the socket, the kernel only knows when the last of them came.
   [[nodiscard]] virtual uint64_t arrived_ns() const { return 0; }
   // "10.10.0.2:7700", for logs.
   [[nodiscard]] virtual std::string peer_address() const = 0;

@@ -56,7 +56,7 @@ Histogram WriteLatency::total() const {
 }
 
 void TripLatency::record(const TripTimes& times, uint64_t now_ns) {
-  for (size_t i = 0; i < kTripParts; ++i) windows_.record(i, times[i], now_ns);
+  for (size_t i = 0; i < times.size(); ++i) windows_.record(i, times[i], now_ns);
 }
 
 std::array<Distribution, kTripParts> TripLatency::view(Window window, uint64_t now_ns) const {

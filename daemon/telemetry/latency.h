@@ -24,8 +24,8 @@ enum class TripPart : uint8_t {
   kTcpAck,       // from the network device until the peer's kernel has acknowledged the first bytes
 };
 constexpr size_t kTripParts = 7;
-const char* trip_part_name(TripPart part);  // "send-qdisc", …
-using TripTimes = std::array<uint64_t, kTripParts>;
+const char* trip_part_name(TripPart part);               // "send-qdisc", …
+using TripTimes = std::array<uint64_t, kTripParts - 1>;  // all but kTcpAck, which is told later
 
 // Bounds of the buckets that metrics show, in ns.
 constexpr std::array<uint64_t, 18> kMetricBounds_ns{
@@ -78,6 +78,9 @@ class TripLatency {
  public:
   TripLatency() : windows_(kTripParts) {}
   void record(const TripTimes& times, uint64_t now_ns);
+  void record(TripPart part, uint64_t value_ns, uint64_t now_ns) {
+    windows_.record(static_cast<size_t>(part), value_ns, now_ns);
+  }
   [[nodiscard]] std::array<Distribution, kTripParts> view(Window window, uint64_t now_ns) const;
 
  private:

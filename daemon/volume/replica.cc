@@ -159,7 +159,7 @@ void Replica::finished(Op& op) {
     wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
     ack.sequence = op.header.sequence;
     ack.offset = op.header.offset;
-    ack.length = op.header.length;
+    ack.length = now;
     ack.status = static_cast<uint32_t>(op.disk.error);
     ack.aux0 = now - op.arrived_ns;
     ack.aux1 = op.disk.finished_ns - op.disk.submitted_ns;

@@ -162,7 +162,7 @@ bool Session::handle(Channel& channel, wire::Frame& frame) {
       handle_ack(channel, frame);
       break;
     case FrameType::kHeartbeat:
-      return handle_heartbeat(channel, frame.header);
+      return handle_heartbeat(channel, frame);
     case FrameType::kTimes:
       handle_times(channel, frame.header);
       break;
@@ -277,12 +277,15 @@ void Session::handle_ack(Channel& channel, wire::Frame& frame) {
 }
 
 // Whether the channel is still open.
-bool Session::handle_heartbeat(Channel& channel, const FrameHeader& header) {
+bool Session::handle_heartbeat(Channel& channel, const wire::Frame& frame) {
+  const FrameHeader& header = frame.header;
   const uint64_t now = env_.clock.now_ns();
   if (!control_.peer_has(header.sequence)) {
     lose(peer_ + " has received more than it was sent", limits::kReconnectDelayMin_ns);
     return false;
   }
+  if (frame.arrived_ns != 0)
+    (void)channel.answers.arrived_ns(header.offset, frame.arrived_ns, frame.arrived_alone);
   channel.peer_tick = header.offset;
   channel.peer_tick_at_ns = now;
   const uint64_t echo = header.length;

@@ -174,7 +174,7 @@ class Session {
   bool handle(Channel& channel, wire::Frame& frame);
   bool handle_control(Channel& channel, wire::Frame& frame);
   void handle_ack(Channel& channel, wire::Frame& frame);
-  bool handle_heartbeat(Channel& channel, const wire::FrameHeader& header);
+  bool handle_heartbeat(Channel& channel, const wire::Frame& frame);
   void lose(const std::string& reason, uint64_t retry_delay_ns);
   void discard(Channel& channel);
   void tick();

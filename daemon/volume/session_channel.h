@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "io/connection.h"
 #include "mirror/generation.h"
+#include "telemetry/arrival_estimate.h"
 #include "volume/session.h"
 #include "wire/frame_reader.h"
 
@@ -108,8 +109,10 @@ class Session::Channel final : public ConnectionHandler {
   uint64_t peer_tick_at_ns = 0;  // … and when it came
   uint64_t sent_at_tick_bytes = 0;
   std::optional<uint64_t> round_trip_ns;  // the latest
-  TripSample sample;                      // a request of ours whose times are to come
-  AnswerSample answer_sample;             // an answer of ours …
+  ArrivalEstimate answers;
+  TripSample sample;             // a request of ours whose times are to come
+  uint64_t sampled_sent_ns = 0;  // the frame whose acknowledgement is to come
+  AnswerSample answer_sample;    // an answer of ours …
 
  private:
   Session& session_;

@@ -42,7 +42,10 @@ void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
   const uint64_t taken_ns = channel.connection->taken_ns(entry.sent_end_bytes - frame_bytes);
   PeerTrip trip;
   trip.taken_ns = taken_ns != 0 ? taken_ns : entry.stamp.sent_ns;
-  trip.arrived_ns = ack.arrived_ns != 0 ? std::min(ack.arrived_ns, now) : now;
+  trip.arrived_ns = now;
+  if (ack.arrived_ns != 0)
+    trip.arrived_ns = channel.answers.arrived_ns(ack.header.length, std::min(ack.arrived_ns, now),
+                                                 ack.arrived_alone);
   trip.answered_ns = now;
   trip.peer_ns = ack.header.aux0;
   trip.peer_disk_ns = ack.header.aux1;
@@ -75,9 +78,17 @@ void Session::sampled(Channel& channel, const SendMoments& moments) {
     tell_times(channel, moments);
     return;
   }
-  channel.sample.moments = moments;
-  channel.sample.moments_known = true;
-  finish_sample(channel);
+  if (channel.sample.sequence != 0 && !channel.sample.moments_known) {
+    channel.sampled_sent_ns = moments.sent_ns;
+    channel.sample.moments = moments;
+    channel.sample.moments_known = true;
+    finish_sample(channel);
+  }
+  // Of answers that says nothing: TCP need not hurry to acknowledge them.
+  if (moments.acknowledged_ns == 0 || moments.sent_ns != channel.sampled_sent_ns) return;
+  channel.sampled_sent_ns = 0;
+  channel.link.trips.record(TripPart::kTcpAck, less(moments.acknowledged_ns, moments.sent_ns),
+                            env_.clock.now_ns());
 }
 
 void Session::tell_times(Channel& channel, const SendMoments& moments) {
@@ -116,7 +127,6 @@ void Session::finish_sample(Channel& channel) {
   at(TripPart::kPeerReceive) = sample.peer_receive_ns;
   at(TripPart::kPeerSend) = sample.peer_send_ns;
   at(TripPart::kReceive) = less(sample.read_ns, sample.arrived_ns);
-  at(TripPart::kTcpAck) = less(moments.acknowledged_ns, moments.sent_ns);
   channel.link.trips.record(times, env_.clock.now_ns());
   // What waits in the queue of the device waits for the wire.
   channel.link.stack.sampled(

@@ -21,7 +21,8 @@ enum class FrameType : uint8_t {
   kData = 4,         // write, zero or trim of [offset, offset + length); answered by kAck
   kFlush = 5,        // everything acknowledged so far to stable storage; answered by kAck
   kRead = 6,         // read [offset, offset + length); answered by kAck with the bytes as payload
-  kAck = 7,          // sequence: of the request; status: 0 or an errno value; the peer's durations
+  kAck = 7,          // sequence: of the request; status: 0 or an errno value; the peer's durations;
+                     // length: a tick of the sender's clock
   kHeartbeat = 8,    // offset: a tick of the sender's clock; length: the last tick it received,
                      // aux0: how long it held that, in ns
   kRole = 9,         // sequence: 1 primary, 0 secondary; offset: sender's term; no answer

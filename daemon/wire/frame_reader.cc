@@ -63,7 +63,10 @@ FrameReader::Outcome FrameReader::next(Connection& connection, Frame& frame) {
   frame.keeps_payload.reset();
   for (;;) {
     const Outcome outcome = parse(frame);
-    if (outcome == Outcome::kFrame) frame.arrived_ns = connection.arrived_ns();
+    if (outcome == Outcome::kFrame) {
+      frame.arrived_ns = connection.arrived_ns();
+      frame.arrived_alone = last_read_bytes_ <= sizeof(FrameHeader) && begin_ == end_;
+    }
     if (outcome != Outcome::kNothing) return outcome;
     if (reads_left_ == 0) return Outcome::kNothing;
     make_room();
@@ -73,6 +76,7 @@ FrameReader::Outcome FrameReader::next(Connection& connection, Frame& frame) {
     reads_left_ = got < room ? 0 : reads_left_ - 1;
     if (got == 0) return Outcome::kNothing;
     end_ += got;
+    last_read_bytes_ = got;
     received_bytes_total_ += got;
   }
 }

@@ -19,7 +19,10 @@ struct Frame {
   FrameHeader header{};
   std::span<const std::byte> payload;
   std::shared_ptr<Slab> keeps_payload;  // hold it for as long as payload is used
-  uint64_t arrived_ns = 0;  // when it was whole in this host's kernel, on the Clock; 0: not known
+  // When it was whole in this host's kernel, on the Clock; 0: not known. Exact where nothing else
+  // was in the socket; else a little later perhaps.
+  uint64_t arrived_ns = 0;
+  bool arrived_alone = false;
 };
 
 class FrameReader {
@@ -55,6 +58,7 @@ class FrameReader {
   uint64_t volume_bytes_ = 0;
   int reads_left_ = 0;
   uint64_t received_bytes_total_ = 0;
+  size_t last_read_bytes_ = 0;
   std::string error_;
 };
 

@@ -1,5 +1,6 @@
 /* LD_PRELOAD: makes one file's disk fail. While the file $DISK_FAULT_TRIGGER exists, calls on
- * $DISK_FAULT_PATH return the errno value that is written in it. System calls that do not go
+ * $DISK_FAULT_PATH return the errno value that is written in it; where it says "delay N", writes
+ * take N us longer. System calls that do not go
  * through libc (io_uring) are not reached: run the node with TWINBLOCK_DISK=threads. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,7 +31,13 @@ static int fault(int fd, int is_read) {
   ssize_t got = readlink(link, target, sizeof target - 1);
   if (got <= 0) return 0;
   target[got] = 0;
-  return strcmp(target, path) == 0 ? atoi(text) : 0;
+  if (strcmp(target, path) != 0) return 0;
+  unsigned delay_us = 0;
+  if (sscanf(text, "delay %u", &delay_us) == 1) {
+    if (!is_read) usleep(delay_us);
+    return 0;
+  }
+  return atoi(text);
 }
 
 #define WRAP(RESULT, NAME, PARAMETERS, ARGUMENTS, IS_READ)                   \

@@ -12,35 +12,12 @@ from pathlib import Path
 import nbd
 import pytest
 
+from faulty_disk import FaultyDisk
 from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, wait_until)
 
 HERE = Path(__file__).resolve().parent
 LOAD = {"rw": "randrw", "bs": "4k", "iodepth": 8, "time_based": None, "runtime": 6,
         "norandommap": None, "randrepeat": 0, "rate_iops": "1000,1000", "fsync": 200}
-
-
-class FaultyDisk:
-    """Makes the backing, or the metadata, of one node fail from `begin` to `end`."""
-
-    def __init__(self, scratch, make_lab, name, what="backing", **options):
-        library = scratch / "disk_fault.so"
-        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library),
-                        str(HERE / "disk_fault.c"), "-ldl"], check=True)
-        self.trigger = scratch / "trigger"
-        self.lab = make_lab(start=False, **options)
-        self.lab.set_env(name, LD_PRELOAD=str(library), TWINBLOCK_DISK="threads",
-                         DISK_FAULT_PATH=os.path.realpath(self.lab.node(name)[what]),
-                         DISK_FAULT_TRIGGER=str(self.trigger))
-        self.lab.up()
-
-    def begin(self, error, only_writes=False, only_reads=False):
-        which = " writes" if only_writes else " reads" if only_reads else ""
-        temporary = self.trigger.with_suffix(".new")
-        temporary.write_text(f"{error}{which}\n", encoding="ascii")
-        temporary.rename(self.trigger)
-
-    def end(self):
-        self.trigger.unlink()
 
 
 def words_of(status):

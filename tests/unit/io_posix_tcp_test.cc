@@ -62,7 +62,9 @@ struct End : ConnectionHandler {
       received.insert(received.end(), buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(n));
     }
   }
-  void sampled(const SendMoments& moments) override { samples.push_back(moments); }
+  void sampled(const SendMoments& moments) override {
+    if (moments.acknowledged_ns != 0) samples.push_back(moments);
+  }
   void closed(const std::string& reason) override {
     ++closings;
     why = reason;

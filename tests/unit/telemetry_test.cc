@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "telemetry/arrival_estimate.h"
 #include "telemetry/histogram.h"
 #include "telemetry/latency.h"
 #include "telemetry/stack_estimate.h"
@@ -253,6 +254,38 @@ TEST(StackEstimate, GoesByTheRateUntilThereAreSamples) {
   for (int i = 0; i < 100; ++i) stack.sampled(64 * kKiB, 30'000);
   EXPECT_NEAR(static_cast<double>(stack.expected_ns(1'000'000, 90'000, 0)), 30'000, 100);
   EXPECT_NEAR(static_cast<double>(stack.expected_ns(4096, 90'000, 0)), 10'000, 100);
+}
+
+// The other clock stands elsewhere; answers take 20 us.
+TEST(ArrivalEstimate, OfWhatLayInTheSocketGoesByTheOtherClock) {
+  constexpr uint64_t kElsewhere = 5'000'000'000'000, kUnderWay = 20'000;
+  ArrivalEstimate arrivals;
+  uint64_t now = kSecond_ns;
+  const auto sent_at = [&](uint64_t ns) { return ns + kElsewhere; };
+  for (int i = 0; i < 100; ++i, now += 100'000)
+    EXPECT_EQ(arrivals.arrived_ns(sent_at(now - kUnderWay), now, true), now);
+  // Another one joined it 100 ms later.
+  EXPECT_EQ(arrivals.arrived_ns(sent_at(now - kUnderWay), now + 100 * kMillisecond_ns, false), now);
+  // A lone one that took longer did take longer.
+  EXPECT_EQ(arrivals.arrived_ns(sent_at(now - kUnderWay), now + kMillisecond_ns, true),
+            now + kMillisecond_ns);
+}
+
+TEST(ArrivalEstimate, FollowsAWireThatGetsSlowerAndClocksThatDriftApart) {
+  ArrivalEstimate arrivals;
+  uint64_t now = kSecond_ns, other = 77;
+  for (int i = 0; i < 1000; ++i, now += kMillisecond_ns, other += kMillisecond_ns - 50) {
+    // Three in each read, sent 100 us apart, the last of which came just now.
+    const uint64_t under_way = i < 500 ? 20'000 : 5 * kMillisecond_ns;
+    for (uint64_t each = 0; each < 3; ++each) {
+      const uint64_t true_arrival = now - (2 - each) * 100'000;
+      const uint64_t arrived =
+          arrivals.arrived_ns(other - (2 - each) * 100'000 - under_way, now, false);
+      if (i > 0 && i != 500) {
+        EXPECT_NEAR(static_cast<double>(arrived), static_cast<double>(true_arrival), 51) << i;
+      }
+    }
+  }
 }
 
 }  // namespace

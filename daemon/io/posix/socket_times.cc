@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/units.h"
 #include "io/posix/monotonic.h"
@@ -61,7 +62,8 @@ ssize_t SocketTimes::receive(int fd, std::span<std::byte> into) {
 }
 
 bool SocketTimes::sample(uint64_t offset) {
-  if (!enabled_ || wanted_ || expected_) return false;
+  // A device that does not tell when it sends must not end the sampling.
+  if (!enabled_ || wanted_ || (expected_ && unacknowledged_)) return false;
   wanted_ = true;
   begin_ = offset;
   moments_ = {};
@@ -90,7 +92,7 @@ void SocketTimes::sent(uint64_t sent, uint64_t now_ns, bool asked) {
   marks_[marks_total_++ % kMarks] = {sent, now_ns};
   if (!asked) return;
   wanted_ = false;
-  expected_ = true;
+  expected_ = unacknowledged_ = true;
   key_ = static_cast<uint32_t>(sent - 1);  // bytes are numbered from the connection's first one
   moments_.taken_ns = now_ns;
 }
@@ -121,7 +123,8 @@ void SocketTimes::note(uint32_t kind, uint64_t at_ns) {
 }
 
 bool SocketTimes::collect(int fd) {
-  if (!expected_) return false;
+  if (!expected_ && !unacknowledged_) return false;
+  bool told = false;
   for (;;) {
     alignas(cmsghdr) std::array<char, 512> control;
     msghdr message{};
@@ -143,10 +146,16 @@ bool SocketTimes::collect(int fd) {
     }
     if (stamped && error.ee_origin == SO_EE_ORIGIN_TIMESTAMPING && error.ee_data == key_)
       note(error.ee_info, on_our_clock(stamp));
+    told = true;
   }
-  // A segment that is sent again has another time at the device: the first one counts no more.
-  expected_ = moments_.acknowledged_ns == 0;
-  return !expected_ && moments_.queued_ns != 0 && moments_.sent_ns != 0;
+  if (moments_.queued_ns == 0 || moments_.sent_ns == 0) {
+    unacknowledged_ = moments_.acknowledged_ns == 0;
+    return false;
+  }
+  const bool left_now = std::exchange(expected_, false);
+  const bool acknowledged_now = unacknowledged_ && moments_.acknowledged_ns != 0;
+  unacknowledged_ = unacknowledged_ && !acknowledged_now;
+  return told && (left_now || acknowledged_now);
 }
 
 }  // namespace twinblock

@@ -44,7 +44,8 @@ class SocketTimes {
   // When the kernel took the byte at `offset`; 0: not known.
   [[nodiscard]] uint64_t taken_ns(uint64_t offset) const;
 
-  // Takes in what the kernel has to tell of the sample; true when it is complete: moments().
+  // Takes in what the kernel has to tell of the sample; true when moments() are those of a frame
+  // that has gone, or has been acknowledged.
   bool collect(int fd);
   [[nodiscard]] const SendMoments& moments() const { return moments_; }
 
@@ -58,8 +59,9 @@ class SocketTimes {
 
   bool enabled_ = false;
   uint64_t arrived_ns_ = 0;
-  bool wanted_ = false;    // a frame is to be sampled, and has not gone out yet
-  bool expected_ = false;  // it has, and the kernel is to tell
+  bool wanted_ = false;          // a frame is to be sampled, and has not gone out yet
+  bool expected_ = false;        // it has, and the kernel is to tell when it left
+  bool unacknowledged_ = false;  // … and when the peer's kernel had it
   uint64_t begin_ = 0;
   uint32_t key_ = 0;  // number of the byte that was asked about
   SendMoments moments_;

@@ -1,0 +1,35 @@
+"""A node whose disk fails, or is slow, when a test wants it (disk_fault.c)."""
+
+import os
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+class FaultyDisk:
+    """Makes the backing, or the metadata, of one node fail from `begin` to `end`."""
+
+    def __init__(self, scratch, make_lab, name, what="backing", **options):
+        library = scratch / "disk_fault.so"
+        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library),
+                        str(HERE / "disk_fault.c"), "-ldl"], check=True)
+        self.trigger = scratch / "trigger"
+        self.lab = make_lab(start=False, **options)
+        self.lab.set_env(name, LD_PRELOAD=str(library), TWINBLOCK_DISK="threads",
+                         DISK_FAULT_PATH=os.path.realpath(self.lab.node(name)[what]),
+                         DISK_FAULT_TRIGGER=str(self.trigger))
+        self.lab.up()
+
+    def begin(self, error, only_writes=False, only_reads=False):
+        which = " writes" if only_writes else " reads" if only_reads else ""
+        temporary = self.trigger.with_suffix(".new")
+        temporary.write_text(f"{error}{which}\n", encoding="ascii")
+        temporary.rename(self.trigger)
+
+    def begin_delay(self, seconds):
+        """Each write takes so much longer."""
+        self.begin(f"delay {round(seconds * 1e6)}")
+
+    def end(self):
+        self.trigger.unlink()
