@@ -84,6 +84,9 @@ constexpr uint64_t kResyncRunBusyBytesMax = 128 * kKiB;
 
 // Client writes for one that kernels are asked about (times on the wire).
 constexpr uint32_t kSampleEvery = 64;
+// … but no more often than this, unless each write is to be: a sample costs some 30 us on the two
+// nodes together.
+constexpr uint64_t kSampleInterval_ns = 10 * kMillisecond_ns;
 
 // Control socket.
 constexpr size_t kControlRequestBytesMax = 64 * kKiB;

@@ -35,6 +35,11 @@ void Histogram::record(uint64_t value_ns) {
   max_ns_ = std::max(max_ns_, value_ns);
 }
 
+void Histogram::record_zeros(uint64_t count) {
+  buckets_[0] += count;
+  count_ += count;
+}
+
 void Histogram::merge(const Histogram& other) {
   if (other.count_ == 0) return;
   for (size_t bucket = 0; bucket < kBuckets; ++bucket) buckets_[bucket] += other.buckets_[bucket];

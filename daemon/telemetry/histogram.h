@@ -12,6 +12,7 @@ namespace twinblock {
 class Histogram {
  public:
   void record(uint64_t value_ns);
+  void record_zeros(uint64_t count);
   // Adds what `other` holds.
   void merge(const Histogram& other);
   void clear();

@@ -28,7 +28,9 @@ Distribution distribution_of(const Histogram& histogram) {
 void WriteLatency::record(const WriteTimes& times, uint64_t length_bytes) {
   const size_t row = size_class_of(length_bytes) * kRow;
   const StageTimes stages = split(times);
-  for (size_t i = 0; i < kStages; ++i) windows_.record(row + i, stages[i], times.done_ns);
+  // Most writes spend no time in most stages; view() adds those that are missing.
+  for (size_t i = 0; i < kStages; ++i)
+    if (stages[i] != 0) windows_.record(row + i, stages[i], times.done_ns);
   windows_.record(row + kStages, times.done_ns - std::min(times.done_ns, times.received_ns),
                   times.done_ns);
 }
@@ -41,8 +43,11 @@ std::vector<LatencyView::Class> WriteLatency::view(Window window, uint64_t now_n
     each.size_class = size_class;
     each.total = distribution_of(windows_.view(row + kStages, window, now_ns));
     if (each.total.count == 0) continue;
-    for (size_t i = 0; i < kStages; ++i)
-      each.stages[i] = distribution_of(windows_.view(row + i, window, now_ns));
+    for (size_t i = 0; i < kStages; ++i) {
+      Histogram stage = windows_.view(row + i, window, now_ns);
+      stage.record_zeros(each.total.count - stage.count());
+      each.stages[i] = distribution_of(stage);
+    }
     classes.push_back(each);
   }
   return classes;

@@ -116,7 +116,8 @@ class Session {
   // follow it. The request's moments: it came into this host's kernel, and its frame was read.
   void sample_answer(uint64_t incarnation, uint64_t sequence, uint64_t arrived_ns,
                      uint64_t read_ns);
-  // Every so many client writes are sampled; 0: none.
+  // Every so many client writes one is sampled, 0: none; more than one in a while
+  // (limits::kSampleInterval_ns) only if it is each.
   void set_sample_every(uint32_t writes) { sample_every_ = writes; }
   [[nodiscard]] uint32_t sample_every() const { return sample_every_; }
   // Work that came over a connection has ended (see SessionOwner::working_for).
@@ -242,6 +243,7 @@ class Session {
   SessionOwner& owner_;
   uint32_t sample_every_ = limits::kSampleEvery;
   uint32_t since_sample_ = 0;
+  uint64_t next_sample_ns_ = 0;
   std::string peer_;
   bool stopped_ = false;
   bool started_ = false;

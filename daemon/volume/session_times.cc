@@ -27,8 +27,10 @@ void Session::begin_sample(Channel& channel, const PeerRequests::Entry& entry,
   const bool client_write = header.type == static_cast<uint8_t>(FrameType::kData) &&
                             (header.flags & wire::kFlagResync) == 0;
   if (!client_write || sample_every_ == 0 || ++since_sample_ < sample_every_) return;
+  if (sample_every_ > 1 && entry.stamp.sent_ns < next_sample_ns_) return;
   if (!channel.connection->sample_next()) return;
   since_sample_ = 0;
+  next_sample_ns_ = entry.stamp.sent_ns + limits::kSampleInterval_ns;
   header.flags |= wire::kFlagSample;
   channel.sample = {};
   channel.answer_sample = {};

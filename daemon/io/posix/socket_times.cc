@@ -15,17 +15,6 @@
 namespace twinblock {
 namespace {
 
-// The kernel's times are of the host's wall clock, which may be set; what counts is how long ago.
-uint64_t on_our_clock(const timespec& stamp) {
-  const uint64_t wall = clock_ns(CLOCK_REALTIME);
-  const uint64_t now = monotonic_ns();
-  const uint64_t then =
-      static_cast<uint64_t>(stamp.tv_sec) * kSecond_ns + static_cast<uint64_t>(stamp.tv_nsec);
-  const uint64_t ago = wall - std::min(wall, then);
-  // Longer than any answer is waited for: the clock was set meanwhile.
-  return ago > now || ago > 3600 * kSecond_ns ? now : now - ago;
-}
-
 // The software time in a control message; false: it is none.
 bool stamp_in(const cmsghdr& head, timespec& stamp) {
   if (head.cmsg_level != SOL_SOCKET || head.cmsg_type != SCM_TIMESTAMPING) return false;
@@ -36,6 +25,19 @@ bool stamp_in(const cmsghdr& head, timespec& stamp) {
 }
 
 }  // namespace
+
+// The kernel's times are of the host's wall clock. How far that is from ours is looked up now and
+// then: it may be set.
+uint64_t SocketTimes::on_our_clock(const timespec& stamp) {
+  if (lookups_++ % kLookupsPerClock == 0) {
+    const uint64_t before = monotonic_ns();
+    const uint64_t wall = clock_ns(CLOCK_REALTIME);
+    wall_ahead_ns_ = wall - (before + (monotonic_ns() - before) / 2);
+  }
+  const uint64_t at_ns =
+      static_cast<uint64_t>(stamp.tv_sec) * kSecond_ns + static_cast<uint64_t>(stamp.tv_nsec);
+  return at_ns - std::min(at_ns, wall_ahead_ns_);
+}
 
 void SocketTimes::enable(int fd) {
   const int flags = SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_RX_SOFTWARE |

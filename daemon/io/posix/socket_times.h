@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <span>
 
 #include "io/connection.h"
@@ -55,9 +56,13 @@ class SocketTimes {
     uint64_t at_ns;
   };
   static constexpr size_t kMarks = 256;
+  static constexpr uint32_t kLookupsPerClock = 64;
+  uint64_t on_our_clock(const timespec& stamp);
   void note(uint32_t kind, uint64_t at_ns);
 
   bool enabled_ = false;
+  uint32_t lookups_ = 0;
+  uint64_t wall_ahead_ns_ = 0;
   uint64_t arrived_ns_ = 0;
   bool wanted_ = false;          // a frame is to be sampled, and has not gone out yet
   bool expected_ = false;        // it has, and the kernel is to tell when it left
