@@ -32,10 +32,6 @@ def size_text(size_bytes):
     return f"{size_bytes} B"
 
 
-def percent(ratio):
-    return f"{ratio * 100:+.2f}%"
-
-
 @dataclass
 class Report:
     """`parts` are headed pieces of Markdown, (heading, text); `bars` as of bar()."""
