@@ -9,10 +9,10 @@ from pathlib import Path
 from .. import network
 from ..error import LabError
 from ..lab import default_build
-from . import link_speed, machine, overhead, plots
+from . import compression, link_speed, machine, overhead, plots
 from .bench import benches, say
 
-EXPERIMENTS = {module.NAME: module for module in (link_speed, overhead)}
+EXPERIMENTS = {module.NAME: module for module in (link_speed, overhead, compression)}
 ALL = "all"
 # Where each is from, for those that are missing.
 PROGRAMS = {"fio": "fio", "iperf3": "iperf3", "nbdkit": "nbdkit", "nbdfuse": "libnbd-bin"}
