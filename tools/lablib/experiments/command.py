@@ -9,11 +9,12 @@ from pathlib import Path
 from .. import network
 from ..error import LabError
 from ..lab import default_build
-from . import compression, link_speed, machine, overhead, plots
+from . import compression, link_speed, machine, overhead, plots, resync_speed, writers
 from .bench import benches, say
 
-EXPERIMENTS = {module.NAME: module for module in (link_speed, overhead, compression)}
+EXPERIMENTS = {module.NAME: module for module in (link_speed, writers, overhead, compression, resync_speed)}
 ALL = "all"
+LOAD_QUIET = 0.7  # the load average of the minute before; more, and others had work to do
 # Where each is from, for those that are missing.
 PROGRAMS = {"fio": "fio", "iperf3": "iperf3", "nbdkit": "nbdkit", "nbdfuse": "libnbd-bin"}
 
@@ -45,6 +46,9 @@ def run(options):
                        "what they show")
     check(options)
     names = list(EXPERIMENTS) if options.name == ALL else [options.name]
+    for name in names:  # what one lacks is known before another has taken minutes
+        if hasattr(EXPERIMENTS[name], "check"):
+            EXPERIMENTS[name].check()
     for name in names:
         run_one(EXPERIMENTS[name], out_directory(options, name), options)
     return 0
@@ -88,15 +92,14 @@ def run_one(module, out, options):
     out.mkdir(parents=True, exist_ok=True)
     say(f"{module.NAME}: {module.TITLE}; {options.rounds} rounds, {options.seconds:g} s a point")
     began = datetime.now(timezone.utc)
-    if hasattr(module, "check"):
-        module.check()
+    load = os.getloadavg()[0]
     with benches(options.scratch, options.build) as bench:
         figures = module.measure(bench, options)
     write(module, out, figures, {
         "experiment": module.NAME, "title": module.TITLE, "machine": machine.describe(),
         "date": began.isoformat(timespec="seconds"),
         "took_s": round((datetime.now(timezone.utc) - began).total_seconds(), 1),
-        "rounds": options.rounds, "seconds": options.seconds, "quick": options.quick})
+        "load_before": round(load, 2), "rounds": options.rounds, "seconds": options.seconds, "quick": options.quick})
 
 
 def write(module, out, figures, head):
@@ -109,6 +112,9 @@ def write(module, out, figures, head):
     facts = [f"Machine: {machine.sentence(head['machine'])}",
              f"{head['date']}, {head['took_s']:g} s; {head['rounds']} rounds, {head['seconds']:g} s "
              "a point and round, medians over the rounds unless it says otherwise"]
+    if head["load_before"] > LOAD_QUIET:
+        facts.append(f"**The machine was not quiet when it began (load average "
+                     f"{head['load_before']:g}): others' work is in these figures.**")
     if head["quick"]:
         facts.append("**Measured with --quick: it shows that the experiment works. Its figures are "
                      "too few to conclude from.**")

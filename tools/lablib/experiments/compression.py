@@ -109,8 +109,7 @@ def cpu_per_mb(sample, node):
 
 
 def more_percent(figures, mode, rate, node):
-    """CPU time a megabyte against `off`. All rounds together: a clock tick is 10 ms, and a point at
-    1 MB/s takes few."""
+    """CPU time a megabyte against `off`, all rounds together."""
     def total(which):
         samples = figures["points"][which][rate_key(rate)]
         return (sum(sample["cpu_s"][node] for sample in samples)
@@ -165,10 +164,6 @@ def add_bars(made, figures):
             made.bars.append(bar(f"CPU of the primary with auto at {rate} MB/s, more than off",
                                  more_percent(figures, "auto", rate, "alpha"), BAR_PERCENT,
                                  at_least=False, unit="%"))
-    few = min(sum(sample["cpu_s"]["alpha"] for sample in figures["points"]["off"][rate_key(rate)])
-              for rate in figures["rates_mb"])
-    made.measured += (f" The kernel counts processor time in ticks of 10 ms; the least that was "
-                      f"compared are {few * 100:.0f} of them.")
 
 
 def conclude(made, figures):
