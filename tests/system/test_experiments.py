@@ -16,7 +16,8 @@ from conftest import HERE
 from support import IS_ROOT
 
 from lablib import network
-from lablib.experiments import breakdown, change_rate, link_speed, overhead, report
+from lablib.experiments import (breakdown, change_rate, command as experiments, link_speed, overhead,
+                                report)
 
 LAB = HERE.parents[1] / "tools" / "lab"
 HEADS = {"experiment", "machine", "date", "rounds", "seconds", "quick", "bars", "conclusions",
@@ -25,12 +26,12 @@ HEADS = {"experiment", "machine", "date", "rounds", "seconds", "quick", "bars", 
 needs_namespaces = pytest.mark.skipif(bool(network.unavailable()), reason=str(network.unavailable()))
 
 
-def command(*words):
+def experiment(*words):
     return [sys.executable, str(LAB), "experiment", *map(str, words)]
 
 
 def run(*words, env=None):
-    return subprocess.run(command(*words), capture_output=True, text=True, check=False, timeout=110,
+    return subprocess.run(experiment(*words), capture_output=True, text=True, check=False, timeout=110,
                           env={**os.environ, **(env or {})})
 
 
@@ -119,8 +120,8 @@ def nodes_of(images):
 def test_interrupted_experiment_ends_everything_and_writes_no_report(places, number):
     images, out = places
     before = in_memory()
-    with subprocess.Popen(command("overhead", "--quick", "--seconds", 30, "--out", out, "--scratch",
-                                  images), stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(experiment("overhead", "--quick", "--seconds", 30, "--out", out, "--scratch",
+                                     images), stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 30
         while len(nodes_of(images)) < 2 and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -188,6 +189,52 @@ def test_overhead_of_one_per_cent_reaches_the_bar_and_of_three_misses_it():
     ([0.0, 0.2, 0.3], 2), ([0.2, 0.0, 0.3], 4), ([0.2, 0.2, 0.05], None), ([0.1, 0.1, 0.1], 1)])
 def test_ten_gbit_pays_from_where_all_larger_writes_gain_too(values, size):
     assert link_speed.pays_from([1, 2, 4], values, 0.1) == size
+
+
+def link_speed_figures(wire_us_per_kib, with_breakdown=True):
+    """Writes that take 50 us, and so much for each KiB on the links' wires."""
+    def sample(size, wire_us):
+        total = 50 + wire_us
+        stages = {**dict.fromkeys(breakdown.STAGES, 0.0), "stack": 50.0, "wire": wire_us}
+        return {"p50_us": total, "p99_us": total, "mean_us": total, "iops": 1e6 / total,
+                "bytes_per_s": size * 1e6 / total, "breakdown": {
+                    "writes": 100, "total_us": total, "stages_us": stages} if with_breakdown else None}
+    sizes = link_speed.SIZES
+    names = (link_speed.SLOW, link_speed.FAST, link_speed.ALONE)
+    return {"sizes": sizes, "points": {
+        name: {str(size): [sample(size, size / 1024 * factor)] * 2 for size in sizes}
+        for name, factor in zip(names, wire_us_per_kib)},
+        "beside_iperf": {"65536": [{"bytes_per_s": 97.5e6, "iperf3_bytes_per_s": 100e6}]}}
+
+
+def test_link_speed_marks_the_size_from_which_the_wire_is_a_tenth_of_a_write():
+    # At 1 Gbit/s 8.2 us a KiB: of 1 KiB 14%, of 2 KiB 25%, less what 10 Gbit/s take.
+    made = link_speed.report(link_speed_figures((8.2, 0.82, 0.0)))
+    assert "begins to pay at 1 KiB a write" in made.conclusions[0]
+    assert made.bars[0]["reached"]
+    made = link_speed.report(link_speed_figures((0.82, 0.82, 0.0)))
+    assert "At no size" in made.conclusions[0]
+    assert not any("Disturbed" in each for each in made.conclusions)
+    noisy = link_speed_figures((8.2, 0.82, 0.0))
+    noisy["points"][link_speed.FAST]["2048"] = [{**noisy["points"][link_speed.FAST]["2048"][0],
+                                                 "p50_us": 900}]
+    assert "2 KiB and 10 Gbit/s" in link_speed.report(noisy).conclusions[0]
+
+
+def test_breakdown_of_each_point_is_shown_where_there_is_one_and_missed_where_not(scratch):
+    options = {"experiment": "link-speed", "machine": {"cpu": "x", "cores": 1, "memory_gib": 1,
+                                                       "kernel": "y", "versions": {}},
+               "date": "now", "took_s": 1, "rounds": 1, "seconds": 1, "quick": False,
+               "load_before": 0}
+    experiments.write(link_speed, scratch, link_speed_figures((8.2, 0.82, 0.0)), options)
+    text = (scratch / "link-speed.md").read_text(encoding="utf-8")
+    # 1 MiB at 1 Gbit/s: 1024 * 8.2 us of wire.
+    assert "| 1 MiB | 1 Gbit/s | 8446.8 |" in text and "| 8396.8 |" in text
+    assert "the wire is 99% of the latency" in text
+    assert (scratch / "link-speed-breakdown.png").stat().st_size > 5000
+    without = link_speed.report(link_speed_figures((8.2, 0.82, 0.0), with_breakdown=False))
+    assert "No breakdown" in without.markdown([], [])
+    assert len(link_speed.plots(link_speed_figures((8, 1, 0), with_breakdown=False))) == 1
 
 
 def reading(count, wire_ns, rest_ns):

@@ -178,10 +178,12 @@ def mark_text(found):
 
 
 def add_marks(made, figures):
-    for name, size in disturbed(figures):
-        made.conclusions.append(f"**Disturbed**: at {size_text(size)} and {name} a write took longer than "
-                                "one of twice the size. Measure again on a quiet machine; what follows is "
-                                "not to be relied on.")
+    wrong = disturbed(figures)
+    if wrong:
+        made.conclusions.append(
+            "**Disturbed**: a write took longer than one of twice the size at "
+            + ", ".join(f"{size_text(size)} and {name}" for name, size in wrong)
+            + ". Measure again on a quiet machine; what follows is not to be relied on.")
     begins, clearly = (mark(figures, threshold) for threshold in (BEGINS, CLEARLY))
     rows = [["sizes from which 10 Gbit/s pays", mark_text(begins)[0], mark_text(clearly)[0],
              PAPER["sizes"]],
