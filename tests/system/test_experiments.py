@@ -15,7 +15,7 @@ import pytest
 from conftest import HERE
 from support import IS_ROOT
 
-from lablib import network
+from lablib import Lab, network
 from lablib.experiments import (breakdown, change_rate, command as experiments, link_speed, overhead,
                                 report)
 
@@ -47,7 +47,9 @@ def loops():
 def places(scratch):
     """Where it may put images, and where the report goes."""
     (scratch / "images").mkdir()
-    return scratch / "images", scratch / "out"
+    yield scratch / "images", scratch / "out"
+    for path in (scratch / "images").glob("*/*/lab.json"):  # of an experiment that failed to
+        Lab(path.parent).purge()
 
 
 def check_files(name, out, rounds):
