@@ -123,9 +123,10 @@ class Lab:
     # --- making ---
 
     def create(self, size=None, peer_timeout=None, settings=None, backing=None, build=None,
-               env=None, links=None, rates=(), host_namespaces=False):
+               env=None, links=None, rates=(), host_namespaces=False, nbdkit_args=()):
         """Writes configuration and empty replicas. `backing` maps a node to its file or device,
-        `env` a node to variables of its environment, `settings` are further [replication] keys.
+        `env` a node to variables of its environment, `settings` are further [replication] keys,
+        `nbdkit_args` go to the nodes' nbdkit.
         `links` is how many, `rates` what they can carry, one for all or one each, as text."""
         replication = {"peer_timeout": peer_timeout, **(settings or {})}
         if self.state and self.state.get("has_run", True):
@@ -143,7 +144,7 @@ class Lab:
                       "size": size, "build": str(Path(build or default_build()).absolute()),
                       "runtime_root": str(runtime_root) if made_runtime else None, "nodes": {},
                       "links": links, "host_namespaces": host_namespaces, "keepers": {},
-                      "has_run": False}
+                      "has_run": False, "nbdkit_args": list(nbdkit_args)}
         self._find_network()
         for name in NODES:
             run = Path(runtime_root) / name / "run"
@@ -328,7 +329,9 @@ class Lab:
                            "cmake --build --preset release), or set TWINBLOCK_BUILD")
         self.start_network()
         environment = self._environment(node, program, extra_env)
-        command = [str(program), node["config"], "--node", name]
+        nbdkit_args = self.state.get("nbdkit_args")
+        command = [str(program), node["config"], "--node", name,
+                   *(["--", *nbdkit_args] if nbdkit_args else [])]
         if self._network is not None:  # what is preloaded is for the node, not for nsenter
             preload = environment.pop("LD_PRELOAD", "")
             command = [*self.inside(name), "env", *([f"LD_PRELOAD={preload}"] if preload else []),

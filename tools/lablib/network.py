@@ -32,10 +32,11 @@ QUEUE_BYTES_MIN = 4 << 20
 QUEUE_S = 0.025
 
 
-def tbf(bits_per_s):
+def tbf(bits_per_s, burst_bytes=None):
     bytes_per_s = bits_per_s / 8
-    burst = max(BURST_BYTES_MIN, min(BURST_BYTES_ENOUGH, int(bytes_per_s * BURST_S)),
-                int(bytes_per_s * FAST_BURST_S))
+    burst = burst_bytes or max(
+        BURST_BYTES_MIN, min(BURST_BYTES_ENOUGH, int(bytes_per_s * BURST_S)),
+        int(bytes_per_s * FAST_BURST_S))
     limit = burst + max(QUEUE_BYTES_MIN, int(bytes_per_s * QUEUE_S))
     return f"tbf rate {bits_per_s}bit burst {burst} limit {limit}"
 
@@ -205,17 +206,18 @@ class Network:
                           text=f"add table netdev {link}\ndelete table netdev {link}\n")
             self._run(node, "ip", "link", "set", link, "up")
 
-    def shape(self, link, rate):
+    def shape(self, link, rate, burst_bytes=None):
         """At both ends, from now on; what the configuration calls its rate stays. `rate` as text,
-        or "none"."""
+        or "none". `burst_bytes` is what passes unshaped: small where a lone message is to take as
+        long as on a real link, at the cost of what a stream can carry."""
         self._check(link)
-        self._shape(link, None if rate == "none" else parse_rate(rate))
+        self._shape(link, None if rate == "none" else parse_rate(rate), burst_bytes)
 
-    def _shape(self, link, bits_per_s):
+    def _shape(self, link, bits_per_s, burst_bytes=None):
         for node in NODES:
             if bits_per_s:
                 self._run(node, "tc", "qdisc", "replace", "dev", link, "root",
-                          *tbf(bits_per_s).split())
+                          *tbf(bits_per_s, burst_bytes).split())
             else:  # there may be none
                 subprocess.run([*self.inside(node), "tc", "qdisc", "del", "dev", link, "root"],
                                capture_output=True, check=False, env=_environment())

@@ -1,0 +1,105 @@
+"""What an experiment has started, and how all of it ends, whatever happens."""
+
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..error import LabError
+from ..fio import fill
+from ..lab import Lab, parse_size
+from ..links import NODES
+from ..processes import Process
+
+PEER_TIMEOUT = "5s"
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Bench:
+    """A scratch directory, the labs and servers in it, and whatever else was registered with
+    `at_end`. Everything is undone in reverse order."""
+
+    def __init__(self, parent, build):
+        # Sockets live in it: their paths are short.
+        self.dir = Path(tempfile.mkdtemp(prefix="tb-exp-", dir=parent))
+        self.build = build
+        self._undo = []
+
+    def at_end(self, function, *arguments):
+        self._undo.append((function, arguments))
+
+    def close(self):
+        for function, arguments in reversed(self._undo):
+            try:
+                function(*arguments)
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                say(f"experiment: while cleaning up: {error}")
+        self._undo = []
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def lab(self, name, size, rate=None, init=True, filled=True, **options):
+        """A lab of two nodes in network namespaces with one link, link1, in duplex. Images are
+        written in full where none are given, so that no point pays for allocation."""
+        directory = self.dir / name
+        lab = Lab(directory)
+        if filled and "backing" not in options:
+            options["backing"] = {}
+            for node in NODES:
+                image = self.dir / f"{name}-{node}.img"
+                fill(image, parse_size(size))
+                options["backing"][node] = image
+        self.at_end(lab.purge)
+        lab.create(size=size, build=self.build, links=1, rates=[rate] if rate else (),
+                   host_namespaces=True, **{"peer_timeout": PEER_TIMEOUT, **options})
+        lab.up(init=init, timeout_s=120)
+        return lab
+
+    def spawn(self, command, name):
+        """A server that ends with the bench; its log is NAME.log."""
+        process = Process.spawn([str(word) for word in command], self.dir / f"{name}.log")
+        self.at_end(process.stop, 10)
+        return process
+
+    def log_tail(self, name):
+        text = (self.dir / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-8:])
+
+
+def must_be(lab, state, node="alpha"):
+    """A point counts only if the mirror was what it should be, to its end."""
+    now = lab.status(node)["state"]
+    if now != state:
+        raise LabError(f"{node} should be in {state}, and is in {now}\n{lab.log_tail(node)}")
+
+
+@contextmanager
+def undisturbed():
+    """Cleaning up goes on when the user is impatient."""
+    before = {number: signal.signal(number, signal.SIG_IGN)
+              for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def benches(parent, build):
+    """A Bench that ends with the block, also on Ctrl-C and SIGTERM."""
+    def interrupted(_number, _frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupted)
+    bench = Bench(parent, build)
+    try:
+        yield bench
+    finally:
+        with undisturbed():
+            bench.close()
+        signal.signal(signal.SIGTERM, before)

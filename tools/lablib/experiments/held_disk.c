@@ -1,0 +1,134 @@
+/* LD_PRELOAD: makes files behave as if they lay on disks that carry so much and take so long for a
+ * request, as cloud disks do. $TWINBLOCK_HELD_DISKS names the disks:
+ * BYTES_PER_S,DELAY_US,PATH[,PATH...] each, separated by ';'.
+ *
+ * It is a disk behind a page cache: writing to the file is quick, and fdatasync returns when the
+ * disk has taken all that was written before, one byte after the other at its rate, and the delay
+ * has passed for the last of it. Requests wait out their delays side by side. There is no volatile
+ * cache in the disk, so a flush with nothing to write costs nothing. System calls that do not go
+ * through libc (io_uring) are not seen: run nodes with TWINBLOCK_DISK=threads, files on a tmpfs. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DISKS_MAX 4
+#define PATHS_MAX 4
+
+struct disk {
+  double bytes_per_s;
+  int64_t delay_ns;
+  char* paths[PATHS_MAX];
+  int paths_count;
+  pthread_mutex_t lock;
+  int64_t unwritten_bytes; /* in the page cache only */
+  int64_t busy_until_ns;   /* when it has taken all that it was given */
+  int64_t done_ns;         /* when that is stable */
+};
+
+static struct disk disks[DISKS_MAX];
+static int disks_count;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void give_up(const char* why) {
+  fprintf(stderr, "held_disk: TWINBLOCK_HELD_DISKS: %s\n", why);
+  abort();
+}
+
+static void configure(void) {
+  const char* wanted = getenv("TWINBLOCK_HELD_DISKS");
+  if (!wanted) return;
+  char *text = strdup(wanted), *rest = NULL;
+  for (char* one = strtok_r(text, ";", &rest); one; one = strtok_r(NULL, ";", &rest)) {
+    if (disks_count == DISKS_MAX) give_up("too many disks");
+    struct disk* disk = &disks[disks_count++];
+    char* words = NULL;
+    char *rate = strtok_r(one, ",", &words), *delay = strtok_r(NULL, ",", &words);
+    if (!rate || !delay || atof(rate) <= 0) give_up("not BYTES_PER_S,DELAY_US,PATH");
+    disk->bytes_per_s = atof(rate);
+    disk->delay_ns = (int64_t)(atof(delay) * 1000);
+    pthread_mutex_init(&disk->lock, NULL);
+    for (char* path; (path = strtok_r(NULL, ",", &words));) {
+      if (disk->paths_count == PATHS_MAX) give_up("too many paths");
+      disk->paths[disk->paths_count++] = path;
+    }
+  }
+}
+
+static struct disk* disk_of(int fd) {
+  pthread_once(&once, configure);
+  struct stat file, named;
+  if (disks_count == 0 || fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) return NULL;
+  for (int i = 0; i < disks_count; i++)
+    for (int j = 0; j < disks[i].paths_count; j++)
+      if (stat(disks[i].paths[j], &named) == 0 && named.st_dev == file.st_dev &&
+          named.st_ino == file.st_ino)
+        return &disks[i];
+  return NULL;
+}
+
+static void wrote(int fd, ssize_t bytes) {
+  struct disk* disk = bytes > 0 ? disk_of(fd) : NULL;
+  if (!disk) return;
+  int saved = errno;
+  pthread_mutex_lock(&disk->lock);
+  disk->unwritten_bytes += bytes;
+  pthread_mutex_unlock(&disk->lock);
+  errno = saved;
+}
+
+static void await(int fd) {
+  struct disk* disk = disk_of(fd);
+  if (!disk) return;
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  int64_t now_ns = time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+  pthread_mutex_lock(&disk->lock);
+  if (disk->unwritten_bytes > 0) {
+    if (disk->busy_until_ns < now_ns) disk->busy_until_ns = now_ns;
+    disk->busy_until_ns += (int64_t)((double)disk->unwritten_bytes * 1e9 / disk->bytes_per_s);
+    disk->unwritten_bytes = 0;
+    disk->done_ns = disk->busy_until_ns + disk->delay_ns;
+  }
+  int64_t until_ns = disk->done_ns; /* of what others have handed over, too */
+  pthread_mutex_unlock(&disk->lock);
+  if (until_ns <= now_ns) return;
+  time.tv_sec = until_ns / 1000000000;
+  time.tv_nsec = until_ns % 1000000000;
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR) {
+  }
+}
+
+#define WRITE(NAME, PARAMETERS, ARGUMENTS)                            \
+  ssize_t NAME PARAMETERS {                                           \
+    static ssize_t(*real) PARAMETERS;                                 \
+    if (!real) real = (ssize_t(*) PARAMETERS)dlsym(RTLD_NEXT, #NAME); \
+    ssize_t bytes = real ARGUMENTS;                                   \
+    wrote(fd, bytes);                                                 \
+    return bytes;                                                     \
+  }
+
+#define SYNC(NAME)                                           \
+  int NAME(int fd) {                                         \
+    static int (*real)(int);                                 \
+    if (!real) real = (int (*)(int))dlsym(RTLD_NEXT, #NAME); \
+    int result = real(fd);                                   \
+    if (result == 0) await(fd);                              \
+    return result;                                           \
+  }
+
+WRITE(pwrite, (int fd, const void* from, size_t size, off_t at), (fd, from, size, at))
+WRITE(pwrite64, (int fd, const void* from, size_t size, off_t at), (fd, from, size, at))
+WRITE(pwritev, (int fd, const struct iovec* from, int count, off_t at), (fd, from, count, at))
+WRITE(pwritev64, (int fd, const struct iovec* from, int count, off_t at), (fd, from, count, at))
+SYNC(fdatasync)
+SYNC(fsync)

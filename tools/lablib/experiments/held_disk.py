@@ -1,0 +1,51 @@
+"""Disks that carry so much and take so long for a request, as cloud disks do: files on a tmpfs, and a
+library that is preloaded into the process that writes them (held_disk.c says how it works).
+
+Why not a block device: device mapper's delay target is in few kernels; loop devices over a FUSE file
+that nbdkit's delay and rate filters serve work, but each request costs so many wake-ups that the
+processor is the limit long before the disk is, twice as early for two nodes."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from ..error import LabError
+from ..fio import fill
+from ..lab import parse_size
+
+SOURCE = Path(__file__).resolve().with_name("held_disk.c")
+MEMORY = Path("/dev/shm")
+
+
+def check(room_bytes):
+    if not shutil.which("cc"):
+        raise LabError("the held disks need a C compiler (Debian: apt install g++)")
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < room_bytes:
+        raise LabError(f"the held disks need {room_bytes >> 20} MiB of room in {MEMORY}")
+
+
+def library(bench):
+    """Builds it; its path."""
+    path = bench.dir / "held_disk.so"
+    done = subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(path),
+                           str(SOURCE), "-ldl", "-pthread"], capture_output=True, text=True,
+                          check=False)
+    if done.returncode:
+        raise LabError(f"{SOURCE.name} does not compile: {done.stderr[-1000:]}")
+    return path
+
+
+def image(bench, name, size):
+    """A file in memory, written in full, that ends with the bench."""
+    path = MEMORY / f"{bench.dir.name}-{name}.img"
+    bench.at_end(lambda: path.unlink(missing_ok=True))
+    fill(path, parse_size(size))
+    return path
+
+
+def environment(preload, disks):
+    """What the process needs. `disks`: tuples (bytes a second, us a request, paths)."""
+    text = ";".join(",".join([str(rate), str(delay_us), *map(os.fspath, paths)])
+                    for rate, delay_us, paths in disks)
+    return {"LD_PRELOAD": str(preload), "TWINBLOCK_HELD_DISKS": text}
