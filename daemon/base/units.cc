@@ -51,7 +51,7 @@ std::optional<uint64_t> parse_scaled(std::string_view text, const std::array<Suf
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     if (error != std::errc{} || end != number.data() + number.size()) return std::nullopt;
     const double product = value * static_cast<double>(suffix.factor);
-    if (product >= 1.8e19) return std::nullopt;
+    if (product >= 9.2e18) return std::nullopt;  // llround() takes no more
     return static_cast<uint64_t>(std::llround(product));
   }
   return std::nullopt;

@@ -108,9 +108,14 @@ Status Engine::start() {
   if (!core_.blank) {
     const metadata::NodeRecord& record = core_.record;
     const std::string path = core_.config.node(core_.node).metadata;
+    // What a file says may be anything.
+    const auto shown = [](const std::string& name) {
+      return wire::printable(wire::text_bytes(name));
+    };
     if (record.volume != core_.config.volume || record.node != core_.node)
-      return Error{path + " belongs to node '" + record.node + "' of volume '" + record.volume +
-                       "', not to node '" + core_.node + "' of '" + core_.config.volume + "'",
+      return Error{path + " belongs to node '" + shown(record.node) + "' of volume '" +
+                       shown(record.volume) + "', not to node '" + core_.node + "' of '" +
+                       core_.config.volume + "'",
                    "correct `metadata = ` in " + core_.config.path, 0};
     if (record.size_bytes != core_.config.size_bytes)
       return Error{path + " is of a volume of " + std::to_string(record.size_bytes) +

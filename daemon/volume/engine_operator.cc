@@ -149,7 +149,11 @@ void Engine::verify(VerifyOrder order, Reply reply) {
 }
 
 Error Engine::metadata_error(int error) const {
-  return system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata);
+  Error failed =
+      system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata);
+  if (failed.action.empty())
+    failed.action = "look at that disk (dmesg), and start twinblockd anew when it is well";
+  return failed;
 }
 
 std::vector<std::string> Engine::why() const {

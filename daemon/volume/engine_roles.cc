@@ -61,6 +61,10 @@ void Engine::init(bool force, bool join, Reply reply) {
                 EEXIST});
     return;
   }
+  if (const int error = metadata_error_code(); error != 0) {
+    reply(metadata_error(error));
+    return;
+  }
   const std::string destroyed =
       core_.blank ? std::string()
                   : "; what was here is forgotten: " + described_history() + ". The replica on " +

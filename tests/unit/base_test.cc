@@ -71,6 +71,7 @@ TEST(Units, ReadsDurationsAndRates) {
   EXPECT_EQ(parse_rate_bits_per_s("2.5Gbit"), 2'500'000'000u);
   EXPECT_EQ(parse_rate_bits_per_s("100 Mbit"), 100'000'000u);
   EXPECT_EQ(parse_rate_bits_per_s("10"), std::nullopt);
+  EXPECT_EQ(parse_rate_bits_per_s("10784447637050.225Mbit"), std::nullopt) << "more than there is";
 }
 
 TEST(Units, WritesSizesAndDurationsForPeople) {
