@@ -76,6 +76,23 @@ void add_wait_options(CLI::App& app, Options& options) {
   app.add_flag("--progress", options.progress, "show how a resync proceeds, on stderr");
 }
 
+void add_latency_options(CLI::App& app, Options& options) {
+  app.add_option("--window", options.window,
+                 "start: since the node started (the default); 10s, 60s: lately")
+      ->check(CLI::IsMember(std::vector<std::string>{"start", "10s", "60s"}));
+  const auto watch = [&options](const std::string& interval) {
+    options.watch = true;
+    options.interval = interval;
+  };
+  app.add_option_function<std::string>("--watch", watch,
+                                       "live, every so often (2s) until Ctrl-C; the last 10 s, "
+                                       "unless --window is given")
+      ->option_text("[INTERVAL]")
+      ->expected(0, 1);
+  app.add_option("--sample", options.sample_every,
+                 "take the kernels' timestamps of one write in so many (64 at the start); 0: none");
+}
+
 std::vector<Verb> role_verbs() {
   return {
       {"init", "make a new volume of this node's replica",
@@ -180,6 +197,21 @@ std::vector<Verb> looking_verbs() {
   };
 }
 
+std::vector<Verb> observe_verbs() {
+  return {
+      {"latency", "show where the time of writes goes",
+       "Shows, by size of the write, how long each stage of it takes: the local and the peer's "
+       "disk, the wire, the kernels and their stacks, queues, compression; a bar for each size, "
+       "the parts of round trips on each link, as the kernels' timestamps tell them, and whether "
+       "a faster link would help. Ask the primary: it is the one that times writes. --watch shows "
+       "that live. --sample sets, until the node ends, of how many writes one is looked at by the "
+       "kernels' timestamps.\n"
+       "Example: twinblock latency r0\n"
+       "Example: twinblock latency r0 --watch",
+       run_latency, add_latency_options, prepare_latency},
+  };
+}
+
 std::vector<Verb> device_verbs() {
   return {
       {"attach", "make a block device of the volume",
@@ -204,8 +236,8 @@ std::vector<Verb> device_verbs() {
 const std::vector<Verb>& verbs() {
   static const std::vector<Verb> table = [] {
     std::vector<Verb> all;
-    for (const auto& group :
-         {looking_verbs(), role_verbs(), device_verbs(), sync_verbs(), link_verbs()})
+    for (const auto& group : {looking_verbs(), observe_verbs(), role_verbs(), device_verbs(),
+                              sync_verbs(), link_verbs()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();
