@@ -41,7 +41,7 @@ Engine::ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? Engine::ResyncPace::kRate : Engine::ResyncPace::kAuto;
 }
 
-const std::array<Verb, 13> kVerbs{{
+const std::array<Verb, 14> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -120,6 +120,12 @@ const std::array<Verb, 13> kVerbs{{
      {{{"every", Kind::kNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        answer_sample(engine, args, send);
+     }},
+    {"stats",
+     {},
+     [](Engine& engine, const NodeFacts&, const json&, Send send) {
+       send("{\"ok\":true,\"result\":" +
+            render_stats(engine.status(), engine.latency(Window::kStart)) + "}");
      }},
     {"why",
      {},

@@ -162,6 +162,7 @@ SyncFacts Engine::facts() const {
 
 void Engine::attach(Attachment attachment) {
   core_.set_attachment(attachment);
+  note_state();
   if (attachment == Attachment::kNone) return;
   writes_.release_held();
   flushes_.release_held();
@@ -187,6 +188,7 @@ void Engine::session_lost(const std::string& reason) {
   early_bytes_ = 0;
   if (promote_timer_->armed())
     promotion_ended(Error{"the session was lost: " + reason, "try again", 0});
+  note_state();
 }
 
 void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
@@ -372,6 +374,7 @@ void Engine::epoch_tick() {
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
   replica_.resume_if_drained();
   forget_disk_note();
+  note_state();
   if (core_.data_flushed && !core_.record.held_data && !core_.blank) {
     core_.record.held_data = true;
     core_.persist([](int) {});

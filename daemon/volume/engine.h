@@ -211,6 +211,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] int metadata_error_code() const;
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
+  // To be called after whatever may have changed it: counts the time in simplex.
+  void note_state();
 
   // Status, in status.cc.
   [[nodiscard]] DataState data_state() const;
@@ -241,6 +243,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   PeerRole peer_role_ = PeerRole::kUnknown;
   uint64_t clients_ = 0;
   uint64_t started_ns_ = 0;
+  uint64_t simplex_since_ns_ = 0;  // 0: it is not
+  uint64_t simplex_ns_ = 0;        // before that
+  uint64_t simplex_times_ = 0;
   bool stopping_ = false;
 
   // The target's view of a resync; the source's is resync_.progress().

@@ -238,6 +238,7 @@ void Engine::become_primary() {
       if (in_sync_) attach(Attachment::kDuplex);
     }
     log(Severity::kInfo, "promoted to primary");
+    note_state();
     promotion_ended(std::string("this node is primary"));
   });
 }
@@ -376,6 +377,7 @@ void Engine::demotion_done(Result<std::string> result) {
     if (core_.attachment != Attachment::kResync) attach(Attachment::kNone);
     if (session_.up()) send_role();
   }
+  note_state();
   if (Reply reply = std::exchange(demote_reply_, nullptr)) reply(std::move(result));
 }
 

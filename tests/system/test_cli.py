@@ -11,7 +11,7 @@ import pytest
 from support import MIB, assert_identical, connection, ctl, twinblock, wait_until
 
 VERBS = ("status", "why", "init", "promote", "demote", "continue", "resolve", "attach", "detach",
-         "resync", "verify", "wait", "link", "compression", "latency")
+         "resync", "verify", "wait", "link", "compression", "latency", "stats")
 
 
 def test_help_of_every_verb(lab):

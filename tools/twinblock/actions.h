@@ -29,6 +29,7 @@ Result<Output> run_compression(const Options& options, const std::string& socket
 
 // observe_actions.cc: figures.
 Result<Output> run_latency(const Options& options, const std::string& socket);
+Result<Output> run_stats(const Options& options, const std::string& socket);
 
 // device_actions.cc: the block device.
 Result<Output> run_attach(const Options& options, const std::string& socket);

@@ -6,6 +6,7 @@
 #include "twinblock/control_client.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/latency_text.h"
+#include "twinblock/stats_text.h"
 #include "twinblock/watch.h"
 
 namespace twinblock {
@@ -56,6 +57,12 @@ Result<Output> watch_latency(const Options& options, const std::string& socket) 
 }
 
 }  // namespace
+
+Result<Output> run_stats(const Options&, const std::string& socket) {
+  const Result<json> stats = control_request(socket, "stats", json::object(), kAskTimeout_ns);
+  if (!stats) return stats.error();
+  return Output{stats.value(), stats_text(stats.value())};
+}
 
 Result<Output> run_latency(const Options& options, const std::string& socket) {
   Output sampled;

@@ -209,6 +209,12 @@ std::vector<Verb> observe_verbs() {
        "Example: twinblock latency r0\n"
        "Example: twinblock latency r0 --watch",
        run_latency, add_latency_options, prepare_latency},
+      {"stats", "show what a node has counted",
+       "Shows what this node has counted since its process began: writes and their sizes, reads, "
+       "flushes, how long it was alone (simplex), what resyncs, compression and metadata cost, and "
+       "what each link carried.\n"
+       "Example: twinblock stats r0",
+       run_stats, nullptr},
   };
 }
 
