@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "control/event_requests.h"
 #include "control/latency_requests.h"
 #include "control/link_requests.h"
+#include "control/metrics.h"
 
 namespace twinblock {
 namespace {
@@ -41,7 +43,7 @@ Engine::ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? Engine::ResyncPace::kRate : Engine::ResyncPace::kAuto;
 }
 
-const std::array<Verb, 14> kVerbs{{
+const std::array<Verb, 16> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -126,6 +128,17 @@ const std::array<Verb, 14> kVerbs{{
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
        send("{\"ok\":true,\"result\":" +
             render_stats(engine.status(), engine.latency(Window::kStart)) + "}");
+     }},
+    {"events",
+     {{{"since", Kind::kOptionalNumber}, {"wait"}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       answer_events(engine, args, send);
+     }},
+    {"metrics",
+     {},
+     [](Engine& engine, const NodeFacts&, const json&, Send send) {
+       const json line = {{"ok", true}, {"result", {{"text", render_metrics(engine)}}}};
+       send(line.dump(-1, ' ', false, json::error_handler_t::replace));
      }},
     {"why",
      {},

@@ -64,6 +64,12 @@ Result<Output> run_stats(const Options&, const std::string& socket) {
   return Output{stats.value(), stats_text(stats.value())};
 }
 
+Result<Output> run_metrics(const Options&, const std::string& socket) {
+  const Result<json> metrics = control_request(socket, "metrics", json::object(), kAskTimeout_ns);
+  if (!metrics) return metrics.error();
+  return Output{metrics.value(), text_at(metrics.value(), "text")};
+}
+
 Result<Output> run_latency(const Options& options, const std::string& socket) {
   Output sampled;
   if (options.sample_every) {

@@ -26,7 +26,7 @@ struct Options {
   std::vector<std::string> pace_words;  // resync: as typed, with the volume
   std::string pace;                     // resync, from pace_words
   uint64_t rate_bytes_per_s = 0;        // … with pace "rate"
-  bool repair = false, stop = false, detach = false, follow = false;  // verify
+  bool repair = false, stop = false, detach = false, follow = false;  // verify, events
   bool progress = false;                                              // wait
   std::vector<std::string> link_words;                // link: as typed, with the volume
   std::string link_action;                            // link, from link_words …
@@ -46,6 +46,7 @@ struct Options {
   std::string interval;                  // … as typed; empty: not said
   uint64_t interval_ns = 0;              // … from that
   std::optional<uint32_t> sample_every;  // latency
+  uint64_t since = 0;                    // events
 };
 
 // What a verb prints: `text` for people, `data` with --json.

@@ -93,6 +93,11 @@ void add_latency_options(CLI::App& app, Options& options) {
                  "take the kernels' timestamps of one write in so many (64 at the start); 0: none");
 }
 
+void add_events_options(CLI::App& app, Options& options) {
+  app.add_flag("--follow,-f", options.follow, "go on with what happens next");
+  app.add_option("--since", options.since, "only events after the one with this number");
+}
+
 std::vector<Verb> role_verbs() {
   return {
       {"init", "make a new volume of this node's replica",
@@ -215,6 +220,20 @@ std::vector<Verb> observe_verbs() {
        "what each link carried.\n"
        "Example: twinblock stats r0",
        run_stats, nullptr},
+      {"events", "show what happened to a node",
+       "Shows what has happened since this node's process began, as far as it remembers (the last "
+       "1000 events): changes of state and role, links that came and went, resyncs, errors of "
+       "disks, orders; with reasons. A line each, of words key:value, or with --json a JSON "
+       "object. --follow goes on with what happens next, until Ctrl-C, also over restarts of the "
+       "node.\n"
+       "Example: twinblock events r0 --follow",
+       run_events, add_events_options},
+      {"metrics", "print what a node has counted and timed for Prometheus",
+       "Prints the text format of Prometheus, for example for the node exporter's textfile "
+       "collector. A node serves the same over HTTP where its table in the volume's file says "
+       "so: metrics = \"127.0.0.1:9777\" in [node.NAME].\n"
+       "Example: twinblock metrics r0",
+       run_metrics, nullptr},
   };
 }
 
