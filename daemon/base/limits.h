@@ -88,6 +88,19 @@ constexpr uint32_t kSampleEvery = 64;
 // nodes together.
 constexpr uint64_t kSampleInterval_ns = 10 * kMillisecond_ns;
 
+// Events that a node remembers, and how many of them one answer holds.
+constexpr size_t kEventsKept = 1000;
+constexpr size_t kEventsPerAnswer = 50;
+// Who waits for the next one: how many, how long without any, and for what follows it at once.
+constexpr size_t kEventWaitersMax = 16;
+constexpr uint64_t kEventWait_ns = 25 * kSecond_ns;
+constexpr uint64_t kEventGather_ns = 5 * kMillisecond_ns;
+
+// Metrics over HTTP.
+constexpr size_t kHttpRequestBytesMax = 8 * kKiB;
+constexpr size_t kHttpConnectionsMax = 8;
+constexpr uint64_t kHttpTimeout_ns = 5 * kSecond_ns;
+
 // Control socket.
 constexpr size_t kControlRequestBytesMax = 64 * kKiB;
 constexpr size_t kControlConnectionsMax = 32;

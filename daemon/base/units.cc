@@ -118,6 +118,18 @@ std::string format_duration(uint64_t ns) {
   return text;
 }
 
+std::string format_timestamp(uint64_t unix_ns) {
+  const auto time = static_cast<std::time_t>(unix_ns / kSecond_ns);
+  std::tm parts{};
+  char day[48] = "";
+  if (gmtime_r(&time, &parts) != nullptr)
+    (void)!std::strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &parts);
+  char text[64];
+  std::snprintf(text, sizeof text, "%s.%03lluZ", day,
+                static_cast<unsigned long long>(unix_ns / kMillisecond_ns % 1000));
+  return text;
+}
+
 std::string format_time(uint64_t unix_s) {
   const auto time = static_cast<std::time_t>(unix_s);
   std::tm parts{};

@@ -28,6 +28,8 @@ std::optional<uint64_t> parse_rate_bits_per_s(std::string_view text);
 std::string format_size(uint64_t bytes);
 // 1500000 as "1.50 ms".
 std::string format_duration(uint64_t ns);
+// Nanoseconds since 1970 as "2026-03-01T12:00:05.123Z".
+std::string format_timestamp(uint64_t unix_ns);
 // Seconds since 1970 as "2026-03-01 12:00:05 UTC"; "an unknown time" for 0.
 std::string format_time(uint64_t unix_s);
 

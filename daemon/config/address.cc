@@ -32,16 +32,7 @@ std::optional<std::string> canonical_ip(const std::string& ip, bool v6) {
   return std::string(text);
 }
 
-}  // namespace
-
-std::string Address::text() const {
-  return (v6 ? "[" + ip + "]" : ip) + ":" + std::to_string(port);
-}
-
-bool Address::loopback() const { return v6 ? ip == "::1" : ip.starts_with("127."); }
-
-Result<Address> parse_address(const std::string& text) {
-  const std::string example = "write it like \"10.0.0.1:7700\" or \"[fd00::1]:7700\"";
+Result<Address> parse(const std::string& text, const std::string& example) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) return bad(text, "has no port", example);
   std::string ip = text.substr(0, colon);
@@ -54,14 +45,34 @@ Result<Address> parse_address(const std::string& text) {
   }
   const std::optional<std::string> canonical = canonical_ip(ip, address.v6);
   if (!canonical) return bad(text, "is not a numeric IP address and a port", example);
-  if (*canonical == "0.0.0.0" || *canonical == "::")
-    return bad(text, "is an address that the peer can't dial",
-               "name the address of one interface of that node");
   const std::optional<uint16_t> port = parse_port(text.substr(colon + 1));
   if (!port) return bad(text, "has a port that is not a number from 1 to 65535", example);
   address.ip = *canonical;
   address.port = *port;
   return address;
+}
+
+}  // namespace
+
+std::string Address::text() const {
+  return (v6 ? "[" + ip + "]" : ip) + ":" + std::to_string(port);
+}
+
+bool Address::loopback() const { return v6 ? ip == "::1" : ip.starts_with("127."); }
+
+Result<Address> parse_address(const std::string& text) {
+  Result<Address> address = parse(text, "write it like \"10.0.0.1:7700\" or \"[fd00::1]:7700\"");
+  if (!address) return address;
+  if (address.value().ip == "0.0.0.0" || address.value().ip == "::")
+    return bad(text, "is an address that the peer can't dial",
+               "name the address of one interface of that node");
+  return address;
+}
+
+Result<Address> parse_listen_address(const std::string& text) {
+  const bool port_only = text.find(':') == std::string::npos && parse_port(text).has_value();
+  return parse(port_only ? "127.0.0.1:" + text : text,
+               "write it like \"127.0.0.1:9777\" or \"[::1]:9777\"");
 }
 
 }  // namespace twinblock

@@ -23,4 +23,8 @@ struct Address {
 // address without brackets, an address that nobody can dial (0.0.0.0, ::).
 Result<Address> parse_address(const std::string& text);
 
+// Where to listen: as above, but all interfaces (0.0.0.0, ::) may be meant, and a port alone is one
+// of loopback, 127.0.0.1.
+Result<Address> parse_listen_address(const std::string& text);
+
 }  // namespace twinblock

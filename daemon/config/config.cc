@@ -119,12 +119,23 @@ void check_socket_length(const ConfigTable& table, const Config& config, const N
              "choose a shorter runtime directory");
 }
 
+// Where a node serves its metrics; without the key it does not.
+std::string read_metrics(const ConfigTable& table) {
+  const std::optional<std::string> text =
+      table.text("metrics", "metrics = \"127.0.0.1:9777\"", false);
+  if (!text) return {};
+  const Result<Address> address = parse_listen_address(*text);
+  if (address) return address.value().text();
+  table.fail("metrics", address.error().what, address.error().action);
+  return {};
+}
+
 void read_nodes(const ConfigTable& top, Config& config) {
   const std::vector<ConfigTable> tables = top.children("node");
   for (const ConfigTable& table : tables) {
     NodeConfig node;
     node.name = table.last_name();
-    table.allow_only({"backing", "metadata", "runtime"});
+    table.allow_only({"backing", "metadata", "runtime", "metrics"});
     read_name(table, {}, "node", node.name);
     if (node.name == kRateKey)
       table.fail({}, "a node can't be called 'rate'", "that is a key of [link.NAME]; rename it");
@@ -133,6 +144,7 @@ void read_nodes(const ConfigTable& top, Config& config) {
         read_path(table, "metadata", "/var/lib/twinblock/" + config.volume + ".meta", true);
     node.runtime = read_path(table, "runtime", "/run/twinblock", false);
     if (node.runtime.empty()) node.runtime = default_runtime_dir();
+    node.metrics = read_metrics(table);
     if (!node.backing.empty() && node.backing == node.metadata)
       table.fail("metadata", "metadata and backing of node '" + node.name + "' are one path",
                  "metadata needs a file or device of its own");
@@ -251,6 +263,9 @@ void check_one_host(const ConfigTable& top, const Config& config) {
       table.fail("backing", both + b.backing + "'", "give each node its own file or device");
     if (b.metadata == a.metadata || b.metadata == a.backing)
       table.fail("metadata", both + b.metadata + "'", "give each node its own file or device");
+    if (!b.metrics.empty() && b.metrics == a.metrics)
+      table.fail("metrics", both + b.metrics + "' for their metrics",
+                 "give each node its own port");
     if (b.runtime == a.runtime)
       table.fail(
           "runtime", both + b.runtime + "' for their sockets",

@@ -17,6 +17,7 @@ struct NodeConfig {
   std::string backing;   // absolute path of a file or block device
   std::string metadata;  // absolute path of a file or block device
   std::string runtime;   // directory of the sockets; empty in the file: the default was filled in
+  std::string metrics = {};  // "IP:port" on which /metrics is served; empty: it is not
 };
 
 struct LinkConfig {

@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "control/event_requests.h"
 #include "control/latency_requests.h"
 #include "control/link_requests.h"
+#include "control/metrics.h"
 
 namespace twinblock {
 namespace {
@@ -15,11 +17,11 @@ using nlohmann::json;
 
 constexpr int kDepthMax = 4;
 
-enum class Kind { kFlag, kNumber, kWord, kOptionalWord, kText, kTexts };
+enum class Kind { kFlag, kNumber, kOptionalNumber, kWord, kOptionalWord, kText, kTexts };
 struct Argument {
   const char* name = nullptr;  // null: none
   Kind kind = Kind::kFlag;
-  // kWord: one of these, and it must be given; kOptionalWord: it may be left out.
+  // Words and numbers must be given, but for the optional ones. Of words, it is one of these.
   std::array<const char*, 5> words{};
 };
 struct Verb {
@@ -41,7 +43,7 @@ Engine::ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? Engine::ResyncPace::kRate : Engine::ResyncPace::kAuto;
 }
 
-const std::array<Verb, 13> kVerbs{{
+const std::array<Verb, 16> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -73,7 +75,8 @@ const std::array<Verb, 13> kVerbs{{
        engine.resolve(args["keep"] == "local", flag(args, "dry_run"), answer_with(std::move(send)));
      }},
     {"resync",
-     {{{"pace", Kind::kWord, {"pause", "resume", "auto", "rate"}}, {"bytes_per_s", Kind::kNumber}}},
+     {{{"pace", Kind::kWord, {"pause", "resume", "auto", "rate"}},
+       {"bytes_per_s", Kind::kOptionalNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        const Engine::ResyncPace pace = pace_of(args["pace"].get_ref<const std::string&>());
        const auto rate = args.value("bytes_per_s", uint64_t{0});
@@ -106,7 +109,7 @@ const std::array<Verb, 13> kVerbs{{
        answer_link(engine, args, std::move(send));
      }},
     {"compression",
-     {{{"mode", Kind::kOptionalWord, {"off", "on", "auto"}}, {"level", Kind::kNumber}}},
+     {{{"mode", Kind::kOptionalWord, {"off", "on", "auto"}}, {"level", Kind::kOptionalNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        answer_compression(engine, args, std::move(send));
      }},
@@ -120,6 +123,23 @@ const std::array<Verb, 13> kVerbs{{
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        answer_sample(engine, args, send);
      }},
+    {"stats",
+     {},
+     [](Engine& engine, const NodeFacts&, const json&, Send send) {
+       send("{\"ok\":true,\"result\":" +
+            render_stats(engine.status(), engine.latency(Window::kStart)) + "}");
+     }},
+    {"events",
+     {{{"since", Kind::kOptionalNumber}, {"wait"}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       answer_events(engine, args, send);
+     }},
+    {"metrics",
+     {},
+     [](Engine& engine, const NodeFacts&, const json&, Send send) {
+       const json line = {{"ok", true}, {"result", {{"text", render_metrics(engine)}}}};
+       send(line.dump(-1, ' ', false, json::error_handler_t::replace));
+     }},
     {"why",
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) { send(render_why(engine)); }},
@@ -131,6 +151,7 @@ std::string check_value(const Argument& argument, const json& value) {
     case Kind::kFlag:
       return value.is_boolean() ? "" : name + "true or false";
     case Kind::kNumber:
+    case Kind::kOptionalNumber:
       return value.is_number_unsigned() ? "" : name + "a whole number";
     case Kind::kText:
       return value.is_string() ? "" : name + "a text";
@@ -166,9 +187,11 @@ std::string check_arguments(const Verb& verb, const json& args) {
       return std::string("'") + verb.name + "' has no argument '" + name + "'";
     if (std::string wrong = check_value(*argument, value); !wrong.empty()) return wrong;
   }
-  for (const Argument& argument : verb.arguments)
-    if (argument.name != nullptr && argument.kind == Kind::kWord && !args.contains(argument.name))
+  for (const Argument& argument : verb.arguments) {
+    const bool needed = argument.kind == Kind::kWord || argument.kind == Kind::kNumber;
+    if (argument.name != nullptr && needed && !args.contains(argument.name))
       return std::string("'") + verb.name + "' needs argument '" + argument.name + "'";
+  }
   return {};
 }
 

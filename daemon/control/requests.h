@@ -28,6 +28,9 @@ struct NodeFacts {
 void handle_control_request(Engine& engine, const NodeFacts& facts, const std::string& request,
                             std::function<void(std::string)> reply);
 
+// The "result" of `stats`: what was counted since the process began.
+std::string render_stats(const StatusView& view, const LatencyView& latency);
+
 // The "result" of `status`, and two parts of it, as JSON text.
 std::string render_status(const StatusView& view, const NodeFacts& facts);
 std::string render_links(const StatusView& view);

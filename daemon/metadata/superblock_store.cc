@@ -33,6 +33,7 @@ void SuperblockStore::submit(Step step) {
   step_ = step;
   const bool write = step == Step::kWriteFirst || step == Step::kWriteSecond;
   const bool first = step == Step::kWriteFirst;
+  writes_ += write ? 1 : 0;
   request_.op = write ? DiskOp::kWrite : DiskOp::kFlush;
   request_.error = 0;
   // The copy that is written first alternates, so that neither is always the one at risk.

@@ -24,6 +24,7 @@ class SuperblockStore {
   // Makes `record` durable.
   void update(const NodeRecord& record, Done done);
   [[nodiscard]] int error() const { return error_; }
+  [[nodiscard]] uint64_t writes_total() const { return writes_; }  // of a copy, begun
 
  private:
   enum class Step { kIdle, kWriteFirst, kFlushFirst, kWriteSecond, kFlushSecond };
@@ -35,6 +36,7 @@ class SuperblockStore {
   Disk& disk_;
   uint64_t sequence_;
   int error_ = 0;
+  uint64_t writes_ = 0;
   Step step_ = Step::kIdle;
   NodeRecord wanted_;
   bool wanted_is_new_ = false;

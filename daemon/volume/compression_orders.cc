@@ -27,6 +27,9 @@ void CompressionOrders::session_up() {
 void CompressionOrders::apply(CompressionPolicy::Setting setting, const std::string& by) {
   if (setting == core_.compression.setting()) return;
   core_.compression.set(setting);
+  core_.events.tell("compression-order", {{"mode", compression_name(setting.mode)},
+                                          {"level", static_cast<uint64_t>(setting.level)},
+                                          {"by", given_here_ ? core_.node : core_.peer}});
   core_.log.log(Severity::kInfo, std::string("compression: ") + compression_name(setting.mode) +
                                      ", level " + std::to_string(setting.level) + ", " + by);
 }

@@ -22,6 +22,7 @@
 #include "mirror/inflight_filter.h"
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
+#include "volume/events.h"
 #include "volume/session.h"
 
 namespace twinblock {
@@ -56,6 +57,7 @@ struct Core {
         log(log_),
         data(data_),
         workers(workers_),
+        events(clock_),
         compression({configuration.compression, configuration.compression_level}),
         dirty(configuration.size_bytes),
         coarse(configuration.size_bytes),
@@ -68,6 +70,7 @@ struct Core {
   Log& log;
   Disk& data;
   Workers& workers;
+  Events events;
   CompressionPolicy compression;
   Session* session = nullptr;                  // set once, before start
   metadata::SuperblockStore* store = nullptr;  // set once, before start
@@ -135,6 +138,10 @@ struct Core {
         log.log(Severity::kError,
                 system_error(error, "write to the metadata " + config.node(node).metadata).what +
                     "; replace that disk: this node can't go on without its peer");
+        events.tell("disk-error",
+                    {{"node", node},
+                     {"disk", "metadata"},
+                     {"reason", system_error(error, config.node(node).metadata).what}});
       }
       done(error);
     });

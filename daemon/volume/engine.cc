@@ -33,11 +33,12 @@ class Engine::SoleCopyRecord final : public PeerRequest {
 
 Engine::Engine(Parts parts)
     : core_(parts.config, parts.node, parts.clock, parts.log, parts.data, parts.workers),
+      instance_(metadata::format_uuid(parts.instance)),
       store_(parts.metadata, parts.loaded.sequence),
       intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
                &parts.clock),
       session_({parts.config, parts.node, parts.instance, parts.clock, parts.network, parts.log,
-                [this] { return core_.random(); }},
+                core_.events, [this] { return core_.random(); }},
                *this),
       compression_(core_),
       gate_(core_),
@@ -128,6 +129,9 @@ Status Engine::start() {
                                 : core_.record.primary
                                     ? "was primary when it stopped without demotion"
                                     : "secondary"));
+  core_.events.tell("started", {{"node", core_.node},
+                                {"initialised", core_.blank ? "no" : "yes"},
+                                {"crashed", core_.crashed ? "yes" : "no"}});
   if (core_.backing_lost)
     log(Severity::kWarning,
         core_.config.node(core_.node).backing +
@@ -167,6 +171,7 @@ SyncFacts Engine::facts() const {
 
 void Engine::attach(Attachment attachment) {
   core_.set_attachment(attachment);
+  note_simplex();
   if (attachment == Attachment::kNone) return;
   writes_.release_held();
   flushes_.release_held();
@@ -174,6 +179,8 @@ void Engine::attach(Attachment attachment) {
 
 void Engine::session_lost(const std::string& reason) {
   ++session_number_;
+  core_.events.tell("session-lost", {{"peer", core_.peer}, {"reason", reason}});
+  tell_resync_failed("the session was lost: " + reason);
   loss_reason_ = reason;
   lost_wall_ns_ = core_.clock.wall_ns();
   if (core_.attached() && role_ != Role::kSecondary) ++core_.counters.peer_losses;
@@ -192,6 +199,7 @@ void Engine::session_lost(const std::string& reason) {
   early_bytes_ = 0;
   if (promote_timer_->armed())
     promotion_ended(Error{"the session was lost: " + reason, "try again", 0});
+  note_state();
 }
 
 void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
@@ -295,12 +303,14 @@ void Engine::local_disk_failed(int error) {
 // stands in if it can, and this node's replica is outdated from then on.
 void Engine::metadata_failed(int error) {
   const bool stands_in = core_.peer_whole() && core_.local_ok();
-  if (!metadata_failure_told_)
+  if (!metadata_failure_told_) {
+    tell_disk_error(core_.node, "metadata", metadata_error(error).what);
     log(Severity::kError, metadata_error(error).what + "; " +
                               (stands_in ? "going on with " + core_.peer + "'s replica"
                                          : "writes to regions that were idle fail here") +
                               ". Detach, stop this node, go on at " + core_.peer +
                               " (`promote --peer-is-dead`), and replace that disk");
+  }
   metadata_failure_told_ = true;
   if (!stands_in) return;
   core_.data_error = error;
@@ -315,7 +325,10 @@ int Engine::metadata_error_code() const {
 void Engine::note_disk_error(int error) {
   const std::string what =
       system_error(error, "the local disk failed: " + core_.config.node(core_.node).backing).what;
-  if (disk_note_ != what) log(Severity::kError, what);
+  if (disk_note_ != what) {
+    log(Severity::kError, what);
+    tell_disk_error(core_.node, "data", what);
+  }
   disk_note_ = what;
   disk_note_error_ = error;
   disk_note_at_ns_ = core_.clock.now_ns();
@@ -331,12 +344,14 @@ void Engine::forget_disk_note() {
     return;
   disk_note_.clear();
   log(Severity::kInfo, "the local disk takes writes again");
+  core_.events.tell("disk-mended", {{"node", core_.node}, {"disk", "data"}});
 }
 
 void Engine::record_sole_copy() {
   // What is here is stale from now on.
   verifier_.stop("the local disk failed");
   attach(Attachment::kDiskless);
+  note_state();
   core_.record.inconsistent = true;
   core_.persist([](int) {});
   metadata::Generations generations = core_.record.generations;
@@ -359,6 +374,8 @@ void Engine::peer_metadata_failed(int error) {
 
 void Engine::drop_failing_peer(int error, const std::string& what, const std::string& file) {
   core_.peer_error = system_error(error, what + " (" + file + ")").what;
+  const bool data = file == core_.config.other(core_.node).backing;
+  tell_disk_error(core_.peer, data ? "data" : "metadata", core_.peer_error);
   core_.peer_error_file = file;
   session_.drop(core_.peer_error, limits::kPeerDiskRetry_ns);
 }
@@ -377,6 +394,7 @@ void Engine::epoch_tick() {
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
   replica_.resume_if_drained();
   forget_disk_note();
+  note_state();
   if (core_.data_flushed && !core_.record.held_data && !core_.blank) {
     core_.record.held_data = true;
     core_.persist([](int) {});
@@ -405,9 +423,13 @@ void Engine::age_intents() {
 
 void Engine::shut_down(std::function<void()> done) {
   stopping_ = true;
+  core_.events.hold();
+  core_.events.tell("stopping", {{"node", core_.node}});
   auto say_goodbye = [this, done = std::move(done)](const Result<std::string>& demoted) {
     if (!demoted.ok()) log(Severity::kWarning, demoted.error().what);
     session_.stop("twinblockd on " + core_.node + " stops");
+    core_.events.tell("stopped", {{"node", core_.node}});
+    core_.events.release();
     done();
   };
   if (role_ == Role::kPrimary)

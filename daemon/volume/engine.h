@@ -125,6 +125,10 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] const Config& config() const { return core_.config; }
   [[nodiscard]] const std::string& node() const { return core_.node; }
   [[nodiscard]] LatencyView latency(Window window) const;
+  [[nodiscard]] Events& events() { return core_.events; }
+  [[nodiscard]] const Events& events() const { return core_.events; }
+  // Tells this process from others of the same node.
+  [[nodiscard]] const std::string& instance() const { return instance_; }
   // Every so many client writes the kernels are asked for the times of one; 0: never. On this node,
   // until it ends.
   void set_sample_every(uint32_t writes) { session_.set_sample_every(writes); }
@@ -211,6 +215,13 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] int metadata_error_code() const;
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
+  // engine_state.cc. note_state() is to be called after whatever may have changed the state.
+  void note_state();
+  void note_simplex();
+  void tell_resync_begun(bool source);
+  void tell_resync_ended(bool source);
+  void tell_resync_failed(const std::string& why);
+  void tell_disk_error(const std::string& node, const char* disk, const std::string& why);
 
   // Status, in status.cc.
   [[nodiscard]] DataState data_state() const;
@@ -225,6 +236,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] std::string why_promote_here() const;
 
   Core core_;
+  const std::string instance_;
   metadata::SuperblockStore store_;
   metadata::IntentStore intents_;
   Session session_;
@@ -241,6 +253,11 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   PeerRole peer_role_ = PeerRole::kUnknown;
   uint64_t clients_ = 0;
   uint64_t started_ns_ = 0;
+  uint64_t simplex_since_ns_ = 0;  // 0: it is not
+  uint64_t simplex_ns_ = 0;        // before that
+  uint64_t simplex_times_ = 0;
+  std::optional<VolumeState> told_state_;  // the last one that was told as an event
+  bool resync_told_ = false;               // … that a resync has begun
   bool stopping_ = false;
 
   // The target's view of a resync; the source's is resync_.progress().

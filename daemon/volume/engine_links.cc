@@ -159,6 +159,8 @@ void Engine::change_link(LinkOrder order, const LinkConfig& wanted, Reply reply)
       std::max(link_number_ + 1, static_cast<uint32_t>(core_.clock.wall_ns() / kSecond_ns));
   remember_link_change(order, link, link_number_);
   log(Severity::kInfo, "link " + link.name + " is " + done_word(order) + " by the operator");
+  core_.events.tell("link-order",
+                    {{"link", link.name}, {"order", done_word(order)}, {"by", core_.node}});
   if (!session_.up()) {
     reply("link " + link.name + " is " + done_word(order) + " here; " + core_.peer +
           " is told when it is connected");
@@ -209,6 +211,10 @@ void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std
     (void)apply_link_change(back, link);
     remember_link_change(back, link, held->number_);
   }
+  core_.events.tell("link-order-refused", {{"link", link.name},
+                                           {"order", done_word(held->order_)},
+                                           {"by", core_.peer},
+                                           {"reason", why}});
   log(Severity::kWarning, core_.peer + " refuses that link " + link.name + " is " +
                               done_word(held->order_) + ": " + why);
   held->reply_(
@@ -241,9 +247,12 @@ void Engine::handle_link_change(const wire::Frame& frame) {
     error = why_not_change(order, link);
     if (!error)
       if (Status applied = apply_link_change(order, link); !applied) error = applied.error();
-    if (!error)
+    if (!error) {
       log(Severity::kInfo,
           "link " + link.name + " is " + done_word(order) + " by the operator on " + core_.peer);
+      core_.events.tell("link-order",
+                        {{"link", link.name}, {"order", done_word(order)}, {"by", core_.peer}});
+    }
   }
   link_number_ = std::max(link_number_, payload.number);
   if (!error && !so_already) remember_link_change(order, link, payload.number);

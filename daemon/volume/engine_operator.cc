@@ -68,6 +68,8 @@ void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
     }
     log(Severity::kWarning,
         "split brain resolved by the operator: " + loser + "'s " + lost + " are given up");
+    core_.events.tell("split-brain-resolved",
+                      {{"given_up", loser}, {"reason", loser + "'s " + lost + " are given up"}});
     session_.poke();
     reply(loser + "'s " + lost + " are given up; " + loser + " is brought up to date as soon as " +
           (loser_is_primary ? "it is demoted (" + demote_first + ") and " : "") +
@@ -86,6 +88,8 @@ void Engine::go_on_alone(Reply reply) {
   core_.alone_allowed = true;
   log(Severity::kWarning,
       "going on alone by the operator's order, until " + core_.peer + " is back");
+  core_.events.tell("went-on-alone", {{"node", core_.node}, {"reason", "the operator's order"}});
+  note_state();
   writes_.release_held();
   flushes_.release_held();
   reply("this node goes on alone until " + core_.peer + " is back; what " + core_.peer +
@@ -115,6 +119,7 @@ void Engine::set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, Reply reply)
       said = "resync goes at up to " + format_size(bytes_per_s) + "/s";
       break;
   }
+  core_.events.tell("resync-pace", {{"reason", said}});
   resync_.pace_changed();
   if (being_resynced_)
     said += "; but " + core_.peer + " is the source of this resync: give the order there";

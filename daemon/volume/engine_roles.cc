@@ -97,6 +97,10 @@ void Engine::init(bool force, bool join, Reply reply) {
     }
     log(destroyed.empty() ? Severity::kInfo : Severity::kWarning,
         "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid) + destroyed);
+    core_.events.tell(
+        "initialised",
+        {{"node", core_.node}, {"volume_uuid", metadata::format_uuid(core_.record.volume_uuid)}});
+    note_state();
     session_.poke();
     reply("initialised" +
           (destroyed.empty() ? "; " + core_.peer + " will be copied from this node" : destroyed) +
@@ -242,6 +246,8 @@ void Engine::become_primary() {
       if (in_sync_) attach(Attachment::kDuplex);
     }
     log(Severity::kInfo, "promoted to primary");
+    core_.events.tell("role", {{"node", core_.node}, {"role", "primary"}});
+    note_state();
     promotion_ended(std::string("this node is primary"));
   });
 }
@@ -268,6 +274,7 @@ void Engine::handle_role(const wire::FrameHeader& header) {
   }
   peer_role_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
+  core_.events.tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
   if (!core_.blank && core_.record.peer_primary != primary) {
     core_.record.peer_primary = primary;
     hear_term(header.offset);
@@ -375,11 +382,13 @@ void Engine::demotion_done(Result<std::string> result) {
   update_local_reads();
   if (result.ok()) {
     log(Severity::kInfo, "demoted to secondary");
+    core_.events.tell("role", {{"node", core_.node}, {"role", "secondary"}});
     in_sync_ = core_.attachment == Attachment::kDuplex;
     receives_ = in_sync_;
     if (core_.attachment != Attachment::kResync) attach(Attachment::kNone);
     if (session_.up()) send_role();
   }
+  note_state();
   if (Reply reply = std::exchange(demote_reply_, nullptr)) reply(std::move(result));
 }
 

@@ -12,6 +12,9 @@ namespace twinblock {
 
 void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) {
   ++session_number_;
+  core_.events.tell("session-up", {{"peer", core_.peer},
+                                   {"peer_role", peer.primary ? "primary" : "secondary"},
+                                   {"reason", explain(verdict, core_.peer)}});
   replica_.session_up();
   compression_.session_up();
   core_.peer_fast_zero = peer_fast_zero;
@@ -62,6 +65,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
     default:
       TB_CHECK(false, "a session stands on usable verdicts only");
   }
+  note_state();
 }
 
 void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
@@ -75,6 +79,7 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
     return;
   }
   explain_resync(verdict, peer);
+  tell_resync_begun(true);
   if (verdict == Verdict::kSourceOfAll) {
     core_.dirty.set_all();
     // A target that holds nothing has nothing to compare with.
@@ -106,6 +111,7 @@ void Engine::handle_generation(const wire::Frame& frame) {
     return;
   }
   asked_record_ = true;
+  if (payload.flags == wire::kGenerationInconsistent) tell_resync_begun(false);
   record_generation(frame.header, payload.flags);
   apply_early();
 }
@@ -136,8 +142,10 @@ void Engine::generation_recorded(uint32_t flags) {
     if (target_progress_.total_bytes() > 0)
       last_resync_ = {target_progress_.total_bytes(), target_progress_.duration_ns(), {}};
     log(Severity::kInfo, "this replica is whole and current again");
+    tell_resync_ended(false);
   }
   in_sync_ = true;
+  note_state();
 }
 
 // The target's own set, before it answers that it is marked: what it may hold that the source does
@@ -260,6 +268,7 @@ void Engine::resync_target_marked() {
   target_tells_ = false;
   core_.record.keep = false;  // the order has been carried out
   attach(Attachment::kResync);
+  note_state();
 }
 
 void Engine::resync_copied() {
@@ -299,10 +308,13 @@ void Engine::resync_finished() {
   core_.record.primary = role_ != Role::kSecondary;  // a crash before is made good
   core_.persist([](int) {});
   log(Severity::kInfo, core_.peer + " is whole and current");
+  tell_resync_ended(true);
+  note_state();
 }
 
 void Engine::resync_failed(const std::string& why) {
   log(Severity::kError, why);
+  tell_resync_failed(why);
   session_.drop(why, limits::kPeerDiskRetry_ns);
 }
 

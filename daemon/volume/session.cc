@@ -79,6 +79,7 @@ void Session::note_error(const SessionLink& held, const std::string& error) {
   // A peer that stays away is reported once, not at every attempt.
   if (error == link.logged_error) return;
   link.logged_error = error;
+  env_.events.tell("link-error", {{"link", link.config.name}, {"reason", error}});
   env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + error);
 }
 

@@ -35,6 +35,7 @@
 #include "mirror/link_choice.h"
 #include "telemetry/latency.h"
 #include "volume/control_stream.h"
+#include "volume/events.h"
 #include "volume/link.h"
 #include "volume/peer_requests.h"
 #include "volume/status_view.h"
@@ -73,6 +74,7 @@ class Session {
     Clock& clock;
     Network& network;
     Log& log;
+    Events& events;
     std::function<uint64_t()> random;
   };
 
@@ -182,6 +184,7 @@ class Session {
   [[nodiscard]] bool carries_nothing(uint64_t now_ns) const;
   void time_out_handshakes(uint64_t now_ns);
   void note_error(const SessionLink& link, const std::string& error);
+  void tell_refusal();
   [[nodiscard]] bool i_am_preferred() const;
 
   // session_times.cc
@@ -219,6 +222,7 @@ class Session {
   void join(SessionLink& link);
   void link_up(Channel& channel);
   void link_down(Channel& channel, const std::string& reason);
+  void tell_link_lost(const SessionLink& link, const std::string& reason);
   void retire(uint64_t incarnation);
   void handle_retired(uint64_t incarnation);
   void confirm_retirement(Retirement& retirement);
@@ -279,7 +283,8 @@ class Session {
   uint64_t last_echo_ns_ = 0;
 
   std::string last_error_;
-  std::string refusal_;  // why the last handshake came to nothing; empty when it did not
+  std::string refusal_;       // why the last handshake came to nothing; empty when it did not
+  std::string told_refusal_;  // the last one that was told as an event
   std::optional<Verdict> last_verdict_;
   std::optional<SyncFacts> peer_facts_;
 };

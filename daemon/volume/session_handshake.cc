@@ -61,6 +61,7 @@ bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
   if (type == FrameType::kRefuse) {
     last_verdict_.reset();
     refusal_ = peer_ + " refuses: " + wire::printable(frame.payload);
+    tell_refusal();
     note_error(channel.link, refusal_);
     channel_closed(channel, refusal_);
     return false;
@@ -177,12 +178,14 @@ void Session::refuse(Channel& channel, const std::string& to_peer, const std::st
   channel.connection->send(payload);
   last_verdict_.reset();
   refusal_ = "refused " + peer_ + " (" + channel.address + "): " + for_us;
+  tell_refusal();
   note_error(channel.link, refusal_);
   channel.close_soon(env_.clock.now_ns());
 }
 
 void Session::not_usable(Channel& channel, Verdict verdict) {
   refusal_ = explain(verdict, peer_);
+  tell_refusal();
   const std::string advice = advise(verdict, env_.config.volume, peer_);
   note_error(channel.link, refusal_ + (advice.empty() ? "" : "; " + advice));
   dial_delay_ns_ = limits::kReconnectDelayMax_ns;
@@ -193,6 +196,15 @@ void Session::not_usable(Channel& channel, Verdict verdict) {
     discard(channel);
   }
   schedule_dial(dial_delay_ns_);
+}
+
+// Once for each reason, and not at every attempt.
+void Session::tell_refusal() {
+  if (refusal_ == told_refusal_ || last_verdict_ == Verdict::kWaitForInit) return;
+  told_refusal_ = refusal_;
+  const bool split_brain = last_verdict_ && is_split_brain(*last_verdict_);
+  env_.events.tell(split_brain ? "split-brain" : "refused",
+                   {{"peer", peer_}, {"reason", refusal_}});
 }
 
 void Session::establish(Channel& channel, Verdict verdict) {
@@ -209,6 +221,7 @@ void Session::establish(Channel& channel, Verdict verdict) {
   peer_instance_ = channel.peer_instance;
   paused_ = false;
   refusal_.clear();
+  told_refusal_.clear();
   last_error_.clear();
   channel.incarnation = 0;
   env_.log.log(Severity::kInfo, "session with " + peer_ + " (" + channel.address +

@@ -148,6 +148,9 @@ void Session::link_up(Channel& channel) {
   for (Channel* other : up_)
     if (!other->link.enabled && up_.size() > 1) spare.push_back(other);
   if (paused_) channel.connection->pause_reading(true);
+  env_.events.tell(
+      "link-up",
+      {{"link", link.config.name}, {"local", link.addresses.local}, {"peer", link.addresses.peer}});
   if (channel.incarnation != 0)
     env_.log.log(Severity::kInfo, "link " + link.config.name + " is up");
   heartbeat(channel, now);
@@ -177,6 +180,7 @@ void Session::link_down(Channel& channel, const std::string& reason) {
   env_.log.log(Severity::kWarning,
                "link " + link.config.name + " is lost: " + reason +
                    (up_.empty() ? "; no other link is up" : "; going on over the others"));
+  tell_link_lost(link, reason);
   if (control_channel_ == &channel) {
     control_channel_ = pick(0);
     if (control_channel_ != nullptr) control_.attach(*control_channel_->connection);
@@ -190,6 +194,17 @@ void Session::link_down(Channel& channel, const std::string& reason) {
     schedule_join(link, delay + (i_am_preferred() ? 0 : limits::kSecondDialerDelay_ns));
   }
   owner_.links_changed();
+}
+
+void Session::tell_link_lost(const SessionLink& link, const std::string& reason) {
+  env_.events.tell(
+      "link-lost",
+      {{"link", link.config.name}, {"links_up", uint64_t{up_.size()}}, {"reason", reason}});
+  if (up_.empty()) return;
+  std::string others;
+  for (const Channel* channel : up_)
+    others += (others.empty() ? "" : ",") + channel->link.config.name;
+  env_.events.tell("failover", {{"link", link.config.name}, {"to", others}});
 }
 
 void Session::list_up() {

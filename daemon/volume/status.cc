@@ -308,6 +308,10 @@ StatusView Engine::status() const {
   view.intent_bytes = intents_.set_bytes();
   view.intent_commits = intents_.commits_total();
   view.intent_waits = intents_.waits_total();
+  view.record_writes = store_.writes_total();
+  view.simplex_now = simplex_since_ns_ != 0;
+  view.simplex_ns = simplex_ns_ + (view.simplex_now ? core_.clock.now_ns() - simplex_since_ns_ : 0);
+  view.simplex_times = simplex_times_;
   explain_state(view);
   explain_links(view);
   view.clients = clients_;

@@ -108,6 +108,10 @@ struct StatusView {
   uint64_t intent_bytes = 0;
   uint64_t intent_commits = 0;  // since start: how often the metadata disk was flushed for them
   uint64_t intent_waits = 0;    // … and how many writes waited for that
+  uint64_t record_writes = 0;   // … and how often a copy of the node's record was written
+  // As a primary without a peer that receives what is written, since start; with what runs now.
+  uint64_t simplex_ns = 0, simplex_times = 0;
+  bool simplex_now = false;
   std::string disk_error;
   uint64_t clients = 0;
   uint64_t writes = 0, write_bytes = 0, reads = 0, read_bytes = 0, zeroes = 0, flushes = 0;

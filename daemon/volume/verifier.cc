@@ -28,6 +28,7 @@ void Verifier::begin(bool repair) {
   cursor_ = 0;
   flushing_ = false;
   progress_.begin(core_.config.size_bytes, core_.clock.now_ns());
+  core_.events.tell("verify-begun", {{"repair", repair ? "yes" : "no"}});
   pump();
 }
 
@@ -127,6 +128,10 @@ void Verifier::end(const std::string& why) {
       "verification " + (report_.complete ? "complete" : "ended: " + why) + "; " + found +
           (report_.repaired_bytes > 0 ? "; " + format_size(report_.repaired_bytes) + " repaired"
                                       : ""));
+  core_.events.tell("verify-ended", {{"compared_bytes", report_.compared_bytes},
+                                     {"differing_bytes", report_.differing_bytes},
+                                     {"repaired_bytes", report_.repaired_bytes},
+                                     {"reason", report_.ended}});
   if (sync_.outstanding() == 0) sync_.release_memory();
 }
 

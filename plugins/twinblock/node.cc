@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "control/metrics.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
 #include "io/posix/notify.h"
@@ -132,6 +133,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
       });
   if (!control) return control.error();
   control_ = std::move(control.value());
+  if (Status opened = open_metrics(); !opened) return opened;
   loop_.on_wake([this] { take_submitted(); });
   stop_timer_ = loop_.make_timer([this] {
     if (stop_requested()) {
@@ -142,6 +144,20 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   });
   stop_timer_->arm(kStopLook_ns);
   return engine_->start();
+}
+
+Status Node::open_metrics() {
+  const std::string& address = config_.node(name_).metrics;
+  if (address.empty()) return ok_status();
+  const auto page = [this](const std::string& path) -> std::optional<HttpServer::Page> {
+    if (path != "/metrics") return std::nullopt;
+    return HttpServer::Page{"text/plain; version=0.0.4; charset=utf-8", render_metrics(*engine_)};
+  };
+  Result<std::unique_ptr<HttpServer>> server = HttpServer::open(loop_, address, page);
+  if (!server) return server.error();
+  metrics_ = std::move(server.value());
+  log_.log(Severity::kInfo, "metrics are served at http://" + address + "/metrics");
+  return ok_status();
 }
 
 Node::~Node() {
@@ -163,6 +179,7 @@ Node::~Node() {
     thread_.join();
   }
   control_.reset();
+  metrics_.reset();
   stop_timer_.reset();
   // What the workers and the disks still work on belongs to the engine.
   if (workers_) workers_->shut_down();

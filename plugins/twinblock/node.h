@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "control/requests.h"
 #include "io/posix/control_server.h"
+#include "io/posix/http_server.h"
 #include "io/posix/loop.h"
 #include "io/posix/posix_disk.h"
 #include "io/posix/stderr_log.h"
@@ -51,6 +52,7 @@ class Node {
  private:
   Node(Config config, std::string name);
   Status open_files(uint64_t metadata_bytes);
+  Status open_metrics();
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
   int run_request(ClientRequest& request);
   void take_submitted();
@@ -67,9 +69,10 @@ class Node {
   std::unique_ptr<Engine> engine_;
   NodeFacts facts_;
   std::unique_ptr<ControlServer> control_;
-  std::unique_ptr<Timer> stop_timer_;  // looks whether a stop was asked for
-  int stop_looks_ = 0;                 // since one was
-  uint64_t clients_ = 0;               // opened and not closed; loop thread
+  std::unique_ptr<HttpServer> metrics_;  // null: not wanted
+  std::unique_ptr<Timer> stop_timer_;    // looks whether a stop was asked for
+  int stop_looks_ = 0;                   // since one was
+  uint64_t clients_ = 0;                 // opened and not closed; loop thread
   std::thread thread_;
   // Requests on their way to the loop, newest first; pushed by workers, taken whole by the loop.
   std::atomic<ClientRequest*> submitted_{nullptr};

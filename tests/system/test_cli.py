@@ -11,7 +11,8 @@ import pytest
 from support import MIB, assert_identical, connection, ctl, twinblock, wait_until
 
 VERBS = ("status", "why", "init", "promote", "demote", "continue", "resolve", "attach", "detach",
-         "resync", "verify", "wait", "link", "compression")
+         "resync", "verify", "wait", "link", "compression", "latency", "stats", "events",
+         "metrics")
 
 
 def test_help_of_every_verb(lab):

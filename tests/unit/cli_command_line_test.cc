@@ -33,7 +33,7 @@ bool says(const std::string& text, const std::string& word) {
 }
 
 TEST(CommandLine, EveryVerbExplainsItselfAndTakesTheCommonOptions) {
-  ASSERT_EQ(verbs().size(), 14u);
+  ASSERT_EQ(verbs().size(), 18u);
   for (const Verb& verb : verbs()) {
     const Result<CommandLine> help = parse_command_line({verb.name, "--help"}, "1.2.3");
     ASSERT_TRUE(help.ok()) << verb.name;
@@ -125,6 +125,35 @@ TEST(CommandLine, WaitTakesKnownGoalsAndDurations) {
   EXPECT_EQ(parsed({"wait", "--timeout", "500ms"}).timeout_ns, 500 * kMillisecond_ns);
   EXPECT_TRUE(says(refusal({"wait", "--timeout", "soon"}), "--timeout"));
   EXPECT_TRUE(says(refusal({"wait", "--for", "nirvana"}), "--for"));
+}
+
+TEST(CommandLine, LatencyLooksBackOrWatches) {
+  EXPECT_EQ(parsed({"latency", "r0"}).window, "start");
+  EXPECT_EQ(parsed({"latency", "--window", "60s"}).window, "60s");
+  EXPECT_TRUE(says(refusal({"latency", "--window", "1h"}), "10s"));
+  const Options watching = parsed({"latency", "r0", "--watch"});
+  EXPECT_TRUE(watching.watch);
+  EXPECT_EQ(watching.window, "10s") << "lately";
+  EXPECT_EQ(watching.interval_ns, 2 * kSecond_ns);
+  EXPECT_EQ(parsed({"latency", "--watch", "--window", "start"}).window, "start");
+  const Options often = parsed({"latency", "--watch", "0.5s", "r0"});
+  EXPECT_EQ(often.interval_ns, 500 * kMillisecond_ns);
+  EXPECT_EQ(often.node.volume, "r0");
+  EXPECT_EQ(parsed({"latency", "--watch", "5", "--json", "r0"}).interval_ns, 5 * kSecond_ns);
+  const Options volume = parsed({"latency", "--watch", "r0"});
+  EXPECT_EQ(volume.node.volume, "r0") << "no interval: it may be left out";
+  EXPECT_EQ(volume.interval_ns, 2 * kSecond_ns);
+  for (const char* wrong : {"0", "1ms", "3601s"})
+    EXPECT_TRUE(says(refusal({"latency", "--watch", wrong}), "--watch")) << wrong;
+  EXPECT_TRUE(says(refusal({"latency", "--watch", "often", "r0"}), "'often'"));
+}
+
+TEST(CommandLine, LatencySamplesOneWriteInSoMany) {
+  EXPECT_FALSE(parsed({"latency"}).sample_every.has_value());
+  EXPECT_EQ(parsed({"latency", "--sample", "8"}).sample_every, 8u);
+  EXPECT_EQ(parsed({"latency", "--sample", "0"}).sample_every, 0u) << "never";
+  for (const char* wrong : {"-1", "often", "1.5", "4294967296"})
+    EXPECT_TRUE(says(refusal({"latency", "--sample", wrong}), "--sample")) << wrong;
 }
 
 TEST(CommandLine, OnlyAVerbThatWasAskedForJsonAnswersErrorsInIt) {

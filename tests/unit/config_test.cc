@@ -168,7 +168,8 @@ TEST(ConfigErrors, UnknownKeysAndTablesNameTheNearestOrAll) {
   expect_error(small("backing = \"/b", "backng = \"/b"), 8,
                "unknown key 'backng' in [node.beta]; did you mean 'backing'?");
   expect_error(small("runtime = \"/b/run\"", "colour = 3"), 10,
-               "unknown key 'colour' in [node.beta]; known here: backing, metadata, runtime");
+               "unknown key 'colour' in [node.beta]; known here: backing, metadata, runtime, "
+               "metrics");
   expect_error(small() + "[replicaton]\n", 14, "unknown table 'replicaton' in the top level");
   expect_error(small() + "[replication]\nlevle = 3\n", 15, "did you mean 'level'?");
   expect_error(small() + "gamma = \"127.0.0.1:7703\"\n", 14,
@@ -222,6 +223,22 @@ TEST(ConfigErrors, PathsAreAbsoluteAndPresent) {
   expect_error(small("\"/a/run\"", "\"/" + std::string(110, 'x') + "\""), 6, "shorter");
 }
 
+TEST(Config, MetricsAreServedWhereTheFileSaysSo) {
+  const auto metrics = [](const std::string& value) {
+    const Result<Config> config = parse_config(
+        small("runtime = \"/b/run\"", "runtime = \"/b/run\"\nmetrics = " + value), "f");
+    return config.ok() ? config.value().node("beta").metrics : config.error().what;
+  };
+  EXPECT_EQ(parse_config(small(), "f").value().node("beta").metrics, "") << "off by default";
+  EXPECT_EQ(metrics("\"127.0.0.1:9777\""), "127.0.0.1:9777");
+  EXPECT_EQ(metrics("\"9777\""), "127.0.0.1:9777") << "a port alone is one of loopback";
+  EXPECT_EQ(metrics("\"0.0.0.0:9777\""), "0.0.0.0:9777") << "the operator's wish";
+  EXPECT_EQ(metrics("\"[::]:9777\""), "[::]:9777");
+  for (const char* wrong : {"\"\"", "\"localhost:9777\"", "\"127.0.0.1\"", "\"127.0.0.1:0\"",
+                            "\"127.0.0.1:99999\"", "\"::1:9777\"", "9777", "true"})
+    EXPECT_NE(metrics(wrong).find("f:11: "), std::string::npos) << wrong << " " << metrics(wrong);
+}
+
 TEST(ConfigErrors, OneHostNeedsPathsOfItsOwnForEachNode) {
   expect_error(small("\"/a/r0.meta\"", "\"/a//r0.img\""), 5, "are one path");
   expect_error(small("\"/b/r0.img\"", "\"/a/r0.img\""), 8, "both nodes use '/a/r0.img'");
@@ -229,6 +246,10 @@ TEST(ConfigErrors, OneHostNeedsPathsOfItsOwnForEachNode) {
   expect_error(small("\"/b/r0.meta\"", "\"/a/r0.meta\""), 9, "both nodes use");
   expect_error(small("\"/b/r0.meta\"", "\"/a/r0.img\""), 9, "both nodes use");
   expect_error(small("\"/b/run\"", "\"/a/x/../run/\""), 10, "for their sockets");
+  std::string metrics = small("runtime = \"/a/run\"", "runtime = \"/a/run\"\nmetrics = \"9777\"");
+  metrics.replace(metrics.find("runtime = \"/b/run\""), 18,
+                  "runtime = \"/b/run\"\nmetrics = \"127.0.0.1:9777\"");
+  expect_error(metrics, 12, "for their metrics");
   std::string defaults = small("runtime = \"/a/run\"\n", "");
   defaults.replace(defaults.find("runtime = \"/b/run\"\n"), 19, "");
   expect_error(defaults, 6, "for their sockets");

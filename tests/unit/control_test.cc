@@ -45,6 +45,16 @@ TEST_F(ControlTest, WrongArgumentsAreRefusedAndNothingHappens) {
   EXPECT_EQ(engine_->status().state, VolumeState::kBlank);
 }
 
+TEST_F(ControlTest, NumbersThatAreNeededMustBeGiven) {
+  const json reply = ask(R"({"verb":"sample","args":{}})");
+  EXPECT_FALSE(reply["ok"].get<bool>());
+  EXPECT_NE(reply["error"].get<std::string>().find("'every'"), std::string::npos);
+  EXPECT_TRUE(ask(R"({"verb":"sample","args":{"every":0}})")["ok"].get<bool>());
+  EXPECT_EQ(ask(R"({"verb":"latency"})")["result"]["sample_every"], 0);
+  EXPECT_TRUE(ask(R"({"verb":"resync","args":{"pace":"pause"}})")["ok"].get<bool>())
+      << "bytes_per_s goes with a rate only";
+}
+
 // A client may send 64 KiB of brackets.
 TEST_F(ControlTest, DeepNestingDoesNotOverflowTheStack) {
   for (const std::string& open : {std::string("["), std::string("{\"a\":")}) {

@@ -174,6 +174,39 @@ TEST_F(ControlServerTest, the_oldest_idle_client_gives_way_and_busy_ones_do_not)
   EXPECT_EQ(busy.line(), "served");
 }
 
+TEST_F(ControlServerTest, one_that_went_away_while_it_waited_gives_way) {
+  ControlLimits limits;
+  limits.connections = 2;
+  open(limits);
+  {
+    const RawClient one(path_);
+    const RawClient two(path_);
+    one.send("later\n");
+    two.send("later\n");
+    ASSERT_TRUE(loop_.eventually([this] { return kept_.size() == 2; }));
+    two.end_sending();
+    const RawClient refused(path_);
+    EXPECT_NE(refused.line().find("too many"), std::string::npos)
+        << "who has only said that it sends no more still waits";
+  }
+  const RawClient next(path_);
+  next.send("hello\n");
+  EXPECT_EQ(next.line(), "got hello");
+}
+
+TEST_F(ControlServerTest, the_last_answers_leave_before_the_end) {
+  open();
+  const RawClient client(path_);
+  client.send("later\n");
+  ASSERT_TRUE(loop_.eventually([this] { return kept_.size() == 1; }));
+  loop_.call([this] {
+    kept_[0]("farewell");
+    server_.reset();
+  });
+  EXPECT_EQ(client.line(), "farewell");
+  EXPECT_EQ(client.line(), "EOF");
+}
+
 TEST_F(ControlServerTest, half_a_request_is_not_waited_for_forever) {
   ControlLimits limits;
   limits.timeout_ns = 50 * kMillisecond_ns;

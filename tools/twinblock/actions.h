@@ -27,6 +27,14 @@ Result<Output> run_verify(const Options& options, const std::string& socket);
 Result<Output> run_link(const Options& options, const std::string& socket);
 Result<Output> run_compression(const Options& options, const std::string& socket);
 
+// observe_actions.cc: figures.
+Result<Output> run_latency(const Options& options, const std::string& socket);
+Result<Output> run_stats(const Options& options, const std::string& socket);
+Result<Output> run_metrics(const Options& options, const std::string& socket);
+
+// event_actions.cc: what happened.
+Result<Output> run_events(const Options& options, const std::string& socket);
+
 // device_actions.cc: the block device.
 Result<Output> run_attach(const Options& options, const std::string& socket);
 Result<Output> run_detach(const Options& options, const std::string& socket);

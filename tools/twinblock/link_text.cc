@@ -18,16 +18,6 @@ using nlohmann::json;
 constexpr size_t kTextWidth = 76;
 constexpr size_t kNoteIndent = 4;
 
-std::string bit_rate(uint64_t bits_per_s) {
-  constexpr std::array<std::pair<const char*, uint64_t>, 3> units{
-      {{"Gbit/s", 1'000'000'000}, {"Mbit/s", 1'000'000}, {"kbit/s", 1000}}};
-  for (const auto& [name, factor] : units)
-    if (bits_per_s >= factor)
-      return printed("%.4g %s", static_cast<double>(bits_per_s) / static_cast<double>(factor),
-                     name);
-  return printed("%llu bit/s", static_cast<unsigned long long>(bits_per_s));
-}
-
 std::string counted(uint64_t number) {
   return printed("%llu", static_cast<unsigned long long>(number));
 }
@@ -117,6 +107,16 @@ std::string table(const json& links, Below below, bool at_once) {
 }
 
 }  // namespace
+
+std::string bit_rate(uint64_t bits_per_s) {
+  constexpr std::array<std::pair<const char*, uint64_t>, 3> units{
+      {{"Gbit/s", 1'000'000'000}, {"Mbit/s", 1'000'000}, {"kbit/s", 1000}}};
+  for (const auto& [name, factor] : units)
+    if (bits_per_s >= factor)
+      return printed("%.4g %s", static_cast<double>(bits_per_s) / static_cast<double>(factor),
+                     name);
+  return printed("%llu bit/s", static_cast<unsigned long long>(bits_per_s));
+}
 
 std::string links_table(const json& links) { return table(links, complaint, false); }
 

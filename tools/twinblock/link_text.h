@@ -2,10 +2,14 @@
 // missing or of another type are left out of the text.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
 namespace twinblock {
+
+// 10000000000 as "10 Gbit/s".
+std::string bit_rate(uint64_t bits_per_s);
 
 // A table with a line for each link, and below it what is wrong with those that are not up. Ends
 // with a newline.

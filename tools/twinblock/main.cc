@@ -33,6 +33,7 @@ int run(const Verb& verb, const Options& options) {
   const Result<Output> output = verb.run(options, socket.value());
   if (!output) return complain(options.print_json, output.error());
   const Output& said = output.value();
+  if (said.printed) return said.exit_status;
   if (!options.print_json) return print(said.text, said.exit_status);
   return print(said.data.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
                said.exit_status);

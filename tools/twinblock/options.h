@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct Options {
   std::vector<std::string> pace_words;  // resync: as typed, with the volume
   std::string pace;                     // resync, from pace_words
   uint64_t rate_bytes_per_s = 0;        // … with pace "rate"
-  bool repair = false, stop = false, detach = false, follow = false;  // verify
+  bool repair = false, stop = false, detach = false, follow = false;  // verify, events
   bool progress = false;                                              // wait
   std::vector<std::string> link_words;                // link: as typed, with the volume
   std::string link_action;                            // link, from link_words …
@@ -33,12 +34,19 @@ struct Options {
   std::map<std::string, std::string> link_addresses;  // … of add, node name -> "IP:port"
   std::string link_rate;                              // link add
   std::vector<std::string> compression_words;         // compression: as typed, with the volume
-  std::string compression_mode;      // compression, from compression_words; empty: as it is
-  int compression_level = 0;         // compression; 0: as it is
-  std::string method = kMethodAuto;  // attach
-  std::string goal = "duplex";       // wait
-  std::string timeout = "60s";       // wait
-  uint64_t timeout_ns = 0;           // wait, from timeout
+  std::string compression_mode;          // compression, from compression_words; empty: as it is
+  int compression_level = 0;             // compression; 0: as it is
+  std::string method = kMethodAuto;      // attach
+  std::string goal = "duplex";           // wait
+  std::string timeout = "60s";           // wait
+  uint64_t timeout_ns = 0;               // wait, from timeout
+  std::string window;                    // latency: "start", "10s" or "60s"
+  bool window_given = false;             // … and the user said so
+  bool watch = false;                    // latency
+  std::string interval;                  // … as typed; empty: not said
+  uint64_t interval_ns = 0;              // … from that
+  std::optional<uint32_t> sample_every;  // latency
+  uint64_t since = 0;                    // events
 };
 
 // What a verb prints: `text` for people, `data` with --json.
@@ -46,6 +54,7 @@ struct Output {
   nlohmann::json data;
   std::string text;
   int exit_status = kExitOk;
+  bool printed = false;  // all has been said already
 };
 
 // Of the options of `resync`: an optional volume, and pause, resume, auto, or rate and a size.
@@ -60,5 +69,7 @@ Status prepare_compression(Options& options);
 Status prepare_wait(Options& options);
 // Of `verify`: which options go together.
 Status prepare_verify(Options& options);
+// Of `latency`: the window and the interval of --watch.
+Status prepare_latency(Options& options);
 
 }  // namespace twinblock

@@ -76,6 +76,28 @@ void add_wait_options(CLI::App& app, Options& options) {
   app.add_flag("--progress", options.progress, "show how a resync proceeds, on stderr");
 }
 
+void add_latency_options(CLI::App& app, Options& options) {
+  app.add_option("--window", options.window,
+                 "start: since the node started (the default); 10s, 60s: lately")
+      ->check(CLI::IsMember(std::vector<std::string>{"start", "10s", "60s"}));
+  const auto watch = [&options](const std::string& interval) {
+    options.watch = true;
+    options.interval = interval;
+  };
+  app.add_option_function<std::string>("--watch", watch,
+                                       "live, every so often (2s) until Ctrl-C; the last 10 s, "
+                                       "unless --window is given")
+      ->option_text("[INTERVAL]")
+      ->expected(0, 1);
+  app.add_option("--sample", options.sample_every,
+                 "take the kernels' timestamps of one write in so many (64 at the start); 0: none");
+}
+
+void add_events_options(CLI::App& app, Options& options) {
+  app.add_flag("--follow,-f", options.follow, "go on with what happens next");
+  app.add_option("--since", options.since, "only events after the one with this number");
+}
+
 std::vector<Verb> role_verbs() {
   return {
       {"init", "make a new volume of this node's replica",
@@ -180,6 +202,41 @@ std::vector<Verb> looking_verbs() {
   };
 }
 
+std::vector<Verb> observe_verbs() {
+  return {
+      {"latency", "show where the time of writes goes",
+       "Shows, by size of the write, how long each stage of it takes: the local and the peer's "
+       "disk, the wire, the kernels and their stacks, queues, compression; a bar for each size, "
+       "the parts of round trips on each link, as the kernels' timestamps tell them, and whether "
+       "a faster link would help. Ask the primary: it is the one that times writes. --watch shows "
+       "that live. --sample sets, until the node ends, of how many writes one is looked at by the "
+       "kernels' timestamps.\n"
+       "Example: twinblock latency r0\n"
+       "Example: twinblock latency r0 --watch",
+       run_latency, add_latency_options, prepare_latency},
+      {"stats", "show what a node has counted",
+       "Shows what this node has counted since its process began: writes and their sizes, reads, "
+       "flushes, how long it was alone (simplex), what resyncs, compression and metadata cost, and "
+       "what each link carried.\n"
+       "Example: twinblock stats r0",
+       run_stats, nullptr},
+      {"events", "show what happened to a node",
+       "Shows what has happened since this node's process began, as far as it remembers (the last "
+       "1000 events): changes of state and role, links that came and went, resyncs, errors of "
+       "disks, orders; with reasons. A line each, of words key:value, or with --json a JSON "
+       "object. --follow goes on with what happens next, until Ctrl-C, also over restarts of the "
+       "node.\n"
+       "Example: twinblock events r0 --follow",
+       run_events, add_events_options},
+      {"metrics", "print what a node has counted and timed for Prometheus",
+       "Prints the text format of Prometheus, for example for the node exporter's textfile "
+       "collector. A node serves the same over HTTP where its table in the volume's file says "
+       "so: metrics = \"127.0.0.1:9777\" in [node.NAME].\n"
+       "Example: twinblock metrics r0",
+       run_metrics, nullptr},
+  };
+}
+
 std::vector<Verb> device_verbs() {
   return {
       {"attach", "make a block device of the volume",
@@ -204,8 +261,8 @@ std::vector<Verb> device_verbs() {
 const std::vector<Verb>& verbs() {
   static const std::vector<Verb> table = [] {
     std::vector<Verb> all;
-    for (const auto& group :
-         {looking_verbs(), role_verbs(), device_verbs(), sync_verbs(), link_verbs()})
+    for (const auto& group : {looking_verbs(), observe_verbs(), role_verbs(), device_verbs(),
+                              sync_verbs(), link_verbs()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();

@@ -1,5 +1,6 @@
 #include "io/posix/control_server.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -55,6 +56,13 @@ Status remove_stale(const std::string& path, const sockaddr_un& address) {
 std::string error_line(const std::string& error) {
   // The texts are ours and hold nothing that JSON would escape.
   return R"({"ok":false,"error":")" + error + R"(","action":""})";
+}
+
+// Whether the other side has closed its socket. One that has only said that it sends no more has
+// not.
+bool has_gone(int fd) {
+  pollfd poll_fd{fd, 0, 0};
+  return ::poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 bool may_control(int fd) {
@@ -133,6 +141,11 @@ ControlServer::ControlServer(Loop& loop, std::string path, int fd, Handler handl
 
 ControlServer::~ControlServer() {
   acceptor_->stop();
+  // What was answered last still leaves, as far as the sockets take it.
+  for (const auto& [id, client] : clients_)
+    if (!client->output.empty())
+      (void)!::send(client->fd, client->output.data(), client->output.size(),
+                    MSG_NOSIGNAL | MSG_DONTWAIT);
   ::unlink(path_.c_str());
   ::close(fd_);
 }
@@ -159,11 +172,12 @@ void ControlServer::accept_one() {
   update(client);
 }
 
-// Whether one more client may stay; the oldest that waits for nothing gives way.
+// Whether one more client may stay; the oldest that waits for nothing, or that has gone while it
+// waited for an answer, gives way.
 bool ControlServer::make_room() {
   if (clients_.size() < limits_.connections) return true;
   for (auto it = clients_.begin(); it != clients_.end(); ++it) {
-    if (!it->second->idle()) continue;
+    if (!it->second->idle() && !has_gone(it->second->fd)) continue;
     clients_.erase(it);
     return true;
   }

@@ -1,0 +1,188 @@
+#include "control/metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "control/metrics_text.h"
+
+namespace twinblock {
+namespace {
+
+// One sample of each value that there is: 1 for the one that holds, 0 for the others.
+template <typename Values>
+void choice(MetricsText& text, const char* label, const Values& values, const std::string& now) {
+  for (const auto& value : values) text.sample(uint64_t{value == now ? 1u : 0u}, {{label, value}});
+}
+
+std::vector<std::string> state_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i <= static_cast<int>(VolumeState::kFailed); ++i)
+    names.emplace_back(state_name(static_cast<VolumeState>(i)));
+  return names;
+}
+
+std::vector<std::string> data_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i <= static_cast<int>(DataState::kFailed); ++i)
+    names.emplace_back(data_state_name(static_cast<DataState>(i)));
+  return names;
+}
+
+uint64_t one_if(bool condition) { return condition ? 1 : 0; }
+
+void add_state(MetricsText& text, const StatusView& view) {
+  text.family("twinblock_role", "gauge", "1 for the role that this node has.");
+  choice(text, "role", std::array<std::string, 2>{"primary", "secondary"}, view.role);
+  text.family("twinblock_state", "gauge", "1 for the state that the volume is in.");
+  choice(text, "state", state_names(), state_name(view.state));
+  text.family("twinblock_data", "gauge", "1 for what this node's replica is.");
+  choice(text, "data", data_names(), data_state_name(view.data));
+  text.family("twinblock_peer_connected", "gauge", "Whether the session with the peer is up.");
+  text.sample(one_if(view.peer.connected), {{"peer", view.peer.name}});
+  text.family("twinblock_disk_failed", "gauge", "Whether a disk of this node has failed.");
+  text.sample(one_if(!view.disk_error.empty()));
+  text.family("twinblock_size_bytes", "gauge", "Size of the volume.");
+  text.sample(view.size_bytes);
+  text.family("twinblock_dirty_bytes", "gauge", "What the peer may miss.");
+  text.sample(view.dirty_bytes);
+  text.family("twinblock_intent_bytes", "gauge",
+              "Regions written lately, which a crash of this node would have compared.");
+  text.sample(view.intent_bytes);
+  text.family("twinblock_clients", "gauge", "Clients that have the export open.");
+  text.sample(view.clients);
+  text.family("twinblock_uptime_seconds", "gauge", "Since this node's process began.");
+  text.seconds(view.uptime_ns);
+}
+
+void add_requests(MetricsText& text, const StatusView& view) {
+  text.family("twinblock_writes_total", "counter", "Writes of clients.");
+  text.sample(view.writes);
+  text.family("twinblock_write_bytes_total", "counter", "Bytes that clients wrote.");
+  text.sample(view.write_bytes);
+  text.family("twinblock_reads_total", "counter", "Reads of clients.");
+  text.sample(view.reads);
+  text.family("twinblock_read_bytes_total", "counter", "Bytes that clients read.");
+  text.sample(view.read_bytes);
+  text.family("twinblock_flushes_total", "counter", "Flushes of clients.");
+  text.sample(view.flushes);
+  text.family("twinblock_zeroes_total", "counter", "Zero and trim requests of clients.");
+  text.sample(view.zeroes);
+}
+
+void add_mirror(MetricsText& text, const StatusView& view, uint64_t events_total) {
+  text.family("twinblock_simplex_seconds_total", "counter",
+              "Time as a primary without a peer that receives what is written.");
+  text.seconds(view.simplex_ns);
+  text.family("twinblock_simplex_periods_total", "counter", "How often that began.");
+  text.sample(view.simplex_times);
+  text.family("twinblock_peer_losses_total", "counter", "How often a primary lost its peer.");
+  text.sample(view.peer_losses);
+  text.family("twinblock_resync_active", "gauge", "Whether a resync is under way.");
+  text.sample(one_if(view.resync.active));
+  text.family("twinblock_resync_remaining_bytes", "gauge", "What it has left to bring up to date.");
+  text.sample(view.resync.active ? view.resync.total_bytes -
+                                       std::min(view.resync.total_bytes, view.resync.done_bytes)
+                                 : uint64_t{0});
+  text.family("twinblock_resync_bytes_total", "counter", "What resyncs have sent to the peer.");
+  text.sample(view.resync_bytes);
+  text.family("twinblock_metadata_intent_commits_total", "counter",
+              "Flushes of the metadata disk for intents.");
+  text.sample(view.intent_commits);
+  text.family("twinblock_metadata_intent_waits_total", "counter",
+              "Writes that waited for such a flush.");
+  text.sample(view.intent_waits);
+  text.family("twinblock_metadata_record_writes_total", "counter",
+              "Writes of the node's record to the metadata disk.");
+  text.sample(view.record_writes);
+  text.family("twinblock_events_total", "counter", "Events that `twinblock events` has told.");
+  text.sample(events_total);
+}
+
+void add_compression(MetricsText& text, const StatusView& view) {
+  const StatusView::Compression& compression = view.compression;
+  text.family("twinblock_compression_mode", "gauge", "1 for the mode that is set.");
+  choice(text, "mode", std::array<std::string, 3>{"off", "on", "auto"}, compression.mode);
+  text.family("twinblock_compression_writes_total", "counter",
+              "Pieces of writes that were sent, compressed or as they were.");
+  text.sample(compression.writes_compressed, {{"sent", "compressed"}});
+  text.sample(compression.writes_raw, {{"sent", "raw"}});
+  text.family("twinblock_compression_in_bytes_total", "counter",
+              "What was compressed, before that.");
+  text.sample(compression.raw_bytes);
+  text.family("twinblock_compression_out_bytes_total", "counter",
+              "What was compressed, after that.");
+  text.sample(compression.sent_bytes);
+  text.family("twinblock_compression_incompressible_bytes_total", "counter",
+              "What was looked at and sent as it was.");
+  text.sample(compression.incompressible_bytes);
+  text.family("twinblock_compress_cpu_seconds_total", "counter", "CPU time of compressing.");
+  text.seconds(compression.compress_ns);
+  text.family("twinblock_decompress_cpu_seconds_total", "counter", "CPU time of decompressing.");
+  text.seconds(compression.decompress_ns);
+}
+
+void add_links(MetricsText& text, const StatusView& view) {
+  const auto each = [&](const char* name, const char* type, const char* help, auto value) {
+    text.family(name, type, help);
+    for (const StatusView::Link& link : view.links)
+      text.sample(value(link), {{"peer", view.peer.name}, {"link", link.name}});
+  };
+  using Link = StatusView::Link;
+  each("twinblock_link_up", "gauge", "Whether the link carries the session.",
+       [](const Link& link) { return one_if(link.state == "up"); });
+  each("twinblock_link_sent_bytes_total", "counter", "Bytes sent over the link.",
+       [](const Link& link) { return link.out_bytes; });
+  each("twinblock_link_received_bytes_total", "counter", "Bytes received over the link.",
+       [](const Link& link) { return link.in_bytes; });
+  each("twinblock_link_in_flight_bytes", "gauge", "Sent and not answered yet.",
+       [](const Link& link) { return link.in_flight_bytes; });
+  each("twinblock_link_failovers_total", "counter", "How often the link was lost.",
+       [](const Link& link) { return link.failovers; });
+  each("twinblock_link_round_trip_seconds", "gauge", "Round trip of the last heartbeat.",
+       [](const Link& link) { return static_cast<double>(link.round_trip_ns.value_or(0)) / 1e9; });
+  each("twinblock_link_nominal_bytes_per_second", "gauge", "Its configured rate; 0: not given.",
+       [](const Link& link) { return link.nominal_bits_per_s / 8; });
+}
+
+void add_latency(MetricsText& text, const StatusView& view, const LatencyView& latency) {
+  text.family("twinblock_write_duration_seconds", "histogram",
+              "How long clients' writes took, by their size.");
+  for (const LatencyView::Class& each : latency.classes)
+    text.histogram(each.total, {{"size", size_class_name(each.size_class)}});
+  text.family("twinblock_write_stage_duration_seconds", "histogram",
+              "How long each stage of clients' writes took; the stages add up to the write.");
+  for (const LatencyView::Class& each : latency.classes)
+    for (size_t i = 0; i < kStages; ++i)
+      text.histogram(each.stages[i], {{"stage", stage_name(static_cast<Stage>(i))},
+                                      {"size", size_class_name(each.size_class)}});
+  text.family("twinblock_link_trip_part_seconds", "histogram",
+              "Parts of sampled round trips, by the kernels' timestamps.");
+  for (const LatencyView::Link& link : latency.links)
+    for (size_t i = 0; i < kTripParts; ++i)
+      text.histogram(link.parts[i], {{"peer", view.peer.name},
+                                     {"link", link.name},
+                                     {"part", trip_part_name(static_cast<TripPart>(i))}});
+}
+
+}  // namespace
+
+std::string render_metrics(const StatusView& view, const LatencyView& latency,
+                           uint64_t events_total) {
+  MetricsText text(MetricsText::Labels{{"volume", view.volume}, {"node", view.node}});
+  add_state(text, view);
+  add_requests(text, view);
+  add_mirror(text, view, events_total);
+  add_compression(text, view);
+  add_links(text, view);
+  add_latency(text, view, latency);
+  return text.take();
+}
+
+std::string render_metrics(const Engine& engine) {
+  return render_metrics(engine.status(), engine.latency(Window::kStart),
+                        engine.events().log().last());
+}
+
+}  // namespace twinblock

@@ -1,0 +1,71 @@
+// The counters of a node as JSON.
+#include <nlohmann/json.hpp>
+
+#include "control/requests.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+// Client writes that have ended, by their size.
+json write_sizes(const LatencyView& latency) {
+  json sizes = json::array();
+  for (const LatencyView::Class& each : latency.classes) {
+    const uint64_t bytes_max = size_class_bytes_max(each.size_class);
+    sizes.push_back({{"class", size_class_name(each.size_class)},
+                     {"bytes_max", bytes_max == ~uint64_t{0} ? json() : json(bytes_max)},
+                     {"writes", each.total.count}});
+  }
+  return sizes;
+}
+
+json links(const StatusView& view) {
+  json links = json::array();
+  for (const StatusView::Link& link : view.links)
+    links.push_back({{"name", link.name},
+                     {"out_bytes", link.out_bytes},
+                     {"in_bytes", link.in_bytes},
+                     {"failovers", link.failovers}});
+  return links;
+}
+
+}  // namespace
+
+std::string render_stats(const StatusView& view, const LatencyView& latency) {
+  const StatusView::Compression& compression = view.compression;
+  const json stats = {
+      {"volume", view.volume},
+      {"node", view.node},
+      {"uptime_s", seconds(view.uptime_ns)},
+      {"clients", view.clients},
+      {"writes", view.writes},
+      {"write_bytes", view.write_bytes},
+      {"write_sizes", write_sizes(latency)},
+      {"reads", view.reads},
+      {"read_bytes", view.read_bytes},
+      {"flushes", view.flushes},
+      {"zeroes", view.zeroes},
+      {"simplex",
+       {{"s", seconds(view.simplex_ns)}, {"times", view.simplex_times}, {"now", view.simplex_now}}},
+      {"peer_losses", view.peer_losses},
+      {"resync_bytes", view.resync_bytes},
+      {"compression",
+       {{"writes_compressed", compression.writes_compressed},
+        {"writes_raw", compression.writes_raw},
+        {"raw_bytes", compression.raw_bytes},
+        {"sent_bytes", compression.sent_bytes},
+        {"incompressible_bytes", compression.incompressible_bytes},
+        {"compress_s", seconds(compression.compress_ns)},
+        {"decompress_s", seconds(compression.decompress_ns)}}},
+      {"links", links(view)},
+      {"metadata",
+       {{"intent_commits", view.intent_commits},
+        {"intent_waits", view.intent_waits},
+        {"record_writes", view.record_writes}}}};
+  return stats.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace twinblock

@@ -1,0 +1,113 @@
+"""`twinblock latency`: the figures of real writes, as text, as JSON, and live."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support import KIB, MIB, connection, ctl, wait_until
+
+STAGES = {"prepare", "compression", "queue", "intent", "send", "wire", "stack", "peer-queue",
+          "peer-disk", "local-disk", "completion"}
+
+
+def write_some(lab, small=200, large=20):
+    with connection(lab) as handle:
+        for i in range(small):
+            handle.pwrite(os.urandom(4 * KIB), i * 4 * KIB)
+        for i in range(large):
+            handle.pwrite(os.urandom(256 * KIB), 8 * MIB + i * 256 * KIB)
+
+
+def latency(lab, *words):
+    shown = ctl(lab, "alpha", "latency", "--json", *words)
+    assert shown.returncode == 0, shown.stderr
+    return json.loads(shown.stdout)
+
+
+def words_for(lab, *words):
+    return [str(Path(lab.state["build"]) / "tools" / "twinblock"), "latency", "--socket",
+            lab.node("alpha")["control"], *words]
+
+
+@pytest.mark.sanitize
+def test_latency_adds_up_and_is_shown(lab):
+    empty = ctl(lab, "alpha", "latency")
+    assert empty.returncode == 0 and "No writes" in empty.stdout
+    assert ctl(lab, "alpha", "latency", "--sample", 4).returncode == 0
+    write_some(lab)
+    told = latency(lab)
+    assert told["sample_every"] == 4 and told["node"] == "alpha"
+    classes = {each["class"]: each for each in told["classes"]}
+    assert classes["4K"]["writes"] == 200 and classes["larger"]["writes"] == 20
+    for each in classes.values():
+        assert set(each["stages"]) == STAGES
+        assert sum(times["sum_ns"] for times in each["stages"].values()) == each["total"]["sum_ns"]
+    assert told["links"][0]["samples"] > 10
+    text = ctl(lab, "alpha", "latency", "--window", "60s").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("the last 60 s", "4K (up to 4 KiB): 200 writes", "peer-disk", "W wire", "round trips"):
+        assert word in text
+    assert "Of a 4K write's" in text and "wire" in text.split("Of a 4K write's")[1]
+    assert "\033" not in text, "colours are for terminals"
+
+
+def test_sampling_can_be_ended(lab):
+    said = ctl(lab, "alpha", "latency", "--sample", 0)
+    assert said.returncode == 0 and "no write is sampled" in said.stdout
+    write_some(lab, small=100, large=0)
+    assert latency(lab)["links"][0]["samples"] == 0
+    assert "Sampling is off" in ctl(lab, "alpha", "latency").stdout
+
+
+def test_watch_prints_blocks_where_there_is_no_terminal(lab):
+    write_some(lab, large=0)
+    with subprocess.Popen(words_for(lab, "--watch", "0.2s", "--json"), stdout=subprocess.PIPE,
+                          text=True) as watch:
+        lines = [json.loads(watch.stdout.readline()) for _ in range(3)]
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(timeout=10) == 0
+    assert all(line["window"] == "10s" and line["classes"][0]["writes"] == 200 for line in lines)
+
+
+def test_watch_redraws_in_place_and_ends_on_interrupt(lab):
+    write_some(lab, large=0)
+    master, slave = pty.openpty()
+    with subprocess.Popen(words_for(lab, "--watch", "0.2s"), stdout=slave, stdin=slave,
+                          env={**os.environ, "TERM": "xterm"}) as watch:
+        os.close(slave)
+        seen = bytearray()
+
+        def read():
+            while select.select([master], [], [], 0)[0]:
+                seen.extend(os.read(master, 65536))
+            return seen.count(b"\033[H") >= 4
+
+        wait_until(read, 10, "four pictures")
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(timeout=10) == 0
+    os.close(master)
+    assert seen.count(b"\033[2J") == 1, "only the first one clears the screen"
+    assert seen.count(b"\033[J") >= 4 and b"\033[97;44mW" in seen and b"4K" in seen
+
+
+def test_watch_outlives_a_restart_of_the_node(lab):
+    with subprocess.Popen(words_for(lab, "--watch", "0.2s"), stdout=subprocess.PIPE,
+                          text=True) as watch:
+        assert "alpha" in watch.stdout.readline()
+        lab.kill("alpha")
+        deadline = time.monotonic() + 10
+        while "trying again" not in watch.stdout.readline():
+            assert time.monotonic() < deadline
+        lab.start("alpha")
+        while "No writes" not in watch.stdout.readline():
+            assert time.monotonic() < deadline + 10
+        watch.send_signal(signal.SIGTERM)
+        assert watch.wait(timeout=10) == 0
+    assert ctl(lab, "alpha", "latency", "--watch", "often", "r0").returncode == 2

@@ -1,0 +1,141 @@
+#include "twinblock/latency_verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "base/units.h"
+#include "twinblock/json_fields.h"
+#include "twinblock/text_format.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+// Less of a write's time on the wire is not worth a faster link.
+constexpr double kWorthwhile = 0.1;
+constexpr std::array<const char*, 5> kPeerStages{"send", "wire", "stack", "peer-queue",
+                                                 "peer-disk"};
+
+double sum_of(const json& write_class, const char* stage) {
+  return static_cast<double>(
+      count_at(object_at(object_at(write_class, "stages"), stage), "sum_ns"));
+}
+
+double total_of(const json& write_class) {
+  return static_cast<double>(count_at(object_at(write_class, "total"), "sum_ns"));
+}
+
+double wire_share(const json& write_class) {
+  const double total = total_of(write_class);
+  return total <= 0 ? 0 : sum_of(write_class, "wire") / total;
+}
+
+std::string mean(const json& write_class, double sum_ns) {
+  const auto writes = static_cast<double>(std::max<uint64_t>(1, count_at(write_class, "writes")));
+  return compact_duration(static_cast<uint64_t>(sum_ns / writes + 0.5));
+}
+
+std::string percent(double share) { return printed("%.0f%%", share * 100); }
+
+std::string named(const json& write_class) {
+  const std::string name = text_at(write_class, "class");
+  return name == "larger" ? "a write of more than 64K" : "a " + name + " write";
+}
+
+// "Most is peer disk, 40.0 us (36%)."
+std::string largest_but_wire(const json& write_class) {
+  const json stages = object_at(write_class, "stages");
+  std::string name;
+  double largest = 0;
+  for (const auto& [stage, times] : stages.items()) {
+    const auto sum = static_cast<double>(count_at(times, "sum_ns"));
+    if (stage == "wire" || sum <= largest) continue;
+    largest = sum;
+    name = stage;
+  }
+  const double total = total_of(write_class);
+  if (name.empty() || total <= 0) return {};
+  return name + ", " + mean(write_class, largest) + " (" + percent(largest / total) + ")";
+}
+
+std::string sentence_on(const json& write_class) {
+  const std::string of =
+      "Of " + named(write_class) + "'s " + mean(write_class, total_of(write_class)) + ", ";
+  double at_peer = 0;
+  for (const char* stage : kPeerStages) at_peer += sum_of(write_class, stage);
+  if (at_peer == 0)
+    return of +
+           "nothing is waiting for the peer: in simplex, or the local disk was the later of "
+           "the two. A faster link would not help.";
+  const double wire = sum_of(write_class, "wire");
+  const std::string saved = mean(write_class, wire / 2);
+  const double share = wire_share(write_class);
+  const std::string largest = largest_but_wire(write_class);
+  std::string text = of + mean(write_class, wire) + " (" + percent(share) + ") are wire: ";
+  if (share < kWorthwhile) {
+    text += "a faster link would hardly help, one twice as fast by " + saved + " at most.";
+    return largest.empty() ? text : text + " Most is " + largest + ".";
+  }
+  text += "a link twice as fast would save at most " + saved + " (" + percent(share / 2) + ").";
+  return largest.empty() ? text : text + " The largest other part is " + largest + ".";
+}
+
+// With a nominal rate: what of the wire a faster link can shorten.
+std::string on_the_line(const json& latency, const json& write_class) {
+  const uint64_t bytes = count_at(write_class, "bytes_max");
+  if (!latency.contains("links") || latency["links"].size() != 1 || bytes == 0) return {};
+  const uint64_t rate = count_at(latency["links"][0], "rate_bits_per_s");
+  if (rate == 0) return {};
+  const double line_ns = static_cast<double>(bytes) * 8e9 / static_cast<double>(rate);
+  // Less: most writes are shorter, or the link lets bursts pass.
+  const auto writes = static_cast<double>(std::max<uint64_t>(1, count_at(write_class, "writes")));
+  if (sum_of(write_class, "wire") / writes < line_ns) return {};
+  return "At the link's nominal rate, " + format_size(bytes) + " are on the line for " +
+         compact_duration(static_cast<uint64_t>(line_ns)) +
+         "; what the wire takes beyond that is distance and queues.";
+}
+
+}  // namespace
+
+std::vector<std::string> latency_verdict(const json& latency) {
+  if (!latency.is_object() || !latency.contains("classes") || !latency["classes"].is_array())
+    return {};
+  const json* most = nullptr;
+  const json* longest_wire = nullptr;
+  for (const json& each : latency["classes"]) {
+    if (count_at(each, "writes") == 0) continue;
+    if (most == nullptr || count_at(each, "writes") > count_at(*most, "writes")) most = &each;
+    if (longest_wire == nullptr || wire_share(each) > wire_share(*longest_wire))
+      longest_wire = &each;
+  }
+  if (most == nullptr) return {};
+  std::vector<std::string> sentences{sentence_on(*most)};
+  const bool at_peer = wire_share(*longest_wire) > 0;
+  if (at_peer && longest_wire != most) sentences.push_back(sentence_on(*longest_wire));
+  if (!at_peer) return sentences;
+  for (const json* each : {most, longest_wire}) {
+    const std::string line = on_the_line(latency, *each);
+    if (line.empty()) continue;
+    sentences.push_back(line);
+    break;
+  }
+  return sentences;
+}
+
+std::string latency_doubt(const json& latency) {
+  uint64_t samples = 0;
+  if (latency.contains("links") && latency["links"].is_array())
+    for (const json& link : latency["links"]) samples += count_at(link, "samples");
+  if (samples > 0) return {};
+  const std::string why = count_at(latency, "sample_every") == 0
+                              ? "Sampling is off"
+                              : "No round trip was sampled in this time";
+  return why +
+         ": how the time between the nodes is shared between wire and stack is an estimate. "
+         "Sample more writes: twinblock latency " +
+         text_at(latency, "volume") + " --sample 8";
+}
+
+}  // namespace twinblock
