@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "base/limits.h"
 #include "control/requests.h"
 
 namespace twinblock {
@@ -74,7 +75,11 @@ void answer_sample(Engine& engine, const json& args, const Send& send) {
       {"ok", true},
       {"result",
        {{"message", every == 0 ? std::string("no write is sampled")
-                               : "one write of " + std::to_string(every) + " is sampled"}}}};
+                    : every == 1
+                        ? std::string("each write is sampled, while none before it is under way")
+                        : "one write of " + std::to_string(every) + " is sampled, at most " +
+                              std::to_string(kSecond_ns / limits::kSampleInterval_ns) +
+                              " a second"}}}};
   send(line.dump());
 }
 

@@ -67,9 +67,19 @@ uint64_t Histogram::quantile_ns(double quantile) const {
 
 uint64_t Histogram::count_up_to(uint64_t bound_ns) const {
   uint64_t count = 0;
-  for (size_t bucket = 0; bucket < kBuckets && middle_of(bucket) <= bound_ns; ++bucket)
-    count += buckets_[bucket];
+  counts_up_to({&bound_ns, 1}, {&count, 1});
   return count;
+}
+
+void Histogram::counts_up_to(std::span<const uint64_t> bounds_ns,
+                             std::span<uint64_t> counts) const {
+  const size_t end = count_ == 0 ? 0 : bucket_of(max_ns_) + 1;  // the rest is empty
+  uint64_t count = 0;
+  size_t bucket = 0;
+  for (size_t i = 0; i < bounds_ns.size(); ++i) {
+    for (; bucket < end && middle_of(bucket) <= bounds_ns[i]; ++bucket) count += buckets_[bucket];
+    counts[i] = count;
+  }
 }
 
 }  // namespace twinblock

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace twinblock {
 
@@ -24,6 +25,8 @@ class Histogram {
   // How many are at most `bound_ns`; exact where that is a bucket's end, else within 2% of the
   // bound.
   [[nodiscard]] uint64_t count_up_to(uint64_t bound_ns) const;
+  // The same for each of `bounds_ns`, which ascend, at once.
+  void counts_up_to(std::span<const uint64_t> bounds_ns, std::span<uint64_t> counts) const;
 
  private:
   static constexpr unsigned kStepBits = 5;

@@ -20,8 +20,7 @@ Distribution distribution_of(const Histogram& histogram) {
                       histogram.quantile_ns(0.99),
                       histogram.max_ns(),
                       {}};
-  for (size_t i = 0; i < kMetricBounds_ns.size(); ++i)
-    result.up_to[i] = histogram.count_up_to(kMetricBounds_ns[i]);
+  histogram.counts_up_to(kMetricBounds_ns, result.up_to);
   return result;
 }
 

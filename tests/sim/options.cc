@@ -19,7 +19,7 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.reset = o.faults.silence = 3;
        o.faults.pause = 2;
        o.faults.link = 4;
-       o.faults.link_order = 1;
+       o.faults.link_order = 3;
      }},
     // Something is wrong with one link or the other, but never with all of them for long.
     {"links", 4,
