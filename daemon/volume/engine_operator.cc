@@ -140,7 +140,8 @@ void Engine::verify(VerifyOrder order, Reply reply) {
                 "watch it in `twinblock status " + core_.config.volume + "`, or stop it", EBUSY});
     return;
   }
-  if (core_.attachment != Attachment::kDuplex) {
+  // A node that was demoted may be in duplex still, until the other one is promoted.
+  if (role_ != Role::kPrimary || core_.attachment != Attachment::kDuplex) {
     reply(Error{role_ == Role::kPrimary ? "both replicas must be current to be compared"
                                         : "verification runs on the primary",
                 role_ == Role::kPrimary
