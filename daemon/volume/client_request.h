@@ -36,9 +36,9 @@ struct ClientRequest {
   // of the worker's, which stays valid as `data` does.
   uint64_t piece_bytes = limits::kFramePayloadBytesMax;
   std::span<const WirePiece> pieces;
-  uint64_t received_ns = 0;     // when the plugin got it, …
-  uint64_t prepared_ns = 0;     // … and the worker handed it to the loop
-  uint64_t compression_ns = 0;  // kWrite: of what lies between
+  uint64_t received_ns = 0;                  // when the plugin got it, …
+  uint64_t prepared_ns = 0;                  // … and the worker handed it to the loop
+  uint64_t compression_ns = 0;               // kWrite: of what lies between
   std::function<void(ClientRequest&)> done;  // loop thread; the request may be gone afterwards
   ClientRequest* next = nullptr;             // for queues of whoever holds it
 };

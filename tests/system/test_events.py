@@ -48,6 +48,20 @@ class Follower:
         return self.lines
 
 
+@pytest.fixture
+def follow():
+    """follow(lab, node, words…) begins to follow; none outlives the test."""
+    followers = []
+
+    def begin(*words):
+        followers.append(Follower(*words))
+        return followers[-1]
+
+    yield begin
+    for each in followers:
+        each.end()
+
+
 def test_every_event_is_in_the_table():
     told = set()
     for path in (REPOSITORY / "daemon").rglob("*.[ch]*"):
@@ -61,8 +75,8 @@ def test_every_event_is_in_the_table():
 
 
 @pytest.mark.sanitize
-def test_the_life_of_a_volume_is_told(lab):
-    follower = Follower(lab, "alpha", "--json")
+def test_the_life_of_a_volume_is_told(lab, follow):
+    follower = follow(lab, "alpha", "--json")
     lab.kill("beta")
     lab.wait_state("alpha", "simplex")
     with connection(lab) as handle:
@@ -96,8 +110,8 @@ def test_the_life_of_a_volume_is_told(lab):
                         lost), lost
 
 
-def test_a_follower_sees_the_end_and_the_next_beginning(lab):
-    follower = Follower(lab, "alpha", "--json")
+def test_a_follower_sees_the_end_and_the_next_beginning(lab, follow):
+    follower = follow(lab, "alpha", "--json")
     wait_until(lambda: follower.lines, 5, "the first events")
     lab.process("alpha").signal(15)
     wait_until(lambda: not lab.alive("alpha"), 15, "alpha to end")
@@ -110,9 +124,9 @@ def test_a_follower_sees_the_end_and_the_next_beginning(lab):
     assert lines[again]["number"] == 1
 
 
-def test_followers_that_go_away_leave_room_for_others(lab):
+def test_followers_that_go_away_leave_room_for_others(lab, follow):
     for _ in range(3):
-        followers = [Follower(lab, "beta", "--json") for _ in range(15)]
+        followers = [follow(lab, "beta", "--json") for _ in range(15)]
         wait_until(lambda: all(each.lines for each in followers), 10, "all to follow")
         for each in followers:
             each.end()
@@ -122,12 +136,10 @@ def test_followers_that_go_away_leave_room_for_others(lab):
         wait_until(lambda: ctl(lab, "beta", "status").returncode == 0, 5, "an answer")
 
 
-def test_more_followers_than_there_is_room_for_are_told_so(lab):
-    followers = [Follower(lab, "beta", "--json") for _ in range(18)]
+def test_more_followers_than_there_is_room_for_are_told_so(lab, follow):
+    followers = [follow(lab, "beta", "--json") for _ in range(18)]
     wait_until(lambda: sum(each.process.poll() is not None for each in followers) == 2, 10,
                "two to be refused")
     refused = next(each for each in followers if each.process.poll() is not None)
     assert refused.process.returncode == 1 and "wait for events" in refused.process.stderr.read()
     assert ctl(lab, "beta", "status").returncode == 0
-    for each in followers:
-        each.end()

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,17 @@ def latency(lab, *words):
     return json.loads(shown.stdout)
 
 
-def words_for(lab, *words):
-    return [str(Path(lab.state["build"]) / "tools" / "twinblock"), "latency", "--socket",
-            lab.node("alpha")["control"], *words]
+@contextmanager
+def watching(lab, *words, **popen_options):
+    """`twinblock latency --watch 0.2s`; it does not outlive the block."""
+    program = Path(lab.state["build"]) / "tools" / "twinblock"
+    command = [str(program), "latency", "--socket", lab.node("alpha")["control"], "--watch", "0.2s"]
+    with subprocess.Popen([*command, *words], text=True, **popen_options) as watch:
+        try:
+            yield watch
+        finally:
+            if watch.poll() is None:
+                watch.kill()
 
 
 @pytest.mark.sanitize
@@ -68,8 +77,7 @@ def test_sampling_can_be_ended(lab):
 
 def test_watch_prints_blocks_where_there_is_no_terminal(lab):
     write_some(lab, large=0)
-    with subprocess.Popen(words_for(lab, "--watch", "0.2s", "--json"), stdout=subprocess.PIPE,
-                          text=True) as watch:
+    with watching(lab, "--json", stdout=subprocess.PIPE) as watch:
         lines = [json.loads(watch.stdout.readline()) for _ in range(3)]
         watch.send_signal(signal.SIGINT)
         assert watch.wait(timeout=10) == 0
@@ -79,8 +87,7 @@ def test_watch_prints_blocks_where_there_is_no_terminal(lab):
 def test_watch_redraws_in_place_and_ends_on_interrupt(lab):
     write_some(lab, large=0)
     master, slave = pty.openpty()
-    with subprocess.Popen(words_for(lab, "--watch", "0.2s"), stdout=slave, stdin=slave,
-                          env={**os.environ, "TERM": "xterm"}) as watch:
+    with watching(lab, stdout=slave, stdin=slave, env={**os.environ, "TERM": "xterm"}) as watch:
         os.close(slave)
         seen = bytearray()
 
@@ -98,8 +105,7 @@ def test_watch_redraws_in_place_and_ends_on_interrupt(lab):
 
 
 def test_watch_outlives_a_restart_of_the_node(lab):
-    with subprocess.Popen(words_for(lab, "--watch", "0.2s"), stdout=subprocess.PIPE,
-                          text=True) as watch:
+    with watching(lab, stdout=subprocess.PIPE) as watch:
         assert "alpha" in watch.stdout.readline()
         lab.kill("alpha")
         deadline = time.monotonic() + 10
