@@ -122,8 +122,12 @@ def nodes_of(images):
 def test_interrupted_experiment_ends_everything_and_writes_no_report(places, number):
     images, out = places
     before = in_memory()
+    def heed_interrupts():  # a shell's background jobs do not
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     with subprocess.Popen(experiment("overhead", "--quick", "--seconds", 30, "--out", out, "--scratch",
-                                     images), stderr=subprocess.PIPE, text=True) as process:
+                                     images), stderr=subprocess.PIPE, text=True,
+                          preexec_fn=heed_interrupts) as process:
         deadline = time.monotonic() + 30
         while len(nodes_of(images)) < 2 and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -44,12 +44,16 @@ def mean_s(lab, handle):
     return {stage: (after[stage] - before[stage]) / 1e9 / WRITES for stage in STAGES}
 
 
-def assert_shows_up(before, after, stage, delay_s=DELAY_S):
+def shows_up(before, after, stage, delay_s=DELAY_S):
     more = {each: after[each] - before[each] for each in STAGES}
-    assert more[stage] >= 0.9 * delay_s, str(more)
-    for each in STAGES:
-        if each != stage:
-            assert more[each] <= 0.05 * delay_s, (each, str(more))
+    print(stage, more)
+    return more[stage] >= 0.9 * delay_s and all(
+        more[each] <= 0.05 * delay_s for each in STAGES if each != stage)
+
+
+def assert_shows_up(measure):
+    """Of three measurements: a busy machine adds delays of its own, anywhere."""
+    assert any(measure() for _ in range(3))
 
 
 def settle(lab, handle):
@@ -63,11 +67,15 @@ def test_a_slow_disk_shows_up_as_that_disk(scratch, make_lab, name, stage):
     disk = FaultyDisk(scratch, make_lab, name)
     with connection(disk.lab) as handle:
         settle(disk.lab, handle)
-        before = mean_s(disk.lab, handle)
-        disk.begin_delay(DELAY_S)
-        after = mean_s(disk.lab, handle)
-        disk.end()
-    assert_shows_up(before, after, stage)
+
+        def measure():
+            before = mean_s(disk.lab, handle)
+            disk.begin_delay(DELAY_S)
+            after = mean_s(disk.lab, handle)
+            disk.end()
+            return shows_up(before, after, stage)
+
+        assert_shows_up(measure)
 
 
 class SlowWire(Relay):
@@ -82,15 +90,18 @@ def test_a_slow_wire_shows_up_as_the_wire(make_lab):
     with lab_over(SlowWire, make_lab, peer_timeout="20s") as (lab, wires):
         with connection(lab) as handle:
             settle(lab, handle)
-            before = mean_s(lab, handle)
-            for wire in wires:
-                wire.delay_s = DELAY_S / 2
-            after = mean_s(lab, handle)
-            for wire in wires:
-                wire.delay_s = 0
-    # Heartbeats wait in the relay, too, and others behind them.
-    delay_s = max(DELAY_S, after["wire"] - before["wire"])
-    assert_shows_up(before, after, "wire", delay_s)
+
+            def measure():
+                before = mean_s(lab, handle)
+                for wire in wires:
+                    wire.delay_s = DELAY_S / 2
+                after = mean_s(lab, handle)
+                for wire in wires:
+                    wire.delay_s = 0
+                # Heartbeats wait in the relay, too, and others behind them.
+                return shows_up(before, after, "wire", max(DELAY_S, after["wire"] - before["wire"]))
+
+            assert_shows_up(measure)
 
 
 @contextmanager
@@ -126,30 +137,34 @@ def test_a_loop_that_stands_still_shows_up_as_queueing(make_lab):
     lab = make_lab()
     with connection(lab) as handle:
         settle(lab, handle)
-        before = mean_s(lab, handle)
-        count, sum_before = sums(lab)
-        data = os.urandom(4 * KIB)
-        # Stopped for a while around each write; ptrace is a thread's own business.
-        delay_s = 0.15  # shorter than what makes a link suspicious
-        for number in range(3):
-            began, done = threading.Event(), threading.Event()
+        assert_shows_up(lambda: stand_still(lab, handle))
 
-            def write():
-                began.set()
-                handle.pwrite(data, number * 4 * KIB)
-                done.set()
 
-            with loop_stopped(node_pid(lab, "alpha")):
-                writer = threading.Thread(target=write)
-                writer.start()
-                began.wait()
-                time.sleep(delay_s)
-                assert not done.is_set(), "nobody stood still"
-            writer.join()
-        count_after, after = sums(lab)
+def stand_still(lab, handle):
+    before = mean_s(lab, handle)
+    count, sum_before = sums(lab)
+    data = os.urandom(4 * KIB)
+    # Stopped for a while around each write; ptrace is a thread's own business.
+    delay_s = 0.15  # shorter than what makes a link suspicious
+    for number in range(3):
+        began, done = threading.Event(), threading.Event()
+
+        def write():
+            began.set()
+            handle.pwrite(data, number * 4 * KIB)
+            done.set()
+
+        with loop_stopped(node_pid(lab, "alpha")):
+            writer = threading.Thread(target=write)
+            writer.start()
+            began.wait()
+            time.sleep(delay_s)
+            assert not done.is_set(), "nobody stood still"
+        writer.join()
+    count_after, after = sums(lab)
     assert count_after - count == 3
     means = {each: (after[each] - sum_before[each]) / 1e9 / 3 for each in STAGES}
-    assert_shows_up(before, means, "queue", delay_s)
+    return shows_up(before, means, "queue", delay_s)
 
 
 def test_the_kernels_tell_what_is_wire(make_lab):

@@ -107,6 +107,9 @@ def begin_unharmed(lab):
 @pytest.mark.sanitize
 def test_links_are_listed_for_people_and_for_programs(two_links):
     for node, other in zip(NODES, reversed(NODES)):
+        # Known after two heartbeats.
+        wait_until(lambda each=node: all(one["round_trip_us"] for one in
+                                         links_of(two_links, each).values()), 10, "round trips")
         listed = links_of(two_links, node)
         assert set(listed) == {"link1", "link2"}
         for one in listed.values():
