@@ -52,8 +52,8 @@ def shows_up(before, after, stage, delay_s=DELAY_S):
 
 
 def assert_shows_up(measure):
-    """Of three measurements: a busy machine adds delays of its own, anywhere."""
-    assert any(measure() for _ in range(3))
+    """Of some measurements: a busy machine adds delays of its own, anywhere."""
+    assert any(measure() for _ in range(5))
 
 
 def settle(lab, handle):
@@ -95,6 +95,10 @@ def test_a_slow_wire_shows_up_as_the_wire(make_lab):
                 before = mean_s(lab, handle)
                 for wire in wires:
                     wire.delay_s = DELAY_S / 2
+                # When answers come in company, the one before tells what the way takes: it has to
+                # know of the delay.
+                for _ in range(4):
+                    handle.pwrite(bytes(KIB), 0)
                 after = mean_s(lab, handle)
                 for wire in wires:
                     wire.delay_s = 0
