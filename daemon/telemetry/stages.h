@@ -2,12 +2,10 @@
 // disk and the peer work at the same time: what counts is the one that the write waited for last,
 // as only a faster one of that kind would have made it faster.
 //
-//   received ─ prepare, compression ─▶ prepared ─ queue ─▶ admitted ─ intent ─▶ started ─┬─ local
-//   disk ─────────────────┬─ completion ─▶ done
-//                                                                                        └─ send,
-//                                                                                        wire,
-//                                                                                        stack,
-//                                                                                        peer … ──┘
+//   received ─ prepare, compression ─▶ prepared ─ queue ─▶ admitted ─ intent ─▶ started
+//   started ─┬─ local disk ───────────────────┬─ completion ─▶ done
+//            └─ send, wire, stack, peer … ────┘
+//
 // Pure. All times are of this node's clock, in ns, but for durations that the peer measured.
 #pragma once
 
