@@ -57,6 +57,12 @@ def ctl(lab, name, verb, *words, timeout_s=60):
     return twinblock(lab, verb, "--socket", lab.node(name)["control"], *words, timeout_s=timeout_s)
 
 
+def promote(lab, name, *words, timeout_s=15):
+    """Again and again: a node that has just come back, or whose peer has, needs a moment."""
+    wait_until(lambda: ctl(lab, name, "promote", *words).returncode == 0, timeout_s,
+               f"{name}'s promotion:\n{lab.log_tail(name)}")
+
+
 def first_difference(lab):
     """Offset of the first byte in which the replicas differ, or None."""
     offset = 0

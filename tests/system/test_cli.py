@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import MIB, assert_identical, connection, ctl, twinblock, wait_until
+from support import MIB, assert_identical, connection, ctl, promote, twinblock
 
 VERBS = ("status", "why", "init", "promote", "demote", "continue", "resolve", "attach", "detach",
          "resync", "verify", "wait", "link", "compression", "latency", "stats", "events",
@@ -86,6 +86,7 @@ def test_refused_order_exits_with_1_and_says_why(lab):
 def test_wait_times_out_with_4_and_reports_success_with_0(lab):
     assert ctl(lab, "alpha", "wait").returncode == 0
     lab.kill("beta")
+    lab.wait_peer_lost("alpha")
     started = time.monotonic()
     assert ctl(lab, "alpha", "wait", "--for", "duplex", "--timeout", "1s").returncode == 4
     assert 0.8 < time.monotonic() - started < 4
@@ -167,7 +168,7 @@ def test_attach_after_a_crash_of_the_node_replaces_the_dead_device(lab, method):
     assert attached.returncode == 0, attached.stderr
     lab.kill("alpha")
     lab.start("alpha")
-    wait_until(lambda: ctl(lab, "alpha", "promote").returncode == 0, 15, "alpha's promotion")
+    promote(lab, "alpha")
     with connection(lab):  # not the attachment's
         again = ctl(lab, "alpha", "attach", "--method", method)
     try:

@@ -108,7 +108,7 @@ def test_stop_of_a_primary_under_load_is_in_order(lab, scratch, number):
     load.stop()
     assert process.exit_code == 0
     assert "demoted to secondary" in lab.log_text("alpha")
-    lab.wait_status("beta", lambda status: not status["peer"]["connected"], 5)
+    lab.wait_peer_lost("beta")
     assert_identical(lab)
 
 

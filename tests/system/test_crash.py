@@ -8,7 +8,7 @@ import time
 import pytest
 
 from registers import Load, Registers
-from support import KIB, MIB, assert_identical, connection, ctl, wait_until
+from support import KIB, MIB, assert_identical, connection, ctl, promote, wait_until
 
 SIZE = 64 * MIB
 OTHER = {"alpha": "beta", "beta": "alpha"}
@@ -35,13 +35,8 @@ def settle(lab, primary, timeout_s=30):
     return time.monotonic_ns()
 
 
-def promote(lab, name, *words, timeout_s=15):
-    wait_until(lambda: ctl(lab, name, "promote", *words).returncode == 0, timeout_s,
-               f"{name}'s promotion:\n{lab.log_tail(name)}")
-
-
 def take_over(lab, name):
-    wait_until(lambda: not lab.status(name)["peer"]["connected"], 5, f"{name} to notice")
+    lab.wait_peer_lost(name)
     promote(lab, name, "--peer-is-dead")
 
 
@@ -222,7 +217,7 @@ def test_target_dies_in_the_middle_of_the_resync(lab, rng):
         lab.wait_state("alpha", "resync", 10)
     lab.kill("alpha")  # the target can't stand in for it
     load.ended()
-    lab.wait_status("beta", lambda status: not status["peer"]["connected"], 5)
+    lab.wait_peer_lost("beta")
     refused = ctl(lab, "beta", "promote", "--peer-is-dead")
     assert refused.returncode == 1 and "half-copied" in refused.stdout + refused.stderr
     lab.start("alpha")
@@ -244,6 +239,7 @@ def test_source_dies_in_the_middle_of_the_resync(lab, rng):
     time.sleep(rng.uniform(0.1, 0.6))
     lab.kill("beta")
     load.ended()
+    lab.wait_peer_lost("alpha")
     refused = ctl(lab, "alpha", "promote", "--peer-is-dead")
     assert refused.returncode == 1 and "half-copied" in refused.stdout + refused.stderr
     lab.start("beta")

@@ -50,7 +50,7 @@ def test_stop_does_not_wait_for_an_idle_client(lab, number):
             process.signal(number)
             wait_until(lambda: not process.alive(), 5, "the end with a client")
     assert process.exit_code == 0
-    lab.wait_status("beta", lambda status: not status["peer"]["connected"], 5)
+    lab.wait_peer_lost("beta")
     assert_identical(lab)
 
 
@@ -65,7 +65,7 @@ def test_stop_of_a_primary_with_clients_is_no_crash(lab):
             assert lab.stop("alpha", 8)
     assert lab.exit_code("alpha") == 0
     assert "demoted to secondary" in lab.log_text("alpha")
-    lab.wait_status("beta", lambda status: not status["peer"]["connected"], 5)
+    lab.wait_peer_lost("beta")
     assert_identical(lab)
     lab.start("alpha")
     status = lab.wait_state("alpha", "connected", 10)

@@ -13,7 +13,7 @@ import nbd
 import pytest
 
 from faulty_disk import FaultyDisk
-from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, wait_until)
+from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, promote, wait_until)
 
 HERE = Path(__file__).resolve().parent
 LOAD = {"rw": "randrw", "bs": "4k", "iodepth": 8, "time_based": None, "runtime": 6,
@@ -121,7 +121,7 @@ def test_node_with_the_only_good_copy_takes_over(scratch, make_lab):
         lab.wait_state("alpha", "diskless", 20)
         lab.wait_state("beta", "diskless", 5)
     assert ctl(lab, "alpha", "demote").returncode == 0
-    wait_until(lambda: ctl(lab, "beta", "promote").returncode == 0, 5, "beta's promotion")
+    promote(lab, "beta")
     status = lab.status("beta")
     assert status["state"] in ("simplex", "refused"), status
     assert "failed" in status["peer"]["data"]
@@ -150,7 +150,7 @@ def test_primary_disk_that_fails_under_load_is_not_the_clients_affair(scratch, m
 def alone_with_faulty_disk(scratch, make_lab):
     disk = FaultyDisk(scratch, make_lab, "alpha")
     disk.lab.kill("beta")
-    disk.lab.wait_status("alpha", lambda status: not status["peer"]["connected"], 5)
+    disk.lab.wait_peer_lost("alpha")
     return disk
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lablib import LabError
-from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, wait_for_log,
-                     wait_until)
+from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, promote,
+                     wait_for_log, wait_until)
 from test_disk_errors import FaultyDisk, words_of
 
 SUPERBLOCKS = (0, 64 * KIB)
@@ -42,10 +42,6 @@ def refused_start(lab, name):
     assert metadata.read_bytes() == before
     assert lab.exit_code(name) not in (None, 0)
     return str(refused.value)
-
-
-def promote(lab, name, *words):
-    wait_until(lambda: ctl(lab, name, "promote", *words).returncode == 0, 15, f"{name}'s promotion")
 
 
 def write_some(lab, name="alpha", count=50):

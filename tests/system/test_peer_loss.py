@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from support import (KIB, MIB, Fio, assert_identical, connection, ctl, longest_stall_s, wait_until)
+from support import (KIB, MIB, Fio, assert_identical, connection, ctl, longest_stall_s, promote,
+                     wait_until)
 
 PEER_TIMEOUT_S = 2.0
 # Load on a quarter of the device, from a quarter on.
@@ -164,7 +165,7 @@ def test_killed_primary_comes_back_and_resumes_its_role(lab):
     lab.kill("alpha")
     wait_until(lambda: lab.status("beta")["state"] != "duplex", 5, "beta to notice")
     lab.start("alpha")
-    wait_until(lambda: ctl(lab, "alpha", "promote").returncode == 0, 15, "alpha's promotion")
+    promote(lab, "alpha")
     lab.wait_state("alpha", "duplex", 20)
     with connection(lab) as handle:
         assert handle.pread(len(data), MIB) == data
@@ -181,7 +182,7 @@ def test_primary_killed_under_load_leaves_replicas_that_agree_after_its_return(l
     lab.kill("alpha")
     fio.stop()
     lab.start("alpha")
-    wait_until(lambda: ctl(lab, "alpha", "promote").returncode == 0, 15, "alpha's promotion")
+    promote(lab, "alpha")
     lab.wait_state("alpha", "duplex", 20)
     assert_identical(lab)
 
@@ -193,7 +194,7 @@ def test_secondary_takes_over_when_told_that_the_primary_is_dead(lab):
         handle.pwrite(data, MIB)
         handle.flush()
     lab.kill("alpha")
-    wait_until(lambda: not lab.status("beta")["peer"]["connected"], 5, "beta to notice")
+    lab.wait_peer_lost("beta")
     refused = ctl(lab, "beta", "promote")
     assert refused.returncode == 1
     assert "peer-is-dead" in refused.stdout + refused.stderr
@@ -258,8 +259,7 @@ def test_second_primary_is_refused_while_the_first_is_there(lab):
 def test_silent_primary_is_noticed_by_the_secondary(lab):
     os.kill(lab.node("alpha")["pid"], signal.SIGSTOP)
     try:
-        lab.wait_status("beta", lambda status: not status["peer"]["connected"],
-                        PEER_TIMEOUT_S + 2, "the loss of alpha")
+        lab.wait_peer_lost("beta", PEER_TIMEOUT_S + 2)
     finally:
         lab.resume("alpha")
     lab.wait_state("alpha", "duplex", 20)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lablib.lab import parse_size
-from support import (KIB, MIB, Fio, assert_identical, connection, ctl, wait_until, write_all)
+from support import KIB, MIB, Fio, assert_identical, connection, promote, write_all
 
 GIB = 1 << 30
 TIB = 1 << 40
@@ -42,10 +42,6 @@ def memory(lab, name):
     """Resident now, and at its most so far: bytes."""
     text = Path(f"/proc/{lab.node(name)['pid']}/status").read_text(encoding="ascii")
     return [int(re.search(rf"{key}:\s+(\d+) kB", text)[1]) * KIB for key in ("VmRSS", "VmHWM")]
-
-
-def promote(lab, name, *words):
-    wait_until(lambda: ctl(lab, name, "promote", *words).returncode == 0, 15, f"{name}'s promotion")
 
 
 @pytest.mark.parametrize("size", ["1GiB", pytest.param("10GiB", marks=pytest.mark.long)])
@@ -92,7 +88,7 @@ def test_crash_with_64_dirty_regions(make_lab):
         for offset in offsets[:32]:  # of the others, the page cache had been written back
             image.seek(offset)
             image.write(piece[offset % MIB:][:BLOCK])
-    wait_until(lambda: not lab.status("beta")["peer"]["connected"], 5, "beta to notice")
+    lab.wait_peer_lost("beta")
     promote(lab, "beta", "--peer-is-dead")
     before = bytes_read(lab, "beta")
     lab.start("alpha")

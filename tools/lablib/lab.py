@@ -383,6 +383,11 @@ class Lab:
         return self.wait_status(name, lambda status: status["state"] == state, timeout_s,
                                 f"state {state}")
 
+    def wait_peer_lost(self, name, timeout_s=10.0):
+        """Polls until the node has noticed that its peer is gone: it takes a moment after kill()."""
+        return self.wait_status(name, lambda status: not status["peer"]["connected"], timeout_s,
+                                "the loss of its peer")
+
     def wait_status(self, name, condition, timeout_s=30.0, what="the condition"):
         deadline = time.monotonic() + timeout_s
         status = None
