@@ -100,6 +100,7 @@ Status Node::open_files(uint64_t metadata_bytes) {
   // Not through io_uring: the kernel finishes its transfers on the thread that submitted them,
   // which may be the one that a hanging data disk holds up.
   options.engine = PosixDisk::Engine::kThreads;
+  options.parallel_flushes_max = 1;  // intents that wait share one
   options.file.path = self.metadata;
   options.file.size_bytes = metadata_bytes;
   // One that was cut off has lost nothing that is not told as a warning above.

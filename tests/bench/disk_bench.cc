@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
     const std::vector<std::byte> data(1 * kMiB, std::byte{0x5a});
     for (uint64_t at = 0; at < kFileBytes; at += data.size())
       (void)file.value()->write(at, data.data(), data.size());
-    (void)file.value()->flush();
+    (void)file.value()->flush_handle().value()->flush();
   }
   for (const uint64_t length : {4 * kKiB, 64 * kKiB, 1 * kMiB}) {
     for (const size_t depth : {1, 4, 8, 16, 32}) {

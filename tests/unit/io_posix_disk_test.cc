@@ -454,7 +454,7 @@ TEST(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
       }
     }
   }
-  EXPECT_EQ(file.flush(), 0);
+  EXPECT_EQ(file.flush_handle().value()->flush(), 0);
   bool hole = true;
   uint64_t length = 0;
   EXPECT_EQ(file.extent(0, 1 * kMiB, hole, length), 0);

@@ -83,7 +83,7 @@ Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
     return status.error();
   }
   file->probe_fast_zero();
-  file->probe_async_writes();
+  file->probe_file_system();
   return file;
 }
 
@@ -138,12 +138,17 @@ Status DiskFile::set_size(const Options& options, bool fresh) {
   return ok_status();
 }
 
-// ext4 has no buffered write that does not wait, so that io_uring hands each one to a kernel
-// thread.
-void DiskFile::probe_async_writes() {
+void DiskFile::probe_file_system() {
   struct statfs filesystem {};
-  async_writes_ =
-      is_device_ || ::fstatfs(fd_, &filesystem) != 0 || filesystem.f_type != EXT4_SUPER_MAGIC;
+  const bool known = !is_device_ && ::fstatfs(fd_, &filesystem) == 0;
+  const auto is = [&](unsigned magic) {
+    return known && static_cast<unsigned>(filesystem.f_type) == magic;
+  };
+  // It has no buffered write that does not wait, so that io_uring hands each one to a kernel
+  // thread.
+  async_writes_ = !is(EXT4_SUPER_MAGIC);
+  parallel_flushes_ = is_device_ || is(EXT4_SUPER_MAGIC) || is(XFS_SUPER_MAGIC) ||
+                      is(BTRFS_SUPER_MAGIC) || is(F2FS_SUPER_MAGIC) || is(TMPFS_MAGIC);
 }
 
 void DiskFile::probe_fast_zero() {
@@ -259,7 +264,16 @@ int DiskFile::allocate(std::atomic<bool>& unsupported, int mode, uint64_t offset
   return error;
 }
 
-int DiskFile::flush() const {
+Result<std::unique_ptr<FlushHandle>> DiskFile::flush_handle() const {
+  const std::string same = "/proc/self/fd/" + std::to_string(fd_);
+  const int fd = ::open(same.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return system_error(errno, "open " + same);
+  return std::make_unique<FlushHandle>(fd, calls_);
+}
+
+FlushHandle::~FlushHandle() { ::close(fd_); }
+
+int FlushHandle::flush() const {
   int result = 0;
   // EINTR means that it has not been done; every other failure is final (the caller remembers it).
   do result = calls_.fdatasync(fd_);

@@ -23,6 +23,22 @@ struct DiskCalls {
   static const DiskCalls& system();
 };
 
+// What a flush goes through: an open file description, which the kernel tells once of each failed
+// write-back. One flush at a time on each.
+class FlushHandle {
+ public:
+  FlushHandle(int fd, const DiskCalls& calls) : fd_(fd), calls_(calls) {}
+  ~FlushHandle();
+  FlushHandle(const FlushHandle&) = delete;
+  FlushHandle& operator=(const FlushHandle&) = delete;
+  // fdatasync of the whole file. Any thread; blocks; 0 or an errno value.
+  [[nodiscard]] int flush() const;
+
+ private:
+  const int fd_;
+  const DiskCalls& calls_;
+};
+
 class DiskFile {
  public:
   struct Options {
@@ -61,7 +77,12 @@ class DiskFile {
   int read(uint64_t offset, std::byte* into, uint64_t length) const;
   int write(uint64_t offset, const std::byte* from, uint64_t length) const;
   int zero(uint64_t offset, uint64_t length, bool may_unmap);
-  int flush() const;
+  // A new one each.
+  [[nodiscard]] Result<std::unique_ptr<FlushHandle>> flush_handle() const;
+  // Whether flushes may be under way side by side, each with a handle of its own: block devices,
+  // and the file systems of which it is known that they report errors of the page cache to each
+  // handle.
+  [[nodiscard]] bool parallel_flushes() const { return parallel_flushes_; }
   // Whether `offset` is in a hole, and how far that or the data extends, at most `length`.
   int extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const;
 
@@ -70,7 +91,7 @@ class DiskFile {
   Status check_and_lock(const Options& options, bool fresh);
   Status set_size(const Options& options, bool fresh);
   void probe_fast_zero();
-  void probe_async_writes();
+  void probe_file_system();
   int write_zeroes(uint64_t offset, uint64_t length) const;
   int zero_aligned(uint64_t offset, uint64_t length, bool may_unmap);
   int allocate(std::atomic<bool>& unsupported, int mode, uint64_t offset, uint64_t length);
@@ -81,6 +102,7 @@ class DiskFile {
   bool is_device_ = false;
   bool fast_zero_ = false;
   bool async_writes_ = true;
+  bool parallel_flushes_ = false;
   // Learned from the first refusal of each fallocate mode.
   std::atomic<bool> no_punch_{false};
   std::atomic<bool> no_zero_range_{false};

@@ -28,17 +28,20 @@ Result<std::unique_ptr<PosixDisk>> PosixDisk::open(Loop& loop, const Options& op
     }
     if (created.ok()) uring = std::move(created.value());
   }
-  return std::unique_ptr<PosixDisk>(
-      new PosixDisk(loop, options, std::move(file.value()), std::move(uring)));
+  auto flusher =
+      DiskFlusher::create(*file.value(), options.parallel_flushes_max, [&loop] { loop.nudge(); });
+  if (!flusher.ok()) return flusher.error();
+  return std::unique_ptr<PosixDisk>(new PosixDisk(loop, options, std::move(file.value()),
+                                                  std::move(uring), std::move(flusher.value())));
 }
 
 PosixDisk::PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFile> file,
-                     std::unique_ptr<Uring> uring)
+                     std::unique_ptr<Uring> uring, std::unique_ptr<DiskFlusher> flusher)
     : loop_(loop),
       inline_bytes_max_(options.inline_bytes),
       file_(std::move(file)),
-      uring_(std::move(uring)) {
-  flush_job_.op = DiskOp::kFlush;
+      uring_(std::move(uring)),
+      flusher_(std::move(flusher)) {
   if (uring_ != nullptr) {
     // Finished transfers are looked for in every turn; this only ends the wait for events.
     ring_watcher_ = std::make_unique<IoWatcher>(loop_, uring_->fd(), EV_READ, [] {});
@@ -63,6 +66,7 @@ PosixDisk::~PosixDisk() {
 
 void PosixDisk::shut_down() {
   pool_.reset();
+  flusher_.reset();
   const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
   while (uring_ != nullptr && uring_->in_flight() > 0) {
     (void)uring_->submit();
@@ -72,9 +76,7 @@ void PosixDisk::shut_down() {
   }
   while (inline_running_.load(std::memory_order_acquire)) wait();
   while (lent_.load(std::memory_order_acquire) > 0) wait();
-  for (RequestList* list :
-       {&writes_, &transfers_, &blocking_, &flush_waiting_, &flush_running_, &ready_})
-    (void)list->take();
+  for (RequestList* list : {&writes_, &transfers_, &blocking_, &ready_}) (void)list->take();
   (void)completed_.take();
 }
 
@@ -94,8 +96,8 @@ void PosixDisk::submit(DiskRequest& request) {
     TB_CHECK(request.offset_bytes <= size_bytes() &&
                  request.length_bytes <= size_bytes() - request.offset_bytes,
              "a disk request beyond the end");
-  if (flush_error_ != 0 && (request.op == DiskOp::kFlush || request.fua)) {
-    request.error = flush_error_;
+  if (flusher_->error() != 0 && (request.op == DiskOp::kFlush || request.fua)) {
+    request.error = flusher_->error();
     request.submitted_ns = request.finished_ns = monotonic_ns();
     return ready_.push(request);
   }
@@ -105,7 +107,7 @@ void PosixDisk::submit(DiskRequest& request) {
   }
   switch (request.op) {
     case DiskOp::kFlush:
-      return flush_waiting_.push(request);
+      return flusher_->add(request);
     case DiskOp::kRead:
       return transfers_.push(request);
     case DiskOp::kExtent:
@@ -135,7 +137,7 @@ bool PosixDisk::submit_queued() {
   }
   // What others execute begins before what occupies this thread.
   start_transfers();
-  start_flush();
+  flusher_->start();
   return !inline_now || write_inline(now_ns);
 }
 
@@ -157,15 +159,6 @@ void PosixDisk::start_transfers() {
     uring_->prepare(request, file_->fd(), source(request));
   }
   if (!uring_->submit()) retry_timer_->arm(1 * kMillisecond_ns);
-}
-
-void PosixDisk::start_flush() {
-  if (flush_runs_ || flush_waiting_.empty()) return;
-  flush_running_ = flush_waiting_.take();
-  flush_runs_ = true;
-  RequestList one;
-  one.push(flush_job_);
-  pool_->put(one);
 }
 
 bool PosixDisk::write_inline(uint64_t now_ns) {
@@ -227,7 +220,7 @@ void PosixDisk::execute(DiskRequest& request) {
       request.error = file_->zero(offset, request.length_bytes, request.may_unmap);
       break;
     case DiskOp::kFlush:
-      request.error = file_->flush();
+      TB_CHECK(false, "a flush in the transfers' pool");
       break;
     case DiskOp::kExtent:
       request.error =
@@ -239,12 +232,7 @@ void PosixDisk::execute(DiskRequest& request) {
 
 void PosixDisk::collect() {
   RequestList list = completed_.take();
-  while (DiskRequest* request = list.pop()) {
-    if (request == &flush_job_)
-      flush_finished();
-    else
-      data_finished(*request);
-  }
+  while (DiskRequest* request = list.pop()) data_finished(*request);
   if (uring_ == nullptr || uring_->in_flight() == 0) return;
   RequestList refused;
   uring_->reap(list, refused);
@@ -263,28 +251,14 @@ void PosixDisk::collect() {
 }
 
 void PosixDisk::data_finished(DiskRequest& request) {
-  if (!request.fua || request.error != 0) return ready_.push(request);
-  if (flush_error_ == 0) return flush_waiting_.push(request);
-  request.error = flush_error_;
+  if (request.fua && request.error == 0) return flusher_->add(request);
   ready_.push(request);
-}
-
-void PosixDisk::flush_finished() {
-  flush_runs_ = false;
-  flush_error_ = flush_job_.error;
-  // After a failure there is no later flush that could mean anything.
-  if (flush_error_ != 0) flush_running_.append(flush_waiting_);
-  while (DiskRequest* request = flush_running_.pop()) {
-    request->error = flush_error_;
-    if (request->op == DiskOp::kFlush) request->submitted_ns = flush_job_.submitted_ns;
-    request->finished_ns = flush_job_.finished_ns;
-    ready_.push(*request);
-  }
 }
 
 void PosixDisk::deliver() {
   collect();
-  start_flush();
+  flusher_->collect(ready_);
+  flusher_->start();
   RequestList batch = ready_.take();
   while (DiskRequest* request = batch.pop()) {
     // A copy, since the callback may free the request, and itself with it.
@@ -295,7 +269,7 @@ void PosixDisk::deliver() {
 
 bool PosixDisk::pending() const {
   if (!writes_.empty() || !blocking_.empty() || !ready_.empty()) return true;
-  if (!flush_runs_ && !flush_waiting_.empty()) return true;
+  if (flusher_->pending()) return true;
   if (uring_ == nullptr) return !transfers_.empty();
   return (!transfers_.empty() && !uring_->full()) ||
          (uring_->unsubmitted() && !retry_timer_->armed());

@@ -10,8 +10,7 @@
 //   it
 //                       would hand them to a kernel thread anyway (DiskFile::async_writes)
 //   zero, extent        the pool: fallocate and lseek have no asynchronous form
-//   flush, FUA          one fdatasync at a time, in the pool, for all that wait: a second one that
-//                       began before the first one's failure was known could succeed wrongly
+//   flush, FUA          fdatasync, in a pool of their own (disk_flusher.h)
 //
 // A failed fdatasync is final: the kernel has dropped the pages and would call the next one a
 // success. Every later flush or FUA request fails with the same error.
@@ -31,6 +30,7 @@
 #include "io/disk.h"
 #include "io/posix/blocking_pool.h"
 #include "io/posix/disk_file.h"
+#include "io/posix/disk_flusher.h"
 #include "io/posix/loop.h"
 #include "io/posix/request_list.h"
 
@@ -67,6 +67,7 @@ class PosixDisk final : public Disk, private TurnPart {
     DiskFile::Options file;
     Engine engine = Engine::kAuto;
     uint64_t inline_bytes = kInlineBytesPerTurn;  // 0: no inline writes
+    size_t parallel_flushes_max = DiskFlusher::kParallelMax;
   };
 
   static Result<std::unique_ptr<PosixDisk>> open(Loop& loop, const Options& options);
@@ -90,7 +91,7 @@ class PosixDisk final : public Disk, private TurnPart {
 
  private:
   PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFile> file,
-            std::unique_ptr<Uring> uring);
+            std::unique_ptr<Uring> uring, std::unique_ptr<DiskFlusher> flusher);
 
   [[nodiscard]] bool submit_queued() override;
   void deliver() override;
@@ -100,11 +101,9 @@ class PosixDisk final : public Disk, private TurnPart {
 
   void execute(DiskRequest& request);  // in the pool
   void start_transfers();
-  void start_flush();
   [[nodiscard]] bool write_inline(uint64_t now_ns);
   void collect();
   void data_finished(DiskRequest& request);
-  void flush_finished();
 
   Loop& loop_;
   const uint64_t inline_bytes_max_;
@@ -116,13 +115,6 @@ class PosixDisk final : public Disk, private TurnPart {
   RequestList transfers_;  // for io_uring or the pool; those that find no slot stay
   RequestList blocking_;   // for the pool
 
-  // One fdatasync at a time: those it is for, and those that wait for the next.
-  RequestList flush_waiting_;
-  RequestList flush_running_;
-  bool flush_runs_ = false;
-  DiskRequest flush_job_;
-  int flush_error_ = 0;  // the first failure, for good
-
   RequestList ready_;  // for deliver()
 
   CompletionStack completed_;                // from the pool and from late inline writes
@@ -132,6 +124,7 @@ class PosixDisk final : public Disk, private TurnPart {
   std::unique_ptr<Uring> uring_;
   std::unique_ptr<IoWatcher> ring_watcher_;
   std::unique_ptr<Timer> retry_timer_;  // the kernel had no memory for a submission
+  std::unique_ptr<DiskFlusher> flusher_;
   std::unique_ptr<BlockingPool> pool_;  // last: its threads use what is above
 };
 

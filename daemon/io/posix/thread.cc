@@ -21,6 +21,8 @@ std::thread start_thread(const char* name, std::function<void()> body) {
   pthread_sigmask(SIG_SETMASK, &blocked, &before);
   std::thread thread([shown = std::string(name).substr(0, 15), body = std::move(body)] {
     pthread_setname_np(pthread_self(), shown.c_str());
+    const sched_param none{};
+    (void)sched_setscheduler(0, SCHED_OTHER, &none);
     body();
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

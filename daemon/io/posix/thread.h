@@ -7,7 +7,8 @@
 
 namespace twinblock {
 
-// Starts `body` on a thread called `name` (at most 15 characters are shown).
+// Starts `body` on a thread called `name` (at most 15 characters are shown), as SCHED_OTHER whoever
+// starts it.
 std::thread start_thread(const char* name, std::function<void()> body);
 
 // For workers, that is the calling thread and those that it starts from now on: being woken does

@@ -1,0 +1,243 @@
+// DiskFlusher: which fdatasync begins when, and what its success or failure means for whom.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "io/posix/disk_flusher.h"
+#include "io_posix_support.h"
+
+namespace twinblock {
+namespace {
+
+// An fdatasync that returns when the test says so.
+class HeldSync {
+ public:
+  static DiskCalls calls() {
+    DiskCalls calls = DiskCalls::system();
+    calls.fdatasync = [](int fd) { return one_->wait(fd); };
+    return calls;
+  }
+  HeldSync() { one_ = this; }
+  ~HeldSync() { one_ = nullptr; }
+  HeldSync(const HeldSync&) = delete;
+  HeldSync& operator=(const HeldSync&) = delete;
+
+  // Ends the n-th that was begun, 0 being the first, with an errno value or 0.
+  void end(size_t n, int error = 0) {
+    const std::lock_guard lock(mutex_);
+    calls_.at(n).error = error;
+    calls_.at(n).ended = true;
+    changed_.notify_all();
+  }
+  // From now on, and those that are under way.
+  void let_all_pass(bool pass) {
+    const std::lock_guard lock(mutex_);
+    passing_ = pass;
+    changed_.notify_all();
+  }
+  // Whether as many as that are begun, soon, and no more a little later.
+  bool begun(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(10), [&] { return calls_.size() >= count; });
+    changed_.wait_for(lock, std::chrono::milliseconds(30), [&] { return calls_.size() > count; });
+    return calls_.size() == count;
+  }
+  std::set<int> descriptors() {
+    const std::lock_guard lock(mutex_);
+    std::set<int> fds;
+    for (const Call& call : calls_) fds.insert(call.fd);
+    return fds;
+  }
+
+ private:
+  struct Call {
+    int fd;
+    bool ended = false;
+    int error = 0;
+  };
+  int wait(int fd) {
+    std::unique_lock lock(mutex_);
+    const size_t mine = calls_.size();
+    calls_.push_back({fd});
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return calls_[mine].ended || passing_; });
+    errno = calls_[mine].error;
+    return errno == 0 ? 0 : -1;
+  }
+
+  static inline HeldSync* one_ = nullptr;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Call> calls_;
+  bool passing_ = false;
+};
+
+class DiskFlusherTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kParallel = 3;
+  static constexpr int kNotTold = -1;
+
+  void SetUp() override {
+    DiskFile::Options options;
+    options.path = directory_ / "disk";
+    options.size_bytes = 1 * kMiB;
+    options.create = true;
+    options.calls = &calls_;
+    auto opened = DiskFile::open(options);
+    ASSERT_TRUE(opened.ok()) << opened.error().what;
+    file_ = std::move(opened.value());
+    if (!file_->parallel_flushes()) GTEST_SKIP() << "flushes are one at a time on this file system";
+    auto created = DiskFlusher::create(*file_, kParallel, [] {});
+    ASSERT_TRUE(created.ok()) << created.error().what;
+    flusher_ = std::move(created.value());
+  }
+
+  void TearDown() override { sync_.let_all_pass(true); }
+
+  // A request to flush, begun at once if it may.
+  size_t add() {
+    requests_.push_back(std::make_unique<DiskRequest>());
+    requests_.back()->op = DiskOp::kFlush;
+    requests_.back()->error = kNotTold;
+    flusher_->add(*requests_.back());
+    flusher_->start();
+    return requests_.size() - 1;
+  }
+  // What the n-th request was told: 0, an errno value, or kNotTold.
+  int told(size_t n) {
+    collect();
+    return requests_[n]->error;
+  }
+  bool told_soon(size_t n, int error) {
+    for (int i = 0; i < 5000 && told(n) == kNotTold; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return told(n) == error;
+  }
+  // Makes it a disk whose flush takes several milliseconds.
+  void make_slow() {
+    add();
+    ASSERT_TRUE(sync_.begun(1));
+    sync_.end(0);
+    ASSERT_TRUE(told_soon(0, 0));
+  }
+  void collect() {
+    RequestList finished;
+    flusher_->collect(finished);
+    while (DiskRequest* request = finished.pop())
+      for (size_t i = 0; i < requests_.size(); ++i)
+        if (requests_[i].get() == request) order_.push_back(i);
+    flusher_->start();
+  }
+
+  const TemporaryDirectory directory_;
+  HeldSync sync_;
+  const DiskCalls calls_ = HeldSync::calls();
+  std::unique_ptr<DiskFile> file_;
+  std::vector<std::unique_ptr<DiskRequest>> requests_;
+  std::vector<size_t> order_;  // in which they were told
+  std::unique_ptr<DiskFlusher> flusher_;
+};
+
+TEST_F(DiskFlusherTest, one_at_a_time_until_it_is_known_that_it_takes_long) {
+  const size_t first = add();
+  const size_t second = add();
+  EXPECT_TRUE(sync_.begun(1));
+  sync_.end(0);
+  EXPECT_TRUE(told_soon(first, 0));
+  EXPECT_TRUE(sync_.begun(2));
+  sync_.end(1);
+  EXPECT_TRUE(told_soon(second, 0));
+}
+
+TEST_F(DiskFlusherTest, a_slow_disk_has_several_each_with_a_description_of_its_own) {
+  make_slow();
+  std::vector<size_t> added;
+  for (size_t i = 0; i < kParallel + 2; ++i) added.push_back(add());
+  EXPECT_TRUE(sync_.begun(1 + kParallel)) << "no more than its maximum";
+  EXPECT_EQ(sync_.descriptors().size(), kParallel);
+  sync_.end(1);
+  EXPECT_TRUE(told_soon(added[0], 0));
+  EXPECT_TRUE(sync_.begun(1 + kParallel + 1)) << "those that waited share one";
+  for (size_t n = 2; n < 1 + kParallel + 1; ++n) sync_.end(n);
+  for (const size_t n : added) EXPECT_TRUE(told_soon(n, 0));
+  EXPECT_TRUE(sync_.begun(1 + kParallel + 1));
+}
+
+TEST_F(DiskFlusherTest, one_at_a_time_again_once_it_has_become_quick) {
+  make_slow();
+  sync_.let_all_pass(true);
+  constexpr size_t kQuick = 70;  // more than the flushes that it looks back at
+  for (size_t i = 0; i < kQuick; ++i) EXPECT_TRUE(told_soon(add(), 0));
+  sync_.let_all_pass(false);
+  add();
+  const size_t last = add();
+  EXPECT_TRUE(sync_.begun(1 + kQuick + 1));
+  sync_.let_all_pass(true);
+  EXPECT_TRUE(told_soon(last, 0));
+}
+
+TEST_F(DiskFlusherTest, success_counts_only_after_all_that_began_before) {
+  make_slow();
+  const size_t first = add();
+  const size_t second = add();
+  ASSERT_TRUE(sync_.begun(3));
+  sync_.end(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(told(second), kNotTold);
+  sync_.end(1);
+  EXPECT_TRUE(told_soon(second, 0));
+  EXPECT_EQ(told(first), 0);
+  EXPECT_EQ(order_, (std::vector<size_t>{0, first, second}));
+}
+
+TEST_F(DiskFlusherTest, a_failure_fails_those_that_began_later_and_ended_well) {
+  make_slow();
+  const size_t first = add();
+  const size_t second = add();
+  ASSERT_TRUE(sync_.begun(3));
+  sync_.end(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  sync_.end(1, EIO);
+  EXPECT_TRUE(told_soon(first, EIO));
+  EXPECT_TRUE(told_soon(second, EIO));
+  EXPECT_EQ(flusher_->error(), EIO);
+}
+
+TEST_F(DiskFlusherTest, a_failure_fails_those_that_began_before_and_are_not_told_yet) {
+  make_slow();
+  const size_t first = add();
+  const size_t second = add();
+  ASSERT_TRUE(sync_.begun(3));
+  sync_.end(2, EIO);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(told(second), kNotTold);
+  sync_.end(1);
+  EXPECT_TRUE(told_soon(first, EIO));
+  EXPECT_TRUE(told_soon(second, EIO));
+}
+
+TEST_F(DiskFlusherTest, after_a_failure_none_is_begun_and_each_request_fails) {
+  make_slow();
+  std::vector<size_t> added;
+  for (size_t i = 0; i < kParallel + 1; ++i) added.push_back(add());
+  ASSERT_TRUE(sync_.begun(1 + kParallel));
+  sync_.end(1, ENOSPC);
+  EXPECT_TRUE(told_soon(added[0], ENOSPC));
+  EXPECT_EQ(told(added[kParallel]), ENOSPC) << "it waited for a turn";
+  const size_t later = add();
+  EXPECT_EQ(told(later), ENOSPC);
+  EXPECT_TRUE(sync_.begun(1 + kParallel));
+  for (size_t n = 2; n < 1 + kParallel; ++n) sync_.end(n);
+  EXPECT_TRUE(told_soon(added[1], ENOSPC)) << "its fdatasync was under way";
+}
+
+}  // namespace
+}  // namespace twinblock
