@@ -59,7 +59,6 @@ void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
   if (sample.sequence != entry.header.sequence) return;
   sample.arrived_ns = trip.arrived_ns;
   sample.read_ns = now;
-  sample.peer_ns = trip.peer_ns;
   sample.answered = true;
   finish_sample(channel);
 }
