@@ -68,8 +68,7 @@ void Session::sample_answer(uint64_t incarnation, uint64_t sequence, uint64_t ar
   Channel* channel = channel_of(incarnation);
   if (channel == nullptr || !channel->connection->sample_next()) return;
   channel->sample = {};
-  channel->answer_sample = {sequence, arrived_ns != 0 ? arrived_ns : read_ns, read_ns,
-                            env_.clock.now_ns()};
+  channel->answer_sample = {sequence, arrived_ns, read_ns, env_.clock.now_ns()};
 }
 
 // One frame of a connection at a time is sampled: a request or an answer.
