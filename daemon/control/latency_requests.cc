@@ -52,15 +52,12 @@ void answer_latency(const Engine& engine, const json& args, const Send& send) {
   for (const LatencyView::Class& each : view.classes) classes.push_back(class_json(each));
   json links = json::array();
   for (const LatencyView::Link& each : view.links) links.push_back(link_json(each));
-  const json line = {{"ok", true},
-                     {"result",
-                      {{"volume", engine.config().volume},
-                       {"node", engine.node()},
-                       {"window", word},
-                       {"sample_every", view.sample_every},
-                       {"classes", std::move(classes)},
-                       {"links", std::move(links)}}}};
-  send(line.dump(-1, ' ', false, json::error_handler_t::replace));
+  send(success({{"volume", engine.config().volume},
+                {"node", engine.node()},
+                {"window", word},
+                {"sample_every", view.sample_every},
+                {"classes", std::move(classes)},
+                {"links", std::move(links)}}));
 }
 
 void answer_sample(Engine& engine, const json& args, const Send& send) {
@@ -71,16 +68,13 @@ void answer_sample(Engine& engine, const json& args, const Send& send) {
     return;
   }
   engine.set_sample_every(static_cast<uint32_t>(every));
-  const json line = {
-      {"ok", true},
-      {"result",
-       {{"message", every == 0 ? std::string("no write is sampled")
-                    : every == 1
-                        ? std::string("each write is sampled, while none before it is under way")
-                        : "one write of " + std::to_string(every) + " is sampled, at most " +
-                              std::to_string(kSecond_ns / limits::kSampleInterval_ns) +
-                              " a second"}}}};
-  send(line.dump());
+  send(
+      success({{"message",
+                every == 0 ? std::string("no write is sampled")
+                : every == 1
+                    ? std::string("each write is sampled, while none before it is under way")
+                    : "one write of " + std::to_string(every) + " is sampled, at most " +
+                          std::to_string(kSecond_ns / limits::kSampleInterval_ns) + " a second"}}));
 }
 
 }  // namespace twinblock

@@ -1,6 +1,4 @@
 // The counters of a node as JSON.
-#include <nlohmann/json.hpp>
-
 #include "control/requests.h"
 
 namespace twinblock {
@@ -34,9 +32,9 @@ json links(const StatusView& view) {
 
 }  // namespace
 
-std::string render_stats(const StatusView& view, const LatencyView& latency) {
+json render_stats(const StatusView& view, const LatencyView& latency) {
   const StatusView::Compression& compression = view.compression;
-  const json stats = {
+  return {
       {"volume", view.volume},
       {"node", view.node},
       {"uptime_s", seconds(view.uptime_ns)},
@@ -65,7 +63,6 @@ std::string render_stats(const StatusView& view, const LatencyView& latency) {
        {{"intent_commits", view.intent_commits},
         {"intent_waits", view.intent_waits},
         {"record_writes", view.record_writes}}}};
-  return stats.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace twinblock
