@@ -22,15 +22,13 @@ json distribution_json(const Distribution& of) {
 }
 
 json class_json(const LatencyView::Class& each) {
-  const uint64_t bytes_max = size_class_bytes_max(each.size_class);
   json stages = json::object();
   for (size_t i = 0; i < kStages; ++i)
     stages[stage_name(static_cast<Stage>(i))] = distribution_json(each.stages[i]);
-  return {{"class", size_class_name(each.size_class)},
-          {"bytes_max", bytes_max == ~uint64_t{0} ? json() : json(bytes_max)},
-          {"writes", each.total.count},
-          {"total", distribution_json(each.total)},
-          {"stages", std::move(stages)}};
+  json rendered = size_class_json(each);
+  rendered["total"] = distribution_json(each.total);
+  rendered["stages"] = std::move(stages);
+  return rendered;
 }
 
 json link_json(const LatencyView::Link& each) {
@@ -44,6 +42,13 @@ json link_json(const LatencyView::Link& each) {
 }
 
 }  // namespace
+
+json size_class_json(const LatencyView::Class& each) {
+  const uint64_t bytes_max = size_class_bytes_max(each.size_class);
+  return {{"class", size_class_name(each.size_class)},
+          {"bytes_max", bytes_max == ~uint64_t{0} ? json() : json(bytes_max)},
+          {"writes", each.total.count}};
+}
 
 void answer_latency(const Engine& engine, const json& args, const Send& send) {
   const std::string word = args.value("window", std::string("start"));
