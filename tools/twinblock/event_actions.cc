@@ -41,11 +41,10 @@ class EventPrinter {
     }
     if (const uint64_t dropped = count_at(answer, "dropped"); dropped > 0)
       print(dropped_event(dropped));
-    if (answer.contains("events") && answer["events"].is_array())
-      for (const json& event : answer["events"]) {
-        print(event);
-        since_ = std::max(since_, count_at(event, "number"));
-      }
+    for (const json& event : array_at(answer, "events")) {
+      print(event);
+      since_ = std::max(since_, count_at(event, "number"));
+    }
     return std::fflush(stdout) == 0;
   }
 

@@ -12,6 +12,12 @@ inline nlohmann::json object_at(const nlohmann::json& object, const char* key) {
   return object[key];
 }
 
+inline nlohmann::json array_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_array())
+    return nlohmann::json::array();
+  return object[key];
+}
+
 inline std::string text_at(const nlohmann::json& object, const char* key) {
   if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return {};
   return object[key].get<std::string>();

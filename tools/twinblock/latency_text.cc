@@ -33,11 +33,6 @@ std::string window_text(const json& latency) {
              : "the last " + window.substr(0, window.size() - 1) + " s";
 }
 
-json members_of(const json& latency, const char* key) {
-  return latency.is_object() && latency.contains(key) && latency[key].is_array() ? latency[key]
-                                                                                 : json::array();
-}
-
 uint64_t mean_ns(const json& times, uint64_t count) {
   return count == 0 ? 0 : (count_at(times, "sum_ns") + count / 2) / count;
 }
@@ -83,13 +78,13 @@ std::string class_table(const json& each) {
 
 std::string tables(const json& latency) {
   std::string out;
-  for (const json& each : members_of(latency, "classes")) out += class_table(each) + "\n";
+  for (const json& each : array_at(latency, "classes")) out += class_table(each) + "\n";
   return out;
 }
 
 std::string bars(const json& latency, bool colour) {
   std::string out = "Mean write, by what it waited for\n";
-  for (const json& each : members_of(latency, "classes")) {
+  for (const json& each : array_at(latency, "classes")) {
     const uint64_t ns = mean_ns(object_at(each, "total"), count_at(each, "writes"));
     out += printed("  %-7s", text_at(each, "class").c_str());
     out += latency_bar(each, kBarWidth, colour);
@@ -109,7 +104,7 @@ std::string link_title(const json& link) {
 
 std::string links(const json& latency) {
   std::string out;
-  for (const json& link : members_of(latency, "links")) {
+  for (const json& link : array_at(latency, "links")) {
     out += link_title(link);
     const json parts = object_at(link, "parts");
     const uint64_t samples = count_at(link, "samples");
@@ -171,13 +166,13 @@ std::string cut_to(const std::string& text, size_t rows) {
 }  // namespace
 
 std::string latency_text(const json& latency, bool colour) {
-  if (members_of(latency, "classes").empty()) return title(latency) + no_writes(latency);
+  if (array_at(latency, "classes").empty()) return title(latency) + no_writes(latency);
   return title(latency) + tables(latency) + bars(latency, colour) + links(latency) +
          verdict(latency);
 }
 
 std::string latency_frame(const json& latency, bool colour, size_t rows) {
-  if (members_of(latency, "classes").empty()) return title(latency) + no_writes(latency);
+  if (array_at(latency, "classes").empty()) return title(latency) + no_writes(latency);
   const std::string all = title(latency) + bars(latency, colour) + verdict(latency) + "\n" +
                           tables(latency) + links(latency);
   return rows == 0 ? all : cut_to(all, rows);

@@ -85,8 +85,9 @@ std::string sentence_on(const json& write_class) {
 // With a nominal rate: what of the wire a faster link can shorten.
 std::string on_the_line(const json& latency, const json& write_class) {
   const uint64_t bytes = count_at(write_class, "bytes_max");
-  if (!latency.contains("links") || latency["links"].size() != 1 || bytes == 0) return {};
-  const uint64_t rate = count_at(latency["links"][0], "rate_bits_per_s");
+  const json links = array_at(latency, "links");
+  if (links.size() != 1 || bytes == 0) return {};
+  const uint64_t rate = count_at(links[0], "rate_bits_per_s");
   if (rate == 0) return {};
   const double line_ns = static_cast<double>(bytes) * 8e9 / static_cast<double>(rate);
   // Less: most writes are shorter, or the link lets bursts pass.
@@ -100,11 +101,10 @@ std::string on_the_line(const json& latency, const json& write_class) {
 }  // namespace
 
 std::vector<std::string> latency_verdict(const json& latency) {
-  if (!latency.is_object() || !latency.contains("classes") || !latency["classes"].is_array())
-    return {};
+  const json classes = array_at(latency, "classes");
   const json* most = nullptr;
   const json* longest_wire = nullptr;
-  for (const json& each : latency["classes"]) {
+  for (const json& each : classes) {
     if (count_at(each, "writes") == 0) continue;
     if (most == nullptr || count_at(each, "writes") > count_at(*most, "writes")) most = &each;
     if (longest_wire == nullptr || wire_share(each) > wire_share(*longest_wire))
@@ -126,8 +126,7 @@ std::vector<std::string> latency_verdict(const json& latency) {
 
 std::string latency_doubt(const json& latency) {
   uint64_t samples = 0;
-  if (latency.contains("links") && latency["links"].is_array())
-    for (const json& link : latency["links"]) samples += count_at(link, "samples");
+  for (const json& link : array_at(latency, "links")) samples += count_at(link, "samples");
   if (samples > 0) return {};
   const std::string why = count_at(latency, "sample_every") == 0
                               ? "Sampling is off"

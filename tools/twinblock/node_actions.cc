@@ -73,8 +73,7 @@ std::string next_command(const Options& options, const std::string& verb) {
 
 std::string why_text(const json& result) {
   std::string out;
-  if (!result.is_object() || !result.contains("why") || !result["why"].is_array()) return out;
-  for (const json& sentence : result["why"])
+  for (const json& sentence : array_at(result, "why"))
     if (sentence.is_string())
       out += "- " + wrapped(sentence.get<std::string>(), kTextWidth, 2) + "\n";
   return out;

@@ -33,12 +33,11 @@ std::string line(const std::string& label, const std::string& text) {
 
 std::string sizes(const json& stats) {
   std::vector<std::string> parts;
-  if (stats.is_object() && stats.contains("write_sizes") && stats["write_sizes"].is_array())
-    for (const json& each : stats["write_sizes"]) {
-      const std::string name = text_at(each, "class");
-      parts.push_back((name == "larger" ? "larger: " : "up to " + name + ": ") +
-                      number(each, "writes"));
-    }
+  for (const json& each : array_at(stats, "write_sizes")) {
+    const std::string name = text_at(each, "class");
+    parts.push_back((name == "larger" ? "larger: " : "up to " + name + ": ") +
+                    number(each, "writes"));
+  }
   return parts.empty() ? "none" : joined(parts);
 }
 
@@ -79,11 +78,10 @@ std::string stats_text(const json& stats) {
       line("simplex", simplex(stats)) + line("peer losses", number(stats, "peer_losses")) +
       line("resync", size(stats, "resync_bytes") + " sent to the peer") +
       line("compression", compression(stats)) + line("metadata", metadata(stats));
-  if (stats.is_object() && stats.contains("links") && stats["links"].is_array())
-    for (const json& link : stats["links"])
-      out += line("link " + text_at(link, "name"), size(link, "out_bytes") + " sent, " +
-                                                       size(link, "in_bytes") + " received, " +
-                                                       number(link, "failovers") + " failovers");
+  for (const json& link : array_at(stats, "links"))
+    out += line("link " + text_at(link, "name"), size(link, "out_bytes") + " sent, " +
+                                                     size(link, "in_bytes") + " received, " +
+                                                     number(link, "failovers") + " failovers");
   return out;
 }
 

@@ -41,10 +41,9 @@ std::string found(const json& verify) {
 }
 
 std::string ranges(const json& verify) {
-  if (!verify.contains("differences") || !verify["differences"].is_array()) return {};
   std::string text;
   size_t shown = 0;
-  for (const json& range : verify["differences"]) {
+  for (const json& range : array_at(verify, "differences")) {
     if (++shown > kRangesShown) return text + ", …";
     text += (text.empty() ? "first: " : ", ") + format_size(count_at(range, "length")) +
             " at byte " + std::to_string(count_at(range, "offset"));
