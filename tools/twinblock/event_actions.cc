@@ -13,7 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kAskTimeout_ns = 10 * kSecond_ns;
 // The node answers one that waits after 25 s at the latest.
 constexpr uint64_t kWaitTimeout_ns = 40 * kSecond_ns;
 constexpr uint64_t kRetry_ns = 500 * kMillisecond_ns;

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kTextWidth = 76;
+constexpr size_t kLineWidth = 76;
 constexpr size_t kNoteIndent = 4;
 
 std::string counted(uint64_t number) {
@@ -59,7 +59,7 @@ std::string retry(const json& link) {
 std::string note(const std::string& text) {
   return text.empty() ? std::string()
                       : std::string(kNoteIndent, ' ') +
-                            wrapped(text, kTextWidth - kNoteIndent, kNoteIndent) + "\n";
+                            wrapped(text, kLineWidth - kNoteIndent, kNoteIndent) + "\n";
 }
 
 // What is wrong with a link that is not up: "backup, 10.0.0.1:7700 to 10.0.0.2:7700: refused".

@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kAskTimeout_ns = 10 * kSecond_ns;
 // A picture that comes later than this is not live any more.
 constexpr uint64_t kWatchTimeout_ns = 2 * kSecond_ns;
 

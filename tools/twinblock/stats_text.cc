@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kLabelWidth = 15;
-constexpr size_t kTextWidth = 80;
+constexpr size_t kWidth = 80;
 
 std::string number(const json& object, const char* key) {
   return printed("%llu", static_cast<unsigned long long>(count_at(object, key)));
@@ -28,7 +28,7 @@ std::string time(const json& object, const char* key) {
 
 std::string line(const std::string& label, const std::string& text) {
   return std::string(kLabelWidth - std::min(kLabelWidth, label.size()), ' ') + label + ": " +
-         wrapped(text, kTextWidth - kLabelWidth - 2, kLabelWidth + 2) + "\n";
+         wrapped(text, kWidth - kLabelWidth - 2, kLabelWidth + 2) + "\n";
 }
 
 std::string sizes(const json& stats) {

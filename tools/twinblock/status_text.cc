@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kLabelWidth = 10;
-constexpr size_t kTextWidth = 88;
 
 // "   volume: r0", the labels' colons one below the other; long texts continue below their start.
 void add(std::string& out, const std::string& label, const std::string& text) {
