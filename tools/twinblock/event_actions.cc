@@ -49,9 +49,7 @@ class EventPrinter {
 
  private:
   void print(const json& event) const {
-    const std::string line = print_json_
-                                 ? event.dump(-1, ' ', false, json::error_handler_t::replace)
-                                 : event_line(event);
+    const std::string line = print_json_ ? json_text(event) : event_line(event);
     std::printf("%s\n", line.c_str());
   }
 

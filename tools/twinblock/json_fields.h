@@ -1,4 +1,4 @@
-// Members of a JSON object that may be missing or of another type.
+// Members of a JSON object that may be missing or of another type, and its text.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,11 @@ inline double number_at(const nlohmann::json& object, const char* key) {
 inline bool flag_at(const nlohmann::json& object, const char* key) {
   return object.is_object() && object.contains(key) && object[key].is_boolean() &&
          object[key].get<bool>();
+}
+
+// As text: on one line, or with `indent` spaces a level. What came from a node need not be UTF-8.
+inline std::string json_text(const nlohmann::json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace twinblock
