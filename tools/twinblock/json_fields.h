@@ -31,6 +31,10 @@ inline uint64_t count_at(const nlohmann::json& object, const char* key) {
   return value > 0 ? static_cast<uint64_t>(value) : 0;
 }
 
+inline std::string count_text(const nlohmann::json& object, const char* key) {
+  return std::to_string(count_at(object, key));
+}
+
 inline double number_at(const nlohmann::json& object, const char* key) {
   if (!object.is_object() || !object.contains(key) || !object[key].is_number()) return 0;
   return object[key].get<double>();

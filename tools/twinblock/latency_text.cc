@@ -58,8 +58,7 @@ std::string class_title(const json& each) {
   const std::string name = text_at(each, "class");
   const std::string what =
       bytes > 0 ? name + " (up to " + format_size(bytes) + ")" : "larger (more than 64 KiB)";
-  return what +
-         printed(": %llu writes\n", static_cast<unsigned long long>(count_at(each, "writes")));
+  return what + ": " + count_text(each, "writes") + " writes\n";
 }
 
 // Stages in which no write has spent any time are left out.
@@ -98,7 +97,7 @@ std::string link_title(const json& link) {
   const uint64_t samples = count_at(link, "samples");
   return "Link " +
          joined({text_at(link, "name"), rate == 0 ? "" : bit_rate(rate) + " nominal",
-                 printed("%llu round trips sampled", static_cast<unsigned long long>(samples))}) +
+                 std::to_string(samples) + " round trips sampled"}) +
          "\n";
 }
 
@@ -133,8 +132,7 @@ std::string title(const json& latency) {
   return joined({text_at(latency, "volume") + " on " + text_at(latency, "node"),
                  window_text(latency),
                  every == 0 ? std::string("no write is sampled")
-                            : printed("1 write of %llu is sampled",
-                                      static_cast<unsigned long long>(every))}) +
+                            : "1 write of " + std::to_string(every) + " is sampled"}) +
          "\n\n";
 }
 

@@ -18,10 +18,6 @@ using nlohmann::json;
 constexpr size_t kLineWidth = 76;
 constexpr size_t kNoteIndent = 4;
 
-std::string counted(uint64_t number) {
-  return printed("%llu", static_cast<unsigned long long>(number));
-}
-
 bool is_up(const json& link) { return text_at(link, "state") == "up"; }
 
 std::string round_trip(const json& link) {
@@ -41,7 +37,7 @@ std::vector<std::string> row_of(const json& link) {
           rate("out_bytes_per_s"),
           rate("in_bytes_per_s"),
           is_up(link) ? compact_size(count_at(link, "in_flight_bytes")) : "-",
-          counted(count_at(link, "failovers"))};
+          count_text(link, "failovers")};
 }
 
 std::string ends(const json& link) {
@@ -115,7 +111,7 @@ std::string bit_rate(uint64_t bits_per_s) {
     if (bits_per_s >= factor)
       return printed("%.4g %s", static_cast<double>(bits_per_s) / static_cast<double>(factor),
                      name);
-  return printed("%llu bit/s", static_cast<unsigned long long>(bits_per_s));
+  return std::to_string(bits_per_s) + " bit/s";
 }
 
 std::string links_table(const json& links) { return table(links, complaint, false); }
@@ -137,16 +133,16 @@ std::string compression_text(const json& compression) {
   };
   const std::string ratio =
       sent == 0 ? "" : printed(" (%.1f:1)", static_cast<double>(raw) / static_cast<double>(sent));
-  const std::string done =
-      joined({sent == 0 ? "" : format_size(raw) + " sent as " + format_size(sent) + ratio,
-              compressed + as_is == 0 ? ""
-                                      : counted(compressed) + " of " + counted(compressed + as_is) +
-                                            " writes compressed",
-              incompressible == 0 ? "" : format_size(incompressible) + " incompressible",
-              cpu("compress_s", "compressing"), cpu("decompress_s", "decompressing")});
+  const std::string done = joined(
+      {sent == 0 ? "" : format_size(raw) + " sent as " + format_size(sent) + ratio,
+       compressed + as_is == 0 ? ""
+                               : std::to_string(compressed) + " of " +
+                                     std::to_string(compressed + as_is) + " writes compressed",
+       incompressible == 0 ? "" : format_size(incompressible) + " incompressible",
+       cpu("compress_s", "compressing"), cpu("decompress_s", "decompressing")});
   const uint64_t level = count_at(compression, "level");
   std::string text = mode;
-  if (mode != "off" && level > 0) text += ", level " + counted(level);
+  if (mode != "off" && level > 0) text += ", level " + std::to_string(level);
   if (!done.empty() && (mode != "off" || sent > 0)) text += ": " + done;
   // The other modes decide nothing.
   const std::string decision = mode == "auto" ? text_at(compression, "decision") : "";

@@ -72,8 +72,7 @@ std::string intents_text(const json& status) {
 std::string writes_text(const json& counters, const json& latency) {
   if (!counters.is_object()) return {};
   std::string text =
-      printed("%llu (%s)", static_cast<unsigned long long>(count_at(counters, "writes")),
-              format_size(count_at(counters, "write_bytes")).c_str());
+      count_text(counters, "writes") + " (" + format_size(count_at(counters, "write_bytes")) + ")";
   if (number_at(latency, "write_p50_us") > 0)
     text += ", p50 " + duration_us(number_at(latency, "write_p50_us")) + ", p99 " +
             duration_us(number_at(latency, "write_p99_us")) + ", max " +
@@ -83,12 +82,9 @@ std::string writes_text(const json& counters, const json& latency) {
 
 std::string counters_text(const json& counters) {
   if (!counters.is_object()) return {};
-  return printed("%llu (%s), flushes %llu, zeroes and trims %llu, peer losses %llu",
-                 static_cast<unsigned long long>(count_at(counters, "reads")),
-                 format_size(count_at(counters, "read_bytes")).c_str(),
-                 static_cast<unsigned long long>(count_at(counters, "flushes")),
-                 static_cast<unsigned long long>(count_at(counters, "zeroes")),
-                 static_cast<unsigned long long>(count_at(counters, "peer_losses")));
+  return count_text(counters, "reads") + " (" + format_size(count_at(counters, "read_bytes")) +
+         "), flushes " + count_text(counters, "flushes") + ", zeroes and trims " +
+         count_text(counters, "zeroes") + ", peer losses " + count_text(counters, "peer_losses");
 }
 
 std::string disk_text(const json& status) {
@@ -121,13 +117,10 @@ std::string status_text(const json& status) {
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));
   add(out, "disk", disk_text(status));
-  add(out, "clients",
-      printed("%llu at %s", static_cast<unsigned long long>(count_at(status, "clients")),
-              text_at(status, "nbd").c_str()));
+  add(out, "clients", count_text(status, "clients") + " at " + text_at(status, "nbd"));
   if (count_at(status, "pid") > 0)
     add(out, "process",
-        printed("%llu, up %s", static_cast<unsigned long long>(count_at(status, "pid")),
-                clock_time(count_at(status, "uptime_s")).c_str()));
+        count_text(status, "pid") + ", up " + clock_time(count_at(status, "uptime_s")));
   if (status.is_object() && status.contains("links") && status["links"].is_array())
     out += "\n" + links_table(status["links"]);
   return out;
