@@ -1,6 +1,7 @@
 // Members of a JSON object that may be missing or of another type, and its text.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -38,6 +39,11 @@ inline std::string count_text(const nlohmann::json& object, const char* key) {
 inline double number_at(const nlohmann::json& object, const char* key) {
   if (!object.is_object() || !object.contains(key) || !object[key].is_number()) return 0;
   return object[key].get<double>();
+}
+
+// A time that is given in units of so many ns; zero as above.
+inline uint64_t time_at_ns(const nlohmann::json& object, const char* key, double unit_ns) {
+  return static_cast<uint64_t>(std::max(0.0, number_at(object, key)) * unit_ns);
 }
 
 inline bool flag_at(const nlohmann::json& object, const char* key) {

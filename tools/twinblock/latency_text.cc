@@ -1,6 +1,5 @@
 #include "twinblock/latency_text.h"
 
-#include <algorithm>
 #include <array>
 #include <vector>
 

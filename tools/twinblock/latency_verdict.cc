@@ -32,9 +32,12 @@ double wire_share(const json& write_class) {
   return total <= 0 ? 0 : sum_of(write_class, "wire") / total;
 }
 
+double mean_ns(const json& write_class, double sum_ns) {
+  return sum_ns / static_cast<double>(std::max<uint64_t>(1, count_at(write_class, "writes")));
+}
+
 std::string mean(const json& write_class, double sum_ns) {
-  const auto writes = static_cast<double>(std::max<uint64_t>(1, count_at(write_class, "writes")));
-  return compact_duration(static_cast<uint64_t>(sum_ns / writes + 0.5));
+  return compact_duration(static_cast<uint64_t>(mean_ns(write_class, sum_ns) + 0.5));
 }
 
 std::string percent(double share) { return printed("%.0f%%", share * 100); }
@@ -91,8 +94,7 @@ std::string on_the_line(const json& latency, const json& write_class) {
   if (rate == 0) return {};
   const double line_ns = static_cast<double>(bytes) * 8e9 / static_cast<double>(rate);
   // Less: most writes are shorter, or the link lets bursts pass.
-  const auto writes = static_cast<double>(std::max<uint64_t>(1, count_at(write_class, "writes")));
-  if (sum_of(write_class, "wire") / writes < line_ns) return {};
+  if (mean_ns(write_class, sum_of(write_class, "wire")) < line_ns) return {};
   return "At the link's nominal rate, " + format_size(bytes) + " are on the line for " +
          compact_duration(static_cast<uint64_t>(line_ns)) +
          "; what the wire takes beyond that is distance and queues.";

@@ -23,8 +23,7 @@ bool is_up(const json& link) { return text_at(link, "state") == "up"; }
 std::string round_trip(const json& link) {
   if (!link.is_object() || !link.contains("round_trip_us") || !link["round_trip_us"].is_number())
     return "-";
-  const double us = std::max(0.0, number_at(link, "round_trip_us"));
-  return compact_duration(static_cast<uint64_t>(us * 1000));
+  return compact_duration(time_at_ns(link, "round_trip_us", 1e3));
 }
 
 std::vector<std::string> row_of(const json& link) {
@@ -127,9 +126,8 @@ std::string compression_text(const json& compression) {
   const uint64_t as_is = count_at(compression, "writes_raw");
   const uint64_t incompressible = count_at(compression, "incompressible_bytes");
   const auto cpu = [&compression](const char* key, const char* what) {
-    const double s = std::max(0.0, number_at(compression, key));
-    return s == 0 ? std::string()
-                  : format_duration(static_cast<uint64_t>(s * 1e9)) + " of CPU time " + what;
+    const uint64_t ns = time_at_ns(compression, key, 1e9);
+    return ns == 0 ? std::string() : format_duration(ns) + " of CPU time " + what;
   };
   const std::string ratio =
       sent == 0 ? "" : printed(" (%.1f:1)", static_cast<double>(raw) / static_cast<double>(sent));

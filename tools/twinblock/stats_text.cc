@@ -19,7 +19,7 @@ constexpr size_t kWidth = 80;
 std::string size(const json& object, const char* key) { return format_size(count_at(object, key)); }
 
 std::string time(const json& object, const char* key) {
-  return format_duration(static_cast<uint64_t>(std::max(0.0, number_at(object, key)) * 1e9));
+  return format_duration(time_at_ns(object, key, 1e9));
 }
 
 std::string line(const std::string& label, const std::string& text) {
@@ -63,10 +63,9 @@ std::string metadata(const json& stats) {
 
 std::string stats_text(const json& stats) {
   std::string out =
-      line("node",
-           text_at(stats, "node") + " of " + text_at(stats, "volume") + ", up " +
-               clock_time(static_cast<uint64_t>(std::max(0.0, number_at(stats, "uptime_s")))) +
-               ", " + count_text(stats, "clients") + " clients") +
+      line("node", text_at(stats, "node") + " of " + text_at(stats, "volume") + ", up " +
+                       clock_time(count_at(stats, "uptime_s")) + ", " +
+                       count_text(stats, "clients") + " clients") +
       line("writes", count_text(stats, "writes") + ", " + size(stats, "write_bytes")) +
       line("write sizes", sizes(stats)) +
       line("reads", count_text(stats, "reads") + ", " + size(stats, "read_bytes")) +

@@ -37,10 +37,6 @@ std::string peer_text(const json& peer) {
   return name + " (" + joined(parts) + ")" + (error.empty() ? "" : ": " + error);
 }
 
-std::string duration_us(double us) {
-  return format_duration(static_cast<uint64_t>(std::max(0.0, us) * 1000));
-}
-
 // Several lines on a resync that runs, one on the last one.
 void add_resync(std::string& out, const json& status) {
   const json resync = object_at(status, "resync");
@@ -73,10 +69,12 @@ std::string writes_text(const json& counters, const json& latency) {
   if (!counters.is_object()) return {};
   std::string text =
       count_text(counters, "writes") + " (" + format_size(count_at(counters, "write_bytes")) + ")";
+  const auto us_at = [&latency](const char* key) {
+    return format_duration(time_at_ns(latency, key, 1e3));
+  };
   if (number_at(latency, "write_p50_us") > 0)
-    text += ", p50 " + duration_us(number_at(latency, "write_p50_us")) + ", p99 " +
-            duration_us(number_at(latency, "write_p99_us")) + ", max " +
-            duration_us(number_at(latency, "write_max_us"));
+    text += ", p50 " + us_at("write_p50_us") + ", p99 " + us_at("write_p99_us") + ", max " +
+            us_at("write_max_us");
   return text;
 }
 
