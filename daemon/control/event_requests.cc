@@ -24,15 +24,12 @@ std::string render(const Engine& engine, uint64_t since) {
   json events = json::array();
   for (const Event& event : log.after(since, limits::kEventsPerAnswer))
     events.push_back(event_json(event));
-  const json line = {{"ok", true},
-                     {"result",
-                      {{"volume", engine.config().volume},
-                       {"node", engine.node()},
-                       {"instance", engine.instance()},
-                       {"last", log.last()},
-                       {"dropped", log.dropped_after(since)},
-                       {"events", std::move(events)}}}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace);
+  return success({{"volume", engine.config().volume},
+                  {"node", engine.node()},
+                  {"instance", engine.instance()},
+                  {"last", log.last()},
+                  {"dropped", log.dropped_after(since)},
+                  {"events", std::move(events)}});
 }
 
 }  // namespace

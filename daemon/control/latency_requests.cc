@@ -22,15 +22,13 @@ json distribution_json(const Distribution& of) {
 }
 
 json class_json(const LatencyView::Class& each) {
-  const uint64_t bytes_max = size_class_bytes_max(each.size_class);
   json stages = json::object();
   for (size_t i = 0; i < kStages; ++i)
     stages[stage_name(static_cast<Stage>(i))] = distribution_json(each.stages[i]);
-  return {{"class", size_class_name(each.size_class)},
-          {"bytes_max", bytes_max == ~uint64_t{0} ? json() : json(bytes_max)},
-          {"writes", each.total.count},
-          {"total", distribution_json(each.total)},
-          {"stages", std::move(stages)}};
+  json rendered = size_class_json(each);
+  rendered["total"] = distribution_json(each.total);
+  rendered["stages"] = std::move(stages);
+  return rendered;
 }
 
 json link_json(const LatencyView::Link& each) {
@@ -45,6 +43,13 @@ json link_json(const LatencyView::Link& each) {
 
 }  // namespace
 
+json size_class_json(const LatencyView::Class& each) {
+  const uint64_t bytes_max = size_class_bytes_max(each.size_class);
+  return {{"class", size_class_name(each.size_class)},
+          {"bytes_max", bytes_max == ~uint64_t{0} ? json() : json(bytes_max)},
+          {"writes", each.total.count}};
+}
+
 void answer_latency(const Engine& engine, const json& args, const Send& send) {
   const std::string word = args.value("window", std::string("start"));
   const LatencyView view = engine.latency(window_of(word));
@@ -52,15 +57,12 @@ void answer_latency(const Engine& engine, const json& args, const Send& send) {
   for (const LatencyView::Class& each : view.classes) classes.push_back(class_json(each));
   json links = json::array();
   for (const LatencyView::Link& each : view.links) links.push_back(link_json(each));
-  const json line = {{"ok", true},
-                     {"result",
-                      {{"volume", engine.config().volume},
-                       {"node", engine.node()},
-                       {"window", word},
-                       {"sample_every", view.sample_every},
-                       {"classes", std::move(classes)},
-                       {"links", std::move(links)}}}};
-  send(line.dump(-1, ' ', false, json::error_handler_t::replace));
+  send(success({{"volume", engine.config().volume},
+                {"node", engine.node()},
+                {"window", word},
+                {"sample_every", view.sample_every},
+                {"classes", std::move(classes)},
+                {"links", std::move(links)}}));
 }
 
 void answer_sample(Engine& engine, const json& args, const Send& send) {
@@ -71,16 +73,13 @@ void answer_sample(Engine& engine, const json& args, const Send& send) {
     return;
   }
   engine.set_sample_every(static_cast<uint32_t>(every));
-  const json line = {
-      {"ok", true},
-      {"result",
-       {{"message", every == 0 ? std::string("no write is sampled")
-                    : every == 1
-                        ? std::string("each write is sampled, while none before it is under way")
-                        : "one write of " + std::to_string(every) + " is sampled, at most " +
-                              std::to_string(kSecond_ns / limits::kSampleInterval_ns) +
-                              " a second"}}}};
-  send(line.dump());
+  send(
+      success({{"message",
+                every == 0 ? std::string("no write is sampled")
+                : every == 1
+                    ? std::string("each write is sampled, while none before it is under way")
+                    : "one write of " + std::to_string(every) + " is sampled, at most " +
+                          std::to_string(kSecond_ns / limits::kSampleInterval_ns) + " a second"}}));
 }
 
 }  // namespace twinblock

@@ -7,6 +7,9 @@
 
 namespace twinblock {
 
+// A size class of clients' writes, and how many of them have ended.
+nlohmann::json size_class_json(const LatencyView::Class& each);
+
 // `args` have the types that the table of verbs names.
 void answer_latency(const Engine& engine, const nlohmann::json& args, const Send& send);
 void answer_sample(Engine& engine, const nlohmann::json& args, const Send& send);

@@ -12,10 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string result_line(const char* key, const std::string& rendered) {
-  return std::string("{\"ok\":true,\"result\":{\"") + key + "\":" + rendered + "}}";
-}
-
 std::string text_of(const json& args, const char* name) { return args.value(name, std::string()); }
 
 Engine::LinkOrder order_of(const std::string& action) {
@@ -44,7 +40,7 @@ void answer_link(Engine& engine, const json& args, Send send) {
   }
   const StatusView view = engine.status();
   if (action == "list") {
-    send(result_line("links", render_links(view)));
+    send(success({{"links", render_links(view)}}));
     return;
   }
   const Result<LinkConfig> link = make_link(
@@ -60,7 +56,7 @@ void answer_link(Engine& engine, const json& args, Send send) {
 void answer_compression(Engine& engine, const json& args, Send send) {
   const StatusView view = engine.status();
   if (args.empty()) {
-    send(result_line("compression", render_compression(view)));
+    send(success({{"compression", render_compression(view)}}));
     return;
   }
   std::optional<int> level;

@@ -31,6 +31,7 @@ std::vector<std::string> data_names() {
 }
 
 uint64_t one_if(bool condition) { return condition ? 1 : 0; }
+double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 void add_state(MetricsText& text, const StatusView& view) {
   text.family("twinblock_role", "gauge", "1 for the role that this node has.");
@@ -39,65 +40,51 @@ void add_state(MetricsText& text, const StatusView& view) {
   choice(text, "state", state_names(), state_name(view.state));
   text.family("twinblock_data", "gauge", "1 for what this node's replica is.");
   choice(text, "data", data_names(), data_state_name(view.data));
-  text.family("twinblock_peer_connected", "gauge", "Whether the session with the peer is up.");
-  text.sample(one_if(view.peer.connected), {{"peer", view.peer.name}});
-  text.family("twinblock_disk_failed", "gauge", "Whether a disk of this node has failed.");
-  text.sample(one_if(!view.disk_error.empty()));
-  text.family("twinblock_size_bytes", "gauge", "Size of the volume.");
-  text.sample(view.size_bytes);
-  text.family("twinblock_dirty_bytes", "gauge", "What the peer may miss.");
-  text.sample(view.dirty_bytes);
-  text.family("twinblock_intent_bytes", "gauge",
-              "Regions written lately, which a crash of this node would have compared.");
-  text.sample(view.intent_bytes);
-  text.family("twinblock_clients", "gauge", "Clients that have the export open.");
-  text.sample(view.clients);
-  text.family("twinblock_uptime_seconds", "gauge", "Since this node's process began.");
-  text.seconds(view.uptime_ns);
+  text.gauge("twinblock_peer_connected", "Whether the session with the peer is up.",
+             one_if(view.peer.connected), {{"peer", view.peer.name}});
+  text.gauge("twinblock_disk_failed", "Whether a disk of this node has failed.",
+             one_if(!view.disk_error.empty()));
+  text.gauge("twinblock_size_bytes", "Size of the volume.", view.size_bytes);
+  text.gauge("twinblock_dirty_bytes", "What the peer may miss.", view.dirty_bytes);
+  text.gauge("twinblock_intent_bytes",
+             "Regions written lately, which a crash of this node would have compared.",
+             view.intent_bytes);
+  text.gauge("twinblock_clients", "Clients that have the export open.", view.clients);
+  text.gauge("twinblock_uptime_seconds", "Since this node's process began.",
+             seconds(view.uptime_ns));
 }
 
 void add_requests(MetricsText& text, const StatusView& view) {
-  text.family("twinblock_writes_total", "counter", "Writes of clients.");
-  text.sample(view.writes);
-  text.family("twinblock_write_bytes_total", "counter", "Bytes that clients wrote.");
-  text.sample(view.write_bytes);
-  text.family("twinblock_reads_total", "counter", "Reads of clients.");
-  text.sample(view.reads);
-  text.family("twinblock_read_bytes_total", "counter", "Bytes that clients read.");
-  text.sample(view.read_bytes);
-  text.family("twinblock_flushes_total", "counter", "Flushes of clients.");
-  text.sample(view.flushes);
-  text.family("twinblock_zeroes_total", "counter", "Zero and trim requests of clients.");
-  text.sample(view.zeroes);
+  text.counter("twinblock_writes_total", "Writes of clients.", view.writes);
+  text.counter("twinblock_write_bytes_total", "Bytes that clients wrote.", view.write_bytes);
+  text.counter("twinblock_reads_total", "Reads of clients.", view.reads);
+  text.counter("twinblock_read_bytes_total", "Bytes that clients read.", view.read_bytes);
+  text.counter("twinblock_flushes_total", "Flushes of clients.", view.flushes);
+  text.counter("twinblock_zeroes_total", "Zero and trim requests of clients.", view.zeroes);
 }
 
 void add_mirror(MetricsText& text, const StatusView& view, uint64_t events_total) {
-  text.family("twinblock_simplex_seconds_total", "counter",
-              "Time as a primary without a peer that receives what is written.");
-  text.seconds(view.simplex_ns);
-  text.family("twinblock_simplex_periods_total", "counter", "How often that began.");
-  text.sample(view.simplex_times);
-  text.family("twinblock_peer_losses_total", "counter", "How often a primary lost its peer.");
-  text.sample(view.peer_losses);
-  text.family("twinblock_resync_active", "gauge", "Whether a resync is under way.");
-  text.sample(one_if(view.resync.active));
-  text.family("twinblock_resync_remaining_bytes", "gauge", "What it has left to bring up to date.");
-  text.sample(view.resync.active ? view.resync.total_bytes -
-                                       std::min(view.resync.total_bytes, view.resync.done_bytes)
-                                 : uint64_t{0});
-  text.family("twinblock_resync_bytes_total", "counter", "What resyncs have sent to the peer.");
-  text.sample(view.resync_bytes);
-  text.family("twinblock_metadata_intent_commits_total", "counter",
-              "Flushes of the metadata disk for intents.");
-  text.sample(view.intent_commits);
-  text.family("twinblock_metadata_intent_waits_total", "counter",
-              "Writes that waited for such a flush.");
-  text.sample(view.intent_waits);
-  text.family("twinblock_metadata_record_writes_total", "counter",
-              "Writes of the node's record to the metadata disk.");
-  text.sample(view.record_writes);
-  text.family("twinblock_events_total", "counter", "Events that `twinblock events` has told.");
-  text.sample(events_total);
+  text.counter("twinblock_simplex_seconds_total",
+               "Time as a primary without a peer that receives what is written.",
+               seconds(view.simplex_ns));
+  text.counter("twinblock_simplex_periods_total", "How often that began.", view.simplex_times);
+  text.counter("twinblock_peer_losses_total", "How often a primary lost its peer.",
+               view.peer_losses);
+  text.gauge("twinblock_resync_active", "Whether a resync is under way.",
+             one_if(view.resync.active));
+  text.gauge("twinblock_resync_remaining_bytes", "What it has left to bring up to date.",
+             view.resync.active ? view.resync.total_bytes -
+                                      std::min(view.resync.total_bytes, view.resync.done_bytes)
+                                : uint64_t{0});
+  text.counter("twinblock_resync_bytes_total", "What resyncs have sent to the peer.",
+               view.resync_bytes);
+  text.counter("twinblock_metadata_intent_commits_total",
+               "Flushes of the metadata disk for intents.", view.intent_commits);
+  text.counter("twinblock_metadata_intent_waits_total", "Writes that waited for such a flush.",
+               view.intent_waits);
+  text.counter("twinblock_metadata_record_writes_total",
+               "Writes of the node's record to the metadata disk.", view.record_writes);
+  text.counter("twinblock_events_total", "Events that `twinblock events` has told.", events_total);
 }
 
 void add_compression(MetricsText& text, const StatusView& view) {
@@ -108,19 +95,16 @@ void add_compression(MetricsText& text, const StatusView& view) {
               "Pieces of writes that were sent, compressed or as they were.");
   text.sample(compression.writes_compressed, {{"sent", "compressed"}});
   text.sample(compression.writes_raw, {{"sent", "raw"}});
-  text.family("twinblock_compression_in_bytes_total", "counter",
-              "What was compressed, before that.");
-  text.sample(compression.raw_bytes);
-  text.family("twinblock_compression_out_bytes_total", "counter",
-              "What was compressed, after that.");
-  text.sample(compression.sent_bytes);
-  text.family("twinblock_compression_incompressible_bytes_total", "counter",
-              "What was looked at and sent as it was.");
-  text.sample(compression.incompressible_bytes);
-  text.family("twinblock_compress_cpu_seconds_total", "counter", "CPU time of compressing.");
-  text.seconds(compression.compress_ns);
-  text.family("twinblock_decompress_cpu_seconds_total", "counter", "CPU time of decompressing.");
-  text.seconds(compression.decompress_ns);
+  text.counter("twinblock_compression_in_bytes_total", "What was compressed, before that.",
+               compression.raw_bytes);
+  text.counter("twinblock_compression_out_bytes_total", "What was compressed, after that.",
+               compression.sent_bytes);
+  text.counter("twinblock_compression_incompressible_bytes_total",
+               "What was looked at and sent as it was.", compression.incompressible_bytes);
+  text.counter("twinblock_compress_cpu_seconds_total", "CPU time of compressing.",
+               seconds(compression.compress_ns));
+  text.counter("twinblock_decompress_cpu_seconds_total", "CPU time of decompressing.",
+               seconds(compression.decompress_ns));
 }
 
 void add_links(MetricsText& text, const StatusView& view) {
@@ -141,7 +125,7 @@ void add_links(MetricsText& text, const StatusView& view) {
   each("twinblock_link_failovers_total", "counter", "How often the link was lost.",
        [](const Link& link) { return link.failovers; });
   each("twinblock_link_round_trip_seconds", "gauge", "Round trip of the last heartbeat.",
-       [](const Link& link) { return static_cast<double>(link.round_trip_ns.value_or(0)) / 1e9; });
+       [](const Link& link) { return seconds(link.round_trip_ns.value_or(0)); });
   each("twinblock_link_nominal_bytes_per_second", "gauge", "Its configured rate; 0: not given.",
        [](const Link& link) { return link.nominal_bits_per_s / 8; });
 }

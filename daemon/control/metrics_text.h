@@ -22,8 +22,16 @@ class MetricsText {
   void family(const char* name, const char* type, const char* help);
   void sample(double value, const Labels& labels = {});
   void sample(uint64_t value, const Labels& labels = {});
-  void seconds(uint64_t ns, const Labels& labels = {}) {
-    sample(static_cast<double>(ns) / 1e9, labels);
+  // A family of one sample.
+  template <typename Number>
+  void counter(const char* name, const char* help, Number value) {
+    family(name, "counter", help);
+    sample(value);
+  }
+  template <typename Number>
+  void gauge(const char* name, const char* help, Number value, const Labels& labels = {}) {
+    family(name, "gauge", help);
+    sample(value, labels);
   }
   // In seconds: cumulative buckets, sum and count.
   void histogram(const Distribution& times, const Labels& labels);

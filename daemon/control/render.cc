@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "control/requests.h"
 
 namespace twinblock {
@@ -15,57 +13,12 @@ json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json();
 }
 
-// What came from a peer or the system need not be UTF-8.
-std::string dumped(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 json render_peer(const StatusView& view) {
   return {{"name", view.peer.name},
           {"connected", view.peer.connected},
           {"role", view.peer.role},
           {"data", view.peer.data},
           {"error", view.peer.error}};
-}
-
-json links_json(const StatusView& view) {
-  json links = json::array();
-  for (const StatusView::Link& link : view.links)
-    links.push_back(
-        {{"name", link.name},
-         {"state", link.state},
-         {"local", link.local},
-         {"peer", link.peer},
-         {"round_trip_us", link.round_trip_ns ? json(microseconds(*link.round_trip_ns)) : json()},
-         {"nominal_bits_per_s", link.nominal_bits_per_s},
-         {"measured_bytes_per_s", link.measured_bytes_per_s},
-         {"in_bytes_per_s", link.in_bytes_per_s},
-         {"out_bytes_per_s", link.out_bytes_per_s},
-         {"in_bytes", link.in_bytes},
-         {"out_bytes", link.out_bytes},
-         {"in_flight_bytes", link.in_flight_bytes},
-         {"failovers", link.failovers},
-         {"last_error", link.last_error},
-         {"retry_in_ms", link.retry_in_ns / kMillisecond_ns}});
-  return links;
-}
-
-json compression_json(const StatusView& view) {
-  const StatusView::Compression& compression = view.compression;
-  const bool any = compression.sent_bytes > 0;
-  return {{"mode", compression.mode},
-          {"level", compression.level},
-          {"writes_compressed", compression.writes_compressed},
-          {"writes_raw", compression.writes_raw},
-          {"raw_bytes", compression.raw_bytes},
-          {"sent_bytes", compression.sent_bytes},
-          {"ratio", any ? json(static_cast<double>(compression.raw_bytes) /
-                               static_cast<double>(compression.sent_bytes))
-                        : json()},
-          {"incompressible_bytes", compression.incompressible_bytes},
-          {"compress_s", seconds(compression.compress_ns)},
-          {"decompress_s", seconds(compression.decompress_ns)},
-          {"decision", compression.decision}};
 }
 
 json render_sent(const StatusView::ResyncSent& sent) {
@@ -122,13 +75,53 @@ json render_counters(const StatusView& view) {
 
 }  // namespace
 
-std::string render_status(const StatusView& view, const NodeFacts& facts) {
+json render_links(const StatusView& view) {
+  json links = json::array();
+  for (const StatusView::Link& link : view.links)
+    links.push_back(
+        {{"name", link.name},
+         {"state", link.state},
+         {"local", link.local},
+         {"peer", link.peer},
+         {"round_trip_us", link.round_trip_ns ? json(microseconds(*link.round_trip_ns)) : json()},
+         {"nominal_bits_per_s", link.nominal_bits_per_s},
+         {"measured_bytes_per_s", link.measured_bytes_per_s},
+         {"in_bytes_per_s", link.in_bytes_per_s},
+         {"out_bytes_per_s", link.out_bytes_per_s},
+         {"in_bytes", link.in_bytes},
+         {"out_bytes", link.out_bytes},
+         {"in_flight_bytes", link.in_flight_bytes},
+         {"failovers", link.failovers},
+         {"last_error", link.last_error},
+         {"retry_in_ms", link.retry_in_ns / kMillisecond_ns}});
+  return links;
+}
+
+json render_compression(const StatusView& view) {
+  const StatusView::Compression& compression = view.compression;
+  const bool any = compression.sent_bytes > 0;
+  return {{"mode", compression.mode},
+          {"level", compression.level},
+          {"writes_compressed", compression.writes_compressed},
+          {"writes_raw", compression.writes_raw},
+          {"raw_bytes", compression.raw_bytes},
+          {"sent_bytes", compression.sent_bytes},
+          {"ratio", any ? json(static_cast<double>(compression.raw_bytes) /
+                               static_cast<double>(compression.sent_bytes))
+                        : json()},
+          {"incompressible_bytes", compression.incompressible_bytes},
+          {"compress_s", seconds(compression.compress_ns)},
+          {"decompress_s", seconds(compression.decompress_ns)},
+          {"decision", compression.decision}};
+}
+
+json render_status(const StatusView& view, const NodeFacts& facts) {
   json last_resync;
   if (view.last_resync)
     last_resync = {{"bytes", view.last_resync->bytes},
                    {"duration_s", seconds(view.last_resync->duration_ns)},
                    {"sent", render_sent(view.last_resync->sent)}};
-  const json status = {
+  return {
       {"volume", view.volume},
       {"node", view.node},
       {"role", view.role},
@@ -140,8 +133,8 @@ std::string render_status(const StatusView& view, const NodeFacts& facts) {
       {"peer", render_peer(view)},
       {"generation", {{"current", view.generation_current}, {"base", view.generation_base}}},
       {"dirty_bytes", view.dirty_bytes},
-      {"links", links_json(view)},
-      {"compression", compression_json(view)},
+      {"links", render_links(view)},
+      {"compression", render_compression(view)},
       {"resync", render_resync(view)},
       {"last_resync", last_resync},
       {"verify", render_verify(view)},
@@ -164,11 +157,6 @@ std::string render_status(const StatusView& view, const NodeFacts& facts) {
       {"pid", facts.pid},
       {"uptime_s", seconds(view.uptime_ns)},
   };
-  return dumped(status);
 }
-
-std::string render_links(const StatusView& view) { return dumped(links_json(view)); }
-
-std::string render_compression(const StatusView& view) { return dumped(compression_json(view)); }
 
 }  // namespace twinblock

@@ -1,6 +1,5 @@
 // The counters of a node as JSON.
-#include <nlohmann/json.hpp>
-
+#include "control/latency_requests.h"
 #include "control/requests.h"
 
 namespace twinblock {
@@ -10,15 +9,9 @@ using nlohmann::json;
 
 double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-// Client writes that have ended, by their size.
 json write_sizes(const LatencyView& latency) {
   json sizes = json::array();
-  for (const LatencyView::Class& each : latency.classes) {
-    const uint64_t bytes_max = size_class_bytes_max(each.size_class);
-    sizes.push_back({{"class", size_class_name(each.size_class)},
-                     {"bytes_max", bytes_max == ~uint64_t{0} ? json() : json(bytes_max)},
-                     {"writes", each.total.count}});
-  }
+  for (const LatencyView::Class& each : latency.classes) sizes.push_back(size_class_json(each));
   return sizes;
 }
 
@@ -34,9 +27,9 @@ json links(const StatusView& view) {
 
 }  // namespace
 
-std::string render_stats(const StatusView& view, const LatencyView& latency) {
+json render_stats(const StatusView& view, const LatencyView& latency) {
   const StatusView::Compression& compression = view.compression;
-  const json stats = {
+  return {
       {"volume", view.volume},
       {"node", view.node},
       {"uptime_s", seconds(view.uptime_ns)},
@@ -65,7 +58,6 @@ std::string render_stats(const StatusView& view, const LatencyView& latency) {
        {{"intent_commits", view.intent_commits},
         {"intent_waits", view.intent_waits},
         {"record_writes", view.record_writes}}}};
-  return stats.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace twinblock

@@ -1,25 +1,30 @@
 #include "control/replies.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace twinblock {
 
 using nlohmann::json;
 
-std::string failure(const std::string& error, const std::string& action) {
-  const json line = {{"ok", false}, {"error", error}, {"action", action}};
+namespace {
+
+// What came from a client, a peer or the system need not be UTF-8.
+std::string dumped(const json& line) {
   return line.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string success(json result) { return dumped({{"ok", true}, {"result", std::move(result)}}); }
+
+std::string failure(const std::string& error, const std::string& action) {
+  return dumped({{"ok", false}, {"error", error}, {"action", action}});
 }
 
 Engine::Reply answer_with(Send send) {
   return [send = std::move(send)](const Result<std::string>& result) {
-    if (!result.ok()) {
-      send(failure(result.error().what, result.error().action));
-      return;
-    }
-    const json line = {{"ok", true}, {"result", {{"message", result.value()}}}};
-    send(line.dump(-1, ' ', false, json::error_handler_t::replace));
+    send(result.ok() ? success({{"message", result.value()}})
+                     : failure(result.error().what, result.error().action));
   };
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "volume/engine.h"
@@ -10,6 +11,9 @@ namespace twinblock {
 
 // Called once with a line without its newline.
 using Send = std::function<void(std::string)>;
+
+// {"ok":true,"result":…}
+std::string success(nlohmann::json result);
 
 // {"ok":false,"error":…,"action":…}
 std::string failure(const std::string& error, const std::string& action);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "control/event_requests.h"
@@ -32,11 +31,6 @@ struct Verb {
 
 bool flag(const json& args, const char* name) { return args.value(name, false); }
 
-std::string render_why(const Engine& engine) {
-  const json line = {{"ok", true}, {"result", {{"why", engine.why()}}}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 Engine::ResyncPace pace_of(const std::string& word) {
   if (word == "pause") return Engine::ResyncPace::kPause;
   if (word == "resume") return Engine::ResyncPace::kResume;
@@ -47,7 +41,7 @@ const std::array<Verb, 16> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
-       send("{\"ok\":true,\"result\":" + render_status(engine.status(), facts) + "}");
+       send(success(render_status(engine.status(), facts)));
      }},
     {"init",
      {{{"force"}, {"join"}}},
@@ -126,8 +120,7 @@ const std::array<Verb, 16> kVerbs{{
     {"stats",
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
-       send("{\"ok\":true,\"result\":" +
-            render_stats(engine.status(), engine.latency(Window::kStart)) + "}");
+       send(success(render_stats(engine.status(), engine.latency(Window::kStart))));
      }},
     {"events",
      {{{"since", Kind::kOptionalNumber}, {"wait"}}},
@@ -137,12 +130,13 @@ const std::array<Verb, 16> kVerbs{{
     {"metrics",
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
-       const json line = {{"ok", true}, {"result", {{"text", render_metrics(engine)}}}};
-       send(line.dump(-1, ' ', false, json::error_handler_t::replace));
+       send(success({{"text", render_metrics(engine)}}));
      }},
     {"why",
      {},
-     [](Engine& engine, const NodeFacts&, const json&, Send send) { send(render_why(engine)); }},
+     [](Engine& engine, const NodeFacts&, const json&, Send send) {
+       send(success({{"why", engine.why()}}));
+     }},
 }};
 
 std::string check_value(const Argument& argument, const json& value) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "volume/engine.h"
@@ -29,11 +30,11 @@ void handle_control_request(Engine& engine, const NodeFacts& facts, const std::s
                             std::function<void(std::string)> reply);
 
 // The "result" of `stats`: what was counted since the process began.
-std::string render_stats(const StatusView& view, const LatencyView& latency);
+nlohmann::json render_stats(const StatusView& view, const LatencyView& latency);
 
-// The "result" of `status`, and two parts of it, as JSON text.
-std::string render_status(const StatusView& view, const NodeFacts& facts);
-std::string render_links(const StatusView& view);
-std::string render_compression(const StatusView& view);
+// The "result" of `status`, and two parts of it.
+nlohmann::json render_status(const StatusView& view, const NodeFacts& facts);
+nlohmann::json render_links(const StatusView& view);
+nlohmann::json render_compression(const StatusView& view);
 
 }  // namespace twinblock

@@ -37,8 +37,6 @@ uint64_t assumed_ps_per_byte(int level) {
   return ps;
 }
 
-uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-
 std::string microseconds(uint64_t ns) { return std::to_string(ns / kMicrosecond_ns) + " us"; }
 
 }  // namespace
@@ -113,10 +111,11 @@ CompressionPolicy::Estimate CompressionPolicy::estimate(size_t index, size_t raw
   const uint64_t share = figures.sent_per_million.value();
   const uint64_t compress_ns =
       (speed != 0 ? speed : assumed_ps_per_byte(setting().level)) * raw_bytes / 1000;
+  const uint64_t peer_compressed_ns = figures.peer_compressed_ns.value();
   const uint64_t peer_ns =
-      figures.peer_compressed_ns.value() == 0
+      peer_compressed_ns == 0
           ? compress_ns / kAssumedSpeedUp + kAssumedHandOver_ns
-          : less(figures.peer_compressed_ns.value(), figures.peer_raw_ns.value());
+          : peer_compressed_ns - std::min(peer_compressed_ns, figures.peer_raw_ns.value());
   Estimate result;
   result.raw_ns = time_ns(raw_bytes, rate_bytes_per_s);
   const double part = share == 0 ? kAssumedSentShare : static_cast<double>(share) / 1e6;

@@ -138,13 +138,14 @@ struct Core {
         log.log(Severity::kError,
                 system_error(error, "write to the metadata " + config.node(node).metadata).what +
                     "; replace that disk: this node can't go on without its peer");
-        events.tell("disk-error",
-                    {{"node", node},
-                     {"disk", "metadata"},
-                     {"reason", system_error(error, config.node(node).metadata).what}});
+        tell_disk_error(node, "metadata", system_error(error, config.node(node).metadata).what);
       }
       done(error);
     });
+  }
+  // `disk`: "data" or "metadata", of this node or the peer.
+  void tell_disk_error(const std::string& whose, const char* disk, const std::string& why) {
+    events.tell("disk-error", {{"node", whose}, {"disk", disk}, {"reason", why}});
   }
   bool metadata_failure_logged = false;
 };

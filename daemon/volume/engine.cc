@@ -304,7 +304,7 @@ void Engine::local_disk_failed(int error) {
 void Engine::metadata_failed(int error) {
   const bool stands_in = core_.peer_whole() && core_.local_ok();
   if (!metadata_failure_told_) {
-    tell_disk_error(core_.node, "metadata", metadata_error(error).what);
+    core_.tell_disk_error(core_.node, "metadata", metadata_error(error).what);
     log(Severity::kError, metadata_error(error).what + "; " +
                               (stands_in ? "going on with " + core_.peer + "'s replica"
                                          : "writes to regions that were idle fail here") +
@@ -327,7 +327,7 @@ void Engine::note_disk_error(int error) {
       system_error(error, "the local disk failed: " + core_.config.node(core_.node).backing).what;
   if (disk_note_ != what) {
     log(Severity::kError, what);
-    tell_disk_error(core_.node, "data", what);
+    core_.tell_disk_error(core_.node, "data", what);
   }
   disk_note_ = what;
   disk_note_error_ = error;
@@ -375,7 +375,7 @@ void Engine::peer_metadata_failed(int error) {
 void Engine::drop_failing_peer(int error, const std::string& what, const std::string& file) {
   core_.peer_error = system_error(error, what + " (" + file + ")").what;
   const bool data = file == core_.config.other(core_.node).backing;
-  tell_disk_error(core_.peer, data ? "data" : "metadata", core_.peer_error);
+  core_.tell_disk_error(core_.peer, data ? "data" : "metadata", core_.peer_error);
   core_.peer_error_file = file;
   session_.drop(core_.peer_error, limits::kPeerDiskRetry_ns);
 }

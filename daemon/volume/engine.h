@@ -221,7 +221,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void tell_resync_begun(bool source);
   void tell_resync_ended(bool source);
   void tell_resync_failed(const std::string& why);
-  void tell_disk_error(const std::string& node, const char* disk, const std::string& why);
 
   // Status, in status.cc.
   [[nodiscard]] DataState data_state() const;

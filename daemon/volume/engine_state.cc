@@ -59,8 +59,4 @@ void Engine::tell_resync_failed(const std::string& why) {
   if (std::exchange(resync_told_, false)) core_.events.tell("resync-failed", {{"reason", why}});
 }
 
-void Engine::tell_disk_error(const std::string& node, const char* disk, const std::string& why) {
-  core_.events.tell("disk-error", {{"node", node}, {"disk", disk}, {"reason", why}});
-}
-
 }  // namespace twinblock

@@ -59,7 +59,6 @@ void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
   if (sample.sequence != entry.header.sequence) return;
   sample.arrived_ns = trip.arrived_ns;
   sample.read_ns = now;
-  sample.peer_ns = trip.peer_ns;
   sample.answered = true;
   finish_sample(channel);
 }
@@ -69,8 +68,7 @@ void Session::sample_answer(uint64_t incarnation, uint64_t sequence, uint64_t ar
   Channel* channel = channel_of(incarnation);
   if (channel == nullptr || !channel->connection->sample_next()) return;
   channel->sample = {};
-  channel->answer_sample = {sequence, arrived_ns != 0 ? arrived_ns : read_ns, read_ns,
-                            env_.clock.now_ns()};
+  channel->answer_sample = {sequence, arrived_ns, read_ns, env_.clock.now_ns()};
 }
 
 // One frame of a connection at a time is sampled: a request or an answer.

@@ -15,7 +15,6 @@ struct TripSample {
   SendMoments moments;
   bool moments_known = false;
   uint64_t arrived_ns = 0, read_ns = 0;  // the answer
-  uint64_t peer_ns = 0;                  // as the answer says
   bool answered = false;
   // At the peer, all in ns: see wire::FrameType::kTimes.
   uint64_t turnaround_ns = 0, peer_receive_ns = 0, peer_send_ns = 0, peer_qdisc_ns = 0;

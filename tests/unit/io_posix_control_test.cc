@@ -1,66 +1,22 @@
 // ControlServer against plain Unix socket clients: requests, limits, clients that misbehave.
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include "io/posix/control_server.h"
 
-#include <cstring>
+#include <sys/stat.h>
+
 #include <fstream>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "io/posix/control_server.h"
-#include "io_posix_support.h"
+#include "io_posix_server_support.h"
 
 namespace twinblock {
 namespace {
 
-class RawClient {
- public:
-  explicit RawClient(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const timeval limit{10, 0};
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  }
-  ~RawClient() { ::close(fd_); }
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
-
-  void send(const std::string& text) const {
-    EXPECT_EQ(::send(fd_, text.data(), text.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(text.size()));
-  }
-  // One line without its newline; "EOF" at the end.
-  [[nodiscard]] std::string line() const {
-    std::string text;
-    char c = 0;
-    for (;;) {
-      const ssize_t n = ::recv(fd_, &c, 1, 0);
-      if (n <= 0) return n == 0 || errno == ECONNRESET ? "EOF" : "nothing";
-      if (c == '\n') return text;
-      text += c;
-    }
-  }
-  void end_sending() const { ::shutdown(fd_, SHUT_WR); }
-
- private:
-  const int fd_;
-};
-
-class ControlServerTest : public ::testing::Test {
+class ControlServerTest : public ServerTest<ControlServer> {
  protected:
   void SetUp() override { path_ = directory_ / "r0.ctl"; }
-  void TearDown() override {
-    if (server_ != nullptr) loop_.call([this] { server_.reset(); });
-    loop_.stop();
-  }
   void open(ControlLimits limits = {}) {
-    auto opened = ControlServer::open(
+    start(ControlServer::open(
         *loop_, path_,
         [this](const std::string& request, ControlServer::Reply reply) {
           if (request == "later")
@@ -68,16 +24,11 @@ class ControlServerTest : public ::testing::Test {
           else
             reply("got " + (request.size() < 100 ? request : std::to_string(request.size())));
         },
-        limits);
-    ASSERT_TRUE(opened.ok()) << opened.error().what;
-    server_ = std::move(opened.value());
-    loop_.start();
+        limits));
   }
 
   TemporaryDirectory directory_;
   std::string path_;
-  RunningLoop loop_;
-  std::unique_ptr<ControlServer> server_;
   std::vector<ControlServer::Reply> kept_;
 };
 
@@ -244,10 +195,8 @@ TEST_F(ControlServerTest, a_stale_socket_is_replaced_and_a_living_one_is_not) {
   {
     // What a killed process leaves.
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path_.c_str(), sizeof address.sun_path - 1);
-    ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const TcpAddress address = unix_address(path_);
+    ASSERT_EQ(::bind(fd, address.get(), address.length), 0);
     ::close(fd);
   }
   open();

@@ -7,8 +7,14 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/units.h"
 
 namespace twinblock {
+
+// For what a node answers at once.
+constexpr uint64_t kAskTimeout_ns = 10 * kSecond_ns;
+// For what it agrees on with its peer, or makes durable: a peer that is silent is waited for.
+constexpr uint64_t kChangeTimeout_ns = 120 * kSecond_ns;
 
 // Sends {"verb": verb, "args": args} and returns the reply's "result". Errors carry an exit status:
 // kExitUnreachable when nobody listens or answers in time, kExitRefused with the node's own words

@@ -13,7 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kAskTimeout_ns = 10 * kSecond_ns;
 // The node answers one that waits after 25 s at the latest.
 constexpr uint64_t kWaitTimeout_ns = 40 * kSecond_ns;
 constexpr uint64_t kRetry_ns = 500 * kMillisecond_ns;
@@ -41,19 +40,16 @@ class EventPrinter {
     }
     if (const uint64_t dropped = count_at(answer, "dropped"); dropped > 0)
       print(dropped_event(dropped));
-    if (answer.contains("events") && answer["events"].is_array())
-      for (const json& event : answer["events"]) {
-        print(event);
-        since_ = std::max(since_, count_at(event, "number"));
-      }
+    for (const json& event : array_at(answer, "events")) {
+      print(event);
+      since_ = std::max(since_, count_at(event, "number"));
+    }
     return std::fflush(stdout) == 0;
   }
 
  private:
   void print(const json& event) const {
-    const std::string line = print_json_
-                                 ? event.dump(-1, ' ', false, json::error_handler_t::replace)
-                                 : event_line(event);
+    const std::string line = print_json_ ? json_text(event) : event_line(event);
     std::printf("%s\n", line.c_str());
   }
 

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cstring>
 
+#include "twinblock/json_fields.h"
+
 namespace twinblock {
 namespace {
 
@@ -18,7 +20,7 @@ bool plain(const std::string& text) {
 std::string value_text(const json& value) {
   if (value.is_string() && plain(value.get_ref<const std::string&>()))
     return value.get<std::string>();
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(value);
 }
 
 void add(std::string& line, const std::string& key, const json& value) {

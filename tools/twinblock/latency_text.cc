@@ -1,6 +1,5 @@
 #include "twinblock/latency_text.h"
 
-#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -33,11 +32,6 @@ std::string window_text(const json& latency) {
              : "the last " + window.substr(0, window.size() - 1) + " s";
 }
 
-json members_of(const json& latency, const char* key) {
-  return latency.is_object() && latency.contains(key) && latency[key].is_array() ? latency[key]
-                                                                                 : json::array();
-}
-
 uint64_t mean_ns(const json& times, uint64_t count) {
   return count == 0 ? 0 : (count_at(times, "sum_ns") + count / 2) / count;
 }
@@ -63,8 +57,7 @@ std::string class_title(const json& each) {
   const std::string name = text_at(each, "class");
   const std::string what =
       bytes > 0 ? name + " (up to " + format_size(bytes) + ")" : "larger (more than 64 KiB)";
-  return what +
-         printed(": %llu writes\n", static_cast<unsigned long long>(count_at(each, "writes")));
+  return what + ": " + count_text(each, "writes") + " writes\n";
 }
 
 // Stages in which no write has spent any time are left out.
@@ -83,13 +76,13 @@ std::string class_table(const json& each) {
 
 std::string tables(const json& latency) {
   std::string out;
-  for (const json& each : members_of(latency, "classes")) out += class_table(each) + "\n";
+  for (const json& each : array_at(latency, "classes")) out += class_table(each) + "\n";
   return out;
 }
 
 std::string bars(const json& latency, bool colour) {
   std::string out = "Mean write, by what it waited for\n";
-  for (const json& each : members_of(latency, "classes")) {
+  for (const json& each : array_at(latency, "classes")) {
     const uint64_t ns = mean_ns(object_at(each, "total"), count_at(each, "writes"));
     out += printed("  %-7s", text_at(each, "class").c_str());
     out += latency_bar(each, kBarWidth, colour);
@@ -103,13 +96,13 @@ std::string link_title(const json& link) {
   const uint64_t samples = count_at(link, "samples");
   return "Link " +
          joined({text_at(link, "name"), rate == 0 ? "" : bit_rate(rate) + " nominal",
-                 printed("%llu round trips sampled", static_cast<unsigned long long>(samples))}) +
+                 std::to_string(samples) + " round trips sampled"}) +
          "\n";
 }
 
 std::string links(const json& latency) {
   std::string out;
-  for (const json& link : members_of(latency, "links")) {
+  for (const json& link : array_at(latency, "links")) {
     out += link_title(link);
     const json parts = object_at(link, "parts");
     const uint64_t samples = count_at(link, "samples");
@@ -138,8 +131,7 @@ std::string title(const json& latency) {
   return joined({text_at(latency, "volume") + " on " + text_at(latency, "node"),
                  window_text(latency),
                  every == 0 ? std::string("no write is sampled")
-                            : printed("1 write of %llu is sampled",
-                                      static_cast<unsigned long long>(every))}) +
+                            : "1 write of " + std::to_string(every) + " is sampled"}) +
          "\n\n";
 }
 
@@ -171,13 +163,13 @@ std::string cut_to(const std::string& text, size_t rows) {
 }  // namespace
 
 std::string latency_text(const json& latency, bool colour) {
-  if (members_of(latency, "classes").empty()) return title(latency) + no_writes(latency);
+  if (array_at(latency, "classes").empty()) return title(latency) + no_writes(latency);
   return title(latency) + tables(latency) + bars(latency, colour) + links(latency) +
          verdict(latency);
 }
 
 std::string latency_frame(const json& latency, bool colour, size_t rows) {
-  if (members_of(latency, "classes").empty()) return title(latency) + no_writes(latency);
+  if (array_at(latency, "classes").empty()) return title(latency) + no_writes(latency);
   const std::string all = title(latency) + bars(latency, colour) + verdict(latency) + "\n" +
                           tables(latency) + links(latency);
   return rows == 0 ? all : cut_to(all, rows);

@@ -32,9 +32,12 @@ double wire_share(const json& write_class) {
   return total <= 0 ? 0 : sum_of(write_class, "wire") / total;
 }
 
+double mean_ns(const json& write_class, double sum_ns) {
+  return sum_ns / static_cast<double>(std::max<uint64_t>(1, count_at(write_class, "writes")));
+}
+
 std::string mean(const json& write_class, double sum_ns) {
-  const auto writes = static_cast<double>(std::max<uint64_t>(1, count_at(write_class, "writes")));
-  return compact_duration(static_cast<uint64_t>(sum_ns / writes + 0.5));
+  return compact_duration(static_cast<uint64_t>(mean_ns(write_class, sum_ns) + 0.5));
 }
 
 std::string percent(double share) { return printed("%.0f%%", share * 100); }
@@ -85,13 +88,13 @@ std::string sentence_on(const json& write_class) {
 // With a nominal rate: what of the wire a faster link can shorten.
 std::string on_the_line(const json& latency, const json& write_class) {
   const uint64_t bytes = count_at(write_class, "bytes_max");
-  if (!latency.contains("links") || latency["links"].size() != 1 || bytes == 0) return {};
-  const uint64_t rate = count_at(latency["links"][0], "rate_bits_per_s");
+  const json links = array_at(latency, "links");
+  if (links.size() != 1 || bytes == 0) return {};
+  const uint64_t rate = count_at(links[0], "rate_bits_per_s");
   if (rate == 0) return {};
   const double line_ns = static_cast<double>(bytes) * 8e9 / static_cast<double>(rate);
   // Less: most writes are shorter, or the link lets bursts pass.
-  const auto writes = static_cast<double>(std::max<uint64_t>(1, count_at(write_class, "writes")));
-  if (sum_of(write_class, "wire") / writes < line_ns) return {};
+  if (mean_ns(write_class, sum_of(write_class, "wire")) < line_ns) return {};
   return "At the link's nominal rate, " + format_size(bytes) + " are on the line for " +
          compact_duration(static_cast<uint64_t>(line_ns)) +
          "; what the wire takes beyond that is distance and queues.";
@@ -100,11 +103,10 @@ std::string on_the_line(const json& latency, const json& write_class) {
 }  // namespace
 
 std::vector<std::string> latency_verdict(const json& latency) {
-  if (!latency.is_object() || !latency.contains("classes") || !latency["classes"].is_array())
-    return {};
+  const json classes = array_at(latency, "classes");
   const json* most = nullptr;
   const json* longest_wire = nullptr;
-  for (const json& each : latency["classes"]) {
+  for (const json& each : classes) {
     if (count_at(each, "writes") == 0) continue;
     if (most == nullptr || count_at(each, "writes") > count_at(*most, "writes")) most = &each;
     if (longest_wire == nullptr || wire_share(each) > wire_share(*longest_wire))
@@ -126,8 +128,7 @@ std::vector<std::string> latency_verdict(const json& latency) {
 
 std::string latency_doubt(const json& latency) {
   uint64_t samples = 0;
-  if (latency.contains("links") && latency["links"].is_array())
-    for (const json& link : latency["links"]) samples += count_at(link, "samples");
+  for (const json& link : array_at(latency, "links")) samples += count_at(link, "samples");
   if (samples > 0) return {};
   const std::string why = count_at(latency, "sample_every") == 0
                               ? "Sampling is off"

@@ -10,15 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kAskTimeout_ns = 10 * kSecond_ns;
-// The nodes agree on a change of their links; one that is silent is waited for.
-constexpr uint64_t kChangeTimeout_ns = 120 * kSecond_ns;
-constexpr size_t kTextWidth = 88;
-
-std::string paragraph(const std::string& text) {
-  return text.empty() ? text : wrapped(text, kTextWidth, 0) + "\n";
-}
-
 // With --socket the volume finds nothing, but one that is wrong was not meant to be one: it is a
 // link's name, or a slip of a mode.
 Status check_volume(const Options& options, const std::string& socket) {

@@ -15,20 +15,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kTextWidth = 76;
+constexpr size_t kLineWidth = 76;
 constexpr size_t kNoteIndent = 4;
-
-std::string counted(uint64_t number) {
-  return printed("%llu", static_cast<unsigned long long>(number));
-}
 
 bool is_up(const json& link) { return text_at(link, "state") == "up"; }
 
 std::string round_trip(const json& link) {
   if (!link.is_object() || !link.contains("round_trip_us") || !link["round_trip_us"].is_number())
     return "-";
-  const double us = std::max(0.0, number_at(link, "round_trip_us"));
-  return compact_duration(static_cast<uint64_t>(us * 1000));
+  return compact_duration(time_at_ns(link, "round_trip_us", 1e3));
 }
 
 std::vector<std::string> row_of(const json& link) {
@@ -41,7 +36,7 @@ std::vector<std::string> row_of(const json& link) {
           rate("out_bytes_per_s"),
           rate("in_bytes_per_s"),
           is_up(link) ? compact_size(count_at(link, "in_flight_bytes")) : "-",
-          counted(count_at(link, "failovers"))};
+          count_text(link, "failovers")};
 }
 
 std::string ends(const json& link) {
@@ -59,7 +54,7 @@ std::string retry(const json& link) {
 std::string note(const std::string& text) {
   return text.empty() ? std::string()
                       : std::string(kNoteIndent, ' ') +
-                            wrapped(text, kTextWidth - kNoteIndent, kNoteIndent) + "\n";
+                            wrapped(text, kLineWidth - kNoteIndent, kNoteIndent) + "\n";
 }
 
 // What is wrong with a link that is not up: "backup, 10.0.0.1:7700 to 10.0.0.2:7700: refused".
@@ -115,7 +110,7 @@ std::string bit_rate(uint64_t bits_per_s) {
     if (bits_per_s >= factor)
       return printed("%.4g %s", static_cast<double>(bits_per_s) / static_cast<double>(factor),
                      name);
-  return printed("%llu bit/s", static_cast<unsigned long long>(bits_per_s));
+  return std::to_string(bits_per_s) + " bit/s";
 }
 
 std::string links_table(const json& links) { return table(links, complaint, false); }
@@ -131,22 +126,21 @@ std::string compression_text(const json& compression) {
   const uint64_t as_is = count_at(compression, "writes_raw");
   const uint64_t incompressible = count_at(compression, "incompressible_bytes");
   const auto cpu = [&compression](const char* key, const char* what) {
-    const double s = std::max(0.0, number_at(compression, key));
-    return s == 0 ? std::string()
-                  : format_duration(static_cast<uint64_t>(s * 1e9)) + " of CPU time " + what;
+    const uint64_t ns = time_at_ns(compression, key, 1e9);
+    return ns == 0 ? std::string() : format_duration(ns) + " of CPU time " + what;
   };
   const std::string ratio =
       sent == 0 ? "" : printed(" (%.1f:1)", static_cast<double>(raw) / static_cast<double>(sent));
-  const std::string done =
-      joined({sent == 0 ? "" : format_size(raw) + " sent as " + format_size(sent) + ratio,
-              compressed + as_is == 0 ? ""
-                                      : counted(compressed) + " of " + counted(compressed + as_is) +
-                                            " writes compressed",
-              incompressible == 0 ? "" : format_size(incompressible) + " incompressible",
-              cpu("compress_s", "compressing"), cpu("decompress_s", "decompressing")});
+  const std::string done = joined(
+      {sent == 0 ? "" : format_size(raw) + " sent as " + format_size(sent) + ratio,
+       compressed + as_is == 0 ? ""
+                               : std::to_string(compressed) + " of " +
+                                     std::to_string(compressed + as_is) + " writes compressed",
+       incompressible == 0 ? "" : format_size(incompressible) + " incompressible",
+       cpu("compress_s", "compressing"), cpu("decompress_s", "decompressing")});
   const uint64_t level = count_at(compression, "level");
   std::string text = mode;
-  if (mode != "off" && level > 0) text += ", level " + counted(level);
+  if (mode != "off" && level > 0) text += ", level " + std::to_string(level);
   if (!done.empty() && (mode != "off" || sent > 0)) text += ": " + done;
   // The other modes decide nothing.
   const std::string decision = mode == "auto" ? text_at(compression, "decision") : "";

@@ -1,22 +1,20 @@
 // twinblock: controls the nodes of mirrored volumes. Finds the node that the command line names,
 // runs the verb, prints what it returned.
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "twinblock/command_line.h"
+#include "twinblock/json_fields.h"
 #include "twinblock/locate.h"
 
 namespace twinblock {
 namespace {
 
-using nlohmann::json;
-
 int complain(bool print_json, const Error& error) {
   if (print_json)
-    std::printf("%s\n", json{{"ok", false}, {"error", error.what}, {"action", error.action}}
-                            .dump(2, ' ', false, json::error_handler_t::replace)
-                            .c_str());
+    std::printf(
+        "%s\n",
+        json_text({{"ok", false}, {"error", error.what}, {"action", error.action}}, 2).c_str());
   std::fprintf(stderr, "twinblock: %s\n", error.what.c_str());
   if (!error.action.empty()) std::fprintf(stderr, "twinblock: to do: %s\n", error.action.c_str());
   return error.code == 0 ? kExitRefused : error.code;
@@ -35,8 +33,7 @@ int run(const Verb& verb, const Options& options) {
   const Output& said = output.value();
   if (said.printed) return said.exit_status;
   if (!options.print_json) return print(said.text, said.exit_status);
-  return print(said.data.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
-               said.exit_status);
+  return print(json_text(said.data, 2) + "\n", said.exit_status);
 }
 
 }  // namespace

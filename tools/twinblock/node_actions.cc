@@ -12,15 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kStatusTimeout_ns = 10 * kSecond_ns;
-// init writes metadata, promote and demote agree with the peer and flush.
-constexpr uint64_t kChangeTimeout_ns = 120 * kSecond_ns;
-constexpr size_t kTextWidth = 88;
-
-std::string message_of(const json& result) {
-  const std::string said = text_at(result, "message");
-  return said.empty() ? said : wrapped(said, kTextWidth, 0) + "\n";
-}
+std::string message_of(const json& result) { return paragraph(text_at(result, "message")); }
 
 // A verb that changes the node, then says what it is like now.
 Result<Output> change(const std::string& socket, const std::string& verb, const json& args) {
@@ -59,7 +51,7 @@ std::string quoted(const std::string& word) {
 }  // namespace
 
 Result<json> ask_status(const std::string& socket) {
-  return control_request(socket, "status", json::object(), kStatusTimeout_ns);
+  return control_request(socket, "status", json::object(), kAskTimeout_ns);
 }
 
 std::string next_command(const Options& options, const std::string& verb) {
@@ -73,8 +65,7 @@ std::string next_command(const Options& options, const std::string& verb) {
 
 std::string why_text(const json& result) {
   std::string out;
-  if (!result.is_object() || !result.contains("why") || !result["why"].is_array()) return out;
-  for (const json& sentence : result["why"])
+  for (const json& sentence : array_at(result, "why"))
     if (sentence.is_string())
       out += "- " + wrapped(sentence.get<std::string>(), kTextWidth, 2) + "\n";
   return out;
@@ -87,7 +78,7 @@ Result<Output> run_status(const Options&, const std::string& socket) {
 }
 
 Result<Output> run_why(const Options&, const std::string& socket) {
-  const Result<json> why = control_request(socket, "why", json::object(), kStatusTimeout_ns);
+  const Result<json> why = control_request(socket, "why", json::object(), kAskTimeout_ns);
   if (!why) return why.error();
   return Output{why.value(), why_text(why.value())};
 }
@@ -111,7 +102,7 @@ Result<Output> run_continue(const Options&, const std::string& socket) {
 Result<Output> run_resolve(const Options& options, const std::string& socket) {
   const json args{{"keep", options.keep}, {"dry_run", !options.yes}};
   if (options.yes) return order(socket, "resolve", args);
-  const Result<json> lost = control_request(socket, "resolve", args, kStatusTimeout_ns);
+  const Result<json> lost = control_request(socket, "resolve", args, kAskTimeout_ns);
   if (!lost) return lost.error();
   Output output{lost.value(), message_of(lost.value())};
   const std::string next = next_command(options, "resolve") + " --keep " + options.keep + " --yes";

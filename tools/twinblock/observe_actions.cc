@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kAskTimeout_ns = 10 * kSecond_ns;
 // A picture that comes later than this is not live any more.
 constexpr uint64_t kWatchTimeout_ns = 2 * kSecond_ns;
 
@@ -31,8 +30,7 @@ Result<json> ask_latency(const Options& options, const std::string& socket, uint
 }
 
 std::string picture(const Options& options, const Screen& screen, const json& latency) {
-  if (options.print_json)
-    return latency.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  if (options.print_json) return json_text(latency) + "\n";
   if (!screen.terminal()) return latency_frame(latency, false, 0) + "\n";
   return latency_frame(latency, wants_colour(), screen.rows());
 }

@@ -28,13 +28,6 @@ std::string cut(const std::string& line, size_t columns) {
   return line;
 }
 
-double verify_percent(const nlohmann::json& verify) {
-  const uint64_t total = count_at(verify, "bytes_total");
-  return total == 0 ? 0
-                    : 100 * static_cast<double>(count_at(verify, "bytes_done")) /
-                          static_cast<double>(total);
-}
-
 }  // namespace
 
 std::string progress_bar(double percent, const std::string& line, size_t width) {

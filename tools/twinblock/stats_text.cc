@@ -14,76 +14,70 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kLabelWidth = 15;
-constexpr size_t kTextWidth = 80;
-
-std::string number(const json& object, const char* key) {
-  return printed("%llu", static_cast<unsigned long long>(count_at(object, key)));
-}
+constexpr size_t kWidth = 80;
 
 std::string size(const json& object, const char* key) { return format_size(count_at(object, key)); }
 
 std::string time(const json& object, const char* key) {
-  return format_duration(static_cast<uint64_t>(std::max(0.0, number_at(object, key)) * 1e9));
+  return format_duration(time_at_ns(object, key, 1e9));
 }
 
 std::string line(const std::string& label, const std::string& text) {
   return std::string(kLabelWidth - std::min(kLabelWidth, label.size()), ' ') + label + ": " +
-         wrapped(text, kTextWidth - kLabelWidth - 2, kLabelWidth + 2) + "\n";
+         wrapped(text, kWidth - kLabelWidth - 2, kLabelWidth + 2) + "\n";
 }
 
 std::string sizes(const json& stats) {
   std::vector<std::string> parts;
-  if (stats.is_object() && stats.contains("write_sizes") && stats["write_sizes"].is_array())
-    for (const json& each : stats["write_sizes"]) {
-      const std::string name = text_at(each, "class");
-      parts.push_back((name == "larger" ? "larger: " : "up to " + name + ": ") +
-                      number(each, "writes"));
-    }
+  for (const json& each : array_at(stats, "write_sizes")) {
+    const std::string name = text_at(each, "class");
+    parts.push_back((name == "larger" ? "larger: " : "up to " + name + ": ") +
+                    count_text(each, "writes"));
+  }
   return parts.empty() ? "none" : joined(parts);
 }
 
 std::string simplex(const json& stats) {
   const json simplex = object_at(stats, "simplex");
   if (count_at(simplex, "times") == 0) return "never";
-  return time(simplex, "s") + ", " + number(simplex, "times") + " times" +
+  return time(simplex, "s") + ", " + count_text(simplex, "times") + " times" +
          (flag_at(simplex, "now") ? ", now again" : "");
 }
 
 std::string compression(const json& stats) {
   const json all = object_at(stats, "compression");
-  return number(all, "writes_compressed") + " writes compressed, " + size(all, "raw_bytes") +
-         " to " + size(all, "sent_bytes") + "; " + number(all, "writes_raw") +
+  return count_text(all, "writes_compressed") + " writes compressed, " + size(all, "raw_bytes") +
+         " to " + size(all, "sent_bytes") + "; " + count_text(all, "writes_raw") +
          " sent as they were; CPU time " + time(all, "compress_s") + " to compress, " +
          time(all, "decompress_s") + " to decompress";
 }
 
 std::string metadata(const json& stats) {
   const json all = object_at(stats, "metadata");
-  return number(all, "intent_commits") + " intent commits, for which " +
-         number(all, "intent_waits") + " writes waited; record written " +
-         number(all, "record_writes") + " times";
+  return count_text(all, "intent_commits") + " intent commits, for which " +
+         count_text(all, "intent_waits") + " writes waited; record written " +
+         count_text(all, "record_writes") + " times";
 }
 
 }  // namespace
 
 std::string stats_text(const json& stats) {
   std::string out =
-      line("node",
-           text_at(stats, "node") + " of " + text_at(stats, "volume") + ", up " +
-               clock_time(static_cast<uint64_t>(std::max(0.0, number_at(stats, "uptime_s")))) +
-               ", " + number(stats, "clients") + " clients") +
-      line("writes", number(stats, "writes") + ", " + size(stats, "write_bytes")) +
+      line("node", text_at(stats, "node") + " of " + text_at(stats, "volume") + ", up " +
+                       clock_time(count_at(stats, "uptime_s")) + ", " +
+                       count_text(stats, "clients") + " clients") +
+      line("writes", count_text(stats, "writes") + ", " + size(stats, "write_bytes")) +
       line("write sizes", sizes(stats)) +
-      line("reads", number(stats, "reads") + ", " + size(stats, "read_bytes")) +
-      line("flushes", number(stats, "flushes")) + line("zeroes, trims", number(stats, "zeroes")) +
-      line("simplex", simplex(stats)) + line("peer losses", number(stats, "peer_losses")) +
+      line("reads", count_text(stats, "reads") + ", " + size(stats, "read_bytes")) +
+      line("flushes", count_text(stats, "flushes")) +
+      line("zeroes, trims", count_text(stats, "zeroes")) + line("simplex", simplex(stats)) +
+      line("peer losses", count_text(stats, "peer_losses")) +
       line("resync", size(stats, "resync_bytes") + " sent to the peer") +
       line("compression", compression(stats)) + line("metadata", metadata(stats));
-  if (stats.is_object() && stats.contains("links") && stats["links"].is_array())
-    for (const json& link : stats["links"])
-      out += line("link " + text_at(link, "name"), size(link, "out_bytes") + " sent, " +
-                                                       size(link, "in_bytes") + " received, " +
-                                                       number(link, "failovers") + " failovers");
+  for (const json& link : array_at(stats, "links"))
+    out += line("link " + text_at(link, "name"), size(link, "out_bytes") + " sent, " +
+                                                     size(link, "in_bytes") + " received, " +
+                                                     count_text(link, "failovers") + " failovers");
   return out;
 }
 

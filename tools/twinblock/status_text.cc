@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kLabelWidth = 10;
-constexpr size_t kTextWidth = 88;
 
 // "   volume: r0", the labels' colons one below the other; long texts continue below their start.
 void add(std::string& out, const std::string& label, const std::string& text) {
@@ -36,10 +35,6 @@ std::string peer_text(const json& peer) {
   }
   const std::string error = text_at(peer, "error");
   return name + " (" + joined(parts) + ")" + (error.empty() ? "" : ": " + error);
-}
-
-std::string duration_us(double us) {
-  return format_duration(static_cast<uint64_t>(std::max(0.0, us) * 1000));
 }
 
 // Several lines on a resync that runs, one on the last one.
@@ -73,23 +68,21 @@ std::string intents_text(const json& status) {
 std::string writes_text(const json& counters, const json& latency) {
   if (!counters.is_object()) return {};
   std::string text =
-      printed("%llu (%s)", static_cast<unsigned long long>(count_at(counters, "writes")),
-              format_size(count_at(counters, "write_bytes")).c_str());
+      count_text(counters, "writes") + " (" + format_size(count_at(counters, "write_bytes")) + ")";
+  const auto us_at = [&latency](const char* key) {
+    return format_duration(time_at_ns(latency, key, 1e3));
+  };
   if (number_at(latency, "write_p50_us") > 0)
-    text += ", p50 " + duration_us(number_at(latency, "write_p50_us")) + ", p99 " +
-            duration_us(number_at(latency, "write_p99_us")) + ", max " +
-            duration_us(number_at(latency, "write_max_us"));
+    text += ", p50 " + us_at("write_p50_us") + ", p99 " + us_at("write_p99_us") + ", max " +
+            us_at("write_max_us");
   return text;
 }
 
 std::string counters_text(const json& counters) {
   if (!counters.is_object()) return {};
-  return printed("%llu (%s), flushes %llu, zeroes and trims %llu, peer losses %llu",
-                 static_cast<unsigned long long>(count_at(counters, "reads")),
-                 format_size(count_at(counters, "read_bytes")).c_str(),
-                 static_cast<unsigned long long>(count_at(counters, "flushes")),
-                 static_cast<unsigned long long>(count_at(counters, "zeroes")),
-                 static_cast<unsigned long long>(count_at(counters, "peer_losses")));
+  return count_text(counters, "reads") + " (" + format_size(count_at(counters, "read_bytes")) +
+         "), flushes " + count_text(counters, "flushes") + ", zeroes and trims " +
+         count_text(counters, "zeroes") + ", peer losses " + count_text(counters, "peer_losses");
 }
 
 std::string disk_text(const json& status) {
@@ -122,13 +115,10 @@ std::string status_text(const json& status) {
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));
   add(out, "disk", disk_text(status));
-  add(out, "clients",
-      printed("%llu at %s", static_cast<unsigned long long>(count_at(status, "clients")),
-              text_at(status, "nbd").c_str()));
+  add(out, "clients", count_text(status, "clients") + " at " + text_at(status, "nbd"));
   if (count_at(status, "pid") > 0)
     add(out, "process",
-        printed("%llu, up %s", static_cast<unsigned long long>(count_at(status, "pid")),
-                clock_time(count_at(status, "uptime_s")).c_str()));
+        count_text(status, "pid") + ", up " + clock_time(count_at(status, "uptime_s")));
   if (status.is_object() && status.contains("links") && status["links"].is_array())
     out += "\n" + links_table(status["links"]);
   return out;

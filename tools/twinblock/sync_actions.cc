@@ -18,17 +18,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kOrderTimeout_ns = 10 * kSecond_ns;
 constexpr uint64_t kPollTimeout_ns = 2 * kSecond_ns;
-constexpr size_t kTextWidth = 88;
 
 Result<json> poll_status(const std::string& socket) {
   return control_request(socket, "status", json::object(), kPollTimeout_ns);
 }
 
-Output said(const json& result) {
-  return Output{result, wrapped(text_at(result, "message"), kTextWidth, 0) + "\n"};
-}
+Output said(const json& result) { return Output{result, paragraph(text_at(result, "message"))}; }
 
 // Follows a verification to its end.
 Result<Output> await_verification(const Options& options, const std::string& socket) {
@@ -66,7 +62,7 @@ Result<Output> run_wait(const Options& options, const std::string& socket) {
 Result<Output> run_resync(const Options& options, const std::string& socket) {
   json args{{"pace", options.pace}};
   if (options.pace == "rate") args["bytes_per_s"] = options.rate_bytes_per_s;
-  const Result<json> changed = control_request(socket, "resync", args, kOrderTimeout_ns);
+  const Result<json> changed = control_request(socket, "resync", args, kAskTimeout_ns);
   if (!changed) return changed.error();
   return said(changed.value());
 }
@@ -85,7 +81,7 @@ Result<Output> run_verify(const Options& options, const std::string& socket) {
   }
   const char* order = options.stop ? "stop" : options.repair ? "repair" : "compare";
   const Result<json> begun =
-      control_request(socket, "verify", json{{"order", order}}, kOrderTimeout_ns);
+      control_request(socket, "verify", json{{"order", order}}, kAskTimeout_ns);
   if (!begun) return begun.error();
   if (options.stop || options.detach) return said(begun.value());
   return await_verification(options, socket);

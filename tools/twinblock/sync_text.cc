@@ -1,6 +1,5 @@
 #include "twinblock/sync_text.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "base/units.h"
@@ -41,10 +40,9 @@ std::string found(const json& verify) {
 }
 
 std::string ranges(const json& verify) {
-  if (!verify.contains("differences") || !verify["differences"].is_array()) return {};
   std::string text;
   size_t shown = 0;
-  for (const json& range : verify["differences"]) {
+  for (const json& range : array_at(verify, "differences")) {
     if (++shown > kRangesShown) return text + ", …";
     text += (text.empty() ? "first: " : ", ") + format_size(count_at(range, "length")) +
             " at byte " + std::to_string(count_at(range, "offset"));
@@ -81,20 +79,22 @@ std::string sent_line(const json& sent) {
 
 std::string last_resync_line(const json& last_resync) {
   if (!last_resync.is_object()) return {};
-  const double duration_s = std::max(0.0, number_at(last_resync, "duration_s"));
   const std::string sent =
       last_resync.contains("sent") ? sent_line(last_resync["sent"]) : std::string();
-  return "the last one took " + format_duration(static_cast<uint64_t>(duration_s * 1e9)) + " for " +
-         format_size(count_at(last_resync, "bytes")) + (sent.empty() ? "" : ": " + sent);
+  return "the last one took " + format_duration(time_at_ns(last_resync, "duration_s", 1e9)) +
+         " for " + format_size(count_at(last_resync, "bytes")) + (sent.empty() ? "" : ": " + sent);
+}
+
+double verify_percent(const json& verify) {
+  const uint64_t total = count_at(verify, "bytes_total");
+  return total == 0 ? 0
+                    : 100 * static_cast<double>(count_at(verify, "bytes_done")) /
+                          static_cast<double>(total);
 }
 
 std::string verify_line(const json& verify) {
-  const uint64_t total = count_at(verify, "bytes_total");
-  const double part =
-      total == 0 ? 0
-                 : static_cast<double>(count_at(verify, "bytes_done")) / static_cast<double>(total);
   std::vector<std::string> parts = progress_parts(verify);
-  parts.insert(parts.begin(), printed("%.1f%%", 100 * part));
+  parts.insert(parts.begin(), printed("%.1f%%", verify_percent(verify)));
   const std::string differs = found(verify);
   return joined(parts) + "; " + (differs.empty() ? "no difference so far" : differs);
 }

@@ -21,6 +21,9 @@ std::string sent_line(const nlohmann::json& sent);
 // How a finished resync went; empty when `last_resync` is null.
 std::string last_resync_line(const nlohmann::json& last_resync);
 
+// How much of a verification is done.
+double verify_percent(const nlohmann::json& verify);
+
 // A verification that runs, as resync_line() and with what it has found.
 std::string verify_line(const nlohmann::json& verify);
 

@@ -25,4 +25,8 @@ std::string wrapped(const std::string& text, size_t width, size_t indent) {
   return out;
 }
 
+std::string paragraph(const std::string& text) {
+  return text.empty() ? text : wrapped(text, kTextWidth, 0) + "\n";
+}
+
 }  // namespace twinblock

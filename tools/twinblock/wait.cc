@@ -15,7 +15,6 @@ namespace {
 constexpr uint64_t kPollInterval_ns = 200 * kMillisecond_ns;
 // A node that is silent for longer while it verifies is taken for gone.
 constexpr uint64_t kSilenceMax_ns = 10 * kSecond_ns;
-constexpr size_t kTextWidth = 88;
 
 Error timed_out(const std::string& goal, uint64_t timeout_ns, const nlohmann::json& last) {
   std::string what = "not " + goal + " after " + format_duration(timeout_ns) + ": state " +
@@ -87,7 +86,7 @@ Result<nlohmann::json> wait_for_verification(const WaitActions& actions) {
 }
 
 Output verification_output(const nlohmann::json& verify) {
-  Output output{verify, wrapped(verify_result(verify), kTextWidth, 0) + "\n"};
+  Output output{verify, paragraph(verify_result(verify))};
   if (count_at(verify, "differing_bytes") > 0)
     output.exit_status = kExitDiffer;
   else if (text_at(verify, "ended") != "complete")

@@ -7,18 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/checks.h"
-#include "io/posix/io_watcher.h"
+#include "io/posix/acceptor.h"
+#include "io/posix/server_client.h"
 
 namespace twinblock {
 namespace {
-
-constexpr uint64_t kAcceptPause_ns = 100 * kMillisecond_ns;
 
 Status socket_address(const std::string& path, sockaddr_un& address) {
   address.sun_family = AF_UNIX;
@@ -74,31 +72,12 @@ bool may_control(int fd) {
 
 }  // namespace
 
-struct ControlServer::Client {
-  Client(ControlServer& server, int socket, uint64_t number)
-      : fd(socket),
-        id(number),
-        reader(server.loop_, fd, EV_READ, [&server, number] { server.read(number); }),
-        writer(server.loop_, fd, EV_WRITE, [&server, number] { server.write(number); }),
-        timer(server.loop_.make_timer([&server, number] { server.timed_out(number); })) {}
-  ~Client() {
-    reader.stop();
-    writer.stop();
-    ::close(fd);
-  }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
+struct ControlServer::Client : ServerClient {
+  using ServerClient::ServerClient;
   [[nodiscard]] bool idle() const { return !answering && input.empty() && output.empty(); }
 
-  const int fd;
-  const uint64_t id;
-  std::string input;
-  std::string output;
   bool answering = false;  // a request is with the handler
   bool closing = false;    // to be closed once the output has left
-  IoWatcher reader;
-  IoWatcher writer;
-  std::unique_ptr<Timer> timer;
 };
 
 Result<std::unique_ptr<ControlServer>> ControlServer::open(Loop& loop, const std::string& path,
@@ -130,36 +109,25 @@ ControlServer::ControlServer(Loop& loop, std::string path, int fd, Handler handl
                              ControlLimits limits)
     : loop_(loop),
       path_(std::move(path)),
-      fd_(fd),
       handler_(std::move(handler)),
       limits_(limits),
-      acceptor_(std::make_unique<IoWatcher>(loop, fd, EV_READ, [this] { accept_one(); })),
-      pause_(loop.make_timer([this] { acceptor_->start(); })),
-      self_(std::make_shared<ControlServer*>(this)) {
-  acceptor_->start();
-}
+      acceptor_(std::make_unique<Acceptor>(
+          loop, fd, 1, [this](int socket, const TcpAddress&) { accepted(socket); })),
+      self_(std::make_shared<ControlServer*>(this)) {}
 
 ControlServer::~ControlServer() {
-  acceptor_->stop();
   // What was answered last still leaves, as far as the sockets take it.
   for (const auto& [id, client] : clients_)
-    if (!client->output.empty())
-      (void)!::send(client->fd, client->output.data(), client->output.size(),
-                    MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!client->output.empty()) (void)client->send();
   ::unlink(path_.c_str());
-  ::close(fd_);
 }
 
-void ControlServer::accept_one() {
-  const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd < 0) {
-    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
-    acceptor_->stop();  // no file descriptors: the connection stays readable, so don't spin
-    return pause_->arm(kAcceptPause_ns);
-  }
+void ControlServer::accepted(int fd) {
   const bool room = make_room();
   const uint64_t id = next_id_++;
-  auto owned = std::make_unique<Client>(*this, fd, id);
+  auto owned = std::make_unique<Client>(
+      loop_, fd, [this, id] { read(id); }, [this, id] { write(id); },
+      [this, id] { timed_out(id); });
   Client& client = *owned;
   if (!room) {
     // One line that fits any socket's buffer; if it does not leave, the close says enough.
@@ -202,16 +170,11 @@ void ControlServer::update(Client& client) {
     client.timer->arm(limits_.timeout_ns);
 }
 
+void ControlServer::drop(uint64_t id) { clients_.erase(id); }
+
 void ControlServer::read(uint64_t id) {
   Client& client = *clients_.at(id);
-  std::array<char, 16 * kKiB> buffer;
-  const ssize_t n = ::recv(client.fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (n <= 0) {
-    clients_.erase(id);
-    return;
-  }
-  client.input.append(buffer.data(), static_cast<size_t>(n));
+  if (!client.receive()) return drop(id);
   next_request(id);
 }
 
@@ -256,29 +219,16 @@ void ControlServer::fail(Client& client, const std::string& error) {
 
 void ControlServer::write(uint64_t id) {
   Client& client = *clients_.at(id);
-  const ssize_t n =
-      ::send(client.fd, client.output.data(), client.output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (n < 0) {
-    clients_.erase(id);
-    return;
-  }
-  client.output.erase(0, static_cast<size_t>(n));
+  if (!client.send()) return drop(id);
   if (!client.output.empty()) return;
   client.timer->disarm();
-  if (client.closing) {
-    clients_.erase(id);
-    return;
-  }
+  if (client.closing) return drop(id);
   next_request(id);
 }
 
 void ControlServer::timed_out(uint64_t id) {
   Client& client = *clients_.at(id);
-  if (!client.output.empty()) {
-    clients_.erase(id);  // it does not read
-    return;
-  }
+  if (!client.output.empty()) return drop(id);  // it does not read
   fail(client, "the request was not finished in time");
 }
 

@@ -16,7 +16,7 @@
 
 namespace twinblock {
 
-class IoWatcher;
+class Acceptor;
 
 struct ControlLimits {
   size_t request_bytes = limits::kControlRequestBytesMax;
@@ -45,8 +45,9 @@ class ControlServer {
   struct Client;
   ControlServer(Loop& loop, std::string path, int fd, Handler handler, ControlLimits limits);
 
-  void accept_one();
+  void accepted(int fd);
   [[nodiscard]] bool make_room();
+  void drop(uint64_t id);
   void read(uint64_t id);
   void next_request(uint64_t id);
   void respond(uint64_t id, std::string response);
@@ -57,13 +58,11 @@ class ControlServer {
 
   Loop& loop_;
   const std::string path_;
-  const int fd_;
   const Handler handler_;
   const ControlLimits limits_;
   uint64_t next_id_ = 1;
   std::map<uint64_t, std::unique_ptr<Client>> clients_;  // oldest first
-  std::unique_ptr<IoWatcher> acceptor_;
-  std::unique_ptr<Timer> pause_;  // after a failed accept
+  std::unique_ptr<Acceptor> acceptor_;
   // Outstanding replies hold this weakly, so that they know when the server is gone.
   std::shared_ptr<ControlServer*> self_;
 };

@@ -16,7 +16,7 @@
 
 namespace twinblock {
 
-class IoWatcher;
+class Acceptor;
 
 struct HttpLimits {
   size_t request_bytes = limits::kHttpRequestBytesMax;
@@ -46,7 +46,8 @@ class HttpServer {
   struct Client;
   HttpServer(Loop& loop, int fd, Handler handler, HttpLimits limits);
 
-  void accept_one();
+  void accepted(int fd);
+  void drop(uint64_t id);
   void read(uint64_t id);
   void write(uint64_t id);
   void timed_out(uint64_t id);
@@ -54,13 +55,11 @@ class HttpServer {
   void send(Client& client, std::string answer);
 
   Loop& loop_;
-  const int fd_;
   const Handler handler_;
   const HttpLimits limits_;
   uint64_t next_id_ = 1;
   std::map<uint64_t, std::unique_ptr<Client>> clients_;  // oldest first
-  std::unique_ptr<IoWatcher> acceptor_;
-  std::unique_ptr<Timer> pause_;  // after a failed accept
+  std::unique_ptr<Acceptor> acceptor_;
 };
 
 }  // namespace twinblock

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "io/connection.h"
-#include "io/posix/io_watcher.h"
+#include "io/posix/acceptor.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_network.h"
 
@@ -15,11 +15,7 @@ namespace twinblock {
 
 class TcpListener {
  public:
-  // Of one turn, so that a flood of connections can't keep the loop.
   static constexpr int kAcceptsPerTurn = 16;
-  // After a failed accept (no file descriptors, no memory) the listener pauses, since the
-  // connection that it could not take stays readable.
-  static constexpr uint64_t kPause_ns = 100 * kMillisecond_ns;
   // Refusals are reported at most this often, with a count of those in between.
   static constexpr uint64_t kReportInterval_ns = 1 * kSecond_ns;
 
@@ -27,23 +23,18 @@ class TcpListener {
   TcpListener(TcpNetwork& network, int fd, TcpAddress peer,
               std::function<void(std::unique_ptr<Connection>)> accepted,
               std::function<void(const std::string&)> refused);
-  ~TcpListener();
-  TcpListener(const TcpListener&) = delete;
-  TcpListener& operator=(const TcpListener&) = delete;
 
  private:
-  void accept_some();
+  void take(int fd, const TcpAddress& from);
   void report(std::string why);
 
   TcpNetwork& network_;
-  const int fd_;
   const TcpAddress peer_;
   const std::function<void(std::unique_ptr<Connection>)> accepted_;
   const std::function<void(const std::string&)> refused_;
   uint64_t next_report_ns_ = 0;
   uint64_t unreported_ = 0;
-  IoWatcher acceptor_;
-  std::unique_ptr<Timer> pause_;
+  Acceptor acceptor_;
 };
 
 }  // namespace twinblock

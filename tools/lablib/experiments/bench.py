@@ -70,6 +70,13 @@ class Bench:
         return "\n".join(text.splitlines()[-8:])
 
 
+def in_turn(names, number):
+    """All of them, from another one each time: whatever slows the machine for a while hits all."""
+    names = list(names)
+    at = number % len(names)
+    return names[at:] + names[:at]
+
+
 def must_be(lab, state, node="alpha"):
     """A point counts only if the mirror was what it should be, to its end."""
     now = lab.status(node)["state"]

@@ -1,6 +1,7 @@
 """Where the time of a point's writes went: the difference of two readings of `twinblock latency`."""
 
 from .. import control
+from .report import table
 
 STAGES = ("prepare", "compression", "queue", "intent", "send", "wire", "stack", "peer-queue",
           "peer-disk", "local-disk", "completion")
@@ -42,8 +43,8 @@ def _grown(before, after, pick):
 
 
 def merged(samples):
-    """One breakdown of several rounds, each write counting the same; None if there is none."""
-    there = [sample for sample in samples if sample]
+    """One breakdown of several rounds' samples, each write counting the same; None if there is none."""
+    there = [sample["breakdown"] for sample in samples if sample["breakdown"]]
     writes = sum(sample["writes"] for sample in there)
     if not writes:
         return None
@@ -54,6 +55,16 @@ def merged(samples):
     return {"writes": writes, "total_us": mean(lambda sample: sample["total_us"]),
             "stages_us": {stage: mean(lambda sample, stage=stage: sample["stages_us"][stage])
                           for stage in STAGES}}
+
+
+def add_table(made, header, found, places=0, text=""):
+    """To a report: `found` are pairs, what each row begins with and its breakdown (None: no row).
+    `header` ends with what the whole time is called."""
+    rows = [[*begin, *(f"{value:.{places}f}" for value in
+                       (each["total_us"], *(each["stages_us"][stage] for stage in STAGES)))]
+            for begin, each in found if each]
+    made.add("Where the time goes", text + table([*header, *STAGES], rows) if rows
+             else "No breakdown: these nodes do not know `twinblock latency`.")
 
 
 def software_us(breakdown):

@@ -7,9 +7,9 @@ from ..error import LabError
 from ..links import NODES
 from ..processes import cpu_seconds
 from . import breakdown
-from .bench import must_be, say
+from .bench import in_turn, must_be, say
 from .change_rate import BATCH_BYTES, ChangeRate
-from .plots import Plot, grouped_bars
+from .plots import Plot, grouped_bars, rate_axis
 from .report import Report, bar, table
 
 NAME = "compression"
@@ -49,8 +49,7 @@ def measure_link(bench, link, rates, options):
     points = {mode: {rate_key(rate): [] for rate in rates} for mode in MODES}
     for number in range(options.rounds):
         for rate in rates:
-            at = (number + rates.index(rate)) % len(MODES)
-            for mode in MODES[at:] + MODES[:at]:
+            for mode in in_turn(MODES, number + rates.index(rate)):
                 points[mode][rate_key(rate)].append(
                     one_point(lab, generator, mode, rate, options.seconds))
         say(f"{link}: round {number + 1}/{options.rounds} is done")
@@ -209,15 +208,9 @@ def draw(panels, all_rates, link, points):
         for mode in MODES:
             panel.plot(rates, [core_percent(points, mode, rate, node) for rate in rates], marker="o",
                        markersize=3, label=mode)
-        panel.set_xscale("log")
-        panel.set_xticks(rates)
-        panel.set_xticklabels([str(rate) for rate in rates])
-        panel.minorticks_off()
-        panel.set_xlabel("MB/s of changes")
+        rate_axis(panel, rates, [str(rate) for rate in rates], "MB/s of changes")
         panel.set_ylabel(f"CPU of the {side}, % of a core")
         panel.set_title(link, fontsize=10)
-        panel.grid(True, alpha=0.3)
-        panel.legend(fontsize=8)
     grouped_bars(panels[2], [rate_text(rate) for rate in all_rates],
                  {mode: [sent_share(points, mode, rate) for rate in all_rates] for mode in MODES},
                  "bytes sent for each written")

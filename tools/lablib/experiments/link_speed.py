@@ -5,9 +5,9 @@ from statistics import median
 from ..fio import run_fio
 from ..iperf import iperf
 from . import breakdown
-from .bench import must_be, say
+from .bench import in_turn, must_be, say
 from .plots import Plot, size_axis
-from .report import Report, bar, size_text, table
+from .report import Report, bar, middle, size_text, table
 
 NAME = "link-speed"
 TITLE = "throughput and latency of one writer by write size, at 1 and 10 Gbit/s and without a peer"
@@ -39,13 +39,11 @@ def measure(bench, options):
     labs[ALONE].kill("beta")
     labs[ALONE].wait_state("alpha", "simplex", 30)
     points = {name: {str(each): [] for each in sizes} for name in labs}
-    names = list(labs)
     for name, burst in BURST_BYTES.items():
         labs[name].network().shape("link1", "1gbit" if name == SLOW else "10gbit", burst)
     for number in range(options.rounds):
         for each in sizes:
-            at = (number + sizes.index(each)) % len(names)
-            for name in names[at:] + names[:at]:
+            for name in in_turn(labs, number + sizes.index(each)):
                 points[name][str(each)].append(one_point(labs[name], name, each, options))
         say(f"round {number + 1}/{options.rounds} of single writes is done")
     return {"sizes": sizes, "points": points, "beside_iperf": beside_iperf(labs[SLOW], options)}
@@ -74,10 +72,6 @@ def beside_iperf(lab, options):
 
 
 # --- from here on, everything follows from the figures ---
-
-
-def middle(figures, name, size_bytes, key):
-    return median(sample[key] for sample in figures["points"][name][str(size_bytes)])
 
 
 def gains(figures):
@@ -119,7 +113,7 @@ def breakdowns(figures):
     found = {}
     for name, sizes in figures["points"].items():
         for size, samples in sizes.items():
-            merged = breakdown.merged([sample["breakdown"] for sample in samples])
+            merged = breakdown.merged(samples)
             if merged:
                 found[name, int(size)] = merged
     return found
@@ -154,16 +148,12 @@ def add_points(made, figures):
 
 
 def add_breakdowns(made, figures):
-    found = breakdowns(figures)
-    if not found:
-        made.add("Where the time goes", "No breakdown: these nodes do not know `twinblock latency`.")
-        return
-    rows = [[size_text(size), name, f"{each['total_us']:.1f}"]
-            + [f"{each['stages_us'][stage]:.1f}" for stage in breakdown.STAGES]
-            for (name, size), each in sorted(found.items(), key=lambda item: (item[0][1], item[0][0]))]
-    made.add("Where the time goes", "Means, us a write, by the node's own clocks (they begin in the "
-             "plugin: the client's own time is not in it).\n\n"
-             + table(["write", "link", "total", *breakdown.STAGES], rows))
+    found = sorted(breakdowns(figures).items(), key=lambda item: (item[0][1], item[0][0]))
+    breakdown.add_table(
+        made, ["write", "link", "total"],
+        [((size_text(size), name), each) for (name, size), each in found], places=1,
+        text="Means, us a write, by the node's own clocks (they begin in the plugin: the client's own "
+             "time is not in it).\n\n")
 
 
 def mark(figures, threshold):

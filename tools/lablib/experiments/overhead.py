@@ -7,9 +7,9 @@ from statistics import median
 from ..error import LabError
 from ..fio import run_fio
 from . import breakdown, held_disk
-from .bench import must_be, say
+from .bench import in_turn, must_be, say
 from .plots import Plot, grouped_bars
-from .report import Report, bar, size_text, table
+from .report import Report, bar, middle, size_text, table
 
 NAME = "overhead"
 TITLE = "mirrored against not mirrored, random write-through on a disk of 240 MB/s and 2 ms"
@@ -47,9 +47,7 @@ def measure(bench, options):
         for name, uri in uris.items():
             alone[name].append(run_fio(uri, "randwrite", "4096", 1, options.seconds, ramp=0.2)["mean_us"])
         for each in SIZES:
-            # In turn, so that whatever slows the machine for a while hits all of them.
-            at = number % len(uris)
-            for name in [*uris][at:] + [*uris][:at]:
+            for name in in_turn(uris, number):
                 points[name][str(each)].append(one_point(uris[name], labs.get(name), each, options))
         say(f"round {number + 1}/{options.rounds} is done")
     return {"points": points, "alone_mean_us": alone, "maps": maps,
@@ -111,10 +109,6 @@ def overhead_percent(figures, name, size, key):
     return median((mine[key] / base[key] - 1) * 100 for mine, base in pairs)
 
 
-def middle(figures, name, size, key):
-    return median(sample[key] for sample in figures["points"][name][str(size)])
-
-
 def report(figures):
     disk = figures["disk"]
     made = Report(
@@ -159,16 +153,10 @@ def add_metadata(made, figures, names):
     made.add("The intent map", "Commits of metadata during all rounds, their first moments (before "
              "fio counts) included, and writes that waited for one.\n\n"
              + table(["write", "map on the", "commits", "writes that waited"], rows))
-    rows = []
-    for name in names:
-        for size in SIZES:
-            each = breakdown.merged([sample["breakdown"] for sample in
-                                     figures["points"][name][str(size)]])
-            if each:
-                rows.append([size_text(size), name, f"{each['total_us']:.0f}"]
-                            + [f"{each['stages_us'][stage]:.0f}" for stage in breakdown.STAGES])
-    made.add("Where the time goes", table(["write", "map on the", "total us", *breakdown.STAGES], rows)
-             if rows else "No breakdown: these nodes do not know `twinblock latency`.")
+    breakdown.add_table(
+        made, ["write", "map on the", "total us"],
+        [((size_text(size), name), breakdown.merged(figures["points"][name][str(size)]))
+         for name in names for size in SIZES])
 
 
 def alone_percent(figures, name):

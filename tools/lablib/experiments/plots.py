@@ -1,6 +1,7 @@
 """Plots as PNG, by Debian's matplotlib, without a display."""
 
 from ..error import LabError
+from .report import size_text
 
 WIDTH_IN, HEIGHT_IN = 8.0, 5.0
 DPI = 110
@@ -38,12 +39,22 @@ class Plot:
 
 def size_axis(axis, sizes_bytes, name):
     """Powers of two, with their names."""
-    from .report import size_text  # pylint: disable=import-outside-toplevel
     axis.set_xscale("log", base=2)
     axis.set_xticks(sizes_bytes)
     axis.set_xticklabels([size_text(size) for size in sizes_bytes], rotation=60, fontsize=8)
     axis.set_xlabel(name)
     axis.grid(True, which="major", alpha=0.3)
+
+
+def rate_axis(axis, rates, names, label):
+    """Rates, each with its name, as far apart as one is a multiple of the other."""
+    axis.set_xscale("log")
+    axis.set_xticks(rates)
+    axis.set_xticklabels(names)
+    axis.minorticks_off()
+    axis.set_xlabel(label)
+    axis.grid(True, alpha=0.3)
+    axis.legend(fontsize=8)
 
 
 def grouped_bars(axis, groups, series, label):

@@ -1,6 +1,7 @@
 """A report: Markdown out of tables, bars and conclusions, each computed from the figures."""
 
 from dataclasses import dataclass, field
+from statistics import median
 
 
 def table(header, rows):
@@ -30,6 +31,11 @@ def size_text(size_bytes):
         if size_bytes >= factor and size_bytes % factor == 0:
             return f"{size_bytes // factor} {unit}"
     return f"{size_bytes} B"
+
+
+def middle(figures, name, size_bytes, key):
+    """The median over the rounds of one point."""
+    return median(sample[key] for sample in figures["points"][name][str(size_bytes)])
 
 
 @dataclass

@@ -7,8 +7,8 @@ from ..error import LabError
 from ..fio import run_fio
 from ..lab import parse_size
 from ..links import parse_rate
-from . import bench as benches
-from .plots import Plot
+from .bench import say
+from .plots import Plot, rate_axis
 from .report import Report, table
 
 NAME = "resync-speed"
@@ -29,8 +29,8 @@ def measure(bench, options):
     for number in range(options.rounds):
         for rate in rates if number % 2 == 0 else rates[::-1]:
             points[rate].append(one_point(labs[rate], parse_size(size) // 2, options.seconds))
-            benches.say(f"round {number + 1}/{options.rounds}, {rate}: "
-                        f"{points[rate][-1]['resync_s']:.2f} s")
+            say(f"round {number + 1}/{options.rounds}, {rate}: "
+                f"{points[rate][-1]['resync_s']:.2f} s")
     return {"rates": rates, "points": points}
 
 
@@ -117,13 +117,8 @@ def plots(figures):
                        label="the link's rate")
         panels[1].set_ylabel("MB/s")
         for panel in panels:
-            panel.set_xscale("log")
             panel.set_yscale("log")
-            panel.set_xticks(rates)
-            panel.set_xticklabels(figures["rates"], fontsize=8)
-            panel.minorticks_off()
-            panel.set_xlabel("link")
-            panel.grid(True, alpha=0.3)
-            panel.legend(fontsize=8)
+            rate_axis(panel, rates, figures["rates"], "link")
+            panel.tick_params(axis="x", labelsize=8)
 
     return [Plot("", 2, draw)]

@@ -112,18 +112,10 @@ def report(figures):
 
 
 def add_breakdowns(made, figures):
-    rows = []
-    for mix in MIXES:
-        for count in figures["counts"]:
-            for name in (SLOW, FAST):
-                each = breakdown.merged([sample["breakdown"] for sample in
-                                         figures["points"][name][mix][str(count)]])
-                if each:
-                    rows.append([MIXES[mix], count, name, f"{each['total_us']:.0f}"]
-                                + [f"{each['stages_us'][stage]:.0f}" for stage in breakdown.STAGES])
-    made.add("Where the time goes", table(["mix", "writers", "link", "total us", *breakdown.STAGES],
-                                          rows) if rows
-             else "No breakdown: these nodes do not know `twinblock latency`.")
+    breakdown.add_table(
+        made, ["mix", "writers", "link", "total us"],
+        [((MIXES[mix], count, name), breakdown.merged(figures["points"][name][mix][str(count)]))
+         for mix in MIXES for count in figures["counts"] for name in (SLOW, FAST)])
 
 
 def plots(figures):
