@@ -143,7 +143,7 @@ void CompressionPolicy::note(Reason reason, size_t index, uint64_t rate_bytes_pe
   reason_rate_.store(rate_bytes_per_s, std::memory_order_relaxed);
 }
 
-bool CompressionPolicy::wants(std::span<const std::byte> piece, uint64_t rate_bytes_per_s) {
+bool CompressionPolicy::wants(std::span<const std::byte> piece, Links links) {
   switch (setting().mode) {
     case Compression::kOff:
       return false;
@@ -153,13 +153,14 @@ bool CompressionPolicy::wants(std::span<const std::byte> piece, uint64_t rate_by
       break;
   }
   const size_t index = class_index(piece.size());
-  if (rate_bytes_per_s == 0) {
-    note(Reason::kRateUnknown, index, rate_bytes_per_s);
+  if (links.rate_bytes_per_s == 0 || !links.busy) {
+    note(links.rate_bytes_per_s == 0 ? Reason::kRateUnknown : Reason::kLinksIdle, index,
+         links.rate_bytes_per_s);
     return false;
   }
   Class& figures = classes_[index];
   Reason reason = Reason::kPays;
-  if (!estimate(index, piece.size(), rate_bytes_per_s).pays)
+  if (!estimate(index, piece.size(), links.rate_bytes_per_s).pays)
     reason = time_to_retry(figures) ? Reason::kRetry : Reason::kNoGain;
   else if (figures.retry_interval.load(std::memory_order_relaxed) != kRetryMin)
     figures.retry_interval.store(kRetryMin, std::memory_order_relaxed);
@@ -167,7 +168,7 @@ bool CompressionPolicy::wants(std::span<const std::byte> piece, uint64_t rate_by
     counters.incompressible_bytes.fetch_add(piece.size(), std::memory_order_relaxed);
     reason = Reason::kRandom;
   }
-  note(reason, index, rate_bytes_per_s);
+  note(reason, index, links.rate_bytes_per_s);
   return reason == Reason::kPays || reason == Reason::kRetry;
 }
 
@@ -204,6 +205,9 @@ std::string CompressionPolicy::decision() const {
       return "nothing was written yet";
     case Reason::kRateUnknown:
       return "raw: what the links carry is not known yet";
+    case Reason::kLinksIdle:
+      return "everything travels raw: what is written fills less than a quarter of the links' " +
+             format_size(rate_bytes_per_s) + "/s, so that compressing it would only cost CPU time";
     case Reason::kRandom:
       return what + " travel raw: the latest looks random";
     default:

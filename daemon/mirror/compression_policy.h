@@ -45,8 +45,13 @@ class CompressionPolicy {
   void set(Setting setting);
   [[nodiscard]] Setting setting() const;
 
-  // Whether to try this piece (not empty), with links that carry so much together; 0: not known.
-  [[nodiscard]] bool wants(std::span<const std::byte> piece, uint64_t rate_bytes_per_s);
+  // What the links carry together, 0: not known; and whether clients write so much that it matters.
+  struct Links {
+    uint64_t rate_bytes_per_s = 0;
+    bool busy = false;
+  };
+  // Whether to try this piece (not empty).
+  [[nodiscard]] bool wants(std::span<const std::byte> piece, Links links);
   // A piece was tried: its length before and after (0: it does not shrink enough), and what it took
   // of the processor's time.
   void tried(size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns);
@@ -93,7 +98,7 @@ class CompressionPolicy {
     uint64_t compressed_ns = 0;  // … compressed and decompressed
     bool pays = false;
   };
-  enum class Reason : uint32_t { kNone, kRateUnknown, kPays, kNoGain, kRandom, kRetry };
+  enum class Reason : uint32_t { kNone, kRateUnknown, kLinksIdle, kPays, kNoGain, kRandom, kRetry };
 
   [[nodiscard]] static size_t class_index(size_t raw_bytes);
   [[nodiscard]] Estimate estimate(size_t index, size_t raw_bytes, uint64_t rate_bytes_per_s) const;

@@ -20,6 +20,7 @@
 #include "mirror/compression_policy.h"
 #include "mirror/epochs.h"
 #include "mirror/inflight_filter.h"
+#include "mirror/link_demand.h"
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
 #include "volume/events.h"
@@ -116,6 +117,7 @@ struct Core {
   std::atomic<uint64_t> wire_piece_bytes{limits::kFramePayloadBytesMax};
   // … and what the links that are up carry together (0: not known).
   std::atomic<uint64_t> link_rate_bytes_per_s{0};
+  LinkDemand link_demand;
 
   void set_attachment(Attachment to) {
     attachment = to;

@@ -88,6 +88,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] uint64_t link_rate_bytes_per_s() const {
     return core_.link_rate_bytes_per_s.load(std::memory_order_relaxed);
   }
+  [[nodiscard]] LinkDemand& link_demand() { return core_.link_demand; }
   [[nodiscard]] const Clock& clock() const { return core_.clock; }
   void count_read(uint64_t bytes) {
     core_.counters.reads.fetch_add(1, std::memory_order_relaxed);

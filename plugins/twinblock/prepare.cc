@@ -15,7 +15,9 @@ PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
   cut(data);
   if (engine_.peer_receives() && engine_.compression().setting().mode != Compression::kOff) {
     const uint64_t began_ns = engine_.clock().now_ns();
-    compress();
+    const uint64_t rate_bytes_per_s = engine_.link_rate_bytes_per_s();
+    engine_.link_demand().add(data.size(), began_ns);
+    compress({rate_bytes_per_s, engine_.link_demand().busy(rate_bytes_per_s)});
     compression_ns_ = engine_.clock().now_ns() - began_ns;
   }
   for (WirePiece& piece : pieces_) piece.crc = crc32c(piece.payload);
@@ -31,13 +33,12 @@ void PreparedWrite::cut(std::span<const std::byte> data) {
   }
 }
 
-void PreparedWrite::compress() {
-  const uint64_t rate_bytes_per_s = engine_.link_rate_bytes_per_s();
+void PreparedWrite::compress(CompressionPolicy::Links links) {
   CompressionPolicy& policy = engine_.compression();
   std::span<std::byte> left;
   bool any = false;
   for (WirePiece& piece : pieces_) {
-    if (!policy.wants(piece.payload, rate_bytes_per_s)) continue;
+    if (!policy.wants(piece.payload, links)) continue;
     // Room for all that are left, at the first that needs any.
     if (!room_) {
       const size_t bytes = static_cast<size_t>(pieces_.data() + pieces_.size() - &piece) *

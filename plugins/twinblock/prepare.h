@@ -26,7 +26,7 @@ class PreparedWrite {
 
  private:
   void cut(std::span<const std::byte> data);
-  void compress();
+  void compress(CompressionPolicy::Links links);
   [[nodiscard]] size_t compress(WirePiece& piece, std::span<std::byte> into);
 
   Engine& engine_;

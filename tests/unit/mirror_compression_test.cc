@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "mirror/compression_policy.h"
+#include "mirror/link_demand.h"
 
 namespace twinblock {
 namespace {
@@ -35,7 +36,7 @@ size_t run(CompressionPolicy& policy, const Bytes& piece, uint64_t rate, size_t 
            double speed_bytes_per_s, double share) {
   size_t tried = 0;
   for (size_t i = 0; i < count; ++i) {
-    if (!policy.wants(piece, rate)) continue;
+    if (!policy.wants(piece, {rate, true})) continue;
     ++tried;
     const auto took_ns =
         static_cast<uint64_t>(static_cast<double>(piece.size()) * 1e9 / speed_bytes_per_s);
@@ -69,9 +70,9 @@ TEST(Likeness, BytesOfFewerThanEightBitsCount) {
 
 TEST(Policy, OffAndOnDoNotLookAtTheData) {
   CompressionPolicy policy({Compression::kOff, 1});
-  EXPECT_FALSE(policy.wants(Bytes(kPiece), kGigabit));
+  EXPECT_FALSE(policy.wants(Bytes(kPiece), {kGigabit, true}));
   policy.set({Compression::kOn, 1});
-  EXPECT_TRUE(policy.wants(random_bytes(kPiece), kLoopback));
+  EXPECT_TRUE(policy.wants(random_bytes(kPiece), {kLoopback, true}));
 }
 
 TEST(Policy, AutoCompressesForASlowLinkAndNotForAFastOne) {
@@ -84,13 +85,64 @@ TEST(Policy, AutoCompressesForASlowLinkAndNotForAFastOne) {
 
 TEST(Policy, AutoDoesNothingWhileNobodyKnowsWhatTheLinksCarry) {
   CompressionPolicy policy({Compression::kAuto, 1});
-  EXPECT_FALSE(policy.wants(patterned(kPiece, 512, 170), 0));
+  EXPECT_FALSE(policy.wants(patterned(kPiece, 512, 170), {0, true}));
+}
+
+TEST(Policy, AutoLeavesLinksAloneThatHaveTimeToSpare) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  const Bytes piece = patterned(kPiece, 512, 170);
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(policy.wants(piece, {kGigabit, false}));
+  EXPECT_NE(policy.decision().find("less than a quarter"), std::string::npos) << policy.decision();
+  EXPECT_TRUE(policy.wants(piece, {kGigabit, true}));
+  policy.set({Compression::kOn, 1});
+  EXPECT_TRUE(policy.wants(piece, {kGigabit, false})) << "ordered";
+}
+
+// Writes of 64 KiB at an even rate, for `seconds`; for how many of them the link was busy.
+double busy_share(LinkDemand& demand, uint64_t& now_ns, uint64_t bytes_per_s, double seconds) {
+  const auto count =
+      static_cast<size_t>(static_cast<double>(bytes_per_s) * seconds / static_cast<double>(kPiece));
+  size_t busy = 0;
+  for (size_t i = 0; i < count; ++i) {
+    demand.add(kPiece, now_ns);
+    if (demand.busy(kGigabit)) ++busy;
+    now_ns += kPiece * kSecond_ns / bytes_per_s;
+  }
+  return static_cast<double>(busy) / static_cast<double>(count);
+}
+
+TEST(LinkDemand, IsBusyFromAQuarterOfTheRateOn) {
+  for (const uint64_t percent : {1u, 5u, 20u, 30u, 100u}) {
+    LinkDemand demand;
+    uint64_t now_ns = 1'000'000'000'000;
+    busy_share(demand, now_ns, kGigabit * percent / 100, 1);
+    EXPECT_EQ(busy_share(demand, now_ns, kGigabit * percent / 100, 5), percent > 25 ? 1 : 0)
+        << percent;
+  }
+}
+
+TEST(LinkDemand, NoticesABurstAndItsEnd) {
+  LinkDemand demand;
+  uint64_t now_ns = 1'000'000'000'000;
+  EXPECT_EQ(busy_share(demand, now_ns, kGigabit / 50, 2), 0);
+  EXPECT_GT(busy_share(demand, now_ns, kGigabit, 0.3), 0.85);
+  busy_share(demand, now_ns, kGigabit / 50, 0.3);
+  EXPECT_EQ(busy_share(demand, now_ns, kGigabit / 50, 2), 0);
+  EXPECT_GT(busy_share(demand, now_ns, kGigabit, 0.3), 0.85);
+  now_ns += 10 * kSecond_ns;
+  demand.add(kPiece, now_ns);
+  EXPECT_FALSE(demand.busy(kGigabit)) << "long ago";
+}
+
+TEST(LinkDemand, OfAnUnknownRateIsBusy) {
+  const LinkDemand demand;
+  EXPECT_TRUE(demand.busy(0));
 }
 
 TEST(Policy, RandomDataIsNotTriedAndCounted) {
   CompressionPolicy policy({Compression::kAuto, 1});
   const Bytes piece = random_bytes(kPiece);
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(policy.wants(piece, kGigabit));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(policy.wants(piece, {kGigabit, true}));
   EXPECT_EQ(policy.counters.incompressible_bytes.load(), 100 * kPiece);
 }
 
@@ -167,7 +219,7 @@ TEST(Policy, SaysWhatItDecidedAndWhy) {
   EXPECT_NE(policy.decision().find("are compressed"), std::string::npos) << policy.decision();
   run(policy, piece, kLoopback, 10, 500e6, 0.34);
   EXPECT_NE(policy.decision().find("raw"), std::string::npos) << policy.decision();
-  (void)policy.wants(random_bytes(kPiece), kGigabit);
+  (void)policy.wants(random_bytes(kPiece), {kGigabit, true});
   EXPECT_NE(policy.decision().find("random"), std::string::npos) << policy.decision();
 }
 
