@@ -1,0 +1,33 @@
+// Whether what clients write would keep the links busy if it travelled raw. Where it would not,
+// compressing it costs processor time and gains little: nobody waits behind it. Pure; any threads
+// side by side, so that everything is atomic, and a report that another one overtakes may be
+// missed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace twinblock {
+
+class LinkDemand {
+ public:
+  // What is looked at: short enough that a burst is noticed while it lasts.
+  static constexpr uint64_t kWindow_ns = 100 * kMillisecond_ns;
+  // Of the links' rate. A writer that waits for each write before the next is above it as soon as
+  // the wire is a quarter of what it waits for.
+  static constexpr uint64_t kBusyPart = 4;
+
+  // So much is to travel to the peer now (monotonic time).
+  void add(uint64_t bytes, uint64_t now_ns);
+  // Whether in this window, or in the one before, a quarter of what links of this rate carry came.
+  [[nodiscard]] bool busy(uint64_t rate_bytes_per_s) const;
+
+ private:
+  std::atomic<uint64_t> began_ns_{0};
+  std::atomic<uint64_t> bytes_{0};         // of this window so far
+  std::atomic<uint64_t> bytes_before_{0};  // of the one before
+};
+
+}  // namespace twinblock
