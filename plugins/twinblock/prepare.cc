@@ -17,8 +17,8 @@ PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
     const uint64_t began_ns = engine_.clock().now_ns();
     const uint64_t rate_bytes_per_s = engine_.link_rate_bytes_per_s();
     engine_.link_demand().add(data.size(), began_ns);
-    compress({rate_bytes_per_s, engine_.link_demand().busy(rate_bytes_per_s)});
-    compression_ns_ = engine_.clock().now_ns() - began_ns;
+    if (compress({rate_bytes_per_s, engine_.link_demand().busy(rate_bytes_per_s)}))
+      compression_ns_ = engine_.clock().now_ns() - began_ns;
   }
   for (WirePiece& piece : pieces_) piece.crc = crc32c(piece.payload);
 }
@@ -33,7 +33,7 @@ void PreparedWrite::cut(std::span<const std::byte> data) {
   }
 }
 
-void PreparedWrite::compress(CompressionPolicy::Links links) {
+bool PreparedWrite::compress(CompressionPolicy::Links links) {
   CompressionPolicy& policy = engine_.compression();
   std::span<std::byte> left;
   bool any = false;
@@ -51,6 +51,7 @@ void PreparedWrite::compress(CompressionPolicy::Links links) {
   }
   auto& writes = any ? policy.counters.writes_compressed : policy.counters.writes_raw;
   writes.fetch_add(1, std::memory_order_relaxed);
+  return any;
 }
 
 // How much of `into` it took.

@@ -26,7 +26,8 @@ class PreparedWrite {
 
  private:
   void cut(std::span<const std::byte> data);
-  void compress(CompressionPolicy::Links links);
+  // Whether any piece is compressed now.
+  bool compress(CompressionPolicy::Links links);
   [[nodiscard]] size_t compress(WirePiece& piece, std::span<std::byte> into);
 
   Engine& engine_;
