@@ -179,9 +179,11 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   class LinkAnswer;
   [[nodiscard]] std::optional<Error> why_not_change(LinkOrder order, const LinkConfig& link) const;
   Status apply_link_change(LinkOrder order, const LinkConfig& link);
+  std::optional<Error> obey_link_change(LinkOrder order, const LinkConfig& link);
   void remember_link_change(LinkOrder order, const LinkConfig& link, uint32_t number);
   void tell_link_change(LinkOrder order, const LinkConfig& link, uint32_t number, Reply reply);
   [[nodiscard]] bool overruled(LinkOrder order, const std::string& link, uint32_t number) const;
+  [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint32_t number) const;
   void link_change_answered(LinkAnswer& answer, uint32_t status, const std::string& why);
   void handle_link_change(const wire::Frame& frame);
   void tell_links();
@@ -281,7 +283,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   uint64_t disk_note_writes_ = 0;  // how many writes had been made by then
   class SoleCopyRecord;
   std::unique_ptr<SoleCopyRecord> sole_copy_;
-  // Of the links at run time, in order: a peer that starts anew is told.
+  // Of the links at run time, in order, the latest of each link: a peer that starts anew is told.
   struct LinkChanged {
     LinkOrder order;
     LinkConfig link;

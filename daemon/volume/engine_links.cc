@@ -120,14 +120,27 @@ Status Engine::apply_link_change(LinkOrder order, const LinkConfig& link) {
   return session_.enable_link(link.name, false);
 }
 
-// What a peer that starts anew has to be told to have the same links. A link that was added and is
-// disabled needs both.
+// What the peer's operator ordered. A link that is gone here, by an order that this one overrules,
+// is there again; one that is added again is in use again.
+std::optional<Error> Engine::obey_link_change(LinkOrder order, const LinkConfig& link) {
+  const bool known = session_.has_link(link.name);
+  if (order == LinkOrder::kRemove && !known) return std::nullopt;
+  if (order == LinkOrder::kAdd && known) order = LinkOrder::kEnable;
+  if (order != LinkOrder::kAdd && !known && !link.address.empty()) {
+    if (auto error = why_not_change(LinkOrder::kAdd, link)) return error;
+    if (Status added = session_.add_link(link); !added) return added.error();
+  } else if (auto error = why_not_change(order, link)) {
+    return error;
+  }
+  if (Status applied = apply_link_change(order, link); !applied) return applied.error();
+  return std::nullopt;
+}
+
+// The latest order about each link: it says all of it, and a peer that starts anew, or that got
+// other ones meanwhile, is told.
 void Engine::remember_link_change(LinkOrder order, const LinkConfig& link, uint32_t number) {
-  std::erase_if(link_changes_, [&](const LinkChanged& each) {
-    const bool about_use = each.order == LinkOrder::kEnable || each.order == LinkOrder::kDisable;
-    const bool replaces_all = order == LinkOrder::kAdd || order == LinkOrder::kRemove;
-    return each.link.name == link.name && (about_use || replaces_all);
-  });
+  std::erase_if(link_changes_,
+                [&](const LinkChanged& each) { return each.link.name == link.name; });
   link_changes_.push_back({order, link, number});
 }
 
@@ -138,6 +151,12 @@ bool Engine::overruled(LinkOrder order, const std::string& link, uint32_t number
     return each.link.name == link &&
            (each.number > number ||
             (each.number == number && each.order != order && core_.node < core_.peer));
+  });
+}
+
+bool Engine::is_latest(LinkOrder order, const std::string& link, uint32_t number) const {
+  return std::any_of(link_changes_.begin(), link_changes_.end(), [&](const LinkChanged& each) {
+    return each.link.name == link && each.number == number && each.order == order;
   });
 }
 
@@ -176,7 +195,7 @@ void Engine::tell_link_change(LinkOrder order, const LinkConfig& link, uint32_t 
   payload.number = number;
   payload.rate_bits_per_s = link.rate_bits_per_s;
   wire::set_name(payload.name, link.name);
-  for (size_t i = 0; i < core_.config.nodes.size() && order == LinkOrder::kAdd; ++i)
+  for (size_t i = 0; i < core_.config.nodes.size() && !link.address.empty(); ++i)
     wire::set_name(payload.address[i], link.address.at(core_.config.nodes[i].name));
   link_answers_.push_back(
       std::make_shared<LinkAnswer>(*this, order, link, number, std::move(reply)));
@@ -202,14 +221,16 @@ void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std
                  " on both hosts");
     return;
   }
-  // Both nodes or none.
+  // Both nodes or none, but for a later order that holds by now.
   const LinkOrder back = held->order_ == LinkOrder::kAdd      ? LinkOrder::kRemove
                          : held->order_ == LinkOrder::kRemove ? LinkOrder::kAdd
                          : held->order_ == LinkOrder::kEnable ? LinkOrder::kDisable
                                                               : LinkOrder::kEnable;
-  if (back != LinkOrder::kRemove || session_.can_spare(link.name)) {
+  if (is_latest(held->order_, link.name, held->number_) &&
+      (back != LinkOrder::kRemove || session_.can_spare(link.name))) {
     (void)apply_link_change(back, link);
     remember_link_change(back, link, held->number_);
+    if (session_.up()) tell_link_change(back, link, held->number_, nullptr);
   }
   core_.events.tell("link-order-refused", {{"link", link.name},
                                            {"order", done_word(held->order_)},
@@ -230,24 +251,21 @@ void Engine::handle_link_change(const wire::Frame& frame) {
   }
   const LinkOrder order = order_of(payload.change);
   std::map<std::string, std::string> addresses;
-  for (size_t i = 0; i < core_.config.nodes.size() && order == LinkOrder::kAdd; ++i)
-    addresses[core_.config.nodes[i].name] = wire::get_name(payload.address[i]);
+  if (order == LinkOrder::kAdd || payload.address[0][0] != 0)
+    for (size_t i = 0; i < core_.config.nodes.size(); ++i)
+      addresses[core_.config.nodes[i].name] = wire::get_name(payload.address[i]);
   const Result<LinkConfig> told =
       make_link(wire::get_name(payload.name), addresses, "", {core_.node, core_.peer});
   std::optional<Error> error;
   if (!told) error = told.error();
   LinkConfig link = told ? told.value() : LinkConfig{};
   link.rate_bits_per_s = payload.rate_bits_per_s;
-  // What is so already is no error: both may have been told, or it is told again.
-  const bool known = session_.has_link(link.name);
-  const bool so_already = overruled(order, link.name, payload.number) ||
-                          (order == LinkOrder::kAdd && known) ||
-                          (order == LinkOrder::kRemove && !known);
-  if (!error && !so_already) {
-    error = why_not_change(order, link);
-    if (!error)
-      if (Status applied = apply_link_change(order, link); !applied) error = applied.error();
+  // What is told again is no error, and nothing new.
+  if (!error && !overruled(order, link.name, payload.number) &&
+      !is_latest(order, link.name, payload.number)) {
+    error = obey_link_change(order, link);
     if (!error) {
+      remember_link_change(order, link, payload.number);
       log(Severity::kInfo,
           "link " + link.name + " is " + done_word(order) + " by the operator on " + core_.peer);
       core_.events.tell("link-order",
@@ -255,7 +273,6 @@ void Engine::handle_link_change(const wire::Frame& frame) {
     }
   }
   link_number_ = std::max(link_number_, payload.number);
-  if (!error && !so_already) remember_link_change(order, link, payload.number);
   if (!session_.up()) return;
   wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
   ack.sequence = frame.header.sequence;
@@ -277,7 +294,12 @@ void Engine::link_answers_lost() {
 }
 
 void Engine::links_changed() {
-  if (session_.links_up() > 1 && std::exchange(tell_again_, false)) tell_links();
+  // Not while the session hangs on the very link that an order takes away.
+  const bool may_spare = tell_again_ && std::any_of(link_changes_.begin(), link_changes_.end(),
+                                                    [&](const LinkChanged& each) {
+                                                      return session_.can_spare(each.link.name);
+                                                    });
+  if (may_spare) tell_links();
   core_.wire_piece_bytes.store(
       session_.links_up() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
       std::memory_order_relaxed);

@@ -161,7 +161,7 @@ struct LinkChangePayload {
   uint32_t number;              // of the order: where two contradict, the higher one holds
   uint64_t rate_bits_per_s;     // nominal; 0: not known
   char name[kNameBytes];        // NUL-padded, as are the addresses: numeric "IP:port"
-  char address[2][kNameBytes];  // kAdd: of the node with the lower name, of the other one
+  char address[2][kNameBytes];  // of the node with the lower name, of the other one
 };
 
 static_assert(sizeof(LinkChangePayload) == 208);

@@ -20,6 +20,11 @@ const StatusView::Link* find(const StatusView& view, const std::string& name) {
 // What a host may have under way where the rate is limited: a queue that no heartbeat can pass.
 uint64_t window_of(uint64_t bytes_per_s) { return std::max(bytes_per_s / 20, 16 * kKiB); }
 
+const char* order_word(Engine::LinkOrder order) {
+  constexpr std::array<const char*, 4> kWords{"add", "remove", "enable", "disable"};
+  return kWords.at(static_cast<size_t>(order));
+}
+
 std::string at_hosts(const std::array<bool, 2>& at) {
   return at[0] && at[1] ? "both" : at[0] ? "alpha" : "beta";
 }
@@ -152,6 +157,9 @@ void World::blackout() {
 void World::link_order() {
   const int host = static_cast<int>(random_.below(2));
   Lane& lane = lanes_[random_.below(lanes_.size())];
+  // Apart, so that runs without contradictions stay what they were.
+  Random apart = random_;
+  if (Random chances = apart.fork(); chances.chance(0.3) && contradict(lane, host, chances)) return;
   if (!node(host).running() || node(host).paused()) return;
   const auto ignore = [](const Result<std::string>&) {};
   if (random_.chance(0.2)) {  // what changes nothing
@@ -168,22 +176,67 @@ void World::link_order() {
   }
   if (lane.away || lanes_.size() < 2 || (options_.session_lasts && !others_carry(lane))) return;
   const bool removed = random_.chance(0.5);
-  if (Report::verbose())
-    Report::trace("operator", (removed ? "remove link " : "disable link ") + lane.name + " at " +
-                                  node(host).name());
   lane.away = true;
-  node(host).engine().change_link(
-      removed ? Engine::LinkOrder::kRemove : Engine::LinkOrder::kDisable, {lane.name, {}, 0},
-      [](const Result<std::string>& result) {
-        if (!result && Report::verbose())
-          Report::trace("operator", "refused: " + result.error().what);
-      });
+  order_link(host, lane, removed ? Engine::LinkOrder::kRemove : Engine::LinkOrder::kDisable);
   scheduler_.after(random_.spread(10 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
                    [this, &lane] { bring_back(lane); });
 }
 
-// Added or enabled until both nodes have it.
+void World::order_link(int host, const Lane& lane, Engine::LinkOrder order, bool addressed) {
+  LinkConfig link{lane.name, {}, 0};
+  if (addressed)
+    link = *std::find_if(config_.links.begin(), config_.links.end(),
+                         [&](const LinkConfig& each) { return each.name == lane.name; });
+  if (Report::verbose())
+    Report::trace("operator", std::string(order_word(order)) + " link " + lane.name + " at " +
+                                  node(host).name());
+  node(host).engine().change_link(order, link, [](const Result<std::string>& result) {
+    if (!result && Report::verbose()) Report::trace("operator", "refused: " + result.error().what);
+  });
+}
+
+// Two operators who do not know of each other: one order at each node, at once, that can't both
+// hold. False: it is not possible just now.
+bool World::contradict(Lane& lane, int host, Random& chances) {
+  if (lane.away || lanes_.size() < 2 || (options_.session_lasts && !others_carry(lane)))
+    return false;
+  // With two links in question, each node might take away the one that the other one keeps.
+  for (const Lane& each : lanes_)
+    if (each.contradicted) return false;
+  for (const auto& each : nodes_)
+    if (!each->running() || each->paused()) return false;
+  using enum Engine::LinkOrder;
+  constexpr std::array<std::pair<Engine::LinkOrder, Engine::LinkOrder>, 3> kPairs{
+      {{kDisable, kEnable}, {kRemove, kEnable}, {kRemove, kDisable}}};
+  const auto [one, other] = kPairs.at(chances.below(kPairs.size()));
+  lane.away = lane.contradicted = true;
+  order_link(host, lane, one);
+  order_link(1 - host, lane, other);
+  scheduler_.after(chances.spread(10 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
+                   [this, &lane] { bring_back(lane); });
+  return true;
+}
+
+// Whether both nodes say the same of it: that they use it, that it is disabled, or that there is
+// none.
+bool World::agreed(const Lane& lane) {
+  std::array<int, 2> words{};
+  for (const int host : {0, 1}) {
+    if (!node(host).running() || node(host).paused()) return false;
+    const StatusView view = node(host).engine().status();
+    const StatusView::Link* link = find(view, lane.name);
+    words.at(static_cast<size_t>(host)) = link == nullptr ? 0 : link->state == "disabled" ? 1 : 2;
+  }
+  return words[0] == words[1];
+}
+
+// Added or enabled until both nodes have it, once they agree.
 void World::bring_back(Lane& lane) {
+  lane.contradicted = lane.contradicted && !agreed(lane);
+  if (lane.contradicted) {
+    scheduler_.after(200 * kMillisecond_ns, nullptr, [this, &lane] { bring_back(lane); });
+    return;
+  }
   const int first = static_cast<int>(random_.below(2));
   bool complete = true;
   for (const int host : {first, 1 - first}) {
@@ -191,22 +244,11 @@ void World::bring_back(Lane& lane) {
       complete = false;
       continue;
     }
-    Engine& engine = node(host).engine();
-    const StatusView view = engine.status();
+    const StatusView view = node(host).engine().status();
     const StatusView::Link* link = find(view, lane.name);
     if (link != nullptr && link->state != "disabled") continue;
-    LinkConfig order{lane.name, {}, 0};
-    if (random_.chance(0.5))
-      order = *std::find_if(config_.links.begin(), config_.links.end(),
-                            [&](const LinkConfig& each) { return each.name == lane.name; });
-    if (Report::verbose())
-      Report::trace("operator", (link == nullptr ? "add link " : "enable link ") + lane.name +
-                                    " at " + node(host).name());
-    engine.change_link(link == nullptr ? Engine::LinkOrder::kAdd : Engine::LinkOrder::kEnable,
-                       order, [](const Result<std::string>& result) {
-                         if (!result && Report::verbose())
-                           Report::trace("operator", "refused: " + result.error().what);
-                       });
+    order_link(host, lane, link == nullptr ? Engine::LinkOrder::kAdd : Engine::LinkOrder::kEnable,
+               random_.chance(0.5));
     complete = false;
     break;
   }

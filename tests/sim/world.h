@@ -46,9 +46,10 @@ class World {
   // One link as the world sees it.
   struct Lane {
     std::string name;
-    LinkFaults usual;     // how it is without a fault: some are slow
-    bool faulty = false;  // it will be mended
-    bool away = false;    // removed or disabled by the operator, for a while
+    LinkFaults usual;           // how it is without a fault: some are slow
+    bool faulty = false;        // it will be mended
+    bool away = false;          // removed or disabled by the operator, for a while
+    bool contradicted = false;  // the nodes got contradicting orders, and have not agreed since
     uint64_t well_since_ns = 0;
   };
 
@@ -126,6 +127,9 @@ class World {
   void flap(Lane& lane, const std::array<bool, 2>& at, uint64_t turns);
   void blackout();
   void link_order();
+  void order_link(int host, const Lane& lane, Engine::LinkOrder order, bool addressed = false);
+  bool contradict(Lane& lane, int host, Random& chances);
+  [[nodiscard]] bool agreed(const Lane& lane);
   void bring_back(Lane& lane);
   void watch_session();
   void check_session();
