@@ -51,7 +51,7 @@ bool PreparedWrite::compress(CompressionPolicy::Links links) {
   }
   auto& writes = any ? policy.counters.writes_compressed : policy.counters.writes_raw;
   writes.fetch_add(1, std::memory_order_relaxed);
-  return any;
+  return room_ != nullptr;
 }
 
 // How much of `into` it took.

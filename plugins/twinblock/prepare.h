@@ -26,7 +26,7 @@ class PreparedWrite {
 
  private:
   void cut(std::span<const std::byte> data);
-  // Whether any piece is compressed now.
+  // Whether any piece was tried.
   bool compress(CompressionPolicy::Links links);
   [[nodiscard]] size_t compress(WirePiece& piece, std::span<std::byte> into);
 

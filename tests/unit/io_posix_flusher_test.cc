@@ -1,7 +1,9 @@
 // DiskFlusher: which fdatasync begins when, and what its success or failure means for whom.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -107,7 +109,7 @@ class DiskFlusherTest : public ::testing::Test {
     requests_.push_back(std::make_unique<DiskRequest>());
     requests_.back()->op = DiskOp::kFlush;
     requests_.back()->error = kNotTold;
-    flusher_->add(*requests_.back());
+    if (flusher_->error() == 0) flusher_->add(*requests_.back());
     flusher_->start();
     return requests_.size() - 1;
   }
@@ -184,6 +186,80 @@ TEST_F(DiskFlusherTest, one_at_a_time_again_once_it_has_become_quick) {
   EXPECT_TRUE(told_soon(last, 0));
 }
 
+// A disk that does one flush after the other, each in so many milliseconds, with `kParallel`
+// requests all the time, for a while; how many fdatasync calls of those were under way at most at
+// its end.
+class OneAfterTheOther {
+ public:
+  static DiskCalls calls() {
+    DiskCalls calls = DiskCalls::system();
+    calls.fdatasync = [](int) {
+      ++inside_;
+      most_ = std::max(most_.load(), inside_.load());
+      {
+        const std::lock_guard lock(disk_);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      --inside_;
+      return 0;
+    };
+    return calls;
+  }
+  static int most_since() { return most_.exchange(0); }
+
+ private:
+  static inline std::mutex disk_;
+  static inline std::atomic<int> inside_{0};
+  static inline std::atomic<int> most_{0};
+};
+
+TEST_F(DiskFlusherTest, flushes_that_the_disk_does_in_turn_are_one_at_a_time) {
+  const DiskCalls calls = OneAfterTheOther::calls();
+  DiskFile::Options options;
+  options.path = directory_ / "in turn";
+  options.size_bytes = 1 * kMiB;
+  options.create = true;
+  options.calls = &calls;
+  auto file = DiskFile::open(options);
+  ASSERT_TRUE(file.ok()) << file.error().what;
+  auto created = DiskFlusher::create(*file.value(), 8, [] {});
+  ASSERT_TRUE(created.ok()) << created.error().what;
+  flusher_ = std::move(created.value());
+  const auto load = [&](size_t flushes) {
+    for (size_t begun = 0; begun < flushes;) {
+      // Each waits for one of its own, as many as may be under way and more.
+      if (order_.size() + 12 > requests_.size()) {
+        add();
+        ++begun;
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+      collect();
+    }
+  };
+  load(200);
+  EXPECT_GT(OneAfterTheOther::most_since(), 1) << "tried";
+  load(100);
+  (void)OneAfterTheOther::most_since();
+  load(200);
+  EXPECT_EQ(OneAfterTheOther::most_since(), 1);
+  while (order_.size() < requests_.size()) collect();
+}
+
+TEST_F(DiskFlusherTest, without_descriptors_to_be_had_it_does_with_one) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit limited = before;
+  limited.rlim_cur = static_cast<rlim_t>(file_->fd()) + kParallel + 2;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limited), 0);
+  auto created = DiskFlusher::create(*file_, 1000, [] {});
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_TRUE(created.ok()) << created.error().what;
+  flusher_ = std::move(created.value());
+  sync_.let_all_pass(true);
+  EXPECT_TRUE(told_soon(add(), 0));
+}
+
 TEST_F(DiskFlusherTest, success_counts_only_after_all_that_began_before) {
   make_slow();
   const size_t first = add();
@@ -232,8 +308,8 @@ TEST_F(DiskFlusherTest, after_a_failure_none_is_begun_and_each_request_fails) {
   sync_.end(1, ENOSPC);
   EXPECT_TRUE(told_soon(added[0], ENOSPC));
   EXPECT_EQ(told(added[kParallel]), ENOSPC) << "it waited for a turn";
-  const size_t later = add();
-  EXPECT_EQ(told(later), ENOSPC);
+  EXPECT_EQ(flusher_->error(), ENOSPC) << "which whoever adds one looks at";
+  EXPECT_FALSE(flusher_->pending());
   EXPECT_TRUE(sync_.begun(1 + kParallel));
   for (size_t n = 2; n < 1 + kParallel; ++n) sync_.end(n);
   EXPECT_TRUE(told_soon(added[1], ENOSPC)) << "its fdatasync was under way";

@@ -148,7 +148,7 @@ void DiskFile::probe_file_system() {
   // thread.
   async_writes_ = !is(EXT4_SUPER_MAGIC);
   parallel_flushes_ = is_device_ || is(EXT4_SUPER_MAGIC) || is(XFS_SUPER_MAGIC) ||
-                      is(BTRFS_SUPER_MAGIC) || is(F2FS_SUPER_MAGIC) || is(TMPFS_MAGIC);
+                      is(BTRFS_SUPER_MAGIC) || is(TMPFS_MAGIC);
 }
 
 void DiskFile::probe_fast_zero() {
@@ -265,10 +265,15 @@ int DiskFile::allocate(std::atomic<bool>& unsupported, int mode, uint64_t offset
 }
 
 Result<std::unique_ptr<FlushHandle>> DiskFile::flush_handle() const {
-  const std::string same = "/proc/self/fd/" + std::to_string(fd_);
-  const int fd = ::open(same.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return system_error(errno, "open " + same);
+  const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return system_error(errno, "duplicate a file descriptor");
   return std::make_unique<FlushHandle>(fd, calls_);
+}
+
+std::unique_ptr<FlushHandle> DiskFile::another_flush_handle() const {
+  if (!parallel_flushes_) return nullptr;
+  const int fd = ::open(("/proc/self/fd/" + std::to_string(fd_)).c_str(), O_RDWR | O_CLOEXEC);
+  return fd < 0 ? nullptr : std::make_unique<FlushHandle>(fd, calls_);
 }
 
 FlushHandle::~FlushHandle() { ::close(fd_); }

@@ -77,11 +77,14 @@ class DiskFile {
   int read(uint64_t offset, std::byte* into, uint64_t length) const;
   int write(uint64_t offset, const std::byte* from, uint64_t length) const;
   int zero(uint64_t offset, uint64_t length, bool may_unmap);
-  // A new one each.
+  // The open file description that the writes go through.
   [[nodiscard]] Result<std::unique_ptr<FlushHandle>> flush_handle() const;
-  // Whether flushes may be under way side by side, each with a handle of its own: block devices,
-  // and the file systems of which it is known that they report errors of the page cache to each
-  // handle.
+  // A new one, for a flush beside others. Null where these may not be, or none can be opened.
+  [[nodiscard]] std::unique_ptr<FlushHandle> another_flush_handle() const;
+  // Whether flushes may be under way side by side, each with a description of its own: block
+  // devices, and the file systems of which it is known that they report errors of the page cache to
+  // each of these, and that an fdatasync leaves nothing to another one that is under way (f2fs
+  // does: the first to end clears the mark that the device is still to be flushed).
   [[nodiscard]] bool parallel_flushes() const { return parallel_flushes_; }
   // Whether `offset` is in a hole, and how far that or the data extends, at most `length`.
   int extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const;

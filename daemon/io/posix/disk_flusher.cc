@@ -9,14 +9,16 @@ namespace twinblock {
 
 Result<std::unique_ptr<DiskFlusher>> DiskFlusher::create(const DiskFile& file, size_t parallel_max,
                                                          std::function<void()> finished) {
-  // All at once: one that is opened later would not be told of what another process's fsync was
-  // told of before.
   std::vector<std::unique_ptr<FlushHandle>> handles;
-  const size_t count = file.parallel_flushes() ? parallel_max : 1;
-  while (handles.size() < count) {
-    auto opened = file.flush_handle();
-    if (!opened.ok()) return opened.error();
-    handles.push_back(std::move(opened.value()));
+  auto first = file.flush_handle();
+  if (!first.ok()) return first.error();
+  handles.push_back(std::move(first.value()));
+  // All at once: one that is opened later would not be told of what another process's fsync was
+  // told of before. Where there are no more descriptors, or no /proc, fewer do.
+  while (handles.size() < parallel_max) {
+    auto another = file.another_flush_handle();
+    if (another == nullptr) break;
+    handles.push_back(std::move(another));
   }
   return std::unique_ptr<DiskFlusher>(new DiskFlusher(std::move(handles), std::move(finished)));
 }
@@ -45,20 +47,10 @@ void DiskFlusher::execute(DiskRequest& job) {
   finished_();
 }
 
-void DiskFlusher::add(DiskRequest& request) {
-  if (error_ == 0) return waiting_.push(request);
-  request.error = error_;
-  failed_.push(request);
-}
-
-size_t DiskFlusher::parallel() const {
-  const uint64_t fit = std::min(shortest_ns_, shortest_before_ns_) / kSpacing_ns;
-  return std::clamp<uint64_t>(fit, 1, flushes_.size());
-}
-
 void DiskFlusher::start() {
-  if (!could_start()) return;
-  Flush& flush = from_oldest(running_++);
+  if (!pending()) return;
+  Flush& flush = from_oldest(running_);
+  flush.beside = running_++;
   flush.waiting = waiting_.take();
   flush.done = false;
   RequestList one;
@@ -67,7 +59,6 @@ void DiskFlusher::start() {
 }
 
 void DiskFlusher::collect(RequestList& finished) {
-  finished.append(failed_);
   RequestList done = completed_.take();
   while (DiskRequest* job = done.pop()) {
     flushes_[job->offset_bytes].done = true;
@@ -81,21 +72,36 @@ void DiskFlusher::collect(RequestList& finished) {
 }
 
 void DiskFlusher::tell(Flush& flush, RequestList& finished) {
-  took(flush.job.finished_ns - flush.job.submitted_ns);
+  learn(flush);
   // After a failure there is no later flush that could mean anything.
   if (error_ != 0) flush.waiting.append(waiting_);
+  // The wait for those that began before is the disk's, too.
+  told_until_ns_ = std::max(told_until_ns_, flush.job.finished_ns);
   while (DiskRequest* request = flush.waiting.pop()) {
     request->error = error_;
     if (request->op == DiskOp::kFlush) request->submitted_ns = flush.job.submitted_ns;
-    request->finished_ns = flush.job.finished_ns;
+    request->finished_ns = told_until_ns_;
     finished.push(*request);
   }
 }
 
-void DiskFlusher::took(uint64_t duration_ns) {
-  if (counted_++ % kWindow == 0) shortest_before_ns_ = std::exchange(shortest_ns_, duration_ns);
-  shortest_ns_ = std::min(shortest_ns_, duration_ns);
-  if (counted_ < kWindow) shortest_before_ns_ = shortest_ns_;  // there is none yet
+void DiskFlusher::learn(const Flush& flush) {
+  const uint64_t now_ns = flush.job.finished_ns;
+  const uint64_t took_ns = now_ns - flush.job.submitted_ns;
+  if (flush.beside == 0) {
+    alone_ns_ = alone_ns_ == 0 ? took_ns : alone_ns_ * 3 / 4 + std::min(took_ns, 2 * alone_ns_) / 4;
+    alone_ns_ = std::max(alone_ns_, kMicrosecond_ns);
+    alone_at_ns_ = now_ns;
+  } else if (flush.beside < 3 || 2 * took_ns < alone_ns_ * (flush.beside + 1)) {
+    in_turn_ = 0;
+  } else if (++in_turn_ >= kInTurnMin) {
+    rests_until_ns_ = now_ns + kRest_ns;
+    in_turn_ = 0;
+  }
+  alone_due_ = now_ns > alone_at_ns_ + std::max(kSecond_ns, 256 * alone_ns_);
+  allowed_ = now_ns < rests_until_ns_
+                 ? 1
+                 : std::clamp<uint64_t>(alone_ns_ / kSpacing_ns, 1, flushes_.size());
 }
 
 }  // namespace twinblock

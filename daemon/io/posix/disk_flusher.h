@@ -3,17 +3,20 @@
 // Requests that wait share the next fdatasync. While it takes no time, one at a time is best: each
 // costs two wake-ups. On a disk that takes milliseconds, whoever comes while one is under way would
 // wait one and a half times as long as the disk needs, so several are under way, one begun after
-// the other: as many as kSpacing_ns goes into what one takes.
+// the other: as many as kSpacing_ns goes into what one takes alone. Where they turn out to be done
+// one after the other, it is one at a time for a while.
 //
 // What makes that safe, since a failed fdatasync must never be followed by one that succeeds
 // although blocks are lost:
 //   - each of those under way has an open file description of its own: the kernel tells each of
-//     these once of a failed write-back (errseq_t, Documentation/core-api/errseq.rst in Linux), and
-//     where it does not promise that, there is one at a time (DiskFile::parallel_flushes)
-//   - they are told in the order in which they began, so that a success counts only if all before
-//   it
-//     were successes: a device that has failed a flush may call the next one a success
-//   - the first failure is final: it fails all that are not told yet, and every later one
+//     these once of a failed write-back (errseq_t, Documentation/core-api/errseq.rst in Linux)
+//   - only where that is so, and where an fdatasync is whole by itself whatever others are under
+//     way (DiskFile::parallel_flushes); elsewhere there is one at a time
+//   - they are told in the order in which they began, and the first failure is final: it fails all
+//     that are not told yet, and every later one
+// A device may fail one cache flush, with blocks that another one was to cover, and then call that
+// other one a success. The failure comes back first; if its thread sleeps for longer than the other
+// flush takes, that one is told its success before this disk counts as failed.
 #pragma once
 
 #include <cstddef>
@@ -45,12 +48,14 @@ class DiskFlusher {
   DiskFlusher(const DiskFlusher&) = delete;
   DiskFlusher& operator=(const DiskFlusher&) = delete;
 
-  // A kFlush, or a transfer that is done and has its FUA to come. It may already be in collect().
-  void add(DiskRequest& request);
+  // A kFlush, or a transfer that is done and has its FUA to come. Not after error().
+  void add(DiskRequest& request) { waiting_.push(request); }
   // Begins what may begin.
   void start();
-  // Whether start() or collect() has something to do, whatever the pool does.
-  [[nodiscard]] bool pending() const { return could_start() || !failed_.empty(); }
+  // Whether start() has something to do.
+  [[nodiscard]] bool pending() const {
+    return error_ == 0 && !waiting_.empty() && running_ < (alone_due_ ? 1 : allowed_);
+  }
   // Appends requests that are finished, with their errors.
   void collect(RequestList& finished);
   // The first failure, an errno value; 0 before.
@@ -62,30 +67,35 @@ class DiskFlusher {
     std::unique_ptr<FlushHandle> handle;
     DiskRequest job;
     RequestList waiting;
+    size_t beside = 0;  // how many were under way when it began
     bool done = false;
   };
 
   DiskFlusher(std::vector<std::unique_ptr<FlushHandle>> handles, std::function<void()> finished);
   void execute(DiskRequest& job);  // in the pool
   void tell(Flush& flush, RequestList& finished);
-  void took(uint64_t duration_ns);
-  [[nodiscard]] size_t parallel() const;
-  [[nodiscard]] bool could_start() const { return !waiting_.empty() && running_ < parallel(); }
+  void learn(const Flush& flush);
   [[nodiscard]] Flush& from_oldest(size_t n) { return flushes_[(oldest_ + n) % flushes_.size()]; }
 
   std::vector<Flush> flushes_;  // a ring: `running_` of them, from `oldest_` on, have begun
   size_t oldest_ = 0;
   size_t running_ = 0;
   RequestList waiting_;  // for the next one
-  RequestList failed_;   // added after the failure
   int error_ = 0;
 
-  // The shortest flush of the last two windows of kWindow: what the disk takes, without the time
-  // that a busy host or other flushes add.
-  static constexpr uint64_t kWindow = 32;
-  uint64_t counted_ = 0;
-  uint64_t shortest_ns_ = 0;         // of this window so far
-  uint64_t shortest_before_ns_ = 0;  // of the one before
+  // How many at a time, from what one takes that begins while no other is under way: a mean, in
+  // which one that was interrupted counts little. Under load one has to be let begin alone now and
+  // then.
+  size_t allowed_ = 1;
+  bool alone_due_ = false;
+  uint64_t alone_ns_ = 0;
+  uint64_t alone_at_ns_ = 0;
+  // Of those beside others: how many in a row took as long as one after the other.
+  static constexpr size_t kInTurnMin = 16;
+  static constexpr uint64_t kRest_ns = 10 * kSecond_ns;
+  size_t in_turn_ = 0;
+  uint64_t rests_until_ns_ = 0;
+  uint64_t told_until_ns_ = 0;  // when the latest that was told had ended
 
   CompletionStack completed_;
   const std::function<void()> finished_;

@@ -90,6 +90,7 @@ const std::byte* source(const DiskRequest& request) {
 }  // namespace
 
 void PosixDisk::submit(DiskRequest& request) {
+  TB_CHECK(flusher_ != nullptr, "a disk request after shut_down()");
   request.error = 0;
   request.is_hole = false;
   if (request.op != DiskOp::kFlush)
@@ -251,7 +252,9 @@ void PosixDisk::collect() {
 }
 
 void PosixDisk::data_finished(DiskRequest& request) {
-  if (request.fua && request.error == 0) return flusher_->add(request);
+  if (!request.fua || request.error != 0) return ready_.push(request);
+  if (flusher_->error() == 0) return flusher_->add(request);
+  request.error = flusher_->error();
   ready_.push(request);
 }
 

@@ -19,12 +19,18 @@ std::thread start_thread(const char* name, std::function<void()> body) {
     sigdelset(&blocked, fault);
   // A thread inherits its mask, so it never runs with signals open.
   pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  std::thread thread([shown = std::string(name).substr(0, 15), body = std::move(body)] {
-    pthread_setname_np(pthread_self(), shown.c_str());
-    const sched_param none{};
-    (void)sched_setscheduler(0, SCHED_OTHER, &none);
-    body();
-  });
+  std::thread thread;
+  try {
+    thread = std::thread([shown = std::string(name).substr(0, 15), body = std::move(body)] {
+      pthread_setname_np(pthread_self(), shown.c_str());
+      const sched_param none{};
+      if (sched_getscheduler(0) == SCHED_BATCH) (void)sched_setscheduler(0, SCHED_OTHER, &none);
+      body();
+    });
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
 }

@@ -7,11 +7,11 @@
 
 namespace twinblock {
 
-// Starts `body` on a thread called `name` (at most 15 characters are shown), as SCHED_OTHER whoever
-// starts it.
+// Starts `body` on a thread called `name` (at most 15 characters are shown); not as
+// SCHED_BATCH, whoever starts it. Throws std::system_error when there can be no more.
 std::thread start_thread(const char* name, std::function<void()> body);
 
-// For workers, that is the calling thread and those that it starts from now on: being woken does
+// For workers, that is the calling thread and those that nbdkit starts from it: being woken does
 // not preempt whoever runs, so that the loop finishes its turn before those that it has woken run,
 // and a worker that hands a request over is not interrupted by another. The loop itself stays as it
 // is: on a busy host it must not wait behind what computes. Measured with 4 KiB writes at depth 32,
