@@ -308,6 +308,33 @@ void World::tempt() {
   });
 }
 
+// The primary dies, and is back before the one that was promoted instead has it on record that it
+// goes on alone: until then only their terms say who was primary later.
+void World::quick_return() {
+  const int host = primary_;
+  const int other = 1 - host;
+  check_now();
+  look();
+  node(host).kill();
+  process_gone(host);
+  DiskFaults& faults = node(other).metadata().faults;
+  faults.extra_delay_ns = 600 * kMillisecond_ns;
+  wait(
+      kHealingMax_ns, [&] { return primary_ >= 0; }, "a promotion after the primary's death");
+  // A restart that was due already may have brought the first one back too early.
+  if (primary_ == other) {
+    restart(host);
+    workload().flush_all();
+    for (int i = 0; i < 100; ++i) {
+      scheduler_.run_until(scheduler_.now_ns() + 5 * kMillisecond_ns);
+      check_crash();
+    }
+  }
+  faults.extra_delay_ns = 0;
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a takeover");
+}
+
 void World::heal() {
   if (Report::verbose()) Report::trace("operator", "all faults end");
   end_orders();

@@ -44,6 +44,7 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.reset = o.faults.restart = o.faults.slow_disk = 1;
        o.faults.link = 2;
        o.faults.link_order = 1;
+       o.quick_return = o.depth % 4 == 0;
      }},
     {"power", 4,
      [](Options& o) {

@@ -115,6 +115,7 @@ void World::run() {
   check_links_return();
   check_parting();
   session_watched_ = false;
+  if (options_.quick_return) quick_return();
   if (options_.split_brains) split_brain();
   if (options_.corruption) verification();
   quiesce();

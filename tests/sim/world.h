@@ -117,6 +117,7 @@ class World {
   [[nodiscard]] bool may_lose_a_disk();
   void tempt();
   void heal();
+  void quick_return();
 
   // single links (link_faults.cc)
   void make_lanes();
