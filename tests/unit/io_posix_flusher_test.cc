@@ -88,16 +88,25 @@ class DiskFlusherTest : public ::testing::Test {
   static constexpr int kNotTold = -1;
 
   void SetUp() override {
+    open("disk", calls_);
+    if (HasFatalFailure()) return;
+    if (!file_->parallel_flushes()) GTEST_SKIP() << "flushes are one at a time on this file system";
+    make_flusher(kParallel);
+  }
+
+  // `calls` must outlive the test.
+  void open(const std::string& name, const DiskCalls& calls) {
     DiskFile::Options options;
-    options.path = directory_ / "disk";
+    options.path = directory_ / name;
     options.size_bytes = 1 * kMiB;
     options.create = true;
-    options.calls = &calls_;
+    options.calls = &calls;
     auto opened = DiskFile::open(options);
     ASSERT_TRUE(opened.ok()) << opened.error().what;
     file_ = std::move(opened.value());
-    if (!file_->parallel_flushes()) GTEST_SKIP() << "flushes are one at a time on this file system";
-    auto created = DiskFlusher::create(*file_, kParallel, [] {});
+  }
+  void make_flusher(size_t parallel_max) {
+    auto created = DiskFlusher::create(*file_, parallel_max, [] {});
     ASSERT_TRUE(created.ok()) << created.error().what;
     flusher_ = std::move(created.value());
   }
@@ -176,7 +185,7 @@ TEST_F(DiskFlusherTest, a_slow_disk_has_several_each_with_a_description_of_its_o
 TEST_F(DiskFlusherTest, one_at_a_time_again_once_it_has_become_quick) {
   make_slow();
   sync_.let_all_pass(true);
-  constexpr size_t kQuick = 70;  // more than the flushes that it looks back at
+  constexpr size_t kQuick = 70;  // enough for the mean to forget what was before
   for (size_t i = 0; i < kQuick; ++i) EXPECT_TRUE(told_soon(add(), 0));
   sync_.let_all_pass(false);
   add();
@@ -212,17 +221,9 @@ class OneAfterTheOther {
 };
 
 TEST_F(DiskFlusherTest, flushes_that_the_disk_does_in_turn_are_one_at_a_time) {
-  const DiskCalls calls = OneAfterTheOther::calls();
-  DiskFile::Options options;
-  options.path = directory_ / "in turn";
-  options.size_bytes = 1 * kMiB;
-  options.create = true;
-  options.calls = &calls;
-  auto file = DiskFile::open(options);
-  ASSERT_TRUE(file.ok()) << file.error().what;
-  auto created = DiskFlusher::create(*file.value(), 8, [] {});
-  ASSERT_TRUE(created.ok()) << created.error().what;
-  flusher_ = std::move(created.value());
+  static const DiskCalls calls = OneAfterTheOther::calls();
+  ASSERT_NO_FATAL_FAILURE(open("in turn", calls));
+  ASSERT_NO_FATAL_FAILURE(make_flusher(8));
   const auto load = [&](size_t flushes) {
     for (size_t begun = 0; begun < flushes;) {
       // Each waits for one of its own, as many as may be under way and more.
