@@ -113,14 +113,19 @@ class DiskFlusherTest : public ::testing::Test {
 
   void TearDown() override { sync_.let_all_pass(true); }
 
-  // A request to flush, begun at once if it may.
-  size_t add() {
+  // A request to flush.
+  size_t queue() {
     requests_.push_back(std::make_unique<DiskRequest>());
     requests_.back()->op = DiskOp::kFlush;
     requests_.back()->error = kNotTold;
     if (flusher_->error() == 0) flusher_->add(*requests_.back());
-    flusher_->start();
     return requests_.size() - 1;
+  }
+  // … begun at once if it may.
+  size_t add() {
+    const size_t n = queue();
+    flusher_->start();
+    return n;
   }
   // What the n-th request was told: 0, an errno value, or kNotTold.
   int told(size_t n) {
@@ -301,6 +306,27 @@ TEST_F(DiskFlusherTest, a_failure_fails_those_that_began_before_and_are_not_told
   sync_.end(1);
   EXPECT_TRUE(told_soon(first, EIO));
   EXPECT_TRUE(told_soon(second, EIO));
+}
+
+TEST_F(DiskFlusherTest, after_a_failure_none_is_begun_beside_an_older_one) {
+  make_slow();
+  const size_t older = add();
+  add();
+  const size_t waits = queue();
+  ASSERT_TRUE(sync_.begun(3));
+  sync_.end(2, EIO);
+  for (int i = 0; i < 5000 && flusher_->error() == 0; ++i) {
+    RequestList finished;
+    flusher_->collect(finished);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_EQ(flusher_->error(), EIO);
+  EXPECT_FALSE(flusher_->pending());
+  flusher_->start();
+  EXPECT_TRUE(sync_.begun(3));
+  sync_.end(1);
+  EXPECT_TRUE(told_soon(older, EIO));
+  EXPECT_EQ(told(waits), EIO);
 }
 
 TEST_F(DiskFlusherTest, after_a_failure_none_is_begun_and_each_request_fails) {
