@@ -52,6 +52,14 @@ class HeldSync {
     changed_.wait_for(lock, std::chrono::milliseconds(30), [&] { return calls_.size() > count; });
     return calls_.size() == count;
   }
+  size_t count() {
+    const std::lock_guard lock(mutex_);
+    return calls_.size();
+  }
+  void wait_for(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return calls_.size() >= count; });
+  }
   std::set<int> descriptors() {
     const std::lock_guard lock(mutex_);
     std::set<int> fds;
@@ -104,6 +112,7 @@ class DiskFlusherTest : public ::testing::Test {
     auto opened = DiskFile::open(options);
     ASSERT_TRUE(opened.ok()) << opened.error().what;
     file_ = std::move(opened.value());
+    held_ = &calls == &calls_;
   }
   void make_flusher(size_t parallel_max) {
     auto created = DiskFlusher::create(*file_, parallel_max, [] {});
@@ -124,7 +133,7 @@ class DiskFlusherTest : public ::testing::Test {
   // … begun at once if it may.
   size_t add() {
     const size_t n = queue();
-    flusher_->start();
+    start();
     return n;
   }
   // What the n-th request was told: 0, an errno value, or kNotTold.
@@ -144,18 +153,27 @@ class DiskFlusherTest : public ::testing::Test {
     sync_.end(0);
     ASSERT_TRUE(told_soon(0, 0));
   }
+  // Returns when its fdatasync has been called: they are numbered as they were begun, although each
+  // has a thread of its own.
+  void start() {
+    const bool begins = flusher_->pending();
+    const size_t before = sync_.count();
+    flusher_->start();
+    if (begins && held_) sync_.wait_for(before + 1);
+  }
   void collect() {
     RequestList finished;
     flusher_->collect(finished);
     while (DiskRequest* request = finished.pop())
       for (size_t i = 0; i < requests_.size(); ++i)
         if (requests_[i].get() == request) order_.push_back(i);
-    flusher_->start();
+    start();
   }
 
   const TemporaryDirectory directory_;
   HeldSync sync_;
   const DiskCalls calls_ = HeldSync::calls();
+  bool held_ = true;  // whether file_'s fdatasync is sync_'s
   std::unique_ptr<DiskFile> file_;
   std::vector<std::unique_ptr<DiskRequest>> requests_;
   std::vector<size_t> order_;  // in which they were told
@@ -322,7 +340,7 @@ TEST_F(DiskFlusherTest, after_a_failure_none_is_begun_beside_an_older_one) {
   }
   ASSERT_EQ(flusher_->error(), EIO);
   EXPECT_FALSE(flusher_->pending());
-  flusher_->start();
+  start();
   EXPECT_TRUE(sync_.begun(3));
   sync_.end(1);
   EXPECT_TRUE(told_soon(older, EIO));
