@@ -122,6 +122,10 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] bool is_primary() const {
     return role_ == Role::kPrimary || role_ == Role::kDemoting;
   }
+  // Whether replicas are being compared or brought up to date.
+  [[nodiscard]] bool copying() const {
+    return being_resynced_ || resync_.active() || verifier_.active();
+  }
   [[nodiscard]] std::string disk_error() const;
   [[nodiscard]] const Config& config() const { return core_.config; }
   [[nodiscard]] const std::string& node() const { return core_.node; }

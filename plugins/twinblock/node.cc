@@ -136,6 +136,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   control_ = std::move(control.value());
   if (Status opened = open_metrics(); !opened) return opened;
   loop_.on_wake([this] { take_submitted(); });
+  loop_.on_step_aside([this] { return engine_->copying(); });
   stop_timer_ = loop_.make_timer([this] {
     if (stop_requested()) {
       engine_->let_clients_go();
@@ -220,7 +221,7 @@ int Node::run_request(ClientRequest& request) {
   // Whoever pushed onto a list that was not empty is taken along with the first. Who comes alone
   // does the loop's part himself if he can; with others there, the loop's batches are worth more.
   const bool alone = outstanding_.fetch_add(1, std::memory_order_relaxed) == 0;
-  if (head == nullptr && !(alone && loop_.run_as_guest())) loop_.wake();
+  if (head == nullptr && !(alone && loop_.run_for(parking))) loop_.wake();
   parking.park();
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   return request.error;

@@ -17,9 +17,9 @@ namespace {
 using std::chrono::milliseconds;
 
 // Until the loop waits for events, which it does soon when nothing happens.
-bool enter_soon(Loop& loop) {
+bool enter_soon(Loop& loop, const Parking& caller) {
   for (int i = 0; i < 2000; ++i) {
-    if (loop.run_as_guest()) return true;
+    if (loop.run_for(caller)) return true;
     std::this_thread::sleep_for(milliseconds(1));
   }
   return false;
@@ -28,9 +28,10 @@ bool enter_soon(Loop& loop) {
 TEST(GuestTest, runs_the_wake_handler_on_its_own_thread_while_the_loop_waits) {
   RunningLoop loop;
   std::thread::id ran_on;
+  Parking caller;
   loop->on_wake([&] { ran_on = std::this_thread::get_id(); });
   loop.start();
-  ASSERT_TRUE(enter_soon(*loop));
+  ASSERT_TRUE(enter_soon(*loop, caller));
   EXPECT_EQ(ran_on, std::this_thread::get_id());
 }
 
@@ -45,7 +46,8 @@ TEST(GuestTest, is_refused_while_the_loop_is_busy) {
     while (!release) std::this_thread::yield();
   });
   while (!inside) std::this_thread::yield();
-  EXPECT_FALSE(loop->run_as_guest());
+  const Parking caller;
+  EXPECT_FALSE(loop->run_for(caller));
   release = true;
 }
 
@@ -70,7 +72,9 @@ TEST(GuestTest, guests_and_the_loop_are_never_in_together) {
   for (int i = 0; i < 3; ++i)
     threads.emplace_back([&] {
       for (int n = 0; n < 5000; ++n) {
-        if (loop->run_as_guest())
+        Parking caller;
+        caller.unpark();
+        if (loop->run_for(caller))
           ++entered;
         else
           loop->wake();
@@ -91,7 +95,8 @@ TEST(GuestTest, a_timer_that_a_guest_arms_fires_in_time) {
     timer->arm(5'000'000);
   });
   loop.start();
-  ASSERT_TRUE(enter_soon(*loop));
+  const Parking caller;
+  ASSERT_TRUE(enter_soon(*loop, caller));
   for (int i = 0; i < 1000 && !fired; ++i) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_TRUE(fired);
   loop.call([&] { timer.reset(); });
@@ -125,7 +130,7 @@ TEST(GuestTest, its_disk_writes_are_done_once_and_are_in_the_file) {
     std::memset(data.data(), static_cast<int>(i + 1), data.size());
     request.offset_bytes = i * data.size();
     // Now and then wait for the loop to be idle, so that a slow machine has guests, too.
-    if (i % 10 == 0 ? enter_soon(*loop) : loop->run_as_guest())
+    if (i % 10 == 0 ? enter_soon(*loop, mine) : loop->run_for(mine))
       ++as_guest;
     else
       loop->wake();

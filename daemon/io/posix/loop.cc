@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "base/checks.h"
@@ -107,18 +108,92 @@ void Loop::take_part(bool leader) {
     leader_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     if (!leader) pending_ = true;  // the former leader did not finish its turn
     leader = true;
-    while (leader && !stopping_.load(std::memory_order_acquire)) leader = turn();
+    while (leader && !stopping_.load(std::memory_order_acquire)) {
+      if (!turn()) {
+        leader = false;
+        role_.hand_over_finished();
+      } else if (may_be_free()) {
+        leader = step_aside();
+      }
+    }
     if (leader) return role_.stop();
-    role_.hand_over_finished();
   }
+}
+
+void Loop::count_lone_caller() {
+  const uint64_t now_ns = monotonic_ns();
+  lone_callers_ = now_ns < lone_caller_ns_ + kSoon_ns ? lone_callers_ + 1 : 0;
+  lone_caller_ns_ = now_ns;
+}
+
+bool Loop::may_be_free() const {
+  return lone_callers_ >= kLoneCallersMin && !pending_ &&
+         monotonic_ns() < lone_caller_ns_ + kSoon_ns && !(busy_ && busy_());
+}
+
+// Nobody runs the loop from now on, but the thread that has stepped aside if it has to.
+void Loop::set_free() {
+  const bool needed = !may_be_free();
+  leader_.store({}, std::memory_order_relaxed);
+  moved_ns_.store(monotonic_ns(), std::memory_order_relaxed);
+  idle_.set_free();
+  // Sequentially consistent with interrupt(): one of the two sees what the other has set.
+  if (needed || wake_pending_ || nudge_pending_ || stopping_) call_back();
+}
+
+bool Loop::take() {
+  if (!idle_.try_take()) return false;
+  leader_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  moved_ns_.store(monotonic_ns(), std::memory_order_relaxed);
+  return true;
+}
+
+// The leader, between two turns. Returns when the caller is the leader again, or, with false, the
+// standby: a lone caller's write took too long, and the other thread has taken the loop over.
+bool Loop::step_aside() {
+  const uint64_t takeovers = role_.takeovers();
+  set_free();
+  for (;;) {
+    const bool called = wait_aside();
+    if (role_.takeovers() != takeovers) return false;
+    const uint64_t moved_ago_ns = monotonic_ns() - moved_ns_.load(std::memory_order_relaxed);
+    if (!idle_.free()) {
+      if (moved_ago_ns > kCallerMax_ns && !give_back_.exchange(true)) nudge();
+    } else if ((called || moved_ago_ns > kFreeMax_ns) && take()) {
+      give_back_ = false;
+      if (role_.takeovers() == takeovers) return true;
+      lone_callers_ = 0;  // calls the other thread, which leads and has stepped aside meanwhile
+      set_free();
+      return false;
+    }
+  }
+}
+
+// Whether it was called back.
+bool Loop::wait_aside() {
+  std::unique_lock lock(aside_mutex_);
+  called_back_.wait_for(lock, std::chrono::nanoseconds(kFreeMax_ns), [this] { return call_back_; });
+  return std::exchange(call_back_, false);
+}
+
+void Loop::call_back() {
+  const std::lock_guard lock(aside_mutex_);
+  call_back_ = true;
+  called_back_.notify_all();
 }
 
 bool Loop::turn() {
   ev_run(ev_, pending_ ? EVRUN_NOWAIT : EVRUN_ONCE);
   nudge_pending_.exchange(false, std::memory_order_acq_rel);
-  if (wake_pending_.exchange(false, std::memory_order_acq_rel) && wake_handler_) wake_handler_();
+  if (wake_pending_.exchange(false, std::memory_order_acq_rel)) {
+    lone_callers_ = 0;
+    if (wake_handler_) wake_handler_();
+  }
   if (posted_pending_.load(std::memory_order_acquire)) run_posted();
+  return second_half();
+}
 
+bool Loop::second_half() {
   std::erase(parts_, nullptr);
   // By index: parts may be added by what runs here.
   const auto each = [this](auto&& step) {
@@ -135,8 +210,27 @@ bool Loop::turn() {
   return true;
 }
 
+bool Loop::run_for(const Parking& caller) {
+  if (!take()) return run_as_guest();
+  count_lone_caller();
+  if (wake_handler_) wake_handler_();
+  bool leader = second_half();
+  while (leader && !caller.done() && !give_back_ && !stopping_) leader = turn();
+  if (!leader) {  // the standby has taken the loop over
+    role_.hand_over_finished();
+    return true;
+  }
+  if (caller.done())
+    lone_caller_ns_ = monotonic_ns();
+  else
+    lone_callers_ = 0;
+  set_free();
+  return true;
+}
+
 bool Loop::run_as_guest() {
   if (!idle_.try_enter()) return false;
+  count_lone_caller();
   if (wake_handler_) wake_handler_();
   for (TurnPart* part : parts_)
     if (part != nullptr) part->flush_sends();
@@ -171,21 +265,26 @@ void Loop::leave_as_guest() {
 }
 
 void Loop::stop() {
-  stopping_.store(true, std::memory_order_release);
+  stopping_.store(true);
   nudge();
 }
 
 void Loop::wake() {
-  if (!wake_pending_.exchange(true, std::memory_order_acq_rel))
-    ev_async_send(ev_, interrupt_.get());
+  if (!wake_pending_.exchange(true)) interrupt();
 }
 
 void Loop::nudge() {
-  if (!nudge_pending_.exchange(true, std::memory_order_acq_rel))
-    ev_async_send(ev_, interrupt_.get());
+  if (!nudge_pending_.exchange(true)) interrupt();
+}
+
+void Loop::interrupt() {
+  ev_async_send(ev_, interrupt_.get());
+  if (idle_.free()) call_back();
 }
 
 void Loop::on_wake(std::function<void()> handler) { wake_handler_ = std::move(handler); }
+
+void Loop::on_step_aside(std::function<bool()> busy) { busy_ = std::move(busy); }
 
 void Loop::post(std::function<void()> work) {
   {

@@ -8,16 +8,19 @@
 //   5. what those have sent goes out.
 // The next turn waits for an event, unless a part says that it has work left.
 //
-// A lone caller need not wake the loop: while that waits for events, run_as_guest() does steps 1
-// (the wake handler), 2 and 3 for it on the caller's own thread, which saves a wake-up of two on
-// the way of a write that comes alone (idle_gate.h).
+// A lone caller need not wake the loop: while that waits for events, run_for() does steps 1 (the
+// wake handler), 2 and 3 for it on the caller's own thread (idle_gate.h). Where one lone caller
+// comes soon after the other, the loop's own thread steps aside: the next one runs the loop until
+// its own request is finished, so that what it waits for wakes it, and nobody else.
 //
 // The loop is a role, not one thread (loop_role.h): all its state may move to another thread, but
-// only in step 3, and two turns never run at one time. Everything here is for the loop alone, but
-// for stop(), wake(), post(), nudge() and the clocks, which any thread may call.
+// only between turns or in step 3, and two turns never run at one time. Everything here is for the
+// loop alone, but for stop(), wake(), post(), nudge(), run_for() and the clocks, which any thread
+// may call.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +31,7 @@
 #include "io/clock.h"
 #include "io/posix/idle_gate.h"
 #include "io/posix/loop_role.h"
+#include "io/posix/parking.h"
 #include "io/posix/request_list.h"
 
 struct ev_loop;
@@ -68,12 +72,23 @@ class Loop final : public Clock {
   // Runs the on_wake() handler soon, once for all calls since it last ran. Costs one exchange when
   // a wake is pending already.
   void wake();
-  // Any thread but the loop's, for one that is about to wait for what it has handed over: runs the
-  // on_wake() handler, sends, and executes what disk writes follow, here and now. False, and
+  // Any thread but the loop's, for one that is about to wait for what it has handed over, and
+  // knows of no other: runs the on_wake() handler, sends, and executes what disk writes follow,
+  // here and now; then, if nobody else does, runs the loop until `caller` is unparked. False, and
   // nothing done, when the loop is busy: then wake().
-  [[nodiscard]] bool run_as_guest();
-  // Before run().
+  [[nodiscard]] bool run_for(const Parking& caller);
+  // Before run(). The second one, on the loop: whether there is more to wait for than lone callers'
+  // requests and what may come 2 ms late; then the loop's thread does not step aside.
   void on_wake(std::function<void()> handler);
+  void on_step_aside(std::function<bool()> busy);
+
+  // The loop's thread steps aside after so many lone callers, of whom each came that soon after the
+  // one before, …
+  static constexpr uint32_t kLoneCallersMin = 8;
+  static constexpr uint64_t kSoon_ns = 1 * kMillisecond_ns;
+  // … and comes back when there was none for that long, or when one has waited for that long.
+  static constexpr uint64_t kFreeMax_ns = 2 * kMillisecond_ns;
+  static constexpr uint64_t kCallerMax_ns = 10 * kMillisecond_ns;
   // Runs `work` on the loop; for what is rare (control requests). Dropped after stop().
   void post(std::function<void()> work);
 
@@ -97,16 +112,37 @@ class Loop final : public Clock {
  private:
   void take_part(bool leader);
   [[nodiscard]] bool turn();
+  [[nodiscard]] bool second_half();
+  [[nodiscard]] bool run_as_guest();
   void leave_as_guest();
   void run_posted();
+  void count_lone_caller();
+  [[nodiscard]] bool may_be_free() const;
+  void set_free();
+  [[nodiscard]] bool take();
+  [[nodiscard]] bool step_aside();
+  [[nodiscard]] bool wait_aside();
+  void call_back();
+  void interrupt();
 
   struct ev_loop* ev_;
   std::unique_ptr<ev_async> interrupt_;
   LoopRole role_;
   IdleGate idle_;
-  bool changed_ = false;  // since the loop began to wait
+  bool changed_ = false;         // since the loop began to wait
+  uint32_t lone_callers_ = 0;    // in a row
+  uint64_t lone_caller_ns_ = 0;  // the last one
+  std::function<bool()> busy_;
   std::atomic<std::thread::id> leader_{};
   std::atomic<bool> stopping_{false};
+
+  // For the thread that has stepped aside. A lock, for sleeping only: it is taken by that thread,
+  // and by who calls it back, which is rare beside lone callers.
+  std::mutex aside_mutex_;
+  std::condition_variable called_back_;
+  bool call_back_ = false;
+  std::atomic<uint64_t> moved_ns_{0};   // the role, last, from or to a lone caller
+  std::atomic<bool> give_back_{false};  // asks the lone caller that runs the loop
 
   // wake() and nudge() interrupt the wait for events only when none has done so before.
   std::atomic<bool> wake_pending_{false};

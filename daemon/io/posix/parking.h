@@ -20,6 +20,8 @@ class Parking {
     if (state_.exchange(kDone, std::memory_order_acq_rel) == kParked)
       syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }
+  // Whether park() would return at once.
+  [[nodiscard]] bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
   // Once, by the owner.
   void park() {
     uint32_t expected = kRunning;

@@ -1,0 +1,236 @@
+// Lone callers that come one soon after the other: the loop's own thread steps aside for them, and
+// is back when it is needed.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+#include "io/posix/parking.h"
+#include "io/posix/posix_disk.h"
+#include "io_posix_support.h"
+
+namespace twinblock {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Requests are handed over one at a time; each is answered by a thread, which stands for the peer.
+class LoneCallerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    loop_->on_wake([this] {
+      if (!take()) return;
+      ++handled_;
+      peer_.release();
+    });
+    loop_->on_step_aside([this] { return busy_.load(); });
+    peer_thread_ = std::thread([this] {
+      for (;;) {
+        peer_.acquire();
+        if (ended_) return;
+        if (slow_) std::this_thread::sleep_for(kSlow);
+        loop_->post([this] {
+          finished_on_ = std::this_thread::get_id();
+          caller_->unpark();
+        });
+      }
+    });
+  }
+  void TearDown() override {
+    ended_ = true;
+    peer_.release();
+    peer_thread_.join();
+    loop_.stop();
+  }
+  bool take() {
+    Parking* caller = handed_over_.exchange(nullptr);
+    if (caller != nullptr) caller_ = caller;
+    return caller != nullptr;
+  }
+  // One request, from here; which thread finished it.
+  std::thread::id request() {
+    Parking caller;
+    handed_over_ = &caller;
+    if (!loop_->run_for(caller)) loop_->wake();
+    caller.park();
+    return finished_on_;
+  }
+  // Until this thread runs the loop for one of its own.
+  bool runs_the_loop_soon() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < deadline)
+      if (request() == std::this_thread::get_id()) return true;
+    return false;
+  }
+
+  RunningLoop loop_;
+  static constexpr milliseconds kSlow{200};
+  std::thread peer_thread_;
+  std::counting_semaphore<> peer_{0};
+  std::atomic<bool> ended_{false};
+  std::atomic<bool> slow_{false};
+  std::atomic<Parking*> handed_over_{nullptr};
+  std::atomic<bool> busy_{false};
+  // Plain variables of the loop on purpose: ThreadSanitizer would see two threads that run it.
+  Parking* caller_ = nullptr;
+  uint64_t handled_ = 0;
+  std::thread::id finished_on_;
+};
+
+TEST_F(LoneCallerTest, runs_the_loop_until_its_own_request_is_finished) {
+  loop_.start();
+  EXPECT_TRUE(runs_the_loop_soon());
+}
+
+TEST_F(LoneCallerTest, does_not_while_there_is_more_to_wait_for) {
+  busy_ = true;
+  loop_.start();
+  for (int i = 0; i < 500; ++i) ASSERT_NE(request(), std::this_thread::get_id());
+}
+
+TEST_F(LoneCallerTest, does_not_when_it_comes_now_and_then) {
+  loop_.start();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_NE(request(), std::this_thread::get_id());
+    std::this_thread::sleep_for(std::chrono::nanoseconds(Loop::kSoon_ns));
+  }
+}
+
+TEST_F(LoneCallerTest, the_loop_goes_on_without_it) {
+  uint64_t beats = 0;
+  std::unique_ptr<Timer> beat = loop_->make_timer([&] {
+    ++beats;
+    beat->arm(1 * kMillisecond_ns);
+  });
+  beat->arm(1 * kMillisecond_ns);
+  loop_.start();
+  ASSERT_TRUE(runs_the_loop_soon());
+  EXPECT_TRUE(loop_.eventually([&, before = beats] { return beats > before + 20; }));
+  std::thread::id runs_now;
+  loop_.call([&] { runs_now = std::this_thread::get_id(); });
+  EXPECT_NE(runs_now, std::this_thread::get_id());
+  loop_.call([&] { beat.reset(); });
+}
+
+TEST_F(LoneCallerTest, what_others_hand_over_while_nobody_runs_the_loop_is_done) {
+  loop_.start();
+  uint64_t done = 0;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(runs_the_loop_soon());
+    loop_.call([&] { ++done; });
+  }
+  EXPECT_EQ(done, 200u);
+}
+
+TEST_F(LoneCallerTest, one_that_waits_for_long_gives_the_loop_back) {
+  loop_.start();
+  ASSERT_TRUE(runs_the_loop_soon());
+  slow_ = true;
+  for (int i = 0; i < 3; ++i) EXPECT_NE(request(), std::this_thread::get_id());
+  slow_ = false;
+  EXPECT_TRUE(runs_the_loop_soon()) << "again";
+}
+
+TEST_F(LoneCallerTest, none_is_lost_whatever_else_happens) {
+  loop_.start();
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> posted{0};
+  uint64_t ran = 0;
+  std::thread other([&] {
+    while (!stop) {
+      loop_->post([&] { ++ran; });
+      ++posted;
+      if (posted % 4 == 0) loop_->wake();
+      std::this_thread::sleep_for(std::chrono::microseconds(posted % 97 * 30));
+    }
+  });
+  constexpr uint64_t kRequests = 5000;
+  for (uint64_t i = 0; i < kRequests; ++i) {
+    (void)request();
+    if (i % 500 == 0) std::this_thread::sleep_for(milliseconds(4));
+  }
+  stop = true;
+  other.join();
+  EXPECT_TRUE(loop_.eventually([&] { return ran == posted && handled_ == kRequests; }));
+}
+
+TEST_F(LoneCallerTest, stopping_the_loop_leaves_none_waiting_in_it) {
+  loop_.start();
+  ASSERT_TRUE(runs_the_loop_soon());
+  slow_ = true;
+  std::atomic<bool> returned{false};
+  Parking caller;
+  std::thread waits([&] {
+    handed_over_ = &caller;
+    if (!loop_->run_for(caller)) loop_->wake();
+    returned = true;
+  });
+  std::this_thread::sleep_for(milliseconds(1));
+  loop_.stop();
+  waits.join();
+  EXPECT_TRUE(returned);
+}
+
+// A file whose write at kSlowOffset takes longer than the standby waits.
+constexpr off_t kSlowOffset = 8192;
+std::atomic<std::thread::id> slow_write_on;
+DiskCalls slow_calls() {
+  DiskCalls calls = DiskCalls::system();
+  calls.pwrite = [](int fd, const void* data, size_t length, off_t offset) {
+    if (offset == kSlowOffset) {
+      slow_write_on = std::this_thread::get_id();
+      std::this_thread::sleep_for(milliseconds(60));
+    }
+    return DiskCalls::system().pwrite(fd, data, length, offset);
+  };
+  return calls;
+}
+
+TEST_F(LoneCallerTest, whose_write_hangs_loses_the_loop_and_not_the_write) {
+  const TemporaryDirectory directory;
+  static const DiskCalls calls = slow_calls();
+  PosixDisk::Options options;
+  options.file.path = directory / "disk";
+  options.file.size_bytes = 1 * kMiB;
+  options.file.create = true;
+  options.file.calls = &calls;
+  auto disk = std::move(PosixDisk::open(*loop_, options).value());
+  std::vector<std::byte> data(4096, std::byte{7});
+  DiskRequest write;
+  write.op = DiskOp::kWrite;
+  write.data = data.data();
+  write.length_bytes = data.size();
+  write.done = [&](DiskRequest&) { caller_->unpark(); };
+  std::atomic<bool> write_next{false};
+  loop_->on_wake([&] {
+    if (!take()) return;
+    if (write_next.exchange(false))
+      disk->submit(write);
+    else
+      peer_.release();
+  });
+  loop_.start();
+  uint64_t takeovers = 0;
+  for (int round = 1; round <= 20 && takeovers < 3; ++round) {
+    ASSERT_TRUE(runs_the_loop_soon()) << "round " << round;
+    std::memset(data.data(), round, data.size());
+    write.offset_bytes = kSlowOffset;
+    write_next = true;
+    (void)request();
+    ASSERT_EQ(disk->read_now(kSlowOffset, data), 0);
+    EXPECT_EQ(data.front(), static_cast<std::byte>(round));
+    takeovers += slow_write_on.load() == std::this_thread::get_id() ? 1 : 0;
+    // Until inline writes are used again.
+    std::this_thread::sleep_for(std::chrono::nanoseconds(LoopRole::kCoolOff_ns) + milliseconds(20));
+    EXPECT_GE(loop_->role().takeovers(), takeovers);
+  }
+  EXPECT_EQ(takeovers, 3u) << "and each time another thread was there to take it over";
+  loop_.stop();
+}
+
+}  // namespace
+}  // namespace twinblock
