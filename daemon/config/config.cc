@@ -232,14 +232,29 @@ void read_link_timeout(const ConfigTable& table, Config& config) {
                "choose a quarter of it, or less, so that other links can take over in time");
 }
 
+// Which ones there are only the kernel of the host knows.
+void read_congestion(const ConfigTable& table, Config& config) {
+  constexpr size_t kLengthMax = 15;  // TCP_CA_NAME_MAX
+  const auto name = table.text("congestion", "congestion = \"cubic\"", false);
+  if (!name) return;
+  const bool good = !name->empty() && name->size() <= kLengthMax &&
+                    name->find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == name->npos;
+  if (!good)
+    return table.fail(
+        "congestion", "'" + *name + "' is not the name of a congestion control",
+        "choose one that `sysctl net.ipv4.tcp_available_congestion_control` lists, or "
+        "\"system\"");
+  config.congestion = *name;
+}
+
 void read_replication(const ConfigTable& top, Config& config) {
   config.peer_timeout_ns = kPeerTimeoutDefault_ns;
   config.disk_timeout_ns = kDiskTimeoutDefault_ns;
   config.link_timeout_ns = kLinkTimeoutDefault_ns;
   const std::optional<ConfigTable> table = top.child("replication");
   if (!table) return;
-  table->allow_only(
-      {"compression", "level", "peer_timeout", "link_timeout", "disk_timeout", "on_peer_loss"});
+  table->allow_only({"compression", "level", "peer_timeout", "link_timeout", "disk_timeout",
+                     "on_peer_loss", "congestion"});
   constexpr std::array<const char*, 2> kLosses{"continue", "freeze"};
   config.compression =
       static_cast<Compression>(read_choice(*table, "compression", kCompressions, 0));
@@ -250,6 +265,7 @@ void read_replication(const ConfigTable& top, Config& config) {
   config.disk_timeout_ns = read_timeout(*table, "disk_timeout", kDiskTimeoutDefault_ns);
   read_link_timeout(*table, config);
   config.on_peer_loss = static_cast<OnPeerLoss>(read_choice(*table, "on_peer_loss", kLosses, 0));
+  read_congestion(*table, config);
 }
 
 // Two hosts may well use the same paths. Two nodes on one host that did would overwrite each other.

@@ -43,6 +43,9 @@ struct Config {
   uint64_t link_timeout_ns = 0;
   uint64_t disk_timeout_ns = 0;  // a peer that is alive but does not answer a request for this long
   OnPeerLoss on_peer_loss = OnPeerLoss::kContinue;
+  // The links' TCP congestion control by its kernel's name (tcp(7)); "system": the host's own.
+  // Empty, where the file does not say: TcpNetwork::kCongestion.
+  std::string congestion;
 
   [[nodiscard]] const NodeConfig& node(const std::string& name) const;   // must exist
   [[nodiscard]] const NodeConfig& other(const std::string& name) const;  // the peer of `name`

@@ -113,7 +113,8 @@ Status Node::open_files(uint64_t metadata_bytes) {
 
 Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   const NodeConfig& self = config_.node(name_);
-  network_ = std::make_unique<TcpNetwork>(loop_);
+  if (Status can = TcpNetwork::check_congestion(config_.congestion); !can) return can;
+  network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion);
   workers_ = std::make_unique<WorkerThreads>(loop_);
   metadata::Uuid instance;
   random_bytes(std::as_writable_bytes(std::span(instance)));

@@ -125,14 +125,15 @@ std::string rendered(const Config& config) {
          "\"\nlevel = " + std::to_string(config.compression_level) +
          "\npeer_timeout = " + duration(config.peer_timeout_ns) +
          "\ndisk_timeout = " + duration(config.disk_timeout_ns) + "\non_peer_loss = \"" +
-         kLosses[static_cast<size_t>(config.on_peer_loss)] + "\"\n";
+         kLosses[static_cast<size_t>(config.on_peer_loss)] + "\"\n" +
+         (config.congestion.empty() ? "" : "congestion = " + quoted(config.congestion) + "\n");
 }
 
 void check_same(const Config& a, const Config& b) {
   require(a.volume == b.volume && a.size_bytes == b.size_bytes && a.compression == b.compression &&
               a.compression_level == b.compression_level &&
               a.peer_timeout_ns == b.peer_timeout_ns && a.disk_timeout_ns == b.disk_timeout_ns &&
-              a.on_peer_loss == b.on_peer_loss && a.links.size() == b.links.size(),
+              a.on_peer_loss == b.on_peer_loss && a.congestion == b.congestion && a.links.size() == b.links.size(),
           "written down anew, the file means something else", rendered(a));
   for (size_t i = 0; i < 2; ++i)
     require(a.nodes[i].name == b.nodes[i].name && a.nodes[i].backing == b.nodes[i].backing &&
@@ -225,6 +226,7 @@ constexpr const char* kLines[] = {
     "disk_timeout = \"10min\"",
     "link_timeout = \"50ms\"",
     "on_peer_loss = \"freeze\"",
+    "congestion = \"bbr\"",
     "node.alpha.backing = \"/x\"",
     "link = {main = {alpha = \"10.0.0.1:1\", beta = \"10.0.0.2:1\"}}",
     "\"\\u001b\" = 1979-05-27T07:32:00Z",

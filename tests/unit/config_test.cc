@@ -41,6 +41,7 @@ peer_timeout = "2s"
 link_timeout = "300ms"
 disk_timeout = "1min"
 on_peer_loss = "freeze"
+congestion = "bbr"
 )";
 
 // Two nodes on one host; `replace` is put in the place of `what`.
@@ -102,6 +103,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config.link_timeout_ns, 300 * kMillisecond_ns);
   EXPECT_EQ(config.disk_timeout_ns, 60 * kSecond_ns);
   EXPECT_EQ(config.on_peer_loss, OnPeerLoss::kFreeze);
+  EXPECT_EQ(config.congestion, "bbr");
 }
 
 TEST(Config, FillsInDefaults) {
@@ -114,6 +116,7 @@ TEST(Config, FillsInDefaults) {
   EXPECT_EQ(config.link_timeout_ns, 500 * kMillisecond_ns);
   EXPECT_EQ(config.disk_timeout_ns, 30 * kSecond_ns);
   EXPECT_EQ(config.on_peer_loss, OnPeerLoss::kContinue);
+  EXPECT_EQ(config.congestion, "");
 }
 
 TEST(Config, ALinkIsGivenUpBeforeThePeerIs) {
@@ -307,6 +310,10 @@ TEST(ConfigErrors, RatesAndReplicationAreChecked) {
   expect_error(base + "link_timeuot = \"1s\"\n", 15, "did you mean 'link_timeout'?");
   expect_error(base + "disk_timeout = \"soon\"\n", 15, "'soon' is not a duration");
   expect_error(base + "on_peer_loss = \"panic\"\n", 15, "choose \"continue\" or \"freeze\"");
+  expect_error(base + "congestion = \"\"\n", 15, "'' is not the name of a congestion control");
+  expect_error(base + "congestion = \"CUBIC\"\n", 15, "tcp_available_congestion_control");
+  expect_error(base + "congestion = \"sixteen_letters_\"\n", 15, "'sixteen_letters_' is not");
+  expect_error(base + "congestion = 1\n", 15, "write congestion = \"cubic\"");
   expect_error("replication = 1\n" + small(), 1, "'replication' is not a table");
 }
 

@@ -2,12 +2,14 @@
 // connection can end or never begin.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "io/posix/send_queue.h"
@@ -133,6 +135,44 @@ class TcpTest : public ::testing::Test {
   End accepted_;
   std::vector<std::string> refusals_;
 };
+
+// What the kernel calls the congestion control of each of this process's connections of `port`.
+std::set<std::string> congestion_of_connections(uint16_t port) {
+  std::set<std::string> names;
+  for (int fd = 0; fd < 256; ++fd) {
+    sockaddr_in local{};
+    sockaddr_in peer{};
+    socklen_t length = sizeof local;
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) != 0) continue;
+    length = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) continue;
+    if (local.sin_port != htons(port) && peer.sin_port != htons(port)) continue;
+    char name[16] = {};
+    socklen_t name_length = sizeof name;
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &name_length), 0);
+    names.insert((local.sin_port == htons(port) ? "accepted " : "dialled ") + std::string(name));
+  }
+  return names;
+}
+
+TEST_F(TcpTest, both_ends_use_the_congestion_control_that_was_asked_for) {
+  // Each kernel has it, and it is nobody's default.
+  loop_.call([&] { network_ = std::make_unique<TcpNetwork>(*loop_, "reno"); });
+  connect();
+  const auto port = static_cast<uint16_t>(std::stoul(address_.substr(address_.rfind(':') + 1)));
+  EXPECT_EQ(congestion_of_connections(port),
+            (std::set<std::string>{"accepted reno", "dialled reno"}));
+}
+
+TEST(TcpCongestionTest, what_the_kernel_does_not_have_is_refused_with_what_to_do) {
+  EXPECT_TRUE(TcpNetwork::check_congestion("").ok());
+  EXPECT_TRUE(TcpNetwork::check_congestion("system").ok());
+  EXPECT_TRUE(TcpNetwork::check_congestion("reno").ok());
+  const Status refused = TcpNetwork::check_congestion("nosuch");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().what.find("congestion = \"nosuch\""), std::string::npos);
+  EXPECT_NE(refused.error().action.find("tcp_available_congestion_control"), std::string::npos);
+}
 
 TEST_F(TcpTest, heads_and_bodies_arrive_in_order) {
   connect();

@@ -19,12 +19,22 @@ namespace {
 
 constexpr int kListenBacklog = 16;
 
+// 0 or an errno value. Before connect() or listen(): some are not undone by a later choice.
+int set_congestion(int fd, const std::string& wanted) {
+  if (wanted == "system") return 0;
+  const std::string name = wanted.empty() ? TcpNetwork::kCongestion : wanted;
+  const auto length = static_cast<socklen_t>(name.size());
+  const bool done = ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), length) == 0;
+  return done || wanted.empty() ? 0 : errno;
+}
+
 // A non-blocking socket that is connecting to `peer` from the IP of `local`.
-Result<int> start_connect(TcpAddress local, const TcpAddress& peer) {
+Result<int> start_connect(TcpAddress local, const TcpAddress& peer, const std::string& congestion) {
   const int fd = ::socket(peer.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error(errno, "socket");
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  set_congestion(fd, congestion);
   // The port is chosen by connect(), which can share one among different peers.
   ::setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   local.set_any_port();
@@ -41,10 +51,23 @@ Result<int> start_connect(TcpAddress local, const TcpAddress& peer) {
 
 }  // namespace
 
-TcpNetwork::TcpNetwork(Loop& loop)
-    : loop_(loop), interfaces_(loop, [this](unsigned index, const std::string& name) {
-        interface_down(index, name);
-      }) {
+Status TcpNetwork::check_congestion(const std::string& congestion) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return system_error(errno, "socket");
+  const int error = set_congestion(fd, congestion);
+  ::close(fd);
+  if (error == 0) return ok_status();
+  const std::string which = error == EPERM ? "allowed" : "available";
+  return system_error(error, "[replication] congestion = \"" + congestion + "\"",
+                      "choose one that `sysctl net.ipv4.tcp_" + which +
+                          "_congestion_control` lists, or \"system\"");
+}
+
+TcpNetwork::TcpNetwork(Loop& loop, std::string congestion)
+    : loop_(loop),
+      congestion_(std::move(congestion)),
+      interfaces_(
+          loop, [this](unsigned index, const std::string& name) { interface_down(index, name); }) {
   loop_.attach(*this);
 }
 
@@ -59,7 +82,7 @@ std::unique_ptr<Connection> TcpNetwork::dial(const LinkAddresses& link) {
   const auto peer = parse_tcp_address(link.peer);
   Result<int> fd = !local.ok()  ? local.error()
                    : !peer.ok() ? peer.error()
-                                : start_connect(local.value(), peer.value());
+                                : start_connect(local.value(), peer.value(), congestion_);
   auto connection =
       std::make_unique<TcpConnection>(*this, fd.ok() ? fd.value() : -1, true, link.peer);
   if (!fd.ok()) {
@@ -81,6 +104,7 @@ Status TcpNetwork::listen(const LinkAddresses& link,
   if (fd < 0) return system_error(errno, "socket");
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  set_congestion(fd, congestion_);  // of what is accepted, too
   if (address.family() == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   if (::bind(fd, address.get(), address.length) != 0 || ::listen(fd, kListenBacklog) != 0) {
     const int error = errno;

@@ -22,7 +22,13 @@ class TcpListener;
 // Outlives its connections.
 class TcpNetwork final : public Network, private TurnPart {
  public:
-  explicit TcpNetwork(Loop& loop);
+  // The congestion control of the links, unless another one is asked for: what Linux chooses by
+  // itself. A host may have been set to BBR, which sends next to nothing for 200 ms every 10 s, to
+  // measure, and paces what a fast link could take at once.
+  static constexpr const char* kCongestion = "cubic";
+
+  // `congestion` as check_congestion() takes it.
+  explicit TcpNetwork(Loop& loop, std::string congestion = {});
   ~TcpNetwork() override;
   TcpNetwork(const TcpNetwork&) = delete;
   TcpNetwork& operator=(const TcpNetwork&) = delete;
@@ -32,6 +38,10 @@ class TcpNetwork final : public Network, private TurnPart {
                 std::function<void(std::unique_ptr<Connection>)> accepted,
                 std::function<void(const std::string& why)> refused) override;
   void unlisten(const std::string& link) override;
+
+  // Whether this kernel lets us choose it: a name of tcp(7), "system" for what the host is set to,
+  // or empty: kCongestion, if it can be had.
+  [[nodiscard]] static Status check_congestion(const std::string& congestion);
 
  private:
   friend class TcpConnection;
@@ -43,6 +53,7 @@ class TcpNetwork final : public Network, private TurnPart {
   [[nodiscard]] bool pending() const override;
 
   Loop& loop_;
+  const std::string congestion_;
   InterfaceWatch interfaces_;
   std::vector<TcpConnection*> connections_;  // null: destroyed, removed after the turn
   std::vector<std::pair<std::string, std::unique_ptr<TcpListener>>> listeners_;  // by link
