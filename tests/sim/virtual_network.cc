@@ -182,9 +182,10 @@ class VirtualNetwork::Endpoint final : public Connection {
     if (pipe.end_arrived) close_with("the peer closed the connection");
   }
 
-  void close_with(const std::string& reason) {
+  // A copy of the reason, since the handler may destroy this.
+  void close_with(std::string reason) {
     if (handler_ == nullptr) {  // not handed over yet
-      failed_ = reason;
+      failed_ = std::move(reason);
       return;
     }
     if (!std::exchange(closed_, true)) handler_->closed(reason);
