@@ -123,6 +123,7 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.interval_ns = std::min(o.faults.interval_ns, 700 * kMillisecond_ns);
        o.faults.kill = o.faults.power_off = o.faults.restart = 2;
        o.faults.reset = o.faults.order = o.faults.link = 2;
+       o.demotion_in_resync = o.depth % 4 == 0;
      }},
 }};
 

@@ -54,6 +54,7 @@ struct Options {
   bool split_brains = false;    // the operator is wrong about a dead peer
   bool corruption = false;      // disks go bad without a word; verification finds it
   bool quick_return = false;    // the run ends with a primary that is back soon after its death
+  bool demotion_in_resync = false;  // … or with one that is demoted before its peer is up to date
   bool session_lasts = false;   // one link lives at any moment: the session may not be lost
   bool hasty = false;           // … although it may have to be dialled first
   FaultPlan faults;

@@ -118,6 +118,7 @@ class World {
   void tempt();
   void heal();
   void quick_return();
+  void demotion_in_resync();
 
   // single links (link_faults.cc)
   void make_lanes();
