@@ -335,9 +335,9 @@ void World::quick_return() {
       kHealingMax_ns, [this] { return settled(); }, "duplex after a takeover");
 }
 
-// The primary is demoted while it brings the other one up to date; then the target loses what it has
-// not flushed, and the source dies. What is missing at the target now is what the source has left on
-// record, also where it had been copied already.
+// The primary is demoted while it brings the other one up to date; then the target loses what it
+// has not flushed, and the source dies. What is missing at the target now is what the source has
+// left on record, also where it had been copied already.
 void World::demotion_in_resync() {
   const int source = primary_;
   const int target = 1 - source;

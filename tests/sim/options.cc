@@ -20,6 +20,7 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.pause = 2;
        o.faults.link = 4;
        o.faults.link_order = 3;
+       o.silence_in_steps = o.depth % 4 == 0;
      }},
     // Something is wrong with one link or the other, but never with all of them for long.
     {"links", 4,
