@@ -108,6 +108,7 @@ class Session::Channel final : public ConnectionHandler {
   uint64_t peer_tick = 0;  // the peer's clock in its last heartbeat …
   uint64_t peer_tick_at_ns = 0;  // … and when it came
   uint64_t sent_at_tick_bytes = 0;
+  uint64_t queued_at_tick_bytes = 0;
   std::optional<uint64_t> round_trip_ns;  // the latest
   ArrivalEstimate answers;
   TripSample sample;             // a request of ours whose times are to come

@@ -370,9 +370,13 @@ void Session::heartbeats(uint64_t now) {
   if (paused_) last_heard_ns_ = last_echo_ns_ = now;
   for (Channel* channel : up_) {
     if (paused_) channel->last_heard_ns = channel->last_echo_ns = now;
-    // Before the heartbeat, which waits for the end of this turn and says nothing of a queue.
+    // Before the heartbeat, which waits for the end of this turn and says nothing of a queue. Nor
+    // does what the kernel has room for: of the bytes that were queued at the last tick some must
+    // have left since, and some must wait still.
     const uint64_t sent = channel->connection->sent_bytes_total();
-    if (sent != std::exchange(channel->sent_at_tick_bytes, sent) && channel->unsent_bytes() > 0)
+    const bool waits = sent < std::exchange(channel->queued_at_tick_bytes,
+                                            channel->connection->queued_bytes_total());
+    if (sent != std::exchange(channel->sent_at_tick_bytes, sent) && waits)
       channel->last_echo_ns = last_echo_ns_ = now;
     heartbeat(*channel, now);
   }

@@ -335,6 +335,42 @@ void World::quick_return() {
       kHealingMax_ns, [this] { return settled(); }, "duplex after a takeover");
 }
 
+// The primary is demoted while it brings the other one up to date; then the target loses what it
+// has not flushed, and the source dies. What is missing at the target now is what the source has
+// left on record, also where it had been copied already.
+void World::demotion_in_resync() {
+  const int source = primary_;
+  const int target = 1 - source;
+  Engine& engine = node(source).engine();
+  const auto ignore = [](const Result<std::string>&) {};
+  engine.set_resync_pace(Engine::ResyncPace::kPause, 0, ignore);
+  check_now();
+  look();
+  node(target).kill();
+  process_gone(target);
+  const uint64_t writes = workload().writes_total() + random_.between(2, 20);
+  wait(
+      kHealingMax_ns, [&] { return workload().writes_total() >= writes; }, "writes in simplex");
+  restart(target);
+  // A restart that was due already may have brought it back before anything was written.
+  wait(
+      kHealingMax_ns,
+      [&] { return both_duplex() || engine.volume_state() == VolumeState::kResync; }, "a resync");
+  DiskFaults& faults = node(source).data().faults;
+  faults.extra_delay_ns = 100 * kMillisecond_ns;
+  engine.set_resync_pace(Engine::ResyncPace::kRate, random_.spread(64 * kKiB, kMiB), ignore);
+  scheduler_.run_until(scheduler_.now_ns() + random_.below(100 * kMillisecond_ns));
+  begin_procedure(Procedure::kDemote);
+  wait(
+      kHealingMax_ns, [this] { return procedure_ == Procedure::kNone; }, "a demotion in a resync");
+  faults.extra_delay_ns = 0;
+  check_crash();
+  power_off(target);
+  kill(source);
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a demotion in a resync");
+}
+
 void World::heal() {
   if (Report::verbose()) Report::trace("operator", "all faults end");
   end_orders();

@@ -154,6 +154,31 @@ void World::blackout() {
   silence(options_.link_timeout_ns);
 }
 
+// All links go silent, first in the direction of the secondary only. The primary goes on alone when
+// it has not been heard for as long as the peer timeout, although it has heard the peer since.
+void World::silence_in_steps() {
+  const auto silence = [this](const std::array<bool, 2>& silent) {
+    for (const Lane& lane : lanes_) {
+      LinkFaults faults = lane.usual;
+      faults.silent = silent;
+      network_.set_faults(lane.name, faults);
+    }
+  };
+  const uint64_t began = scheduler_.now_ns();
+  const uint64_t timeout = options_.peer_timeout_ns;
+  workload().count_trouble();
+  silence({primary_ == 0, primary_ == 1});
+  scheduler_.run_until(began + random_.between(timeout / 2, timeout * 9 / 10));
+  silence({true, true});
+  scheduler_.run_until(began + timeout + 500 * kMillisecond_ns);
+  if (node(primary_).engine().status().peer.connected)
+    Report::violation(node(primary_).name() + " waits for a peer that does not hear it" +
+                      describe());
+  silence({false, false});
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a silence");
+}
+
 void World::link_order() {
   const int host = static_cast<int>(random_.below(2));
   Lane& lane = lanes_[random_.below(lanes_.size())];

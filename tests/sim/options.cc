@@ -20,6 +20,7 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.pause = 2;
        o.faults.link = 4;
        o.faults.link_order = 3;
+       o.silence_in_steps = o.depth % 4 == 0;
      }},
     // Something is wrong with one link or the other, but never with all of them for long.
     {"links", 4,
@@ -123,6 +124,7 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.interval_ns = std::min(o.faults.interval_ns, 700 * kMillisecond_ns);
        o.faults.kill = o.faults.power_off = o.faults.restart = 2;
        o.faults.reset = o.faults.order = o.faults.link = 2;
+       o.demotion_in_resync = o.depth % 4 == 0;
      }},
 }};
 

@@ -53,9 +53,12 @@ struct Options {
   double compressed_share = 0;  // of the pieces of writes; 0: compression is off and stays so
   bool split_brains = false;    // the operator is wrong about a dead peer
   bool corruption = false;      // disks go bad without a word; verification finds it
-  bool quick_return = false;    // the run ends with a primary that is back soon after its death
   bool session_lasts = false;   // one link lives at any moment: the session may not be lost
   bool hasty = false;           // … although it may have to be dialled first
+  // The run ends with a story:
+  bool quick_return = false;        // a primary that is back soon after its death
+  bool demotion_in_resync = false;  // one that is demoted before its peer is up to date
+  bool silence_in_steps = false;    // links that go silent in one direction, then in both
   FaultPlan faults;
 };
 

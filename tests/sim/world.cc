@@ -116,6 +116,8 @@ void World::run() {
   check_parting();
   session_watched_ = false;
   if (options_.quick_return) quick_return();
+  if (options_.demotion_in_resync) demotion_in_resync();
+  if (options_.silence_in_steps) silence_in_steps();
   if (options_.split_brains) split_brain();
   if (options_.corruption) verification();
   quiesce();

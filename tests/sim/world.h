@@ -118,6 +118,7 @@ class World {
   void tempt();
   void heal();
   void quick_return();
+  void demotion_in_resync();
 
   // single links (link_faults.cc)
   void make_lanes();
@@ -127,6 +128,7 @@ class World {
   void mend(Lane& lane);
   void flap(Lane& lane, const std::array<bool, 2>& at, uint64_t turns);
   void blackout();
+  void silence_in_steps();
   void link_order();
   void order_link(int host, const Lane& lane, Engine::LinkOrder order, bool addressed = false);
   bool contradict(Lane& lane, int host, Random& chances);
