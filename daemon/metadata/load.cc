@@ -62,13 +62,12 @@ Slot read_slot(const File& file, uint64_t offset) {
   return slot;
 }
 
-// Reads intent pages; those that are not there in full or can't be read are zero. False: a page
-// can't be read.
+// Reads intent pages; those that can't be read are zero, and what lies behind the file's end is.
+// False: a page can't be read.
 bool read_pages(const File& file, uint64_t first, std::span<IntentPage> pages) {
   const Result<size_t> got =
       file.read_up_to_end(kIntentOffset + first * kPageBytes, std::as_writable_bytes(pages));
-  const size_t whole = got.ok() ? got.value() / kPageBytes : 0;
-  std::fill(pages.begin() + static_cast<std::ptrdiff_t>(whole), pages.end(), IntentPage{});
+  if (!got.ok()) std::fill(pages.begin(), pages.end(), IntentPage{});
   return got.ok();
 }
 
@@ -95,8 +94,9 @@ bool front_empty(const File& file) {
 }
 
 // Whether the pages are none at all, or what an `init` wrote that was cut off before its
-// superblock: nothing in them has ever been used. What can't be read may have been. How many there
-// are is not known without a superblock: as many as there can be.
+// superblock: nothing in them has ever been used. What can't be read may have been; of a page that
+// the file's end cuts off counts what is left, as it is there again when the file grows. How many
+// there are is not known without a superblock: as many as there can be.
 bool pages_unused(const File& file, uint64_t volume_bytes) {
   bool unused = true;
   const Layout layout = layout_of(volume_bytes, kRegionBytesMin);
@@ -117,7 +117,7 @@ void read_intents(const File& file, Loaded& loaded) {
   const uint64_t tag = intent_tag(record.volume_uuid);
   loaded.intent_words.resize((layout.regions + 63) / 64);
   uint64_t damaged = 0;
-  // Those that can't be read are zero, and so not good.
+  // Those that can't be read are zero, and so not good; nor is one that is cut off.
   (void)for_pages(
       file, layout.intent_pages, [&](uint64_t first, std::span<const IntentPage> pages) {
         for (size_t i = 0; i < pages.size(); ++i) {
@@ -125,7 +125,8 @@ void read_intents(const File& file, Loaded& loaded) {
           const uint64_t regions =
               std::min(kIntentPageRegions, layout.regions - index * kIntentPageRegions);
           uint64_t* words = loaded.intent_words.data() + index * kIntentWords;
-          if (page_good(pages[i], static_cast<uint32_t>(index), tag, regions)) {
+          const bool there = kIntentOffset + (index + 1) * kPageBytes <= file.bytes;
+          if (there && page_good(pages[i], static_cast<uint32_t>(index), tag, regions)) {
             std::copy_n(pages[i].bits, (regions + 63) / 64, words);
             loaded.intent_sequence = std::max(loaded.intent_sequence, pages[i].sequence);
             continue;

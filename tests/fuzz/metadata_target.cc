@@ -130,9 +130,9 @@ void check_damaged(const Sound& sound, const Image& image) {
     require(
         all_zero(std::span(image.file).first(std::min<uint64_t>(there, metadata::kIntentOffset))),
         "a damaged superblock passes for blank");
-    for (uint64_t at = metadata::kIntentOffset; at + kPageBytes <= there; at += kPageBytes) {
-      metadata::IntentPage page;
-      std::memcpy(&page, image.file.data() + at, sizeof page);
+    for (uint64_t at = metadata::kIntentOffset; at < there; at += kPageBytes) {
+      metadata::IntentPage page{};  // the last one may be cut off
+      std::memcpy(&page, image.file.data() + at, std::min<uint64_t>(sizeof page, there - at));
       require(all_zero(std::as_bytes(std::span(page.bits))),
               "an intent map in use passes for blank");
     }

@@ -235,6 +235,24 @@ TEST(Superblock, BothLostAndAnIntentMapOfSmallRegionsIsNotTakenForBlank) {
   EXPECT_FALSE(metadata::load(reader_of(file), file.size(), kLarge, "m").ok());
 }
 
+// Whoever starts from it makes it longer: what was blank before would be refused the next time.
+TEST(Superblock, BothLostAndAnIntentMapThatIsCutOffIsNotTakenForBlank) {
+  File file = fresh_file(sample());
+  const uint64_t words[] = {1};
+  const IntentPage page = encode_page(0, 1, intent_tag(sample().volume_uuid), words);
+  std::memcpy(file.data() + kIntentOffset, &page, sizeof page);
+  for (const size_t left : {size_t{1}, size_t{512}, kPageBytes - 1, kPageBytes}) {
+    file.resize(kIntentOffset + left);
+    EXPECT_FALSE(load(file, "m").ok()) << left;
+    file.resize(kFileBytes);
+    EXPECT_FALSE(load(file, "m").ok()) << left;
+    std::memcpy(file.data() + kIntentOffset, &page, sizeof page);
+  }
+  file = fresh_file(sample());
+  file.resize(kIntentOffset + 512);  // unused: a cut-off `init`
+  EXPECT_TRUE(load(file, "m").value().blank);
+}
+
 TEST(Superblock, BothLostAndAnIntentMapThatCannotBeReadIsNotTakenForBlank) {
   const File file = fresh_file(sample());
   const ReadAt read = [&](uint64_t offset, std::span<std::byte> into) -> Status {
