@@ -73,6 +73,12 @@ class HostilePeer::Line final : public ConnectionHandler {
     up = false;
     requests.clear();
   }
+  // By this side. What has arrived is never read: as long as there is a connection that says so,
+  // its network would tell of it for ever.
+  void hang_up() {
+    closed({});
+    connection.reset();
+  }
   void readable() override {
     reader_.begin_turn();
     wire::Frame frame;
@@ -347,7 +353,7 @@ void HostilePeer::session_begins(uint64_t session) {
 void HostilePeer::retired(uint64_t incarnation) {
   if (!retired_.insert(incarnation).second) return;
   for (const auto& each : lines_)
-    if (each->up && each->incarnation == incarnation) each->closed("retired");
+    if (each->up && each->incarnation == incarnation) each->hang_up();
   for (const auto& each : lines_) {
     if (!each->up) continue;
     FrameHeader header = header_of(FrameType::kRetired);
