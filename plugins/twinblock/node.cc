@@ -137,7 +137,8 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   control_ = std::move(control.value());
   if (Status opened = open_metrics(); !opened) return opened;
   loop_.on_wake([this] { take_submitted(); });
-  loop_.on_step_aside([this] { return engine_->copying(); });
+  // Whose request is under way may wait for it parked: an answer to it must not find nobody.
+  loop_.on_step_aside([this] { return unfinished_ > 0 || engine_->copying(); });
   stop_timer_ = loop_.make_timer([this] {
     if (stop_requested()) {
       engine_->let_clients_go();
@@ -204,6 +205,7 @@ void Node::take_submitted() {
   }
   while (oldest != nullptr) {
     ClientRequest* next = oldest->next;  // the request may be gone when submit() returns
+    ++unfinished_;
     engine_->submit(*oldest);
     oldest = next;
   }
@@ -213,7 +215,10 @@ int Node::run_request(ClientRequest& request) {
   Parking parking;
   request.prepared_ns = loop_.now_ns();
   if (request.received_ns == 0) request.received_ns = request.prepared_ns;
-  request.done = [&parking](ClientRequest&) { parking.unpark(); };
+  request.done = [this, &parking](ClientRequest&) {
+    --unfinished_;
+    parking.unpark();
+  };
   ClientRequest* head = submitted_.load(std::memory_order_relaxed);
   do {
     request.next = head;

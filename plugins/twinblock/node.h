@@ -73,6 +73,7 @@ class Node {
   std::unique_ptr<Timer> stop_timer_;    // looks whether a stop was asked for
   int stop_looks_ = 0;                   // since one was
   uint64_t clients_ = 0;                 // opened and not closed; loop thread
+  uint64_t unfinished_ = 0;              // requests that the engine has; loop thread
   std::thread thread_;
   // Requests on their way to the loop, newest first; pushed by workers, taken whole by the loop.
   std::atomic<ClientRequest*> submitted_{nullptr};

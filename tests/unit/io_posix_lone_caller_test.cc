@@ -62,8 +62,11 @@ class LoneCallerTest : public ::testing::Test {
   // Until this thread runs the loop for one of its own.
   bool runs_the_loop_soon() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (std::chrono::steady_clock::now() < deadline)
+    while (std::chrono::steady_clock::now() < deadline) {
       if (request() == std::this_thread::get_id()) return true;
+      // So that the loop waits for events again, and the next request need not wake it.
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
     return false;
   }
 
@@ -133,6 +136,35 @@ TEST_F(LoneCallerTest, one_that_waits_for_long_gives_the_loop_back) {
   for (int i = 0; i < 3; ++i) EXPECT_NE(request(), std::this_thread::get_id());
   slow_ = false;
   EXPECT_TRUE(runs_the_loop_soon()) << "again";
+}
+
+// With the peer away nothing has to be waited for: then the loop goes on beside the callers.
+TEST_F(LoneCallerTest, whose_requests_are_finished_at_once_keep_nobody_from_the_loop) {
+  std::atomic<bool> at_once{false};
+  loop_->on_wake([&] {
+    if (!take()) return;
+    if (at_once)
+      caller_->unpark();
+    else
+      peer_.release();
+  });
+  std::atomic<uint64_t> beats{0};
+  std::unique_ptr<Timer> beat = loop_->make_timer([&] {
+    ++beats;
+    beat->arm(1 * kMillisecond_ns);
+  });
+  beat->arm(1 * kMillisecond_ns);
+  loop_.start();
+  ASSERT_TRUE(runs_the_loop_soon());
+  at_once = true;
+  const uint64_t before = beats;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (beats < before + 200 && std::chrono::steady_clock::now() < deadline) {
+    (void)request();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  EXPECT_GE(beats, before + 200);
+  loop_.call([&] { beat.reset(); });
 }
 
 TEST_F(LoneCallerTest, none_is_lost_whatever_else_happens) {

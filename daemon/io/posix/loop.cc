@@ -215,12 +215,14 @@ bool Loop::run_for(const Parking& caller) {
   count_lone_caller();
   if (wake_handler_) wake_handler_();
   bool leader = second_half();
+  // Who has nothing to wait for runs no turn: where many come, timers and sockets would be late.
+  const bool waits = !caller.done();
   while (leader && !caller.done() && !give_back_ && !stopping_) leader = turn();
   if (!leader) {  // the standby has taken the loop over
     role_.hand_over_finished();
     return true;
   }
-  if (caller.done())
+  if (waits && caller.done())
     lone_caller_ns_ = monotonic_ns();
   else
     lone_callers_ = 0;

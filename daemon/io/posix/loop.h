@@ -77,8 +77,8 @@ class Loop final : public Clock {
   // here and now; then, if nobody else does, runs the loop until `caller` is unparked. False, and
   // nothing done, when the loop is busy: then wake().
   [[nodiscard]] bool run_for(const Parking& caller);
-  // Before run(). The second one, on the loop: whether there is more to wait for than lone callers'
-  // requests and what may come 2 ms late; then the loop's thread does not step aside.
+  // Before run(). The second one, on the loop: whether there is anything to wait for that must not
+  // come a few ms late, a request for example; then the loop's thread does not step aside.
   void on_wake(std::function<void()> handler);
   void on_step_aside(std::function<bool()> busy);
 
