@@ -133,7 +133,8 @@ void check_same(const Config& a, const Config& b) {
   require(a.volume == b.volume && a.size_bytes == b.size_bytes && a.compression == b.compression &&
               a.compression_level == b.compression_level &&
               a.peer_timeout_ns == b.peer_timeout_ns && a.disk_timeout_ns == b.disk_timeout_ns &&
-              a.on_peer_loss == b.on_peer_loss && a.congestion == b.congestion && a.links.size() == b.links.size(),
+              a.on_peer_loss == b.on_peer_loss && a.congestion == b.congestion &&
+              a.links.size() == b.links.size(),
           "written down anew, the file means something else", rendered(a));
   for (size_t i = 0; i < 2; ++i)
     require(a.nodes[i].name == b.nodes[i].name && a.nodes[i].backing == b.nodes[i].backing &&

@@ -159,7 +159,7 @@ bool Loop::step_aside() {
     const uint64_t moved_ago_ns = monotonic_ns() - moved_ns_.load(std::memory_order_relaxed);
     if (!idle_.free()) {
       if (moved_ago_ns > kCallerMax_ns && !give_back_.exchange(true)) nudge();
-    } else if ((called || moved_ago_ns > kFreeMax_ns) && take()) {
+    } else if ((called || moved_ago_ns >= kFreeMax_ns) && take()) {
       give_back_ = false;
       if (role_.takeovers() == takeovers) return true;
       lone_callers_ = 0;  // calls the other thread, which leads and has stepped aside meanwhile
@@ -169,10 +169,12 @@ bool Loop::step_aside() {
   }
 }
 
-// Whether it was called back.
+// Whether it was called back. Sleeps until the loop may have been free for too long.
 bool Loop::wait_aside() {
+  const uint64_t since_ns = monotonic_ns() - moved_ns_.load(std::memory_order_relaxed);
+  const uint64_t sleep_ns = since_ns < kFreeMax_ns ? kFreeMax_ns - since_ns : kFreeMax_ns;
   std::unique_lock lock(aside_mutex_);
-  called_back_.wait_for(lock, std::chrono::nanoseconds(kFreeMax_ns), [this] { return call_back_; });
+  called_back_.wait_for(lock, std::chrono::nanoseconds(sleep_ns), [this] { return call_back_; });
   return std::exchange(call_back_, false);
 }
 

@@ -75,7 +75,7 @@ class Loop final : public Clock {
   // Any thread but the loop's, for one that is about to wait for what it has handed over, and
   // knows of no other: runs the on_wake() handler, sends, and executes what disk writes follow,
   // here and now; then, if nobody else does, runs the loop until `caller` is unparked. False, and
-  // nothing done, when the loop is busy: then wake().
+  // nothing done, when the loop is busy: then wake(). The loop outlives each call.
   [[nodiscard]] bool run_for(const Parking& caller);
   // Before run(). The second one, on the loop: whether there is anything to wait for that must not
   // come a few ms late, a request for example; then the loop's thread does not step aside.
