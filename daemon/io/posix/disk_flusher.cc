@@ -25,7 +25,7 @@ Result<std::unique_ptr<DiskFlusher>> DiskFlusher::create(const DiskFile& file, s
 
 DiskFlusher::DiskFlusher(std::vector<std::unique_ptr<FlushHandle>> handles,
                          std::function<void()> finished)
-    : flushes_(handles.size()), finished_(std::move(finished)) {
+    : flushes_(handles.size()), concurrency_(handles.size()), finished_(std::move(finished)) {
   for (size_t i = 0; i < flushes_.size(); ++i) {
     flushes_[i].handle = std::move(handles[i]);
     flushes_[i].job.op = DiskOp::kFlush;
@@ -72,7 +72,8 @@ void DiskFlusher::collect(RequestList& finished) {
 }
 
 void DiskFlusher::tell(Flush& flush, RequestList& finished) {
-  learn(flush);
+  concurrency_.learn(flush.beside, flush.job.finished_ns - flush.job.submitted_ns,
+                     flush.job.finished_ns);
   // After a failure there is no later flush that could mean anything.
   if (error_ != 0) flush.waiting.append(waiting_);
   // The wait for those that began before is the disk's, too.
@@ -83,25 +84,6 @@ void DiskFlusher::tell(Flush& flush, RequestList& finished) {
     request->finished_ns = told_until_ns_;
     finished.push(*request);
   }
-}
-
-void DiskFlusher::learn(const Flush& flush) {
-  const uint64_t now_ns = flush.job.finished_ns;
-  const uint64_t took_ns = now_ns - flush.job.submitted_ns;
-  if (flush.beside == 0) {
-    alone_ns_ = alone_ns_ == 0 ? took_ns : alone_ns_ * 3 / 4 + std::min(took_ns, 2 * alone_ns_) / 4;
-    alone_ns_ = std::max(alone_ns_, kMicrosecond_ns);
-    alone_at_ns_ = now_ns;
-  } else if (flush.beside < 3 || 2 * took_ns < alone_ns_ * (flush.beside + 1)) {
-    in_turn_ = 0;
-  } else if (++in_turn_ >= kInTurnMin) {
-    rests_until_ns_ = now_ns + kRest_ns;
-    in_turn_ = 0;
-  }
-  alone_due_ = now_ns > alone_at_ns_ + std::max(kSecond_ns, 256 * alone_ns_);
-  allowed_ = now_ns < rests_until_ns_
-                 ? 1
-                 : std::clamp<uint64_t>(alone_ns_ / kSpacing_ns, 1, flushes_.size());
 }
 
 }  // namespace twinblock

@@ -1,10 +1,7 @@
 // The flushes of one disk, and the FUA requests that wait for one.
 //
-// Requests that wait share the next fdatasync. While it takes no time, one at a time is best: each
-// costs two wake-ups. On a disk that takes milliseconds, whoever comes while one is under way would
-// wait one and a half times as long as the disk needs, so several are under way, one begun after
-// the other: as many as kSpacing_ns goes into what one takes alone. Where they turn out to be done
-// one after the other, it is one at a time for a while.
+// Requests that wait share the next fdatasync. On a disk that takes long, several are under way at
+// a time (flush_concurrency.h), one begun after the other.
 //
 // What makes that safe, since a failed fdatasync must never be followed by one that succeeds
 // although blocks are lost:
@@ -25,9 +22,10 @@
 #include <memory>
 #include <vector>
 
-#include "base/units.h"
+#include "base/result.h"
 #include "io/posix/blocking_pool.h"
 #include "io/posix/disk_file.h"
+#include "io/posix/flush_concurrency.h"
 #include "io/posix/request_list.h"
 
 namespace twinblock {
@@ -36,9 +34,6 @@ namespace twinblock {
 class DiskFlusher {
  public:
   static constexpr size_t kParallelMax = 32;
-  // Of flushes that are begun one after the other: what handing one over and waking up for its end
-  // costs the host's processors.
-  static constexpr uint64_t kSpacing_ns = 50 * kMicrosecond_ns;
 
   // At most `parallel_max` at a time. `finished`, from any thread: collect() has something to do.
   static Result<std::unique_ptr<DiskFlusher>> create(const DiskFile& file, size_t parallel_max,
@@ -54,7 +49,7 @@ class DiskFlusher {
   void start();
   // Whether start() has something to do.
   [[nodiscard]] bool pending() const {
-    return error_ == 0 && !waiting_.empty() && running_ < (alone_due_ ? 1 : allowed_);
+    return error_ == 0 && !waiting_.empty() && running_ < concurrency_.allowed();
   }
   // Appends requests that are finished, with their errors.
   void collect(RequestList& finished);
@@ -74,7 +69,6 @@ class DiskFlusher {
   DiskFlusher(std::vector<std::unique_ptr<FlushHandle>> handles, std::function<void()> finished);
   void execute(DiskRequest& job);  // in the pool
   void tell(Flush& flush, RequestList& finished);
-  void learn(const Flush& flush);
   [[nodiscard]] Flush& from_oldest(size_t n) { return flushes_[(oldest_ + n) % flushes_.size()]; }
 
   std::vector<Flush> flushes_;  // a ring: `running_` of them, from `oldest_` on, have begun
@@ -83,18 +77,7 @@ class DiskFlusher {
   RequestList waiting_;  // for the next one
   int error_ = 0;
 
-  // How many at a time, from what one takes that begins while no other is under way: a mean, in
-  // which one that was interrupted counts little. Under load one has to be let begin alone now and
-  // then.
-  size_t allowed_ = 1;
-  bool alone_due_ = false;
-  uint64_t alone_ns_ = 0;
-  uint64_t alone_at_ns_ = 0;
-  // Of those beside others: how many in a row took as long as one after the other.
-  static constexpr size_t kInTurnMin = 16;
-  static constexpr uint64_t kRest_ns = 10 * kSecond_ns;
-  size_t in_turn_ = 0;
-  uint64_t rests_until_ns_ = 0;
+  FlushConcurrency concurrency_;
   uint64_t told_until_ns_ = 0;  // when the latest that was told had ended
 
   CompletionStack completed_;
