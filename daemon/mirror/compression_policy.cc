@@ -82,11 +82,13 @@ void CompressionPolicy::set(Setting setting) {
   reason_.store(Reason::kNone, std::memory_order_relaxed);
   if (same_level) return;
   for (Class& figures : classes_) {
-    for (Mean* mean :
-         {&figures.compress_ps_per_byte, &figures.sent_per_million, &figures.peer_compressed_ns})
-      mean->reset();
-    figures.until_retry.store(0, std::memory_order_relaxed);
-    figures.retry_interval.store(kRetryMin, std::memory_order_relaxed);
+    figures.peer_compressed_ns.reset();
+    figures.retry.reset();
+    for (Kind& kind : figures.kinds) {
+      kind.compress_ps_per_byte.reset();
+      kind.sent_per_million.reset();
+      kind.retry.reset();
+    }
   }
 }
 
@@ -100,15 +102,21 @@ size_t CompressionPolicy::class_index(size_t raw_bytes) {
   return std::min(width, kClasses - 1);
 }
 
+size_t CompressionPolicy::kind_of(double likeness) {
+  constexpr std::array<double, kKinds - 1> kBelow = {2, 4, 16};
+  return static_cast<size_t>(std::upper_bound(kBelow.begin(), kBelow.end(), likeness) -
+                             kBelow.begin());
+}
+
 // Every computation counts in full, although some of it happens while other pieces travel: where
 // the processors are what there is too little of, nothing is gained by adding to their work, and a
 // lone write waits for each of them. The wait for a processor does not count: raw pieces have it,
 // too.
-CompressionPolicy::Estimate CompressionPolicy::estimate(size_t index, size_t raw_bytes,
+CompressionPolicy::Estimate CompressionPolicy::estimate(size_t index, size_t kind, size_t raw_bytes,
                                                         uint64_t rate_bytes_per_s) const {
   const Class& figures = classes_[index];
-  const uint64_t speed = figures.compress_ps_per_byte.value();
-  const uint64_t share = figures.sent_per_million.value();
+  const uint64_t speed = figures.kinds[kind].compress_ps_per_byte.value();
+  const uint64_t share = figures.kinds[kind].sent_per_million.value();
   const uint64_t compress_ns =
       (speed != 0 ? speed : assumed_ps_per_byte(setting().level)) * raw_bytes / 1000;
   const uint64_t peer_compressed_ns = figures.peer_compressed_ns.value();
@@ -125,59 +133,89 @@ CompressionPolicy::Estimate CompressionPolicy::estimate(size_t index, size_t raw
   return result;
 }
 
-bool CompressionPolicy::time_to_retry(Class& figures) {
-  const uint32_t left = figures.until_retry.load(std::memory_order_relaxed);
-  if (left > 0) {
-    figures.until_retry.store(left - 1, std::memory_order_relaxed);
+size_t CompressionPolicy::best_kind(size_t index, size_t raw_bytes,
+                                    uint64_t rate_bytes_per_s) const {
+  size_t best = 0;
+  uint64_t least_ns = UINT64_MAX;
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    const uint64_t takes_ns = estimate(index, kind, raw_bytes, rate_bytes_per_s).compressed_ns;
+    if (takes_ns >= least_ns) continue;
+    best = kind;
+    least_ns = takes_ns;
+  }
+  return best;
+}
+
+void CompressionPolicy::Retry::reset() {
+  left.store(0, std::memory_order_relaxed);
+  interval.store(kRetryMin, std::memory_order_relaxed);
+}
+
+bool CompressionPolicy::Retry::due() {
+  const uint32_t wait = left.load(std::memory_order_relaxed);
+  if (wait > 0) {
+    left.store(wait - 1, std::memory_order_relaxed);
     return false;
   }
-  const uint32_t interval = figures.retry_interval.load(std::memory_order_relaxed);
-  figures.until_retry.store(interval, std::memory_order_relaxed);
-  figures.retry_interval.store(std::min(2 * interval, kRetryMax), std::memory_order_relaxed);
+  const uint32_t next = interval.load(std::memory_order_relaxed);
+  left.store(next, std::memory_order_relaxed);
+  interval.store(std::min(2 * next, kRetryMax), std::memory_order_relaxed);
   return true;
 }
 
-void CompressionPolicy::note(Reason reason, size_t index, uint64_t rate_bytes_per_s) {
+void CompressionPolicy::note(Reason reason, size_t index, size_t kind, uint64_t rate_bytes_per_s) {
   reason_.store(reason, std::memory_order_relaxed);
-  reason_class_.store(static_cast<uint32_t>(index), std::memory_order_relaxed);
+  reason_class_.store(index, std::memory_order_relaxed);
+  reason_kind_.store(kind, std::memory_order_relaxed);
   reason_rate_.store(rate_bytes_per_s, std::memory_order_relaxed);
 }
 
-bool CompressionPolicy::wants(std::span<const std::byte> piece, Links links) {
-  switch (setting().mode) {
-    case Compression::kOff:
-      return false;
-    case Compression::kOn:
-      return true;
-    case Compression::kAuto:
-      break;
-  }
+CompressionPolicy::Choice CompressionPolicy::choose(std::span<const std::byte> piece, Links links) {
+  const Compression mode = setting().mode;
+  if (mode != Compression::kAuto) return {mode == Compression::kOn};
+  const uint64_t rate = links.rate_bytes_per_s;
   const size_t index = class_index(piece.size());
-  if (links.rate_bytes_per_s == 0 || !links.busy) {
-    note(links.rate_bytes_per_s == 0 ? Reason::kRateUnknown : Reason::kLinksIdle, index,
-         links.rate_bytes_per_s);
-    return false;
+  if (rate == 0 || !links.busy) {
+    note(rate == 0 ? Reason::kRateUnknown : Reason::kLinksIdle, index, 0, rate);
+    return {};
   }
   Class& figures = classes_[index];
-  Reason reason = Reason::kPays;
-  if (!estimate(index, piece.size(), links.rate_bytes_per_s).pays)
-    reason = time_to_retry(figures) ? Reason::kRetry : Reason::kNoGain;
-  else if (figures.retry_interval.load(std::memory_order_relaxed) != kRetryMin)
-    figures.retry_interval.store(kRetryMin, std::memory_order_relaxed);
-  if (reason != Reason::kNoGain && likeness(piece) < kRandomLikeness) {
-    counters.incompressible_bytes.fetch_add(piece.size(), std::memory_order_relaxed);
-    reason = Reason::kRandom;
+  // Whoever gains nothing by the best of data need not look at his.
+  const size_t best = best_kind(index, piece.size(), rate);
+  const bool may_pay = estimate(index, best, piece.size(), rate).pays;
+  if (!may_pay && !figures.retry.due()) {
+    note(Reason::kNoGain, index, best, rate);
+    return {};
   }
-  note(reason, index, links.rate_bytes_per_s);
-  return reason == Reason::kPays || reason == Reason::kRetry;
+  const double alike = likeness(piece);
+  if (alike < kRandomLikeness) {
+    counters.incompressible_bytes.fetch_add(piece.size(), std::memory_order_relaxed);
+    note(Reason::kRandom, index, 0, rate);
+    return {};
+  }
+  const size_t kind = kind_of(alike);
+  Retry& retry = figures.kinds[kind].retry;
+  Reason reason = Reason::kRetry;
+  if (estimate(index, kind, piece.size(), rate).pays) {
+    reason = Reason::kPays;
+    for (Retry* each : {&retry, &figures.retry})
+      if (each->interval.load(std::memory_order_relaxed) != kRetryMin) each->reset();
+  } else if (may_pay && !retry.due()) {
+    reason = Reason::kNoGain;
+  }
+  note(reason, index, kind, rate);
+  return {reason != Reason::kNoGain, kind};
 }
 
-void CompressionPolicy::tried(size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns) {
-  Class& figures = classes_[class_index(raw_bytes)];
+void CompressionPolicy::tried(Choice choice, size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns) {
   counters.compress_cpu_ns.fetch_add(cpu_ns, std::memory_order_relaxed);
-  figures.compress_ps_per_byte.add(cpu_ns * 1000 / raw_bytes);
-  // Data changes from one file to the next; processors do not.
-  figures.sent_per_million.add(sent_bytes == 0 ? 1'000'000 : sent_bytes * 1'000'000 / raw_bytes, 4);
+  if (choice.kind < kKinds) {
+    Kind& figures = classes_[class_index(raw_bytes)].kinds[choice.kind];
+    figures.compress_ps_per_byte.add(cpu_ns * 1000 / raw_bytes);
+    // Data changes from one file to the next; processors do not.
+    figures.sent_per_million.add(sent_bytes == 0 ? 1'000'000 : sent_bytes * 1'000'000 / raw_bytes,
+                                 4);
+  }
   if (sent_bytes == 0) {
     counters.incompressible_bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
     return;
@@ -213,8 +251,9 @@ std::string CompressionPolicy::decision() const {
     default:
       break;
   }
-  const Estimate times = estimate(index, bytes, rate_bytes_per_s);
-  const uint64_t share = classes_[index].sent_per_million.value();
+  const size_t kind = reason_kind_.load(std::memory_order_relaxed);
+  const Estimate times = estimate(index, kind, bytes, rate_bytes_per_s);
+  const uint64_t share = classes_[index].kinds[kind].sent_per_million.value();
   return what + (times.pays ? " are compressed" : " travel raw") + ": at " +
          format_size(rate_bytes_per_s) + "/s they take " + microseconds(times.raw_ns) + " raw, " +
          microseconds(times.compressed_ns) + " compressed" +

@@ -1,8 +1,9 @@
 // Whether to compress a piece of a write before it travels. In mode auto that is decided anew for
 // each piece, from measured figures: what the links carry, how fast this node compresses pieces of
-// that length, how far they have shrunk lately, and how much longer the peer takes over compressed
-// ones. Pure, but for one thing: worker threads ask and report side by side, so that everything is
-// atomic; a report that is lost to another one at the same instant is missed by nobody.
+// that length and kind, how far they have shrunk lately, and how much longer the peer takes over
+// compressed ones. Pure, but for one thing: worker threads ask and report side by side, so that
+// everything is atomic; a report that is lost to another one at the same instant is missed by
+// nobody.
 #pragma once
 
 #include <array>
@@ -39,6 +40,8 @@ class CompressionPolicy {
     std::atomic<uint64_t> decompress_cpu_ns{0};
   };
 
+  static constexpr size_t kKinds = 4;
+
   explicit CompressionPolicy(Setting setting) { set(setting); }
 
   // A new level begins with no figures.
@@ -50,11 +53,16 @@ class CompressionPolicy {
     uint64_t rate_bytes_per_s = 0;
     bool busy = false;
   };
-  // Whether to try this piece (not empty).
-  [[nodiscard]] bool wants(std::span<const std::byte> piece, Links links);
-  // A piece was tried: its length before and after (0: it does not shrink enough), and what it took
-  // of the processor's time.
-  void tried(size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns);
+  // Whether to try a piece, and of what kind it is: pieces whose bytes are about as alike shrink
+  // about as far. (kKinds: nobody has looked.)
+  struct Choice {
+    bool compress = false;
+    size_t kind = kKinds;
+  };
+  [[nodiscard]] Choice choose(std::span<const std::byte> piece, Links links);
+  // A piece was tried: what was chosen for it, its length before and after (0: it does not shrink
+  // enough), and what it took of the processor's time.
+  void tried(Choice choice, size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns);
   // The peer had a piece for so long before and after its disk's work.
   void peer_took(size_t raw_bytes, bool compressed, uint64_t besides_disk_ns);
 
@@ -86,12 +94,21 @@ class CompressionPolicy {
    private:
     std::atomic<uint64_t> value_{0};
   };
-  struct Class {
+  struct Retry {
+    void reset();
+    [[nodiscard]] bool due();
+    std::atomic<uint32_t> left{0};  // pieces
+    std::atomic<uint32_t> interval{kRetryMin};
+  };
+  struct Kind {
     Mean compress_ps_per_byte;
     Mean sent_per_million;  // bytes after, of a million before
+    Retry retry;
+  };
+  struct Class {
+    std::array<Kind, kKinds> kinds;
     Mean peer_raw_ns, peer_compressed_ns;
-    std::atomic<uint32_t> until_retry{0};
-    std::atomic<uint32_t> retry_interval{kRetryMin};
+    Retry retry;  // where no kind pays
   };
   struct Estimate {
     uint64_t raw_ns = 0;         // until the piece is at the peer
@@ -101,15 +118,19 @@ class CompressionPolicy {
   enum class Reason : uint32_t { kNone, kRateUnknown, kLinksIdle, kPays, kNoGain, kRandom, kRetry };
 
   [[nodiscard]] static size_t class_index(size_t raw_bytes);
-  [[nodiscard]] Estimate estimate(size_t index, size_t raw_bytes, uint64_t rate_bytes_per_s) const;
-  [[nodiscard]] static bool time_to_retry(Class& figures);
-  void note(Reason reason, size_t index, uint64_t rate_bytes_per_s);
+  [[nodiscard]] static size_t kind_of(double likeness);
+  [[nodiscard]] Estimate estimate(size_t index, size_t kind, size_t raw_bytes,
+                                  uint64_t rate_bytes_per_s) const;
+  // The kind for which compressing takes the least.
+  [[nodiscard]] size_t best_kind(size_t index, size_t raw_bytes, uint64_t rate_bytes_per_s) const;
+  void note(Reason reason, size_t index, size_t kind, uint64_t rate_bytes_per_s);
 
   std::atomic<uint32_t> setting_{0};  // mode and level
   std::array<Class, kClasses> classes_;
   // The last decision, for status.
   std::atomic<Reason> reason_{Reason::kNone};
-  std::atomic<uint32_t> reason_class_{0};
+  std::atomic<size_t> reason_class_{0};
+  std::atomic<size_t> reason_kind_{0};
   std::atomic<uint64_t> reason_rate_{0};
 };
 

@@ -38,7 +38,8 @@ bool PreparedWrite::compress(CompressionPolicy::Links links) {
   std::span<std::byte> left;
   bool any = false;
   for (WirePiece& piece : pieces_) {
-    if (!policy.wants(piece.payload, links)) continue;
+    const CompressionPolicy::Choice choice = policy.choose(piece.payload, links);
+    if (!choice.compress) continue;
     // Room for all that are left, at the first that needs any.
     if (!room_) {
       const size_t bytes = static_cast<size_t>(pieces_.data() + pieces_.size() - &piece) *
@@ -46,7 +47,7 @@ bool PreparedWrite::compress(CompressionPolicy::Links links) {
       room_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
       left = {room_.get(), bytes};
     }
-    left = left.subspan(compress(piece, left));
+    left = left.subspan(compress(piece, choice, left));
     any = any || piece.compressed;
   }
   auto& writes = any ? policy.counters.writes_compressed : policy.counters.writes_raw;
@@ -55,13 +56,14 @@ bool PreparedWrite::compress(CompressionPolicy::Links links) {
 }
 
 // How much of `into` it took.
-size_t PreparedWrite::compress(WirePiece& piece, std::span<std::byte> into) {
+size_t PreparedWrite::compress(WirePiece& piece, CompressionPolicy::Choice choice,
+                               std::span<std::byte> into) {
   CompressionPolicy& policy = engine_.compression();
   const Clock& clock = engine_.clock();
   const size_t raw_bytes = piece.payload.size();
   const uint64_t began_ns = clock.thread_cpu_ns();
   const size_t bytes = wire::compress(piece.payload, policy.setting().level, into);
-  policy.tried(raw_bytes, bytes, clock.thread_cpu_ns() - began_ns);
+  policy.tried(choice, raw_bytes, bytes, clock.thread_cpu_ns() - began_ns);
   if (bytes == 0) return 0;
   piece.payload = into.first(bytes);
   piece.compressed = true;

@@ -28,7 +28,8 @@ class PreparedWrite {
   void cut(std::span<const std::byte> data);
   // Whether any piece was tried.
   bool compress(CompressionPolicy::Links links);
-  [[nodiscard]] size_t compress(WirePiece& piece, std::span<std::byte> into);
+  [[nodiscard]] size_t compress(WirePiece& piece, CompressionPolicy::Choice choice,
+                                std::span<std::byte> into);
 
   Engine& engine_;
   const bool all_zero_;
