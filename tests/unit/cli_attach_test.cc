@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/units.h"
+#include "temporary_directory.h"
 #include "twinblock/detach.h"
 #include "twinblock/exit_status.h"
 
@@ -21,8 +22,6 @@ using nlohmann::json;
 class FakeHost : public testing::Test {
  protected:
   FakeHost() {
-    char path[] = "/tmp/twinblock-host-XXXXXX";
-    dir_ = mkdtemp(path);
     host_ = HostPaths{dir_ + "/sys", dir_ + "/dev", dir_ + "/mountinfo"};
     fs::create_directories(host_.sys + "/block");
     fs::create_directories(host_.sys + "/module");
@@ -30,14 +29,14 @@ class FakeHost : public testing::Test {
     fs::create_directories(dir_ + "/run");
     stem_ = dir_ + "/run/r0";
   }
-  ~FakeHost() override { fs::remove_all(dir_); }
 
   static void put(const std::string& path, const std::string& text = "") {
     fs::create_directories(fs::path(path).parent_path());
     std::ofstream(path) << text;
   }
 
-  std::string dir_;
+  const TemporaryDirectory directory_;
+  const std::string dir_ = directory_.path();
   std::string stem_;
   HostPaths host_;
 };

@@ -12,6 +12,7 @@
 
 #include "base/units.h"
 #include "config/config.h"
+#include "temporary_directory.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/locate.h"
 
@@ -20,20 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-class TempDir {
- public:
-  TempDir() {
-    char path[] = "/tmp/twinblock-cli-XXXXXX";
-    path_ = mkdtemp(path);
-  }
-  ~TempDir() { fs::remove_all(path_); }
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 void send_text(int fd, const std::string& text) {
   (void)!send(fd, text.data(), text.size(), MSG_NOSIGNAL);
@@ -71,15 +58,15 @@ class FakeNode {
 
 Result<json> ask_node(std::function<void(int, const std::string&)> answer,
                       uint64_t timeout_ns = 5 * kSecond_ns) {
-  const TempDir dir;
-  const FakeNode node(dir.file("r0.ctl"), std::move(answer));
-  return control_request(dir.file("r0.ctl"), "promote", {{"force", true}}, timeout_ns);
+  const TemporaryDirectory dir;
+  const FakeNode node(dir / "r0.ctl", std::move(answer));
+  return control_request(dir / "r0.ctl", "promote", {{"force", true}}, timeout_ns);
 }
 
 TEST(ControlClient, WhoMayNotConnectIsToldSo) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   fs::permissions(dir.path(), fs::perms(0755));
-  const std::string path = dir.file("r0.ctl");
+  const std::string path = dir / "r0.ctl";
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
@@ -145,12 +132,12 @@ TEST(ControlClient, SilenceAndHangUpMeanUnreachable) {
 }
 
 TEST(ControlClient, AMissingSocketIsNamedWithHowToStartTheNode) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const Result<json> result =
-      control_request(dir.file("none.ctl"), "status", json::object(), kSecond_ns);
+      control_request(dir / "none.ctl", "status", json::object(), kSecond_ns);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, kExitUnreachable);
-  EXPECT_NE(result.error().what.find(dir.file("none.ctl")), std::string::npos);
+  EXPECT_NE(result.error().what.find(dir / "none.ctl"), std::string::npos);
   EXPECT_NE(result.error().action.find("twinblockd CONFIG"), std::string::npos);
   const std::string longer = "/" + std::string(200, 'x');
   EXPECT_EQ(control_request(longer, "status", json::object(), 1).error().code, kExitUsage);
@@ -172,57 +159,56 @@ void write_config(const std::string& path, const std::string& dir) {
 }
 
 TEST(Locate, ASocketOrAConfigurationSaysItAll) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   EXPECT_EQ(locate_control_socket({"", "", "", "/x/r0.ctl"}, dir.path(), {dir.path()}).value(),
             "/x/r0.ctl");
-  write_config(dir.file("any.toml"), dir.path());
-  EXPECT_EQ(
-      locate_control_socket({"", dir.file("any.toml"), "beta", ""}, "/none", {"/none"}).value(),
-      dir.file("b/r0.ctl"));
+  write_config(dir / "any.toml", dir.path());
+  EXPECT_EQ(locate_control_socket({"", dir / "any.toml", "beta", ""}, "/none", {"/none"}).value(),
+            dir / "b/r0.ctl");
   const Result<std::string> both =
-      locate_control_socket({"", dir.file("any.toml"), "", "/x"}, "/none", {"/none"});
+      locate_control_socket({"", dir / "any.toml", "", "/x"}, "/none", {"/none"});
   EXPECT_EQ(both.error().code, kExitUsage);
   const Result<std::string> other =
-      locate_control_socket({"r1", dir.file("any.toml"), "beta", ""}, "/none", {"/none"});
+      locate_control_socket({"r1", dir / "any.toml", "beta", ""}, "/none", {"/none"});
   EXPECT_NE(other.error().what.find("describes volume 'r0', not 'r1'"), std::string::npos);
 }
 
 TEST(Locate, AVolumeIsLookedUpInItsConfigurationThenAmongTheSockets) {
-  const TempDir dir;
-  fs::create_directory(dir.file("one"));
-  fs::create_directory(dir.file("two"));
-  const std::vector<std::string> dirs{dir.file("one"), dir.file("two")};
+  const TemporaryDirectory dir;
+  fs::create_directory(dir / "one");
+  fs::create_directory(dir / "two");
+  const std::vector<std::string> dirs{dir / "one", dir / "two"};
   EXPECT_EQ(locate_control_socket({"r0", "", "", ""}, dir.path(), dirs).value(),
-            dir.file("one/r0.ctl"));
-  touch(dir.file("two/r0.ctl"));
+            dir / "one/r0.ctl");
+  touch(dir / "two/r0.ctl");
   EXPECT_EQ(locate_control_socket({"r0", "", "", ""}, dir.path(), dirs).value(),
-            dir.file("two/r0.ctl"));
+            dir / "two/r0.ctl");
   EXPECT_EQ(locate_control_socket({"r0", "", "alpha", ""}, dir.path(), dirs).error().code,
             kExitUsage);
-  write_config(dir.file("r0.toml"), dir.path());
+  write_config(dir / "r0.toml", dir.path());
   EXPECT_EQ(locate_control_socket({"r0", "", "alpha", ""}, dir.path(), dirs).value(),
-            dir.file("a/r0.ctl"));
+            dir / "a/r0.ctl");
 }
 
 TEST(Locate, TheOnlyNodeNeedsNoName) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const Result<std::string> none = locate_control_socket({}, "/none", {dir.path()});
   EXPECT_EQ(none.error().code, kExitUnreachable);
-  touch(dir.file("r0.ctl"));
-  touch(dir.file("r0.nbd"));
-  EXPECT_EQ(locate_control_socket({}, "/none", {dir.path()}).value(), dir.file("r0.ctl"));
-  touch(dir.file("r1.ctl"));
+  touch(dir / "r0.ctl");
+  touch(dir / "r0.nbd");
+  EXPECT_EQ(locate_control_socket({}, "/none", {dir.path()}).value(), dir / "r0.ctl");
+  touch(dir / "r1.ctl");
   const Result<std::string> two = locate_control_socket({}, "/none", {dir.path()});
   EXPECT_EQ(two.error().code, kExitUsage);
   EXPECT_NE(two.error().what.find("r0, r1"), std::string::npos);
 }
 
 TEST(Locate, FilesOfANodeBeginLikeItsSocket) {
-  const TempDir dir;
-  fs::create_directory_symlink(dir.path(), dir.file("link"));
-  EXPECT_EQ(node_file_stem(dir.file("r0.ctl")), dir.file("r0"));
-  EXPECT_EQ(node_file_stem(dir.file("link/r0.ctl")), dir.file("r0"));
-  EXPECT_EQ(node_file_stem(dir.file("r0.x.ctl")), dir.file("r0.x"));
+  const TemporaryDirectory dir;
+  fs::create_directory_symlink(dir.path(), dir / "link");
+  EXPECT_EQ(node_file_stem(dir / "r0.ctl"), dir / "r0");
+  EXPECT_EQ(node_file_stem(dir / "link/r0.ctl"), dir / "r0");
+  EXPECT_EQ(node_file_stem(dir / "r0.x.ctl"), dir / "r0.x");
 }
 
 }  // namespace

@@ -5,10 +5,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "base/units.h"
 #include "config/address.h"
+#include "temporary_directory.h"
 
 namespace twinblock {
 namespace {
@@ -364,16 +366,12 @@ TEST(ConfigFile, AMissingFileIsNamed) {
 }
 
 TEST(ConfigFile, IsReadWhole) {
-  char path[] = "/tmp/twinblock-config-XXXXXX";
-  const int fd = mkstemp(path);
-  ASSERT_GE(fd, 0);
-  const std::string text = kFull;
-  ASSERT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  close(fd);
+  const TemporaryDirectory directory;
+  const std::string path = directory / "r0.toml";
+  std::ofstream(path) << kFull;
   const Result<Config> config = load_config(path);
   EXPECT_TRUE(config.ok());
   EXPECT_EQ(config.value().path, path);
-  unlink(path);
 }
 
 TEST(ConfigPaths, SocketsOfAnOrdinaryUserAreHisOwn) {

@@ -1,11 +1,9 @@
-// What the io_posix tests share: a loop on a thread of its own, and temporary files.
+// What the io_posix tests share: a loop on a thread of its own.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <future>
 #include <string>
@@ -13,23 +11,9 @@
 
 #include "io/posix/loop.h"
 #include "io/posix/thread.h"
+#include "temporary_directory.h"
 
 namespace twinblock {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "twinblock.XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 // A loop that runs from start() to the end of the test.
 class RunningLoop {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,25 +82,20 @@ bool reap(pid_t pid, uint64_t timeout_ns, int& wait_status) {
   return true;
 }
 
-// A file for a program's output, removed at the end: short outputs, and no pipe to drain.
+// A file in memory for a program's output: short outputs, and no pipe to drain.
 class Scratch {
  public:
-  Scratch() {
-    char path[] = "/tmp/twinblock-XXXXXX";
-    const int fd = mkstemp(path);
-    if (fd < 0) return;
-    close(fd);
-    path_ = path;
-  }
+  Scratch() : fd_(memfd_create("twinblock-output", MFD_CLOEXEC)) {}
   ~Scratch() {
-    if (!path_.empty()) unlink(path_.c_str());
+    if (fd_ >= 0) close(fd_);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] int fd() const { return fd_; }  // -1: no memory, no descriptors
+  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
 
  private:
-  std::string path_;
+  const int fd_;
 };
 
 }  // namespace
@@ -123,10 +119,11 @@ std::string find_program(const std::string& name) {
 Result<std::string> run_program(const std::vector<std::string>& args, uint64_t timeout_ns) {
   const Scratch output;
   const Scratch errors;
-  if (output.path().empty() || errors.path().empty()) return refused("can't make a file in /tmp");
+  if (output.fd() < 0 || errors.fd() < 0)
+    return refused("can't make a file in memory for the output of " + args.front());
   SpawnSetup setup;
-  posix_spawn_file_actions_addopen(&setup.files, STDOUT_FILENO, output.path().c_str(), O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&setup.files, STDERR_FILENO, errors.path().c_str(), O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&setup.files, output.fd(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&setup.files, errors.fd(), STDERR_FILENO);
   const Result<pid_t> pid = spawn(args, setup);
   if (!pid) return pid.error();
   int wait_status = 0;
