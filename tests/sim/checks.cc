@@ -59,13 +59,11 @@ void World::check_duplex_now() {
   if (split_host_ >= 0 || dead_disk_host_ >= 0 || !both_duplex()) return;
   for (const auto& each : nodes_)
     if (each->data().has_failed()) return;
-  const auto a = node(0).data().contents(), b = node(1).data().contents();
-  for (uint64_t at = 0; at < a.size(); at += limits::kBlockBytes) {
-    const auto found = first_difference(a.subspan(at), b.subspan(at));
-    if (!found) return;
-    at += *found;
-    if (!workload().writing(at, limits::kBlockBytes))
-      Report::violation("in duplex the replicas differ at offset " + std::to_string(at) +
+  const DiskImage a(node(0).data().contents()), b(node(1).data().contents());
+  for (auto at = first_difference(a, b); at;
+       at = first_difference(a, b, *at + limits::kBlockBytes)) {
+    if (!workload().writing(*at, limits::kBlockBytes))
+      Report::violation("in duplex the replicas differ at offset " + std::to_string(*at) +
                         ", where no write is under way" + describe());
   }
 }
@@ -119,10 +117,8 @@ void World::check_sets(const Remains& a, const Remains& b, Verdict verdict,
 
 void World::check_survival(const Remains& source, const History& promised,
                            const std::string& story) {
-  const std::span<const std::byte> data(source.data);
-  for (uint64_t at = 0; at < data.size(); at += kSectorBytes) {
-    const uint64_t sector = at / kSectorBytes;
-    const uint64_t number = promised.number_said(sector, data.subspan(at, kSectorBytes));
+  for (uint64_t sector = 0; sector < source.data.size_bytes() / kSectorBytes; ++sector) {
+    const uint64_t number = promised.number_said(sector, source.data.sector(sector));
     if (promised.may_survive(sector, number)) continue;
     Report::violation(story + ", and sector " + std::to_string(sector) + " would be of " +
                       promised.describe(number) + ", which a write on stable storage had replaced" +

@@ -13,13 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "disk_image.h"
 #include "io/disk.h"
 #include "random.h"
 #include "scheduler.h"
 
 namespace twinblock::sim {
-
-constexpr uint64_t kSectorBytes = 512;
 
 struct DiskFaults {
   double read_error_chance = 0;
@@ -46,8 +45,8 @@ class VirtualDisk final : public Disk {
 
   // What a crash at this moment would leave, by one of its chances: the death of the process only,
   // or the loss of power. Changes nothing.
-  [[nodiscard]] std::vector<std::byte> after_kill(Random& random) const;
-  [[nodiscard]] std::vector<std::byte> after_power_loss(Random& random) const;
+  [[nodiscard]] DiskImage after_kill(Random& random) const;
+  [[nodiscard]] DiskImage after_power_loss(Random& random) const;
   // Bytes that nobody wrote: the medium has gone bad without a word.
   void corrupt(uint64_t offset_bytes, uint64_t length_bytes);
   // Whether a write, or a part of one, is on its way.
@@ -83,6 +82,9 @@ class VirtualDisk final : public Disk {
   struct Version {
     std::shared_ptr<Write> write;
     uint64_t offset_in_write;
+    [[nodiscard]] const std::byte* data() const {  // null: zeroes
+      return write->bytes.empty() ? nullptr : write->bytes.data() + offset_in_write;
+    }
   };
   struct Pending {
     DiskRequest* request;
@@ -102,8 +104,8 @@ class VirtualDisk final : public Disk {
   void answer_extent(DiskRequest& request) const;
   void persist(uint64_t mark, double lost_chance);
   [[nodiscard]] bool block_is_zero(uint64_t offset_bytes) const;
-  static void copy_sector(std::vector<std::byte>& image, size_t sector, const Version& version);
-  static void overwrite(std::vector<std::byte>& image, const Pending& pending, Random& random);
+  void copy_to_medium(size_t sector, const Version& version);
+  static void overwrite(DiskImage& image, const Pending& pending, Random& random);
 
   Scheduler& scheduler_;
   Random random_;
