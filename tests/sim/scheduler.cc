@@ -1,6 +1,7 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "report.h"
@@ -16,12 +17,12 @@ void Scheduler::after(uint64_t delay_ns, ProcessPtr process, Action action) {
   unused_.pop_back();
   events_[place] = {std::move(process), std::move(action)};
   heap_.push_back({now_ns_ + delay_ns, next_number_++, place});
-  std::push_heap(heap_.begin(), heap_.end(), later);
+  std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
 }
 
 void Scheduler::run_until(uint64_t end_ns, const std::function<bool()>& stop) {
   while (!heap_.empty() && heap_.front().at_ns <= end_ns) {
-    std::pop_heap(heap_.begin(), heap_.end(), later);
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
     const Turn turn = heap_.back();
     heap_.pop_back();
     Event event = std::move(events_[turn.event]);

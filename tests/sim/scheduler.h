@@ -2,6 +2,7 @@
 // twinblockd) or of the world. Events of a dead process are dropped, those of a paused one wait.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -44,15 +45,13 @@ class Scheduler {
     uint64_t at_ns;
     uint64_t number;
     size_t event;  // where it waits
+    auto operator<=>(const Turn&) const = default;
   };
-  static bool later(const Turn& a, const Turn& b) {
-    return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.number > b.number;
-  }
 
   uint64_t now_ns_ = 0;
   uint64_t events_total_ = 0;
   uint64_t next_number_ = 0;
-  std::vector<Turn> heap_;
+  std::vector<Turn> heap_;  // the next one first
   std::vector<Event> events_;
   std::vector<size_t> unused_;  // places in events_
 };
