@@ -24,6 +24,8 @@ VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name, 
       knows_extents_(random_.chance(0.8)),
       slow_flush_(random_.chance(0.2)),
       cache_(size_bytes),
+      changed_ns_((size_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes,
+                  scheduler_.now_ns()),
       medium_(size_bytes),
       unflushed_(size_bytes / kSectorBytes) {}
 
@@ -32,8 +34,6 @@ void VirtualDisk::attach(ProcessPtr process) {
   errors_ = 0;
   flush_failed_ = false;
 }
-
-void VirtualDisk::make_stable() { medium_ = cache_; }
 
 void VirtualDisk::process_ended() {
   // The kernel goes on with what it was given, or was about to: any part of it.
@@ -63,6 +63,7 @@ void VirtualDisk::power_lost() {
   }
   dirty_sectors_.clear();
   cache_ = medium_;
+  changed(0, cache_.size());
 }
 
 DiskImage VirtualDisk::after_kill(Random& random) const {
@@ -102,6 +103,14 @@ void VirtualDisk::corrupt(uint64_t offset_bytes, uint64_t length_bytes) {
   for (auto* bytes : {&cache_, &medium_})
     for (uint64_t at = offset_bytes; at < offset_bytes + length_bytes; ++at)
       (*bytes)[at] ^= std::byte{0x5A};
+  changed(offset_bytes, length_bytes);
+}
+
+void VirtualDisk::changed(uint64_t offset_bytes, uint64_t length_bytes) {
+  const uint64_t end = offset_bytes + length_bytes;
+  for (uint64_t block = offset_bytes / limits::kBlockBytes; block * limits::kBlockBytes < end;
+       ++block)
+    changed_ns_[block] = scheduler_.now_ns();
 }
 
 bool VirtualDisk::writing() const {
@@ -190,6 +199,7 @@ void VirtualDisk::apply(Pending& pending, uint64_t up_to_bytes) {
     std::memcpy(target + from, request.data + from, up_to_bytes - from);
   else
     std::memset(target + from, 0, up_to_bytes - from);
+  changed(request.offset_bytes + from, up_to_bytes - from);
   pending.applied_bytes = up_to_bytes;
   for (uint64_t at = from; at < up_to_bytes; at += kSectorBytes) {
     const size_t sector = (request.offset_bytes + at) / kSectorBytes;

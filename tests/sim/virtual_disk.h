@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "disk_image.h"
 #include "io/disk.h"
 #include "random.h"
@@ -56,14 +57,13 @@ class VirtualDisk final : public Disk {
 
   // What a reader sees now.
   [[nodiscard]] std::span<const std::byte> contents() const { return cache_; }
-  std::span<std::byte> initialise() {
-    written_ = true;
-    return cache_;
+  // When a block of that changed last.
+  [[nodiscard]] uint64_t changed_ns(uint64_t offset_bytes) const {
+    return changed_ns_[offset_bytes / limits::kBlockBytes];
   }
   // As it was put in. A volume that clients have zeroed is told from a new disk, which a real host
   // can't always do (a file that was trimmed as a whole).
   [[nodiscard]] bool is_new() const { return !written_; }
-  void make_stable();
   int read_now(uint64_t offset_bytes, std::span<std::byte> into);
   // Whether an error has been given to the process that runs now.
   [[nodiscard]] bool has_failed() const { return errors_ > 0; }
@@ -94,6 +94,7 @@ class VirtualDisk final : public Disk {
   };
 
   [[nodiscard]] uint64_t service_ns(DiskOp op);
+  void changed(uint64_t offset_bytes, uint64_t length_bytes);
   void check_overlap(const DiskRequest& request) const;
   void apply(Pending& pending, uint64_t up_to_bytes);
   void apply_half(uint64_t id);
@@ -115,6 +116,7 @@ class VirtualDisk final : public Disk {
   const bool slow_flush_;  // written data stays in the cache for long
   ProcessPtr process_;
   std::vector<std::byte> cache_;
+  std::vector<uint64_t> changed_ns_;  // of each block of the cache
   bool written_ = false;  // by anybody, since it was put in
   std::vector<std::byte> medium_;
   std::vector<std::vector<Version>>
