@@ -42,7 +42,8 @@ void Histogram::record_zeros(uint64_t count) {
 
 void Histogram::merge(const Histogram& other) {
   if (other.count_ == 0) return;
-  for (size_t bucket = 0; bucket < kBuckets; ++bucket) buckets_[bucket] += other.buckets_[bucket];
+  const size_t end = bucket_of(other.max_ns_) + 1;  // the rest is empty
+  for (size_t bucket = 0; bucket < end; ++bucket) buckets_[bucket] += other.buckets_[bucket];
   count_ += other.count_;
   sum_ns_ += other.sum_ns_;
   max_ns_ = std::max(max_ns_, other.max_ns_);

@@ -59,12 +59,15 @@ void World::check_duplex_now() {
   if (split_host_ >= 0 || dead_disk_host_ >= 0 || !both_duplex()) return;
   for (const auto& each : nodes_)
     if (each->data().has_failed()) return;
-  const auto a = node(0).data().contents(), b = node(1).data().contents();
-  for (uint64_t at = 0; at < a.size(); at += limits::kBlockBytes) {
-    const auto found = first_difference(a.subspan(at), b.subspan(at));
-    if (!found) return;
-    at += *found;
-    if (!workload().writing(at, limits::kBlockBytes))
+  const VirtualDisk &a = node(0).data(), &b = node(1).data();
+  identical_ns_.resize((a.size_bytes() + limits::kBlockBytes - 1) / limits::kBlockBytes);
+  for (uint64_t at = 0; at < a.size_bytes(); at += limits::kBlockBytes) {
+    uint64_t& identical_ns = identical_ns_[at / limits::kBlockBytes];
+    if (std::max(a.changed_ns(at), b.changed_ns(at)) < identical_ns) continue;
+    const uint64_t length = std::min<uint64_t>(limits::kBlockBytes, a.size_bytes() - at);
+    if (std::memcmp(a.contents().data() + at, b.contents().data() + at, length) == 0)
+      identical_ns = scheduler_.now_ns();
+    else if (!workload().writing(at, limits::kBlockBytes))
       Report::violation("in duplex the replicas differ at offset " + std::to_string(at) +
                         ", where no write is under way" + describe());
   }
@@ -119,10 +122,8 @@ void World::check_sets(const Remains& a, const Remains& b, Verdict verdict,
 
 void World::check_survival(const Remains& source, const History& promised,
                            const std::string& story) {
-  const std::span<const std::byte> data(source.data);
-  for (uint64_t at = 0; at < data.size(); at += kSectorBytes) {
-    const uint64_t sector = at / kSectorBytes;
-    const uint64_t number = promised.number_said(sector, data.subspan(at, kSectorBytes));
+  for (uint64_t sector = 0; sector < source.data.size_bytes() / kSectorBytes; ++sector) {
+    const uint64_t number = promised.number_said(sector, source.data.sector(sector));
     if (promised.may_survive(sector, number)) continue;
     Report::violation(story + ", and sector " + std::to_string(sector) + " would be of " +
                       promised.describe(number) + ", which a write on stable storage had replaced" +

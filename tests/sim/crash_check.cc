@@ -1,7 +1,6 @@
 #include "crash_check.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/bytes.h"
@@ -54,38 +53,28 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
                   {},
                   BlockMap(node.data().size_bytes()),
                   node.name() + (power ? " without power" : " killed")};
-  const std::vector<std::byte> file =
+  const DiskImage file =
       power ? node.metadata().after_power_loss(random) : node.metadata().after_kill(random);
-  const Result<metadata::Loaded> loaded = metadata::load(
-      metadata::reader_of(file), file.size(), remains.data.size(), node.name() + ".meta");
+  const auto read = [&file](uint64_t offset_bytes, std::span<std::byte> into) {
+    file.read(offset_bytes, into);
+    return ok_status();
+  };
+  const Result<metadata::Loaded> loaded =
+      metadata::load(read, file.size_bytes(), remains.data.size_bytes(), node.name() + ".meta");
   if (!loaded)
     Report::violation("a crash now would leave metadata that " + node.name() +
                       " refuses: " + loaded.error().what);
   remains.facts = facts_at_start(loaded.value(), node.data().is_new(), node.name() < peer.name());
-  if (!remains.facts.blank) remains.own = set_at_start(loaded.value(), remains.data.size());
+  if (!remains.facts.blank) remains.own = set_at_start(loaded.value(), remains.data.size_bytes());
   remains.facts.dirty = loaded.value().record.dirty || !remains.own.empty();
   return remains;
 }
 
-std::optional<uint64_t> first_difference(std::span<const std::byte> a,
-                                         std::span<const std::byte> b) {
-  for (size_t at = 0; at < a.size(); at += limits::kBlockBytes) {
-    const size_t length = std::min<size_t>(limits::kBlockBytes, a.size() - at);
-    if (std::memcmp(a.data() + at, b.data() + at, length) != 0) return at;
-  }
-  return std::nullopt;
-}
-
 std::optional<uint64_t> first_uncovered(const Remains& a, const Remains& b) {
-  const std::span<const std::byte> left(a.data), right(b.data);
-  for (size_t at = 0; at < left.size();) {
-    const auto found = first_difference(left.subspan(at), right.subspan(at));
-    if (!found) return std::nullopt;
-    at += *found;
-    if (!a.own.any(at, 1) && !b.own.any(at, 1)) return at;
-    at = std::min<size_t>(left.size(), at + limits::kBlockBytes);
-  }
-  return std::nullopt;
+  std::optional<uint64_t> at = first_difference(a.data, b.data);
+  while (at && (a.own.any(*at, 1) || b.own.any(*at, 1)))
+    at = first_difference(a.data, b.data, *at + limits::kBlockBytes);
+  return at;
 }
 
 }  // namespace twinblock::sim

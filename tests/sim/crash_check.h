@@ -29,7 +29,7 @@ namespace twinblock::sim {
 
 // What one node leaves.
 struct Remains {
-  std::vector<std::byte> data;
+  DiskImage data;
   SyncFacts facts;
   BlockMap own;      // what it would tell to differ
   std::string fate;  // for reports
@@ -38,8 +38,5 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random);
 
 // The first block that differs and is in neither set.
 std::optional<uint64_t> first_uncovered(const Remains& a, const Remains& b);
-// The first byte that differs.
-std::optional<uint64_t> first_difference(std::span<const std::byte> a,
-                                         std::span<const std::byte> b);
 
 }  // namespace twinblock::sim

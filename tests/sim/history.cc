@@ -1,6 +1,7 @@
 #include "history.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -10,16 +11,17 @@
 namespace twinblock::sim {
 namespace {
 
-constexpr size_t kWords = kSectorBytes / sizeof(uint64_t);
-using Sector = uint64_t[kWords];
+// A sector is twice the same half, so that it can be compressed.
+constexpr size_t kHalfBytes = kSectorBytes / 2;
+using Half = std::array<uint64_t, kHalfBytes / sizeof(uint64_t)>;
 
-void make_sector(uint64_t number, uint64_t sector, uint64_t salt, Sector& words) {
+Half make_half(uint64_t number, uint64_t sector, uint64_t salt) {
+  Half words;
   words[0] = number;
   words[1] = sector;
   uint64_t word = number * 0x9E3779B97F4A7C15 + sector + salt;
-  for (size_t i = 2; i < kWords / 2; ++i) words[i] = word += 0xD1B54A32D192ED03;
-  // Twice the same, so that it can be compressed.
-  std::memcpy(words + kWords / 2, words, kSectorBytes / 2);
+  for (size_t i = 2; i < words.size(); ++i) words[i] = word += 0xD1B54A32D192ED03;
+  return words;
 }
 
 std::string seconds(uint64_t ns) {
@@ -35,19 +37,21 @@ History::History(uint64_t volume_bytes) : sectors_(volume_bytes / kSectorBytes) 
 }
 
 void History::fill(uint64_t number, uint64_t offset_bytes, std::span<std::byte> data) const {
-  Sector words;
+  const uint64_t salted = salt(number);
   for (size_t at = 0; at < data.size(); at += kSectorBytes) {
-    make_sector(number, (offset_bytes + at) / kSectorBytes, salt(number), words);
-    std::memcpy(data.data() + at, words, kSectorBytes);
+    const Half half = make_half(number, (offset_bytes + at) / kSectorBytes, salted);
+    std::memcpy(data.data() + at, half.data(), kHalfBytes);
+    std::memcpy(data.data() + at + kHalfBytes, half.data(), kHalfBytes);
   }
 }
 
 uint64_t History::number_of(uint64_t sector, std::span<const std::byte> data) const {
-  Sector found;
-  Sector expected{};
-  std::memcpy(found, data.data(), kSectorBytes);
-  if (found[0] != 0) make_sector(found[0], sector, salt(found[0]), expected);
-  if (std::memcmp(found, expected, kSectorBytes) != 0 || found[0] >= writes_.size())
+  uint64_t found[2];
+  std::memcpy(found, data.data(), sizeof found);
+  const Half expected = found[0] == 0 ? Half{} : make_half(found[0], sector, salt(found[0]));
+  if (std::memcmp(data.data(), expected.data(), kHalfBytes) != 0 ||
+      std::memcmp(data.data() + kHalfBytes, expected.data(), kHalfBytes) != 0 ||
+      found[0] >= writes_.size())
     Report::violation("sector " + std::to_string(sector) + " holds what no write wrote there (" +
                       std::to_string(found[0]) + ", of sector " + std::to_string(found[1]) + ")");
   return found[0];
@@ -77,16 +81,12 @@ uint64_t History::write_begins(uint64_t offset_bytes, uint64_t length_bytes, boo
 // that is flushed, before any read that may still return them began.
 void History::prune(std::vector<Cluster>& clusters) const {
   const uint64_t settled_ns = std::min(flushed_ns_, oldest_read_ns_);
-  std::vector<Cluster> left;
-  for (const Cluster& value : clusters) {
-    const uint64_t end = std::min(value.first_end_ns, value.happened_by_ns);
-    const bool replaced = std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& other) {
-      return other.number != value.number && other.first_end_ns <= settled_ns &&
-             end < other.last_begin_ns;
-    });
-    if (!replaced) left.push_back(value);
-  }
-  clusters = std::move(left);
+  LatestBegin settled;
+  for (const Cluster& value : clusters)
+    if (value.first_end_ns <= settled_ns) settled.add(value);
+  std::erase_if(clusters, [&](const Cluster& value) {
+    return value.end_ns() < settled.of_others_than(value);
+  });
 }
 
 History::Cluster* History::find(uint64_t sector, uint64_t number) {
@@ -124,8 +124,9 @@ void History::flush_acknowledged(uint64_t began_ns) {
 
 const History::Cluster* History::conflict(uint64_t sector, const Cluster& cluster) const {
   for (const Cluster& other : sectors_[sector]) {
-    if (other.number == cluster.number || other.first_end_ns == kNever) continue;
-    if (cluster.first_end_ns < other.last_begin_ns && other.first_end_ns < cluster.last_begin_ns)
+    // In this order, since the first is rarely so.
+    if (cluster.first_end_ns < other.last_begin_ns && other.first_end_ns < cluster.last_begin_ns &&
+        other.number != cluster.number)
       return &other;
   }
   return nullptr;
@@ -188,31 +189,33 @@ void History::failed_over(uint64_t now_ns) {
   unanswered_.clear();
 }
 
-// Whether a value that is on stable storage took its place for sure.
-bool History::replaced_for_good(const std::vector<Cluster>& clusters, const Cluster& value) const {
-  const uint64_t end = std::min(value.first_end_ns, value.happened_by_ns);
-  return std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& other) {
+History::LatestBegin History::latest_flushed(const std::vector<Cluster>& clusters) const {
+  LatestBegin flushed;
+  for (const Cluster& value : clusters) {
     // Not at the same moment: a process that goes on after a pause does much at once, in any order.
-    const bool flushed = other.first_end_ns < flushed_ns_ ||
-                         (writes_[other.number].fua && other.first_end_ns != kNever);
-    return flushed && other.number != value.number && end < other.last_begin_ns;
-  });
+    if (value.first_end_ns < flushed_ns_ ||
+        (value.first_end_ns != kNever && writes_[value.number].fua))
+      flushed.add(value);
+  }
+  return flushed;
 }
 
 // Which values may the sector have now? All that a flushed one had not replaced.
 void History::settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) const {
-  std::vector<Cluster> left;
-  for (const Cluster& cluster : clusters)
-    if (!replaced_for_good(clusters, cluster)) left.push_back({cluster.number, kNever, 0, now_ns});
-  if (left.size() == 1) left[0].first_end_ns = now_ns;
-  clusters = std::move(left);
+  const LatestBegin flushed = latest_flushed(clusters);
+  std::erase_if(clusters, [&](const Cluster& value) {
+    return value.end_ns() < flushed.of_others_than(value);
+  });
+  for (Cluster& left : clusters) left = {left.number, kNever, 0, now_ns};
+  if (clusters.size() == 1) clusters[0].first_end_ns = now_ns;
 }
 
 bool History::may_survive(uint64_t sector, uint64_t number) const {
   const auto& clusters = sectors_[sector];
+  const LatestBegin flushed = latest_flushed(clusters);
   return std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& value) {
     const bool fits = number == 0 ? writes_[value.number].zero : value.number == number;
-    return fits && !replaced_for_good(clusters, value);
+    return fits && value.end_ns() >= flushed.of_others_than(value);
   });
 }
 

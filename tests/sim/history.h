@@ -11,10 +11,12 @@
 // binds only from its first acknowledged write or flush on.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "random.h"
@@ -71,6 +73,28 @@ class History {
     uint64_t first_end_ns;  // of those that have ended; kNever: nobody knows it to have happened
     uint64_t last_begin_ns;
     uint64_t happened_by_ns;  // if it happened at all
+    // Since when one of its operations must have taken effect.
+    [[nodiscard]] uint64_t end_ns() const { return std::min(first_end_ns, happened_by_ns); }
+  };
+  // The latest begin of an operation on any of some values of a sector. The operations on another
+  // value that have ended before it show that it was replaced.
+  class LatestBegin {
+   public:
+    void add(const Cluster& value) {
+      if (value.last_begin_ns > latest_ns_) {
+        second_ns_ = std::exchange(latest_ns_, value.last_begin_ns);
+        number_ = value.number;
+      } else {
+        second_ns_ = std::max(second_ns_, value.last_begin_ns);
+      }
+    }
+    [[nodiscard]] uint64_t of_others_than(const Cluster& value) const {
+      return value.number == number_ ? second_ns_ : latest_ns_;
+    }
+
+   private:
+    uint64_t latest_ns_ = 0, second_ns_ = 0;
+    uint64_t number_ = kNever;
   };
 
   [[nodiscard]] Cluster* find(uint64_t sector, uint64_t number);
@@ -80,8 +104,8 @@ class History {
   void read_zeroes(uint64_t sector, uint64_t began_ns, uint64_t now_ns);
   void prune(std::vector<Cluster>& clusters) const;
   void settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) const;
-  [[nodiscard]] bool replaced_for_good(const std::vector<Cluster>& clusters,
-                                       const Cluster& value) const;
+  // Of the values on stable storage: one that had ended before has been replaced for good.
+  [[nodiscard]] LatestBegin latest_flushed(const std::vector<Cluster>& clusters) const;
   [[nodiscard]] uint64_t salt(uint64_t number) const {
     uint64_t found = 0;
     for (const Branch& each : branches_)

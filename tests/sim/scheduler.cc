@@ -1,6 +1,7 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "report.h"
@@ -8,16 +9,25 @@
 namespace twinblock::sim {
 
 void Scheduler::after(uint64_t delay_ns, ProcessPtr process, Action action) {
-  heap_.push_back({now_ns_ + delay_ns, next_number_++, std::move(process), std::move(action)});
-  std::push_heap(heap_.begin(), heap_.end(), later);
+  if (unused_.empty()) {
+    unused_.push_back(events_.size());
+    events_.emplace_back();
+  }
+  const size_t place = unused_.back();
+  unused_.pop_back();
+  events_[place] = {std::move(process), std::move(action)};
+  heap_.push_back({now_ns_ + delay_ns, next_number_++, place});
+  std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
 }
 
 void Scheduler::run_until(uint64_t end_ns, const std::function<bool()>& stop) {
   while (!heap_.empty() && heap_.front().at_ns <= end_ns) {
-    std::pop_heap(heap_.begin(), heap_.end(), later);
-    Event event = std::move(heap_.back());
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+    const Turn turn = heap_.back();
     heap_.pop_back();
-    now_ns_ = event.at_ns;
+    Event event = std::move(events_[turn.event]);
+    unused_.push_back(turn.event);
+    now_ns_ = turn.at_ns;
     Report::set_now(now_ns_);
     if (event.process && !event.process->alive) continue;
     if (event.process && event.process->paused) {
@@ -31,7 +41,11 @@ void Scheduler::run_until(uint64_t end_ns, const std::function<bool()>& stop) {
   now_ns_ = std::max(now_ns_, end_ns);
 }
 
-void Scheduler::clear() { const std::vector<Event> dropped = std::exchange(heap_, {}); }
+void Scheduler::clear() {
+  heap_.clear();
+  unused_.clear();
+  const std::vector<Event> dropped = std::exchange(events_, {});
+}
 
 void Scheduler::resume(const ProcessPtr& process) {
   process->paused = false;

@@ -2,6 +2,8 @@
 // twinblockd) or of the world. Events of a dead process are dropped, those of a paused one wait.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,19 +37,23 @@ class Scheduler {
 
  private:
   struct Event {
-    uint64_t at_ns;
-    uint64_t number;
     ProcessPtr process;
     Action action;
   };
-  static bool later(const Event& a, const Event& b) {
-    return a.at_ns != b.at_ns ? a.at_ns > b.at_ns : a.number > b.number;
-  }
+  // An event's place in the order: little to move about.
+  struct Turn {
+    uint64_t at_ns;
+    uint64_t number;
+    size_t event;  // where it waits
+    auto operator<=>(const Turn&) const = default;
+  };
 
   uint64_t now_ns_ = 0;
   uint64_t events_total_ = 0;
   uint64_t next_number_ = 0;
-  std::vector<Event> heap_;
+  std::vector<Turn> heap_;  // the next one first
+  std::vector<Event> events_;
+  std::vector<size_t> unused_;  // places in events_
 };
 
 }  // namespace twinblock::sim

@@ -24,16 +24,16 @@ VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name, 
       knows_extents_(random_.chance(0.8)),
       slow_flush_(random_.chance(0.2)),
       cache_(size_bytes),
+      changed_ns_((size_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes,
+                  scheduler_.now_ns()),
       medium_(size_bytes),
-      unflushed_((size_bytes + kSectorBytes - 1) / kSectorBytes) {}
+      unflushed_(size_bytes / kSectorBytes) {}
 
 void VirtualDisk::attach(ProcessPtr process) {
   process_ = std::move(process);
   errors_ = 0;
   flush_failed_ = false;
 }
-
-void VirtualDisk::make_stable() { medium_ = cache_; }
 
 void VirtualDisk::process_ended() {
   // The kernel goes on with what it was given, or was about to: any part of it.
@@ -58,21 +58,22 @@ void VirtualDisk::power_lost() {
     page = sector / 8;
     size_t kept = manner == 0 ? 0 : versions.size();
     if (manner >= 2) kept = static_cast<size_t>(share * static_cast<double>(versions.size() + 1));
-    if (kept > 0) copy_sector(medium_, sector, versions[kept - 1]);
+    if (kept > 0) copy_to_medium(sector, versions[kept - 1]);
     versions.clear();
   }
   dirty_sectors_.clear();
   cache_ = medium_;
+  changed(0, cache_.size());
 }
 
-std::vector<std::byte> VirtualDisk::after_kill(Random& random) const {
-  std::vector<std::byte> image = cache_;
+DiskImage VirtualDisk::after_kill(Random& random) const {
+  DiskImage image(cache_);
   for (const auto& [id, pending] : pending_) overwrite(image, pending, random);
   return image;
 }
 
-std::vector<std::byte> VirtualDisk::after_power_loss(Random& random) const {
-  std::vector<std::byte> image = medium_;
+DiskImage VirtualDisk::after_power_loss(Random& random) const {
+  DiskImage image(medium_);
   const uint64_t manner = random.below(4);  // as in power_lost()
   size_t page = ~size_t{0};
   double share = 0;
@@ -82,7 +83,7 @@ std::vector<std::byte> VirtualDisk::after_power_loss(Random& random) const {
     page = sector / 8;
     size_t kept = manner == 0 ? 0 : versions.size();
     if (manner >= 2) kept = static_cast<size_t>(share * static_cast<double>(versions.size() + 1));
-    if (kept > 0) copy_sector(image, sector, versions[kept - 1]);
+    if (kept > 0) image.put(sector * kSectorBytes, kSectorBytes, versions[kept - 1].data());
   }
   if (manner == 0) return image;
   for (const auto& [id, pending] : pending_) overwrite(image, pending, random);
@@ -90,21 +91,26 @@ std::vector<std::byte> VirtualDisk::after_power_loss(Random& random) const {
 }
 
 // The first sectors of a write that is on its way.
-void VirtualDisk::overwrite(std::vector<std::byte>& image, const Pending& pending, Random& random) {
+void VirtualDisk::overwrite(DiskImage& image, const Pending& pending, Random& random) {
   const DiskRequest& request = *pending.request;
   if (!is_write(request.op) || random.chance(0.3)) return;
   const uint64_t length = std::max(
       pending.applied_bytes, random.between(0, request.length_bytes / kSectorBytes) * kSectorBytes);
-  if (request.op == DiskOp::kWrite)
-    std::memcpy(image.data() + request.offset_bytes, request.data, length);
-  else
-    std::memset(image.data() + request.offset_bytes, 0, length);
+  image.put(request.offset_bytes, length, request.op == DiskOp::kWrite ? request.data : nullptr);
 }
 
 void VirtualDisk::corrupt(uint64_t offset_bytes, uint64_t length_bytes) {
   for (auto* bytes : {&cache_, &medium_})
     for (uint64_t at = offset_bytes; at < offset_bytes + length_bytes; ++at)
       (*bytes)[at] ^= std::byte{0x5A};
+  changed(offset_bytes, length_bytes);
+}
+
+void VirtualDisk::changed(uint64_t offset_bytes, uint64_t length_bytes) {
+  const uint64_t end = offset_bytes + length_bytes;
+  for (uint64_t block = offset_bytes / limits::kBlockBytes; block * limits::kBlockBytes < end;
+       ++block)
+    changed_ns_[block] = scheduler_.now_ns();
 }
 
 bool VirtualDisk::writing() const {
@@ -112,32 +118,28 @@ bool VirtualDisk::writing() const {
                      [](const auto& each) { return is_write(each.second.request->op); });
 }
 
-void VirtualDisk::copy_sector(std::vector<std::byte>& image, size_t sector,
-                              const Version& version) {
-  const uint64_t at = sector * kSectorBytes;
-  const uint64_t length = std::min<uint64_t>(kSectorBytes, image.size() - at);
-  if (version.write->bytes.empty())
-    std::memset(image.data() + at, 0, length);
+void VirtualDisk::copy_to_medium(size_t sector, const Version& version) {
+  std::byte* target = medium_.data() + sector * kSectorBytes;
+  if (const std::byte* data = version.data())
+    std::memcpy(target, data, kSectorBytes);
   else
-    std::memcpy(image.data() + at, version.write->bytes.data() + version.offset_in_write, length);
+    std::memset(target, 0, kSectorBytes);
 }
 
 // Everything that was done by `mark` gets onto the medium, or, when a flush fails, is forgotten by
 // the kernel with this chance: clean in the cache and nowhere else.
 void VirtualDisk::persist(uint64_t mark, double lost_chance) {
-  std::vector<size_t> still_dirty;
-  for (const size_t sector : dirty_sectors_) {
+  std::erase_if(dirty_sectors_, [&](const size_t sector) {
     std::vector<Version>& versions = unflushed_[sector];
     size_t covered = versions.size();
     while (covered > 0 && versions[covered - 1].write->done_number > mark) --covered;
     if (covered > 0) {
       const bool lost = lost_chance > 0 && random_.chance(lost_chance);
-      if (!lost) copy_sector(medium_, sector, versions[covered - 1]);
+      if (!lost) copy_to_medium(sector, versions[covered - 1]);
       versions.erase(versions.begin(), versions.begin() + static_cast<std::ptrdiff_t>(covered));
     }
-    if (!versions.empty()) still_dirty.push_back(sector);
-  }
-  dirty_sectors_ = std::move(still_dirty);
+    return versions.empty();
+  });
 }
 
 uint64_t VirtualDisk::service_ns(DiskOp op) {
@@ -197,6 +199,7 @@ void VirtualDisk::apply(Pending& pending, uint64_t up_to_bytes) {
     std::memcpy(target + from, request.data + from, up_to_bytes - from);
   else
     std::memset(target + from, 0, up_to_bytes - from);
+  changed(request.offset_bytes + from, up_to_bytes - from);
   pending.applied_bytes = up_to_bytes;
   for (uint64_t at = from; at < up_to_bytes; at += kSectorBytes) {
     const size_t sector = (request.offset_bytes + at) / kSectorBytes;

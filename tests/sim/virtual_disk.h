@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
+#include "disk_image.h"
 #include "io/disk.h"
 #include "random.h"
 #include "scheduler.h"
 
 namespace twinblock::sim {
-
-constexpr uint64_t kSectorBytes = 512;
 
 struct DiskFaults {
   double read_error_chance = 0;
@@ -46,8 +46,8 @@ class VirtualDisk final : public Disk {
 
   // What a crash at this moment would leave, by one of its chances: the death of the process only,
   // or the loss of power. Changes nothing.
-  [[nodiscard]] std::vector<std::byte> after_kill(Random& random) const;
-  [[nodiscard]] std::vector<std::byte> after_power_loss(Random& random) const;
+  [[nodiscard]] DiskImage after_kill(Random& random) const;
+  [[nodiscard]] DiskImage after_power_loss(Random& random) const;
   // Bytes that nobody wrote: the medium has gone bad without a word.
   void corrupt(uint64_t offset_bytes, uint64_t length_bytes);
   // Whether a write, or a part of one, is on its way.
@@ -57,14 +57,13 @@ class VirtualDisk final : public Disk {
 
   // What a reader sees now.
   [[nodiscard]] std::span<const std::byte> contents() const { return cache_; }
-  std::span<std::byte> initialise() {
-    written_ = true;
-    return cache_;
+  // When a block of that changed last.
+  [[nodiscard]] uint64_t changed_ns(uint64_t offset_bytes) const {
+    return changed_ns_[offset_bytes / limits::kBlockBytes];
   }
   // As it was put in. A volume that clients have zeroed is told from a new disk, which a real host
   // can't always do (a file that was trimmed as a whole).
   [[nodiscard]] bool is_new() const { return !written_; }
-  void make_stable();
   int read_now(uint64_t offset_bytes, std::span<std::byte> into);
   // Whether an error has been given to the process that runs now.
   [[nodiscard]] bool has_failed() const { return errors_ > 0; }
@@ -83,6 +82,9 @@ class VirtualDisk final : public Disk {
   struct Version {
     std::shared_ptr<Write> write;
     uint64_t offset_in_write;
+    [[nodiscard]] const std::byte* data() const {  // null: zeroes
+      return write->bytes.empty() ? nullptr : write->bytes.data() + offset_in_write;
+    }
   };
   struct Pending {
     DiskRequest* request;
@@ -92,6 +94,7 @@ class VirtualDisk final : public Disk {
   };
 
   [[nodiscard]] uint64_t service_ns(DiskOp op);
+  void changed(uint64_t offset_bytes, uint64_t length_bytes);
   void check_overlap(const DiskRequest& request) const;
   void apply(Pending& pending, uint64_t up_to_bytes);
   void apply_half(uint64_t id);
@@ -102,8 +105,8 @@ class VirtualDisk final : public Disk {
   void answer_extent(DiskRequest& request) const;
   void persist(uint64_t mark, double lost_chance);
   [[nodiscard]] bool block_is_zero(uint64_t offset_bytes) const;
-  static void copy_sector(std::vector<std::byte>& image, size_t sector, const Version& version);
-  static void overwrite(std::vector<std::byte>& image, const Pending& pending, Random& random);
+  void copy_to_medium(size_t sector, const Version& version);
+  static void overwrite(DiskImage& image, const Pending& pending, Random& random);
 
   Scheduler& scheduler_;
   Random random_;
@@ -113,6 +116,7 @@ class VirtualDisk final : public Disk {
   const bool slow_flush_;  // written data stays in the cache for long
   ProcessPtr process_;
   std::vector<std::byte> cache_;
+  std::vector<uint64_t> changed_ns_;  // of each block of the cache
   bool written_ = false;  // by anybody, since it was put in
   std::vector<std::byte> medium_;
   std::vector<std::vector<Version>>

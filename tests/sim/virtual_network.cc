@@ -35,11 +35,7 @@ class VirtualNetwork::Endpoint final : public Connection {
     const size_t got = std::min<size_t>(into.size(), pipe.arrived - pipe.read);
     if (got > 0) std::memcpy(into.data(), pipe.bytes.data() + (pipe.read - pipe.dropped), got);
     pipe.read += got;
-    if (pipe.read - pipe.dropped > kMiB) {
-      pipe.bytes.erase(pipe.bytes.begin(),
-                       pipe.bytes.begin() + static_cast<std::ptrdiff_t>(pipe.read - pipe.dropped));
-      pipe.dropped = pipe.read;
-    }
+    pipe.drop_read();
     if (got > 0) network_.window_opened(wire_, 1 - host_);
     return got;
   }

@@ -69,6 +69,13 @@ class VirtualNetwork {
     uint64_t dropped = 0;          // offsets count from the connection's start
     uint64_t read = 0;
     [[nodiscard]] uint64_t taken() const { return dropped + bytes.size(); }
+    // When they are more than those that have to be moved for it.
+    void drop_read() {
+      const uint64_t done = read - dropped;
+      if (done <= bytes.size() / 2) return;
+      bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(done));
+      dropped = read;
+    }
     uint64_t sent = 0;  // left the sending host
     uint64_t arrived = 0;
     uint64_t held = 0;  // came to the silent stretch; arrives when it ends

@@ -190,6 +190,7 @@ class World {
   bool dead_is_metadata_ = false;
   bool faults_on_ = false;
   uint64_t last_trouble_ns_ = 0;
+  std::vector<uint64_t> identical_ns_;       // when a block was last seen to be the same at both
   std::vector<Lane> lanes_;                  // never grows after the start
   uint64_t clogged_until_ns_ = 0;            // a link that lives was slow
   bool session_watched_ = false;             // it may not be lost …
