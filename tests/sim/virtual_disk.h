@@ -117,7 +117,7 @@ class VirtualDisk final : public Disk {
   ProcessPtr process_;
   std::vector<std::byte> cache_;
   std::vector<uint64_t> changed_ns_;  // of each block of the cache
-  bool written_ = false;  // by anybody, since it was put in
+  bool written_ = false;              // by anybody, since it was put in
   std::vector<std::byte> medium_;
   std::vector<std::vector<Version>>
       unflushed_;                      // by sector, in the order in which they took effect
