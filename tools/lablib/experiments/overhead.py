@@ -6,6 +6,7 @@ from statistics import median
 
 from ..error import LabError
 from ..fio import run_fio
+from ..round_trip import round_trip_us
 from . import breakdown, held_disk
 from .bench import in_turn, must_be, say
 from .plots import Plot, grouped_bars
@@ -43,14 +44,16 @@ def measure(bench, options):
         uris[name] = labs[name].node("alpha")["nbd"]
     points = {name: {str(each): [] for each in SIZES} for name in uris}
     alone = {name: [] for name in uris}
+    trips = []
     for number in range(options.rounds):
+        trips.append(round_trip_us(labs["same disk"], "link1", SIZES[0], options.seconds))
         for name, uri in uris.items():
             alone[name].append(run_fio(uri, "randwrite", "4096", 1, options.seconds, ramp=0.2)["mean_us"])
         for each in SIZES:
             for name in in_turn(uris, number):
                 points[name][str(each)].append(one_point(uris[name], labs.get(name), each, options))
         say(f"round {number + 1}/{options.rounds} is done")
-    return {"points": points, "alone_mean_us": alone, "maps": maps,
+    return {"points": points, "alone_mean_us": alone, "round_trip_us": trips, "maps": maps,
             "disk": {"bytes_per_s": RATE_BYTES, "delay_us": DELAY_US}}
 
 
@@ -166,6 +169,11 @@ def alone_percent(figures, name):
 
 
 def conclude(made, figures, names):
+    trip, base = median(figures["round_trip_us"]), median(figures["alone_mean_us"][BASE])
+    made.conclusions.append(
+        f"{size_text(SIZES[0])} to the peer and an answer back take {trip:.0f} us on this link for two "
+        f"programs that do nothing else: {trip / base * 100:.1f}% of an unmirrored write. Where the "
+        "peer's disk is as slow, a lone write can't cost less.")
     alone, together = (alone_percent(figures, names[0]),
                        overhead_percent(figures, names[0], SIZES[0], "mean_us"))
     made.conclusions.append(
