@@ -117,10 +117,11 @@ Status check_backing(const Config& config, const NodeConfig& node) {
   if (size >= 0 && static_cast<uint64_t>(size) >= config.size_bytes) return ok_status();
   return Error{"backing " + path + " has " + std::to_string(size) + " bytes, the volume has " +
                    std::to_string(config.size_bytes),
-               known_node ? "it was larger, as this node has metadata (" + node.metadata +
-                                "): restore it, or move the metadata away to have it copied anew, "
-                                "then " +
-                                truncate
+               known_node ? "correct size in " + config.path +
+                                ", if it was changed since this node "
+                                "was initialised (it must stay the same); if the backing was cut "
+                                "off, restore it, or move the metadata (" +
+                                node.metadata + ") away to have it copied anew, then " + truncate
                           : "enlarge it: " + truncate + ", or correct size in " + config.path};
 }
 

@@ -158,8 +158,8 @@ void read_dirty(const File& file, Loaded& loaded) {
 Result<Loaded> without_superblock(const File& file, uint64_t volume_bytes,
                                   const std::array<Slot, 2>& slots) {
   static const std::string kAnew =
-      "restore the file from a backup, or, to have this node copied anew from its peer, "
-      "move it away and run `twinblock init --join` here";
+      "move the file away and run `twinblock init --join` here, so that this node is copied anew "
+      "from its peer; a backup of the file would describe older data, and must not be used";
   for (const Slot& slot : slots)
     if (!slot.action.empty())
       return Error{file.path + ": the metadata has " + slot.why, slot.action, 0};

@@ -236,6 +236,11 @@ std::string Engine::why_promote_here() const {
            core_.peer + " accepted alone since the session was lost" +
            (lost_wall_ns_ == 0 ? "" : " at " + format_time(lost_wall_ns_ / kSecond_ns)) +
            "; if it did accept any, that becomes a split brain when it returns.";
+  if (core_.crashed)
+    return "Promoting this node now would lose nothing that it knows of; but it ended while it was "
+           "primary, and " +
+           core_.peer +
+           " may have been promoted since: if so, that becomes a split brain when it returns.";
   return "Promoting this node now would lose nothing that it knows of" +
          (lost_wall_ns_ == 0 ? std::string(".")
                              : ": " + core_.peer + " was secondary when it was last heard.");

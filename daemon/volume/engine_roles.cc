@@ -16,7 +16,8 @@ std::string Engine::described_history() const {
   const metadata::NodeRecord& record = core_.record;
   return "volume " + metadata::format_uuid(record.volume_uuid) + ", generation " +
          metadata::format_generation(record.generations.current) + " since " +
-         format_time(record.generation_since_s);
+         format_time(record.generation_since_s) +
+         (record.inconsistent ? ", half-copied: a mixture of old and new data" : "");
 }
 
 void Engine::init(bool force, bool join, Reply reply) {
@@ -70,7 +71,10 @@ void Engine::init(bool force, bool join, Reply reply) {
                   : "; what was here is forgotten: " + described_history() + ". The replica on " +
                         core_.peer +
                         " has nothing in common with this one any more: it is refused until its "
-                        "metadata file is moved away and it joins anew";
+                        "metadata file is moved away and it joins anew" +
+                        (core_.record.inconsistent
+                             ? ". The data here counts as good from now on: check it first"
+                             : "");
   metadata::NodeRecord record;
   record.volume = volume;
   record.node = core_.node;
@@ -309,7 +313,12 @@ void Engine::demote(Reply reply) {
   if (clients_ > 0) {
     reply(Error{"the export is in use by " + std::to_string(clients_) +
                     (clients_ == 1 ? " client" : " clients"),
-                "detach first: twinblock detach " + core_.config.volume, EBUSY});
+                (core_.frozen() ? "their writes wait for " + core_.peer +
+                                      ": start twinblockd there, or run `twinblock continue " +
+                                      core_.config.volume + "`; then detach"
+                                : "detach first") +
+                    ": twinblock detach " + core_.config.volume,
+                EBUSY});
     return;
   }
   TB_CHECK(writes_.idle() && reads_.idle(), "a client closes after its last answer");

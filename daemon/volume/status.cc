@@ -126,7 +126,10 @@ void Engine::explain_state(StatusView& view) const {
       view.status = being_resynced_ ? "This replica is being brought up to date by " + peer + "."
                                     : peer + " is being brought up to date.";
       view.action =
-          "Nothing to do; watch it with `twinblock wait " + volume + " --for duplex --progress`.";
+          resync_.active() && resync_.pacer().paused()
+              ? "It was paused by an operator; run `twinblock resync " + volume + " resume`."
+              : "Nothing to do; watch it with `twinblock wait " + volume +
+                    " --for duplex --progress`.";
       break;
     case VolumeState::kSimplex:
       view.status = "This node goes on alone; what " + peer + " misses is recorded.";

@@ -81,6 +81,7 @@ def test_two_bad_copies_are_refused_and_the_node_is_copied_anew(lab):
     damage(lab, "alpha", *SUPERBLOCKS)
     words = refused_start(lab, "alpha")
     assert "both copies of the metadata are bad" in words and "init --join" in words
+    assert "a backup of the file" in words and "must not be used" in words
     # What it says is what helps.
     promote(lab, "beta", "--peer-is-dead")
     write_some(lab, "beta")

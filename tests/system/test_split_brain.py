@@ -165,6 +165,7 @@ def test_an_order_that_is_cut_off_half_way_is_carried_out_to_its_end(split):
     assert ctl(lab, "beta", "resync", "pause").returncode == 0
     assert ctl(lab, "alpha", "resolve", "--keep", "peer", "--yes").returncode == 0
     lab.wait_state("beta", "resync", 10)
+    assert "resync r0 resume" in lab.status("beta")["action"]
     refused = ctl(lab, "alpha", "promote")
     assert refused.returncode == 1
     lab.kill("alpha")
@@ -174,6 +175,8 @@ def test_an_order_that_is_cut_off_half_way_is_carried_out_to_its_end(split):
     lab.wait_state("alpha", "waiting", 5)
     refused = ctl(lab, "alpha", "promote", "--peer-is-dead")
     assert refused.returncode == 1 and "half-copied" in refused.stderr
+    refused = ctl(lab, "alpha", "init")
+    assert refused.returncode == 1 and "a mixture of old and new data" in refused.stderr
     lab.start("beta")
     split.end_with("beta", reason="holds an unfinished copy")
 

@@ -88,6 +88,7 @@ def test_why_tells_what_a_promotion_would_lose(lab):
     said = why(lab, "alpha")
     assert "no session with beta" in said
     assert "compared before they are copied" in said, "after a crash regions are known coarsely"
+    assert "beta may have been promoted since" in said
 
 
 # --- resync ---
