@@ -17,6 +17,8 @@ constexpr size_t kSampleRunBytes = 16;
 constexpr double kRandomLikeness = 1.5;
 // Compressed must be this much quicker (of 16 parts) to be "clearly" so.
 constexpr uint64_t kClearly = 15;
+// Pieces that wait for each other: with more of them nothing is decided differently.
+constexpr uint64_t kTogetherMax = 32;
 // Until measured, of an ordinary processor: time for a byte at level 1, and how a level multiplies
 // it. One that is much quicker or slower is found out with the first retry.
 constexpr uint64_t kAssumedPsPerByte = 2500;
@@ -108,37 +110,40 @@ size_t CompressionPolicy::kind_of(double likeness) {
                              kBelow.begin());
 }
 
-// Every computation counts in full, although some of it happens while other pieces travel: where
-// the processors are what there is too little of, nothing is gained by adding to their work, and a
-// lone write waits for each of them. The wait for a processor does not count: raw pieces have it,
-// too.
-CompressionPolicy::Estimate CompressionPolicy::estimate(size_t index, size_t kind, size_t raw_bytes,
-                                                        uint64_t rate_bytes_per_s) const {
-  const Class& figures = classes_[index];
+// Of a lone piece every computation counts in full, although some of it happens while other pieces
+// travel: where the processors are what there is too little of, nothing is gained by adding to
+// their work, and a lone write waits for each of them. Where the links are full each piece waits
+// for those before it, on the wire or, as if there were one processor, for compression: what is
+// slower. The wait for a processor does not count else: raw pieces have it, too.
+CompressionPolicy::Estimate CompressionPolicy::estimate(const Question& question,
+                                                        size_t kind) const {
+  const Class& figures = classes_[question.index];
   const uint64_t speed = figures.kinds[kind].compress_ps_per_byte.value();
   const uint64_t share = figures.kinds[kind].sent_per_million.value();
   const uint64_t compress_ns =
-      (speed != 0 ? speed : assumed_ps_per_byte(setting().level)) * raw_bytes / 1000;
+      (speed != 0 ? speed : assumed_ps_per_byte(setting().level)) * question.raw_bytes / 1000;
   const uint64_t peer_compressed_ns = figures.peer_compressed_ns.value();
   const uint64_t peer_ns =
       peer_compressed_ns == 0
           ? compress_ns / kAssumedSpeedUp + kAssumedHandOver_ns
           : peer_compressed_ns - std::min(peer_compressed_ns, figures.peer_raw_ns.value());
-  Estimate result;
-  result.raw_ns = time_ns(raw_bytes, rate_bytes_per_s);
+  const uint64_t alone_ns = time_ns(question.raw_bytes, question.rate_bytes_per_s);
   const double part = share == 0 ? kAssumedSentShare : static_cast<double>(share) / 1e6;
-  const auto wire_ns = static_cast<uint64_t>(static_cast<double>(result.raw_ns) * part);
-  result.compressed_ns = compress_ns + wire_ns + peer_ns;
+  const auto wire_ns = static_cast<uint64_t>(static_cast<double>(alone_ns) * part);
+  Estimate result;
+  result.raw_ns = question.together * alone_ns;
+  result.compressed_ns =
+      compress_ns + std::max(question.together * wire_ns, (question.together - 1) * compress_ns) +
+      peer_ns;
   result.pays = result.compressed_ns < result.raw_ns * kClearly / 16;
   return result;
 }
 
-size_t CompressionPolicy::best_kind(size_t index, size_t raw_bytes,
-                                    uint64_t rate_bytes_per_s) const {
+size_t CompressionPolicy::best_kind(const Question& question) const {
   size_t best = 0;
   uint64_t least_ns = UINT64_MAX;
   for (size_t kind = 0; kind < kKinds; ++kind) {
-    const uint64_t takes_ns = estimate(index, kind, raw_bytes, rate_bytes_per_s).compressed_ns;
+    const uint64_t takes_ns = estimate(question, kind).compressed_ns;
     if (takes_ns >= least_ns) continue;
     best = kind;
     least_ns = takes_ns;
@@ -163,47 +168,49 @@ bool CompressionPolicy::Retry::due() {
   return true;
 }
 
-void CompressionPolicy::note(Reason reason, size_t index, size_t kind, uint64_t rate_bytes_per_s) {
+void CompressionPolicy::note(Reason reason, const Question& question, size_t kind) {
   reason_.store(reason, std::memory_order_relaxed);
-  reason_class_.store(index, std::memory_order_relaxed);
+  reason_class_.store(question.index, std::memory_order_relaxed);
   reason_kind_.store(kind, std::memory_order_relaxed);
-  reason_rate_.store(rate_bytes_per_s, std::memory_order_relaxed);
+  reason_rate_.store(question.rate_bytes_per_s, std::memory_order_relaxed);
+  reason_together_.store(question.together, std::memory_order_relaxed);
 }
 
 CompressionPolicy::Choice CompressionPolicy::choose(std::span<const std::byte> piece, Links links) {
   const Compression mode = setting().mode;
   if (mode != Compression::kAuto) return {mode == Compression::kOn};
-  const uint64_t rate = links.rate_bytes_per_s;
-  const size_t index = class_index(piece.size());
-  if (rate == 0 || !links.busy) {
-    note(rate == 0 ? Reason::kRateUnknown : Reason::kLinksIdle, index, 0, rate);
+  const Question question{
+      class_index(piece.size()), piece.size(), links.rate_bytes_per_s,
+      std::clamp<uint64_t>(links.under_way_bytes / piece.size(), 1, kTogetherMax)};
+  if (links.rate_bytes_per_s == 0 || !links.busy) {
+    note(links.rate_bytes_per_s == 0 ? Reason::kRateUnknown : Reason::kLinksIdle, question, 0);
     return {};
   }
-  Class& figures = classes_[index];
+  Class& figures = classes_[question.index];
   // Whoever gains nothing by the best of data need not look at his.
-  const size_t best = best_kind(index, piece.size(), rate);
-  const bool may_pay = estimate(index, best, piece.size(), rate).pays;
+  const size_t best = best_kind(question);
+  const bool may_pay = estimate(question, best).pays;
   if (!may_pay && !figures.retry.due()) {
-    note(Reason::kNoGain, index, best, rate);
+    note(Reason::kNoGain, question, best);
     return {};
   }
   const double alike = likeness(piece);
   if (alike < kRandomLikeness) {
     counters.incompressible_bytes.fetch_add(piece.size(), std::memory_order_relaxed);
-    note(Reason::kRandom, index, 0, rate);
+    note(Reason::kRandom, question, 0);
     return {};
   }
   const size_t kind = kind_of(alike);
   Retry& retry = figures.kinds[kind].retry;
   Reason reason = Reason::kRetry;
-  if (estimate(index, kind, piece.size(), rate).pays) {
+  if (estimate(question, kind).pays) {
     reason = Reason::kPays;
     for (Retry* each : {&retry, &figures.retry})
       if (each->interval.load(std::memory_order_relaxed) != kRetryMin) each->reset();
   } else if (may_pay && !retry.due()) {
     reason = Reason::kNoGain;
   }
-  note(reason, index, kind, rate);
+  note(reason, question, kind);
   return {reason != Reason::kNoGain, kind};
 }
 
@@ -252,11 +259,13 @@ std::string CompressionPolicy::decision() const {
       break;
   }
   const size_t kind = reason_kind_.load(std::memory_order_relaxed);
-  const Estimate times = estimate(index, kind, bytes, rate_bytes_per_s);
+  const uint64_t together = reason_together_.load(std::memory_order_relaxed);
+  const Estimate times = estimate({index, bytes, rate_bytes_per_s, together}, kind);
   const uint64_t share = classes_[index].kinds[kind].sent_per_million.value();
   return what + (times.pays ? " are compressed" : " travel raw") + ": at " +
-         format_size(rate_bytes_per_s) + "/s they take " + microseconds(times.raw_ns) + " raw, " +
-         microseconds(times.compressed_ns) + " compressed" +
+         format_size(rate_bytes_per_s) + "/s " +
+         (together == 1 ? "they take " : std::to_string(together) + " at a time take ") +
+         microseconds(times.raw_ns) + " raw, " + microseconds(times.compressed_ns) + " compressed" +
          (share == 0 ? "" : " (to " + std::to_string(share / 10'000) + "% lately)");
 }
 

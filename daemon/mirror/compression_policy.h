@@ -48,10 +48,13 @@ class CompressionPolicy {
   void set(Setting setting);
   [[nodiscard]] Setting setting() const;
 
-  // What the links carry together, 0: not known; and whether clients write so much that it matters.
+  // What the links carry together, 0: not known; whether clients write so much that it matters; and
+  // the writes under way, the piece's own included, where these fill the links and wait for each
+  // other.
   struct Links {
     uint64_t rate_bytes_per_s = 0;
     bool busy = false;
+    uint64_t under_way_bytes = 0;
   };
   // Whether to try a piece, and of what kind it is: pieces whose bytes are about as alike shrink
   // about as far. (kKinds: nobody has looked.)
@@ -119,11 +122,17 @@ class CompressionPolicy {
 
   [[nodiscard]] static size_t class_index(size_t raw_bytes);
   [[nodiscard]] static size_t kind_of(double likeness);
-  [[nodiscard]] Estimate estimate(size_t index, size_t kind, size_t raw_bytes,
-                                  uint64_t rate_bytes_per_s) const;
+  // What an estimate is of.
+  struct Question {
+    size_t index = 0;  // the class
+    size_t raw_bytes = 0;
+    uint64_t rate_bytes_per_s = 0;
+    uint64_t together = 1;  // pieces that wait for each other
+  };
+  [[nodiscard]] Estimate estimate(const Question& question, size_t kind) const;
   // The kind for which compressing takes the least.
-  [[nodiscard]] size_t best_kind(size_t index, size_t raw_bytes, uint64_t rate_bytes_per_s) const;
-  void note(Reason reason, size_t index, size_t kind, uint64_t rate_bytes_per_s);
+  [[nodiscard]] size_t best_kind(const Question& question) const;
+  void note(Reason reason, const Question& question, size_t kind);
 
   std::atomic<uint32_t> setting_{0};  // mode and level
   std::array<Class, kClasses> classes_;
@@ -132,6 +141,7 @@ class CompressionPolicy {
   std::atomic<size_t> reason_class_{0};
   std::atomic<size_t> reason_kind_{0};
   std::atomic<uint64_t> reason_rate_{0};
+  std::atomic<uint64_t> reason_together_{1};
 };
 
 }  // namespace twinblock

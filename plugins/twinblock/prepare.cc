@@ -16,12 +16,17 @@ PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
   if (engine_.peer_receives() && engine_.compression().setting().mode != Compression::kOff) {
     const uint64_t began_ns = engine_.clock().now_ns();
     const uint64_t rate_bytes_per_s = engine_.link_rate_bytes_per_s();
-    engine_.link_demand().add(data.size(), began_ns);
-    if (compress({rate_bytes_per_s, engine_.link_demand().busy(rate_bytes_per_s)}))
+    LinkDemand& demand = engine_.link_demand();
+    demand.begin(data.size(), began_ns);
+    demanded_bytes_ = data.size();
+    if (compress({rate_bytes_per_s, demand.busy(rate_bytes_per_s),
+                  demand.full(rate_bytes_per_s) ? demand.under_way_bytes() : 0}))
       compression_ns_ = engine_.clock().now_ns() - began_ns;
   }
   for (WirePiece& piece : pieces_) piece.crc = crc32c(piece.payload);
 }
+
+PreparedWrite::~PreparedWrite() { engine_.link_demand().end(demanded_bytes_); }
 
 void PreparedWrite::cut(std::span<const std::byte> data) {
   const size_t count = (data.size() + piece_bytes_ - 1) / piece_bytes_;

@@ -18,6 +18,8 @@ class PreparedWrite {
  public:
   // `data` stays valid for as long as this object is used.
   PreparedWrite(Engine& engine, std::span<const std::byte> data);
+  // When the write has ended.
+  ~PreparedWrite();
   PreparedWrite(const PreparedWrite&) = delete;
   PreparedWrite& operator=(const PreparedWrite&) = delete;
 
@@ -35,6 +37,7 @@ class PreparedWrite {
   const bool all_zero_;
   uint64_t piece_bytes_ = 0;
   uint64_t compression_ns_ = 0;
+  uint64_t demanded_bytes_ = 0;    // of the links
   std::array<WirePiece, 32> few_;  // without an allocation
   std::vector<WirePiece> many_;
   std::span<WirePiece> pieces_;

@@ -105,7 +105,8 @@ double busy_share(LinkDemand& demand, uint64_t& now_ns, uint64_t bytes_per_s, do
       static_cast<size_t>(static_cast<double>(bytes_per_s) * seconds / static_cast<double>(kPiece));
   size_t busy = 0;
   for (size_t i = 0; i < count; ++i) {
-    demand.add(kPiece, now_ns);
+    demand.begin(kPiece, now_ns);
+    demand.end(kPiece);
     if (demand.busy(kGigabit)) ++busy;
     now_ns += kPiece * kSecond_ns / bytes_per_s;
   }
@@ -122,6 +123,16 @@ TEST(LinkDemand, IsBusyFromAQuarterOfTheRateOn) {
   }
 }
 
+TEST(LinkDemand, FillsTheLinksFromThreeQuartersOfTheRateOn) {
+  for (const uint64_t percent : {50u, 70u, 80u, 150u}) {
+    LinkDemand demand;
+    uint64_t now_ns = 1'000'000'000'000;
+    busy_share(demand, now_ns, kGigabit * percent / 100, 5);
+    EXPECT_EQ(demand.full(kGigabit), percent > 75) << percent;
+    EXPECT_EQ(demand.under_way_bytes(), 0U);
+  }
+}
+
 TEST(LinkDemand, NoticesABurstAndItsEnd) {
   LinkDemand demand;
   uint64_t now_ns = 1'000'000'000'000;
@@ -131,8 +142,9 @@ TEST(LinkDemand, NoticesABurstAndItsEnd) {
   EXPECT_EQ(busy_share(demand, now_ns, kGigabit / 50, 2), 0);
   EXPECT_GT(busy_share(demand, now_ns, kGigabit, 0.3), 0.85);
   now_ns += 10 * kSecond_ns;
-  demand.add(kPiece, now_ns);
+  demand.begin(kPiece, now_ns);
   EXPECT_FALSE(demand.busy(kGigabit)) << "long ago";
+  EXPECT_EQ(demand.under_way_bytes(), kPiece);
 }
 
 TEST(LinkDemand, OfAnUnknownRateIsBusy) {
@@ -189,6 +201,28 @@ TEST(Policy, WhatDoesNotShrinkIsTriedSeldomAndFoundOutWhenItDoesAgain) {
   // Within a second of writes at the rate of the link.
   run(policy, piece, kGigabit, 1800, 500e6, 0.34);
   EXPECT_EQ(run(policy, piece, kGigabit, 100, 500e6, 0.34), 100u);
+}
+
+// Compressing a lone piece takes as long as sending it raw; of many, the wire has the most to do.
+TEST(Policy, WherePiecesWaitForFullLinksTheSlowerOfWireAndProcessorCounts) {
+  CompressionPolicy policy({Compression::kAuto, 1});
+  const Bytes piece = patterned(kPiece, 512, 170);
+  for (int i = 0; i < 50; ++i) policy.peer_took(kPiece, false, 20'000);
+  for (int i = 0; i < 50; ++i) policy.peer_took(kPiece, true, 160'000);
+  constexpr double kSpeed = 300e6;
+  run(policy, piece, kGigabit, 100, kSpeed, 0.37);
+  EXPECT_LT(run(policy, piece, kGigabit, 1000, kSpeed, 0.37), 20u);
+  for (const uint64_t together : {2u, 4u, 32u})
+    EXPECT_TRUE(policy.choose(piece, {kGigabit, true, together * kPiece}).compress) << together;
+  EXPECT_NE(policy.decision().find("32 at a time"), std::string::npos) << policy.decision();
+  // A processor that is slower than the wire.
+  policy.set({Compression::kAuto, 19});
+  for (int i = 0; i < 50; ++i) policy.peer_took(kPiece, true, 160'000);
+  run(policy, piece, kGigabit, 1000, 50e6, 0.30);
+  size_t tried = 0;
+  for (int i = 0; i < 1000; ++i)
+    tried += policy.choose(piece, {kGigabit, true, 32 * kPiece}).compress ? 1 : 0;
+  EXPECT_LT(tried, 20u);
 }
 
 TEST(Policy, AHighLevelIsFoundToBeTooSlow) {
