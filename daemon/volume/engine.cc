@@ -215,7 +215,7 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
         bad_frame(header);
       break;
     case wire::FrameType::kGeneration:
-      handle_generation(frame);
+      if (!hold_until_recorded(frame)) handle_generation(frame);
       break;
     case wire::FrameType::kDirty:
       handle_dirty(frame);
@@ -227,7 +227,7 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       handle_role(header);
       break;
     case wire::FrameType::kPromoteAsk:
-      handle_promote_ask(header);
+      if (!hold_until_recorded(frame)) handle_promote_ask(header);
       break;
     case wire::FrameType::kPromoteAnswer:
       handle_promote_answer(frame);
@@ -259,6 +259,24 @@ bool Engine::hold_early(wire::Frame& frame, uint64_t incarnation) {
   if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
   early_frames_.push_back({std::move(frame), incarnation});
   return true;
+}
+
+// The peer's operator may promote it while it makes this node record something, and the other way
+// round: one after the other. A blank node has no record before its first generation. A good peer
+// has one of each under way.
+bool Engine::hold_until_recorded(wire::Frame& frame) {
+  const bool first_to_come =
+      core_.blank && being_resynced_ &&
+      static_cast<wire::FrameType>(frame.header.type) != wire::FrameType::kGeneration;
+  if ((!asked_record_ && !first_to_come) || held_frame_) return false;
+  held_frame_ = std::move(frame);
+  return true;
+}
+
+void Engine::asked_record_ended() {
+  asked_record_ = false;
+  if (auto frame = std::exchange(held_frame_, std::nullopt))
+    session_frame(*frame, PeerRequests::kControlStream);
 }
 
 void Engine::apply_early() {

@@ -178,6 +178,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void begin_resync(Verdict verdict, const SyncFacts& peer);
   void handle_role(const wire::FrameHeader& header);
   void handle_promote_ask(const wire::FrameHeader& header);
+  [[nodiscard]] bool hold_until_recorded(wire::Frame& frame);
+  void asked_record_ended();
   void handle_promote_answer(const wire::Frame& frame);
   // Links, in engine_links.cc.
   class LinkAnswer;
@@ -276,7 +278,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   uint64_t lost_wall_ns_ = 0;  // … and when; 0: there was none
   std::string resync_reason_;  // why there is, or was last, a resync, and of what: a sentence
   bool metadata_failure_told_ = false;
-  bool asked_record_ = false;    // the peer waits for something to be recorded here
+  bool asked_record_ = false;              // the peer waits for something to be recorded here
+  std::optional<wire::Frame> held_frame_;  // … and asks for more meanwhile
   bool target_tells_ = false;    // between session_up() and the mark: the target tells its own set
   bool joining_ = false;         // the metadata is to be created with the next record
   bool receives_ = false;        // in this session the peer may send writes

@@ -207,11 +207,11 @@ void Engine::handle_promote_ask(const wire::FrameHeader& ask) {
   hear_term(ask.offset);
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
-    asked_record_ = false;
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
     header.status = static_cast<uint32_t>(error);
     session_.send_small(header,
                         wire::text_bytes(error == 0 ? "yes" : core_.node + "'s metadata failed"));
+    asked_record_ended();
   });
 }
 

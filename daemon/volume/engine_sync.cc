@@ -21,6 +21,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   target_tells_ = asked_record_ = false;
+  held_frame_.reset();
   tell_links();
   core_.alone_allowed = false;
   if (!core_.blank &&
@@ -122,12 +123,12 @@ void Engine::record_generation(const wire::FrameHeader& header, uint32_t flags) 
   auto recorded = [this, number = session_number_, header, flags](int error) {
     if (error == 0 && flags == wire::kGenerationConsistent) intents_.clear_all();
     if (number != session_number_ || !session_.up()) return;
-    asked_record_ = false;
     wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
     ack.sequence = header.sequence;
     ack.status = static_cast<uint32_t>(error);
     session_.send(ack);
     if (error == 0) generation_recorded(flags);
+    asked_record_ended();
   };
   if (std::exchange(joining_, false))
     create_metadata(std::move(recorded));

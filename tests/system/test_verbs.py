@@ -54,6 +54,18 @@ def test_why_follows_a_volume_from_blank_to_duplex(make_lab):
     assert "alpha is primary" in why(lab, "beta")
 
 
+@pytest.mark.parametrize("attempt", range(4))
+def test_promotion_right_after_init_costs_no_session(make_lab, attempt):
+    """beta still records what the new volume is when it is asked to let alpha be primary."""
+    assert attempt >= 0, "it is a race, so it is run several times"
+    lab = make_lab(init=False)
+    lab.ctl("alpha", "init")
+    lab.ctl("alpha", "promote")
+    lab.wait_state("alpha", "duplex", 20)
+    for name in ("alpha", "beta"):
+        assert "does not suit" not in lab.log_tail(name, 1000)
+
+
 @pytest.mark.sanitize
 def test_why_explains_simplex_and_the_resync_that_follows(lab):
     fill(lab)
