@@ -180,6 +180,7 @@ def overhead_figures(slower):
     return {"points": {name: {str(size): [sample(factor)] * 3 for size in overhead.SIZES}
                        for name, factor in ((overhead.BASE, 1), ("same disk", slower))},
             "alone_mean_us": {overhead.BASE: [2000], "same disk": [2000 * slower]},
+            "round_trip_us": [30],
             "maps": {"same disk": None}, "disk": {"bytes_per_s": 240e6, "delay_us": 2000}}
 
 

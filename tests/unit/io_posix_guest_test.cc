@@ -146,46 +146,5 @@ TEST(GuestTest, its_disk_writes_are_done_once_and_are_in_the_file) {
   loop.stop();
 }
 
-// While the loop waits for events, nobody has to wake it for the end of a flush.
-TEST(GuestTest, a_flush_is_delivered_by_the_thread_that_did_it) {
-  static const DiskCalls calls = [] {
-    DiskCalls slow = DiskCalls::system();
-    slow.fdatasync = [](int) {
-      std::this_thread::sleep_for(milliseconds(5));  // so that the loop waits again
-      return 0;
-    };
-    return slow;
-  }();
-  const TemporaryDirectory directory;
-  RunningLoop loop;
-  PosixDisk::Options options;
-  options.file.path = directory / "disk";
-  options.file.size_bytes = 1 * kMiB;
-  options.file.create = true;
-  options.file.calls = &calls;
-  auto disk = std::move(PosixDisk::open(*loop, options).value());
-  loop.start();
-  std::thread::id runs_the_loop;
-  loop.call([&] { runs_the_loop = std::this_thread::get_id(); });
-  // Plain variables of the loop on purpose: ThreadSanitizer would see two that are in at one time.
-  uint64_t done = 0;
-  bool by_another = false;
-  DiskRequest request;
-  request.op = DiskOp::kFlush;
-  for (uint64_t i = 1; i <= 100 && !by_another; ++i) {
-    Parking parking;
-    request.done = [&](DiskRequest&) {
-      ++done;
-      by_another = std::this_thread::get_id() != runs_the_loop;
-      parking.unpark();
-    };
-    loop.call([&] { disk->submit(request); });
-    parking.park();
-    ASSERT_EQ(done, i);
-  }
-  EXPECT_TRUE(by_another);
-  loop.stop();
-}
-
 }  // namespace
 }  // namespace twinblock

@@ -204,57 +204,6 @@ TEST_F(LoneCallerTest, stopping_the_loop_leaves_none_waiting_in_it) {
   EXPECT_TRUE(returned);
 }
 
-// What the thread of a flush delivers beside the caller that runs the loop may be what that waits
-// for.
-TEST_F(LoneCallerTest, is_told_when_another_thread_delivers_what_it_waits_for) {
-  static const DiskCalls calls = [] {
-    DiskCalls slow = DiskCalls::system();
-    slow.fdatasync = [](int) {
-      // Until the caller waits for events.
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-      return 0;
-    };
-    return slow;
-  }();
-  const TemporaryDirectory directory;
-  PosixDisk::Options options;
-  options.file.path = directory / "disk";
-  options.file.size_bytes = 1 * kMiB;
-  options.file.create = true;
-  options.file.calls = &calls;
-  auto disk = std::move(PosixDisk::open(*loop_, options).value());
-  uint64_t beside = 0;
-  const std::thread::id mine = std::this_thread::get_id();
-  DiskRequest flush;
-  flush.op = DiskOp::kFlush;
-  flush.done = [&](DiskRequest&) {
-    if (std::this_thread::get_id() != mine) ++beside;
-    caller_->unpark();
-  };
-  std::atomic<bool> flushes{false};
-  loop_->on_wake([&] {
-    if (!take()) return;
-    if (flushes)
-      disk->submit(flush);
-    else
-      peer_.release();
-  });
-  loop_.start();
-  // Who is not told waits until the loop's own thread takes the loop back.
-  int waited = 0;
-  for (int round = 0; round < 20; ++round) {
-    flushes = false;
-    ASSERT_TRUE(runs_the_loop_soon());
-    flushes = true;
-    const uint64_t began_ns = loop_->now_ns();
-    (void)request();
-    if (loop_->now_ns() >= began_ns + Loop::kCallerMax_ns) ++waited;
-  }
-  EXPECT_LT(waited, 10) << "a busy machine makes one wait now and then";
-  EXPECT_TRUE(loop_.eventually([&] { return beside > 0; }));
-  loop_.stop();
-}
-
 // A file whose write at kSlowOffset takes longer than the standby waits.
 constexpr off_t kSlowOffset = 8192;
 std::atomic<std::thread::id> slow_write_on;

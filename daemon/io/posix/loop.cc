@@ -106,10 +106,7 @@ void Loop::take_part(bool leader) {
   for (;;) {
     if (!leader && !role_.stand_by()) return;
     leader_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    if (!leader) {
-      pending_ = true;  // the former leader did not finish its turn
-      driver_ = nullptr;
-    }
+    if (!leader) pending_ = true;  // the former leader did not finish its turn
     leader = true;
     while (leader && !stopping_.load(std::memory_order_acquire)) {
       if (!turn()) {
@@ -222,7 +219,6 @@ bool Loop::run_for(const Parking& caller) {
   bool leader = second_half();
   // Who has nothing to wait for runs no turn: where many come, timers and sockets would be late.
   const bool waits = !caller.done();
-  driver_ = &caller;
   while (leader && !caller.done() && !give_back_ && !stopping_) leader = turn();
   if (!leader) {  // the standby has taken the loop over
     role_.hand_over_finished();
@@ -232,7 +228,6 @@ bool Loop::run_for(const Parking& caller) {
     lone_caller_ns_ = monotonic_ns();
   else
     lone_callers_ = 0;
-  driver_ = nullptr;
   set_free();
   return true;
 }
@@ -258,25 +253,16 @@ bool Loop::run_as_guest() {
     nudge();
     return true;
   }
-  deliver_as_guest();
-  return true;
-}
-
-void Loop::deliver_soon() {
-  if (!idle_.try_enter()) return nudge();
-  deliver_as_guest();
-}
-
-void Loop::deliver_as_guest() {
   for (size_t i = 0; i < parts_.size(); ++i)
     if (parts_[i] != nullptr) parts_[i]->deliver();
   for (TurnPart* part : parts_)
     if (part != nullptr) part->flush_sends();
   leave_as_guest();
+  return true;
 }
 
 void Loop::leave_as_guest() {
-  bool work_left = changed_ || (driver_ != nullptr && driver_->done());
+  bool work_left = changed_;
   for (const TurnPart* part : parts_) work_left = work_left || (part != nullptr && part->pending());
   idle_.leave();
   if (work_left) nudge();

@@ -13,13 +13,10 @@
 // comes soon after the other, the loop's own thread steps aside: the next one runs the loop until
 // its own request is finished, so that what it waits for wakes it, and nobody else.
 //
-// Nor need the thread that has finished a disk request: while the loop waits for events,
-// deliver_soon() does steps 4 and 5.
-//
 // The loop is a role, not one thread (loop_role.h): all its state may move to another thread, but
 // only between turns or in step 3, and two turns never run at one time. Everything here is for the
-// loop alone, but for stop(), wake(), post(), nudge(), run_for(), deliver_soon() and the clocks,
-// which any thread may call.
+// loop alone, but for stop(), wake(), post(), nudge(), run_for() and the clocks, which any thread
+// may call.
 #pragma once
 
 #include <atomic>
@@ -80,9 +77,6 @@ class Loop final : public Clock {
   // here and now; then, if nobody else does, runs the loop until `caller` is unparked. False, and
   // nothing done, when the loop is busy: then wake(). The loop outlives each call.
   [[nodiscard]] bool run_for(const Parking& caller);
-  // Any thread but the loop's, that has finished something for a part: delivers it, and sends what
-  // follows, here and now while the loop waits for events; else the loop's next turn does, soon.
-  void deliver_soon();
   // Before run(). The second one, on the loop: whether there is anything to wait for that must not
   // come a few ms late, a request for example; then the loop's thread does not step aside.
   void on_wake(std::function<void()> handler);
@@ -120,7 +114,6 @@ class Loop final : public Clock {
   [[nodiscard]] bool turn();
   [[nodiscard]] bool second_half();
   [[nodiscard]] bool run_as_guest();
-  void deliver_as_guest();
   void leave_as_guest();
   void run_posted();
   void count_lone_caller();
@@ -136,10 +129,9 @@ class Loop final : public Clock {
   std::unique_ptr<ev_async> interrupt_;
   LoopRole role_;
   IdleGate idle_;
-  bool changed_ = false;             // since the loop began to wait
-  const Parking* driver_ = nullptr;  // the lone caller that runs the loop, if one does
-  uint32_t lone_callers_ = 0;        // in a row
-  uint64_t lone_caller_ns_ = 0;      // the last one
+  bool changed_ = false;         // since the loop began to wait
+  uint32_t lone_callers_ = 0;    // in a row
+  uint64_t lone_caller_ns_ = 0;  // the last one
   std::function<bool()> busy_;
   std::atomic<std::thread::id> leader_{};
   std::atomic<bool> stopping_{false};

@@ -28,8 +28,8 @@ Result<std::unique_ptr<PosixDisk>> PosixDisk::open(Loop& loop, const Options& op
     }
     if (created.ok()) uring = std::move(created.value());
   }
-  auto flusher = DiskFlusher::create(*file.value(), options.parallel_flushes_max,
-                                     [&loop] { loop.deliver_soon(); });
+  auto flusher =
+      DiskFlusher::create(*file.value(), options.parallel_flushes_max, [&loop] { loop.nudge(); });
   if (!flusher.ok()) return flusher.error();
   return std::unique_ptr<PosixDisk>(new PosixDisk(loop, options, std::move(file.value()),
                                                   std::move(uring), std::move(flusher.value())));
