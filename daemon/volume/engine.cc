@@ -263,11 +263,10 @@ bool Engine::hold_early(wire::Frame& frame, uint64_t incarnation) {
 
 // The peer's operator may promote it while it makes this node record something, and the other way
 // round: one after the other. A blank node has no record before its first generation. A good peer
-// has one of each under way.
+// has one of each under way; its role takes back what it asked.
 bool Engine::hold_until_recorded(wire::Frame& frame) {
-  const bool first_to_come =
-      core_.blank && being_resynced_ &&
-      static_cast<wire::FrameType>(frame.header.type) != wire::FrameType::kGeneration;
+  const bool first_to_come = core_.blank && being_resynced_ &&
+                             wire::FrameType{frame.header.type} != wire::FrameType::kGeneration;
   if ((!asked_record_ && !first_to_come) || held_frame_) return false;
   held_frame_ = std::move(frame);
   return true;

@@ -276,6 +276,9 @@ void Engine::handle_role(const wire::FrameHeader& header) {
     bad_frame(header);
     return;
   }
+  // A peer that asked and did not wait any longer: it must not be told yes now.
+  if (held_frame_ && wire::FrameType{held_frame_->header.type} == wire::FrameType::kPromoteAsk)
+    held_frame_.reset();
   peer_role_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
   core_.events.tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});

@@ -19,8 +19,10 @@ PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
     LinkDemand& demand = engine_.link_demand();
     demand.begin(data.size(), began_ns);
     demanded_bytes_ = data.size();
+    // Of its own pieces none travels before all are prepared.
+    const uint64_t beside_bytes = demand.under_way_bytes() - data.size();
     if (compress({rate_bytes_per_s, demand.busy(rate_bytes_per_s),
-                  demand.full(rate_bytes_per_s) ? demand.under_way_bytes() : 0}))
+                  demand.full(rate_bytes_per_s) ? beside_bytes + piece_bytes_ : 0}))
       compression_ns_ = engine_.clock().now_ns() - began_ns;
   }
   for (WirePiece& piece : pieces_) piece.crc = crc32c(piece.payload);

@@ -54,10 +54,9 @@ def test_why_follows_a_volume_from_blank_to_duplex(make_lab):
     assert "alpha is primary" in why(lab, "beta")
 
 
-@pytest.mark.parametrize("attempt", range(4))
-def test_promotion_right_after_init_costs_no_session(make_lab, attempt):
+@pytest.mark.parametrize("_attempt", range(4))
+def test_promotion_right_after_init_costs_no_session(make_lab, _attempt):
     """beta still records what the new volume is when it is asked to let alpha be primary."""
-    assert attempt >= 0, "it is a race, so it is run several times"
     lab = make_lab(init=False)
     lab.ctl("alpha", "init")
     lab.ctl("alpha", "promote")

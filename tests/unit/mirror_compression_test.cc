@@ -212,8 +212,10 @@ TEST(Policy, WherePiecesWaitForFullLinksTheSlowerOfWireAndProcessorCounts) {
   constexpr double kSpeed = 300e6;
   run(policy, piece, kGigabit, 100, kSpeed, 0.37);
   EXPECT_LT(run(policy, piece, kGigabit, 1000, kSpeed, 0.37), 20u);
-  for (const uint64_t together : {2u, 4u, 32u})
+  for (const uint64_t together : {2u, 4u, 32u}) {
     EXPECT_TRUE(policy.choose(piece, {kGigabit, true, together * kPiece}).compress) << together;
+    EXPECT_NE(policy.decision().find("are compressed"), std::string::npos) << policy.decision();
+  }
   EXPECT_NE(policy.decision().find("32 at a time"), std::string::npos) << policy.decision();
   // A processor that is slower than the wire.
   policy.set({Compression::kAuto, 19});

@@ -85,7 +85,12 @@ bool reap(pid_t pid, uint64_t timeout_ns, int& wait_status) {
 // A file in memory for a program's output: short outputs, and no pipe to drain.
 class Scratch {
  public:
-  Scratch() : fd_(memfd_create("twinblock-output", MFD_CLOEXEC)) {}
+  Scratch() {
+    const int fd = memfd_create("twinblock-output", MFD_CLOEXEC);
+    if (fd < 0) return;
+    fd_ = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);  // the program's own three come after it
+    close(fd);
+  }
   ~Scratch() {
     if (fd_ >= 0) close(fd_);
   }
@@ -95,7 +100,7 @@ class Scratch {
   [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
 
  private:
-  const int fd_;
+  int fd_ = -1;
 };
 
 }  // namespace
