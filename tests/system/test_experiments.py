@@ -178,10 +178,11 @@ def overhead_figures(slower):
         return {"bytes_per_s": 40e6 / factor, "mean_us": 2000 * factor, "p50_us": 0, "p99_us": 0,
                 "iops": 0, "breakdown": None, "intents": {"commits": 0, "waits": 0}}
     return {"points": {name: {str(size): [sample(factor)] * 3 for size in overhead.SIZES}
-                       for name, factor in ((overhead.BASE, 1), ("same disk", slower))},
-            "alone_mean_us": {overhead.BASE: [2000], "same disk": [2000 * slower]},
-            "round_trip_us": [30],
-            "maps": {"same disk": None}, "disk": {"bytes_per_s": 240e6, "delay_us": 2000}}
+                       for name, factor in ((overhead.BASE, 1), ("same disk", slower),
+                                            ("bare copy", 1.25))},
+            "alone_mean_us": {overhead.BASE: [2000], "same disk": [2000 * slower], "bare copy": [2500]},
+            "round_trip_us": [30], "cases": ["same disk"], "bare": ["bare copy"],
+            "disk": {"bytes_per_s": 240e6, "delay_us": 2000}}
 
 
 def test_overhead_of_one_per_cent_reaches_the_bar_and_of_three_misses_it():
@@ -190,6 +191,8 @@ def test_overhead_of_one_per_cent_reaches_the_bar_and_of_three_misses_it():
     assert [each["reached"] for each in bad.bars] == [False] * 3
     assert "**MISSED**" in bad.markdown([], []) and "MISSED" not in good.markdown([], [])
     assert good.conclusions != bad.conclusions
+    # What only is to compare with has no bar.
+    assert any("a bare copy" in each and "20.0% at 4 KiB" in each for each in good.conclusions)
 
 
 @pytest.mark.parametrize("values, size", [

@@ -5,7 +5,7 @@ import sys
 
 from .error import LabError
 
-# Each waits for the whole message of the other one. The client prints the mean in us.
+# Each waits for the whole message of the other one. The client prints the median in us.
 SERVER = """
 import socket, sys
 listener = socket.create_server((sys.argv[1], 0))
@@ -20,17 +20,21 @@ CLIENT = """
 import socket, sys, time
 peer = socket.create_connection((sys.argv[1], int(sys.argv[2])))
 peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-message, answer, count, began = bytes(int(sys.argv[3])), bytearray(64), 0, time.monotonic()
-while time.monotonic() < began + float(sys.argv[4]):
+message, answer, trips = bytes(int(sys.argv[3])), bytearray(64), []
+end, pause_s = time.monotonic() + float(sys.argv[4]), float(sys.argv[5])
+while time.monotonic() < end or not trips:
+    began = time.monotonic()
     peer.sendall(message)
     peer.recv_into(answer, 0, socket.MSG_WAITALL)
-    count += 1
-print((time.monotonic() - began) / count * 1e6)
+    trips.append(time.monotonic() - began)
+    time.sleep(pause_s)
+print(sorted(trips)[len(trips) // 2] * 1e6)
 """
 
 
-def round_trip_us(lab, link, message_bytes, seconds):
-    """Mean, one at a time: a message of that length from alpha to beta, 64 bytes back."""
+def round_trip_us(lab, link, message_bytes, seconds, pause_s=0.0):
+    """Median, one at a time: a message of that length from alpha to beta, 64 bytes back; after each a
+    pause."""
     addresses = next(each for each in lab.state["links"] if each["name"] == link)
     address = addresses["beta"].rpartition(":")[0]
     with subprocess.Popen([*lab.inside("beta"), sys.executable, "-c", SERVER, address,
@@ -41,7 +45,7 @@ def round_trip_us(lab, link, message_bytes, seconds):
                 raise LabError(f"no program listens on {address}")
             client = subprocess.run(
                 [*lab.inside("alpha"), sys.executable, "-c", CLIENT, address, port,
-                 str(message_bytes), str(seconds)],
+                 str(message_bytes), str(seconds), str(pause_s)],
                 capture_output=True, text=True, check=False, timeout=seconds + 30)
         finally:
             server.kill()

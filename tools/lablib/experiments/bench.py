@@ -2,8 +2,10 @@
 
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from ..links import NODES
 from ..processes import Process
 
 PEER_TIMEOUT = "5s"
+START_S = 10
 
 
 def say(text):
@@ -64,6 +67,26 @@ class Bench:
         process = Process.spawn([str(word) for word in command], self.dir / f"{name}.log")
         self.at_end(process.stop, 10)
         return process
+
+    def compiled(self, name, source, *flags):
+        """A program or library NAME out of a C file, made once; its path."""
+        path = self.dir / name
+        if not path.exists():
+            done = subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", *flags, "-o", str(path),
+                                   str(source), "-ldl", "-pthread"],
+                                  capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise LabError(f"{source} does not compile: {done.stderr[-1000:]}")
+        return path
+
+    def first_line(self, name):
+        """What a server that was spawned says first; waits for it."""
+        deadline = time.monotonic() + START_S
+        while True:
+            line, end, _ = (self.dir / f"{name}.log").read_text(encoding="utf-8").partition("\n")
+            if end or time.monotonic() > deadline:
+                return line
+            time.sleep(0.02)
 
     def log_tail(self, name):
         text = (self.dir / f"{name}.log").read_text(encoding="utf-8", errors="replace")

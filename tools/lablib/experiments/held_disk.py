@@ -7,7 +7,6 @@ processor is the limit long before the disk is, twice as early for two nodes."""
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 from ..error import LabError
@@ -27,13 +26,7 @@ def check(room_bytes):
 
 def library(bench):
     """Builds it; its path."""
-    path = bench.dir / "held_disk.so"
-    done = subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(path),
-                           str(SOURCE), "-ldl", "-pthread"], capture_output=True, text=True,
-                          check=False)
-    if done.returncode:
-        raise LabError(f"{SOURCE.name} does not compile: {done.stderr[-1000:]}")
-    return path
+    return bench.compiled("held_disk.so", SOURCE, "-shared", "-fPIC")
 
 
 def image(bench, name, size):

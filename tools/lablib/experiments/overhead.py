@@ -7,7 +7,7 @@ from statistics import median
 from ..error import LabError
 from ..fio import run_fio
 from ..round_trip import round_trip_us
-from . import breakdown, held_disk
+from . import bare_mirror, breakdown, held_disk
 from .bench import in_turn, must_be, say
 from .plots import Plot, grouped_bars
 from .report import Report, bar, middle, size_text, table
@@ -20,8 +20,15 @@ SIZES = [4 << 10, 8 << 10, 64 << 10]
 WRITERS, DEPTH = 8, 3
 RATE_BYTES, DELAY_US = 240_000_000, 2000
 LINK = "10gbit"
-# Where the intent map is. A disk of its own: bytes a second, us a request; None: the data's disk.
-MAPS = {"same disk": None, "slower disk": (60_000_000, 10_000), "faster disk": (1_000_000_000, 200)}
+DISK = (RATE_BYTES, DELAY_US)
+# Where the intent map is, on a disk of its own or (None) the data's; and the peer's disk (None: memory).
+CASES = {"map on the same disk": (None, DISK),
+         "map on a slower disk": ((60_000_000, 10_000), DISK),
+         "map on a faster disk": ((1_000_000_000, 200), DISK),
+         "same disk, quick peer": (None, None)}
+# What a copy costs that keeps no promises; the peer's disk.
+BARE = {"bare copy": DISK, "bare copy, quick peer": None}
+CASES_QUICK, BARE_QUICK = list(CASES)[:1], list(BARE)[:1]
 BASE = "not mirrored"
 BAR_PERCENT = 2.0
 # A vendor's published table, 4, 8 and 64 KiB: overhead in MB/s and in average latency, per cent.
@@ -36,51 +43,68 @@ def check():
 def measure(bench, options):
     size = "64MiB" if options.quick else "256MiB"
     preload = held_disk.library(bench)
-    maps = {"same disk": None} if options.quick else MAPS
-    uris = {BASE: plain_server(bench, preload, size)}
+    cases = CASES_QUICK if options.quick else list(CASES)
+    bare = BARE_QUICK if options.quick else list(BARE)
+    uris = {BASE: file_server(bench, "plain", size, preload)}
     labs = {}
-    for name, own in maps.items():
-        labs[name] = mirrored(bench, preload, name.split()[0], size, own)
+    for number, name in enumerate(cases):
+        labs[name] = mirrored(bench, preload, f"lab{number}", size, *CASES[name])
         uris[name] = labs[name].node("alpha")["nbd"]
+    first = labs[cases[0]]
+    for number, name in enumerate(bare):
+        uris[name] = bare_copy(bench, preload, f"bare{number}", size, first, BARE[name])
     points = {name: {str(each): [] for each in SIZES} for name in uris}
     alone = {name: [] for name in uris}
     trips = []
     for number in range(options.rounds):
-        trips.append(round_trip_us(labs["same disk"], "link1", SIZES[0], options.seconds))
+        trips.append(round_trip_us(first, "link1", SIZES[0], options.seconds))
         for name, uri in uris.items():
             alone[name].append(run_fio(uri, "randwrite", "4096", 1, options.seconds, ramp=0.2)["mean_us"])
         for each in SIZES:
             for name in in_turn(uris, number):
                 points[name][str(each)].append(one_point(uris[name], labs.get(name), each, options))
         say(f"round {number + 1}/{options.rounds} is done")
-    return {"points": points, "alone_mean_us": alone, "round_trip_us": trips, "maps": maps,
-            "disk": {"bytes_per_s": RATE_BYTES, "delay_us": DELAY_US}}
+    return {"points": points, "alone_mean_us": alone, "round_trip_us": trips, "cases": cases,
+            "bare": bare, "disk": {"bytes_per_s": RATE_BYTES, "delay_us": DELAY_US}}
 
 
-def plain_server(bench, preload, size):
-    image = held_disk.image(bench, "plain", size)
-    sock = bench.dir / "plain.sock"
-    variables = held_disk.environment(preload, [(RATE_BYTES, DELAY_US, [image])])
-    bench.spawn(["env", *(f"{key}={value}" for key, value in variables.items()), "nbdkit", "-f",
-                 "--threads", 32, FUA[0], "--unix", sock, "file", image, FUA[1]], "plain")
+def file_server(bench, name, size, preload, peer=None, where=()):
+    """nbdkit's file plugin on a held disk; its writes go to `peer`, too, where there is one."""
+    image = held_disk.image(bench, name, size)
+    sock = bench.dir / f"{name}.sock"
+    disks = [(*DISK, [image])]
+    variables = (bare_mirror.environment(bench, preload, disks, peer) if peer
+                 else held_disk.environment(preload, disks))
+    bench.spawn([*where, "env", *(f"{key}={value}" for key, value in variables.items()), "nbdkit",
+                 "-f", "--threads", 32, FUA[0], "--unix", sock, "file", image, FUA[1]], name)
     uri = f"nbd+unix:///?socket={sock}"
     deadline = time.monotonic() + 10
     while subprocess.run(["nbdinfo", "--size", uri], capture_output=True, check=False).returncode:
         if time.monotonic() > deadline:
-            raise LabError(f"nbdkit does not serve {image}: {bench.log_tail('plain')}")
+            raise LabError(f"nbdkit does not serve {image}: {bench.log_tail(name)}")
         time.sleep(0.05)
     return uri
 
 
-def mirrored(bench, preload, name, size, own_disk):
-    """Both nodes' disks are held."""
+def bare_copy(bench, preload, name, size, lab, peer_disk):
+    """Over the link of `lab`, whose nodes have nothing to do meanwhile."""
+    image = held_disk.image(bench, f"{name}-peer", size)
+    held = held_disk.environment(preload, [(*peer_disk, [image])]) if peer_disk else {}
+    peer = bare_mirror.start_peer(bench, lab, f"{name}-peer", image, held)
+    return file_server(bench, name, size, preload, peer, lab.inside("alpha"))
+
+
+def mirrored(bench, preload, name, size, map_disk, peer_disk):
     images = {node: held_disk.image(bench, f"{name}-{node}", size) for node in ("alpha", "beta")}
     env = {}
-    for node, image in images.items():
+    for node, data_disk in (("alpha", DISK), ("beta", peer_disk)):
         metadata = bench.dir / name / node / "r0.meta"
-        data = (RATE_BYTES, DELAY_US, [image] + ([] if own_disk else [metadata]))
-        disks = [data] + ([(*own_disk, [metadata])] if own_disk else [])
-        env[node] = {**held_disk.environment(preload, disks), "TWINBLOCK_DISK": "threads"}
+        on_data = [] if map_disk else [metadata]
+        disks = [(*data_disk, [images[node], *on_data])] if data_disk else []
+        if map_disk:
+            disks.append((*map_disk, [metadata]))
+        env[node] = {**(held_disk.environment(preload, disks) if disks else {}),
+                     "TWINBLOCK_DISK": "threads"}
     return bench.lab(name, size, LINK, backing=images, env=env, nbdkit_args=FUA)
 
 
@@ -117,14 +141,20 @@ def report(figures):
     made = Report(
         "Overhead: mirrored against not mirrored",
         f"{WRITERS} writers with {DEPTH} random writes outstanding each, every write stable before it "
-        "is acknowledged (FUA on each, forced by nbdkit's fua filter in both cases). Each local disk "
+        "is acknowledged (FUA on each, forced by nbdkit's fua filter in all cases). A held disk "
         f"carries {disk['bytes_per_s'] / 1e6:.0f} MB/s and takes {disk['delay_us'] / 1000:g} ms a "
         "request, as some cloud disks do: files in memory, and a library in the process that writes "
         "them, which holds fdatasync for as long as such a disk would take for what was written "
         f"(alone, a 4 KiB write takes {median(figures['alone_mean_us'][BASE]) / 1e3:.2f} ms). Not "
         f"mirrored: nbdkit's file plugin. Mirrored: two nodes over {LINK}, each with such a disk, the "
-        "intent map on the same disk or on one of its own. Taken in turn.")
-    names = list(figures["maps"])
+        "intent map on the same disk or on one of its own; *quick peer*: only the primary's disk is "
+        "held, the peer's is memory. Taken in turn.")
+    if figures["bare"]:
+        made.measured += (
+            " *Bare copy*, to compare with: the file plugin, each of whose threads sends what it "
+            "writes to a program on the other node and waits for its answer. It keeps none of a "
+            "mirror's promises (no order, no checks, no record of what is missing, no second link).")
+    names = [*figures["cases"], *figures["bare"]]
     rows, latency = [], []
     for size in SIZES:
         vendor = VENDOR[size]
@@ -136,28 +166,29 @@ def report(figures):
                        + [f"{middle(figures, name, size, 'mean_us') / 1e3:.2f} "
                           f"({overhead_percent(figures, name, size, 'mean_us'):+.2f}%)"
                           for name in names] + [f"{vendor[1]:+.2f}%"])
-        for name in names:
-            made.bars.append(bar(f"overhead in MB/s at {size_text(size)}, intent map on the {name}",
+        for name in figures["cases"]:
+            made.bars.append(bar(f"overhead in MB/s at {size_text(size)}, {name}",
                                  overhead_percent(figures, name, size, "bytes_per_s"), BAR_PERCENT,
                                  at_least=False, unit="%"))
-    header = [BASE, *(f"map on the {name}" for name in names), "a vendor's overhead"]
+    header = [BASE, *names, "a vendor's overhead"]
     made.add("MB/s, and the overhead", table(["write", *header], rows))
     made.add("Average latency in ms, and the overhead", table(["write", *header], latency))
-    add_metadata(made, figures, names)
-    conclude(made, figures, names)
+    add_metadata(made, figures)
+    conclude(made, figures)
     return made
 
 
-def add_metadata(made, figures, names):
+def add_metadata(made, figures):
+    names = figures["cases"]
     rows = [[size_text(size), name] + [sum(sample["intents"][key] for sample in
                                            figures["points"][name][str(size)])
                                        for key in ("commits", "waits")]
             for size in SIZES for name in names]
     made.add("The intent map", "Commits of metadata during all rounds, their first moments (before "
              "fio counts) included, and writes that waited for one.\n\n"
-             + table(["write", "map on the", "commits", "writes that waited"], rows))
+             + table(["write", "case", "commits", "writes that waited"], rows))
     breakdown.add_table(
-        made, ["write", "map on the", "total us"],
+        made, ["write", "case", "total us"],
         [((size_text(size), name), breakdown.merged(figures["points"][name][str(size)]))
          for name in names for size in SIZES])
 
@@ -168,12 +199,18 @@ def alone_percent(figures, name):
                   zip(figures["alone_mean_us"][name], figures["alone_mean_us"][BASE]))
 
 
-def conclude(made, figures, names):
+def conclude(made, figures):
+    names = figures["cases"]
     trip, base = median(figures["round_trip_us"]), median(figures["alone_mean_us"][BASE])
     made.conclusions.append(
         f"{size_text(SIZES[0])} to the peer and an answer back take {trip:.0f} us on this link for two "
         f"programs that do nothing else: {trip / base * 100:.1f}% of an unmirrored write. Where the "
         "peer's disk is as slow, a lone write can't cost less.")
+    for name in figures["bare"]:
+        costs = ", ".join(f"{overhead_percent(figures, name, size, 'bytes_per_s'):.1f}% at "
+                          f"{size_text(size)}" for size in SIZES)
+        made.conclusions.append(f"With {WRITERS * DEPTH} writes at a time, a {name}, which keeps no "
+                                f"promises, costs {costs} of the MB/s on this machine's processors.")
     alone, together = (alone_percent(figures, names[0]),
                        overhead_percent(figures, names[0], SIZES[0], "mean_us"))
     made.conclusions.append(
@@ -185,8 +222,8 @@ def conclude(made, figures, names):
         worst = max(SIZES, key=lambda size: overhead_percent(figures, name, size, "bytes_per_s"))
         value = overhead_percent(figures, name, worst, "bytes_per_s")
         made.conclusions.append(
-            f"Intent map on the {name}: mirroring costs at the most {value:.2f}% of the MB/s, at "
-            f"{size_text(worst)} (the vendor's worst: {max(each[0] for each in VENDOR.values()):.2f}%).")
+            f"Mirrored, {name}: it costs at the most {value:.2f}% of the MB/s, at {size_text(worst)} "
+            f"(the vendor's worst: {max(each[0] for each in VENDOR.values()):.2f}%).")
     better = [size_text(size) for size in SIZES
               if overhead_percent(figures, names[0], size, "bytes_per_s") < VENDOR[size][0]]
     made.conclusions.append("With the map on the same disk, the overhead is below the vendor's at "
@@ -194,14 +231,14 @@ def conclude(made, figures, names):
 
 
 def plots(figures):
-    names = [BASE, *figures["maps"]]
+    names = [BASE, *figures["cases"], *figures["bare"]]
 
     def draw(panels):
         groups = [size_text(size) for size in SIZES]
         grouped_bars(panels[0], groups, {name: [middle(figures, name, size, "bytes_per_s") / 1e6
                                                 for size in SIZES] for name in names}, "MB/s")
-        over = {f"map on the {name}": [overhead_percent(figures, name, size, "bytes_per_s")
-                                       for size in SIZES] for name in figures["maps"]}
+        over = {name: [overhead_percent(figures, name, size, "bytes_per_s") for size in SIZES]
+                for name in names[1:]}
         over["a vendor"] = [VENDOR[size][0] for size in SIZES]
         grouped_bars(panels[1], groups, over, "overhead in MB/s, %")
         panels[1].axhline(BAR_PERCENT, color="grey", linestyle=":")

@@ -1,0 +1,30 @@
+"""The cheapest synchronous copy there can be, to measure a mirror against: nbdkit's file plugin, in
+which each thread sends what it writes to a program on the other node, and waits for its answer
+(bare_mirror.c and bare_peer.c). It keeps none of a mirror's promises."""
+
+from pathlib import Path
+
+from ..error import LabError
+from . import held_disk
+
+HERE = Path(__file__).resolve().parent
+
+
+def environment(bench, preload, disks, peer):
+    """What nbdkit needs, so that its writes go to `peer`, too. `disks` as of held_disk."""
+    library = bench.compiled("bare_mirror.so", HERE / "bare_mirror.c", "-shared", "-fPIC")
+    held = held_disk.environment(preload, disks)
+    return {**held, "LD_PRELOAD": f"{library}:{held['LD_PRELOAD']}", "TWINBLOCK_BARE_PEER": peer}
+
+
+def start_peer(bench, lab, name, image, env):
+    """The program at the lab's beta, which writes `image`; its ADDRESS:PORT on link1."""
+    program = bench.compiled("bare_peer", HERE / "bare_peer.c")
+    link = next(each for each in lab.state["links"] if each["name"] == "link1")
+    address = link["beta"].rpartition(":")[0]
+    bench.spawn([*lab.inside("beta"), "env", *(f"{key}={value}" for key, value in env.items()),
+                 program, address, image], name)
+    port = bench.first_line(name)
+    if not port.isdigit():
+        raise LabError(f"bare_peer does not listen at {address}: {bench.log_tail(name)}")
+    return f"{address}:{port}"
