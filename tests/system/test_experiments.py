@@ -117,6 +117,19 @@ def nodes_of(images):
     return pids
 
 
+def processes_below(directory):
+    """The commands of all processes that have a file of that directory as an argument."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_text(encoding="utf-8", errors="replace").replace("\0", " ")
+        except OSError:
+            continue
+        if f"{directory}/" in command and "tools/lab " not in command:
+            found.append(command)
+    return found
+
+
 @needs_namespaces
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_experiment_ends_everything_and_writes_no_report(places, number):
@@ -133,11 +146,15 @@ def test_interrupted_experiment_ends_everything_and_writes_no_report(places, num
             time.sleep(0.1)
         pids = nodes_of(images)
         assert len(pids) == 2 and process.poll() is None
-        time.sleep(1.5)  # it measures by now
+        while not list(images.glob("*/bare0.sock")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert len(processes_below(images)) >= 3, "a peer and two servers run by now"
+        time.sleep(0.5)  # it measures
         process.send_signal(number)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 130, said
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert not processes_below(images)
     assert not list(images.iterdir()) and in_memory() == before
     assert not list(out.glob("*"))
 

@@ -1,4 +1,4 @@
-/* LD_PRELOAD: the cheapest synchronous copy there can be, to measure a mirror against. What a thread
+/* LD_PRELOAD: a synchronous copy as simple as can be, to measure a mirror against. What a thread
  * writes goes to a program on the other host, too (bare_peer.c, at $TWINBLOCK_BARE_PEER,
  * ADDRESS:PORT), over a connection of that thread's own; fdatasync returns when it is stable on both.
  *
@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +24,11 @@
 
 static __thread int connection = -1;
 static __thread int unanswered;
+static pthread_key_t open_connection; /* of a thread: its descriptor + 1 */
+
+static void hang_up(void* given) { close((int)(intptr_t)given - 1); }
+
+__attribute__((constructor)) static void begin(void) { pthread_key_create(&open_connection, hang_up); }
 
 static void give_up(const char* what) {
   perror(what);
@@ -46,6 +52,7 @@ static void connect_to_peer(void) {
       connect(connection, (struct sockaddr*)&peer, sizeof peer) != 0 ||
       setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
     give_up("bare_mirror: connect");
+  pthread_setspecific(open_connection, (void*)(intptr_t)(connection + 1));
 }
 
 static void send_to_peer(const void* from, size_t size, off_t at) {
@@ -76,7 +83,7 @@ int fdatasync(int fd) {
   int result = real(fd);
   for (; unanswered > 0; --unanswered) {
     uint64_t answer;
-    if (recv(connection, &answer, sizeof answer, MSG_WAITALL) != sizeof answer)
+    if (recv(connection, &answer, sizeof answer, MSG_WAITALL) != (ssize_t)sizeof answer)
       give_up("bare_mirror: no answer");
   }
   return result;

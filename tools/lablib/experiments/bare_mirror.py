@@ -1,4 +1,4 @@
-"""The cheapest synchronous copy there can be, to measure a mirror against: nbdkit's file plugin, in
+"""A synchronous copy as simple as can be, to measure a mirror against: nbdkit's file plugin, in
 which each thread sends what it writes to a program on the other node, and waits for its answer
 (bare_mirror.c and bare_peer.c). It keeps none of a mirror's promises."""
 
@@ -28,3 +28,15 @@ def start_peer(bench, lab, name, image, env):
     if not port.isdigit():
         raise LabError(f"bare_peer does not listen at {address}: {bench.log_tail(name)}")
     return f"{address}:{port}"
+
+
+def check_copied(image, copy):
+    """After random writes over all of it: that they went to both."""
+    block, same, count = 64 << 10, 0, 0
+    with open(image, "rb") as here, open(copy, "rb") as there:
+        while data := here.read(block):
+            same += data == there.read(block)
+            count += 1
+    # They began with different bytes, and not each block was written.
+    if same < count / 2:
+        raise LabError(f"a bare copy that is none: {same} of {count} blocks are the same")

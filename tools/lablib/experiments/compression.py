@@ -148,8 +148,9 @@ def report(figures):
         f"{figures['batch_bytes'] >> 20} MiB, 64 KiB at a time, evenly at a rate, deletes (trims) "
         f"what is older than two batches, and goes on; over links of {' and '.join(verified)}. "
         "Processor time is user and system time of the two nodes' processes, all rounds together, and "
-        "in comparisons with `off` the median of the rounds; bytes are those of the link as alpha counts them. At the end what must be there was read "
-        "and compared, with what was deleted as zeroes: " + "; ".join(
+        "in comparisons with `off` the median of the rounds; bytes are those of the link as alpha "
+        "counts them. At the end what must be there was read and compared, with what was deleted as "
+        "zeroes: " + "; ".join(
             f"{link}: {', '.join(each['places'])}, {each['batches']} batches"
             for link, each in verified.items()) + ".")
     for link, found in figures["links"].items():
