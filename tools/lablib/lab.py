@@ -104,6 +104,10 @@ class Lab:
         self.node(name)
         return self._network.inside(name) if self._network else []
 
+    def link_address(self, link, name):
+        """The node's address on a link, without the port."""
+        return next(each for each in self.state["links"] if each["name"] == link)[name].rpartition(":")[0]
+
     def log_text(self, name):
         try:
             return Path(self.node(name)["log"]).read_text(encoding="utf-8", errors="replace")

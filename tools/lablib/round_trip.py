@@ -35,8 +35,7 @@ print(sorted(trips)[len(trips) // 2] * 1e6)
 def round_trip_us(lab, link, message_bytes, seconds, pause_s=0.0):
     """Median, one at a time: a message of that length from alpha to beta, 64 bytes back; after each a
     pause."""
-    addresses = next(each for each in lab.state["links"] if each["name"] == link)
-    address = addresses["beta"].rpartition(":")[0]
+    address = lab.link_address(link, "beta")
     with subprocess.Popen([*lab.inside("beta"), sys.executable, "-c", SERVER, address,
                            str(message_bytes)], stdout=subprocess.PIPE, text=True) as server:
         try:

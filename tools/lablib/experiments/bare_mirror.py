@@ -20,8 +20,7 @@ def environment(bench, preload, disks, peer):
 def start_peer(bench, lab, name, image, env):
     """The program at the lab's beta, which writes `image`; its ADDRESS:PORT on link1."""
     program = bench.compiled("bare_peer", HERE / "bare_peer.c")
-    link = next(each for each in lab.state["links"] if each["name"] == "link1")
-    address = link["beta"].rpartition(":")[0]
+    address = lab.link_address("link1", "beta")
     bench.spawn([*lab.inside("beta"), "env", *(f"{key}={value}" for key, value in env.items()),
                  program, address, image], name)
     port = bench.first_line(name)
