@@ -306,17 +306,18 @@ int Node::flush() {
   return run_request(request);
 }
 
-int Node::extent(uint64_t offset_bytes, uint64_t length_bytes, bool& hole, uint64_t& extent_bytes) {
-  if (engine_->local_reads()) {
-    const int error = data_->extent_now(offset_bytes, length_bytes, hole, extent_bytes);
-    // A hole that a trim in flight has made may be filled again by a crash of this node.
-    if (error == 0 && hole && !engine_->quiet(offset_bytes, extent_bytes)) hole = false;
-    return error;
+bool Node::is_hole(uint64_t offset_bytes, uint64_t length_bytes, uint64_t& extent_bytes) {
+  bool hole = false;
+  // What a failing disk can't tell is data, as the read that follows may be served by the peer. The
+  // peer itself is not asked where its holes are.
+  const bool known = engine_->local_reads() &&
+                     data_->extent_now(offset_bytes, length_bytes, hole, extent_bytes) == 0;
+  if (!known) {
+    extent_bytes = length_bytes;
+    return false;
   }
-  // The peer holds the data: it is not asked where its holes are.
-  hole = false;
-  extent_bytes = length_bytes;
-  return 0;
+  // A hole that a trim in flight has made may be filled again by a crash of this node.
+  return hole && engine_->quiet(offset_bytes, extent_bytes);
 }
 
 }  // namespace twinblock

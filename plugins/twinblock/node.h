@@ -45,9 +45,9 @@ class Node {
   int write(std::span<const std::byte> from, uint64_t offset_bytes, bool fua);
   int zero(uint64_t offset_bytes, uint64_t length_bytes, bool may_unmap, bool fast_only, bool fua);
   int flush();
-  // The extent that begins at `offset_bytes`: whether it is a hole, and its length, at most
-  // `length_bytes`.
-  int extent(uint64_t offset_bytes, uint64_t length_bytes, bool& hole, uint64_t& extent_bytes);
+  // Whether a hole begins at `offset_bytes`, and in `extent_bytes` how long that or the data is, at
+  // most `length_bytes`. Blocking; never fails: "data" is always a right answer.
+  bool is_hole(uint64_t offset_bytes, uint64_t length_bytes, uint64_t& extent_bytes);
 
  private:
   Node(Config config, std::string name);

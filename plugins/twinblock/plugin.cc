@@ -171,10 +171,8 @@ int on_extents(void*, uint32_t count, uint64_t offset, uint32_t flags,
                struct nbdkit_extents* extents) {
   const uint64_t end = offset + count;
   while (offset < end) {
-    bool hole = false;
     uint64_t length = 0;
-    const int error = g.node->extent(offset, end - offset, hole, length);
-    if (error != 0) return request_error(error, "extents", offset, end - offset);
+    const bool hole = g.node->is_hole(offset, end - offset, length);
     const uint32_t type = hole ? NBDKIT_EXTENT_HOLE | NBDKIT_EXTENT_ZERO : 0;
     if (nbdkit_add_extent(extents, offset, length, type) == -1) return -1;
     if ((flags & NBDKIT_FLAG_REQ_ONE) != 0) break;

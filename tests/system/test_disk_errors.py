@@ -107,6 +107,28 @@ def test_failed_primary_disk_is_served_from_the_peer(scratch, make_lab):
 
 
 @pytest.mark.sanitize
+def test_extents_of_a_disk_that_fails_are_data(scratch, make_lab):
+    """No error while the peer is good, and never a hole by guess."""
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    extents = []
+
+    def ask(handle):
+        extents.clear()
+        handle.block_status(8 * MIB, 0, lambda _context, _offset, list_, _error:
+                            extents.extend(list_))
+        return list(zip(extents[::2], extents[1::2]))
+
+    with connection(disk.lab) as handle:
+        handle.pwrite(b"\x11" * MIB, 0)
+        assert ask(handle)[-1][1] & nbd.STATE_HOLE
+        disk.begin(errno.EIO, only_reads=True)
+        assert [kind for _, kind in ask(handle)] == [0]
+        disk.begin(errno.EIO)
+        handle.pwrite(b"\x12" * MIB, 0)
+        assert [kind for _, kind in ask(handle)] == [0]
+
+
+@pytest.mark.sanitize
 def test_node_with_the_only_good_copy_takes_over(scratch, make_lab):
     """As the action of a diskless volume says; also when the session was lost in between."""
     disk = FaultyDisk(scratch, make_lab, "alpha")

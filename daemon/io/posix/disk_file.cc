@@ -13,8 +13,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
+
+#include "io/posix/files.h"
 
 namespace twinblock {
 namespace {
@@ -76,8 +77,8 @@ Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
   if (fd < 0) return system_error(errno, "open " + options.path);
 
   std::unique_ptr<DiskFile> file(new DiskFile(fd, *options.calls));
-  Status status = file->check_and_lock(options, fresh);
-  if (status.ok()) status = file->set_size(options, fresh);
+  Status status = file->check_and_lock(options);
+  if (status.ok()) status = file->set_size(options);
   if (!status.ok()) {
     if (fresh) ::unlink(options.path.c_str());
     return status.error();
@@ -89,7 +90,7 @@ Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
 
 DiskFile::~DiskFile() { ::close(fd_); }
 
-Status DiskFile::check_and_lock(const Options& options, bool fresh) {
+Status DiskFile::check_and_lock(const Options& options) {
   struct stat status {};
   if (::fstat(fd_, &status) != 0) return system_error(errno, "stat " + options.path);
   is_device_ = S_ISBLK(status.st_mode);
@@ -102,18 +103,11 @@ Status DiskFile::check_and_lock(const Options& options, bool fresh) {
                    "stop the process that has it open (see fuser " + options.path + ")", EBUSY};
     return system_error(errno, "lock " + options.path);
   }
-  if (!fresh) return ok_status();
-  // The new name must survive a power cut as well as what will be written under it.
-  const std::string parent = std::filesystem::absolute(options.path).parent_path().string();
-  const int directory = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return system_error(errno, "open " + parent);
-  const int failed = ::fsync(directory) != 0 ? errno : 0;
-  ::close(directory);
-  if (failed != 0) return system_error(failed, "fsync " + parent);
-  return ok_status();
+  // The name must survive a power cut as well as what will be written under it.
+  return options.create && !is_device_ ? sync_name(options.path) : ok_status();
 }
 
-Status DiskFile::set_size(const Options& options, bool fresh) {
+Status DiskFile::set_size(const Options& options) {
   struct stat status {};
   if (::fstat(fd_, &status) != 0) return system_error(errno, "stat " + options.path);
   auto actual = static_cast<uint64_t>(status.st_size);
@@ -123,7 +117,7 @@ Status DiskFile::set_size(const Options& options, bool fresh) {
     if (::ftruncate(fd_, static_cast<off_t>(options.size_bytes)) != 0)
       return system_error(errno,
                           "create " + options.path + " with " + format_size(options.size_bytes));
-    if (fresh && ::fsync(fd_) != 0) return system_error(errno, "fsync " + options.path);
+    if (::fsync(fd_) != 0) return system_error(errno, "fsync " + options.path);
     actual = options.size_bytes;
   }
   const uint64_t wanted = options.size_bytes > 0 ? options.size_bytes : actual;

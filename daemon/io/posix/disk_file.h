@@ -91,8 +91,8 @@ class DiskFile {
 
  private:
   DiskFile(int fd, const DiskCalls& calls) : fd_(fd), calls_(calls) {}
-  Status check_and_lock(const Options& options, bool fresh);
-  Status set_size(const Options& options, bool fresh);
+  Status check_and_lock(const Options& options);
+  Status set_size(const Options& options);
   void probe_fast_zero();
   void probe_file_system();
   int write_zeroes(uint64_t offset, uint64_t length) const;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -110,6 +111,27 @@ Status make_directories(const std::string& path) {
   std::filesystem::create_directories(path, error);
   if (error) return system_error(error.value(), "create the directory " + path);
   return ok_status();
+}
+
+Status sync_name(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) return system_error(error.value(), "find the directory of " + path);
+  std::optional<dev_t> device;
+  for (std::filesystem::path at = real.parent_path();; at = at.parent_path()) {
+    const OpenFile directory(at.string());
+    struct stat status {};
+    if (directory.fd() < 0 && errno != EACCES) return system_error(errno, "open " + at.string());
+    if (directory.fd() >= 0) {
+      if (::fstat(directory.fd(), &status) != 0) return system_error(errno, "stat " + at.string());
+      if (device && *device != status.st_dev) return ok_status();  // above the mount point
+      device = status.st_dev;
+      // EINVAL: a file system that has nothing to write for a directory.
+      if (::fsync(directory.fd()) != 0 && errno != EINVAL)
+        return system_error(errno, "fsync " + at.string());
+    }
+    if (at == at.root_path()) return ok_status();
+  }
 }
 
 Result<bool> holds_data(const std::string& path) {

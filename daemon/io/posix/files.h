@@ -40,6 +40,11 @@ class FileReader {
 Status grow_file(const std::string& path, uint64_t size_bytes);
 // Makes `path` and its missing parents (mode 0755, umask applied).
 Status make_directories(const std::string& path);
+// Puts on stable storage that there is a file at `path`: its name, and those of the directories on
+// the way to it, up to the mount point. At each start and not only by who made them: a process that
+// died right after that may have left them in the cache. Directories that this user may not read are
+// left out.
+Status sync_name(const std::string& path);
 // Whether somebody's data may be in the file: a regular file with any data extent, a block device
 // whose first 1 MiB is not all zeroes. False where there is no file.
 Result<bool> holds_data(const std::string& path);
