@@ -1,6 +1,7 @@
 /* LD_PRELOAD: makes one file's disk fail. While the file $DISK_FAULT_TRIGGER exists, calls on
  * $DISK_FAULT_PATH return the errno value that is written in it; where it says "delay N", writes
- * take N us longer. System calls that do not go
+ * take N us longer. Where $DISK_FAULT_LOG names a file, each call of the
+ * ones below gets a line there: "CALL PATH". System calls that do not go
  * through libc (io_uring) are not reached: run the node with TWINBLOCK_DISK=threads. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,6 +14,21 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+static void log_call(const char *call, int fd) {
+  const char *log = getenv("DISK_FAULT_LOG");
+  if (!log) return;
+  char link[64], target[4096], line[4200];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t got = readlink(link, target, sizeof target - 1);
+  if (got <= 0) return;
+  target[got] = 0;
+  int length = snprintf(line, sizeof line, "%s %s\n", call, target);
+  long file = syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  syscall(SYS_write, (int)file, line, length);
+  syscall(SYS_close, (int)file);
+}
 
 static int fault(int fd, int is_read) {
   const char *path = getenv("DISK_FAULT_PATH");
@@ -44,6 +60,7 @@ static int fault(int fd, int is_read) {
   RESULT NAME PARAMETERS {                                                   \
     static RESULT(*real) PARAMETERS;                                         \
     if (!real) real = (RESULT(*) PARAMETERS)dlsym(RTLD_NEXT, #NAME);         \
+    log_call(#NAME, fd);                                                     \
     int error = fault(fd, IS_READ);                                          \
     if (error) {                                                             \
       errno = error;                                                         \

@@ -51,6 +51,25 @@ def write_some(lab, name="alpha", count=50):
         handle.flush()
 
 
+@pytest.mark.sanitize
+def test_what_a_node_finds_at_its_start_is_synced_before_it_counts(scratch, make_lab):
+    """Whoever wrote it may have died before the sync: a power cut must not take it back."""
+    disk = FaultyDisk(scratch, make_lab, "beta")
+    lab = disk.lab
+    lab.kill("beta")
+    log = scratch / "calls"
+    lab.start("beta", extra_env={"DISK_FAULT_LOG": str(log)})
+    lab.wait_state("alpha", "duplex", 20)
+    calls = log.read_text(encoding="utf-8").splitlines()
+    metadata = os.path.realpath(lab.node("beta")["metadata"])
+    written = [at for at, call in enumerate(calls)
+               if call.split()[0].startswith("pwrite") and call.endswith(f" {metadata}")]
+    synced = calls[:written[0]]
+    assert f"fdatasync {metadata}" in synced
+    for path in (metadata, os.path.realpath(lab.node("beta")["backing"])):
+        assert f"fsync {os.path.dirname(path)}" in synced
+
+
 def duplex_again(lab, name="alpha"):
     promote(lab, name)
     write_some(lab, name)
