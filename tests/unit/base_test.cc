@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/checks.h"
 #include "base/crc32c.h"
+#include "base/lifetime.h"
 #include "base/result.h"
 #include "base/units.h"
 
@@ -41,6 +43,20 @@ TEST(Crc32c, ExtendingByPiecesEqualsTheWhole) {
     const uint32_t head = crc32c(bytes_of(text).first(cut));
     EXPECT_EQ(crc32c_extend(head, bytes_of(text).subspan(cut)), whole) << cut;
   }
+}
+
+TEST(Lifetime, AnEndIsSeenByEachOfNestedCalls) {
+  auto object = std::make_unique<Lifetime>();
+  const Lifetime::Watch outer(*object);
+  {
+    const Lifetime::Watch inner(*object);
+    EXPECT_FALSE(inner.ended());
+  }
+  EXPECT_FALSE(outer.ended());
+  const Lifetime::Watch second(*object);
+  object.reset();
+  EXPECT_TRUE(second.ended());
+  EXPECT_TRUE(outer.ended());
 }
 
 TEST(Units, ReadsBinaryAndDecimalSizes) {

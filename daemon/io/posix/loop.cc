@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checks.h"
+#include "base/lifetime.h"
 #include "io/posix/monotonic.h"
 #include "io/posix/thread.h"
 
@@ -21,10 +22,7 @@ class LoopTimer final : public Timer {
     ev_timer_init(&watcher_, &LoopTimer::fired, 0., 0.);
     watcher_.data = this;
   }
-  ~LoopTimer() override {
-    ev_timer_stop(loop_, &watcher_);
-    if (destroyed_ != nullptr) *destroyed_ = true;
-  }
+  ~LoopTimer() override { ev_timer_stop(loop_, &watcher_); }
   LoopTimer(const LoopTimer&) = delete;
   LoopTimer& operator=(const LoopTimer&) = delete;
 
@@ -51,13 +49,10 @@ class LoopTimer final : public Timer {
     // libev's clock is a double; never fire early by its rounding.
     if (now_ns < self->deadline_ns_) return self->start(self->deadline_ns_ - now_ns);
     // The callback may destroy this timer and must outlive that.
-    bool destroyed = false;
-    self->destroyed_ = &destroyed;
+    const Lifetime::Watch watch(self->lifetime_);
     std::function<void()> callback = std::move(self->callback_);
     callback();
-    if (destroyed) return;
-    self->callback_ = std::move(callback);
-    self->destroyed_ = nullptr;
+    if (!watch.ended()) self->callback_ = std::move(callback);
   }
 
   Loop& owner_;
@@ -65,7 +60,7 @@ class LoopTimer final : public Timer {
   ev_timer watcher_{};
   uint64_t deadline_ns_ = 0;
   std::function<void()> callback_;
-  bool* destroyed_ = nullptr;  // set while the callback runs
+  Lifetime lifetime_;  // the callback may end it
 };
 
 }  // namespace

@@ -37,7 +37,6 @@ TcpConnection::TcpConnection(TcpNetwork& network, int fd, bool dialling, std::st
 }
 
 TcpConnection::~TcpConnection() {
-  if (destroyed_ != nullptr) *destroyed_ = true;
   std::replace(network_.connections_.begin(), network_.connections_.end(), this,
                static_cast<TcpConnection*>(nullptr));
   reader_.reset();
@@ -49,12 +48,9 @@ TcpConnection::~TcpConnection() {
 template <typename Call>
 bool TcpConnection::call(Call&& call) {
   TB_CHECK(handler_ != nullptr, "a connection without a handler");
-  bool destroyed = false;
-  destroyed_ = &destroyed;
+  const Lifetime::Watch watch(lifetime_);
   call(*handler_);
-  if (destroyed) return false;
-  destroyed_ = nullptr;
-  return true;
+  return !watch.ended();
 }
 
 // There are bytes to read, or the kernel has something to tell.

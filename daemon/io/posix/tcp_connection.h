@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/lifetime.h"
 #include "io/connection.h"
 #include "io/posix/io_watcher.h"
 #include "io/posix/send_queue.h"
@@ -76,7 +77,7 @@ class TcpConnection final : public Connection {
   uint64_t sent_bytes_ = 0;
   std::unique_ptr<IoWatcher> reader_;
   std::unique_ptr<IoWatcher> writer_;  // active while connecting or while the socket is full
-  bool* destroyed_ = nullptr;          // set while the handler runs
+  Lifetime lifetime_;                  // the handler may end it
 };
 
 }  // namespace twinblock
