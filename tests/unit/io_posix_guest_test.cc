@@ -14,15 +14,9 @@
 namespace twinblock {
 namespace {
 
-using std::chrono::milliseconds;
-
 // Until the loop waits for events, which it does soon when nothing happens.
 bool enter_soon(Loop& loop, const Parking& caller) {
-  for (int i = 0; i < 2000; ++i) {
-    if (loop.run_for(caller)) return true;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return false;
+  return static_cast<bool>(soon([&] { return loop.run_for(caller); }));
 }
 
 TEST(GuestTest, runs_the_wake_handler_on_its_own_thread_while_the_loop_waits) {
@@ -71,8 +65,9 @@ TEST(GuestTest, guests_and_the_loop_are_never_in_together) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i)
     threads.emplace_back([&] {
-      // On a busy machine the loop may wait for events while none of these threads runs.
-      for (int n = 0; n < 5000 || (entered == 0 && n < 10'000'000); ++n) {
+      for (int n = 0; n < 5000 || (entered == 0 && n < 60'000); ++n) {
+        // The loop may have waited for events only while none of these threads ran.
+        if (n >= 5000) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         Parking caller;
         caller.unpark();
         if (loop->run_for(caller))
@@ -87,7 +82,7 @@ TEST(GuestTest, guests_and_the_loop_are_never_in_together) {
   loop.call([&] { timer.reset(); });
 }
 
-TEST(GuestTest, a_timer_that_a_guest_arms_fires_in_time) {
+TEST(GuestTest, a_timer_that_a_guest_arms_fires) {
   RunningLoop loop;
   std::unique_ptr<Timer> timer;
   std::atomic<bool> fired{false};
@@ -98,8 +93,7 @@ TEST(GuestTest, a_timer_that_a_guest_arms_fires_in_time) {
   loop.start();
   const Parking caller;
   ASSERT_TRUE(enter_soon(*loop, caller));
-  for (int i = 0; i < 1000 && !fired; ++i) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(fired);
+  EXPECT_TRUE(soon([&] { return fired.load(); }));
   loop.call([&] { timer.reset(); });
 }
 

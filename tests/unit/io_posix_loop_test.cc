@@ -131,10 +131,7 @@ TEST(LoopRoleTest, the_standby_parks_and_is_called_again) {
   std::thread standby([&] { took = role.stand_by(); });
   std::this_thread::sleep_for(milliseconds(1200));  // longer than it waits before it parks
   const uint64_t section = role.begin_blocking(monotonic_ns());
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!took && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(took);
+  EXPECT_TRUE(soon([&] { return took.load(); }));
   EXPECT_FALSE(role.end_blocking(section, monotonic_ns()));
   standby.join();
   EXPECT_EQ(role.takeovers(), 1u);
@@ -192,6 +189,36 @@ void hold(bool held) {
   stuck_changed.notify_all();
 }
 
+// How late this machine lets a thread run that only sleeps: what to hold against how late another
+// one was meanwhile.
+class Lateness {
+ public:
+  Lateness()
+      : thread_([this] {
+          while (!ended_) {
+            const uint64_t before_ns = monotonic_ns();
+            std::this_thread::sleep_for(milliseconds(1));
+            const uint64_t late_ns = monotonic_ns() - before_ns;
+            uint64_t longest_ns = longest_ns_;
+            while (late_ns > longest_ns && !longest_ns_.compare_exchange_weak(longest_ns, late_ns))
+              ;
+          }
+        }) {}
+  ~Lateness() {
+    ended_ = true;
+    thread_.join();
+  }
+  Lateness(const Lateness&) = delete;
+  Lateness& operator=(const Lateness&) = delete;
+  // The longest since it was asked.
+  uint64_t longest_ns() { return longest_ns_.exchange(0); }
+
+ private:
+  std::atomic<bool> ended_{false};
+  std::atomic<uint64_t> longest_ns_{0};
+  std::thread thread_;
+};
+
 class HandoffTest : public ::testing::TestWithParam<PosixDisk::Engine> {
  protected:
   void SetUp() override {
@@ -239,12 +266,15 @@ TEST_P(HandoffTest, a_write_that_hangs_stops_neither_timers_nor_other_requests) 
   // A heartbeat on the loop, with the longest time between two of its beats.
   uint64_t last_ns = 0;
   uint64_t longest_ns = 0;
-  uint64_t best_round_ns = UINT64_MAX;
+  uint64_t beats = 0;
+  Lateness machine;
+  int in_time = 0;
   std::unique_ptr<Timer> beat;
   beat = loop_->make_timer([&] {
     const uint64_t now_ns = loop_->now_ns();
     longest_ns = std::max(longest_ns, now_ns - last_ns);
     last_ns = now_ns;
+    ++beats;
     beat->arm(1 * kMillisecond_ns);
   });
   last_ns = loop_->now_ns();
@@ -253,6 +283,7 @@ TEST_P(HandoffTest, a_write_that_hangs_stops_neither_timers_nor_other_requests) 
 
   for (int round = 1; round <= 3; ++round) {
     hold(true);
+    (void)machine.longest_ns();
     loop_.call([&] {
       done_ = 0;
       longest_ns = 0;
@@ -264,7 +295,9 @@ TEST_P(HandoffTest, a_write_that_hangs_stops_neither_timers_nor_other_requests) 
     for (size_t i = 2; i < requests_.size(); ++i)
       loop_.call([&, i] { disk_->submit(requests_[i]); });
     EXPECT_TRUE(loop_.eventually([&] { return done_ >= 98; })) << "others are served";
-    std::this_thread::sleep_for(milliseconds(50));
+    uint64_t before = 0;
+    loop_.call([&] { before = beats; });
+    EXPECT_TRUE(loop_.eventually([&] { return beats > before + 20; }));
     loop_.call([&] {
       EXPECT_EQ(stuck_done_, round - 1);
       EXPECT_EQ(loop_->role().takeovers(), static_cast<uint64_t>(round))
@@ -272,13 +305,14 @@ TEST_P(HandoffTest, a_write_that_hangs_stops_neither_timers_nor_other_requests) 
     });
     hold(false);
     EXPECT_TRUE(loop_.eventually([&] { return done_ == 100 && stuck_done_ == round; }));
-    loop_.call([&] { best_round_ns = std::min(best_round_ns, longest_ns); });
+    // The standby looks, and takes over; each of its steps may be as late as another thread was.
+    const uint64_t allowed_ns = 30 * kMillisecond_ns + 4 * machine.longest_ns();
+    loop_.call([&] { in_time += longest_ns <= allowed_ns ? 1 : 0; });
     // Until inline writes are used again.
     std::this_thread::sleep_for(std::chrono::nanoseconds(LoopRole::kCoolOff_ns) + milliseconds(20));
   }
   EXPECT_EQ(stuck_calls, 3);
-  // The best of three: a busy machine may keep any thread from running.
-  EXPECT_LE(best_round_ns, 30 * kMillisecond_ns);
+  EXPECT_GT(in_time, 0) << "of three rounds";
   loop_.call([&] { beat.reset(); });
 }
 

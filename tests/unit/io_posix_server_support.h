@@ -1,6 +1,7 @@
 // What the tests of servers share: a plain client, and a server on a loop of its own.
 #pragma once
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -44,6 +45,11 @@ class RawClient {
               static_cast<ssize_t>(text.size()));
   }
   void end_sending() const { ::shutdown(fd_, SHUT_WR); }
+  // Until the server has closed, whatever there is to read.
+  [[nodiscard]] bool closed_soon() const {
+    pollfd ended{fd_, POLLRDHUP, 0};
+    return ::poll(&ended, 1, std::chrono::milliseconds(kNever).count()) == 1;
+  }
   // One line without its newline; "EOF" at the end.
   [[nodiscard]] std::string line() const {
     std::string text;
@@ -69,7 +75,7 @@ class RawClient {
 
  private:
   explicit RawClient(const TcpAddress& to) : fd_(::socket(to.family(), SOCK_STREAM, 0)) {
-    const timeval limit{10, 0};
+    const timeval limit{kNever.count(), 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     EXPECT_EQ(::connect(fd_, to.get(), to.length), 0);
   }

@@ -15,9 +15,26 @@
 
 namespace twinblock {
 
+// What has not happened by then never will: no promise of the code under test, which a busy
+// machine may keep from running for seconds.
+constexpr std::chrono::seconds kNever{60};
+
+// Waits until `condition` holds.
+inline ::testing::AssertionResult soon(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kNever;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return ::testing::AssertionFailure() << "not within " << kNever.count() << " s";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return ::testing::AssertionSuccess();
+}
+
 // A loop that runs from start() to the end of the test.
 class RunningLoop {
  public:
+  RunningLoop() = default;
+  explicit RunningLoop(const Loop::Pace& pace) : loop_(pace) {}
   ~RunningLoop() { stop(); }
   Loop& operator*() { return loop_; }
   Loop* operator->() { return &loop_; }
@@ -39,17 +56,12 @@ class RunningLoop {
     finished.get_future().wait();
   }
   // Waits until `condition`, asked on the loop, holds.
-  ::testing::AssertionResult eventually(
-      const std::function<bool()>& condition,
-      std::chrono::milliseconds within = std::chrono::seconds(10)) {
-    const auto deadline = std::chrono::steady_clock::now() + within;
-    do {
+  ::testing::AssertionResult eventually(const std::function<bool()>& condition) {
+    return soon([&] {
       bool holds = false;
       call([&] { holds = condition(); });
-      if (holds) return ::testing::AssertionSuccess();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    } while (std::chrono::steady_clock::now() < deadline);
-    return ::testing::AssertionFailure() << "not within " << within.count() << " ms";
+      return holds;
+    });
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/posix/worker_threads.h"
+#include "io_posix_support.h"
 
 namespace twinblock {
 namespace {
@@ -41,9 +42,7 @@ TEST(WorkerThreads, TwoComputationsRunSideBySide) {
   int ended = 0;
   const auto work = [&] {
     ++inside;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (!met && std::chrono::steady_clock::now() < deadline)
-      if (inside == 2) met = true;
+    if (soon([&] { return met || inside == 2; })) met = true;
   };
   const auto done = [&] {
     if (++ended == 2) loop.stop();
@@ -57,13 +56,14 @@ TEST(WorkerThreads, TwoComputationsRunSideBySide) {
 }
 
 TEST(WorkerThreads, EndInTheMiddleDeliversNothingMore) {
+  constexpr int kJobs = 60'000;  // half a minute of work for two
   Loop loop;
   std::atomic<int> worked{0};
   int ended = 0;
   {
     WorkerThreads workers(loop);
     loop.post([&] {
-      for (int i = 0; i < 1000; ++i)
+      for (int i = 0; i < kJobs; ++i)
         workers.run(
             [&] {
               ++worked;
@@ -74,7 +74,7 @@ TEST(WorkerThreads, EndInTheMiddleDeliversNothingMore) {
     });
     loop.run();
   }
-  EXPECT_LT(worked, 1000);
+  EXPECT_LT(worked, kJobs);
   const int worked_then = worked;
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(worked, worked_then);

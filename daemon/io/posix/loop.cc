@@ -65,7 +65,8 @@ class LoopTimer final : public Timer {
 
 }  // namespace
 
-Loop::Loop() : ev_(ev_loop_new(unsigned{EVFLAG_NOENV} | unsigned{EVBACKEND_EPOLL})) {
+Loop::Loop(const Pace& pace)
+    : pace_(pace), ev_(ev_loop_new(unsigned{EVFLAG_NOENV} | unsigned{EVBACKEND_EPOLL})) {
   TB_CHECK(ev_ != nullptr, "no epoll: out of file descriptors at start?");
   interrupt_ = std::make_unique<ev_async>();
   // The watcher only ends the wait; what woke us is in the flags.
@@ -117,13 +118,13 @@ void Loop::take_part(bool leader) {
 
 void Loop::count_lone_caller() {
   const uint64_t now_ns = monotonic_ns();
-  lone_callers_ = now_ns < lone_caller_ns_ + kSoon_ns ? lone_callers_ + 1 : 0;
+  lone_callers_ = now_ns < lone_caller_ns_ + pace_.soon_ns ? lone_callers_ + 1 : 0;
   lone_caller_ns_ = now_ns;
 }
 
 bool Loop::may_be_free() const {
   return lone_callers_ >= kLoneCallersMin && !pending_ &&
-         monotonic_ns() < lone_caller_ns_ + kSoon_ns && !(busy_ && busy_());
+         monotonic_ns() < lone_caller_ns_ + pace_.soon_ns && !(busy_ && busy_());
 }
 
 // Nobody runs the loop from now on, but the thread that has stepped aside if it has to.
@@ -153,8 +154,8 @@ bool Loop::step_aside() {
     if (role_.takeovers() != takeovers) return false;
     const uint64_t moved_ago_ns = monotonic_ns() - moved_ns_.load(std::memory_order_relaxed);
     if (!idle_.free()) {
-      if (moved_ago_ns > kCallerMax_ns && !give_back_.exchange(true)) nudge();
-    } else if ((called || moved_ago_ns >= kFreeMax_ns) && take()) {
+      if (moved_ago_ns > pace_.caller_max_ns && !give_back_.exchange(true)) nudge();
+    } else if ((called || moved_ago_ns >= pace_.free_max_ns) && take()) {
       give_back_ = false;
       if (role_.takeovers() == takeovers) return true;
       lone_callers_ = 0;  // calls the other thread, which leads and has stepped aside meanwhile
@@ -167,7 +168,7 @@ bool Loop::step_aside() {
 // Whether it was called back. Sleeps until the loop may have been free for too long.
 bool Loop::wait_aside() {
   const uint64_t since_ns = monotonic_ns() - moved_ns_.load(std::memory_order_relaxed);
-  const uint64_t sleep_ns = since_ns < kFreeMax_ns ? kFreeMax_ns - since_ns : kFreeMax_ns;
+  const uint64_t sleep_ns = since_ns < pace_.free_max_ns ? pace_.free_max_ns - since_ns : pace_.free_max_ns;
   std::unique_lock lock(aside_mutex_);
   called_back_.wait_for(lock, std::chrono::nanoseconds(sleep_ns), [this] { return call_back_; });
   return std::exchange(call_back_, false);

@@ -59,7 +59,18 @@ class TurnPart {
 
 class Loop final : public Clock {
  public:
-  Loop();
+  // How patient a loop is with lone callers (run_for()).
+  struct Pace {
+    // Its thread steps aside after a few lone callers, of whom each came that soon after the one
+    // before, …
+    uint64_t soon_ns = 1 * kMillisecond_ns;
+    // … and comes back when there was none for that long, or when one has waited for that long.
+    uint64_t free_max_ns = 2 * kMillisecond_ns;
+    uint64_t caller_max_ns = 10 * kMillisecond_ns;
+  };
+
+  Loop() : Loop(Pace{}) {}
+  explicit Loop(const Pace& pace);
   // After run() has returned, or without any. All watchers, timers and parts must be gone.
   ~Loop() override;
   Loop(const Loop&) = delete;
@@ -82,13 +93,8 @@ class Loop final : public Clock {
   void on_wake(std::function<void()> handler);
   void on_step_aside(std::function<bool()> busy);
 
-  // The loop's thread steps aside after so many lone callers, of whom each came that soon after the
-  // one before, …
+  // As many lone callers as make the loop's thread step aside.
   static constexpr uint32_t kLoneCallersMin = 8;
-  static constexpr uint64_t kSoon_ns = 1 * kMillisecond_ns;
-  // … and comes back when there was none for that long, or when one has waited for that long.
-  static constexpr uint64_t kFreeMax_ns = 2 * kMillisecond_ns;
-  static constexpr uint64_t kCallerMax_ns = 10 * kMillisecond_ns;
   // Runs `work` on the loop; for what is rare (control requests). Dropped after stop().
   void post(std::function<void()> work);
 
@@ -125,6 +131,7 @@ class Loop final : public Clock {
   void call_back();
   void interrupt();
 
+  const Pace pace_;
   struct ev_loop* ev_;
   std::unique_ptr<ev_async> interrupt_;
   LoopRole role_;

@@ -24,16 +24,30 @@ bool stamp_in(const cmsghdr& head, timespec& stamp) {
   return stamp.tv_sec != 0 || stamp.tv_nsec != 0;
 }
 
+// How far the wall clock is ahead of ours. The two can't be read at one moment, and a thread that
+// loses its processor in between would be wrong by milliseconds: of a few readings the quickest.
+uint64_t wall_ahead_ns() {
+  constexpr int kReadings = 5;
+  constexpr uint64_t kQuick_ns = 1 * kMicrosecond_ns;
+  uint64_t quickest_ns = UINT64_MAX;
+  uint64_t ahead_ns = 0;
+  for (int i = 0; i < kReadings && quickest_ns > kQuick_ns; ++i) {
+    const uint64_t before = monotonic_ns();
+    const uint64_t wall = clock_ns(CLOCK_REALTIME);
+    const uint64_t took_ns = monotonic_ns() - before;
+    if (took_ns >= quickest_ns) continue;
+    quickest_ns = took_ns;
+    ahead_ns = wall - (before + took_ns / 2);
+  }
+  return ahead_ns;
+}
+
 }  // namespace
 
 // The kernel's times are of the host's wall clock. How far that is from ours is looked up now and
 // then: it may be set.
 uint64_t SocketTimes::on_our_clock(const timespec& stamp) {
-  if (lookups_++ % kLookupsPerClock == 0) {
-    const uint64_t before = monotonic_ns();
-    const uint64_t wall = clock_ns(CLOCK_REALTIME);
-    wall_ahead_ns_ = wall - (before + (monotonic_ns() - before) / 2);
-  }
+  if (lookups_++ % kLookupsPerClock == 0) wall_ahead_ns_ = wall_ahead_ns();
   const uint64_t at_ns =
       static_cast<uint64_t>(stamp.tv_sec) * kSecond_ns + static_cast<uint64_t>(stamp.tv_nsec);
   return at_ns - std::min(at_ns, wall_ahead_ns_);
