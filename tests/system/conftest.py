@@ -1,7 +1,6 @@
-"""Fixtures of the system tests: labs that always end, a time limit for every test, and no
-sanitizer report left unread."""
+"""Fixtures of the system tests: labs that always end, also when pytest is ended by a signal; a time limit
+for every test; and no sanitizer report left unread."""
 
-import atexit
 import os
 import shutil
 import signal
@@ -17,11 +16,41 @@ sys.path.insert(0, str(HERE.parents[1] / "tools"))
 sys.path.insert(0, str(HERE))
 
 from lablib import Lab  # noqa: E402
+from lablib.guardian import Guardian  # noqa: E402
 from lablib.lab import NODES, default_build, sanitizer_libraries  # noqa: E402
 
-TEST_SECONDS_MAX = 120
+TEST_SECONDS_MAX = 300  # on however busy a machine
 DEFAULT_SIZE = "64MiB"
 ROOMY_BYTES = 1 << 30
+
+
+class Ending:
+    """SIGTERM and SIGHUP end the tests as Ctrl-C does: the fixtures clean up. Calls that wait for a node,
+    in which Python handles no signal, fail, since the nodes are killed."""
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self):
+        self.begun = False
+        self.labs = []  # that may have nodes
+        reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        os.set_blocking(reading, True)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(reading,), daemon=True).start()
+        for number in self.SIGNALS:
+            signal.signal(number, self._end)
+
+    def _end(self, _number, _frame):
+        self.begun = True
+        for number in self.SIGNALS:  # cleaning up goes on when somebody is impatient
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    def _watch(self, reading):
+        while number := os.read(reading, 1):
+            if number[0] in self.SIGNALS:
+                for lab in list(self.labs):
+                    kill_nodes(lab)
 
 
 def pytest_configure(config):
@@ -29,6 +58,32 @@ def pytest_configure(config):
     if not program.exists():
         pytest.exit(f"{program} is not there; build first, or set TWINBLOCK_BUILD", returncode=2)
     config.twinblock_sanitized = bool(sanitizer_libraries(program))
+    config.twinblock_ending = Ending()
+    config.twinblock_guardian = Guardian()  # for SIGKILL
+
+
+def pytest_unconfigure(config):
+    if hasattr(config, "twinblock_guardian"):
+        config.twinblock_guardian.close()
+        if config.twinblock_ending.begun:  # libnbd's handles may wait for ever for their servers
+            sys.stdout.flush()
+            os._exit(pytest.ExitCode.INTERRUPTED)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Tests that need an idle machine run where they are asked for."""
+    if "idle" in (config.option.markexpr or "") or any("::" in word for word in config.args):
+        return
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("idle")])
+    items[:] = [item for item in items if not item.get_closest_marker("idle")]
+
+
+def temporary_directory(config, parent):
+    """Goes with the test, or with pytest."""
+    directory = Path(tempfile.mkdtemp(prefix="tb-", dir=parent))
+    config.twinblock_guardian.remove(directory)
+    return directory
 
 
 @pytest.fixture
@@ -43,28 +98,35 @@ def pytest_runtest_makereport(item, call):
 
 
 @pytest.fixture
-def scratch():
+def scratch(request):
     """A directory with a short path (sockets live in it); below /var/tmp, as images are large."""
-    directory = Path(tempfile.mkdtemp(prefix="tb-", dir=os.environ.get("TWINBLOCK_TEST_DIR",
-                                                                       "/var/tmp")))
+    directory = temporary_directory(request.config, os.environ.get("TWINBLOCK_TEST_DIR", "/var/tmp"))
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture
-def roomy():
+def scratch_in_memory(request):
+    """The same where no disk is to take part in what a request waits for."""
+    directory = temporary_directory(request.config, "/dev/shm")
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def roomy(request):
     """A path for each node's image on tmpfs, where files may be 64 TiB long and a fragmented one is
     quickly removed."""
     if not os.path.isdir("/dev/shm") or shutil.disk_usage("/dev/shm").free < ROOMY_BYTES:
         pytest.skip("needs 1 GiB of room in /dev/shm")
-    directory = Path(tempfile.mkdtemp(prefix="tb-", dir="/dev/shm"))
+    directory = temporary_directory(request.config, "/dev/shm")
     yield {name: directory / f"{name}.img" for name in NODES}
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def kill_nodes(lab):
     for name in NODES:
-        process = lab.process(name) if lab.state else None
+        process = lab.process(name) if lab.state and lab.state["nodes"] else None
         if process:
             process.signal(signal.SIGKILL)
 
@@ -74,13 +136,14 @@ def make_lab(request, scratch):
     """make_lab(size=…, init=…, …) brings up a lab. All labs end with the test, paused nodes and
     timed out tests included; a sanitizer report fails the test."""
     labs = []
+    ending = request.config.twinblock_ending
 
     def make(init=True, start=True, **options):
         options.setdefault("size", DEFAULT_SIZE)
         options.setdefault("peer_timeout", "2s")
         lab = Lab(scratch / f"lab{len(labs)}")
         labs.append(lab)
-        atexit.register(kill_nodes, lab)  # also when a teardown is interrupted
+        ending.labs.append(lab)
         lab.create(**options)
         if start:
             lab.up(init=init)
@@ -104,6 +167,7 @@ def make_lab(request, scratch):
     orderly = []
     for lab in labs:
         orderly.append(lab.down())
+        ending.labs.remove(lab)
         if failed:
             print(f"\n{lab.log_tail('alpha', 40)}\n{lab.log_tail('beta', 40)}")
     reports = [text for lab in labs for text in lab.sanitizer_reports()]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import time
 from contextlib import contextmanager
@@ -9,12 +10,14 @@ from pathlib import Path
 
 import nbd
 
+from lablib.error import LIVENESS_S
 from lablib.lab import parse_size
 
 KIB = 1 << 10
 MIB = 1 << 20
 IS_ROOT = os.geteuid() == 0
 COMPARE_CHUNK = 4 * MIB
+ENDLESS_S = 3600
 
 
 @contextmanager
@@ -46,18 +49,18 @@ def write_all(handle, writes, depth=32):
     assert not errors, errors
 
 
-def twinblock(lab, *words, timeout_s=60):
+def twinblock(lab, *words, timeout_s=2 * LIVENESS_S):
     """Runs the command line tool of the lab's build."""
     program = Path(lab.state["build"]) / "tools" / "twinblock"
     return subprocess.run([str(program), *map(str, words)], capture_output=True, text=True,
                           check=False, timeout=timeout_s)
 
 
-def ctl(lab, name, verb, *words, timeout_s=60):
+def ctl(lab, name, verb, *words, timeout_s=2 * LIVENESS_S):
     return twinblock(lab, verb, "--socket", lab.node(name)["control"], *words, timeout_s=timeout_s)
 
 
-def promote(lab, name, *words, timeout_s=15):
+def promote(lab, name, *words, timeout_s=LIVENESS_S):
     """Again and again: a node that has just come back, or whose peer has, needs a moment."""
     wait_until(lambda: ctl(lab, name, "promote", *words).returncode == 0, timeout_s,
                f"{name}'s promotion:\n{lab.log_tail(name)}")
@@ -84,14 +87,15 @@ def assert_identical(lab):
     assert offset is None, f"the replicas differ at byte {offset}"
 
 
-def wait_until(condition, timeout_s=10.0, what="the condition"):
+def wait_until(condition, timeout_s=LIVENESS_S, what="the condition"):
+    timeout_s = max(timeout_s, LIVENESS_S)
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s for {what} in vain"
         time.sleep(0.05)
 
 
-def wait_for_log(lab, name, *words, timeout_s=10.0, since=0):
+def wait_for_log(lab, name, *words, timeout_s=LIVENESS_S, since=0):
     """Until the node's log, from byte `since` on, has a line with all the words (any case); it."""
     found = []
 
@@ -104,12 +108,22 @@ def wait_for_log(lab, name, *words, timeout_s=10.0, since=0):
     return found[0]
 
 
+def wait_for_writes(lab, count, name="alpha"):
+    """Until clients have made so many more."""
+    begin = lab.status(name)["counters"]["writes"]
+    wait_until(lambda: lab.status(name)["counters"]["writes"] >= begin + count,
+               what=f"{count} writes")
+
+
 class Fio:
-    """fio on an NBD URI, in the background; `result()` waits and returns the job's figures."""
+    """fio on an NBD URI, in the background; `result()` waits and returns the job's figures. With `runtime`
+    None it goes on until `finish()`."""
 
     def __init__(self, uri, scratch, **parameters):
         self.output = Path(scratch) / f"fio-{time.monotonic_ns()}.json"
         parameters.setdefault("rw", "randwrite")
+        if "runtime" in parameters and parameters["runtime"] is None:
+            parameters.update(runtime=ENDLESS_S, time_based=None)
         words = [f"--{key}={value}" if value is not None else f"--{key}"
                  for key, value in parameters.items()]
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
@@ -120,13 +134,24 @@ class Fio:
     def running(self):
         return self.process.poll() is None
 
-    def result(self, timeout_s=90):
+    def result(self, timeout_s=2 * LIVENESS_S, interrupted=False):
         """Asserts that no request failed."""
         try:
             said = self.process.communicate(timeout=timeout_s)[0]
         finally:
             self.stop()
-        return fio_job(self.process.returncode, said, self.output)
+        code = self.process.returncode
+        return fio_job(0 if interrupted and code == 128 else code, said, self.output)
+
+    def interrupt(self):
+        """fio lets what is in flight end, and reports; its exit status is 128 then."""
+        assert self.running(), "the load has ended by itself: " + str(self.result())
+        self.process.send_signal(signal.SIGINT)
+
+    def finish(self):
+        """Ends it in order; the job's figures."""
+        self.interrupt()
+        return self.result(interrupted=True)
 
     def stop(self):
         if self.process.poll() is None:

@@ -18,22 +18,15 @@ import time
 from pathlib import Path
 
 from . import control
-from .error import LabError
+from .error import LIVENESS_S, LabError
 from .links import NODES, config_lines, make_links, parse_rate
 from .network import Network
 from .processes import Process
+from .sizes import parse_size
 
 VOLUME = "r0"
 SOCKET_PATH_BYTES_MAX = 107
 REPOSITORY = Path(__file__).resolve().parents[2]
-UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
-
-
-def parse_size(text):
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
-    if not match or match[2] not in UNITS:
-        raise LabError(f"'{text}' is not a size; write it like 64MiB or 1GiB")
-    return int(match[1]) * UNITS[match[2]]
 
 
 def default_build():
@@ -283,7 +276,7 @@ class Lab:
 
     # --- running ---
 
-    def up(self, init=True, timeout_s=60.0):
+    def up(self, init=True, timeout_s=LIVENESS_S):
         """Starts both nodes; with `init` also makes alpha primary and waits for duplex. Ends what
         it started when anything fails."""
         try:
@@ -368,7 +361,7 @@ class Lab:
         return [path.read_text(encoding="utf-8", errors="replace")
                 for name in NODES for path in sorted((self.dir / name).glob("sanitizer.*"))]
 
-    def wait_reachable(self, name, timeout_s=30.0):
+    def wait_reachable(self, name, timeout_s=LIVENESS_S):
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -382,17 +375,18 @@ class Lab:
                                f"{self.log_tail(name)}")
             time.sleep(0.02)
 
-    def wait_state(self, name, state, timeout_s=30.0):
+    def wait_state(self, name, state, timeout_s=LIVENESS_S):
         """Polls until the node is in `state`; the last status."""
         return self.wait_status(name, lambda status: status["state"] == state, timeout_s,
                                 f"state {state}")
 
-    def wait_peer_lost(self, name, timeout_s=10.0):
+    def wait_peer_lost(self, name, timeout_s=LIVENESS_S):
         """Polls until the node has noticed that its peer is gone: it takes a moment after kill()."""
         return self.wait_status(name, lambda status: not status["peer"]["connected"], timeout_s,
                                 "the loss of its peer")
 
-    def wait_status(self, name, condition, timeout_s=30.0, what="the condition"):
+    def wait_status(self, name, condition, timeout_s=LIVENESS_S, what="the condition"):
+        timeout_s = max(timeout_s, LIVENESS_S)
         deadline = time.monotonic() + timeout_s
         status = None
         while True:
@@ -412,7 +406,7 @@ class Lab:
     def kill(self, name):
         """kill -9: as a crash of the node's process."""
         self._signal_checked(name, signal.SIGKILL)
-        if not self._processes[name].wait_gone(10):
+        if not self._processes[name].wait_gone(LIVENESS_S):
             raise LabError(f"{name} (pid {self.node(name)['pid']}) survives SIGKILL")
 
     def pause(self, name):
@@ -421,10 +415,10 @@ class Lab:
     def resume(self, name):
         self._signal_checked(name, signal.SIGCONT)
 
-    def stop(self, name, timeout_s=15.0):
+    def stop(self, name, timeout_s=LIVENESS_S):
         """Orderly end (SIGTERM); True when SIGKILL was not needed."""
         process = self.process(name)
-        return process.stop(timeout_s) if process else True
+        return process.stop(max(timeout_s, LIVENESS_S)) if process else True
 
     def _signal_checked(self, name, number):
         process = self.process(name)
@@ -437,7 +431,7 @@ class Lab:
         process = self.process(name)
         return process.exit_code if process else None
 
-    def down(self, timeout_s=15.0):
+    def down(self, timeout_s=LIVENESS_S):
         """Ends both nodes, the primary first, so that its last writes reach the peer. Leaves the
         files. True when every node ended by itself."""
         if not self.state:

@@ -11,13 +11,13 @@ import sys
 import time
 from pathlib import Path
 
-from .error import LabError
+from .error import LIVENESS_S, LabError
 from .links import NODES, parse_rate
 from .processes import Process
 
 KEEPER = Path(__file__).resolve().parent / "keeper.py"
 TCP = "/proc/sys/net/ipv4/tcp"
-START_S = 10
+START_S = LIVENESS_S
 
 # A token bucket lets as much as `burst` through at once: 2 ms of the rate, lest a slow link looks like
 # a fast one for long. A GSO packet that is larger is cut into its segments, which costs CPU time:

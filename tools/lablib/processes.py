@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+from .error import LIVENESS_S
 
 CPUCLOCK_SCHED = 2  # clock_getcpuclockid(3), as the kernel encodes it
 
@@ -122,7 +123,7 @@ class Process:
 
     def kill(self):
         self.signal(signal.SIGKILL)
-        return self.wait_gone(10)
+        return self.wait_gone(LIVENESS_S)
 
     def stop(self, timeout_s):
         """Orderly: SIGCONT, SIGTERM, and SIGKILL when `timeout_s` was not enough (then False)."""

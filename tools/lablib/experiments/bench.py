@@ -9,14 +9,15 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..error import LabError
+from ..error import LIVENESS_S, LabError
 from ..fio import fill
+from ..guardian import Guardian
 from ..lab import Lab, parse_size
 from ..links import NODES
 from ..processes import Process
 
 PEER_TIMEOUT = "5s"
-START_S = 10
+START_S = LIVENESS_S
 
 
 def say(text):
@@ -32,6 +33,8 @@ class Bench:
         self.dir = Path(tempfile.mkdtemp(prefix="tb-exp-", dir=parent))
         self.build = build
         self._undo = []
+        self._guardian = Guardian()
+        self._guardian.remove(self.dir)
 
     def at_end(self, function, *arguments):
         self._undo.append((function, arguments))
@@ -44,6 +47,12 @@ class Bench:
                 say(f"experiment: while cleaning up: {error}")
         self._undo = []
         shutil.rmtree(self.dir, ignore_errors=True)
+        self._guardian.close()
+
+    def remove_at_end(self, path):
+        """A file outside the scratch directory; also when this process is killed."""
+        self._guardian.remove(path)
+        self.at_end(lambda: path.unlink(missing_ok=True))
 
     def lab(self, name, size, rate=None, init=True, filled=True, **options):
         """A lab of two nodes in network namespaces with one link, link1, in duplex. Images are
@@ -110,7 +119,7 @@ def must_be(lab, state, node="alpha"):
 def undisturbed():
     """Cleaning up goes on when the user is impatient."""
     before = {number: signal.signal(number, signal.SIG_IGN)
-              for number in (signal.SIGINT, signal.SIGTERM)}
+              for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
@@ -120,15 +129,17 @@ def undisturbed():
 
 @contextmanager
 def benches(parent, build):
-    """A Bench that ends with the block, also on Ctrl-C and SIGTERM."""
+    """A Bench that ends with the block, also on Ctrl-C, SIGTERM and SIGHUP."""
     def interrupted(_number, _frame):
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupted)
+    before = {number: signal.signal(number, interrupted)
+              for number in (signal.SIGTERM, signal.SIGHUP)}
     bench = Bench(parent, build)
     try:
         yield bench
     finally:
         with undisturbed():
             bench.close()
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

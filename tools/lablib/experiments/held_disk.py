@@ -32,7 +32,7 @@ def library(bench):
 def image(bench, name, size):
     """A file in memory, written in full, that ends with the bench."""
     path = MEMORY / f"{bench.dir.name}-{name}.img"
-    bench.at_end(lambda: path.unlink(missing_ok=True))
+    bench.remove_at_end(path)
     fill(path, parse_size(size))
     return path
 

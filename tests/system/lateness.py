@@ -1,0 +1,52 @@
+"""What the machine itself is to blame for: the reference for promises that are made in seconds.
+
+A thread that only sleeps and wakes notes when it woke late. Whoever had to be awake at the same time may
+have been as late, each time that one thread had to wait for another."""
+
+import threading
+import time
+
+TICK_S = 0.005
+# A request wakes so many threads one after the other: client, nbdkit's worker, loop, the peer's loop and
+# its disk's worker, and back.
+PASSES = 8
+
+
+class Lateness:
+    """From its begin to its end; a context manager."""
+
+    def __init__(self):
+        self.gaps = []  # (since, until): this thread should have run, and did not
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        last = time.monotonic()
+        while not self._ending.wait(TICK_S):
+            now = time.monotonic()
+            if now - last > 2 * TICK_S:
+                self.gaps.append((last + TICK_S, now))
+            last = now
+            self.ticked()
+
+    def ticked(self):
+        """For what else is to be looked at now and then."""
+
+    def longest_s(self, begin=0.0, end=float("inf")):
+        return max((until - since for since, until in list(self.gaps)
+                    if since < end and until > begin), default=0.0)
+
+    def allowance_s(self, begin=0.0, end=float("inf")):
+        """What may come on top of a promise in seconds, that much later on this machine just then."""
+        return PASSES * self.longest_s(begin, end)
+
+    def close(self):
+        self._ending.set()
+        self._thread.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        self.close()
