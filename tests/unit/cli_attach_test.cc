@@ -1,6 +1,7 @@
 #include "twinblock/attach.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ using nlohmann::json;
 class FakeHost : public testing::Test {
  protected:
   FakeHost() {
-    host_ = HostPaths{dir_ + "/sys", dir_ + "/dev", dir_ + "/mountinfo"};
+    host_ = HostPaths{dir_ + "/sys", dir_ + "/dev", dir_ + "/proc"};
     fs::create_directories(host_.sys + "/block");
     fs::create_directories(host_.sys + "/module");
     fs::create_directories(host_.dev);
@@ -33,6 +34,32 @@ class FakeHost : public testing::Test {
   static void put(const std::string& path, const std::string& text = "") {
     fs::create_directories(fs::path(path).parent_path());
     std::ofstream(path) << text;
+  }
+
+  [[nodiscard]] std::string mountinfo() const { return host_.proc + "/self/mountinfo"; }
+
+  // A finished attachment by nbdfuse with a loop device, whose node is process 4711, as attach
+  // leaves it; `nbdfuse` runs for so long.
+  Attachment attached_by_nbdfuse(const std::string& seconds) {
+    Attachment attachment;
+    attachment.volume = "r0";
+    attachment.node = "alpha";
+    attachment.method = kMethodNbdfuse;
+    attachment.mount_dir = stem_ + ".mnt";
+    attachment.file = attachment.mount_dir + "/r0";
+    attachment.device = host_.dev + "/loop0";
+    attachment.log = stem_ + ".nbdfuse.log";
+    attachment.node_pid = 4711;
+    attachment.nbdfuse =
+        identify_process(start_background({"sleep", seconds}, "/dev/null").value());
+    attachment.complete = true;
+    EXPECT_TRUE(create_attachment(stem_, attachment).ok());
+    put(mountinfo(), "40 22 0:50 / " + attachment.mount_dir + " rw - fuse.nbdfuse nbdfuse rw\n");
+    put(backing_file(), attachment.file + "\n");
+    return attachment;
+  }
+  [[nodiscard]] std::string backing_file() const {
+    return host_.sys + "/block/loop0/loop/backing_file";
   }
 
   const TemporaryDirectory directory_;
@@ -74,22 +101,52 @@ TEST_F(FakeHost, ALoopDeviceIsFoundByItsFile) {
 TEST_F(FakeHost, AUserOfADeviceIsNamed) {
   put(host_.sys + "/block/loop0/dev", "7:0\n");
   fs::create_directories(host_.sys + "/block/loop0/holders");
-  put(host_.mountinfo, "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+  put(mountinfo(), "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
   EXPECT_EQ(device_user(host_, "/dev/loop0"), "");
-  put(host_.mountinfo,
+  put(mountinfo(),
       "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
       "30 22 7:0 / /mnt/my\\040data rw - ext4 /dev/loop0 rw\n");
   EXPECT_EQ(device_user(host_, "/dev/loop0"), "it is mounted at /mnt/my data");
-  put(host_.mountinfo, "");
+  put(mountinfo(), "");
   put(host_.sys + "/block/loop0/holders/dm-0");
   EXPECT_EQ(device_user(host_, "/dev/loop0"), "/dev/dm-0 is built on it");
+}
+
+// What was unmounted here may be mounted still where a container has a copy of the mounts.
+TEST_F(FakeHost, AMountThatOnlyAnotherProcessSeesIsAUseOfTheDevice) {
+  put(host_.sys + "/block/loop0/dev", "7:0\n");
+  put(mountinfo(), "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+  for (const char* pid : {"17", "18", "4712"}) {
+    const std::string process = host_.proc + "/" + pid;
+    put(process + "/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+    fs::create_directories(process + "/ns");
+    fs::create_symlink("mnt:[1]", process + "/ns/mnt");
+  }
+  fs::create_directories(host_.proc + "/self/ns");
+  fs::create_symlink("mnt:[1]", host_.proc + "/self/ns/mnt");
+  put(host_.proc + "/bus/mountinfo", "30 22 7:0 / /mnt rw - ext4 /dev/loop0 rw\n");
+  EXPECT_EQ(device_user(host_, "/dev/loop0"), "") << "bus is no process";
+  const std::string other = host_.proc + "/4712";
+  put(other + "/mountinfo", "30 22 7:0 / /srv/data rw - ext4 /dev/loop0 rw\n");
+  put(other + "/comm", "postgres\n");
+  fs::remove(other + "/ns/mnt");
+  fs::create_symlink("mnt:[2]", other + "/ns/mnt");
+  const std::string user = device_user(host_, "/dev/loop0");
+  EXPECT_EQ(user.rfind("it is mounted at /srv/data in another mount namespace, that of process "
+                       "4712 (postgres)",
+                       0),
+            0u)
+      << user;
+  EXPECT_TRUE(in_another_mount_namespace(host_, 4712));
+  EXPECT_FALSE(in_another_mount_namespace(host_, 17));
+  EXPECT_FALSE(in_another_mount_namespace(host_, 99)) << "not known";
 }
 
 TEST_F(FakeHost, AMountedPartitionIsAUseOfTheDevice) {
   put(host_.sys + "/block/nbd0/dev", "43:0\n");
   put(host_.sys + "/block/nbd0/nbd0p1/dev", "43:1\n");
   put(host_.sys + "/block/nbd0/nbd0p1/partition", "1\n");
-  put(host_.mountinfo, "30 22 43:1 / /mnt rw - ext4 /dev/nbd0p1 rw\n");
+  put(mountinfo(), "30 22 43:1 / /mnt rw - ext4 /dev/nbd0p1 rw\n");
   EXPECT_EQ(device_user(host_, "/dev/nbd0"), "its partition nbd0p1: it is mounted at /mnt");
 }
 
@@ -200,6 +257,7 @@ TEST_F(FakeHost, ADeadDeviceIsTakenAway) {
   EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "may be at work";
   attachment.complete = true;
   attachment.nbdfuse = identify_process(getpid());
+  put(mountinfo(), "40 22 0:50 / " + attachment.mount_dir + " rw - fuse.nbdfuse nbdfuse rw\n");
   ASSERT_TRUE(update_attachment(stem_, attachment).ok());
   EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "alive";
   attachment.nbdfuse.start_ticks += 1;  // another process that has got the number
@@ -214,10 +272,103 @@ TEST_F(FakeHost, ADeadDeviceIsTakenAway) {
     EXPECT_FALSE(fs::exists(path)) << path;
 }
 
+// A detach that had taken the loop device away, and failed then: the note is the old one.
+TEST_F(FakeHost, ALoopDeviceThatIsFreeOrSomebodyElsesIsNoAttachment) {
+  json status = node_status("primary", true, "secondary");
+  status["pid"] = 4711;
+  const std::string other = dir_ + "/other.img";
+  for (const std::string& behind : {std::string(), other}) {
+    const Attachment attachment = attached_by_nbdfuse("1");
+    EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "it works";
+    if (behind.empty())
+      fs::remove(backing_file());
+    else
+      put(backing_file(), behind + "\n");
+    const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
+    ASSERT_TRUE(cleared.ok()) << cleared.error().what;
+    EXPECT_NE(cleared.value().find("loop0 of an earlier attach is dead ("), std::string::npos)
+        << cleared.value();
+    EXPECT_NE(cleared.value().find(behind.empty() ? "it was detached" : other), std::string::npos)
+        << cleared.value();
+    EXPECT_EQ(cleared.value().find("is lost"), std::string::npos) << "it could be flushed";
+    EXPECT_FALSE(read_attachment(stem_).value().has_value());
+    EXPECT_FALSE(process_runs(attachment.nbdfuse)) << "it was waited for, and not killed";
+    EXPECT_EQ(loop_backing_file(host_, attachment.device), behind) << "not ours to touch";
+  }
+}
+
+TEST_F(FakeHost, AMountThatIsGoneIsNoAttachment) {
+  json status = node_status("primary", true, "secondary");
+  status["pid"] = 4711;
+  attached_by_nbdfuse("1");
+  put(mountinfo(), "");
+  fs::remove(backing_file());
+  const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
+  ASSERT_TRUE(cleared.ok()) << cleared.error().what;
+  EXPECT_NE(cleared.value().find("no longer mounted"), std::string::npos) << cleared.value();
+  EXPECT_FALSE(read_attachment(stem_).value().has_value());
+}
+
+TEST_F(FakeHost, ALoopDeviceThatGoesWithItsLastUserIsNotRecommended) {
+  json status = node_status("primary", true, "secondary");
+  status["pid"] = 4711;
+  const Attachment attachment = attached_by_nbdfuse("60");
+  put(host_.sys + "/block/loop0/loop/autoclear", "1\n");
+  EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "it is in use";
+  std::string note;
+  const Result<Attachment> again = attach(host_, status, stem_, kMethodAuto, note);
+  kill(attachment.nbdfuse.pid, SIGKILL);
+  ASSERT_FALSE(again.ok());
+  EXPECT_NE(again.error().what.find("has not ended"), std::string::npos) << again.error().what;
+  EXPECT_EQ(again.error().action.find("use that"), std::string::npos) << again.error().action;
+}
+
+// nbdfuse serves others, who see its mount.
+TEST_F(FakeHost, AnAttachmentInAnotherMountNamespaceIsLeftAlone) {
+  json status = node_status("primary", true, "secondary");
+  status["pid"] = 4711;
+  const Attachment attachment = attached_by_nbdfuse("60");
+  put(mountinfo(), "");
+  fs::remove(backing_file());
+  const std::string process = host_.proc + "/" + std::to_string(attachment.nbdfuse.pid);
+  for (const auto& [of, space] : {std::pair(host_.proc + "/self", "mnt:[1]"),
+                                  std::pair(process, "mnt:[2]")}) {
+    fs::create_directories(of + "/ns");
+    fs::create_symlink(space, of + "/ns/mnt");
+  }
+  EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "");
+  std::string note;
+  const Result<Attachment> again = attach(host_, status, stem_, kMethodAuto, note);
+  EXPECT_TRUE(process_runs(attachment.nbdfuse));
+  kill(attachment.nbdfuse.pid, SIGKILL);
+  ASSERT_FALSE(again.ok());
+  EXPECT_NE(again.error().what.find("in another mount namespace"), std::string::npos)
+      << again.error().what;
+}
+
+TEST_F(FakeHost, AnNbdDeviceThatSomebodyElseHasConnectedSinceIsLeftAlone) {
+  json status = node_status("primary", true, "secondary");
+  status["pid"] = 4711;
+  Attachment attachment;
+  attachment.method = kMethodNbdClient;
+  attachment.device = host_.dev + "/nbd0";
+  attachment.node_pid = 4711;
+  attachment.nbd_pid = 77;
+  attachment.complete = true;
+  ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  put(host_.sys + "/block/nbd0/pid", "77\n");
+  EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "it works";
+  put(host_.sys + "/block/nbd0/pid", "78\n");
+  const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
+  ASSERT_TRUE(cleared.ok()) << cleared.error().what;
+  EXPECT_NE(cleared.value().find("somebody else's"), std::string::npos) << cleared.value();
+  EXPECT_FALSE(read_attachment(stem_).value().has_value());
+}
+
 TEST_F(FakeHost, ADeadDeviceThatIsMountedStaysAndIsNamed) {
   put(host_.sys + "/block/nbd0/dev", "43:0\n");
   put(host_.sys + "/block/nbd0/pid", "77\n");
-  put(host_.mountinfo, "30 22 43:0 / /mnt rw - ext4 /dev/nbd0 rw\n");
+  put(mountinfo(), "30 22 43:0 / /mnt rw - ext4 /dev/nbd0 rw\n");
   Attachment attachment;
   attachment.method = kMethodNbdClient;
   attachment.device = host_.dev + "/nbd0";
@@ -250,7 +401,7 @@ TEST_F(FakeHost, AFailedAttachLeavesNothingBehind) {
 TEST_F(FakeHost, AMountedDeviceIsNotDetached) {
   put(host_.sys + "/block/nbd0/dev", "43:0\n");
   put(host_.sys + "/block/nbd0/pid", "77\n");
-  put(host_.mountinfo, "30 22 43:0 / /mnt rw - ext4 /dev/nbd0 rw\n");
+  put(mountinfo(), "30 22 43:0 / /mnt rw - ext4 /dev/nbd0 rw\n");
   Attachment attachment;
   attachment.method = kMethodNbdClient;
   attachment.device = host_.dev + "/nbd0";

@@ -150,14 +150,54 @@ Result<std::string> attach_nbdfuse(const std::string& nbd_socket, const std::str
   return attachment.file;
 }
 
-// Why the device of a finished attachment can't work any more; empty when it may.
-std::string why_dead(const HostPaths& host, const nlohmann::json& status,
-                     const Attachment& attachment) {
+// What is wrong with a finished attachment.
+struct Defect {
+  std::string why;         // empty: nothing, it works
+  bool cut_off = false;    // nothing can be flushed any more
+  bool elsewhere = false;  // it may well work, where this process can't see it
+};
+
+// Goes by what the kernel says, and not by the note alone: a detach that failed half-way has taken
+// a part away, and a device's name comes again.
+Defect defect_of(const HostPaths& host, const nlohmann::json& status,
+                 const Attachment& attachment) {
   const auto node_pid = static_cast<pid_t>(count_at(status, "pid"));
-  if (attachment.node_pid != 0 && node_pid != attachment.node_pid) return "the node was restarted";
-  if (attachment.method == kMethodNbdClient)
-    return nbd_device_connected(host, attachment.device) ? "" : "it is not connected";
-  return process_runs(attachment.nbdfuse) ? "" : "nbdfuse has ended";
+  if (attachment.node_pid != 0 && node_pid != attachment.node_pid)
+    return {"the node was restarted", true};
+  const std::string& device = attachment.device;
+  if (attachment.method == kMethodNbdClient) {
+    if (!nbd_device_connected(host, device)) return {"it is not connected", true};
+    if (attachment.nbd_pid != 0 && nbd_device_pid(host, device) != attachment.nbd_pid)
+      return {"it is somebody else's by now", true};
+    return {};
+  }
+  if (!process_runs(attachment.nbdfuse)) return {"nbdfuse has ended", true};
+  if (in_another_mount_namespace(host, attachment.nbdfuse.pid)) return {"", false, true};
+  if (!mounted_at(host, attachment.mount_dir)) return {"its file is no longer mounted"};
+  if (attachment.method == kMethodNbdfuse && !loop_is_on(host, device, attachment.file)) {
+    const std::string other = loop_backing_file(host, device);
+    return {other.empty() ? "it was detached" : "it is on another file by now, " + other};
+  }
+  return {};
+}
+
+// What an attachment that there is already says to who wants one.
+Error already_attached(const HostPaths& host, const nlohmann::json& status,
+                       const Attachment& earlier) {
+  if (!earlier.complete)
+    return refused("an earlier attach ended half-way, or another is at work",
+                   "undo it with: twinblock detach");
+  if (earlier.method == kMethodNbdfuse && loop_is_going(host, earlier.device))
+    return refused("the detach of " + earlier.device +
+                       " has not ended: some process has the device open",
+                   "end that (see: fuser -v " + earlier.device + "), then attach again");
+  if (defect_of(host, status, earlier).elsewhere)
+    return refused("already attached as " + earlier.device +
+                       " in another mount namespace, that of nbdfuse, process " +
+                       std::to_string(earlier.nbdfuse.pid),
+                   "use it there, or detach it there first: twinblock detach");
+  return refused("already attached as " + earlier.device,
+                 "use that, or detach it first: twinblock detach");
 }
 
 }  // namespace
@@ -168,14 +208,16 @@ Result<std::string> clear_dead_attachment(const HostPaths& host, const nlohmann:
   if (!existing) return existing.error();
   const std::optional<Attachment>& earlier = existing.value();
   if (!earlier.has_value() || !earlier->complete) return std::string();
-  const std::string why = why_dead(host, status, *earlier);
-  if (why.empty()) return std::string();
-  const std::string dead = earlier->device + " of an earlier attach is dead (" + why + ")";
-  const Status gone = detach(host, stem, *earlier, true);
+  const Defect defect = defect_of(host, status, *earlier);
+  if (defect.why.empty()) return std::string();
+  const std::string dead = earlier->device + " of an earlier attach is dead (" + defect.why + ")";
+  // What still holds the volume's writes is flushed first, or stays.
+  const Status gone = detach(host, stem, *earlier, defect.cut_off);
   if (!gone)
     return refused(dead + ", and can't be taken away: " + gone.error().what,
                    gone.error().action.empty() ? "try: twinblock detach --force"
                                                : gone.error().action + "; then attach again");
+  if (!defect.cut_off) return dead + "; what was left of it was flushed and taken away";
   return dead + " and was taken away; what was written to it and not flushed is lost";
 }
 
@@ -206,13 +248,8 @@ Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
   if (!primary) return primary.error();
   const Result<std::optional<Attachment>> existing = read_attachment(stem);
   if (!existing) return existing.error();
-  if (const std::optional<Attachment>& earlier = existing.value(); earlier.has_value()) {
-    if (earlier->complete)
-      return refused("already attached as " + earlier->device,
-                     "use that, or detach it first: twinblock detach");
-    return refused("an earlier attach ended half-way, or another is at work",
-                   "undo it with: twinblock detach");
-  }
+  if (const std::optional<Attachment>& earlier = existing.value(); earlier.has_value())
+    return already_attached(host, status, *earlier);
   const Result<std::string> nbd_socket = nbd_socket_of(status);
   if (!nbd_socket) return nbd_socket.error();
   const Result<AttachPlan> plan = plan_attach(host, geteuid() == 0, wanted);
@@ -237,6 +274,8 @@ Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
           : attach_nbdfuse(nbd_socket.value(), stem, attachment, wanted, note);
   if (device) {
     attachment.device = device.value();
+    if (attachment.method == kMethodNbdClient)
+      attachment.nbd_pid = nbd_device_pid(host, attachment.device);
     attachment.complete = true;
     const Status noted = update_attachment(stem, attachment);
     if (noted) return attachment;

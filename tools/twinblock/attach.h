@@ -23,8 +23,8 @@ struct AttachPlan {
 // not work here.
 Result<AttachPlan> plan_attach(const HostPaths& host, bool root, const std::string& wanted);
 
-// Takes away what is left of an earlier attachment whose device can't work any more because the
-// node or nbdfuse has ended since. A sentence for the user; empty when there was nothing to do. An
+// Takes away what is left of an earlier attachment whose device can't work any more: because the
+// node or nbdfuse has ended since, or because a detach failed half-way, whatever the note says. A sentence for the user; empty when there was nothing to do. An
 // error when somebody still uses that device. `status` and `stem` as below.
 Result<std::string> clear_dead_attachment(const HostPaths& host, const nlohmann::json& status,
                                           const std::string& stem);

@@ -36,6 +36,7 @@ json to_json(const Attachment& attachment) {
   json out{{"volume", attachment.volume},     {"node", attachment.node},
            {"method", attachment.method},     {"device", attachment.device},
            {"node_pid", attachment.node_pid}, {"complete", attachment.complete}};
+  if (attachment.nbd_pid != 0) out["nbd_pid"] = attachment.nbd_pid;
   if (attachment.mount_dir.empty()) return out;
   out["mount_dir"] = attachment.mount_dir;
   out["file"] = attachment.file;
@@ -68,6 +69,7 @@ Result<std::optional<Attachment>> read_attachment(const std::string& stem) {
   attachment.nbdfuse.pid = static_cast<pid_t>(count_at(note, "nbdfuse_pid"));
   attachment.nbdfuse.start_ticks = count_at(note, "nbdfuse_start_ticks");
   attachment.node_pid = static_cast<pid_t>(count_at(note, "node_pid"));
+  attachment.nbd_pid = static_cast<pid_t>(count_at(note, "nbd_pid"));
   attachment.complete = flag_at(note, "complete");
   return std::optional<Attachment>(attachment);
 }

@@ -27,6 +27,7 @@ struct Attachment {
   std::string log;        // of nbdfuse
   ProcessId nbdfuse;      // pid 0 until it was started
   pid_t node_pid = 0;     // of the node's process; another one means that this device is cut off
+  pid_t nbd_pid = 0;      // who connected the kernel's device; 0: not known
   bool complete = false;  // false: attach ended half-way
 };
 

@@ -45,6 +45,9 @@ Status refuse_if_used(const HostPaths& host, const std::string& device) {
 Status detach_nbd_client(const HostPaths& host, const Attachment& attachment, bool force) {
   if (attachment.device.empty() || !nbd_device_connected(host, attachment.device))
     return ok_status();
+  // Ours is gone, and somebody else has taken the device since.
+  if (attachment.nbd_pid != 0 && nbd_device_pid(host, attachment.device) != attachment.nbd_pid)
+    return ok_status();
   if (!attachment.complete && !force)
     return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
                    "look at it (nbd-client -c " + attachment.device + "); --force disconnects it");

@@ -2,6 +2,8 @@
 // places are parameters, so that tests can bring their own.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 
@@ -10,7 +12,7 @@ namespace twinblock {
 struct HostPaths {
   std::string sys = "/sys";
   std::string dev = "/dev";
-  std::string mountinfo = "/proc/self/mountinfo";
+  std::string proc = "/proc";
 };
 
 // Whether the kernel has nbd.
@@ -19,14 +21,26 @@ bool has_kernel_nbd(const HostPaths& host);
 std::optional<std::string> free_nbd_device(const HostPaths& host);
 // Whether the kernel device is connected to a server.
 bool nbd_device_connected(const HostPaths& host, const std::string& device);
+// The process that connected it: another one has connected it anew. 0: nobody has, or not known.
+pid_t nbd_device_pid(const HostPaths& host, const std::string& device);
 
 // The file behind a loop device; empty when it has none.
 std::string loop_backing_file(const HostPaths& host, const std::string& device);
 // The loop device that has `file` behind it; empty when none has.
 std::string loop_device_of(const HostPaths& host, const std::string& file);
+// Whether a loop device has that very file behind it, and not another one that has had its name.
+bool loop_is_on(const HostPaths& host, const std::string& device, const std::string& file);
+// Whether a loop device was detached while it was open: it goes when the last process closes it.
+bool loop_is_going(const HostPaths& host, const std::string& device);
 
-// Who uses a block device: a mount point, or a device on top of it (LVM, dm-crypt, a partition that
-// is mounted); a few words for the user, empty when nobody does.
+// Whether something is mounted at `dir`, as this process sees the host.
+bool mounted_at(const HostPaths& host, const std::string& dir);
+// Whether a process sees other mounts than this one does; false where that can't be known.
+bool in_another_mount_namespace(const HostPaths& host, pid_t pid);
+
+// Who uses a block device: a mount point, also of processes that see other mounts than this one
+// (containers, services), or a device on top of it (LVM, dm-crypt, a partition that is mounted); a
+// few words for the user, empty when nobody does.
 std::string device_user(const HostPaths& host, const std::string& device);
 
 }  // namespace twinblock
