@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -122,6 +123,21 @@ def test_a_follower_sees_the_end_and_the_next_beginning(lab, follow):
     assert in_order(lines[:again], {"event": "stopping"}, {"event": "role", "role": "secondary"},
                     {"event": "stopped"})
     assert lines[again]["number"] == 1
+
+
+def test_a_follower_ends_with_its_reader_though_nothing_happens(lab):
+    """As `twinblock events --follow | head -1` does."""
+    program = Path(lab.state["build"]) / "tools" / "twinblock"
+    with subprocess.Popen([str(program), "events", "--follow", "--socket",
+                           lab.node("alpha")["control"]], stdout=subprocess.PIPE) as follower:
+        try:
+            assert b"event:started" in follower.stdout.readline()
+            follower.stdout.close()
+            last = events(lab)[-1]["number"]
+            assert follower.wait(15) in (0, -signal.SIGPIPE)  # the node would answer after 25 s
+            assert events(lab)[-1]["number"] == last, "nothing may happen meanwhile"
+        finally:
+            follower.kill()
 
 
 def test_followers_that_go_away_leave_room_for_others(lab, follow):

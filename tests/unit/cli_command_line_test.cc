@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "twinblock/actions.h"
+#include "twinblock/wait.h"
 
 namespace twinblock {
 namespace {
@@ -59,6 +60,34 @@ TEST(CommandLine, UnknownVerbsAndOptionsAreNamed) {
   EXPECT_TRUE(says(refusal({"status", "--nonsense"}), "twinblock status --help"));
   EXPECT_TRUE(says(refusal({}), "status"));
   EXPECT_TRUE(says(refusal({"continue", "r0", "r1"}), "r1"));
+}
+
+TEST(CommandLine, AVerbThatIsNearlyOneIsGuessed) {
+  const std::vector<std::pair<std::string, std::string>> slips{
+      {"stauts", "status"}, {"promtoe", "promote"}, {"resyn", "resync"},  {"Status", "status"},
+      {"linsk", "link"},    {"wiat", "wait"},       {"detatch", "detach"}, {"event", "events"}};
+  for (const auto& [typed, meant] : slips)
+    EXPECT_TRUE(says(refusal({typed, "r0"}), "did you mean '" + meant + "'?")) << typed;
+  for (const char* other : {"reboot", "r0", "x", "uninstall"})
+    EXPECT_FALSE(says(refusal({other}), "did you mean")) << other;
+  EXPECT_TRUE(says(refusal({"help", "stauts"}), "did you mean 'status'?"));
+  EXPECT_TRUE(says(refusal({"wait", "r0", "dulpex"}), "did you mean 'duplex'?"));
+}
+
+TEST(CommandLine, HelpIsAVerb) {
+  const auto text = [](const Words& words) {
+    const Result<CommandLine> line = parse_command_line(words, "1.2.3");
+    EXPECT_TRUE(line.ok()) << line.error().what;
+    if (!line.ok()) return std::string();
+    EXPECT_EQ(line.value().verb, nullptr) << "nothing to run";
+    return line.value().text;
+  };
+  EXPECT_EQ(text({"help"}), text({"--help"}));
+  EXPECT_TRUE(says(text({"help"}), "twinblock help VERB"));
+  EXPECT_EQ(text({"help", "help"}), text({"--help"}));
+  for (const Verb& verb : verbs()) EXPECT_EQ(text({"help", verb.name}), text({verb.name, "--help"}));
+  EXPECT_TRUE(says(refusal({"help", "reboot"}), "'reboot'"));
+  EXPECT_TRUE(says(refusal({"help", "status", "r0"}), "'r0'"));
 }
 
 TEST(CommandLine, ResolveNeedsTheSideThatIsKept) {
@@ -125,6 +154,25 @@ TEST(CommandLine, WaitTakesKnownGoalsAndDurations) {
   EXPECT_EQ(parsed({"wait", "--timeout", "500ms"}).timeout_ns, 500 * kMillisecond_ns);
   EXPECT_TRUE(says(refusal({"wait", "--timeout", "soon"}), "--timeout"));
   EXPECT_TRUE(says(refusal({"wait", "--for", "nirvana"}), "--for"));
+}
+
+TEST(CommandLine, WaitTakesItsGoalAsAWordToo) {
+  for (const std::string& goal : wait_goals()) {
+    const Options options = parsed({"wait", "r0", goal, "--timeout", "5s"});
+    EXPECT_EQ(options.goal, goal);
+    EXPECT_EQ(options.node.volume, "r0");
+    EXPECT_EQ(parsed({"wait", goal}).goal, goal);
+    EXPECT_EQ(parsed({"wait", goal}).node.volume, "");
+    EXPECT_EQ(parsed({"wait", goal, goal}).node.volume, goal) << "a volume may be called so";
+    EXPECT_EQ(parsed({"wait", goal, "--for", "simplex"}).node.volume, goal);
+  }
+  EXPECT_EQ(parsed({"wait", "r0"}).goal, "duplex");
+  EXPECT_EQ(parsed({"wait", "r0"}).node.volume, "r0");
+  EXPECT_EQ(parsed({"wait", "r0", "--for", "simplex"}).goal, "simplex");
+  EXPECT_TRUE(says(refusal({"wait", "r0", "nirvana"}), "'nirvana' is not a state to wait for"));
+  EXPECT_TRUE(says(refusal({"wait", "r0", "nirvana"}), "duplex, connected"));
+  EXPECT_TRUE(says(refusal({"wait", "r0", "r1", "duplex"}), "'r1' is too much"));
+  EXPECT_TRUE(says(refusal({"wait", "r0", "duplex", "--for", "simplex"}), "--for"));
 }
 
 TEST(CommandLine, LatencyLooksBackOrWatches) {

@@ -5,9 +5,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <thread>
 
 #include "base/units.h"
@@ -61,6 +64,43 @@ Result<json> ask_node(std::function<void(int, const std::string&)> answer,
   const TemporaryDirectory dir;
   const FakeNode node(dir / "r0.ctl", std::move(answer));
   return control_request(dir / "r0.ctl", "promote", {{"force", true}}, timeout_ns);
+}
+
+// As `events --follow | head -1`: when head has gone, nobody reads what the node may say one day.
+TEST(ControlClient, AReplyIsNotWaitedForWhenItsReaderHasGone) {
+  const TemporaryDirectory dir;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  EXPECT_FALSE(has_hung_up(ends[1]));
+  std::promise<void> gone;
+  const FakeNode node(dir / "r0.ctl", [&](int, const std::string&) {
+    close(ends[0]);
+    gone.get_future().wait();  // silent, until the client has given up
+  });
+  const auto began = std::chrono::steady_clock::now();
+  const Result<json> reply =
+      control_request(dir / "r0.ctl", "events", json::object(), 60 * kSecond_ns, ends[1]);
+  gone.set_value();
+  EXPECT_FALSE(reply.ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(50));
+  EXPECT_TRUE(has_hung_up(ends[1]));
+  close(ends[1]);
+}
+
+TEST(ControlClient, AReaderThatIsThereIsNoReasonToEnd) {
+  const TemporaryDirectory dir;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const FakeNode node(dir / "r0.ctl", [](int fd, const std::string&) {
+    send_text(fd, "{\"ok\": true, ");
+    usleep(20'000);
+    send_text(fd, "\"result\": {\"last\": 7}}\n");
+  });
+  const Result<json> reply =
+      control_request(dir / "r0.ctl", "events", json::object(), 60 * kSecond_ns, ends[1]);
+  ASSERT_TRUE(reply.ok()) << reply.error().what;
+  EXPECT_EQ(reply.value()["last"], 7);
+  for (const int end : ends) close(end);
 }
 
 TEST(ControlClient, WhoMayNotConnectIsToldSo) {

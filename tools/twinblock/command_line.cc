@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "twinblock/did_you_mean.h"
 #include "twinblock/text_wrap.h"
 
 namespace twinblock {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr size_t kHelpWidth = 80;
 constexpr const char* kFooter =
-    "'twinblock VERB --help' explains a verb.\n"
+    "'twinblock help VERB' explains a verb, as 'twinblock VERB --help' does.\n"
     "Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no node answers,\n"
     "4 wait timed out, 5 verify found differences.";
 
@@ -26,15 +27,44 @@ void add_common_options(CLI::App& app, const Verb& verb, Options& options) {
   app.add_flag("--json", options.print_json, "print JSON");
 }
 
-std::string verb_names() {
+constexpr const char* kHelpVerb = "help";
+
+std::vector<std::string> verb_words() {
+  std::vector<std::string> words;
+  for (const Verb& verb : verbs()) words.emplace_back(verb.name);
+  words.emplace_back(kHelpVerb);
+  return words;
+}
+
+std::string use_a_verb() {
   std::string names;
-  for (const Verb& verb : verbs()) names += (names.empty() ? "" : ", ") + std::string(verb.name);
-  return names;
+  for (const std::string& word : verb_words()) names += (names.empty() ? "" : ", ") + word;
+  return "use one of " + names;
 }
 
 bool is_verb(const std::string& word) {
   return std::any_of(verbs().begin(), verbs().end(),
                      [&word](const Verb& verb) { return word == verb.name; });
+}
+
+Error no_such_verb(const std::string& word) {
+  return wrong_usage("there is no verb '" + word + "'",
+                     did_you_mean(word, verb_words()) + use_a_verb());
+}
+
+// "help VERB" is "VERB --help" in other words, and "help" alone is "--help".
+Result<std::vector<std::string>> without_help_verb(std::vector<std::string> arguments) {
+  if (arguments.empty() || arguments[0] != kHelpVerb) return arguments;
+  arguments.erase(arguments.begin());
+  if (!arguments.empty() && arguments[0] == kHelpVerb) arguments.erase(arguments.begin());
+  if (arguments.size() > 1 && !arguments[1].starts_with('-'))
+    return wrong_usage("help: '" + arguments[1] + "' is too much", "write: twinblock help VERB");
+  if (!arguments.empty() && !arguments[0].starts_with('-') && !is_verb(arguments[0]))
+    return no_such_verb(arguments[0]);
+  arguments.resize(std::min<size_t>(arguments.size(), 1));
+  if (!arguments.empty() && arguments[0].starts_with('-')) arguments.clear();
+  arguments.emplace_back("--help");
+  return arguments;
 }
 
 }  // namespace
@@ -43,10 +73,13 @@ bool wants_json(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
 
-Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments,
+Result<CommandLine> parse_command_line(const std::vector<std::string>& typed,
                                        const std::string& version) {
+  const Result<std::vector<std::string>> words = without_help_verb(typed);
+  if (!words) return words.error();
+  const std::vector<std::string>& arguments = words.value();
   if (!arguments.empty() && !arguments[0].starts_with('-') && !is_verb(arguments[0]))
-    return wrong_usage("there is no verb '" + arguments[0] + "'", "use one of " + verb_names());
+    return no_such_verb(arguments[0]);
   CLI::App app{"Controls the nodes of mirrored volumes.", "twinblock"};
   app.footer(kFooter);
   app.require_subcommand(1);
@@ -70,7 +103,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments
       return wrong_usage(
           error.what(),
           arguments.empty()
-              ? "use one of " + verb_names()
+              ? use_a_verb()
               : "see: twinblock " + (is_verb(arguments[0]) ? arguments[0] + " " : "") + "--help");
     line.verb = nullptr;
     line.text = text.str();

@@ -16,8 +16,8 @@ struct CommandLine {
   std::string text;  // … but this to print
 };
 
-// `arguments` without the program's name. Errors carry kExitUsage and name the option.
-Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments,
+// `typed` is without the program's name. Errors carry kExitUsage and name the option.
+Result<CommandLine> parse_command_line(const std::vector<std::string>& typed,
                                        const std::string& version);
 
 // What was asked for in vain is still said as JSON where the user wished for that.

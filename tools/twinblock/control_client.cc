@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 
@@ -46,14 +47,16 @@ Error not_connected(const std::string& path, int code) {
                  "do it as root (sudo twinblock …) or as the user that runs the node");
 }
 
-// False when `deadline` passes first.
-bool ready(int fd, short events, Clock::time_point deadline) {
+// False when `deadline` passes first, or `listener` goes away.
+bool ready(int fd, short events, Clock::time_point deadline, int listener = kNoListener) {
   while (true) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count() + 1;
-    pollfd poll_fd{fd, events, 0};
-    const int n = poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000)));
-    if (n > 0) return true;
+    // Of the listener nothing is asked: that it has hung up is told all the same.
+    std::array<pollfd, 2> polled{pollfd{fd, events, 0}, pollfd{listener, 0, 0}};
+    const int n = poll(polled.data(), polled.size(),
+                       static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000)));
+    if (n > 0) return polled[0].revents != 0;
     if (n < 0 && errno == EINTR) continue;
     return false;
   }
@@ -76,7 +79,7 @@ Status send_all(int fd, const std::string& path, const std::string& text,
 }
 
 Result<std::string> receive_line(int fd, const std::string& path, Clock::time_point deadline,
-                                 uint64_t timeout_ns) {
+                                 uint64_t timeout_ns, int listener) {
   std::string line;
   while (true) {
     char buffer[16384];
@@ -89,7 +92,7 @@ Result<std::string> receive_line(int fd, const std::string& path, Clock::time_po
     } else if (n == 0) {
       return not_there(path, "it closed the connection without a reply");
     } else if (errno == EAGAIN) {
-      if (!ready(fd, POLLIN, deadline))
+      if (!ready(fd, POLLIN, deadline, listener))
         return not_there(path, "no reply within " + format_duration(timeout_ns));
     } else if (errno != EINTR) {
       return not_there(path, system_error(errno, "receive").what);
@@ -111,8 +114,14 @@ Result<nlohmann::json> parse_reply(const std::string& path, const std::string& l
 
 }  // namespace
 
+bool has_hung_up(int fd) {
+  pollfd polled{fd, 0, 0};
+  return poll(&polled, 1, 0) > 0;
+}
+
 Result<nlohmann::json> control_request(const std::string& socket_path, const std::string& verb,
-                                       const nlohmann::json& args, uint64_t timeout_ns) {
+                                       const nlohmann::json& args, uint64_t timeout_ns,
+                                       int listener) {
   const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -131,7 +140,7 @@ Result<nlohmann::json> control_request(const std::string& socket_path, const std
   const std::string request = nlohmann::json{{"verb", verb}, {"args", args}}.dump() + "\n";
   const Status sent = send_all(socket.fd(), socket_path, request, deadline);
   if (!sent) return sent.error();
-  const Result<std::string> line = receive_line(socket.fd(), socket_path, deadline, timeout_ns);
+  const Result<std::string> line = receive_line(socket.fd(), socket_path, deadline, timeout_ns, listener);
   if (!line) return line.error();
   return parse_reply(socket_path, line.value());
 }

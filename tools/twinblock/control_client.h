@@ -16,10 +16,18 @@ constexpr uint64_t kAskTimeout_ns = 10 * kSecond_ns;
 // For what it agrees on with its peer, or makes durable: a peer that is silent is waited for.
 constexpr uint64_t kChangeTimeout_ns = 120 * kSecond_ns;
 
+// Nobody in particular.
+constexpr int kNoListener = -1;
+
+// Whether the other end of a descriptor that is written to has gone: then nobody reads it.
+bool has_hung_up(int fd);
+
 // Sends {"verb": verb, "args": args} and returns the reply's "result". Errors carry an exit status:
 // kExitUnreachable when nobody listens or answers in time, kExitRefused with the node's own words
-// when it says no, or when it does not speak the protocol.
+// when it says no, or when it does not speak the protocol. `listener` is where the reply is to be
+// written: once that has hung up, the reply is waited for no longer (an error, too).
 Result<nlohmann::json> control_request(const std::string& socket_path, const std::string& verb,
-                                       const nlohmann::json& args, uint64_t timeout_ns);
+                                       const nlohmann::json& args, uint64_t timeout_ns,
+                                       int listener = kNoListener);
 
 }  // namespace twinblock

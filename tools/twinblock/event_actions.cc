@@ -1,4 +1,6 @@
 // The verb `events`.
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "base/units.h"
@@ -71,7 +73,7 @@ Result<Output> run_events(const Options& options, const std::string& socket) {
     const bool wait = options.follow && heard && !printer.more();
     const Result<json> answer =
         control_request(socket, "events", json{{"since", printer.since()}, {"wait", wait}},
-                        wait ? kWaitTimeout_ns : kAskTimeout_ns);
+                        wait ? kWaitTimeout_ns : kAskTimeout_ns, STDOUT_FILENO);
     if (answer) {
       heard = true;
       complained = false;
@@ -79,6 +81,8 @@ Result<Output> run_events(const Options& options, const std::string& socket) {
       if (!options.follow && !printer.more()) return output;
       continue;
     }
+    // `events --follow | head -1` ends with head, and not with the next event.
+    if (has_hung_up(STDOUT_FILENO)) return output;
     // A node that is being restarted is waited for.
     if (!options.follow || !heard || answer.error().code != kExitUnreachable) return answer.error();
     if (!complained)

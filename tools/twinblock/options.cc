@@ -1,6 +1,9 @@
 #include "twinblock/options.h"
 
+#include <algorithm>
+
 #include "base/units.h"
+#include "twinblock/did_you_mean.h"
 #include "twinblock/wait.h"
 
 namespace twinblock {
@@ -13,6 +16,32 @@ constexpr uint64_t kRateBytesMin = 4 * kKiB;
 
 bool is_pace(const std::string& word) {
   return word == "pause" || word == "resume" || word == "auto" || word == "rate";
+}
+
+// What comes last may be the goal; a volume may be called like one.
+Status read_goal(Options& options) {
+  std::vector<std::string> words = options.wait_words;
+  const std::vector<std::string>& goals = wait_goals();
+  std::string names;
+  for (const std::string& goal : goals) names += (names.empty() ? "" : ", ") + goal;
+  const std::string usage = "write: twinblock wait VOLUME GOAL; the goals are " + names;
+  const bool has_goal =
+      !words.empty() && std::find(goals.begin(), goals.end(), words.back()) != goals.end();
+  if (options.goal.empty() && has_goal) {
+    options.goal = words.back();
+    words.pop_back();
+  } else if (!options.goal.empty() && has_goal && words.size() > 1) {
+    return wrong_usage("wait: '" + words.back() + "' and --for " + options.goal +
+                           " contradict each other",
+                       usage);
+  } else if (words.size() > 1) {
+    return wrong_usage("wait: '" + words.back() + "' is not a state to wait for",
+                       did_you_mean(words.back(), goals) + usage);
+  }
+  if (words.size() > 1) return wrong_usage("wait: '" + words[1] + "' is too much", usage);
+  if (!words.empty()) options.node.volume = words.front();
+  if (options.goal.empty()) options.goal = kWaitGoalDefault;
+  return ok_status();
 }
 
 }  // namespace
@@ -49,6 +78,7 @@ Status prepare_pace(Options& options) {
 }
 
 Status prepare_wait(Options& options) {
+  if (Status read = read_goal(options); !read) return read;
   const std::optional<uint64_t> timeout_ns = parse_wait_timeout(options.timeout);
   if (!timeout_ns)
     return wrong_usage("--timeout: '" + options.timeout + "' is not a duration",

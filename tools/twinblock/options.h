@@ -37,7 +37,8 @@ struct Options {
   std::string compression_mode;          // compression, from compression_words; empty: as it is
   int compression_level = 0;             // compression; 0: as it is
   std::string method = kMethodAuto;      // attach
-  std::string goal = "duplex";           // wait
+  std::vector<std::string> wait_words;   // wait: as typed, with the volume
+  std::string goal;                      // wait: of --for, or from wait_words
   std::string timeout = "60s";           // wait
   uint64_t timeout_ns = 0;               // wait, from timeout
   std::string window;                    // latency: "start", "10s" or "60s"
@@ -65,7 +66,8 @@ Status prepare_pace(Options& options);
 Status prepare_link(Options& options);
 // Of `compression`: an optional volume and an optional mode.
 Status prepare_compression(Options& options);
-// Of `wait`: the duration in timeout.
+// Of `wait`: an optional volume, what to wait for, unless --for says it, and the duration in
+// timeout. Fills in node.volume, goal and timeout_ns.
 Status prepare_wait(Options& options);
 // Of `verify`: which options go together.
 Status prepare_verify(Options& options);

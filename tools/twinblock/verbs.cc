@@ -70,7 +70,12 @@ void add_detach_options(CLI::App& app, Options& options) {
 }
 
 void add_wait_options(CLI::App& app, Options& options) {
-  app.add_option("--for", options.goal, "what to wait for (default duplex)")
+  // One list with the volume, which may be left out.
+  app.add_option("WORDS", options.wait_words, "")
+      ->option_text("([VOLUME] [GOAL])")
+      ->type_size(1)
+      ->expected(-1);
+  app.add_option("--for", options.goal, "what to wait for (default duplex): the goal, as an option")
       ->check(CLI::IsMember(wait_goals()));
   app.add_option("--timeout", options.timeout, "such as 500ms, 60s (the default), 10min");
   app.add_flag("--progress", options.progress, "show how a resync proceeds, on stderr");
@@ -156,8 +161,8 @@ std::vector<Verb> sync_verbs() {
        "Waits until the node is as wished: duplex (both replicas current), connected, primary, "
        "secondary, simplex or resync. Exits with 4 when that takes longer than --timeout. "
        "--progress shows how a resync proceeds, or why nothing does.\n"
-       "Example: twinblock wait r0 --for duplex --timeout 10min --progress",
-       run_wait, add_wait_options, prepare_wait},
+       "Example: twinblock wait r0 duplex --timeout 10min --progress",
+       run_wait, add_wait_options, prepare_wait, false},
   };
 }
 

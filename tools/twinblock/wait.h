@@ -13,7 +13,8 @@
 
 namespace twinblock {
 
-// What one can wait for, as the user writes it.
+// What one can wait for, as the user writes it, and what is waited for where nothing is said.
+constexpr const char* kWaitGoalDefault = "duplex";
 const std::vector<std::string>& wait_goals();
 
 // Whether `status` is what `goal` means. `goal` is one of wait_goals().
