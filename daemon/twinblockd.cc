@@ -22,6 +22,7 @@
 
 #include "base/units.h"
 #include "config/config.h"
+#include "io/posix/congestion.h"
 
 namespace twinblock {
 namespace {
@@ -225,18 +226,16 @@ Error become_nbdkit(const Options& options, const Config& config, const NodeConf
   return system_error(errno, "can't start " + nbdkit);
 }
 
+// What would keep a node from starting is said here already.
 int check(const Options& options, const Config& config) {
   const Result<std::string> name = choose_node(config, options.node, host_name());
-  if (!name && !options.node.empty()) return complain(name.error(), kExitUsage);
-  if (name) {
-    const Status usable = check_node(config, config.node(name.value()));
-    if (!usable) return complain(usable.error(), kExitFailure);
-  }
-  std::printf("%s: fine; volume %s, %s, nodes %s and %s%s\n", config.path.c_str(),
-              config.volume.c_str(), format_size(config.size_bytes).c_str(),
-              config.nodes[0].name.c_str(), config.nodes[1].name.c_str(),
-              name ? (", checked the paths of " + name.value()).c_str()
-                   : "; this host is neither, so no paths were checked");
+  if (!name) return complain(name.error(), kExitUsage);
+  Status usable = check_node(config, config.node(name.value()));
+  if (usable) usable = check_congestion(config.congestion);
+  if (!usable) return complain(usable.error(), kExitFailure);
+  std::printf("%s: fine; volume %s, %s, nodes %s and %s, checked the paths of %s\n",
+              config.path.c_str(), config.volume.c_str(), format_size(config.size_bytes).c_str(),
+              config.nodes[0].name.c_str(), config.nodes[1].name.c_str(), name.value().c_str());
   return 0;
 }
 
@@ -279,7 +278,7 @@ int main(int argc, char** argv) {
       "twinblockd"};
   app.add_option("CONFIG", options.config_path, "the volume's file")->required();
   app.add_option("--node", options.node, "which node to run; the host's name says it otherwise");
-  app.add_flag("--check", options.check_only, "check the file and the node's paths, start nothing");
+  app.add_flag("--check", options.check_only, "check the file, and what the node needs of this host; start nothing");
   app.add_option("--nbdkit", options.nbdkit, "the nbdkit program; found in PATH otherwise");
   app.set_version_flag("--version", std::string("twinblockd ") + TWINBLOCK_VERSION);
   std::reverse(own.begin(), own.end());

@@ -44,7 +44,7 @@ struct Config {
   uint64_t disk_timeout_ns = 0;  // a peer that is alive but does not answer a request for this long
   OnPeerLoss on_peer_loss = OnPeerLoss::kContinue;
   // The links' TCP congestion control by its kernel's name (tcp(7)); "system": the host's own.
-  // Empty, where the file does not say: TcpNetwork::kCongestion.
+  // Empty, where the file does not say: kCongestionDefault.
   std::string congestion;
 
   [[nodiscard]] const NodeConfig& node(const std::string& name) const;   // must exist

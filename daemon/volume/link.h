@@ -55,6 +55,8 @@ struct Link {
   bool tried = false;    // could not be joined since the session has been without any link
   bool damped = false;   // flaps: left alone until join_at_ns
   bool refused = false;  // the peer, or this node, does not take it: last_error says why
+  // Without a session: whoever was dialled last has taken the connection, or the peer has dialled.
+  bool answers = false;
   LinkMeter meter;
   StackEstimate stack;
   TripLatency trips;

@@ -97,6 +97,7 @@ void Session::channel_closed(Channel& channel, const std::string& reason) {
   // Who can't be reached refuses nothing any more.
   if (channel.phase == Channel::Phase::kConnecting) refusal_.clear();
   SessionLink& link = channel.link;
+  link.answers = channel.phase != Channel::Phase::kConnecting;
   discard(channel);
   if (established_) return;
   if (refusal_.empty()) note_error(link, reason);

@@ -146,6 +146,8 @@ class Session {
   [[nodiscard]] bool connecting() const { return !channels_.empty(); }
   [[nodiscard]] const std::string& last_error() const { return last_error_; }
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
+  // Whether somebody is there at the peer's end of a link, although there is no session.
+  [[nodiscard]] bool peer_answers() const;
   [[nodiscard]] std::optional<Verdict> last_verdict() const { return last_verdict_; }
   // What the peer last said of itself in a handshake, whether a session came of it or not.
   [[nodiscard]] const std::optional<SyncFacts>& peer_facts() const { return peer_facts_; }
@@ -246,7 +248,7 @@ class Session {
   Environment env_;
   SessionOwner& owner_;
   uint32_t sample_every_ = limits::kSampleEvery;
-  uint32_t since_sample_ = 0;
+  uint32_t since_sample_ = limits::kSampleEvery;  // the first write is sampled
   uint64_t next_sample_ns_ = 0;
   std::string peer_;
   bool stopped_ = false;

@@ -74,6 +74,7 @@ bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
 }
 
 bool Session::handle_hello(Channel& channel, const wire::HelloPayload& hello) {
+  channel.link.answers = true;
   const HelloMismatch mismatch = compare_hello(hello, env_.config, env_.node);
   if (!mismatch.for_us.empty()) {
     refuse(channel, mismatch.for_peer, mismatch.for_us);

@@ -137,7 +137,7 @@ void Session::link_up(Channel& channel) {
   link.up_since_ns = now;
   link.join_timer->disarm();
   link.damping.joined();
-  link.tried = link.damped = link.refused = false;
+  link.tried = link.damped = link.refused = link.answers = false;
   link.logged_error.clear();
   if (link.failovers == 0) link.last_error.clear();  // of before it was ever up
   link.meter.restarted();

@@ -21,6 +21,11 @@ uint64_t Session::rate_bytes_per_s() const {
   return rate;
 }
 
+bool Session::peer_answers() const {
+  return std::any_of(links_.begin(), links_.end(),
+                     [](const auto& link) { return link->enabled && link->answers; });
+}
+
 std::string Session::peer_address() const {
   return links_.empty() ? peer_ : links_.front()->addresses.peer;
 }

@@ -61,6 +61,14 @@ void explain_links(StatusView& view) {
   if (view.action.empty()) view.action = "Mend the link; it is used again by itself.";
 }
 
+std::string bring_back(const std::string& peer, bool answers) {
+  if (answers)
+    return "The address of " + peer +
+           " answers, but no session comes about: see `twinblock status` and the log of "
+           "twinblockd there";
+  return "Start twinblockd on " + peer + " or mend the link";
+}
+
 DataState Engine::data_state() const {
   if (core_.blank) return DataState::kBlank;
   if (!core_.local_ok()) return DataState::kFailed;
@@ -92,6 +100,7 @@ VolumeState Engine::volume_state() const {
 void Engine::explain_state(StatusView& view) const {
   const std::string& volume = core_.config.volume;
   const std::string& peer = core_.peer;
+  const std::string bring = bring_back(peer, session_.peer_answers());
   switch (view.state) {
     case VolumeState::kBlank:
       view.status = "This node has not been initialised.";
@@ -106,7 +115,7 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kWaiting:
       view.status = "Secondary, without a session with " + peer + ".";
-      view.action = "Start twinblockd on " + peer + " or mend the link; it connects by itself.";
+      view.action = bring + "; it connects by itself.";
       break;
     case VolumeState::kConnecting:
       view.status = "The session with " + peer + " is being set up.";
@@ -134,15 +143,12 @@ void Engine::explain_state(StatusView& view) const {
     case VolumeState::kSimplex:
       view.status = "This node goes on alone; what " + peer + " misses is recorded.";
       if (!loss_reason_.empty()) view.status += " Last session: " + loss_reason_ + ".";
-      view.action = "Start twinblockd on " + peer +
-                    " or mend the link; it is brought up to date by "
-                    "itself.";
+      view.action = bring + "; it is brought up to date by itself.";
       break;
     case VolumeState::kFrozen:
       view.status = "Writes wait for " + peer + " (on_peer_loss = \"freeze\").";
-      view.action = "Start twinblockd on " + peer +
-                    " or mend the link; or let this node go on alone: " + "`twinblock continue " +
-                    volume + "`.";
+      view.action =
+          bring + "; or let this node go on alone: `twinblock continue " + volume + "`.";
       break;
     case VolumeState::kRefused:
       view.status = session_.refusal() + ".";
@@ -154,7 +160,7 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kFailed:
       view.status = "This node's disk failed, and " + peer + " does not stand in.";
-      view.action = "Start twinblockd on " + peer + "; then demote this node and replace its disk.";
+      view.action = bring + "; then demote this node and replace its disk.";
       break;
   }
   if (!core_.peer_error.empty()) {

@@ -124,4 +124,7 @@ struct StatusView {
 // may be the last. Pure.
 void explain_links(StatusView& view);
 
+// What to do where the session is missing: start the peer, unless it answers already. Pure.
+std::string bring_back(const std::string& peer, bool answers);
+
 }  // namespace twinblock

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "control/metrics.h"
+#include "io/posix/congestion.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
 #include "io/posix/notify.h"
@@ -113,7 +114,7 @@ Status Node::open_files(uint64_t metadata_bytes) {
 
 Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   const NodeConfig& self = config_.node(name_);
-  if (Status can = TcpNetwork::check_congestion(config_.congestion); !can) return can;
+  if (Status can = check_congestion(config_.congestion); !can) return can;
   network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion);
   workers_ = std::make_unique<WorkerThreads>(loop_);
   metadata::Uuid instance;

@@ -1,8 +1,11 @@
 """The command line: exit codes, JSON, messages that say what to do."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -26,6 +29,7 @@ def test_help_of_every_verb(lab):
 
 @pytest.mark.parametrize("words", [[], ["nonsense"], ["status", "--nonsense"],
                                    ["wait", "--timeout", "soon"], ["wait", "--for", "nirvana"],
+                                   ["wait", "r0", "nirvana"], ["help", "nonsense"],
                                    ["link"], ["link", "cut", "link1"], ["link", "remove"]])
 def test_wrong_usage_exits_with_2(lab, words):
     if words:
@@ -83,6 +87,12 @@ def test_refused_order_exits_with_1_and_says_why(lab):
     assert reply["ok"] is False and reply["error"]
 
 
+def test_wait_takes_the_goal_as_a_word(lab):
+    assert ctl(lab, "alpha", "wait", "r0", "duplex").returncode == 0
+    assert ctl(lab, "alpha", "wait", "primary").returncode == 0
+    assert ctl(lab, "alpha", "wait", "r0", "simplex", "--timeout", "0").returncode == 4
+
+
 def test_wait_times_out_with_4_and_reports_success_with_0(lab):
     assert ctl(lab, "alpha", "wait").returncode == 0
     lab.kill("beta")
@@ -118,6 +128,34 @@ def test_blank_volume_says_what_to_do(make_lab):
     promoted = ctl(lab, "alpha", "promote")
     assert promoted.returncode == 1 and "init" in promoted.stderr
     assert ctl(lab, "alpha", "init").returncode == 0
+
+
+def test_a_node_that_answers_is_not_to_be_started(make_lab):
+    """Whatever is wrong with alpha: it runs, and beta says so, until it is gone."""
+    lab = make_lab()
+    assert lab.stop("alpha")
+    lab.wait_status("beta", lambda status: "Start twinblockd on alpha" in status["action"], 15)
+    host, port = lab.node("alpha")["replication"].rsplit(":", 1)
+    with socket.create_server((host, int(port))) as deaf:
+        ended = threading.Event()
+
+        def hang_up():
+            while not ended.is_set():
+                with contextlib.suppress(OSError):
+                    deaf.accept()[0].close()
+
+        answering = threading.Thread(target=hang_up)
+        answering.start()
+        try:
+            shown = lab.wait_status(
+                "beta", lambda status: "The address of alpha answers" in status["action"], 15)
+            assert "Start twinblockd" not in shown["action"]
+        finally:
+            ended.set()
+            with contextlib.suppress(OSError):
+                socket.create_connection((host, int(port)), 1).close()
+            answering.join()
+    lab.wait_status("beta", lambda status: "Start twinblockd on alpha" in status["action"], 15)
 
 
 def test_joining_says_no_more_than_that_it_joins(make_lab):
@@ -225,6 +263,23 @@ def test_equal_addresses_are_a_configuration_error(make_lab, scratch):
     config.write_text(text.replace(lab.node("beta")["replication"],
                                    lab.node("alpha")["replication"]), encoding="utf-8")
     assert daemon(lab, config, "--node", "alpha").returncode == 78
+
+
+def test_check_says_what_would_keep_a_node_from_starting(make_lab, scratch):
+    lab = make_lab(start=False)
+    text = Path(lab.state["config"]).read_text(encoding="utf-8")
+    good = daemon(lab, lab.state["config"], "--node", "alpha", "--check")
+    assert good.returncode == 0 and "fine" in good.stdout, good.stderr
+    elsewhere = daemon(lab, lab.state["config"], "--check")
+    assert elsewhere.returncode == 2 and "fine" not in elsewhere.stdout
+    assert os.uname().nodename in elsewhere.stderr and "--node" in elsewhere.stderr
+    config = scratch / "r0.toml"
+    assert "[replication]\n" in text
+    config.write_text(text.replace("[replication]\n", '[replication]\ncongestion = "nosuch"\n'),
+                      encoding="utf-8")
+    unknown = daemon(lab, config, "--node", "alpha", "--check")
+    assert unknown.returncode == 1 and "fine" not in unknown.stdout
+    assert "nosuch" in unknown.stderr and "tcp_available_congestion_control" in unknown.stderr
 
 
 def test_missing_configuration_and_unknown_node(make_lab, scratch):

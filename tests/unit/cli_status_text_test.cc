@@ -102,6 +102,43 @@ TEST(StatusText, ShowsErrorsOfPeerAndDisk) {
   EXPECT_NE(text.find("ERROR: write at 4096: Input/output error"), std::string::npos) << text;
 }
 
+size_t times_said(const std::string& text, const std::string& words) {
+  // As one line: where it is wrapped does not matter.
+  std::string line;
+  for (const char c : text)
+    if (c == '\n' || c == ' ') {
+      if (!line.empty() && line.back() != ' ') line += ' ';
+    } else {
+      line += c;
+    }
+  size_t count = 0;
+  for (size_t at = line.find(words); at != std::string::npos; at = line.find(words, at + 1))
+    ++count;
+  return count;
+}
+
+TEST(StatusText, ACauseIsSaidOnce) {
+  json status = resyncing();
+  const std::string refusal = "beta refuses: the volume is called r1 there, not r0";
+  const std::string advice = "give both hosts the same file";
+  status["status"] = refusal + ".";
+  status["action"] = advice + ".";
+  status["links"][1]["last_error"] = refusal + "; " + advice;
+  const std::string refused = status_text(status);
+  EXPECT_EQ(times_said(refused, refusal), 1u) << refused;
+  EXPECT_EQ(times_said(refused, advice), 1u) << refused;
+  EXPECT_EQ(times_said(refused, "tried again in 1.50 s"), 1u) << "the rest stays\n" << refused;
+  status["links"][1]["last_error"] = refusal + "; and more";
+  EXPECT_EQ(times_said(status_text(status), "and more"), 1u);
+  status["status"] = "the local disk failed: Input/output error. The peer had: No space left.";
+  status["disk"]["error"] = "the local disk failed: Input/output error";
+  status["peer"]["error"] = "The peer had: No space left";
+  const std::string broken = status_text(status);
+  EXPECT_EQ(times_said(broken, "Input/output error"), 1u) << broken;
+  EXPECT_EQ(times_said(broken, "ERROR, see above"), 1u) << broken;
+  EXPECT_EQ(times_said(broken, "No space left"), 1u) << broken;
+}
+
 TEST(StatusText, SurvivesMissingAndOddlyTypedMembers) {
   EXPECT_FALSE(status_text(json::object()).empty());
   EXPECT_FALSE(status_text(json()).empty());

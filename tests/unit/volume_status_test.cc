@@ -50,5 +50,11 @@ TEST(LinksInStatus, NothingIsSaidOfLinksThatAreAsTheyShouldBe) {
   EXPECT_EQ(explained(alone), "Fine.") << "the loss of the peer is told by itself";
 }
 
+TEST(BringBack, APeerThatAnswersNeedNotBeStarted) {
+  EXPECT_EQ(bring_back("beta", false), "Start twinblockd on beta or mend the link");
+  EXPECT_EQ(bring_back("beta", true).find("Start"), std::string::npos);
+  EXPECT_NE(bring_back("beta", true).find("The address of beta answers"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace twinblock

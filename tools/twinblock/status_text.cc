@@ -24,7 +24,28 @@ void add(std::string& out, const std::string& label, const std::string& text) {
          wrapped(text, kTextWidth, kLabelWidth + 2) + "\n";
 }
 
-std::string peer_text(const json& peer) {
+// What of a node's complaint, "cause; cause", its sentences do not say already: a cause is told
+// once.
+std::string unsaid(const std::string& complaint, const std::string& sentences) {
+  constexpr const char* kBetween = "; ";
+  std::string left;
+  for (size_t begin = 0; begin < complaint.size();) {
+    const size_t end = std::min(complaint.find(kBetween, begin), complaint.size());
+    const std::string cause = complaint.substr(begin, end - begin);
+    if (sentences.find(cause) == std::string::npos) left += (left.empty() ? "" : kBetween) + cause;
+    begin = end + std::string(kBetween).size();
+  }
+  return left;
+}
+
+json links_unsaid(json links, const std::string& sentences) {
+  for (json& link : links)
+    if (const std::string error = text_at(link, "last_error"); !error.empty())
+      link["last_error"] = unsaid(error, sentences);
+  return links;
+}
+
+std::string peer_text(const json& peer, const std::string& sentences) {
   const std::string name = text_at(peer, "name");
   if (name.empty()) return {};
   std::vector<std::string> parts{flag_at(peer, "connected") ? "connected" : "not connected"};
@@ -33,7 +54,7 @@ std::string peer_text(const json& peer) {
     const std::string data = text_at(peer, "data");
     if (!data.empty()) parts.push_back("data " + data);
   }
-  const std::string error = text_at(peer, "error");
+  const std::string error = unsaid(text_at(peer, "error"), sentences);
   return name + " (" + joined(parts) + ")" + (error.empty() ? "" : ": " + error);
 }
 
@@ -85,11 +106,14 @@ std::string counters_text(const json& counters) {
          count_text(counters, "zeroes") + ", peer losses " + count_text(counters, "peer_losses");
 }
 
-std::string disk_text(const json& status) {
+std::string disk_text(const json& status, const std::string& sentences) {
   const json disk = object_at(status, "disk");
   const std::string error = text_at(disk, "error");
+  const std::string rest = unsaid(error, sentences);
   return joined({text_at(status, "backing"), text_at(disk, "engine"),
-                 error.empty() ? "" : "ERROR: " + error});
+                 error.empty()  ? ""
+                 : rest.empty() ? "ERROR, see above"
+                                : "ERROR: " + rest});
 }
 
 }  // namespace
@@ -104,7 +128,8 @@ std::string status_text(const json& status) {
   add(out, "data", text_at(status, "data"));
   add(out, "status", text_at(status, "status"));
   add(out, "action", text_at(status, "action"));
-  add(out, "peer", peer_text(object_at(status, "peer")));
+  const std::string sentences = text_at(status, "status") + " " + text_at(status, "action");
+  add(out, "peer", peer_text(object_at(status, "peer"), sentences));
   add_resync(out, status);
   add(out, "verify", verify_text(status));
   const uint64_t dirty = count_at(status, "dirty_bytes");
@@ -114,13 +139,13 @@ std::string status_text(const json& status) {
   add(out, "compress", compression_text(object_at(status, "compression")));
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));
-  add(out, "disk", disk_text(status));
+  add(out, "disk", disk_text(status, sentences));
   add(out, "clients", count_text(status, "clients") + " at " + text_at(status, "nbd"));
   if (count_at(status, "pid") > 0)
     add(out, "process",
         count_text(status, "pid") + ", up " + clock_time(count_at(status, "uptime_s")));
   if (status.is_object() && status.contains("links") && status["links"].is_array())
-    out += "\n" + links_table(status["links"]);
+    out += "\n" + links_table(links_unsaid(status["links"], sentences));
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/checks.h"
+#include "io/posix/congestion.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_connection.h"
 #include "io/posix/tcp_listener.h"
@@ -18,15 +19,6 @@ namespace twinblock {
 namespace {
 
 constexpr int kListenBacklog = 16;
-
-// 0 or an errno value. Before connect() or listen(): some are not undone by a later choice.
-int set_congestion(int fd, const std::string& wanted) {
-  if (wanted == "system") return 0;
-  const std::string name = wanted.empty() ? TcpNetwork::kCongestion : wanted;
-  const auto length = static_cast<socklen_t>(name.size());
-  const bool done = ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), length) == 0;
-  return done || wanted.empty() ? 0 : errno;
-}
 
 // A non-blocking socket that is connecting to `peer` from the IP of `local`.
 Result<int> start_connect(TcpAddress local, const TcpAddress& peer, const std::string& congestion) {
@@ -50,18 +42,6 @@ Result<int> start_connect(TcpAddress local, const TcpAddress& peer, const std::s
 }
 
 }  // namespace
-
-Status TcpNetwork::check_congestion(const std::string& congestion) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return system_error(errno, "socket");
-  const int error = set_congestion(fd, congestion);
-  ::close(fd);
-  if (error == 0) return ok_status();
-  const std::string which = error == EPERM ? "allowed" : "available";
-  return system_error(error, "[replication] congestion = \"" + congestion + "\"",
-                      "choose one that `sysctl net.ipv4.tcp_" + which +
-                          "_congestion_control` lists, or \"system\"");
-}
 
 TcpNetwork::TcpNetwork(Loop& loop, std::string congestion)
     : loop_(loop),

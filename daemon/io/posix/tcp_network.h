@@ -22,11 +22,6 @@ class TcpListener;
 // Outlives its connections.
 class TcpNetwork final : public Network, private TurnPart {
  public:
-  // The congestion control of the links, unless another one is asked for: what Linux chooses by
-  // itself. A host may have been set to BBR, which sends next to nothing for 200 ms every 10 s, to
-  // measure, and paces what a fast link could take at once.
-  static constexpr const char* kCongestion = "cubic";
-
   // `congestion` as check_congestion() takes it.
   explicit TcpNetwork(Loop& loop, std::string congestion = {});
   ~TcpNetwork() override;
@@ -38,10 +33,6 @@ class TcpNetwork final : public Network, private TurnPart {
                 std::function<void(std::unique_ptr<Connection>)> accepted,
                 std::function<void(const std::string& why)> refused) override;
   void unlisten(const std::string& link) override;
-
-  // Whether this kernel lets us choose it: a name of tcp(7), "system" for what the host is set to,
-  // or empty: kCongestion, if it can be had.
-  [[nodiscard]] static Status check_congestion(const std::string& congestion);
 
  private:
   friend class TcpConnection;
