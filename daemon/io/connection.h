@@ -19,6 +19,11 @@ struct SendMoments {
   uint64_t queued_ns = 0;        // … and gave them to the queue of the network device
   uint64_t sent_ns = 0;          // … and, behind that, to the device
   uint64_t acknowledged_ns = 0;  // the peer's kernel has acknowledged them; 0: not yet
+  // What lay in the socket then, and had not gone to the device yet: they had to wait for that.
+  uint64_t ahead_bytes = 0;
+  // … and the peer's kernel had room for less than half of what it once had: the peer reads more
+  // slowly than the link carries.
+  bool peer_full = false;
 };
 
 // Callbacks of one connection. Any of them may destroy the connection.
@@ -57,7 +62,8 @@ class Connection {
   // Asks the kernel for the moments of the frame that send() is given next; false: it can't tell
   // them, or those of an earlier frame are still to come.
   virtual bool sample_next() { return false; }
-  // When the kernel took the byte at `offset` of what was sent; 0: not known, or too long ago.
+  // When the kernel took the byte at `offset` of what was sent, or would have taken it but for a
+  // socket that was full; 0: not known, or too long ago.
   [[nodiscard]] virtual uint64_t taken_ns(uint64_t /*offset*/) const { return 0; }
   // When the last byte that read() gave came into this host's kernel; 0: not known. Of bytes that
   // others joined in the socket, the kernel only knows when the last of them came.

@@ -14,10 +14,35 @@ namespace twinblock {
 
 class StackEstimate {
  public:
-  void sampled(uint64_t length_bytes, uint64_t stack_ns) {
-    uint64_t& mean = mean_ns_[size_class_of(length_bytes)];
-    mean = mean == 0 ? stack_ns + 1 : mean - mean / 8 + stack_ns / 8;
+  // What one sample tells, of the way of a write from this node's engine to the queue of its
+  // device, and of the answer from the peer's engine to its device.
+  struct Sample {
+    uint64_t length_bytes = 0;
+    uint64_t out_ns = 0;
+    uint64_t back_ns = 0;
+    uint64_t ahead_bytes = 0;       // lay in the socket: the write waited for them
+    uint64_t rate_bytes_per_s = 0;  // … at the rate that the link carries; 0: not known
+    bool peer_full = false;         // … or until the peer read
+  };
+
+  void sampled(const Sample& sample) {
+    const size_t index = size_class_of(sample.length_bytes);
+    add(back_ns_[index], sample.back_ns, 8);
+    uint64_t& out = out_ns_[index];
+    // A wait for the link is none of the kernels'. How long it was is known from afar, and most of
+    // what is left is not known at all: the least of it is the nearest to the truth.
+    const uint64_t wait_ns = link_ns(sample.ahead_bytes, sample.rate_bytes_per_s * 8);
+    const uint64_t out_ns = sample.out_ns - std::min(sample.out_ns, wait_ns);
+    if (sample.ahead_bytes == 0)
+      add(out, out_ns, 8);
+    else if (out == 0 || out_ns < out)
+      add(out, out_ns, 2);
+    if (sample.peer_full && sample.ahead_bytes > 0)
+      held_ += (1 - held_) / 8;
+    else
+      held_ -= held_ / 8;
   }
+
   // Of `round_trip_ns`, the peer's time apart. Before any sample: what a nominal rate (0: not
   // known) leaves; without one, all of it.
   [[nodiscard]] uint64_t expected_ns(uint64_t length_bytes, uint64_t round_trip_ns,
@@ -25,18 +50,34 @@ class StackEstimate {
     const size_t wanted = size_class_of(length_bytes);
     // The nearest class that was sampled.
     for (size_t away = 0; away < kSizeClasses; ++away) {
-      if (away <= wanted && mean_ns_[wanted - away] != 0) return mean_ns_[wanted - away];
-      if (wanted + away < kSizeClasses && mean_ns_[wanted + away] != 0)
-        return mean_ns_[wanted + away];
+      if (away <= wanted && back_ns_[wanted - away] != 0) return both_ns(wanted - away);
+      if (wanted + away < kSizeClasses && back_ns_[wanted + away] != 0)
+        return both_ns(wanted + away);
     }
     if (rate_bits_per_s == 0) return round_trip_ns;
-    const auto wire_ns = static_cast<uint64_t>(static_cast<double>(length_bytes) * 8e9 /
-                                               static_cast<double>(rate_bits_per_s));
-    return round_trip_ns - std::min(round_trip_ns, wire_ns);
+    return round_trip_ns - std::min(round_trip_ns, link_ns(length_bytes, rate_bits_per_s));
   }
 
+  // Which part of the time that is neither the kernels' nor the peer's was a wait for the peer to
+  // read, lately.
+  [[nodiscard]] double held_by_peer() const { return held_ < kHeldLeast ? 0 : held_; }
+
  private:
-  std::array<uint64_t, kSizeClasses> mean_ns_{};  // 0: no sample yet
+  // Less is chance: a window that was small for a moment.
+  static constexpr double kHeldLeast = 0.05;
+
+  [[nodiscard]] static uint64_t link_ns(uint64_t bytes, uint64_t rate_bits_per_s) {
+    if (rate_bits_per_s == 0) return 0;
+    return static_cast<uint64_t>(static_cast<double>(bytes) * 8e9 /
+                                 static_cast<double>(rate_bits_per_s));
+  }
+  static void add(uint64_t& mean_ns, uint64_t sample_ns, uint64_t parts) {
+    mean_ns = mean_ns == 0 ? sample_ns + 1 : mean_ns - mean_ns / parts + sample_ns / parts;
+  }
+  [[nodiscard]] uint64_t both_ns(size_t index) const { return out_ns_[index] + back_ns_[index]; }
+
+  std::array<uint64_t, kSizeClasses> out_ns_{}, back_ns_{};  // means; 0: no sample yet
+  double held_ = 0;
 };
 
 }  // namespace twinblock

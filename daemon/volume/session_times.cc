@@ -43,7 +43,8 @@ void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
   const uint64_t frame_bytes = sizeof(FrameHeader) + entry.body.size();
   const uint64_t taken_ns = channel.connection->taken_ns(entry.sent_end_bytes - frame_bytes);
   PeerTrip trip;
-  trip.taken_ns = taken_ns != 0 ? taken_ns : entry.stamp.sent_ns;
+  // Not before it was given to the connection, however long its socket had been full by then.
+  trip.taken_ns = std::max(taken_ns, entry.stamp.sent_ns);
   trip.arrived_ns = now;
   if (ack.arrived_ns != 0)
     trip.arrived_ns = channel.answers.arrived_ns(ack.header.length, std::min(ack.arrived_ns, now),
@@ -54,6 +55,11 @@ void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
   trip.stack_ns = channel.link.stack.expected_ns(
       entry.body.size(), less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns),
       channel.link.config.rate_bits_per_s);
+  // What waits because the peer does not read waits for the peer, wherever it lies.
+  const uint64_t wire_ns =
+      less(less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns), trip.stack_ns);
+  trip.peer_ns += static_cast<uint64_t>(static_cast<double>(wire_ns) *
+                                        channel.link.stack.held_by_peer());
   entry.request->timed(trip);
   TripSample& sample = channel.sample;
   if (sample.sequence != entry.header.sequence) return;
@@ -128,10 +134,11 @@ void Session::finish_sample(Channel& channel) {
   at(TripPart::kPeerSend) = sample.peer_send_ns;
   at(TripPart::kReceive) = less(sample.read_ns, sample.arrived_ns);
   channel.link.trips.record(times, env_.clock.now_ns());
-  // What waits in the queue of the device waits for the wire.
-  channel.link.stack.sampled(
-      sample.length_bytes,
-      at(TripPart::kSendStack) + less(sample.peer_send_ns, sample.peer_qdisc_ns));
+  // What waits in the queue of the device waits for the wire, and so does what waits in the socket
+  // behind earlier bytes.
+  channel.link.stack.sampled({sample.length_bytes, at(TripPart::kSendStack),
+                              less(sample.peer_send_ns, sample.peer_qdisc_ns), moments.ahead_bytes,
+                              channel.link.meter.rate_bytes_per_s(), moments.peer_full});
 }
 
 std::vector<LatencyView::Link> Session::link_latency(Window window) const {

@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "io/posix/congestion.h"
 #include "io/posix/send_queue.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_network.h"
@@ -165,10 +166,10 @@ TEST_F(TcpTest, both_ends_use_the_congestion_control_that_was_asked_for) {
 }
 
 TEST(TcpCongestionTest, what_the_kernel_does_not_have_is_refused_with_what_to_do) {
-  EXPECT_TRUE(TcpNetwork::check_congestion("").ok());
-  EXPECT_TRUE(TcpNetwork::check_congestion("system").ok());
-  EXPECT_TRUE(TcpNetwork::check_congestion("reno").ok());
-  const Status refused = TcpNetwork::check_congestion("nosuch");
+  EXPECT_TRUE(check_congestion("").ok());
+  EXPECT_TRUE(check_congestion("system").ok());
+  EXPECT_TRUE(check_congestion("reno").ok());
+  const Status refused = check_congestion("nosuch");
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().what.find("congestion = \"nosuch\""), std::string::npos);
   EXPECT_NE(refused.error().action.find("tcp_available_congestion_control"), std::string::npos);
@@ -242,6 +243,64 @@ TEST_F(TcpTest, the_kernel_tells_when_a_frame_got_on) {
   }
   EXPECT_EQ(asked, 40u);
   loop_.call([&] { EXPECT_EQ(accepted_.received, expected); });
+}
+
+// Who reads nothing fills the socket: what is sent then waits, and the moments tell for whom.
+TEST_F(TcpTest, the_moments_tell_what_a_frame_waited_for) {
+  connect();
+  const Bytes head = pattern(64, 1);
+  const Bytes body = pattern(16 * kMiB, 2);
+  loop_.call([&] {
+    ASSERT_TRUE(dialled_.connection->sample_next());
+    dialled_.connection->send(head);
+  });
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.samples.size() == 1; }));
+  loop_.call([&] {
+    EXPECT_EQ(dialled_.samples[0].ahead_bytes, 0u);
+    EXPECT_FALSE(dialled_.samples[0].peer_full);
+    accepted_.connection->pause_reading(true);
+    dialled_.connection->send(head, std::span(body).first(200 * kKiB));
+  });
+  // More than the peer's kernel has room for, and less than fills the socket.
+  ASSERT_TRUE(loop_.eventually([&] {
+    return dialled_.connection->sent_bytes_total() == dialled_.connection->queued_bytes_total();
+  }));
+  loop_.call([&] {
+    ASSERT_TRUE(dialled_.connection->sample_next());
+    dialled_.connection->send(head);
+  });
+  ASSERT_TRUE(loop_.eventually([&] {
+    return dialled_.connection->sent_bytes_total() == dialled_.connection->queued_bytes_total();
+  }));
+  loop_.call([&] { accepted_.connection->pause_reading(false); });
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.samples.size() == 2; }));
+  loop_.call([&] {
+    EXPECT_GT(dialled_.samples[1].ahead_bytes, 0u);
+    EXPECT_TRUE(dialled_.samples[1].peer_full);
+    accepted_.connection->pause_reading(true);
+    dialled_.connection->send(head, body);
+  });
+  // The socket is full; what follows is put before the peer reads again.
+  uint64_t put_ns = 0, begin = 0;
+  ASSERT_TRUE(loop_.eventually([&] {
+    return dialled_.connection->sent_bytes_total() > kMiB &&
+           dialled_.connection->sent_bytes_total() < dialled_.connection->queued_bytes_total();
+  }));
+  loop_.call([&] {
+    put_ns = loop_->now_ns();
+    begin = dialled_.connection->queued_bytes_total();
+    ASSERT_TRUE(dialled_.connection->sample_next());
+    dialled_.connection->send(head);
+    accepted_.read_at_most = 64 * kKiB;  // slowly
+    accepted_.connection->pause_reading(false);
+  });
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.samples.size() == 3; }));
+  loop_.call([&] {
+    EXPECT_GT(dialled_.samples[2].ahead_bytes, 0u);
+    const uint64_t taken_ns = dialled_.connection->taken_ns(begin);
+    EXPECT_NE(taken_ns, 0u);
+    EXPECT_LE(taken_ns, put_ns) << "it has waited for the socket since it was put";
+  });
 }
 
 TEST_F(TcpTest, what_is_sent_while_connecting_follows) {

@@ -2,10 +2,14 @@
 
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -104,8 +108,21 @@ void SocketTimes::ask(msghdr& message, Room& room) {
   std::memcpy(CMSG_DATA(head), &what, sizeof what);
 }
 
-void SocketTimes::sent(uint64_t sent, uint64_t now_ns, bool asked) {
-  marks_[marks_total_++ % kMarks] = {sent, now_ns};
+void SocketTimes::look_ahead(int fd) {
+  int unsent = 0;
+  if (::ioctl(fd, SIOCOUTQNSD, &unsent) == 0)
+    moments_.ahead_bytes = static_cast<uint64_t>(std::max(unsent, 0));
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  const bool told = ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+                    length >= offsetof(tcp_info, tcpi_snd_wnd) + sizeof info.tcpi_snd_wnd;
+  if (!told) return;  // an older kernel
+  window_max_bytes_ = std::max(window_max_bytes_, info.tcpi_snd_wnd);
+  moments_.peer_full = info.tcpi_snd_wnd < window_max_bytes_ / 2;
+}
+
+void SocketTimes::sent(uint64_t sent, uint64_t now_ns, uint64_t full_since_ns, bool asked) {
+  marks_[marks_total_++ % kMarks] = {sent, full_since_ns != 0 ? full_since_ns : now_ns};
   if (!asked) return;
   wanted_ = false;
   expected_ = unacknowledged_ = true;

@@ -40,9 +40,12 @@ class SocketTimes {
     std::array<char, CMSG_SPACE(sizeof(uint32_t))> bytes;
   };
   static void ask(msghdr& message, Room& room);
-  // `taken` bytes went out, `sent` in all.
-  void sent(uint64_t sent, uint64_t now_ns, bool asked);
-  // When the kernel took the byte at `offset`; 0: not known.
+  // Before the first bytes of a sample go out.
+  void look_ahead(int fd);
+  // `sent` bytes went out in all, the last of them now; they have waited since `full_since_ns` for
+  // a socket that was full (0: for none).
+  void sent(uint64_t sent, uint64_t now_ns, uint64_t full_since_ns, bool asked);
+  // When the kernel took the byte at `offset`, or the socket was full instead; 0: not known.
   [[nodiscard]] uint64_t taken_ns(uint64_t offset) const;
 
   // Takes in what the kernel has to tell of the sample; true when moments() are those of a frame
@@ -69,6 +72,7 @@ class SocketTimes {
   bool unacknowledged_ = false;  // … and when the peer's kernel had it
   uint64_t begin_ = 0;
   uint32_t key_ = 0;  // number of the byte that was asked about
+  uint32_t window_max_bytes_ = 0;  // what the peer's kernel has had room for at most
   SendMoments moments_;
   std::array<Mark, kMarks> marks_{};  // a ring: the newest ones
   uint64_t marks_total_ = 0;

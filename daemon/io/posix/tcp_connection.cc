@@ -128,7 +128,10 @@ void TcpConnection::flush() {
     for (size_t i = 0; i < message.msg_iovlen; ++i) offered += network_.vectors_[i].iov_len;
     const bool asks = times_.sample_due(sent_bytes_);
     SocketTimes::Room room;
-    if (asks) SocketTimes::ask(message, room);
+    if (asks) {
+      SocketTimes::ask(message, room);
+      times_.look_ahead(fd_);
+    }
     // What follows a sampled head goes with it.
     const int more = asks && sent_bytes_ + offered < queued_bytes_ ? MSG_MORE : 0;
     // Before: on a fast link the answer may be there when the call returns.
@@ -141,9 +144,13 @@ void TcpConnection::flush() {
     queue_.consume(taken);
     sent_bytes_ += taken;
     left -= taken;
-    if (taken > 0) times_.sent(sent_bytes_, now_ns, asks);
-    if (taken < offered) writer_->start();  // the socket is full
+    if (taken > 0) times_.sent(sent_bytes_, now_ns, full_since_ns_, asks);
+    if (taken < offered) {  // the socket is full
+      writer_->start();
+      if (full_since_ns_ == 0) full_since_ns_ = now_ns;
+    }
   }
+  if (queue_.empty()) full_since_ns_ = 0;
 }
 
 void TcpConnection::writable() {

@@ -75,6 +75,7 @@ class TcpConnection final : public Connection {
   SocketTimes times_;
   uint64_t queued_bytes_ = 0;
   uint64_t sent_bytes_ = 0;
+  uint64_t full_since_ns_ = 0;  // the socket has not taken all that was queued since; 0: it has
   std::unique_ptr<IoWatcher> reader_;
   std::unique_ptr<IoWatcher> writer_;  // active while connecting or while the socket is full
   Lifetime lifetime_;                  // the handler may end it
