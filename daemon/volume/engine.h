@@ -202,6 +202,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void create_metadata(metadata::SuperblockStore::Done done);
   [[nodiscard]] std::string described_history() const;
   void flush_for_demotion();
+  [[nodiscard]] Error demotion_flush_error(int error) const;
   void finish_demotion(int flush_error);
   void write_snapshot();
   void record_demotion();

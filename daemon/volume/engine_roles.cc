@@ -341,9 +341,21 @@ void Engine::flush_for_demotion() {
   flushes_.flush([this](int error) { finish_demotion(error); });
 }
 
+// A demotion promises what a flush does. Where the disk has failed and the peer is away, nobody can.
+Error Engine::demotion_flush_error(int error) const {
+  if (core_.local_ok()) return system_error(error, "flush before demotion");
+  return Error{"what was written last is on no stable storage: this node's disk failed, and " +
+                   core_.peer + " is away",
+               "start twinblockd on " + core_.peer +
+                   ", which flushes what it holds; or stop this node, and what was not flushed "
+                   "there may be lost if " +
+                   core_.peer + " lost power",
+               error};
+}
+
 void Engine::finish_demotion(int flush_error) {
-  if (flush_error != 0 && core_.local_ok()) {
-    demotion_done(system_error(flush_error, "flush before demotion"));
+  if (flush_error != 0) {
+    demotion_done(demotion_flush_error(flush_error));
     return;
   }
   // Blocks that a resync moves from the dirty map to an open epoch would be missing in a snapshot.

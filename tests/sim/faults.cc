@@ -143,9 +143,14 @@ void World::restart_later(int host, uint64_t longest_ns) {
 
 void World::restart(int host) {
   node(host).power_on();
-  // While the other node is promoted as the survivor, this one is kept down, as fencing does.
+  // While the other node is promoted as the survivor, this one is kept down, as fencing does. Looked
+  // at again soon, however long a node may be away: the promotion may be the last thing that happens.
   if (promoting_ && !node(host).running()) {
-    restart_later(host, 100 * kMillisecond_ns);
+    if (std::exchange(kept_down_[static_cast<size_t>(host)], true)) return;
+    scheduler_.after(100 * kMillisecond_ns, nullptr, [this, host] {
+      kept_down_[static_cast<size_t>(host)] = false;
+      restart(host);
+    });
     return;
   }
   if (!node(host).running()) node(host).start();
@@ -261,38 +266,6 @@ bool World::may_lose_a_disk() {
           disk->has_failed())
         return false;
   return true;
-}
-
-// The primary's disk dies while the peer is whole. The client may not notice. After a while the
-// operator moves the client to the peer and replaces the disk.
-void World::local_disk_error() {
-  if (!may_lose_a_disk()) return;
-  DiskFaults& faults = node(primary_).data().faults;
-  faults.write_error_chance = random_.chance(0.5) ? 1 : 0.5;
-  faults.flush_error_chance = 1;
-  faults.read_error_chance = random_.chance(0.5) ? 1 : 0;
-  dead_is_metadata_ = false;
-  dead_disk_host_ = primary_;
-  if (Report::verbose()) Report::trace(node(primary_).name(), "-- its disk dies");
-  scheduler_.after(random_.spread(500 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
-                   [this] { replace_local_disk(); });
-}
-
-void World::replace_local_disk() {
-  scheduler_.after(100 * kMillisecond_ns, nullptr, [this] {
-    const int host = dead_disk_host_;
-    if (primary_ == host) {
-      begin_procedure(Procedure::kDemote);
-      replace_local_disk();
-      return;
-    }
-    if (node(host).running()) node(host).kill();
-    process_gone(host);
-    node(host).replace_disks();
-    current_ = {host == 1, host == 0};
-    restart_later(host, kSecond_ns);
-    dead_disk_host_ = -1;
-  });
 }
 
 // Someone tries to promote the secondary by mistake.

@@ -115,9 +115,18 @@ void World::procedure_turn() {
   workload().close();
   const uint64_t attempt = ++attempt_;
   if (procedure_ == Procedure::kDemote) {
-    node(host).engine().demote([this, host, attempt](const Result<std::string>& result) {
+    const uint64_t began_ns = scheduler_.now_ns();
+    node(host).engine().demote([this, host, attempt, began_ns](const Result<std::string>& result) {
       if (attempt != attempt_) return;
+      // The flush may have begun while no other replica stood in: it is tried again.
+      if (!result && dead_disk_host_ == host && !dead_is_metadata_) {
+        procedure_ = Procedure::kNone;
+        workload().open(node(host));
+        return;
+      }
       if (!result) Report::violation("demotion fails: " + result.error().what + describe());
+      // An orderly end promises what a flush does.
+      history().flush_acknowledged(began_ns);
       demoted(host);
     });
     return;

@@ -59,6 +59,7 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.hang_disk = o.faults.slow_disk = 2;
        o.faults.kill = o.faults.power_off = 1;
        o.faults.local_disk_error = o.faults.reset = o.faults.link = 1;
+       o.faults.silence = o.faults.switch_roles = o.depth % 2;
      }},
     {"metadata", 2,
      [](Options& o) {
@@ -81,6 +82,7 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.switch_roles = 4;
        o.faults.restart = o.faults.hang_disk = o.faults.silence = 1;
        o.faults.kill = o.faults.reset = o.faults.link = 2;
+       o.faults.local_disk_error = o.depth % 3 == 1 ? 1 : 0;
      }},
     {"freeze", 1,
      [](Options& o) {
@@ -124,6 +126,7 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.interval_ns = std::min(o.faults.interval_ns, 700 * kMillisecond_ns);
        o.faults.kill = o.faults.power_off = o.faults.restart = 2;
        o.faults.reset = o.faults.order = o.faults.link = 2;
+       o.faults.local_disk_error = o.depth % 3 == 0 ? 1 : 0;
        o.demotion_in_resync = o.depth % 4 == 0;
      }},
 }};

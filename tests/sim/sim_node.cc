@@ -59,6 +59,8 @@ void SimNode::start() {
   workers_ = std::make_unique<VirtualWorkers>(scheduler_, process_, random_);
   data_->attach(process_);
   metadata_->attach(process_);
+  // As the plugin does: what is found is acted upon, and a power cut must not take it back.
+  metadata_->flush_now();
   const std::span<const std::byte> found = metadata_->contents();
   Result<metadata::Loaded> loaded =
       metadata::load(metadata::reader_of(found), found.size(), config_.size_bytes, name_ + ".meta");

@@ -64,6 +64,8 @@ class VirtualDisk final : public Disk {
   // As it was put in. A volume that clients have zeroed is told from a new disk, which a real host
   // can't always do (a file that was trimmed as a whole).
   [[nodiscard]] bool is_new() const { return !written_; }
+  // Everything that is in the cache reaches the medium, at once.
+  void flush_now() { persist(done_number_, 0); }
   int read_now(uint64_t offset_bytes, std::span<std::byte> into);
   // Whether an error has been given to the process that runs now.
   [[nodiscard]] bool has_failed() const { return errors_ > 0; }

@@ -193,8 +193,8 @@ void Workload::answered(Request& request) {
   const uint64_t now = scheduler_.now_ns();
   history_.set_oldest_read(oldest()->began_ns);
   const ClientRequest& client = request.client;
-  answered_(*node_, request);
-  if (client.error != 0) {
+  const bool counts = answered_(*node_, request);
+  if (client.error != 0 || !counts) {
     if (request.number != 0) history_.write_failed(request.number);
   } else {
     switch (client.op) {

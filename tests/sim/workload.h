@@ -27,8 +27,9 @@ class Workload {
     std::vector<WirePiece> pieces;
     std::vector<std::vector<std::byte>> compressed;  // what some of them travel as
   };
-  // Called at the instant of each answer, before the history hears of it.
-  using Answered = std::function<void(SimNode& node, const Request& request)>;
+  // Called at the instant of each answer, before the history hears of it. False: nobody can keep what
+  // this answer promises, and nobody has to.
+  using Answered = std::function<bool(SimNode& node, const Request& request)>;
 
   Workload(Scheduler& scheduler, History& history, const Options& options, Random random,
            Answered answered);

@@ -57,6 +57,7 @@ World::Side::Side(World& world, History past, Random random)
       workload(world.scheduler_, history, world.options_, random,
                [&world](SimNode& at, const Workload::Request& request) {
                  world.check_answer(at, request);
+                 return !world.answers_alone_with_a_dead_disk(at.host());
                }) {}
 
 std::string World::describe() {

@@ -109,8 +109,6 @@ class World {
   void silence(uint64_t at_most_ns);
   void break_disk(VirtualDisk& disk);
   void peer_disk_error();
-  void local_disk_error();
-  void replace_local_disk();
   void peer_metadata_error();
   void local_metadata_error();
   void replace_local_metadata();
@@ -119,6 +117,20 @@ class World {
   void heal();
   void quick_return();
   void demotion_in_resync();
+
+  // the primary's data disk (disk_deaths.cc)
+  void local_disk_error();
+  void second_trouble(int host);
+  void take_away(int host);
+  [[nodiscard]] bool error_is_due(int host);
+  [[nodiscard]] bool no_good_replica(int host);
+  [[nodiscard]] bool answers_alone_with_a_dead_disk(int host) {
+    return !disk_passes_ && no_good_replica(host);
+  }
+  void replace_local_disk();
+  void end_node(int host);
+  [[nodiscard]] bool peer_is_half_copied(int host);
+  void disk_replaced(int host);
 
   // single links (link_faults.cc)
   void make_lanes();
@@ -175,7 +187,10 @@ class World {
   std::array<bool, 2> intact_{true, true};  // … also what was not flushed
   std::array<bool, 2> knows_primary_{};     // was in duplex with the primary of now
   std::array<bool, 2> restart_due_{};
+  std::array<bool, 2> kept_down_{};  // a restart waits for the other one's promotion
   int dead_disk_host_ = -1;        // the primary's disk died, and is not replaced yet
+  bool disk_passes_ = false;       // … it will work again, with what is on it
+  uint64_t disk_died_ns_ = 0;
   std::array<bool, 2> joins_{};    // its data may be overwritten, it has no metadata
   uint64_t diskless_seen_ns_ = 0;  // 0: the primary has a disk
   int survivor_ = -1;  // holds all that was acknowledged by the primary that died; -1: nobody
