@@ -55,7 +55,10 @@ struct Superblock {
   uint32_t snapshot_crc;               // … and CRC-32C
   uint32_t reserved0;                  // zero
   uint64_t heard_term;                 // the highest that the peer told of itself
-  uint8_t reserved[kPageBytes - 304];  // zero
+  uint64_t boot;                       // of this host, when this node last took a peer along …
+  uint64_t peer_instance;              // … the peer's process then …
+  uint64_t peer_boot;                  // … and its host's boot; 0: not known
+  uint8_t reserved[kPageBytes - 328];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -65,7 +68,8 @@ static_assert(offsetof(Superblock, volume) == 136);
 static_assert(offsetof(Superblock, snapshot_bytes) == 264);
 static_assert(offsetof(Superblock, snapshot_crc) == 288);
 static_assert(offsetof(Superblock, heard_term) == 296);
-static_assert(offsetof(Superblock, reserved) == 304);
+static_assert(offsetof(Superblock, boot) == 304);
+static_assert(offsetof(Superblock, reserved) == 328);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

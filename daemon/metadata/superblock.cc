@@ -76,24 +76,16 @@ bool Generations::knows(uint64_t generation) const {
           std::find(history.begin(), history.end(), generation) != history.end());
 }
 
+// What is left behind joins the history at once, the base too, so that the history is in the order
+// of time: where an old entry fell off its end, all that are older have, and a replica from then
+// has nothing in common with this one, which is what it has to find.
 void Generations::advance(uint64_t fresh) {
   TB_CHECK(fresh != 0 && !knows(fresh), "a new generation must be new");
-  if (base != current && base != 0) {
-    // Without the peer a second time: the base stays, what was current joins the history.
-    std::move_backward(history.begin(), history.end() - 1, history.end());
-    history[0] = current;
-  } else {
-    base = current;
-  }
+  std::move_backward(history.begin(), history.end() - 1, history.end());
+  history[0] = current;
+  // Without the peer a second time, the base stays.
+  if (base == current || base == 0) base = current;
   current = fresh;
-}
-
-void Generations::settle() {
-  if (base != current && base != 0) {
-    std::move_backward(history.begin(), history.end() - 1, history.end());
-    history[0] = base;
-  }
-  base = current;
 }
 
 uint64_t intent_tag(const Uuid& volume_uuid) {
@@ -123,6 +115,9 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.snapshot_crc = record.snapshot_crc;
   disk.term = record.term;
   disk.heard_term = record.heard_term;
+  disk.boot = record.boot;
+  disk.peer_instance = record.peer_instance;
+  disk.peer_boot = record.peer_boot;
   disk.generation_since_s = record.generation_since_s;
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;
@@ -156,6 +151,9 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   record.generation_since_s = disk.generation_since_s;
   record.term = disk.term;
   record.heard_term = disk.heard_term;
+  record.boot = disk.boot;
+  record.peer_instance = disk.peer_instance;
+  record.peer_boot = disk.peer_boot;
   record.snapshot_bytes = disk.snapshot_bytes;
   record.snapshot_crc = disk.snapshot_crc;
   for (const FlagField& each : kFlagFields) record.*each.field = (disk.flags & each.flag) != 0;

@@ -25,7 +25,7 @@ struct Generations {
   // A new history begins: `fresh` becomes current; what was current stays the base.
   void advance(uint64_t fresh);
   // Both nodes share the current generation from now on: it becomes the base, too.
-  void settle();
+  void settle() { base = current; }
 };
 
 struct NodeRecord {
@@ -38,6 +38,11 @@ struct NodeRecord {
   uint64_t generation_since_s = 0;  // Unix time at which the current generation began
   uint64_t term = 0;        // of this node's last promotion; the higher one was primary last
   uint64_t heard_term = 0;  // the highest that the peer told of itself: the next one is above both
+  // When this node last took a peer along in what it writes: its host's boot, the peer's process
+  // and the peer's host's boot. 0: unknown. They tell who lived on when this node died as primary.
+  uint64_t boot = 0;
+  uint64_t peer_instance = 0;
+  uint64_t peer_boot = 0;
   bool primary = false;
   bool peer_primary = false;
   bool inconsistent = false;

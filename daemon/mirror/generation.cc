@@ -12,7 +12,7 @@ enum class Source : uint8_t { kNobody, kMe, kPeer, kLater, kNoGoodCopy, kBothPri
 
 // Who bits: of whom each statement is true.
 struct SameGeneration {
-  uint8_t inconsistent, primary, lost, crashed, dirty;
+  uint8_t inconsistent, primary, lost, died, dirty;
 };
 struct SameGenerationRow {
   SameGeneration accepted;
@@ -21,7 +21,7 @@ struct SameGenerationRow {
 
 // The same current generation on both sides: whose data counts? Exactly one row fits each input.
 constexpr std::array<SameGenerationRow, 15> kSameGeneration{{
-    //  half-copied  primary  lost  crashed  dirty
+    //  half-copied  primary  lost  died  dirty
     {{kBoth, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kNoGoodCopy},
     {{kMe, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kPeer},
     {{kPeer, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kMe},
@@ -32,7 +32,8 @@ constexpr std::array<SameGenerationRow, 15> kSameGeneration{{
     // Nobody is primary: one whose backing is empty all of a sudden has nothing to give.
     {{kNobody, kNobody, kMe, kAnyone, kAnyone}, Source::kPeer},
     {{kNobody, kNobody, kPeer, kAnyone, kAnyone}, Source::kMe},
-    // The survivor of a crash counts: what was promised is on both. After two, the last primary.
+    // The survivor of a primary that died counts: it holds all that was acknowledged. When both
+    // died, the one that was primary last.
     {{kNobody, kNobody, kNobody | kBoth, kMe, kAnyone}, Source::kPeer},
     {{kNobody, kNobody, kNobody | kBoth, kPeer, kAnyone}, Source::kMe},
     {{kNobody, kNobody, kNobody | kBoth, kBoth, kAnyone}, Source::kLater},
@@ -45,7 +46,7 @@ constexpr std::array<SameGenerationRow, 15> kSameGeneration{{
 
 constexpr bool fits(const SameGeneration& row, const SameGeneration& said) {
   return (row.inconsistent & said.inconsistent) != 0 && (row.primary & said.primary) != 0 &&
-         (row.lost & said.lost) != 0 && (row.crashed & said.crashed) != 0 &&
+         (row.lost & said.lost) != 0 && (row.died & said.died) != 0 &&
          (row.dirty & said.dirty) != 0;
 }
 
@@ -64,10 +65,12 @@ constexpr bool exactly_one_row_fits() {
 static_assert(exactly_one_row_fits());
 
 Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
+  const bool i_died = mine.crashed || died_too(mine, theirs);
+  const bool peer_died = theirs.crashed || died_too(theirs, mine);
   const SameGeneration said{who(mine.inconsistent, theirs.inconsistent),
                             who(mine.primary, theirs.primary),
                             who(mine.backing_lost, theirs.backing_lost),
-                            who(mine.crashed, theirs.crashed), who(mine.dirty, theirs.dirty)};
+                            who(i_died, peer_died), who(mine.dirty, theirs.dirty)};
   for (const SameGenerationRow& row : kSameGeneration)
     if (fits(row.accepted, said)) return row.source;
   TB_CHECK(false, "every input has a row");
@@ -186,7 +189,8 @@ constexpr std::array<VerdictRow, 21> kVerdicts{{
      "this node has no metadata, but its backing holds data, which joining would overwrite",
      "run `twinblock init %V --join` here to let this node's data be overwritten by %P's"},
     {Verdict::kUnrelated, Verdict::kUnrelated, false,
-     "%P holds another volume: the two have no history in common",
+     "%P holds another volume, or a state of this one that is too old to be recognised: the two "
+     "have nothing in common",
      "check that both nodes use the right backing and metadata; to throw one replica away, stop "
      "that node, move its metadata file away and run `twinblock init %V --join` there"},
     {Verdict::kSplitBrain, Verdict::kSplitBrain, false,
@@ -240,6 +244,16 @@ std::string fill_in(std::string text, const std::string& mark, const std::string
 }
 
 }  // namespace
+
+// A process that runs since before the primary's end has all that was acknowledged. One that was
+// started again has it as long as its host was not, which matters where the primary's host was;
+// otherwise the primary's disk has it, too, and may have more.
+bool died_too(const SyncFacts& node, const SyncFacts& primary_that_died) {
+  const SyncFacts& primary = primary_that_died;
+  if (!primary.crashed || node.instance == primary.peer_instance) return false;
+  const bool same_boot = node.boot != 0 && node.boot == primary.peer_boot;
+  return !(primary.rebooted && same_boot);
+}
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs) {
   if (mine.blank || theirs.blank) return decide_blank(mine, theirs);

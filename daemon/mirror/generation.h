@@ -28,6 +28,12 @@ struct SyncFacts {
   metadata::Uuid volume_uuid{};
   metadata::Generations generations;
   uint64_t term = 0;  // counts promotions: the node with the higher one was primary later
+  // Who lived on when a primary died. 0: not known.
+  bool rebooted = false;       // crashed, and its host lost what was in memory
+  uint64_t instance = 0;       // of the process that runs
+  uint64_t boot = 0;           // of its host
+  uint64_t peer_instance = 0;  // as this node has it on record: the peer's process, when the two
+  uint64_t peer_boot = 0;      // were last in a session in which this one wrote; … and its host's
 
   // To tell users; these never decide anything.
   uint64_t dirty_bytes = 0;  // in this node's own set
@@ -57,6 +63,10 @@ enum class Verdict : uint32_t {
   kMustDemote,        // … in the peer's favour; but I am still primary
   kOrdersContradict,  // split brain, and the orders to resolve it give up both sides' writes
 };
+
+// Whether `node` is one of two that died: it was the secondary of a primary that died, and has
+// since lost what only its memory held, or may have.
+bool died_too(const SyncFacts& node, const SyncFacts& primary_that_died);
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs);
 

@@ -145,6 +145,14 @@ struct Core {
       done(error);
     });
   }
+  // A new history of writes begins, as soon as the record is durable.
+  void begin_generation() {
+    uint64_t fresh = random();
+    while (record.generations.knows(fresh)) fresh = random();
+    record.generations.advance(fresh);
+    record.generation_since_s = clock.wall_ns() / kSecond_ns;
+    record.shared = false;
+  }
   // `disk`: "data" or "metadata", of this node or the peer.
   void tell_disk_error(const std::string& whose, const char* disk, const std::string& why) {
     events.tell("disk-error", {{"node", whose}, {"disk", disk}, {"reason", why}});

@@ -34,6 +34,8 @@ class Engine::SoleCopyRecord final : public PeerRequest {
 Engine::Engine(Parts parts)
     : core_(parts.config, parts.node, parts.clock, parts.log, parts.data, parts.workers),
       instance_(metadata::format_uuid(parts.instance)),
+      instance_number_(instance_number(parts.instance)),
+      boot_(parts.boot),
       store_(parts.metadata, parts.loaded.sequence),
       intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
                &parts.clock),
@@ -69,6 +71,7 @@ Engine::Engine(Parts parts)
     // What is there is not believed; where there is a peer, it is copied from it.
     core_.backing_lost = parts.backing_is_empty && core_.record.held_data;
     core_.crashed = core_.record.primary;
+    rebooted_ = boot_ == 0 || core_.record.boot != boot_;
     load_own_set(parts.loaded);
   }
   snapshot_ = std::make_unique<metadata::SnapshotWriter>(
@@ -155,6 +158,11 @@ SyncFacts Engine::facts() const {
   facts.crashed = core_.crashed;
   facts.inconsistent = core_.record.inconsistent;
   facts.backing_lost = core_.backing_lost;
+  facts.rebooted = core_.crashed && rebooted_;
+  facts.instance = instance_number_;
+  facts.boot = boot_;
+  facts.peer_instance = core_.record.peer_instance;
+  facts.peer_boot = core_.record.peer_boot;
   facts.disk_failed = !core_.local_ok() || core_.flush_failed || metadata_error_code() != 0;
   facts.dirty = core_.record.dirty || core_.took_over || !core_.dirty.empty();
   facts.map_valid = core_.map_valid;
@@ -187,6 +195,7 @@ void Engine::session_lost(const std::string& reason) {
   core_.set_attachment(Attachment::kNone);
   core_.sole_copy_recorded = false;
   peer_role_ = PeerRole::kUnknown;
+  peer_process_ = {};
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   replica_.session_lost();
   resync_.session_lost();

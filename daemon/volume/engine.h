@@ -46,6 +46,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
     bool backing_is_empty = false;  // nothing would be lost if this node joined
     metadata::Uuid instance;        // random, anew for each process
     std::function<uint64_t()> random;
+    uint64_t boot = 0;  // of the host: another one each time it starts; 0: not known
   };
   // A sentence for the operator, or an error with an action.
   using Reply = std::function<void(Result<std::string>)>;
@@ -176,6 +177,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void explain_resync(Verdict verdict, const SyncFacts& peer);
   bool apply_generation(const wire::GenerationPayload& payload);
   void begin_resync(Verdict verdict, const SyncFacts& peer);
+  void begin_generation_for(const SyncFacts& target);
+  [[nodiscard]] bool nothing_to_send(Verdict verdict, const SyncFacts& peer) const;
+  bool note_peer_process();
   void handle_role(const wire::FrameHeader& header);
   void handle_promote_ask(const wire::FrameHeader& header);
   [[nodiscard]] bool hold_until_recorded(wire::Frame& frame);
@@ -246,6 +250,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
 
   Core core_;
   const std::string instance_;
+  const uint64_t instance_number_;  // the first bytes of it
+  const uint64_t boot_;
   metadata::SuperblockStore store_;
   metadata::IntentStore intents_;
   Session session_;
@@ -282,6 +288,15 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   bool asked_record_ = false;              // the peer waits for something to be recorded here
   std::optional<wire::Frame> held_frame_;  // … and asks for more meanwhile
   bool target_tells_ = false;    // between session_up() and the mark: the target tells its own set
+  bool rebooted_ = false;  // the host was started anew since this node last took a peer along
+  // The peer's process, and the boot of its host, in this session; 0: there is none.
+  struct PeerProcess {
+    uint64_t instance = 0, boot = 0;
+  } peer_process_;
+  // The process for whose replica the current generation began, in a resync of everything.
+  struct BegunFor {
+    uint64_t instance = 0, generation = 0;
+  } begun_for_;
   bool joining_ = false;         // the metadata is to be created with the next record
   bool receives_ = false;        // in this session the peer may send writes
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's

@@ -236,6 +236,7 @@ void Engine::become_primary() {
   core_.record.discard = false;  // the order did not name what is written from now on
   core_.record.primary = true;
   core_.record.peer_primary = false;
+  note_peer_process();
   core_.persist([this](int error) {
     if (role_ != Role::kPromoting) return;
     if (error != 0) {

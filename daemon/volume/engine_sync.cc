@@ -19,6 +19,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   compression_.session_up();
   core_.peer_fast_zero = peer_fast_zero;
   peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
+  peer_process_ = {peer.instance, peer.boot};
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   target_tells_ = asked_record_ = false;
   held_frame_.reset();
@@ -69,19 +70,47 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   note_state();
 }
 
+bool Engine::nothing_to_send(Verdict verdict, const SyncFacts& peer) const {
+  return verdict == Verdict::kSourceOfMap && core_.dirty.empty() && !peer.inconsistent &&
+         !peer.blank && !peer.dirty &&
+         peer.generations.current == core_.record.generations.current;
+}
+
+// Whom this node takes along in what it writes from now on; to be durable before it does. Whether
+// it is on record already.
+bool Engine::note_peer_process() {
+  metadata::NodeRecord& record = core_.record;
+  const bool known = record.boot == boot_ && record.peer_instance == peer_process_.instance &&
+                     record.peer_boot == peer_process_.boot;
+  record.boot = boot_;
+  record.peer_instance = peer_process_.instance;
+  record.peer_boot = peer_process_.boot;
+  return known;
+}
+
 void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
-  const bool nothing_to_send = verdict == Verdict::kSourceOfMap && core_.dirty.empty() &&
-                               !peer.inconsistent && !peer.blank && !peer.dirty &&
-                               peer.generations.current == core_.record.generations.current;
-  if (nothing_to_send) {
-    gate_.close();
-    resync_.begin_with_nothing_to_send();
-    attach(Attachment::kDuplex);
+  const bool noted = note_peer_process();
+  if (nothing_to_send(verdict, peer)) {
+    if (noted) {
+      gate_.close();
+      resync_.begin_with_nothing_to_send();
+      attach(Attachment::kDuplex);
+      return;
+    }
+    // A client may write meanwhile: looked at again.
+    core_.persist([this, verdict, peer, number = session_number_](int error) {
+      if (number != session_number_ || !session_.up()) return;
+      if (error != 0)
+        resync_failed(metadata_error(error).what);
+      else
+        begin_resync(verdict, peer);
+    });
     return;
   }
   explain_resync(verdict, peer);
   tell_resync_begun(true);
   if (verdict == Verdict::kSourceOfAll) {
+    begin_generation_for(peer);
     core_.dirty.set_all();
     // A target that holds nothing has nothing to compare with.
     if (!peer.blank && !peer.backing_lost) core_.coarse.set_all();
@@ -102,6 +131,24 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
     core_.crashed = false;  // what may differ is in the dirty map
     resync_.begin(label);
   });
+}
+
+// Another replica than the one that shares the base becomes a member (invariant 12). The map says
+// what it misses, and no longer what the former member missed, which must not pass as the same, nor
+// be brought up to date by that map, when it comes back: it has to find its own generation in the
+// history, but not as the base, so that it is compared in full. Durable before the target hears of
+// it; a crash before leaves this node and the former member as they were.
+void Engine::begin_generation_for(const SyncFacts& target) {
+  metadata::NodeRecord& record = core_.record;
+  if (!target.blank && target.generations.current == record.generations.current) return;
+  // Began already for this very process, which has one disk, but which did not record it.
+  if (begun_for_.instance == target.instance && target.instance != 0 &&
+      begun_for_.generation == record.generations.current &&
+      record.generations.base == record.generations.current)
+    return;
+  core_.begin_generation();
+  record.generations.settle();
+  begun_for_ = {target.instance, record.generations.current};
 }
 
 void Engine::handle_generation(const wire::Frame& frame) {
@@ -305,7 +352,7 @@ void Engine::resync_finished() {
   core_.record.generations.settle();
   core_.record.dirty = core_.record.all_dirty = core_.record.snapshot = false;
   core_.record.shared = core_.record.keep = core_.record.discard = false;
-  core_.took_over = false;
+  core_.took_over = core_.crashed = false;
   core_.record.primary = role_ != Role::kSecondary;  // a crash before is made good
   core_.persist([](int) {});
   log(Severity::kInfo, core_.peer + " is whole and current");

@@ -1,6 +1,7 @@
 #include "volume/hello.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/units.h"
 
@@ -23,6 +24,7 @@ constexpr FlagField kFlagFields[] = {
     {wire::kHelloDiscard, &SyncFacts::discard},
     {wire::kHelloKeep, &SyncFacts::keep},
     {wire::kHelloBackingLost, &SyncFacts::backing_lost},
+    {wire::kHelloRebooted, &SyncFacts::rebooted},
 };
 
 }  // namespace
@@ -46,11 +48,20 @@ wire::HelloPayload make_hello(const Config& config, const std::string& node,
   hello.term = facts.term;
   hello.dirty_bytes = facts.dirty_bytes;
   hello.since_s = facts.since_s;
+  hello.boot = facts.boot;
+  hello.peer_instance = facts.peer_instance;
+  hello.peer_boot = facts.peer_boot;
   wire::set_name(hello.volume, config.volume);
   wire::set_name(hello.node, node);
   wire::set_name(hello.peer, config.other(node).name);
   wire::set_name(hello.link, link);
   return hello;
+}
+
+uint64_t instance_number(const metadata::Uuid& instance) {
+  uint64_t number = 0;
+  std::memcpy(&number, instance.data(), sizeof number);
+  return number;
 }
 
 SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred) {
@@ -64,6 +75,10 @@ SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred) {
   facts.term = hello.term;
   facts.dirty_bytes = hello.dirty_bytes;
   facts.since_s = hello.since_s;
+  std::memcpy(&facts.instance, hello.instance, sizeof facts.instance);
+  facts.boot = hello.boot;
+  facts.peer_instance = hello.peer_instance;
+  facts.peer_boot = hello.peer_boot;
   return facts;
 }
 
@@ -120,7 +135,8 @@ HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& confi
 bool same_facts(const SyncFacts& a, const SyncFacts& b) {
   return std::all_of(std::begin(kFlagFields), std::end(kFlagFields),
                      [&](const FlagField& entry) { return a.*entry.field == b.*entry.field; }) &&
-         a.volume_uuid == b.volume_uuid && a.generations == b.generations && a.term == b.term;
+         a.volume_uuid == b.volume_uuid && a.generations == b.generations && a.term == b.term &&
+         a.peer_instance == b.peer_instance && a.peer_boot == b.peer_boot;
 }
 
 }  // namespace twinblock

@@ -16,6 +16,9 @@ wire::HelloPayload make_hello(const Config& config, const std::string& node,
 
 SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred);
 
+// What stands for a process in records and facts: the first 8 bytes of its instance.
+uint64_t instance_number(const metadata::Uuid& instance);
+
 // A history of generations as a kGeneration frame carries it; `flag` is one of GenerationFlag.
 wire::GenerationPayload make_generation(const metadata::Generations& generations,
                                         const metadata::Uuid& volume_uuid, uint32_t flag);

@@ -18,13 +18,9 @@ void SimplexGate::record() {
   closed_meanwhile_ = false;
   // A history that the peer can't have is continued. One that it was told to record may be the
   // peer's, too, whether it confirmed that or not.
-  metadata::Generations& generations = core_.record.generations;
+  const metadata::Generations& generations = core_.record.generations;
   if (generations.current == generations.base || core_.record.shared) {
-    uint64_t fresh = core_.random();
-    while (generations.knows(fresh)) fresh = core_.random();
-    generations.advance(fresh);
-    core_.record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
-    core_.record.shared = false;
+    core_.begin_generation();
     // Orders were about earlier writes.
     core_.record.keep = core_.record.discard = false;
   }

@@ -107,6 +107,7 @@ enum HelloFlag : uint32_t {
   kHelloDiscard = 512,       // ordered by the operator: its own writes are given up
   kHelloKeep = 1024,         // ordered by the operator: the receiver's writes are given up
   kHelloBackingLost = 2048,  // its backing holds nothing at all, although it was initialised
+  kHelloRebooted = 4096,     // crashed, and its host has been started anew since
 };
 
 struct HelloPayload {
@@ -124,10 +125,14 @@ struct HelloPayload {
   char node[kNameBytes];
   char peer[kNameBytes];  // the node that the sender means to talk to
   char link[kNameBytes];
-  uint64_t term;         // counts promotions: the node with the higher one was primary later
-  uint64_t dirty_bytes;  // to tell a user: in the sender's own set of blocks that may differ
-  uint64_t since_s;      // to tell a user: Unix time at which generation_current began; 0: unknown
-  uint64_t reserved[5];  // zero
+  uint64_t term;           // counts promotions: the node with the higher one was primary later
+  uint64_t dirty_bytes;    // to tell a user: in the sender's own set of blocks that may differ
+  uint64_t since_s;        // to tell a user: Unix time at which generation_current began; 0: unknown
+  uint64_t boot;           // of the sender's host; 0: not known
+  uint64_t peer_instance;  // the receiver's process when the sender last took it along in what it
+                           // wrote: the first 8 bytes of its `instance`; 0: none …
+  uint64_t peer_boot;      // … and its `boot`
+  uint64_t reserved[2];    // zero
 };
 
 static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 64);

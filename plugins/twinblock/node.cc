@@ -121,7 +121,8 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   random_bytes(std::as_writable_bytes(std::span(instance)));
   engine_ = std::make_unique<Engine>(Engine::Parts{config_, name_, loop_, log_, *network_, *data_,
                                                    *metadata_, *workers_, std::move(loaded),
-                                                   backing_is_empty, instance, random_number});
+                                                   backing_is_empty, instance, random_number,
+                                                   boot_number()});
   facts_ = NodeFacts{data_->engine_name(),
                      "nbd+unix:///?socket=" + nbd_socket_path(config_, self),
                      control_socket_path(config_, self),

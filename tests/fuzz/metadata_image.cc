@@ -70,6 +70,9 @@ NodeRecord record_from(Input& input, const Shape& shape) {
   record.generations = generations_from(input);
   record.term = input.byte();
   record.heard_term = input.byte();
+  record.boot = input.byte();
+  record.peer_instance = input.byte();
+  record.peer_boot = input.byte();
   record.generation_since_s = input.take<uint32_t>();
   return record;
 }

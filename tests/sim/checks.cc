@@ -99,6 +99,8 @@ void World::check_crash() {
     return;
   }
   if (blank && (verdict == Verdict::kNotJoinable || verdict == Verdict::kPeerNotJoinable)) return;
+  // Disks that were away for too long are refused, and not taken for anything.
+  if (verdict == Verdict::kUnrelated && (swapped_[0] || swapped_[1])) return;
   const bool in_sync = verdict == Verdict::kInSync;
   if (!in_sync && !is_source(verdict) && !is_target(verdict)) Report::violation(story + describe());
   check_sets(a, b, verdict, story);

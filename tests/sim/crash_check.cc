@@ -9,14 +9,20 @@
 namespace twinblock::sim {
 namespace {
 
-SyncFacts facts_at_start(const metadata::Loaded& loaded, bool backing_is_empty, bool preferred) {
+SyncFacts facts_at_start(const metadata::Loaded& loaded, bool backing_is_empty, bool preferred,
+                         uint64_t boot) {
   SyncFacts facts;
   facts.preferred = preferred;
+  facts.instance = preferred ? 1 : 2;  // of no process that has been
+  facts.boot = boot;
   facts.blank = loaded.blank;
   facts.joinable = loaded.blank && backing_is_empty;
   if (loaded.blank) return facts;
   const metadata::NodeRecord& record = loaded.record;
   facts.crashed = record.primary;
+  facts.rebooted = record.primary && record.boot != boot;
+  facts.peer_instance = record.peer_instance;
+  facts.peer_boot = record.peer_boot;
   facts.inconsistent = record.inconsistent;
   facts.backing_lost = backing_is_empty && record.held_data;
   facts.map_valid = !facts.backing_lost;
@@ -64,7 +70,8 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
   if (!loaded)
     Report::violation("a crash now would leave metadata that " + node.name() +
                       " refuses: " + loaded.error().what);
-  remains.facts = facts_at_start(loaded.value(), node.data().is_new(), node.name() < peer.name());
+  remains.facts = facts_at_start(loaded.value(), node.data().is_new(), node.name() < peer.name(),
+                                 power ? node.boot() + 2 : node.boot());
   if (!remains.facts.blank) remains.own = set_at_start(loaded.value(), remains.data.size_bytes());
   remains.facts.dirty = loaded.value().record.dirty || !remains.own.empty();
   return remains;

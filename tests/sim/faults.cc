@@ -21,7 +21,7 @@ void World::inject() {
   look();
   const FaultPlan& plan = options_.faults;
   const int host = static_cast<int>(random_.below(2));
-  const std::array<std::pair<unsigned, std::function<void()>>, 17> kinds{{
+  const std::array<std::pair<unsigned, std::function<void()>>, 18> kinds{{
       {plan.kill, [&] { kill(host); }},
       {plan.power_off,
        [&] {
@@ -62,6 +62,7 @@ void World::inject() {
       {plan.link, [&] { link_fault(); }},
       {plan.link_order, [&] { link_order(); }},
       {plan.blackout, [&] { blackout(); }},
+      {plan.swap, [&] { swap_disks(host); }},
   }};
   if (random_.chance(0.1)) tempt();
   unsigned weights = 0;
@@ -266,6 +267,38 @@ bool World::may_lose_a_disk() {
           disk->has_failed())
         return false;
   return true;
+}
+
+// Whether the node could serve alone, without anything that was promised being lost.
+bool World::holds_all(int host) {
+  if (!current_[static_cast<size_t>(host)] || bad_disk(host)) return false;
+  if (node(host).running() && node(host).engine().volume_state() == VolumeState::kResync &&
+      !node(host).engine().is_primary())
+    return false;
+  const auto file = node(host).metadata().contents();
+  const auto loaded = metadata::load(metadata::reader_of(file), file.size(), options_.volume_bytes,
+                                     node(host).name());
+  return loaded && !loaded.value().blank && !loaded.value().record.inconsistent;
+}
+
+// The operator puts other disks into a node while the other node holds all: blank ones, or some
+// that were taken out earlier, with the metadata that they had then.
+void World::swap_disks(int host) {
+  look();
+  if (!holds_all(1 - host) || node(host).paused()) return;
+  check_now();
+  // With the host switched off for it, or while it runs.
+  if (node(host).data().flush_failed() || random_.chance(0.5))
+    node(host).power_off();
+  else if (node(host).running())
+    node(host).kill();
+  process_gone(host);
+  node(host).swap_disks();
+  current_[static_cast<size_t>(host)] = knows_primary_[static_cast<size_t>(host)] = false;
+  intact_[static_cast<size_t>(host)] = true;
+  swapped_[static_cast<size_t>(host)] = true;
+  identical_ns_.clear();
+  restart_later(host, 3 * kSecond_ns);
 }
 
 // Someone tries to promote the secondary by mistake.

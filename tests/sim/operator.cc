@@ -25,9 +25,11 @@ void World::look() {
   if (view.verify.differing_bytes > 0 && !corrupted_ && !verify_may_find_)
     Report::violation("a verification found differences, but nothing went wrong" + describe());
   current_[self] = view.disk_error.empty();
-  current_[peer] = true;
+  // A primary may not have noticed yet that its peer is gone, and whoever comes with other disks.
+  current_[peer] = !swapped_[peer] || both_duplex();
   if (!current_[self] || !both_duplex()) return;
   intact_ = {true, true};
+  swapped_ = {};
   knows_primary_[peer] = true;
 }
 
@@ -36,6 +38,7 @@ void World::operator_turn() {
                    [this] { operator_turn(); });
   if (split_host_ >= 0) return;
   let_join();
+  join_too_old();
   if (procedure_ != Procedure::kNone) {
     procedure_turn();
     return;
@@ -59,6 +62,23 @@ void World::let_join() {
     if (joins_[static_cast<size_t>(each->host())] && each->running() && !each->paused() &&
         each->engine().status().data == DataState::kBlank)
       each->engine().init(false, true, [](const Result<std::string>&) {});
+  }
+}
+
+// Disks that were away for so long that their history is forgotten are refused. They join anew.
+void World::join_too_old() {
+  for (const int host : {0, 1}) {
+    SimNode& each = node(host);
+    if (!swapped_[static_cast<size_t>(host)] || !each.running() || each.paused() ||
+        host == primary_ ||
+        each.engine().status().status.find("nothing in common") == std::string::npos)
+      continue;
+    if (Report::verbose()) Report::trace("operator", each.name() + " is to join anew");
+    each.kill();
+    process_gone(host);
+    each.replace_metadata();
+    joins_[static_cast<size_t>(host)] = true;
+    restart_later(host, kSecond_ns);
   }
 }
 

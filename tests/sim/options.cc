@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 14> kModeTable{{
+constexpr std::array<Mode, 15> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -128,6 +128,14 @@ constexpr std::array<Mode, 14> kModeTable{{
        o.faults.reset = o.faults.order = o.faults.link = 2;
        o.faults.local_disk_error = o.depth % 3 == 0 ? 1 : 0;
        o.demotion_in_resync = o.depth % 4 == 0;
+     }},
+    // Disks are taken out and put back, each with its metadata, at any moment.
+    {"swap", 2,
+     [](Options& o) {
+       o.faults.interval_ns = std::min(o.faults.interval_ns, 1500 * kMillisecond_ns);
+       o.faults.swap = 4;
+       o.faults.kill = o.faults.restart = o.faults.switch_roles = o.faults.reset = 1;
+       o.faults.power_off = o.depth % 2;
      }},
 }};
 

@@ -29,6 +29,7 @@ struct FaultPlan {
   unsigned link = 0;        // of one link: cut, silent, clogged, reset, flapping
   unsigned link_order = 0;  // of the operator: remove, add, disable, enable
   unsigned blackout = 0;    // all links silent, for less than link_timeout
+  unsigned swap = 0;        // of a node's disks, with their metadata, for blank or for earlier ones
 };
 
 struct Options {
@@ -64,7 +65,8 @@ struct Options {
 
 // "mixed" draws one of the others.
 constexpr const char* kModes =
-    "mixed calm network links crash power disk metadata hang roles freeze idle split verify resync";
+    "mixed calm network links crash power disk metadata hang roles freeze idle split verify resync "
+    "swap";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

@@ -28,6 +28,7 @@ SimNode::SimNode(Scheduler& scheduler, VirtualNetwork& network, const Config& co
       region_bytes_(region_bytes),
       name_(config.nodes[static_cast<size_t>(host)].name),
       random_(random),
+      boot_(static_cast<uint64_t>(host) + 1),
       log_(std::make_unique<NodeLog>(name_)) {
   replace_disks();
 }
@@ -46,6 +47,25 @@ void SimNode::replace_metadata() {
   metadata_ = std::make_unique<VirtualDisk>(
       scheduler_, random_.fork(), name_ + "'s metadata disk",
       metadata::metadata_bytes_max(config_.size_bytes, region_bytes_));
+}
+
+void SimNode::swap_disks() {
+  constexpr size_t kShelfMax = 2;
+  data_->faults = metadata_->faults = DiskFaults{};
+  Pair out{std::move(data_), std::move(metadata_)};
+  const bool blank = shelf_.size() < kShelfMax && random_.chance(0.5);
+  if (blank || shelf_.empty()) {
+    if (Report::verbose()) Report::trace(name_, "-- gets a blank pair of disks");
+    replace_disks();
+  } else {
+    const size_t which = random_.below(shelf_.size());
+    if (Report::verbose())
+      Report::trace(name_, "-- gets a pair of disks back from the shelf, with its metadata");
+    data_ = std::move(shelf_[which].data);
+    metadata_ = std::move(shelf_[which].metadata);
+    shelf_.erase(shelf_.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+  shelf_.push_back(std::move(out));
 }
 
 void SimNode::start() {
@@ -72,7 +92,7 @@ void SimNode::start() {
   engine_ = std::make_unique<Engine>(
       Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
                     std::move(loaded.value()), data_->is_new(), instance,
-                    [random = random_.fork()]() mutable { return random.next() | 1; }});
+                    [random = random_.fork()]() mutable { return random.next() | 1; }, boot_});
   engine_->set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);
@@ -97,6 +117,7 @@ void SimNode::kill() {
 void SimNode::power_off() {
   if (Report::verbose()) Report::trace(name_, "-- loses power");
   powered_ = false;
+  boot_ += 2;
   network_.set_power(host_, false);
   if (running()) end_process();
   data_->power_lost();

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config/config.h"
 #include "random.h"
@@ -30,11 +31,15 @@ class SimNode {
   // Empty disks: what an operator puts in when the old ones have failed.
   void replace_disks();
   void replace_metadata();
+  // Takes the disks out, with their metadata, and puts a blank pair in, or one that was taken out
+  // earlier. There are three pairs at the most.
+  void swap_disks();
   void pause();
   void resume();
 
   [[nodiscard]] bool running() const { return engine_ != nullptr; }
   [[nodiscard]] bool paused() const { return process_ && process_->paused; }
+  [[nodiscard]] uint64_t boot() const { return boot_; }
   [[nodiscard]] bool powered() const { return powered_; }
   [[nodiscard]] uint64_t started_ns() const { return started_ns_; }
   [[nodiscard]] uint64_t pauses_total() const { return pauses_; }
@@ -58,10 +63,15 @@ class SimNode {
   const std::string name_;
   Random random_;
   bool powered_ = true;
+  uint64_t boot_;
   uint64_t started_ns_ = 0;
   uint64_t pauses_ = 0;
   std::unique_ptr<VirtualDisk> data_;
   std::unique_ptr<VirtualDisk> metadata_;
+  struct Pair {
+    std::unique_ptr<VirtualDisk> data, metadata;
+  };
+  std::vector<Pair> shelf_;
   std::unique_ptr<Log> log_;
   ProcessPtr process_;
   std::unique_ptr<VirtualClock> clock_;

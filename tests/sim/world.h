@@ -112,6 +112,9 @@ class World {
   void peer_metadata_error();
   void local_metadata_error();
   void replace_local_metadata();
+  [[nodiscard]] bool holds_all(int host);
+  void swap_disks(int host);
+  void join_too_old();
   [[nodiscard]] bool may_lose_a_disk();
   void tempt();
   void heal();
@@ -192,6 +195,7 @@ class World {
   bool disk_passes_ = false;       // … it will work again, with what is on it
   uint64_t disk_died_ns_ = 0;
   std::array<bool, 2> joins_{};    // its data may be overwritten, it has no metadata
+  std::array<bool, 2> swapped_{};  // it got other disks, and has not been in duplex since
   uint64_t diskless_seen_ns_ = 0;  // 0: the primary has a disk
   int survivor_ = -1;  // holds all that was acknowledged by the primary that died; -1: nobody
   bool initialised_ = false;

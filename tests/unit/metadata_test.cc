@@ -35,6 +35,9 @@ NodeRecord sample(uint64_t current = 0x1111) {
   record.generation_since_s = 0x4444;
   record.term = 0x5555;
   record.heard_term = 0x6666;
+  record.boot = 0x7777;
+  record.peer_instance = 0x8888;
+  record.peer_boot = 0x9999;
   record.primary = record.inconsistent = true;
   return record;
 }
@@ -278,6 +281,22 @@ TEST(Generations, AdvanceKeepsTheBaseThatThePeerKnows) {
   for (uint64_t fresh = 4; fresh < 40; ++fresh) g.advance(fresh);
   EXPECT_EQ(g.base, 3u) << "however often";
   EXPECT_FALSE(g.knows(0));
+}
+
+// Where an old one is forgotten, all that are older are: a replica from then finds nothing in
+// common, and no older past from which both would have moved on.
+TEST(Generations, TheHistoryIsInTheOrderOfTime) {
+  Generations g{.current = 1, .base = 1, .history = {}};
+  for (uint64_t fresh = 2; fresh < 200; ++fresh) {
+    g.advance(fresh);
+    if (fresh % 3 != 0) g.settle();
+    uint64_t newer = g.current;
+    for (const uint64_t older : g.history) {
+      if (older == 0) break;
+      EXPECT_LT(older, newer);
+      newer = older;
+    }
+  }
 }
 
 // Finishes requests when the test says so; keeps a medium that only flushed writes reach.

@@ -99,6 +99,8 @@ struct View {
     return same() && disks_work() && !me.primary && !peer.primary && !me.inconsistent &&
            !peer.inconsistent && !me.backing_lost && !peer.backing_lost;
   }
+  bool i_died() const { return me.crashed || died_too(me, peer); }
+  bool peer_died() const { return peer.crashed || died_too(peer, me); }
   bool i_am_later() const { return me.term != peer.term ? me.term > peer.term : me.preferred; }
 };
 
@@ -222,11 +224,14 @@ const Property kProperties[] = {
      },
      [](const View& v) { return v.verdict == Verdict::kUnrelated; }},
     {"the survivor of a crash is the source",
-     [](const View& v) { return v.both_whole() && !v.me.crashed && v.peer.crashed; },
+     [](const View& v) { return v.both_whole() && !v.i_died() && v.peer_died(); },
      [](const View& v) { return is_source(v.verdict); }},
-    {"when both crashed, the last primary is the source",
-     [](const View& v) { return v.both_whole() && v.me.crashed && v.peer.crashed; },
+    {"when both died, the last primary is the source",
+     [](const View& v) { return v.both_whole() && v.i_died() && v.peer_died(); },
      [](const View& v) { return v.i_am_later() ? is_source(v.verdict) : is_target(v.verdict); }},
+    {"nobody died with a node that was not primary",
+     [](const View& v) { return !v.me.crashed && !v.peer.crashed; },
+     [](const View& v) { return !v.i_died() && !v.peer_died(); }},
     {"when both hold writes that the other misses, the last primary is the source",
      [](const View& v) {
        return v.both_whole() && !v.me.crashed && !v.peer.crashed && v.me.dirty && v.peer.dirty;
@@ -239,7 +244,7 @@ const Property kProperties[] = {
      [](const View& v) { return is_source(v.verdict); }},
     {"terms decide nothing else",
      [](const View& v) {
-       return !(v.same() && ((v.me.crashed && v.peer.crashed) || (v.me.dirty && v.peer.dirty)));
+       return !(v.same() && ((v.i_died() && v.peer_died()) || (v.me.dirty && v.peer.dirty)));
      },
      [](const View& v) {
        return without(v, [](SyncFacts& f) { f.term = f.preferred ? 1 : 9; }) == v.verdict;
@@ -314,19 +319,25 @@ class AllInputs : public testing::Test {
 };
 
 TEST_F(AllInputs, HaveVerdictsThatHoldEveryProperty) {
-  // With metadata: every relation, every flag; terms matter between equals only.
+  // With metadata: every relation, every flag; terms, and who was started anew since a crash,
+  // matter between equals only.
   std::vector<SyncFacts> mine = all_flags(kCombinationsWithMetadata), theirs = mine;
   for (const Pair& pair : pairs())
-    for (const uint64_t my_term : {3u, 2u, 4u}) {
-      if (my_term != 3 && pair.relation != Relation::kSame) continue;
-      for (SyncFacts& a : mine) {
-        a.term = my_term;
-        for (SyncFacts& b : theirs) {
-          b.term = 3;
-          check(a, b, pair);
+    for (const uint64_t my_term : {3u, 2u, 4u})
+      for (const unsigned started_anew : {0u, 1u, 2u, 3u}) {
+        if ((my_term != 3 || started_anew != 0) && pair.relation != Relation::kSame) continue;
+        for (SyncFacts& a : mine) {
+          a.term = my_term;
+          a.instance = 5 + (started_anew & 1u);
+          a.peer_instance = 7;
+          for (SyncFacts& b : theirs) {
+            b.term = 3;
+            b.instance = 7 + (started_anew >> 1u);
+            b.peer_instance = 5;
+            check(a, b, pair);
+          }
         }
       }
-    }
   // At least one blank: then generations mean nothing.
   mine = theirs = all_flags(kCombinations);
   for (SyncFacts& a : mine)
@@ -334,6 +345,29 @@ TEST_F(AllInputs, HaveVerdictsThatHoldEveryProperty) {
       if (a.blank || b.blank) check(a, b, pairs().front());
   for (size_t i = 0; i < std::size(kProperties); ++i)
     EXPECT_GT(applied_[i], 0u) << "never put to the test: " << kProperties[i].sentence;
+}
+
+// Every combination of what is known of the secondary of a primary that died.
+TEST(Generation, WhoDiesWithAPrimaryHasLostWhatOnlyItsMemoryHeld) {
+  for (unsigned bits = 0; bits < 32; ++bits) {
+    const bool crashed = bits & 1u, same_process = bits & 2u, same_boot = bits & 4u;
+    const bool rebooted = bits & 8u, boots_known = bits & 16u;
+    SyncFacts primary, secondary;
+    primary.crashed = crashed;
+    primary.rebooted = rebooted;
+    primary.peer_instance = 1;
+    secondary.instance = same_process ? 1 : 2;
+    primary.peer_boot = boots_known ? 3 : 0;
+    secondary.boot = boots_known ? (same_boot ? 3 : 4) : 0;
+    bool expected = false;
+    if (crashed && !same_process) {
+      // Started anew on a host that has all in its page cache, while the primary's host has not.
+      const bool has_more = rebooted && same_boot && boots_known;
+      expected = !has_more;
+    }
+    EXPECT_EQ(died_too(secondary, primary), expected) << bits;
+    EXPECT_FALSE(died_too(primary, secondary)) << "a secondary takes nobody along";
+  }
 }
 
 TEST(Generation, PairsAreWhatTheirNamesSay) {

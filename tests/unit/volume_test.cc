@@ -194,7 +194,7 @@ TEST(Hello, BringsEveryFactAcross) {
       &SyncFacts::blank,       &SyncFacts::joinable,     &SyncFacts::primary,
       &SyncFacts::crashed,     &SyncFacts::backing_lost, &SyncFacts::inconsistent,
       &SyncFacts::disk_failed, &SyncFacts::dirty,        &SyncFacts::map_valid,
-      &SyncFacts::discard,     &SyncFacts::keep};
+      &SyncFacts::discard,     &SyncFacts::keep,         &SyncFacts::rebooted};
   for (size_t bit = 0; bit < fields.size(); ++bit) {
     SyncFacts facts;
     facts.*fields[bit] = true;
@@ -205,6 +205,9 @@ TEST(Hello, BringsEveryFactAcross) {
     facts.term = 6;
     facts.dirty_bytes = 4096;
     facts.since_s = 1700000000;
+    facts.boot = 11;
+    facts.peer_instance = 12;
+    facts.peer_boot = 13;
     const SyncFacts heard = facts_of(hello_from_beta(config, facts), true);
     EXPECT_TRUE(same_facts(facts, heard)) << bit;
     EXPECT_TRUE(heard.preferred);
@@ -212,7 +215,18 @@ TEST(Hello, BringsEveryFactAcross) {
     EXPECT_EQ(heard.term, 6u);
     EXPECT_EQ(heard.dirty_bytes, 4096u);
     EXPECT_EQ(heard.since_s, 1700000000u);
+    EXPECT_EQ(heard.boot, 11u);
+    EXPECT_EQ(heard.peer_instance, 12u);
+    EXPECT_EQ(heard.peer_boot, 13u);
   }
+}
+
+// What a record calls the peer's process is what that process says of itself.
+TEST(Hello, AProcessIsKnownByItsInstance) {
+  const metadata::Uuid instance{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const wire::HelloPayload hello = make_hello(sample_config(), "beta", "main", instance, {}, true);
+  EXPECT_EQ(facts_of(hello, true).instance, instance_number(instance));
+  EXPECT_NE(instance_number(instance), 0u);
 }
 
 TEST(Hello, EveryFactThatDecidesMakesItADifferentOne) {
@@ -224,6 +238,8 @@ TEST(Hello, EveryFactThatDecidesMakesItADifferentOne) {
       [](auto& f) { f.map_valid = true; },    [](auto& f) { f.discard = true; },
       [](auto& f) { f.keep = true; },         [](auto& f) { f.term = 1; },
       [](auto& f) { f.volume_uuid[3] = 1; },  [](auto& f) { f.generations.base = 1; },
+      [](auto& f) { f.rebooted = true; },     [](auto& f) { f.peer_instance = 1; },
+      [](auto& f) { f.peer_boot = 1; },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     SyncFacts facts;

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <system_error>
 #include <vector>
@@ -158,6 +160,20 @@ void random_bytes(std::span<std::byte> into) {
     TB_CHECK(n > 0 || errno == EINTR, "getrandom fails");
     if (n > 0) into = into.subspan(static_cast<size_t>(n));
   }
+}
+
+uint64_t boot_number() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  uint64_t number = 0;
+  size_t digits = 0;
+  for (char c = 0; digits < 16 && file.get(c);) {
+    if (c == '-') continue;
+    uint64_t digit = 0;
+    if (std::from_chars(&c, &c + 1, digit, 16).ec != std::errc()) return 0;
+    number = number << 4 | digit;
+    ++digits;
+  }
+  return digits == 16 ? number : 0;
 }
 
 std::string host_name() {

@@ -50,6 +50,9 @@ Status sync_name(const std::string& path);
 Result<bool> holds_data(const std::string& path);
 // Random bytes from the kernel, for UUIDs and generations.
 void random_bytes(std::span<std::byte> into);
+// Tells one boot of this host from another: what was in the page cache is lost in between. 0: the
+// kernel does not say.
+uint64_t boot_number();
 // As `hostname` prints it.
 std::string host_name();
 
