@@ -11,9 +11,9 @@ if(NOT CMAKE_CXX_COMPILER)
   foreach(NAME ${NAMES} clang++)
     find_program(CLANG_${NAME} ${NAME})
     if(CLANG_${NAME})
-      execute_process(COMMAND ${CLANG_${NAME}} -print-runtime-dir OUTPUT_VARIABLE RUNTIMES
+      execute_process(COMMAND ${CLANG_${NAME}} -print-resource-dir OUTPUT_VARIABLE RESOURCES
         OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-      file(GLOB FUZZER ${RUNTIMES}/libclang_rt.fuzzer*.a)
+      file(GLOB FUZZER ${RESOURCES}/lib/*/libclang_rt.fuzzer*.a)
       if(FUZZER)
         set(CMAKE_CXX_COMPILER ${CLANG_${NAME}})
         break()
