@@ -3,9 +3,12 @@ sessions of their own, and go on without the one who made them.
 
 A guardian is a process that waits for the end of the one that it guards, whatever ends it: it reads from a
 pipe that nobody else holds open. Then it kills every process whose environment has the mark of that one,
-which all that it starts inherit, and removes the files that it was told of."""
+which all that it starts inherit, and removes the files that it was told of.
+
+For a shell script, whose children hold each of its pipes open: guardian.py MARK PID [PATH…]"""
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -102,14 +105,25 @@ def remove(path):
         Path(path).unlink(missing_ok=True)
 
 
-def main(name):
+def wait_for_the_end_of(pid):
+    try:
+        held = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    select.select([held], [], [])
+
+
+def main(name, pid=None, *paths):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    paths = [line.rstrip("\n") for line in sys.stdin]
+    if pid:
+        wait_for_the_end_of(int(pid))
+    else:
+        paths = [line.rstrip("\n") for line in sys.stdin]
     kill_marked(name)
     for path in filter(os.path.lexists, paths):
         remove(path)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
