@@ -2,14 +2,13 @@
 after links have died."""
 
 import random
-import signal
-import threading
 import time
 
 import pytest
 
 from lablib.lab import NODES
 from lablib.network import unavailable
+from lateness import Lateness
 from registers import Load, Registers
 from support import KIB, MIB, Fio, assert_identical, connection, fio_job, wait_until
 
@@ -33,89 +32,63 @@ def states(lab, name="alpha"):
     return {link: each["state"] for link, each in links_of(lab, name).items()}
 
 
-def all_up(lab, count, timeout_s=10):
+def all_up(lab, count):
     for name in NODES:
-        wait_until(lambda name=name: list(states(lab, name).values()) == ["up"] * count, timeout_s,
-                   f"{count} links up at {name}; they are {states(lab, name)}")
+        wait_until(lambda name=name: list(states(lab, name).values()) == ["up"] * count,
+                   what=f"{count} links up at {name}; they are {states(lab, name)}")
 
 
-class Diary:
-    """What the nodes' logs said when, to be read beside a request that took long; and when this very
-    process did not get to run, which is nothing that a request has waited for."""
-
-    TICK_S = 0.005
+class Diary(Lateness):
+    """What the nodes' logs said when, to be read beside a request that took long."""
 
     def __init__(self, lab):
         self.lines = []
-        self.gaps = []
         self._files = {name: open(lab.node(name)["log"], encoding="utf-8", errors="replace")
                        for name in NODES}
         for file in self._files.values():
             file.seek(0, 2)
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+        super().__init__()
 
-    def _read(self):
-        last = time.monotonic()
-        while not self._ending.wait(self.TICK_S):
-            now = time.monotonic()
-            if now - last > 4 * self.TICK_S:
-                self.gaps.append((last + self.TICK_S, now))
-            last = now
-            for name, file in self._files.items():
-                self.lines += [(time.monotonic(), name, line.strip()) for line in file.readlines()]
-
-    def asleep_s(self, begin, end):
-        return sum(max(0, min(end, until) - max(begin, since)) for since, until in self.gaps)
-
-    def longest_gap_s(self):
-        return max((until - since for since, until in self.gaps), default=0)
+    def ticked(self):
+        for name, file in self._files.items():
+            self.lines += [(time.monotonic(), name, line.strip()) for line in file.readlines()]
 
     def between(self, begin, end):
         return [f"{(when - begin) * 1e3:+6.0f} ms {name}: {line.rpartition(f'/{name}: ')[2]}"
                 for when, name, line in self.lines if begin <= when <= end]
 
     def close(self):
-        self._ending.set()
-        self._thread.join()
+        super().close()
         for file in self._files.values():
             file.close()
 
 
 class MixedLoad:
     """Small overlapping writes, zeroes, trims and flushes by several connections, all checked against
-    a model, and beside them large writes and reads. `finish()` asserts that none failed."""
+    a model, and beside them large writes and reads, until `finish()`, which asserts that none failed."""
 
-    def __init__(self, lab, scratch, seconds, rate="40m", writers=4):
+    def __init__(self, lab, scratch, rate="40m", writers=4):
         self.lab = lab
         self.diary = Diary(lab)
         size = lab.status("alpha")["size_bytes"]
         self.fio = Fio(lab.node("alpha")["nbd"], scratch, rw="randrw", rwmixwrite=70,
-                       bsrange="64k-1m", iodepth=8, time_based=None, runtime=seconds,
+                       bsrange="64k-1m", iodepth=8, runtime=None,
                        norandommap=None, randrepeat=0, rate=f"{rate},{rate}",
                        offset=SMALL_BYTES, size=size - SMALL_BYTES)
         self.registers = Registers(SMALL_BYTES)
         self.small = Load(lab, "alpha", self.registers, writers=writers)
-        self.end = time.monotonic() + seconds
-        self.interrupted = False
+        self.began = time.monotonic()
         self.stalls = []
 
-    def running(self):
-        return time.monotonic() < self.end - 1
-
-    def stop_early(self):
-        """fio lets what is in flight end, and reports; its exit status is 128 then."""
-        self.interrupted = True
-        self.fio.process.send_signal(signal.SIGINT)
+    def lasts(self, seconds):
+        """Whether it has not lasted for that long yet."""
+        return time.monotonic() < self.began + seconds
 
     def finish(self):
         """What each request took is in `stalls` then, the longest first: (seconds, began)."""
-        said = self.fio.process.communicate(timeout=60)[0]
-        code = self.fio.process.returncode
-        job = fio_job(0 if self.interrupted and code == 128 else code, said, self.fio.output)
+        job = self.fio.finish()
         self.small.stop()
-        self.stalls = sorted(((end - began - self.diary.asleep_s(began, end), began)
+        self.stalls = sorted(((end - began, began)
                               for began, end in ((each.began / 1e9, each.answered / 1e9)
                                                  for each in self.registers.requests)
                               if end - began > 0.02), reverse=True)
@@ -125,20 +98,23 @@ class MixedLoad:
             self.registers.check(lambda offset, length: handle.pread(length, offset))
         return job
 
-    def longest_stall_s(self):
-        """fio does not say when its longest was: what may have been the machine's is taken off."""
-        small = max((seconds for seconds, _ in self.stalls[1:]), default=0)
-        return max(small, self.stalls[0][0] - self.diary.longest_gap_s())
+    def check_stalls(self, promised_s):
+        """No request took longer; but for what the machine made of it. fio does not say when its longest
+        was: whenever the machine was late."""
+        for seconds, began in self.stalls:
+            during = (began, began + seconds) if began is not None else ()
+            allowed_s = promised_s + self.diary.allowance_s(*during)
+            assert seconds <= allowed_s, \
+                f"{seconds:.3f} s, where {allowed_s:.3f} s are allowed: {self.around(began, seconds)}"
+
+    def around(self, began, seconds):
+        return [] if began is None else self.diary.between(began - 0.7, began + seconds + 0.1)
 
     def print_stalls(self, what):
-        """And around the longest small one, what the nodes said."""
         longest = ", ".join(f"{seconds * 1e3:.0f}" for seconds, _ in self.stalls[1:6])
         print(f"{what}: longest small requests {longest} ms, large "
               f"{self.stalls[0][0] * 1e3:.0f} ms; {len(self.diary.gaps)} times without a processor, "
-              f"for {self.diary.longest_gap_s() * 1e3:.0f} ms at most")
-        seconds, began = self.stalls[1] if len(self.stalls) > 1 else (0, 0)
-        if seconds > STALL_S:
-            print("\n".join(self.diary.between(began - 0.7, began + seconds + 0.1)))
+              f"for {self.diary.longest_s() * 1e3:.0f} ms at most")
 
     def __enter__(self):
         return self

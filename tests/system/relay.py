@@ -5,6 +5,7 @@ import socket
 import threading
 from contextlib import contextmanager
 
+from lablib.error import LIVENESS_S
 from lablib.links import free_ports
 
 
@@ -36,7 +37,7 @@ class Relay:
 
     def relay(self, near):
         try:
-            far = socket.create_connection(self.target, 5)
+            far = socket.create_connection(self.target, LIVENESS_S)
         except OSError:
             near.close()
             return

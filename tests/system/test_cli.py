@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lateness import Lateness
 from support import MIB, assert_identical, connection, ctl, promote, twinblock
 
 VERBS = ("status", "why", "init", "promote", "demote", "continue", "resolve", "attach", "detach",
@@ -97,9 +98,11 @@ def test_wait_times_out_with_4_and_reports_success_with_0(lab):
     assert ctl(lab, "alpha", "wait").returncode == 0
     lab.kill("beta")
     lab.wait_peer_lost("alpha")
-    started = time.monotonic()
-    assert ctl(lab, "alpha", "wait", "--for", "duplex", "--timeout", "1s").returncode == 4
-    assert 0.8 < time.monotonic() - started < 4
+    with Lateness() as machine:
+        started = time.monotonic()
+        assert ctl(lab, "alpha", "wait", "--for", "duplex", "--timeout", "1s").returncode == 4
+        took_s = time.monotonic() - started
+    assert 0.8 < took_s < 3 + machine.allowance_s()
     assert ctl(lab, "alpha", "wait", "--for", "simplex", "--timeout", "10s").returncode == 0
 
 
@@ -231,7 +234,7 @@ def test_attach_on_the_secondary_names_the_primary(lab):
 
 def daemon(lab, config, *words):
     return subprocess.run([f"{lab.state['build']}/daemon/twinblockd", str(config), *words],
-                          capture_output=True, text=True, check=False, timeout=20)
+                          capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.mark.parametrize("old, new, expected", [

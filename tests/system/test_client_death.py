@@ -58,10 +58,10 @@ def workers(lab):
     return count
 
 
-def steady_load(lab, scratch, seconds):
+def steady_load(lab, scratch):
     """Another client, which must not notice; modest, and in a range of its own."""
     return Fio(lab.node("alpha")["nbd"], scratch, bs="16k", iodepth=8, offset=32 * MIB,
-               size=8 * MIB, rate_iops=400, runtime=seconds, time_based=None)
+               size=8 * MIB, rate_iops=400, runtime=None)
 
 
 @pytest.mark.sanitize
@@ -69,14 +69,14 @@ def test_clients_killed_while_they_are_answered_do_no_harm(lab, scratch):
     pid = lab.node("alpha")["pid"]
     copied = lab.status("alpha")["counters"]["resync_bytes"]  # by the initialisation
     before = workers(lab)
-    load = steady_load(lab, scratch, 60)
+    load = steady_load(lab, scratch)
     try:
         for _ in range(KILLS):
             with GreedyClient(lab):
                 pass
             assert lab.alive("alpha"), lab.log_tail("alpha")
             assert lab.status("alpha")["state"] == "duplex"
-        assert load.running()
+        load.finish()
     finally:
         load.stop()
     assert "write data: NBD_CMD_READ: Broken pipe" in lab.log_text("alpha")
@@ -92,7 +92,7 @@ def test_writers_killed_under_load_do_no_harm(lab, scratch):
     copied = lab.status("alpha")["counters"]["resync_bytes"]  # by the initialisation
     for _ in range(KILLS):
         fio = Fio(lab.node("alpha")["nbd"], scratch, bs="64k", iodepth=32, size=32 * MIB,
-                  runtime=20, time_based=None, norandommap=None, fsync=100)
+                  runtime=None, norandommap=None, fsync=100)
         writes = lab.status("alpha")["counters"]["writes"]
         wait_until(lambda: lab.status("alpha")["counters"]["writes"] > writes + 50, 10, "writes")
         fio.stop()
@@ -107,8 +107,8 @@ def test_writers_killed_under_load_do_no_harm(lab, scratch):
 @pytest.mark.sanitize
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stop_of_a_primary_under_load_is_in_order(lab, scratch, number):
-    load = Fio(lab.node("alpha")["nbd"], scratch, bs="16k", iodepth=32, size=32 * MIB, runtime=20,
-               time_based=None, norandommap=None, fsync=100)
+    load = Fio(lab.node("alpha")["nbd"], scratch, bs="16k", iodepth=32, size=32 * MIB, runtime=None,
+               norandommap=None, fsync=100)
     wait_until(lambda: lab.status("alpha")["counters"]["writes"] > 100, 10, "some writes")
     process = lab.process("alpha")
     process.signal(number)

@@ -11,7 +11,8 @@ import pytest
 
 import wire
 from relay import Relay, lab_over
-from support import KIB, MIB, Fio, assert_identical, connection, ctl, wait_for_log, write_all
+from support import (KIB, MIB, Fio, assert_identical, connection, ctl, wait_for_log, wait_for_writes,
+                     write_all)
 
 MODES = ("off", "on", "auto")
 COMPRESSED = 8  # the flag of data frames
@@ -32,9 +33,10 @@ def compression(lab, name="alpha"):
     return lab.status(name)["compression"]
 
 
-def load(lab, scratch, seconds, **parameters):
-    return Fio(lab.node("alpha")["nbd"], scratch, bsrange="512-256k", iodepth=8, time_based=None,
-               runtime=seconds, norandommap=None, randrepeat=0, refill_buffers=None,
+def load(lab, scratch, **parameters):
+    """Until its end is asked for."""
+    return Fio(lab.node("alpha")["nbd"], scratch, bsrange="512-256k", iodepth=8, runtime=None,
+               norandommap=None, randrepeat=0, refill_buffers=None,
                buffer_compress_percentage=60, **parameters)
 
 
@@ -62,21 +64,22 @@ def test_what_compresses_travels_compressed_and_random_data_does_not(make_lab):
 @pytest.mark.slow
 @pytest.mark.sanitize
 def test_switching_under_load_disturbs_nobody(lab, scratch):
-    fio = load(lab, scratch, 10, rw="randrw", rwmixread=30, fsync=200)
+    fio = load(lab, scratch, rw="randrw", rwmixread=30, fsync=200)
     sessions = lab.log_text("alpha").count("session with beta")
-    switches = 0
-    while fio.running():
+    wait_for_writes(lab, 50)
+    end, switches = time.monotonic() + 8, 0
+    while switches < 20 or time.monotonic() < end:
         set_compression(lab, random.choice(MODES), "--level", str(random.randint(1, 4)),
                         name=random.choice(("alpha", "beta")))
         switches += 1
-    fio.result()
+    wait_for_writes(lab, 50)
+    fio.finish()
     set_compression(lab, "on", "--level", "1")
     with connection(lab) as handle:
         handle.pwrite(compressible(MIB), 0)
         handle.flush()
     figures = compression(lab)
     print(f"{switches} switches; {figures}")
-    assert switches > 10
     assert figures["writes_compressed"] > 0 and figures["writes_raw"] > 0
     assert 0 < figures["sent_bytes"] < figures["raw_bytes"]
     assert lab.status("alpha")["state"] == "duplex"
@@ -86,12 +89,11 @@ def test_switching_under_load_disturbs_nobody(lab, scratch):
 
 @pytest.mark.long
 def test_a_thousand_switches_under_load(lab, scratch):
-    fio = load(lab, scratch, 100, rw="randwrite", fsync=500, rate="80m")
+    fio = load(lab, scratch, rw="randwrite", fsync=500, rate="80m")
     for number in range(1000):
         set_compression(lab, MODES[number % 3], "--level", str(1 + number % 5),
                         name=("alpha", "beta")[number % 2])
-        assert fio.running() or number > 200, "the load has ended"
-    fio.stop()
+    fio.finish()
     lab.wait_state("alpha", "duplex", 20)
     with connection(lab) as handle:
         handle.flush()

@@ -176,7 +176,7 @@ def test_both_die_again_and_again(lab, rng):
 def begin_slow_resync(lab, source, registers, rng):
     """A resync of 32 MiB, written beside the load's extents, and of what the load writes. It takes
     seconds."""
-    lab.ctl(source, "resync", pace="rate", bytes_per_s=8 * MIB)
+    lab.ctl(source, "resync", pace="rate", bytes_per_s=3 * MIB)
     with connection(lab, source) as handle:
         data = rng.randbytes(MIB)
         for offset in range(2 * MIB, SIZE, 4 * MIB):

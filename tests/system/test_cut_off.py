@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from lablib.error import LIVENESS_S
 from support import KIB, MIB, assert_identical, connection, ctl, wait_until
 from test_disk_errors import FaultyDisk
 
@@ -69,7 +70,7 @@ def test_range_that_a_resync_could_not_read_is_free_again(scratch, make_lab):
     with connection(lab) as handle:
         wrote = threading.Thread(target=lambda: handle.pwrite(os.urandom(2 * MIB), MIB), daemon=True)
         wrote.start()
-        wrote.join(10)
+        wrote.join(LIVENESS_S)
         assert not wrote.is_alive(), "the write waits for a range that nobody gives back"
     settle(lab)
     assert_identical(lab)
@@ -110,7 +111,7 @@ def test_frozen_beside_a_refused_peer_goes_on_by_order(make_lab):
         assert not done.wait(1), "a write passed although the peer is away"
         assert "continue" in lab.status("alpha")["status"]
         assert ctl(lab, "alpha", "continue").returncode == 0
-        assert done.wait(10), "the write still waits"
+        assert done.wait(LIVENESS_S), "the write still waits"
     assert ctl(lab, "beta", "init", "--join").returncode == 0
     settle(lab)
     assert_identical(lab)

@@ -10,6 +10,7 @@ import time
 import nbd
 import pytest
 
+from lateness import Lateness
 from support import MIB, assert_identical, connection, wait_until
 
 
@@ -18,7 +19,7 @@ def test_readiness_is_announced_once_it_answers(make_lab, scratch):
     lab = make_lab(start=False)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.bind(str(scratch / "notify"))
-        notify.settimeout(20)
+        notify.settimeout(60)
         lab.start("alpha", wait=False, extra_env={"NOTIFY_SOCKET": str(scratch / "notify")})
         received = b""
         while b"READY=1" not in received:
@@ -32,12 +33,14 @@ def test_sigterm_ends_in_order_and_in_time(make_lab):
     lab = make_lab()
     with connection(lab) as handle:
         handle.pwrite(b"\x12" * MIB, 0)
-        started = time.monotonic()
-        assert lab.stop("beta", 5)
+        with Lateness() as machine:
+            started = time.monotonic()
+            assert lab.stop("beta")
+            took_s = time.monotonic() - started
         assert lab.exit_code("beta") == 0
-        assert time.monotonic() - started < 5
+        assert took_s < 5 + machine.allowance_s()
         handle.pwrite(b"\x13" * MIB, 0)
-    assert lab.stop("alpha", 5)
+    assert lab.stop("alpha")
     assert lab.exit_code("alpha") == 0
 
 
@@ -80,7 +83,7 @@ def test_stop_of_a_primary_with_clients_is_no_crash(lab):
 def test_second_instance_of_a_node_is_refused(lab):
     result = subprocess.run([f"{lab.state['build']}/daemon/twinblockd", lab.state["config"],
                              "--node", "alpha"], capture_output=True, text=True, check=False,
-                            timeout=20)
+                            timeout=120)
     assert result.returncode == 1
     assert str(lab.node("alpha")["pid"]) in result.stderr
     assert lab.status("alpha")["state"] == "duplex"

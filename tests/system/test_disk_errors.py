@@ -13,10 +13,11 @@ import nbd
 import pytest
 
 from faulty_disk import FaultyDisk
-from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, promote, wait_until)
+from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, promote,
+                     wait_for_writes, wait_until)
 
 HERE = Path(__file__).resolve().parent
-LOAD = {"rw": "randrw", "bs": "4k", "iodepth": 8, "time_based": None, "runtime": 6,
+LOAD = {"rw": "randrw", "bs": "4k", "iodepth": 8, "runtime": None,
         "norandommap": None, "randrepeat": 0, "rate_iops": "1000,1000", "fsync": 200}
 
 
@@ -41,12 +42,13 @@ def test_error_on_the_secondarys_disk_is_not_the_clients(scratch, make_lab, erro
     disk = FaultyDisk(scratch, make_lab, "beta")
     lab = disk.lab
     fio = Fio(lab.node("alpha")["nbd"], scratch, **LOAD)
-    time.sleep(1.5)
+    wait_for_writes(lab, 500)
     disk.begin(error)
-    lab.wait_state("alpha", "simplex", 5)
+    lab.wait_state("alpha", "simplex")
     assert_status_names(lab, "alpha", "beta", error)
     assert_status_names(lab, "beta", "beta", error)
-    fio.result()
+    wait_for_writes(lab, 500)
+    fio.finish()
     assert lab.status("alpha")["disk"]["error"] == ""
 
 
@@ -163,9 +165,10 @@ def test_node_with_the_only_good_copy_takes_over(scratch, make_lab):
 def test_primary_disk_that_fails_under_load_is_not_the_clients_affair(scratch, make_lab):
     disk = FaultyDisk(scratch, make_lab, "alpha")
     fio = Fio(disk.lab.node("alpha")["nbd"], scratch, **LOAD)
-    time.sleep(2)
+    wait_for_writes(disk.lab, 1000)
     disk.begin(errno.EIO)
-    fio.result()
+    wait_for_writes(disk.lab, 2000)
+    fio.finish()
     assert disk.lab.status("beta")["state"] != "failed"
 
 

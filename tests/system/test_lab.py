@@ -10,7 +10,7 @@ LAB = HERE.parents[1] / "tools" / "lab"
 
 def run_lab(directory, *words):
     return subprocess.run([sys.executable, str(LAB), *words, "--dir", str(directory)],
-                          capture_output=True, text=True, check=False, timeout=60)
+                          capture_output=True, text=True, check=False, timeout=240)
 
 
 def test_lab_that_never_ran_is_made_anew_and_one_that_ran_is_not(scratch):

@@ -8,28 +8,32 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from conftest import HERE
 from lablib import Lab
+from lablib.error import LIVENESS_S
 from lablib.network import unavailable
 from lablib.processes import Process
 from support import IS_ROOT, wait_until
 
 LAB = HERE.parents[1] / "tools" / "lab"
-# Says whether a datagram arrives within 0.3 s: its receiver, and its sender.
+# Says whether a datagram has arrived by 0.3 s after it was sent: its receiver, which is told when that
+# is, and its sender.
 RECEIVER = """
 import socket, sys
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-sock.bind((sys.argv[1], 9)); sock.settimeout(float(sys.argv[2])); print("bound", flush=True)
+sock.bind((sys.argv[1], 9)); sock.setblocking(False); print("bound", flush=True)
+sys.stdin.readline()
 try: print(sock.recv(9).decode())
-except TimeoutError: print("nothing")
+except BlockingIOError: print("nothing")
 """
 SENDER = """
-import socket, sys
+import socket, sys, time
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-sock.bind((sys.argv[1], 0)); sock.sendto(b"word", (sys.argv[2], 9))
+sock.bind((sys.argv[1], 0)); sock.sendto(b"word", (sys.argv[2], 9)); time.sleep(0.3)
 """
 
 
@@ -55,16 +59,16 @@ def address(network, link, node):
 
 def run_inside(network, node, *words):
     return subprocess.run([*network.inside(node), *words], capture_output=True, text=True,
-                          check=False, timeout=30)
+                          check=False, timeout=LIVENESS_S)
 
 
 def arrives(network, link, sender, receiver):
     here, there = (address(network, link, node) for node in (sender, receiver))
-    with subprocess.Popen([*network.inside(receiver), sys.executable, "-c", RECEIVER, there, "0.3"],
-                          stdout=subprocess.PIPE, text=True) as listening:
+    with subprocess.Popen([*network.inside(receiver), sys.executable, "-c", RECEIVER, there],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as listening:
         assert listening.stdout.readline() == "bound\n"
         run_inside(network, sender, sys.executable, "-c", SENDER, here, there)
-        return listening.stdout.read() == "word\n"
+        return listening.communicate("sent\n")[0] == "word\n"
 
 
 def ways(network, link):
@@ -95,7 +99,7 @@ def test_silent_link_loses_what_it_carries_and_no_interface_changes(network):
 def test_cut_link_is_down_here_and_has_no_carrier_there(network, node, other):
     network.cut("link2", node)
     assert "UP" not in flags(network, node, "link2")
-    assert "NO-CARRIER" in flags(network, other, "link2")
+    wait_until(lambda: "NO-CARRIER" in flags(network, other, "link2"), what="the carrier to go")
     assert ways(network, "link1") == {"to alpha": True, "to beta": True}
     network.restore("link2")
     wait_until(lambda: all(ways(network, "link2").values()), 5, "the link to carry again")
@@ -114,15 +118,20 @@ def carried(network, link, seconds=1):
 
 
 def test_link_carries_what_its_shape_says_as_payload(network):
-    for rate, bits in ((None, 200e6), ("50mbit", 50e6)):
-        if rate:
+    shares, free = {}, []
+    for _ in range(3):
+        network.shape("link1", "none")
+        free.append(carried(network, "link1"))
+        for rate, bits in (("100mbit", 100e6), ("20mbit", 20e6)):
             network.shape("link1", rate)
-        got = carried(network, "link1")
-        print(f"{bits / 1e6:.0f} Mbit/s: {got / 1e6:.1f} of payload")
-        # Segments of 1448 bytes take 1514 each; a burst may go ahead.
-        assert 0.92 * bits <= got <= 1.02 * bits
-    network.shape("link1", "none")
-    assert carried(network, "link1") > 400e6
+            got = carried(network, "link1")
+            print(f"{bits / 1e6:.0f} Mbit/s: {got / 1e6:.1f} of payload; {free[-1] / 1e6:.0f} without")
+            # Segments of 1448 bytes take 1514 each; a burst may go ahead.
+            assert got <= 1.02 * bits
+            # No more than half of what the machine has time for just then is to be expected.
+            shares.setdefault(rate, []).append(got / min(bits, free[-1] / 2))
+    assert all(median(each) >= 0.92 for each in shares.values()), shares
+    assert median(free) > 2 * 20e6, "a link without a shape carries more than a slow one"
 
 
 def test_nothing_stays_when_the_lab_or_its_directory_goes(network, scratch):
@@ -133,7 +142,7 @@ def test_nothing_stays_when_the_lab_or_its_directory_goes(network, scratch):
 
 def lab_command(directory, *words, **options):
     return subprocess.run(["/usr/bin/python3", str(LAB), *words, "--dir", str(directory)],
-                          capture_output=True, text=True, check=False, timeout=60, **options)
+                          capture_output=True, text=True, check=False, timeout=2 * LIVENESS_S, **options)
 
 
 def keepers_of(directory):

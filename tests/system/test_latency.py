@@ -5,61 +5,51 @@ import os
 import threading
 import time
 from contextlib import contextmanager
+from statistics import median
 
 import pytest
 
 from faulty_disk import FaultyDisk
+from latency_support import STAGES, medians, write_alone
 from relay import Relay, lab_over
-from support import KIB, connection
+from support import KIB, connection, wait_until
 
-DELAY_S = 0.05
-WRITES = 24
-STAGES = ["prepare", "compression", "queue", "intent", "send", "wire", "stack", "peer-queue",
-          "peer-disk", "local-disk", "completion"]
+# Much longer than what a busy machine adds to the median of some writes.
+DELAY_S = 0.2
+WIRE_DELAY_S = 0.05  # in all; less each way than there is between two heartbeats
+WRITES = 7
+ROUNDS = 3
 
 
 def latency(lab, name="alpha"):
     return lab.ctl(name, "latency")
 
 
-def sums(lab):
-    """How many writes there were, and the ns that they took in all, by stage."""
-    classes = latency(lab)["classes"]
-    total = {stage: sum(each["stages"][stage]["sum_ns"] for each in classes) for stage in STAGES}
-    for each in classes:
-        assert list(sorted(each["stages"])) == sorted(STAGES)
-        assert sum(s["sum_ns"] for s in each["stages"].values()) == each["total"]["sum_ns"]
-    return sum(each["writes"] for each in classes), total
+def some(lab, handle):
+    return medians(lab, handle, os.urandom(4 * KIB), WRITES)
 
 
-def mean_s(lab, handle):
-    """The mean time in each stage of some writes, each alone."""
-    data = os.urandom(4 * KIB)
-    count_before, before = sums(lab)
-    for number in range(WRITES):
-        handle.pwrite(data, number * 4 * KIB)
-        time.sleep(0.002)
-    count, after = sums(lab)
-    assert count - count_before == WRITES
-    return {stage: (after[stage] - before[stage]) / 1e9 / WRITES for stage in STAGES}
-
-
-def shows_up(before, after, stage, delay_s=DELAY_S):
-    more = {each: after[each] - before[each] for each in STAGES}
-    print(stage, more)
-    return more[stage] >= 0.9 * delay_s and all(
-        more[each] <= 0.05 * delay_s for each in STAGES if each != stage)
-
-
-def assert_shows_up(measure):
-    """Of some measurements: a busy machine adds delays of its own, anywhere."""
-    assert any(measure() for _ in range(5))
+def assert_shows_up(stage, rounds):
+    """`rounds`: what writes took in each stage, (without the delay, with it, the delay), measured one
+    after the other. The delay is in its stage; the others have no more of it than rounds without any
+    delay differ among themselves."""
+    share = {each: median((after[each] - before[each]) / delay_s for before, after, delay_s in rounds)
+             for each in STAGES}
+    scatter = {each: max(before[each] for before, _, _ in rounds) -
+               min(before[each] for before, _, _ in rounds) for each in STAGES}
+    print(stage, share, scatter)
+    assert share[stage] >= 0.85, share
+    delay_s = median(delay_s for _, _, delay_s in rounds)
+    for each in STAGES:
+        if each != stage:
+            assert share[each] * delay_s <= 0.1 * delay_s + scatter[each], (each, share, scatter)
 
 
 def settle(lab, handle):
     """Intents are on record, and some round trips were sampled."""
     lab.ctl("alpha", "sample", every=2)
-    mean_s(lab, handle)
+    some(lab, handle)
+    some(lab, handle)
 
 
 @pytest.mark.parametrize("name, stage", [("alpha", "local-disk"), ("beta", "peer-disk")])
@@ -67,15 +57,13 @@ def test_a_slow_disk_shows_up_as_that_disk(scratch, make_lab, name, stage):
     disk = FaultyDisk(scratch, make_lab, name)
     with connection(disk.lab) as handle:
         settle(disk.lab, handle)
-
-        def measure():
-            before = mean_s(disk.lab, handle)
+        rounds = []
+        for _ in range(ROUNDS):
+            before = some(disk.lab, handle)
             disk.begin_delay(DELAY_S)
-            after = mean_s(disk.lab, handle)
+            rounds.append((before, some(disk.lab, handle), DELAY_S))
             disk.end()
-            return shows_up(before, after, stage)
-
-        assert_shows_up(measure)
+    assert_shows_up(stage, rounds)
 
 
 class SlowWire(Relay):
@@ -87,25 +75,26 @@ class SlowWire(Relay):
 
 
 def test_a_slow_wire_shows_up_as_the_wire(make_lab):
-    with lab_over(SlowWire, make_lab, peer_timeout="20s") as (lab, wires):
+    # Heartbeats wait in the relay, too, and others behind them: the link is not given up for that.
+    with lab_over(SlowWire, make_lab, peer_timeout="60s", link_timeout="20s") as (lab, wires):
         with connection(lab) as handle:
             settle(lab, handle)
-
-            def measure():
-                before = mean_s(lab, handle)
+            rounds = []
+            for _ in range(ROUNDS):
+                before = some(lab, handle)
                 for wire in wires:
-                    wire.delay_s = DELAY_S / 2
+                    wire.delay_s = WIRE_DELAY_S / 2
                 # When answers come in company, the one before tells what the way takes: it has to
                 # know of the delay.
                 for _ in range(4):
                     handle.pwrite(bytes(KIB), 0)
-                after = mean_s(lab, handle)
+                after = some(lab, handle)
                 for wire in wires:
                     wire.delay_s = 0
-                # Heartbeats wait in the relay, too, and others behind them.
-                return shows_up(before, after, "wire", max(DELAY_S, after["wire"] - before["wire"]))
-
-            assert_shows_up(measure)
+                for _ in range(4):
+                    handle.pwrite(bytes(KIB), 0)
+                rounds.append((before, after, max(WIRE_DELAY_S, after["wire"] - before["wire"])))
+    assert_shows_up("wire", rounds)
 
 
 @contextmanager
@@ -138,37 +127,38 @@ def node_pid(lab, name):
 
 
 def test_a_loop_that_stands_still_shows_up_as_queueing(make_lab):
-    lab = make_lab()
+    # Nobody else minds that it stands still.
+    lab = make_lab(peer_timeout="60s", settings={"link_timeout": "20s"})
     with connection(lab) as handle:
         settle(lab, handle)
-        assert_shows_up(lambda: stand_still(lab, handle))
+        assert_shows_up("queue", [stand_still(lab, handle) for _ in range(ROUNDS)])
 
 
 def stand_still(lab, handle):
-    before = mean_s(lab, handle)
-    count, sum_before = sums(lab)
+    """Stopped for a while in a write; ptrace is a thread's own business."""
+    before = some(lab, handle)
     data = os.urandom(4 * KIB)
-    # Stopped for a while around each write; ptrace is a thread's own business.
-    delay_s = 0.15  # shorter than what makes a link suspicious
-    for number in range(3):
-        began, done = threading.Event(), threading.Event()
+    began, done = threading.Event(), threading.Event()
+    stopped = []
 
-        def write():
-            began.set()
-            handle.pwrite(data, number * 4 * KIB)
-            done.set()
+    def write():
+        stopped.append(time.monotonic())
+        began.set()
+        handle.pwrite(data, 0)
+        done.set()
 
+    def write_while_it_stands():
         with loop_stopped(node_pid(lab, "alpha")):
             writer = threading.Thread(target=write)
             writer.start()
             began.wait()
-            time.sleep(delay_s)
+            time.sleep(DELAY_S)
             assert not done.is_set(), "nobody stood still"
+            stopped.append(time.monotonic())
         writer.join()
-    count_after, after = sums(lab)
-    assert count_after - count == 3
-    means = {each: (after[each] - sum_before[each]) / 1e9 / 3 for each in STAGES}
-    return shows_up(before, means, "queue", delay_s)
+
+    after = write_alone(lab, write_while_it_stands)
+    return before, after, stopped[1] - stopped[0]
 
 
 def test_the_kernels_tell_what_is_wire(make_lab):
@@ -180,16 +170,17 @@ def test_the_kernels_tell_what_is_wire(make_lab):
         for number in range(100):
             handle.pwrite(data, number * 16 * KIB)
             time.sleep(0.002)
-        time.sleep(0.2)  # TCP's own acknowledgement of the last one
+        # TCP's own acknowledgement of the last one comes late.
+        wait_until(lambda: latency(lab)["links"][0]["samples"] >= 90, what="samples")
         sampled = latency(lab)
         link = sampled["links"][0]
-        assert link["samples"] >= 90, link
+        longest_ns = sampled["classes"][0]["total"]["max_ns"]
         for part in ("wire", "send-stack", "peer-receive", "peer-send", "receive"):
-            assert 0 < link["parts"][part]["p50_ns"] < 50_000_000, (part, link)
+            assert 0 < link["parts"][part]["p50_ns"] <= longest_ns, (part, link)
         lab.ctl("alpha", "sample", every=0)
         for number in range(50):
             handle.pwrite(data, number * 16 * KIB)
         time.sleep(0.2)
-        assert latency(lab)["links"][0]["samples"] <= link["samples"] + 1
+        assert latency(lab)["links"][0]["samples"] <= 100
     sizes = {each["class"]: each["writes"] for each in sampled["classes"]}
     assert sizes == {"16K": 100}

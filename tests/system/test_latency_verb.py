@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lablib.error import LIVENESS_S
 from support import KIB, MIB, connection, ctl, wait_until
 
 STAGES = {"prepare", "compression", "queue", "intent", "send", "wire", "stack", "peer-queue",
@@ -77,11 +78,13 @@ def test_sampling_can_be_ended(lab):
 
 def test_watch_prints_blocks_where_there_is_no_terminal(lab):
     write_some(lab, large=0)
-    with watching(lab, "--json", stdout=subprocess.PIPE) as watch:
-        lines = [json.loads(watch.stdout.readline()) for _ in range(3)]
-        watch.send_signal(signal.SIGINT)
-        assert watch.wait(timeout=10) == 0
-    assert all(line["window"] == "10s" and line["classes"][0]["writes"] == 200 for line in lines)
+    for words, window in (((), "10s"), (("--window", "60s"), "60s")):
+        with watching(lab, "--json", *words, stdout=subprocess.PIPE) as watch:
+            lines = [json.loads(watch.stdout.readline()) for _ in range(3)]
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(timeout=LIVENESS_S) == 0
+        assert all(line["window"] == window for line in lines)
+    assert all(line["classes"][0]["writes"] == 200 for line in lines)  # the last minute's
 
 
 def test_watch_redraws_in_place_and_ends_on_interrupt(lab):
@@ -98,7 +101,7 @@ def test_watch_redraws_in_place_and_ends_on_interrupt(lab):
 
         wait_until(read, 10, "four pictures")
         watch.send_signal(signal.SIGINT)
-        assert watch.wait(timeout=10) == 0
+        assert watch.wait(timeout=LIVENESS_S) == 0
     os.close(master)
     assert seen.count(b"\033[2J") == 1, "only the first one clears the screen"
     assert seen.count(b"\033[J") >= 4 and b"\033[97;44mW" in seen and b"4K" in seen
@@ -108,12 +111,12 @@ def test_watch_outlives_a_restart_of_the_node(lab):
     with watching(lab, stdout=subprocess.PIPE) as watch:
         assert "alpha" in watch.stdout.readline()
         lab.kill("alpha")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + LIVENESS_S
         while "trying again" not in watch.stdout.readline():
             assert time.monotonic() < deadline
         lab.start("alpha")
         while "No writes" not in watch.stdout.readline():
-            assert time.monotonic() < deadline + 10
+            assert time.monotonic() < deadline + LIVENESS_S
         watch.send_signal(signal.SIGTERM)
-        assert watch.wait(timeout=10) == 0
+        assert watch.wait(timeout=LIVENESS_S) == 0
     assert ctl(lab, "alpha", "latency", "--watch", "often", "r0").returncode == 2

@@ -2,15 +2,14 @@
 two minutes check is checked here for some seconds; `long` tests run the full time."""
 
 import random
-import shutil
 import subprocess
-import tempfile
 import time
-from pathlib import Path
+from statistics import median
 
 import pytest
 
 from lablib.lab import NODES
+from lateness import Lateness
 from links_support import (LINK_TIMEOUT_S, MIB, STALL_S, MixedLoad, Undisturbed, a_moment, all_up,
                            links_of, need_namespaces, states)
 from support import Fio, assert_identical, connection, ctl, wait_until
@@ -19,11 +18,8 @@ FULL = [pytest.mark.long, pytest.mark.seconds(240)]
 
 
 @pytest.fixture
-def scratch():
-    """In memory: no disk is to take part in what a request waits for."""
-    directory = Path(tempfile.mkdtemp(prefix="tb-", dir="/dev/shm"))
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+def scratch(scratch_in_memory):
+    return scratch_in_memory
 
 
 @pytest.fixture
@@ -39,10 +35,10 @@ def linked(make_lab):
     return make
 
 
-def restore_and_wait(lab, link, timeout_s=15):
+def restore_and_wait(lab, link):
     lab.network().restore(link)
-    wait_until(lambda: states(lab)[link] == "up" and states(lab, "beta")[link] == "up", timeout_s,
-               f"{link} to be used again; {links_of(lab)[link]}")
+    wait_until(lambda: states(lab)[link] == "up" and states(lab, "beta")[link] == "up",
+               what=f"{link} to be used again; {links_of(lab)[link]}")
 
 
 def test_every_link_is_up_listed_and_used(linked, scratch):
@@ -57,7 +53,7 @@ def test_every_link_is_up_listed_and_used(linked, scratch):
             assert shown["local"] == link[name] and shown["peer"] == link[other], shown
             assert shown["round_trip_us"] > 0
             key = "out_bytes" if name == "alpha" else "in_bytes"
-            assert shown[key] > 20 * MIB, f"link {number} carried {shown[key]} bytes"
+            assert shown[key] > 2 * MIB, f"link {number} carried {shown[key]} bytes"
         text = ctl(lab, name, "status").stdout
         assert all(link in text for link in links), text
     assert_identical(lab)
@@ -75,23 +71,24 @@ def kill(lab, link, how):
                                  pytest.param("silence", marks=FULL, id="silence-2min")])
 def test_one_of_two_links_dies_again_and_again(linked, scratch, request, how):
     full = request.node.get_closest_marker("long")
-    lab = linked(2, "1gbit")
+    # However late the machine is, one link is left, and the peer with it.
+    lab = linked(2, "1gbit", peer_timeout="30s", settings={"link_timeout": f"{LINK_TIMEOUT_S:g}s"})
     undisturbed = Undisturbed(lab)
     deaths = 0
-    with MixedLoad(lab, scratch, 120 if full else 6) as load:
+    with MixedLoad(lab, scratch) as load:
         time.sleep(0.5)
-        while load.running():
+        while deaths < (20 if full else 3) or load.lasts(110 if full else 0):
             link = random.choice(("link1", "link2"))
             kill(lab, link, how)
-            a_moment(0.7, 1.5)
+            wait_until(lambda link=link: states(lab)[link] != "up", what=f"{link} to be given up")
+            a_moment(0.2, 1)
             deaths += 1
-            restore_and_wait(lab, link, 30)  # a flapping link is damped
+            restore_and_wait(lab, link)  # a flapping link is damped
             a_moment(0.2, 0.8)
         load.finish()
     load.print_stalls(f"{deaths} times {how}")
     undisturbed.check()
-    assert deaths >= (20 if full else 2)
-    assert load.longest_stall_s() <= STALL_S + (0 if how == "cut" else LINK_TIMEOUT_S)
+    load.check_stalls(STALL_S + (0 if how == "cut" else LINK_TIMEOUT_S))
     assert sum(link["failovers"] for link in links_of(lab).values()) >= deaths
 
 
@@ -116,38 +113,37 @@ def take_away(lab, name):
     return "add", name, *random.choice([addresses(lab, name), []])
 
 
-def wait_until_up(lab, names, timeout_s):
+def wait_until_up(lab, names):
     """These and no others, on both nodes."""
     def settled(node):
         return sorted(link for link, state in states(lab, node).items() if state == "up") == names
 
     for node in NODES:
-        wait_until(lambda node=node: settled(node), timeout_s, f"{names} alone to be up at {node}")
+        wait_until(lambda node=node: settled(node), what=f"{names} alone to be up at {node}")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [5, pytest.param(120, marks=FULL)])
+@pytest.mark.parametrize("seconds", [4, pytest.param(120, marks=FULL)])
 def test_all_links_but_one_go_and_come_by_order(linked, scratch, seconds):
     """Removed and added, disabled and enabled, on either node; both follow."""
     lab = linked(3, "1gbit")
     names = ["link1", "link2", "link3"]
     undisturbed = Undisturbed(lab)
     rounds = 0
-    with MixedLoad(lab, scratch, seconds) as load:
-        while load.running():
+    with MixedLoad(lab, scratch) as load:
+        while rounds < 2 or load.lasts(seconds):
             chosen = random.sample(names, 2)
             back = [take_away(lab, name) for name in chosen]
-            wait_until_up(lab, [name for name in names if name not in chosen], 5)
+            wait_until_up(lab, [name for name in names if name not in chosen])
             a_moment(0, 0.5)
             for words in random.sample(back, 2):
                 change(lab, *words)
-            wait_until_up(lab, names, 10)
+            wait_until_up(lab, names)
             rounds += 1
         load.finish()
     load.print_stalls(f"{rounds} rounds")
     undisturbed.check()
-    assert rounds >= 2
-    assert load.longest_stall_s() <= STALL_S
+    load.check_stalls(STALL_S)
 
 
 def test_last_link_is_neither_removed_nor_disabled(linked):
@@ -166,27 +162,32 @@ def test_last_link_is_neither_removed_nor_disabled(linked):
 def test_all_links_die_and_the_peer_is_lost_after_its_timeout(linked):
     lab = linked(2, peer_timeout="2s")
     before = lab.status("alpha")["counters"]["peer_losses"]
-    for link in ("link1", "link2"):
-        lab.network().drop(link)
-    with connection(lab) as handle:
+    with connection(lab) as handle, Lateness() as machine:
         began = time.monotonic()
+        for link in ("link1", "link2"):
+            lab.network().drop(link)
+        silent = time.monotonic()
         handle.pwrite(b"\x5a" * MIB, MIB)
-        waited = time.monotonic() - began
-    assert 1.0 < waited < 2.5
+        ended = time.monotonic()
+    # The last heartbeat came up to 100 ms before the silence, or later than that.
+    late_s = machine.allowance_s()
+    print(f"{ended - began:.2f} s since the first, {ended - silent:.2f} s since the last link was silent; "
+          f"{late_s:.2f} s late")
+    assert ended - began > 2 - 0.2 - late_s and ended - silent < 2.5 + late_s
     assert lab.status("alpha")["state"] == "simplex"
     assert lab.status("alpha")["counters"]["peer_losses"] == before + 1
     for link in ("link1", "link2"):
         lab.network().restore(link)
-    lab.wait_state("alpha", "duplex", 15)
-    all_up(lab, 2, 15)
+    lab.wait_state("alpha", "duplex")
+    all_up(lab, 2)
     assert_identical(lab)
 
 
 def test_connection_that_is_reset_costs_no_resync(linked, scratch):
     """Not even the only one: the session lingers, and the link is joined again."""
-    lab = linked(1)
+    lab = linked(1, peer_timeout="30s")
     undisturbed = Undisturbed(lab)
-    with MixedLoad(lab, scratch, 3) as load:
+    with MixedLoad(lab, scratch) as load:
         for _ in range(3):
             a_moment(0.4, 0.6)
             killed = subprocess.run([*lab.inside("alpha"), "ss", "-K", "dst", "10.77.1.2"],
@@ -196,7 +197,7 @@ def test_connection_that_is_reset_costs_no_resync(linked, scratch):
         load.finish()
     load.print_stalls("the only connection, reset three times")
     undisturbed.check()
-    assert load.longest_stall_s() <= STALL_S
+    load.check_stalls(STALL_S)
 
 
 @pytest.mark.slow
@@ -204,35 +205,42 @@ def test_flapping_link_is_damped_and_then_used_again(linked):
     lab = linked(2)
     undisturbed = Undisturbed(lab)
     seen = set()
-    for _ in range(6):
+    for _ in range(20):  # so often on a machine that is too slow for them to count as one flapping
         lab.network().cut("link2")
-        wait_until(lambda: states(lab)["link2"] != "up", 3, "link2 to be given up")
+        wait_until(lambda: states(lab)["link2"] != "up", what="link2 to be given up")
         lab.network().restore("link2")
         end = time.monotonic() + 1
         while time.monotonic() < end and states(lab)["link2"] != "up":
             seen.add(states(lab)["link2"])
             time.sleep(0.05)
+        if "damped" in seen:
+            break
     print(f"states of a flapping link: {seen}; {links_of(lab)['link2']}")
     assert "damped" in seen
     assert states(lab)["link1"] == "up"
-    wait_until(lambda: states(lab)["link2"] == "up", 30, "link2 to be used again")
+    wait_until(lambda: states(lab)["link2"] == "up", what="link2 to be used again")
     undisturbed.check()
 
 
 @pytest.mark.slow
 def test_two_links_carry_twice_as_much_as_one(linked, scratch):
-    """At a rate that no processor is short of; tests/bench/links measures the bar."""
-    lab = linked(2, "300mbit", size="256MiB")
+    """At a rate that no processor is short of, by turns; tests/bench/links measures the bar."""
+    lab = linked(2, "50mbit", size="256MiB")
 
     def rate():
         return Fio(lab.node("alpha")["nbd"], scratch, bs="1m", iodepth=4, time_based=None,
                    runtime=2, norandommap=None).result()["write"]["bw_bytes"]
 
-    both = rate()
-    change(lab, "disable", "link2")
-    one = rate()
-    print(f"two links {both * 8 / 1e6:.0f} Mbit/s, one {one * 8 / 1e6:.0f}: {both / one:.2f}x")
-    assert both / one >= 1.8
+    gains = []
+    for _ in range(3):
+        both = rate()
+        change(lab, "disable", "link2")
+        one = rate()
+        change(lab, "enable", "link2")
+        all_up(lab, 2)
+        print(f"two links {both * 8 / 1e6:.0f} Mbit/s, one {one * 8 / 1e6:.0f}: {both / one:.2f}x")
+        gains.append(both / one)
+    assert median(gains) >= 1.7
 
 
 def compression(lab, *words):
@@ -249,7 +257,7 @@ def switch_something(lab, disabled):
         compression(lab, random.choice(("on", "auto")), "--level", random.randint(1, 9))
     elif disabled:
         change(lab, "enable", disabled)
-        wait_until(lambda: states(lab)[disabled] == "up", 10, f"{disabled} to be used again")
+        wait_until(lambda: states(lab)[disabled] == "up", what=f"{disabled} to be used again")
         disabled = None
     else:
         disabled = random.choice(list(links_of(lab)))
@@ -266,11 +274,10 @@ def test_compression_level_and_links_are_switched_under_load(make_lab, scratch, 
     all_up(lab, 3)
     undisturbed = Undisturbed(lab)
     disabled = None
-    with MixedLoad(lab, scratch, 500 if switches > 25 else 60) as load:
+    with MixedLoad(lab, scratch) as load:
         for _ in range(switches):
             disabled = switch_something(lab, disabled)
             a_moment(0, 0.1)
-        load.stop_early()
         load.finish()
     load.print_stalls(f"{switches} switches, {lab.status('alpha')['compression']}")
     undisturbed.check()

@@ -5,18 +5,16 @@ import errno
 import os
 import random
 import subprocess
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from lablib import LabError
-from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, promote,
-                     wait_for_log, wait_until)
+from support import (IS_ROOT, KIB, MIB, SUPERBLOCKS, Fio, assert_identical, connection, ctl, promote,
+                     wait_for_log, wait_for_writes, wait_until, wait_until_noted)
 from test_disk_errors import FaultyDisk, words_of
 
-SUPERBLOCKS = (0, 64 * KIB)
 INTENTS = 128 * KIB
 SNAPSHOT = INTENTS + 4 * KIB  # of a volume with one page of intents
 
@@ -31,6 +29,12 @@ def damage(lab, name, *offsets):
             byte = file.read(1)[0]
             file.seek(at)
             file.write(bytes([byte ^ 1 << random.randrange(8)]))
+
+
+def record(lab, name):
+    """The bytes of the node's record. What follows them, the intents, changes with time."""
+    with open(lab.node(name)["metadata"], "rb") as file:
+        return file.read(INTENTS)
 
 
 def refused_start(lab, name):
@@ -191,8 +195,8 @@ def test_bad_snapshot_falls_back_to_the_intents(lab):
 
 def test_init_refuses_where_there_is_a_volume(lab):
     write_some(lab)
-    metadata = Path(lab.node("alpha")["metadata"])
-    before = metadata.read_bytes()
+    wait_until_noted(lab)
+    before = record(lab, "alpha")
     for words in ((), ("--join",)):
         refused = ctl(lab, "alpha", "init", *words)
         assert refused.returncode == 1
@@ -200,7 +204,7 @@ def test_init_refuses_where_there_is_a_volume(lab):
     assert "already initialised" in refused.stderr and "--force" in refused.stderr
     assert "worthless" in refused.stderr, "what --force destroys"
     assert ctl(lab, "alpha", "init", "--force").returncode == 1, "in use"
-    assert metadata.read_bytes() == before
+    assert record(lab, "alpha") == before
     assert lab.stop("beta") and lab.stop("alpha")
     lab.start("alpha")
     done = ctl(lab, "alpha", "init", "--force")
@@ -348,11 +352,12 @@ def test_failing_metadata_disk_of_the_primary_is_not_the_clients_affair(roomy, s
     disk = FaultyDisk(scratch, make_lab, "alpha", what="metadata", size="1GiB", backing=roomy)
     lab = disk.lab
     fio = Fio(lab.node("alpha")["nbd"], scratch, rw="randwrite", bs="4k", iodepth=8, fsync=100,
-              number_ios=3000, rate_iops=2000, randrepeat=0)
-    wait_until(lambda: lab.status("alpha")["counters"]["writes"] > 20, 10, "the load")
+              runtime=None, norandommap=None, rate_iops=200, randrepeat=0)
+    wait_for_writes(lab, 20)
     disk.begin(errno.EIO)  # most regions are still cold
-    lab.wait_state("alpha", "diskless", 10)
-    fio.result()
+    lab.wait_state("alpha", "diskless")
+    wait_for_writes(lab, 100)
+    fio.finish()
     status = lab.status("alpha")
     assert lab.node("alpha")["metadata"] in words_of(status)
     assert os.strerror(errno.EIO) in words_of(status) and status["action"]
@@ -374,7 +379,7 @@ def test_failing_metadata_disk_of_the_secondary_is_not_the_clients_affair(scratc
     with connection(lab) as handle:
         handle.pwrite(random.randbytes(MIB), 0)
         handle.flush()
-        time.sleep(1.2)  # beta notes that its backing holds data
+        wait_until_noted(lab)
         lab.pause("beta")
         handle.pwrite(random.randbytes(MIB), MIB)
         lab.wait_state("alpha", "simplex", 5)

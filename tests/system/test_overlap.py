@@ -7,6 +7,7 @@ import time
 import nbd
 import pytest
 
+from lablib.error import LIVENESS_S
 from support import KIB, MIB, assert_identical
 
 CONNECTIONS = 16
@@ -79,7 +80,7 @@ def test_replicas_agree_at_every_pause_of_overlapping_writers(make_lab, engine):
     end = time.monotonic() + SECONDS / 2  # two engines share the time
     while time.monotonic() < end:
         poll_until(writers, min(PAUSE_EVERY_S, max(0.5, end - time.monotonic())), refill=True)
-        poll_until(writers, 10, refill=False)
+        poll_until(writers, LIVENESS_S, refill=False)
         assert sum(writer.failed for writer in writers) == 0
         assert_identical(lab)
     assert min(writer.done for writer in writers) > 0

@@ -4,6 +4,8 @@ layout is the one of daemon/wire/frame_format.h."""
 import socket
 import struct
 
+from lablib.error import LIVENESS_S
+
 HEADER = struct.Struct("<IIBBHIQQQIIQQ")
 HELLO_FIXED = struct.Struct("<HHIQQ16s16sQQ64s64s64s64s64s64s")
 MAGIC = 0x31425754
@@ -48,7 +50,7 @@ def hello_payload(volume=b"r0", node=b"beta", peer=b"alpha", link=b"main", size=
                             volume, node, peer, link, bytes(64))
 
 
-def dial(address, source="127.0.0.1", timeout_s=10):
+def dial(address, source="127.0.0.1", timeout_s=LIVENESS_S):
     host, port = address.rsplit(":", 1)
     return socket.create_connection((host, int(port)), timeout_s, source_address=(source, 0))
 
