@@ -70,11 +70,13 @@ class MixedLoad:
     def __init__(self, lab, scratch, rate="40m", writers=4):
         self.lab = lab
         self.diary = Diary(lab)
-        size = lab.status("alpha")["size_bytes"]
+        status = lab.status("alpha")
+        size, clients = status["size_bytes"], status["clients"]
         self.fio = Fio(lab.node("alpha")["nbd"], scratch, rw="randrw", rwmixwrite=70,
                        bsrange="64k-1m", iodepth=8, runtime=None,
                        norandommap=None, randrepeat=0, rate=f"{rate},{rate}",
                        offset=SMALL_BYTES, size=size - SMALL_BYTES)
+        wait_until(lambda: lab.status("alpha")["clients"] > clients, what="the load to begin")
         self.registers = Registers(SMALL_BYTES)
         self.small = Load(lab, "alpha", self.registers, writers=writers)
         self.began = time.monotonic()

@@ -161,8 +161,17 @@ class Fio:
 
     def interrupt(self):
         """fio lets what is in flight end, and reports; its exit status is 128 then."""
+        wait_until(self._heeds_interrupts, what="fio to begin")
         assert self.running(), "the load has ended by itself: " + str(self.result())
         self.process.send_signal(signal.SIGINT)
+
+    def _heeds_interrupts(self):
+        """Only then does it report what it has done so far."""
+        if not self.running():
+            return True
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+        return bool(int(caught, 16) >> (signal.SIGINT - 1) & 1)
 
     def finish(self):
         """Ends it in order; the job's figures."""
