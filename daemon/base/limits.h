@@ -48,6 +48,9 @@ constexpr int kCompressionLevelMax = 19;
 // Unauthenticated connections that may be open at one time, and how long they may take.
 constexpr size_t kPendingConnectionsMax = 16;
 constexpr uint64_t kHandshakeTimeout_ns = 5 * kSecond_ns;
+// What they do is told once for each of so many reasons, and then counted for so long.
+constexpr size_t kStrangerReasonsMax = 16;
+constexpr uint64_t kStrangerInterval_ns = 10 * kSecond_ns;
 // … where another link could be tried instead.
 constexpr uint64_t kLinkPatience_ns = 1 * kSecond_ns;
 // How long the node that is not the preferred dialler leaves it to the other one to join a session

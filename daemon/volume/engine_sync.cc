@@ -154,7 +154,8 @@ void Engine::begin_generation_for(const SyncFacts& target) {
 void Engine::handle_generation(const wire::Frame& frame) {
   const auto payload = wire::payload_as<wire::GenerationPayload>(frame.payload);
   // One at a time: the source waits for each answer.
-  if (role_ != Role::kSecondary || !receives_ || asked_record_ || !apply_generation(payload)) {
+  if (role_ != Role::kSecondary || !receives_ || asked_record_ || !is_known(payload) ||
+      !apply_generation(payload)) {
     bad_frame(frame.header);
     return;
   }

@@ -101,6 +101,10 @@ metadata::Generations generations_of(const wire::GenerationPayload& payload) {
   return generations;
 }
 
+bool is_known(const wire::GenerationPayload& payload) {
+  return payload.reserved == 0 && (payload.flags & ~wire::kGenerationFlagsKnown) == 0;
+}
+
 HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& config,
                             const std::string& node) {
   const std::string volume = wire::get_name(hello.volume);
@@ -114,10 +118,15 @@ HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& confi
         what + " differs: " + theirs + " at your side, " + ours + " here; " + action};
   };
   const std::string same_file = "use the same configuration file on both nodes";
+  const std::string same_version = "run the same version of twinblock on both nodes";
   if (hello.version_min > wire::kProtocolVersion || hello.version_max < wire::kProtocolVersion)
     return differ("the protocol version", std::to_string(wire::kProtocolVersion),
                   std::to_string(hello.version_min) + " to " + std::to_string(hello.version_max),
-                  "run the same version of twinblock on both nodes");
+                  same_version);
+  if (hello.features != 0 || (hello.flags & ~wire::kHelloFlagsKnown) != 0)
+    return {"the peer's hello has features or flags that this version does not know; " + same_version,
+            "your hello has features or flags that the version here does not know; " +
+                same_version};
   if (volume != config.volume)
     return differ("the volume's name", "'" + config.volume + "'", "'" + volume + "'", same_file);
   if (hello.size_bytes != config.size_bytes)

@@ -13,7 +13,10 @@ using wire::FrameType;
 using wire::header_of;
 
 Session::Session(Environment environment, SessionOwner& owner)
-    : env_(std::move(environment)), owner_(owner), peer_(env_.config.other(env_.node).name) {
+    : env_(std::move(environment)),
+      owner_(owner),
+      peer_(env_.config.other(env_.node).name),
+      strangers_(env_.log) {
   for (const LinkConfig& link : env_.config.links) (void)add_link(link);
   dial_timer_ = env_.clock.make_timer([this] { dial(); });
   tick_timer_ = env_.clock.make_timer([this] { tick(); });
@@ -55,13 +58,18 @@ void Session::poke() {
 void Session::accepted(SessionLink& link, std::unique_ptr<Connection> connection) {
   if (stopped_) return;
   if (channels_.size() - up_.size() >= limits::kPendingConnectionsMax) {
-    env_.log.log(Severity::kWarning, "link " + link.config.name + ": too many connections from " +
-                                         connection->peer_address() +
-                                         " without a hello; closed the newest");
+    strangers_.tell("link " + link.config.name + ": " + connection->peer_address(),
+                    "was closed: there are too many connections without a hello",
+                    env_.clock.now_ns());
     return;
   }
   channels_.push_back(std::make_unique<Channel>(*this, link, std::move(connection), false,
                                                 Channel::Purpose::kHandshake, env_.clock.now_ns()));
+  Channel& channel = *channels_.back();
+  channel.nonce = env_.random();
+  FrameHeader challenge = header_of(FrameType::kChallenge);
+  challenge.offset = channel.nonce;
+  channel.connection->send(wire::seal(challenge));
 }
 
 void Session::discard(Channel& channel) {
@@ -92,6 +100,13 @@ void Session::channel_closed(Channel& channel, const std::string& reason) {
     join_failed(channel, reason,
                 channel.phase == Channel::Phase::kConnecting ? JoinFailure::kUnreachable
                                                              : JoinFailure::kLater);
+    return;
+  }
+  if (channel.unknown()) {
+    if (!established_)
+      strangers_.tell("link " + channel.link.config.name + ": " + channel.address,
+                      "said no hello: " + reason, env_.clock.now_ns());
+    discard(channel);
     return;
   }
   // Who can't be reached refuses nothing any more.
@@ -130,13 +145,11 @@ void Session::channel_readable(Channel& channel) {
         if (!handle(channel, frame)) return;
         break;
       case wire::FrameReader::Outcome::kError: {
-        const std::string why = channel.address + " sent " + channel.reader.error();
-        if (channel.phase == Channel::Phase::kUp) {
-          link_down(channel, why);
-        } else {
-          env_.log.log(Severity::kWarning, "link " + channel.link.config.name + ": closed: " + why);
-          channel_closed(channel, why);
-        }
+        const std::string why = "sent " + channel.reader.error();
+        if (channel.phase == Channel::Phase::kUp)
+          link_down(channel, channel.address + " " + why);
+        else
+          close_stranger(channel, why);
         return;
       }
     }
@@ -236,6 +249,7 @@ void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
   requests_.clear();
   control_.reset();
   retirements_.clear();
+  probe_ns_ = 0;
   last_error_ = reason;
   refuse_until_ns_ = env_.clock.now_ns() + retry_delay_ns;
   env_.log.log(Severity::kWarning, "session with " + peer_ + " is lost: " + reason);
@@ -244,6 +258,7 @@ void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
   schedule_dial(retry_delay_ns + share);
   owner_.session_lost(reason);
   owner_.links_changed();
+  let_newcomer_in();
 }
 
 void Session::handle_ack(Channel& channel, wire::Frame& frame) {
@@ -292,6 +307,7 @@ bool Session::handle_heartbeat(Channel& channel, const wire::Frame& frame) {
   channel.peer_tick_at_ns = now;
   const uint64_t echo = header.length;
   if (echo == 0 || echo > now) return true;
+  if (probe_ns_ != 0 && echo >= probe_ns_) session_answers();
   // The peer heard a beat `aux0` before it sent this one: however long that beat was under way
   // behind other frames, our direction works. One that has stopped reading, as it has enough to do,
   // says so.
@@ -314,6 +330,7 @@ void Session::tick() {
   const bool stalled = now - last_tick_ns_ > 5 * tick_interval_ns();
   last_tick_ns_ = now;
   tick_timer_->arm(tick_interval_ns());
+  strangers_.tick(now);
   time_out_handshakes(now);
   if (!established_) return;
   heartbeats(now);
@@ -341,6 +358,7 @@ void Session::tick() {
          10 * limits::kReconnectDelayMax_ns);
   else
     look_for_silence(now);
+  judge_probe(now);
 }
 
 // Links that join, but carry no data: requests are old, nothing was answered for as long, and
@@ -367,7 +385,8 @@ void Session::time_out_handshakes(uint64_t now) {
                   JoinFailure::kNoAnswer);
       continue;
     }
-    channel_closed(*channel, channel->phase == Channel::Phase::kConnecting
+    channel_closed(*channel, channel->unknown() ? "it took too long"
+                             : channel->phase == Channel::Phase::kConnecting
                                  ? "connect to " + channel->address + ": no answer"
                                  : channel->address + " did not finish the handshake in time");
   }

@@ -4,12 +4,18 @@
 // lost.
 //
 // A handshake, D dialling and A accepting, on one link:
-//   1. D -> A  hello: D's facts
-//   2. A       checks volume, size, nodes; ends an older session and lets its disk work finish, so
-//              that nothing of it can land later (invariant 5); decides
-//   3. A -> D  hello: A's facts; verdict, with an id for the session
-//   4. D       decides, and compares: both verdicts must mirror each other
-//   5. D -> A  verdict; the session stands on D's side; on A's when this arrives
+//   1. A -> D  challenge: a number that A has never used before
+//   2. D -> A  hello: D's facts, a number of D's, and A's again
+//   3. A       checks that it is an answer to its own challenge, and volume, size, nodes; keeps the
+//              session that stands, if there is one and it answers; lets disk work of an older one
+//              finish, so that nothing of it can land later (invariant 5); decides
+//   4. A -> D  hello: A's facts and both numbers; verdict
+//   5. D       checks that it is an answer to its own hello; decides, and compares: both verdicts
+//              must mirror each other
+//   6. D -> A  verdict; the session stands on D's side; on A's when this arrives
+// Nothing that one side says counts before it has repeated the other's number: what was recorded of
+// another connection, of either side, is closed with a line in the log. The two numbers are the
+// session's id.
 // Facts that change in between (a first write in simplex, a promotion) void the handshake: the
 // connection is closed and dialled again.
 //
@@ -39,6 +45,7 @@
 #include "volume/link.h"
 #include "volume/peer_requests.h"
 #include "volume/status_view.h"
+#include "volume/stranger_log.h"
 #include "volume/trip_sample.h"
 #include "wire/frame_reader.h"
 
@@ -63,6 +70,13 @@ class SessionOwner {
 
  protected:
   ~SessionOwner() = default;
+};
+
+// Made by both sides, and never used twice.
+struct SessionId {
+  uint64_t dialler = 0;   // the nonce of who dialled …
+  uint64_t acceptor = 0;  // … and of who accepted the session's first connection
+  bool operator==(const SessionId&) const = default;
 };
 
 class Session {
@@ -202,6 +216,11 @@ class Session {
   void dial();
   void schedule_dial(uint64_t delay_ns);
   bool handle_handshake(Channel& channel, wire::Frame& frame);
+  bool handle_challenge(Channel& channel, const wire::FrameHeader& header);
+  bool handle_refusal(Channel& channel, const wire::Frame& frame);
+  [[nodiscard]] bool is_recorded(Channel& channel, uint64_t echo);
+  void close_stranger(Channel& channel, const std::string& why);
+  bool let_in(Channel& channel);
   bool handle_hello(Channel& channel, const wire::HelloPayload& hello);
   bool handle_verdict(Channel& channel, const wire::FrameHeader& header);
   bool resolve_collision(Channel& channel);
@@ -209,8 +228,16 @@ class Session {
   void send_hello(Channel& channel);
   void send_verdict(Channel& channel, Verdict verdict);
   void refuse(Channel& channel, const std::string& to_peer, const std::string& for_us);
+  void send_refusal(Channel& channel, const std::string& why);
   void not_usable(Channel& channel, Verdict verdict);
   void establish(Channel& channel, Verdict verdict);
+
+  // session_probe.cc
+  [[nodiscard]] std::vector<Channel*> newcomers() const;
+  void probe(Channel& newcomer);
+  void session_answers();
+  void judge_probe(uint64_t now_ns);
+  void let_newcomer_in();
 
   // session_join.cc and session_links.cc
   Status listen(SessionLink& link);
@@ -261,7 +288,7 @@ class Session {
   std::vector<Channel*> up_;                      // of the session, in the order of links_
   Channel* control_channel_ = nullptr;            // carries the control stream; null: none is up
   bool established_ = false;
-  uint64_t session_ = 0;  // its id
+  SessionId session_;
   uint64_t next_incarnation_ = 0;
   uint64_t peer_incarnation_ = 0;  // the last one that the peer gave
   PeerRequests requests_;
@@ -275,6 +302,7 @@ class Session {
   size_t dials_ = 0;                     // that have failed since the last pause
   uint64_t dial_delay_ns_ = 0;
   uint64_t last_tick_ns_ = 0;
+  uint64_t probe_ns_ = 0;           // since when somebody else says to be the peer; 0: nobody does
   uint64_t refuse_until_ns_ = 0;    // the same process of the peer is not talked to before
   metadata::Uuid peer_instance_{};  // of the last session
   bool paused_ = false;
@@ -284,6 +312,7 @@ class Session {
   uint64_t last_heard_ns_ = 0;   // on any link
   uint64_t last_echo_ns_ = 0;
 
+  StrangerLog strangers_;
   std::string last_error_;
   std::string refusal_;       // why the last handshake came to nothing; empty when it did not
   std::string told_refusal_;  // the last one that was told as an event

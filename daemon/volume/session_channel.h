@@ -21,13 +21,15 @@ namespace twinblock {
 class Session::Channel final : public ConnectionHandler {
  public:
   enum class Phase {
-    kConnecting,    // dialled, not connected yet
-    kAwaitJoin,     // dialled to join the session; the peer's consent is to come
-    kParked,        // accepted, and wants to join a session that is about to stand here
-    kAwaitHello,    // the peer's hello is to come (a dialler has sent its own)
-    kDraining,      // accepted, hello is good; an earlier session's disk work ends first
-    kAwaitVerdict,  // hellos are exchanged
-    kClosing,       // refused: only what we have said has still to reach the peer
+    kConnecting,      // dialled, not connected yet
+    kAwaitChallenge,  // dialled and connected; the acceptor speaks first
+    kAwaitJoin,       // dialled to join the session; the peer's consent is to come
+    kParked,          // accepted, and wants to join a session that is about to stand here
+    kAwaitHello,      // the peer's hello is to come (a dialler has sent its own)
+    kProbing,         // accepted, hello is good; does the session that stands still answer?
+    kDraining,        // accepted, hello is good; an earlier session's disk work ends first
+    kAwaitVerdict,    // hellos are exchanged
+    kClosing,         // refused: only what we have said has still to reach the peer
     kUp,
     kClosed,
   };
@@ -47,14 +49,7 @@ class Session::Channel final : public ConnectionHandler {
     connection->set_handler(this);
   }
 
-  void connected() override {
-    if (purpose == Purpose::kJoin) {
-      session_.ask_to_join(*this);
-      return;
-    }
-    phase = Phase::kAwaitHello;
-    session_.send_hello(*this);
-  }
+  void connected() override { phase = Phase::kAwaitChallenge; }
   void readable() override { session_.channel_readable(*this); }
   void closed(const std::string& reason) override { session_.channel_closed(*this, reason); }
   void sampled(const SendMoments& moments) override { session_.sampled(*this, moments); }
@@ -74,6 +69,8 @@ class Session::Channel final : public ConnectionHandler {
     if (phase == Phase::kParked || phase == Phase::kAwaitJoin) return false;
     return dialled_ ? purpose == Purpose::kHandshake : phase >= Phase::kDraining;
   }
+  // Accepted, and has not said yet who it is.
+  [[nodiscard]] bool unknown() const { return !dialled_ && phase == Phase::kAwaitHello; }
   [[nodiscard]] uint64_t unsent_bytes() const {
     return connection->queued_bytes_total() - connection->sent_bytes_total();
   }
@@ -99,7 +96,9 @@ class Session::Channel final : public ConnectionHandler {
   bool peer_fast_zero = false;
   metadata::Uuid peer_instance{};
   Verdict verdict = Verdict::kWaitForInit;
-  uint64_t session_id = 0;  // its id, once it is known
+  uint64_t nonce = 0;       // ours: of an accepted one the challenge
+  uint64_t peer_nonce = 0;  // once it is known
+  SessionId session_id;     // … of the session that it begins or joins
 
   // Once up:
   uint64_t last_heard_ns = 0;  // any bytes from the peer

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/checks.h"
 #include "base/limits.h"
 #include "volume/hello.h"
 #include "volume/session_channel.h"
@@ -42,6 +43,8 @@ void Session::dial() {
 bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
   const auto type = static_cast<FrameType>(frame.header.type);
   if (channel.phase == Channel::Phase::kClosing) return true;
+  if (type == FrameType::kChallenge && channel.phase == Channel::Phase::kAwaitChallenge)
+    return handle_challenge(channel, frame.header);
   if (type == FrameType::kJoin) {
     const bool answer = channel.phase == Channel::Phase::kAwaitJoin;
     const bool question = channel.phase == Channel::Phase::kAwaitHello && !channel.dialled();
@@ -51,30 +54,76 @@ bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
     return handle_hello(channel, wire::payload_as<wire::HelloPayload>(frame.payload));
   if (type == FrameType::kVerdict && channel.phase == Channel::Phase::kAwaitVerdict)
     return handle_verdict(channel, frame.header);
-  if (type == FrameType::kRefuse && channel.phase == Channel::Phase::kAwaitJoin) {
-    const JoinFailure failure = frame.header.status == ESTALE   ? JoinFailure::kNoSession
-                                : frame.header.status == EAGAIN ? JoinFailure::kLater
-                                                                : JoinFailure::kRefused;
-    join_failed(channel, peer_ + " refuses: " + wire::printable(frame.payload), failure);
-    return false;
-  }
-  if (type == FrameType::kRefuse) {
-    last_verdict_.reset();
-    refusal_ = peer_ + " refuses: " + wire::printable(frame.payload);
-    tell_refusal();
-    note_error(channel.link, refusal_);
-    channel_closed(channel, refusal_);
-    return false;
-  }
-  const std::string why = channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
-                          " frame out of turn";
-  env_.log.log(Severity::kWarning, "link " + channel.link.config.name + ": closed: " + why);
-  channel_closed(channel, why);
+  const bool has_asked = channel.dialled() || channel.phase == Channel::Phase::kAwaitVerdict;
+  if (type == FrameType::kRefuse && has_asked) return handle_refusal(channel, frame);
+  close_stranger(channel, std::string("sent a ") + wire::frame_type_name(frame.header.type) +
+                              " frame out of turn");
   return false;
 }
 
+// The acceptor has spoken: now we say who we are. Whether the channel is still open.
+bool Session::handle_challenge(Channel& channel, const FrameHeader& header) {
+  channel.peer_nonce = header.offset;
+  if (channel.purpose == Channel::Purpose::kJoin) {
+    ask_to_join(channel);
+    return true;
+  }
+  channel.phase = Channel::Phase::kAwaitHello;
+  channel.nonce = env_.random();
+  channel.session_id = {channel.nonce, channel.peer_nonce};
+  send_hello(channel);
+  return true;
+}
+
+// The peer says no. Always false: the channel is closed. What says no to another hello or join than
+// ours may be a recording, and is only written down.
+bool Session::handle_refusal(Channel& channel, const wire::Frame& frame) {
+  const std::string said = peer_ + " refuses: " + wire::printable(frame.payload);
+  const FrameHeader& header = frame.header;
+  if (channel.purpose == Channel::Purpose::kJoin) {
+    const bool ours = channel.phase == Channel::Phase::kAwaitJoin &&
+                      header.sequence == channel.incarnation &&
+                      SessionId{header.offset, header.length} == channel.session_id;
+    const JoinFailure failure = !ours                     ? JoinFailure::kNoAnswer
+                                : header.status == ESTALE ? JoinFailure::kNoSession
+                                : header.status == EAGAIN ? JoinFailure::kLater
+                                                          : JoinFailure::kRefused;
+    join_failed(channel, said, failure);
+    return false;
+  }
+  const bool ours = header.offset == channel.nonce && header.offset != 0;
+  if (ours && !established_) {
+    last_verdict_.reset();
+    refusal_ = said;
+    tell_refusal();
+  }
+  note_error(channel.link, said);
+  channel_closed(channel, said);
+  return false;
+}
+
+// What repeats another number than ours was said on another connection: it was recorded there, or
+// comes from who can't read what we say. Then the channel is closed.
+bool Session::is_recorded(Channel& channel, uint64_t echo) {
+  if (echo == channel.nonce && echo != 0) return false;
+  close_stranger(channel, "answers another connection than this one: a recording, perhaps");
+  return true;
+}
+
+// Of a connection that is not part of the session.
+void Session::close_stranger(Channel& channel, const std::string& why) {
+  strangers_.tell("link " + channel.link.config.name + ": closed: " + channel.address, why,
+                  env_.clock.now_ns());
+  if (channel.unknown())
+    discard(channel);
+  else
+    channel_closed(channel, channel.address + " " + why);
+}
+
 bool Session::handle_hello(Channel& channel, const wire::HelloPayload& hello) {
+  if (is_recorded(channel, hello.echo)) return false;
   channel.link.answers = true;
+  channel.peer_nonce = hello.nonce;
   const HelloMismatch mismatch = compare_hello(hello, env_.config, env_.node);
   if (!mismatch.for_us.empty()) {
     refuse(channel, mismatch.for_peer, mismatch.for_us);
@@ -83,19 +132,27 @@ bool Session::handle_hello(Channel& channel, const wire::HelloPayload& hello) {
   channel.heard = facts_of(hello, !i_am_preferred());
   channel.peer_fast_zero = (hello.flags & wire::kHelloFastZero) != 0;
   std::copy_n(hello.instance, channel.peer_instance.size(), channel.peer_instance.begin());
-  peer_facts_ = channel.heard;
   if (channel.dialled()) {
+    peer_facts_ = channel.heard;
     channel.phase = Channel::Phase::kAwaitVerdict;
     return true;
   }
+  channel.session_id = {channel.peer_nonce, channel.nonce};
   // The peer may dial sooner than this node means to talk to it; a new process may have mended it.
   const bool too_soon = env_.clock.now_ns() < refuse_until_ns_;
   if (too_soon && channel.peer_instance == peer_instance_) {
     discard(channel);
     return false;
   }
+  if (!established_) return let_in(channel);
+  probe(channel);
+  return channel.phase != Channel::Phase::kClosed;
+}
+
+// Whether the channel is still open.
+bool Session::let_in(Channel& channel) {
   if (!resolve_collision(channel)) return false;
-  if (established_) lose(peer_ + " connected anew", 0);
+  peer_facts_ = channel.heard;
   channel.phase = Channel::Phase::kDraining;
   if (!owner_.draining()) answer_hello(channel);
   return channel.phase != Channel::Phase::kClosed;
@@ -120,8 +177,10 @@ bool Session::resolve_collision(Channel& channel) {
 
 void Session::send_hello(Channel& channel) {
   channel.said = owner_.facts();
-  const wire::HelloPayload hello = make_hello(env_.config, env_.node, channel.link.config.name,
-                                              env_.instance, channel.said, owner_.fast_zero());
+  wire::HelloPayload hello = make_hello(env_.config, env_.node, channel.link.config.name,
+                                        env_.instance, channel.said, owner_.fast_zero());
+  hello.nonce = channel.nonce;
+  hello.echo = channel.peer_nonce;
   const auto payload = wire::bytes_of(hello);
   const wire::HeaderBytes header = wire::seal(header_of(FrameType::kHello), payload);
   channel.connection->send(header);
@@ -131,23 +190,18 @@ void Session::send_hello(Channel& channel) {
 void Session::send_verdict(Channel& channel, Verdict verdict) {
   FrameHeader header = header_of(FrameType::kVerdict);
   header.sequence = static_cast<uint64_t>(verdict);
-  header.offset = channel.session_id;
   channel.connection->send(wire::seal(header));
 }
 
 void Session::answer_hello(Channel& channel) {
   send_hello(channel);
   channel.verdict = decide(channel.said, channel.heard);
-  channel.session_id = env_.random();
   send_verdict(channel, channel.verdict);
   channel.phase = Channel::Phase::kAwaitVerdict;
 }
 
 bool Session::handle_verdict(Channel& channel, const FrameHeader& header) {
-  if (channel.dialled()) {
-    channel.verdict = decide(channel.said, channel.heard);
-    channel.session_id = header.offset;
-  }
+  if (channel.dialled()) channel.verdict = decide(channel.said, channel.heard);
   const Verdict verdict = channel.verdict;
   if (header.sequence != static_cast<uint64_t>(mirrored(verdict))) {
     refuse(channel, "the two nodes disagree on who is newer; this is a bug in twinblock",
@@ -174,14 +228,26 @@ bool Session::handle_verdict(Channel& channel, const FrameHeader& header) {
 // The peer has to be told why, or it would dial without end: the connection closes when the peer
 // has read it, or at the handshake's timeout.
 void Session::refuse(Channel& channel, const std::string& to_peer, const std::string& for_us) {
-  const auto payload = wire::text_bytes(to_peer);
-  channel.connection->send(wire::seal(header_of(FrameType::kRefuse), payload));
-  channel.connection->send(payload);
+  send_refusal(channel, to_peer);
+  channel.close_soon(env_.clock.now_ns());
+  if (established_) {
+    strangers_.tell("link " + channel.link.config.name + ": refused " + channel.address + ":",
+                    for_us, env_.clock.now_ns());
+    return;
+  }
   last_verdict_.reset();
-  refusal_ = "refused " + peer_ + " (" + channel.address + "): " + for_us;
+  // Without its port, which is another one each time: what stays the same is told once.
+  refusal_ = "refused " + peer_ + " (" + channel.link.addresses.peer + "): " + for_us;
   tell_refusal();
   note_error(channel.link, refusal_);
-  channel.close_soon(env_.clock.now_ns());
+}
+
+void Session::send_refusal(Channel& channel, const std::string& why) {
+  const auto text = wire::text_bytes(why);
+  FrameHeader header = header_of(FrameType::kRefuse);
+  header.offset = channel.peer_nonce;
+  channel.connection->send(wire::seal(header, text));
+  channel.connection->send(text);
 }
 
 void Session::not_usable(Channel& channel, Verdict verdict) {
@@ -209,6 +275,7 @@ void Session::tell_refusal() {
 }
 
 void Session::establish(Channel& channel, Verdict verdict) {
+  TB_CHECK(!established_, "there is one session at a time");
   established_ = true;
   session_ = channel.session_id;
   next_incarnation_ = peer_incarnation_ = 0;

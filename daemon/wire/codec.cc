@@ -53,13 +53,67 @@ std::string check_dirty(const FrameHeader& header, uint64_t volume_bytes) {
   return range_error(header, volume_bytes, limits::kMapChunkBytes);
 }
 
-// What each type may carry, as one table: payload bounds, whether flags are allowed.
+// Fields of a header that a type uses; the others are zero.
+enum Field : uint8_t {
+  kSequence = 1,
+  kOffset = 2,
+  kLength = 4,
+  kStatus = 8,
+  kAux0 = 16,
+  kAux1 = 32,  // also, where the flag says so: the number in the control stream
+  kRange = kOffset | kLength,
+  kAllFields = 63,
+};
+
+// What each type may carry, as one table: payload bounds, which flags are allowed.
 struct Shape {
   uint32_t payload_min;
   uint32_t payload_max;
   uint8_t flags;
   bool handshake;  // allowed before the session stands
 };
+
+uint8_t fields_of(FrameType type) {
+  switch (type) {
+    case FrameType::kHello:
+    case FrameType::kGoodbye:
+      return 0;
+    case FrameType::kChallenge:
+      return kOffset;
+    case FrameType::kVerdict:
+    case FrameType::kFlush:
+    case FrameType::kGeneration:
+    case FrameType::kRetire:
+    case FrameType::kRetired:
+    case FrameType::kLinkChange:
+      return kSequence;
+    case FrameType::kRole:
+    case FrameType::kPromoteAsk:
+      return kSequence | kOffset;
+    case FrameType::kDirty:
+    case FrameType::kProgress:
+      return kRange;
+    case FrameType::kData:
+    case FrameType::kRead:
+    case FrameType::kDigest:
+    case FrameType::kCompression:
+      return kSequence | kRange;
+    case FrameType::kPromoteAnswer:
+      return kSequence | kOffset | kStatus;
+    case FrameType::kRefuse:
+      return kSequence | kRange | kStatus;
+    case FrameType::kJoin:
+      return kSequence | kRange | kAux0;
+    case FrameType::kHeartbeat:
+      return kSequence | kRange | kStatus | kAux0;
+    case FrameType::kTimes:
+      return kSequence | kRange | kAux0 | kAux1;
+    case FrameType::kAck:
+      return kAllFields;
+  }
+  return kAllFields;
+}
+
 
 const Shape* shape_of(uint8_t type) {
   static constexpr Shape kHelloShape{sizeof(HelloPayload), sizeof(HelloPayload), 0, true};
@@ -85,6 +139,7 @@ const Shape* shape_of(uint8_t type) {
       return &kToldText;
     case FrameType::kVerdict:
     case FrameType::kJoin:
+    case FrameType::kChallenge:
       return &kBareHandshake;
     case FrameType::kData:
       return &kDataShape;
@@ -148,6 +203,10 @@ CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes
   const std::string name = frame_type_name(header.type);
   if (header.reserved0 != 0 || (header.flags & ~shape->flags) != 0)
     return fail(name + " frame with flags that version 1 does not have");
+  FrameHeader plain = header;
+  clear_unused(plain);
+  if (std::memcmp(&plain, &header, sizeof plain) != 0)
+    return fail(name + " frame with a field that it does not have in version 1");
   if (header.payload_bytes < shape->payload_min || header.payload_bytes > shape->payload_max)
     return fail(name + " frame with a payload of " + std::to_string(header.payload_bytes) +
                 " bytes");
@@ -164,6 +223,17 @@ CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes
   if (header.type == static_cast<uint8_t>(FrameType::kCompression))
     result.error = check_compression(header);
   return result;
+}
+
+void clear_unused(FrameHeader& header) {
+  uint8_t used = fields_of(FrameType{header.type});
+  if ((header.flags & kFlagControl) != 0) used |= kAux1;
+  if ((used & kSequence) == 0) header.sequence = 0;
+  if ((used & kOffset) == 0) header.offset = 0;
+  if ((used & kLength) == 0) header.length = 0;
+  if ((used & kStatus) == 0) header.status = 0;
+  if ((used & kAux0) == 0) header.aux0 = 0;
+  if ((used & kAux1) == 0) header.aux1 = 0;
 }
 
 bool check_payload(const FrameHeader& header, std::span<const std::byte> payload) {
@@ -252,6 +322,8 @@ const char* frame_type_name(uint8_t type) {
       return "retired";
     case FrameType::kLinkChange:
       return "link-change";
+    case FrameType::kChallenge:
+      return "challenge";
   }
   return "unknown";
 }

@@ -37,6 +37,9 @@ struct CheckedHeader {
 CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes,
                            uint64_t volume_bytes);
 
+// Makes zero what frames of this type do not use, as check_header() wants it.
+void clear_unused(FrameHeader& header);
+
 bool check_payload(const FrameHeader& header, std::span<const std::byte> payload);
 
 // Fixed-size payloads; the length was checked by check_header().

@@ -15,8 +15,9 @@ constexpr uint32_t kMagic = 0x31425754;  // "TWB1" as bytes
 constexpr uint16_t kProtocolVersion = 1;
 
 enum class FrameType : uint8_t {
-  kHello = 1,        // payload: HelloPayload; the first frame of each side
-  kRefuse = 2,       // payload: UTF-8 reason; the sender closes after it
+  kHello = 1,        // payload: HelloPayload; the dialler's answers kChallenge
+  kRefuse = 2,       // payload: UTF-8 reason; the sender closes after it; of a join: its sequence,
+                     // offset and length, and why as an errno value in status
   kVerdict = 3,      // sequence: sender's verdict code; both must agree before anything else moves
   kData = 4,         // write, zero or trim of [offset, offset + length); answered by kAck
   kFlush = 5,        // everything acknowledged so far to stable storage; answered by kAck
@@ -36,8 +37,8 @@ enum class FrameType : uint8_t {
                         // one of kDigestBytes for each block as payload
   kDirty = 16,          // of the target's own set: the chunk at [offset, offset + length); payload:
                         // one bit a block, or none: all of it; no answer
-  kJoin = 17,         // a further connection: offset: the session's id, sequence: the connection's
-                      // incarnation; answered by the same frame
+  kJoin = 17,         // a further connection: offset and length: the session's id, sequence: the
+                      // connection's incarnation, aux0: the challenge; answered by the same frame
   kRetire = 18,       // sequence: incarnation of a connection that is dead and closed at the sender
   kRetired = 19,      // … and all work that came to the sender over it has ended
   kLinkChange = 20,   // payload: LinkChangePayload; answered by kAck with a UTF-8 reason as payload
@@ -48,6 +49,9 @@ enum class FrameType : uint8_t {
                 // network device; offset: ns of that until its loop had read the request,
                 // length: ns from its answer to the network device, aux1: of those, ns in the
                 // device's queue; no answer
+  kChallenge = 23,  // the first frame of who has accepted a connection: offset: a number that it
+                    // has never used before; a hello or join that does not repeat it is of an
+                    // earlier connection
 };
 constexpr size_t kDigestBytes = 16;
 
@@ -114,7 +118,7 @@ struct HelloPayload {
   uint16_t version_min;  // protocol versions that the sender speaks
   uint16_t version_max;
   uint32_t flags;           // HelloFlag bits
-  uint64_t features;        // feature bits; none in version 1
+  uint64_t features;        // feature bits; none in version 1, zero
   uint64_t size_bytes;      // of the volume
   uint8_t volume_uuid[16];  // zero while blank
   uint8_t instance[16];     // random, anew at each start of the process
@@ -132,12 +136,16 @@ struct HelloPayload {
   uint64_t peer_instance;  // the receiver's process when the sender last took it along in what it
                            // wrote: the first 8 bytes of its `instance`; 0: none …
   uint64_t peer_boot;      // … and its `boot`
-  uint64_t reserved[2];    // zero
+  // Random, of this connection: the acceptor's is its challenge. The two together are the session's
+  // id, the dialler's first.
+  uint64_t nonce;
+  uint64_t echo;  // the receiver's nonce: this hello answers it, and is no recording
 };
 
 static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 64);
 static_assert(offsetof(HelloPayload, volume) == 136);
 static_assert(offsetof(HelloPayload, term) == 392);
+static_assert(offsetof(HelloPayload, nonce) == 440);
 
 struct GenerationPayload {
   uint64_t current;
@@ -145,8 +153,11 @@ struct GenerationPayload {
   uint64_t history[kHistoryEntries];
   uint8_t volume_uuid[16];
   uint32_t flags;  // GenerationFlag bits
-  uint32_t reserved;
+  uint32_t reserved;  // zero
 };
+
+// All bits that version 1 has: others are refused.
+constexpr uint32_t kHelloFlagsKnown = 2 * kHelloBackingLost - 1;
 
 // What the receiver records together with the generation.
 enum GenerationFlag : uint32_t {
@@ -155,6 +166,8 @@ enum GenerationFlag : uint32_t {
   kGenerationConsistent = 2,  // a resync has ended: the receiver's replica is whole
   kGenerationSoleCopy = 4,    // the sender's disk failed: the receiver holds the only good replica
 };
+
+constexpr uint32_t kGenerationFlagsKnown = 2 * kGenerationSoleCopy - 1;
 
 static_assert(sizeof(GenerationPayload) == 104);
 

@@ -29,6 +29,7 @@ enum FrameManner : uint16_t {
   kAnswer = 512,       // status and durations are given
   kControl = 2048,     // the next one of the control stream
   kCut = 1024,         // only a part is sent
+  kAnyField = 4096,    // fields that the type does not have keep what they were given
 };
 
 inline uint32_t natural_payload(const wire::FrameHeader& header, Input& input) {
@@ -95,6 +96,7 @@ inline std::vector<std::byte> composed_frame(Input& input, uint64_t volume_bytes
   if ((manner & kPayloadAtLimit) != 0)
     payload_bytes = limits::kFramePayloadBytesMax - 128 + input.byte();
   if ((manner & kLengthIsPayload) != 0) header.length = payload_bytes;
+  if ((manner & kAnyField) == 0) wire::clear_unused(header);
   const std::vector<std::byte> payload = repeated(input.bytes(input.byte()), payload_bytes);
   wire::HeaderBytes sealed = wire::seal(header, payload);
   if ((manner & kResealed) != 0) {

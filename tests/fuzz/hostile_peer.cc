@@ -50,8 +50,16 @@ class HostilePeer::Line final : public ConnectionHandler {
       : peer_(peer), link_(link), dialled_(dialled), connection(std::move(stream)) {
     connection->set_handler(this);
     reader_.set_volume_bytes(peer.node_.config.size_bytes);
+    if (dialled_) return;
+    nonce_ = peer_.next_nonce();
+    FrameHeader challenge = header_of(FrameType::kChallenge);
+    challenge.offset = nonce_;
+    say(challenge);
   }
-  void connected() override {
+  void connected() override {}
+  void challenged(uint64_t nonce) {
+    peer_nonce_ = nonce;
+    nonce_ = peer_.next_nonce();
     // Where a session stands, other links join it.
     const bool joins = peer_.up() && link_ != 0;
     if (!peer_.shakes_hands) return;
@@ -65,7 +73,9 @@ class HostilePeer::Line final : public ConnectionHandler {
     session_ = peer_.session_;
     FrameHeader header = header_of(FrameType::kJoin);
     header.sequence = number;
-    header.offset = peer_.session_;
+    header.offset = peer_.session_.dialler;
+    header.length = peer_.session_.acceptor;
+    header.aux0 = peer_nonce_;
     say(header);
   }
   void closed(const std::string&) override {
@@ -106,14 +116,16 @@ class HostilePeer::Line final : public ConnectionHandler {
   }
   void say_hello() {
     said_ = peer_.facts();
-    const wire::HelloPayload hello = make_hello(
+    wire::HelloPayload hello = make_hello(
         peer_.node_.config, peer_.name_, peer_.links_[link_].name, metadata::Uuid{9}, said_, true);
+    hello.nonce = nonce_;
+    hello.echo = peer_nonce_;
+    if (dialled_) session_ = {nonce_, peer_nonce_};
     say(header_of(FrameType::kHello), wire::bytes_of(hello));
   }
   void say_verdict(uint64_t code) {
     FrameHeader header = header_of(FrameType::kVerdict);
     header.sequence = code;
-    header.offset = session_;
     say(header);
   }
   void beat() {
@@ -159,8 +171,10 @@ class HostilePeer::Line final : public ConnectionHandler {
       case FrameType::kHello:
         heard_hello(wire::payload_as<wire::HelloPayload>(frame.payload));
         break;
+      case FrameType::kChallenge:
+        challenged(header.offset);
+        break;
       case FrameType::kVerdict:
-        session_ = header.offset;
         if (dialled_ && peer_.shakes_hands) say_verdict(verdict());
         peer_.session_begins(session_);
         up = true;
@@ -168,8 +182,10 @@ class HostilePeer::Line final : public ConnectionHandler {
       case FrameType::kJoin:
         if (!dialled_) {
           incarnation = header.sequence;
-          session_ = header.offset;
-          if (peer_.shakes_hands) say(header);
+          session_ = {header.offset, header.length};
+          FrameHeader consent = header;
+          consent.aux0 = 0;
+          if (peer_.shakes_hands) say(consent);
         }
         up = true;
         break;
@@ -189,12 +205,13 @@ class HostilePeer::Line final : public ConnectionHandler {
   }
   void heard_hello(const wire::HelloPayload& hello) {
     theirs_ = facts_of(hello, peer_.name_ == "beta");
+    if (!dialled_) peer_nonce_ = hello.nonce;
     if (!theirs_.blank) {
       peer_.theirs_ = theirs_.generations;
       peer_.volume_uuid_ = theirs_.volume_uuid;
     }
     if (dialled_ || !peer_.shakes_hands) return;
-    session_ = 77 + peer_.next_sequence();
+    session_ = {peer_nonce_, nonce_};
     say_hello();
     say_verdict(verdict());
   }
@@ -213,7 +230,8 @@ class HostilePeer::Line final : public ConnectionHandler {
   const bool dialled_;
   wire::FrameReader reader_;
   SyncFacts said_, theirs_;
-  uint64_t session_ = 0;
+  SessionId session_;
+  uint64_t nonce_ = 0, peer_nonce_ = 0;
   uint64_t tick_ = 0;
 
  public:
@@ -343,7 +361,7 @@ void HostilePeer::retire(size_t which, bool retired) {
   over->say(header);
 }
 
-void HostilePeer::session_begins(uint64_t session) {
+void HostilePeer::session_begins(const SessionId& session) {
   session_ = session;
   control_sent_ = control_received_ = 0;
   retired_.clear();

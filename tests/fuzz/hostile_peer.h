@@ -11,6 +11,7 @@
 
 #include "fuzz_node.h"
 #include "mirror/generation.h"
+#include "volume/session.h"
 #include "wire/frame_reader.h"
 
 namespace twinblock::fuzz {
@@ -55,7 +56,9 @@ class HostilePeer {
   class Line;
   Line* line(size_t which);
   void accept(std::unique_ptr<Connection> connection, size_t link);
-  void session_begins(uint64_t session);
+  void session_begins(const SessionId& session);
+  // Of each connection its own.
+  uint64_t next_nonce() { return 0x9E3779B97F4A7C15 * ++nonces_; }
   void retired(uint64_t incarnation);
   void tick();
 
@@ -71,7 +74,8 @@ class HostilePeer {
   uint8_t flags_ = 0;
   uint64_t term_ = 0;
   uint64_t sequence_ = 0;
-  uint64_t session_ = 0;
+  uint64_t nonces_ = 0;
+  SessionId session_;
   uint64_t control_sent_ = 0;
   uint64_t control_received_ = 0;
   std::set<uint64_t> retired_;  // incarnations, of this session

@@ -12,6 +12,8 @@ from lablib.links import free_ports
 class Relay:
     """In front of one node; `passed` sees, and may change, everything that goes through."""
 
+    connections = 0
+
     def __init__(self, listen_port, target):
         host, port = target.rsplit(":", 1)
         self.target = (host, int(port))
@@ -23,7 +25,8 @@ class Relay:
 
     def passed(self, data, stream):
         """What goes on in place of `data`, and whether the connection ends behind it. `stream` is a
-        dictionary of each direction of each connection, for what has to be remembered of it."""
+        dictionary of each direction of each connection, for what has to be remembered of it: at the
+        start the `connection`'s number and who speaks, `from` the dialler or the acceptor."""
         raise NotImplementedError
 
     def run(self):
@@ -42,8 +45,10 @@ class Relay:
             near.close()
             return
         with near, far, selectors.DefaultSelector() as selector:
-            selector.register(near, selectors.EVENT_READ, (far, {}))
-            selector.register(far, selectors.EVENT_READ, (near, {}))
+            self.connections += 1
+            for here, there, side in ((near, far, "dialler"), (far, near, "acceptor")):
+                stream = {"connection": self.connections, "from": side}
+                selector.register(here, selectors.EVENT_READ, (there, stream))
             try:
                 while not self.closing:
                     for key, _ in selector.select(0.2):

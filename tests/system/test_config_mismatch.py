@@ -50,7 +50,8 @@ def test_other_protocol_version_is_refused_with_both_versions(make_lab):
     lab = make_lab(start=False)
     lab.start("alpha")
     with wire.dial(lab.node("alpha")["replication"]) as sock:
-        sock.sendall(wire.frame(wire.HELLO, wire.hello_payload(version=99)))
+        echo = wire.read_challenge(sock)
+        sock.sendall(wire.frame(wire.HELLO, wire.hello_payload(version=99, echo=echo)))
         frames = []
         while (frame := wire.read_frame(sock)) is not None:
             frames.append(frame)

@@ -19,28 +19,45 @@ pytestmark = pytest.mark.sanitize
 
 HANDSHAKE_TIMEOUT_S = 5
 
+
+def hello(echo, **fields):
+    return wire.frame(wire.HELLO, wire.hello_payload(echo=echo, **fields))
+
+
+def hello_framed(echo, **header):
+    return wire.frame(wire.HELLO, wire.hello_payload(echo=echo), **header)
+
+
+# What is said to a node, given the number that it began the connection with.
 ATTACKS = {
-    "random bytes": lambda: os.urandom(100 * KIB),
-    "zeroes": lambda: bytes(100 * KIB),
-    "text of another protocol": lambda: b"GET / HTTP/1.1\r\nHost: r0\r\n\r\n" + b"x" * 100,
-    "wrong header checksum": lambda: wire.frame(wire.HELLO, wire.hello_payload(), header_crc=1),
-    "wrong payload checksum": lambda: wire.frame(wire.HELLO, wire.hello_payload(), payload_crc=1),
-    "wrong magic": lambda: wire.frame(wire.HELLO, wire.hello_payload(), magic=0x12345678),
-    "reserved bits": lambda: wire.frame(wire.HELLO, wire.hello_payload(), reserved=1),
-    "hello of huge length": lambda: wire.frame(wire.HELLO, b"", payload_bytes=0xFFFFFFFF),
-    "hello of no length": lambda: wire.frame(wire.HELLO, b""),
-    "unknown kind": lambda: wire.frame(200, b"abc"),
-    "data before hello": lambda: wire.frame(wire.DATA, b"z" * 4096, sequence=1, length=4096),
-    "data of huge length": lambda: wire.frame(wire.DATA, b"", payload_bytes=0xFFFFFFF0,
-                                              length=0xFFFFFFF0, sequence=1),
-    "zero of huge length": lambda: wire.frame(wire.DATA, b"", flags=2, length=1 << 62, sequence=1),
-    "ack before hello": lambda: wire.frame(wire.ACK, b"", sequence=1),
-    "goodbye before hello": lambda: wire.frame(wire.GOODBYE, b"bye"),
-    "hello of another node": lambda: wire.frame(wire.HELLO, wire.hello_payload(node=b"mallory")),
-    "hello of another volume": lambda: wire.frame(wire.HELLO, wire.hello_payload(volume=b"r9")),
-    "hello of another version": lambda: wire.frame(wire.HELLO, wire.hello_payload(version=99)),
-    "names without an end": lambda: wire.frame(wire.HELLO, wire.hello_payload(
-        volume=b"v" * 64, node=b"n" * 64, peer=b"p" * 64, link=b"l" * 64)),
+    "random bytes": lambda _: os.urandom(100 * KIB),
+    "zeroes": lambda _: bytes(100 * KIB),
+    "text of another protocol": lambda _: b"GET / HTTP/1.1\r\nHost: r0\r\n\r\n" + b"x" * 100,
+    "wrong header checksum": lambda echo: hello_framed(echo, header_crc=1),
+    "wrong payload checksum": lambda echo: hello_framed(echo, payload_crc=1),
+    "wrong magic": lambda echo: hello_framed(echo, magic=0x12345678),
+    "reserved bits": lambda echo: hello_framed(echo, reserved=1),
+    "a field that a hello does not have": lambda echo: hello_framed(echo, offset=7),
+    "hello of huge length": lambda _: wire.frame(wire.HELLO, b"", payload_bytes=0xFFFFFFFF),
+    "hello of no length": lambda _: wire.frame(wire.HELLO, b""),
+    "unknown kind": lambda _: wire.frame(200, b"abc"),
+    "data before hello": lambda _: wire.frame(wire.DATA, b"z" * 4096, sequence=1, length=4096),
+    "data of huge length": lambda _: wire.frame(wire.DATA, b"", payload_bytes=0xFFFFFFF0,
+                                                length=0xFFFFFFF0, sequence=1),
+    "zero of huge length": lambda _: wire.frame(wire.DATA, b"", flags=2, length=1 << 62,
+                                                sequence=1),
+    "ack before hello": lambda _: wire.frame(wire.ACK, b"", sequence=1),
+    "goodbye before hello": lambda _: wire.frame(wire.GOODBYE, b"bye"),
+    "hello that answers nothing": lambda _: hello(0),
+    "hello of another connection": lambda echo: hello(echo ^ 1),
+    "hello with unknown flags": lambda echo: hello(echo, flags=1 << 31),
+    "hello with unknown features": lambda echo: hello(echo, features=1),
+    "hello with reserved fields": lambda echo: hello(echo, reserved=bytes(23) + b"x"),
+    "hello of another node": lambda echo: hello(echo, node=b"mallory"),
+    "hello of another volume": lambda echo: hello(echo, volume=b"r9"),
+    "hello of another version": lambda echo: hello(echo, version=99),
+    "names without an end": lambda echo: hello(echo, volume=b"v" * 64, node=b"n" * 64,
+                                               peer=b"p" * 64, link=b"l" * 64),
 }
 
 
@@ -61,7 +78,7 @@ def test_nonsense_at_the_replication_port_is_refused_with_a_reason(lab):
             before = len(lab.log_text(name))
             with wire.dial(lab.node(name)["replication"]) as sock:
                 try:
-                    sock.sendall(attack())
+                    sock.sendall(attack(wire.read_challenge(sock)))
                 except (ConnectionResetError, BrokenPipeError):
                     pass  # closed before all was sent
                 try:
@@ -115,7 +132,9 @@ def test_many_connections_do_not_take_memory_or_the_port(lab):
 
 def test_replayed_hello_does_not_keep_the_true_peer_out(lab):
     with wire.dial(lab.node("beta")["replication"]) as sock:
-        sock.sendall(wire.frame(wire.HELLO, wire.hello_payload(node=b"alpha", peer=b"beta")))
+        echo = wire.read_challenge(sock)
+        sock.sendall(wire.frame(wire.HELLO, wire.hello_payload(node=b"alpha", peer=b"beta",
+                                                               echo=echo)))
         kind, payload = wire.read_frame(sock)
         assert kind in (wire.HELLO, wire.REFUSE)
     if kind == wire.HELLO:

@@ -7,12 +7,13 @@ import struct
 from lablib.error import LIVENESS_S
 
 HEADER = struct.Struct("<IIBBHIQQQIIQQ")
-HELLO_FIXED = struct.Struct("<HHIQQ16s16sQQ64s64s64s64s64s64s")
+HELLO_FIXED = struct.Struct("<HHIQQ16s16sQQ64s64s64s64s64s24sQQ24s")
 MAGIC = 0x31425754
 HELLO, REFUSE, VERDICT, DATA, FLUSH, READ, ACK, HEARTBEAT = range(1, 9)
 GOODBYE = 13
+CHALLENGE = 23
 
-assert HEADER.size == 64
+assert HEADER.size == 64 and HELLO_FIXED.size == 456
 
 
 def _make_table():
@@ -45,9 +46,10 @@ def frame(kind, payload=b"", *, flags=0, sequence=0, offset=0, length=0, payload
 
 
 def hello_payload(volume=b"r0", node=b"beta", peer=b"alpha", link=b"main", size=64 << 20,
-                  version=1, flags=1, uuid=bytes(16), instance=b"i" * 16):
-    return HELLO_FIXED.pack(version, version, flags, 0, size, uuid, instance, 0, 0, bytes(64),
-                            volume, node, peer, link, bytes(64))
+                  version=1, flags=1, uuid=bytes(16), instance=b"i" * 16, features=0, echo=0,
+                  reserved=bytes(24)):
+    return HELLO_FIXED.pack(version, version, flags, features, size, uuid, instance, 0, 0,
+                            bytes(64), volume, node, peer, link, bytes(24), 1, echo, reserved)
 
 
 def dial(address, source="127.0.0.1", timeout_s=LIVENESS_S):
@@ -55,14 +57,29 @@ def dial(address, source="127.0.0.1", timeout_s=LIVENESS_S):
     return socket.create_connection((host, int(port)), timeout_s, source_address=(source, 0))
 
 
-def read_frame(sock):
-    """(kind, payload) or None at the end of the stream."""
+def read_header_and_payload(sock):
+    """(the header's fields in their order, payload) or None at the end of the stream."""
     head = _read_exactly(sock, HEADER.size)
     if head is None:
         return None
     fields = HEADER.unpack(head)
     payload = _read_exactly(sock, fields[5]) if fields[5] else b""
-    return (fields[2], payload) if payload is not None else None
+    return (fields, payload) if payload is not None else None
+
+
+def read_frame(sock):
+    """(kind, payload) or None at the end of the stream."""
+    frame = read_header_and_payload(sock)
+    return (frame[0][2], frame[1]) if frame else None
+
+
+def read_challenge(sock):
+    """The number that a node begins each connection with; 0 where it closes it at once."""
+    frame = read_header_and_payload(sock)
+    if frame is None:
+        return 0
+    assert frame[0][2] == CHALLENGE
+    return frame[0][7]
 
 
 def read_until_closed(sock):

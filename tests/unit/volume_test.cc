@@ -176,6 +176,18 @@ TEST(Generation, IsCarriedWhole) {
   EXPECT_EQ(payload.reserved, 0u);
 }
 
+TEST(Generation, WithWhatThisVersionDoesNotKnowIsNotTaken) {
+  const wire::GenerationPayload good =
+      make_generation({}, metadata::Uuid{}, wire::kGenerationSoleCopy);
+  EXPECT_TRUE(is_known(good));
+  wire::GenerationPayload bad = good;
+  bad.flags |= wire::kGenerationFlagsKnown + 1;
+  EXPECT_FALSE(is_known(bad));
+  bad = good;
+  bad.reserved = 1;
+  EXPECT_FALSE(is_known(bad));
+}
+
 Config sample_config() {
   Config config;
   config.volume = "r0";
@@ -271,6 +283,9 @@ TEST(Hello, EachMismatchIsNamedOnBothSides) {
       {"volume's size", [](auto& h) { h.size_bytes += 4096; }},
       {"name of the peer", [](auto& h) { wire::set_name(h.node, "gamma"); }},
       {"name of this node", [](auto& h) { wire::set_name(h.peer, "gamma"); }},
+      {"features", [](auto& h) { h.features = 1; }},
+      {"flags", [](auto& h) { h.flags |= wire::kHelloFlagsKnown + 1; }},
+      {"fields", [](auto& h) { h.reserved[std::size(h.reserved) - 1] = 1; }},
   };
   for (const auto& [what, change] : cases) {
     wire::HelloPayload hello = hello_from_beta(config);

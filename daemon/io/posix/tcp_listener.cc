@@ -40,7 +40,7 @@ void TcpListener::report(std::string why) {
     ++unreported_;
     return;
   }
-  if (unreported_ > 0) why += " (and " + std::to_string(unreported_) + " more before)";
+  if (unreported_ > 0) why += " (and " + std::to_string(unreported_) + " more before it)";
   unreported_ = 0;
   next_report_ns_ = now_ns + kReportInterval_ns;
   refused_(why);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/limits.h"
 #include "io/connection.h"
 #include "io/posix/acceptor.h"
 #include "io/posix/tcp_address.h"
@@ -17,7 +18,7 @@ class TcpListener {
  public:
   static constexpr int kAcceptsPerTurn = 16;
   // Refusals are reported at most this often, with a count of those in between.
-  static constexpr uint64_t kReportInterval_ns = 1 * kSecond_ns;
+  static constexpr uint64_t kReportInterval_ns = limits::kStrangerInterval_ns;
 
   // Takes the listening socket.
   TcpListener(TcpNetwork& network, int fd, TcpAddress peer,
