@@ -40,6 +40,9 @@ constexpr size_t kReceiveSlabBytes = kFramePayloadBytesMax + 64 * kKiB;
 constexpr size_t kReceiveSlabsKept = 16;
 // Links of a volume, in the configuration and at run time.
 constexpr size_t kLinksMax = 8;
+// How much higher than all that were seen the number of an operator's order may be: each has the
+// next one, so that more than this is nobody's.
+constexpr uint64_t kOrderNumberJumpMax = uint64_t{1} << 20;
 // Of connections of one session; a peer that gives more has gone mad.
 constexpr uint64_t kIncarnationMax = uint64_t{1} << 62;
 // Levels of zstd that are offered: higher ones cost memory on both nodes for next to nothing.

@@ -60,6 +60,59 @@ std::string Address::text() const {
 
 bool Address::loopback() const { return v6 ? ip == "::1" : ip.starts_with("127."); }
 
+IpNetwork::Bytes IpNetwork::bytes_of(const Address& address) {
+  Bytes bytes{};
+  (void)inet_pton(address.v6 ? AF_INET6 : AF_INET, address.ip.c_str(), bytes.data());
+  return bytes;
+}
+
+void IpNetwork::clear_behind(Bytes& bytes, int bits) {
+  for (int bit = bits; bit < 128; ++bit)
+    bytes[static_cast<size_t>(bit / 8)] &= static_cast<uint8_t>(~(0x80 >> bit % 8));
+}
+
+Result<IpNetwork> IpNetwork::parse(const std::string& text) {
+  const std::string example = "write it like \"10.20.0.0/16\" or \"fd00:1::/64\"";
+  const size_t slash = text.find('/');
+  const std::string ip = text.substr(0, slash);
+  Address address;
+  address.v6 = ip.find(':') != std::string::npos;
+  const std::optional<std::string> canonical = canonical_ip(ip, address.v6);
+  if (!canonical) return bad(text, "is not a network: it has no numeric IP address", example);
+  address.ip = *canonical;
+  const int most = address.v6 ? 128 : 32;
+  int bits = most;
+  if (slash != std::string::npos) {
+    const char* first = text.data() + slash + 1;
+    const char* last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(first, last, bits);
+    if (error != std::errc{} || end != last || bits < 0 || bits > most)
+      return bad(text, "is not a network: behind the slash stands the number of its bits", example);
+  }
+  const IpNetwork network = around(address, bits);
+  if (network.bytes_ != bytes_of(address))
+    return bad(text, "is not a network: its address has bits behind the first " +
+                         std::to_string(bits),
+               example);
+  return network;
+}
+
+IpNetwork IpNetwork::around(const Address& address, int bits) {
+  IpNetwork network;
+  network.bytes_ = bytes_of(address);
+  network.bits_ = bits;
+  network.v6_ = address.v6;
+  clear_behind(network.bytes_, bits);
+  return network;
+}
+
+bool IpNetwork::contains(const Address& address) const {
+  if (address.v6 != v6_) return false;
+  Bytes bytes = bytes_of(address);
+  clear_behind(bytes, bits_);
+  return bytes == bytes_;
+}
+
 Result<Address> parse_address(const std::string& text) {
   Result<Address> address = parse(text, "write it like \"10.0.0.1:7700\" or \"[fd00::1]:7700\"");
   if (!address) return address;

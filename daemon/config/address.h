@@ -2,6 +2,7 @@
 // at run time and could change under a running node. Pure; any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +18,26 @@ struct Address {
   // "10.0.0.1:7700" or "[fd00::1]:7700": equal text means equal address.
   [[nodiscard]] std::string text() const;
   [[nodiscard]] bool loopback() const;
+};
+
+// A range of addresses: "10.20.0.0/16", "fd00:1::/64", or one address alone.
+class IpNetwork {
+ public:
+  // Of `text` as the file writes it. Errors name what is wrong: no number of bits, too many, bits
+  // of the address behind them.
+  static Result<IpNetwork> parse(const std::string& text);
+  // The one of so many bits that an address is in.
+  static IpNetwork around(const Address& address, int bits);
+  [[nodiscard]] bool contains(const Address& address) const;
+
+ private:
+  using Bytes = std::array<uint8_t, 16>;
+  static Bytes bytes_of(const Address& address);
+  static void clear_behind(Bytes& bytes, int bits);
+
+  Bytes bytes_{};
+  int bits_ = 0;
+  bool v6_ = false;
 };
 
 // Errors name what is wrong with `text`: no port, a port outside 1..65535, a host name, an IPv6

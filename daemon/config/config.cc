@@ -247,6 +247,15 @@ void read_congestion(const ConfigTable& table, Config& config) {
   config.congestion = *name;
 }
 
+void read_allowed(const ConfigTable& table, Config& config) {
+  for (const std::string& text : table.texts("allow_links", "allow_links = [\"10.20.0.0/16\"]")) {
+    const Result<IpNetwork> network = IpNetwork::parse(text);
+    if (!network)
+      return table.fail("allow_links", network.error().what, network.error().action);
+    config.allow_links.push_back(network.value());
+  }
+}
+
 void read_replication(const ConfigTable& top, Config& config) {
   config.peer_timeout_ns = kPeerTimeoutDefault_ns;
   config.disk_timeout_ns = kDiskTimeoutDefault_ns;
@@ -254,7 +263,7 @@ void read_replication(const ConfigTable& top, Config& config) {
   const std::optional<ConfigTable> table = top.child("replication");
   if (!table) return;
   table->allow_only({"compression", "level", "peer_timeout", "link_timeout", "disk_timeout",
-                     "on_peer_loss", "congestion"});
+                     "on_peer_loss", "congestion", "allow_links"});
   constexpr std::array<const char*, 2> kLosses{"continue", "freeze"};
   config.compression =
       static_cast<Compression>(read_choice(*table, "compression", kCompressions, 0));
@@ -266,6 +275,7 @@ void read_replication(const ConfigTable& top, Config& config) {
   read_link_timeout(*table, config);
   config.on_peer_loss = static_cast<OnPeerLoss>(read_choice(*table, "on_peer_loss", kLosses, 0));
   read_congestion(*table, config);
+  read_allowed(*table, config);
 }
 
 // Two hosts may well use the same paths. Two nodes on one host that did would overwrite each other.

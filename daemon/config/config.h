@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "config/address.h"
 
 namespace twinblock {
 
@@ -46,6 +47,8 @@ struct Config {
   // The links' TCP congestion control by its kernel's name (tcp(7)); "system": the host's own.
   // Empty, where the file does not say: kCongestionDefault.
   std::string congestion;
+  // Where the peer's operator may let links lead, beside what the links above say (link_orders.h).
+  std::vector<IpNetwork> allow_links;
 
   [[nodiscard]] const NodeConfig& node(const std::string& name) const;   // must exist
   [[nodiscard]] const NodeConfig& other(const std::string& name) const;  // the peer of `name`

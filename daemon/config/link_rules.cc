@@ -62,9 +62,13 @@ Status check_name(const std::string& what, const std::string& name) {
                "use a letter or digit, then letters, digits, '_', '.' and '-', 63 in all at most"};
 }
 
+bool is_link_rate(uint64_t rate_bits_per_s) {
+  return rate_bits_per_s >= kRateMin_bits_per_s && rate_bits_per_s <= kRateMax_bits_per_s;
+}
+
 Result<uint64_t> parse_link_rate(const std::string& text) {
   const uint64_t rate_bits_per_s = parse_rate_bits_per_s(text).value_or(0);
-  if (rate_bits_per_s < kRateMin_bits_per_s || rate_bits_per_s > kRateMax_bits_per_s)
+  if (!is_link_rate(rate_bits_per_s))
     return Error{"'" + text + "' is not a rate that a link can have",
                  "write it like \"10Gbit\" or \"100Mbit\""};
   return rate_bits_per_s;

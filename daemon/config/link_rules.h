@@ -15,5 +15,6 @@ Status check_name(const std::string& what, const std::string& name);
 
 // "10Gbit" as bits a second, within what a link can have.
 Result<uint64_t> parse_link_rate(const std::string& text);
+[[nodiscard]] bool is_link_rate(uint64_t rate_bits_per_s);
 
 }  // namespace twinblock

@@ -82,6 +82,20 @@ std::optional<std::string> ConfigTable::text(const std::string& key, const std::
   return value;
 }
 
+std::vector<std::string> ConfigTable::texts(const std::string& key,
+                                            const std::string& example) const {
+  const toml::node* node = table_->get(key);
+  if (node == nullptr) return {};
+  std::vector<std::string> found;
+  if (const toml::array* list = node->as_array()) {
+    for (const toml::node& each : *list)
+      if (auto value = each.value_exact<std::string>()) found.push_back(*value);
+    if (found.size() == list->size()) return found;
+  }
+  fail(key, "'" + key + "' is not a list of texts in quotes", "write " + example);
+  return {};
+}
+
 std::optional<int> ConfigTable::integer(const std::string& key, int min, int max) const {
   const toml::node* node = table_->get(key);
   if (node == nullptr) return std::nullopt;

@@ -46,6 +46,9 @@ class ConfigTable {
   // and nullopt. `example` is a line that would be right.
   [[nodiscard]] std::optional<std::string> text(const std::string& key, const std::string& example,
                                                 bool required) const;
+  // The texts at `key`, which is a list of them; empty where it is missing or (an error) is not.
+  [[nodiscard]] std::vector<std::string> texts(const std::string& key,
+                                               const std::string& example) const;
   // The integer at `key`, or nullopt where it is missing or (an error) not within min..max.
   [[nodiscard]] std::optional<int> integer(const std::string& key, int min, int max) const;
   // The tables within `key` ("node": node.alpha, node.beta), in the order of the file.

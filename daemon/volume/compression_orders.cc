@@ -1,5 +1,7 @@
 #include "volume/compression_orders.h"
 
+#include "base/limits.h"
+
 namespace twinblock {
 
 void CompressionOrders::order(CompressionPolicy::Setting setting) {
@@ -14,6 +16,12 @@ void CompressionOrders::heard(const wire::FrameHeader& frame) {
   const bool newer =
       number > number_ || (number == number_ && given_here_ && core_.peer < core_.node);
   if (!newer) return;
+  if (number - number_ > limits::kOrderNumberJumpMax) {
+    core_.log.log(Severity::kWarning, core_.peer + " told an order about compression with number " +
+                                          std::to_string(number) + ", after number " +
+                                          std::to_string(number_) + ": it is not heeded");
+    return;
+  }
   number_ = number;
   given_here_ = false;
   apply({static_cast<Compression>(frame.sequence), static_cast<int>(frame.offset)},

@@ -232,6 +232,9 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
     case wire::FrameType::kLinkChange:
       handle_link_change(frame);
       break;
+    case wire::FrameType::kSettings:
+      handle_settings(frame);
+      break;
     case wire::FrameType::kRole:
       handle_role(header);
       break;

@@ -190,14 +190,22 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] std::optional<Error> why_not_change(LinkOrder order, const LinkConfig& link) const;
   Status apply_link_change(LinkOrder order, const LinkConfig& link);
   std::optional<Error> obey_link_change(LinkOrder order, const LinkConfig& link);
-  void remember_link_change(LinkOrder order, const LinkConfig& link, uint32_t number);
-  void tell_link_change(LinkOrder order, const LinkConfig& link, uint32_t number, Reply reply);
-  [[nodiscard]] bool overruled(LinkOrder order, const std::string& link, uint32_t number) const;
-  [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint32_t number) const;
+  [[nodiscard]] std::optional<Error> why_not_obey(LinkOrder order, const LinkConfig& link) const;
+  [[nodiscard]] bool is_last_of_file(const std::string& link) const;
+  void remember_link_change(LinkOrder order, const LinkConfig& link, uint64_t number);
+  void tell_link_change(LinkOrder order, const LinkConfig& link, uint64_t number, Reply reply);
+  [[nodiscard]] bool overruled(LinkOrder order, const std::string& link, uint64_t number) const;
+  [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
   void link_change_answered(LinkAnswer& answer, uint32_t status, const std::string& why);
   void handle_link_change(const wire::Frame& frame);
   void tell_links();
   void link_answers_lost();
+  void tell_refused(LinkOrder order, const std::string& link, const std::string& why);
+  void note_refused(const LinkAnswer& answer, const std::string& why);
+  void explain_orders(StatusView& view) const;
+  void tell_settings();
+  void handle_settings(const wire::Frame& frame);
+  void explain_settings(StatusView& view) const;
   void bad_frame(const wire::FrameHeader& header);
   void replica_drained();
   void become_primary();
@@ -310,10 +318,13 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   struct LinkChanged {
     LinkOrder order;
     LinkConfig link;
-    uint32_t number;
+    uint64_t number;
+    std::string refused = {};  // by the peer, with which it was not in touch then: why
   };
   std::vector<LinkChanged> link_changes_;
-  uint32_t link_number_ = 0;  // of the latest order that is known
+  // Of the latest order that either node is known to have given: the next one has the next number.
+  uint64_t link_number_ = 0;
+  std::string settings_differ_;  // from the peer's configuration file: where
   std::vector<std::shared_ptr<LinkAnswer>> link_answers_;
   bool tell_again_ = false;  // the peer could not do one of them yet
   // Data that has overtaken, over another link, the generation that makes this node take it.

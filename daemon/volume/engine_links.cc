@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "config/link_orders.h"
 #include "config/link_rules.h"
 #include "volume/engine.h"
 
@@ -53,7 +54,7 @@ static_assert(static_cast<int>(wire::LinkChange::kDisable) - 1 ==
 // The answer of a peer that was told of a change.
 class Engine::LinkAnswer final : public PeerRequest {
  public:
-  LinkAnswer(Engine& engine, LinkOrder order, LinkConfig link, uint32_t number, Reply reply)
+  LinkAnswer(Engine& engine, LinkOrder order, LinkConfig link, uint64_t number, Reply reply)
       : engine_(engine),
         order_(order),
         link_(std::move(link)),
@@ -75,7 +76,7 @@ class Engine::LinkAnswer final : public PeerRequest {
   Engine& engine_;
   const LinkOrder order_;
   const LinkConfig link_;
-  const uint32_t number_;
+  const uint64_t number_;
   Reply reply_;
 };
 
@@ -120,11 +121,40 @@ Status Engine::apply_link_change(LinkOrder order, const LinkConfig& link) {
   return session_.enable_link(link.name, false);
 }
 
+// Whether no other link of this node's file would be left that may be used.
+bool Engine::is_last_of_file(const std::string& link) const {
+  const std::vector<LinkConfig>& links = core_.config.links;
+  const auto counts = [&](const LinkConfig& each) { return session_.has_enabled_link(each.name); };
+  const bool is_of_file = std::any_of(links.begin(), links.end(), [&](const LinkConfig& each) {
+    return each.name == link && counts(each);
+  });
+  return is_of_file && std::none_of(links.begin(), links.end(), [&](const LinkConfig& each) {
+           return each.name != link && counts(each);
+         });
+}
+
+// What the peer may order is limited to what this node's own file allows: empty when it may.
+std::optional<Error> Engine::why_not_obey(LinkOrder order, const LinkConfig& link) const {
+  const bool taken_away = order == LinkOrder::kRemove || order == LinkOrder::kDisable;
+  if (taken_away && is_last_of_file(link.name))
+    return Error{"link " + link.name + " is the last one in use that " + core_.config.path +
+                     " on " + core_.node + " names",
+                 "only its own operator may take it away", EPERM};
+  const bool added = !session_.has_link(link.name) && order != LinkOrder::kRemove;
+  if (!added || link.address.empty()) return std::nullopt;
+  if (link.rate_bits_per_s != 0 && !is_link_rate(link.rate_bits_per_s))
+    return Error{"that is not a rate that a link can have", "", EINVAL};
+  if (Status allowed = may_be_ordered(link, core_.config, core_.node); !allowed)
+    return allowed.error();
+  return std::nullopt;
+}
+
 // What the peer's operator ordered. A link that is gone here, by an order that this one overrules,
 // is there again; one that is added again is in use again.
 std::optional<Error> Engine::obey_link_change(LinkOrder order, const LinkConfig& link) {
   const bool known = session_.has_link(link.name);
   if (order == LinkOrder::kRemove && !known) return std::nullopt;
+  if (auto error = why_not_obey(order, link)) return error;
   if (order == LinkOrder::kAdd && known) order = LinkOrder::kEnable;
   if (order != LinkOrder::kAdd && !known && !link.address.empty()) {
     if (auto error = why_not_change(LinkOrder::kAdd, link)) return error;
@@ -138,7 +168,7 @@ std::optional<Error> Engine::obey_link_change(LinkOrder order, const LinkConfig&
 
 // The latest order about each link: it says all of it, and a peer that starts anew, or that got
 // other ones meanwhile, is told.
-void Engine::remember_link_change(LinkOrder order, const LinkConfig& link, uint32_t number) {
+void Engine::remember_link_change(LinkOrder order, const LinkConfig& link, uint64_t number) {
   std::erase_if(link_changes_,
                 [&](const LinkChanged& each) { return each.link.name == link.name; });
   link_changes_.push_back({order, link, number});
@@ -146,7 +176,7 @@ void Engine::remember_link_change(LinkOrder order, const LinkConfig& link, uint3
 
 // Whether this node knows of a later order about the link: both got one while they were parted, or
 // at the same time.
-bool Engine::overruled(LinkOrder order, const std::string& link, uint32_t number) const {
+bool Engine::overruled(LinkOrder order, const std::string& link, uint64_t number) const {
   return std::any_of(link_changes_.begin(), link_changes_.end(), [&](const LinkChanged& each) {
     return each.link.name == link &&
            (each.number > number ||
@@ -154,7 +184,7 @@ bool Engine::overruled(LinkOrder order, const std::string& link, uint32_t number
   });
 }
 
-bool Engine::is_latest(LinkOrder order, const std::string& link, uint32_t number) const {
+bool Engine::is_latest(LinkOrder order, const std::string& link, uint64_t number) const {
   return std::any_of(link_changes_.begin(), link_changes_.end(), [&](const LinkChanged& each) {
     return each.link.name == link && each.number == number && each.order == order;
   });
@@ -174,8 +204,7 @@ void Engine::change_link(LinkOrder order, const LinkConfig& wanted, Reply reply)
     reply(applied.error());
     return;
   }
-  link_number_ =
-      std::max(link_number_ + 1, static_cast<uint32_t>(core_.clock.wall_ns() / kSecond_ns));
+  ++link_number_;
   remember_link_change(order, link, link_number_);
   log(Severity::kInfo, "link " + link.name + " is " + done_word(order) + " by the operator");
   core_.events.tell("link-order",
@@ -188,7 +217,7 @@ void Engine::change_link(LinkOrder order, const LinkConfig& wanted, Reply reply)
   tell_link_change(order, link, link_number_, std::move(reply));
 }
 
-void Engine::tell_link_change(LinkOrder order, const LinkConfig& link, uint32_t number,
+void Engine::tell_link_change(LinkOrder order, const LinkConfig& link, uint64_t number,
                               Reply reply) {
   wire::LinkChangePayload payload{};
   payload.change = static_cast<uint32_t>(change_of(order));
@@ -210,9 +239,10 @@ void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std
   link_answers_.erase(at);
   const LinkConfig& link = held->link_;
   // What was only told again is not undone: a peer that could not spare that link just now hears of
-  // it once more when another one is up.
+  // it once more when another one is up. If its file does not allow it, `status` says so.
   if (!held->operator_waits()) {
     tell_again_ = tell_again_ || status == EBUSY;
+    note_refused(*held, status == EBUSY || status == 0 ? "" : why);
     return;
   }
   if (status == 0) {
@@ -232,20 +262,42 @@ void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std
     remember_link_change(back, link, held->number_);
     if (session_.up()) tell_link_change(back, link, held->number_, nullptr);
   }
-  core_.events.tell("link-order-refused", {{"link", link.name},
-                                           {"order", done_word(held->order_)},
-                                           {"by", core_.peer},
-                                           {"reason", why}});
-  log(Severity::kWarning, core_.peer + " refuses that link " + link.name + " is " +
-                              done_word(held->order_) + ": " + why);
+  tell_refused(held->order_, link.name, why);
   held->reply_(
       Error{core_.peer + " refuses: " + why, "nothing was changed", static_cast<int>(status)});
+}
+
+void Engine::tell_refused(LinkOrder order, const std::string& link, const std::string& why) {
+  core_.events.tell(
+      "link-order-refused",
+      {{"link", link}, {"order", done_word(order)}, {"by", core_.peer}, {"reason", why}});
+  log(Severity::kWarning,
+      core_.peer + " refuses that link " + link + " is " + done_word(order) + ": " + why);
+}
+
+// Empty: it does not refuse it any more.
+void Engine::note_refused(const LinkAnswer& answer, const std::string& why) {
+  for (LinkChanged& each : link_changes_) {
+    if (each.link.name != answer.link_.name || each.number != answer.number_ ||
+        each.order != answer.order_)
+      continue;
+    if (!why.empty() && each.refused.empty()) tell_refused(each.order, each.link.name, why);
+    each.refused = why;
+  }
+}
+
+void Engine::explain_orders(StatusView& view) const {
+  for (const LinkChanged& each : link_changes_)
+    if (!each.refused.empty())
+      view.status += " " + core_.peer + " refuses that link " + each.link.name + " is " +
+                     done_word(each.order) + ": " + each.refused + ".";
 }
 
 void Engine::handle_link_change(const wire::Frame& frame) {
   const auto payload = wire::payload_as<wire::LinkChangePayload>(frame.payload);
   if (payload.change < static_cast<uint32_t>(wire::LinkChange::kAdd) ||
-      payload.change > static_cast<uint32_t>(wire::LinkChange::kDisable)) {
+      payload.change > static_cast<uint32_t>(wire::LinkChange::kDisable) ||
+      payload.reserved != 0) {
     bad_frame(frame.header);
     return;
   }
@@ -258,6 +310,12 @@ void Engine::handle_link_change(const wire::Frame& frame) {
       make_link(wire::get_name(payload.name), addresses, "", {core_.node, core_.peer});
   std::optional<Error> error;
   if (!told) error = told.error();
+  const bool leaps =
+      payload.number > link_number_ && payload.number - link_number_ > limits::kOrderNumberJumpMax;
+  if (leaps)
+    error = Error{"the order has number " + std::to_string(payload.number) + ", and " +
+                      std::to_string(link_number_) + " is the highest that " + core_.node + " knows",
+                  "restart twinblockd on " + core_.peer, EPROTO};
   LinkConfig link = told ? told.value() : LinkConfig{};
   link.rate_bits_per_s = payload.rate_bits_per_s;
   // What is told again is no error, and nothing new.
@@ -272,7 +330,10 @@ void Engine::handle_link_change(const wire::Frame& frame) {
                         {{"link", link.name}, {"order", done_word(order)}, {"by", core_.peer}});
     }
   }
-  link_number_ = std::max(link_number_, payload.number);
+  if (!leaps) link_number_ = std::max(link_number_, payload.number);
+  if (error)
+    log(Severity::kWarning, "an order of the operator on " + core_.peer + " about link " +
+                                link.name + " is refused: " + error->what);
   if (!session_.up()) return;
   wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
   ack.sequence = frame.header.sequence;

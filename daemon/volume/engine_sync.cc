@@ -24,6 +24,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   target_tells_ = asked_record_ = false;
   held_frame_.reset();
   tell_links();
+  tell_settings();
   core_.alone_allowed = false;
   if (!core_.blank &&
       (core_.record.peer_primary != peer.primary || core_.record.heard_term < peer.term)) {

@@ -145,6 +145,10 @@ class Session {
   Status remove_link(const std::string& name);
   Status enable_link(const std::string& name, bool enabled);
   [[nodiscard]] bool has_link(const std::string& name) const { return find_link(name) != nullptr; }
+  [[nodiscard]] bool has_enabled_link(const std::string& name) const {
+    const SessionLink* link = find_link(name);
+    return link != nullptr && link->enabled;
+  }
   [[nodiscard]] const LinkConfig& link_config(const std::string& name) const;  // must exist
   [[nodiscard]] size_t link_count() const { return links_.size(); }
   // Whether the nodes could still talk without this link.

@@ -323,6 +323,8 @@ StatusView Engine::status() const {
   view.simplex_times = simplex_times_;
   explain_state(view);
   explain_links(view);
+  explain_orders(view);
+  explain_settings(view);
   view.clients = clients_;
   const Counters& counters = core_.counters;
   view.writes = counters.writes;

@@ -77,6 +77,7 @@ uint8_t fields_of(FrameType type) {
   switch (type) {
     case FrameType::kHello:
     case FrameType::kGoodbye:
+    case FrameType::kSettings:
       return 0;
     case FrameType::kChallenge:
       return kOffset;
@@ -127,6 +128,8 @@ const Shape* shape_of(uint8_t type) {
   static constexpr Shape kDirtyShape{0, limits::kMapChunkBitsBytes, kFlagControl, false};
   static constexpr Shape kLinkChangeShape{sizeof(LinkChangePayload), sizeof(LinkChangePayload),
                                           kFlagControl, false};
+  static constexpr Shape kSettingsShape{sizeof(SettingsPayload), sizeof(SettingsPayload),
+                                        kFlagControl, false};
   static constexpr Shape kTold{0, 0, kFlagControl, false};
   static constexpr Shape kToldText{0, kTextBytesMax, kFlagControl, false};
   switch (static_cast<FrameType>(type)) {
@@ -162,6 +165,8 @@ const Shape* shape_of(uint8_t type) {
       return &kTold;
     case FrameType::kLinkChange:
       return &kLinkChangeShape;
+    case FrameType::kSettings:
+      return &kSettingsShape;
     case FrameType::kDirty:
       return &kDirtyShape;
   }
@@ -249,6 +254,7 @@ T payload_as(std::span<const std::byte> payload) {
   return value;
 }
 template HelloPayload payload_as<HelloPayload>(std::span<const std::byte>);
+template SettingsPayload payload_as<SettingsPayload>(std::span<const std::byte>);
 template LinkChangePayload payload_as<LinkChangePayload>(std::span<const std::byte>);
 template GenerationPayload payload_as<GenerationPayload>(std::span<const std::byte>);
 
@@ -324,6 +330,8 @@ const char* frame_type_name(uint8_t type) {
       return "link-change";
     case FrameType::kChallenge:
       return "challenge";
+    case FrameType::kSettings:
+      return "settings";
   }
   return "unknown";
 }

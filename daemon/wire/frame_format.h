@@ -52,6 +52,7 @@ enum class FrameType : uint8_t {
   kChallenge = 23,  // the first frame of who has accepted a connection: offset: a number that it
                     // has never used before; a hello or join that does not repeat it is of an
                     // earlier connection
+  kSettings = 24,   // payload: SettingsPayload; no answer
 };
 constexpr size_t kDigestBytes = 16;
 
@@ -176,13 +177,35 @@ enum class LinkChange : uint32_t { kAdd = 1, kRemove = 2, kEnable = 3, kDisable 
 
 struct LinkChangePayload {
   uint32_t change;              // LinkChange
-  uint32_t number;              // of the order: where two contradict, the higher one holds
+  uint32_t reserved;            // zero
+  uint64_t number;              // of the order: where two contradict, the higher one holds
   uint64_t rate_bits_per_s;     // nominal; 0: not known
   char name[kNameBytes];        // NUL-padded, as are the addresses: numeric "IP:port"
   char address[2][kNameBytes];  // of the node with the lower name, of the other one
 };
 
-static_assert(sizeof(LinkChangePayload) == 208);
+static_assert(sizeof(LinkChangePayload) == 216);
+
+// What the sender's configuration file says and the receiver's should say, too; told to users where
+// they differ, decides nothing.
+constexpr size_t kSettingsLinks = 8;
+struct SettingsPayload {
+  uint64_t peer_timeout_ns;
+  uint64_t link_timeout_ns;
+  uint64_t disk_timeout_ns;
+  uint8_t on_peer_loss;  // 0 continue, 1 freeze
+  uint8_t compression;   // as in kCompression
+  uint8_t level;
+  uint8_t links;      // how many of those below
+  uint32_t reserved;  // zero
+  struct Link {
+    uint64_t rate_bits_per_s;
+    char name[kNameBytes];
+    char address[2][kNameBytes];  // as in LinkChangePayload
+  } link[kSettingsLinks];  // the rest is zero
+};
+
+static_assert(sizeof(SettingsPayload) == 32 + kSettingsLinks * 200);
 
 // Longest payloads by kind, checked before anything is allocated.
 constexpr uint32_t kTextBytesMax = 512;

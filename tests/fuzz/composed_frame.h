@@ -40,6 +40,8 @@ inline uint32_t natural_payload(const wire::FrameHeader& header, Input& input) {
       return sizeof(wire::GenerationPayload);
     case wire::FrameType::kLinkChange:
       return sizeof(wire::LinkChangePayload);
+    case wire::FrameType::kSettings:
+      return sizeof(wire::SettingsPayload);
     case wire::FrameType::kDirty:
       return (input.byte() & 1) != 0 ? limits::kMapChunkBitsBytes : 0;
     case wire::FrameType::kRefuse:

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "config/address.h"
+#include "config/link_orders.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
@@ -316,6 +317,9 @@ TEST(ConfigErrors, RatesAndReplicationAreChecked) {
   expect_error(base + "congestion = \"CUBIC\"\n", 15, "tcp_available_congestion_control");
   expect_error(base + "congestion = \"sixteen_letters_\"\n", 15, "'sixteen_letters_' is not");
   expect_error(base + "congestion = 1\n", 15, "write congestion = \"cubic\"");
+  expect_error(base + "allow_links = \"10.0.0.0/8\"\n", 15, "not a list of texts");
+  expect_error(base + "allow_links = [\"10.0.0.0/8\", 7]\n", 15, "not a list of texts");
+  expect_error(base + "allow_links = [\"10.0.0.1/8\"]\n", 15, "is not a network");
   expect_error("replication = 1\n" + small(), 1, "'replication' is not a table");
 }
 
@@ -348,6 +352,63 @@ TEST(MakeLink, ChecksALinkAsTheFileDoes) {
     EXPECT_NE(result.error().what.find(part), std::string::npos) << result.error().what;
     EXPECT_NE(result.error().action, "") << part;
   }
+}
+
+TEST(Network, HoldsTheAddressesWithItsBits) {
+  const auto in = [](const std::string& network, const std::string& address) {
+    const Result<IpNetwork> parsed = IpNetwork::parse(network);
+    EXPECT_TRUE(parsed.ok()) << network;
+    return parsed.ok() && parsed.value().contains(parse_address(address).value());
+  };
+  EXPECT_TRUE(in("10.20.0.0/16", "10.20.255.255:1"));
+  EXPECT_FALSE(in("10.20.0.0/16", "10.21.0.0:1"));
+  EXPECT_TRUE(in("10.20.4.0/22", "10.20.7.1:1"));
+  EXPECT_FALSE(in("10.20.4.0/22", "10.20.8.1:1"));
+  EXPECT_TRUE(in("10.20.0.1", "10.20.0.1:1"));
+  EXPECT_FALSE(in("10.20.0.1", "10.20.0.2:1"));
+  EXPECT_TRUE(in("0.0.0.0/0", "10.20.0.2:1"));
+  EXPECT_FALSE(in("0.0.0.0/0", "[::1]:1"));
+  EXPECT_TRUE(in("fd00:1::/64", "[fd00:1::ffff]:1"));
+  EXPECT_FALSE(in("fd00:1::/64", "[fd00:1:0:1::]:1"));
+  for (const char* wrong : {"", "/8", "host/8", "10.20.0.0/", "10.20.0.0/33", "10.20.0.0/x",
+                            "10.20.0.1/16", "fd00::/129", "10.20.0.0/-1", "10.20.0.0/16/2"}) {
+    const Result<IpNetwork> parsed = IpNetwork::parse(wrong);
+    ASSERT_FALSE(parsed.ok()) << wrong;
+    EXPECT_NE(parsed.error().action, "");
+  }
+}
+
+LinkConfig link_of(const std::string& name, const std::string& alpha, const std::string& beta) {
+  return {name, {{"alpha", alpha}, {"beta", beta}}, 0};
+}
+
+// The peer's operator orders it, and this is what beta's file makes of that.
+TEST(LinkOrders, LeadOnlyWhereTheFileLetsThem) {
+  Config config;
+  config.path = "r0.toml";
+  config.nodes = {{"alpha", "/a", "/am", "/run"}, {"beta", "/b", "/bm", "/run"}};
+  config.links = {link_of("main", "10.1.0.1:7700", "10.1.0.2:7700")};
+  const auto may = [&](const LinkConfig& link) {
+    const Status allowed = may_be_ordered(link, config, "beta");
+    if (!allowed) {
+      EXPECT_NE(allowed.error().action, "");
+    }
+    return allowed.ok();
+  };
+  EXPECT_TRUE(may(link_of("main", "10.1.0.1:7700", "10.1.0.2:7700")));
+  EXPECT_FALSE(may(link_of("main", "10.1.0.1:7700", "10.1.0.2:7701"))) << "not what the file says";
+  EXPECT_TRUE(may(link_of("b", "10.1.0.1:1", "10.1.0.2:2"))) << "other ports";
+  EXPECT_TRUE(may(link_of("b", "10.1.0.9:1", "10.1.0.2:2"))) << "another host of its network";
+  EXPECT_FALSE(may(link_of("b", "10.1.0.1:1", "10.1.0.9:2"))) << "not an address of this node";
+  EXPECT_FALSE(may(link_of("b", "10.1.1.1:1", "10.1.0.2:2"))) << "another network";
+  EXPECT_FALSE(may(link_of("b", "203.0.113.1:1", "10.1.0.2:2")));
+  EXPECT_FALSE(may(link_of("b", "127.0.0.1:1", "127.0.0.1:2")));
+  config.allow_links = {IpNetwork::parse("10.2.0.0/16").value()};
+  EXPECT_TRUE(may(link_of("b", "10.2.0.1:1", "10.2.0.2:2")));
+  EXPECT_TRUE(may(link_of("b", "10.2.0.1:1", "10.1.0.2:2")));
+  EXPECT_FALSE(may(link_of("b", "10.3.0.1:1", "10.2.0.2:2")));
+  config.links = {link_of("main", "127.0.0.1:7700", "127.0.0.1:7701")};
+  EXPECT_TRUE(may(link_of("b", "127.0.9.1:1", "127.0.9.1:2"))) << "two nodes on one host";
 }
 
 TEST(CompressionNames, AreThoseOfTheFile) {

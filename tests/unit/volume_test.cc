@@ -10,6 +10,8 @@
 #include "volume/hello.h"
 #include "volume/peer_requests.h"
 #include "volume/progress.h"
+#include "volume/settings.h"
+#include "volume/stranger_log.h"
 
 namespace twinblock {
 namespace {
@@ -294,6 +296,90 @@ TEST(Hello, EachMismatchIsNamedOnBothSides) {
     EXPECT_NE(mismatch.for_us.find(what), std::string::npos) << mismatch.for_us;
     EXPECT_NE(mismatch.for_peer, "") << what;
   }
+}
+
+Config config_with_links() {
+  Config config = sample_config();
+  config.peer_timeout_ns = 5 * kSecond_ns;
+  config.links = {{"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0},
+                  {"backup", {{"alpha", "10.1.0.1:7700"}, {"beta", "10.1.0.2:7700"}}, kGiB}};
+  return config;
+}
+
+TEST(Settings, OfTheSameFileDoNotDiffer) {
+  const Config config = config_with_links();
+  EXPECT_EQ(compare_settings(make_settings(config), config), "");
+}
+
+TEST(Settings, EachDifferenceIsNamed) {
+  const std::vector<std::pair<const char*, std::function<void(Config&)>>> cases{
+      {"peer_timeout (5.00 s here, 6.00 s there)",
+       [](auto& c) { c.peer_timeout_ns = 6 * kSecond_ns; }},
+      {"link_timeout (", [](auto& c) { c.link_timeout_ns = 1; }},
+      {"disk_timeout (", [](auto& c) { c.disk_timeout_ns = 1; }},
+      {"on_peer_loss (continue here, freeze there)",
+       [](auto& c) { c.on_peer_loss = OnPeerLoss::kFreeze; }},
+      {"compression (off here, on, level 1 there)",
+       [](auto& c) { c.compression = Compression::kOn; }},
+      {"link backup (only here)", [](auto& c) { c.links.pop_back(); }},
+      {"link third (only there)",
+       [](auto& c) {
+         c.links.push_back(c.links[0]);
+         c.links.back().name = "third";
+       }},
+      {"beta's address of link main (10.0.0.2:7700 here, 10.0.0.3:7700 there)",
+       [](auto& c) { c.links[0].address["beta"] = "10.0.0.3:7700"; }},
+      {"the rate of link main (none here, 1000 bit/s there)",
+       [](auto& c) { c.links[0].rate_bits_per_s = 1000; }},
+  };
+  const Config here = config_with_links();
+  for (const auto& [what, change] : cases) {
+    Config there = here;
+    change(there);
+    const std::string said = compare_settings(make_settings(there), here);
+    EXPECT_NE(said.find(what), std::string::npos) << what << ": " << said;
+    EXPECT_EQ(said.find("), "), std::string::npos) << "only that: " << said;
+  }
+}
+
+TEST(Settings, WhateverThePeerSendsIsCompared) {
+  wire::SettingsPayload payload;
+  std::memset(&payload, 0xFF, sizeof payload);
+  const std::string said = compare_settings(payload, config_with_links());
+  EXPECT_NE(said.find("only there"), std::string::npos);
+  EXPECT_TRUE(std::all_of(said.begin(), said.end(), [](char c) { return c >= ' ' && c <= '~'; }));
+}
+
+struct Lines final : Log {
+  void log(Severity, const std::string& line) override { lines.push_back(line); }
+  std::vector<std::string> lines;
+};
+
+TEST(StrangerLog, CountsWhatComesAgain) {
+  Lines log;
+  StrangerLog strangers(log);
+  for (uint64_t i = 0; i < 1000; ++i)
+    strangers.tell("10.0.0.2:" + std::to_string(i), "sent nonsense", kSecond_ns + i);
+  strangers.tell("10.0.0.2:7", "was closed", kSecond_ns);
+  EXPECT_EQ(log.lines,
+            (std::vector<std::string>{"10.0.0.2:0 sent nonsense", "10.0.0.2:7 was closed"}));
+  log.lines.clear();
+  strangers.tick(kSecond_ns + limits::kStrangerInterval_ns);
+  ASSERT_EQ(log.lines.size(), 1u);
+  EXPECT_EQ(log.lines[0], "10.0.0.2:999 sent nonsense: 999 more in the last 10.0 s");
+  log.lines.clear();
+  strangers.tick(kSecond_ns + 3 * limits::kStrangerInterval_ns);
+  EXPECT_TRUE(log.lines.empty());
+  strangers.tell("10.0.0.2:1", "sent nonsense", kSecond_ns + 3 * limits::kStrangerInterval_ns);
+  EXPECT_EQ(log.lines.size(), 1u) << "it is news again";
+}
+
+TEST(StrangerLog, ReasonsWithoutEndAreOne) {
+  Lines log;
+  StrangerLog strangers(log);
+  for (uint64_t i = 0; i < 1000; ++i)
+    strangers.tell("10.0.0.2:1", "sent " + std::to_string(i), kSecond_ns);
+  EXPECT_LE(log.lines.size(), limits::kStrangerReasonsMax + 1);
 }
 
 TEST(Hello, ANodeThatTalksToItselfIsRefused) {
