@@ -97,7 +97,8 @@ Result<std::string> find_plugin() {
 // The data must be there: a file that was created here could hide one that is not mounted yet.
 Status check_backing(const Config& config, const NodeConfig& node) {
   const std::string& path = node.backing;
-  const std::string truncate = "truncate -s " + std::to_string(config.size_bytes) + " " + path;
+  const std::string truncate =
+      "(umask 077; truncate -s " + std::to_string(config.size_bytes) + " " + path + ")";
   const bool known_node = access(node.metadata.c_str(), F_OK) == 0;
   const std::string create =
       known_node ? "this node has metadata (" + node.metadata +
@@ -115,6 +116,11 @@ Status check_backing(const Config& config, const NodeConfig& node) {
   close(fd);
   if (!known || (!S_ISREG(info.st_mode) && !S_ISBLK(info.st_mode)))
     return Error{"backing " + path + " is neither a file nor a block device", create};
+  constexpr mode_t kOthers = S_IROTH | S_IWOTH;
+  if (known && (info.st_mode & kOthers) != 0)
+    std::fprintf(stderr, "twinblockd: warning: every user of this host can %s the volume's data in "
+                 "%s; to do: chmod o= %s\n",
+                 (info.st_mode & S_IWOTH) != 0 ? "change" : "read", path.c_str(), path.c_str());
   if (size >= 0 && static_cast<uint64_t>(size) >= config.size_bytes) return ok_status();
   return Error{"backing " + path + " has " + std::to_string(size) + " bytes, the volume has " +
                    std::to_string(config.size_bytes),
@@ -143,6 +149,30 @@ Status check_node(const Config& config, const NodeConfig& node) {
   return backing ? check_metadata(node) : backing;
 }
 
+// The directory that an ordinary user has in /tmp could be another one's, who made it first.
+Status check_own_directory(const std::string& path) {
+  struct stat info {};
+  if (!path.starts_with("/tmp/")) return ok_status();
+  if (lstat(path.c_str(), &info) != 0) return system_error(errno, path);
+  const bool own = S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+                   (info.st_mode & S_IWOTH) == 0;
+  if (own || (geteuid() == 0 && S_ISDIR(info.st_mode))) return ok_status();
+  return Error{"the runtime directory " + path + " is not this user's own",
+               "remove it, or set another one with runtime in the node's table"};
+}
+
+// The process's file is nobody else's by another name: what it says is written over.
+Result<int> open_pid_file(const std::string& path, const std::string& directory) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
+  if (fd < 0 && errno == ELOOP)
+    return Error{path + " is a symbolic link: what it leads to would be written over", "remove it"};
+  if (fd < 0) return system_error(errno, path, "give this user write access to " + directory);
+  struct stat info {};
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink <= 1) return fd;
+  close(fd);
+  return Error{path + " is not a plain file with one name", "remove it"};
+}
+
 // One process a node: the lock on RUNTIME/VOLUME.pid outlives exec and ends with the process,
 // however it ends. The descriptor stays open on purpose.
 Status lock_node(const Config& config, const NodeConfig& node) {
@@ -153,8 +183,10 @@ Status lock_node(const Config& config, const NodeConfig& node) {
         error.value(), "can't create the runtime directory " + node.runtime,
         "create it for this user, or set another with runtime in [node." + node.name + "]");
   const std::string path = node.runtime + "/" + config.volume + ".pid";
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0644);
-  if (fd < 0) return system_error(errno, path, "give this user write access to " + node.runtime);
+  if (Status own = check_own_directory(node.runtime); !own) return own;
+  const Result<int> opened = open_pid_file(path, node.runtime);
+  if (!opened) return opened.error();
+  const int fd = opened.value();
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     char owner[32] = {};
     if (read(fd, owner, sizeof owner - 1) <= 0) owner[0] = '\0';

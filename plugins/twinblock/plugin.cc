@@ -15,6 +15,7 @@
 #include "io/posix/stderr_log.h"
 #include "io/posix/thread.h"
 #include "node.h"
+#include "wire/codec.h"
 #include "wire/frame_format.h"
 
 #define NBDKIT_API_VERSION 2
@@ -109,7 +110,19 @@ void on_dump_plugin() {
   std::printf("twinblock_protocol=%d\n", twinblock::wire::kProtocolVersion);
 }
 
+// A client that asks for another volume must not write to this one.
+bool is_this_volume() {
+  const char* name = nbdkit_export_name();
+  if (name == nullptr) return false;  // nbdkit has said why
+  if (name[0] == '\0' || g.config->volume == name) return true;
+  nbdkit_error("there is no export '%s' here: this is volume '%s'; ask for that, or for none",
+               twinblock::wire::printable(twinblock::wire::text_bytes(name)).c_str(),
+               g.config->volume.c_str());
+  return false;
+}
+
 void* on_open(int) {
+  if (!is_this_volume()) return nullptr;
   // The connection's thread, which starts its workers after this.
   twinblock::run_in_batches();
   const twinblock::Status opened = g.node->open_client();

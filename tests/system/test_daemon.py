@@ -90,6 +90,50 @@ def test_second_instance_of_a_node_is_refused(lab):
 
 
 @pytest.mark.sanitize
+@pytest.mark.parametrize("make", [os.symlink, os.link])
+def test_a_pid_file_that_is_another_file_is_not_written(make_lab, scratch, make):
+    lab = make_lab(start=False)
+    victim = scratch / "victim"
+    victim.write_text("precious")
+    runtime = os.path.dirname(lab.node("alpha")["control"])
+    os.makedirs(runtime, exist_ok=True)
+    make(victim, os.path.join(runtime, "r0.pid"))
+    with pytest.raises(Exception):  # noqa: B017: how the lab says so is its own business
+        lab.start("alpha")
+    assert "r0.pid" in lab.log_text("alpha") and "remove it" in lab.log_text("alpha")
+    assert victim.read_text() == "precious"
+
+
+def test_data_that_everybody_can_read_gets_a_warning(make_lab):
+    lab = make_lab(start=False)
+    os.chmod(lab.node("alpha")["backing"], 0o644)
+    lab.start("alpha")
+    assert "every user of this host can read" in lab.log_text("alpha")
+    lab.start("beta")
+    assert "every user" not in lab.log_text("beta")
+
+
+def socket_of(lab):
+    return lab.node("alpha")["nbd"].split("socket=")[1]
+
+
+@pytest.mark.sanitize
+def test_only_the_volume_s_name_is_served(lab):
+    for name in ("", "r0"):
+        handle = nbd.NBD()
+        handle.set_export_name(name)
+        handle.connect_unix(socket_of(lab))
+        assert handle.get_size() == 64 * MIB
+        handle.shutdown()
+    for name in ("r1", "r", "r00", "..", "x" * 4000):
+        handle = nbd.NBD()
+        handle.set_export_name(name)
+        with pytest.raises(nbd.Error):
+            handle.connect_unix(socket_of(lab))
+    assert "this is volume 'r0'" in lab.log_text("alpha")
+    assert lab.status("alpha")["clients"] == 0
+
+
 @pytest.mark.parametrize("engine", ["io_uring", "threads"])
 def test_disk_engine_can_be_chosen(make_lab, engine):
     environment = {"TWINBLOCK_DISK": engine}

@@ -479,7 +479,7 @@ class Lab:
 
 def _make_backing(image, size_bytes):
     if not image.exists():
-        with open(image, "wb") as file:
+        with open(image, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.truncate(size_bytes)
     elif image.is_file() and image.stat().st_size < size_bytes:
         os.truncate(image, size_bytes)
