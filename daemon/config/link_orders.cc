@@ -45,8 +45,8 @@ Status may_be_ordered(const LinkConfig& link, const Config& config, const std::s
                                : near(end.value(), known.value()));
         });
     if (allowed) continue;
-    return Error{config.path + " on " + node + " does not allow " + end.value().ip +
-                     " as an address of " + each.name,
+    return Error{config.path + " on " + node + " does not allow " +
+                     end.value().text() + " as an address of " + each.name,
                  "add to its [replication], for example, allow_links = [\"" + end.value().ip +
                      (end.value().v6 ? "/128" : "/32") + "\"], and restart twinblockd there",
                  EPERM};

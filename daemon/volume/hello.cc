@@ -27,6 +27,12 @@ constexpr FlagField kFlagFields[] = {
     {wire::kHelloRebooted, &SyncFacts::rebooted},
 };
 
+uint32_t known_flags() {
+  uint32_t known = wire::kHelloFastZero;
+  for (const FlagField& entry : kFlagFields) known |= entry.flag;
+  return known;
+}
+
 }  // namespace
 
 wire::HelloPayload make_hello(const Config& config, const std::string& node,
@@ -123,8 +129,9 @@ HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& confi
     return differ("the protocol version", std::to_string(wire::kProtocolVersion),
                   std::to_string(hello.version_min) + " to " + std::to_string(hello.version_max),
                   same_version);
-  if (hello.features != 0 || (hello.flags & ~wire::kHelloFlagsKnown) != 0)
-    return {"the peer's hello has features or flags that this version does not know; " + same_version,
+  if (hello.features != 0 || (hello.flags & ~known_flags()) != 0)
+    return {"the peer's hello has features or flags that this version does not know; " +
+                same_version,
             "your hello has features or flags that the version here does not know; " +
                 same_version};
   if (volume != config.volume)

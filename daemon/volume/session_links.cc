@@ -216,9 +216,10 @@ void Session::list_up() {
 // The session stands without any link. It ends if none can be had: at once if all refuse, else
 // when the peer timeout has passed.
 void Session::linger() {
+  const bool now = i_am_preferred() || probe_ns_ != 0;  // the answer to a join is waited for
   for (const auto& link : links_) {
     link->tried = link->damped = false;
-    schedule_join(*link, i_am_preferred() ? 0 : limits::kSecondJoinDelay_ns);
+    schedule_join(*link, now ? 0 : limits::kSecondJoinDelay_ns);
   }
   give_up_if_all_tried();  // none may be used
 }

@@ -157,9 +157,6 @@ struct GenerationPayload {
   uint32_t reserved;  // zero
 };
 
-// All bits that version 1 has: others are refused.
-constexpr uint32_t kHelloFlagsKnown = 2 * kHelloBackingLost - 1;
-
 // What the receiver records together with the generation.
 enum GenerationFlag : uint32_t {
   kGenerationInconsistent =

@@ -228,6 +228,7 @@ constexpr const char* kLines[] = {
     "link_timeout = \"50ms\"",
     "on_peer_loss = \"freeze\"",
     "congestion = \"bbr\"",
+    "allow_links = [\"10.0.0.0/8\", \"fd00::/64\"]",
     "node.alpha.backing = \"/x\"",
     "link = {main = {alpha = \"10.0.0.1:1\", beta = \"10.0.0.2:1\"}}",
     "\"\\u001b\" = 1979-05-27T07:32:00Z",

@@ -13,6 +13,9 @@ void World::fault_turn() {
       nullptr, [this] {
         if (!faults_on_) return;
         if (dead_disk_host_ < 0) inject();
+        // Apart, so that who draws after it draws the same.
+        Random apart = random_;
+        if (Random chances = apart.fork(); chances.chance(0.2)) stranger(chances);
         fault_turn();
       });
 }

@@ -148,10 +148,38 @@ void World::flap(Lane& lane, const std::array<bool, 2>& at, uint64_t turns) {
 void World::blackout() {
   constexpr uint64_t kReturn_ns = kArrival_ns + 2 * kSecond_ns;
   if (options_.peer_timeout_ns < options_.link_timeout_ns + kReturn_ns) return;
+  if (scheduler_.now_ns() < stranger_until_ns_) return;
   for (const Lane& lane : lanes_)
     if (lane.faulty || lane.away || !lane_up(lane)) return;
   for (Lane& lane : lanes_) lane.well_since_ns = scheduler_.now_ns() + kReturn_ns;
   silence(options_.link_timeout_ns);
+}
+
+// While all is well on the link: what a stranger does to a session that is in trouble anyway is
+// not told from the trouble.
+void World::stranger(Random& chances) {
+  Lane& lane = lanes_[chances.below(lanes_.size())];
+  const int host = static_cast<int>(chances.below(2));
+  if (lane.faulty || lane.away) return;
+  const uint64_t now = scheduler_.now_ns();
+  bool came = false;
+  switch (chances.below(3)) {
+    case 0:
+      came = network_.replay(lane.name, host);
+      break;
+    case 1:
+      // In place of a link that is missing, it would keep it missing for a while.
+      came = !options_.session_lasts && network_.answer_with_recording(lane.name, host);
+      break;
+    default:
+      if (!session_watched_ || options_.hasty || now < lane.well_since_ns + kSecond_ns) return;
+      stranger_until_ns_ = now + kSecond_ns;
+      came = network_.say_hello(lane.name, host);
+      break;
+  }
+  if (came && Report::verbose())
+    Report::trace("network",
+                  "-- link " + lane.name + ": a stranger speaks to " + node(host).name());
 }
 
 // All links go silent, first in the direction of the secondary only. The primary goes on alone when

@@ -137,6 +137,7 @@ class VirtualNetwork::Endpoint final : public Connection {
       if (length == 0) break;
       pipe.bytes.insert(pipe.bytes.end(), rest.begin(),
                         rest.begin() + static_cast<std::ptrdiff_t>(length));
+      network_.record(wire_, host_, rest.first(length));
       sent_ += length;
       chunk_sent_ += length;
       if (length < rest.size()) break;
@@ -169,7 +170,7 @@ class VirtualNetwork::Endpoint final : public Connection {
       return;
     }
     if (pipe.arrived > pipe.read) {
-      if (paused_) return;
+      if (paused_ || !connected_) return;  // connected() looks again
       const std::shared_ptr<Endpoint*> self = self_;
       handler_->readable();
       if (*self != nullptr && (pipe.arrived > pipe.read || pipe.end_arrived)) notify();
@@ -225,6 +226,8 @@ class VirtualNetwork::Port final : public Network {
       endpoint->break_off("Network is unreachable");
       return endpoint;
     }
+    if (network_.stranger_answers(wire, host_)) return endpoint;
+    wire->recording->dialler = host_;
     network_.scheduler_.after(
         network_.delay_ns(link), nullptr,
         [network = &network_, wire, host = host_] { network->syn(wire, host); });
@@ -269,6 +272,7 @@ uint64_t VirtualNetwork::delay_ns(const Link& link) {
 VirtualNetwork::WirePtr VirtualNetwork::new_wire(Link& link) {
   auto wire = std::make_shared<Wire>();
   wire->link = &link;
+  wire->recording = std::make_shared<Recording>();
   for (Pipe& pipe : wire->pipe) pipe.window = random_.spread(64 * kKiB, 4 * kMiB);
   std::erase_if(wires_, [](const std::weak_ptr<Wire>& held) { return held.expired(); });
   wires_.push_back(wire);
@@ -289,22 +293,43 @@ void VirtualNetwork::syn(const WirePtr& wire, int from) {
     dialler->fail("Connection refused");
     return;
   }
-  // The kernel accepts, the process hears of it when it runs.
-  auto endpoint = std::make_shared<std::unique_ptr<Endpoint>>(
-      std::make_unique<Endpoint>(*this, wire, 1 - from));
-  (*endpoint)->accepted();
-  scheduler_.after(random_.below(100'000), target.process, [from, endpoint] {
-    Endpoint* connection = endpoint->get();
-    const WirePtr held = connection->wire();
-    // It may end with the call.
-    const Accepted accepted = held->link->accepted[index(1 - from)];
-    if (!accepted) return;
-    accepted(std::move(*endpoint));
-    if (held->end[index(1 - from)] == connection) connection->notify();
-  });
+  accept_soon(wire, 1 - from);
+  link.recordings.push_back(wire->recording);
+  if (link.recordings.size() > kRecordingsMax) link.recordings.pop_front();
   scheduler_.after(delay_ns(link), hosts_[index(from)].process, [wire, from] {
     if (Endpoint* end = wire->end[index(from)]) end->connected();
   });
+}
+
+// The kernel accepts, the process hears of it when it runs.
+void VirtualNetwork::accept_soon(const WirePtr& wire, int host) {
+  auto endpoint =
+      std::make_shared<std::unique_ptr<Endpoint>>(std::make_unique<Endpoint>(*this, wire, host));
+  (*endpoint)->accepted();
+  scheduler_.after(random_.below(100'000), hosts_[index(host)].process, [host, endpoint] {
+    Endpoint* connection = endpoint->get();
+    const WirePtr held = connection->wire();
+    // It may end with the call.
+    const Accepted accepted = held->link->accepted[index(host)];
+    if (!accepted) return;
+    accepted(std::move(*endpoint));
+    if (held->end[index(host)] == connection) connection->notify();
+  });
+}
+
+// What virtual_strangers.cc needs to know of endpoints.
+bool VirtualNetwork::stranger_answers(const WirePtr& wire, int dialler) {
+  Link& link = *wire->link;
+  if (!std::exchange(link.haunted[index(dialler)], false)) return false;
+  const Recording* recording = recording_of(link, dialler, wire::FrameType::kHello);
+  if (recording == nullptr) return false;
+  wire->stranger = 1 - dialler;
+  wire->lies = recording->said[index(1 - dialler)];
+  scheduler_.after(delay_ns(link), hosts_[index(dialler)].process, [this, wire, dialler] {
+    if (Endpoint* end = wire->end[index(dialler)]) end->connected();
+    stranger_says(wire);
+  });
+  return true;
 }
 
 // The kernel of `from` has taken the bytes from `begin` on: they travel in segments.

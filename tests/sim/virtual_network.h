@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "io/connection.h"
 #include "random.h"
 #include "scheduler.h"
+#include "wire/frame_format.h"
 
 namespace twinblock::sim {
 
@@ -52,13 +54,32 @@ class VirtualNetwork {
   // All faults end.
   void heal();
 
+  // Strangers (virtual_strangers.cc): who is not the peer, and speaks from its address. False: it is not
+  // possible just now. That a session stands with one of them is a violation.
+  // A connection to `host` that says again what the peer said when it dialled an earlier one.
+  bool replay(const std::string& link, int host);
+  // The next connection that `host` dials is answered with what the peer answered to an earlier
+  // one.
+  bool answer_with_recording(const std::string& link, int host);
+  // A connection to `host` that says the peer's hello with the right numbers, and then nothing.
+  bool say_hello(const std::string& link, int host);
+
  private:
   class Endpoint;
   class Port;
 
   using Accepted = std::function<void(std::unique_ptr<Connection>)>;
+  // What each host said first on a connection.
+  struct Recording {
+    int dialler = 0;
+    std::array<std::vector<std::byte>, 2> said;
+  };
+  static constexpr size_t kRecordedBytes = 4 * kKiB;
+  static constexpr size_t kRecordingsMax = 6;
   struct Link {
     size_t number = 0;
+    std::deque<std::shared_ptr<Recording>> recordings;
+    std::array<bool, 2> haunted{};  // by host: its next dial is answered by a recording
     LinkFaults faults;
     std::array<Accepted, 2> accepted;         // by host; null: nobody listens
     std::array<uint64_t, 2> busy_until_ns{};  // by the host that sends, where the rate is limited
@@ -90,6 +111,11 @@ class VirtualNetwork {
     std::array<Pipe, 2> pipe;        // by the host that sends
     std::array<Endpoint*, 2> end{};  // by host; null: closed, or never opened
     std::array<bool, 2> dead{};      // that host knows nothing of this connection any more
+    std::shared_ptr<Recording> recording;
+    int stranger = -1;            // this host's end is no host's
+    bool answers_hello = false;   // … and says hello when it is challenged
+    std::vector<std::byte> lies;  // what it says
+    std::vector<std::byte> heard;  // what was said to it
   };
   using WirePtr = std::shared_ptr<Wire>;
   struct Host {
@@ -110,6 +136,14 @@ class VirtualNetwork {
   void end_arrives(const WirePtr& wire, int from);
   void release(const WirePtr& wire);
   WirePtr new_wire(Link& link);
+  void record(const WirePtr& wire, int from, std::span<const std::byte> bytes);
+  [[nodiscard]] const Recording* recording_of(const Link& link, int dialler,
+                                              wire::FrameType first) const;
+  WirePtr stranger_calls(Link& link, int host);
+  bool stranger_answers(const WirePtr& wire, int dialler);
+  void stranger_says(const WirePtr& wire);
+  void stranger_hears(const WirePtr& wire, std::span<const std::byte> bytes);
+  void accept_soon(const WirePtr& wire, int host);
 
   Scheduler& scheduler_;
   Random random_;

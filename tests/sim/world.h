@@ -143,6 +143,7 @@ class World {
   void mend(Lane& lane);
   void flap(Lane& lane, const std::array<bool, 2>& at, uint64_t turns);
   void blackout();
+  void stranger(Random& chances);
   void silence_in_steps();
   void link_order();
   void order_link(int host, const Lane& lane, Engine::LinkOrder order, bool addressed = false);
@@ -212,6 +213,7 @@ class World {
   std::vector<uint64_t> identical_ns_;       // when a block was last seen to be the same at both
   std::vector<Lane> lanes_;                  // never grows after the start
   uint64_t clogged_until_ns_ = 0;            // a link that lives was slow
+  uint64_t stranger_until_ns_ = 0;           // one who says hello has an answer by then
   bool session_watched_ = false;             // it may not be lost …
   std::array<StatusView, 2> before_;         // … since then
   bool slow_disks_ = false;                  // there were any

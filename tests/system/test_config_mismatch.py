@@ -76,12 +76,15 @@ def test_refusal_by_the_peer_is_logged_and_shown(make_lab):
                     continue
                 with sock:
                     sock.settimeout(3)
-                    sock.sendall(wire.frame(wire.HELLO, wire.hello_payload()))
-                    sock.sendall(wire.frame(wire.REFUSE, b"this peer speaks version 7 only"))
                     try:
+                        sock.sendall(wire.frame(wire.CHALLENGE, offset=5))
+                        _, hello = wire.read_header_and_payload(sock)
+                        nonce = wire.HELLO_FIXED.unpack(hello)[-2]
+                        sock.sendall(wire.frame(wire.REFUSE, b"this peer speaks version 7 only",
+                                                offset=nonce))
                         wire.read_until_closed(sock)
-                    except TimeoutError:
-                        pass
+                    except (TimeoutError, TypeError):
+                        pass  # it went on, or went away
 
         thread = threading.Thread(target=refuse)
         thread.start()

@@ -131,8 +131,11 @@ def test_a_link_is_added_and_removed_under_load_on_both_nodes(two_links, load):
     assert links_of(two_links, "beta")["third"]["nominal_bits_per_s"] == 10**10
     link(two_links, "beta", "remove", "link1")
     wait_for_links(two_links, "link2", "third")
-    link(two_links, "alpha", "remove", "link2")
-    wait_for_links(two_links, "third")
+    # Beta keeps the last link of its own file, whoever speaks in alpha's place.
+    assert "the last one in use" in refused(two_links, "alpha", "remove", "link2")
+    wait_for_links(two_links, "link2", "third")
+    link(two_links, "alpha", "remove", "third")
+    wait_for_links(two_links, "link2")
     unharmed(two_links, jobs)
 
 
@@ -236,6 +239,34 @@ def test_a_peer_that_was_away_is_told(two_links):
     two_links.start("beta")
     wait_for_links(two_links, "link2", "third")
     two_links.wait_state("alpha", "duplex", 20)
+
+
+def test_what_a_peer_refuses_that_was_away_is_said_in_status(two_links):
+    two_links.kill("beta")
+    two_links.wait_state("alpha", "simplex", 20)
+    ports = free_ports(2, "127.0.9.1")
+    # Alpha's operator may lead a link anywhere; beta's file knows no such network.
+    link(two_links, "alpha", "add", "far", f"alpha=127.0.9.1:{ports[0]}", "beta=192.0.2.7:7700")
+    two_links.start("beta")
+    two_links.wait_state("alpha", "duplex", 20)
+    wait_until(lambda: "beta refuses that link far is added" in
+               two_links.status("alpha")["status"], 10, "a word about it")
+    assert "192.0.2.7" in two_links.status("alpha")["status"]
+    assert "far" not in links_of(two_links, "beta")
+    link(two_links, "alpha", "remove", "far")
+    wait_until(lambda: "refuses" not in two_links.status("alpha")["status"], 10, "nothing to say")
+
+
+def test_files_that_differ_are_said_in_status(make_lab):
+    lab = make_lab(start=False)
+    lab.set_node_config("beta", lab.config_text({"peer_timeout": "3s", "on_peer_loss": "freeze"}))
+    lab.up()
+    for name, text in (("alpha", "peer_timeout (2.00 s here, 3.00 s there)"),
+                       ("beta", "peer_timeout (3.00 s here, 2.00 s there)")):
+        said = lab.status(name)["status"]
+        assert text in said and "on_peer_loss" in said, said
+        assert "disk_timeout" not in said and "link1" not in said, said
+    assert lab.status("alpha")["state"] == "duplex"
 
 
 def test_changes_last_until_both_processes_have_ended(two_links):

@@ -7,11 +7,14 @@ import struct
 from lablib.error import LIVENESS_S
 
 HEADER = struct.Struct("<IIBBHIQQQIIQQ")
-HELLO_FIXED = struct.Struct("<HHIQQ16s16sQQ64s64s64s64s64s24sQQ24s")
+HELLO_FIXED = struct.Struct("<HHIQQ16s16sQQ64s64s64s64s64s24s24sQQ")
 MAGIC = 0x31425754
 HELLO, REFUSE, VERDICT, DATA, FLUSH, READ, ACK, HEARTBEAT = range(1, 9)
 GOODBYE = 13
+LINK_CHANGE = 20
 CHALLENGE = 23
+CONTROL = 32  # the flag of the control stream
+LINK_CHANGE_FIXED = struct.Struct("<IIQQ64s64s64s")
 
 assert HEADER.size == 64 and HELLO_FIXED.size == 456
 
@@ -36,20 +39,26 @@ def crc32c(data):
 
 
 def frame(kind, payload=b"", *, flags=0, sequence=0, offset=0, length=0, payload_bytes=None,
-          payload_crc=None, header_crc=None, magic=MAGIC, reserved=0):
+          payload_crc=None, header_crc=None, magic=MAGIC, reserved=0, aux0=0, aux1=0):
     rest = HEADER.pack(0, magic, kind, flags, reserved,
                        len(payload) if payload_bytes is None else payload_bytes, sequence, offset,
                        length, (crc32c(payload) if payload else 0) if payload_crc is None
-                       else payload_crc, 0, 0, 0)[4:]
+                       else payload_crc, 0, aux0, aux1)[4:]
     crc = crc32c(rest) if header_crc is None else header_crc
     return struct.pack("<I", crc) + rest + payload
 
 
 def hello_payload(volume=b"r0", node=b"beta", peer=b"alpha", link=b"main", size=64 << 20,
                   version=1, flags=1, uuid=bytes(16), instance=b"i" * 16, features=0, echo=0,
-                  reserved=bytes(24)):
+                  nonce=1):
     return HELLO_FIXED.pack(version, version, flags, features, size, uuid, instance, 0, 0,
-                            bytes(64), volume, node, peer, link, bytes(24), 1, echo, reserved)
+                            bytes(64), volume, node, peer, link, bytes(24), bytes(24),
+                            nonce, echo)
+
+
+def link_change(change, number, name, alpha=b"", beta=b"", rate=0):
+    """The payload of an order: 1 add, 2 remove, 3 enable, 4 disable."""
+    return LINK_CHANGE_FIXED.pack(change, 0, number, rate, name, alpha, beta)
 
 
 def dial(address, source="127.0.0.1", timeout_s=LIVENESS_S):
