@@ -37,6 +37,7 @@ json link_json(const LatencyView::Link& each) {
     parts[trip_part_name(static_cast<TripPart>(i))] = distribution_json(each.parts[i]);
   return {{"name", each.name},
           {"rate_bits_per_s", each.rate_bits_per_s},
+          {"alone_share", each.alone_share},
           {"samples", each.parts[0].count},
           {"parts", std::move(parts)}};
 }

@@ -21,8 +21,8 @@ struct SendMoments {
   uint64_t acknowledged_ns = 0;  // the peer's kernel has acknowledged them; 0: not yet
   // What lay in the socket then, and had not gone to the device yet: they had to wait for that.
   uint64_t ahead_bytes = 0;
-  // … and the peer's kernel had room for less than half of what it once had: the peer reads more
-  // slowly than the link carries.
+  // … and the peer's kernel had not the room that it once had, which held things up: the peer reads
+  // more slowly than the link carries.
   bool peer_full = false;
 };
 

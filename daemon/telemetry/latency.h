@@ -2,6 +2,7 @@
 // histograms. Loop thread only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -52,6 +53,7 @@ struct LatencyView {
     std::string name;
     uint64_t rate_bits_per_s = 0;  // nominal; 0: not known
     std::array<Distribution, kTripParts> parts;
+    double alone_share = 0;  // SampledAlone
   };
   Window window = Window::kStart;
   uint32_t sample_every = 0;   // writes a sample; 0: none is taken
@@ -71,6 +73,27 @@ class WriteLatency {
  private:
   static constexpr size_t kRow = kStages + 1;  // the stages, and their total
   Windows windows_;
+};
+
+// Which part of the sampled writes had a link for themselves: where they have not, a faster link
+// also shortens the wait for each other.
+class SampledAlone {
+ public:
+  void record(bool alone) {
+    ++samples_;
+    alone_ += alone ? 1 : 0;
+    lately_ += ((alone ? 1 : 0) - lately_) / kLately;
+  }
+  // Since the start or lately, whichever is less: who reads it of any window may rely on so much.
+  [[nodiscard]] double share() const {
+    if (samples_ == 0) return 0;
+    return std::min(lately_, static_cast<double>(alone_) / static_cast<double>(samples_));
+  }
+
+ private:
+  static constexpr double kLately = 16;  // samples, about
+  uint64_t samples_ = 0, alone_ = 0;
+  double lately_ = 1;
 };
 
 // Of sampled round trips of one link.

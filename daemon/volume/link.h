@@ -60,6 +60,7 @@ struct Link {
   LinkMeter meter;
   StackEstimate stack;
   TripLatency trips;
+  SampledAlone alone;
   uint64_t failovers = 0;
   std::string last_error, logged_error;
   // Of connections that are gone.

@@ -36,6 +36,8 @@ void Session::begin_sample(Channel& channel, const PeerRequests::Entry& entry,
   channel.answer_sample = {};
   channel.sample.sequence = entry.header.sequence;
   channel.sample.length_bytes = entry.body.size();
+  channel.sample.alone =
+      channel.link.meter.in_flight_bytes() <= sizeof(FrameHeader) + entry.body.size();
 }
 
 void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
@@ -134,6 +136,7 @@ void Session::finish_sample(Channel& channel) {
   at(TripPart::kPeerSend) = sample.peer_send_ns;
   at(TripPart::kReceive) = less(sample.read_ns, sample.arrived_ns);
   channel.link.trips.record(times, env_.clock.now_ns());
+  channel.link.alone.record(sample.alone);
   // What waits in the queue of the device waits for the wire, and so does what waits in the socket
   // behind earlier bytes.
   channel.link.stack.sampled({sample.length_bytes, at(TripPart::kSendStack),
@@ -145,7 +148,7 @@ std::vector<LatencyView::Link> Session::link_latency(Window window) const {
   std::vector<LatencyView::Link> links;
   for (const auto& link : links_)
     links.push_back({link->config.name, link->config.rate_bits_per_s,
-                     link->trips.view(window, env_.clock.now_ns())});
+                     link->trips.view(window, env_.clock.now_ns()), link->alone.share()});
   return links;
 }
 

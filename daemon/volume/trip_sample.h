@@ -12,6 +12,7 @@ namespace twinblock {
 struct TripSample {
   uint64_t sequence = 0;  // of the request; 0: none is under way
   uint64_t length_bytes = 0;
+  bool alone = false;  // nothing else was under way on the link
   SendMoments moments;
   bool moments_known = false;
   uint64_t arrived_ns = 0, read_ns = 0;  // the answer

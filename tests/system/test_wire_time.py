@@ -6,6 +6,7 @@ the machine's affair. What it truly takes is what two programs that do nothing e
 without it, in turn with the writes."""
 
 import os
+import threading
 from statistics import median
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from lablib import network
 from lablib.round_trip import round_trip_us
 from latency_support import medians
-from support import KIB, MIB, connection
+from support import KIB, MIB, connection, ctl
 
 pytestmark = pytest.mark.skipif(bool(network.unavailable()), reason=str(network.unavailable()))
 
@@ -66,3 +67,31 @@ def test_a_long_write_takes_its_serialisation(make_lab):
 def test_a_write_takes_what_a_fast_link_takes_of_anybody(make_lab, size_bytes):
     wire_us, truth_us = compare(make_lab, size_bytes, "1gbit", 1e9, 60, 2)
     assert abs(wire_us - truth_us) <= max(0.1 * truth_us, SCATTER_US)
+
+
+@pytest.mark.slow
+def test_a_full_link_shows_up_as_the_wire(make_lab):
+    """A write's time lies in the socket, behind others: half of it would go with twice the rate. The link
+    is so slow that what a busy machine adds does not show."""
+    lab = make_lab(host_namespaces=True, size="64MiB", peer_timeout="20s",
+                   settings={"link_timeout": "5s"})
+    lab.ctl("alpha", "sample", every=4)
+    lab.network().shape("link1", "50mbit")
+    data = os.urandom(128 * KIB)
+
+    def write(first):
+        with connection(lab) as handle:
+            for number in range(30):
+                handle.pwrite(data, (first + number % 8) * len(data))
+
+    writers = [threading.Thread(target=write, args=(8 * number,)) for number in range(8)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+    reading = lab.ctl("alpha", "latency")
+    [large] = [each for each in reading["classes"] if each["class"] == "larger"]
+    shares = {stage: times["sum_ns"] / large["total"]["sum_ns"]
+              for stage, times in large["stages"].items()}
+    assert shares["wire"] > 0.6 and shares["stack"] < 0.1, shares
+    assert "as writes wait for each other" in " ".join(ctl(lab, "alpha", "latency").stdout.split())

@@ -52,6 +52,7 @@ json latency_of(std::vector<json> classes, uint64_t samples = 17) {
            {{{"name", "main"},
              {"rate_bits_per_s", 1'000'000'000},
              {"samples", samples},
+             {"alone_share", 1.0},
              {"parts", parts}}}}};
 }
 
@@ -139,6 +140,23 @@ TEST(LatencyVerdict, SaysHowMuchAFasterLinkCouldSave) {
   EXPECT_TRUE(says(text, "a link twice as fast would save at most 30.5 us (27%)")) << text;
   EXPECT_TRUE(says(text, "The largest other part is queue, 20 us (18%)")) << text;
   EXPECT_TRUE(says(text, "4 KiB are on the line for 32.8 us")) << text;
+}
+
+// Eight writers of 128 KiB at 200 Mbit/s: 42 ms, and 21.5 ms less at 400, measured.
+TEST(LatencyVerdict, OfAFullLinkTwiceTheRateSavesHalf) {
+  json full = latency_of({write_class("larger", nullptr, 500,
+                                      {{"queue", 900'000}, {"wire", 40'600'000}, {"stack", 500'000}})});
+  full["links"][0]["alone_share"] = 0.02;
+  const std::string text = latency_verdict(full).front();
+  EXPECT_TRUE(says(text, "save at most 21 ms (50%), as writes wait for each other")) << text;
+  // The peer's disk is nearly as slow: what is left when nobody waits for the link any more.
+  json both = latency_of({write_class("4K", 4096, 500, {{"wire", 20'000}, {"peer-disk", 20'000}})});
+  both["links"][0]["alone_share"] = 0.0;
+  EXPECT_TRUE(says(latency_verdict(both).front(), "at most 20 us (50%), as")) << "it may all go";
+  both["links"][0]["alone_share"] = 0.99;
+  EXPECT_TRUE(says(latency_verdict(both).front(), "at most 10 us (25%).")) << "nobody waits";
+  both["links"][0].erase("alone_share");
+  EXPECT_TRUE(says(latency_verdict(both).front(), "at most 20 us (50%).")) << "not known";
 }
 
 TEST(LatencyVerdict, SaysWhenAFasterLinkWouldNotHelp) {

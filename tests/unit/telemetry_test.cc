@@ -305,6 +305,18 @@ TEST(StackEstimate, AWaitForAPeerThatDoesNotReadIsThePeers) {
   EXPECT_EQ(stack.held_by_peer(), 0);
 }
 
+TEST(SampledAlone, SaysNoMoreThanHoldsBothLatelyAndSinceTheStart) {
+  SampledAlone alone;
+  EXPECT_EQ(alone.share(), 0) << "not known";
+  for (int i = 0; i < 100; ++i) alone.record(true);
+  EXPECT_EQ(alone.share(), 1);
+  for (int i = 0; i < 3; ++i) alone.record(false);
+  EXPECT_LT(alone.share(), 0.9) << "lately";
+  for (int i = 0; i < 100; ++i) alone.record(false);
+  for (int i = 0; i < 100; ++i) alone.record(true);
+  EXPECT_NEAR(alone.share(), 200.0 / 303, 0.001) << "since the start";
+}
+
 // The other clock stands elsewhere; answers take 20 us.
 TEST(ArrivalEstimate, OfWhatLayInTheSocketGoesByTheOtherClock) {
   constexpr uint64_t kElsewhere = 5'000'000'000'000, kUnderWay = 20'000;

@@ -15,6 +15,8 @@ using nlohmann::json;
 
 // Less of a write's time on the wire is not worth a faster link.
 constexpr double kWorthwhile = 0.1;
+// Of the sampled writes so many had the link for themselves, where writes do not wait for each other.
+constexpr double kMostlyAlone = 0.95;
 constexpr std::array<const char*, 5> kPeerStages{"send", "wire", "stack", "peer-queue",
                                                  "peer-disk"};
 
@@ -63,7 +65,28 @@ std::string largest_but_wire(const json& write_class) {
   return name + ", " + mean(write_class, largest) + " (" + percent(largest / total) + ")";
 }
 
-std::string sentence_on(const json& write_class) {
+// Whether each write had its link for itself, but for a few.
+enum class Others { kNone, kOnTheLink, kNotKnown };
+
+Others others_beside(const json& latency) {
+  Others others = Others::kNotKnown;
+  for (const json& link : array_at(latency, "links")) {
+    if (count_at(link, "samples") == 0 || !link.contains("alone_share")) continue;
+    if (number_at(link, "alone_share") < kMostlyAlone) return Others::kOnTheLink;
+    others = Others::kNone;
+  }
+  return others;
+}
+
+// What twice the rate can save, at most. A write alone: half of its wire. Where writes wait for each
+// other, the wait may go altogether; but who sends no more than before is not served more than twice
+// as fast.
+double saved_ns(const json& write_class, Others others) {
+  const double wire = sum_of(write_class, "wire");
+  return others == Others::kNone ? wire / 2 : std::min(wire, total_of(write_class) / 2);
+}
+
+std::string sentence_on(const json& write_class, Others others) {
   const std::string of =
       "Of " + named(write_class) + "'s " + mean(write_class, total_of(write_class)) + ", ";
   double at_peer = 0;
@@ -73,7 +96,8 @@ std::string sentence_on(const json& write_class) {
            "nothing is waiting for the peer: in simplex, or the local disk was the later of "
            "the two. A faster link would not help.";
   const double wire = sum_of(write_class, "wire");
-  const std::string saved = mean(write_class, wire / 2);
+  const double most_saved = saved_ns(write_class, others);
+  const std::string saved = mean(write_class, most_saved);
   const double share = wire_share(write_class);
   const std::string largest = largest_but_wire(write_class);
   std::string text = of + mean(write_class, wire) + " (" + percent(share) + ") are wire: ";
@@ -81,7 +105,8 @@ std::string sentence_on(const json& write_class) {
     text += "a faster link would hardly help, one twice as fast by " + saved + " at most.";
     return largest.empty() ? text : text + " Most is " + largest + ".";
   }
-  text += "a link twice as fast would save at most " + saved + " (" + percent(share / 2) + ").";
+  text += "a link twice as fast would save at most " + saved + " (" + percent(most_saved / total_of(write_class)) +
+          (others == Others::kOnTheLink ? "), as writes wait for each other." : ").");
   return largest.empty() ? text : text + " The largest other part is " + largest + ".";
 }
 
@@ -113,9 +138,10 @@ std::vector<std::string> latency_verdict(const json& latency) {
       longest_wire = &each;
   }
   if (most == nullptr) return {};
-  std::vector<std::string> sentences{sentence_on(*most)};
+  const Others others = others_beside(latency);
+  std::vector<std::string> sentences{sentence_on(*most, others)};
   const bool at_peer = wire_share(*longest_wire) > 0;
-  if (at_peer && longest_wire != most) sentences.push_back(sentence_on(*longest_wire));
+  if (at_peer && longest_wire != most) sentences.push_back(sentence_on(*longest_wire, others));
   if (!at_peer) return sentences;
   for (const json* each : {most, longest_wire}) {
     const std::string line = on_the_line(latency, *each);

@@ -117,8 +117,12 @@ void SocketTimes::look_ahead(int fd) {
   const bool told = ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
                     length >= offsetof(tcp_info, tcpi_snd_wnd) + sizeof info.tcpi_snd_wnd;
   if (!told) return;  // an older kernel
+  // A window that is small need not have been in the way, and on a line that holds much one that is
+  // large may be: only both together say that the peer does not read.
+  const bool in_the_way = info.tcpi_rwnd_limited > std::exchange(window_waits_us_,
+                                                                info.tcpi_rwnd_limited);
   window_max_bytes_ = std::max(window_max_bytes_, info.tcpi_snd_wnd);
-  moments_.peer_full = info.tcpi_snd_wnd < window_max_bytes_ / 2;
+  moments_.peer_full = in_the_way && info.tcpi_snd_wnd < window_max_bytes_ - window_max_bytes_ / 4;
 }
 
 void SocketTimes::sent(uint64_t sent, uint64_t now_ns, uint64_t full_since_ns, bool asked) {

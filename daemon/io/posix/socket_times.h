@@ -73,6 +73,7 @@ class SocketTimes {
   uint64_t begin_ = 0;
   uint32_t key_ = 0;  // number of the byte that was asked about
   uint32_t window_max_bytes_ = 0;  // what the peer's kernel has had room for at most
+  uint64_t window_waits_us_ = 0;   // how long this one has waited for room there, when it was asked
   SendMoments moments_;
   std::array<Mark, kMarks> marks_{};  // a ring: the newest ones
   uint64_t marks_total_ = 0;
