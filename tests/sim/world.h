@@ -93,6 +93,8 @@ class World {
   [[nodiscard]] bool says_split_brain(int host);
   Side& side_of(int host) { return host == split_host_ ? *other_side_ : *side_; }
   void verification();
+  void slow_disk();    // slow_disk.cc
+  void full_source();  // full_source.cc
   StatusView::Verify verify_all(Engine::VerifyOrder order);
 
   // faults
@@ -206,6 +208,7 @@ class World {
   bool ordered_ = false;          // … and an order says whose to keep
   bool resolving_ = false;        // … and may be carried out by now
   bool corrupted_ = false;        // blocks of a disk were changed by nobody
+  bool errors_allowed_ = false;   // the client's only good disk is full now and then
   bool checking_ = false;
   bool dead_is_metadata_ = false;
   bool faults_on_ = false;
