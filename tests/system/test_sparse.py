@@ -110,6 +110,7 @@ def test_a_resync_keeps_the_target_sparse(make_lab, target, way):
     lab.start(target)
     lab.wait_state(source, "duplex", 120)
     held = {name: data_bytes(lab.node(name)["backing"]) for name in (source, target)}
-    print(f"{way}, to {target}: {held}, written {BLOCKS * BLOCK}")
+    resync = lab.status(source)["last_resync"]
+    print(f"{way}, to {target}: {held}, written {BLOCKS * BLOCK}; {resync}")
     assert held[target] <= 1.1 * BLOCKS * BLOCK
     assert_identical(lab)
