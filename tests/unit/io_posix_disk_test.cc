@@ -239,7 +239,7 @@ TEST_P(PosixDiskTest, a_hole_that_is_trimmed_again_is_left_as_it_is) {
     auto made = job(DiskOp::kZero, offset, length);
     made->request.may_unmap = may_unmap;
     EXPECT_EQ(run(*made), 0);
-    return std::exchange(calls_made, 0);
+    return calls_made.exchange(0);
   };
   EXPECT_EQ(zero(1 * kMiB, 4 * kMiB, true), 0);
   EXPECT_GT(zero(0, 1 * kMiB, true), 0) << "there is data in it";

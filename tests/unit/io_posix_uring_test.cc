@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Fault{"NoMemoryForEver", ENOMEM, kForEver},
                       Fault{"Invalid", EINVAL, kForEver}, Fault{"BadRing", EBADFD, kForEver},
                       Fault{"Killed", EOWNERDEAD, kForEver}),
-    [](const ::testing::TestParamInfo<Fault>& info) { return info.param.name; });
+    [](const ::testing::TestParamInfo<Fault>& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace twinblock
