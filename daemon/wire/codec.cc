@@ -43,9 +43,7 @@ std::string check_compression(const FrameHeader& header) {
 std::string check_digest(const FrameHeader& header, uint64_t volume_bytes) {
   if (header.offset % limits::kBlockBytes != 0 || header.length % limits::kBlockBytes != 0)
     return "a digest of half a block";
-  return range_error(header, volume_bytes,
-                     (header.flags & kFlagZero) != 0 ? limits::kFrameHoleBytesMax
-                                                     : limits::kFramePayloadBytesMax);
+  return range_error(header, volume_bytes, limits::kFramePayloadBytesMax);
 }
 
 std::string check_dirty(const FrameHeader& header, uint64_t volume_bytes) {
@@ -123,7 +121,6 @@ const Shape* shape_of(uint8_t type) {
   static constexpr Shape kTextShape{0, kTextBytesMax, 0, true};
   static constexpr Shape kBareHandshake{0, 0, 0, true};
   static constexpr Shape kBare{0, 0, 0, false};
-  static constexpr Shape kDigestShape{0, 0, kFlagZero, false};
   static constexpr Shape kDataShape{0, limits::kFramePayloadBytesMax, kFlagsKnown, false};
   static constexpr Shape kAckShape{0, limits::kFramePayloadBytesMax, kFlagControl, false};
   static constexpr Shape kGenerationShape{sizeof(GenerationPayload), sizeof(GenerationPayload),
@@ -157,9 +154,8 @@ const Shape* shape_of(uint8_t type) {
     case FrameType::kTimes:
     case FrameType::kFlush:
     case FrameType::kRead:
-      return &kBare;
     case FrameType::kDigest:
-      return &kDigestShape;
+      return &kBare;
     case FrameType::kRole:
     case FrameType::kPromoteAsk:
     case FrameType::kProgress:
