@@ -18,8 +18,13 @@ constexpr uint64_t kVolumeBytesMax = 64 * kTiB;
 
 // The longest payload of one frame; longer client writes travel as several frames.
 constexpr uint32_t kFramePayloadBytesMax = 1 * kMiB;
-// The longest range of one zero or trim frame.
-constexpr uint64_t kFrameZeroBytesMax = 4 * kGiB;
+// The longest range of one zero or trim frame, and of one such request of a disk: like a piece of
+// data, it is to be done within disk_timeout on any disk that works.
+constexpr uint64_t kFrameZeroBytesMax = 16 * kMiB;
+// Client zeroes that are under way to the peer at one time; the rest of a longer one follows.
+constexpr uint64_t kZeroBytesInFlightMax = 128 * kMiB;
+// The longest range of which one frame asks whether it is a hole.
+constexpr uint64_t kFrameHoleBytesMax = 4 * kGiB;
 // The longest NBD request (read or write) that is offered to clients.
 constexpr uint32_t kClientRequestBytesMax = 32 * kMiB;
 // Client writes that hold or wait for a range at one time; more wait outside, in order.
@@ -30,6 +35,12 @@ constexpr uint64_t kWriteBytesInFlightMax = 48 * kMiB;
 constexpr uint64_t kPeerDiskRetry_ns = 10 * kSecond_ns;
 // A primary's disk that was full counts as mended when it has refused nothing for this long.
 constexpr uint64_t kDiskNoteKept_ns = 10 * kSecond_ns;
+// A request to a peer whose disk gets on may take so many times disk_timeout, …
+constexpr uint64_t kDiskPatience = 10;
+// … and a flush there, where nobody can tell whether its disk gets on, so many times.
+constexpr uint64_t kBlindFlushPatience = 4;
+// A disk that has finished nothing for this long is looked at: does the device do anything?
+constexpr uint64_t kDiskLook_ns = 1 * kSecond_ns;
 // Epochs are closed when no write has come for the first, at the latest after the second.
 constexpr uint64_t kEpochIdle_ns = 1 * kSecond_ns;
 constexpr uint64_t kEpochOpenMax_ns = 30 * kSecond_ns;
@@ -38,6 +49,10 @@ constexpr uint64_t kReceiveBytesMax = 64 * kMiB;
 // Receive slabs: the longest frame and some room; kept for reuse up to this number.
 constexpr size_t kReceiveSlabBytes = kFramePayloadBytesMax + 64 * kKiB;
 constexpr size_t kReceiveSlabsKept = 16;
+// Of the control stream, for a sender who has much to say: kept until the peer is known to have it.
+constexpr uint64_t kControlBytesMax = 4 * kMiB;
+// So many frames of it are confirmed at once, and not with the next heartbeat.
+constexpr uint64_t kControlFramesUnconfirmedMax = 256;
 // Links of a volume, in the configuration and at run time.
 constexpr size_t kLinksMax = 8;
 // How much higher than all that were seen the number of an operator's order may be: each has the
@@ -74,10 +89,11 @@ constexpr uint64_t kSecondDialerDelay_ns = 2 * kSecond_ns;
 
 // Resync: one run, and how many are outstanding with and without client writes beside them.
 constexpr uint64_t kResyncRunBytesMax = 256 * kKiB;
+// Holes that are copied at one time, or compared while clients write beside: their writes there
+// wait for it. (Holes that are compared otherwise: kFrameHoleBytesMax.)
 constexpr uint64_t kResyncHoleBytesMax = 64 * kMiB;
-// Shorter ranges that are to be compared are not searched for holes: what is the same there is not
-// sent at all.
-constexpr uint64_t kResyncCompareHoleBytesMin = 16 * kMiB;
+// Shorter holes are taken for data.
+constexpr uint64_t kHoleBytesMin = 64 * kKiB;
 // Regions of the intent map: how coarse, and how often untouched ones are looked for.
 constexpr uint32_t kIntentRegionBytes = 4 * kMiB;
 constexpr uint64_t kIntentAheadRegions = 4;  // set along for a sequential writer

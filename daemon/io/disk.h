@@ -41,6 +41,9 @@ class Disk {
   [[nodiscard]] virtual uint64_t size_bytes() const = 0;
   // Whether kZero works without writing the zeroes (fallocate), so that "fast zero" can be offered.
   [[nodiscard]] virtual bool fast_zero() const = 0;
+  // Changes when the device under this disk does anything, so that a long flush can be told from
+  // one that hangs; 0: nobody can tell. Any thread; may block.
+  [[nodiscard]] virtual uint64_t device_work() const { return 0; }
 };
 
 }  // namespace twinblock

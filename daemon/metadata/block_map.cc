@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/checks.h"
 #include "base/limits.h"
@@ -26,7 +27,8 @@ uint64_t word_mask(uint64_t begin, uint64_t end) {
 BlockMap::BlockMap(uint64_t volume_bytes)
     : volume_bytes_(volume_bytes),
       blocks_((volume_bytes + kBlock - 1) / kBlock),
-      chunks_((blocks_ + kChunkBlocks - 1) / kChunkBlocks) {}
+      chunks_((blocks_ + kChunkBlocks - 1) / kChunkBlocks),
+      used_((chunks_.size() + 63) / 64) {}
 
 uint32_t BlockMap::blocks_in(uint64_t chunk) const {
   return static_cast<uint32_t>(std::min(kChunkBlocks, blocks_ - chunk * kChunkBlocks));
@@ -35,6 +37,29 @@ uint32_t BlockMap::blocks_in(uint64_t chunk) const {
 bool BlockMap::is_set(const Chunk& chunk, uint64_t block_in_chunk) const {
   if (!chunk.bits) return chunk.set != 0;
   return ((*chunk.bits)[block_in_chunk / 64] >> (block_in_chunk % 64) & 1) != 0;
+}
+
+// A chunk had `before` blocks set, and now has as many as it says.
+void BlockMap::counted(uint64_t index, uint32_t before) {
+  const uint32_t now = chunks_[index].set;
+  set_blocks_ += now;
+  set_blocks_ -= before;
+  const uint64_t bit = uint64_t{1} << (index % 64);
+  if (now != 0)
+    used_[index / 64] |= bit;
+  else
+    used_[index / 64] &= ~bit;
+}
+
+// The first chunk at or after `index` that has a block set; `end` or more: none before that.
+uint64_t BlockMap::next_used(uint64_t index, uint64_t end) const {
+  end = std::min<uint64_t>(end, chunks_.size());
+  while (index < end) {
+    const uint64_t rest = used_[index / 64] >> (index % 64);
+    if (rest != 0) return index + static_cast<uint64_t>(std::countr_zero(rest));
+    index += 64 - index % 64;
+  }
+  return end;
 }
 
 void BlockMap::change_in_chunk(uint64_t index, uint64_t begin, uint64_t end, bool value) {
@@ -63,8 +88,7 @@ void BlockMap::change_in_chunk(uint64_t index, uint64_t begin, uint64_t end, boo
     }
     if (chunk.set == 0 || chunk.set == all) chunk.bits.reset();
   }
-  set_blocks_ += chunk.set;
-  set_blocks_ -= before;
+  counted(index, before);
 }
 
 void BlockMap::change(uint64_t first_block, uint64_t end_block, bool value) {
@@ -92,26 +116,23 @@ void BlockMap::clear(uint64_t offset_bytes, uint64_t length_bytes) {
 void BlockMap::set_all() { change(0, blocks_, true); }
 
 void BlockMap::clear_all() {
-  if (set_blocks_ == 0) return;
-  for (Chunk& chunk : chunks_) {
-    if (chunk.set == 0) continue;
+  for (uint64_t index = next_used(0, chunks_.size()); index < chunks_.size();
+       index = next_used(index, chunks_.size())) {
+    Chunk& chunk = chunks_[index];
     chunk.bits.reset();
-    chunk.set = 0;
+    counted(index, std::exchange(chunk.set, 0));
   }
-  set_blocks_ = 0;
 }
 
 void BlockMap::merge(const BlockMap& other) {
   TB_CHECK(other.blocks_ == blocks_, "maps of one volume");
-  if (other.set_blocks_ == 0) return;
-  for (uint64_t index = 0; index < chunks_.size(); ++index) {
+  for (uint64_t index = other.next_used(0, chunks_.size()); index < chunks_.size();
+       index = other.next_used(index + 1, chunks_.size())) {
     const Chunk& theirs = other.chunks_[index];
-    if (theirs.set == 0) continue;
-    if (!theirs.bits) {
+    if (theirs.bits)
+      merge_bits(index, *theirs.bits);
+    else
       change_in_chunk(index, 0, blocks_in(index), true);
-      continue;
-    }
-    merge_bits(index, *theirs.bits);
   }
 }
 
@@ -124,24 +145,19 @@ void BlockMap::merge_bits(uint64_t index, const Bits& bits) {
     (*mine.bits)[word] |= bits[word];
     set += static_cast<uint32_t>(std::popcount((*mine.bits)[word]));
   }
-  set_blocks_ += set - mine.set;
-  mine.set = set;
+  const uint32_t before = std::exchange(mine.set, set);
   if (set == 0 || set == blocks_in(index)) mine.bits.reset();
+  counted(index, before);
 }
 
 std::optional<BlockMap::ChunkView> BlockMap::next_chunk(uint64_t from_bytes) const {
-  if (set_blocks_ == 0) return std::nullopt;
-  const uint64_t first = (from_bytes + kChunkBytes - 1) / kChunkBytes;
-  for (uint64_t index = first; index < chunks_.size(); ++index) {
-    const Chunk& chunk = chunks_[index];
-    if (chunk.set == 0) continue;
-    ChunkView view;
-    view.offset_bytes = index * kChunkBytes;
-    view.length_bytes = std::min(kChunkBytes, volume_bytes_ - view.offset_bytes);
-    if (chunk.bits) view.bits = std::as_bytes(std::span(*chunk.bits));
-    return view;
-  }
-  return std::nullopt;
+  const uint64_t index = next_used((from_bytes + kChunkBytes - 1) / kChunkBytes, chunks_.size());
+  if (index >= chunks_.size()) return std::nullopt;
+  ChunkView view;
+  view.offset_bytes = index * kChunkBytes;
+  view.length_bytes = std::min(kChunkBytes, volume_bytes_ - view.offset_bytes);
+  if (chunks_[index].bits) view.bits = std::as_bytes(std::span(*chunks_[index].bits));
+  return view;
 }
 
 bool BlockMap::merge_chunk(const ChunkView& chunk) {
@@ -169,13 +185,13 @@ void BlockMap::swap(BlockMap& other) noexcept {
   std::swap(blocks_, other.blocks_);
   std::swap(set_blocks_, other.set_blocks_);
   chunks_.swap(other.chunks_);
+  used_.swap(other.used_);
 }
 
 bool BlockMap::any(uint64_t offset_bytes, uint64_t length_bytes) const {
   if (set_blocks_ == 0 || length_bytes == 0) return false;
   const uint64_t from = offset_bytes / kBlock * kBlock;
-  const auto run = next_run(from, kBlock);
-  return run && run->begin_bytes < offset_bytes + length_bytes;
+  return next_run(from, kBlock, offset_bytes + length_bytes).has_value();
 }
 
 uint64_t BlockMap::set_bytes() const {
@@ -185,16 +201,28 @@ uint64_t BlockMap::set_bytes() const {
   return set_blocks_ * kBlock - (last_set ? past_end : 0);
 }
 
-std::optional<ByteRange> BlockMap::next_run(uint64_t from_bytes, uint64_t longest_bytes) const {
+// The first block at or after `from` of a chunk that is not set; `end` at the most.
+uint64_t BlockMap::end_of_run(const Chunk& chunk, uint64_t from, uint64_t end) const {
+  if (!chunk.bits) return end;
+  while (from < end) {
+    const uint64_t clear = ~(*chunk.bits)[from / 64] >> (from % 64);
+    if (clear != 0) return std::min(end, from + static_cast<uint64_t>(std::countr_zero(clear)));
+    from += 64 - from % 64;
+  }
+  return end;
+}
+
+std::optional<ByteRange> BlockMap::next_run(uint64_t from_bytes, uint64_t longest_bytes,
+                                            uint64_t until_bytes) const {
   if (set_blocks_ == 0) return std::nullopt;
   uint64_t block = (from_bytes + kBlock - 1) / kBlock;
-  while (block < blocks_) {
-    const uint64_t index = block / kChunkBlocks;
+  const uint64_t until = std::min(blocks_, until_bytes / kBlock + (until_bytes % kBlock != 0));
+  const uint64_t end_chunk = (until + kChunkBlocks - 1) / kChunkBlocks;
+  while (block < until) {
+    const uint64_t index = next_used(block / kChunkBlocks, end_chunk);
+    if (index >= end_chunk) break;
+    block = std::max(block, index * kChunkBlocks);
     const Chunk& chunk = chunks_[index];
-    if (chunk.set == 0) {
-      block = (index + 1) * kChunkBlocks;
-      continue;
-    }
     if (chunk.bits) {
       const uint64_t in_chunk = block % kChunkBlocks;
       const uint64_t rest = (*chunk.bits)[in_chunk / 64] >> (in_chunk % 64);
@@ -204,12 +232,13 @@ std::optional<ByteRange> BlockMap::next_run(uint64_t from_bytes, uint64_t longes
       }
       block += static_cast<uint64_t>(std::countr_zero(rest));
     }
-    if (block >= blocks_) break;
-    const uint64_t chunk_end = index * kChunkBlocks + blocks_in(index);
-    const uint64_t longest = block + std::max<uint64_t>(1, longest_bytes / kBlock);
-    uint64_t end = block + 1;
-    while (end < chunk_end && end < longest && is_set(chunk, end % kChunkBlocks)) ++end;
-    return ByteRange{block * kBlock, std::min(end * kBlock, volume_bytes_)};
+    if (block >= until) break;
+    const uint64_t longest = std::max<uint64_t>(1, longest_bytes / kBlock);
+    const uint64_t first = block % kChunkBlocks;
+    const uint64_t end =
+        end_of_run(chunk, first, std::min<uint64_t>(blocks_in(index), first + longest));
+    return ByteRange{block * kBlock,
+                     std::min((index * kChunkBlocks + end) * kBlock, volume_bytes_)};
   }
   return std::nullopt;
 }

@@ -1,6 +1,8 @@
 // A set of blocks of limits::kBlockBytes, sparse: chunks of 32768 blocks (128 MiB of volume) that
 // are all clear, all set, or a bitmap of 4 KiB, so that an idle map of a large volume and a full
-// one both cost little. Loop thread only.
+// one both cost little. A bit for each chunk says whether anything in it is set: what is searched
+// costs the chunks that are used, and 64 KiB of such bits at the most (64 TiB), not the volume.
+// Loop thread only.
 #pragma once
 
 #include <array>
@@ -54,9 +56,9 @@ class BlockMap {
   // What the set blocks cover, not past the volume's end.
   [[nodiscard]] uint64_t set_bytes() const;
   // The first run of set blocks at or after `from_bytes`, at most `longest_bytes` long; a run never
-  // crosses a chunk.
-  [[nodiscard]] std::optional<ByteRange> next_run(uint64_t from_bytes,
-                                                  uint64_t longest_bytes) const;
+  // crosses a chunk. With `until_bytes`: if it begins before that.
+  [[nodiscard]] std::optional<ByteRange> next_run(uint64_t from_bytes, uint64_t longest_bytes,
+                                                  uint64_t until_bytes = ~uint64_t{0}) const;
 
   // The first chunk with a set block that begins at or after `from_bytes`; go on at its end. The
   // bits are valid until the map changes.
@@ -78,11 +80,15 @@ class BlockMap {
   void change(uint64_t first_block, uint64_t end_block, bool value);
   void change_in_chunk(uint64_t chunk, uint64_t begin, uint64_t end, bool value);
   void merge_bits(uint64_t chunk, const Bits& bits);
+  void counted(uint64_t chunk, uint32_t before);
+  [[nodiscard]] uint64_t next_used(uint64_t chunk, uint64_t end) const;
+  [[nodiscard]] uint64_t end_of_run(const Chunk& chunk, uint64_t from, uint64_t end) const;
 
   uint64_t volume_bytes_;
   uint64_t blocks_;
   uint64_t set_blocks_ = 0;
   std::vector<Chunk> chunks_;
+  std::vector<uint64_t> used_;  // a bit for each chunk that has a block set
 };
 
 }  // namespace twinblock

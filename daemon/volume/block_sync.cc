@@ -10,9 +10,21 @@
 #include "base/limits.h"
 
 namespace twinblock {
+namespace {
+
+// The blocks that lie wholly before `at`, or, up, that it touches; a last one may be cut short by
+// the range's end.
+uint64_t whole_blocks(uint64_t at, uint64_t range_end) {
+  return at >= range_end ? range_end : at / limits::kBlockBytes * limits::kBlockBytes;
+}
+uint64_t whole_blocks_up(uint64_t at, uint64_t range_end) {
+  return whole_blocks(at + limits::kBlockBytes - 1, range_end);
+}
+
+}  // namespace
 
 struct BlockSync::Run final : RangeOwner, PeerRequest {
-  enum class Asked { kNothing, kDigests, kWrites };
+  enum class Asked { kNothing, kHole, kDigests, kWrites };
 
   explicit Run(BlockSync& sync_) : sync(sync_) {
     ticket.owner = this;
@@ -80,10 +92,13 @@ void BlockSync::admitted(Run& run) {
     end(run);
     return;
   }
-  if (!run.task.may_be_hole) {
+  if (run.task.hole)
+    look(run);
+  else
     read(run);
-    return;
-  }
+}
+
+void BlockSync::look(Run& run) {
   run.reading = true;
   run.disk.op = DiskOp::kExtent;
   run.disk.error = 0;
@@ -93,25 +108,72 @@ void BlockSync::admitted(Run& run) {
   core_.data.submit(run.disk);
 }
 
+// Of the task's range, what is done ends at `done_end`, and what is no hole behind that at
+// `plain_end`.
+void BlockSync::leave(Run& run, uint64_t done_end, uint64_t plain_end) {
+  const uint64_t end = run.task.range.end_bytes;
+  run.outcome.range.end_bytes = done_end;
+  run.outcome.plain = {done_end, plain_end};
+  run.outcome.rest = {plain_end, end};
+}
+
 void BlockSync::extent_known(Run& run) {
   run.reading = false;
   if (stopped(run)) {
     end(run);
     return;
   }
-  ByteRange& range = run.outcome.range;
+  const ByteRange& range = run.task.range;
+  const bool hole = run.disk.error == 0 && run.disk.is_hole;
   const uint64_t extent_end = range.begin_bytes + run.disk.length_bytes;
-  const uint64_t whole_blocks_end = extent_end >= range.end_bytes
-                                        ? range.end_bytes
-                                        : extent_end / limits::kBlockBytes * limits::kBlockBytes;
-  if (run.disk.error == 0 && run.disk.is_hole && whole_blocks_end > range.begin_bytes) {
-    range.end_bytes = whole_blocks_end;
-    run.asked = Run::Asked::kWrites;
-    send_zeroes(run, range);
+  if (!hole) {
+    leave(run, range.begin_bytes,
+          run.disk.error != 0 ? range.end_bytes : whole_blocks_up(extent_end, range.end_bytes));
+    finish_if_answered(run);
     return;
   }
-  range.end_bytes = std::min(range.end_bytes, range.begin_bytes + limits::kResyncRunBytesMax);
-  read(run);
+  // A block of which a part is data is no hole.
+  const uint64_t hole_end = whole_blocks(extent_end, range.end_bytes);
+  leave(run, hole_end, std::min(range.end_bytes, hole_end + limits::kBlockBytes));
+  if (hole_end == range.begin_bytes) {
+    finish_if_answered(run);
+  } else if (run.task.compare) {
+    ask_for_hole(run);
+  } else {
+    run.asked = Run::Asked::kWrites;
+    send_zeroes(run, run.outcome.range);
+  }
+}
+
+void BlockSync::ask_for_hole(Run& run) {
+  run.asked = Run::Asked::kHole;
+  run.answers_outstanding = 1;
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kDigest);
+  header.flags = wire::kFlagZero;
+  header.offset = run.outcome.range.begin_bytes;
+  header.length = run.outcome.range.length();
+  core_.session->request(header, {}, 0, run);
+}
+
+// What is a hole on both nodes is the same. What the peer can't tell is looked at block by block.
+void BlockSync::hole_answered(Run& run, const wire::FrameHeader& ack,
+                              std::span<const std::byte> payload) {
+  if (stopped(run)) {
+    end(run);
+    return;
+  }
+  const ByteRange asked = run.outcome.range;
+  wire::HolePayload told{0, asked.length()};
+  if (ack.status == 0 && payload.size() == sizeof told)
+    std::memcpy(&told, payload.data(), sizeof told);
+  const uint64_t zero = std::min(told.zero_bytes, asked.length());
+  const uint64_t data = std::min(told.data_bytes, asked.length() - zero);
+  if (zero < asked.length()) {
+    const uint64_t same_end = whole_blocks(asked.begin_bytes + zero, asked.end_bytes);
+    leave(run, same_end,
+          whole_blocks_up(std::max(asked.begin_bytes + zero + data, same_end + 1), asked.end_bytes));
+  }
+  finish_if_answered(run);
 }
 
 void BlockSync::read(Run& run) {
@@ -151,6 +213,10 @@ void BlockSync::answered(Run& run, const wire::FrameHeader& ack,
     return;
   }
   --run.answers_outstanding;
+  if (run.asked == Run::Asked::kHole) {
+    hole_answered(run, ack, payload);
+    return;
+  }
   if (run.asked == Run::Asked::kWrites) {
     finish_if_answered(run);
     return;
@@ -209,12 +275,31 @@ void BlockSync::compare(Run& run) {
   finish_if_answered(run);
 }
 
+// Blocks of zeroes apart from others: written as data they would take space at the target.
 void BlockSync::send(Run& run, ByteRange range) {
-  const std::span<const std::byte> data = run.bytes_of(range);
-  if (all_zero(data)) {
-    send_zeroes(run, range);
-    return;
+  ByteRange part{range.begin_bytes, range.begin_bytes};
+  bool zero = false;
+  const auto flush = [&] {
+    if (part.length() == 0) return;
+    if (zero)
+      send_zeroes(run, part);
+    else
+      send_data(run, part);
+    part.begin_bytes = part.end_bytes;
+  };
+  while (part.end_bytes < range.end_bytes) {
+    const ByteRange block{part.end_bytes,
+                          std::min(part.end_bytes + limits::kBlockBytes, range.end_bytes)};
+    const bool block_zero = all_zero(run.bytes_of(block));
+    if (block_zero != zero) flush();
+    zero = block_zero;
+    part.end_bytes = block.end_bytes;
   }
+  flush();
+}
+
+void BlockSync::send_data(Run& run, ByteRange range) {
+  const std::span<const std::byte> data = run.bytes_of(range);
   wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
   header.flags = wire::kFlagResync;
   header.offset = range.begin_bytes;
@@ -224,14 +309,17 @@ void BlockSync::send(Run& run, ByteRange range) {
   core_.session->request(header, data, crc32c(data), run);
 }
 
+// In pieces, each of which the target's disk does in a short time.
 void BlockSync::send_zeroes(Run& run, ByteRange range) {
   wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
   header.flags = wire::kFlagResync | wire::kFlagZero | wire::kFlagUnmap;
-  header.offset = range.begin_bytes;
-  header.length = range.length();
-  ++run.answers_outstanding;
   run.outcome.zero_bytes += range.length();
-  core_.session->request(header, {}, 0, run);
+  for (uint64_t at = range.begin_bytes; at < range.end_bytes; at += header.length) {
+    header.offset = at;
+    header.length = std::min(core_.zero_piece_bytes, range.end_bytes - at);
+    ++run.answers_outstanding;
+    core_.session->request(header, {}, 0, run);
+  }
 }
 
 void BlockSync::finish_if_answered(Run& run) {

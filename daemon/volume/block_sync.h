@@ -2,8 +2,11 @@
 // under the range lock (invariant 4). Which ranges, and what follows from it, is its owner's part.
 // Loop thread only.
 //
-//   lock ─▶ hole? ─▶ zeroes to the peer
+//   lock ─▶ hole here? ─▶ zeroes to the peer, or the question whether it is one there, too
 //        ─▶ read here, digests there ─▶ blocks that differ to the peer ─▶ unlock
+//
+// A resync keeps sparseness: zeroes travel as a flag that lets the target make a hole of them, be
+// they a hole or blocks of zeroes here.
 #pragma once
 
 #include <memory>
@@ -17,13 +20,15 @@ namespace twinblock {
 class BlockSync {
  public:
   struct Task {
-    ByteRange range;       // on block boundaries; without may_be_hole kResyncRunBytesMax at most
+    ByteRange range;       // on block boundaries; kResyncRunBytesMax at most, unless it is a hole
     bool compare = false;  // blocks that are the same on both nodes are not sent
     bool send = true;      // false: differences are counted only
-    bool may_be_hole = false;  // if it begins with a hole here, send that as zeroes
+    bool hole = false;     // it seems to be one here; with `compare` nothing is sent
   };
   struct Outcome {
-    ByteRange range;               // what was looked at: the task's range or its front
+    ByteRange range;               // what was done: the task's range or its front, perhaps empty
+    ByteRange plain;               // not done, as it is no hole on both nodes
+    ByteRange rest;                // not done, what follows that
     uint64_t data_bytes = 0;       // sent as data
     uint64_t zero_bytes = 0;       // sent as zeroes
     uint64_t differing_bytes = 0;  // blocks that differed, with `compare`
@@ -31,7 +36,8 @@ class BlockSync {
   };
   class Owner {
    public:
-    // A task has ended: what was sent has been acknowledged by the peer (not flushed).
+    // A task has ended: what was sent has been acknowledged by the peer (not flushed), and what
+    // was not done is to be done by others.
     virtual void synced(const Outcome& outcome) = 0;
     // The local disk can't be read there.
     virtual void sync_failed(int error, uint64_t offset_bytes) = 0;
@@ -60,13 +66,18 @@ class BlockSync {
   struct Run;
 
   void admitted(Run& run);
+  void look(Run& run);
   void extent_known(Run& run);
+  void ask_for_hole(Run& run);
+  void hole_answered(Run& run, const wire::FrameHeader& ack, std::span<const std::byte> payload);
+  void leave(Run& run, uint64_t done_end, uint64_t plain_end);
   void read(Run& run);
   void read_done(Run& run);
   void answered(Run& run, const wire::FrameHeader& ack, std::span<const std::byte> payload);
   void proceed(Run& run);
   void compare(Run& run);
   void send(Run& run, ByteRange range);
+  void send_data(Run& run, ByteRange range);
   void send_zeroes(Run& run, ByteRange range);
   void finish_if_answered(Run& run);
   void end(Run& run);

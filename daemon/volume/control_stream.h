@@ -25,6 +25,7 @@ class ControlStream {
   void send(wire::FrameHeader header, std::span<const std::byte> payload, Connection* connection) {
     header.flags |= wire::kFlagControl;
     header.aux1 = ++last_sent_;
+    kept_bytes_ += sizeof header + payload.size();
     kept_.push_back({wire::seal(header, payload), {payload.begin(), payload.end()}});
     if (connection != nullptr) put(kept_.back(), *connection);
   }
@@ -35,9 +36,15 @@ class ControlStream {
   // The peer has everything up to `number`; false when that was not sent.
   bool peer_has(uint64_t number) {
     if (number > last_sent_) return false;
-    while (!kept_.empty() && last_sent_ - kept_.size() < number) kept_.pop_front();
+    while (!kept_.empty() && last_sent_ - kept_.size() < number) {
+      kept_bytes_ -= sizeof kept_.front().header + kept_.front().payload.size();
+      kept_.pop_front();
+    }
     return true;
   }
+
+  // What the peer may not have yet.
+  [[nodiscard]] uint64_t kept_bytes() const { return kept_bytes_; }
 
   // A frame of the stream has come.
   Arrival arrived(const wire::FrameHeader& header) {
@@ -47,6 +54,9 @@ class ControlStream {
     return Arrival::kNext;
   }
   [[nodiscard]] uint64_t received() const { return received_; }
+  // … of which the peer has been told.
+  void confirmed() { confirmed_ = received_; }
+  [[nodiscard]] uint64_t unconfirmed() const { return received_ - confirmed_; }
 
  private:
   struct Kept {
@@ -60,7 +70,9 @@ class ControlStream {
 
   std::deque<Kept> kept_;  // the last one has number last_sent_
   uint64_t last_sent_ = 0;
+  uint64_t kept_bytes_ = 0;
   uint64_t received_ = 0;
+  uint64_t confirmed_ = 0;
 };
 
 }  // namespace twinblock

@@ -78,6 +78,8 @@ struct Core {
   metadata::IntentStore* intents = nullptr;    // set once, before start
   std::function<uint64_t()> random;            // never 0
 
+  uint64_t zero_piece_bytes = limits::kFrameZeroBytesMax;  // in which zeroes are cut
+
   metadata::NodeRecord record;  // as it is, or is about to be, on the metadata disk
   bool blank = true;            // no record yet
   bool joinable = false;        // blank, and the backing may be overwritten

@@ -52,12 +52,18 @@ Engine::Engine(Parts parts)
           [this](const std::string& what) { bad_payload(what); }),
       resync_(core_, flushes_, writes_, *this, *this),
       verifier_(core_, flushes_, writes_, *this),
+      own_set_(core_.dirty, {[this](const wire::FrameHeader& header,
+                                    std::span<const std::byte> payload) {
+                               session_.send_small(header, payload);
+                             },
+                             [this] { return session_.control_kept_bytes(); }}),
       started_ns_(parts.clock.now_ns()),
       sole_copy_(std::make_unique<SoleCopyRecord>(*this)) {
   core_.session = &session_;
   core_.store = &store_;
   core_.intents = &intents_;
   core_.random = std::move(parts.random);
+  core_.zero_piece_bytes = parts.zero_piece_bytes;
   core_.blank = parts.loaded.blank;
   core_.joinable = parts.backing_is_empty;
   if (!core_.blank) {
@@ -198,6 +204,7 @@ void Engine::session_lost(const std::string& reason) {
   peer_process_ = {};
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   replica_.session_lost();
+  own_set_.session_lost();
   resync_.session_lost();
   verifier_.session_lost(reason);
   writes_.peer_lost();
@@ -422,6 +429,7 @@ void Engine::update_local_reads() {
 void Engine::epoch_tick() {
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
   replica_.resume_if_drained();
+  replica_.watch_disk();
   forget_disk_note();
   note_state();
   if (core_.data_flushed && !core_.record.held_data && !core_.blank) {

@@ -20,6 +20,7 @@
 #include "volume/compression_orders.h"
 #include "volume/core.h"
 #include "volume/flush_group.h"
+#include "volume/own_set.h"
 #include "volume/replica.h"
 #include "volume/resync_source.h"
 #include "volume/session.h"
@@ -47,6 +48,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
     metadata::Uuid instance;        // random, anew for each process
     std::function<uint64_t()> random;
     uint64_t boot = 0;  // of the host: another one each time it starts; 0: not known
+    uint64_t zero_piece_bytes = limits::kFrameZeroBytesMax;  // less for the simulator's volumes
   };
   // A sentence for the operator, or an error with an action.
   using Reply = std::function<void(Result<std::string>)>;
@@ -70,11 +72,21 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   Status client_opened();
   void client_closed();
   void submit(ClientRequest& request);
-  // Any thread, for workers that read by themselves: whether they may, and whether what they read
-  // was free of writes in flight.
+  // Any thread, for workers that read by themselves: whether they may; a mark before they read,
+  // which there is none of while a write is in flight there; and whether what they read is free of
+  // writes that have begun since (mirror/inflight_filter.h).
   [[nodiscard]] bool local_reads() const {
     return core_.local_reads.load(std::memory_order_acquire);
   }
+  [[nodiscard]] std::optional<InflightFilter::Mark> mark_read(uint64_t offset_bytes,
+                                                              uint64_t length_bytes) const {
+    return core_.inflight.mark(offset_bytes, length_bytes);
+  }
+  [[nodiscard]] bool unchanged(uint64_t offset_bytes, uint64_t length_bytes,
+                               InflightFilter::Mark mark) const {
+    return core_.inflight.unchanged(offset_bytes, length_bytes, mark);
+  }
+  // … whether no write is in flight there.
   [[nodiscard]] bool quiet(uint64_t offset_bytes, uint64_t length_bytes) const {
     return core_.inflight.quiet(offset_bytes, length_bytes);
   }
@@ -154,6 +166,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void session_frame(wire::Frame& frame, uint64_t incarnation) override;
   bool working_for(uint64_t incarnation) override;
   void links_changed() override;
+  void control_confirmed() override { own_set_.go_on(); }
+  uint64_t disk_still_ns() override { return replica_.still_ns(); }
   // WritePathOwner
   void local_disk_failed(int error) override;
   void metadata_failed(int error) override;
@@ -171,9 +185,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void apply_early();
   void handle_generation(const wire::Frame& frame);
   void record_generation(const wire::FrameHeader& header, uint32_t flags);
+  void acknowledge_generation(uint64_t sequence, uint32_t flags, int error);
   void generation_recorded(uint32_t flags);
   void handle_dirty(const wire::Frame& frame);
-  void tell_own_set();
   void explain_resync(Verdict verdict, const SyncFacts& peer);
   bool apply_generation(const wire::GenerationPayload& payload);
   void begin_resync(Verdict verdict, const SyncFacts& peer);
@@ -271,6 +285,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   Replica replica_;
   ResyncSource resync_;
   Verifier verifier_;
+  OwnSet own_set_;  // on its way to the source, between session_up() and the mark
 
   Role role_ = Role::kSecondary;
   PeerRole peer_role_ = PeerRole::kUnknown;
@@ -291,6 +306,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   std::optional<StatusView::LastResync> last_resync_;
   std::string loss_reason_;    // of the last session …
   uint64_t lost_wall_ns_ = 0;  // … and when; 0: there was none
+  std::string last_resync_reason_;
   std::string resync_reason_;  // why there is, or was last, a resync, and of what: a sentence
   bool metadata_failure_told_ = false;
   bool asked_record_ = false;              // the peer waits for something to be recorded here

@@ -189,8 +189,8 @@ void Engine::why_with_peer(std::vector<std::string>& lines) const {
                       core_.config.volume + " resume`).");
     return;
   }
-  if (last_resync_ && !resync_reason_.empty())
-    lines.push_back("The last resync: " + resync_reason_ + " It brought " +
+  if (last_resync_ && !last_resync_reason_.empty())
+    lines.push_back("The last resync: " + last_resync_reason_ + " It brought " +
                     format_size(last_resync_->bytes) + " up to date in " +
                     format_duration(last_resync_->duration_ns) + ".");
 }

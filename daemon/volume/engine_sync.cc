@@ -52,7 +52,8 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
       receives_ = being_resynced_ = true;
       target_progress_.begin(0, core_.clock.now_ns());
       explain_resync(verdict, peer);
-      if (verdict == Verdict::kTargetOfMap) tell_own_set();
+      // Before it answers that it is marked: what it may hold that the source does not, or lost.
+      if (verdict == Verdict::kTargetOfMap) own_set_.begin();
       break;
     case Verdict::kSoleCopy:
       receives_ = holds_sole_copy_ = true;
@@ -172,12 +173,10 @@ void Engine::record_generation(const wire::FrameHeader& header, uint32_t flags) 
   auto recorded = [this, number = session_number_, header, flags](int error) {
     if (error == 0 && flags == wire::kGenerationConsistent) intents_.clear_all();
     if (number != session_number_ || !session_.up()) return;
-    wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
-    ack.sequence = header.sequence;
-    ack.status = static_cast<uint32_t>(error);
-    session_.send(ack);
-    if (error == 0) generation_recorded(flags);
-    asked_record_ended();
+    // The source takes the set for complete when the answer comes.
+    own_set_.when_told([this, sequence = header.sequence, flags, error] {
+      acknowledge_generation(sequence, flags, error);
+    });
   };
   if (std::exchange(joining_, false))
     create_metadata(std::move(recorded));
@@ -185,30 +184,28 @@ void Engine::record_generation(const wire::FrameHeader& header, uint32_t flags) 
     core_.persist(std::move(recorded));
 }
 
+void Engine::acknowledge_generation(uint64_t sequence, uint32_t flags, int error) {
+  wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
+  ack.sequence = sequence;
+  ack.status = static_cast<uint32_t>(error);
+  session_.send(ack);
+  if (error == 0) generation_recorded(flags);
+  asked_record_ended();
+}
+
 void Engine::generation_recorded(uint32_t flags) {
   if (flags != wire::kGenerationConsistent) return;
   if (target_progress_.active()) {
     target_progress_.end(core_.clock.now_ns());
-    if (target_progress_.total_bytes() > 0)
+    if (target_progress_.total_bytes() > 0) {
       last_resync_ = {target_progress_.total_bytes(), target_progress_.duration_ns(), {}};
+      last_resync_reason_ = resync_reason_;
+    }
     log(Severity::kInfo, "this replica is whole and current again");
     tell_resync_ended(false);
   }
   in_sync_ = true;
   note_state();
-}
-
-// The target's own set, before it answers that it is marked: what it may hold that the source does
-// not, or lost.
-void Engine::tell_own_set() {
-  uint64_t from = 0;
-  while (const auto chunk = core_.dirty.next_chunk(from)) {
-    wire::FrameHeader header = wire::header_of(wire::FrameType::kDirty);
-    header.offset = chunk->offset_bytes;
-    header.length = chunk->length_bytes;
-    session_.send_small(header, chunk->bits);
-    from = chunk->offset_bytes + chunk->length_bytes;
-  }
 }
 
 void Engine::handle_dirty(const wire::Frame& frame) {
@@ -346,9 +343,11 @@ void Engine::resync_finished() {
   attach(writes_here ? Attachment::kDuplex : Attachment::kNone);
   in_sync_ = true;
   receives_ = !writes_here;
-  if (resync_.progress().total_bytes() > 0)
+  if (resync_.progress().total_bytes() > 0) {
     last_resync_ = {resync_.progress().total_bytes(), resync_.progress().duration_ns(),
                     resync_.sent()};
+    last_resync_reason_ = resync_reason_;
+  }
   core_.peer_error.clear();
   disk_note_.clear();
   core_.record.generations.settle();

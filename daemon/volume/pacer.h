@@ -14,8 +14,9 @@ namespace twinblock {
 class Pacer {
  public:
   struct Allowance {
-    size_t runs = 0;         // that may be outstanding
-    uint64_t run_bytes = 0;  // the longest one
+    size_t runs = 0;          // that may be outstanding
+    uint64_t run_bytes = 0;   // the longest one
+    uint64_t hole_bytes = 0;  // … of a hole, which costs next to nothing but holds its range
   };
 
   void pause() { paused_ = true; }
@@ -34,10 +35,13 @@ class Pacer {
   [[nodiscard]] Allowance allowance(bool busy, uint64_t now_ns) {
     if (paused_) return {};
     if (rate_bytes_per_s_ == 0)
-      return busy ? Allowance{limits::kResyncRunsBusyMax, limits::kResyncRunBusyBytesMax}
-                  : Allowance{limits::kResyncRunsMax, limits::kResyncRunBytesMax};
+      return busy ? Allowance{limits::kResyncRunsBusyMax, limits::kResyncRunBusyBytesMax,
+                              limits::kResyncHoleBytesMax}
+                  : Allowance{limits::kResyncRunsMax, limits::kResyncRunBytesMax,
+                              limits::kFrameHoleBytesMax};
     refill(now_ns);
-    return {credit_bytes_ > 0 ? limits::kResyncRunsMax : 0, limits::kResyncRunBytesMax};
+    return {credit_bytes_ > 0 ? limits::kResyncRunsMax : 0, limits::kResyncRunBytesMax,
+            busy ? limits::kResyncHoleBytesMax : limits::kFrameHoleBytesMax};
   }
   // A run of `bytes` began.
   void began(uint64_t bytes) { credit_bytes_ -= static_cast<int64_t>(bytes); }

@@ -72,6 +72,12 @@ class PeerRequests {
     for (Entry& entry : entries_)
       if (entry.request != nullptr && entry.incarnation == incarnation) send(entry);
   }
+  // Calls `look` with each, oldest first, while it returns true.
+  template <typename Look>
+  void each_while(Look&& look) const {
+    for (const Entry& entry : entries_)
+      if (entry.request != nullptr && !look(entry)) return;
+  }
   void clear() {
     first_sequence_ += entries_.size();
     entries_.clear();

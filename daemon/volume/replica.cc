@@ -1,6 +1,7 @@
 #include "volume/replica.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/crc32c.h"
 #include "base/digest.h"
@@ -12,6 +13,11 @@ namespace {
 
 // Shorter ones are allocated, each as long as it is.
 constexpr size_t kLongPieceBytes = 64 * kKiB;
+
+bool asks_for_hole(const wire::FrameHeader& header) {
+  return header.type == static_cast<uint8_t>(wire::FrameType::kDigest) &&
+         (header.flags & wire::kFlagZero) != 0;
+}
 
 // The digests of the blocks in `data`, packed at its front: each is shorter than its block.
 size_t digest_in_place(std::span<std::byte> data) {
@@ -44,6 +50,9 @@ struct Replica::Op {
   uint64_t read_ns = 0;
   uint64_t working_bytes = 0;
   bool covers_data = false;  // kFlush: something other than zeroes was written before
+  // Of the question whether a range is a hole:
+  wire::HolePayload hole{};
+  bool looked_behind = false;
 };
 
 Replica::Replica(Core& core, std::function<void()> drained, std::function<void(int)> disk_failed,
@@ -81,8 +90,14 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
     case wire::FrameType::kFlush:
       disk.op = DiskOp::kFlush;
       op.covers_data = core_.wrote_data;
+      if (flushes_++ == 0) flushing_since_ns_ = op.read_ns;
       break;
     default:
+      if (asks_for_hole(frame.header)) {
+        disk.op = DiskOp::kExtent;
+        op.looked_behind = false;
+        break;
+      }
       disk.op = DiskOp::kRead;
       op.body = std::make_unique_for_overwrite<std::byte[]>(frame.header.length);
       disk.data = op.body.get();
@@ -147,13 +162,49 @@ void Replica::start(Op& op) {
   }
 }
 
+// Whether the disk is asked once more: behind a hole, how far the data goes.
+bool Replica::looks_behind(Op& op) {
+  const DiskRequest& found = op.disk;
+  if (op.looked_behind) {
+    op.hole.data_bytes = found.length_bytes;
+    return false;
+  }
+  op.hole = found.is_hole ? wire::HolePayload{found.length_bytes, 0}
+                          : wire::HolePayload{0, found.length_bytes};
+  if (!found.is_hole || found.length_bytes >= op.header.length || !answering_) return false;
+  op.looked_behind = true;
+  op.disk.offset_bytes = op.header.offset + op.hole.zero_bytes;
+  op.disk.length_bytes = op.header.length - op.hole.zero_bytes;
+  core_.data.submit(op.disk);
+  return true;
+}
+
+// What an answer carries.
+std::span<std::byte> Replica::body_of(Op& op) {
+  if (op.disk.error != 0) return {};
+  if (asks_for_hole(op.header)) {
+    op.body = std::make_unique_for_overwrite<std::byte[]>(sizeof op.hole);
+    std::memcpy(op.body.get(), &op.hole, sizeof op.hole);
+    return {op.body.get(), sizeof op.hole};
+  }
+  if (!op.body) return {};
+  const std::span<std::byte> body(op.body.get(), op.header.length);
+  const bool digest = op.header.type == static_cast<uint8_t>(wire::FrameType::kDigest);
+  return digest ? body.first(digest_in_place(body)) : body;
+}
+
 void Replica::finished(Op& op) {
+  if (asks_for_hole(op.header) && op.disk.error == 0 && looks_behind(op)) return;
   op.keeps_payload.reset();
+  got_on_ns_ = core_.clock.now_ns();
+  looked_before_ = false;
+  if (op.disk.op == DiskOp::kFlush) --flushes_;
   if (op.disk.error == 0 && op.disk.op == DiskOp::kWrite) core_.wrote_data = true;
   if (op.disk.error == 0 && op.disk.op == DiskOp::kFlush && op.covers_data)
     core_.data_flushed = true;
   // One block that can't be read is that block's loss alone.
-  if (op.disk.error != 0 && op.disk.op != DiskOp::kRead) disk_failed_(op.disk.error);
+  if (op.disk.error != 0 && op.disk.op != DiskOp::kRead && op.disk.op != DiskOp::kExtent)
+    disk_failed_(op.disk.error);
   if (answering_) {
     const uint64_t now = core_.clock.now_ns();
     wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
@@ -165,10 +216,7 @@ void Replica::finished(Op& op) {
     ack.aux1 = op.disk.finished_ns - op.disk.submitted_ns;
     if ((op.header.flags & wire::kFlagSample) != 0)
       core_.session->sample_answer(op.incarnation, op.header.sequence, op.arrived_ns, op.read_ns);
-    if (op.body && op.disk.error == 0) {
-      std::span<std::byte> body(op.body.get(), op.header.length);
-      if (op.header.type == static_cast<uint8_t>(wire::FrameType::kDigest))
-        body = body.first(digest_in_place(body));
+    if (const std::span<std::byte> body = body_of(op); !body.empty()) {
       core_.session->answer(op.incarnation, ack, body, crc32c(body));
       bodies_.push_back(
           {std::move(op.body), op.incarnation, core_.session->queued_bytes_total(op.incarnation)});
@@ -193,6 +241,23 @@ void Replica::release(Op& op) {
   } else if (busy_ == 0) {
     drained_();
   }
+}
+
+void Replica::watch_disk() {
+  if (busy_ == 0 || watching_ || still_ns() < limits::kDiskLook_ns) return;
+  watching_ = true;
+  core_.workers.run([this] { device_work_ = core_.data.device_work(); }, [this] { device_seen(); });
+}
+
+void Replica::device_seen() {
+  watching_ = false;
+  const uint64_t now = core_.clock.now_ns();
+  const uint64_t before = std::exchange(device_work_before_, device_work_);
+  const bool can_tell = device_work_ != 0;
+  if (std::exchange(looked_before_, true) && can_tell && device_work_ != before) got_on_ns_ = now;
+  // It is given its time.
+  const uint64_t patience_ns = (limits::kBlindFlushPatience - 1) * core_.config.disk_timeout_ns;
+  if (!can_tell && flushes_ > 0 && now - flushing_since_ns_ < patience_ns) got_on_ns_ = now;
 }
 
 // Including what waits to be sent: acks, and the bodies that they carry.

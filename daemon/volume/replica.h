@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,17 @@ class Replica {
   // Reads on after a pause when enough has left; called now and then, since what leaves last
   // through the socket tells nobody.
   void resume_if_drained();
+  // For how long the disk has not got on: nothing was finished, and its device did nothing.
+  [[nodiscard]] uint64_t still_ns() const { return core_.clock.now_ns() - got_on_ns_; }
+  // To be called now and then: looks at the device when nothing is finished for a while.
+  void watch_disk();
   [[nodiscard]] bool draining() const { return busy_ > 0 && !answering_; }
   // Whether requests that came over this connection of the session are under way.
   [[nodiscard]] bool working_for(uint64_t incarnation) const;
-  void session_up() { answering_ = true; }
+  void session_up() {
+    answering_ = true;
+    got_on_ns_ = core_.clock.now_ns();
+  }
 
  private:
   struct Op;
@@ -40,8 +48,11 @@ class Replica {
   void decompress_now(Op& op) const;
   void decompressed(Op& op);
   void start(Op& op);
+  [[nodiscard]] bool looks_behind(Op& op);
+  [[nodiscard]] static std::span<std::byte> body_of(Op& op);
   void finished(Op& op);
   void release(Op& op);
+  void device_seen();
   void release_sent_bodies();
   [[nodiscard]] uint64_t held_bytes() const;
 
@@ -57,6 +68,13 @@ class Replica {
   uint64_t working_bytes_ = 0;           // of requests that the disk works on
   std::vector<std::unique_ptr<Op>> pool_;
   std::vector<Op*> free_;
+  uint64_t got_on_ns_ = 0;
+  bool watching_ = false;         // the device is being looked at
+  uint64_t flushes_ = 0;          // under way …
+  uint64_t flushing_since_ns_ = 0;  // … since then there was always one
+  uint64_t device_work_ = 0;      // by the last look; written by a worker while `watching_`
+  uint64_t device_work_before_ = 0;
+  bool looked_before_ = false;    // since something was finished
   // Bodies of answers to reads, until the kernel has taken them.
   struct Body {
     std::unique_ptr<std::byte[]> bytes;

@@ -21,11 +21,11 @@ ResyncSource::ResyncSource(Core& core, FlushGroup& flushes, WritePath& writes,
       writes_(writes),
       disks_(disks),
       owner_(owner),
-      sync_(core, disks, *this) {
+      sync_(core, disks, *this),
+      walk_(core, [this](uint64_t from_bytes) { return next_range(from_bytes); },
+            [this] { pump(); }) {
   report_timer_ = core_.clock.make_timer([this] { report(); });
   pace_timer_ = core_.clock.make_timer([this] { pump(); });
-  probe_.op = DiskOp::kExtent;
-  probe_.done = [this](DiskRequest&) { probed(); };
 }
 ResyncSource::~ResyncSource() = default;
 
@@ -34,7 +34,7 @@ void ResyncSource::begin(const metadata::Generations& label) {
   TB_CHECK(core_.map_valid, "the dirty map tells what the target misses");
   step_ = Step::kMarking;
   ++session_number_;
-  cursor_ = data_until_ = 0;
+  walk_.restart();
   sent_ = {};
   progress_.begin(core_.dirty.set_bytes(), core_.clock.now_ns());
   send_generation(label, wire::kGenerationInconsistent);
@@ -94,70 +94,58 @@ void ResyncSource::pump() {
   }
   if (!pace_timer_->armed()) pace_timer_->arm(kPaceInterval_ns);
   const uint64_t now = core_.clock.now_ns();
-  while (step_ == Step::kCopying && !probing_) {
+  while (step_ == Step::kCopying) {
     const Pacer::Allowance allowed = pacer_.allowance(writes_.busy(now), now);
-    if (sync_.outstanding() >= allowed.runs || !start_next(allowed.run_bytes)) break;
+    if (sync_.outstanding() >= allowed.runs || !start_next(allowed)) break;
   }
-  if (step_ == Step::kCopying && sync_.outstanding() == 0 && !probing_ && core_.dirty.empty())
+  if (step_ == Step::kCopying && sync_.outstanding() == 0 && !walk_.looking() &&
+      core_.dirty.empty())
     flush();
 }
 
-bool ResyncSource::start_next(uint64_t longest_bytes) {
-  auto next = core_.dirty.next_run(cursor_, limits::kResyncHoleBytesMax);
-  if (!next && sync_.outstanding() == 0 && !core_.dirty.empty()) {
-    // Once more from the start: what could not be sent in this pass.
-    cursor_ = data_until_ = 0;
-    next = core_.dirty.next_run(0, limits::kResyncHoleBytesMax);
-  }
-  if (!next) return false;
-  const bool coarse = core_.coarse.any(next->begin_bytes, longest_bytes);
-  const uint64_t shortest =
-      coarse ? limits::kResyncCompareHoleBytesMin : limits::kResyncRunBytesMax;
-  if (next->length() > shortest && next->begin_bytes >= data_until_) {
-    probe(*next);
-    return false;
-  }
-  next->end_bytes = std::min(next->end_bytes, next->begin_bytes + longest_bytes);
-  start(*next, false);
+bool ResyncSource::start_next(const Pacer::Allowance& allowed) {
+  // Once more from the start: what could not be sent in this pass.
+  if (sync_.outstanding() == 0 && !core_.dirty.empty() && walk_.exhausted()) walk_.restart();
+  const auto step = walk_.next(allowed.run_bytes, allowed.hole_bytes);
+  if (!step) return false;
+  BlockSync::Task task;
+  task.range = step->range;
+  task.compare = core_.coarse.any(task.range.begin_bytes, task.range.length());
+  task.hole = step->hole;
+  pacer_.began(task.hole ? 0 : task.range.length());
+  sync_.start(task);
   return true;
 }
 
-// Is a long range a hole? Asked without holding it: a hint, which the run looks at again.
-void ResyncSource::probe(ByteRange range) {
-  probing_ = true;
-  probe_.error = 0;
-  probe_.is_hole = false;
-  probe_.offset_bytes = range.begin_bytes;
-  probe_.length_bytes = range.length();
-  core_.data.submit(probe_);
-}
-
-void ResyncSource::probed() {
-  probing_ = false;
-  if (step_ != Step::kCopying) return;
-  const ByteRange extent{probe_.offset_bytes, probe_.offset_bytes + probe_.length_bytes};
-  if (probe_.error == 0 && probe_.is_hole && extent.length() > limits::kResyncRunBytesMax &&
-      extent.begin_bytes >= cursor_)
-    start({extent.begin_bytes,
-           std::min(core_.config.size_bytes, (extent.end_bytes + limits::kBlockBytes - 1) /
-                                                 limits::kBlockBytes * limits::kBlockBytes)},
-          true);
-  else
-    data_until_ = std::max(data_until_, extent.end_bytes);
-  pump();
-}
-
-void ResyncSource::start(ByteRange range, bool may_be_hole) {
-  cursor_ = range.end_bytes;
-  BlockSync::Task task;
-  task.range = range;
-  task.compare = !may_be_hole && core_.coarse.any(range.begin_bytes, range.length());
-  task.may_be_hole = may_be_hole;
-  pacer_.began(may_be_hole ? 0 : range.length());
-  sync_.start(task);
+// The next blocks that the target misses, all of them known by the block, or all of them only
+// coarsely: what is known is sent, and a comparison is not stretched over it.
+std::optional<ByteRange> ResyncSource::next_range(uint64_t from_bytes) const {
+  auto range = core_.dirty.next_run(from_bytes, BlockMap::kChunkBytes);
+  if (!range) return std::nullopt;
+  const auto coarse = core_.coarse.next_run(range->begin_bytes, BlockMap::kChunkBytes,
+                                            range->end_bytes);
+  const bool compare = coarse && coarse->begin_bytes == range->begin_bytes;
+  if (!compare) {
+    if (coarse) range->end_bytes = coarse->begin_bytes;
+    range->end_bytes =
+        std::min(range->end_bytes, range->begin_bytes + limits::kResyncHoleBytesMax);
+    return range;
+  }
+  range->end_bytes = std::min(range->end_bytes, coarse->end_bytes);
+  // A run ends with its chunk; a hole does not.
+  while (range->length() < limits::kFrameHoleBytesMax && range->end_bytes % BlockMap::kChunkBytes == 0) {
+    const uint64_t at = range->end_bytes;
+    const auto more = core_.dirty.next_run(at, BlockMap::kChunkBytes, at + 1);
+    const auto coarse_too = core_.coarse.next_run(at, BlockMap::kChunkBytes, at + 1);
+    if (!more || !coarse_too) break;
+    range->end_bytes = std::min(more->end_bytes, coarse_too->end_bytes);
+  }
+  range->end_bytes = std::min(range->end_bytes, range->begin_bytes + limits::kFrameHoleBytesMax);
+  return range;
 }
 
 void ResyncSource::synced(const BlockSync::Outcome& outcome) {
+  walk_.ended(outcome);
   // The peer has it in its page cache only: from the dirty map into the open epoch.
   const ByteRange& range = outcome.range;
   core_.epochs.written(range.begin_bytes, range.length());

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "volume/progress.h"
 #include "volume/simplex_gate.h"
 #include "volume/status_view.h"
+#include "volume/sync_walk.h"
 #include "volume/write_path.h"
 
 namespace twinblock {
@@ -76,10 +78,8 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   void send_generation(metadata::Generations generations, uint32_t flag);
   void copy();
   void pump();
-  bool start_next(uint64_t longest_bytes);
-  void probe(ByteRange range);
-  void probed();
-  void start(ByteRange range, bool may_be_hole);
+  bool start_next(const Pacer::Allowance& allowed);
+  [[nodiscard]] std::optional<ByteRange> next_range(uint64_t from_bytes) const;
   void flush();
   void report();
 
@@ -89,13 +89,10 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   WritePathOwner& disks_;
   Owner& owner_;
   BlockSync sync_;
+  SyncWalk walk_;
   Pacer pacer_;
   Step step_ = Step::kIdle;
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
-  uint64_t cursor_ = 0;
-  uint64_t data_until_ = 0;  // no holes are looked for before
-  bool probing_ = false;
-  DiskRequest probe_;
   Progress progress_;
   Sent sent_;
   std::unique_ptr<Timer> report_timer_;

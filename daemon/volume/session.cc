@@ -162,6 +162,9 @@ bool Session::handle(Channel& channel, wire::Frame& frame) {
   if ((frame.header.flags & wire::kFlagControl) != 0) {
     switch (control_.arrived(frame.header)) {
       case ControlStream::Arrival::kNext:
+        last_control_ns_ = env_.clock.now_ns();
+        if (control_.unconfirmed() >= limits::kControlFramesUnconfirmedMax)
+          heartbeat(channel, last_control_ns_);
         return handle_control(channel, frame);
       case ControlStream::Arrival::kRepeated:
         return true;
@@ -176,8 +179,12 @@ bool Session::handle(Channel& channel, wire::Frame& frame) {
     case FrameType::kAck:
       handle_ack(channel, frame);
       break;
-    case FrameType::kHeartbeat:
-      return handle_heartbeat(channel, frame);
+    case FrameType::kHeartbeat: {
+      const uint64_t kept_bytes = control_.kept_bytes();
+      if (!handle_heartbeat(channel, frame)) return false;
+      if (control_.kept_bytes() < kept_bytes) owner_.control_confirmed();
+      break;
+    }
     case FrameType::kTimes:
       handle_times(channel, frame.header);
       break;
@@ -301,6 +308,7 @@ bool Session::handle_heartbeat(Channel& channel, const wire::Frame& frame) {
     lose(peer_ + " has received more than it was sent", limits::kReconnectDelayMin_ns);
     return false;
   }
+  disk_got_on_ns_ = std::max(disk_got_on_ns_, now - std::min(now, header.aux1));
   if (frame.arrived_ns != 0)
     (void)channel.answers.arrived_ns(header.offset, frame.arrived_ns, frame.arrived_alone);
   channel.peer_tick = header.offset;
@@ -344,21 +352,40 @@ void Session::tick() {
     return;
   }
   const uint64_t timeout = env_.config.peer_timeout_ns;
-  const uint64_t asked_ns =
-      requests_.empty() ? now : std::max(requests_.oldest_asked_ns(), resent_ns_);
   if (now - last_heard_ns_ > timeout)
     lose(peer_ + " has been silent for " + format_duration(now - last_heard_ns_), 0);
   else if (now - last_echo_ns_ > timeout)
     lose(peer_ + " has not heard this node for " + format_duration(now - last_echo_ns_), 0);
   else if (carries_nothing(now))
     lose("the links to " + peer_ + " are up, but nothing comes through", 0);
-  else if (now - asked_ns > env_.config.disk_timeout_ns)
-    lose(peer_ + " is alive but has not finished a request for " + format_duration(now - asked_ns) +
+  else if (const auto hangs = hangs_ns(now))
+    lose(peer_ + " is alive but has not finished a request for " + format_duration(*hangs) +
              "; its disk may hang",
          10 * limits::kReconnectDelayMax_ns);
   else
     look_for_silence(now);
   judge_probe(now);
+}
+
+// For how long a request has waited, if a disk that works would have done it by now. What such a
+// disk needs for it can't be told from its length: it may have a queue before it, and a flush
+// writes what came in half a minute. So a request gets longer while the peer's disk gets on, as its
+// heartbeats say; but only so much, since one may hang while others are done.
+std::optional<uint64_t> Session::hangs_ns(uint64_t now) {
+  const uint64_t timeout = env_.config.disk_timeout_ns;
+  const bool gets_on = now - std::min(now, disk_got_on_ns_) <= timeout;
+  std::optional<uint64_t> hangs;
+  requests_.each_while([&](const PeerRequests::Entry& entry) {
+    if (now - entry.asked_ns <= timeout) return false;  // those behind it are younger
+    // An answer on the control stream follows what comes before it there.
+    const bool control = entry.incarnation == PeerRequests::kControlStream;
+    const uint64_t asked_ns =
+        std::max(entry.asked_ns, control ? last_control_ns_ : std::min(now, resent_ns_));
+    const uint64_t limit = gets_on && !control ? limits::kDiskPatience * timeout : timeout;
+    if (now - std::min(now, asked_ns) > limit) hangs = now - asked_ns;
+    return !hangs;
+  });
+  return hangs;
 }
 
 // Links that join, but carry no data: requests are old, nothing was answered for as long, and

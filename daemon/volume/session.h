@@ -67,6 +67,10 @@ class SessionOwner {
   virtual void session_frame(wire::Frame& frame, uint64_t incarnation) = 0;
   // Links have come or gone, or some time has passed.
   virtual void links_changed() = 0;
+  // The peer has more of the control stream than it had.
+  virtual void control_confirmed() = 0;
+  // For how long the local disk has not got on with what the peer asked; 0: it has nothing to do.
+  virtual uint64_t disk_still_ns() = 0;
 
  protected:
   ~SessionOwner() = default;
@@ -113,6 +117,9 @@ class Session {
   // The same, of a request; its sequence number is filled in.
   void request_small(wire::FrameHeader header, std::span<const std::byte> payload,
                      PeerRequest& waiter);
+
+  // Bytes of the control stream that the peer may not have yet.
+  [[nodiscard]] uint64_t control_kept_bytes() const { return control_.kept_bytes(); }
 
   // A request over the link that will answer it first. `body` must stay valid until the peer has
   // answered or the session is lost.
@@ -202,6 +209,7 @@ class Session {
   void discard(Channel& channel);
   void tick();
   [[nodiscard]] bool carries_nothing(uint64_t now_ns) const;
+  [[nodiscard]] std::optional<uint64_t> hangs_ns(uint64_t now_ns);
   void time_out_handshakes(uint64_t now_ns);
   void note_error(const SessionLink& link, const std::string& error);
   void tell_refusal();
@@ -313,6 +321,8 @@ class Session {
   uint64_t resent_ns_ = 0;       // when requests of a dead link were last sent again
   uint64_t last_answer_ns_ = 0;  // to any request
   uint64_t replaced_ns_ = 0;     // when a silent connection was last replaced
+  uint64_t last_control_ns_ = 0;  // a frame of the control stream
+  uint64_t disk_got_on_ns_ = 0;  // the peer's disk, as its heartbeats say
   uint64_t last_heard_ns_ = 0;   // on any link
   uint64_t last_echo_ns_ = 0;
 

@@ -361,6 +361,8 @@ void Session::heartbeat(Channel& channel, uint64_t now) {
   beat.length = channel.peer_tick;
   beat.aux0 = channel.peer_tick == 0 ? 0 : now - channel.peer_tick_at_ns;
   beat.sequence = control_.received();
+  control_.confirmed();
+  beat.aux1 = owner_.disk_still_ns();
   beat.status = paused_ ? 1 : 0;
   channel.connection->send(wire::seal(beat));
 }

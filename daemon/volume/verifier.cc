@@ -1,6 +1,7 @@
 #include "volume/verifier.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checks.h"
 #include "base/limits.h"
@@ -15,7 +16,20 @@ constexpr uint64_t kIntentAheadBytes = 256 * kMiB;
 }  // namespace
 
 Verifier::Verifier(Core& core, FlushGroup& flushes, WritePath& writes, WritePathOwner& disks)
-    : core_(core), flushes_(flushes), writes_(writes), disks_(disks), sync_(core, disks, *this) {
+    : core_(core),
+      flushes_(flushes),
+      writes_(writes),
+      disks_(disks),
+      sync_(core, disks, *this),
+      walk_(
+          core,
+          [&core](uint64_t from_bytes) -> std::optional<ByteRange> {
+            const uint64_t size_bytes = core.config.size_bytes;
+            if (from_bytes >= size_bytes) return std::nullopt;
+            return ByteRange{from_bytes,
+                             std::min(size_bytes, from_bytes + limits::kFrameHoleBytesMax)};
+          },
+          [this] { pump(); }) {
   timer_ = core_.clock.make_timer([this] { pump(); });
 }
 
@@ -25,7 +39,8 @@ void Verifier::begin(bool repair) {
   ++number_;
   report_ = {};
   report_.repair = repair;
-  cursor_ = 0;
+  walk_.restart();
+  next_.reset();
   flushing_ = false;
   progress_.begin(core_.config.size_bytes, core_.clock.now_ns());
   core_.events.tell("verify-begun", {{"repair", repair ? "yes" : "no"}});
@@ -35,32 +50,37 @@ void Verifier::begin(bool repair) {
 void Verifier::pump() {
   if (!active() || awaits_intent_ || flushing_) return;
   const uint64_t now = core_.clock.now_ns();
-  const uint64_t size_bytes = core_.config.size_bytes;
-  progress_.update(report_.compared_bytes, size_bytes, now);
+  progress_.update(report_.compared_bytes, core_.config.size_bytes, now);
   const Pacer::Allowance allowed = pacer_.allowance(writes_.busy(now), now);
-  while (active() && cursor_ < size_bytes && sync_.outstanding() < allowed.runs) {
-    BlockSync::Task task;
-    task.range = {cursor_, std::min(cursor_ + allowed.run_bytes, size_bytes)};
-    task.compare = true;
-    task.send = report_.repair;
-    if (report_.repair && !covered(task.range.end_bytes)) return;
-    cursor_ = task.range.end_bytes;
-    sync_.start(task);
+  while (active() && sync_.outstanding() < allowed.runs && start_next(allowed)) {
   }
   if (!active()) return;
-  if (cursor_ == size_bytes && sync_.outstanding() == 0)
+  if (!next_ && sync_.outstanding() == 0 && walk_.exhausted())
     finish();
   else
     timer_->arm(kPaceInterval_ns);
 }
 
+bool Verifier::start_next(const Pacer::Allowance& allowed) {
+  if (!next_) {
+    const auto step = walk_.next(allowed.run_bytes, allowed.hole_bytes);
+    if (!step) return false;
+    next_ = BlockSync::Task{step->range, true, report_.repair, step->hole};
+  }
+  // Where there is a hole nothing is written.
+  if (report_.repair && !next_->hole && !covered(*next_)) return false;
+  sync_.start(*std::exchange(next_, std::nullopt));
+  return true;
+}
+
 // A repair is a write: until it is flushed on both nodes, a crash may bring the difference back,
 // and has to find it on record.
-bool Verifier::covered(uint64_t end_bytes) {
-  if (core_.intents->covered(cursor_, end_bytes - cursor_)) return true;
-  const uint64_t ahead = std::min(kIntentAheadBytes, core_.config.size_bytes - cursor_);
+bool Verifier::covered(const BlockSync::Task& task) {
+  const uint64_t begin = task.range.begin_bytes;
+  if (core_.intents->covered(begin, task.range.length())) return true;
+  const uint64_t ahead = std::min(kIntentAheadBytes, core_.config.size_bytes - begin);
   awaits_intent_ = true;
-  const int error = core_.intents->cover(cursor_, std::max(ahead, end_bytes - cursor_), *this);
+  const int error = core_.intents->cover(begin, std::max(ahead, task.range.length()), *this);
   if (error != 0) intent_recorded(error);
   return false;
 }
@@ -88,6 +108,7 @@ void Verifier::finish() {
 }
 
 void Verifier::synced(const BlockSync::Outcome& outcome) {
+  walk_.ended(outcome);
   report_.compared_bytes += outcome.range.length();
   report_.differing_bytes += outcome.differing_bytes;
   report_.repaired_bytes += outcome.data_bytes + outcome.zero_bytes;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "volume/flush_group.h"
 #include "volume/pacer.h"
 #include "volume/progress.h"
+#include "volume/sync_walk.h"
 
 namespace twinblock {
 
@@ -48,7 +50,8 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
   void sync_has_room() override { pump(); }
   void intent_recorded(int error) override;
   void pump();
-  [[nodiscard]] bool covered(uint64_t end_bytes);
+  [[nodiscard]] bool start_next(const Pacer::Allowance& allowed);
+  [[nodiscard]] bool covered(const BlockSync::Task& task);
   void finish();
   void end(const std::string& why);
 
@@ -57,12 +60,13 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
   WritePath& writes_;
   WritePathOwner& disks_;
   BlockSync sync_;
+  SyncWalk walk_;
   Pacer pacer_;
   Progress progress_;
   Report report_;
   bool begun_ = false;
   uint64_t number_ = 0;  // tells the flush of an earlier one from this one's
-  uint64_t cursor_ = 0;
+  std::optional<BlockSync::Task> next_;  // waits for its intents
   bool awaits_intent_ = false;
   bool flushing_ = false;
   std::unique_ptr<Timer> timer_;

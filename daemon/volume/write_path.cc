@@ -31,6 +31,8 @@ struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Wai
   DiskRequest disk;
   size_t active_slot = 0;
   uint32_t pieces_outstanding = 0;
+  uint64_t unsent_bytes = 0;  // of zeroes for the peer, …
+  uint64_t flying_bytes = 0;  // … and of those, what it has not answered
   bool started = false;
   bool local_pending = false;
   bool on_local = false;  // the local disk has it
@@ -52,6 +54,7 @@ WritePath::Op& WritePath::new_op() {
   free_.pop_back();
   op.started = op.local_pending = op.on_local = op.on_peer = op.held = false;
   op.pieces_outstanding = 0;
+  op.unsent_bytes = op.flying_bytes = 0;
   op.times = {};
   return op;
 }
@@ -117,6 +120,7 @@ void WritePath::start(Op& op) {
     return;
   }
   op.on_local = op.on_peer = false;
+  op.unsent_bytes = op.flying_bytes = 0;
   op.times.started_ns = now;
   // The wire first: it takes longest.
   if (core_.attached())
@@ -154,18 +158,15 @@ void WritePath::touch_intents() {
 
 void WritePath::send_pieces(Op& op) {
   const ClientRequest& client = *op.client;
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
-  if (client.fua) header.flags |= wire::kFlagFua;
   op.on_peer = true;
   if (client.op == ClientOp::kZero || client.all_zero) {
-    header.flags |= wire::kFlagZero;
-    if (client.may_unmap) header.flags |= wire::kFlagUnmap;
-    header.offset = client.offset_bytes;
-    header.length = client.length_bytes;
-    op.pieces_outstanding = 1;
-    core_.session->request(header, {}, 0, op);
+    op.unsent_bytes = client.length_bytes;
+    zeroing_.push_back(&op);
+    send_zeroes();
     return;
   }
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
+  if (client.fua) header.flags |= wire::kFlagFua;
   op.pieces_outstanding =
       static_cast<uint32_t>((client.length_bytes + client.piece_bytes - 1) / client.piece_bytes);
   TB_CHECK(client.pieces.size() == op.pieces_outstanding, "the pieces cover the range");
@@ -181,12 +182,56 @@ void WritePath::send_pieces(Op& op) {
   }
 }
 
+// Zeroes cost the peer's disk more than they cost the wire: they go in pieces, and only so many at
+// a time, so that each is answered soon by a disk that works.
+void WritePath::send_zeroes() {
+  while (!zeroing_.empty()) {
+    Op& op = *zeroing_.front();
+    const uint64_t length = std::min(core_.zero_piece_bytes, op.unsent_bytes);
+    if (zero_bytes_in_flight_ > 0 && zero_bytes_in_flight_ + length > limits::kZeroBytesInFlightMax)
+      return;
+    // One flush for all pieces: with the last one, when the others are done.
+    const bool last = length == op.unsent_bytes;
+    if (last && op.client->fua && op.pieces_outstanding > 0) return;
+    send_zero_piece(op);
+    if (last) zeroing_.pop_front();
+  }
+}
+
+void WritePath::send_zero_piece(Op& op) {
+  const ClientRequest& client = *op.client;
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
+  header.flags = wire::kFlagZero;
+  if (client.may_unmap) header.flags |= wire::kFlagUnmap;
+  header.offset = client.offset_bytes + client.length_bytes - op.unsent_bytes;
+  header.length = std::min(core_.zero_piece_bytes, op.unsent_bytes);
+  op.unsent_bytes -= header.length;
+  op.flying_bytes += header.length;
+  zero_bytes_in_flight_ += header.length;
+  if (client.fua && op.unsent_bytes == 0) header.flags |= wire::kFlagFua;
+  ++op.pieces_outstanding;
+  core_.session->request(header, {}, 0, op);
+}
+
+// A piece was answered. The last one may be shorter; what it was too much comes off at the end.
+void WritePath::zeroes_landed(Op& op) {
+  const uint64_t bytes = op.pieces_outstanding == 0
+                             ? op.flying_bytes
+                             : std::min(core_.zero_piece_bytes, op.flying_bytes);
+  op.flying_bytes -= bytes;
+  zero_bytes_in_flight_ -= bytes;
+  send_zeroes();
+}
+
 void WritePath::submit_local(Op& op) {
   const ClientRequest& client = *op.client;
   op.local_pending = true;
-  op.disk.op = client.op == ClientOp::kZero ? DiskOp::kZero : DiskOp::kWrite;
+  if (client.op == ClientOp::kZero) {
+    zero_locally(op, 0);
+    return;
+  }
+  op.disk.op = DiskOp::kWrite;
   op.disk.fua = client.fua;
-  op.disk.may_unmap = client.may_unmap;
   op.disk.error = 0;
   op.disk.offset_bytes = client.offset_bytes;
   op.disk.length_bytes = client.length_bytes;
@@ -194,10 +239,29 @@ void WritePath::submit_local(Op& op) {
   core_.data.submit(op.disk);
 }
 
+// One piece after the other, so that a long range does not keep the disk's threads from others.
+void WritePath::zero_locally(Op& op, uint64_t done_bytes) {
+  const ClientRequest& client = *op.client;
+  const uint64_t length = std::min(core_.zero_piece_bytes, client.length_bytes - done_bytes);
+  op.disk.op = DiskOp::kZero;
+  op.disk.fua = client.fua && done_bytes + length == client.length_bytes;
+  op.disk.may_unmap = client.may_unmap;
+  op.disk.error = 0;
+  op.disk.offset_bytes = client.offset_bytes + done_bytes;
+  op.disk.length_bytes = length;
+  core_.data.submit(op.disk);
+}
+
 void WritePath::local_done(Op& op) {
+  const uint64_t done_bytes =
+      op.disk.offset_bytes + op.disk.length_bytes - op.client->offset_bytes;
+  if (op.disk.error == 0 && done_bytes < op.client->length_bytes && core_.local_ok()) {
+    zero_locally(op, done_bytes);
+    return;
+  }
   op.local_pending = false;
   op.times.local_ns = op.disk.finished_ns;
-  op.on_local = op.disk.error == 0;
+  op.on_local = op.disk.error == 0 && done_bytes == op.client->length_bytes;
   if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
     core_.wrote_data = true;
   if (op.disk.error != 0) {
@@ -214,6 +278,7 @@ void WritePath::piece_answered(Op& op, const wire::FrameHeader& ack) {
     owner_.peer_disk_failed(static_cast<int>(ack.status), "writing");
     return;
   }
+  if (op.flying_bytes > 0) zeroes_landed(op);
   learn(*op.client, ack);
   settle(op);
 }
@@ -228,13 +293,17 @@ void WritePath::learn(const ClientRequest& client, const wire::FrameHeader& ack)
 }
 
 void WritePath::settle(Op& op) {
-  if (op.local_pending || op.pieces_outstanding > 0 || op.held) return;
+  if (op.local_pending || op.pieces_outstanding > 0 || op.unsent_bytes > 0 || op.held) return;
   const ClientRequest& client = *op.client;
   if (!op.on_peer) {
     settle_alone(op);
     return;
   }
   core_.epochs.written(client.offset_bytes, client.length_bytes);
+  // It failed here while the peer was not whole, and a resync has ended since, which knew nothing
+  // of this block: the peer, which has it, stands in.
+  if (!op.on_local && core_.attachment == Attachment::kDuplex)
+    owner_.local_disk_failed(op.disk.error != 0 ? op.disk.error : EIO);
   if (op.on_local) {
     finish(op, 0);
   } else if (core_.attachment != Attachment::kDiskless) {
@@ -297,6 +366,8 @@ void WritePath::record_times(Op& op) {
 
 void WritePath::peer_lost() {
   for_sole_copy_.clear();
+  zeroing_.clear();
+  zero_bytes_in_flight_ = 0;
   // Settling a write may admit others, which are not the lost session's.
   std::vector<Op*> lost;
   for (Op* op : active_)
@@ -304,6 +375,7 @@ void WritePath::peer_lost() {
   for (Op* op : lost) {
     op->on_peer = false;
     op->pieces_outstanding = 0;
+    op->unsent_bytes = op->flying_bytes = 0;
     core_.dirty.set(op->client->offset_bytes, op->client->length_bytes);
   }
   core_.epochs.peer_lost(core_.dirty);

@@ -66,7 +66,11 @@ class WritePath {
   [[nodiscard]] uint64_t intent_length(uint64_t offset_bytes, uint64_t length_bytes) const;
   void intent_recorded(Op& op, int error);
   void send_pieces(Op& op);
+  void send_zeroes();
+  void send_zero_piece(Op& op);
+  void zeroes_landed(Op& op);
   void submit_local(Op& op);
+  void zero_locally(Op& op, uint64_t done_bytes);
   void local_done(Op& op);
   void piece_answered(Op& op, const wire::FrameHeader& ack);
   void learn(const ClientRequest& client, const wire::FrameHeader& ack);
@@ -81,7 +85,9 @@ class WritePath {
   WritePathOwner& owner_;
   uint64_t active_bytes_ = 0;
   uint64_t last_write_ns_ = 0;
+  uint64_t zero_bytes_in_flight_ = 0;   // to the peer
   std::deque<ClientRequest*> waiting_;  // beyond the limits, in order
+  std::deque<Op*> zeroing_;             // zeroes of which pieces have still to be sent, in order
   std::vector<Op*> active_;             // admitted to the range lock, holding or waiting
   std::vector<Op*> held_;               // frozen: hold their range, and wait for the peer
   std::vector<Op*> for_sole_copy_;      // acked by the peer, missing on the local disk

@@ -43,7 +43,9 @@ std::string check_compression(const FrameHeader& header) {
 std::string check_digest(const FrameHeader& header, uint64_t volume_bytes) {
   if (header.offset % limits::kBlockBytes != 0 || header.length % limits::kBlockBytes != 0)
     return "a digest of half a block";
-  return range_error(header, volume_bytes, limits::kFramePayloadBytesMax);
+  return range_error(header, volume_bytes,
+                     (header.flags & kFlagZero) != 0 ? limits::kFrameHoleBytesMax
+                                                     : limits::kFramePayloadBytesMax);
 }
 
 std::string check_dirty(const FrameHeader& header, uint64_t volume_bytes) {
@@ -121,6 +123,7 @@ const Shape* shape_of(uint8_t type) {
   static constexpr Shape kTextShape{0, kTextBytesMax, 0, true};
   static constexpr Shape kBareHandshake{0, 0, 0, true};
   static constexpr Shape kBare{0, 0, 0, false};
+  static constexpr Shape kDigestShape{0, 0, kFlagZero, false};
   static constexpr Shape kDataShape{0, limits::kFramePayloadBytesMax, kFlagsKnown, false};
   static constexpr Shape kAckShape{0, limits::kFramePayloadBytesMax, kFlagControl, false};
   static constexpr Shape kGenerationShape{sizeof(GenerationPayload), sizeof(GenerationPayload),
@@ -154,8 +157,9 @@ const Shape* shape_of(uint8_t type) {
     case FrameType::kTimes:
     case FrameType::kFlush:
     case FrameType::kRead:
-    case FrameType::kDigest:
       return &kBare;
+    case FrameType::kDigest:
+      return &kDigestShape;
     case FrameType::kRole:
     case FrameType::kPromoteAsk:
     case FrameType::kProgress:

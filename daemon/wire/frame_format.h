@@ -34,7 +34,8 @@ enum class FrameType : uint8_t {
   kGoodbye = 13,        // payload: UTF-8 reason; orderly end of the session
   kProgress = 14,       // offset: resync bytes done; length: bytes in all; for the target's status
   kDigest = 15,         // digests of the blocks of [offset, offset + length); answered by kAck with
-                        // one of kDigestBytes for each block as payload
+                        // one of kDigestBytes for each block as payload. With kFlagZero: the range
+                        // is a hole here; answered by kAck with a HolePayload
   kDirty = 16,          // of the target's own set: the chunk at [offset, offset + length); payload:
                         // one bit a block, or none: all of it; no answer
   kJoin = 17,         // a further connection: offset and length: the session's id, sequence: the
@@ -59,7 +60,7 @@ constexpr size_t kDigestBytes = 16;
 // Bits of FrameHeader::flags.
 enum FrameFlag : uint8_t {
   kFlagFua = 1,         // kData: on stable storage, with all that was acknowledged before
-  kFlagZero = 2,        // kData: no payload, the range becomes zero
+  kFlagZero = 2,        // kData: no payload, the range becomes zero; kDigest: it is a hole here
   kFlagUnmap = 4,       // kData with kFlagZero: may become a hole
   kFlagCompressed = 8,  // kData: the payload is one zstd frame with the range's bytes, shorter
                         // than those
@@ -168,6 +169,14 @@ enum GenerationFlag : uint32_t {
 constexpr uint32_t kGenerationFlagsKnown = 2 * kGenerationSoleCopy - 1;
 
 static_assert(sizeof(GenerationPayload) == 104);
+
+// What a node finds where the other one has a hole. Both are bytes, at most the range.
+struct HolePayload {
+  uint64_t zero_bytes;  // from the range's start, that are a hole here, too
+  uint64_t data_bytes;  // behind these, that are none
+};
+
+static_assert(sizeof(HolePayload) == 16);
 
 // What happens to a link, on both nodes.
 enum class LinkChange : uint32_t { kAdd = 1, kRemove = 2, kEnable = 3, kDisable = 4 };

@@ -266,9 +266,11 @@ int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
   engine_->count_read(into.size());
   ClientRequest request;
   if (engine_->local_reads()) {
-    const int error = data_->read_now(offset_bytes, into);
-    if (error == 0 && engine_->quiet(offset_bytes, into.size())) return 0;
-    request.local_failed = error != 0;
+    if (const auto mark = engine_->mark_read(offset_bytes, into.size())) {
+      const int error = data_->read_now(offset_bytes, into);
+      if (error == 0 && engine_->unchanged(offset_bytes, into.size(), *mark)) return 0;
+      request.local_failed = error != 0;
+    }
   }
   request.op = ClientOp::kRead;
   request.offset_bytes = offset_bytes;

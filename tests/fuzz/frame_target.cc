@@ -90,7 +90,9 @@ void check_bounds(const FrameHeader& header, uint64_t volume_bytes) {
       inside(header, volume_bytes, limits::kFramePayloadBytesMax);
       break;
     case FrameType::kDigest:
-      inside(header, volume_bytes, limits::kFramePayloadBytesMax);
+      inside(header, volume_bytes,
+             (header.flags & wire::kFlagZero) != 0 ? limits::kFrameHoleBytesMax
+                                                   : limits::kFramePayloadBytesMax);
       require(header.offset % limits::kBlockBytes == 0 && header.length % limits::kBlockBytes == 0,
               "a digest of half a block passed");
       break;

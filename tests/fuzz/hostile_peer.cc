@@ -145,7 +145,10 @@ class HostilePeer::Line final : public ConnectionHandler {
     if (payload_bytes == 0 && status == 0) {
       if (request.type == static_cast<uint8_t>(FrameType::kRead))
         payload_bytes = static_cast<uint32_t>(request.length);
-      if (request.type == static_cast<uint8_t>(FrameType::kDigest))
+      if (request.type == static_cast<uint8_t>(FrameType::kDigest) &&
+          (request.flags & wire::kFlagZero) != 0)
+        payload_bytes = sizeof(wire::HolePayload);
+      else if (request.type == static_cast<uint8_t>(FrameType::kDigest))
         payload_bytes = static_cast<uint32_t>((request.length + limits::kBlockBytes - 1) /
                                               limits::kBlockBytes * wire::kDigestBytes);
     }

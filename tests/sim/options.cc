@@ -128,6 +128,18 @@ constexpr std::array<Mode, 16> kModeTable{{
        o.faults.reset = o.faults.order = o.faults.link = 2;
        o.faults.local_disk_error = o.depth % 3 == 0 ? 1 : 0;
        o.demotion_in_resync = o.depth % 4 == 0;
+       o.full_source = o.depth % 4 == 1;
+     }},
+    // A disk that is slow and no more: nothing else is wrong then.
+    {"slow", 1,
+     [](Options& o) {
+       o.slow_disk = true;
+       o.volume_bytes = kMiB;
+       o.write_bytes_max = kMiB;
+       o.faulty_ns = kSecond_ns;
+       o.disk_timeout_ns = 15 * kSecond_ns;
+       o.zero_share = 0.3;
+       o.flush_share += 0.05;
      }},
     // Disks are taken out and put back, each with its metadata, at any moment.
     {"swap", 2,
@@ -137,7 +149,6 @@ constexpr std::array<Mode, 16> kModeTable{{
        o.faults.kill = o.faults.restart = o.faults.switch_roles = o.faults.reset = 1;
        o.faults.power_off = o.depth % 2;
      }},
-    {"lineage", 1, [](Options& o) { o.lineage = true; }},
 }};
 
 void vary(Options& o, Random& random) {

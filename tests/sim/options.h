@@ -60,14 +60,15 @@ struct Options {
   bool quick_return = false;        // a primary that is back soon after its death
   bool demotion_in_resync = false;  // one that is demoted before its peer is up to date
   bool silence_in_steps = false;    // links that go silent in one direction, then in both
-  bool lineage = false;             // nothing of the above: see lineage.h
+  bool full_source = false;         // a resync whose source's disk is full now and then
+  bool slow_disk = false;           // the secondary's disk works, but slowly
   FaultPlan faults;
 };
 
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split verify resync "
-    "swap lineage";
+    "swap slow";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

@@ -6,6 +6,12 @@
 #include "report.h"
 
 namespace twinblock::sim {
+namespace {
+
+// Small enough that the zeroes of a small volume travel in several pieces.
+constexpr uint64_t kZeroPieceBytes = 16 * kKiB;
+
+}  // namespace
 
 class SimNode::NodeLog final : public Log {
  public:
@@ -92,7 +98,8 @@ void SimNode::start() {
   engine_ = std::make_unique<Engine>(
       Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
                     std::move(loaded.value()), data_->is_new(), instance,
-                    [random = random_.fork()]() mutable { return random.next() | 1; }, boot_});
+                    [random = random_.fork()]() mutable { return random.next() | 1; }, boot_,
+                    kZeroPieceBytes});
   engine_->set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);

@@ -22,6 +22,7 @@ VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name, 
       name_(std::move(name)),
       fast_zero_(random_.chance(0.8)),
       knows_extents_(random_.chance(0.8)),
+      extent_bytes_(Random(random_).chance(0.5) ? kSectorBytes : limits::kBlockBytes),
       slow_flush_(random_.chance(0.2)),
       cache_(size_bytes),
       changed_ns_((size_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes,
@@ -142,7 +143,26 @@ void VirtualDisk::persist(uint64_t mark, double lost_chance) {
   });
 }
 
-uint64_t VirtualDisk::service_ns(DiskOp op) {
+// All of it after another, as a disk with one head does.
+uint64_t VirtualDisk::slow_service_ns(const DiskRequest& request) {
+  const uint64_t zeroed = request.op == DiskOp::kZero ? request.length_bytes : 0;
+  const bool flushes = request.op == DiskOp::kFlush || request.fua;
+  const uint64_t flushed = flushes ? dirty_sectors_.size() * kSectorBytes : 0;
+  return random_.between(faults.slow_ns / 5, faults.slow_ns) +
+         zeroed * faults.slow_ns / kSlowZeroBytes + flushed * faults.slow_ns / kSlowFlushBytes;
+}
+
+// Like the counters of a device: they stand still while it hangs, or has nothing to do.
+uint64_t VirtualDisk::device_work() const {
+  const uint64_t now = scheduler_.now_ns();
+  const bool works = faults.hung_until_ns <= now && !pending_.empty();
+  if (works) device_work_ = now;
+  return device_work_;
+}
+
+uint64_t VirtualDisk::service_ns(const DiskRequest& request) {
+  const DiskOp op = request.op;
+  if (faults.slow_ns > 0) return slow_service_ns(request);
   uint64_t ns = op == DiskOp::kFlush ? random_.spread(50 * kMicrosecond_ns, 10 * kMillisecond_ns)
                                      : random_.spread(5 * kMicrosecond_ns, kMillisecond_ns);
   if (op == DiskOp::kFlush && slow_flush_)
@@ -178,7 +198,7 @@ void VirtualDisk::submit(DiskRequest& request) {
   const uint64_t id = next_id_++;
   pending_.emplace(id, Pending{&request, nullptr, done_number_});
   request.submitted_ns = process_->clock_origin_ns + scheduler_.now_ns();
-  const uint64_t ns = service_ns(request.op);
+  const uint64_t ns = service_ns(request);
   if (is_write(request.op) && random_.chance(0.5))
     scheduler_.after(random_.below(ns + 1), process_, [this, id] { apply_half(id); });
   scheduler_.after(ns, process_, [this, id] { finish(id); });
@@ -293,20 +313,22 @@ int VirtualDisk::read_now(uint64_t offset_bytes, std::span<std::byte> into) {
   return 0;
 }
 
-bool VirtualDisk::block_is_zero(uint64_t offset_bytes) const {
-  const uint64_t length = std::min<uint64_t>(limits::kBlockBytes, size_bytes() - offset_bytes);
+bool VirtualDisk::is_zero(uint64_t offset_bytes, uint64_t length_bytes) const {
   const std::byte* bytes = cache_.data() + offset_bytes;
-  return bytes[0] == std::byte{0} && std::memcmp(bytes, bytes + 1, length - 1) == 0;
+  return bytes[0] == std::byte{0} && std::memcmp(bytes, bytes + 1, length_bytes - 1) == 0;
 }
 
 void VirtualDisk::answer_extent(DiskRequest& request) const {
   request.is_hole = false;
   if (!knows_extents_) return;
   const uint64_t end = request.offset_bytes + request.length_bytes;
-  uint64_t block = request.offset_bytes / limits::kBlockBytes * limits::kBlockBytes;
-  request.is_hole = block_is_zero(block);
-  while (block < end && block_is_zero(block) == request.is_hole) block += limits::kBlockBytes;
-  request.length_bytes = std::min(end, block) - request.offset_bytes;
+  uint64_t at = request.offset_bytes / extent_bytes_ * extent_bytes_;
+  const auto is_hole = [&] {
+    return is_zero(at, std::min(extent_bytes_, size_bytes() - at));
+  };
+  request.is_hole = is_hole();
+  while (at < end && is_hole() == request.is_hole) at += extent_bytes_;
+  request.length_bytes = std::min(end, at) - request.offset_bytes;
 }
 
 }  // namespace twinblock::sim

@@ -27,6 +27,9 @@ struct DiskFaults {
   double flush_error_chance = 0;
   bool full = false;            // writes fail with ENOSPC
   uint64_t extra_delay_ns = 0;  // each request takes up to this much longer
+  // A disk that works, but slowly: each request takes up to this long, zeroes as long for each
+  // kSlowZeroBytes, and a flush for each kSlowFlushBytes that it writes. 0: as fast as others.
+  uint64_t slow_ns = 0;
   uint64_t hung_until_ns = 0;   // nothing finishes before
 };
 
@@ -43,6 +46,9 @@ class VirtualDisk final : public Disk {
   void submit(DiskRequest& request) override;
   [[nodiscard]] uint64_t size_bytes() const override { return cache_.size(); }
   [[nodiscard]] bool fast_zero() const override { return fast_zero_; }
+  [[nodiscard]] uint64_t device_work() const override;
+  static constexpr uint64_t kSlowZeroBytes = 8 * kKiB;
+  static constexpr uint64_t kSlowFlushBytes = 64 * kKiB;
 
   // What a crash at this moment would leave, by one of its chances: the death of the process only,
   // or the loss of power. Changes nothing.
@@ -95,7 +101,8 @@ class VirtualDisk final : public Disk {
     uint64_t applied_bytes = 0;
   };
 
-  [[nodiscard]] uint64_t service_ns(DiskOp op);
+  [[nodiscard]] uint64_t service_ns(const DiskRequest& request);
+  [[nodiscard]] uint64_t slow_service_ns(const DiskRequest& request);
   void changed(uint64_t offset_bytes, uint64_t length_bytes);
   void check_overlap(const DiskRequest& request) const;
   void apply(Pending& pending, uint64_t up_to_bytes);
@@ -106,7 +113,7 @@ class VirtualDisk final : public Disk {
   int flush(uint64_t mark);
   void answer_extent(DiskRequest& request) const;
   void persist(uint64_t mark, double lost_chance);
-  [[nodiscard]] bool block_is_zero(uint64_t offset_bytes) const;
+  [[nodiscard]] bool is_zero(uint64_t offset_bytes, uint64_t length_bytes) const;
   void copy_to_medium(size_t sector, const Version& version);
   static void overwrite(DiskImage& image, const Pending& pending, Random& random);
 
@@ -115,6 +122,7 @@ class VirtualDisk final : public Disk {
   const std::string name_;
   const bool fast_zero_;
   const bool knows_extents_;
+  const uint64_t extent_bytes_;   // what its holes are a multiple of
   const bool slow_flush_;  // written data stays in the cache for long
   ProcessPtr process_;
   std::vector<std::byte> cache_;
@@ -128,6 +136,7 @@ class VirtualDisk final : public Disk {
   uint64_t next_id_ = 1;
   uint64_t done_number_ = 0;
   uint64_t errors_ = 0;
+  mutable uint64_t device_work_ = 1;
   bool flush_failed_ = false;
 };
 

@@ -23,6 +23,7 @@ void Workload::open(SimNode& node) {
   if (Status opened = node.engine().client_opened(); !opened)
     Report::violation("the new primary refuses its client: " + opened.error().what);
   node_ = &node;
+  acknowledged_.assign(options_.volume_bytes / kSectorBytes, kUnknown);
   ++opened_;
   go_on();
 }
@@ -156,31 +157,69 @@ void Workload::begin_zero(Request& request) {
   submit(request);
 }
 
-// As the plugin's workers do: the file first, then the question whether writes were in flight.
+// As the plugin's workers do: a mark, the file, and the question whether writes have begun since.
+// Writes may come between any of these, and between two parts of what is read.
 void Workload::begin_read(Request& request) {
   choose_range(request, options_.write_bytes_max);
   request.buffer.resize(request.client.length_bytes);
-  request.client.data = request.buffer.data();
-  if (!node_->engine().local_reads()) {
+  ClientRequest& client = request.client;
+  client.data = request.buffer.data();
+  const Engine& engine = node_->engine();
+  const auto mark = engine.local_reads()
+                        ? engine.mark_read(client.offset_bytes, client.length_bytes)
+                        : std::nullopt;
+  if (!mark) {
     submit(request);
     return;
   }
-  const int error = node_->data().read_now(request.client.offset_bytes, request.buffer);
+  const uint64_t half = client.length_bytes / kSectorBytes / 2 * kSectorBytes;
+  const std::span<std::byte> front = std::span(request.buffer).first(half);
+  const bool failed = half > 0 && node_->data().read_now(client.offset_bytes, front) != 0;
   scheduler_.after(random_.below(50'000), node_->process(),
-                   [this, opened = opened_, id = request.id, error] {
-                     if (opened == opened_) finish_read(id, error != 0);
+                   [this, opened = opened_, id = request.id, mark = *mark, half, failed] {
+                     if (opened == opened_) finish_read(id, mark, half, failed);
                    });
 }
 
-void Workload::finish_read(uint64_t id, bool read_failed) {
+void Workload::finish_read(uint64_t id, InflightFilter::Mark mark, uint64_t from, bool failed) {
   Request& request = *requests_.at(id);
   ClientRequest& client = request.client;
-  if (!read_failed && node_->engine().quiet(client.offset_bytes, client.length_bytes)) {
+  if (!failed) {
+    const std::span<std::byte> rest = std::span(request.buffer).subspan(from);
+    failed = node_->data().read_now(client.offset_bytes + from, rest) != 0;
+  }
+  if (!failed && node_->engine().unchanged(client.offset_bytes, client.length_bytes, mark)) {
+    check_bypassed(request);
     answered(request);
     return;
   }
-  client.local_failed = read_failed;
+  client.local_failed = failed;
   submit(request);
+}
+
+// A read that did not wait for its range returns what was acknowledged last, of each sector: no
+// write in flight, and no half of one.
+void Workload::check_bypassed(const Request& request) const {
+  const ClientRequest& client = request.client;
+  for (uint64_t at = 0; at < client.length_bytes; at += kSectorBytes) {
+    const uint64_t sector = (client.offset_bytes + at) / kSectorBytes;
+    const uint64_t number =
+        history_.number_of(sector, std::span(request.buffer).subspan(at, kSectorBytes));
+    if (acknowledged_[sector] == kUnknown || number == acknowledged_[sector]) continue;
+    Report::violation("a read beside the loop found sector " + std::to_string(sector) + " of " +
+                      history_.describe(number) + ", but acknowledged last was " +
+                      history_.describe(acknowledged_[sector]));
+  }
+}
+
+void Workload::note_acknowledged(const Request& request, bool counts) {
+  const ClientRequest& client = request.client;
+  if (request.number == 0) return;
+  const uint64_t first = client.offset_bytes / kSectorBytes;
+  const bool zero = client.op == ClientOp::kZero || client.all_zero;
+  const uint64_t now = client.error != 0 || !counts ? kUnknown : zero ? 0 : request.number;
+  std::fill_n(acknowledged_.begin() + static_cast<std::ptrdiff_t>(first),
+              client.length_bytes / kSectorBytes, now);
 }
 
 void Workload::submit(Request& request) {
@@ -194,6 +233,7 @@ void Workload::answered(Request& request) {
   history_.set_oldest_read(oldest()->began_ns);
   const ClientRequest& client = request.client;
   const bool counts = answered_(*node_, request);
+  note_acknowledged(request, counts);
   if (client.error != 0 || !counts) {
     if (request.number != 0) history_.write_failed(request.number);
   } else {

@@ -68,7 +68,9 @@ class Workload {
   void compress(Request& request, WirePiece& piece);
   void begin_zero(Request& request);
   void begin_read(Request& request);
-  void finish_read(uint64_t id, bool read_failed);
+  void finish_read(uint64_t id, InflightFilter::Mark mark, uint64_t from, bool failed);
+  void check_bypassed(const Request& request) const;
+  void note_acknowledged(const Request& request, bool counts);
   void submit(Request& request);
   void answered(Request& request);
 
@@ -87,6 +89,9 @@ class Workload {
   uint64_t answers_ = 0;
   uint64_t writes_ = 0;
   std::map<uint64_t, std::unique_ptr<Request>> requests_;
+  // Of each sector: the write that was acknowledged last (0: zeroes), of those of this opening.
+  static constexpr uint64_t kUnknown = ~uint64_t{0};
+  std::vector<uint64_t> acknowledged_;
 };
 
 }  // namespace twinblock::sim

@@ -59,7 +59,6 @@ class World {
   void begin();
   void quiesce();
   void power_failure();
-  void joint_power_cut();
   [[nodiscard]] std::string describe();
   void wait(uint64_t at_most_ns, const std::function<bool()>& until, const char* for_what);
 
@@ -94,6 +93,8 @@ class World {
   [[nodiscard]] bool says_split_brain(int host);
   Side& side_of(int host) { return host == split_host_ ? *other_side_ : *side_; }
   void verification();
+  void slow_disk();    // slow_disk.cc
+  void full_source();  // full_source.cc
   StatusView::Verify verify_all(Engine::VerifyOrder order);
 
   // faults
@@ -185,7 +186,6 @@ class World {
   // What the operator knows.
   int primary_ = -1;
   bool promoting_ = false;
-  bool operator_rests_ = false;
   int busy_host_ = -1;    // it changes its role just now
   uint64_t attempt_ = 0;  // number of that change
   Procedure procedure_ = Procedure::kNone;
@@ -208,6 +208,7 @@ class World {
   bool ordered_ = false;          // … and an order says whose to keep
   bool resolving_ = false;        // … and may be carried out by now
   bool corrupted_ = false;        // blocks of a disk were changed by nobody
+  bool errors_allowed_ = false;   // the client's only good disk is full now and then
   bool checking_ = false;
   bool dead_is_metadata_ = false;
   bool faults_on_ = false;

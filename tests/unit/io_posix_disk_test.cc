@@ -17,6 +17,7 @@
 #include <memory>
 #include <random>
 #include <semaphore>
+#include <utility>
 #include <vector>
 
 #include "io/posix/monotonic.h"
@@ -219,6 +220,41 @@ TEST_P(PosixDiskTest, trimmed_blocks_become_a_hole_and_others_do_not) {
   EXPECT_TRUE(rest->request.is_hole);
   EXPECT_EQ(rest->request.length_bytes, kSize - 2 * kMiB);
   EXPECT_TRUE(disk_->fast_zero());
+}
+
+// So that a resync of a sparse volume costs no transaction for each of its holes.
+TEST_P(PosixDiskTest, a_hole_that_is_trimmed_again_is_left_as_it_is) {
+  static std::atomic<int> calls_made{0};
+  static DiskCalls calls = DiskCalls::system();
+  calls.fallocate = [](int fd, int mode, off_t offset, off_t length) {
+    ++calls_made;
+    return ::fallocate(fd, mode, offset, length);
+  };
+  PosixDisk::Options o = options();
+  o.file.calls = &calls;
+  open(o);
+  ASSERT_EQ(run(write_job(4096, pattern(4096, 1))), 0);
+  calls_made = 0;
+  const auto zero = [&](uint64_t offset, uint64_t length, bool may_unmap) {
+    auto made = job(DiskOp::kZero, offset, length);
+    made->request.may_unmap = may_unmap;
+    EXPECT_EQ(run(*made), 0);
+    return calls_made.exchange(0);
+  };
+  EXPECT_EQ(zero(1 * kMiB, 4 * kMiB, true), 0);
+  EXPECT_GT(zero(0, 1 * kMiB, true), 0) << "there is data in it";
+  EXPECT_EQ(content(0, 1 * kMiB), Bytes(1 * kMiB));
+  EXPECT_EQ(zero(0, 1 * kMiB, true), 0);
+  EXPECT_GT(zero(0, 1 * kMiB, false), 0) << "it is to be allocated";
+}
+
+TEST_P(PosixDiskTest, counters_of_the_device_move_when_something_is_written) {
+  open();
+  const uint64_t before = disk_->device_work();
+  if (before == 0) GTEST_SKIP() << "the kernel does not tell of this file system's device";
+  ASSERT_EQ(run(write_job(0, pattern(1 * kMiB, 1))), 0);
+  ASSERT_EQ(run(job(DiskOp::kFlush, 0, 0)), 0);
+  EXPECT_NE(disk_->device_work(), before);
 }
 
 // fallocate as on a file system without it, and a count of the modes that were tried.

@@ -1,6 +1,7 @@
 // BlockMap against a set of block numbers; Epochs and the in-flight filter on top of it.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 #include <set>
 #include <vector>
@@ -69,6 +70,47 @@ TEST(BlockMap, ARunEndsAtAChunkAtTheWantedLengthAndAtTheVolumesEnd) {
   ASSERT_TRUE(last);
   EXPECT_EQ(last->end_bytes, size);
   EXPECT_FALSE(map.next_run(size, kGiB));
+}
+
+TEST(BlockMap, LooksWithinABoundOnly) {
+  BlockMap map(kTiB);
+  map.set(10 * kBlock, kBlock);
+  EXPECT_FALSE(map.next_run(0, kMiB, 10 * kBlock));
+  EXPECT_TRUE(map.next_run(0, kMiB, 10 * kBlock + 1));
+  map.set(kTiB - kBlock, kBlock);
+  EXPECT_FALSE(map.next_run(11 * kBlock, kMiB, kTiB - kBlock));
+  EXPECT_TRUE(map.next_run(11 * kBlock, kMiB, kTiB));
+  EXPECT_FALSE(map.any(11 * kBlock, kTiB - 12 * kBlock));
+}
+
+// Not at the price of the volume: the loop asks for each run of a resync and each region that ages.
+TEST(BlockMap, OfALargeVolumeIsSearchedAtThePriceOfWhatIsUsed) {
+  const auto seconds_of = [](auto&& work) {
+    const auto began = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  BlockMap map(64 * kTiB), sum(64 * kTiB);
+  const double whole = seconds_of([&] {
+    map.set_all();
+    map.clear_all();
+  });
+  map.set(64 * kTiB - kBlock, kBlock);
+  bool found = false;
+  const double looks = seconds_of([&] {
+    for (uint64_t i = 0; i < 1000; ++i) found = found || map.any(i * kGiB, kMiB);
+  });
+  EXPECT_FALSE(found);
+  const double searches = seconds_of([&] {
+    for (int i = 0; i < 100; ++i) {
+      sum.merge(map);
+      found = sum.next_run(0, kMiB) && sum.next_chunk(0);
+      sum.clear_all();
+    }
+  });
+  EXPECT_TRUE(found);
+  EXPECT_LT(looks, 5 * whole) << "1000 looks, against changing every chunk once";
+  EXPECT_LT(searches, 5 * whole) << "100 searches, merges and clears";
 }
 
 TEST(BlockMapDeathTest, RefusesARangeOutsideTheVolume) {
@@ -294,6 +336,37 @@ TEST(InflightFilter, AWriteAcrossABorderBlocksBothSides) {
   EXPECT_FALSE(filter.quiet(64 * kKiB, 512));
   filter.lower(64 * kKiB - 512, 1024);
   EXPECT_TRUE(filter.quiet(0, 128 * kKiB));
+}
+
+// A worker that loses its processor between its two looks: a write that both began and ended there
+// may be half in what was read.
+TEST(InflightFilter, NoticesAWriteThatBeganAndEndedWhileAWorkerRead) {
+  InflightFilter filter;
+  const auto before = filter.mark(0, 4 * kKiB);
+  ASSERT_TRUE(before);
+  EXPECT_TRUE(filter.unchanged(0, 4 * kKiB, *before));
+  filter.raise(0, 4 * kKiB);
+  EXPECT_FALSE(filter.unchanged(0, 4 * kKiB, *before));
+  EXPECT_FALSE(filter.mark(0, 4 * kKiB)) << "one is in flight";
+  filter.lower(0, 4 * kKiB);
+  EXPECT_TRUE(filter.quiet(0, 4 * kKiB));
+  EXPECT_FALSE(filter.unchanged(0, 4 * kKiB, *before)) << "it has come and gone";
+  const auto after = filter.mark(0, 4 * kKiB);
+  ASSERT_TRUE(after);
+  filter.raise(kMiB, 4 * kKiB);
+  filter.lower(kMiB, 4 * kKiB);
+  EXPECT_TRUE(filter.unchanged(0, 4 * kKiB, *after)) << "elsewhere";
+}
+
+TEST(InflightFilter, NoticesAWriteInAnyRegionOfALongRead) {
+  InflightFilter filter;
+  for (const uint64_t at : {uint64_t{0}, 16 * kMiB, 32 * kMiB - 512}) {
+    const auto before = filter.mark(0, 32 * kMiB);
+    ASSERT_TRUE(before);
+    filter.raise(at, 512);
+    filter.lower(at, 512);
+    EXPECT_FALSE(filter.unchanged(0, 32 * kMiB, *before)) << at;
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "volume/control_stream.h"
 #include "volume/hello.h"
+#include "volume/own_set.h"
 #include "volume/peer_requests.h"
 #include "volume/progress.h"
 #include "volume/settings.h"
@@ -188,6 +189,63 @@ TEST(Generation, WithWhatThisVersionDoesNotKnowIsNotTaken) {
   bad = good;
   bad.reserved = 1;
   EXPECT_FALSE(is_known(bad));
+}
+
+// A control stream whose peer takes what it is told when the test says so.
+struct TakenLater {
+  OwnSet::Stream stream() {
+    return {[this](const wire::FrameHeader& header, std::span<const std::byte> payload) {
+              control.send(header, payload, nullptr);
+              most_bytes = std::max(most_bytes, control.kept_bytes());
+              EXPECT_TRUE(received.merge_chunk({header.offset, header.length, payload}));
+              ++sent;
+            },
+            [this] { return control.kept_bytes(); }};
+  }
+  ControlStream control;
+  BlockMap received;
+  uint64_t most_bytes = 0;
+  uint64_t sent = 0;
+};
+
+// All at once was 4 GiB for a volume of 64 TiB.
+TEST(OwnSet, IsToldAsThePeerTakesItAndWhole) {
+  constexpr uint64_t kVolume = 2 * kTiB;
+  BlockMap set(kVolume);
+  for (uint64_t at = 0; at < kVolume; at += BlockMap::kChunkBytes) set.set(at + kMiB, 1);
+  TakenLater peer{{}, BlockMap(kVolume)};
+  OwnSet own_set(set, peer.stream());
+  own_set.begin();
+  bool told = false;
+  own_set.when_told([&told] { told = true; });
+  while (!told) {
+    ASSERT_TRUE(own_set.telling());
+    const uint64_t before = peer.sent;
+    ASSERT_TRUE(peer.control.peer_has(before));
+    own_set.go_on();
+    ASSERT_TRUE(told || peer.sent > before) << "it stands still";
+  }
+  EXPECT_LE(peer.most_bytes, limits::kControlBytesMax + 8 * kKiB);
+  EXPECT_EQ(peer.sent, kVolume / BlockMap::kChunkBytes);
+  EXPECT_EQ(peer.received.set_blocks(), set.set_blocks());
+  EXPECT_FALSE(own_set.telling());
+}
+
+TEST(OwnSet, OfNothingIsToldAtOnceAndThatOfALostSessionNever) {
+  BlockMap set(kTiB);
+  TakenLater peer{{}, BlockMap(kTiB)};
+  OwnSet own_set(set, peer.stream());
+  int told = 0;
+  own_set.begin();
+  own_set.when_told([&told] { ++told; });
+  EXPECT_EQ(told, 1);
+  for (uint64_t at = 0; at < kTiB; at += BlockMap::kChunkBytes) set.set(at, 1);
+  own_set.begin();
+  own_set.when_told([&told] { ++told; });
+  own_set.session_lost();
+  EXPECT_TRUE(peer.control.peer_has(peer.sent));
+  own_set.go_on();
+  EXPECT_EQ(told, 1);
 }
 
 Config sample_config() {

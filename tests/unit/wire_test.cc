@@ -218,6 +218,27 @@ TEST(Header, ReadsAreBounded) {
   EXPECT_NE(error_with(read, 0), "");
 }
 
+TEST(Header, AHoleIsAskedForInWholeBlocksAndWithinBounds) {
+  FrameHeader question = header_of(FrameType::kDigest);
+  const auto error = [&] { return check_header(seal(question, 0, 0), 64 * kTiB).error; };
+  question.length = limits::kFrameHoleBytesMax;
+  EXPECT_NE(error(), "") << "of digests, a frame's worth only";
+  question.flags = kFlagZero;
+  EXPECT_EQ(error(), "");
+  question.offset = 64 * kTiB - question.length;
+  EXPECT_EQ(error(), "");
+  question.offset += limits::kBlockBytes;
+  EXPECT_NE(error(), "");
+  question.offset = 512;
+  EXPECT_NE(error(), "");
+  question.offset = 0;
+  question.length += limits::kBlockBytes;
+  EXPECT_NE(error(), "");
+  question.length = limits::kBlockBytes;
+  question.flags = kFlagZero | kFlagUnmap;
+  EXPECT_NE(error(), "") << "it changes nothing";
+}
+
 TEST(Payload, AnyFlippedBitIsNoticed) {
   Bytes payload = pattern(300);
   const CheckedHeader checked = check_header(seal(data_header(0, 300), payload), kVolume);

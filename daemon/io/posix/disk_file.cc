@@ -33,12 +33,14 @@ bool unsupported_error(int code) {
   return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL || code == ENODEV || code == EPERM;
 }
 
+std::string sysfs_of(dev_t device) {
+  return "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
+}
+
 // Whether a block device can write zeroes without sending them; a partition asks its disk.
 bool device_writes_zeroes(dev_t device) {
-  const std::string node =
-      "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
   for (const char* queue : {"/queue/", "/../queue/"}) {
-    std::ifstream file(node + queue + "write_zeroes_max_bytes");
+    std::ifstream file(sysfs_of(device) + queue + "write_zeroes_max_bytes");
     uint64_t bytes = 0;
     if (file >> bytes) return bytes > 0;
   }
@@ -94,6 +96,8 @@ Status DiskFile::check_and_lock(const Options& options) {
   struct stat status {};
   if (::fstat(fd_, &status) != 0) return system_error(errno, "stat " + options.path);
   is_device_ = S_ISBLK(status.st_mode);
+  const dev_t device = is_device_ ? status.st_rdev : status.st_dev;
+  device_stat_ = sysfs_of(device) + "/stat";
   if (!is_device_ && !S_ISREG(status.st_mode))
     return Error{options.path + " is neither a regular file nor a block device",
                  "name one of these in the configuration", EINVAL};
@@ -210,6 +214,11 @@ int DiskFile::write_zeroes(uint64_t offset, uint64_t length) const {
 
 int DiskFile::zero(uint64_t offset, uint64_t length, bool may_unmap) {
   if (zero_is_write(offset, length, may_unmap)) return write_zeroes(offset, length);
+  // What is a hole can stay one: no transaction, and no edges that would be written as data.
+  bool hole = false;
+  uint64_t hole_bytes = 0;
+  if (may_unmap && extent(offset, length, hole, hole_bytes) == 0 && hole && hole_bytes >= length)
+    return 0;
   // A file system zeroes the odd edges itself; a device refuses them.
   const uint64_t begin = is_device_ ? align_up(offset) : offset;
   const uint64_t end = is_device_ ? align_down(offset + length) : offset + length;
@@ -278,6 +287,18 @@ int FlushHandle::flush() const {
   do result = calls_.fdatasync(fd_);
   while (result != 0 && errno == EINTR);
   return result == 0 ? 0 : errno;
+}
+
+uint64_t DiskFile::device_work() const {
+  // Linux: Documentation/block/stat.rst. What has been completed, not what is or was waiting: reads,
+  // writes, discards and flushes, and the sectors of those.
+  constexpr std::array kCompleted{0, 2, 4, 6, 11, 13, 15};
+  std::ifstream file(device_stat_);
+  uint64_t work = 0;
+  uint64_t value = 0;
+  for (int field = 0; file >> value; ++field)
+    if (std::find(kCompleted.begin(), kCompleted.end(), field) != kCompleted.end()) work += value;
+  return work;
 }
 
 int DiskFile::extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const {

@@ -86,6 +86,9 @@ class DiskFile {
   // each of these, and that an fdatasync leaves nothing to another one that is under way (f2fs
   // does: the first to end clears the mark that the device is still to be flushed).
   [[nodiscard]] bool parallel_flushes() const { return parallel_flushes_; }
+  // Changes when the device under this file has done anything, for whomever; 0: the kernel does not
+  // tell (a file system of several devices, or of none).
+  [[nodiscard]] uint64_t device_work() const;
   // Whether `offset` is in a hole, and how far that or the data extends, at most `length`.
   int extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const;
 
@@ -103,6 +106,7 @@ class DiskFile {
   const DiskCalls& calls_;
   uint64_t size_bytes_ = 0;
   bool is_device_ = false;
+  std::string device_stat_;  // the kernel's counters of the device
   bool fast_zero_ = false;
   bool async_writes_ = true;
   bool parallel_flushes_ = false;

@@ -18,7 +18,7 @@ Result<std::unique_ptr<PosixDisk>> PosixDisk::open(Loop& loop, const Options& op
   if (!file.ok()) return file.error();
   std::unique_ptr<Uring> uring;
   if (options.engine != Engine::kThreads) {
-    auto created = Uring::create();
+    auto created = Uring::create(options.uring_submit);
     if (!created.ok() && options.engine == Engine::kIoUring) {
       Error error = created.error();
       error.action =
@@ -146,7 +146,7 @@ void PosixDisk::start_transfers() {
   RequestList ring;
   while (DiskRequest* request = transfers_.pop()) {
     const bool write = request->op != DiskOp::kRead;
-    const bool pool = uring_ == nullptr || (write && !file_->async_writes());
+    const bool pool = !ring_takes() || (write && !file_->async_writes());
     if (pool && request->op == DiskOp::kWrite) pool_writes_.fetch_add(1, std::memory_order_relaxed);
     (pool ? blocking_ : ring).push(*request);
   }
@@ -154,13 +154,15 @@ void PosixDisk::start_transfers() {
   if (!blocking_.empty()) pool_->put(blocking_);
   if (uring_ == nullptr) return;
   const uint64_t now_ns = transfers_.empty() ? 0 : monotonic_ns();
-  while (!transfers_.empty() && !uring_->full()) {
+  while (!transfers_.empty() && ring_takes() && !uring_->full()) {
     DiskRequest& request = *transfers_.pop();
     request.submitted_ns = now_ns;
     uring_->prepare(request, file_->fd(), source(request));
   }
-  if (!uring_->submit()) retry_timer_->arm(1 * kMillisecond_ns);
+  if (!retry_timer_->armed() && !uring_->submit()) retry_timer_->arm(1 * kMillisecond_ns);
 }
+
+bool PosixDisk::ring_takes() const { return uring_ != nullptr && uring_->broken() == 0; }
 
 bool PosixDisk::write_inline(uint64_t now_ns) {
   Loop& loop = loop_;
@@ -273,7 +275,7 @@ void PosixDisk::deliver() {
 bool PosixDisk::pending() const {
   if (!writes_.empty() || !blocking_.empty() || !ready_.empty()) return true;
   if (flusher_->pending()) return true;
-  if (uring_ == nullptr) return !transfers_.empty();
+  if (!ring_takes()) return !transfers_.empty() || (uring_ != nullptr && uring_->unsubmitted());
   return (!transfers_.empty() && !uring_->full()) ||
          (uring_->unsubmitted() && !retry_timer_->armed());
 }

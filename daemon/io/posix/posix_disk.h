@@ -34,6 +34,8 @@
 #include "io/posix/loop.h"
 #include "io/posix/request_list.h"
 
+struct io_uring;
+
 namespace twinblock {
 
 class Uring;
@@ -68,6 +70,7 @@ class PosixDisk final : public Disk, private TurnPart {
     Engine engine = Engine::kAuto;
     uint64_t inline_bytes = kInlineBytesPerTurn;  // 0: no inline writes
     size_t parallel_flushes_max = DiskFlusher::kParallelMax;
+    int (*uring_submit)(io_uring* ring) = nullptr;  // for tests: in place of io_uring_submit()
   };
 
   static Result<std::unique_ptr<PosixDisk>> open(Loop& loop, const Options& options);
@@ -76,12 +79,13 @@ class PosixDisk final : public Disk, private TurnPart {
   void submit(DiskRequest& request) override;
   [[nodiscard]] uint64_t size_bytes() const override { return file_->size_bytes(); }
   [[nodiscard]] bool fast_zero() const override { return file_->fast_zero(); }
+  [[nodiscard]] uint64_t device_work() const override { return file_->device_work(); }
 
   // Waits until neither the kernel nor a thread uses a request or its data any more; none is
   // delivered, and none may be submitted afterwards. After Loop::run() has returned.
   void shut_down();
 
-  // "io_uring" or "threads".
+  // "io_uring" or "threads"; any thread.
   [[nodiscard]] const char* engine_name() const;
 
   // Blocking, from any thread, beside everything else; 0 or an errno value.
@@ -103,6 +107,7 @@ class PosixDisk final : public Disk, private TurnPart {
   void start_transfers();
   [[nodiscard]] bool write_inline(uint64_t now_ns);
   void collect();
+  [[nodiscard]] bool ring_takes() const;
   void data_finished(DiskRequest& request);
 
   Loop& loop_;

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <utility>
 
 #include "base/checks.h"
 #include "base/units.h"
 
 namespace twinblock {
 
-Result<std::unique_ptr<Uring>> Uring::create() {
+Result<std::unique_ptr<Uring>> Uring::create(Submit submit) {
   std::unique_ptr<Uring> uring(new Uring);
+  uring->submit_ = submit != nullptr ? submit : &io_uring_submit;
   int error = io_uring_queue_init(kDepth, &uring->ring_, 0);
   if (error != 0) return system_error(-error, "io_uring");
   uring->set_up_ = true;
@@ -29,7 +32,7 @@ Uring::~Uring() {
 }
 
 void Uring::prepare(DiskRequest& request, int file, const std::byte* source) {
-  TB_CHECK(!full(), "no slot");
+  TB_CHECK(!full() && broken_ == 0, "no slot, or a ring that takes nothing more");
   const uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
   slots_[slot] = Slot{&request, source, 0, file};
@@ -49,21 +52,37 @@ void Uring::prepare_rest(uint32_t slot) {
   else
     io_uring_prep_write(sqe, s.file, s.source + s.transferred, length, offset);
   io_uring_sqe_set_data64(sqe, slot);
-  ++prepared_;
+  prepared_.push_back(slot);
 }
 
 bool Uring::submit() {
-  while (prepared_ > 0) {
-    const int n = io_uring_submit(&ring_);
+  while (!prepared_.empty() && broken_ == 0) {
+    const int n = submit_(&ring_);
     if (n == -EINTR) continue;
-    if (n == -EAGAIN || n == -EBUSY || n == 0) return false;
-    TB_CHECK(n > 0, "io_uring_submit refuses what was prepared");
-    prepared_ -= static_cast<unsigned>(n);
+    if (n > 0) {
+      refusals_ = 0;
+      prepared_.erase(prepared_.begin(),
+                      prepared_.begin() + std::min<ptrdiff_t>(n, std::ssize(prepared_)));
+      continue;
+    }
+    const bool may_pass = n == 0 || n == -EAGAIN || n == -EBUSY || n == -ENOMEM;
+    if (may_pass && ++refusals_ < kRefusalsMax) return false;
+    broken_ = n == 0 ? EAGAIN : -n;
   }
   return true;
 }
 
+// A slot's transfer is for another path, from its start.
+void Uring::refuse(uint32_t index, RequestList& refused) {
+  DiskRequest& request = *std::exchange(slots_[index].request, nullptr);
+  free_slots_.push_back(index);
+  refused.push(request);
+}
+
 void Uring::reap(RequestList& finished, RequestList& refused) {
+  // Nobody enters the ring any more, so that the kernel never comes to these.
+  if (broken_ != 0)
+    for (const uint32_t index : std::exchange(prepared_, {})) refuse(index, refused);
   io_uring_cqe* cqe = nullptr;
   while (io_uring_peek_cqe(&ring_, &cqe) == 0) {
     const auto index = static_cast<uint32_t>(io_uring_cqe_get_data64(cqe));
@@ -73,7 +92,10 @@ void Uring::reap(RequestList& finished, RequestList& refused) {
     DiskRequest& request = *slot.request;
     if (result > 0) slot.transferred += static_cast<uint64_t>(result);
     if (result > 0 && slot.transferred < request.length_bytes) {
-      prepare_rest(index);
+      if (broken_ == 0)
+        prepare_rest(index);
+      else
+        refuse(index, refused);
       continue;
     }
     slot.request = nullptr;

@@ -1,0 +1,60 @@
+// The story of a source whose disk is full now and then while it brings the other node up to date.
+// The client gets errors for writes then, which the target may have all the same: these blocks are
+// to be copied again, however late in the resync it happens.
+#include "report.h"
+#include "world.h"
+
+namespace twinblock::sim {
+
+void World::full_source() {
+  const int source = primary_;
+  const int target = 1 - source;
+  Engine& engine = node(source).engine();
+  const auto ignore = [](const Result<std::string>&) {};
+  check_now();
+  look();
+  node(target).kill();
+  process_gone(target);
+  const uint64_t writes = workload().writes_total() + random_.between(2, 20);
+  wait(
+      kHealingMax_ns, [&] { return workload().writes_total() >= writes; }, "writes in simplex");
+  engine.set_resync_pace(Engine::ResyncPace::kRate, random_.spread(256 * kKiB, 8 * kMiB), ignore);
+  restart(target);
+  errors_allowed_ = true;
+  DiskFaults& faults = node(source).data().faults;
+  // In duplex a disk that refuses a write is given up, which is another story.
+  const uint64_t full_until_ns = scheduler_.now_ns() + 5 * kSecond_ns;
+  const uint64_t end_ns = full_until_ns + kHealingMax_ns;
+  while (!both_duplex() && engine.volume_state() != VolumeState::kDiskless) {
+    const bool still = scheduler_.now_ns() < full_until_ns;
+    if (!still) engine.set_resync_pace(Engine::ResyncPace::kAuto, 0, ignore);
+    faults.full =
+        still && engine.volume_state() == VolumeState::kResync && random_.chance(0.3);
+    scheduler_.run_until(scheduler_.now_ns() + random_.spread(kMillisecond_ns / 2,
+                                                             10 * kMillisecond_ns));
+    if (scheduler_.now_ns() > end_ns)
+      Report::violation("waited in vain for the end of a resync from a full disk" + describe());
+  }
+  faults.full = false;
+  engine.set_resync_pace(Engine::ResyncPace::kAuto, 0, ignore);
+  // A write that failed during the resync may be answered by the target after it.
+  workload().stop();
+  wait(
+      kAnswerMax_ns, [this] { return workload().idle(); }, "answers of a disk that was full");
+  workload().go_on();
+  if (engine.volume_state() == VolumeState::kDiskless) {
+    dead_is_metadata_ = false;
+    dead_disk_host_ = source;
+    replace_local_disk();
+    wait(
+        kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the full disk's replacement");
+  }
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a resync from a full disk");
+  quiesce();
+  errors_allowed_ = false;
+  check_identical("after a resync from a full disk");
+  workload().go_on();
+}
+
+}  // namespace twinblock::sim
