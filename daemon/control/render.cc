@@ -127,6 +127,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
       {"role", view.role},
       {"state", state_name(view.state)},
       {"data", data_state_name(view.data)},
+      {"promotable", view.promotable},
       {"size_bytes", view.size_bytes},
       {"status", view.status},
       {"action", view.action},

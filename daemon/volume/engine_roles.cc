@@ -136,7 +136,7 @@ std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
                  "replace the disk, then restart twinblockd", core_.data_error};
   if (session_.up() && being_resynced_)
     return Error{"this replica is being brought up to date by " + core_.peer,
-                 "wait for it: twinblock wait " + volume + " --for duplex --progress", EBUSY};
+                 "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY};
   if (core_.record.inconsistent)
     return Error{
         "this replica is half-copied: serving it would serve a mixture of old and new data",

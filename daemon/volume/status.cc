@@ -137,8 +137,13 @@ void Engine::explain_state(StatusView& view) const {
       view.action =
           resync_.active() && resync_.pacer().paused()
               ? "It was paused by an operator; run `twinblock resync " + volume + " resume`."
-              : "Nothing to do; watch it with `twinblock wait " + volume +
-                    " --for duplex --progress`.";
+          : is_primary() || peer_role_ == PeerRole::kPrimary
+              ? "Nothing to do; watch it with `twinblock wait " + volume +
+                    " --for duplex --progress`."
+          : being_resynced_
+              ? "Nothing to do; to promote this node afterwards, `twinblock wait " + volume +
+                    " --for promotable --progress`."
+              : "Nothing to do; this node may be promoted meanwhile.";
       break;
     case VolumeState::kSimplex:
       view.status = "This node goes on alone; what " + peer + " misses is recorded.";
@@ -304,6 +309,7 @@ StatusView Engine::status() const {
   view.role = is_primary() ? "primary" : "secondary";
   view.state = volume_state();
   view.data = data_state();
+  view.promotable = role_ == Role::kSecondary && !why_not_promote(false);
   view.size_bytes = core_.config.size_bytes;
   view.dirty_bytes = core_.dirty.set_bytes();
   view.generation_current = metadata::format_generation(core_.record.generations.current);

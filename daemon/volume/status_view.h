@@ -32,6 +32,7 @@ struct StatusView {
   std::string volume, node, role, status, action;
   VolumeState state = VolumeState::kBlank;
   DataState data = DataState::kBlank;
+  bool promotable = false;  // secondary, and `promote` would be taken without any option
   uint64_t size_bytes = 0;
   uint64_t dirty_bytes = 0;
   std::string generation_current, generation_base;

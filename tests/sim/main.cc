@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "lineage.h"
 #include "report.h"
 #include "world.h"
 
@@ -38,6 +39,11 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed) {
   Report::begin_run(
       arguments.program + " --seed " + std::to_string(seed) + " --mode " + arguments.mode,
       arguments.verbose);
+  if (options.lineage) {
+    twinblock::sim::Lineage lineage(random.next());
+    lineage.run();
+    return lineage.scheduler().events_total();
+  }
   twinblock::sim::World world(random.next(), options);
   world.run();
   return world.scheduler().events_total();

@@ -36,7 +36,7 @@ void World::look() {
 void World::operator_turn() {
   scheduler_.after(random_.between(20, 300) * kMillisecond_ns, nullptr,
                    [this] { operator_turn(); });
-  if (split_host_ >= 0) return;
+  if (split_host_ >= 0 || operator_rests_) return;
   let_join();
   join_too_old();
   if (procedure_ != Procedure::kNone) {

@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 16> kModeTable{{
+constexpr std::array<Mode, 17> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -149,6 +149,7 @@ constexpr std::array<Mode, 16> kModeTable{{
        o.faults.kill = o.faults.restart = o.faults.switch_roles = o.faults.reset = 1;
        o.faults.power_off = o.depth % 2;
      }},
+    {"lineage", 1, [](Options& o) { o.lineage = true; }},
 }};
 
 void vary(Options& o, Random& random) {

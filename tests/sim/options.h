@@ -62,13 +62,14 @@ struct Options {
   bool silence_in_steps = false;    // links that go silent in one direction, then in both
   bool full_source = false;         // a resync whose source's disk is full now and then
   bool slow_disk = false;           // the secondary's disk works, but slowly
+  bool lineage = false;             // nothing of the above: see lineage.h
   FaultPlan faults;
 };
 
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split verify resync "
-    "swap slow";
+    "swap slow lineage";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

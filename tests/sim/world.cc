@@ -127,6 +127,7 @@ void World::run() {
   check_latency();
   check_identical("at the end");
   if (random_.chance(0.3)) power_failure();
+  if (check_random_.chance(0.15)) joint_power_cut();
   workload().read_all();
   wait(
       kAnswerMax_ns, [this] { return workload().idle(); }, "a read of the whole volume");
@@ -154,6 +155,38 @@ void World::quiesce() {
       kAnswerMax_ns, [this] { return workload().idle(); }, "answers to all requests");
   wait(
       kHealingMax_ns, [this] { return both_duplex(); }, "duplex without writes");
+}
+
+// Of both nodes at once, while clients write: the one that was primary is the source (design,
+// section 6), as what was acknowledged and not flushed may be on its disk only.
+void World::joint_power_cut() {
+  const int last = primary_;
+  const uint64_t writes = workload().writes_total();
+  workload().go_on();
+  wait(
+      kHealingMax_ns, [&] { return workload().writes_total() > writes + 5; }, "writes");
+  operator_rests_ = true;
+  power_off(last);
+  power_off(1 - last);
+  const auto left = node(last).data().contents();
+  const std::vector<std::byte> before(left.begin(), left.end());
+  for (int host = 0; host < 2; ++host) restart(host);
+  wait(
+      kHealingMax_ns,
+      [this] {
+        return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& each) {
+          return each->running() && each->engine().volume_state() == VolumeState::kConnected;
+        });
+      },
+      "a session of two secondaries");
+  check_identical("after a power cut of both");
+  if (!std::ranges::equal(node(last).data().contents(), before))
+    Report::violation("both lost power, and " + node(last).name() +
+                      ", which was primary, was not the source" + describe());
+  operator_rests_ = false;
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a power cut");
+  quiesce();
 }
 
 // Of both nodes at once, of what is flushed.

@@ -59,6 +59,7 @@ class World {
   void begin();
   void quiesce();
   void power_failure();
+  void joint_power_cut();
   [[nodiscard]] std::string describe();
   void wait(uint64_t at_most_ns, const std::function<bool()>& until, const char* for_what);
 
@@ -186,6 +187,7 @@ class World {
   // What the operator knows.
   int primary_ = -1;
   bool promoting_ = false;
+  bool operator_rests_ = false;
   int busy_host_ = -1;    // it changes its role just now
   uint64_t attempt_ = 0;  // number of that change
   Procedure procedure_ = Procedure::kNone;

@@ -122,6 +122,11 @@ TEST(WaitGoals, EachMeansOneThing) {
   EXPECT_TRUE(wait_goal_reached(status("resync"), "resync"));
   EXPECT_TRUE(wait_goal_reached(status("duplex", "secondary"), "secondary"));
   EXPECT_FALSE(wait_goal_reached(status("duplex", "secondary"), "primary"));
+  json idle = status("connected", "secondary");
+  EXPECT_FALSE(wait_goal_reached(idle, "promotable"));
+  idle["promotable"] = true;
+  EXPECT_TRUE(wait_goal_reached(idle, "promotable"));
+  EXPECT_TRUE(wait_goal_reached(status("duplex", "primary"), "promotable")) << "it is already";
   for (const std::string& goal : wait_goals()) {
     EXPECT_FALSE(wait_goal_reached(json::object(), goal)) << goal;
     EXPECT_FALSE(wait_goal_reached(json(), goal)) << goal;

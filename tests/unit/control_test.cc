@@ -77,7 +77,7 @@ TEST_F(ControlTest, StatusHasEveryKeyOfTheProtocol) {
        {"volume",  "node",     "role",       "state",       "size_bytes", "data",   "status",
         "action",  "peer",     "generation", "dirty_bytes", "links",      "resync", "last_resync",
         "verify",  "disk",     "clients",    "counters",    "latency",    "nbd",    "control",
-        "backing", "metadata", "config",     "pid",         "uptime_s"}},
+        "backing", "metadata", "config",     "pid",         "uptime_s", "promotable"}},
       {"peer", {"name", "connected", "role", "data", "error"}},
       {"generation", {"current", "base"}},
       {"resync",

@@ -26,13 +26,15 @@ Error timed_out(const std::string& goal, uint64_t timeout_ns, const nlohmann::js
 }  // namespace
 
 const std::vector<std::string>& wait_goals() {
-  static const std::vector<std::string> goals{"duplex",    "connected", "primary",
+  static const std::vector<std::string> goals{"duplex",    "connected", "promotable", "primary",
                                               "secondary", "simplex",   "resync"};
   return goals;
 }
 
 bool wait_goal_reached(const nlohmann::json& status, const std::string& goal) {
   if (goal == "connected") return flag_at(object_at(status, "peer"), "connected");
+  if (goal == "promotable")
+    return flag_at(status, "promotable") || text_at(status, "role") == "primary";
   if (goal == "primary" || goal == "secondary") return text_at(status, "role") == goal;
   if (goal == "resync") return flag_at(object_at(status, "resync"), "active");
   return text_at(status, "state") == goal;

@@ -1,0 +1,304 @@
+#include "lineage.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "report.h"
+
+namespace twinblock::sim {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+constexpr size_t kBlocks = kVolumeBytes / limits::kBlockBytes;
+constexpr int kSteps = 60;
+
+Config make_config() {
+  Config config;
+  config.path = "sim.toml";
+  config.volume = "r0";
+  config.size_bytes = kVolumeBytes;
+  config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
+                  {"beta", "/beta.img", "/beta.meta", "/run"}};
+  config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});
+  config.peer_timeout_ns = kSecond_ns;
+  config.link_timeout_ns = 300 * kMillisecond_ns;
+  config.disk_timeout_ns = 5 * kSecond_ns;
+  config.compression = Compression::kOff;
+  return config;
+}
+
+}  // namespace
+
+Lineage::Lineage(uint64_t seed)
+    : random_(seed), config_(make_config()), network_(scheduler_, random_.fork()) {
+  for (int host = 0; host < 2; ++host)
+    nodes_[static_cast<size_t>(host)] = std::make_unique<SimNode>(
+        scheduler_, network_, config_, host, 64 * kKiB, random_.fork());
+}
+
+Lineage::~Lineage() {
+  for (auto& each : nodes_) each.reset();
+  scheduler_.clear();
+}
+
+Lineage::Blocks& Lineage::held(int host) {
+  Blocks& blocks = held_[&node(host).data()];
+  blocks.resize(kBlocks);
+  return blocks;
+}
+
+std::string Lineage::describe() {
+  std::string text;
+  for (const int host : {0, 1}) {
+    text += "\n  " + node(host).name() + ": ";
+    if (!lives(host)) {
+      text += "not running";
+      continue;
+    }
+    const StatusView view = node(host).engine().status();
+    text += view.role + ", " + state_name(view.state) + ", generation " + view.generation_current +
+            " base " + view.generation_base + ". " + view.status;
+  }
+  return text;
+}
+
+void Lineage::run() {
+  start(0);
+  start(1);
+  node(0).engine().init(false, false, [](const Result<std::string>& result) {
+    if (!result) Report::violation("init: " + result.error().what);
+  });
+  run_for(3 * kSecond_ns);
+  promote(0);
+  run_for(kSecond_ns);
+  for (int i = 0; i < kSteps; ++i) {
+    step();
+    run_for(random_.chance(0.5) ? random_.spread(kMillisecond_ns, 300 * kMillisecond_ns)
+                                : random_.spread(300 * kMillisecond_ns, 5 * kSecond_ns));
+  }
+}
+
+// In small steps, so that no moment at which the two are at one is missed.
+void Lineage::run_for(uint64_t ns) {
+  const uint64_t end = scheduler_.now_ns() + ns;
+  while (scheduler_.now_ns() < end) {
+    scheduler_.run_until(std::min(end, scheduler_.now_ns() + 2 * kMillisecond_ns));
+    check();
+  }
+}
+
+void Lineage::step() {
+  const int host = static_cast<int>(random_.below(2));
+  switch (random_.below(16)) {
+    case 0:
+    case 1:
+    case 2:
+      swap(host);
+      break;
+    case 3:
+      stop(host);
+      break;
+    case 4:
+    case 5:
+      start(host);
+      break;
+    case 6:
+      promote(host);
+      break;
+    case 7:
+      demote(host);
+      break;
+    case 8:
+      resolve(host);
+      break;
+    case 9:
+      join(host);
+      break;
+    case 10:
+      verify(host);
+      break;
+    case 11:
+      network_.set_silent({random_.chance(0.5), random_.chance(0.5)});
+      break;
+    default:  // all is mended, and the volume is used
+      if (random_.chance(0.7)) {
+        network_.set_silent({false, false});
+        for (const int each : {0, 1}) start(each);
+        run_for(2 * kSecond_ns);
+        for (const int each : {0, 1}) {
+          resolve(each);
+          join(each);
+        }
+        promote(host);
+        run_for(kSecond_ns);
+      }
+      for (uint64_t i = random_.between(1, 4); i > 0; --i)
+        for (const int each : {0, 1}) write(each);
+      break;
+  }
+}
+
+void Lineage::stop(int host) {
+  if (random_.chance(0.4))
+    node(host).power_off();
+  else if (lives(host))
+    node(host).kill();
+  open_[static_cast<size_t>(host)] = false;
+}
+
+void Lineage::start(int host) {
+  node(host).power_on();
+  if (!lives(host)) node(host).start();
+}
+
+void Lineage::swap(int host) {
+  stop(host);
+  node(host).swap_disks();
+  if (random_.chance(0.8)) start(host);
+}
+
+void Lineage::promote(int host) {
+  if (!lives(host) || node(host).engine().is_primary()) return;
+  const bool connected = node(host).engine().status().peer.connected;
+  const bool insists = !connected && random_.chance(lives(1 - host) ? 0.15 : 0.7);
+  if (Report::verbose())
+    Report::trace("operator", "promote " + node(host).name() + (insists ? " --peer-is-dead" : ""));
+  node(host).engine().promote(insists, [](const Result<std::string>& said) {
+    if (Report::verbose())
+      Report::trace("operator", said ? "it is primary" : "refused: " + said.error().what);
+  });
+}
+
+void Lineage::demote(int host) {
+  if (!lives(host) || !node(host).engine().is_primary() || under_way_) return;
+  if (std::exchange(open_[static_cast<size_t>(host)], false)) node(host).engine().client_closed();
+  node(host).engine().demote([](const Result<std::string>&) {});
+}
+
+bool Lineage::says(int host, const char* words) {
+  return lives(host) && node(host).engine().status().status.find(words) != std::string::npos;
+}
+
+// The loser is demoted first, so that what it holds when the order is given is what it holds when
+// the order is carried out.
+void Lineage::resolve(int host) {
+  if (!says(host, "split brain")) return;
+  const bool keep_local = random_.chance(0.5);
+  const int loser = keep_local ? 1 - host : host;
+  demote(loser);
+  run_for(2500 * kMillisecond_ns);
+  if (!says(host, "split brain") || !lives(loser) || node(loser).engine().is_primary()) return;
+  const Blocks loses = held(loser);
+  const Blocks keeps = held(1 - loser);
+  node(host).engine().resolve(keep_local, false, [&](const Result<std::string>& said) {
+    if (!said) return;
+    for (size_t block = 0; block < kBlocks; ++block)
+      if (loses[block] != keeps[block]) given_up_.insert(loses[block]);
+  });
+  run_for(3 * kSecond_ns);
+}
+
+// What was refused as too old, or as no good copy, joins anew: the operator gives up what it holds.
+void Lineage::join(int host) {
+  if (!says(host, "nothing in common")) return;
+  stop(host);
+  node(host).replace_metadata();
+  for (uint64_t& number : held(host)) given_up_.insert(std::exchange(number, 0));
+  start(host);
+  run_for(10 * kMillisecond_ns);
+  if (lives(host)) node(host).engine().init(false, true, [](const Result<std::string>&) {});
+}
+
+void Lineage::verify(int host) {
+  if (!at_one() || !node(host).engine().is_primary()) return;
+  node(host).engine().verify(Engine::VerifyOrder::kCompare, [](const Result<std::string>&) {});
+  run_for(2 * kSecond_ns);
+  if (lives(host) && node(host).engine().status().verify.differing_bytes > 0)
+    Report::violation("a verification found differences" + describe());
+}
+
+int Lineage::ask(int host, ClientOp op, uint64_t block, uint64_t number) {
+  clients_.push_back(std::make_unique<Client>());
+  Client& client = *clients_.back();
+  ClientRequest& request = client.request;
+  request.op = op;
+  request.received_ns = request.prepared_ns = node(host).clock().now_ns();
+  if (op == ClientOp::kWrite) {
+    client.data.resize(limits::kBlockBytes);
+    for (size_t at = 0; at < client.data.size(); at += sizeof number)
+      std::memcpy(client.data.data() + at, &number, sizeof number);
+    client.piece = {client.data, crc32c(client.data), false};
+    request.offset_bytes = block * limits::kBlockBytes;
+    request.length_bytes = client.data.size();
+    request.data = client.data.data();
+    request.pieces = {&client.piece, 1};
+  }
+  request.done = [&client](ClientRequest&) { client.answered = true; };
+  under_way_ = true;
+  node(host).engine().submit(request);
+  const uint64_t end = scheduler_.now_ns() + 20 * kSecond_ns;
+  scheduler_.run_until(end, [&client] { return client.answered; });
+  under_way_ = false;
+  if (!client.answered) Report::violation("a request is not answered" + describe());
+  return request.error;
+}
+
+void Lineage::write(int host) {
+  if (!lives(host) || !node(host).engine().is_primary()) return;
+  if (!open_[static_cast<size_t>(host)]) {
+    if (!node(host).engine().client_opened()) return;
+    open_[static_cast<size_t>(host)] = true;
+  }
+  const uint64_t block = random_.below(kBlocks);
+  const uint64_t number = ++writes_;
+  if (ask(host, ClientOp::kWrite, block, number) != 0) return;
+  if (ask(host, ClientOp::kFlush, 0, 0) != 0) return;
+  held(host)[block] = number;
+  if (Report::verbose())
+    Report::trace(node(host).name(),
+                  "write " + std::to_string(number) + " of block " + std::to_string(block));
+  check();
+}
+
+bool Lineage::at_one() {
+  for (const int host : {0, 1}) {
+    if (!lives(host)) return false;
+    const VolumeState state = node(host).engine().volume_state();
+    if (state != VolumeState::kDuplex && state != VolumeState::kConnected) return false;
+  }
+  // Both, in one session: the one that was left does not know it yet.
+  const auto mine = node(0).engine().status(), theirs = node(1).engine().status();
+  return mine.generation_current == theirs.generation_current && mine.peer.role == theirs.role &&
+         theirs.peer.role == mine.role && mine.state == theirs.state;
+}
+
+uint64_t Lineage::found(int host, size_t block) {
+  uint64_t number = 0;
+  std::memcpy(&number, node(host).data().contents().data() + block * limits::kBlockBytes,
+              sizeof number);
+  return number;
+}
+
+void Lineage::check() {
+  if (!at_one()) return;
+  for (size_t block = 0; block < kBlocks; ++block) {
+    const uint64_t number = found(0, block);
+    uint64_t& mine = held(0)[block];
+    uint64_t& theirs = held(1)[block];
+    if (number != found(1, block))
+      Report::violation("the two say that they are the same, but block " + std::to_string(block) +
+                        " is of write " + std::to_string(number) + " at alpha, of write " +
+                        std::to_string(found(1, block)) + " at beta" + describe());
+    for (const uint64_t promised : {mine, theirs})
+      if (number < promised && given_up_.count(promised) == 0)
+        Report::violation("write " + std::to_string(promised) + " of block " +
+                          std::to_string(block) + " was on stable storage, and nobody was told " +
+                          "that it would be lost; the block is of write " +
+                          std::to_string(number) + describe());
+    mine = theirs = std::min(number, std::max(mine, theirs));
+  }
+}
+
+}  // namespace twinblock::sim
