@@ -108,7 +108,7 @@ uint8_t fields_of(FrameType type) {
     case FrameType::kJoin:
       return kSequence | kRange | kAux0;
     case FrameType::kHeartbeat:
-      return kSequence | kRange | kStatus | kAux0;
+      return kSequence | kRange | kStatus | kAux0 | kAux1;
     case FrameType::kTimes:
       return kSequence | kRange | kAux0 | kAux1;
     case FrameType::kAck:
