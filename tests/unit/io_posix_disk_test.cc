@@ -442,69 +442,6 @@ TEST(PosixDiskEngineTest, where_io_uring_is_forbidden_threads_are_chosen) {
   }).join();
 }
 
-// A loop device over a temporary file; the test is skipped where none can be made.
-class LoopDevice {
- public:
-  explicit LoopDevice(const std::string& file) {
-    FILE* pipe = ::popen(("losetup -f --show " + file + " 2>/dev/null").c_str(), "r");
-    char line[64] = "";
-    if (::fgets(line, sizeof line, pipe) != nullptr) path_ = std::string(line, strcspn(line, "\n"));
-    if (::pclose(pipe) != 0) path_.clear();
-  }
-  ~LoopDevice() {
-    if (!path_.empty()) (void)!::system(("losetup -d " + path_).c_str());
-  }
-  LoopDevice(const LoopDevice&) = delete;
-  LoopDevice& operator=(const LoopDevice&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-TEST(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
-  const TemporaryDirectory directory;
-  DiskFile::Options options;
-  options.path = directory / "image";
-  options.size_bytes = 8 * kMiB;
-  options.create = true;
-  ASSERT_TRUE(DiskFile::open(options).ok());
-  const LoopDevice device(options.path);
-  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
-  options.path = device.path();
-  const auto opened = DiskFile::open(options);
-  ASSERT_TRUE(opened.ok()) << opened.error().what;
-  DiskFile& file = *opened.value();
-  EXPECT_EQ(file.size_bytes(), 8 * kMiB);
-  EXPECT_TRUE(file.fast_zero());
-  for (const bool may_unmap : {false, true}) {
-    for (const uint64_t offset : {0ul, 512ul, 777ul, 4096ul, 1048576ul}) {
-      for (const uint64_t length : {512ul, 5000ul, 65536ul, 70000ul, 100001ul, 2097152ul}) {
-        Bytes expected = pattern(4 * kMiB, 1);
-        ASSERT_EQ(file.write(0, expected.data(), expected.size()), 0);
-        ASSERT_EQ(file.zero(offset, length, may_unmap), 0);
-        std::memset(expected.data() + offset, 0, length);
-        Bytes content(expected.size());
-        ASSERT_EQ(file.read(0, content.data(), content.size()), 0);
-        ASSERT_EQ(content, expected) << length << " at " << offset;
-      }
-    }
-  }
-  EXPECT_EQ(file.flush_handle().value()->flush(), 0);
-  bool hole = true;
-  uint64_t length = 0;
-  EXPECT_EQ(file.extent(0, 1 * kMiB, hole, length), 0);
-  EXPECT_FALSE(hole);
-  const auto second = DiskFile::open(options);
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.error().code, EBUSY);
-  options.exclusive = false;
-  options.size_bytes = 1 * kGiB;
-  const auto larger = DiskFile::open(options);
-  ASSERT_FALSE(larger.ok());
-  EXPECT_NE(larger.error().action.find("enlarge the device"), std::string::npos);
-}
-
 INSTANTIATE_TEST_SUITE_P(Ways, PosixDiskTest,
                          ::testing::Values(Way{PosixDisk::Engine::kIoUring, true},
                                            Way{PosixDisk::Engine::kIoUring, false},

@@ -114,7 +114,7 @@ TEST(Header, FieldsThatATypeDoesNotHaveAreZero) {
       {FrameType::kFlush, [](FrameHeader& h) { h.length = 1; }},
       {FrameType::kRetire, [](FrameHeader& h) { h.status = 1; }},
       {FrameType::kGoodbye, [](FrameHeader& h) { h.sequence = 1; }},
-      {FrameType::kHeartbeat, [](FrameHeader& h) { h.aux1 = 1; }},
+      {FrameType::kRetired, [](FrameHeader& h) { h.offset = 1; }},
       {FrameType::kRole, [](FrameHeader& h) { h.aux0 = 1; }}};
   for (const auto& [type, change] : all) {
     const FrameHeader header = header_of(type);
