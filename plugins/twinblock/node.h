@@ -34,7 +34,6 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   [[nodiscard]] uint64_t size_bytes() const { return config_.size_bytes; }
-  [[nodiscard]] bool fast_zero() const { return data_->fast_zero(); }
 
   // A client opens the export.
   Status open_client();

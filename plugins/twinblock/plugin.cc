@@ -140,7 +140,9 @@ int on_yes(void*) { return 1; }
 int on_no(void*) { return 0; }
 int on_can_fua(void*) { return NBDKIT_FUA_NATIVE; }
 int on_can_cache(void*) { return NBDKIT_CACHE_EMULATE; }
-int on_can_fast_zero(void*) { return g.node->fast_zero() ? 1 : 0; }
+// Always offered, and refused (EOPNOTSUPP) where either disk would have to write: whether it would can
+// change while a client stays, and nbdkit ends with the client that asks for it without an offer.
+int on_can_fast_zero(void*) { return 1; }
 
 int on_block_size(void*, uint32_t* minimum, uint32_t* preferred, uint32_t* maximum) {
   *minimum = 1;
