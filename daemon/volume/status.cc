@@ -147,7 +147,8 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kSimplex:
       view.status = "This node goes on alone; what " + peer + " misses is recorded.";
-      if (!loss_reason_.empty()) view.status += " Last session: " + loss_reason_ + ".";
+      if (!loss_reason_.empty() && loss_reason_ != core_.peer_error)
+        view.status += " Last session: " + loss_reason_ + ".";
       view.action = bring + "; it is brought up to date by itself.";
       break;
     case VolumeState::kFrozen:

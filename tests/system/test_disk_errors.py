@@ -32,7 +32,7 @@ def assert_status_names(lab, name, node, error_number):
     names = [node] if node != name else ["this node", "local disk"]
     assert any(word in words_of(status).lower() for word in names), words_of(status)
     assert status["action"], "status says nothing about what to do"
-    shown = ctl(lab, name, "status").stdout
+    shown = " ".join(ctl(lab, name, "status").stdout.split())  # it is wrapped
     assert text in shown and node in shown and status["action"][:20] in shown
 
 
