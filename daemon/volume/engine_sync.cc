@@ -26,6 +26,9 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   tell_links();
   tell_settings();
   core_.alone_allowed = false;
+  // A node that joins has its first record with the first generation; a promotion of it is a later
+  // one than the peer's.
+  if (core_.blank) hear_term(peer.term);
   if (!core_.blank &&
       (core_.record.peer_primary != peer.primary || core_.record.heard_term < peer.term)) {
     core_.record.peer_primary = peer.primary;
