@@ -168,7 +168,9 @@ void World::demoted(int host) {
   primary_ = busy_host_ = -1;
   const StatusView view = node(host).engine().status();
   current_ = {host == 0, host == 1};
-  if (view.state == VolumeState::kConnected) current_ = {true, true};
+  // As in look(): it may not have noticed yet that its peer is gone.
+  if (view.state == VolumeState::kConnected && !swapped_[static_cast<size_t>(1 - host)])
+    current_ = {true, true};
   if (!view.disk_error.empty()) current_ = {host == 1, host == 0};
   if (Report::verbose())
     Report::trace("operator", node(host).name() + " is demoted, " + state_name(view.state));
