@@ -35,6 +35,17 @@ enum SuperblockFlag : uint32_t {
 };
 constexpr uint32_t kFlagsKnown = 1023;
 
+// The state of one replica that an order gives up. The id decides; the rest is told to users.
+struct GivenUp {
+  uint64_t state_id;
+  uint64_t generation;
+  uint64_t term;
+  uint64_t dirty_bytes;
+
+  bool operator==(const GivenUp&) const = default;
+};
+static_assert(sizeof(GivenUp) == 32);
+
 struct Superblock {
   uint64_t magic;
   uint32_t version;
@@ -58,7 +69,9 @@ struct Superblock {
   uint64_t boot;                       // of this host, when this node last took a peer along …
   uint64_t peer_instance;              // … the peer's process then …
   uint64_t peer_boot;                  // … and its host's boot; 0: not known
-  uint8_t reserved[kPageBytes - 328];  // zero
+  uint64_t state_id;                   // random; another one with all that moves this replica on
+  GivenUp given_up;                    // with kFlagDiscard or kFlagKeep: what the order named
+  uint8_t reserved[kPageBytes - 368];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -69,7 +82,9 @@ static_assert(offsetof(Superblock, snapshot_bytes) == 264);
 static_assert(offsetof(Superblock, snapshot_crc) == 288);
 static_assert(offsetof(Superblock, heard_term) == 296);
 static_assert(offsetof(Superblock, boot) == 304);
-static_assert(offsetof(Superblock, reserved) == 328);
+static_assert(offsetof(Superblock, state_id) == 328);
+static_assert(offsetof(Superblock, given_up) == 336);
+static_assert(offsetof(Superblock, reserved) == 368);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

@@ -119,6 +119,8 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.peer_instance = record.peer_instance;
   disk.peer_boot = record.peer_boot;
   disk.generation_since_s = record.generation_since_s;
+  disk.state_id = record.state_id;
+  disk.given_up = record.given_up;
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;
   std::memcpy(bytes.data(), &disk, sizeof disk);
@@ -154,6 +156,8 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   record.boot = disk.boot;
   record.peer_instance = disk.peer_instance;
   record.peer_boot = disk.peer_boot;
+  record.state_id = disk.state_id;
+  record.given_up = disk.given_up;
   record.snapshot_bytes = disk.snapshot_bytes;
   record.snapshot_crc = disk.snapshot_crc;
   for (const FlagField& each : kFlagFields) record.*each.field = (disk.flags & each.flag) != 0;

@@ -43,6 +43,10 @@ struct NodeRecord {
   uint64_t boot = 0;
   uint64_t peer_instance = 0;
   uint64_t peer_boot = 0;
+  // What this replica is at this moment, for orders to name: a random number that is replaced by
+  // whatever adds to what an order here or at the peer would give up (Core::move_on()).
+  uint64_t state_id = 0;
+  GivenUp given_up{};  // what the order named; with `discard` or `keep`
   bool primary = false;
   bool peer_primary = false;
   bool inconsistent = false;

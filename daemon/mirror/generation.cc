@@ -147,19 +147,24 @@ Verdict decide_same(const SyncFacts& mine, const SyncFacts& theirs) {
   return theirs.disk_failed ? Verdict::kPeerDiskFailed : Verdict::kInSync;
 }
 
-// Only an order of the operator gives up writes (invariant 6).
+// Only an order of the operator gives up writes (invariant 6), and only those that it named
+// (invariant 13).
 Verdict decide_diverged(const SyncFacts& mine, const SyncFacts& theirs, Settled by_order) {
-  const bool give_up_mine = mine.discard || theirs.keep;
-  const bool give_up_theirs = theirs.discard || mine.keep;
+  const bool give_up_mine = gives_itself_up(mine) || gives_up(theirs, mine);
+  const bool give_up_theirs = gives_itself_up(theirs) || gives_up(mine, theirs);
   if (give_up_mine && give_up_theirs) return Verdict::kOrdersContradict;
-  if (!give_up_mine && !give_up_theirs) return Verdict::kSplitBrain;
-  return settle(mine, theirs, give_up_theirs, by_order);
+  if (give_up_mine || give_up_theirs) return settle(mine, theirs, give_up_theirs, by_order);
+  const bool ordered = mine.discard || mine.keep || theirs.discard || theirs.keep;
+  return ordered ? Verdict::kOrderVoid : Verdict::kSplitBrain;
 }
 
 Verdict decide_blank(const SyncFacts& mine, const SyncFacts& theirs) {
   if (mine.blank && theirs.blank) return Verdict::kWaitForInit;
-  const bool permitted = mine.blank ? mine.joinable : theirs.joinable;
-  if (!permitted) return mine.blank ? Verdict::kNotJoinable : Verdict::kPeerNotJoinable;
+  const SyncFacts &joins = mine.blank ? mine : theirs, &source = mine.blank ? theirs : mine;
+  if (!joins.joinable) return mine.blank ? Verdict::kNotJoinable : Verdict::kPeerNotJoinable;
+  // The order named another volume than the one that is there now.
+  if (joins.volume_uuid != metadata::Uuid{} && joins.volume_uuid != source.volume_uuid)
+    return mine.blank ? Verdict::kJoinVoid : Verdict::kPeerJoinVoid;
   return settle(mine, theirs, !mine.blank, Settled::kFromOlder);
 }
 
@@ -171,7 +176,7 @@ struct VerdictRow {
   const char* advice;    // %V for the volume's
 };
 
-constexpr std::array<VerdictRow, 21> kVerdicts{{
+constexpr std::array<VerdictRow, 24> kVerdicts{{
     {Verdict::kInSync, Verdict::kInSync, true, "both replicas are the same", ""},
     {Verdict::kSourceOfMap, Verdict::kTargetOfMap, true, "%P is sent the blocks that it missed",
      ""},
@@ -227,6 +232,16 @@ constexpr std::array<VerdictRow, 21> kVerdicts{{
      "split brain: the orders to resolve it contradict each other",
      "run `twinblock resolve %V --keep …` again on one of the nodes, so that both mean the same "
      "writes"},
+    {Verdict::kOrderVoid, Verdict::kOrderVoid, false,
+     "split brain: the order to resolve it is void, as the side that it gave up has moved on since",
+     "demote that side first, so that it stays as it is; then look at what would be lost now, and "
+     "give the order anew: `twinblock resolve %V --keep …`"},
+    {Verdict::kPeerJoinVoid, Verdict::kJoinVoid, false,
+     "%P was ordered to join another volume than this node's, which it was not told of",
+     "on %P run `twinblock init %V --join` again, to let its data be overwritten by this node's"},
+    {Verdict::kJoinVoid, Verdict::kPeerJoinVoid, false,
+     "this node was ordered to join another volume than the one that %P holds now",
+     "run `twinblock init %V --join` here again, to let this node's data be overwritten by %P's"},
 }};
 
 const VerdictRow& row_of(Verdict verdict) {
@@ -281,6 +296,13 @@ Verdict decide(const SyncFacts& mine, const SyncFacts& theirs) {
   return Verdict::kUnrelated;
 }
 
+bool diverged(const SyncFacts& mine, const SyncFacts& theirs) {
+  if (mine.blank || theirs.blank) return false;
+  const Relation relation = relate(
+      kinship(mine.generations, theirs.generations, mine.volume_uuid == theirs.volume_uuid));
+  return relation == Relation::kDivergedFromBase || relation == Relation::kDiverged;
+}
+
 Verdict mirrored(Verdict verdict) { return row_of(verdict).mirrored; }
 bool is_usable(Verdict verdict) { return row_of(verdict).usable; }
 bool is_source(Verdict verdict) {
@@ -292,7 +314,16 @@ bool is_target(Verdict verdict) {
 
 bool is_split_brain(Verdict verdict) {
   return verdict == Verdict::kSplitBrain || verdict == Verdict::kMustDemote ||
-         verdict == Verdict::kPeerMustDemote || verdict == Verdict::kOrdersContradict;
+         verdict == Verdict::kPeerMustDemote || verdict == Verdict::kOrdersContradict ||
+         verdict == Verdict::kOrderVoid;
+}
+
+bool gives_itself_up(const SyncFacts& giver) {
+  return giver.discard && giver.gives_up != 0 && giver.gives_up == giver.state_id;
+}
+
+bool gives_up(const SyncFacts& giver, const SyncFacts& loser) {
+  return giver.keep && giver.gives_up != 0 && giver.gives_up == loser.state_id;
 }
 
 std::string explain(Verdict verdict, const std::string& peer) {

@@ -24,8 +24,10 @@ struct SyncFacts {
                            // its intents) is complete; false: anything may differ
   bool discard = false;    // ordered by the operator: this node's own writes are given up
   bool keep = false;       // ordered by the operator: the peer's writes are given up
+  uint64_t gives_up = 0;   // … as they were in this state; the order is void in any other one
+  uint64_t state_id = 0;   // of this node's replica; 0: none that an order could name
   bool preferred = false;  // wins a tie; true on exactly one side (the lower node name)
-  metadata::Uuid volume_uuid{};
+  metadata::Uuid volume_uuid{};  // blank: of the volume that may be joined; zero: of any
   metadata::Generations generations;
   uint64_t term = 0;  // counts promotions: the node with the higher one was primary later
   // Who lived on when a primary died. 0: not known.
@@ -62,6 +64,9 @@ enum class Verdict : uint32_t {
   kPeerMustDemote,    // split brain, resolved in my favour; but the peer is still primary
   kMustDemote,        // … in the peer's favour; but I am still primary
   kOrdersContradict,  // split brain, and the orders to resolve it give up both sides' writes
+  kOrderVoid,         // … and what the order gave up has moved on since
+  kPeerJoinVoid,      // the peer is blank, and was ordered to join another volume than mine
+  kJoinVoid,          // … the other way round
 };
 
 // Whether `node` is one of two that died: it was the secondary of a primary that died, and has
@@ -79,6 +84,13 @@ bool is_source(Verdict verdict);
 bool is_target(Verdict verdict);
 // Both have writes that the other lacks, and that is not resolved, or not yet.
 bool is_split_brain(Verdict verdict);
+
+// Whether each has moved on from a past that both share.
+bool diverged(const SyncFacts& mine, const SyncFacts& theirs);
+// Whether an operator's order at `giver` gives up what the giver itself, or its peer `loser`, holds
+// now. An order names the state that it gives up: what has moved on since is not given up.
+bool gives_itself_up(const SyncFacts& giver);
+bool gives_up(const SyncFacts& giver, const SyncFacts& loser);
 
 // For logs and status: a sentence, and what to do (empty where there is nothing). `peer` is the
 // peer node's name, `volume` the volume's.

@@ -82,7 +82,8 @@ struct Core {
 
   metadata::NodeRecord record;  // as it is, or is about to be, on the metadata disk
   bool blank = true;            // no record yet
-  bool joinable = false;        // blank, and the backing may be overwritten
+  bool joinable = false;        // blank, and the backing may be overwritten …
+  metadata::Uuid joins{};       // … by this volume; zero: by any
   bool crashed = false;         // was primary when it stopped: blocks in its intents may differ
   bool backing_lost = false;    // held data once, but the backing was found without any
   bool wrote_data = false;      // the local disk was given something other than zeroes
@@ -134,6 +135,9 @@ struct Core {
   [[nodiscard]] bool peer_whole() const {
     return attachment == Attachment::kDuplex || attachment == Attachment::kDiskless;
   }
+  // This replica holds, or is about to, what no order could have named yet. To be made durable before
+  // anybody is promised any of it.
+  void move_on() { record.state_id = random(); }
   // Makes the record durable. A failed metadata disk is reported once, here.
   void persist(metadata::SuperblockStore::Done done) {
     store->update(record, [this, done = std::move(done)](int error) {

@@ -58,7 +58,8 @@ Engine::Engine(Parts parts)
                              },
                              [this] { return session_.control_kept_bytes(); }}),
       started_ns_(parts.clock.now_ns()),
-      sole_copy_(std::make_unique<SoleCopyRecord>(*this)) {
+      sole_copy_(std::make_unique<SoleCopyRecord>(*this)),
+      backing_is_empty_(parts.backing_is_empty) {
   core_.session = &session_;
   core_.store = &store_;
   core_.intents = &intents_;
@@ -86,6 +87,7 @@ Engine::Engine(Parts parts)
   age_timer_ = core_.clock.make_timer([this] { age_intents(); });
   demote_timer_ = core_.clock.make_timer([this] { flush_for_demotion(); });
   epoch_timer_ = core_.clock.make_timer([this] { epoch_tick(); });
+  loss_timer_ = core_.clock.make_timer([this] { look_for_loss(); });
   promote_timer_ = core_.clock.make_timer([this] {
     promotion_ended(
         Error{replica_.draining()
@@ -178,9 +180,16 @@ SyncFacts Engine::facts() const {
   facts.term = core_.record.term;
   facts.discard = core_.record.discard;
   facts.keep = core_.record.keep;
+  if (facts.discard || facts.keep) facts.gives_up = core_.record.given_up.state_id;
+  facts.state_id = core_.record.state_id;
+  if (core_.blank) facts.volume_uuid = core_.joins;
   facts.dirty_bytes = core_.dirty.set_bytes();
   facts.since_s = core_.record.generation_since_s;
   return facts;
+}
+
+void Engine::facts_told() {
+  if (!core_.blank) gate_.told();
 }
 
 void Engine::attach(Attachment attachment) {
@@ -213,6 +222,8 @@ void Engine::session_lost(const std::string& reason) {
   link_answers_lost();
   early_frames_.clear();
   early_bytes_ = 0;
+  if (promote_timer_->armed() && promote_word_ && role_ == Role::kPromoting)
+    wait_for_loss(std::exchange(promote_reply_, nullptr));
   if (promote_timer_->armed())
     promotion_ended(Error{"the session was lost: " + reason, "try again", 0});
   note_state();
@@ -263,17 +274,17 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
   }
 }
 
-// A target takes writes only after it has recorded that it is half-copied (invariant 7).
+// A node takes writes only after it has recorded that the peer is primary, and a target that it is
+// half-copied (invariant 7).
 bool Engine::may_receive() const {
-  return role_ == Role::kSecondary && receives_ && !core_.blank &&
+  return role_ == Role::kSecondary && receives_ && takes_data_ && !core_.blank &&
          (!being_resynced_ || core_.record.inconsistent);
 }
 
 // A source that has nothing to copy writes as soon as it has sent its generation, perhaps over a
 // faster link. Bounded, as a good one can't have more in flight.
 bool Engine::hold_early(wire::Frame& frame, uint64_t incarnation) {
-  const bool expected = role_ == Role::kSecondary && receives_ && !core_.blank && being_resynced_ &&
-                        !core_.record.inconsistent && !asked_record_;
+  const bool expected = role_ == Role::kSecondary && receives_ && !takes_data_ && !core_.blank;
   early_bytes_ += sizeof frame + frame.payload.size();
   if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
   early_frames_.push_back({std::move(frame), incarnation});

@@ -6,6 +6,7 @@
 // on the loop thread.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -159,6 +160,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
 
   // SessionOwner
   SyncFacts facts() const override;
+  void facts_told() override;
   bool fast_zero() override { return core_.data.fast_zero(); }
   bool draining() override { return replica_.draining(); }
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
@@ -192,8 +194,11 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   bool apply_generation(const wire::GenerationPayload& payload);
   void begin_resync(Verdict verdict, const SyncFacts& peer);
   void begin_generation_for(const SyncFacts& target);
-  [[nodiscard]] bool nothing_to_send(Verdict verdict, const SyncFacts& peer) const;
+  [[nodiscard]] bool same_as(Verdict verdict, const SyncFacts& peer) const;
+  [[nodiscard]] bool knows_who_shares_it() const;
   bool note_peer_process();
+  void record_session(Verdict verdict);
+  void take_data();
   void handle_role(const wire::FrameHeader& header);
   void handle_promote_ask(const wire::FrameHeader& header);
   [[nodiscard]] bool hold_until_recorded(wire::Frame& frame);
@@ -220,10 +225,24 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void tell_settings();
   void handle_settings(const wire::Frame& frame);
   void explain_settings(StatusView& view) const;
+  // Orders that give data up, in engine_orders.cc.
+  struct ResolveOrder;
+  [[nodiscard]] std::optional<Error> why_not_resolve(const ResolveOrder& order) const;
+  [[nodiscard]] std::string beside_other_orders(const ResolveOrder& order) const;
+  void take_order(const ResolveOrder& order, Reply reply);
+  [[nodiscard]] std::vector<std::string> orders_in_words() const;
+  void why_split_brain(std::vector<std::string>& lines) const;
   void bad_frame(const wire::FrameHeader& header);
   void replica_drained();
+  void order_join(Reply reply);
+  [[nodiscard]] static std::string replica_in_words(const SyncFacts& peer);
   void become_primary();
   void promotion_ended(Result<std::string> result);
+  void take_promotion_back();
+  // --peer-is-dead while the session still stands, in engine_fencing.cc.
+  [[nodiscard]] bool peer_is_primary_in_session() const;
+  void wait_for_loss(Reply reply);
+  void look_for_loss();
   void send_role();
   void create_metadata(metadata::SuperblockStore::Done done);
   [[nodiscard]] std::string described_history() const;
@@ -250,6 +269,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] bool refused_peer_is_primary() const;
   [[nodiscard]] int metadata_error_code() const;
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
+  [[nodiscard]] std::optional<Error> why_not_serve() const;
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
   // engine_state.cc. note_state() is to be called after whatever may have changed the state.
   void note_state();
@@ -322,7 +342,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
     uint64_t instance = 0, generation = 0;
   } begun_for_;
   bool joining_ = false;         // the metadata is to be created with the next record
-  bool receives_ = false;        // in this session the peer may send writes
+  bool receives_ = false;        // in this session the peer may send writes …
+  bool takes_data_ = false;      // … and they are applied: what must be durable before is
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
   std::string disk_note_;        // what the local disk last refused; empty once all is whole again
   int disk_note_error_ = 0;
@@ -351,12 +372,29 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   std::vector<EarlyFrame> early_frames_;
   uint64_t early_bytes_ = 0;
 
+  // What the operator was last shown to be lost by `resolve`: here, at the peer; 0: nothing.
+  std::array<uint64_t, 2> shown_state_{};
+  const bool backing_is_empty_;  // at start: nothing would be lost if this node joined
   Reply promote_reply_;
+  bool promote_word_ = false;      // the operator says that the peer is dead
+  // A promotion with that word, while the session with the peer still stands.
+  struct LossWait {
+    Reply reply;
+    uint64_t since_ns;
+  };
+  std::optional<LossWait> loss_wait_;
+  uint64_t promote_question_ = 0;  // number of the last one that the peer was asked
+  // What the record said before a promotion that is being recorded.
+  struct BeforePromotion {
+    bool primary, peer_primary;
+  };
+  std::optional<BeforePromotion> before_promotion_;
   Reply demote_reply_;
   std::unique_ptr<metadata::SnapshotWriter> snapshot_;
   std::unique_ptr<Timer> epoch_timer_;
   std::unique_ptr<Timer> age_timer_;
   std::unique_ptr<Timer> promote_timer_;
+  std::unique_ptr<Timer> loss_timer_;
   std::unique_ptr<Timer> demote_timer_;
   uint64_t epoch_opened_ns_ = 0;
 };

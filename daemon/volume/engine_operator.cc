@@ -1,5 +1,5 @@
-// What the operator orders beside roles: resolving a split brain, going on alone, the pace of a
-// resync, verification; and the answer to "why".
+// What the operator orders beside roles: going on alone, the pace of a resync, verification; and the
+// answer to "why".
 #include <cerrno>
 #include <utility>
 
@@ -9,12 +9,6 @@
 namespace twinblock {
 namespace {
 
-// What a node wrote alone. After a crash it knows regions, not blocks.
-std::string written(const SyncFacts& node) {
-  return (node.crashed ? "at most " : "") + format_size(node.dirty_bytes) +
-         " in blocks written since " + format_time(node.since_s);
-}
-
 // With a capital letter, unless it begins with the peer's name.
 std::string sentence(std::string text, const std::string& peer) {
   if (!text.starts_with(peer) && !text.empty() && text[0] >= 'a' && text[0] <= 'z')
@@ -23,59 +17,6 @@ std::string sentence(std::string text, const std::string& peer) {
 }
 
 }  // namespace
-
-void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
-  const std::string& volume = core_.config.volume;
-  const std::string& peer = core_.peer;
-  const auto& theirs = session_.peer_facts();
-  if (!session_.last_verdict() || !is_split_brain(*session_.last_verdict()) || !theirs) {
-    reply(Error{"there is no split brain to resolve",
-                "see `twinblock status " + volume + "` and `twinblock why " + volume + "`",
-                EINVAL});
-    return;
-  }
-  const SyncFacts mine = facts();
-  if (keep_local ? mine.inconsistent : theirs->inconsistent) {
-    reply(Error{(keep_local ? core_.node : peer) +
-                    "'s replica is half-copied: it can't be the one that stays",
-                "keep the other one", EINVAL});
-    return;
-  }
-  const std::string& loser = keep_local ? peer : core_.node;
-  const std::string lost = written(keep_local ? *theirs : mine);
-  const std::string kept = written(keep_local ? mine : *theirs);
-  const bool loser_is_primary = keep_local ? theirs->primary : role_ != Role::kSecondary;
-  const std::string demote_first = "`twinblock demote " + volume + "` on " + loser;
-  if (dry_run) {
-    reply("nothing was changed. What would be lost: " + loser + "'s " + lost +
-          ". What stays: " + (keep_local ? core_.node : peer) + "'s " + kept + "." +
-          (loser_is_primary ? " Before it can be done: detach and run " + demote_first + "."
-                            : std::string()));
-    return;
-  }
-  if (loser_is_primary && !keep_local) {
-    reply(Error{"this node is primary: its clients would see their data change",
-                "detach and run " + demote_first + " first", EBUSY});
-    return;
-  }
-  core_.record.keep = keep_local;
-  core_.record.discard = !keep_local;
-  core_.persist([this, reply = std::move(reply), loser, lost, loser_is_primary,
-                 demote_first](int error) {
-    if (error != 0) {
-      reply(metadata_error(error));
-      return;
-    }
-    log(Severity::kWarning,
-        "split brain resolved by the operator: " + loser + "'s " + lost + " are given up");
-    core_.events.tell("split-brain-resolved",
-                      {{"given_up", loser}, {"reason", loser + "'s " + lost + " are given up"}});
-    session_.poke();
-    reply(loser + "'s " + lost + " are given up; " + loser + " is brought up to date as soon as " +
-          (loser_is_primary ? "it is demoted (" + demote_first + ") and " : "") +
-          "the two are connected");
-  });
-}
 
 void Engine::go_on_alone(Reply reply) {
   if (role_ != Role::kPrimary || !core_.frozen()) {
@@ -206,7 +147,6 @@ void Engine::why_without_peer(std::vector<std::string>& lines) const {
                     (session_.last_error().empty() || !session_.refusal().empty()
                          ? "."
                          : ": " + session_.last_error() + "."));
-  const SyncFacts mine = facts();
   if (!core_.dirty.empty())
     lines.push_back(peer + " may miss " + format_size(core_.dirty.set_bytes()) + " in blocks" +
                     (core_.coarse.empty() ? std::string()
@@ -214,10 +154,7 @@ void Engine::why_without_peer(std::vector<std::string>& lines) const {
                                                 " of them known coarsely: they are compared "
                                                 "before they are copied") +
                     ".");
-  const auto& theirs = session_.peer_facts();
-  if (!theirs || !session_.last_verdict() || !is_split_brain(*session_.last_verdict())) return;
-  lines.push_back("Since they parted, this node has " + written(mine) + ", " + peer + " has " +
-                  written(*theirs) + "; neither has the other's.");
+  why_split_brain(lines);
 }
 
 std::string Engine::why_promote_here() const {

@@ -47,10 +47,7 @@ void Engine::init(bool force, bool join, Reply reply) {
                   EEXIST});
       return;
     }
-    core_.joinable = true;
-    session_.poke();
-    reply(std::string("this node's data will be overwritten by ") + core_.peer +
-          "'s as soon as the two are connected");
+    order_join(std::move(reply));
     return;
   }
   if (core_.blank && peer && !peer->blank && !force) {
@@ -68,8 +65,10 @@ void Engine::init(bool force, bool join, Reply reply) {
   }
   const std::string destroyed =
       core_.blank ? std::string()
-                  : "; what was here is forgotten: " + described_history() + ". The replica on " +
-                        core_.peer +
+                  : "; what was here is forgotten: " + described_history() + ", with " +
+                        format_size(core_.dirty.set_bytes()) + " that " + core_.peer +
+                        " may miss. The replica on " + core_.peer +
+                        (peer && !peer->blank ? " (" + replica_in_words(*peer) + ")" : "") +
                         " has nothing in common with this one any more: it is refused until its "
                         "metadata file is moved away and it joins anew" +
                         (core_.record.inconsistent
@@ -87,8 +86,10 @@ void Engine::init(bool force, bool join, Reply reply) {
   record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
   record.region_bytes = intents_.region_bytes();
   core_.record = record;
+  core_.move_on();
   gate_.close();
   core_.blank = false;
+  core_.joinable = false;  // an earlier order to join is taken back
   core_.crashed = core_.backing_lost = core_.took_over = false;
   core_.map_valid = true;
   core_.dirty.clear_all();
@@ -113,6 +114,34 @@ void Engine::init(bool force, bool join, Reply reply) {
   create_metadata(std::move(recorded));
 }
 
+// This node's data is to be overwritten by the volume that the peer is known to hold: another one
+// would be another order.
+void Engine::order_join(Reply reply) {
+  const auto& peer = session_.peer_facts();
+  const bool known = peer && !peer->blank;
+  core_.joinable = true;
+  core_.joins = known ? peer->volume_uuid : metadata::Uuid{};
+  const std::string mine = core_.config.node(core_.node).backing;
+  const std::string lost =
+      backing_is_empty_ ? mine + " holds no data that could be lost; it will be filled"
+                        : "all that " + mine + " holds (up to " +
+                              format_size(core_.config.size_bytes) + ") will be overwritten";
+  log(Severity::kWarning, "by the operator's order " + lost + " from " + core_.peer);
+  session_.poke();
+  reply(lost + " from " + core_.peer + "'s replica as soon as the two are connected" +
+        (known ? ": " + replica_in_words(*peer) + ". Should " + core_.peer +
+                     " hold another volume by then, the order is void"
+               : "; what " + core_.peer + " holds is not known yet"));
+}
+
+// A peer's replica, as it was last heard.
+std::string Engine::replica_in_words(const SyncFacts& peer) {
+  return "volume " + metadata::format_uuid(peer.volume_uuid) + ", generation " +
+         metadata::format_generation(peer.generations.current) + " since " +
+         format_time(peer.since_s) + ", term " + std::to_string(peer.term) + ", with " +
+         format_size(peer.dirty_bytes) + " that others may miss";
+}
+
 // The intent map first: the superblock makes it count.
 void Engine::create_metadata(metadata::SuperblockStore::Done done) {
   intents_.create(metadata::intent_tag(core_.record.volume_uuid),
@@ -124,7 +153,8 @@ void Engine::create_metadata(metadata::SuperblockStore::Done done) {
                   });
 }
 
-std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
+// What is wrong with this node, whatever the peer does.
+std::optional<Error> Engine::why_not_serve() const {
   const std::string& volume = core_.config.volume;
   if (core_.blank)
     return Error{"this node is not initialised", "run `twinblock init " + volume + "` first", 0};
@@ -141,7 +171,17 @@ std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
     return Error{
         "this replica is half-copied: serving it would serve a mixture of old and new data",
         "start twinblockd on " + core_.peer + ", which finishes the copy", 0};
-  if (session_.up() && (peer_role_ == PeerRole::kPrimary || core_.record.peer_primary))
+  return std::nullopt;
+}
+
+bool Engine::peer_is_primary_in_session() const {
+  return session_.up() && (peer_role_ == PeerRole::kPrimary || core_.record.peer_primary);
+}
+
+std::optional<Error> Engine::why_not_promote(bool peer_is_dead) const {
+  const std::string& volume = core_.config.volume;
+  if (auto error = why_not_serve()) return error;
+  if (peer_is_primary_in_session())
     return Error{core_.peer + " is primary", "run `twinblock demote " + volume + "` there first",
                  EBUSY};
   if (!session_.up() && core_.backing_lost && !peer_is_dead)
@@ -167,14 +207,25 @@ void Engine::promote(bool peer_is_dead, Reply reply) {
     reply(std::string("this node is primary already"));
     return;
   }
+  if (loss_wait_) {
+    reply(Error{"a promotion waits here already for the session with " + core_.peer + " to end",
+                "wait for its answer", EBUSY});
+    return;
+  }
+  if (peer_is_dead && peer_is_primary_in_session() && !why_not_serve()) {
+    wait_for_loss(std::move(reply));
+    return;
+  }
   if (auto error = why_not_promote(peer_is_dead)) {
     reply(*std::move(error));
     return;
   }
   role_ = Role::kPromoting;
+  promote_word_ = peer_is_dead;
   promote_reply_ = std::move(reply);
   if (session_.up()) {
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAsk);
+    header.sequence = ++promote_question_;
     header.offset = next_term();
     session_.send(header);
   } else if (!replica_.draining()) {
@@ -182,8 +233,9 @@ void Engine::promote(bool peer_is_dead, Reply reply) {
     return;
   }
   // Without a session, writes that the lost one had brought end first: they would land on top of
-  // the new clients' (invariant 4).
-  promote_timer_->arm(core_.config.peer_timeout_ns);
+  // the new clients' (invariant 4). With the word that the peer is dead, the loss of the session may
+  // come as late as its answer would.
+  promote_timer_->arm(core_.config.peer_timeout_ns * (peer_is_dead ? 2 : 1));
 }
 
 // At most one node of a session becomes primary: the one that was asked has recorded the other's
@@ -192,6 +244,7 @@ void Engine::handle_promote_ask(const wire::FrameHeader& ask) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
   if (role_ == Role::kPrimary || role_ == Role::kDemoting || contested || core_.blank) {
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
+    header.sequence = ask.sequence;
     header.status = EBUSY;
     session_.send_small(header, wire::text_bytes(core_.node + " is primary or about to become it"));
     return;
@@ -205,9 +258,10 @@ void Engine::handle_promote_ask(const wire::FrameHeader& ask) {
   asked_record_ = true;
   core_.record.peer_primary = true;
   hear_term(ask.offset);
-  core_.persist([this, number = session_number_](int error) {
+  core_.persist([this, number = session_number_, question = ask.sequence](int error) {
     if (number != session_number_ || !session_.up()) return;
     wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
+    header.sequence = question;
     header.status = static_cast<uint32_t>(error);
     session_.send_small(header,
                         wire::text_bytes(error == 0 ? "yes" : core_.node + "'s metadata failed"));
@@ -216,7 +270,9 @@ void Engine::handle_promote_ask(const wire::FrameHeader& ask) {
 }
 
 void Engine::handle_promote_answer(const wire::Frame& frame) {
-  if (!promote_timer_->armed()) return;
+  // An answer to a question that is not waited for any more: the peer was told so (send_role()), and
+  // has taken back what it recorded for it.
+  if (!promote_timer_->armed() || frame.header.sequence != promote_question_) return;
   promote_timer_->disarm();
   if (frame.header.status == 0)
     become_primary();
@@ -230,10 +286,11 @@ void Engine::become_primary() {
   // What a dead primary had under way may be on one of the two disks only; it tells which blocks
   // those are when it returns.
   if (!session_.up() && core_.record.peer_primary) core_.took_over = true;
+  before_promotion_ = {core_.record.primary, core_.record.peer_primary};
   core_.record.term = next_term();
   core_.record.snapshot = false;
   core_.alone_allowed = false;
-  core_.record.discard = false;  // the order did not name what is written from now on
+  core_.move_on();  // orders did not name what is written from now on
   core_.record.primary = true;
   core_.record.peer_primary = false;
   note_peer_process();
@@ -259,9 +316,20 @@ void Engine::become_primary() {
 
 void Engine::promotion_ended(Result<std::string> result) {
   promote_timer_->disarm();
-  if (role_ == Role::kPromoting) role_ = Role::kSecondary;
+  if (role_ == Role::kPromoting) take_promotion_back();
+  before_promotion_.reset();
   if (!result.ok() && session_.up()) send_role();  // the peer takes its yes back
   if (Reply reply = std::exchange(promote_reply_, nullptr)) reply(std::move(result));
+}
+
+// What become_primary() may have put on record already: a node that never served anybody may not be
+// taken for a primary that crashed, nor forget that its peer was one.
+void Engine::take_promotion_back() {
+  role_ = Role::kSecondary;
+  if (!before_promotion_) return;
+  core_.record.primary = before_promotion_->primary;
+  core_.record.peer_primary = core_.record.peer_primary || before_promotion_->peer_primary;
+  core_.persist([](int) {});
 }
 
 void Engine::send_role() {
@@ -283,6 +351,7 @@ void Engine::handle_role(const wire::FrameHeader& header) {
   peer_role_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
   core_.events.tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
+  if (before_promotion_) before_promotion_->peer_primary = false;
   if (!core_.blank && core_.record.peer_primary != primary) {
     core_.record.peer_primary = primary;
     hear_term(header.offset);
@@ -412,6 +481,7 @@ void Engine::demotion_done(Result<std::string> result) {
     receives_ = in_sync_;
     if (core_.attachment != Attachment::kResync) attach(Attachment::kNone);
     if (session_.up()) send_role();
+    session_.poke();  // a peer that was refused may order by what this node holds from now on
   }
   note_state();
   if (Reply reply = std::exchange(demote_reply_, nullptr)) reply(std::move(result));

@@ -21,19 +21,20 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   peer_process_ = {peer.instance, peer.boot};
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
-  target_tells_ = asked_record_ = false;
+  target_tells_ = asked_record_ = takes_data_ = false;
   held_frame_.reset();
   tell_links();
   tell_settings();
   core_.alone_allowed = false;
   // A node that joins has its first record with the first generation; a promotion of it is a later
   // one than the peer's.
-  if (core_.blank) hear_term(peer.term);
-  if (!core_.blank &&
-      (core_.record.peer_primary != peer.primary || core_.record.heard_term < peer.term)) {
+  hear_term(peer.term);
+  if (!core_.blank) {
     core_.record.peer_primary = peer.primary;
-    hear_term(peer.term);
-    core_.persist([](int) {});
+    if (before_promotion_) before_promotion_->peer_primary = false;
+    // What the two write together no order has named. A target moves on when it is marked: until
+    // then it is what an order to give it up has named.
+    if (!is_target(verdict)) core_.move_on();
   }
   switch (verdict) {
     case Verdict::kInSync:
@@ -44,7 +45,6 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
       core_.record.generations.settle();
       core_.record.shared = core_.record.dirty = core_.record.snapshot = false;
       core_.record.keep = core_.record.discard = false;
-      core_.persist([](int) {});
       break;
     case Verdict::kSourceOfMap:
     case Verdict::kSourceOfAll:
@@ -72,13 +72,39 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
     default:
       TB_CHECK(false, "a session stands on usable verdicts only");
   }
+  if (!core_.blank) record_session(verdict);
   note_state();
 }
 
-bool Engine::nothing_to_send(Verdict verdict, const SyncFacts& peer) const {
+// That the peer is primary is durable here before the peer gets an answer to anything that it
+// writes: else a loss of power would leave a node that lets itself be promoted beside it. A target
+// takes its first data when it has recorded what the source tells.
+void Engine::record_session(Verdict verdict) {
+  core_.persist([this, verdict, number = session_number_](int error) {
+    if (number != session_number_ || !session_.up() || is_target(verdict)) return;
+    if (error == 0)
+      take_data();
+    else if (receives_)
+      session_.drop(metadata_error(error).what, limits::kPeerDiskRetry_ns);
+  });
+}
+
+void Engine::take_data() {
+  takes_data_ = true;
+  apply_early();
+}
+
+bool Engine::same_as(Verdict verdict, const SyncFacts& peer) const {
   return verdict == Verdict::kSourceOfMap && core_.dirty.empty() && !peer.inconsistent &&
          !peer.blank && !peer.dirty &&
          peer.generations.current == core_.record.generations.current;
+}
+
+// A peer has this generation from a time when both had it, or because it was told to record it. If
+// neither was so, nobody knows how it came by it, and what it has of it.
+bool Engine::knows_who_shares_it() const {
+  const metadata::Generations& mine = core_.record.generations;
+  return mine.current == mine.base || core_.record.shared;
 }
 
 // Whom this node takes along in what it writes from now on; to be durable before it does. Whether
@@ -95,7 +121,16 @@ bool Engine::note_peer_process() {
 
 void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
   const bool noted = note_peer_process();
-  if (nothing_to_send(verdict, peer)) {
+  const bool same = same_as(verdict, peer);
+  if (same && !knows_who_shares_it()) {
+    log(Severity::kWarning,
+        core_.peer + " holds generation " +
+            metadata::format_generation(core_.record.generations.current) +
+            ", which this node never gave it: all is compared");
+    core_.dirty.set_all();
+    core_.coarse.set_all();
+    core_.record.all_dirty = true;
+  } else if (same) {
     if (noted) {
       gate_.close();
       resync_.begin_with_nothing_to_send();
@@ -167,7 +202,6 @@ void Engine::handle_generation(const wire::Frame& frame) {
   asked_record_ = true;
   if (payload.flags == wire::kGenerationInconsistent) tell_resync_begun(false);
   record_generation(frame.header, payload.flags);
-  apply_early();
 }
 
 void Engine::record_generation(const wire::FrameHeader& header, uint32_t flags) {
@@ -192,7 +226,10 @@ void Engine::acknowledge_generation(uint64_t sequence, uint32_t flags, int error
   ack.sequence = sequence;
   ack.status = static_cast<uint32_t>(error);
   session_.send(ack);
-  if (error == 0) generation_recorded(flags);
+  if (error == 0) {
+    take_data();
+    generation_recorded(flags);
+  }
   asked_record_ended();
 }
 
@@ -261,6 +298,9 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
   if (told.current == 0) return false;
   if (core_.blank) {
     if (payload.flags != wire::kGenerationInconsistent || !core_.joinable) return false;
+    const bool any = core_.joins == metadata::Uuid{};
+    if (!any && !std::equal(core_.joins.begin(), core_.joins.end(), payload.volume_uuid))
+      return false;
     record.volume = core_.config.volume;
     record.node = core_.node;
     record.size_bytes = core_.config.size_bytes;
@@ -272,6 +312,7 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
     core_.blank = false;
     joining_ = true;
   }
+  core_.move_on();
   switch (payload.flags) {
     case wire::kGenerationInconsistent:
       // From now on this is an unfinished copy of the source's history: a resync that is cut off
@@ -357,7 +398,9 @@ void Engine::resync_finished() {
   core_.record.dirty = core_.record.all_dirty = core_.record.snapshot = false;
   core_.record.shared = core_.record.keep = core_.record.discard = false;
   core_.took_over = core_.crashed = false;
-  core_.record.primary = role_ != Role::kSecondary;  // a crash before is made good
+  // A crash before is made good.
+  core_.record.primary = is_primary() || before_promotion_;
+  if (before_promotion_) before_promotion_->primary = false;
   core_.persist([](int) {});
   log(Severity::kInfo, core_.peer + " is whole and current");
   tell_resync_ended(true);

@@ -57,6 +57,8 @@ wire::HelloPayload make_hello(const Config& config, const std::string& node,
   hello.boot = facts.boot;
   hello.peer_instance = facts.peer_instance;
   hello.peer_boot = facts.peer_boot;
+  hello.state_id = facts.state_id;
+  hello.gives_up = facts.gives_up;
   wire::set_name(hello.volume, config.volume);
   wire::set_name(hello.node, node);
   wire::set_name(hello.peer, config.other(node).name);
@@ -85,6 +87,8 @@ SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred) {
   facts.boot = hello.boot;
   facts.peer_instance = hello.peer_instance;
   facts.peer_boot = hello.peer_boot;
+  facts.state_id = hello.state_id;
+  facts.gives_up = hello.gives_up;
   return facts;
 }
 
@@ -152,7 +156,8 @@ bool same_facts(const SyncFacts& a, const SyncFacts& b) {
   return std::all_of(std::begin(kFlagFields), std::end(kFlagFields),
                      [&](const FlagField& entry) { return a.*entry.field == b.*entry.field; }) &&
          a.volume_uuid == b.volume_uuid && a.generations == b.generations && a.term == b.term &&
-         a.peer_instance == b.peer_instance && a.peer_boot == b.peer_boot;
+         a.peer_instance == b.peer_instance && a.peer_boot == b.peer_boot &&
+         a.gives_up == b.gives_up;
 }
 
 }  // namespace twinblock

@@ -36,7 +36,8 @@ HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& confi
                             const std::string& node);
 
 // Whether two statements of one node lead to the same handshake: what is only told to users, and
-// changes with every write, does not count.
+// changes with every write, does not count. Nor does the state's id, which changes with a primary's
+// next write: orders name it, and are not carried out against a primary.
 bool same_facts(const SyncFacts& a, const SyncFacts& b);
 
 }  // namespace twinblock

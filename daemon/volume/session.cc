@@ -316,6 +316,7 @@ bool Session::handle_heartbeat(Channel& channel, const wire::Frame& frame) {
   const uint64_t echo = header.length;
   if (echo == 0 || echo > now) return true;
   if (probe_ns_ != 0 && echo >= probe_ns_) session_answers();
+  answered_beat_ns_ = std::max(answered_beat_ns_, echo);
   // The peer heard a beat `aux0` before it sent this one: however long that beat was under way
   // behind other frames, our direction works. One that has stopped reading, as it has enough to do,
   // says so.

@@ -55,6 +55,8 @@ class SessionOwner {
  public:
   // What this node says of itself now.
   virtual SyncFacts facts() const = 0;
+  // The peer is told those facts, in a hello.
+  virtual void facts_told() = 0;
   virtual bool fast_zero() = 0;
   // Whether disk work that an earlier session began is still under way.
   virtual bool draining() = 0;
@@ -105,6 +107,11 @@ class Session {
   void stop(const std::string& reason);
 
   [[nodiscard]] bool up() const { return established_; }
+  // Whether the peer has shown since this moment that it lives: it has answered a beat that was sent
+  // later. What it had sent before may still come in when it is dead.
+  [[nodiscard]] bool answered_since(uint64_t moment_ns) const {
+    return established_ && answered_beat_ns_ > moment_ns;
+  }
   // Drops the established session (not told to the peer but by closing), and dials again after
   // `retry_delay_ns`.
   void drop(const std::string& reason, uint64_t retry_delay_ns);
@@ -176,6 +183,7 @@ class Session {
   [[nodiscard]] std::optional<Verdict> last_verdict() const { return last_verdict_; }
   // What the peer last said of itself in a handshake, whether a session came of it or not.
   [[nodiscard]] const std::optional<SyncFacts>& peer_facts() const { return peer_facts_; }
+  [[nodiscard]] uint64_t peer_facts_at_ns() const { return peer_facts_at_ns_; }
   [[nodiscard]] std::string peer_address() const;
 
  private:
@@ -325,6 +333,7 @@ class Session {
   uint64_t disk_got_on_ns_ = 0;  // the peer's disk, as its heartbeats say
   uint64_t last_heard_ns_ = 0;   // on any link
   uint64_t last_echo_ns_ = 0;
+  uint64_t answered_beat_ns_ = 0;  // when the latest of those was sent that the peer has answered
 
   StrangerLog strangers_;
   std::string last_error_;
@@ -332,6 +341,7 @@ class Session {
   std::string told_refusal_;  // the last one that was told as an event
   std::optional<Verdict> last_verdict_;
   std::optional<SyncFacts> peer_facts_;
+  uint64_t peer_facts_at_ns_ = 0;  // when it said so
 };
 
 }  // namespace twinblock

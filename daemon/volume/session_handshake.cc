@@ -134,6 +134,7 @@ bool Session::handle_hello(Channel& channel, const wire::HelloPayload& hello) {
   std::copy_n(hello.instance, channel.peer_instance.size(), channel.peer_instance.begin());
   if (channel.dialled()) {
     peer_facts_ = channel.heard;
+    peer_facts_at_ns_ = env_.clock.now_ns();
     channel.phase = Channel::Phase::kAwaitVerdict;
     return true;
   }
@@ -153,6 +154,7 @@ bool Session::handle_hello(Channel& channel, const wire::HelloPayload& hello) {
 bool Session::let_in(Channel& channel) {
   if (!resolve_collision(channel)) return false;
   peer_facts_ = channel.heard;
+  peer_facts_at_ns_ = env_.clock.now_ns();
   channel.phase = Channel::Phase::kDraining;
   if (!owner_.draining()) answer_hello(channel);
   return channel.phase != Channel::Phase::kClosed;
@@ -177,6 +179,7 @@ bool Session::resolve_collision(Channel& channel) {
 
 void Session::send_hello(Channel& channel) {
   channel.said = owner_.facts();
+  owner_.facts_told();
   wire::HelloPayload hello = make_hello(env_.config, env_.node, channel.link.config.name,
                                         env_.instance, channel.said, owner_.fast_zero());
   hello.nonce = channel.nonce;

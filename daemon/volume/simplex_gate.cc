@@ -21,9 +21,8 @@ void SimplexGate::record() {
   const metadata::Generations& generations = core_.record.generations;
   if (generations.current == generations.base || core_.record.shared) {
     core_.begin_generation();
-    // Orders were about earlier writes.
-    core_.record.keep = core_.record.discard = false;
   }
+  core_.move_on();
   core_.record.dirty = true;
   core_.persist([this](int error) {
     recording_ = false;

@@ -1,6 +1,8 @@
 // Keeps the promise of going on alone: before anything is acknowledged that the peer misses, a new
 // generation and the fact that it misses something are durable (invariants 1 and 3, design section
-// 6). Owned by the engine; loop thread only.
+// 6). And before anything more is acknowledged once the peer was told what this node holds, that this
+// node has moved on since: an operator may order at the peer to give up what was told (invariant 13).
+// Owned by the engine; loop thread only.
 #pragma once
 
 #include <functional>
@@ -23,6 +25,8 @@ class SimplexGate {
     open_ = false;
     closed_meanwhile_ = true;
   }
+  // The peer is told what this node holds.
+  void told() { close(); }
 
  private:
   void record();

@@ -169,6 +169,7 @@ void Engine::explain_state(StatusView& view) const {
       view.action = bring + "; then demote this node and replace its disk.";
       break;
   }
+  for (const std::string& line : orders_in_words()) view.status += " " + line;
   if (!core_.peer_error.empty()) {
     view.status = core_.peer_error + ". " + view.status;
     view.action = "On " + peer + ", free space or replace the disk that holds " +
@@ -215,6 +216,8 @@ void Engine::fill_peer(StatusView& view) const {
   view.peer.name = core_.peer;
   view.peer.connected = session_.up();
   view.peer.error = core_.peer_error;
+  if (session_.peer_facts())
+    view.peer.heard_ns = core_.clock.now_ns() - session_.peer_facts_at_ns();
   switch (peer_role_) {
     case PeerRole::kUnknown:
       view.peer.role = "unknown";

@@ -40,6 +40,7 @@ struct StatusView {
   struct Peer {
     std::string name, role, data, error;
     bool connected = false;
+    std::optional<uint64_t> heard_ns;  // how long ago it last said in a handshake what it holds
   } peer;
 
   struct Link {

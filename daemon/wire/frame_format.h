@@ -27,9 +27,10 @@ enum class FrameType : uint8_t {
   kHeartbeat = 8,    // offset: a tick of the sender's clock; length: the last tick it received,
                      // aux0: how long it held that, in ns
   kRole = 9,         // sequence: 1 primary, 0 secondary; offset: sender's term; no answer
-  kPromoteAsk = 10,  // may I become primary? offset: the term it would have; answered by
-                     // kPromoteAnswer
-  kPromoteAnswer = 11,  // status: 0 yes, else an errno value; payload: UTF-8 reason
+  kPromoteAsk = 10,  // may I become primary? sequence: number of the question, offset: the term it
+                     // would have; answered by kPromoteAnswer
+  kPromoteAnswer = 11,  // sequence: of the question; status: 0 yes, else an errno value; payload:
+                        // UTF-8 reason
   kGeneration = 12,     // payload: GenerationPayload, to be made durable; answered by kAck
   kGoodbye = 13,        // payload: UTF-8 reason; orderly end of the session
   kProgress = 14,       // offset: resync bytes done; length: bytes in all; for the target's status
@@ -122,7 +123,7 @@ struct HelloPayload {
   uint32_t flags;           // HelloFlag bits
   uint64_t features;        // feature bits; none in version 1, zero
   uint64_t size_bytes;      // of the volume
-  uint8_t volume_uuid[16];  // zero while blank
+  uint8_t volume_uuid[16];  // blank: of the volume that it was ordered to join, or zero
   uint8_t instance[16];     // random, anew at each start of the process
   uint64_t generation_current;
   uint64_t generation_base;
@@ -142,12 +143,15 @@ struct HelloPayload {
   // id, the dialler's first.
   uint64_t nonce;
   uint64_t echo;  // the receiver's nonce: this hello answers it, and is no recording
+  uint64_t state_id;       // what the sender's replica is at this moment, for orders to name
+  uint64_t gives_up;       // with kHelloDiscard or kHelloKeep: the state that the order names
 };
 
-static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 64);
+static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 80);
 static_assert(offsetof(HelloPayload, volume) == 136);
 static_assert(offsetof(HelloPayload, term) == 392);
 static_assert(offsetof(HelloPayload, nonce) == 440);
+static_assert(offsetof(HelloPayload, state_id) == 456);
 
 struct GenerationPayload {
   uint64_t current;

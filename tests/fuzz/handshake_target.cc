@@ -39,6 +39,8 @@ SyncFacts facts_from(Input& input, bool preferred) {
   facts.term = generation_from(input);
   facts.dirty_bytes = generation_from(input);
   facts.since_s = generation_from(input);
+  facts.state_id = generation_from(input);
+  facts.gives_up = generation_from(input);
   return facts;
 }
 
@@ -54,7 +56,7 @@ void check_roundtrip(const Config& config, const SyncFacts& facts, bool fast_zer
       make_hello(config, "alpha", "main", metadata::Uuid{7}, facts, fast_zero);
   const SyncFacts again = facts_of(hello, facts.preferred);
   require(same_facts(facts, again) && facts.dirty_bytes == again.dirty_bytes &&
-              facts.since_s == again.since_s && facts.preferred == again.preferred,
+              facts.since_s == again.since_s && facts.state_id == again.state_id && facts.preferred == again.preferred,
           "a hello does not say what it was made from");
   const HelloMismatch mismatch = compare_hello(hello, config, "beta");
   require(mismatch.for_us.empty() && mismatch.for_peer.empty(), "a right hello is refused");
@@ -76,7 +78,7 @@ void check_verdict(const SyncFacts& mine, const SyncFacts& theirs) {
   require(!mine.primary, "a primary is overwritten");
   require(!theirs.blank && !theirs.inconsistent && !theirs.disk_failed,
           "copied from what is not whole");
-  const bool ordered = mine.discard || theirs.keep;
+  const bool ordered = gives_itself_up(mine) || gives_up(theirs, mine);
   const bool nothing_to_lose = mine.blank || mine.inconsistent || mine.backing_lost;
   require(ordered || nothing_to_lose || theirs.generations.knows(mine.generations.current) ||
               mine.generations.knows(theirs.generations.current),

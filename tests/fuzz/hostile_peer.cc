@@ -212,6 +212,7 @@ class HostilePeer::Line final : public ConnectionHandler {
     if (!theirs_.blank) {
       peer_.theirs_ = theirs_.generations;
       peer_.volume_uuid_ = theirs_.volume_uuid;
+      peer_.their_state_ = theirs_.state_id;
     }
     if (dialled_ || !peer_.shakes_hands) return;
     session_ = {peer_nonce_, nonce_};
@@ -325,6 +326,9 @@ SyncFacts HostilePeer::facts() const {
   facts.map_valid = (flags_ & 32) == 0;
   facts.discard = (flags_ & 64) != 0;
   facts.keep = (flags_ & 128) != 0;
+  facts.state_id = 1 + term_ % 4;
+  // It knows what an order would have to name.
+  facts.gives_up = facts.keep ? their_state_ : facts.state_id;
   return facts;
 }
 

@@ -70,6 +70,7 @@ class HostilePeer {
   std::vector<std::unique_ptr<Line>> lines_;
   metadata::Generations theirs_;
   metadata::Uuid volume_uuid_;
+  uint64_t their_state_ = 0;  // … and what an order would have to name
   Stance stance_ = Stance::kBlank;
   uint8_t flags_ = 0;
   uint64_t term_ = 0;

@@ -74,6 +74,8 @@ NodeRecord record_from(Input& input, const Shape& shape) {
   record.peer_instance = input.byte();
   record.peer_boot = input.byte();
   record.generation_since_s = input.take<uint32_t>();
+  record.state_id = input.byte();
+  record.given_up = {input.byte(), input.byte(), input.byte(), input.take<uint32_t>()};
   return record;
 }
 

@@ -94,6 +94,7 @@ void World::check_crash() {
   if (is_split_brain(verdict) && split_host_ >= 0) {
     SyncFacts loser = a.facts, winner = b.facts;
     loser.discard = true;
+    loser.gives_up = loser.state_id;
     loser.keep = winner.discard = winner.keep = false;
     check_sets(a, b, decide(loser, winner), story);
     return;
@@ -102,6 +103,8 @@ void World::check_crash() {
   // Disks that were away for too long are refused, and not taken for anything.
   if (verdict == Verdict::kUnrelated && (swapped_[0] || swapped_[1])) return;
   const bool in_sync = verdict == Verdict::kInSync;
+  if (ordering_ && diverged(a.facts, b.facts) && (is_source(verdict) || is_target(verdict)))
+    check_loss(is_target(verdict) ? 0 : 1, story);
   if (!in_sync && !is_source(verdict) && !is_target(verdict)) Report::violation(story + describe());
   check_sets(a, b, verdict, story);
   if (split_host_ >= 0) return;
@@ -176,6 +179,7 @@ void World::check_answer(SimNode& at, const Workload::Request& request) {
   if (split_host_ >= 0) return;
   check_session();
   check_sole_copy(at, request);
+  check_peer_knows(at, request);
   check_wait(at, request);
   if (client.op == ClientOp::kWrite || client.op == ClientOp::kZero) check_on_both(request);
 }
@@ -194,6 +198,26 @@ void World::check_sole_copy(SimNode& at, const Workload::Request& request) {
   if (recorded.current == recorded.base)
     Report::violation(node(1 - at.host()).name() + " does not know that it holds the only copy" +
                       describe());
+}
+
+// What is acknowledged in duplex is on a peer that has it on record that this node is primary:
+// otherwise a loss of power would leave one that lets itself be promoted beside it (invariant 6).
+void World::check_peer_knows(SimNode& at, const Workload::Request& request) {
+  if (at.engine().volume_state() != VolumeState::kDuplex) {
+    duplex_seen_ns_ = 0;
+    return;
+  }
+  const uint64_t now = scheduler_.now_ns();
+  if (duplex_seen_ns_ == 0) duplex_seen_ns_ = now;
+  const bool young = now - duplex_seen_ns_ < 50 * kMillisecond_ns;
+  SimNode& peer = node(1 - at.host());
+  if (request.number == 0 || request.began_ns < duplex_seen_ns_ || !peer.running() ||
+      dead_disk_host_ >= 0 || !check_random_.chance(young ? 0.5 : 0.002))
+    return;
+  const Remains left = remains_of(peer, at, check_random_);
+  if (!left.peer_primary && !left.facts.inconsistent)
+    Report::violation("a write was acknowledged in duplex, but " + left.fate + ", " + peer.name() +
+                      " would not know that " + at.name() + " is primary" + describe());
 }
 
 // Nothing waits for a silent peer longer than the peer timeout, nor for a peer whose disk hangs

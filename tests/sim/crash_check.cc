@@ -28,6 +28,8 @@ SyncFacts facts_at_start(const metadata::Loaded& loaded, bool backing_is_empty, 
   facts.map_valid = !facts.backing_lost;
   facts.discard = record.discard;
   facts.keep = record.keep;
+  if (record.keep || record.discard) facts.gives_up = record.given_up.state_id;
+  facts.state_id = record.state_id;
   facts.volume_uuid = record.volume_uuid;
   facts.generations = record.generations;
   facts.term = record.term;
@@ -58,7 +60,8 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
   Remains remains{power ? node.data().after_power_loss(random) : node.data().after_kill(random),
                   {},
                   BlockMap(node.data().size_bytes()),
-                  node.name() + (power ? " without power" : " killed")};
+                  node.name() + (power ? " without power" : " killed"),
+                  false};
   const DiskImage file =
       power ? node.metadata().after_power_loss(random) : node.metadata().after_kill(random);
   const auto read = [&file](uint64_t offset_bytes, std::span<std::byte> into) {
@@ -73,6 +76,7 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
   remains.facts = facts_at_start(loaded.value(), node.data().is_new(), node.name() < peer.name(),
                                  power ? node.boot() + 2 : node.boot());
   if (!remains.facts.blank) remains.own = set_at_start(loaded.value(), remains.data.size_bytes());
+  remains.peer_primary = loaded.value().record.peer_primary;
   remains.facts.dirty = loaded.value().record.dirty || !remains.own.empty();
   return remains;
 }

@@ -33,6 +33,7 @@ struct Remains {
   SyncFacts facts;
   BlockMap own;      // what it would tell to differ
   std::string fate;  // for reports
+  bool peer_primary = false;  // it would remember that its peer was primary
 };
 Remains remains_of(SimNode& node, const SimNode& peer, Random& random);
 

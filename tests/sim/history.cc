@@ -99,6 +99,7 @@ History::Cluster* History::find(uint64_t sector, uint64_t number) {
 void History::write_acknowledged(uint64_t number, bool fua, uint64_t now_ns) {
   Write& write = writes_[number];
   write.acknowledged_ns = now_ns;
+  last_acknowledged_ns_ = now_ns;
   binding_ = true;
   write.fua = fua;
   std::erase(unanswered_, number);

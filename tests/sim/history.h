@@ -42,6 +42,8 @@ class History {
   void failed_over(uint64_t now_ns);
   // … and what was acknowledged but not flushed may be lost.
   void unflushed_lost(uint64_t now_ns);
+  // When a write was last acknowledged; 0: never.
+  [[nodiscard]] uint64_t last_acknowledged_ns() const { return last_acknowledged_ns_; }
   [[nodiscard]] uint64_t writes_total() const { return writes_.size() - 1; }
   [[nodiscard]] std::string describe(uint64_t number) const;
 
@@ -116,6 +118,7 @@ class History {
   std::vector<Write> writes_;
   std::vector<uint64_t> unanswered_;
   bool binding_ = true;
+  uint64_t last_acknowledged_ns_ = 0;
   uint64_t oldest_read_ns_ = 0;
   uint64_t flushed_ns_ = 0;  // what is known to have happened by then is on stable storage
   std::vector<Branch> branches_;

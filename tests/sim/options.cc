@@ -114,6 +114,12 @@ constexpr std::array<Mode, 17> kModeTable{{
        o.faulty_ns = std::min(o.faulty_ns, 6 * kSecond_ns);
        o.faults.kill = o.faults.power_off = o.faults.reset = 1;
      }},
+    {"orders", 2,
+     [](Options& o) {
+       o.orders = true;
+       o.faulty_ns = std::min(o.faulty_ns, 4 * kSecond_ns);
+       o.faults.kill = o.faults.reset = 1;
+     }},
     {"verify", 1,
      [](Options& o) {
        o.corruption = true;

@@ -53,6 +53,7 @@ struct Options {
   double read_share = 0.3;
   double compressed_share = 0;  // of the pieces of writes; 0: compression is off and stays so
   bool split_brains = false;    // the operator is wrong about a dead peer
+  bool orders = false;          // … and orders to resolve it are given at any moment
   bool corruption = false;      // disks go bad without a word; verification finds it
   bool session_lasts = false;   // one link lives at any moment: the session may not be lost
   bool hasty = false;           // … although it may have to be dialled first
@@ -68,8 +69,8 @@ struct Options {
 
 // "mixed" draws one of the others.
 constexpr const char* kModes =
-    "mixed calm network links crash power disk metadata hang roles freeze idle split verify resync "
-    "swap slow lineage";
+    "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
+    "resync swap slow lineage";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

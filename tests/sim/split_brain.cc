@@ -34,27 +34,31 @@ void World::separate(int host) {
   promote_side(host);
 }
 
-// The operator insists.
-void World::promote_side(int host) {
-  bool primary = false;
+bool World::try_to_promote_side(int host) {
   Side& side = side_of(host);
-  while (!primary) {
-    bool answered = false;
-    node(host).engine().promote(true, [&](const Result<std::string>& result) {
-      answered = true;
-      primary = result.ok();
-      if (!result && Report::verbose())
-        Report::trace("operator", "refused: " + result.error().what);
-    });
-    wait(
-        kHealingMax_ns, [&] { return answered; }, "the answer to a promotion");
-    if (!primary) scheduler_.run_until(scheduler_.now_ns() + 300 * kMillisecond_ns);
-  }
+  bool answered = false;
+  bool primary = false;
+  node(host).engine().promote(true, [&](const Result<std::string>& result) {
+    answered = true;
+    primary = result.ok();
+    if (!result && Report::verbose()) Report::trace("operator", "refused: " + result.error().what);
+  });
+  wait(
+      kHealingMax_ns, [&] { return answered; }, "the answer to a promotion");
+  if (!primary) return false;
+  side.promoted_ns = scheduler_.now_ns();
   if (std::exchange(side.unflushed_lost, false))
     side.history.unflushed_lost(scheduler_.now_ns());
   else
     side.history.failed_over(scheduler_.now_ns());
   side.workload.open(node(host));
+  return true;
+}
+
+// The operator insists.
+void World::promote_side(int host) {
+  while (!try_to_promote_side(host))
+    scheduler_.run_until(scheduler_.now_ns() + 300 * kMillisecond_ns);
 }
 
 // Both accept writes, also through crashes, until each has some that the other lacks.
@@ -129,6 +133,8 @@ void World::see_split_brain() {
         },
         "writes in spite of the split brain");
   for (const int host : {0, 1}) {
+    if (node(host).engine().status().status.find("order") != std::string::npos)
+      Report::violation("an order is remembered that was about another split brain" + describe());
     const std::string before = metadata_in_words(host);
     node(host).engine().resolve(random_.chance(0.5), true, [this](const Result<std::string>& said) {
       if (!said) Report::violation("resolve --dry-run: " + said.error().what + describe());
@@ -168,13 +174,19 @@ void World::demote_loser(int host) {
       kHealingMax_ns, [&] { return demoted; }, "a demotion");
 }
 
-// Given until it is taken: a node that has just crashed does not know of the split brain yet.
+// Given until it is taken, or no longer needed: a node that has just crashed does not know of the
+// split brain yet.
 void World::order(int host, bool keep_local) {
+  const auto connected = [this] {
+    return node(0).engine().status().peer.connected && node(1).engine().status().peer.connected;
+  };
   bool taken = false;
-  while (!taken) {
+  while (!taken && !connected()) {
     wait(
-        kHealingMax_ns, [this] { return says_split_brain(0) && says_split_brain(1); },
+        kHealingMax_ns,
+        [&] { return (says_split_brain(0) && says_split_brain(1)) || connected(); },
         "both sides to see the split brain");
+    if (connected()) return;
     ordered_ = true;
     bool answered = false;
     node(host).engine().resolve(keep_local, false, [&](const Result<std::string>& said) {
@@ -205,7 +217,10 @@ void World::resolve(int winner) {
   });
   // The order of the one that was told to keep its own is to be taken back there.
   const bool demoted_first = contradicted || random_.chance(0.5);
-  if (demoted_first) demote_loser(loser);
+  if (demoted_first) {
+    demote_loser(loser);
+    scheduler_.run_until(scheduler_.now_ns() + 3 * kSecond_ns);
+  }
   const bool at_loser = contradicted || (demoted_first && random_.chance(0.5));
   resolving_ = demoted_first;
   order(at_loser ? loser : winner, !at_loser);
@@ -215,6 +230,9 @@ void World::resolve(int winner) {
       Report::violation("a primary's writes were given up while it serves them" + describe());
     resolving_ = true;
     demote_loser(loser);
+    // What it wrote since the order was given has made that void; how it is now is heard first.
+    scheduler_.run_until(scheduler_.now_ns() + 3 * kSecond_ns);
+    order(winner, true);
   }
   for (int turns = static_cast<int>(random_.below(3)); turns > 0; --turns) {
     scheduler_.run_until(scheduler_.now_ns() + random_.spread(kMillisecond_ns, 2 * kSecond_ns));

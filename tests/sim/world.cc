@@ -122,6 +122,7 @@ void World::run() {
   if (options_.full_source) full_source();
   if (options_.slow_disk) slow_disk();
   if (options_.split_brains) split_brain();
+  if (options_.orders) orders();
   if (options_.corruption) verification();
   quiesce();
   check_latency();

@@ -41,6 +41,14 @@ class World {
     History history;
     Workload workload;
     bool unflushed_lost = false;  // its node lost power since it was primary
+    uint64_t promoted_ns = 0;     // when its node was last promoted
+  };
+
+  // An order of the story of orders: what `loser` held by the time at which the giver had last heard it
+  // is given up.
+  struct GivenOrder {
+    int loser;
+    uint64_t heard_ns;
   };
 
   // One link as the world sees it.
@@ -83,6 +91,7 @@ class World {
   void separate(int host);
   void diverge(int host);
   void promote_side(int host);
+  bool try_to_promote_side(int host);
   void see_split_brain();
   [[nodiscard]] std::string metadata_in_words(int host);
   void resolve(int winner);
@@ -92,6 +101,15 @@ class World {
   void crash_of(int host);
   void revive(int host);
   [[nodiscard]] bool says_split_brain(int host);
+  void orders();
+  void order_turn();
+  void order_at_any_time(int host, bool keep_local);
+  void demote_if_primary(int host);
+  void meet_at_last(int winner);
+  void go_on_with_winner();
+  [[nodiscard]] bool met();
+  [[nodiscard]] metadata::NodeRecord record_of(int host);
+  void check_loss(int loser, const std::string& story);
   Side& side_of(int host) { return host == split_host_ ? *other_side_ : *side_; }
   void verification();
   void slow_disk();    // slow_disk.cc
@@ -162,6 +180,7 @@ class World {
   void check_answer(SimNode& node, const Workload::Request& request);
   void check_on_both(const Workload::Request& request);
   void check_sole_copy(SimNode& at, const Workload::Request& request);
+  void check_peer_knows(SimNode& at, const Workload::Request& request);
   void check_wait(SimNode& node, const Workload::Request& request);
   void check_latency();
   void check_identical(const char* when);
@@ -202,6 +221,7 @@ class World {
   std::array<bool, 2> joins_{};    // its data may be overwritten, it has no metadata
   std::array<bool, 2> swapped_{};  // it got other disks, and has not been in duplex since
   uint64_t diskless_seen_ns_ = 0;  // 0: the primary has a disk
+  uint64_t duplex_seen_ns_ = 0;    // … and 0: the session is not duplex
   int survivor_ = -1;  // holds all that was acknowledged by the primary that died; -1: nobody
   bool initialised_ = false;
   bool verify_may_find_ = false;  // a disk was bad while the process runs
@@ -209,6 +229,9 @@ class World {
   bool diverged_ = false;         // … and both have acknowledged writes since
   bool ordered_ = false;          // … and an order says whose to keep
   bool resolving_ = false;        // … and may be carried out by now
+  bool ordering_ = false;         // orders are given at any moment
+  std::vector<GivenOrder> given_orders_;
+  std::array<uint64_t, 2> apart_generations_{};  // of the two, before they met
   bool corrupted_ = false;        // blocks of a disk were changed by nobody
   bool errors_allowed_ = false;   // the client's only good disk is full now and then
   bool checking_ = false;

@@ -76,6 +76,8 @@ TEST(Superblock, ComesBackAsItWasWritten) {
     record.discard = (flags & 128) != 0;
     record.keep = (flags & 256) != 0;
     record.region_bytes = kRegionBytesMin << (flags % 15);
+    record.state_id = 0x5151 + flags;
+    record.given_up = {7 + flags, 8, 9, 10};
     const Result<Loaded> loaded = load(file_with_both(record, 9), "m");
     ASSERT_TRUE(loaded.ok());
     EXPECT_EQ(loaded.value().record, record);

@@ -90,10 +90,15 @@ struct View {
   bool diverged() const {
     return !blank() && (relation == Relation::kDiverged || relation == Relation::kDivergedFromBase);
   }
+  // I am blank, and was ordered to join a volume that is not the peer's.
+  bool joins_another() const {
+    return me.volume_uuid != metadata::Uuid{} && me.volume_uuid != peer.volume_uuid;
+  }
   bool same() const { return !blank() && relation == Relation::kSame; }
   bool disks_work() const { return !me.disk_failed && !peer.disk_failed; }
-  bool give_up_mine() const { return me.discard || peer.keep; }
-  bool give_up_theirs() const { return peer.discard || me.keep; }
+  bool give_up_mine() const { return gives_itself_up(me) || gives_up(peer, me); }
+  bool give_up_theirs() const { return gives_itself_up(peer) || gives_up(me, peer); }
+  bool ordered() const { return me.discard || me.keep || peer.discard || peer.keep; }
   // Nobody is primary, half-copied, or lost.
   bool both_whole() const {
     return same() && disks_work() && !me.primary && !peer.primary && !me.inconsistent &&
@@ -190,7 +195,13 @@ const Property kProperties[] = {
      [](const View& v) { return v.verdict == Verdict::kSplitBrain || v.diverged(); },
      [](const View& v) {
        return (v.verdict == Verdict::kSplitBrain) ==
-              (v.diverged() && !v.give_up_mine() && !v.give_up_theirs());
+              (v.diverged() && !v.give_up_mine() && !v.give_up_theirs() && !v.ordered());
+     }},
+    {"an order that names another state is void",
+     [](const View& v) { return v.verdict == Verdict::kOrderVoid || v.diverged(); },
+     [](const View& v) {
+       return (v.verdict == Verdict::kOrderVoid) ==
+              (v.diverged() && !v.give_up_mine() && !v.give_up_theirs() && v.ordered());
      }},
     {"orders that contradict each other are not followed",
      [](const View& v) { return v.verdict == Verdict::kOrdersContradict || v.diverged(); },
@@ -269,13 +280,14 @@ const Property kProperties[] = {
      [](const View& v) { return v.me.blank && !v.peer.blank; },
      [](const View& v) {
        if (!v.me.joinable) return v.verdict == Verdict::kNotJoinable;
+       if (v.joins_another()) return v.verdict == Verdict::kJoinVoid;
        return !is_usable(v.verdict) || v.verdict == Verdict::kTargetOfAll ||
               v.verdict == Verdict::kDiskless;
      }},
     {"a blank node that may be overwritten receives everything",
      [](const View& v) {
        return v.me.blank && !v.peer.blank && v.me.joinable && v.disks_work() && !v.me.primary &&
-              !v.peer.inconsistent;
+              !v.peer.inconsistent && !v.joins_another();
      },
      [](const View& v) { return v.verdict == Verdict::kTargetOfAll; }},
 };
@@ -295,6 +307,20 @@ class AllInputs : public testing::Test {
     a.generations = pair.mine;
     b.generations = pair.theirs;
     b.volume_uuid[0] = pair.relation == Relation::kOtherVolume ? 2 : 1;
+    a.state_id = 11;
+    b.state_id = 22;
+    // Both orders at once is nothing that a record can say: then it is the first.
+    a.gives_up = a.discard ? 11 : 22;
+    b.gives_up = b.discard ? 22 : 11;
+    check_both(a, b, pair);
+    if (pair.relation != Relation::kDiverged && pair.relation != Relation::kDivergedFromBase) return;
+    a.gives_up = 33;  // it has moved on
+    check_both(a, b, pair);
+    b.gives_up = 0;
+    check_both(a, b, pair);
+  }
+
+  void check_both(SyncFacts& a, SyncFacts& b, const Pair& pair) {
     const Verdict mine = decide(a, b), theirs = decide(b, a);
     check({a, b, pair.relation, mine, theirs}, pair);
     check({b, a, relate(kinship(b.generations, a.generations, a.volume_uuid == b.volume_uuid)),
@@ -342,7 +368,17 @@ TEST_F(AllInputs, HaveVerdictsThatHoldEveryProperty) {
   mine = theirs = all_flags(kCombinations);
   for (SyncFacts& a : mine)
     for (SyncFacts& b : theirs)
-      if (a.blank || b.blank) check(a, b, pairs().front());
+      if (a.blank || b.blank) {
+        check(a, b, pairs().front());
+        if (a.blank && b.blank) continue;
+        // The order to join named another volume, or none.
+        SyncFacts& blank = a.blank ? a : b;
+        for (const uint8_t volume : {2, 0}) {
+          blank.volume_uuid[0] = volume;
+          check_both(a, b, pairs().front());
+        }
+        blank.volume_uuid[0] = 1;
+      }
   for (size_t i = 0; i < std::size(kProperties); ++i)
     EXPECT_GT(applied_[i], 0u) << "never put to the test: " << kProperties[i].sentence;
 }
@@ -378,7 +414,7 @@ TEST(Generation, PairsAreWhatTheirNamesSay) {
 }
 
 TEST(Generation, EveryVerdictIsExplained) {
-  for (uint32_t code = 1; code <= static_cast<uint32_t>(Verdict::kOrdersContradict); ++code) {
+  for (uint32_t code = 1; code <= static_cast<uint32_t>(Verdict::kJoinVoid); ++code) {
     const auto verdict = static_cast<Verdict>(code);
     EXPECT_EQ(mirrored(mirrored(verdict)), verdict) << code;
     EXPECT_FALSE(explain(verdict, "beta").empty());

@@ -25,8 +25,9 @@ struct Node {
   metadata::Generations generations;
   uint64_t term, heard_term;
   uint64_t contains;       // the truth: all generations that its data come from
-  uint64_t mine, theirs;   // the two current generations when it was given its order
+  uint64_t named;          // what the loser held when this node was given its order
   uint32_t data, own_set;  // what its disk holds; what may differ, as far as it knows
+  uint32_t state_id, gives_up;
   uint8_t primary, crashed, lost, inconsistent, shared, discard, keep, reserved;
 };
 
@@ -37,6 +38,7 @@ struct World {
   uint32_t link, source;
   uint32_t writes, generations;  // made until now
   uint32_t ever_lost;
+  uint32_t states, reserved;  // made until now
 };
 static_assert(std::has_unique_object_representations_v<World>);
 
@@ -106,6 +108,8 @@ SyncFacts facts_of(const World& w, uint32_t i) {
   facts.map_valid = node.lost == 0;
   facts.discard = node.discard != 0;
   facts.keep = node.keep != 0;
+  facts.gives_up = node.gives_up;
+  facts.state_id = node.state_id;
   facts.preferred = i == 0;
   facts.generations = node.generations;
   facts.term = node.term;
@@ -118,6 +122,7 @@ World start() {
     node.generations.current = node.generations.base = 1;
     node.contains = 1u << 1;
     node.data = 1;
+    node.state_id = ++w.states;
   }
   w.nodes[0].primary = 1;
   w.nodes[0].term = w.nodes[1].heard_term = 1;
@@ -134,12 +139,14 @@ void fall_back(Node& node) {
   node.primary = 0;
 }
 
-// Alone, the first write makes a new generation, and old orders void: they were about other writes.
+// Alone, the first write makes a new generation; each makes old orders void: they were about other
+// writes.
 void write_alone(World& w, Node& me) {
+  me.state_id = ++w.states;
   if (me.generations.current == me.generations.base || me.shared != 0) {
     me.generations.advance(++w.generations);
     me.contains |= uint64_t{1} << w.generations;
-    me.shared = me.discard = me.keep = 0;
+    me.shared = 0;
   }
   const uint32_t block = new_write(w);
   me.data |= block;
@@ -177,6 +184,7 @@ void connect(World& w) {
     w.source = is_source(verdict) ? 0 : 1;
     Node &source = w.nodes[w.source], &target = w.nodes[1 - w.source];
     target.inconsistent = 1;
+    source.state_id = ++w.states;
     if (std::exchange(target.lost, uint8_t{0}) != 0) target.own_set = ~uint32_t{0};
     const bool all = verdict == Verdict::kSourceOfAll || verdict == Verdict::kTargetOfAll;
     source.own_set |= all ? ~uint32_t{0} : target.own_set;
@@ -210,6 +218,7 @@ bool promote(World& w, uint32_t i) {
   if (me.primary != 0 || me.inconsistent != 0 || me.lost != 0 || (asked && peer.primary != 0))
     return false;
   me.primary = 1;
+  me.state_id = ++w.states;
   me.term = std::max(me.term, me.heard_term) + 1;
   if (asked) peer.heard_term = me.term;
   return true;
@@ -219,8 +228,8 @@ bool order(World& w, Node& me, const Node& peer, bool keep_local) {
   if (w.link != kDown || !diverged(w)) return false;
   me.keep = keep_local ? 1 : 0;
   me.discard = keep_local ? 0 : 1;
-  me.mine = me.generations.current;
-  me.theirs = peer.generations.current;
+  me.gives_up = keep_local ? peer.state_id : me.state_id;
+  me.named = keep_local ? peer.data : me.data;
   return true;
 }
 
@@ -298,14 +307,12 @@ bool apply(World& w, const Step& step) {
 }
 
 // An order counts for the writes that its giver was told of, and for no later ones.
-bool orders_are_about_this(const World& w) {
-  for (uint32_t i : {0u, 1u}) {
-    const Node &me = w.nodes[i], &peer = w.nodes[1 - i];
-    if ((me.keep != 0 || me.discard != 0) &&
-        (me.mine != me.generations.current || me.theirs != peer.generations.current))
-      return false;
-  }
-  return true;
+std::string wrong_loser(const Node& source, const Node& target) {
+  const bool by_source = source.keep != 0 && source.gives_up == target.state_id;
+  const bool by_target = target.discard != 0 && target.gives_up == target.state_id;
+  if (!by_source && !by_target) return "the wrong side's writes are given up";
+  const uint64_t named = by_source ? source.named : target.named;
+  return (target.data & ~named) != 0 ? "an order is followed that was about other writes" : "";
 }
 
 // What is wrong with the pair; empty when nothing is.
@@ -323,15 +330,13 @@ std::string wrong(const World& w) {
     return "stuck without a good copy, although no disk was lost";
   if (verdict == Verdict::kInSync)
     return w.nodes[0].data == w.nodes[1].data ? "" : "in sync, but different";
-  if (diverged(w) && verdict != Verdict::kSplitBrain && !orders_are_about_this(w))
-    return "an order is followed that was about other writes";
   if (!is_usable(verdict)) return "";
   const Node& source = w.nodes[is_source(verdict) ? 0 : 1];
   const Node& target = w.nodes[is_source(verdict) ? 1 : 0];
   if (source.inconsistent != 0) return "half-copied, but the source";
   if (target.primary != 0) return "primary, but the target";
   if (diverged(w)) {
-    if (target.discard == 0 && source.keep == 0) return "the wrong side's writes are given up";
+    if (std::string error = wrong_loser(source, target); !error.empty()) return error;
   } else if ((w.promised & ~source.data & (w.ever_lost != 0 ? target.data : ~uint32_t{0})) != 0) {
     return "a promised write is lost";
   }
@@ -431,7 +436,7 @@ TEST(History, LongStoriesEndInTheRightVerdict) {
        {Verdict::kInSync, Verdict::kSourceOfMap, Verdict::kTargetOfMap, Verdict::kSourceOfAll,
         Verdict::kTargetOfAll, Verdict::kSplitBrain, Verdict::kBothPrimary, Verdict::kPeerOutdated,
         Verdict::kOutdated, Verdict::kNoGoodCopy, Verdict::kPeerMustDemote, Verdict::kMustDemote,
-        Verdict::kOrdersContradict})
+        Verdict::kOrdersContradict, Verdict::kOrderVoid})
     EXPECT_GT(verdicts[static_cast<uint32_t>(verdict)], 100u)
         << "hardly ever reached: " << explain(verdict, "beta");
 }

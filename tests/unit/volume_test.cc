@@ -280,6 +280,8 @@ TEST(Hello, BringsEveryFactAcross) {
     facts.boot = 11;
     facts.peer_instance = 12;
     facts.peer_boot = 13;
+    facts.state_id = 8;
+    facts.gives_up = 9;
     const SyncFacts heard = facts_of(hello_from_beta(config, facts), true);
     EXPECT_TRUE(same_facts(facts, heard)) << bit;
     EXPECT_TRUE(heard.preferred);
@@ -290,6 +292,8 @@ TEST(Hello, BringsEveryFactAcross) {
     EXPECT_EQ(heard.boot, 11u);
     EXPECT_EQ(heard.peer_instance, 12u);
     EXPECT_EQ(heard.peer_boot, 13u);
+    EXPECT_EQ(heard.state_id, 8u);
+    EXPECT_EQ(heard.gives_up, 9u);
   }
 }
 
@@ -312,6 +316,7 @@ TEST(Hello, EveryFactThatDecidesMakesItADifferentOne) {
       [](auto& f) { f.volume_uuid[3] = 1; },  [](auto& f) { f.generations.base = 1; },
       [](auto& f) { f.rebooted = true; },     [](auto& f) { f.peer_instance = 1; },
       [](auto& f) { f.peer_boot = 1; },
+      [](auto& f) { f.gives_up = 1; },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     SyncFacts facts;
@@ -325,6 +330,7 @@ TEST(Hello, WhatIsOnlyToldToUsersMakesNoDifference) {
   SyncFacts facts;
   facts.dirty_bytes = 1;
   facts.since_s = 2;
+  facts.state_id = 3;
   EXPECT_TRUE(same_facts(SyncFacts{}, facts));
 }
 

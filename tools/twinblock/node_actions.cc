@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdio>
 
 #include "base/units.h"
 #include "twinblock/actions.h"
@@ -87,7 +88,21 @@ Result<Output> run_init(const Options& options, const std::string& socket) {
   return order(socket, "init", json{{"force", options.force}, {"join", options.join}});
 }
 
+// A node that is still in session with the peer waits for the end of it before it believes that the
+// peer is dead.
+void say_what_is_waited_for(const std::string& socket) {
+  const Result<json> status = ask_status(socket);
+  if (!status) return;
+  const json peer = object_at(status.value(), "peer");
+  if (!flag_at(peer, "connected") || text_at(peer, "role") != "primary") return;
+  std::fprintf(stderr,
+               "the session with %s still stands: waiting until %s counts as lost (at most "
+               "peer_timeout), or answers\n",
+               text_at(peer, "name").c_str(), text_at(peer, "name").c_str());
+}
+
 Result<Output> run_promote(const Options& options, const std::string& socket) {
+  if (options.peer_is_dead) say_what_is_waited_for(socket);
   return change(socket, "promote", json{{"peer_is_dead", options.peer_is_dead}});
 }
 
