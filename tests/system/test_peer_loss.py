@@ -286,3 +286,23 @@ def test_silent_primary_is_noticed_by_the_secondary(lab):
     assert took_s <= PEER_TIMEOUT_S + 1 + machine.allowance_s()
     lab.wait_state("alpha", "duplex", 20)
     assert lab.status("alpha")["role"] == "primary"
+
+
+@pytest.mark.sanitize
+def test_a_promotion_right_after_the_primarys_death_waits_until_that_is_known(lab):
+    lab.wait_state("beta", "duplex", 10)
+    lab.pause("alpha")  # as a host without power: nothing says so to beta
+    done = ctl(lab, "beta", "promote", "--peer-is-dead")
+    assert done.returncode == 0, done.stderr
+    assert "waiting until alpha counts as lost" in " ".join(done.stderr.split())
+    assert lab.status("beta")["role"] == "primary"
+
+
+@pytest.mark.sanitize
+def test_a_primary_that_is_said_to_be_dead_and_answers_stays_primary(lab):
+    lab.wait_state("beta", "duplex", 10)
+    refused = ctl(lab, "beta", "promote", "--peer-is-dead")
+    assert refused.returncode == 1
+    said = " ".join(refused.stderr.split())
+    assert "not dead: it has just answered" in said and "twinblock demote r0" in said, said
+    assert lab.status("alpha")["state"] == "duplex"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from support import KIB, MIB, assert_identical, connection, ctl, twinblock
+from support import KIB, MIB, assert_identical, connection, ctl, twinblock, wait_until
 
 ALPHA_AT, BETA_AT = 8 * MIB, 10 * MIB
 WRITTEN = 4 * MIB  # each; half of it overlaps
@@ -210,3 +210,73 @@ def test_two_primaries_go_on_until_one_of_them_is_given_up(lab):
     assert_identical(lab)
     assert read(lab, "alpha", BETA_AT, MIB) == b"B" * MIB
     assert read(lab, "beta", ALPHA_AT, 8) != b"A" * 8
+
+
+def both_say_void(lab):
+    for name in ("alpha", "beta"):
+        said = lab.wait_status(name, lambda status: "void" in status["status"], 20)["status"]
+        assert "split brain" in said and "moved on since" in said, said
+        assert "void" in ctl(lab, name, "why", "--json").stdout
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("giver", ["connected", "away"])
+def test_what_the_loser_writes_after_an_order_is_not_given_up(split, giver):
+    lab = split.lab
+    done = ctl(lab, "alpha", "resolve", "--keep", "local", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"generation [0-9a-f]{16}, term \d+", " ".join(done.stdout.split())), done.stdout
+    assert "the order is void" in " ".join(done.stdout.split())
+    lab.wait_status("beta", lambda status: "demote" in status["action"], 10)
+    if giver == "away":
+        lab.kill("alpha")
+    more = os.urandom(MIB)
+    with connection(lab, "beta") as handle:
+        handle.pwrite(more, 40 * MIB)
+        handle.flush()
+    assert ctl(lab, "beta", "demote").returncode == 0
+    if giver == "away":
+        lab.start("alpha")
+    both_say_void(lab)
+    assert read(lab, "beta", 40 * MIB, MIB) == more, "it was acknowledged after the order"
+    assert read(lab, "beta", BETA_AT, WRITTEN) == split.beta_data
+    again = ctl(lab, "alpha", "resolve", "--keep", "local", "--yes")
+    assert again.returncode == 0, again.stderr
+    assert "order before this one was void" in " ".join(again.stdout.split())
+    split.end_with("alpha")
+
+
+def test_orders_that_repeat_and_contradict_each_other_are_told_apart(split):
+    lab = split.lab
+    def order(name, keep):
+        done = ctl(lab, name, "resolve", "--keep", keep, "--yes")
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split())
+
+    assert "stands already" not in order("alpha", "local")
+    assert "stands already" in order("alpha", "local")
+    lab.wait_status("beta", lambda status: "By order at alpha" in status["status"], 10)
+    assert "By order at alpha, this node's writes are given up" in " ".join(
+        json.loads(ctl(lab, "beta", "why", "--json").stdout)["why"])
+    assert "contradict each other" in order("beta", "local")
+    for name in ("alpha", "beta"):
+        lab.wait_status(name, lambda status: "contradict each other" in status["status"], 10)
+    assert ctl(lab, "beta", "demote").returncode == 0
+    back = order("beta", "peer")
+    assert "takes back" in back and "same order" in back, back
+    split.end_with("alpha")
+
+
+def test_an_order_after_a_look_at_something_else_is_asked_for_again(split):
+    lab = split.lab
+    _, command = dry_run(lab, "alpha", "local")
+    shown = ctl(lab, "alpha", "why", "--json").stdout
+    with connection(lab, "beta") as handle:
+        handle.pwrite(os.urandom(8 * MIB), 40 * MIB)
+        handle.flush()
+    assert ctl(lab, "beta", "demote").returncode == 0
+    wait_until(lambda: ctl(lab, "alpha", "why", "--json").stdout != shown, 10)
+    refused = twinblock(lab, *command)
+    assert refused.returncode == 1 and "has moved on since" in refused.stderr, refused.stderr
+    assert twinblock(lab, *command).returncode == 0, "now it was said"
+    split.end_with("alpha")

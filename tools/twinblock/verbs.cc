@@ -117,7 +117,8 @@ std::vector<Verb> role_verbs() {
        "Makes this node the primary, which exports the device. Refused while the peer is primary, "
        "and while this replica is not current. When the peer was primary and can't be reached, it "
        "may still be writing: first make sure that it is down (fenced), then say so with "
-       "--peer-is-dead.\n"
+       "--peer-is-dead. While the session with it still stands, that waits until the peer counts as "
+       "lost (at most peer_timeout), and is refused if the peer answers.\n"
        "Example: twinblock promote r0",
        run_promote, add_promote_options},
       {"demote", "make this node a secondary",
@@ -135,7 +136,8 @@ std::vector<Verb> role_verbs() {
        "After a split brain, says whose writes are kept, this node's or the peer's; the other "
        "node's are given up, and it is brought to the same state. Without --yes nothing is "
        "changed: it says what would be lost, and the command that does it. A node whose writes "
-       "are given up must not be primary.\n"
+       "are given up must not be primary: demote it first. What it writes after that makes the "
+       "order void.\n"
        "Example: twinblock resolve r0 --keep local",
        run_resolve, add_resolve_options},
   };
