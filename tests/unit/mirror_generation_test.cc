@@ -373,7 +373,7 @@ TEST_F(AllInputs, HaveVerdictsThatHoldEveryProperty) {
         if (a.blank && b.blank) continue;
         // The order to join named another volume, or none.
         SyncFacts& blank = a.blank ? a : b;
-        for (const uint8_t volume : {2, 0}) {
+        for (const uint8_t volume : {uint8_t{2}, uint8_t{0}}) {
           blank.volume_uuid[0] = volume;
           check_both(a, b, pairs().front());
         }

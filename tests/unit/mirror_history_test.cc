@@ -311,8 +311,9 @@ std::string wrong_loser(const Node& source, const Node& target) {
   const bool by_source = source.keep != 0 && source.gives_up == target.state_id;
   const bool by_target = target.discard != 0 && target.gives_up == target.state_id;
   if (!by_source && !by_target) return "the wrong side's writes are given up";
-  const uint64_t named = by_source ? source.named : target.named;
-  return (target.data & ~named) != 0 ? "an order is followed that was about other writes" : "";
+  // What it has of the source since is not lost.
+  const uint64_t kept = source.data | (by_source ? source.named : target.named);
+  return (target.data & ~kept) != 0 ? "an order is followed that was about other writes" : "";
 }
 
 // What is wrong with the pair; empty when nothing is.
