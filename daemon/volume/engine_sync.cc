@@ -319,6 +319,10 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
       // goes on where it was. What this node itself may have changed stays on record until the end.
       record.inconsistent = true;
       record.generations = told;
+      // A promotion whose writes are given up was not the later one: after a crash of both the source
+      // counts, also where its own promotion was before.
+      hear_term(record.term);
+      record.term = 0;
       record.discard = record.keep = false;
       // What the source has yet to send is on its record.
       core_.backing_lost = false;
