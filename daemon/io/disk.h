@@ -24,6 +24,8 @@ struct DiskRequest {
   bool fua = false;        // kWrite, kZero: followed by a flush of the whole disk before done()
   bool may_unmap = false;  // kZero
   bool is_hole = false;    // kExtent, result
+  bool flush_failed = false;  // result, with an error: a flush failed, of its own or an earlier one,
+                              // so that what is in the page cache may never get onto the disk
   int error = 0;           // result: 0 or an errno value; a transfer is whole or it is an error
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;

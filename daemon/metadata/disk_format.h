@@ -32,8 +32,9 @@ enum SuperblockFlag : uint32_t {
   kFlagDiscard = 128,     // the operator's word: this node's writes are given up
   kFlagKeep = 256,        // the operator's word: the peer's writes are given up
   kFlagHeldData = 512,    // the backing holds data on stable storage; found empty, it was lost
+  kFlagFlushFailed = 1024,  // a flush failed: what reads as written may not be on the disk
 };
-constexpr uint32_t kFlagsKnown = 1023;
+constexpr uint32_t kFlagsKnown = 2047;
 
 // The state of one replica that an order gives up. The id decides; the rest is told to users.
 struct GivenUp {

@@ -38,6 +38,7 @@ constexpr FlagField kFlagFields[] = {
     {kFlagDiscard, &NodeRecord::discard},
     {kFlagKeep, &NodeRecord::keep},
     {kFlagHeldData, &NodeRecord::held_data},
+    {kFlagFlushFailed, &NodeRecord::flush_failed},
 };
 constexpr uint32_t all_flags() {
   uint32_t flags = 0;

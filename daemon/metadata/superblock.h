@@ -56,6 +56,7 @@ struct NodeRecord {
   bool discard = false;    // the operator gives this node's writes up
   bool keep = false;       // the operator gives the peer's writes up
   bool held_data = false;  // the backing holds flushed data: found empty, it was lost
+  bool flush_failed = false;  // a flush failed: what reads as written may not be on the disk
   bool snapshot = false;   // the snapshot is valid and is the whole dirty set
   uint64_t snapshot_bytes = 0;
   uint32_t snapshot_crc = 0;

@@ -12,7 +12,7 @@ enum class Source : uint8_t { kNobody, kMe, kPeer, kLater, kNoGoodCopy, kBothPri
 
 // Who bits: of whom each statement is true.
 struct SameGeneration {
-  uint8_t inconsistent, primary, lost, died, dirty;
+  uint8_t inconsistent, primary, lost, unflushed, died, dirty;
 };
 struct SameGenerationRow {
   SameGeneration accepted;
@@ -20,41 +20,46 @@ struct SameGenerationRow {
 };
 
 // The same current generation on both sides: whose data counts? Exactly one row fits each input.
-constexpr std::array<SameGenerationRow, 15> kSameGeneration{{
-    //  half-copied  primary  lost  died  dirty
-    {{kBoth, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kNoGoodCopy},
-    {{kMe, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kPeer},
-    {{kPeer, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kMe},
+constexpr std::array<SameGenerationRow, 18> kSameGeneration{{
+    //  half-copied  primary  lost  flush failed  died  dirty
+    {{kBoth, kAnyone, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kNoGoodCopy},
+    {{kMe, kAnyone, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kPeer},
+    {{kPeer, kAnyone, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kMe},
     // Clients have seen the data of a node that is primary now, whatever happened before.
-    {{kNobody, kBoth, kAnyone, kAnyone, kAnyone}, Source::kBothPrimary},
-    {{kNobody, kMe, kAnyone, kAnyone, kAnyone}, Source::kMe},
-    {{kNobody, kPeer, kAnyone, kAnyone, kAnyone}, Source::kPeer},
+    {{kNobody, kBoth, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kBothPrimary},
+    {{kNobody, kMe, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kMe},
+    {{kNobody, kPeer, kAnyone, kAnyone, kAnyone, kAnyone}, Source::kPeer},
     // Nobody is primary: one whose backing is empty all of a sudden has nothing to give.
-    {{kNobody, kNobody, kMe, kAnyone, kAnyone}, Source::kPeer},
-    {{kNobody, kNobody, kPeer, kAnyone, kAnyone}, Source::kMe},
+    {{kNobody, kNobody, kMe, kAnyone, kAnyone, kAnyone}, Source::kPeer},
+    {{kNobody, kNobody, kPeer, kAnyone, kAnyone, kAnyone}, Source::kMe},
+    // One whose flush failed may show what its disk does not hold; what was promised is on the other.
+    {{kNobody, kNobody, kNobody | kBoth, kMe, kAnyone, kAnyone}, Source::kPeer},
+    {{kNobody, kNobody, kNobody | kBoth, kPeer, kAnyone, kAnyone}, Source::kMe},
     // The survivor of a primary that died counts: it holds all that was acknowledged. When both
     // died, the one that was primary last.
-    {{kNobody, kNobody, kNobody | kBoth, kMe, kAnyone}, Source::kPeer},
-    {{kNobody, kNobody, kNobody | kBoth, kPeer, kAnyone}, Source::kMe},
-    {{kNobody, kNobody, kNobody | kBoth, kBoth, kAnyone}, Source::kLater},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody | kBoth, kMe, kAnyone}, Source::kPeer},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody | kBoth, kPeer, kAnyone}, Source::kMe},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody | kBoth, kBoth, kAnyone}, Source::kLater},
     // Orderly demotions: who still holds writes that the other misses?
-    {{kNobody, kNobody, kNobody | kBoth, kNobody, kMe}, Source::kMe},
-    {{kNobody, kNobody, kNobody | kBoth, kNobody, kPeer}, Source::kPeer},
-    {{kNobody, kNobody, kNobody | kBoth, kNobody, kBoth}, Source::kLater},
-    {{kNobody, kNobody, kNobody | kBoth, kNobody, kNobody}, Source::kNobody},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody | kBoth, kNobody, kMe}, Source::kMe},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody | kBoth, kNobody, kPeer}, Source::kPeer},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody | kBoth, kNobody, kBoth}, Source::kLater},
+    // Flushes failed on both: one is copied without a comparison, and then the other.
+    {{kNobody, kNobody, kNobody | kBoth, kBoth, kNobody, kNobody}, Source::kLater},
+    {{kNobody, kNobody, kNobody | kBoth, kNobody, kNobody, kNobody}, Source::kNobody},
 }};
 
 constexpr bool fits(const SameGeneration& row, const SameGeneration& said) {
   return (row.inconsistent & said.inconsistent) != 0 && (row.primary & said.primary) != 0 &&
-         (row.lost & said.lost) != 0 && (row.died & said.died) != 0 &&
-         (row.dirty & said.dirty) != 0;
+         (row.lost & said.lost) != 0 && (row.unflushed & said.unflushed) != 0 &&
+         (row.died & said.died) != 0 && (row.dirty & said.dirty) != 0;
 }
 
 constexpr bool exactly_one_row_fits() {
   constexpr std::array<uint8_t, 4> kEach{kNobody, kMe, kPeer, kBoth};
-  for (unsigned n = 0; n < 4 * 4 * 4 * 4 * 4; ++n) {
-    const SameGeneration said{kEach[n % 4], kEach[n / 4 % 4], kEach[n / 16 % 4], kEach[n / 64 % 4],
-                              kEach[n / 256]};
+  for (unsigned n = 0; n < 4 * 4 * 4 * 4 * 4 * 4; ++n) {
+    const SameGeneration said{kEach[n % 4],      kEach[n / 4 % 4],   kEach[n / 16 % 4],
+                              kEach[n / 64 % 4], kEach[n / 256 % 4], kEach[n / 1024]};
     int found = 0;
     for (const SameGenerationRow& row : kSameGeneration)
       if (fits(row.accepted, said)) ++found;
@@ -70,6 +75,7 @@ Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
   const SameGeneration said{who(mine.inconsistent, theirs.inconsistent),
                             who(mine.primary, theirs.primary),
                             who(mine.backing_lost, theirs.backing_lost),
+                            who(mine.flush_failed, theirs.flush_failed),
                             who(i_died, peer_died), who(mine.dirty, theirs.dirty)};
   for (const SameGenerationRow& row : kSameGeneration)
     if (fits(row.accepted, said)) return row.source;
@@ -109,7 +115,8 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
   // Not even with a failed disk does a primary go on with the peer's data here: its clients have
   // seen other ones.
   if (target.primary && by_order) return pick(Verdict::kPeerMustDemote, Verdict::kMustDemote);
-  if (target.primary && target.disk_failed && !source.primary)
+  // (Clients can't go on with one whose flush failed: what they flush may cover less than they think.)
+  if (target.primary && target.disk_failed && !source.primary && !source.flush_failed)
     return pick(Verdict::kSoleCopy, Verdict::kDiskless);
   if (target.primary) return pick(Verdict::kPeerOutdated, Verdict::kOutdated);
   if (target.disk_failed) return pick(Verdict::kPeerDiskFailed, Verdict::kDiskFailed);

@@ -19,6 +19,8 @@ struct SyncFacts {
   bool backing_lost = false;  // its backing holds nothing at all, although it was initialised
   bool inconsistent = false;  // half-copied, or missed writes
   bool disk_failed = false;   // can't take writes
+  bool flush_failed = false;  // a flush failed there: what it reads may not be on its disk, so that
+                              // a comparison means nothing
   bool dirty = false;         // knows of blocks that the peer misses
   bool map_valid = false;  // its own set of blocks that may differ (its dirty map; after a crash,
                            // its intents) is complete; false: anything may differ

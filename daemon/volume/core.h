@@ -97,7 +97,8 @@ struct Core {
   bool primary = false;
   bool alone_allowed = false;  // the operator's word, with on_peer_loss = freeze; until a session
   int data_error = 0;          // the local replica failed with this errno value
-  bool flush_failed = false;   // a flush failed here: what it covered may be gone, for good
+  bool flush_failed = false;   // a flush failed in this process: what it covered may be gone, for
+                               // good, and no later one means anything
   bool sole_copy_recorded = false;  // the peer's record says that it holds the only good replica
   std::string peer_error;       // the peer's disk failed: a sentence, until it is in duplex again
   std::string peer_error_file;  // … and which file of it

@@ -11,7 +11,8 @@
 namespace twinblock {
 namespace {
 
-// A full disk can be mended while the process runs; a broken one can't be trusted again.
+// A write that failed for want of room may be done again later. A flush that failed may not, whatever
+// its error: the kernel counts what it could not write as written, and says so once.
 bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 }  // namespace
@@ -48,7 +49,7 @@ Engine::Engine(Parts parts)
       flushes_(core_, gate_, *this),
       reads_(core_),
       replica_(
-          core_, [this] { replica_drained(); }, [this](int error) { replica_disk_failed(error); },
+          core_, [this] { replica_drained(); }, [this](const DiskRequest& request) { replica_disk_failed(request); },
           [this](const std::string& what) { bad_payload(what); }),
       resync_(core_, flushes_, writes_, *this, *this),
       verifier_(core_, flushes_, writes_, *this),
@@ -80,6 +81,7 @@ Engine::Engine(Parts parts)
     core_.crashed = core_.record.primary;
     rebooted_ = boot_ == 0 || core_.record.boot != boot_;
     load_own_set(parts.loaded);
+    load_failed_flush(parts.cache_is_gone);
   }
   snapshot_ = std::make_unique<metadata::SnapshotWriter>(
       parts.metadata,
@@ -114,6 +116,21 @@ void Engine::load_own_set(metadata::Loaded& loaded) {
       core_.coarse.set(offset_bytes, length_bytes);
     });
   }
+}
+
+// A flush failed, and this process can't see what of: the kernel shows what it dropped as if it had
+// been written, until it forgets that, too. If it has, all is as after a power cut.
+void Engine::load_failed_flush(bool cache_is_gone) {
+  if (!core_.record.flush_failed) return;
+  const std::string& backing = core_.config.node(core_.node).backing;
+  const std::string failed = "a flush of " + backing + " failed before this process began";
+  if (cache_is_gone) {
+    core_.record.flush_failed = false;
+    log(Severity::kWarning, failed + "; what the disk did not take is lost, as after a power cut");
+    return;
+  }
+  disk_note_ = failed + ", and what is read there may not be on the disk";
+  log(Severity::kWarning, disk_note_);
 }
 
 Status Engine::start() {
@@ -171,6 +188,7 @@ SyncFacts Engine::facts() const {
   facts.boot = boot_;
   facts.peer_instance = core_.record.peer_instance;
   facts.peer_boot = core_.record.peer_boot;
+  facts.flush_failed = core_.record.flush_failed;
   facts.disk_failed = !core_.local_ok() || core_.flush_failed || metadata_error_code() != 0;
   facts.dirty = core_.record.dirty || core_.took_over || !core_.dirty.empty();
   facts.map_valid = core_.map_valid;
@@ -335,8 +353,10 @@ void Engine::replica_drained() {
   session_.poke();
 }
 
-void Engine::local_disk_failed(int error) {
+void Engine::local_disk_failed(const DiskRequest& request) {
+  const int error = request.error;
   note_disk_error(error);
+  note_failed_flush(request);
   if (!core_.peer_whole() || !core_.local_ok()) return;
   core_.data_error = error;
   update_local_reads();
@@ -427,9 +447,19 @@ void Engine::drop_failing_peer(int error, const std::string& what, const std::st
   session_.drop(core_.peer_error, limits::kPeerDiskRetry_ns);
 }
 
-void Engine::replica_disk_failed(int error) {
-  note_disk_error(error);
-  if (!may_pass(error) && core_.data_error == 0) core_.data_error = error;
+void Engine::replica_disk_failed(const DiskRequest& request) {
+  note_disk_error(request.error);
+  note_failed_flush(request);
+  const bool lasting = request.flush_failed || !may_pass(request.error);
+  if (lasting && core_.data_error == 0) core_.data_error = request.error;
+}
+
+// On record for the processes to come: the page cache shows them what the disk may not have.
+void Engine::note_failed_flush(const DiskRequest& request) {
+  if (!request.flush_failed || core_.flush_failed) return;
+  core_.flush_failed = true;
+  core_.record.flush_failed = true;
+  if (!core_.blank) core_.persist([](int) {});
 }
 
 void Engine::update_local_reads() {

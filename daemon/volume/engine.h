@@ -49,6 +49,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
     metadata::Uuid instance;        // random, anew for each process
     std::function<uint64_t()> random;
     uint64_t boot = 0;  // of the host: another one each time it starts; 0: not known
+    // Nothing of the backing is in this host's page cache: what is read is what the disk holds. Asked
+    // for where a flush failed before (loaded.record.flush_failed).
+    bool cache_is_gone = false;
     uint64_t zero_piece_bytes = limits::kFrameZeroBytesMax;  // less for the simulator's volumes
   };
   // A sentence for the operator, or an error with an action.
@@ -171,7 +174,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void control_confirmed() override { own_set_.go_on(); }
   uint64_t disk_still_ns() override { return replica_.still_ns(); }
   // WritePathOwner
-  void local_disk_failed(int error) override;
+  void local_disk_failed(const DiskRequest& request) override;
   void metadata_failed(int error) override;
   void peer_disk_failed(int error, const char* doing) override;
   void peer_metadata_failed(int error) override;
@@ -254,8 +257,11 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void demotion_done(Result<std::string> result);
   void bad_payload(const std::string& what);
   void drop_failing_peer(int error, const std::string& what, const std::string& file);
-  void replica_disk_failed(int error);
+  void replica_disk_failed(const DiskRequest& request);
   void note_disk_error(int error);
+  void note_failed_flush(const DiskRequest& request);
+  void load_failed_flush(bool cache_is_gone);
+  void ask_to_be_copied_back();
   void forget_disk_note();
   void record_sole_copy();
   void sole_copy_recorded();
@@ -322,6 +328,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   bool being_resynced_ = false;
   bool in_sync_ = false;          // both nodes are whole, and this one knows
   bool holds_sole_copy_ = false;  // the peer is primary and works on this replica alone
+  bool target_is_believed_ = true;  // what the target reads is what its disk holds
   Progress target_progress_;
   std::optional<StatusView::LastResync> last_resync_;
   std::string loss_reason_;    // of the last session …

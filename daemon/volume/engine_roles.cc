@@ -85,6 +85,7 @@ void Engine::init(bool force, bool join, Reply reply) {
   record.generations.current = record.generations.base = core_.random();
   record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
   record.region_bytes = intents_.region_bytes();
+  record.flush_failed = core_.record.flush_failed;  // a new history does not mend a disk
   core_.record = record;
   core_.move_on();
   gate_.close();
@@ -167,6 +168,12 @@ std::optional<Error> Engine::why_not_serve() const {
   if (session_.up() && being_resynced_)
     return Error{"this replica is being brought up to date by " + core_.peer,
                  "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY};
+  if (core_.record.flush_failed)
+    return Error{"a flush failed here earlier: what this node reads may not be on its disk",
+                 "start twinblockd on " + core_.peer +
+                     ", which brings this node up to date; without it, restart this host, after "
+                     "which the disk tells what it holds",
+                 EIO};
   if (core_.record.inconsistent)
     return Error{
         "this replica is half-copied: serving it would serve a mixture of old and new data",

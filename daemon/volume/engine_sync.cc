@@ -96,7 +96,7 @@ void Engine::take_data() {
 
 bool Engine::same_as(Verdict verdict, const SyncFacts& peer) const {
   return verdict == Verdict::kSourceOfMap && core_.dirty.empty() && !peer.inconsistent &&
-         !peer.blank && !peer.dirty &&
+         !peer.blank && !peer.dirty && !peer.flush_failed &&
          peer.generations.current == core_.record.generations.current;
 }
 
@@ -149,11 +149,16 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
   }
   explain_resync(verdict, peer);
   tell_resync_begun(true);
+  // One that died before it had its disk's failure on record, of which it had told this node, is not
+  // believed either.
+  const bool died_early = core_.record.all_dirty && peer.crashed && !peer.inconsistent;
+  target_is_believed_ = !peer.flush_failed && !died_early;
+  if (!target_is_believed_) core_.coarse.clear_all();
   if (verdict == Verdict::kSourceOfAll) {
     begin_generation_for(peer);
     core_.dirty.set_all();
     // A target that holds nothing has nothing to compare with.
-    if (!peer.blank && !peer.backing_lost) core_.coarse.set_all();
+    if (target_is_believed_ && !peer.blank && !peer.backing_lost) core_.coarse.set_all();
     core_.record.all_dirty = true;
     core_.map_valid = true;
   }
@@ -250,9 +255,11 @@ void Engine::generation_recorded(uint32_t flags) {
 
 void Engine::handle_dirty(const wire::Frame& frame) {
   const BlockMap::ChunkView chunk{frame.header.offset, frame.header.length, frame.payload};
-  // Only that they may differ is known: they are compared.
-  if (!target_tells_ || !core_.coarse.merge_chunk(chunk) || !core_.dirty.merge_chunk(chunk))
-    bad_frame(frame.header);
+  // Only that they may differ is known: they are compared, if that tells anything.
+  const bool merged = target_tells_ &&
+                      (!target_is_believed_ || core_.coarse.merge_chunk(chunk)) &&
+                      core_.dirty.merge_chunk(chunk);
+  if (!merged) bad_frame(frame.header);
 }
 
 // Why there is a resync, and of what, for `twinblock why`.
@@ -269,6 +276,8 @@ void Engine::explain_resync(Verdict verdict, const SyncFacts& peer) {
     reason = target + "'s backing was found empty";
   else if (told.discard || newer.keep)
     reason = "a split brain was resolved against " + target;
+  else if (told.flush_failed)
+    reason = "a flush failed on " + target + ", which can't tell what its disk holds";
   else if (told.inconsistent)
     reason = target + " holds an unfinished copy";
   else if (told.crashed)
@@ -280,7 +289,7 @@ void Engine::explain_resync(Verdict verdict, const SyncFacts& peer) {
   resync_reason_ = reason + ". ";
   if (is_source(verdict) ? verdict == Verdict::kSourceOfAll : verdict == Verdict::kTargetOfAll)
     resync_reason_ +=
-        told.blank || told.backing_lost
+        told.blank || told.backing_lost || told.flush_failed
             ? "The whole volume is copied."
             : "No record of what differs reaches back far enough: the whole volume is "
               "compared, and blocks that differ are copied.";
@@ -288,7 +297,10 @@ void Engine::explain_resync(Verdict verdict, const SyncFacts& peer) {
     resync_reason_ += format_size(newer.dirty_bytes) +
                       " is on the source's record of what may differ, " +
                       format_size(told.dirty_bytes) + " on " + target +
-                      "'s; regions known only coarsely are compared before they are copied.";
+                      (told.flush_failed
+                           ? "'s; all of that is copied, since a comparison would tell nothing."
+                           : "'s; regions known only coarsely are compared before they are "
+                             "copied.");
 }
 
 // Takes over what the source tells; false when that makes no sense here.
@@ -335,6 +347,8 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
       record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
       record.inconsistent = record.dirty = record.primary = record.shared = false;
       record.all_dirty = record.snapshot = record.discard = record.keep = false;
+      // What had been lost was copied; but not what a flush of this very process may have lost.
+      record.flush_failed = core_.flush_failed;
       core_.crashed = core_.backing_lost = core_.took_over = false;
       core_.dirty.clear_all();
       core_.coarse.clear_all();
@@ -397,7 +411,6 @@ void Engine::resync_finished() {
     last_resync_reason_ = resync_reason_;
   }
   core_.peer_error.clear();
-  disk_note_.clear();
   core_.record.generations.settle();
   core_.record.dirty = core_.record.all_dirty = core_.record.snapshot = false;
   core_.record.shared = core_.record.keep = core_.record.discard = false;
@@ -405,9 +418,29 @@ void Engine::resync_finished() {
   // A crash before is made good.
   core_.record.primary = is_primary() || before_promotion_;
   if (before_promotion_) before_promotion_->primary = false;
-  core_.persist([](int) {});
   log(Severity::kInfo, core_.peer + " is whole and current");
   tell_resync_ended(true);
+  // (A primary's next flush fails, and it goes on with the peer's replica.)
+  if (core_.record.flush_failed && !writes_here) {
+    ask_to_be_copied_back();
+    return;
+  }
+  if (!core_.record.flush_failed) disk_note_.clear();
+  core_.persist([](int) {});
+  note_state();
+}
+
+// This node had to be the source although a flush had failed here: it held what the peer did not.
+// The peer has it now, and this node's disk gets from there what it may have lost.
+void Engine::ask_to_be_copied_back() {
+  core_.dirty.set_all();
+  core_.coarse.clear_all();
+  core_.record.dirty = core_.record.all_dirty = true;
+  core_.persist([this, number = session_number_](int) {
+    if (number == session_number_ && session_.up())
+      session_.drop("a flush had failed on " + core_.node + ": it is copied back now",
+                    limits::kReconnectDelayMin_ns);
+  });
   note_state();
 }
 

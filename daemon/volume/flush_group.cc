@@ -32,6 +32,7 @@ void FlushGroup::begin() {
   }
   if (local_pending_) {
     request_.error = 0;
+    request_.flush_failed = false;
     core_.data.submit(request_);
   }
   if (!local_pending_ && !peer_pending_) finish(EIO);
@@ -42,10 +43,7 @@ void FlushGroup::local_done() {
   local_error_ = request_.error;
   on_local_ = local_error_ == 0;
   if (on_local_ && covers_data_) core_.data_flushed = true;
-  if (local_error_ != 0) {
-    core_.flush_failed = true;
-    owner_.local_disk_failed(local_error_);
-  }
+  if (local_error_ != 0) owner_.local_disk_failed(request_);
   settle();
 }
 

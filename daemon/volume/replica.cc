@@ -55,7 +55,8 @@ struct Replica::Op {
   bool looked_behind = false;
 };
 
-Replica::Replica(Core& core, std::function<void()> drained, std::function<void(int)> disk_failed,
+Replica::Replica(Core& core, std::function<void()> drained,
+                 std::function<void(const DiskRequest&)> disk_failed,
                  std::function<void(const std::string&)> bad_payload)
     : core_(core),
       drained_(std::move(drained)),
@@ -77,6 +78,7 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
   op.arrived_ns = frame.arrived_ns != 0 ? std::min(frame.arrived_ns, op.read_ns) : op.read_ns;
   DiskRequest& disk = op.disk;
   disk.error = 0;
+  disk.flush_failed = false;
   disk.fua = (frame.header.flags & wire::kFlagFua) != 0;
   disk.may_unmap = (frame.header.flags & wire::kFlagUnmap) != 0;
   disk.offset_bytes = frame.header.offset;
@@ -158,6 +160,7 @@ void Replica::start(Op& op) {
     core_.data.submit(op.disk);
   } else {
     op.disk.error = core_.data_error;
+    op.disk.flush_failed = core_.flush_failed;
     finished(op);
   }
 }
@@ -204,7 +207,7 @@ void Replica::finished(Op& op) {
     core_.data_flushed = true;
   // One block that can't be read is that block's loss alone.
   if (op.disk.error != 0 && op.disk.op != DiskOp::kRead && op.disk.op != DiskOp::kExtent)
-    disk_failed_(op.disk.error);
+    disk_failed_(op.disk);
   if (answering_) {
     const uint64_t now = core_.clock.now_ns();
     wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);

@@ -16,10 +16,11 @@ namespace twinblock {
 
 class Replica {
  public:
-  // `drained` is called when the last disk request of a lost session has ended; `disk_failed` after
-  // the first request that the disk failed, before it is answered; `bad_payload` when one can't be
-  // decompressed, with what was sent, so that the session is given up.
-  Replica(Core& core, std::function<void()> drained, std::function<void(int error)> disk_failed,
+  // `drained` is called when the last disk request of a lost session has ended; `disk_failed` with
+  // each write, zero and flush that the disk failed, before it is answered; `bad_payload` when one
+  // can't be decompressed, with what was sent, so that the session is given up.
+  Replica(Core& core, std::function<void()> drained,
+          std::function<void(const DiskRequest& request)> disk_failed,
           std::function<void(const std::string& what)> bad_payload);
   ~Replica();
 
@@ -58,7 +59,7 @@ class Replica {
 
   Core& core_;
   std::function<void()> drained_;
-  std::function<void(int)> disk_failed_;
+  std::function<void(const DiskRequest&)> disk_failed_;
   std::function<void(const std::string&)> bad_payload_;
   wire::SlabPool long_pieces_;  // for what is decompressed
   bool answering_ = false;

@@ -185,7 +185,11 @@ void Engine::explain_state(StatusView& view) const {
   }
   if (!view.disk_error.empty() && role_ == Role::kSecondary) {
     view.status = view.disk_error + ". " + view.status;
-    view.action = core_.local_ok()
+    view.action = core_.local_ok() && core_.record.flush_failed
+                      ? "Start twinblockd on " + peer +
+                            ", which copies anew what this disk may have lost; without it, restart "
+                            "this host."
+                  : core_.local_ok()
                       ? "Free space for " + core_.config.node(core_.node).backing +
                             "; the copy is then resumed by itself."
                       : "Replace the disk that holds " + core_.config.node(core_.node).backing +

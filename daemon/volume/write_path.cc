@@ -233,6 +233,7 @@ void WritePath::submit_local(Op& op) {
   op.disk.op = DiskOp::kWrite;
   op.disk.fua = client.fua;
   op.disk.error = 0;
+  op.disk.flush_failed = false;
   op.disk.offset_bytes = client.offset_bytes;
   op.disk.length_bytes = client.length_bytes;
   op.disk.data = client.data;
@@ -264,10 +265,7 @@ void WritePath::local_done(Op& op) {
   op.on_local = op.disk.error == 0 && done_bytes == op.client->length_bytes;
   if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
     core_.wrote_data = true;
-  if (op.disk.error != 0) {
-    if (op.disk.fua && op.disk.error == EIO) core_.flush_failed = true;
-    owner_.local_disk_failed(op.disk.error);
-  }
+  if (op.disk.error != 0) owner_.local_disk_failed(op.disk);
   settle(op);
 }
 

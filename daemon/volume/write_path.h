@@ -18,8 +18,8 @@ namespace twinblock {
 
 class WritePathOwner {
  public:
-  // The local disk failed a write or flush with `error`; the peer may stand in for it.
-  virtual void local_disk_failed(int error) = 0;
+  // The local disk failed this write or flush; the peer may stand in for it.
+  virtual void local_disk_failed(const DiskRequest& request) = 0;
   // The metadata disk failed: nothing may be written here any more, but the peer may stand in.
   virtual void metadata_failed(int error) = 0;
   // The peer's disk failed a request.

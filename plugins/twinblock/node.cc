@@ -117,12 +117,13 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   if (Status can = check_congestion(config_.congestion); !can) return can;
   network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion);
   workers_ = std::make_unique<WorkerThreads>(loop_);
+  const bool cache_is_gone = loaded.record.flush_failed && data_->forget_cache();
   metadata::Uuid instance;
   random_bytes(std::as_writable_bytes(std::span(instance)));
   engine_ = std::make_unique<Engine>(Engine::Parts{config_, name_, loop_, log_, *network_, *data_,
                                                    *metadata_, *workers_, std::move(loaded),
                                                    backing_is_empty, instance, random_number,
-                                                   boot_number()});
+                                                   boot_number(), cache_is_gone});
   facts_ = NodeFacts{data_->engine_name(),
                      "nbd+unix:///?socket=" + nbd_socket_path(config_, self),
                      control_socket_path(config_, self),

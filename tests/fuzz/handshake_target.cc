@@ -17,7 +17,7 @@ constexpr bool SyncFacts::*kFlags[] = {
     &SyncFacts::blank,       &SyncFacts::joinable,     &SyncFacts::primary,
     &SyncFacts::crashed,     &SyncFacts::backing_lost, &SyncFacts::inconsistent,
     &SyncFacts::disk_failed, &SyncFacts::dirty,        &SyncFacts::map_valid,
-    &SyncFacts::discard,     &SyncFacts::keep};
+    &SyncFacts::discard,     &SyncFacts::keep,         &SyncFacts::flush_failed};
 
 // From few numbers, so that two nodes have some in common.
 uint64_t generation_from(Input& input) {

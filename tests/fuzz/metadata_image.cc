@@ -20,7 +20,8 @@ constexpr uint64_t kSectorBytes = 512;
 constexpr bool NodeRecord::*kFlags[] = {&NodeRecord::primary,      &NodeRecord::peer_primary,
                                         &NodeRecord::inconsistent, &NodeRecord::dirty,
                                         &NodeRecord::shared,       &NodeRecord::all_dirty,
-                                        &NodeRecord::snapshot,     &NodeRecord::held_data};
+                                        &NodeRecord::snapshot,     &NodeRecord::held_data,
+                                        &NodeRecord::flush_failed};
 
 // Does at once what it is asked for, but answers when the caller has returned.
 class DirectDisk final : public Disk {

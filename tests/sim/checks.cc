@@ -13,7 +13,8 @@ namespace {
 std::string words(const Remains& remains) {
   const SyncFacts& facts = remains.facts;
   return remains.fate + (facts.blank ? ", blank" : "") + (facts.crashed ? ", crashed" : "") +
-         (facts.inconsistent ? ", inconsistent" : "") + (facts.dirty ? ", dirty" : "") +
+         (facts.inconsistent ? ", inconsistent" : "") +
+         (facts.flush_failed ? ", a flush failed" : "") + (facts.dirty ? ", dirty" : "") +
          ", generation " + metadata::format_generation(facts.generations.current) + " base " +
          metadata::format_generation(facts.generations.base) + " term " +
          std::to_string(facts.term);
@@ -59,6 +60,11 @@ void World::check_duplex_now() {
   if (split_host_ >= 0 || dead_disk_host_ >= 0 || !both_duplex()) return;
   for (const auto& each : nodes_)
     if (each->data().has_failed()) return;
+  for (const auto& each : nodes_)
+    if (const auto sectors = each->data().deceiving_sectors(); !sectors.empty())
+      Report::violation("in duplex " + each->name() + "'s page cache shows in sector " +
+                        std::to_string(sectors.front()) +
+                        " what its disk does not hold, since a flush failed" + describe());
   const VirtualDisk &a = node(0).data(), &b = node(1).data();
   identical_ns_.resize((a.size_bytes() + limits::kBlockBytes - 1) / limits::kBlockBytes);
   for (uint64_t at = 0; at < a.size_bytes(); at += limits::kBlockBytes) {
@@ -119,8 +125,15 @@ void World::check_sets(const Remains& a, const Remains& b, Verdict verdict,
     wrong = first_difference(a.data, b.data);
   else if (verdict == Verdict::kSourceOfMap || verdict == Verdict::kTargetOfMap)
     wrong = first_uncovered(a, b);
+  for (const Remains* target : {&a, &b})
+    if (target->facts.flush_failed && !wrong &&
+        (verdict == Verdict::kInSync ||
+         verdict == (target == &a ? Verdict::kTargetOfMap : Verdict::kSourceOfMap)))
+      for (const size_t sector : target->deceiving)
+        if (!a.own.any(sector * kSectorBytes, 1) && !b.own.any(sector * kSectorBytes, 1))
+          wrong = sector * kSectorBytes;
   if (wrong)
-    Report::violation(story + ", but the replicas differ at offset " + std::to_string(*wrong) +
+    Report::violation(story + ", but the replicas differ, or a failed flush may have lost, at offset " + std::to_string(*wrong) +
                       ", which is in neither's set (" + std::to_string(a.own.set_bytes()) +
                       " and " + std::to_string(b.own.set_bytes()) + " bytes)" + describe());
 }

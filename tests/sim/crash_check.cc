@@ -24,6 +24,7 @@ SyncFacts facts_at_start(const metadata::Loaded& loaded, bool backing_is_empty, 
   facts.peer_instance = record.peer_instance;
   facts.peer_boot = record.peer_boot;
   facts.inconsistent = record.inconsistent;
+  facts.flush_failed = record.flush_failed;
   facts.backing_lost = backing_is_empty && record.held_data;
   facts.map_valid = !facts.backing_lost;
   facts.discard = record.discard;
@@ -73,10 +74,12 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
   if (!loaded)
     Report::violation("a crash now would leave metadata that " + node.name() +
                       " refuses: " + loaded.error().what);
+  if (!power) remains.deceiving = node.data().deceiving_sectors();
   remains.facts = facts_at_start(loaded.value(), node.data().is_new(), node.name() < peer.name(),
                                  power ? node.boot() + 2 : node.boot());
   if (!remains.facts.blank) remains.own = set_at_start(loaded.value(), remains.data.size_bytes());
   remains.peer_primary = loaded.value().record.peer_primary;
+  if (power) remains.facts.flush_failed = false;  // the cache is gone
   remains.facts.dirty = loaded.value().record.dirty || !remains.own.empty();
   return remains;
 }

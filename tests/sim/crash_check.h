@@ -34,6 +34,7 @@ struct Remains {
   BlockMap own;      // what it would tell to differ
   std::string fate;  // for reports
   bool peer_primary = false;  // it would remember that its peer was primary
+  std::vector<size_t> deceiving{};  // sectors that its cache shows and its medium does not hold
 };
 Remains remains_of(SimNode& node, const SimNode& peer, Random& random);
 

@@ -93,16 +93,24 @@ void SimNode::start() {
   if (!loaded) Report::violation(name_ + " refuses to start: " + loaded.error().what);
   if (loaded.value().blank) loaded.value().record.region_bytes = region_bytes_;
   for (const std::string& warning : loaded.value().warnings) Report::trace(name_, warning);
+  const bool cache_is_gone = loaded.value().record.flush_failed && data_->forget_cache();
   metadata::Uuid instance;
   for (uint8_t& byte : instance) byte = static_cast<uint8_t>(random_.next());
   engine_ = std::make_unique<Engine>(
       Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
                     std::move(loaded.value()), data_->is_new(), instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }, boot_,
-                    kZeroPieceBytes});
+                    cache_is_gone, kZeroPieceBytes});
   engine_->set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);
+}
+
+bool SimNode::remembers_failed_flush() const {
+  const std::span<const std::byte> found = metadata_->contents();
+  const Result<metadata::Loaded> loaded =
+      metadata::load(metadata::reader_of(found), found.size(), config_.size_bytes, name_ + ".meta");
+  return loaded.ok() && loaded.value().record.flush_failed;
 }
 
 void SimNode::end_process() {

@@ -37,6 +37,9 @@ class SimNode {
   void pause();
   void resume();
 
+  // Whether a process that began now would know that a flush of the data disk failed.
+  [[nodiscard]] bool remembers_failed_flush() const;
+
   [[nodiscard]] bool running() const { return engine_ != nullptr; }
   [[nodiscard]] bool paused() const { return process_ && process_->paused; }
   [[nodiscard]] uint64_t boot() const { return boot_; }

@@ -1,6 +1,7 @@
 #include "virtual_disk.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -28,12 +29,45 @@ VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name, 
       changed_ns_((size_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes,
                   scheduler_.now_ns()),
       medium_(size_bytes),
-      unflushed_(size_bytes / kSectorBytes) {}
+      unflushed_(size_bytes / kSectorBytes),
+      cache_random_(Random(random_).fork()),
+      cache_can_be_dropped_(cache_random_.chance(0.4)) {}
 
 void VirtualDisk::attach(ProcessPtr process) {
   process_ = std::move(process);
-  errors_ = 0;
-  flush_failed_ = false;
+  errors_ = errors_of_room_ = 0;
+  flush_error_ = 0;
+  if (lost_.empty()) return;
+  const double share = std::array{0.0, 0.5, 1.0}.at(cache_random_.below(3));
+  for (const size_t sector : std::set<size_t>(lost_))
+    if (cache_random_.chance(share)) evict(sector);
+}
+
+// The kernel drops a clean page; the next reader gets what the medium holds.
+void VirtualDisk::evict(size_t sector) {
+  lost_.erase(sector);
+  if (!unflushed_[sector].empty()) return;  // written again since
+  const uint64_t offset = sector * kSectorBytes;
+  std::memcpy(cache_.data() + offset, medium_.data() + offset, kSectorBytes);
+  changed(offset, kSectorBytes);
+}
+
+bool VirtualDisk::forget_cache() {
+  if (!cache_can_be_dropped_ || faults.flush_error_chance > 0) return false;
+  persist(~uint64_t{0}, 0);
+  for (const size_t sector : std::set<size_t>(lost_)) evict(sector);
+  return true;
+}
+
+std::vector<size_t> VirtualDisk::deceiving_sectors() const {
+  std::vector<size_t> found;
+  for (const size_t sector : lost_) {
+    const uint64_t offset = sector * kSectorBytes;
+    if (unflushed_[sector].empty() &&
+        std::memcmp(cache_.data() + offset, medium_.data() + offset, kSectorBytes) != 0)
+      found.push_back(sector);
+  }
+  return found;
 }
 
 void VirtualDisk::process_ended() {
@@ -63,6 +97,7 @@ void VirtualDisk::power_lost() {
     versions.clear();
   }
   dirty_sectors_.clear();
+  lost_.clear();
   cache_ = medium_;
   changed(0, cache_.size());
 }
@@ -136,7 +171,12 @@ void VirtualDisk::persist(uint64_t mark, double lost_chance) {
     while (covered > 0 && versions[covered - 1].write->done_number > mark) --covered;
     if (covered > 0) {
       const bool lost = lost_chance > 0 && random_.chance(lost_chance);
-      if (!lost) copy_to_medium(sector, versions[covered - 1]);
+      if (lost) {
+        lost_.insert(sector);
+      } else {
+        copy_to_medium(sector, versions[covered - 1]);
+        lost_.erase(sector);
+      }
       versions.erase(versions.begin(), versions.begin() + static_cast<std::ptrdiff_t>(covered));
     }
     return versions.empty();
@@ -193,6 +233,7 @@ void VirtualDisk::submit(DiskRequest& request) {
       (request.offset_bytes > size_bytes() || request.length_bytes == 0 ||
        request.length_bytes > size_bytes() - request.offset_bytes))
     Report::violation("a request outside " + name_);
+  request.flush_failed = false;
   if (is_write(request.op)) written_ = true;
   check_overlap(request);
   const uint64_t id = next_id_++;
@@ -249,6 +290,7 @@ void VirtualDisk::finish(uint64_t id) {
   request.finished_ns = process_->clock_origin_ns + scheduler_.now_ns();
   if (request.error != 0) {
     ++errors_;
+    if (request.error == ENOSPC && !request.flush_failed) ++errors_of_room_;
     Report::trace(name_, "error " + std::to_string(request.error));
   }
   pending_.erase(found);
@@ -258,7 +300,10 @@ void VirtualDisk::finish(uint64_t id) {
 
 int VirtualDisk::transfer(Pending& pending) {
   DiskRequest& request = *pending.request;
-  if (flush_failed_ && (request.op == DiskOp::kFlush || request.fua)) return EIO;
+  if (flush_error_ != 0 && (request.op == DiskOp::kFlush || request.fua)) {
+    request.flush_failed = true;
+    return flush_error_;
+  }
   switch (request.op) {
     case DiskOp::kRead:
       return read_now(request.offset_bytes, std::span(request.data, request.length_bytes));
@@ -266,7 +311,8 @@ int VirtualDisk::transfer(Pending& pending) {
       answer_extent(request);
       return 0;
     case DiskOp::kFlush:
-      return flush(pending.flush_mark);
+      request.flush_failed = flush(pending.flush_mark) != 0;
+      return flush_error_;
     case DiskOp::kWrite:
     case DiskOp::kZero:
       return finish_write(pending);
@@ -275,7 +321,7 @@ int VirtualDisk::transfer(Pending& pending) {
 }
 
 int VirtualDisk::finish_write(Pending& pending) {
-  const DiskRequest& request = *pending.request;
+  DiskRequest& request = *pending.request;
   const int error = faults.full ? ENOSPC : random_.chance(faults.write_error_chance) ? EIO : 0;
   if (error != 0) {
     const uint64_t sectors = request.length_bytes / kSectorBytes;
@@ -289,16 +335,16 @@ int VirtualDisk::finish_write(Pending& pending) {
   if (error != 0 || !request.fua) return error;
   // The flush behind a FUA write covers it, too.
   const uint64_t own = std::exchange(pending.write->done_number, pending.flush_mark);
-  const int flushed = flush(pending.flush_mark);
+  request.flush_failed = flush(pending.flush_mark) != 0;
   pending.write->done_number = own;
-  return flushed;
+  return flush_error_;
 }
 
 int VirtualDisk::flush(uint64_t mark) {
   if (random_.chance(faults.flush_error_chance)) {
     persist(mark, 0.5);
-    flush_failed_ = true;
-    return EIO;
+    flush_error_ = faults.flush_error;
+    return flush_error_;
   }
   persist(mark, 0);
   return 0;

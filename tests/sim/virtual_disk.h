@@ -2,13 +2,17 @@
 // random delays, in any order. The death of the process leaves the page cache; the loss of power
 // leaves the medium, onto which each unflushed 512-byte sector has got in one of the states that it
 // went through since the last flush. A failed flush is final for the process: all later ones fail.
+// What it was to cover may be lost: the cache shows it, as if it were on the medium, until the page
+// is dropped (here: when a process begins) or the power is gone. A later process sees nothing wrong.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +29,7 @@ struct DiskFaults {
   double read_error_chance = 0;
   double write_error_chance = 0;
   double flush_error_chance = 0;
+  int flush_error = EIO;
   bool full = false;            // writes fail with ENOSPC
   uint64_t extra_delay_ns = 0;  // each request takes up to this much longer
   // A disk that works, but slowly: each request takes up to this long, zeroes as long for each
@@ -76,8 +81,15 @@ class VirtualDisk final : public Disk {
   // Whether an error has been given to the process that runs now.
   [[nodiscard]] bool has_failed() const { return errors_ > 0; }
 
-  // Whether a flush failed: what the cache shows may not be on the medium, for good.
-  [[nodiscard]] bool flush_failed() const { return flush_failed_; }
+  // Whether an error other than "full" has, which only another process, or disk, makes good.
+  [[nodiscard]] bool has_failed_for_good() const { return errors_ > errors_of_room_; }
+
+  // Whether a flush failed in the process that runs now.
+  [[nodiscard]] bool flush_failed() const { return flush_error_ != 0; }
+  // The sectors that the cache shows as if they were on the medium, though they are not.
+  [[nodiscard]] std::vector<size_t> deceiving_sectors() const;
+  // As DiskFile::forget_cache(). Some hosts can't.
+  bool forget_cache();
 
   DiskFaults faults;
 
@@ -111,6 +123,7 @@ class VirtualDisk final : public Disk {
   int transfer(Pending& pending);
   int finish_write(Pending& pending);
   int flush(uint64_t mark);
+  void evict(size_t sector);
   void answer_extent(DiskRequest& request) const;
   void persist(uint64_t mark, double lost_chance);
   [[nodiscard]] bool is_zero(uint64_t offset_bytes, uint64_t length_bytes) const;
@@ -137,7 +150,11 @@ class VirtualDisk final : public Disk {
   uint64_t done_number_ = 0;
   uint64_t errors_ = 0;
   mutable uint64_t device_work_ = 1;
-  bool flush_failed_ = false;
+  uint64_t errors_of_room_ = 0;  // of those, writes that failed with ENOSPC
+  int flush_error_ = 0;          // of the first flush that failed
+  std::set<size_t> lost_;        // sectors that a failed flush was to write and did not
+  Random cache_random_;          // apart, so that what others draw stays what it was
+  const bool cache_can_be_dropped_;
 };
 
 }  // namespace twinblock::sim

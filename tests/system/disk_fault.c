@@ -1,6 +1,9 @@
 /* LD_PRELOAD: makes one file's disk fail. While the file $DISK_FAULT_TRIGGER exists, calls on
- * $DISK_FAULT_PATH return the errno value that is written in it; where it says "delay N", writes
- * take N us longer. Where $DISK_FAULT_LOG names a file, each call of the
+ * $DISK_FAULT_PATH return the errno value that is written in it; behind it may stand what fails:
+ * "reads", "writes" (with flushes), "transfers" (writes without flushes) or "flushes". Where it
+ * says "delay N", writes take N us longer.
+ * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
+ * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped. Where $DISK_FAULT_LOG names a file, each call of the
  * ones below gets a line there: "CALL PATH". System calls that do not go
  * through libc (io_uring) are not reached: run the node with TWINBLOCK_DISK=threads. */
 #define _GNU_SOURCE
@@ -30,10 +33,21 @@ static void log_call(const char *call, int fd) {
   syscall(SYS_close, (int)file);
 }
 
-static int fault(int fd, int is_read) {
+enum kind { kWrite, kRead, kFlush };
+
+static int is_the_disk(int fd) {
   const char *path = getenv("DISK_FAULT_PATH");
+  char link[64], target[4096];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t got = path ? readlink(link, target, sizeof target - 1) : -1;
+  if (got <= 0) return 0;
+  target[got] = 0;
+  return strcmp(target, path) == 0;
+}
+
+static int fault(int fd, enum kind kind) {
   const char *trigger = getenv("DISK_FAULT_TRIGGER");
-  if (!path || !trigger) return 0;
+  if (!trigger) return 0;
   /* Direct system calls: the wrappers below must not meet themselves. */
   long file = syscall(SYS_openat, AT_FDCWD, trigger, O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
@@ -41,27 +55,25 @@ static int fault(int fd, int is_read) {
   long length = syscall(SYS_read, (int)file, text, sizeof text - 1);
   syscall(SYS_close, (int)file);
   if (length <= 0) return 0;
-  if (strstr(text, is_read ? "writes" : "reads")) return 0;
-  char link[64], target[4096];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  ssize_t got = readlink(link, target, sizeof target - 1);
-  if (got <= 0) return 0;
-  target[got] = 0;
-  if (strcmp(target, path) != 0) return 0;
+  if (strstr(text, "reads") && kind != kRead) return 0;
+  if (strstr(text, "writes") && kind == kRead) return 0;
+  if (strstr(text, "transfers") && kind != kWrite) return 0;
+  if (strstr(text, "flushes") && kind != kFlush) return 0;
+  if (!is_the_disk(fd)) return 0;
   unsigned delay_us = 0;
   if (sscanf(text, "delay %u", &delay_us) == 1) {
-    if (!is_read) usleep(delay_us);
+    if (kind != kRead) usleep(delay_us);
     return 0;
   }
   return atoi(text);
 }
 
-#define WRAP(RESULT, NAME, PARAMETERS, ARGUMENTS, IS_READ)                   \
+#define WRAP(RESULT, NAME, PARAMETERS, ARGUMENTS, KIND)                      \
   RESULT NAME PARAMETERS {                                                   \
     static RESULT(*real) PARAMETERS;                                         \
     if (!real) real = (RESULT(*) PARAMETERS)dlsym(RTLD_NEXT, #NAME);         \
     log_call(#NAME, fd);                                                     \
-    int error = fault(fd, IS_READ);                                          \
+    int error = fault(fd, KIND);                                             \
     if (error) {                                                             \
       errno = error;                                                         \
       return -1;                                                             \
@@ -69,17 +81,52 @@ static int fault(int fd, int is_read) {
     return real ARGUMENTS;                                                   \
   }
 
-WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), 0)
-WRAP(ssize_t, pwrite64, (int fd, const void *data, size_t n, off64_t at), (fd, data, n, at), 0)
-WRAP(ssize_t, pwritev, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), 0)
-WRAP(ssize_t, pwritev64, (int fd, const struct iovec *v, int n, off64_t at), (fd, v, n, at), 0)
-WRAP(ssize_t, pread, (int fd, void *data, size_t n, off_t at), (fd, data, n, at), 1)
-WRAP(ssize_t, pread64, (int fd, void *data, size_t n, off64_t at), (fd, data, n, at), 1)
-WRAP(ssize_t, preadv, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), 1)
-WRAP(ssize_t, preadv64, (int fd, const struct iovec *v, int n, off64_t at), (fd, v, n, at), 1)
-WRAP(off_t, lseek, (int fd, off_t at, int whence), (fd, at, whence), 1)
-WRAP(off64_t, lseek64, (int fd, off64_t at, int whence), (fd, at, whence), 1)
-WRAP(int, fdatasync, (int fd), (fd), 0)
-WRAP(int, fsync, (int fd), (fd), 0)
-WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), 0)
-WRAP(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n), 0)
+WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), kWrite)
+WRAP(ssize_t, pwrite64, (int fd, const void *data, size_t n, off64_t at), (fd, data, n, at), kWrite)
+WRAP(ssize_t, pwritev, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), kWrite)
+WRAP(ssize_t, pwritev64, (int fd, const struct iovec *v, int n, off64_t at), (fd, v, n, at), kWrite)
+WRAP(ssize_t, pread, (int fd, void *data, size_t n, off_t at), (fd, data, n, at), kRead)
+WRAP(ssize_t, pread64, (int fd, void *data, size_t n, off64_t at), (fd, data, n, at), kRead)
+WRAP(ssize_t, preadv, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), kRead)
+WRAP(ssize_t, preadv64, (int fd, const struct iovec *v, int n, off64_t at), (fd, v, n, at), kRead)
+WRAP(off_t, lseek, (int fd, off_t at, int whence), (fd, at, whence), kRead)
+WRAP(off64_t, lseek64, (int fd, off64_t at, int whence), (fd, at, whence), kRead)
+WRAP(int, fdatasync, (int fd), (fd), kFlush)
+WRAP(int, fsync, (int fd), (fd), kFlush)
+WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), kWrite)
+WRAP(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n), kWrite)
+
+/* What the page cache showed is gone; the next reader gets what the disk holds. */
+static void restore_medium(int fd) {
+  const char *medium = getenv("DISK_FAULT_MEDIUM");
+  if (!medium) return;
+  static char bytes[1 << 16];
+  long from = syscall(SYS_openat, AT_FDCWD, medium, O_RDONLY | O_CLOEXEC);
+  long got, at = 0;
+  if (from < 0) abort();
+  for (; (got = syscall(SYS_pread64, (int)from, bytes, sizeof bytes, at)) > 0; at += got)
+    if (syscall(SYS_pwrite64, fd, bytes, got, at) != got) abort();
+  syscall(SYS_close, (int)from);
+  syscall(SYS_fsync, fd);
+}
+
+static int drop(int fd, int advice) {
+  if (advice != POSIX_FADV_DONTNEED || !is_the_disk(fd)) return 0;
+  if (getenv("DISK_FAULT_KEEPS_CACHE")) return ENOSYS;
+  restore_medium(fd);
+  return 0;
+}
+
+int posix_fadvise(int fd, off_t at, off_t n, int advice) {
+  static int (*real)(int, off_t, off_t, int);
+  if (!real) real = (int (*)(int, off_t, off_t, int))dlsym(RTLD_NEXT, "posix_fadvise");
+  int error = drop(fd, advice);
+  return error ? error : real(fd, at, n, advice);
+}
+
+int posix_fadvise64(int fd, off64_t at, off64_t n, int advice) {
+  static int (*real)(int, off64_t, off64_t, int);
+  if (!real) real = (int (*)(int, off64_t, off64_t, int))dlsym(RTLD_NEXT, "posix_fadvise64");
+  int error = drop(fd, advice);
+  return error ? error : real(fd, at, n, advice);
+}

@@ -21,8 +21,9 @@ class FaultyDisk:
                          DISK_FAULT_TRIGGER=str(self.trigger))
         self.lab.up()
 
-    def begin(self, error, only_writes=False, only_reads=False):
-        which = " writes" if only_writes else " reads" if only_reads else ""
+    def begin(self, error, only_writes=False, only_reads=False, only=""):
+        """`only`: "reads", "writes", "transfers" or "flushes" (disk_fault.c)."""
+        which = " writes" if only_writes else " reads" if only_reads else f" {only}"
         temporary = self.trigger.with_suffix(".new")
         temporary.write_text(f"{error}{which}\n", encoding="ascii")
         temporary.rename(self.trigger)

@@ -56,11 +56,12 @@ struct Flag {
   bool SyncFacts::*field;
 };
 // The last two come last, so that all combinations without them are the first ones.
-constexpr std::array<Flag, 11> kFlags{{{"primary", &SyncFacts::primary},
+constexpr std::array<Flag, 12> kFlags{{{"primary", &SyncFacts::primary},
                                        {"crashed", &SyncFacts::crashed},
                                        {"lost", &SyncFacts::backing_lost},
                                        {"half-copied", &SyncFacts::inconsistent},
                                        {"disk-failed", &SyncFacts::disk_failed},
+                                       {"flush-failed", &SyncFacts::flush_failed},
                                        {"dirty", &SyncFacts::dirty},
                                        {"knows-its-set", &SyncFacts::map_valid},
                                        {"discard", &SyncFacts::discard},
@@ -70,11 +71,14 @@ constexpr std::array<Flag, 11> kFlags{{{"primary", &SyncFacts::primary},
 constexpr unsigned kCombinations = 1u << kFlags.size();
 constexpr unsigned kCombinationsWithMetadata = kCombinations / 4;
 
+// (But for a failed flush beside orders, which have nothing to do with each other: for time's sake.)
 std::vector<SyncFacts> all_flags(unsigned combinations) {
-  std::vector<SyncFacts> all(combinations);
+  std::vector<SyncFacts> all;
   for (unsigned bits = 0; bits < combinations; ++bits) {
-    for (size_t i = 0; i < kFlags.size(); ++i) all[bits].*kFlags[i].field = (bits >> i & 1u) != 0;
-    all[bits].volume_uuid[0] = 1;
+    SyncFacts facts;
+    for (size_t i = 0; i < kFlags.size(); ++i) facts.*kFlags[i].field = (bits >> i & 1u) != 0;
+    facts.volume_uuid[0] = 1;
+    if (!facts.flush_failed || (!facts.discard && !facts.keep)) all.push_back(facts);
   }
   return all;
 }
@@ -99,10 +103,11 @@ struct View {
   bool give_up_mine() const { return gives_itself_up(me) || gives_up(peer, me); }
   bool give_up_theirs() const { return gives_itself_up(peer) || gives_up(me, peer); }
   bool ordered() const { return me.discard || me.keep || peer.discard || peer.keep; }
-  // Nobody is primary, half-copied, or lost.
+  // Nobody is primary, half-copied, or lost, and neither is believed more than the other.
   bool both_whole() const {
     return same() && disks_work() && !me.primary && !peer.primary && !me.inconsistent &&
-           !peer.inconsistent && !me.backing_lost && !peer.backing_lost;
+           !peer.inconsistent && !me.backing_lost && !peer.backing_lost &&
+           me.flush_failed == peer.flush_failed;
   }
   bool i_died() const { return me.crashed || died_too(me, peer); }
   bool peer_died() const { return peer.crashed || died_too(peer, me); }
@@ -151,13 +156,15 @@ const Property kProperties[] = {
      [](const View& v) { return v.verdict == Verdict::kInSync; },
      [](const View& v) {
        for (const SyncFacts* f : {&v.me, &v.peer})
-         if (f->crashed || f->inconsistent || f->dirty || f->disk_failed || f->primary)
+         if (f->crashed || f->inconsistent || f->dirty || f->disk_failed || f->primary ||
+             f->flush_failed)
            return false;
        return v.same() && v.me.backing_lost == v.peer.backing_lost;
      }},
     {"nodes without a difference are in sync",
      [](const View& v) {
-       return v.both_whole() && !v.me.crashed && !v.peer.crashed && !v.me.dirty && !v.peer.dirty;
+       return v.both_whole() && !v.me.crashed && !v.peer.crashed && !v.me.dirty &&
+              !v.peer.dirty && !v.me.flush_failed;
      },
      [](const View& v) { return v.verdict == Verdict::kInSync; }},
     {"two sets suffice where both are complete and begin at the same generation",
@@ -237,6 +244,18 @@ const Property kProperties[] = {
     {"the survivor of a crash is the source",
      [](const View& v) { return v.both_whole() && !v.i_died() && v.peer_died(); },
      [](const View& v) { return is_source(v.verdict); }},
+    {"one whose flush failed is not believed where the other one can be",
+     [](const View& v) {
+       return v.same() && !v.me.flush_failed && v.peer.flush_failed && !v.peer.primary &&
+              !v.me.inconsistent && !v.me.backing_lost && v.disks_work();
+     },
+     [](const View& v) { return is_source(v.verdict); }},
+    {"nobody works on the replica of one whose flush failed",
+     [](const View& v) { return v.verdict == Verdict::kSoleCopy; },
+     [](const View& v) { return !v.me.flush_failed; }},
+    {"of two whose flush failed, one is copied to the other",
+     [](const View& v) { return v.both_whole() && v.me.flush_failed; },
+     [](const View& v) { return is_source(v.verdict) || is_target(v.verdict); }},
     {"when both died, the last primary is the source",
      [](const View& v) { return v.both_whole() && v.i_died() && v.peer_died(); },
      [](const View& v) { return v.i_am_later() ? is_source(v.verdict) : is_target(v.verdict); }},
@@ -255,7 +274,8 @@ const Property kProperties[] = {
      [](const View& v) { return is_source(v.verdict); }},
     {"terms decide nothing else",
      [](const View& v) {
-       return !(v.same() && ((v.i_died() && v.peer_died()) || (v.me.dirty && v.peer.dirty)));
+       return !(v.same() && ((v.i_died() && v.peer_died()) || (v.me.dirty && v.peer.dirty) ||
+                             (v.me.flush_failed && v.peer.flush_failed)));
      },
      [](const View& v) {
        return without(v, [](SyncFacts& f) { f.term = f.preferred ? 1 : 9; }) == v.verdict;

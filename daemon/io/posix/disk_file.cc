@@ -16,6 +16,7 @@
 #include <fstream>
 
 #include "io/posix/files.h"
+#include "io/posix/page_cache.h"
 
 namespace twinblock {
 namespace {
@@ -299,6 +300,12 @@ uint64_t DiskFile::device_work() const {
   for (int field = 0; file >> value; ++field)
     if (std::find(kCompleted.begin(), kCompleted.end(), field) != kCompleted.end()) work += value;
   return work;
+}
+
+bool DiskFile::forget_cache() const {
+  const auto handle = flush_handle();
+  return handle.ok() && handle.value()->flush() == 0 &&
+         drop_cached_pages(fd_, size_bytes_, is_device_);
 }
 
 int DiskFile::extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const {

@@ -80,6 +80,7 @@ void DiskFlusher::tell(Flush& flush, RequestList& finished) {
   told_until_ns_ = std::max(told_until_ns_, flush.job.finished_ns);
   while (DiskRequest* request = flush.waiting.pop()) {
     request->error = error_;
+    request->flush_failed = error_ != 0;
     if (request->op == DiskOp::kFlush) request->submitted_ns = flush.job.submitted_ns;
     request->finished_ns = told_until_ns_;
     finished.push(*request);

@@ -92,13 +92,14 @@ const std::byte* source(const DiskRequest& request) {
 void PosixDisk::submit(DiskRequest& request) {
   TB_CHECK(flusher_ != nullptr, "a disk request after shut_down()");
   request.error = 0;
-  request.is_hole = false;
+  request.is_hole = request.flush_failed = false;
   if (request.op != DiskOp::kFlush)
     TB_CHECK(request.offset_bytes <= size_bytes() &&
                  request.length_bytes <= size_bytes() - request.offset_bytes,
              "a disk request beyond the end");
   if (flusher_->error() != 0 && (request.op == DiskOp::kFlush || request.fua)) {
     request.error = flusher_->error();
+    request.flush_failed = true;
     request.submitted_ns = request.finished_ns = monotonic_ns();
     return ready_.push(request);
   }
@@ -257,6 +258,7 @@ void PosixDisk::data_finished(DiskRequest& request) {
   if (!request.fua || request.error != 0) return ready_.push(request);
   if (flusher_->error() == 0) return flusher_->add(request);
   request.error = flusher_->error();
+  request.flush_failed = true;
   ready_.push(request);
 }
 

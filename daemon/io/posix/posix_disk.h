@@ -87,6 +87,8 @@ class PosixDisk final : public Disk, private TurnPart {
 
   // "io_uring" or "threads"; any thread.
   [[nodiscard]] const char* engine_name() const;
+  // DiskFile::forget_cache(). Before the loop runs.
+  [[nodiscard]] bool forget_cache() const { return file_->forget_cache(); }
 
   // Blocking, from any thread, beside everything else; 0 or an errno value.
   [[nodiscard]] int read_now(uint64_t offset_bytes, std::span<std::byte> into) const;

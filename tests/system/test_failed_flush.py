@@ -1,0 +1,159 @@
+"""A failed flush is final whatever its errno value, and outlives the process: the page cache shows as
+written what the disk does not hold, and the next process is told nothing. (The kernel's part is
+played by disk_fault.c.)"""
+
+import errno
+import json
+import os
+import shutil
+
+import nbd
+import pytest
+
+from faulty_disk import FaultyDisk
+from support import MIB, assert_identical, connection, ctl, promote, wait_for_log
+
+KEEPS_CACHE = {"DISK_FAULT_KEEPS_CACHE": "1"}
+
+
+def last_resync(lab, name):
+    said = ctl(lab, name, "events", "--json").stdout.splitlines()
+    return [event for event in map(json.loads, said) if event["event"] == "resync-ended"][-1]
+
+
+def copy_of(lab, name, scratch):
+    medium = scratch / "medium"
+    shutil.copyfile(lab.node(name)["backing"], medium)
+    return {"DISK_FAULT_MEDIUM": str(medium)}
+
+
+def both_die_after_betas_flush_failed(scratch, make_lab):
+    """The disk, and as environment for beta the means to show what its medium held before."""
+    disk = FaultyDisk(scratch, make_lab, "beta")
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), MIB)
+        handle.flush()
+        medium = copy_of(lab, "beta", scratch)
+        disk.begin(errno.EIO, only="flushes")
+        handle.pwrite(os.urandom(MIB), MIB)
+        handle.flush()
+    lab.wait_status("beta", lambda s: s["disk"]["error"], 10, "the error of the disk")
+    lab.kill("alpha")
+    lab.kill("beta")
+    disk.end()
+    return disk, medium
+
+
+@pytest.mark.sanitize
+def test_after_a_failed_flush_a_comparison_counts_for_nothing(scratch, make_lab):
+    disk, _ = both_die_after_betas_flush_failed(scratch, make_lab)
+    lab = disk.lab
+    lab.start("alpha")
+    lab.start("beta", extra_env=KEEPS_CACHE)
+    lab.wait_state("alpha", "connected", 20)
+    told = last_resync(lab, "alpha")
+    assert told["data_bytes"] >= MIB and told["compared_bytes"] == 0, told
+    # It is made good.
+    assert lab.stop("beta")
+    lab.start("beta", extra_env=KEEPS_CACHE)
+    lab.wait_state("alpha", "connected", 20)
+    promote(lab, "beta")
+
+
+@pytest.mark.sanitize
+def test_a_cache_that_can_be_dropped_shows_what_the_failed_flush_lost(scratch, make_lab):
+    disk, medium = both_die_after_betas_flush_failed(scratch, make_lab)
+    lab = disk.lab
+    lab.start("beta", extra_env=medium)
+    wait_for_log(lab, "beta", "flush", "as after a power cut")
+    lab.start("alpha")
+    lab.wait_state("alpha", "connected", 20)
+    told = last_resync(lab, "alpha")
+    assert MIB <= told["data_bytes"] < told["compared_bytes"], told
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_failed_flush_of_a_primary_is_known_when_it_returns(scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), MIB)
+        disk.begin(errno.EIO, only="flushes")
+        handle.flush()
+        lab.wait_state("beta", "diskless", 10)
+    lab.kill("alpha")
+    disk.end()
+    lab.start("alpha", extra_env=KEEPS_CACHE)
+    lab.wait_state("beta", "connected", 20)
+    told = last_resync(lab, "beta")
+    assert told["data_bytes"] >= MIB and told["compared_bytes"] == 0, told
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_the_last_replica_is_not_promoted_before_its_disk_tells_the_truth(scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    lab = disk.lab
+    lab.kill("beta")
+    lab.wait_peer_lost("alpha")
+    kept = os.urandom(MIB)
+    with connection(lab) as handle:
+        handle.pwrite(kept, 0)
+        handle.flush()
+        medium = copy_of(lab, "alpha", scratch)
+        disk.begin(errno.ENOSPC, only="flushes")
+        handle.pwrite(os.urandom(MIB), 0)
+        with pytest.raises(nbd.Error):
+            handle.flush()
+        disk.end()
+        with pytest.raises(nbd.Error):
+            handle.flush()
+    lab.kill("alpha")
+    lab.start("alpha", extra_env=KEEPS_CACHE)
+    refused = ctl(lab, "alpha", "promote", "--peer-is-dead")
+    assert refused.returncode != 0 and "flush failed" in refused.stderr, refused
+    assert "restart this host" in refused.stderr
+    shown = lab.status("alpha")
+    assert "flush" in shown["status"] and "restart this host" in shown["action"], shown
+    lab.kill("alpha")
+    lab.start("alpha", extra_env=medium)
+    promote(lab, "alpha", "--peer-is-dead")
+    with connection(lab) as handle:
+        assert handle.pread(MIB, 0) == kept
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_secondary_whose_flush_failed_is_not_sent_everything_again_and_again(scratch, make_lab,
+                                                                               error):
+    disk = FaultyDisk(scratch, make_lab, "beta")
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), 0)
+        disk.begin(error, only="flushes")
+        handle.flush()
+        disk.end()
+        status = lab.wait_state("alpha", "refused", 30)
+        assert "disk" in status["status"]
+    assert not [line for line in ctl(lab, "alpha", "events").stdout.splitlines()
+                if "event:resync-begun" in line and "to-peer" in line and "away" in line]
+
+
+@pytest.mark.sanitize
+def test_a_secondary_that_has_room_again_needs_nobody(scratch, make_lab):
+    """A write that failed for want of room is tried again; nothing is restarted."""
+    disk = FaultyDisk(scratch, make_lab, "beta")
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), 0)
+        disk.begin(errno.ENOSPC, only="transfers")
+        handle.pwrite(os.urandom(MIB), 0)
+        lab.wait_state("alpha", "simplex", 5)
+        disk.end()
+        handle.pwrite(os.urandom(MIB), 2 * MIB)
+        lab.wait_state("alpha", "duplex", 40)
+        handle.flush()
+    assert_identical(lab)
+    assert lab.status("beta")["disk"]["error"] == ""
