@@ -33,6 +33,8 @@ constexpr size_t kWritesInFlightMax = 1024;
 constexpr uint64_t kWriteBytesInFlightMax = 48 * kMiB;
 // A peer whose disk fails is tried again after this.
 constexpr uint64_t kPeerDiskRetry_ns = 10 * kSecond_ns;
+// A disk that can't be read in so many places counts as failed.
+constexpr size_t kBadPlacesMax = 16;
 // A primary's disk that was full counts as mended when it has refused nothing for this long.
 constexpr uint64_t kDiskNoteKept_ns = 10 * kSecond_ns;
 // A request to a peer whose disk gets on may take so many times disk_timeout, …

@@ -44,6 +44,8 @@ void add_state(MetricsText& text, const StatusView& view) {
              one_if(view.peer.connected), {{"peer", view.peer.name}});
   text.gauge("twinblock_disk_failed", "Whether a disk of this node has failed.",
              one_if(!view.disk_error.empty()));
+  text.counter("twinblock_disk_read_errors_total", "Reads that this node's disk failed.",
+               view.read_errors);
   text.gauge("twinblock_size_bytes", "Size of the volume.", view.size_bytes);
   text.gauge("twinblock_dirty_bytes", "What the peer may miss.", view.dirty_bytes);
   text.gauge("twinblock_intent_bytes",

@@ -237,6 +237,7 @@ void BlockSync::proceed(Run& run) {
     return;
   }
   if (run.disk.error != 0) {
+    core_.read_failed(run.disk.error, run.outcome.range.begin_bytes);
     // The owner may end the session over it, which leaves this run to be ended here.
     owner_.sync_failed(run.disk.error, run.outcome.range.begin_bytes);
     end(run);

@@ -26,7 +26,7 @@ struct ClientRequest {
   bool may_unmap = false;     // kZero
   bool fast_only = false;     // kZero: EOPNOTSUPP rather than writing zeroes
   bool all_zero = false;      // kWrite: the data is zeroes, which travel as a flag
-  bool local_failed = false;  // kRead: the worker's own read failed with an I/O error
+  int local_error = 0;        // kRead: the errno value with which the worker's own read failed
   int error = 0;              // result: 0 or an errno value
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;  // a range inside the volume, not empty, but for kFlush

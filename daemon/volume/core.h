@@ -24,6 +24,7 @@
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
 #include "volume/events.h"
+#include "volume/read_errors.h"
 #include "volume/session.h"
 
 namespace twinblock {
@@ -77,6 +78,8 @@ struct Core {
   metadata::SuperblockStore* store = nullptr;  // set once, before start
   metadata::IntentStore* intents = nullptr;    // set once, before start
   std::function<uint64_t()> random;            // never 0
+  // The local disk could not be read at this place; set once, before start.
+  std::function<void(int error, uint64_t offset_bytes)> read_failed;
 
   uint64_t zero_piece_bytes = limits::kFrameZeroBytesMax;  // in which zeroes are cut
 
@@ -112,6 +115,7 @@ struct Core {
   RangeLock ranges;
   InflightFilter inflight;
   Counters counters;
+  ReadErrors read_errors;
   WriteLatency latency;
   // Whether workers may read the local replica by themselves.
   std::atomic<bool> local_reads{false};

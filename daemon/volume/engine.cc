@@ -66,6 +66,7 @@ Engine::Engine(Parts parts)
   core_.intents = &intents_;
   core_.random = std::move(parts.random);
   core_.zero_piece_bytes = parts.zero_piece_bytes;
+  core_.read_failed = [this](int error, uint64_t offset) { read_failed(error, offset); };
   core_.blank = parts.loaded.blank;
   core_.joinable = parts.backing_is_empty;
   if (!core_.blank) {
@@ -357,6 +358,11 @@ void Engine::local_disk_failed(const DiskRequest& request) {
   const int error = request.error;
   note_disk_error(error);
   note_failed_flush(request);
+  leave_local_disk(error);
+}
+
+// The peer stands in from now on, if it can.
+void Engine::leave_local_disk(int error) {
   if (!core_.peer_whole() || !core_.local_ok()) return;
   core_.data_error = error;
   update_local_reads();
@@ -364,6 +370,26 @@ void Engine::local_disk_failed(const DiskRequest& request) {
                             "'s replica; replace the disk, then demote this node and restart "
                             "twinblockd here");
   record_sole_copy();
+}
+
+// The peer answers what can't be read here, and what is compared counts as different: nobody has
+// noticed anything so far.
+void Engine::read_failed(int error, uint64_t offset_bytes) {
+  const bool told = core_.read_errors.places() > 0;
+  if (!core_.read_errors.add(offset_bytes)) return;
+  read_error_ = system_error(error, "read " + core_.config.node(core_.node).backing +
+                                        " at offset " + std::to_string(offset_bytes))
+                    .what;
+  if (!told) core_.tell_disk_error(core_.node, "data", read_error_);
+  if (core_.local_ok()) log(Severity::kError, read_error_);
+  note_state();
+  if (!core_.read_errors.too_many() || !core_.local_ok()) return;
+  if (role_ != Role::kSecondary && !core_.peer_whole()) return;  // half a disk is better than none
+  note_disk_error(error);
+  if (role_ == Role::kSecondary)
+    core_.data_error = error;
+  else
+    leave_local_disk(error);
 }
 
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer

@@ -259,6 +259,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void drop_failing_peer(int error, const std::string& what, const std::string& file);
   void replica_disk_failed(const DiskRequest& request);
   void note_disk_error(int error);
+  void read_failed(int error, uint64_t offset_bytes);
+  void leave_local_disk(int error);
   void note_failed_flush(const DiskRequest& request);
   void load_failed_flush(bool cache_is_gone);
   void ask_to_be_copied_back();
@@ -286,6 +288,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
 
   // Status, in status.cc.
   [[nodiscard]] DataState data_state() const;
+  [[nodiscard]] VolumeState state_of_duplex() const;
+  void explain_degraded(StatusView& view) const;
   void explain_state(StatusView& view) const;
   void explain_diskless(StatusView& view) const;
   void fill_peer(StatusView& view) const;
@@ -354,6 +358,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
   std::string disk_note_;        // what the local disk last refused; empty once all is whole again
   int disk_note_error_ = 0;
+  std::string read_error_;  // of the disk's reads, the latest at a new place: a sentence
   uint64_t disk_note_at_ns_ = 0;
   uint64_t disk_note_writes_ = 0;  // how many writes had been made by then
   class SoleCopyRecord;

@@ -208,6 +208,8 @@ void Replica::finished(Op& op) {
   // One block that can't be read is that block's loss alone.
   if (op.disk.error != 0 && op.disk.op != DiskOp::kRead && op.disk.op != DiskOp::kExtent)
     disk_failed_(op.disk);
+  else if (op.disk.error != 0 && core_.local_ok())
+    core_.read_failed(op.disk.error, op.disk.offset_bytes);
   if (answering_) {
     const uint64_t now = core_.clock.now_ns();
     wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);

@@ -13,10 +13,12 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
     ticket.owner = this;
     disk.op = DiskOp::kRead;
     disk.done = [this](DiskRequest& request) {
-      if (request.error == 0)
+      if (request.error == 0) {
         reads.finish(*this, 0);
-      else
-        reads.read_from_peer(*this);
+        return;
+      }
+      reads.core_.read_failed(request.error, request.offset_bytes);
+      reads.read_from_peer(*this);
     };
   }
   void range_admitted() override { reads.start(*this); }
@@ -50,7 +52,9 @@ void SlowReads::submit(ClientRequest& request) {
 }
 
 void SlowReads::start(Op& op) {
-  if (!core_.local_ok() || op.client->local_failed) {
+  op.disk.error = op.client->local_error;
+  if (op.disk.error != 0) core_.read_failed(op.disk.error, op.client->offset_bytes);
+  if (!core_.local_ok() || op.disk.error != 0) {
     read_from_peer(op);
     return;
   }

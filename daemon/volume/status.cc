@@ -17,6 +17,8 @@ const char* state_name(VolumeState state) {
       return "connected";
     case VolumeState::kDuplex:
       return "duplex";
+    case VolumeState::kDegraded:
+      return "degraded";
     case VolumeState::kDiskless:
       return "diskless";
     case VolumeState::kResync:
@@ -75,14 +77,18 @@ DataState Engine::data_state() const {
   return core_.record.inconsistent ? DataState::kInconsistent : DataState::kCurrent;
 }
 
+VolumeState Engine::state_of_duplex() const {
+  return core_.read_errors.places() > 0 ? VolumeState::kDegraded : VolumeState::kDuplex;
+}
+
 VolumeState Engine::volume_state() const {
   if (session_.up()) {
     if (being_resynced_ || (resync_.active() && resync_.progress().total_bytes() > 0))
       return VolumeState::kResync;
     if (holds_sole_copy_ || core_.attachment == Attachment::kDiskless)
       return VolumeState::kDiskless;
-    if (core_.peer_whole()) return VolumeState::kDuplex;
-    if (role_ == Role::kSecondary && peer_role_ == PeerRole::kPrimary) return VolumeState::kDuplex;
+    if (core_.peer_whole()) return state_of_duplex();
+    if (role_ == Role::kSecondary && peer_role_ == PeerRole::kPrimary) return state_of_duplex();
     if (role_ == Role::kSecondary && in_sync_) return VolumeState::kConnected;
     return core_.blank ? VolumeState::kBlank : VolumeState::kConnecting;
   }
@@ -127,6 +133,9 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kDuplex:
       view.status = "Both replicas are current; every write is on both before it is acknowledged.";
+      break;
+    case VolumeState::kDegraded:
+      explain_degraded(view);
       break;
     case VolumeState::kDiskless:
       explain_diskless(view);
@@ -195,6 +204,21 @@ void Engine::explain_state(StatusView& view) const {
                       : "Replace the disk that holds " + core_.config.node(core_.node).backing +
                             ", then restart twinblockd here.";
   }
+}
+
+void Engine::explain_degraded(StatusView& view) const {
+  const size_t places = core_.read_errors.places();
+  view.status = "Every write is on both replicas, but this node's disk can't be read in " +
+                std::to_string(places) + (places == 1 ? " place" : " places") + " (" +
+                read_error_ + "); " + core_.peer + "'s replica answers in its stead. After " +
+                std::to_string(limits::kBadPlacesMax) + " places the disk counts as failed.";
+  view.action = "Look at the disk that holds " + core_.config.node(core_.node).backing +
+                " (dmesg, smartctl) and replace it" +
+                (role_ == Role::kPrimary ? ", after `twinblock demote " + core_.config.volume +
+                                               "` here and `twinblock promote " +
+                                               core_.config.volume + "` on " + core_.peer
+                                         : "") +
+                "; if it is well, restart twinblockd here.";
 }
 
 void Engine::explain_diskless(StatusView& view) const {
@@ -343,6 +367,7 @@ StatusView Engine::status() const {
   const Counters& counters = core_.counters;
   view.writes = counters.writes;
   view.write_bytes = counters.write_bytes;
+  view.read_errors = core_.read_errors.total();
   view.reads = counters.reads.load(std::memory_order_relaxed);
   view.read_bytes = counters.read_bytes.load(std::memory_order_relaxed);
   view.zeroes = counters.zeroes;

@@ -16,6 +16,7 @@ enum class VolumeState {
   kConnecting,  // primary or secondary whose session is being set up for the first time
   kConnected,   // both nodes are secondary and know of no difference
   kDuplex,      // one node is primary, both replicas are whole and receive every write
+  kDegraded,    // as kDuplex, but this node's disk can't be read everywhere: the peer stands in
   kDiskless,    // the primary's disk failed: it works on the peer's replica, the only good one
   kResync,      // one replica is being brought up to date
   kSimplex,     // primary, alone; what the peer misses is recorded
@@ -115,6 +116,7 @@ struct StatusView {
   uint64_t simplex_ns = 0, simplex_times = 0;
   bool simplex_now = false;
   std::string disk_error;
+  uint64_t read_errors = 0;  // since start: reads that the local disk failed
   uint64_t clients = 0;
   uint64_t writes = 0, write_bytes = 0, reads = 0, read_bytes = 0, zeroes = 0, flushes = 0;
   uint64_t resync_bytes = 0, peer_losses = 0;

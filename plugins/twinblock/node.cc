@@ -270,7 +270,7 @@ int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
     if (const auto mark = engine_->mark_read(offset_bytes, into.size())) {
       const int error = data_->read_now(offset_bytes, into);
       if (error == 0 && engine_->unchanged(offset_bytes, into.size(), *mark)) return 0;
-      request.local_failed = error != 0;
+      request.local_error = error;
     }
   }
   request.op = ClientOp::kRead;

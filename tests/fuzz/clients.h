@@ -2,6 +2,7 @@
 // it after their last answer, and hear of each request once.
 #pragma once
 
+#include <cerrno>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -37,7 +38,7 @@ class Clients {
     client.length_bytes = op == ClientOp::kFlush ? 0 : length_bytes;
     client.fua = (manner & 1) != 0;
     client.may_unmap = op == ClientOp::kZero && (manner & 2) != 0;
-    client.local_failed = op == ClientOp::kRead && (manner & 4) != 0;
+    client.local_error = op == ClientOp::kRead && (manner & 4) != 0 ? EIO : 0;
     client.received_ns = clock.now_ns();
     if (op == ClientOp::kWrite || op == ClientOp::kRead)
       request.buffer.assign(length_bytes, std::byte{manner});

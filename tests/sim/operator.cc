@@ -16,7 +16,7 @@ void World::look() {
     current_[peer] = true;
     return;
   }
-  if (state != VolumeState::kDuplex) {
+  if (state != VolumeState::kDuplex && state != VolumeState::kDegraded) {
     current_[self] = true;
     current_[peer] = false;
     return;

@@ -1,6 +1,7 @@
 #include "workload.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/crc32c.h"
@@ -193,7 +194,7 @@ void Workload::finish_read(uint64_t id, InflightFilter::Mark mark, uint64_t from
     answered(request);
     return;
   }
-  client.local_failed = failed;
+  client.local_error = failed ? EIO : 0;
   submit(request);
 }
 

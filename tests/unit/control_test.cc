@@ -84,7 +84,7 @@ TEST_F(ControlTest, StatusHasEveryKeyOfTheProtocol) {
        {"active", "direction", "bytes_done", "bytes_total", "percent", "rate_bytes_per_s",
         "average_bytes_per_s", "eta_s", "pace", "reason", "sent"}},
       {"intents", {"bytes", "commits", "waits"}},
-      {"disk", {"engine", "error"}},
+      {"disk", {"engine", "error", "read_errors"}},
       {"counters",
        {"writes", "write_bytes", "reads", "read_bytes", "flushes", "zeroes", "resync_bytes",
         "peer_losses"}},

@@ -1,0 +1,32 @@
+// Where the local disk could not be read, since this process began. A place counts once, however
+// often a client asks for it. Owned by Core; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <set>
+
+#include "base/limits.h"
+
+namespace twinblock {
+
+class ReadErrors {
+ public:
+  // A read at this place failed. False: one did before.
+  bool add(uint64_t offset_bytes) {
+    ++total_;
+    const uint64_t place = offset_bytes / limits::kBlockBytes;
+    if (places_.contains(place)) return false;
+    if (!too_many()) places_.insert(place);
+    return true;
+  }
+  [[nodiscard]] uint64_t total() const { return total_; }  // reads that failed
+  [[nodiscard]] size_t places() const { return places_.size(); }
+  // A disk like this is not worth keeping.
+  [[nodiscard]] bool too_many() const { return places_.size() >= limits::kBadPlacesMax; }
+
+ private:
+  uint64_t total_ = 0;
+  std::set<uint64_t> places_;
+};
+
+}  // namespace twinblock

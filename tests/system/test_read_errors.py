@@ -1,0 +1,67 @@
+"""A disk whose reads fail, while the peer answers in its stead: told, counted, and given up after a
+bounded number of places."""
+
+import errno
+import json
+import os
+
+import pytest
+
+from faulty_disk import FaultyDisk
+from support import KIB, MIB, connection, ctl
+
+PLACES_MAX = 16
+
+
+def metric(lab, name, which):
+    lines = ctl(lab, name, "metrics").stdout.splitlines()
+    return [float(line.split()[-1]) for line in lines if line.startswith(which)][0]
+
+
+def told_disk_errors(lab, name):
+    return [event for event in map(json.loads, ctl(lab, name, "events", "--json").stdout.splitlines())
+            if event["event"] == "disk-error"]
+
+
+@pytest.mark.sanitize
+def test_primarys_reads_that_fail_are_told_and_then_its_disk_is_left(scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    lab = disk.lab
+    data = os.urandom(MIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, 0)
+        disk.begin(errno.EIO, only="reads")
+        for _ in range(2 * PLACES_MAX):  # one place, however often
+            assert handle.pread(4 * KIB, 0) == data[:4 * KIB]
+        status = lab.wait_state("alpha", "degraded", 5)
+        assert "1 place" in status["status"] and "alpha" in status["action"], status
+        assert status["disk"]["read_errors"] >= 2 * PLACES_MAX
+        assert metric(lab, "alpha", "twinblock_disk_read_errors_total") >= 2 * PLACES_MAX
+        assert len(told_disk_errors(lab, "alpha")) == 1
+        for place in range(PLACES_MAX):
+            at = place * 8 * KIB
+            assert handle.pread(4 * KIB, at) == data[at:at + 4 * KIB]
+        lab.wait_state("alpha", "diskless", 5)
+        disk.end()
+        assert handle.pread(MIB, 0) == data
+        handle.pwrite(data, MIB)
+        handle.flush()
+    assert lab.status("beta")["state"] == "diskless"
+
+
+@pytest.mark.sanitize
+def test_secondarys_reads_that_fail_are_told_there(scratch, make_lab):
+    """They are asked for by a comparison only; in the end its disk counts as failed."""
+    disk = FaultyDisk(scratch, make_lab, "beta")
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), 0)
+        handle.flush()
+        disk.begin(errno.EIO, only="reads")
+        ctl(lab, "alpha", "verify")
+        lab.wait_status("beta", lambda s: s["disk"]["read_errors"] > 0, 10, "read errors")
+        assert told_disk_errors(lab, "beta")
+        lab.wait_status("beta", lambda s: s["data"] == "failed", 10, "a failed disk")
+        disk.end()
+        handle.pwrite(os.urandom(MIB), 0)
+        lab.wait_state("alpha", "simplex", 10)
