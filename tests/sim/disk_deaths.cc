@@ -68,7 +68,8 @@ bool World::error_is_due(int host) {
 bool World::no_good_replica(int host) {
   if (dead_disk_host_ != host || dead_is_metadata_) return false;
   const VolumeState state = node(host).engine().volume_state();
-  return state != VolumeState::kDuplex && state != VolumeState::kDiskless;
+  return state != VolumeState::kDuplex && state != VolumeState::kDegraded &&
+         state != VolumeState::kDiskless;
 }
 
 // While a replica stands in, the client moves there in order. Else the node is ended.
