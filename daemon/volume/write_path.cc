@@ -300,8 +300,10 @@ void WritePath::settle(Op& op) {
   core_.epochs.written(client.offset_bytes, client.length_bytes);
   // It failed here while the peer was not whole, and a resync has ended since, which knew nothing
   // of this block: the peer, which has it, stands in.
-  if (!op.on_local && core_.attachment == Attachment::kDuplex)
-    owner_.local_disk_failed(op.disk.error != 0 ? op.disk.error : EIO);
+  if (!op.on_local && core_.attachment == Attachment::kDuplex) {
+    if (op.disk.error == 0) op.disk.error = EIO;
+    owner_.local_disk_failed(op.disk);
+  }
   if (op.on_local) {
     finish(op, 0);
   } else if (core_.attachment != Attachment::kDiskless) {
