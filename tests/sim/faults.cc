@@ -131,7 +131,11 @@ void World::kill(int host) {
 }
 
 void World::power_off(int host) {
-  if (!node(host).powered() || stands_in(host)) return;
+  if (node(host).powered() && !stands_in(host)) cut_power(host);
+}
+
+// Also of a node that stands in for the other one.
+void World::cut_power(int host) {
   check_now();
   look();
   node(host).power_off();

@@ -167,8 +167,7 @@ void World::joint_power_cut() {
   wait(
       kHealingMax_ns, [&] { return workload().writes_total() > writes + 5; }, "writes");
   operator_rests_ = true;
-  power_off(last);
-  power_off(1 - last);
+  for (const int host : {last, 1 - last}) cut_power(host);
   const auto left = node(last).data().contents();
   const std::vector<std::byte> before(left.begin(), left.end());
   for (int host = 0; host < 2; ++host) restart(host);

@@ -123,6 +123,7 @@ class World {
   [[nodiscard]] bool stands_in(int host);
   void kill(int host);
   void power_off(int host);
+  void cut_power(int host);
   void process_gone(int host);
   void restart_later(int host, uint64_t longest_ns);
   void restart(int host);
