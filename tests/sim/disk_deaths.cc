@@ -114,7 +114,10 @@ void World::disk_replaced(int host) {
   const auto self = static_cast<size_t>(host);
   const bool was_primary = primary_ == host;
   // No replica would be left whole: the operator gets the old disk to work once more.
-  if (peer_is_half_copied(host)) disk_passes_ = true;
+  if (peer_is_half_copied(host)) {
+    disk_passes_ = true;
+    current_ = {host == 0, host == 1};
+  }
   if (Report::verbose())
     Report::trace(node(host).name(), disk_passes_ ? "-- its disk works again"
                                                   : "-- gets another disk");
