@@ -100,6 +100,12 @@ bool knows_its_set(const SyncFacts& node) {
   return node.map_valid && !node.backing_lost;
 }
 
+// The primary's host has acknowledged what the peer had in memory only, and the peer's host has lost
+// its memory since: clients would read what they had replaced. (A process that ends loses nothing.)
+bool forgot_what_it_acknowledged(const SyncFacts& peer, const SyncFacts& primary) {
+  return primary.dirty && (peer.boot == 0 || peer.boot != primary.peer_boot);
+}
+
 // A source and a target are settled: can a session stand on that, and what must travel?
 Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_source,
                     Settled settled) {
@@ -117,7 +123,9 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
   if (target.primary && by_order) return pick(Verdict::kPeerMustDemote, Verdict::kMustDemote);
   // (Clients can't go on with one whose flush failed: what they flush may cover less than they think.)
   if (target.primary && target.disk_failed && !source.primary && !source.flush_failed)
-    return pick(Verdict::kSoleCopy, Verdict::kDiskless);
+    return forgot_what_it_acknowledged(source, target)
+               ? pick(Verdict::kPeerDiskFailed, Verdict::kDiskFailed)
+               : pick(Verdict::kSoleCopy, Verdict::kDiskless);
   if (target.primary) return pick(Verdict::kPeerOutdated, Verdict::kOutdated);
   if (target.disk_failed) return pick(Verdict::kPeerDiskFailed, Verdict::kDiskFailed);
   // A target tells its own set when the resync begins, so that also what it wrote or lost alone is

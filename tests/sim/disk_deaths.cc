@@ -43,15 +43,19 @@ void World::second_trouble(int host) {
         silence(8 * kSecond_ns);
         break;
       default:
-        take_away(1 - host);
+        take_away(1 - host, random_.chance(0.5));
         break;
     }
   });
 }
 
 // The primary's peer, although clients may be served by it alone: they get errors then.
-void World::take_away(int host) {
+void World::take_away(int host, bool power) {
   if (!node(host).running()) return;
+  if (power) {
+    cut_power(host);
+    return;
+  }
   check_now();
   look();
   end_node(host);

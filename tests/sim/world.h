@@ -146,7 +146,7 @@ class World {
   // the primary's data disk (disk_deaths.cc)
   void local_disk_error();
   void second_trouble(int host);
-  void take_away(int host);
+  void take_away(int host, bool power);
   [[nodiscard]] bool error_is_due(int host);
   [[nodiscard]] bool no_good_replica(int host);
   [[nodiscard]] bool answers_alone_with_a_dead_disk(int host) {
