@@ -320,6 +320,7 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
               record.volume_uuid.begin());
     record.generations = told;
     record.peer_primary = peer_role_ == PeerRole::kPrimary;
+    record.heard_term = session_.peer_facts()->term;
     record.region_bytes = intents_.region_bytes();
     core_.blank = false;
     joining_ = true;
