@@ -165,6 +165,7 @@ def test_an_order_that_is_cut_off_half_way_is_carried_out_to_its_end(split):
     assert ctl(lab, "beta", "resync", "pause").returncode == 0
     assert ctl(lab, "alpha", "resolve", "--keep", "peer", "--yes").returncode == 0
     lab.wait_state("beta", "resync", 10)
+    lab.wait_status("alpha", lambda status: status["data"] == "inconsistent", 10)
     assert "resync r0 resume" in lab.status("beta")["action"]
     refused = ctl(lab, "alpha", "promote")
     assert refused.returncode == 1
