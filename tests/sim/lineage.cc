@@ -73,6 +73,8 @@ void Lineage::run() {
   run_for(3 * kSecond_ns);
   promote(0);
   run_for(kSecond_ns);
+  // Nodes that never come together lose nothing, either.
+  if (!at_one()) Report::violation("two new nodes are not at one" + describe());
   for (int i = 0; i < kSteps; ++i) {
     step();
     run_for(random_.chance(0.5) ? random_.spread(kMillisecond_ns, 300 * kMillisecond_ns)
