@@ -19,6 +19,13 @@ class ReadErrors {
     if (!too_many()) places_.insert(place);
     return true;
   }
+  // The disk took these bytes anew, and with them perhaps another place for them: whether they can be
+  // read now, the next read tells.
+  void written(uint64_t offset_bytes, uint64_t length_bytes) {
+    if (places_.empty()) return;
+    places_.erase(places_.lower_bound((offset_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes),
+                  places_.lower_bound((offset_bytes + length_bytes) / limits::kBlockBytes));
+  }
   [[nodiscard]] uint64_t total() const { return total_; }  // reads that failed
   [[nodiscard]] size_t places() const { return places_.size(); }
   // A disk like this is not worth keeping.

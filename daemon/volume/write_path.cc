@@ -265,6 +265,7 @@ void WritePath::local_done(Op& op) {
   op.on_local = op.disk.error == 0 && done_bytes == op.client->length_bytes;
   if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
     core_.wrote_data = true;
+  if (op.on_local) core_.read_errors.written(op.client->offset_bytes, op.client->length_bytes);
   if (op.disk.error != 0) owner_.local_disk_failed(op.disk);
   settle(op);
 }
