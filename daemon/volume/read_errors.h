@@ -22,9 +22,10 @@ class ReadErrors {
   // The disk took these bytes anew, and with them perhaps another place for them: whether they can be
   // read now, the next read tells.
   void written(uint64_t offset_bytes, uint64_t length_bytes) {
-    if (places_.empty()) return;
-    places_.erase(places_.lower_bound((offset_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes),
-                  places_.lower_bound((offset_bytes + length_bytes) / limits::kBlockBytes));
+    const uint64_t begin = (offset_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes;
+    const uint64_t end = (offset_bytes + length_bytes) / limits::kBlockBytes;
+    if (places_.empty() || begin >= end) return;
+    places_.erase(places_.lower_bound(begin), places_.lower_bound(end));
   }
   [[nodiscard]] uint64_t total() const { return total_; }  // reads that failed
   [[nodiscard]] size_t places() const { return places_.size(); }
