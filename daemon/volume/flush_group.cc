@@ -90,7 +90,7 @@ void FlushGroup::settle() {
   else if (core_.frozen())
     held_ = true;
   else
-    gate_.pass([this](int error) { finish(error == 0 ? 0 : EIO); });
+    gate_.pass_flush([this](int error) { finish(error == 0 ? 0 : EIO); });
 }
 
 void FlushGroup::release_held() {

@@ -5,10 +5,22 @@
 namespace twinblock {
 
 void SimplexGate::pass(std::function<void(int)> then) {
-  if (open_) {
+  if (open_ && !told_) {
     then(0);
     return;
   }
+  moves_on_ = moves_on_ || told_;
+  wait(std::move(then));
+}
+
+void SimplexGate::pass_flush(std::function<void(int)> then) {
+  if (open_)
+    then(0);
+  else
+    wait(std::move(then));
+}
+
+void SimplexGate::wait(std::function<void(int)> then) {
   waiting_.push_back(std::move(then));
   if (!recording_) record();
 }
@@ -22,11 +34,14 @@ void SimplexGate::record() {
   if (generations.current == generations.base || core_.record.shared) {
     core_.begin_generation();
   }
-  core_.move_on();
+  if (std::exchange(moves_on_, false)) {
+    core_.move_on();
+    told_ = false;
+  }
   core_.record.dirty = true;
   core_.persist([this](int error) {
     recording_ = false;
-    if (error == 0 && closed_meanwhile_) {
+    if (error == 0 && (closed_meanwhile_ || moves_on_)) {
       record();
       return;
     }

@@ -16,25 +16,33 @@ class SimplexGate {
  public:
   explicit SimplexGate(Core& core) : core_(core) {}
 
-  // Calls `then` with 0 when it is (at once, if it is already), or with an errno value when it
-  // can't be recorded.
+  // A write is to be acknowledged. Calls `then` with 0 when it may be (at once, if all is on record
+  // already), or with an errno value when it can't be recorded.
   void pass(std::function<void(int error)> then);
+  // The same of a flush, which adds nothing to what an order would give up.
+  void pass_flush(std::function<void(int error)> then);
   // The peer is about to record that it has all: it then shares the current generation, whether
   // this node hears of that or not, so that the next loss needs a new one.
   void close() {
     open_ = false;
     closed_meanwhile_ = true;
   }
-  // The peer is told what this node holds.
-  void told() { close(); }
+  // The peer is told what this node holds: the next write moves on from it.
+  void told() {
+    told_ = true;
+    moves_on_ = moves_on_ || recording_;
+  }
 
  private:
   void record();
+  void wait(std::function<void(int)> then);
 
   Core& core_;
   bool open_ = false;
   bool recording_ = false;
   bool closed_meanwhile_ = false;
+  bool told_ = true;       // the peer may know the state that is on record …
+  bool moves_on_ = false;  // … and a write waits for another one
   std::vector<std::function<void(int)>> waiting_;
 };
 
