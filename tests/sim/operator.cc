@@ -145,8 +145,8 @@ void World::procedure_turn() {
         return;
       }
       if (!result) Report::violation("demotion fails: " + result.error().what + describe());
-      // An orderly end promises what a flush does.
-      history().flush_acknowledged(began_ns);
+      // An orderly end promises what a flush does. (It may have flushed here before the disk died.)
+      if (!answers_alone_with_a_dead_disk(host)) history().flush_acknowledged(began_ns);
       demoted(host);
     });
     return;
