@@ -93,5 +93,5 @@ def test_a_full_link_shows_up_as_the_wire(make_lab):
     [large] = [each for each in reading["classes"] if each["class"] == "larger"]
     shares = {stage: times["sum_ns"] / large["total"]["sum_ns"]
               for stage, times in large["stages"].items()}
-    assert shares["wire"] > 0.6 and shares["stack"] < 0.1, shares
+    assert shares["wire"] > 0.6 and shares["stack"] < shares["wire"] / 4, shares
     assert "as writes wait for each other" in " ".join(ctl(lab, "alpha", "latency").stdout.split())
