@@ -375,6 +375,7 @@ void World::demotion_in_resync() {
       kHealingMax_ns,
       [&] { return both_duplex() || engine.volume_state() == VolumeState::kResync; }, "a resync");
   DiskFaults& faults = node(source).data().faults;
+  slow_disks_ = true;  // long writes wait for many pieces of it
   faults.extra_delay_ns = 100 * kMillisecond_ns;
   engine.set_resync_pace(Engine::ResyncPace::kRate, random_.spread(64 * kKiB, kMiB), ignore);
   scheduler_.run_until(scheduler_.now_ns() + random_.below(100 * kMillisecond_ns));
