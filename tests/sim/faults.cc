@@ -353,6 +353,17 @@ void World::quick_return() {
       kHealingMax_ns, [this] { return settled(); }, "duplex after a takeover");
 }
 
+// The secondary dies, and misses some writes before it is started again.
+void World::write_without(int target) {
+  check_now();
+  look();
+  node(target).kill();
+  process_gone(target);
+  const uint64_t writes = workload().writes_total() + random_.between(2, 20);
+  wait(
+      kHealingMax_ns, [&] { return workload().writes_total() >= writes; }, "writes in simplex");
+}
+
 // The primary is demoted while it brings the other one up to date; then the target loses what it
 // has not flushed, and the source dies. What is missing at the target now is what the source has
 // left on record, also where it had been copied already.
@@ -362,13 +373,7 @@ void World::demotion_in_resync() {
   Engine& engine = node(source).engine();
   const auto ignore = [](const Result<std::string>&) {};
   engine.set_resync_pace(Engine::ResyncPace::kPause, 0, ignore);
-  check_now();
-  look();
-  node(target).kill();
-  process_gone(target);
-  const uint64_t writes = workload().writes_total() + random_.between(2, 20);
-  wait(
-      kHealingMax_ns, [&] { return workload().writes_total() >= writes; }, "writes in simplex");
+  write_without(target);
   restart(target);
   // A restart that was due already may have brought it back before anything was written.
   wait(

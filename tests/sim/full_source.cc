@@ -11,13 +11,7 @@ void World::full_source() {
   const int target = 1 - source;
   Engine& engine = node(source).engine();
   const auto ignore = [](const Result<std::string>&) {};
-  check_now();
-  look();
-  node(target).kill();
-  process_gone(target);
-  const uint64_t writes = workload().writes_total() + random_.between(2, 20);
-  wait(
-      kHealingMax_ns, [&] { return workload().writes_total() >= writes; }, "writes in simplex");
+  write_without(target);
   engine.set_resync_pace(Engine::ResyncPace::kRate, random_.spread(256 * kKiB, 8 * kMiB), ignore);
   restart(target);
   errors_allowed_ = true;

@@ -20,13 +20,7 @@ void World::slow_disk() {
   Engine& engine = node(primary_).engine();
   DiskFaults& faults = node(target).data().faults;
   if (random_.chance(0.5)) {
-    check_now();
-    look();
-    node(target).kill();
-    process_gone(target);
-    const uint64_t writes = workload().writes_total() + random_.between(2, 20);
-    wait(
-        kHealingMax_ns, [&] { return workload().writes_total() >= writes; }, "writes in simplex");
+    write_without(target);
     faults.slow_ns = kSlow_ns;
     restart(target);
     const uint64_t losses = engine.status().peer_losses;

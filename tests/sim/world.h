@@ -141,6 +141,7 @@ class World {
   void tempt();
   void heal();
   void quick_return();
+  void write_without(int target);
   void demotion_in_resync();
 
   // the primary's data disk (disk_deaths.cc)
