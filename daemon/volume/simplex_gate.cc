@@ -27,6 +27,7 @@ void SimplexGate::wait(std::function<void(int)> then) {
 
 void SimplexGate::record() {
   recording_ = true;
+  open_ = false;  // what comes while the record is written waits for it
   closed_meanwhile_ = false;
   // A history that the peer can't have is continued. One that it was told to record may be the
   // peer's, too, whether it confirmed that or not.
