@@ -72,7 +72,8 @@ struct Superblock {
   uint64_t peer_boot;                  // … and its host's boot; 0: not known
   uint64_t state_id;                   // random; another one with all that moves this replica on
   GivenUp given_up;                    // with kFlagDiscard or kFlagKeep: what the order named
-  uint8_t reserved[kPageBytes - 368];  // zero
+  uint64_t begun_for;                  // the replica that is to record the current generation; 0
+  uint8_t reserved[kPageBytes - 376];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -85,7 +86,8 @@ static_assert(offsetof(Superblock, heard_term) == 296);
 static_assert(offsetof(Superblock, boot) == 304);
 static_assert(offsetof(Superblock, state_id) == 328);
 static_assert(offsetof(Superblock, given_up) == 336);
-static_assert(offsetof(Superblock, reserved) == 368);
+static_assert(offsetof(Superblock, begun_for) == 368);
+static_assert(offsetof(Superblock, reserved) == 376);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

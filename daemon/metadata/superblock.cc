@@ -122,6 +122,7 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.generation_since_s = record.generation_since_s;
   disk.state_id = record.state_id;
   disk.given_up = record.given_up;
+  disk.begun_for = record.begun_for;
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;
   std::memcpy(bytes.data(), &disk, sizeof disk);
@@ -159,6 +160,7 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   record.peer_boot = disk.peer_boot;
   record.state_id = disk.state_id;
   record.given_up = disk.given_up;
+  record.begun_for = disk.begun_for;
   record.snapshot_bytes = disk.snapshot_bytes;
   record.snapshot_crc = disk.snapshot_crc;
   for (const FlagField& each : kFlagFields) record.*each.field = (disk.flags & each.flag) != 0;

@@ -47,6 +47,9 @@ struct NodeRecord {
   // whatever adds to what an order here or at the peer would give up (Core::move_on()).
   uint64_t state_id = 0;
   GivenUp given_up{};  // what the order named; with `discard` or `keep`
+  // The state (of a blank one: the process) of the replica for which the current generation began, and
+  // which has not confirmed that it recorded that. 0: none.
+  uint64_t begun_for = 0;
   bool primary = false;
   bool peer_primary = false;
   bool inconsistent = false;

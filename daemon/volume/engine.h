@@ -348,10 +348,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   struct PeerProcess {
     uint64_t instance = 0, boot = 0;
   } peer_process_;
-  // The process for whose replica the current generation began, in a resync of everything.
-  struct BegunFor {
-    uint64_t instance = 0, generation = 0;
-  } begun_for_;
   bool joining_ = false;         // the metadata is to be created with the next record
   bool receives_ = false;        // in this session the peer may send writes …
   bool takes_data_ = false;      // … and they are applied: what must be durable before is

@@ -185,15 +185,17 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
 // it; a crash before leaves this node and the former member as they were.
 void Engine::begin_generation_for(const SyncFacts& target) {
   metadata::NodeRecord& record = core_.record;
-  if (!target.blank && target.generations.current == record.generations.current) return;
-  // Began already for this very process, which has one disk, but which did not record it.
-  if (begun_for_.instance == target.instance && target.instance != 0 &&
-      begun_for_.generation == record.generations.current &&
-      record.generations.base == record.generations.current)
-    return;
+  metadata::Generations& generations = record.generations;
+  if (!target.blank && target.generations.current == generations.current) return;
+  // Began already for this very replica, which has not recorded it, or it would be in another state;
+  // nor has anybody else, whatever this node has written alone meanwhile. However often the two begin
+  // anew, what they know of each other may not leave the history. (What is blank is the same one as
+  // long as its process lives.)
+  const uint64_t replica = target.blank ? target.instance : target.state_id;
+  if (replica != 0 && record.begun_for == replica) return;
   core_.begin_generation();
-  record.generations.settle();
-  begun_for_ = {target.instance, record.generations.current};
+  generations.settle();
+  record.begun_for = replica;
 }
 
 void Engine::handle_generation(const wire::Frame& frame) {
@@ -377,6 +379,7 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
 void Engine::resync_target_marked() {
   target_tells_ = false;
   core_.record.keep = false;  // the order has been carried out
+  core_.record.begun_for = 0;
   attach(Attachment::kResync);
   note_state();
 }

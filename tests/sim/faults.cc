@@ -284,6 +284,8 @@ bool World::may_lose_a_disk() {
 // Whether the node could serve alone, without anything that was promised being lost.
 bool World::holds_all(int host) {
   if (!current_[static_cast<size_t>(host)] || bad_disk(host)) return false;
+  // That it is whole must be there to stay.
+  if (node(host).metadata().unflushed()) return false;
   if (node(host).running() && node(host).engine().volume_state() == VolumeState::kResync &&
       !node(host).engine().is_primary())
     return false;
@@ -299,18 +301,22 @@ void World::swap_disks(int host) {
   look();
   if (!holds_all(1 - host) || node(host).paused()) return;
   check_now();
+  exchange_disks(host, &SimNode::swap_disks);
+  swapped_[static_cast<size_t>(host)] = true;
+  restart_later(host, 3 * kSecond_ns);
+}
+
+void World::exchange_disks(int host, void (SimNode::*how)()) {
   // With the host switched off for it, or while it runs.
   if (node(host).data().flush_failed() || random_.chance(0.5))
     node(host).power_off();
   else if (node(host).running())
     node(host).kill();
   process_gone(host);
-  node(host).swap_disks();
+  (node(host).*how)();
   current_[static_cast<size_t>(host)] = knows_primary_[static_cast<size_t>(host)] = false;
   intact_[static_cast<size_t>(host)] = true;
-  swapped_[static_cast<size_t>(host)] = true;
   identical_ns_.clear();
-  restart_later(host, 3 * kSecond_ns);
 }
 
 // Someone tries to promote the secondary by mistake.

@@ -154,6 +154,7 @@ constexpr std::array<Mode, 18> kModeTable{{
        o.faults.swap = 4;
        o.faults.kill = o.faults.restart = o.faults.switch_roles = o.faults.reset = 1;
        o.faults.power_off = o.depth % 2;
+       o.old_disk = o.depth % 4 == 1;
      }},
     {"lineage", 1, [](Options& o) { o.lineage = true; }},
 }};

@@ -57,14 +57,21 @@ void SimNode::replace_metadata() {
 
 void SimNode::swap_disks() {
   constexpr size_t kShelfMax = 2;
+  const bool blank = shelf_.empty() || (shelf_.size() < kShelfMax && random_.chance(0.5));
+  put_in(blank ? shelf_.size() : random_.below(shelf_.size()));
+}
+
+void SimNode::put_in_blank_disks() { put_in(shelf_.size()); }
+
+void SimNode::put_back_disks() { put_in(shelf_.size() - 1); }
+
+void SimNode::put_in(size_t which) {
   data_->faults = metadata_->faults = DiskFaults{};
   Pair out{std::move(data_), std::move(metadata_)};
-  const bool blank = shelf_.size() < kShelfMax && random_.chance(0.5);
-  if (blank || shelf_.empty()) {
+  if (which == shelf_.size()) {
     if (Report::verbose()) Report::trace(name_, "-- gets a blank pair of disks");
     replace_disks();
   } else {
-    const size_t which = random_.below(shelf_.size());
     if (Report::verbose())
       Report::trace(name_, "-- gets a pair of disks back from the shelf, with its metadata");
     data_ = std::move(shelf_[which].data);

@@ -34,6 +34,8 @@ class SimNode {
   // Takes the disks out, with their metadata, and puts a blank pair in, or one that was taken out
   // earlier. There are three pairs at the most.
   void swap_disks();
+  void put_in_blank_disks();
+  void put_back_disks();  // those that were taken out last
   void pause();
   void resume();
 
@@ -57,6 +59,7 @@ class SimNode {
  private:
   class NodeLog;
   void end_process();
+  void put_in(size_t which);  // of the shelf; its size: blank ones
 
   Scheduler& scheduler_;
   VirtualNetwork& network_;

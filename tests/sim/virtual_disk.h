@@ -77,6 +77,8 @@ class VirtualDisk final : public Disk {
   [[nodiscard]] bool is_new() const { return !written_; }
   // Everything that is in the cache reaches the medium, at once.
   void flush_now() { persist(done_number_, 0); }
+  // Whether it shows what a loss of power may take back.
+  [[nodiscard]] bool unflushed() const { return !dirty_sectors_.empty(); }
   int read_now(uint64_t offset_bytes, std::span<std::byte> into);
   // Whether an error has been given to the process that runs now.
   [[nodiscard]] bool has_failed() const { return errors_ > 0; }

@@ -120,6 +120,7 @@ void World::run() {
   if (options_.demotion_in_resync) demotion_in_resync();
   if (options_.silence_in_steps) silence_in_steps();
   if (options_.full_source) full_source();
+  if (options_.old_disk) old_disk();
   if (options_.slow_disk) slow_disk();
   if (options_.split_brains) split_brain();
   if (options_.orders) orders();

@@ -136,6 +136,8 @@ class World {
   void replace_local_metadata();
   [[nodiscard]] bool holds_all(int host);
   void swap_disks(int host);
+  void exchange_disks(int host, void (SimNode::*how)());
+  void old_disk();  // old_disk.cc
   void join_too_old();
   [[nodiscard]] bool may_lose_a_disk();
   void tempt();
