@@ -1,7 +1,8 @@
 /* LD_PRELOAD: makes one file's disk fail. While the file $DISK_FAULT_TRIGGER exists, calls on
  * $DISK_FAULT_PATH return the errno value that is written in it; behind it may stand what fails:
  * "reads", "writes" (with flushes), "transfers" (writes without flushes) or "flushes". Where it
- * says "delay N", writes take N us longer.
+ * says "delay N", writes take N us longer; where it says "halfway", a read takes its first half, makes
+ * the file $DISK_FAULT_TRIGGER.halfway, and takes the rest when $DISK_FAULT_TRIGGER is gone.
  * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
  * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped. Where $DISK_FAULT_LOG names a file, each call of the
  * ones below gets a line there: "CALL PATH". System calls that do not go
@@ -45,6 +46,25 @@ static int is_the_disk(int fd) {
   return strcmp(target, path) == 0;
 }
 
+/* The length of what a read takes at first. */
+static size_t first_part(int fd, size_t n) {
+  const char *trigger = getenv("DISK_FAULT_TRIGGER");
+  char text[32] = {0};
+  long file = trigger ? syscall(SYS_openat, AT_FDCWD, trigger, O_RDONLY | O_CLOEXEC) : -1;
+  if (file < 0) return n;
+  syscall(SYS_read, (int)file, text, sizeof text - 1);
+  syscall(SYS_close, (int)file);
+  return strstr(text, "halfway") && is_the_disk(fd) ? n / 2 : n;
+}
+
+static void wait_halfway(void) {
+  const char *trigger = getenv("DISK_FAULT_TRIGGER");
+  char mark[4200];
+  snprintf(mark, sizeof mark, "%s.halfway", trigger);
+  syscall(SYS_close, (int)syscall(SYS_openat, AT_FDCWD, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  while (access(trigger, F_OK) == 0) usleep(1000);
+}
+
 static int fault(int fd, enum kind kind) {
   const char *trigger = getenv("DISK_FAULT_TRIGGER");
   if (!trigger) return 0;
@@ -81,12 +101,31 @@ static int fault(int fd, enum kind kind) {
     return real ARGUMENTS;                                                   \
   }
 
+#define WRAP_READ(NAME, OFFSET)                                              \
+  ssize_t NAME(int fd, void *data, size_t n, OFFSET at) {                    \
+    static ssize_t (*real)(int, void *, size_t, OFFSET);                     \
+    if (!real)                                                               \
+      real = (ssize_t(*)(int, void *, size_t, OFFSET))dlsym(RTLD_NEXT, #NAME); \
+    log_call(#NAME, fd);                                                     \
+    int error = fault(fd, kRead);                                            \
+    if (error) {                                                             \
+      errno = error;                                                         \
+      return -1;                                                             \
+    }                                                                        \
+    size_t part = first_part(fd, n);                                         \
+    ssize_t got = real(fd, data, part, at);                                  \
+    if (got < 0 || part == n) return got;                                    \
+    wait_halfway();                                                          \
+    ssize_t more = real(fd, (char *)data + got, n - got, at + got);          \
+    return more < 0 ? more : got + more;                                     \
+  }
+
 WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), kWrite)
 WRAP(ssize_t, pwrite64, (int fd, const void *data, size_t n, off64_t at), (fd, data, n, at), kWrite)
 WRAP(ssize_t, pwritev, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), kWrite)
 WRAP(ssize_t, pwritev64, (int fd, const struct iovec *v, int n, off64_t at), (fd, v, n, at), kWrite)
-WRAP(ssize_t, pread, (int fd, void *data, size_t n, off_t at), (fd, data, n, at), kRead)
-WRAP(ssize_t, pread64, (int fd, void *data, size_t n, off64_t at), (fd, data, n, at), kRead)
+WRAP_READ(pread, off_t)
+WRAP_READ(pread64, off64_t)
 WRAP(ssize_t, preadv, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), kRead)
 WRAP(ssize_t, preadv64, (int fd, const struct iovec *v, int n, off64_t at), (fd, v, n, at), kRead)
 WRAP(off_t, lseek, (int fd, off_t at, int whence), (fd, at, whence), kRead)

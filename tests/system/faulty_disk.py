@@ -32,5 +32,13 @@ class FaultyDisk:
         """Each write takes so much longer."""
         self.begin(f"delay {round(seconds * 1e6)}")
 
+    def begin_halfway(self):
+        """Each read takes its first half, and the rest at the end."""
+        self.begin("halfway")
+
+    def is_halfway(self):
+        """A read has taken its first half."""
+        return self.trigger.with_name(f"{self.trigger.name}.halfway").exists()
+
     def end(self):
         self.trigger.unlink()

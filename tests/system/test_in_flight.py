@@ -6,6 +6,7 @@ import random
 import nbd
 import pytest
 
+from faulty_disk import FaultyDisk
 from support import KIB, MIB, connection, wait_until
 
 PATIENT = {"peer_timeout": "60s"}  # the suspended peer is not given up
@@ -106,3 +107,31 @@ def test_a_hole_that_a_trim_in_flight_makes_is_data(suspended):
     assert not trim
     suspended.resume(trim)
     assert extents(two, MIB) == [(MIB, True)]
+
+
+def test_a_read_is_not_torn_by_a_write_that_came_and_went(scratch, make_lab):
+    """It finds nothing in flight, neither before nor after it has read."""
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    old, new = random.randbytes(4 * KIB), random.randbytes(4 * KIB)
+    buffer = nbd.Buffer(4 * KIB)
+    with connection(disk.lab) as one, connection(disk.lab) as two:
+        one.pwrite(old, 0)
+        disk.begin_halfway()
+        read = begin(two.aio_pread, buffer, 0)
+
+        def halfway():
+            pump(two)
+            return disk.is_halfway()
+
+        wait_until(halfway, what="half of the read")
+        one.pwrite(new, 0)
+        assert not read
+        disk.end()
+
+        def answered():
+            pump(two)
+            return read
+
+        wait_until(answered, what="the read's answer")
+        assert read == [0]
+    assert bytes(buffer.to_bytearray()) in (old, new)

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/units.h"
+#include "loop_device.h"
 #include "temporary_directory.h"
 #include "twinblock/detach.h"
 #include "twinblock/exit_status.h"
@@ -295,6 +296,22 @@ TEST_F(FakeHost, ALoopDeviceThatIsFreeOrSomebodyElsesIsNoAttachment) {
     EXPECT_FALSE(process_runs(attachment.nbdfuse)) << "it was waited for, and not killed";
     EXPECT_EQ(loop_backing_file(host_, attachment.device), behind) << "not ours to touch";
   }
+}
+
+// Another one has been made in the place of the file on which the device is.
+TEST_F(FakeHost, ALoopDeviceOnAnotherFileOfTheSameNameIsNotOnThisOne) {
+  const std::string file = dir_ + "/image";
+  std::ofstream(file) << std::string(1 * kMiB, 'x');
+  const LoopDevice device(file);
+  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+  put(host_.sys + "/block/" + fs::path(device.path()).filename().string() + "/loop/backing_file",
+      file + "\n");
+  EXPECT_TRUE(loop_is_on(host_, device.path(), file));
+  EXPECT_FALSE(loop_is_on(host_, device.path(), file + "2"));
+  fs::rename(file, file + ".old");
+  EXPECT_TRUE(loop_is_on(host_, device.path(), file)) << "no other one is known";
+  std::ofstream(file) << std::string(1 * kMiB, 'y');
+  EXPECT_FALSE(loop_is_on(host_, device.path(), file));
 }
 
 TEST_F(FakeHost, AMountThatIsGoneIsNoAttachment) {

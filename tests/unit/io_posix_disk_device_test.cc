@@ -3,14 +3,13 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
 #include "io/posix/disk_file.h"
+#include "loop_device.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
@@ -23,26 +22,6 @@ Bytes pattern(size_t length) {
   for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(i * 131 + 1 + i / 256);
   return bytes;
 }
-
-// A loop device over a temporary file; the test is skipped where none can be made.
-class LoopDevice {
- public:
-  explicit LoopDevice(const std::string& file) {
-    FILE* pipe = ::popen(("losetup -f --show " + file + " 2>/dev/null").c_str(), "r");
-    char line[64] = "";
-    if (::fgets(line, sizeof line, pipe) != nullptr) path_ = std::string(line, strcspn(line, "\n"));
-    if (::pclose(pipe) != 0) path_.clear();
-  }
-  ~LoopDevice() {
-    if (!path_.empty()) (void)!::system(("losetup -d " + path_).c_str());
-  }
-  LoopDevice(const LoopDevice&) = delete;
-  LoopDevice& operator=(const LoopDevice&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 TEST(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
   const TemporaryDirectory directory;

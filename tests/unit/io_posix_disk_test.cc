@@ -222,6 +222,30 @@ TEST_P(PosixDiskTest, trimmed_blocks_become_a_hole_and_others_do_not) {
   EXPECT_TRUE(disk_->fast_zero());
 }
 
+// To the block, wherever the question begins: what is behind a hole is not a part of it, and neither
+// is the rest of the block in which it is asked for.
+TEST_P(PosixDiskTest, holes_and_data_are_told_apart_to_the_block) {
+  constexpr uint64_t kBlock = 4 * kKiB;
+  open();
+  ASSERT_EQ(run(write_job(5 * kBlock, pattern(kBlock, 1))), 0);
+  ASSERT_EQ(run(write_job(20 * kBlock, pattern(2 * kBlock, 2))), 0);
+  ASSERT_EQ(run(job(DiskOp::kFlush, 0, 0)), 0);
+  struct Extent {
+    uint64_t begin, end;
+    bool hole;
+  };
+  for (const Extent& extent : {Extent{0, 5, true}, Extent{5, 6, false}, Extent{6, 20, true},
+                               Extent{20, 22, false}, Extent{22, kSize / kBlock, true}})
+    for (const uint64_t begin : {extent.begin * kBlock, extent.begin * kBlock + 1,
+                                 extent.end * kBlock - 1}) {
+      bool hole = !extent.hole;
+      uint64_t length = 0;
+      EXPECT_EQ(disk_->extent_now(begin, kSize - begin, hole, length), 0);
+      EXPECT_EQ(hole, extent.hole) << "at " << begin;
+      EXPECT_EQ(begin + length, extent.end * kBlock) << "from " << begin;
+    }
+}
+
 // So that a resync of a sparse volume costs no transaction for each of its holes.
 TEST_P(PosixDiskTest, a_hole_that_is_trimmed_again_is_left_as_it_is) {
   static std::atomic<int> calls_made{0};
