@@ -28,7 +28,8 @@ def processes_below(*directories):
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL],
+                         ids=lambda number: number.name)
 def test_tests_that_are_ended_leave_nothing(scratch, number):
     tells, log = scratch / "tells", scratch / "log"
     with open(log, "wb") as output, subprocess.Popen(
