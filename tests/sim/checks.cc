@@ -91,6 +91,7 @@ void World::check_crash() {
   // A volume that clients have zeroed altogether looks like a disk that was lost, and is treated
   // so.
   if (a.facts.backing_lost || b.facts.backing_lost) return;
+  for (const Remains* each : {&a, &b}) check_failed_flush(*each, node(each == &a ? 0 : 1), story);
   const bool blank = a.facts.blank || b.facts.blank;
   if (diverged_ && !ordered_) {
     if (!is_split_brain(verdict)) Report::violation(story + ", not to a split brain" + describe());
@@ -116,6 +117,27 @@ void World::check_crash() {
   if (split_host_ >= 0) return;
   if (in_sync || is_source(verdict)) check_survival(a, history(), story);
   if (in_sync || is_target(verdict)) check_survival(b, history(), story);
+}
+
+// That a flush failed is soon on record, and stays there for as long as the page cache shows what the
+// disk may not hold. (New metadata know nothing of it.)
+void World::check_failed_flush(const Remains& left, SimNode& at, const std::string& story) {
+  const auto self = static_cast<size_t>(at.host());
+  if (left.facts.blank || left.facts.flush_failed || left.fate.find("killed") == std::string::npos ||
+      !at.running() || at.pauses_total() > 0 || joins_[self])
+    return;
+  if (at.data().flush_failed()) {
+    const uint64_t since_ns = std::max(at.data().flush_failed_ns(), hung_until_ns_[self]);
+    const uint64_t enough_ns = 3 * kSecond_ns + 6 * at.metadata().faults.extra_delay_ns;
+    if (!at.metadata().has_failed() && scheduler_.now_ns() > since_ns + enough_ns)
+      Report::violation(story + ", and nobody would know that a flush failed on " + at.name() +
+                        describe());
+    return;
+  }
+  if (left.deceiving.empty()) return;
+  Report::violation(story + ", and nobody would know any more that a flush failed on " + at.name() +
+                    ", whose page cache shows in sector " + std::to_string(left.deceiving.front()) +
+                    " what its disk does not hold" + describe());
 }
 
 void World::check_sets(const Remains& a, const Remains& b, Verdict verdict,
@@ -189,6 +211,11 @@ void World::check_answer(SimNode& at, const Workload::Request& request) {
                                            : "a read or flush") +
                       describe());
   if (check_random_.chance(0.01)) check_now();
+  // When the history has heard of it: what is acknowledged may not be given up by an order before.
+  if (ordering_ && at.metadata().writing() && check_random_.chance(0.3))
+    scheduler_.after(0, nullptr, [this] {
+      if (ordering_) check_crash();
+    });
   if (split_host_ >= 0) return;
   check_session();
   check_sole_copy(at, request);
@@ -225,7 +252,8 @@ void World::check_peer_knows(SimNode& at, const Workload::Request& request) {
   const bool young = now - duplex_seen_ns_ < 50 * kMillisecond_ns;
   SimNode& peer = node(1 - at.host());
   if (request.number == 0 || request.began_ns < duplex_seen_ns_ || !peer.running() ||
-      dead_disk_host_ >= 0 || !check_random_.chance(young ? 0.5 : 0.002))
+      dead_disk_host_ >= 0 ||
+      (!records_watched_ && !check_random_.chance(young ? 0.5 : 0.002)))
     return;
   const Remains left = remains_of(peer, at, check_random_);
   if (!left.peer_primary && !left.facts.inconsistent)

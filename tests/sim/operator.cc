@@ -119,6 +119,7 @@ void World::promoted(int host) {
   intact_[static_cast<size_t>(host)] = true;
   knows_primary_ = {};
   workload().open(node(host));
+  if (clients_rest_) workload().stop();
   look();
 }
 

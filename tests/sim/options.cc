@@ -83,6 +83,7 @@ constexpr std::array<Mode, 18> kModeTable{{
        o.faults.restart = o.faults.hang_disk = o.faults.silence = 1;
        o.faults.kill = o.faults.reset = o.faults.link = 2;
        o.faults.local_disk_error = o.depth % 3 == 1 ? 1 : 0;
+       o.promotions = o.depth % 4 == 2;
      }},
     {"freeze", 1,
      [](Options& o) {

@@ -62,6 +62,7 @@ struct Options {
   bool demotion_in_resync = false;  // one that is demoted before its peer is up to date
   bool silence_in_steps = false;    // links that go silent in one direction, then in both
   bool old_disk = false;            // a disk that comes back late, and is cut off again and again
+  bool promotions = false;          // while a record takes long
   bool full_source = false;         // a resync whose source's disk is full now and then
   bool slow_disk = false;           // the secondary's disk works, but slowly
   bool lineage = false;             // nothing of the above: see lineage.h

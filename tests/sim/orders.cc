@@ -6,6 +6,7 @@
 // The rule: what is overwritten, or would be after a crash, was named by an order. All that the loser
 // had acknowledged was acknowledged before the giver of that order last heard it say what it holds,
 // and it was not promoted since.
+#include <cerrno>
 #include <utility>
 
 #include "report.h"
@@ -19,6 +20,7 @@ void World::orders() {
     separate(host);
     diverge(host);
     given_orders_.clear();
+    shown_ = {};
     ordering_ = ordered_ = true;
     for (uint64_t turns = random_.between(3, 30); turns > 0 && !met(); --turns) order_turn();
     if (!met()) meet_at_last(random_.chance(0.5) ? host : 1 - host);
@@ -46,7 +48,7 @@ bool World::met() {
 void World::order_turn() {
   apart_generations_ = {record_of(0).generations.current, record_of(1).generations.current};
   const int host = static_cast<int>(random_.below(2));
-  switch (random_.below(10)) {
+  switch (random_.below(12)) {
     case 0: {
       const bool silent = random_.chance(0.5);
       network_.set_silent({silent, silent});
@@ -71,11 +73,39 @@ void World::order_turn() {
       scheduler_.run_until(scheduler_.now_ns() +
                            random_.spread(10 * kMillisecond_ns, 3 * kSecond_ns));
       break;
+    case 6:
+      order_before_writes(host);
+      break;
     default:
       order_at_any_time(host, random_.chance(0.5));
       break;
   }
   scheduler_.run_until(scheduler_.now_ns() + random_.spread(kMillisecond_ns, 500 * kMillisecond_ns));
+}
+
+// A primary says what it holds while its clients rest, the other node is ordered to give that up, and
+// then the clients write, several at a time: all of them wait until the order is void.
+void World::order_before_writes(int loser) {
+  Side& side = side_of(loser);
+  if (!side.workload.is_open() || !node(1 - loser).running()) return;
+  side.workload.stop();
+  wait(
+      kAnswerMax_ns, [&] { return side.workload.idle(); }, "answers to all requests");
+  const uint64_t rests_ns = scheduler_.now_ns();
+  const auto heard_since = [&] {
+    const auto heard_ns = node(1 - loser).engine().status().peer.heard_ns;
+    return heard_ns && scheduler_.now_ns() - *heard_ns > rests_ns;
+  };
+  while (!heard_since() && !met() && scheduler_.now_ns() < rests_ns + 3 * kSecond_ns)
+    scheduler_.run_until(scheduler_.now_ns() + 20 * kMillisecond_ns);
+  order_at_any_time(1 - loser, true);
+  DiskFaults& faults = node(loser).metadata().faults;
+  faults.extra_delay_ns = 50 * kMillisecond_ns;
+  scheduler_.run_until(scheduler_.now_ns() + random_.spread(kMillisecond_ns, kSecond_ns));
+  side.workload.go_on();
+  side.workload.burst();
+  scheduler_.run_until(scheduler_.now_ns() + 100 * kMillisecond_ns);
+  faults.extra_delay_ns = 0;
 }
 
 // Taken or not: it is all the same to the operator.
@@ -87,14 +117,39 @@ void World::order_at_any_time(int host, bool keep_local) {
       Report::trace(node(host).name(), said ? "is told: " + said.value()
                                             : "refuses: " + said.error().what);
   };
-  if (random_.chance(0.3)) engine.resolve(keep_local, true, trace);
   const auto heard_ns = engine.status().peer.heard_ns;
   const uint64_t now = scheduler_.now_ns();
-  if (keep_local && heard_ns)
-    given_orders_.push_back({1 - host, now - *heard_ns});
-  else if (!keep_local)
-    given_orders_.push_back({host, now});  // what it holds itself it knows
-  engine.resolve(keep_local, false, trace);
+  // What it holds itself it knows.
+  const uint64_t known_ns = !keep_local ? now : heard_ns ? now - *heard_ns : 0;
+  Shown& shown = shown_[static_cast<size_t>(host)];
+  if (shown.process != node(host).process()) shown = {};
+  if (random_.chance(0.3))
+    engine.resolve(keep_local, true, [&](const Result<std::string>& said) {
+      trace(said);
+      if (said && keep_local) shown = {node(host).process(), known_ns};
+    });
+  if (known_ns > 0) given_orders_.push_back({keep_local ? 1 - host : host, known_ns});
+  engine.resolve(keep_local, false, [=, this](const Result<std::string>& said) {
+    trace(said);
+    if (keep_local) check_shown(host, known_ns, said);
+  });
+}
+
+// An order does not take more than what its giver was shown before, if he looked: else it is refused, and
+// he is shown that. (The last moments count for neither: what is heard was said a little earlier.)
+void World::check_shown(int giver, uint64_t known_ns, const Result<std::string>& said) {
+  constexpr uint64_t kOnItsWay_ns = 500 * kMillisecond_ns;
+  Shown& shown = shown_[static_cast<size_t>(giver)];
+  if (shown.process == nullptr || shown.process != node(giver).process()) return;
+  if (!said) {
+    if (said.error().code == EAGAIN) shown.known_ns = known_ns;
+    return;
+  }
+  const uint64_t last_ns = side_of(1 - giver).history.last_acknowledged_ns();
+  if (last_ns > shown.known_ns && last_ns + kOnItsWay_ns < known_ns)
+    Report::violation("an order at " + node(giver).name() + " takes what was acknowledged at " +
+                      std::to_string(last_ns) + " ns, but it was shown what there was at " +
+                      std::to_string(shown.known_ns) + " ns" + describe());
 }
 
 void World::demote_if_primary(int host) {

@@ -343,6 +343,7 @@ int VirtualDisk::finish_write(Pending& pending) {
 int VirtualDisk::flush(uint64_t mark) {
   if (random_.chance(faults.flush_error_chance)) {
     persist(mark, 0.5);
+    if (flush_error_ == 0) flush_failed_ns_ = scheduler_.now_ns();
     flush_error_ = faults.flush_error;
     return flush_error_;
   }

@@ -88,6 +88,7 @@ class VirtualDisk final : public Disk {
 
   // Whether a flush failed in the process that runs now.
   [[nodiscard]] bool flush_failed() const { return flush_error_ != 0; }
+  [[nodiscard]] uint64_t flush_failed_ns() const { return flush_failed_ns_; }
   // The sectors that the cache shows as if they were on the medium, though they are not.
   [[nodiscard]] std::vector<size_t> deceiving_sectors() const;
   // As DiskFile::forget_cache(). Some hosts can't.
@@ -154,6 +155,7 @@ class VirtualDisk final : public Disk {
   mutable uint64_t device_work_ = 1;
   uint64_t errors_of_room_ = 0;  // of those, writes that failed with ENOSPC
   int flush_error_ = 0;          // of the first flush that failed
+  uint64_t flush_failed_ns_ = 0;  // … and when
   std::set<size_t> lost_;        // sectors that a failed flush was to write and did not
   Random cache_random_;          // apart, so that what others draw stays what it was
   const bool cache_can_be_dropped_;

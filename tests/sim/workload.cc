@@ -35,6 +35,10 @@ void Workload::go_on() {
   next(0);
 }
 
+void Workload::burst() {
+  while (issuing_ && requests_.size() < options_.depth) issue();
+}
+
 void Workload::close() {
   node_->engine().client_closed();
   node_ = nullptr;

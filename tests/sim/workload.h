@@ -40,6 +40,8 @@ class Workload {
   // No new requests; those under way go on.
   void stop() { issuing_ = false; }
   void go_on();
+  // As many at once as there may be.
+  void burst();
   [[nodiscard]] bool is_open() const { return node_ != nullptr; }
   [[nodiscard]] bool idle() const { return requests_.empty(); }
   void close();

@@ -119,6 +119,7 @@ void World::run() {
   if (options_.quick_return) quick_return();
   if (options_.demotion_in_resync) demotion_in_resync();
   if (options_.silence_in_steps) silence_in_steps();
+  if (options_.promotions) promotions();
   if (options_.full_source) full_source();
   if (options_.old_disk) old_disk();
   if (options_.slow_disk) slow_disk();
@@ -159,6 +160,17 @@ void World::quiesce() {
       kHealingMax_ns, [this] { return both_duplex(); }, "duplex without writes");
 }
 
+void World::wait_for_two_secondaries() {
+  wait(
+      kHealingMax_ns,
+      [this] {
+        return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& each) {
+          return each->running() && each->engine().volume_state() == VolumeState::kConnected;
+        });
+      },
+      "a session of two secondaries");
+}
+
 // Of both nodes at once, while clients write: the one that was primary is the source (design,
 // section 6), as what was acknowledged and not flushed may be on its disk only.
 void World::joint_power_cut() {
@@ -172,14 +184,7 @@ void World::joint_power_cut() {
   const auto left = node(last).data().contents();
   const std::vector<std::byte> before(left.begin(), left.end());
   for (int host = 0; host < 2; ++host) restart(host);
-  wait(
-      kHealingMax_ns,
-      [this] {
-        return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& each) {
-          return each->running() && each->engine().volume_state() == VolumeState::kConnected;
-        });
-      },
-      "a session of two secondaries");
+  wait_for_two_secondaries();
   check_identical("after a power cut of both");
   if (!std::ranges::equal(node(last).data().contents(), before))
     Report::violation("both lost power, and " + node(last).name() +

@@ -51,6 +51,12 @@ class World {
     uint64_t heard_ns;
   };
 
+  // What an operator was shown last of the other node's writes, before he orders to give them up.
+  struct Shown {
+    ProcessPtr process;  // which remembers that, too
+    uint64_t known_ns = 0;
+  };
+
   // One link as the world sees it.
   struct Lane {
     std::string name;
@@ -111,7 +117,15 @@ class World {
   [[nodiscard]] metadata::NodeRecord record_of(int host);
   void check_loss(int loser, const std::string& story);
   Side& side_of(int host) { return host == split_host_ ? *other_side_ : *side_; }
+  void order_before_writes(int loser);
+  void check_shown(int giver, uint64_t known_ns, const Result<std::string>& said);
   void verification();
+  void promotions();  // promotions.cc
+  void demote_primary();
+  void ask_twice();
+  void return_to_a_new_primary();
+  void check_recorded_as_primary(int host);
+  void wait_for_two_secondaries();
   void slow_disk();    // slow_disk.cc
   void full_source();  // full_source.cc
   StatusView::Verify verify_all(Engine::VerifyOrder order);
@@ -191,6 +205,7 @@ class World {
   void check_turn();
   void check_now();
   void check_crash();
+  void check_failed_flush(const Remains& left, SimNode& at, const std::string& story);
   void check_sets(const Remains& a, const Remains& b, Verdict verdict, const std::string& story);
   void check_survival(const Remains& source, const History& promised, const std::string& story);
   void check_duplex_now();
@@ -211,6 +226,8 @@ class World {
   int primary_ = -1;
   bool promoting_ = false;
   bool operator_rests_ = false;
+  bool clients_rest_ = false;     // a primary's clients wait for a word
+  bool records_watched_ = false;  // what the secondary has on record is looked at at each answer
   int busy_host_ = -1;    // it changes its role just now
   uint64_t attempt_ = 0;  // number of that change
   Procedure procedure_ = Procedure::kNone;
@@ -235,6 +252,7 @@ class World {
   bool resolving_ = false;        // … and may be carried out by now
   bool ordering_ = false;         // orders are given at any moment
   std::vector<GivenOrder> given_orders_;
+  std::array<Shown, 2> shown_;
   std::array<uint64_t, 2> apart_generations_{};  // of the two, before they met
   bool corrupted_ = false;        // blocks of a disk were changed by nobody
   bool errors_allowed_ = false;   // the client's only good disk is full now and then

@@ -1,0 +1,100 @@
+// The story of promotions while a record takes long. Both nodes are secondary; the one that is asked has a
+// metadata disk that hangs until the question is given up and asked again, so that the answer to the first
+// comes when the second is waited for. Then one of them dies, the other is promoted without it, and it
+// comes back to a primary that it does not know of, with a disk that is slow to record that.
+#include <algorithm>
+#include <utility>
+
+#include "report.h"
+#include "world.h"
+
+namespace twinblock::sim {
+namespace {
+
+constexpr uint64_t kSlowRecord_ns = 300 * kMillisecond_ns;
+
+}  // namespace
+
+void World::promotions() {
+  slow_disks_ = true;
+  operator_rests_ = true;
+  for (uint64_t turns = random_.between(1, 4); turns > 0; --turns) ask_twice();
+  return_to_a_new_primary();
+  operator_rests_ = false;
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after promotions");
+}
+
+// Demoted in order; the two stay together.
+void World::demote_primary() {
+  const int host = primary_;
+  demote_loser(host);
+  demoted(host);
+  wait_for_two_secondaries();
+  current_ = {true, true};
+}
+
+void World::ask_twice() {
+  demote_primary();
+  const int host = static_cast<int>(random_.below(2));
+  for (const Lane& lane : lanes_) {
+    LinkFaults far = lane.usual;
+    far.delay_max_ns = std::max(far.delay_max_ns, 100 * kMillisecond_ns);
+    network_.set_faults(lane.name, far);
+  }
+  DiskFaults& faults = node(1 - host).metadata().faults;
+  promote(host);
+  faults.hung_until_ns =
+      scheduler_.now_ns() + options_.peer_timeout_ns + random_.below(100 * kMillisecond_ns);
+  while (promoting_) scheduler_.run_until(scheduler_.now_ns() + kMillisecond_ns);
+  faults.extra_delay_ns = kSlowRecord_ns;
+  while (primary_ < 0) {
+    if (!promoting_) promote(host);
+    scheduler_.run_until(scheduler_.now_ns() + kMillisecond_ns);
+  }
+  for (int i = 0; i < 100; ++i) {
+    check_recorded_as_primary(host);
+    scheduler_.run_until(scheduler_.now_ns() + 5 * kMillisecond_ns);
+  }
+  faults = DiskFaults{};
+  for (const Lane& lane : lanes_) network_.set_faults(lane.name, lane.usual);
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a promotion");
+}
+
+// Who was asked has said yes: a crash may not make it forget that (invariant 6).
+void World::check_recorded_as_primary(int host) {
+  SimNode& peer = node(1 - host);
+  if (!node(host).engine().status().peer.connected || !peer.running()) return;
+  const Remains left = remains_of(peer, node(host), check_random_);
+  if (!left.peer_primary)
+    Report::violation(node(host).name() + " is primary, but " + left.fate + ", " + peer.name() +
+                      " would not know that" + describe());
+}
+
+void World::return_to_a_new_primary() {
+  demote_primary();
+  const int host = static_cast<int>(random_.below(2));
+  check_now();
+  node(1 - host).kill();
+  process_gone(1 - host);
+  clients_rest_ = true;
+  promote(host);
+  wait(
+      kHealingMax_ns, [&] { return primary_ == host; }, "a promotion without the peer");
+  clients_rest_ = false;
+  DiskFaults& faults = node(1 - host).metadata().faults;
+  faults.extra_delay_ns = kSlowRecord_ns;
+  restart(1 - host);
+  const Engine& engine = node(host).engine();
+  wait(
+      kHealingMax_ns, [&] { return engine.volume_state() == VolumeState::kDuplex; },
+      "a session with nothing to send");
+  records_watched_ = true;
+  workload().go_on();
+  scheduler_.run_until(scheduler_.now_ns() + kSecond_ns);
+  records_watched_ = false;
+  faults = DiskFaults{};
+}
+
+}  // namespace twinblock::sim
