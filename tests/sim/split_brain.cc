@@ -51,6 +51,7 @@ bool World::try_to_promote_side(int host) {
     side.history.unflushed_lost(scheduler_.now_ns());
   else
     side.history.failed_over(scheduler_.now_ns());
+  if (ordering_) check_crash();  // before anything is written
   side.workload.open(node(host));
   return true;
 }
