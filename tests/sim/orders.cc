@@ -121,32 +121,33 @@ void World::order_at_any_time(int host, bool keep_local) {
   const uint64_t now = scheduler_.now_ns();
   // What it holds itself it knows.
   const uint64_t known_ns = !keep_local ? now : heard_ns ? now - *heard_ns : 0;
-  Shown& shown = shown_[static_cast<size_t>(host)];
+  Shown& shown = shown_.at(static_cast<size_t>(host)).at(keep_local ? 1 : 0);
   if (shown.process != node(host).process()) shown = {};
   if (random_.chance(0.3))
     engine.resolve(keep_local, true, [&](const Result<std::string>& said) {
       trace(said);
-      if (said && keep_local) shown = {node(host).process(), known_ns};
+      if (said) shown = {node(host).process(), known_ns};
     });
   if (known_ns > 0) given_orders_.push_back({keep_local ? 1 - host : host, known_ns});
   engine.resolve(keep_local, false, [=, this](const Result<std::string>& said) {
     trace(said);
-    if (keep_local) check_shown(host, known_ns, said);
+    check_shown(host, keep_local, known_ns, said);
   });
 }
 
 // An order does not take more than what its giver was shown before, if he looked: else it is refused, and
 // he is shown that. (The last moments count for neither: what is heard was said a little earlier.)
-void World::check_shown(int giver, uint64_t known_ns, const Result<std::string>& said) {
-  constexpr uint64_t kOnItsWay_ns = 500 * kMillisecond_ns;
-  Shown& shown = shown_[static_cast<size_t>(giver)];
+void World::check_shown(int giver, bool keep_local, uint64_t known_ns,
+                        const Result<std::string>& said) {
+  const uint64_t on_its_way_ns = keep_local ? 500 * kMillisecond_ns : 0;
+  Shown& shown = shown_.at(static_cast<size_t>(giver)).at(keep_local ? 1 : 0);
   if (shown.process == nullptr || shown.process != node(giver).process()) return;
   if (!said) {
     if (said.error().code == EAGAIN) shown.known_ns = known_ns;
     return;
   }
-  const uint64_t last_ns = side_of(1 - giver).history.last_acknowledged_ns();
-  if (last_ns > shown.known_ns && last_ns + kOnItsWay_ns < known_ns)
+  const uint64_t last_ns = side_of(keep_local ? 1 - giver : giver).history.last_acknowledged_ns();
+  if (last_ns > shown.known_ns && last_ns + on_its_way_ns < known_ns)
     Report::violation("an order at " + node(giver).name() + " takes what was acknowledged at " +
                       std::to_string(last_ns) + " ns, but it was shown what there was at " +
                       std::to_string(shown.known_ns) + " ns" + describe());

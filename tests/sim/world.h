@@ -118,7 +118,7 @@ class World {
   void check_loss(int loser, const std::string& story);
   Side& side_of(int host) { return host == split_host_ ? *other_side_ : *side_; }
   void order_before_writes(int loser);
-  void check_shown(int giver, uint64_t known_ns, const Result<std::string>& said);
+  void check_shown(int giver, bool keep_local, uint64_t known_ns, const Result<std::string>& said);
   void verification();
   void promotions();  // promotions.cc
   void demote_primary();
@@ -252,7 +252,7 @@ class World {
   bool resolving_ = false;        // … and may be carried out by now
   bool ordering_ = false;         // orders are given at any moment
   std::vector<GivenOrder> given_orders_;
-  std::array<Shown, 2> shown_;
+  std::array<std::array<Shown, 2>, 2> shown_;  // by giver, and whether he keeps his own
   std::array<uint64_t, 2> apart_generations_{};  // of the two, before they met
   bool corrupted_ = false;        // blocks of a disk were changed by nobody
   bool errors_allowed_ = false;   // the client's only good disk is full now and then
