@@ -74,6 +74,7 @@ void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
   uint64_t& shown = shown_state_[keep_local ? 1 : 0];
   if (dry_run) {
     shown = order.lost().state_id;
+    if (!keep_local) gate_.told();  // what is written from now on was not shown
     reply("nothing was changed. What would be lost: " + order.loss() +
           ". What stays: " + order.winner + "'s " + written(order.kept()) + "." +
           (order.lost().primary ? " Before it can be done: detach and run " + demote_first +
@@ -88,6 +89,7 @@ void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
   }
   if (shown != 0 && shown != order.lost().state_id) {
     shown = order.lost().state_id;
+    if (!keep_local) gate_.told();
     reply(Error{order.loser + " has moved on since you were told what would be lost; now it is " +
                     order.loss() + ". Nothing was changed",
                 std::string("if that may be lost, give the order again") +
