@@ -32,7 +32,18 @@ struct Arguments {
   std::string program;
 };
 
-uint64_t run_seed(const Arguments& arguments, uint64_t seed) {
+// What the jobs share.
+struct Shared {
+  std::atomic<uint64_t> next{0};  // the seed that nobody has begun yet, counted from the first
+  std::atomic<uint64_t> trajectory{0};
+};
+
+uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
+  const auto ended = [&shared, seed](const twinblock::sim::Scheduler& scheduler) {
+    // Whatever order the seeds end in.
+    shared.trajectory.fetch_add(scheduler.trajectory() * (2 * seed + 1));
+    return scheduler.events_total();
+  };
   twinblock::sim::Random random(seed);
   twinblock::sim::Options options;
   if (!make_options(arguments.mode, random, options)) return 0;
@@ -42,16 +53,16 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed) {
   if (options.lineage) {
     twinblock::sim::Lineage lineage(random.next());
     lineage.run();
-    return lineage.scheduler().events_total();
+    return ended(lineage.scheduler());
   }
   twinblock::sim::World world(random.next(), options);
   world.run();
-  return world.scheduler().events_total();
+  return ended(world.scheduler());
 }
 
-// `next`: the seed that nobody has begun yet, counted from the first; shared by all jobs, so that
-// one that gets little processor does not keep the others waiting.
-int run_share(const Arguments& arguments, unsigned job, std::atomic<uint64_t>& next) {
+// The jobs draw the seeds from one row, so that one that gets little processor does not keep the
+// others waiting.
+int run_share(const Arguments& arguments, unsigned job, Shared& shared) {
   uint64_t events = 0;
   const auto began = std::chrono::steady_clock::now();
   const auto seconds = [&began] {
@@ -59,8 +70,8 @@ int run_share(const Arguments& arguments, unsigned job, std::atomic<uint64_t>& n
   };
   double told = 0;
   uint64_t runs = 0;
-  for (uint64_t i; (i = next.fetch_add(1)) < arguments.seeds || arguments.soak; ++runs) {
-    events += run_seed(arguments, arguments.first + i);
+  for (uint64_t i; (i = shared.next.fetch_add(1)) < arguments.seeds || arguments.soak; ++runs) {
+    events += run_seed(arguments, arguments.first + i, shared);
     if (!arguments.soak || job != 0 || seconds() < told + 10) continue;
     told = seconds();
     std::printf("%8.0f s: about %llu seeds from %llu on, no violation\n", told,
@@ -73,20 +84,25 @@ int run_share(const Arguments& arguments, unsigned job, std::atomic<uint64_t>& n
   return 0;
 }
 
+// For changes that may not change what happens: the same of the same seeds, however many jobs.
+void say_trajectory(const Shared& shared) {
+  std::printf("trajectory %016llx\n", static_cast<unsigned long long>(shared.trajectory.load()));
+}
+
 int run_all(const Arguments& arguments) {
-  void* shared = mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) {
+  void* memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
     std::perror("twinblock_sim: mmap");
     return 1;
   }
-  auto& next = *new (shared) std::atomic<uint64_t>(0);
+  auto& shared = *new (memory) Shared;
   // The first one that finds something ends them all.
   std::vector<pid_t> children;
   for (unsigned job = 0; job < arguments.jobs; ++job) {
     const pid_t child = fork();
     if (child == 0) {
-      const int result = run_share(arguments, job, next);
+      const int result = run_share(arguments, job, shared);
       std::fflush(stdout);
       _exit(result);
     }
@@ -104,6 +120,7 @@ int run_all(const Arguments& arguments) {
       for (const pid_t other : children) kill(other, SIGTERM);
     result = 1;
   }
+  if (result == 0) say_trajectory(shared);
   return result;
 }
 
@@ -145,6 +162,8 @@ int main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   Report::install_crash_handler();
   if (arguments.jobs > 1) return run_all(arguments);
-  std::atomic<uint64_t> next(0);
-  return run_share(arguments, 0, next);
+  Shared shared;
+  const int result = run_share(arguments, 0, shared);
+  if (result == 0) say_trajectory(shared);
+  return result;
 }

@@ -1,6 +1,7 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <utility>
 
@@ -35,6 +36,8 @@ void Scheduler::run_until(uint64_t end_ns, const std::function<bool()>& stop) {
       continue;
     }
     ++events_total_;
+    // Multiplicative hashing; the multiplier is the golden ratio's (Knuth, TAOCP 3, 6.4).
+    trajectory_ = (std::rotl(trajectory_, 5) ^ turn.at_ns ^ turn.number << 40) * 0x9E3779B97F4A7C15;
     event.action();
     if (stop && stop()) return;
   }

@@ -34,6 +34,8 @@ class Scheduler {
   // Drops all events, and what they hold, unrun.
   void clear();
   [[nodiscard]] uint64_t events_total() const { return events_total_; }
+  // Of the moments and numbers of all events so far: another one where anything went another way.
+  [[nodiscard]] uint64_t trajectory() const { return trajectory_; }
 
  private:
   struct Event {
@@ -50,6 +52,7 @@ class Scheduler {
 
   uint64_t now_ns_ = 0;
   uint64_t events_total_ = 0;
+  uint64_t trajectory_ = 0;
   uint64_t next_number_ = 0;
   std::vector<Turn> heap_;  // the next one first
   std::vector<Event> events_;
