@@ -14,10 +14,10 @@ using nlohmann::json;
 
 std::string text_of(const json& args, const char* name) { return args.value(name, std::string()); }
 
-Engine::LinkOrder order_of(const std::string& action) {
-  if (action == "add") return Engine::LinkOrder::kAdd;
-  if (action == "remove") return Engine::LinkOrder::kRemove;
-  return action == "enable" ? Engine::LinkOrder::kEnable : Engine::LinkOrder::kDisable;
+LinkOrder order_of(const std::string& action) {
+  if (action == "add") return LinkOrder::kAdd;
+  if (action == "remove") return LinkOrder::kRemove;
+  return action == "enable" ? LinkOrder::kEnable : LinkOrder::kDisable;
 }
 
 // What is wrong with the arguments as a whole; empty when nothing is.

@@ -37,6 +37,8 @@ Engine::Engine(Parts parts)
                 core_.events, [this] { return core_.random(); }},
                *this),
       compression_(core_),
+      link_orders_(core_),
+      peer_settings_(core_),
       gate_(core_),
       writes_(core_, gate_, *this),
       flushes_(core_, gate_, *this),
@@ -216,7 +218,7 @@ void Engine::session_lost(const std::string& reason) {
   writes_.peer_lost();
   flushes_.peer_lost();
   reads_.peer_lost();
-  link_answers_lost();
+  link_orders_.session_lost();
   early_frames_.clear();
   early_bytes_ = 0;
   if (promote_timer_->armed() && promote_word_ && role_ == Role::kPromoting)
@@ -245,10 +247,10 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       handle_dirty(frame);
       break;
     case wire::FrameType::kLinkChange:
-      handle_link_change(frame);
+      if (!link_orders_.heard(frame)) bad_frame(header);
       break;
     case wire::FrameType::kSettings:
-      handle_settings(frame);
+      peer_settings_.heard(frame);
       break;
     case wire::FrameType::kRole:
       handle_role(header);
@@ -269,6 +271,15 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       bad_frame(header);
       break;
   }
+}
+
+void Engine::links_changed() {
+  link_orders_.links_changed();
+  core_.wire_piece_bytes.store(
+      session_.links_up() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
+      std::memory_order_relaxed);
+  core_.link_rate_bytes_per_s.store(session_.up() ? session_.rate_bytes_per_s() : 0,
+                                    std::memory_order_relaxed);
 }
 
 // A node takes writes only after it has recorded that the peer is primary, and a target that it is

@@ -21,7 +21,9 @@
 #include "volume/compression_orders.h"
 #include "volume/core.h"
 #include "volume/flush_group.h"
+#include "volume/link_orders.h"
 #include "volume/own_set.h"
+#include "volume/peer_settings.h"
 #include "volume/replica.h"
 #include "volume/resync_source.h"
 #include "volume/session.h"
@@ -124,10 +126,9 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   // lost and changes nothing.
   void resolve(bool keep_local, bool dry_run, Reply reply);
   // The links of both nodes, until this process ends; a peer that is away is told when it is back.
-  // `link.address` may be empty for kAdd: then those are used that the configuration has for this
-  // name. The other orders look at the name only.
-  enum class LinkOrder { kAdd, kRemove, kEnable, kDisable };
-  void change_link(LinkOrder order, const LinkConfig& link, Reply reply);
+  void change_link(LinkOrder order, const LinkConfig& link, Reply reply) {
+    link_orders_.change(order, link, std::move(reply));
+  }
   // How what is sent is compressed, on both nodes, until both have restarted. Without a level: as
   // it was.
   void set_compression(Compression mode, std::optional<int> level, Reply reply);
@@ -207,27 +208,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] bool hold_until_recorded(wire::Frame& frame);
   void asked_record_ended();
   void handle_promote_answer(const wire::Frame& frame);
-  // Links, in engine_links.cc.
-  class LinkAnswer;
-  [[nodiscard]] std::optional<Error> why_not_change(LinkOrder order, const LinkConfig& link) const;
-  Status apply_link_change(LinkOrder order, const LinkConfig& link);
-  std::optional<Error> obey_link_change(LinkOrder order, const LinkConfig& link);
-  [[nodiscard]] std::optional<Error> why_not_obey(LinkOrder order, const LinkConfig& link) const;
-  [[nodiscard]] bool is_last_of_file(const std::string& link) const;
-  void remember_link_change(LinkOrder order, const LinkConfig& link, uint64_t number);
-  void tell_link_change(LinkOrder order, const LinkConfig& link, uint64_t number, Reply reply);
-  [[nodiscard]] bool overruled(LinkOrder order, const std::string& link, uint64_t number) const;
-  [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
-  void link_change_answered(LinkAnswer& answer, uint32_t status, const std::string& why);
-  void handle_link_change(const wire::Frame& frame);
-  void tell_links();
-  void link_answers_lost();
-  void tell_refused(LinkOrder order, const std::string& link, const std::string& why);
-  void note_refused(const LinkAnswer& answer, const std::string& why);
-  void explain_orders(StatusView& view) const;
-  void tell_settings();
-  void handle_settings(const wire::Frame& frame);
-  void explain_settings(StatusView& view) const;
   // Orders that give data up, in engine_orders.cc.
   struct ResolveOrder;
   [[nodiscard]] std::optional<Error> why_not_resolve(const ResolveOrder& order) const;
@@ -308,6 +288,8 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   metadata::IntentStore intents_;
   Session session_;
   CompressionOrders compression_;
+  LinkOrders link_orders_;
+  PeerSettings peer_settings_;
   SimplexGate gate_;
   WritePath writes_;
   FlushGroup flushes_;
@@ -359,19 +341,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   uint64_t disk_note_writes_ = 0;  // how many writes had been made by then
   class SoleCopyRecord;
   std::unique_ptr<SoleCopyRecord> sole_copy_;
-  // Of the links at run time, in order, the latest of each link: a peer that starts anew is told.
-  struct LinkChanged {
-    LinkOrder order;
-    LinkConfig link;
-    uint64_t number;
-    std::string refused = {};  // by the peer, with which it was not in touch then: why
-  };
-  std::vector<LinkChanged> link_changes_;
-  // Of the latest order that either node is known to have given: the next one has the next number.
-  uint64_t link_number_ = 0;
-  std::string settings_differ_;  // from the peer's configuration file: where
-  std::vector<std::shared_ptr<LinkAnswer>> link_answers_;
-  bool tell_again_ = false;  // the peer could not do one of them yet
   // Data that has overtaken, over another link, the generation that makes this node take it.
   struct EarlyFrame {
     wire::Frame frame;

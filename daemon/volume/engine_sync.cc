@@ -23,8 +23,8 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   target_tells_ = asked_record_ = takes_data_ = false;
   held_frame_.reset();
-  tell_links();
-  tell_settings();
+  link_orders_.session_up();
+  peer_settings_.session_up();
   core_.alone_allowed = false;
   // A node that joins has its first record with the first generation; a promotion of it is a later
   // one than the peer's.

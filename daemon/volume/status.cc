@@ -361,8 +361,7 @@ StatusView Engine::status() const {
   view.simplex_times = simplex_times_;
   explain_state(view);
   explain_links(view);
-  explain_orders(view);
-  explain_settings(view);
+  view.status += link_orders_.refused_in_words() + peer_settings_.difference_in_words();
   view.clients = clients_;
   const Counters& counters = core_.counters;
   view.writes = counters.writes;

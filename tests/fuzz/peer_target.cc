@@ -284,7 +284,7 @@ class Story {
   }
 
   void change_link(uint8_t code) {
-    using Order = Engine::LinkOrder;
+    using Order = LinkOrder;
     static constexpr Order kOrders[] = {Order::kAdd, Order::kRemove, Order::kEnable,
                                         Order::kDisable};
     LinkConfig link;

@@ -20,7 +20,7 @@ const StatusView::Link* find(const StatusView& view, const std::string& name) {
 // What a host may have under way where the rate is limited: a queue that no heartbeat can pass.
 uint64_t window_of(uint64_t bytes_per_s) { return std::max(bytes_per_s / 20, 16 * kKiB); }
 
-const char* order_word(Engine::LinkOrder order) {
+const char* order_word(LinkOrder order) {
   constexpr std::array<const char*, 4> kWords{"add", "remove", "enable", "disable"};
   return kWords.at(static_cast<size_t>(order));
 }
@@ -221,21 +221,21 @@ void World::link_order() {
     const bool known = link.name == lane.name;
     if (known && lane.away) return;
     node(host).engine().change_link(
-        known ? random_.chance(0.5) ? Engine::LinkOrder::kAdd : Engine::LinkOrder::kEnable
-        : random_.chance(0.5) ? Engine::LinkOrder::kRemove
-                              : Engine::LinkOrder::kDisable,
+        known ? random_.chance(0.5) ? LinkOrder::kAdd : LinkOrder::kEnable
+        : random_.chance(0.5) ? LinkOrder::kRemove
+                              : LinkOrder::kDisable,
         link, ignore);
     return;
   }
   if (lane.away || lanes_.size() < 2 || (options_.session_lasts && !others_carry(lane))) return;
   const bool removed = random_.chance(0.5);
   lane.away = true;
-  order_link(host, lane, removed ? Engine::LinkOrder::kRemove : Engine::LinkOrder::kDisable);
+  order_link(host, lane, removed ? LinkOrder::kRemove : LinkOrder::kDisable);
   scheduler_.after(random_.spread(10 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
                    [this, &lane] { bring_back(lane); });
 }
 
-void World::order_link(int host, const Lane& lane, Engine::LinkOrder order, bool addressed) {
+void World::order_link(int host, const Lane& lane, LinkOrder order, bool addressed) {
   LinkConfig link{lane.name, {}, 0};
   if (addressed)
     link = *std::find_if(config_.links.begin(), config_.links.end(),
@@ -258,8 +258,8 @@ bool World::contradict(Lane& lane, int host, Random& chances) {
     if (each.contradicted) return false;
   for (const auto& each : nodes_)
     if (!each->running() || each->paused()) return false;
-  using enum Engine::LinkOrder;
-  constexpr std::array<std::pair<Engine::LinkOrder, Engine::LinkOrder>, 3> kPairs{
+  using enum LinkOrder;
+  constexpr std::array<std::pair<LinkOrder, LinkOrder>, 3> kPairs{
       {{kDisable, kEnable}, {kRemove, kEnable}, {kRemove, kDisable}}};
   const auto [one, other] = kPairs.at(chances.below(kPairs.size()));
   lane.away = lane.contradicted = true;
@@ -300,7 +300,7 @@ void World::bring_back(Lane& lane) {
     const StatusView view = node(host).engine().status();
     const StatusView::Link* link = find(view, lane.name);
     if (link != nullptr && link->state != "disabled") continue;
-    order_link(host, lane, link == nullptr ? Engine::LinkOrder::kAdd : Engine::LinkOrder::kEnable,
+    order_link(host, lane, link == nullptr ? LinkOrder::kAdd : LinkOrder::kEnable,
                random_.chance(0.5));
     complete = false;
     break;

@@ -185,7 +185,7 @@ class World {
   void stranger(Random& chances);
   void silence_in_steps();
   void link_order();
-  void order_link(int host, const Lane& lane, Engine::LinkOrder order, bool addressed = false);
+  void order_link(int host, const Lane& lane, LinkOrder order, bool addressed = false);
   bool contradict(Lane& lane, int host, Random& chances);
   [[nodiscard]] bool agreed(const Lane& lane);
   void bring_back(Lane& lane);

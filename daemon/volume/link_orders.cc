@@ -1,19 +1,16 @@
-// The links at run time: what the operator orders, on both nodes, and what `status` says of them.
+#include "volume/link_orders.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <memory>
 #include <utility>
 
 #include "base/limits.h"
 #include "config/link_orders.h"
 #include "config/link_rules.h"
-#include "volume/engine.h"
 
 namespace twinblock {
 namespace {
-
-using LinkOrder = Engine::LinkOrder;
 
 wire::LinkChange change_of(LinkOrder order) {
   switch (order) {
@@ -52,28 +49,28 @@ static_assert(static_cast<int>(wire::LinkChange::kDisable) - 1 ==
 }  // namespace
 
 // The answer of a peer that was told of a change.
-class Engine::LinkAnswer final : public PeerRequest {
+class LinkOrders::Answer final : public PeerRequest {
  public:
-  LinkAnswer(Engine& engine, LinkOrder order, LinkConfig link, uint64_t number, Reply reply)
-      : engine_(engine),
+  Answer(LinkOrders& orders, LinkOrder order, LinkConfig link, uint64_t number, Reply reply)
+      : orders_(orders),
         order_(order),
         link_(std::move(link)),
         number_(number),
         reply_(std::move(reply)) {}
   void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override {
-    engine_.link_change_answered(*this, ack.status, wire::printable(payload));
+    orders_.answered(*this, ack.status, wire::printable(payload));
   }
   // Else the peer is only told again.
   [[nodiscard]] bool operator_waits() const { return reply_ != nullptr; }
   void lost() {
     if (!operator_waits()) return;
     reply_("link " + link_.name + " is " + done_word(order_) + " here; the session with " +
-           engine_.core_.peer + " was lost before it answered: it is told again");
+           orders_.core_.peer + " was lost before it answered: it is told again");
   }
 
  private:
-  friend class Engine;
-  Engine& engine_;
+  friend class LinkOrders;
+  LinkOrders& orders_;
   const LinkOrder order_;
   const LinkConfig link_;
   const uint64_t number_;
@@ -81,11 +78,11 @@ class Engine::LinkAnswer final : public PeerRequest {
 };
 
 // Why not; empty when it may be done.
-std::optional<Error> Engine::why_not_change(LinkOrder order, const LinkConfig& link) const {
-  const bool known = session_.has_link(link.name);
+std::optional<Error> LinkOrders::why_not_change(LinkOrder order, const LinkConfig& link) const {
+  const bool known = session().has_link(link.name);
   if (order == LinkOrder::kAdd) {
     if (known) return Error{"there is a link " + link.name + " already", "", EEXIST};
-    if (session_.link_count() >= limits::kLinksMax)
+    if (session().link_count() >= limits::kLinksMax)
       return Error{"there are " + std::to_string(limits::kLinksMax) + " links already",
                    "remove one first", ENOSPC};
     if (link.address.size() != 2)
@@ -97,34 +94,34 @@ std::optional<Error> Engine::why_not_change(LinkOrder order, const LinkConfig& l
     return std::nullopt;
   }
   if (!known)
-    return Error{"there is no link " + link.name, "the links are: " + session_.link_names(),
+    return Error{"there is no link " + link.name, "the links are: " + session().link_names(),
                  ENOENT};
   const bool taken_away = order == LinkOrder::kRemove || order == LinkOrder::kDisable;
-  if (taken_away && !session_.can_spare(link.name))
+  if (taken_away && !session().can_spare(link.name))
     return Error{"without link " + link.name + " the nodes could not reach each other: no other " +
-                     (session_.up() ? "link is up" : "link is enabled"),
+                     (session().up() ? "link is up" : "link is enabled"),
                  "add or enable another one first", EBUSY};
   return std::nullopt;
 }
 
-Status Engine::apply_link_change(LinkOrder order, const LinkConfig& link) {
+Status LinkOrders::apply(LinkOrder order, const LinkConfig& link) {
   switch (order) {
     case LinkOrder::kAdd:
-      return session_.add_link(link);
+      return session().add_link(link);
     case LinkOrder::kRemove:
-      return session_.remove_link(link.name);
+      return session().remove_link(link.name);
     case LinkOrder::kEnable:
-      return session_.enable_link(link.name, true);
+      return session().enable_link(link.name, true);
     case LinkOrder::kDisable:
       break;
   }
-  return session_.enable_link(link.name, false);
+  return session().enable_link(link.name, false);
 }
 
 // Whether no other link of this node's file would be left that may be used.
-bool Engine::is_last_of_file(const std::string& link) const {
+bool LinkOrders::is_last_of_file(const std::string& link) const {
   const std::vector<LinkConfig>& links = core_.config.links;
-  const auto counts = [&](const LinkConfig& each) { return session_.has_enabled_link(each.name); };
+  const auto counts = [&](const LinkConfig& each) { return session().has_enabled_link(each.name); };
   const bool is_of_file = std::any_of(links.begin(), links.end(), [&](const LinkConfig& each) {
     return each.name == link && counts(each);
   });
@@ -134,13 +131,13 @@ bool Engine::is_last_of_file(const std::string& link) const {
 }
 
 // What the peer may order is limited to what this node's own file allows: empty when it may.
-std::optional<Error> Engine::why_not_obey(LinkOrder order, const LinkConfig& link) const {
+std::optional<Error> LinkOrders::why_not_obey(LinkOrder order, const LinkConfig& link) const {
   const bool taken_away = order == LinkOrder::kRemove || order == LinkOrder::kDisable;
   if (taken_away && is_last_of_file(link.name))
     return Error{"link " + link.name + " is the last one in use that " + core_.config.path +
                      " on " + core_.node + " names",
                  "only its own operator may take it away", EPERM};
-  const bool added = !session_.has_link(link.name) && order != LinkOrder::kRemove;
+  const bool added = !session().has_link(link.name) && order != LinkOrder::kRemove;
   if (!added || link.address.empty()) return std::nullopt;
   if (link.rate_bits_per_s != 0 && !is_link_rate(link.rate_bits_per_s))
     return Error{"that is not a rate that a link can have", "", EINVAL};
@@ -151,46 +148,46 @@ std::optional<Error> Engine::why_not_obey(LinkOrder order, const LinkConfig& lin
 
 // What the peer's operator ordered. A link that is gone here, by an order that this one overrules,
 // is there again; one that is added again is in use again.
-std::optional<Error> Engine::obey_link_change(LinkOrder order, const LinkConfig& link) {
-  const bool known = session_.has_link(link.name);
+std::optional<Error> LinkOrders::obey(LinkOrder order, const LinkConfig& link) {
+  const bool known = session().has_link(link.name);
   if (order == LinkOrder::kRemove && !known) return std::nullopt;
   if (auto error = why_not_obey(order, link)) return error;
   if (order == LinkOrder::kAdd && known) order = LinkOrder::kEnable;
   if (order != LinkOrder::kAdd && !known && !link.address.empty()) {
     if (auto error = why_not_change(LinkOrder::kAdd, link)) return error;
-    if (Status added = session_.add_link(link); !added) return added.error();
+    if (Status added = session().add_link(link); !added) return added.error();
   } else if (auto error = why_not_change(order, link)) {
     return error;
   }
-  if (Status applied = apply_link_change(order, link); !applied) return applied.error();
+  if (Status applied = apply(order, link); !applied) return applied.error();
   return std::nullopt;
 }
 
 // The latest order about each link: it says all of it, and a peer that starts anew, or that got
 // other ones meanwhile, is told.
-void Engine::remember_link_change(LinkOrder order, const LinkConfig& link, uint64_t number) {
-  std::erase_if(link_changes_,
-                [&](const LinkChanged& each) { return each.link.name == link.name; });
-  link_changes_.push_back({order, link, number});
+void LinkOrders::remember(LinkOrder order, const LinkConfig& link, uint64_t number) {
+  std::erase_if(latest_,
+                [&](const Latest& each) { return each.link.name == link.name; });
+  latest_.push_back({order, link, number});
 }
 
 // Whether this node knows of a later order about the link: both got one while they were parted, or
 // at the same time.
-bool Engine::overruled(LinkOrder order, const std::string& link, uint64_t number) const {
-  return std::any_of(link_changes_.begin(), link_changes_.end(), [&](const LinkChanged& each) {
+bool LinkOrders::overruled(LinkOrder order, const std::string& link, uint64_t number) const {
+  return std::any_of(latest_.begin(), latest_.end(), [&](const Latest& each) {
     return each.link.name == link &&
            (each.number > number ||
             (each.number == number && each.order != order && core_.node < core_.peer));
   });
 }
 
-bool Engine::is_latest(LinkOrder order, const std::string& link, uint64_t number) const {
-  return std::any_of(link_changes_.begin(), link_changes_.end(), [&](const LinkChanged& each) {
+bool LinkOrders::is_latest(LinkOrder order, const std::string& link, uint64_t number) const {
+  return std::any_of(latest_.begin(), latest_.end(), [&](const Latest& each) {
     return each.link.name == link && each.number == number && each.order == order;
   });
 }
 
-void Engine::change_link(LinkOrder order, const LinkConfig& wanted, Reply reply) {
+void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) {
   LinkConfig link = wanted;
   if (order == LinkOrder::kAdd && link.address.empty())
     for (const LinkConfig& configured : core_.config.links)
@@ -199,25 +196,25 @@ void Engine::change_link(LinkOrder order, const LinkConfig& wanted, Reply reply)
     reply(*std::move(error));
     return;
   }
-  if (order != LinkOrder::kAdd) link = session_.link_config(link.name);
-  if (Status applied = apply_link_change(order, link); !applied) {
+  if (order != LinkOrder::kAdd) link = session().link_config(link.name);
+  if (Status applied = apply(order, link); !applied) {
     reply(applied.error());
     return;
   }
-  ++link_number_;
-  remember_link_change(order, link, link_number_);
-  log(Severity::kInfo, "link " + link.name + " is " + done_word(order) + " by the operator");
+  ++number_;
+  remember(order, link, number_);
+  core_.log.log(Severity::kInfo, "link " + link.name + " is " + done_word(order) + " by the operator");
   core_.events.tell("link-order",
                     {{"link", link.name}, {"order", done_word(order)}, {"by", core_.node}});
-  if (!session_.up()) {
+  if (!session().up()) {
     reply("link " + link.name + " is " + done_word(order) + " here; " + core_.peer +
           " is told when it is connected");
     return;
   }
-  tell_link_change(order, link, link_number_, std::move(reply));
+  tell(order, link, number_, std::move(reply));
 }
 
-void Engine::tell_link_change(LinkOrder order, const LinkConfig& link, uint64_t number,
+void LinkOrders::tell(LinkOrder order, const LinkConfig& link, uint64_t number,
                               Reply reply) {
   wire::LinkChangePayload payload{};
   payload.change = static_cast<uint32_t>(change_of(order));
@@ -226,17 +223,17 @@ void Engine::tell_link_change(LinkOrder order, const LinkConfig& link, uint64_t 
   wire::set_name(payload.name, link.name);
   for (size_t i = 0; i < core_.config.nodes.size() && !link.address.empty(); ++i)
     wire::set_name(payload.address[i], link.address.at(core_.config.nodes[i].name));
-  link_answers_.push_back(
-      std::make_shared<LinkAnswer>(*this, order, link, number, std::move(reply)));
-  session_.request_small(wire::header_of(wire::FrameType::kLinkChange), wire::bytes_of(payload),
-                         *link_answers_.back());
+  answers_.push_back(
+      std::make_shared<Answer>(*this, order, link, number, std::move(reply)));
+  session().request_small(wire::header_of(wire::FrameType::kLinkChange), wire::bytes_of(payload),
+                         *answers_.back());
 }
 
-void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std::string& why) {
-  const auto at = std::find_if(link_answers_.begin(), link_answers_.end(),
+void LinkOrders::answered(Answer& answer, uint32_t status, const std::string& why) {
+  const auto at = std::find_if(answers_.begin(), answers_.end(),
                                [&](const auto& each) { return each.get() == &answer; });
-  const std::shared_ptr<LinkAnswer> held = std::move(*at);
-  link_answers_.erase(at);
+  const std::shared_ptr<Answer> held = std::move(*at);
+  answers_.erase(at);
   const LinkConfig& link = held->link_;
   // What was only told again is not undone: a peer that could not spare that link just now hears of
   // it once more when another one is up. If its file does not allow it, `status` says so.
@@ -257,27 +254,27 @@ void Engine::link_change_answered(LinkAnswer& answer, uint32_t status, const std
                          : held->order_ == LinkOrder::kEnable ? LinkOrder::kDisable
                                                               : LinkOrder::kEnable;
   if (is_latest(held->order_, link.name, held->number_) &&
-      (back != LinkOrder::kRemove || session_.can_spare(link.name))) {
-    (void)apply_link_change(back, link);
-    remember_link_change(back, link, held->number_);
-    if (session_.up()) tell_link_change(back, link, held->number_, nullptr);
+      (back != LinkOrder::kRemove || session().can_spare(link.name))) {
+    (void)apply(back, link);
+    remember(back, link, held->number_);
+    if (session().up()) tell(back, link, held->number_, nullptr);
   }
   tell_refused(held->order_, link.name, why);
   held->reply_(
       Error{core_.peer + " refuses: " + why, "nothing was changed", static_cast<int>(status)});
 }
 
-void Engine::tell_refused(LinkOrder order, const std::string& link, const std::string& why) {
+void LinkOrders::tell_refused(LinkOrder order, const std::string& link, const std::string& why) {
   core_.events.tell(
       "link-order-refused",
       {{"link", link}, {"order", done_word(order)}, {"by", core_.peer}, {"reason", why}});
-  log(Severity::kWarning,
+  core_.log.log(Severity::kWarning,
       core_.peer + " refuses that link " + link + " is " + done_word(order) + ": " + why);
 }
 
 // Empty: it does not refuse it any more.
-void Engine::note_refused(const LinkAnswer& answer, const std::string& why) {
-  for (LinkChanged& each : link_changes_) {
+void LinkOrders::note_refused(const Answer& answer, const std::string& why) {
+  for (Latest& each : latest_) {
     if (each.link.name != answer.link_.name || each.number != answer.number_ ||
         each.order != answer.order_)
       continue;
@@ -286,21 +283,21 @@ void Engine::note_refused(const LinkAnswer& answer, const std::string& why) {
   }
 }
 
-void Engine::explain_orders(StatusView& view) const {
-  for (const LinkChanged& each : link_changes_)
+std::string LinkOrders::refused_in_words() const {
+  std::string words;
+  for (const Latest& each : latest_)
     if (!each.refused.empty())
-      view.status += " " + core_.peer + " refuses that link " + each.link.name + " is " +
-                     done_word(each.order) + ": " + each.refused + ".";
+      words += " " + core_.peer + " refuses that link " + each.link.name + " is " +
+               done_word(each.order) + ": " + each.refused + ".";
+  return words;
 }
 
-void Engine::handle_link_change(const wire::Frame& frame) {
+bool LinkOrders::heard(const wire::Frame& frame) {
   const auto payload = wire::payload_as<wire::LinkChangePayload>(frame.payload);
   if (payload.change < static_cast<uint32_t>(wire::LinkChange::kAdd) ||
       payload.change > static_cast<uint32_t>(wire::LinkChange::kDisable) ||
-      payload.reserved != 0) {
-    bad_frame(frame.header);
-    return;
-  }
+      payload.reserved != 0)
+    return false;
   const LinkOrder order = order_of(payload.change);
   std::map<std::string, std::string> addresses;
   if (order == LinkOrder::kAdd || payload.address[0][0] != 0)
@@ -311,61 +308,57 @@ void Engine::handle_link_change(const wire::Frame& frame) {
   std::optional<Error> error;
   if (!told) error = told.error();
   const bool leaps =
-      payload.number > link_number_ && payload.number - link_number_ > limits::kOrderNumberJumpMax;
+      payload.number > number_ && payload.number - number_ > limits::kOrderNumberJumpMax;
   if (leaps)
     error = Error{"the order has number " + std::to_string(payload.number) + ", and " +
-                      std::to_string(link_number_) + " is the highest that " + core_.node + " knows",
+                      std::to_string(number_) + " is the highest that " + core_.node + " knows",
                   "restart twinblockd on " + core_.peer, EPROTO};
   LinkConfig link = told ? told.value() : LinkConfig{};
   link.rate_bits_per_s = payload.rate_bits_per_s;
   // What is told again is no error, and nothing new.
   if (!error && !overruled(order, link.name, payload.number) &&
       !is_latest(order, link.name, payload.number)) {
-    error = obey_link_change(order, link);
+    error = obey(order, link);
     if (!error) {
-      remember_link_change(order, link, payload.number);
-      log(Severity::kInfo,
+      remember(order, link, payload.number);
+      core_.log.log(Severity::kInfo,
           "link " + link.name + " is " + done_word(order) + " by the operator on " + core_.peer);
       core_.events.tell("link-order",
                         {{"link", link.name}, {"order", done_word(order)}, {"by", core_.peer}});
     }
   }
-  if (!leaps) link_number_ = std::max(link_number_, payload.number);
+  if (!leaps) number_ = std::max(number_, payload.number);
   if (error)
-    log(Severity::kWarning, "an order of the operator on " + core_.peer + " about link " +
+    core_.log.log(Severity::kWarning, "an order of the operator on " + core_.peer + " about link " +
                                 link.name + " is refused: " + error->what);
-  if (!session_.up()) return;
+  if (!session().up()) return true;
   wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
   ack.sequence = frame.header.sequence;
   ack.status = !error ? 0 : static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
   const std::string why =
       !error ? "" : error->what + (error->action.empty() ? "" : " (" + error->action + ")");
-  session_.send_small(ack, wire::text_bytes(why));
+  session().send_small(ack, wire::text_bytes(why));
+  return true;
 }
 
 // The peer may have started anew, with the links of its configuration.
-void Engine::tell_links() {
+void LinkOrders::session_up() {
   tell_again_ = false;
-  for (const LinkChanged& each : std::vector(link_changes_))
-    tell_link_change(each.order, each.link, each.number, nullptr);
+  for (const Latest& each : std::vector(latest_))
+    tell(each.order, each.link, each.number, nullptr);
 }
 
-void Engine::link_answers_lost() {
-  for (auto& answer : std::exchange(link_answers_, {})) answer->lost();
+void LinkOrders::session_lost() {
+  for (auto& answer : std::exchange(answers_, {})) answer->lost();
 }
 
-void Engine::links_changed() {
+void LinkOrders::links_changed() {
   // Not while the session hangs on the very link that an order takes away.
-  const bool may_spare = tell_again_ && std::any_of(link_changes_.begin(), link_changes_.end(),
-                                                    [&](const LinkChanged& each) {
-                                                      return session_.can_spare(each.link.name);
+  const bool may_spare = tell_again_ && std::any_of(latest_.begin(), latest_.end(),
+                                                    [&](const Latest& each) {
+                                                      return session().can_spare(each.link.name);
                                                     });
-  if (may_spare) tell_links();
-  core_.wire_piece_bytes.store(
-      session_.links_up() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
-      std::memory_order_relaxed);
-  core_.link_rate_bytes_per_s.store(session_.up() ? session_.rate_bytes_per_s() : 0,
-                                    std::memory_order_relaxed);
+  if (may_spare) session_up();
 }
 
 }  // namespace twinblock

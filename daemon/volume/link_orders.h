@@ -1,0 +1,73 @@
+// The links at run time: what the operators order, on both nodes. The latest order about each link is
+// kept until this process ends, and told to a peer that starts anew, or was away; of two orders that
+// were given while the nodes could not talk, the one with the higher number counts.
+//
+// Owned by the engine; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "volume/core.h"
+#include "wire/codec.h"
+
+namespace twinblock {
+
+enum class LinkOrder { kAdd, kRemove, kEnable, kDisable };
+
+class LinkOrders {
+ public:
+  // A sentence for the operator, or an error with an action.
+  using Reply = std::function<void(Result<std::string>)>;
+
+  explicit LinkOrders(Core& core) : core_(core) {}
+
+  // The operator's, here. `link.address` may be empty for kAdd: then those are used that the
+  // configuration has for this name. The other orders look at the name only.
+  void change(LinkOrder order, const LinkConfig& link, Reply reply);
+  // The peer's; false: the frame makes no sense.
+  [[nodiscard]] bool heard(const wire::Frame& frame);
+  // The peer may have started anew, with the links of its configuration.
+  void session_up();
+  void session_lost();
+  void links_changed();
+  // What the peer does not allow, for `status`: whole sentences, each after a space.
+  [[nodiscard]] std::string refused_in_words() const;
+
+ private:
+  class Answer;
+  struct Latest {
+    LinkOrder order;
+    LinkConfig link;
+    uint64_t number;
+    std::string refused = {};  // by the peer, with which this node was not in touch then: why
+  };
+
+  [[nodiscard]] Session& session() const { return *core_.session; }
+  [[nodiscard]] std::optional<Error> why_not_change(LinkOrder order, const LinkConfig& link) const;
+  Status apply(LinkOrder order, const LinkConfig& link);
+  std::optional<Error> obey(LinkOrder order, const LinkConfig& link);
+  [[nodiscard]] std::optional<Error> why_not_obey(LinkOrder order, const LinkConfig& link) const;
+  [[nodiscard]] bool is_last_of_file(const std::string& link) const;
+  void remember(LinkOrder order, const LinkConfig& link, uint64_t number);
+  void tell(LinkOrder order, const LinkConfig& link, uint64_t number, Reply reply);
+  [[nodiscard]] bool overruled(LinkOrder order, const std::string& link, uint64_t number) const;
+  [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
+  void answered(Answer& answer, uint32_t status, const std::string& why);
+  void tell_refused(LinkOrder order, const std::string& link, const std::string& why);
+  void note_refused(const Answer& answer, const std::string& why);
+
+  Core& core_;
+  std::vector<Latest> latest_;  // of each link, in the order in which they were given
+  // Of the latest order that either node is known to have given: the next one has the next number.
+  uint64_t number_ = 0;
+  std::vector<std::shared_ptr<Answer>> answers_;
+  bool tell_again_ = false;  // the peer could not do one of them yet
+};
+
+}  // namespace twinblock

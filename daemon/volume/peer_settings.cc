@@ -1,0 +1,29 @@
+#include "volume/peer_settings.h"
+
+#include <utility>
+
+#include "volume/settings.h"
+
+namespace twinblock {
+
+void PeerSettings::session_up() {
+  const wire::SettingsPayload settings = make_settings(core_.config);
+  core_.session->send_small(wire::header_of(wire::FrameType::kSettings), wire::bytes_of(settings));
+}
+
+void PeerSettings::heard(const wire::Frame& frame) {
+  std::string differ =
+      compare_settings(wire::payload_as<wire::SettingsPayload>(frame.payload), core_.config);
+  if (!differ.empty() && differ != differ_)
+    core_.log.log(Severity::kWarning,
+                  "the configuration files differ: " + differ + "; there is " + core_.peer);
+  differ_ = std::move(differ);
+}
+
+std::string PeerSettings::difference_in_words() const {
+  if (differ_.empty()) return "";
+  return " The configuration files of this node (here) and " + core_.peer +
+         " (there) differ: " + differ_ + ".";
+}
+
+}  // namespace twinblock

@@ -1,0 +1,26 @@
+// What the two configuration files say, and should say alike: told to the peer, and compared. Owned
+// by the engine; loop thread only.
+#pragma once
+
+#include <string>
+
+#include "volume/core.h"
+#include "wire/codec.h"
+
+namespace twinblock {
+
+class PeerSettings {
+ public:
+  explicit PeerSettings(Core& core) : core_(core) {}
+
+  void session_up();
+  void heard(const wire::Frame& frame);
+  // For `status`: a sentence after a space; empty where they are alike, or not compared yet.
+  [[nodiscard]] std::string difference_in_words() const;
+
+ private:
+  Core& core_;
+  std::string differ_;  // where
+};
+
+}  // namespace twinblock
