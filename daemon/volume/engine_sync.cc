@@ -328,6 +328,7 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
     joining_ = true;
   }
   core_.move_on();
+  record.begun_for = 0;  // that was in another history
   switch (payload.flags) {
     case wire::kGenerationInconsistent:
       // From now on this is an unfinished copy of the source's history: a resync that is cut off
