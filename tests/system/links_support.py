@@ -102,10 +102,12 @@ class MixedLoad:
 
     def check_stalls(self, promised_s):
         """No request took longer; but for what the machine made of it. fio does not say when its longest
-        was: whenever the machine was late."""
+        was: whenever the machine was late. A request passes through a dozen threads of four processes, of
+        which the diary has seen one: so half as much again of what is promised for cut links and
+        silent ones alike, still less than one that nobody took away in time costs."""
         for seconds, began in self.stalls:
             during = (began, began + seconds) if began is not None else ()
-            allowed_s = promised_s + self.diary.allowance_s(*during)
+            allowed_s = 1.5 * promised_s + self.diary.allowance_s(*during)
             assert seconds <= allowed_s, \
                 f"{seconds:.3f} s, where {allowed_s:.3f} s are allowed: {self.around(began, seconds)}"
 

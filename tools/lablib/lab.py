@@ -410,7 +410,7 @@ class Lab:
             raise LabError(f"{name} (pid {self.node(name)['pid']}) survives SIGKILL")
 
     def pause(self, name):
-        self._signal_checked(name, signal.SIGSTOP)
+        self._checked(name, lambda process: process.pause())
 
     def resume(self, name):
         self._signal_checked(name, signal.SIGCONT)
@@ -421,8 +421,11 @@ class Lab:
         return process.stop(max(timeout_s, LIVENESS_S)) if process else True
 
     def _signal_checked(self, name, number):
+        self._checked(name, lambda process: process.signal(number))
+
+    def _checked(self, name, act):
         process = self.process(name)
-        if process is None or not process.signal(number):
+        if process is None or not act(process):
             raise LabError(f"{name} does not run; start it with: "
                            f"tools/lab start {name} --dir {self.dir}")
 

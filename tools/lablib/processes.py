@@ -1,6 +1,7 @@
 """Processes that outlive the command that started them, known by pid *and* start time, so that a
 reused pid is never signalled."""
 
+import glob
 import os
 import signal
 import subprocess
@@ -111,6 +112,24 @@ class Process:
             os.kill(self.pid, number)
         except ProcessLookupError:
             return False
+        return True
+
+    def pause(self):
+        """SIGSTOP, and none of its threads runs any more: on a busy machine the kernel takes its time
+        until one of them has told the others. False when the process is gone."""
+        if not self.signal(signal.SIGSTOP):
+            return False
+        deadline = time.monotonic() + LIVENESS_S
+        while self.alive() and not self._stands_still() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return self.alive()
+
+    def _stands_still(self):
+        """Each thread is stopped, or waits for a disk and stops thereafter."""
+        for task in glob.glob(f"/proc/{self.pid}/task/[0-9]*"):
+            fields = _stat_fields(f"{self.pid}/task/{os.path.basename(task)}")
+            if fields and fields[0] not in (b"T", b"t", b"D", b"Z", b"X"):
+                return False
         return True
 
     def wait_gone(self, timeout_s):
