@@ -56,7 +56,7 @@ struct BlockSync::Run final : RangeOwner, PeerRequest {
   std::unique_ptr<std::byte[]> buffer;
 };
 
-BlockSync::BlockSync(Core& core, WritePathOwner& disks, Owner& owner)
+BlockSync::BlockSync(Core& core, DiskHealth& disks, Owner& owner)
     : core_(core), disks_(disks), owner_(owner) {}
 BlockSync::~BlockSync() = default;
 
@@ -84,7 +84,7 @@ void BlockSync::start(const Task& task) {
 
 // What is stopped goes no further, and what a failed local disk holds must not reach the peer.
 bool BlockSync::stopped(const Run& run) const {
-  return abandoned(run) || halted_ || !core_.local_ok();
+  return abandoned(run) || halted_ || !disks_.local_ok();
 }
 
 void BlockSync::admitted(Run& run) {
@@ -237,7 +237,7 @@ void BlockSync::proceed(Run& run) {
     return;
   }
   if (run.disk.error != 0) {
-    core_.read_failed(run.disk.error, run.outcome.range.begin_bytes);
+    disks_.read_failed(run.disk.error, run.outcome.range.begin_bytes);
     // The owner may end the session over it, which leaves this run to be ended here.
     owner_.sync_failed(run.disk.error, run.outcome.range.begin_bytes);
     end(run);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "volume/core.h"
-#include "volume/write_path.h"
+#include "volume/disk_health.h"
 
 namespace twinblock {
 
@@ -48,7 +48,7 @@ class BlockSync {
     ~Owner() = default;
   };
 
-  BlockSync(Core& core, WritePathOwner& disks, Owner& owner);
+  BlockSync(Core& core, DiskHealth& disks, Owner& owner);
   ~BlockSync();
 
   void start(const Task& task);
@@ -85,7 +85,7 @@ class BlockSync {
   [[nodiscard]] bool stopped(const Run& run) const;
 
   Core& core_;
-  WritePathOwner& disks_;
+  DiskHealth& disks_;
   Owner& owner_;
   uint64_t epoch_ = 0;  // grows with each lost session
   bool halted_ = false;

@@ -24,7 +24,6 @@
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
 #include "volume/events.h"
-#include "volume/read_errors.h"
 #include "volume/session.h"
 
 namespace twinblock {
@@ -78,8 +77,8 @@ struct Core {
   metadata::SuperblockStore* store = nullptr;  // set once, before start
   metadata::IntentStore* intents = nullptr;    // set once, before start
   std::function<uint64_t()> random;            // never 0
-  // The local disk could not be read at this place; set once, before start.
-  std::function<void(int error, uint64_t offset_bytes)> read_failed;
+  // The record could not be written; set once, before start.
+  std::function<void(int error)> record_failed;
 
   uint64_t zero_piece_bytes = limits::kFrameZeroBytesMax;  // in which zeroes are cut
 
@@ -99,12 +98,7 @@ struct Core {
   bool map_valid = false;
   bool primary = false;
   bool alone_allowed = false;  // the operator's word, with on_peer_loss = freeze; until a session
-  int data_error = 0;          // the local replica failed with this errno value
-  bool flush_failed = false;   // a flush failed in this process: what it covered may be gone, for
-                               // good, and no later one means anything
   bool sole_copy_recorded = false;  // the peer's record says that it holds the only good replica
-  std::string peer_error;       // the peer's disk failed: a sentence, until it is in duplex again
-  std::string peer_error_file;  // … and which file of it
 
   Attachment attachment = Attachment::kNone;  // changed by set_attachment() only
   bool peer_fast_zero = false;
@@ -115,7 +109,6 @@ struct Core {
   RangeLock ranges;
   InflightFilter inflight;
   Counters counters;
-  ReadErrors read_errors;
   WriteLatency latency;
   // Whether workers may read the local replica by themselves.
   std::atomic<bool> local_reads{false};
@@ -131,7 +124,6 @@ struct Core {
     attachment = to;
     peer_receives.store(to != Attachment::kNone, std::memory_order_relaxed);
   }
-  [[nodiscard]] bool local_ok() const { return data_error == 0; }
   // Writes and flushes wait for the peer (on_peer_loss = freeze).
   [[nodiscard]] bool frozen() const {
     return config.on_peer_loss == OnPeerLoss::kFreeze && !attached() && !alone_allowed;
@@ -143,16 +135,10 @@ struct Core {
   // This replica holds, or is about to, what no order could have named yet. To be made durable before
   // anybody is promised any of it.
   void move_on() { record.state_id = random(); }
-  // Makes the record durable. A failed metadata disk is reported once, here.
+  // Makes the record durable.
   void persist(metadata::SuperblockStore::Done done) {
     store->update(record, [this, done = std::move(done)](int error) {
-      if (error != 0 && !metadata_failure_logged) {
-        metadata_failure_logged = true;
-        log.log(Severity::kError,
-                system_error(error, "write to the metadata " + config.node(node).metadata).what +
-                    "; replace that disk: this node can't go on without its peer");
-        tell_disk_error(node, "metadata", system_error(error, config.node(node).metadata).what);
-      }
+      if (error != 0) record_failed(error);
       done(error);
     });
   }
@@ -164,11 +150,6 @@ struct Core {
     record.generation_since_s = clock.wall_ns() / kSecond_ns;
     record.shared = false;
   }
-  // `disk`: "data" or "metadata", of this node or the peer.
-  void tell_disk_error(const std::string& whose, const char* disk, const std::string& why) {
-    events.tell("disk-error", {{"node", whose}, {"disk", disk}, {"reason", why}});
-  }
-  bool metadata_failure_logged = false;
 };
 
 }  // namespace twinblock

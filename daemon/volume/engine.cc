@@ -16,7 +16,7 @@ class Engine::SoleCopyRecord final : public PeerRequest {
   explicit SoleCopyRecord(Engine& engine) : engine_(engine) {}
   void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override {
     if (ack.status != 0)
-      engine_.peer_metadata_failed(static_cast<int>(ack.status));
+      engine_.disks_.peer_metadata_failed(static_cast<int>(ack.status));
     else
       engine_.sole_copy_recorded();
   }
@@ -39,15 +39,16 @@ Engine::Engine(Parts parts)
       compression_(core_),
       link_orders_(core_),
       peer_settings_(core_),
+      disks_(core_, *this),
       gate_(core_),
-      writes_(core_, gate_, *this),
-      flushes_(core_, gate_, *this),
-      reads_(core_),
+      writes_(core_, gate_, disks_),
+      flushes_(core_, gate_, disks_),
+      reads_(core_, disks_),
       replica_(
-          core_, [this] { replica_drained(); }, [this](const DiskRequest& request) { replica_disk_failed(request); },
+          core_, disks_, [this] { replica_drained(); },
           [this](const std::string& what) { bad_payload(what); }),
-      resync_(core_, flushes_, writes_, *this, *this),
-      verifier_(core_, flushes_, writes_, *this),
+      resync_(core_, flushes_, writes_, disks_, *this),
+      verifier_(core_, flushes_, writes_, disks_),
       own_set_(core_.dirty, {[this](const wire::FrameHeader& header,
                                     std::span<const std::byte> payload) {
                                session_.send_small(header, payload);
@@ -61,7 +62,7 @@ Engine::Engine(Parts parts)
   core_.intents = &intents_;
   core_.random = std::move(parts.random);
   core_.zero_piece_bytes = parts.zero_piece_bytes;
-  core_.read_failed = [this](int error, uint64_t offset) { read_failed(error, offset); };
+  core_.record_failed = [this](int error) { disks_.record_failed(error); };
   core_.blank = parts.loaded.blank;
   core_.joinable = parts.backing_is_empty;
   if (!core_.blank) {
@@ -77,7 +78,7 @@ Engine::Engine(Parts parts)
     core_.crashed = core_.record.primary;
     rebooted_ = boot_ == 0 || core_.record.boot != boot_;
     load_own_set(parts.loaded);
-    load_failed_flush(parts.cache_is_gone);
+    disks_.load(parts.cache_is_gone);
   }
   snapshot_ = std::make_unique<metadata::SnapshotWriter>(
       parts.metadata,
@@ -170,7 +171,7 @@ SyncFacts Engine::facts() const {
   facts.peer_instance = core_.record.peer_instance;
   facts.peer_boot = core_.record.peer_boot;
   facts.flush_failed = core_.record.flush_failed;
-  facts.disk_failed = !core_.local_ok() || core_.flush_failed || metadata_error_code() != 0;
+  facts.disk_failed = disks_.any_failed();
   facts.dirty = core_.record.dirty || core_.took_over || !core_.dirty.empty();
   facts.map_valid = core_.map_valid;
   facts.preferred = core_.node < core_.peer;
@@ -343,6 +344,11 @@ void Engine::replica_drained() {
   session_.poke();
 }
 
+void Engine::peer_stands_in() {
+  update_local_reads();
+  record_sole_copy();
+}
+
 void Engine::record_sole_copy() {
   // What is here is stale from now on.
   verifier_.stop("the local disk failed");
@@ -359,7 +365,7 @@ void Engine::record_sole_copy() {
 }
 
 void Engine::update_local_reads() {
-  core_.local_reads.store(role_ == Role::kPrimary && core_.local_ok(), std::memory_order_release);
+  core_.local_reads.store(role_ == Role::kPrimary && disks_.local_ok(), std::memory_order_release);
 }
 
 // Closes epochs that no client's flush closes, so that the loss of the peer costs little.
@@ -367,7 +373,7 @@ void Engine::epoch_tick() {
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
   replica_.resume_if_drained();
   replica_.watch_disk();
-  forget_disk_note();
+  if (role_ == Role::kPrimary) disks_.forget_what_passed();
   note_state();
   if (core_.data_flushed && !core_.record.held_data && !core_.blank) {
     core_.record.held_data = true;

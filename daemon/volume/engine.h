@@ -20,6 +20,7 @@
 #include "volume/client_request.h"
 #include "volume/compression_orders.h"
 #include "volume/core.h"
+#include "volume/disk_health.h"
 #include "volume/flush_group.h"
 #include "volume/link_orders.h"
 #include "volume/own_set.h"
@@ -35,7 +36,7 @@
 
 namespace twinblock {
 
-class Engine final : private SessionOwner, private WritePathOwner, private ResyncSource::Owner {
+class Engine final : private SessionOwner, private DiskHealth::Owner, private ResyncSource::Owner {
  public:
   struct Parts {
     const Config& config;
@@ -144,7 +145,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   [[nodiscard]] bool copying() const {
     return being_resynced_ || resync_.active() || verifier_.active();
   }
-  [[nodiscard]] std::string disk_error() const;
+  [[nodiscard]] std::string disk_error() const { return disks_.in_words(); }
   [[nodiscard]] const Config& config() const { return core_.config; }
   [[nodiscard]] const std::string& node() const { return core_.node; }
   [[nodiscard]] LatencyView latency(Window window) const;
@@ -174,11 +175,10 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void links_changed() override;
   void control_confirmed() override { own_set_.go_on(); }
   uint64_t disk_still_ns() override { return replica_.still_ns(); }
-  // WritePathOwner
-  void local_disk_failed(const DiskRequest& request) override;
-  void metadata_failed(int error) override;
-  void peer_disk_failed(int error, const char* doing) override;
-  void peer_metadata_failed(int error) override;
+  // DiskHealth::Owner
+  [[nodiscard]] bool is_secondary() const override { return role_ == Role::kSecondary; }
+  void peer_stands_in() override;
+  void disk_got_worse() override { note_state(); }
   // ResyncSource::Owner
   void resync_target_marked() override;
   void resync_copied() override;
@@ -236,15 +236,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void record_demotion();
   void demotion_done(Result<std::string> result);
   void bad_payload(const std::string& what);
-  void drop_failing_peer(int error, const std::string& what, const std::string& file);
-  void replica_disk_failed(const DiskRequest& request);
-  void note_disk_error(int error);
-  void read_failed(int error, uint64_t offset_bytes);
-  void leave_local_disk(int error);
-  void note_failed_flush(const DiskRequest& request);
-  void load_failed_flush(bool cache_is_gone);
   void ask_to_be_copied_back();
-  void forget_disk_note();
   void record_sole_copy();
   void sole_copy_recorded();
   void update_local_reads();
@@ -253,9 +245,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   void load_own_set(metadata::Loaded& loaded);
   void hear_term(uint64_t term);
   [[nodiscard]] uint64_t next_term() const;
-  [[nodiscard]] Error metadata_error(int error) const;
   [[nodiscard]] bool refused_peer_is_primary() const;
-  [[nodiscard]] int metadata_error_code() const;
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
   [[nodiscard]] std::optional<Error> why_not_serve() const;
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
@@ -290,6 +280,7 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   CompressionOrders compression_;
   LinkOrders link_orders_;
   PeerSettings peer_settings_;
+  DiskHealth disks_;
   SimplexGate gate_;
   WritePath writes_;
   FlushGroup flushes_;
@@ -321,7 +312,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   uint64_t lost_wall_ns_ = 0;  // … and when; 0: there was none
   std::string last_resync_reason_;
   std::string resync_reason_;  // why there is, or was last, a resync, and of what: a sentence
-  bool metadata_failure_told_ = false;
   bool asked_record_ = false;              // the peer waits for something to be recorded here
   std::optional<wire::Frame> held_frame_;  // … and asks for more meanwhile
   bool target_tells_ = false;    // between session_up() and the mark: the target tells its own set
@@ -334,11 +324,6 @@ class Engine final : private SessionOwner, private WritePathOwner, private Resyn
   bool receives_ = false;        // in this session the peer may send writes …
   bool takes_data_ = false;      // … and they are applied: what must be durable before is
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
-  std::string disk_note_;        // what the local disk last refused; empty once all is whole again
-  int disk_note_error_ = 0;
-  std::string read_error_;  // of the disk's reads, the latest at a new place: a sentence
-  uint64_t disk_note_at_ns_ = 0;
-  uint64_t disk_note_writes_ = 0;  // how many writes had been made by then
   class SoleCopyRecord;
   std::unique_ptr<SoleCopyRecord> sole_copy_;
   // Data that has overtaken, over another link, the generation that makes this node take it.

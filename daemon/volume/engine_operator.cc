@@ -95,14 +95,6 @@ void Engine::verify(VerifyOrder order, Reply reply) {
   reply(std::string("verification began"));
 }
 
-Error Engine::metadata_error(int error) const {
-  Error failed =
-      system_error(error, "write to the metadata " + core_.config.node(core_.node).metadata);
-  if (failed.action.empty())
-    failed.action = "look at that disk (dmesg), and start twinblockd anew when it is well";
-  return failed;
-}
-
 std::vector<std::string> Engine::why() const {
   std::vector<std::string> lines;
   const StatusView view = status();

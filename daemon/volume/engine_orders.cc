@@ -148,7 +148,7 @@ void Engine::take_order(const ResolveOrder& order, Reply reply) {
   core_.persist([this, reply = std::move(reply), loser = order.loser, loss, when,
                  beside](int error) {
     if (error != 0) {
-      reply(metadata_error(error));
+      reply(disks_.why_metadata_failed(error));
       return;
     }
     log(Severity::kWarning, "split brain resolved by the operator: " + loss + " are given up");

@@ -59,8 +59,8 @@ void Engine::init(bool force, bool join, Reply reply) {
                 EEXIST});
     return;
   }
-  if (const int error = metadata_error_code(); error != 0) {
-    reply(metadata_error(error));
+  if (const int error = disks_.metadata_error(); error != 0) {
+    reply(disks_.why_metadata_failed(error));
     return;
   }
   const std::string destroyed =
@@ -98,7 +98,7 @@ void Engine::init(bool force, bool join, Reply reply) {
   auto recorded = [this, reply = std::move(reply), destroyed](int error) {
     if (error != 0) {
       core_.blank = true;
-      reply(metadata_error(error));
+      reply(disks_.why_metadata_failed(error));
       return;
     }
     log(destroyed.empty() ? Severity::kInfo : Severity::kWarning,
@@ -162,9 +162,9 @@ std::optional<Error> Engine::why_not_serve() const {
   if (role_ != Role::kSecondary)
     return Error{"this node is changing its role just now", "try again", EBUSY};
   if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN};
-  if (!core_.local_ok())
-    return Error{system_error(core_.data_error, "this node's disk failed").what,
-                 "replace the disk, then restart twinblockd", core_.data_error};
+  if (!disks_.local_ok())
+    return Error{system_error(disks_.data_error(), "this node's disk failed").what,
+                 "replace the disk, then restart twinblockd", disks_.data_error()};
   if (session_.up() && being_resynced_)
     return Error{"this replica is being brought up to date by " + core_.peer,
                  "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY};
@@ -304,7 +304,7 @@ void Engine::become_primary() {
   core_.persist([this](int error) {
     if (role_ != Role::kPromoting) return;
     if (error != 0) {
-      promotion_ended(metadata_error(error));
+      promotion_ended(disks_.why_metadata_failed(error));
       return;
     }
     role_ = Role::kPrimary;
@@ -420,7 +420,7 @@ void Engine::flush_for_demotion() {
 
 // A demotion promises what a flush does. Where the disk has failed and the peer is away, nobody can.
 Error Engine::demotion_flush_error(int error) const {
-  if (core_.local_ok()) return system_error(error, "flush before demotion");
+  if (disks_.local_ok()) return system_error(error, "flush before demotion");
   return Error{"what was written last is on no stable storage: this node's disk failed, and " +
                    core_.peer + " is away",
                "start twinblockd on " + core_.peer +
@@ -471,7 +471,7 @@ void Engine::record_demotion() {
   core_.record.held_data = core_.record.held_data || core_.data_flushed;
   core_.persist([this](int error) {
     if (error != 0)
-      demotion_done(metadata_error(error));
+      demotion_done(disks_.why_metadata_failed(error));
     else
       demotion_done(std::string("this node is secondary"));
   });

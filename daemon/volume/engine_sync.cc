@@ -85,7 +85,7 @@ void Engine::record_session(Verdict verdict) {
     if (error == 0)
       take_data();
     else if (receives_)
-      session_.drop(metadata_error(error).what, limits::kPeerDiskRetry_ns);
+      session_.drop(disks_.why_metadata_failed(error).what, limits::kPeerDiskRetry_ns);
   });
 }
 
@@ -141,7 +141,7 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
     core_.persist([this, verdict, peer, number = session_number_](int error) {
       if (number != session_number_ || !session_.up()) return;
       if (error != 0)
-        resync_failed(metadata_error(error).what);
+        resync_failed(disks_.why_metadata_failed(error).what);
       else
         begin_resync(verdict, peer);
     });
@@ -170,7 +170,7 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
   core_.persist([this, number = session_number_, label = core_.record.generations](int error) {
     if (number != session_number_ || !session_.up()) return;
     if (error != 0) {
-      resync_failed(metadata_error(error).what);
+      resync_failed(disks_.why_metadata_failed(error).what);
       return;
     }
     core_.crashed = false;  // what may differ is in the dirty map
@@ -351,15 +351,13 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
       record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
       record.inconsistent = record.dirty = record.primary = record.shared = false;
       record.all_dirty = record.snapshot = record.discard = record.keep = false;
-      // What had been lost was copied; but not what a flush of this very process may have lost.
-      record.flush_failed = core_.flush_failed;
+      disks_.copied_anew();
       core_.crashed = core_.backing_lost = core_.took_over = false;
       core_.dirty.clear_all();
       core_.coarse.clear_all();
       core_.map_valid = true;
       // Writes may follow at once: the source takes this node for whole when it is told to be.
       being_resynced_ = false;
-      disk_note_.clear();
       return true;
     case wire::kGenerationSoleCopy:
       record.generations = told;
@@ -391,7 +389,7 @@ void Engine::resync_copied() {
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
     if (error != 0)
-      resync_failed(metadata_error(error).what);
+      resync_failed(disks_.why_metadata_failed(error).what);
     else
       resync_.record_target();
   });
@@ -415,7 +413,7 @@ void Engine::resync_finished() {
                     resync_.sent()};
     last_resync_reason_ = resync_reason_;
   }
-  core_.peer_error.clear();
+  disks_.note_in_sync();
   core_.record.generations.settle();
   core_.record.dirty = core_.record.all_dirty = core_.record.snapshot = false;
   core_.record.shared = core_.record.keep = core_.record.discard = false;
@@ -430,7 +428,6 @@ void Engine::resync_finished() {
     ask_to_be_copied_back();
     return;
   }
-  if (!core_.record.flush_failed) disk_note_.clear();
   core_.persist([](int) {});
   note_state();
 }

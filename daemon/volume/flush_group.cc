@@ -6,8 +6,8 @@
 
 namespace twinblock {
 
-FlushGroup::FlushGroup(Core& core, SimplexGate& gate, WritePathOwner& owner)
-    : core_(core), gate_(gate), owner_(owner) {
+FlushGroup::FlushGroup(Core& core, SimplexGate& gate, DiskHealth& disks)
+    : core_(core), gate_(gate), disks_(disks) {
   request_.op = DiskOp::kFlush;
   request_.done = [this](DiskRequest&) { local_done(); };
 }
@@ -24,7 +24,7 @@ void FlushGroup::begin() {
   local_error_ = 0;
   on_local_ = on_peer_ = false;
   covers_data_ = core_.wrote_data;
-  local_pending_ = core_.local_ok();
+  local_pending_ = disks_.local_ok();
   peer_pending_ = core_.attached();
   if (peer_pending_) {
     wire::FrameHeader header = wire::header_of(wire::FrameType::kFlush);
@@ -43,13 +43,13 @@ void FlushGroup::local_done() {
   local_error_ = request_.error;
   on_local_ = local_error_ == 0;
   if (on_local_ && covers_data_) core_.data_flushed = true;
-  if (local_error_ != 0) owner_.local_disk_failed(request_);
+  if (local_error_ != 0) disks_.local_disk_failed(request_);
   settle();
 }
 
 void FlushGroup::answered(const wire::FrameHeader& ack, std::span<const std::byte>) {
   if (ack.status != 0) {
-    owner_.peer_disk_failed(static_cast<int>(ack.status), "flushing");
+    disks_.peer_disk_failed(static_cast<int>(ack.status), "flushing");
     return;
   }
   peer_pending_ = false;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "volume/core.h"
+#include "volume/disk_health.h"
 #include "volume/simplex_gate.h"
-#include "volume/write_path.h"
 
 namespace twinblock {
 
@@ -18,7 +18,7 @@ class FlushGroup final : public PeerRequest {
   // `error` is 0 or an errno value.
   using Done = std::function<void(int error)>;
 
-  FlushGroup(Core& core, SimplexGate& gate, WritePathOwner& owner);
+  FlushGroup(Core& core, SimplexGate& gate, DiskHealth& disks);
 
   void flush(Done done);
   // The session is gone; what it had not confirmed is the dirty map's by now.
@@ -40,7 +40,7 @@ class FlushGroup final : public PeerRequest {
 
   Core& core_;
   SimplexGate& gate_;
-  WritePathOwner& owner_;
+  DiskHealth& disks_;
   bool running_ = false;
   bool local_pending_ = false;
   bool peer_pending_ = false;

@@ -55,12 +55,11 @@ struct Replica::Op {
   bool looked_behind = false;
 };
 
-Replica::Replica(Core& core, std::function<void()> drained,
-                 std::function<void(const DiskRequest&)> disk_failed,
+Replica::Replica(Core& core, DiskHealth& disks, std::function<void()> drained,
                  std::function<void(const std::string&)> bad_payload)
     : core_(core),
+      disks_(disks),
       drained_(std::move(drained)),
-      disk_failed_(std::move(disk_failed)),
       bad_payload_(std::move(bad_payload)) {}
 Replica::~Replica() = default;
 
@@ -156,11 +155,11 @@ void Replica::decompressed(Op& op) {
 }
 
 void Replica::start(Op& op) {
-  if (core_.local_ok()) {
+  if (disks_.local_ok()) {
     core_.data.submit(op.disk);
   } else {
-    op.disk.error = core_.data_error;
-    op.disk.flush_failed = core_.flush_failed;
+    op.disk.error = disks_.data_error();
+    op.disk.flush_failed = disks_.flush_failed();
     finished(op);
   }
 }
@@ -207,9 +206,9 @@ void Replica::finished(Op& op) {
     core_.data_flushed = true;
   // One block that can't be read is that block's loss alone.
   if (op.disk.error != 0 && op.disk.op != DiskOp::kRead && op.disk.op != DiskOp::kExtent)
-    disk_failed_(op.disk);
-  else if (op.disk.error != 0 && core_.local_ok())
-    core_.read_failed(op.disk.error, op.disk.offset_bytes);
+    disks_.replica_disk_failed(op.disk);
+  else if (op.disk.error != 0 && disks_.local_ok())
+    disks_.read_failed(op.disk.error, op.disk.offset_bytes);
   if (answering_) {
     const uint64_t now = core_.clock.now_ns();
     wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);

@@ -10,17 +10,16 @@
 #include <vector>
 
 #include "volume/core.h"
+#include "volume/disk_health.h"
 #include "wire/frame_reader.h"
 
 namespace twinblock {
 
 class Replica {
  public:
-  // `drained` is called when the last disk request of a lost session has ended; `disk_failed` with
-  // each write, zero and flush that the disk failed, before it is answered; `bad_payload` when one
-  // can't be decompressed, with what was sent, so that the session is given up.
-  Replica(Core& core, std::function<void()> drained,
-          std::function<void(const DiskRequest& request)> disk_failed,
+  // `drained` is called when the last disk request of a lost session has ended; `bad_payload` when
+  // one can't be decompressed, with what was sent, so that the session is given up.
+  Replica(Core& core, DiskHealth& disks, std::function<void()> drained,
           std::function<void(const std::string& what)> bad_payload);
   ~Replica();
 
@@ -58,8 +57,8 @@ class Replica {
   [[nodiscard]] uint64_t held_bytes() const;
 
   Core& core_;
+  DiskHealth& disks_;
   std::function<void()> drained_;
-  std::function<void(const DiskRequest&)> disk_failed_;
   std::function<void(const std::string&)> bad_payload_;
   wire::SlabPool long_pieces_;  // for what is decompressed
   bool answering_ = false;

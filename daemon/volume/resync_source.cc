@@ -15,7 +15,7 @@ constexpr uint64_t kPaceInterval_ns = 5 * kMillisecond_ns;
 }  // namespace
 
 ResyncSource::ResyncSource(Core& core, FlushGroup& flushes, WritePath& writes,
-                           WritePathOwner& disks, Owner& owner)
+                           DiskHealth& disks, Owner& owner)
     : core_(core),
       flushes_(flushes),
       writes_(writes),
@@ -88,7 +88,7 @@ void ResyncSource::copy() {
 
 void ResyncSource::pump() {
   if (step_ != Step::kCopying) return;
-  if (!core_.local_ok()) {
+  if (!disks_.local_ok()) {
     owner_.resync_failed("resync: the local disk failed");
     return;
   }

@@ -15,6 +15,7 @@
 
 #include "volume/block_sync.h"
 #include "volume/core.h"
+#include "volume/disk_health.h"
 #include "volume/flush_group.h"
 #include "volume/pacer.h"
 #include "volume/progress.h"
@@ -43,7 +44,7 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
     ~Owner() = default;
   };
 
-  ResyncSource(Core& core, FlushGroup& flushes, WritePath& writes, WritePathOwner& disks,
+  ResyncSource(Core& core, FlushGroup& flushes, WritePath& writes, DiskHealth& disks,
                Owner& owner);
   ~ResyncSource();
 
@@ -86,7 +87,7 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   Core& core_;
   FlushGroup& flushes_;
   WritePath& writes_;
-  WritePathOwner& disks_;
+  DiskHealth& disks_;
   Owner& owner_;
   BlockSync sync_;
   SyncWalk walk_;

@@ -17,7 +17,7 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
         reads.finish(*this, 0);
         return;
       }
-      reads.core_.read_failed(request.error, request.offset_bytes);
+      reads.disks_.read_failed(request.error, request.offset_bytes);
       reads.read_from_peer(*this);
     };
   }
@@ -32,7 +32,7 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
   int error = 0;
 };
 
-SlowReads::SlowReads(Core& core) : core_(core) {}
+SlowReads::SlowReads(Core& core, DiskHealth& disks) : core_(core), disks_(disks) {}
 SlowReads::~SlowReads() = default;
 
 void SlowReads::submit(ClientRequest& request) {
@@ -53,8 +53,8 @@ void SlowReads::submit(ClientRequest& request) {
 
 void SlowReads::start(Op& op) {
   op.disk.error = op.client->local_error;
-  if (op.disk.error != 0) core_.read_failed(op.disk.error, op.client->offset_bytes);
-  if (!core_.local_ok() || op.disk.error != 0) {
+  if (op.disk.error != 0) disks_.read_failed(op.disk.error, op.client->offset_bytes);
+  if (!disks_.local_ok() || op.disk.error != 0) {
     read_from_peer(op);
     return;
   }

@@ -7,12 +7,13 @@
 
 #include "volume/client_request.h"
 #include "volume/core.h"
+#include "volume/disk_health.h"
 
 namespace twinblock {
 
 class SlowReads {
  public:
-  explicit SlowReads(Core& core);
+  SlowReads(Core& core, DiskHealth& disks);
   ~SlowReads();
 
   void submit(ClientRequest& request);
@@ -27,6 +28,7 @@ class SlowReads {
   void finish(Op& op, int error);
 
   Core& core_;
+  DiskHealth& disks_;
   size_t active_ = 0;
   std::vector<std::unique_ptr<Op>> pool_;
   std::vector<Op*> free_;

@@ -73,12 +73,12 @@ std::string bring_back(const std::string& peer, bool answers) {
 
 DataState Engine::data_state() const {
   if (core_.blank) return DataState::kBlank;
-  if (!core_.local_ok()) return DataState::kFailed;
+  if (!disks_.local_ok()) return DataState::kFailed;
   return core_.record.inconsistent ? DataState::kInconsistent : DataState::kCurrent;
 }
 
 VolumeState Engine::state_of_duplex() const {
-  return core_.read_errors.places() > 0 ? VolumeState::kDegraded : VolumeState::kDuplex;
+  return disks_.read_errors().places() > 0 ? VolumeState::kDegraded : VolumeState::kDuplex;
 }
 
 VolumeState Engine::volume_state() const {
@@ -93,7 +93,7 @@ VolumeState Engine::volume_state() const {
     return core_.blank ? VolumeState::kBlank : VolumeState::kConnecting;
   }
   if (role_ == Role::kPrimary) {
-    if (!core_.local_ok()) return VolumeState::kFailed;
+    if (!disks_.local_ok()) return VolumeState::kFailed;
     if (!session_.refusal().empty()) return VolumeState::kRefused;
     return core_.frozen() ? VolumeState::kFrozen : VolumeState::kSimplex;
   }
@@ -156,7 +156,7 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kSimplex:
       view.status = "This node goes on alone; what " + peer + " misses is recorded.";
-      if (!loss_reason_.empty() && loss_reason_ != core_.peer_error)
+      if (!loss_reason_.empty() && loss_reason_ != disks_.peer_error())
         view.status += " Last session: " + loss_reason_ + ".";
       view.action = bring + "; it is brought up to date by itself.";
       break;
@@ -179,10 +179,10 @@ void Engine::explain_state(StatusView& view) const {
       break;
   }
   for (const std::string& line : orders_in_words()) view.status += " " + line;
-  if (!core_.peer_error.empty()) {
-    view.status = core_.peer_error + ". " + view.status;
+  if (!disks_.peer_error().empty()) {
+    view.status = disks_.peer_error() + ". " + view.status;
     view.action = "On " + peer + ", free space or replace the disk that holds " +
-                  core_.peer_error_file +
+                  disks_.peer_error_file() +
                   "; if the disk was replaced, restart "
                   "twinblockd there. It is tried again every " +
                   format_duration(limits::kPeerDiskRetry_ns) + ".";
@@ -194,11 +194,11 @@ void Engine::explain_state(StatusView& view) const {
   }
   if (!view.disk_error.empty() && role_ == Role::kSecondary) {
     view.status = view.disk_error + ". " + view.status;
-    view.action = core_.local_ok() && core_.record.flush_failed
+    view.action = disks_.local_ok() && core_.record.flush_failed
                       ? "Start twinblockd on " + peer +
                             ", which copies anew what this disk may have lost; without it, restart "
                             "this host."
-                  : core_.local_ok()
+                  : disks_.local_ok()
                       ? "Free space for " + core_.config.node(core_.node).backing +
                             "; the copy is then resumed by itself."
                       : "Replace the disk that holds " + core_.config.node(core_.node).backing +
@@ -207,10 +207,11 @@ void Engine::explain_state(StatusView& view) const {
 }
 
 void Engine::explain_degraded(StatusView& view) const {
-  const size_t places = core_.read_errors.places();
+  const size_t places = disks_.read_errors().places();
   view.status = "Every write is on both replicas, but this node's disk can't be read in " +
                 std::to_string(places) + (places == 1 ? " place" : " places") + " (" +
-                read_error_ + "); " + core_.peer + "'s replica answers in its stead. After " +
+                disks_.read_error() + "); " + core_.peer +
+                "'s replica answers in its stead. After " +
                 std::to_string(limits::kBadPlacesMax) + " places the disk counts as failed.";
   view.action = "Look at the disk that holds " + core_.config.node(core_.node).backing +
                 " (dmesg, smartctl) and replace it" +
@@ -243,7 +244,7 @@ void Engine::explain_diskless(StatusView& view) const {
 void Engine::fill_peer(StatusView& view) const {
   view.peer.name = core_.peer;
   view.peer.connected = session_.up();
-  view.peer.error = core_.peer_error;
+  view.peer.error = disks_.peer_error();
   if (session_.peer_facts())
     view.peer.heard_ns = core_.clock.now_ns() - session_.peer_facts_at_ns();
   switch (peer_role_) {
@@ -322,18 +323,6 @@ LatencyView Engine::latency(Window window) const {
           session_.link_latency(window)};
 }
 
-std::string Engine::disk_error() const {
-  if (const int error = metadata_error_code(); error != 0)
-    return system_error(error,
-                        "the metadata disk failed: " + core_.config.node(core_.node).metadata)
-        .what;
-  if (disk_note_.empty() && !core_.local_ok())
-    return system_error(core_.data_error,
-                        "the local disk failed: " + core_.config.node(core_.node).backing)
-        .what;
-  return disk_note_;
-}
-
 StatusView Engine::status() const {
   StatusView view;
   view.volume = core_.config.volume;
@@ -366,7 +355,7 @@ StatusView Engine::status() const {
   const Counters& counters = core_.counters;
   view.writes = counters.writes;
   view.write_bytes = counters.write_bytes;
-  view.read_errors = core_.read_errors.total();
+  view.read_errors = disks_.read_errors().total();
   view.reads = counters.reads.load(std::memory_order_relaxed);
   view.read_bytes = counters.read_bytes.load(std::memory_order_relaxed);
   view.zeroes = counters.zeroes;

@@ -15,7 +15,7 @@ constexpr uint64_t kIntentAheadBytes = 256 * kMiB;
 
 }  // namespace
 
-Verifier::Verifier(Core& core, FlushGroup& flushes, WritePath& writes, WritePathOwner& disks)
+Verifier::Verifier(Core& core, FlushGroup& flushes, WritePath& writes, DiskHealth& disks)
     : core_(core),
       flushes_(flushes),
       writes_(writes),

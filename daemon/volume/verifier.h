@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "volume/block_sync.h"
+#include "volume/core.h"
+#include "volume/disk_health.h"
 #include "volume/flush_group.h"
 #include "volume/pacer.h"
 #include "volume/progress.h"
 #include "volume/sync_walk.h"
+#include "volume/write_path.h"
 
 namespace twinblock {
 
@@ -29,7 +32,7 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
   };
   static constexpr size_t kDifferencesMax = 16;
 
-  Verifier(Core& core, FlushGroup& flushes, WritePath& writes, WritePathOwner& disks);
+  Verifier(Core& core, FlushGroup& flushes, WritePath& writes, DiskHealth& disks);
 
   // In duplex; not while one runs.
   void begin(bool repair);
@@ -58,7 +61,7 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
   Core& core_;
   FlushGroup& flushes_;
   WritePath& writes_;
-  WritePathOwner& disks_;
+  DiskHealth& disks_;
   BlockSync sync_;
   SyncWalk walk_;
   Pacer pacer_;

@@ -41,8 +41,8 @@ struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Wai
   WriteTimes times;
 };
 
-WritePath::WritePath(Core& core, SimplexGate& gate, WritePathOwner& owner)
-    : core_(core), gate_(gate), owner_(owner) {}
+WritePath::WritePath(Core& core, SimplexGate& gate, DiskHealth& disks)
+    : core_(core), gate_(gate), disks_(disks) {}
 WritePath::~WritePath() = default;
 
 WritePath::Op& WritePath::new_op() {
@@ -108,12 +108,12 @@ void WritePath::start(Op& op) {
     held_.push_back(&op);
     return;
   }
-  if (!core_.local_ok() && !core_.attached()) {
+  if (!disks_.local_ok() && !core_.attached()) {
     finish(op, EIO);
     return;
   }
   // That the region may differ is on record before either disk sees the write (invariant 3).
-  if (core_.local_ok() && !core_.intents->covered(client.offset_bytes, client.length_bytes)) {
+  if (disks_.local_ok() && !core_.intents->covered(client.offset_bytes, client.length_bytes)) {
     const int error = core_.intents->cover(
         client.offset_bytes, intent_length(client.offset_bytes, client.length_bytes), op);
     if (error != 0) intent_recorded(op, error);
@@ -127,7 +127,7 @@ void WritePath::start(Op& op) {
     send_pieces(op);
   else
     core_.dirty.set(client.offset_bytes, client.length_bytes);
-  if (core_.local_ok()) submit_local(op);
+  if (disks_.local_ok()) submit_local(op);
 }
 
 // Some regions more for who seems to write in sequence, so that he does not wait for a flush at
@@ -142,8 +142,8 @@ uint64_t WritePath::intent_length(uint64_t offset_bytes, uint64_t length_bytes) 
 
 void WritePath::intent_recorded(Op& op, int error) {
   if (error != 0) {
-    owner_.metadata_failed(error);
-    if (core_.local_ok()) {  // nobody stands in
+    disks_.metadata_failed(error);
+    if (disks_.local_ok()) {  // nobody stands in
       finish(op, EIO);
       return;
     }
@@ -256,7 +256,7 @@ void WritePath::zero_locally(Op& op, uint64_t done_bytes) {
 void WritePath::local_done(Op& op) {
   const uint64_t done_bytes =
       op.disk.offset_bytes + op.disk.length_bytes - op.client->offset_bytes;
-  if (op.disk.error == 0 && done_bytes < op.client->length_bytes && core_.local_ok()) {
+  if (op.disk.error == 0 && done_bytes < op.client->length_bytes && disks_.local_ok()) {
     zero_locally(op, done_bytes);
     return;
   }
@@ -265,8 +265,8 @@ void WritePath::local_done(Op& op) {
   op.on_local = op.disk.error == 0 && done_bytes == op.client->length_bytes;
   if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
     core_.wrote_data = true;
-  if (op.on_local) core_.read_errors.written(op.client->offset_bytes, op.client->length_bytes);
-  if (op.disk.error != 0) owner_.local_disk_failed(op.disk);
+  if (op.on_local) disks_.written(op.client->offset_bytes, op.client->length_bytes);
+  if (op.disk.error != 0) disks_.local_disk_failed(op.disk);
   settle(op);
 }
 
@@ -274,7 +274,7 @@ void WritePath::piece_answered(Op& op, const wire::FrameHeader& ack) {
   --op.pieces_outstanding;
   if (ack.status != 0) {
     // Ends the session, which comes back as peer_lost() and settles this write, too.
-    owner_.peer_disk_failed(static_cast<int>(ack.status), "writing");
+    disks_.peer_disk_failed(static_cast<int>(ack.status), "writing");
     return;
   }
   if (op.flying_bytes > 0) zeroes_landed(op);
@@ -303,7 +303,7 @@ void WritePath::settle(Op& op) {
   // of this block: the peer, which has it, stands in.
   if (!op.on_local && core_.attachment == Attachment::kDuplex) {
     if (op.disk.error == 0) op.disk.error = EIO;
-    owner_.local_disk_failed(op.disk);
+    disks_.local_disk_failed(op.disk);
   }
   if (op.on_local) {
     finish(op, 0);

@@ -12,27 +12,14 @@
 
 #include "volume/client_request.h"
 #include "volume/core.h"
+#include "volume/disk_health.h"
 #include "volume/simplex_gate.h"
 
 namespace twinblock {
 
-class WritePathOwner {
- public:
-  // The local disk failed this write or flush; the peer may stand in for it.
-  virtual void local_disk_failed(const DiskRequest& request) = 0;
-  // The metadata disk failed: nothing may be written here any more, but the peer may stand in.
-  virtual void metadata_failed(int error) = 0;
-  // The peer's disk failed a request.
-  virtual void peer_disk_failed(int error, const char* doing) = 0;
-  virtual void peer_metadata_failed(int error) = 0;
-
- protected:
-  ~WritePathOwner() = default;
-};
-
 class WritePath {
  public:
-  WritePath(Core& core, SimplexGate& gate, WritePathOwner& owner);
+  WritePath(Core& core, SimplexGate& gate, DiskHealth& disks);
   ~WritePath();
 
   // A write or zero; the node is primary.
@@ -82,7 +69,7 @@ class WritePath {
 
   Core& core_;
   SimplexGate& gate_;
-  WritePathOwner& owner_;
+  DiskHealth& disks_;
   uint64_t active_bytes_ = 0;
   uint64_t last_write_ns_ = 0;
   uint64_t zero_bytes_in_flight_ = 0;   // to the peer

@@ -1,0 +1,188 @@
+#include "volume/disk_health.h"
+
+#include <cerrno>
+
+#include "base/limits.h"
+
+namespace twinblock {
+namespace {
+
+// A write that failed for want of room may be done again later. A flush that failed may not,
+// whatever its error: the kernel counts what it could not write as written, and says so once.
+bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
+}  // namespace
+
+// A flush failed, and this process can't see what of: the kernel shows what it dropped as if it had
+// been written, until it forgets that, too. If it has, all is as after a power cut.
+void DiskHealth::load(bool cache_is_gone) {
+  if (!core_.record.flush_failed) return;
+  const std::string failed = "a flush of " + backing() + " failed before this process began";
+  if (cache_is_gone) {
+    core_.record.flush_failed = false;
+    log(Severity::kWarning, failed + "; what the disk did not take is lost, as after a power cut");
+    return;
+  }
+  note_ = failed + ", and what is read there may not be on the disk";
+  log(Severity::kWarning, note_);
+}
+
+void DiskHealth::local_disk_failed(const DiskRequest& request) {
+  const int error = request.error;
+  note(error);
+  note_failed_flush(request);
+  leave_local_disk(error);
+}
+
+void DiskHealth::replica_disk_failed(const DiskRequest& request) {
+  note(request.error);
+  note_failed_flush(request);
+  const bool lasting = request.flush_failed || !may_pass(request.error);
+  if (lasting && local_ok()) data_error_ = request.error;
+}
+
+// The peer answers what can't be read here, and what is compared counts as different: nobody has
+// noticed anything so far.
+void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
+  const bool told = read_errors_.places() > 0;
+  if (!read_errors_.add(offset_bytes)) return;
+  read_error_ =
+      system_error(error, "read " + backing() + " at offset " + std::to_string(offset_bytes)).what;
+  if (!told) tell(core_.node, "data", read_error_);
+  if (local_ok()) log(Severity::kError, read_error_);
+  owner_.disk_got_worse();
+  if (!read_errors_.too_many() || !local_ok()) return;
+  const bool secondary = owner_.is_secondary();
+  if (!secondary && !core_.peer_whole()) return;  // half a disk is better than none
+  note(error);
+  if (secondary)
+    data_error_ = error;
+  else
+    leave_local_disk(error);
+}
+
+// The peer stands in from now on, if it can.
+void DiskHealth::leave_local_disk(int error) {
+  if (!core_.peer_whole() || !local_ok()) return;
+  log(Severity::kError, "going on with " + core_.peer +
+                            "'s replica; replace the disk, then demote this node and restart "
+                            "twinblockd here");
+  give_up(error);
+}
+
+void DiskHealth::give_up(int error) {
+  data_error_ = error;
+  owner_.peer_stands_in();
+}
+
+// On record for the processes to come: the page cache shows them what the disk may not have.
+void DiskHealth::note_failed_flush(const DiskRequest& request) {
+  if (!request.flush_failed || flush_failed_) return;
+  flush_failed_ = true;
+  core_.record.flush_failed = true;
+  if (!core_.blank) core_.persist([](int) {});
+}
+
+// Without a record of what may differ nothing may be written here; as with a failed disk, the peer
+// stands in if it can, and this node's replica is outdated from then on.
+void DiskHealth::metadata_failed(int error) {
+  const bool stands_in = core_.peer_whole() && local_ok();
+  if (!metadata_failure_told_) {
+    const std::string what = why_metadata_failed(error).what;
+    tell(core_.node, "metadata", what);
+    log(Severity::kError, what + "; " +
+                              (stands_in ? "going on with " + core_.peer + "'s replica"
+                                         : "writes to regions that were idle fail here") +
+                              ". Detach, stop this node, go on at " + core_.peer +
+                              " (`promote --peer-is-dead`), and replace that disk");
+  }
+  metadata_failure_told_ = true;
+  if (stands_in) give_up(error);
+}
+
+void DiskHealth::record_failed(int error) {
+  if (record_failure_told_) return;
+  record_failure_told_ = true;
+  log(Severity::kError, system_error(error, "write to the metadata " + metadata()).what +
+                            "; replace that disk: this node can't go on without its peer");
+  tell(core_.node, "metadata", system_error(error, metadata()).what);
+}
+
+int DiskHealth::metadata_error() const {
+  return core_.store->error() != 0 ? core_.store->error() : core_.intents->error();
+}
+
+Error DiskHealth::why_metadata_failed(int error) const {
+  Error failed = system_error(error, "write to the metadata " + metadata());
+  if (failed.action.empty())
+    failed.action = "look at that disk (dmesg), and start twinblockd anew when it is well";
+  return failed;
+}
+
+void DiskHealth::note(int error) {
+  const std::string what = system_error(error, "the local disk failed: " + backing()).what;
+  if (note_ != what) {
+    log(Severity::kError, what);
+    tell(core_.node, "data", what);
+  }
+  note_ = what;
+  note_error_ = error;
+  note_at_ns_ = core_.clock.now_ns();
+  note_writes_ = core_.counters.writes;
+}
+
+// A primary's disk that was full and takes writes again is no longer worth a word; a secondary's
+// note goes when it has been brought up to date.
+void DiskHealth::forget_what_passed() {
+  if (note_.empty() || !may_pass(note_error_)) return;
+  if (!local_ok() || flush_failed_ || core_.counters.writes <= note_writes_ + 1 ||
+      core_.clock.now_ns() - note_at_ns_ < limits::kDiskNoteKept_ns)
+    return;
+  note_.clear();
+  log(Severity::kInfo, "the local disk takes writes again");
+  core_.events.tell("disk-mended", {{"node", core_.node}, {"disk", "data"}});
+}
+
+// What had been lost was copied; but not what a flush of this very process may have lost.
+void DiskHealth::copied_anew() {
+  core_.record.flush_failed = flush_failed_;
+  note_.clear();
+}
+
+// What a failed flush may have lost here is not mended by having sent it to the peer.
+void DiskHealth::note_in_sync() {
+  peer_error_.clear();
+  if (!core_.record.flush_failed) note_.clear();
+}
+
+std::string DiskHealth::in_words() const {
+  if (const int error = metadata_error(); error != 0)
+    return system_error(error, "the metadata disk failed: " + metadata()).what;
+  if (note_.empty() && !local_ok())
+    return system_error(data_error_, "the local disk failed: " + backing()).what;
+  return note_;
+}
+
+void DiskHealth::peer_disk_failed(int error, const char* doing) {
+  drop_failing_peer(error, core_.peer + "'s disk failed while " + doing,
+                    core_.config.other(core_.node).backing);
+}
+
+void DiskHealth::peer_metadata_failed(int error) {
+  drop_failing_peer(error, core_.peer + " could not record its state",
+                    core_.config.other(core_.node).metadata);
+}
+
+void DiskHealth::drop_failing_peer(int error, const std::string& what, const std::string& file) {
+  peer_error_ = system_error(error, what + " (" + file + ")").what;
+  const bool data = file == core_.config.other(core_.node).backing;
+  tell(core_.peer, data ? "data" : "metadata", peer_error_);
+  peer_error_file_ = file;
+  core_.session->drop(peer_error_, limits::kPeerDiskRetry_ns);
+}
+
+void DiskHealth::tell(const std::string& whose, const char* disk, const std::string& why) {
+  core_.events.tell("disk-error", {{"node", whose}, {"disk", disk}, {"reason", why}});
+}
+
+}  // namespace twinblock

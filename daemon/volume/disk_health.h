@@ -1,0 +1,113 @@
+// What is known of the disks of both nodes: which of them failed, in what, and what was said of it.
+// The parts of the engine tell it what a disk answered, and ask it what they may still expect of
+// one. Owned by the engine; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "volume/core.h"
+#include "volume/read_errors.h"
+
+namespace twinblock {
+
+class DiskHealth {
+ public:
+  class Owner {
+   public:
+    [[nodiscard]] virtual bool is_secondary() const = 0;
+    // The local replica is given up, and the peer, which is whole, stands in from now on.
+    virtual void peer_stands_in() = 0;
+    // The disk fails more than it did: what is said of this node may be something else now.
+    virtual void disk_got_worse() = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  DiskHealth(Core& core, Owner& owner) : core_(core), owner_(owner) {}
+
+  // From the record, once, before start. `cache_is_gone`: what is read is what the disk holds.
+  void load(bool cache_is_gone);
+
+  // This node's disks. A client's write or flush failed; the peer may stand in for it.
+  void local_disk_failed(const DiskRequest& request);
+  // What the peer sent, or its flush, failed here.
+  void replica_disk_failed(const DiskRequest& request);
+  void read_failed(int error, uint64_t offset_bytes);
+  // The disk took these bytes.
+  void written(uint64_t offset_bytes, uint64_t length_bytes) {
+    read_errors_.written(offset_bytes, length_bytes);
+  }
+  // The intents can't be written: nothing may be written here any more, but the peer may stand in.
+  void metadata_failed(int error);
+  // The record can't be written; its writer decides what follows.
+  void record_failed(int error);
+  // This replica was copied anew from the peer, and is about to record that.
+  void copied_anew();
+  // Both replicas are the same, and on stable storage.
+  void note_in_sync();
+  // Of a primary, from time to time: what its disk refused may be history.
+  void forget_what_passed();
+
+  // The peer's disks: the session ends, and is tried again when there may be room.
+  void peer_disk_failed(int error, const char* doing);
+  void peer_metadata_failed(int error);
+
+  // Whether the local replica is in use.
+  [[nodiscard]] bool local_ok() const { return data_error_ == 0; }
+  // The errno value with which it failed; 0: it did not.
+  [[nodiscard]] int data_error() const { return data_error_; }
+  // A flush failed in this process: what it covered may be gone, for good, and no later one means
+  // anything.
+  [[nodiscard]] bool flush_failed() const { return flush_failed_; }
+  // An errno value; 0: the metadata disk is well.
+  [[nodiscard]] int metadata_error() const;
+  [[nodiscard]] bool any_failed() const {
+    return !local_ok() || flush_failed_ || metadata_error() != 0;
+  }
+  [[nodiscard]] const ReadErrors& read_errors() const { return read_errors_; }
+  // The latest one at a new place: a sentence.
+  [[nodiscard]] const std::string& read_error() const { return read_error_; }
+  // What a disk of this node refused last: a sentence; empty once all is whole again.
+  [[nodiscard]] std::string in_words() const;
+  // The peer's disk failed: a sentence, until it is in duplex again …
+  [[nodiscard]] const std::string& peer_error() const { return peer_error_; }
+  // … and which file of it.
+  [[nodiscard]] const std::string& peer_error_file() const { return peer_error_file_; }
+  // For who waited for the metadata disk.
+  [[nodiscard]] Error why_metadata_failed(int error) const;
+
+ private:
+  [[nodiscard]] const std::string& backing() const {
+    return core_.config.node(core_.node).backing;
+  }
+  [[nodiscard]] const std::string& metadata() const {
+    return core_.config.node(core_.node).metadata;
+  }
+  void note(int error);
+  void note_failed_flush(const DiskRequest& request);
+  void leave_local_disk(int error);
+  void give_up(int error);
+  void drop_failing_peer(int error, const std::string& what, const std::string& file);
+  // `disk`: "data" or "metadata", of this node or the peer.
+  void tell(const std::string& whose, const char* disk, const std::string& why);
+  void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
+
+  Core& core_;
+  Owner& owner_;
+  int data_error_ = 0;
+  bool flush_failed_ = false;
+  ReadErrors read_errors_;
+  std::string read_error_;
+  std::string note_;  // what the local disk last refused …
+  int note_error_ = 0;
+  uint64_t note_at_ns_ = 0;
+  uint64_t note_writes_ = 0;  // … and how many writes had been made by then
+  bool metadata_failure_told_ = false;
+  bool record_failure_told_ = false;
+  std::string peer_error_;
+  std::string peer_error_file_;
+};
+
+}  // namespace twinblock
