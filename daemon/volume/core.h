@@ -96,7 +96,6 @@ struct Core {
   // Outside writes in flight and open epochs, `dirty` holds every block that may differ from the
   // peer's. Whatever may differ is also in the intents, or the record says all_dirty (invariant 3).
   bool map_valid = false;
-  bool primary = false;
   bool alone_allowed = false;  // the operator's word, with on_peer_loss = freeze; until a session
   bool sole_copy_recorded = false;  // the peer's record says that it holds the only good replica
 

@@ -1,7 +1,6 @@
 #include "volume/engine.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "base/checks.h"
@@ -54,6 +53,13 @@ Engine::Engine(Parts parts)
                                session_.send_small(header, payload);
                              },
                              [this] { return session_.control_kept_bytes(); }}),
+      asked_([this](wire::Frame& frame) { session_frame(frame, PeerRequests::kControlStream); }),
+      roles_(core_, replica_, asked_,
+             {writes_, reads_, flushes_, verifier_, parts.metadata,
+              metadata::layout_of(parts.config.size_bytes, intents_.region_bytes())
+                  .snapshot_offset,
+              disks_},
+             *this),
       started_ns_(parts.clock.now_ns()),
       sole_copy_(std::make_unique<SoleCopyRecord>(*this)),
       backing_is_empty_(parts.backing_is_empty) {
@@ -80,20 +86,8 @@ Engine::Engine(Parts parts)
     load_own_set(parts.loaded);
     disks_.load(parts.cache_is_gone);
   }
-  snapshot_ = std::make_unique<metadata::SnapshotWriter>(
-      parts.metadata,
-      metadata::layout_of(core_.config.size_bytes, intents_.region_bytes()).snapshot_offset);
   age_timer_ = core_.clock.make_timer([this] { age_intents(); });
-  demote_timer_ = core_.clock.make_timer([this] { flush_for_demotion(); });
   epoch_timer_ = core_.clock.make_timer([this] { epoch_tick(); });
-  loss_timer_ = core_.clock.make_timer([this] { look_for_loss(); });
-  promote_timer_ = core_.clock.make_timer([this] {
-    promotion_ended(
-        Error{replica_.draining()
-                  ? "the local disk has not finished what " + core_.peer + " had sent to it"
-                  : core_.peer + " did not answer the request to become primary",
-              "try again", ETIMEDOUT});
-  });
 }
 
 Engine::~Engine() = default;
@@ -161,7 +155,7 @@ SyncFacts Engine::facts() const {
   SyncFacts facts;
   facts.blank = core_.blank;
   facts.joinable = core_.blank && core_.joinable;
-  facts.primary = role_ != Role::kSecondary;
+  facts.primary = roles_.role() != Role::kSecondary;
   facts.crashed = core_.crashed;
   facts.inconsistent = core_.record.inconsistent;
   facts.backing_lost = core_.backing_lost;
@@ -206,10 +200,10 @@ void Engine::session_lost(const std::string& reason) {
   tell_resync_failed("the session was lost: " + reason);
   loss_reason_ = reason;
   lost_wall_ns_ = core_.clock.wall_ns();
-  if (core_.attached() && role_ != Role::kSecondary) ++core_.counters.peer_losses;
+  if (core_.attached() && roles_.role() != Role::kSecondary) ++core_.counters.peer_losses;
   core_.set_attachment(Attachment::kNone);
   core_.sole_copy_recorded = false;
-  peer_role_ = PeerRole::kUnknown;
+  roles_.session_lost();
   peer_process_ = {};
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   replica_.session_lost();
@@ -222,10 +216,7 @@ void Engine::session_lost(const std::string& reason) {
   link_orders_.session_lost();
   early_frames_.clear();
   early_bytes_ = 0;
-  if (promote_timer_->armed() && promote_word_ && role_ == Role::kPromoting)
-    wait_for_loss(std::exchange(promote_reply_, nullptr));
-  if (promote_timer_->armed())
-    promotion_ended(Error{"the session was lost: " + reason, "try again", 0});
+  roles_.answer_is_lost(reason);
   note_state();
 }
 
@@ -254,13 +245,13 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       peer_settings_.heard(frame);
       break;
     case wire::FrameType::kRole:
-      handle_role(header);
+      if (!roles_.heard_role(header)) bad_frame(header);
       break;
     case wire::FrameType::kPromoteAsk:
-      if (!hold_until_recorded(frame)) handle_promote_ask(header);
+      if (!hold_until_recorded(frame) && !roles_.heard_question(header)) bad_frame(header);
       break;
     case wire::FrameType::kPromoteAnswer:
-      handle_promote_answer(frame);
+      roles_.heard_answer(frame);
       break;
     case wire::FrameType::kCompression:
       compression_.heard(header);
@@ -286,35 +277,26 @@ void Engine::links_changed() {
 // A node takes writes only after it has recorded that the peer is primary, and a target that it is
 // half-copied (invariant 7).
 bool Engine::may_receive() const {
-  return role_ == Role::kSecondary && receives_ && takes_data_ && !core_.blank &&
+  return roles_.role() == Role::kSecondary && receives_ && takes_data_ && !core_.blank &&
          (!being_resynced_ || core_.record.inconsistent);
 }
 
 // A source that has nothing to copy writes as soon as it has sent its generation, perhaps over a
 // faster link. Bounded, as a good one can't have more in flight.
 bool Engine::hold_early(wire::Frame& frame, uint64_t incarnation) {
-  const bool expected = role_ == Role::kSecondary && receives_ && !takes_data_ && !core_.blank;
+  const bool expected =
+      roles_.role() == Role::kSecondary && receives_ && !takes_data_ && !core_.blank;
   early_bytes_ += sizeof frame + frame.payload.size();
   if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
   early_frames_.push_back({std::move(frame), incarnation});
   return true;
 }
 
-// The peer's operator may promote it while it makes this node record something, and the other way
-// round: one after the other. A blank node has no record before its first generation. A good peer
-// has one of each under way; its role takes back what it asked.
+// A blank node has no record before its first generation.
 bool Engine::hold_until_recorded(wire::Frame& frame) {
   const bool first_to_come = core_.blank && being_resynced_ &&
                              wire::FrameType{frame.header.type} != wire::FrameType::kGeneration;
-  if ((!asked_record_ && !first_to_come) || held_frame_) return false;
-  held_frame_ = std::move(frame);
-  return true;
-}
-
-void Engine::asked_record_ended() {
-  asked_record_ = false;
-  if (auto frame = std::exchange(held_frame_, std::nullopt))
-    session_frame(*frame, PeerRequests::kControlStream);
+  return asked_.hold(frame, first_to_come);
 }
 
 void Engine::apply_early() {
@@ -340,12 +322,12 @@ void Engine::bad_payload(const std::string& what) {
 }
 
 void Engine::replica_drained() {
-  if (role_ == Role::kPromoting) become_primary();
+  roles_.replica_drained();
   session_.poke();
 }
 
 void Engine::peer_stands_in() {
-  update_local_reads();
+  roles_.update_local_reads();
   record_sole_copy();
 }
 
@@ -364,8 +346,22 @@ void Engine::record_sole_copy() {
   session_.request_small(header, wire::bytes_of(payload), *sole_copy_);
 }
 
-void Engine::update_local_reads() {
-  core_.local_reads.store(role_ == Role::kPrimary && disks_.local_ok(), std::memory_order_release);
+void Engine::became_primary() {
+  receives_ = false;
+  if (in_sync_) attach(Attachment::kDuplex);
+}
+
+void Engine::became_secondary() {
+  in_sync_ = core_.attachment == Attachment::kDuplex;
+  receives_ = in_sync_;
+  if (core_.attachment != Attachment::kResync) attach(Attachment::kNone);
+}
+
+void Engine::peer_became(PeerRole role) {
+  // A peer without a disk has nothing to do here but to be primary.
+  if (holds_sole_copy_ && role != PeerRole::kPrimary)
+    session_.drop(core_.peer + " is no longer primary, and its disk failed",
+                  limits::kPeerDiskRetry_ns);
 }
 
 // Closes epochs that no client's flush closes, so that the loss of the peer costs little.
@@ -373,7 +369,7 @@ void Engine::epoch_tick() {
   epoch_timer_->arm(limits::kEpochIdle_ns / 2);
   replica_.resume_if_drained();
   replica_.watch_disk();
-  if (role_ == Role::kPrimary) disks_.forget_what_passed();
+  if (roles_.role() == Role::kPrimary) disks_.forget_what_passed();
   note_state();
   if (core_.data_flushed && !core_.record.held_data && !core_.blank) {
     core_.record.held_data = true;
@@ -402,7 +398,7 @@ void Engine::age_intents() {
 }
 
 void Engine::shut_down(std::function<void()> done) {
-  stopping_ = true;
+  roles_.stop();
   core_.events.hold();
   core_.events.tell("stopping", {{"node", core_.node}});
   auto say_goodbye = [this, done = std::move(done)](const Result<std::string>& demoted) {
@@ -412,7 +408,7 @@ void Engine::shut_down(std::function<void()> done) {
     core_.events.release();
     done();
   };
-  if (role_ == Role::kPrimary)
+  if (roles_.role() == Role::kPrimary)
     demote(std::move(say_goodbye));
   else
     say_goodbye(std::string{});

@@ -16,7 +16,7 @@
 
 #include "metadata/intent_store.h"
 #include "metadata/load.h"
-#include "metadata/snapshot.h"
+#include "volume/asked_record.h"
 #include "volume/client_request.h"
 #include "volume/compression_orders.h"
 #include "volume/core.h"
@@ -27,6 +27,7 @@
 #include "volume/peer_settings.h"
 #include "volume/replica.h"
 #include "volume/resync_source.h"
+#include "volume/roles.h"
 #include "volume/session.h"
 #include "volume/simplex_gate.h"
 #include "volume/slow_reads.h"
@@ -36,7 +37,8 @@
 
 namespace twinblock {
 
-class Engine final : private SessionOwner, private DiskHealth::Owner, private ResyncSource::Owner {
+class Engine final : private SessionOwner, private DiskHealth::Owner, private ResyncSource::Owner,
+                     private RolesOwner {
  public:
   struct Parts {
     const Config& config;
@@ -117,8 +119,8 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
 
   // From the control socket.
   void init(bool force, bool join, Reply reply);
-  void promote(bool peer_is_dead, Reply reply);
-  void demote(Reply reply);
+  void promote(bool peer_is_dead, Reply reply) { roles_.promote(peer_is_dead, std::move(reply)); }
+  void demote(Reply reply) { roles_.demote(std::move(reply)); }
   enum class ResyncPace { kPause, kResume, kAuto, kRate };
   void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, Reply reply);
   enum class VerifyOrder { kCompare, kRepair, kStop };
@@ -138,9 +140,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   [[nodiscard]] StatusView status() const;
   // Parts of status(), for who asks often.
   [[nodiscard]] VolumeState volume_state() const;
-  [[nodiscard]] bool is_primary() const {
-    return role_ == Role::kPrimary || role_ == Role::kDemoting;
-  }
+  [[nodiscard]] bool is_primary() const { return roles_.is_primary(); }
   // Whether replicas are being compared or brought up to date.
   [[nodiscard]] bool copying() const {
     return being_resynced_ || resync_.active() || verifier_.active();
@@ -160,9 +160,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   [[nodiscard]] std::vector<std::string> why() const;
 
  private:
-  enum class Role { kSecondary, kPromoting, kPrimary, kDemoting };
-  enum class PeerRole { kUnknown, kSecondary, kPrimary };
-
   // SessionOwner
   SyncFacts facts() const override;
   void facts_told() override;
@@ -176,7 +173,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   void control_confirmed() override { own_set_.go_on(); }
   uint64_t disk_still_ns() override { return replica_.still_ns(); }
   // DiskHealth::Owner
-  [[nodiscard]] bool is_secondary() const override { return role_ == Role::kSecondary; }
+  [[nodiscard]] bool is_secondary() const override { return roles_.role() == Role::kSecondary; }
   void peer_stands_in() override;
   void disk_got_worse() override { note_state(); }
   // ResyncSource::Owner
@@ -184,6 +181,14 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   void resync_copied() override;
   void resync_finished() override;
   void resync_failed(const std::string& why) override;
+  // RolesOwner
+  bool being_resynced() const override { return being_resynced_; }
+  uint64_t clients() const override { return clients_; }
+  bool note_peer_process() override;
+  void became_primary() override;
+  void became_secondary() override;
+  void peer_became(PeerRole role) override;
+  void note_state() override;  // engine_state.cc: after whatever may have changed the state
 
   void attach(Attachment attachment);
   [[nodiscard]] bool may_receive() const;
@@ -200,14 +205,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   void begin_generation_for(const SyncFacts& target);
   [[nodiscard]] bool same_as(Verdict verdict, const SyncFacts& peer) const;
   [[nodiscard]] bool knows_who_shares_it() const;
-  bool note_peer_process();
   void record_session(Verdict verdict);
   void take_data();
-  void handle_role(const wire::FrameHeader& header);
-  void handle_promote_ask(const wire::FrameHeader& header);
   [[nodiscard]] bool hold_until_recorded(wire::Frame& frame);
-  void asked_record_ended();
-  void handle_promote_answer(const wire::Frame& frame);
   // Orders that give data up, in engine_orders.cc.
   struct ResolveOrder;
   [[nodiscard]] std::optional<Error> why_not_resolve(const ResolveOrder& order) const;
@@ -219,38 +219,17 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   void replica_drained();
   void order_join(Reply reply);
   [[nodiscard]] static std::string replica_in_words(const SyncFacts& peer);
-  void become_primary();
-  void promotion_ended(Result<std::string> result);
-  void take_promotion_back();
-  // --peer-is-dead while the session still stands, in engine_fencing.cc.
-  [[nodiscard]] bool peer_is_primary_in_session() const;
-  void wait_for_loss(Reply reply);
-  void look_for_loss();
-  void send_role();
   void create_metadata(metadata::SuperblockStore::Done done);
   [[nodiscard]] std::string described_history() const;
-  void flush_for_demotion();
-  [[nodiscard]] Error demotion_flush_error(int error) const;
-  void finish_demotion(int flush_error);
-  void write_snapshot();
-  void record_demotion();
-  void demotion_done(Result<std::string> result);
   void bad_payload(const std::string& what);
   void ask_to_be_copied_back();
   void record_sole_copy();
   void sole_copy_recorded();
-  void update_local_reads();
   void epoch_tick();
   void age_intents();
   void load_own_set(metadata::Loaded& loaded);
-  void hear_term(uint64_t term);
-  [[nodiscard]] uint64_t next_term() const;
-  [[nodiscard]] bool refused_peer_is_primary() const;
-  [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
-  [[nodiscard]] std::optional<Error> why_not_serve() const;
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
-  // engine_state.cc. note_state() is to be called after whatever may have changed the state.
-  void note_state();
+  // engine_state.cc
   void note_simplex();
   void tell_resync_begun(bool source);
   void tell_resync_ended(bool source);
@@ -289,9 +268,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   ResyncSource resync_;
   Verifier verifier_;
   OwnSet own_set_;  // on its way to the source, between session_up() and the mark
+  AskedRecord asked_;
+  Roles roles_;
 
-  Role role_ = Role::kSecondary;
-  PeerRole peer_role_ = PeerRole::kUnknown;
   uint64_t clients_ = 0;
   uint64_t started_ns_ = 0;
   uint64_t simplex_since_ns_ = 0;  // 0: it is not
@@ -299,7 +278,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   uint64_t simplex_times_ = 0;
   std::optional<VolumeState> told_state_;  // the last one that was told as an event
   bool resync_told_ = false;               // … that a resync has begun
-  bool stopping_ = false;
 
   // The target's view of a resync; the source's is resync_.progress().
   bool being_resynced_ = false;
@@ -312,8 +290,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   uint64_t lost_wall_ns_ = 0;  // … and when; 0: there was none
   std::string last_resync_reason_;
   std::string resync_reason_;  // why there is, or was last, a resync, and of what: a sentence
-  bool asked_record_ = false;              // the peer waits for something to be recorded here
-  std::optional<wire::Frame> held_frame_;  // … and asks for more meanwhile
   bool target_tells_ = false;    // between session_up() and the mark: the target tells its own set
   bool rebooted_ = false;  // the host was started anew since this node last took a peer along
   // The peer's process, and the boot of its host, in this session; 0: there is none.
@@ -337,27 +313,8 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   // What the operator was last shown to be lost by `resolve`: here, at the peer; 0: nothing.
   std::array<uint64_t, 2> shown_state_{};
   const bool backing_is_empty_;  // at start: nothing would be lost if this node joined
-  Reply promote_reply_;
-  bool promote_word_ = false;      // the operator says that the peer is dead
-  // A promotion with that word, while the session with the peer still stands.
-  struct LossWait {
-    Reply reply;
-    uint64_t since_ns;
-  };
-  std::optional<LossWait> loss_wait_;
-  uint64_t promote_question_ = 0;  // number of the last one that the peer was asked
-  // What the record said before a promotion that is being recorded.
-  struct BeforePromotion {
-    bool primary, peer_primary;
-  };
-  std::optional<BeforePromotion> before_promotion_;
-  Reply demote_reply_;
-  std::unique_ptr<metadata::SnapshotWriter> snapshot_;
   std::unique_ptr<Timer> epoch_timer_;
   std::unique_ptr<Timer> age_timer_;
-  std::unique_ptr<Timer> promote_timer_;
-  std::unique_ptr<Timer> loss_timer_;
-  std::unique_ptr<Timer> demote_timer_;
   uint64_t epoch_opened_ns_ = 0;
 };
 

@@ -7,12 +7,12 @@
 namespace twinblock {
 
 Status Engine::client_opened() {
-  if (role_ == Role::kPrimary && !stopping_) {
+  if (roles_.serves()) {
     ++clients_;
     return ok_status();
   }
   const std::string peer_address = session_.peer_address();
-  if (peer_role_ == PeerRole::kPrimary)
+  if (roles_.peer() == PeerRole::kPrimary)
     return Error{"node " + core_.node + " of volume " + core_.config.volume +
                      " is secondary; the primary is " + core_.peer + " (" + peer_address + ")",
                  "attach on " + core_.peer + ", or demote it there and run `twinblock promote " +
@@ -34,7 +34,7 @@ void Engine::client_closed() {
 }
 
 void Engine::submit(ClientRequest& request) {
-  if (role_ != Role::kPrimary) {
+  if (roles_.role() != Role::kPrimary) {
     request.error = EROFS;
     request.done(request);
     return;

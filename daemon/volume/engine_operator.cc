@@ -19,7 +19,7 @@ std::string sentence(std::string text, const std::string& peer) {
 }  // namespace
 
 void Engine::go_on_alone(Reply reply) {
-  if (role_ != Role::kPrimary || !core_.frozen()) {
+  if (roles_.role() != Role::kPrimary || !core_.frozen()) {
     reply(Error{"no writes are held",
                 "`twinblock continue` is for a primary that waits for its peer "
                 "(on_peer_loss = \"freeze\")",
@@ -82,10 +82,10 @@ void Engine::verify(VerifyOrder order, Reply reply) {
     return;
   }
   // A node that was demoted may be in duplex still, until the other one is promoted.
-  if (role_ != Role::kPrimary || core_.attachment != Attachment::kDuplex) {
-    reply(Error{role_ == Role::kPrimary ? "both replicas must be current to be compared"
-                                        : "verification runs on the primary",
-                role_ == Role::kPrimary
+  if (roles_.role() != Role::kPrimary || core_.attachment != Attachment::kDuplex) {
+    reply(Error{roles_.role() == Role::kPrimary ? "both replicas must be current to be compared"
+                                                : "verification runs on the primary",
+                roles_.role() == Role::kPrimary
                     ? "wait for it: twinblock wait " + core_.config.volume + " --for duplex"
                     : "run it on " + core_.peer + ", or promote this node",
                 EINVAL});
@@ -106,7 +106,7 @@ std::vector<std::string> Engine::why() const {
   if (!core_.blank) lines.push_back(why_promote_here());
   if (const uint64_t bytes =
           core_.record.all_dirty ? core_.config.size_bytes : core_.intents->set_bytes();
-      bytes > 0 && role_ == Role::kPrimary)
+      bytes > 0 && roles_.role() == Role::kPrimary)
     lines.push_back("If this node lost power now, " + format_size(bytes) +
                     " in regions that were written lately would be compared with " + core_.peer +
                     "'s, and only blocks that differ would be copied.");
@@ -150,8 +150,8 @@ void Engine::why_without_peer(std::vector<std::string>& lines) const {
 }
 
 std::string Engine::why_promote_here() const {
-  if (role_ != Role::kSecondary) return "This node is primary: clients write here.";
-  if (const auto refusal = why_not_promote(true))
+  if (roles_.role() != Role::kSecondary) return "This node is primary: clients write here.";
+  if (const auto refusal = roles_.why_not_promote(true))
     return "This node can't be promoted now: " + refusal->what + ".";
   if (session_.up()) return "Promoting this node now would lose nothing.";
   if (session_.last_verdict() && is_split_brain(*session_.last_verdict()))
@@ -159,7 +159,7 @@ std::string Engine::why_promote_here() const {
            core_.peer + " wrote" +
            (session_.peer_facts()->primary ? ", and beside " + core_.peer + ", which is primary."
                                            : ".");
-  if (core_.record.peer_primary || refused_peer_is_primary())
+  if (core_.record.peer_primary || roles_.refused_peer_is_primary())
     return "Promoting this node now (--peer-is-dead) would lose nothing that both nodes "
            "acknowledged, but every write that " +
            core_.peer + " accepted alone since the session was lost" +

@@ -18,24 +18,17 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   replica_.session_up();
   compression_.session_up();
   core_.peer_fast_zero = peer_fast_zero;
-  peer_role_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
+  roles_.session_up(peer);
   peer_process_ = {peer.instance, peer.boot};
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
-  target_tells_ = asked_record_ = takes_data_ = false;
-  held_frame_.reset();
+  target_tells_ = takes_data_ = false;
+  asked_.session_up();
   link_orders_.session_up();
   peer_settings_.session_up();
   core_.alone_allowed = false;
-  // A node that joins has its first record with the first generation; a promotion of it is a later
-  // one than the peer's.
-  hear_term(peer.term);
-  if (!core_.blank) {
-    core_.record.peer_primary = peer.primary;
-    if (before_promotion_) before_promotion_->peer_primary = false;
-    // What the two write together no order has named. A target moves on when it is marked: until
-    // then it is what an order to give it up has named.
-    if (!is_target(verdict)) core_.move_on();
-  }
+  // What the two write together no order has named. A target moves on when it is marked: until then
+  // it is what an order to give it up has named.
+  if (!core_.blank && !is_target(verdict)) core_.move_on();
   switch (verdict) {
     case Verdict::kInSync:
       core_.map_valid = true;
@@ -201,12 +194,12 @@ void Engine::begin_generation_for(const SyncFacts& target) {
 void Engine::handle_generation(const wire::Frame& frame) {
   const auto payload = wire::payload_as<wire::GenerationPayload>(frame.payload);
   // One at a time: the source waits for each answer.
-  if (role_ != Role::kSecondary || !receives_ || asked_record_ || !is_known(payload) ||
+  if (roles_.role() != Role::kSecondary || !receives_ || asked_.under_way() || !is_known(payload) ||
       !apply_generation(payload)) {
     bad_frame(frame.header);
     return;
   }
-  asked_record_ = true;
+  asked_.begin();
   if (payload.flags == wire::kGenerationInconsistent) tell_resync_begun(false);
   record_generation(frame.header, payload.flags);
 }
@@ -237,7 +230,7 @@ void Engine::acknowledge_generation(uint64_t sequence, uint32_t flags, int error
     take_data();
     generation_recorded(flags);
   }
-  asked_record_ended();
+  asked_.end();
 }
 
 void Engine::generation_recorded(uint32_t flags) {
@@ -321,7 +314,7 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
     std::copy(std::begin(payload.volume_uuid), std::end(payload.volume_uuid),
               record.volume_uuid.begin());
     record.generations = told;
-    record.peer_primary = peer_role_ == PeerRole::kPrimary;
+    record.peer_primary = roles_.peer() == PeerRole::kPrimary;
     record.heard_term = session_.peer_facts()->term;
     record.region_bytes = intents_.region_bytes();
     core_.blank = false;
@@ -337,7 +330,7 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
       record.generations = told;
       // A promotion whose writes are given up was not the later one: after a crash of both the source
       // counts, also where its own promotion was before.
-      hear_term(record.term);
+      roles_.hear_term(record.term);
       record.term = 0;
       record.discard = record.keep = false;
       // What the source has yet to send is on its record.
@@ -404,7 +397,7 @@ void Engine::resync_finished() {
     return;
   }
   // While it is being promoted it does not write yet, and may still be refused.
-  const bool writes_here = role_ == Role::kPrimary || role_ == Role::kDemoting;
+  const bool writes_here = is_primary();
   attach(writes_here ? Attachment::kDuplex : Attachment::kNone);
   in_sync_ = true;
   receives_ = !writes_here;
@@ -418,9 +411,7 @@ void Engine::resync_finished() {
   core_.record.dirty = core_.record.all_dirty = core_.record.snapshot = false;
   core_.record.shared = core_.record.keep = core_.record.discard = false;
   core_.took_over = core_.crashed = false;
-  // A crash before is made good.
-  core_.record.primary = is_primary() || before_promotion_;
-  if (before_promotion_) before_promotion_->primary = false;
+  roles_.crash_is_made_good();
   log(Severity::kInfo, core_.peer + " is whole and current");
   tell_resync_ended(true);
   // (A primary's next flush fails, and it goes on with the peer's replica.)

@@ -88,11 +88,12 @@ VolumeState Engine::volume_state() const {
     if (holds_sole_copy_ || core_.attachment == Attachment::kDiskless)
       return VolumeState::kDiskless;
     if (core_.peer_whole()) return state_of_duplex();
-    if (role_ == Role::kSecondary && peer_role_ == PeerRole::kPrimary) return state_of_duplex();
-    if (role_ == Role::kSecondary && in_sync_) return VolumeState::kConnected;
+    const bool secondary = roles_.role() == Role::kSecondary;
+    if (secondary && roles_.peer() == PeerRole::kPrimary) return state_of_duplex();
+    if (secondary && in_sync_) return VolumeState::kConnected;
     return core_.blank ? VolumeState::kBlank : VolumeState::kConnecting;
   }
-  if (role_ == Role::kPrimary) {
+  if (roles_.role() == Role::kPrimary) {
     if (!disks_.local_ok()) return VolumeState::kFailed;
     if (!session_.refusal().empty()) return VolumeState::kRefused;
     return core_.frozen() ? VolumeState::kFrozen : VolumeState::kSimplex;
@@ -146,7 +147,7 @@ void Engine::explain_state(StatusView& view) const {
       view.action =
           resync_.active() && resync_.pacer().paused()
               ? "It was paused by an operator; run `twinblock resync " + volume + " resume`."
-          : is_primary() || peer_role_ == PeerRole::kPrimary
+          : is_primary() || roles_.peer() == PeerRole::kPrimary
               ? "Nothing to do; watch it with `twinblock wait " + volume +
                     " --for duplex --progress`."
           : being_resynced_
@@ -167,7 +168,7 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kRefused:
       view.status = session_.refusal() + ".";
-      if (role_ == Role::kPrimary && core_.frozen())
+      if (roles_.role() == Role::kPrimary && core_.frozen())
         view.status += " Writes wait (on_peer_loss = \"freeze\"); `twinblock continue " + volume +
                        "` lets this node go on alone.";
       if (session_.last_verdict() && !is_usable(*session_.last_verdict()))
@@ -192,7 +193,7 @@ void Engine::explain_state(StatusView& view) const {
         view.disk_error + "; clients get errors, as no other replica stands in. " + view.status;
     view.action = "Bring " + peer + " back, or free space or replace the disk here.";
   }
-  if (!view.disk_error.empty() && role_ == Role::kSecondary) {
+  if (!view.disk_error.empty() && roles_.role() == Role::kSecondary) {
     view.status = view.disk_error + ". " + view.status;
     view.action = disks_.local_ok() && core_.record.flush_failed
                       ? "Start twinblockd on " + peer +
@@ -215,10 +216,11 @@ void Engine::explain_degraded(StatusView& view) const {
                 std::to_string(limits::kBadPlacesMax) + " places the disk counts as failed.";
   view.action = "Look at the disk that holds " + core_.config.node(core_.node).backing +
                 " (dmesg, smartctl) and replace it" +
-                (role_ == Role::kPrimary ? ", after `twinblock demote " + core_.config.volume +
-                                               "` here and `twinblock promote " +
-                                               core_.config.volume + "` on " + core_.peer
-                                         : "") +
+                (roles_.role() == Role::kPrimary
+                     ? ", after `twinblock demote " + core_.config.volume +
+                           "` here and `twinblock promote " + core_.config.volume + "` on " +
+                           core_.peer
+                     : "") +
                 "; if it is well, restart twinblockd here.";
 }
 
@@ -247,7 +249,7 @@ void Engine::fill_peer(StatusView& view) const {
   view.peer.error = disks_.peer_error();
   if (session_.peer_facts())
     view.peer.heard_ns = core_.clock.now_ns() - session_.peer_facts_at_ns();
-  switch (peer_role_) {
+  switch (roles_.peer()) {
     case PeerRole::kUnknown:
       view.peer.role = "unknown";
       break;
@@ -330,7 +332,7 @@ StatusView Engine::status() const {
   view.role = is_primary() ? "primary" : "secondary";
   view.state = volume_state();
   view.data = data_state();
-  view.promotable = role_ == Role::kSecondary && !why_not_promote(false);
+  view.promotable = roles_.role() == Role::kSecondary && !roles_.why_not_promote(false);
   view.size_bytes = core_.config.size_bytes;
   view.dirty_bytes = core_.dirty.set_bytes();
   view.generation_current = metadata::format_generation(core_.record.generations.current);

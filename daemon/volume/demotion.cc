@@ -1,0 +1,97 @@
+#include "volume/demotion.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/checks.h"
+
+namespace twinblock {
+
+Demotion::Demotion(Core& core, const Parts& parts)
+    : core_(core),
+      parts_(parts),
+      snapshot_(parts_.metadata, parts_.snapshot_offset),
+      timer_(core.clock.make_timer([this] { flush(); })) {}
+
+void Demotion::begin(Done done) {
+  TB_CHECK(parts_.writes.idle() && parts_.reads.idle(), "a client closes after its last answer");
+  done_ = std::move(done);
+  parts_.verifier.stop("this node was demoted");
+  core_.alone_allowed = true;  // nobody's writes wait; the flush need not wait for the peer either
+  flush();
+}
+
+void Demotion::flush() {
+  if (parts_.verifier.ending()) {
+    timer_->arm(kMillisecond_ns);
+    return;
+  }
+  parts_.flushes.flush([this](int error) { flushed(error); });
+}
+
+// A demotion promises what a flush does. Where the disk has failed and the peer is away, nobody
+// can.
+Error Demotion::flush_error(int error) const {
+  if (parts_.disks.local_ok()) return system_error(error, "flush before demotion");
+  return Error{"what was written last is on no stable storage: this node's disk failed, and " +
+                   core_.peer + " is away",
+               "start twinblockd on " + core_.peer +
+                   ", which flushes what it holds; or stop this node, and what was not flushed "
+                   "there may be lost if " +
+                   core_.peer + " lost power",
+               error};
+}
+
+void Demotion::flushed(int error) {
+  if (error != 0) {
+    end(flush_error(error));
+    return;
+  }
+  // Blocks that a resync moves from the dirty map to an open epoch would be missing in a snapshot.
+  const bool precise = core_.map_valid && !core_.attached() && core_.epochs.empty();
+  if (precise && !core_.dirty.empty())
+    write_snapshot();
+  else
+    record();
+}
+
+// The next start then knows what the peer misses by the block and not by the region.
+void Demotion::write_snapshot() {
+  auto copy = std::make_shared<BlockMap>(core_.config.size_bytes);
+  copy->merge(core_.dirty);
+  snapshot_is_current_ = true;
+  const auto written = [this, copy](int error, uint64_t bytes, uint32_t crc) {
+    // A session that has begun meanwhile may have made the set larger.
+    const bool valid = error == 0 && snapshot_is_current_;
+    core_.record.snapshot = valid;
+    core_.record.snapshot_bytes = valid ? bytes : 0;
+    core_.record.snapshot_crc = valid ? crc : 0;
+    if (error != 0)
+      core_.log.log(Severity::kWarning,
+                    system_error(error, "the list of blocks that " + core_.peer +
+                                            " misses could not be written to " +
+                                            core_.config.node(core_.node).metadata)
+                            .what +
+                        "; after a restart, whole regions are compared instead");
+    record();
+  };
+  snapshot_.write(*copy, written);
+}
+
+void Demotion::record() {
+  core_.record.primary = false;
+  core_.record.dirty = core_.took_over || !core_.dirty.empty() || !core_.epochs.empty();
+  core_.record.held_data = core_.record.held_data || core_.data_flushed;
+  core_.persist([this](int error) {
+    if (error != 0)
+      end(parts_.disks.why_metadata_failed(error));
+    else
+      end(std::string("this node is secondary"));
+  });
+}
+
+void Demotion::end(Result<std::string> result) {
+  std::exchange(done_, nullptr)(std::move(result));
+}
+
+}  // namespace twinblock

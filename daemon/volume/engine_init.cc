@@ -1,0 +1,153 @@
+// How a node comes to hold a volume: `init`, and `init --join`.
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "volume/engine.h"
+
+namespace twinblock {
+
+// Which volume, and which state of it, this node's metadata stands for.
+std::string Engine::described_history() const {
+  const metadata::NodeRecord& record = core_.record;
+  return "volume " + metadata::format_uuid(record.volume_uuid) + ", generation " +
+         metadata::format_generation(record.generations.current) + " since " +
+         format_time(record.generation_since_s) +
+         (record.inconsistent ? ", half-copied: a mixture of old and new data" : "");
+}
+
+void Engine::init(bool force, bool join, Reply reply) {
+  const std::string& volume = core_.config.volume;
+  const auto& peer = session_.peer_facts();
+  if (intents_.creating()) {
+    reply(Error{"this node's metadata is being made just now", "try again", EBUSY});
+    return;
+  }
+  if (!core_.blank && !force) {
+    reply(Error{"this node is already initialised: it holds " + described_history(),
+                "nothing needs to be done; to begin a new history here, which makes the peer's "
+                "replica worthless, use --force",
+                EEXIST});
+    return;
+  }
+  if (roles_.role() != Role::kSecondary || session_.up()) {
+    reply(Error{"this node is in use: init would replace its metadata",
+                "demote this node and stop twinblockd on " + core_.peer + " first", EBUSY});
+    return;
+  }
+  if (join) {
+    if (!core_.blank) {
+      reply(Error{"this node is already initialised and can't join anew",
+                  "stop twinblockd, move " + core_.config.node(core_.node).metadata +
+                      " away, start it and run `twinblock init " + volume + " --join`",
+                  EEXIST});
+      return;
+    }
+    order_join(std::move(reply));
+    return;
+  }
+  if (core_.blank && peer && !peer->blank && !force) {
+    reply(Error{core_.peer + " is initialised already (volume " +
+                    metadata::format_uuid(peer->volume_uuid) + ")",
+                "this node joins it: by itself where its backing is empty, else after `twinblock "
+                "init " +
+                    volume + " --join`, which overwrites this node's data",
+                EEXIST});
+    return;
+  }
+  if (const int error = disks_.metadata_error(); error != 0) {
+    reply(disks_.why_metadata_failed(error));
+    return;
+  }
+  const std::string destroyed =
+      core_.blank ? std::string()
+                  : "; what was here is forgotten: " + described_history() + ", with " +
+                        format_size(core_.dirty.set_bytes()) + " that " + core_.peer +
+                        " may miss. The replica on " + core_.peer +
+                        (peer && !peer->blank ? " (" + replica_in_words(*peer) + ")" : "") +
+                        " has nothing in common with this one any more: it is refused until its "
+                        "metadata file is moved away and it joins anew" +
+                        (core_.record.inconsistent
+                             ? ". The data here counts as good from now on: check it first"
+                             : "");
+  metadata::NodeRecord record;
+  record.volume = volume;
+  record.node = core_.node;
+  record.size_bytes = core_.config.size_bytes;
+  for (size_t i = 0; i < record.volume_uuid.size(); i += sizeof(uint64_t)) {
+    const uint64_t random = core_.random();
+    std::memcpy(record.volume_uuid.data() + i, &random, sizeof random);
+  }
+  record.generations.current = record.generations.base = core_.random();
+  record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
+  record.region_bytes = intents_.region_bytes();
+  record.flush_failed = core_.record.flush_failed;  // a new history does not mend a disk
+  core_.record = record;
+  core_.move_on();
+  gate_.close();
+  core_.blank = false;
+  core_.joinable = false;  // an earlier order to join is taken back
+  core_.crashed = core_.backing_lost = core_.took_over = false;
+  core_.map_valid = true;
+  core_.dirty.clear_all();
+  core_.coarse.clear_all();
+  auto recorded = [this, reply = std::move(reply), destroyed](int error) {
+    if (error != 0) {
+      core_.blank = true;
+      reply(disks_.why_metadata_failed(error));
+      return;
+    }
+    log(destroyed.empty() ? Severity::kInfo : Severity::kWarning,
+        "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid) + destroyed);
+    core_.events.tell(
+        "initialised",
+        {{"node", core_.node}, {"volume_uuid", metadata::format_uuid(core_.record.volume_uuid)}});
+    note_state();
+    session_.poke();
+    reply("initialised" +
+          (destroyed.empty() ? "; " + core_.peer + " will be copied from this node" : destroyed) +
+          ". Next: twinblock promote " + core_.config.volume);
+  };
+  create_metadata(std::move(recorded));
+}
+
+// This node's data is to be overwritten by the volume that the peer is known to hold: another one
+// would be another order.
+void Engine::order_join(Reply reply) {
+  const auto& peer = session_.peer_facts();
+  const bool known = peer && !peer->blank;
+  core_.joinable = true;
+  core_.joins = known ? peer->volume_uuid : metadata::Uuid{};
+  const std::string mine = core_.config.node(core_.node).backing;
+  const std::string lost =
+      backing_is_empty_ ? mine + " holds no data that could be lost; it will be filled"
+                        : "all that " + mine + " holds (up to " +
+                              format_size(core_.config.size_bytes) + ") will be overwritten";
+  log(Severity::kWarning, "by the operator's order " + lost + " from " + core_.peer);
+  session_.poke();
+  reply(lost + " from " + core_.peer + "'s replica as soon as the two are connected" +
+        (known ? ": " + replica_in_words(*peer) + ". Should " + core_.peer +
+                     " hold another volume by then, the order is void"
+               : "; what " + core_.peer + " holds is not known yet"));
+}
+
+// A peer's replica, as it was last heard.
+std::string Engine::replica_in_words(const SyncFacts& peer) {
+  return "volume " + metadata::format_uuid(peer.volume_uuid) + ", generation " +
+         metadata::format_generation(peer.generations.current) + " since " +
+         format_time(peer.since_s) + ", term " + std::to_string(peer.term) + ", with " +
+         format_size(peer.dirty_bytes) + " that others may miss";
+}
+
+// The intent map first: the superblock makes it count.
+void Engine::create_metadata(metadata::SuperblockStore::Done done) {
+  intents_.create(metadata::intent_tag(core_.record.volume_uuid),
+                  [this, done = std::move(done)](int error) {
+                    if (error != 0)
+                      done(error);
+                    else
+                      core_.persist(done);
+                  });
+}
+
+}  // namespace twinblock

@@ -1,0 +1,57 @@
+#include "volume/loss_wait.h"
+
+#include <cerrno>
+#include <utility>
+
+namespace twinblock {
+namespace {
+
+constexpr uint64_t kLossPoll_ns = 20 * kMillisecond_ns;
+
+}  // namespace
+
+LossWait::LossWait(Core& core, Calls calls)
+    : core_(core), calls_(std::move(calls)), timer_(core.clock.make_timer([this] { look(); })) {}
+
+void LossWait::begin(Reply reply) {
+  core_.log.log(Severity::kInfo, "to be promoted, as " + core_.peer +
+                                     " is said to be dead: waiting until it counts as lost, or "
+                                     "answers");
+  wait_ = {std::move(reply), core_.clock.now_ns()};
+  timer_->arm(0);
+}
+
+void LossWait::look() {
+  if (!calls_.goes_on()) {
+    calls_.over(end());
+    return;
+  }
+  std::optional<Error> error = why_not_wait(wait_->since_ns);
+  if (!error) {
+    timer_->arm(kLossPoll_ns);
+    return;
+  }
+  end()(*std::move(error));
+}
+
+std::optional<Error> LossWait::why_not_wait(uint64_t since_ns) const {
+  const std::string& volume = core_.config.volume;
+  if (core_.session->answered_since(since_ns))
+    return Error{core_.peer + " is primary and not dead: it has just answered this node",
+                 "run `twinblock demote " + volume + "` there first; if it is to be cut off, do "
+                 "that before you say --peer-is-dead",
+                 EBUSY};
+  if (core_.clock.now_ns() - since_ns > 2 * core_.config.peer_timeout_ns)
+    return Error{core_.peer + " is primary; it does not answer, but the session with it stands",
+                 "look at it with `twinblock status " + volume + "`, then try again", ETIMEDOUT};
+  return std::nullopt;
+}
+
+// The next promotion may begin to wait from within the answer to this one.
+LossWait::Reply LossWait::end() {
+  Reply reply = std::move(wait_->reply);
+  wait_.reset();
+  return reply;
+}
+
+}  // namespace twinblock

@@ -1,0 +1,50 @@
+// A promotion with the operator's word that the peer is dead, while the session with it still
+// stands: right after a loss of power nothing has told this node yet. It waits until the peer counts
+// as lost, which is within the peer timeout; if the peer shows that it lives, the word was wrong.
+//
+// Owned by Roles; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "volume/core.h"
+
+namespace twinblock {
+
+class LossWait {
+ public:
+  // A sentence for the operator, or an error with an action.
+  using Reply = std::function<void(Result<std::string>)>;
+  struct Calls {
+    // Whether there is still anything to wait for.
+    std::function<bool()> goes_on;
+    // There is not: the promotion is to be tried, and to be answered for.
+    std::function<void(Reply)> over;
+  };
+
+  LossWait(Core& core, Calls calls);
+
+  void begin(Reply reply);
+  [[nodiscard]] bool waiting() const { return wait_.has_value(); }
+
+ private:
+  struct Wait {
+    Reply reply;
+    uint64_t since_ns;
+  };
+
+  void look();
+  [[nodiscard]] std::optional<Error> why_not_wait(uint64_t since_ns) const;
+  [[nodiscard]] Reply end();
+
+  Core& core_;
+  const Calls calls_;
+  std::optional<Wait> wait_;
+  std::unique_ptr<Timer> timer_;
+};
+
+}  // namespace twinblock

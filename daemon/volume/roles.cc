@@ -1,0 +1,342 @@
+#include "volume/roles.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace twinblock {
+
+Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demotion::Parts& parts,
+             RolesOwner& owner)
+    : core_(core),
+      replica_(replica),
+      asked_(asked),
+      disks_(parts.disks),
+      owner_(owner),
+      demotion_(core, parts),
+      loss_wait_(core, {[this] { return peer_is_primary_in_session() && !why_not_serve(); },
+                        [this](Reply reply) { promote(true, std::move(reply)); }}),
+      promote_timer_(core.clock.make_timer([this] { not_answered(); })) {}
+
+// What is wrong with this node, whatever the peer does.
+std::optional<Error> Roles::why_not_serve() const {
+  const std::string& volume = core_.config.volume;
+  if (core_.blank)
+    return Error{"this node is not initialised", "run `twinblock init " + volume + "` first", 0};
+  if (role_ != Role::kSecondary)
+    return Error{"this node is changing its role just now", "try again", EBUSY};
+  if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN};
+  if (!disks_.local_ok())
+    return Error{system_error(disks_.data_error(), "this node's disk failed").what,
+                 "replace the disk, then restart twinblockd", disks_.data_error()};
+  if (session().up() && owner_.being_resynced())
+    return Error{"this replica is being brought up to date by " + core_.peer,
+                 "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY};
+  if (core_.record.flush_failed)
+    return Error{"a flush failed here earlier: what this node reads may not be on its disk",
+                 "start twinblockd on " + core_.peer +
+                     ", which brings this node up to date; without it, restart this host, after "
+                     "which the disk tells what it holds",
+                 EIO};
+  if (core_.record.inconsistent)
+    return Error{
+        "this replica is half-copied: serving it would serve a mixture of old and new data",
+        "start twinblockd on " + core_.peer + ", which finishes the copy", 0};
+  return std::nullopt;
+}
+
+bool Roles::peer_is_primary_in_session() const {
+  return session().up() && (peer_ == PeerRole::kPrimary || core_.record.peer_primary);
+}
+
+std::optional<Error> Roles::why_not_promote(bool peer_is_dead) const {
+  const std::string& volume = core_.config.volume;
+  if (auto error = why_not_serve()) return error;
+  if (peer_is_primary_in_session())
+    return Error{core_.peer + " is primary", "run `twinblock demote " + volume + "` there first",
+                 EBUSY};
+  if (!session().up() && core_.backing_lost && !peer_is_dead)
+    return Error{core_.config.node(core_.node).backing +
+                     " holds no data at all, although this node was initialised",
+                 "is it mounted? If the disk was replaced, wait for " + core_.peer +
+                     "; if nothing was ever written, use --peer-is-dead",
+                 0};
+  if (!session().up() && (core_.record.peer_primary || refused_peer_is_primary()) && !peer_is_dead)
+    return Error{core_.peer + " was primary when it was last heard, and may still be writing",
+                 "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY};
+  return std::nullopt;
+}
+
+// A peer that was refused last has said so without a session.
+bool Roles::refused_peer_is_primary() const {
+  const auto verdict = session().last_verdict();
+  return verdict && !is_usable(*verdict) && session().peer_facts() &&
+         session().peer_facts()->primary;
+}
+
+void Roles::session_up(const SyncFacts& peer) {
+  ++session_number_;
+  demotion_.session_changed();
+  peer_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
+  // A node that joins has its first record with the first generation; a promotion of it is a later
+  // one than the peer's.
+  hear_term(peer.term);
+  if (core_.blank) return;
+  core_.record.peer_primary = peer.primary;
+  if (before_promotion_) before_promotion_->peer_primary = false;
+}
+
+void Roles::session_lost() {
+  ++session_number_;
+  demotion_.session_changed();
+  peer_ = PeerRole::kUnknown;
+}
+
+void Roles::promote(bool peer_is_dead, Reply reply) {
+  if (serves()) {
+    reply(std::string("this node is primary already"));
+    return;
+  }
+  if (loss_wait_.waiting()) {
+    reply(Error{"a promotion waits here already for the session with " + core_.peer + " to end",
+                "wait for its answer", EBUSY});
+    return;
+  }
+  if (peer_is_dead && peer_is_primary_in_session() && !why_not_serve()) {
+    wait_for_loss(std::move(reply));
+    return;
+  }
+  if (auto error = why_not_promote(peer_is_dead)) {
+    reply(*std::move(error));
+    return;
+  }
+  role_ = Role::kPromoting;
+  promote_word_ = peer_is_dead;
+  promote_reply_ = std::move(reply);
+  if (session().up()) {
+    wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAsk);
+    header.sequence = ++promote_question_;
+    header.offset = next_term();
+    session().send(header);
+  } else if (!replica_.draining()) {
+    become_primary();
+    return;
+  }
+  // Without a session, writes that the lost one had brought end first: they would land on top of
+  // the new clients' (invariant 4). With the word that the peer is dead, the loss of the session may
+  // come as late as its answer would.
+  promote_timer_->arm(core_.config.peer_timeout_ns * (peer_is_dead ? 2 : 1));
+}
+
+void Roles::wait_for_loss(Reply reply) {
+  if (role_ == Role::kPromoting) {  // it had asked the peer, which did not answer any more
+    promote_timer_->disarm();
+    take_promotion_back();
+  }
+  loss_wait_.begin(std::move(reply));
+}
+
+void Roles::not_answered() {
+  promotion_ended(
+      Error{replica_.draining()
+                ? "the local disk has not finished what " + core_.peer + " had sent to it"
+                : core_.peer + " did not answer the request to become primary",
+            "try again", ETIMEDOUT});
+}
+
+void Roles::answer_is_lost(const std::string& reason) {
+  if (promote_timer_->armed() && promote_word_ && role_ == Role::kPromoting)
+    wait_for_loss(std::exchange(promote_reply_, nullptr));
+  if (promote_timer_->armed())
+    promotion_ended(Error{"the session was lost: " + reason, "try again", 0});
+}
+
+void Roles::replica_drained() {
+  if (role_ == Role::kPromoting) become_primary();
+}
+
+// At most one node of a session becomes primary: the one that was asked has recorded the other's
+// right before it says yes.
+bool Roles::heard_question(const wire::FrameHeader& ask) {
+  const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
+  if (is_primary() || contested || core_.blank) {
+    wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
+    header.sequence = ask.sequence;
+    header.status = EBUSY;
+    session().send_small(header,
+                         wire::text_bytes(core_.node + " is primary or about to become it"));
+    return true;
+  }
+  if (role_ == Role::kPromoting)
+    promotion_ended(Error{core_.peer + " is being promoted at the same time", "", EBUSY});
+  if (asked_.under_way()) return false;
+  asked_.begin();
+  core_.record.peer_primary = true;
+  hear_term(ask.offset);
+  core_.persist([this, number = session_number_, question = ask.sequence](int error) {
+    if (number != session_number_ || !session().up()) return;
+    wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
+    header.sequence = question;
+    header.status = static_cast<uint32_t>(error);
+    session().send_small(header,
+                         wire::text_bytes(error == 0 ? "yes" : core_.node + "'s metadata failed"));
+    asked_.end();
+  });
+  return true;
+}
+
+void Roles::heard_answer(const wire::Frame& frame) {
+  // An answer to a question that is not waited for any more: the peer was told so (send_role()), and
+  // has taken back what it recorded for it.
+  if (!promote_timer_->armed() || frame.header.sequence != promote_question_) return;
+  promote_timer_->disarm();
+  if (frame.header.status == 0)
+    become_primary();
+  else
+    promotion_ended(Error{core_.peer + " refuses: " + wire::printable(frame.payload), "",
+                          static_cast<int>(frame.header.status)});
+}
+
+void Roles::become_primary() {
+  promote_timer_->disarm();
+  // What a dead primary had under way may be on one of the two disks only; it tells which blocks
+  // those are when it returns.
+  if (!session().up() && core_.record.peer_primary) core_.took_over = true;
+  before_promotion_ = {core_.record.primary, core_.record.peer_primary};
+  core_.record.term = next_term();
+  core_.record.snapshot = false;
+  core_.alone_allowed = false;
+  core_.move_on();  // orders did not name what is written from now on
+  core_.record.primary = true;
+  core_.record.peer_primary = false;
+  owner_.note_peer_process();
+  core_.persist([this](int error) {
+    if (role_ != Role::kPromoting) return;
+    if (error != 0)
+      promotion_ended(disks_.why_metadata_failed(error));
+    else
+      primary_recorded();
+  });
+}
+
+void Roles::primary_recorded() {
+  role_ = Role::kPrimary;
+  update_local_reads();
+  if (session().up()) {
+    send_role();
+    owner_.became_primary();
+  }
+  core_.log.log(Severity::kInfo, "promoted to primary");
+  core_.events.tell("role", {{"node", core_.node}, {"role", "primary"}});
+  owner_.note_state();
+  promotion_ended(std::string("this node is primary"));
+}
+
+void Roles::promotion_ended(Result<std::string> result) {
+  promote_timer_->disarm();
+  if (role_ == Role::kPromoting) take_promotion_back();
+  before_promotion_.reset();
+  if (!result.ok() && session().up()) send_role();  // the peer takes its yes back
+  if (Reply reply = std::exchange(promote_reply_, nullptr)) reply(std::move(result));
+}
+
+// What become_primary() may have put on record already: a node that never served anybody may not be
+// taken for a primary that crashed, nor forget that its peer was one.
+void Roles::take_promotion_back() {
+  role_ = Role::kSecondary;
+  if (!before_promotion_) return;
+  core_.record.primary = before_promotion_->primary;
+  core_.record.peer_primary = core_.record.peer_primary || before_promotion_->peer_primary;
+  core_.persist([](int) {});
+}
+
+// A promotion that is just being recorded stays on record; should it be taken back, the crash does
+// not come back with it.
+void Roles::crash_is_made_good() {
+  core_.record.primary = is_primary() || before_promotion_;
+  if (before_promotion_) before_promotion_->primary = false;
+}
+
+void Roles::send_role() {
+  wire::FrameHeader header = wire::header_of(wire::FrameType::kRole);
+  header.sequence = role_ == Role::kSecondary ? 0 : 1;
+  header.offset = core_.record.term;
+  session().send(header);
+}
+
+bool Roles::heard_role(const wire::FrameHeader& header) {
+  const bool primary = header.sequence != 0;
+  if (primary && role_ != Role::kSecondary) return false;
+  asked_.forget_promotion();
+  peer_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
+  core_.log.log(Severity::kInfo,
+                core_.peer + (primary ? " is primary now" : " is secondary now"));
+  core_.events.tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
+  if (before_promotion_) before_promotion_->peer_primary = false;
+  if (!core_.blank && core_.record.peer_primary != primary) {
+    core_.record.peer_primary = primary;
+    hear_term(header.offset);
+    core_.persist([](int) {});
+  }
+  owner_.peer_became(peer_);
+  return true;
+}
+
+// So that a promotion here has a higher term than any that this node has heard of. Not taken over
+// as its own: after a crash of both, the node that was promoted is the later one.
+void Roles::hear_term(uint64_t term) {
+  core_.record.heard_term = std::max(core_.record.heard_term, term);
+}
+
+uint64_t Roles::next_term() const {
+  const uint64_t last = std::max(core_.record.term, core_.record.heard_term);
+  return std::max(last, last + 1);  // what a peer tells must not begin anew at 0
+}
+
+void Roles::demote(Reply reply) {
+  if (role_ == Role::kSecondary) {
+    reply(std::string("this node is secondary already"));
+    return;
+  }
+  if (role_ != Role::kPrimary) {
+    reply(Error{"this node is changing its role just now", "try again", EBUSY});
+    return;
+  }
+  if (const uint64_t clients = owner_.clients(); clients > 0) {
+    reply(Error{"the export is in use by " + std::to_string(clients) +
+                    (clients == 1 ? " client" : " clients"),
+                (core_.frozen() ? "their writes wait for " + core_.peer +
+                                      ": start twinblockd there, or run `twinblock continue " +
+                                      core_.config.volume + "`; then detach"
+                                : "detach first") +
+                    ": twinblock detach " + core_.config.volume,
+                EBUSY});
+    return;
+  }
+  role_ = Role::kDemoting;
+  update_local_reads();
+  demotion_.begin([this, reply = std::move(reply)](Result<std::string> result) {
+    demoted(std::move(result), reply);
+  });
+}
+
+void Roles::demoted(Result<std::string> result, const Reply& reply) {
+  role_ = result.ok() ? Role::kSecondary : Role::kPrimary;
+  core_.record.primary = !result.ok();
+  update_local_reads();
+  if (result.ok()) {
+    core_.log.log(Severity::kInfo, "demoted to secondary");
+    core_.events.tell("role", {{"node", core_.node}, {"role", "secondary"}});
+    owner_.became_secondary();
+    if (session().up()) send_role();
+    session().poke();  // a peer that was refused may order by what this node holds from now on
+  }
+  owner_.note_state();
+  reply(std::move(result));
+}
+
+void Roles::update_local_reads() {
+  core_.local_reads.store(role_ == Role::kPrimary && disks_.local_ok(), std::memory_order_release);
+}
+
+}  // namespace twinblock

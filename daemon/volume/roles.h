@@ -1,0 +1,130 @@
+// Which node may write: this node's role and the peer's, and how they change. A promotion asks the
+// peer, which records the right before it says yes, so that at most one node of a session becomes
+// primary; without a session, what this node has on record decides, or the operator's word.
+//
+//   kSecondary ─▶ kPromoting (the peer is asked, then the record) ─▶ kPrimary
+//   kPrimary ─▶ kDemoting (Demotion) ─▶ kSecondary
+//
+// Owned by the engine; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "volume/asked_record.h"
+#include "volume/core.h"
+#include "volume/demotion.h"
+#include "volume/disk_health.h"
+#include "volume/loss_wait.h"
+#include "volume/replica.h"
+
+namespace twinblock {
+
+enum class Role { kSecondary, kPromoting, kPrimary, kDemoting };
+enum class PeerRole { kUnknown, kSecondary, kPrimary };
+
+class RolesOwner {
+ public:
+  // This replica is being brought up to date by the peer.
+  [[nodiscard]] virtual bool being_resynced() const = 0;
+  // How many have the export open.
+  [[nodiscard]] virtual uint64_t clients() const = 0;
+  // Puts into the record whom this node takes along in what it writes from now on; whether it was
+  // there already.
+  virtual bool note_peer_process() = 0;
+  // This node is primary on record, and the peer has been told: from now on it sends, and does not
+  // receive.
+  virtual void became_primary() = 0;
+  // … secondary, before the peer is told.
+  virtual void became_secondary() = 0;
+  virtual void peer_became(PeerRole role) = 0;
+  // What is said of the volume may be another state now.
+  virtual void note_state() = 0;
+
+ protected:
+  ~RolesOwner() = default;
+};
+
+class Roles {
+ public:
+  // A sentence for the operator, or an error with an action.
+  using Reply = std::function<void(Result<std::string>)>;
+
+  // `replica` and `asked` are the engine's, as are the parts that a demotion needs.
+  Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demotion::Parts& parts,
+        RolesOwner& owner);
+
+  // The operator's orders.
+  void promote(bool peer_is_dead, Reply reply);
+  void demote(Reply reply);
+  // The process ends: no role is taken on any more, and nobody may open the export.
+  void stop() { stopping_ = true; }
+
+  [[nodiscard]] Role role() const { return role_; }
+  [[nodiscard]] PeerRole peer() const { return peer_; }
+  [[nodiscard]] bool is_primary() const {
+    return role_ == Role::kPrimary || role_ == Role::kDemoting;
+  }
+  // Whether a client may open the export.
+  [[nodiscard]] bool serves() const { return role_ == Role::kPrimary && !stopping_; }
+  [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
+  [[nodiscard]] bool refused_peer_is_primary() const;
+
+  void session_up(const SyncFacts& peer);
+  void session_lost();
+  // To be called when all that the session carried has ended. A promotion that the peer was asked
+  // about has failed; but with the word that the peer is dead, this may be the loss that proves it.
+  void answer_is_lost(const std::string& reason);
+  // What a lost session had brought is on the disk.
+  void replica_drained();
+  // The peer's frames; false: the frame does not suit the state of this node.
+  [[nodiscard]] bool heard_role(const wire::FrameHeader& header);
+  [[nodiscard]] bool heard_question(const wire::FrameHeader& ask);
+  void heard_answer(const wire::Frame& frame);
+  void hear_term(uint64_t term);
+  // The peer holds all that this node does: a crash as primary before is no matter any more.
+  void crash_is_made_good();
+  // Whether workers may read the local replica: to be called when it has failed, too.
+  void update_local_reads();
+
+ private:
+  // What the record said before a promotion that is being recorded.
+  struct BeforePromotion {
+    bool primary, peer_primary;
+  };
+
+  [[nodiscard]] Session& session() const { return *core_.session; }
+  [[nodiscard]] std::optional<Error> why_not_serve() const;
+  [[nodiscard]] bool peer_is_primary_in_session() const;
+  [[nodiscard]] uint64_t next_term() const;
+  void wait_for_loss(Reply reply);
+  void not_answered();
+  void become_primary();
+  void primary_recorded();
+  void promotion_ended(Result<std::string> result);
+  void take_promotion_back();
+  void demoted(Result<std::string> result, const Reply& reply);
+  void send_role();
+
+  Core& core_;
+  const Replica& replica_;
+  AskedRecord& asked_;
+  const DiskHealth& disks_;
+  RolesOwner& owner_;
+  Demotion demotion_;
+  LossWait loss_wait_;
+  Role role_ = Role::kSecondary;
+  PeerRole peer_ = PeerRole::kUnknown;
+  bool stopping_ = false;
+  uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
+  Reply promote_reply_;
+  bool promote_word_ = false;      // the operator says that the peer is dead
+  uint64_t promote_question_ = 0;  // number of the last one that the peer was asked
+  std::optional<BeforePromotion> before_promotion_;
+  std::unique_ptr<Timer> promote_timer_;
+};
+
+}  // namespace twinblock
