@@ -60,9 +60,9 @@ Engine::Engine(Parts parts)
                   .snapshot_offset,
               disks_},
              *this),
+      first_record_(core_, disks_, gate_, roles_, parts.backing_is_empty, *this),
       started_ns_(parts.clock.now_ns()),
-      sole_copy_(std::make_unique<SoleCopyRecord>(*this)),
-      backing_is_empty_(parts.backing_is_empty) {
+      sole_copy_(std::make_unique<SoleCopyRecord>(*this)) {
   core_.session = &session_;
   core_.store = &store_;
   core_.intents = &intents_;

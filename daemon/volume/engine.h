@@ -21,6 +21,7 @@
 #include "volume/compression_orders.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
+#include "volume/first_record.h"
 #include "volume/flush_group.h"
 #include "volume/link_orders.h"
 #include "volume/own_set.h"
@@ -38,7 +39,7 @@
 namespace twinblock {
 
 class Engine final : private SessionOwner, private DiskHealth::Owner, private ResyncSource::Owner,
-                     private RolesOwner {
+                     private RolesOwner, private FirstRecord::Owner {
  public:
   struct Parts {
     const Config& config;
@@ -118,7 +119,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   }
 
   // From the control socket.
-  void init(bool force, bool join, Reply reply);
+  void init(bool force, bool join, Reply reply) {
+    first_record_.init(force, join, std::move(reply));
+  }
   void promote(bool peer_is_dead, Reply reply) { roles_.promote(peer_is_dead, std::move(reply)); }
   void demote(Reply reply) { roles_.demote(std::move(reply)); }
   enum class ResyncPace { kPause, kResume, kAuto, kRate };
@@ -181,7 +184,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   void resync_copied() override;
   void resync_finished() override;
   void resync_failed(const std::string& why) override;
-  // RolesOwner
+  // RolesOwner, FirstRecord::Owner
   bool being_resynced() const override { return being_resynced_; }
   uint64_t clients() const override { return clients_; }
   bool note_peer_process() override;
@@ -217,10 +220,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   void why_split_brain(std::vector<std::string>& lines) const;
   void bad_frame(const wire::FrameHeader& header);
   void replica_drained();
-  void order_join(Reply reply);
-  [[nodiscard]] static std::string replica_in_words(const SyncFacts& peer);
-  void create_metadata(metadata::SuperblockStore::Done done);
-  [[nodiscard]] std::string described_history() const;
   void bad_payload(const std::string& what);
   void ask_to_be_copied_back();
   void record_sole_copy();
@@ -270,6 +269,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   OwnSet own_set_;  // on its way to the source, between session_up() and the mark
   AskedRecord asked_;
   Roles roles_;
+  FirstRecord first_record_;
 
   uint64_t clients_ = 0;
   uint64_t started_ns_ = 0;
@@ -312,7 +312,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
 
   // What the operator was last shown to be lost by `resolve`: here, at the peer; 0: nothing.
   std::array<uint64_t, 2> shown_state_{};
-  const bool backing_is_empty_;  // at start: nothing would be lost if this node joined
   std::unique_ptr<Timer> epoch_timer_;
   std::unique_ptr<Timer> age_timer_;
   uint64_t epoch_opened_ns_ = 0;

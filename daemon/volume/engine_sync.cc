@@ -216,7 +216,7 @@ void Engine::record_generation(const wire::FrameHeader& header, uint32_t flags) 
     });
   };
   if (std::exchange(joining_, false))
-    create_metadata(std::move(recorded));
+    first_record_.write(std::move(recorded));
   else
     core_.persist(std::move(recorded));
 }

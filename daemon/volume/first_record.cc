@@ -1,14 +1,24 @@
-// How a node comes to hold a volume: `init`, and `init --join`.
+#include "volume/first_record.h"
+
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "volume/engine.h"
-
 namespace twinblock {
+namespace {
+
+// A peer's replica, as it was last heard.
+std::string in_words(const SyncFacts& peer) {
+  return "volume " + metadata::format_uuid(peer.volume_uuid) + ", generation " +
+         metadata::format_generation(peer.generations.current) + " since " +
+         format_time(peer.since_s) + ", term " + std::to_string(peer.term) + ", with " +
+         format_size(peer.dirty_bytes) + " that others may miss";
+}
+
+}  // namespace
 
 // Which volume, and which state of it, this node's metadata stands for.
-std::string Engine::described_history() const {
+std::string FirstRecord::described_history() const {
   const metadata::NodeRecord& record = core_.record;
   return "volume " + metadata::format_uuid(record.volume_uuid) + ", generation " +
          metadata::format_generation(record.generations.current) + " since " +
@@ -16,10 +26,10 @@ std::string Engine::described_history() const {
          (record.inconsistent ? ", half-copied: a mixture of old and new data" : "");
 }
 
-void Engine::init(bool force, bool join, Reply reply) {
+void FirstRecord::init(bool force, bool join, Reply reply) {
   const std::string& volume = core_.config.volume;
-  const auto& peer = session_.peer_facts();
-  if (intents_.creating()) {
+  const auto& peer = session().peer_facts();
+  if (core_.intents->creating()) {
     reply(Error{"this node's metadata is being made just now", "try again", EBUSY});
     return;
   }
@@ -30,7 +40,7 @@ void Engine::init(bool force, bool join, Reply reply) {
                 EEXIST});
     return;
   }
-  if (roles_.role() != Role::kSecondary || session_.up()) {
+  if (roles_.role() != Role::kSecondary || session().up()) {
     reply(Error{"this node is in use: init would replace its metadata",
                 "demote this node and stop twinblockd on " + core_.peer + " first", EBUSY});
     return;
@@ -64,7 +74,7 @@ void Engine::init(bool force, bool join, Reply reply) {
                   : "; what was here is forgotten: " + described_history() + ", with " +
                         format_size(core_.dirty.set_bytes()) + " that " + core_.peer +
                         " may miss. The replica on " + core_.peer +
-                        (peer && !peer->blank ? " (" + replica_in_words(*peer) + ")" : "") +
+                        (peer && !peer->blank ? " (" + in_words(*peer) + ")" : "") +
                         " has nothing in common with this one any more: it is refused until its "
                         "metadata file is moved away and it joins anew" +
                         (core_.record.inconsistent
@@ -80,7 +90,7 @@ void Engine::init(bool force, bool join, Reply reply) {
   }
   record.generations.current = record.generations.base = core_.random();
   record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
-  record.region_bytes = intents_.region_bytes();
+  record.region_bytes = core_.intents->region_bytes();
   record.flush_failed = core_.record.flush_failed;  // a new history does not mend a disk
   core_.record = record;
   core_.move_on();
@@ -97,24 +107,25 @@ void Engine::init(bool force, bool join, Reply reply) {
       reply(disks_.why_metadata_failed(error));
       return;
     }
-    log(destroyed.empty() ? Severity::kInfo : Severity::kWarning,
-        "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid) + destroyed);
+    core_.log.log(destroyed.empty() ? Severity::kInfo : Severity::kWarning,
+                  "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid) +
+                      destroyed);
     core_.events.tell(
         "initialised",
         {{"node", core_.node}, {"volume_uuid", metadata::format_uuid(core_.record.volume_uuid)}});
-    note_state();
-    session_.poke();
+    owner_.note_state();
+    session().poke();
     reply("initialised" +
           (destroyed.empty() ? "; " + core_.peer + " will be copied from this node" : destroyed) +
           ". Next: twinblock promote " + core_.config.volume);
   };
-  create_metadata(std::move(recorded));
+  write(std::move(recorded));
 }
 
 // This node's data is to be overwritten by the volume that the peer is known to hold: another one
 // would be another order.
-void Engine::order_join(Reply reply) {
-  const auto& peer = session_.peer_facts();
+void FirstRecord::order_join(Reply reply) {
+  const auto& peer = session().peer_facts();
   const bool known = peer && !peer->blank;
   core_.joinable = true;
   core_.joins = known ? peer->volume_uuid : metadata::Uuid{};
@@ -123,25 +134,17 @@ void Engine::order_join(Reply reply) {
       backing_is_empty_ ? mine + " holds no data that could be lost; it will be filled"
                         : "all that " + mine + " holds (up to " +
                               format_size(core_.config.size_bytes) + ") will be overwritten";
-  log(Severity::kWarning, "by the operator's order " + lost + " from " + core_.peer);
-  session_.poke();
+  core_.log.log(Severity::kWarning, "by the operator's order " + lost + " from " + core_.peer);
+  session().poke();
   reply(lost + " from " + core_.peer + "'s replica as soon as the two are connected" +
-        (known ? ": " + replica_in_words(*peer) + ". Should " + core_.peer +
+        (known ? ": " + in_words(*peer) + ". Should " + core_.peer +
                      " hold another volume by then, the order is void"
                : "; what " + core_.peer + " holds is not known yet"));
 }
 
-// A peer's replica, as it was last heard.
-std::string Engine::replica_in_words(const SyncFacts& peer) {
-  return "volume " + metadata::format_uuid(peer.volume_uuid) + ", generation " +
-         metadata::format_generation(peer.generations.current) + " since " +
-         format_time(peer.since_s) + ", term " + std::to_string(peer.term) + ", with " +
-         format_size(peer.dirty_bytes) + " that others may miss";
-}
-
 // The intent map first: the superblock makes it count.
-void Engine::create_metadata(metadata::SuperblockStore::Done done) {
-  intents_.create(metadata::intent_tag(core_.record.volume_uuid),
+void FirstRecord::write(metadata::SuperblockStore::Done done) {
+  core_.intents->create(metadata::intent_tag(core_.record.volume_uuid),
                   [this, done = std::move(done)](int error) {
                     if (error != 0)
                       done(error);
