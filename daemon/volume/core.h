@@ -3,7 +3,6 @@
 // have one noun and change it on the loop thread; the engine owns it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -19,12 +18,11 @@
 #include "metadata/superblock_store.h"
 #include "mirror/compression_policy.h"
 #include "mirror/epochs.h"
-#include "mirror/inflight_filter.h"
-#include "mirror/link_demand.h"
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
 #include "volume/events.h"
 #include "volume/session.h"
+#include "volume/worker_view.h"
 
 namespace twinblock {
 
@@ -43,9 +41,6 @@ struct Counters {
   uint64_t flushes = 0;
   uint64_t resync_bytes = 0;
   uint64_t peer_losses = 0;
-  // By worker threads.
-  std::atomic<uint64_t> reads{0};
-  std::atomic<uint64_t> read_bytes{0};
 };
 
 struct Core {
@@ -106,22 +101,13 @@ struct Core {
       coarse;  // of those in `dirty`, the ones that only may differ: compared before they are sent
   Epochs epochs;
   RangeLock ranges;
-  InflightFilter inflight;
+  WorkerView worker_view;
   Counters counters;
   WriteLatency latency;
-  // Whether workers may read the local replica by themselves.
-  std::atomic<bool> local_reads{false};
-  // For workers that prepare writes: whether the peer receives them, …
-  std::atomic<bool> peer_receives{false};
-  // … how long a piece is, …
-  std::atomic<uint64_t> wire_piece_bytes{limits::kFramePayloadBytesMax};
-  // … and what the links that are up carry together (0: not known).
-  std::atomic<uint64_t> link_rate_bytes_per_s{0};
-  LinkDemand link_demand;
 
   void set_attachment(Attachment to) {
     attachment = to;
-    peer_receives.store(to != Attachment::kNone, std::memory_order_relaxed);
+    worker_view.set_peer_receives(to != Attachment::kNone);
   }
   // Writes and flushes wait for the peer (on_peer_loss = freeze).
   [[nodiscard]] bool frozen() const {

@@ -267,11 +267,9 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
 
 void Engine::links_changed() {
   link_orders_.links_changed();
-  core_.wire_piece_bytes.store(
+  core_.worker_view.set_links(
       session_.links_up() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
-      std::memory_order_relaxed);
-  core_.link_rate_bytes_per_s.store(session_.up() ? session_.rate_bytes_per_s() : 0,
-                                    std::memory_order_relaxed);
+      session_.up() ? session_.rate_bytes_per_s() : 0);
 }
 
 // A node takes writes only after it has recorded that the peer is primary, and a target that it is

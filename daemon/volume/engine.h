@@ -82,41 +82,11 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   Status client_opened();
   void client_closed();
   void submit(ClientRequest& request);
-  // Any thread, for workers that read by themselves: whether they may; a mark before they read,
-  // which there is none of while a write is in flight there; and whether what they read is free of
-  // writes that have begun since (mirror/inflight_filter.h).
-  [[nodiscard]] bool local_reads() const {
-    return core_.local_reads.load(std::memory_order_acquire);
-  }
-  [[nodiscard]] std::optional<InflightFilter::Mark> mark_read(uint64_t offset_bytes,
-                                                              uint64_t length_bytes) const {
-    return core_.inflight.mark(offset_bytes, length_bytes);
-  }
-  [[nodiscard]] bool unchanged(uint64_t offset_bytes, uint64_t length_bytes,
-                               InflightFilter::Mark mark) const {
-    return core_.inflight.unchanged(offset_bytes, length_bytes, mark);
-  }
-  // … whether no write is in flight there.
-  [[nodiscard]] bool quiet(uint64_t offset_bytes, uint64_t length_bytes) const {
-    return core_.inflight.quiet(offset_bytes, length_bytes);
-  }
-  // Any thread, for workers that prepare writes: how they cut them.
-  [[nodiscard]] uint64_t wire_piece_bytes() const {
-    return core_.wire_piece_bytes.load(std::memory_order_relaxed);
-  }
-  [[nodiscard]] bool peer_receives() const {
-    return core_.peer_receives.load(std::memory_order_relaxed);
-  }
+  // Any thread, for workers that read by themselves, or prepare writes.
+  [[nodiscard]] WorkerView& worker_view() { return core_.worker_view; }
+  [[nodiscard]] const WorkerView& worker_view() const { return core_.worker_view; }
   [[nodiscard]] CompressionPolicy& compression() { return core_.compression; }
-  [[nodiscard]] uint64_t link_rate_bytes_per_s() const {
-    return core_.link_rate_bytes_per_s.load(std::memory_order_relaxed);
-  }
-  [[nodiscard]] LinkDemand& link_demand() { return core_.link_demand; }
   [[nodiscard]] const Clock& clock() const { return core_.clock; }
-  void count_read(uint64_t bytes) {
-    core_.counters.reads.fetch_add(1, std::memory_order_relaxed);
-    core_.counters.read_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  }
 
   // From the control socket.
   void init(bool force, bool join, Reply reply) {

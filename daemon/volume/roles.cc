@@ -336,7 +336,7 @@ void Roles::demoted(Result<std::string> result, const Reply& reply) {
 }
 
 void Roles::update_local_reads() {
-  core_.local_reads.store(role_ == Role::kPrimary && disks_.local_ok(), std::memory_order_release);
+  core_.worker_view.set_local_reads(role_ == Role::kPrimary && disks_.local_ok());
 }
 
 }  // namespace twinblock

@@ -358,8 +358,8 @@ StatusView Engine::status() const {
   view.writes = counters.writes;
   view.write_bytes = counters.write_bytes;
   view.read_errors = disks_.read_errors().total();
-  view.reads = counters.reads.load(std::memory_order_relaxed);
-  view.read_bytes = counters.read_bytes.load(std::memory_order_relaxed);
+  view.reads = core_.worker_view.reads();
+  view.read_bytes = core_.worker_view.read_bytes();
   view.zeroes = counters.zeroes;
   view.flushes = counters.flushes;
   view.resync_bytes = counters.resync_bytes;

@@ -99,7 +99,7 @@ void WritePath::start(Op& op) {
   const ClientRequest& client = *op.client;
   const uint64_t now = core_.clock.now_ns();
   if (!op.started) {
-    core_.inflight.raise(client.offset_bytes, client.length_bytes);
+    core_.worker_view.write_begins(client.offset_bytes, client.length_bytes);
     op.times.admitted_ns = now;
   }
   op.started = true;
@@ -335,7 +335,7 @@ void WritePath::settle_alone(Op& op) {
 
 void WritePath::finish(Op& op, int error) {
   ClientRequest& client = *op.client;
-  core_.inflight.lower(client.offset_bytes, client.length_bytes);
+  core_.worker_view.write_ended(client.offset_bytes, client.length_bytes);
   active_[op.active_slot] = active_.back();
   active_[op.active_slot]->active_slot = op.active_slot;
   active_.pop_back();

@@ -264,12 +264,13 @@ void Node::close_client() {
 }
 
 int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
-  engine_->count_read(into.size());
+  WorkerView& view = engine_->worker_view();
+  view.count_read(into.size());
   ClientRequest request;
-  if (engine_->local_reads()) {
-    if (const auto mark = engine_->mark_read(offset_bytes, into.size())) {
+  if (view.local_reads()) {
+    if (const auto mark = view.mark_read(offset_bytes, into.size())) {
       const int error = data_->read_now(offset_bytes, into);
-      if (error == 0 && engine_->unchanged(offset_bytes, into.size(), *mark)) return 0;
+      if (error == 0 && view.unchanged(offset_bytes, into.size(), *mark)) return 0;
       request.local_error = error;
     }
   }
@@ -315,14 +316,15 @@ bool Node::is_hole(uint64_t offset_bytes, uint64_t length_bytes, uint64_t& exten
   bool hole = false;
   // What a failing disk can't tell is data, as the read that follows may be served by the peer. The
   // peer itself is not asked where its holes are.
-  const bool known = engine_->local_reads() &&
+  const WorkerView& view = engine_->worker_view();
+  const bool known = view.local_reads() &&
                      data_->extent_now(offset_bytes, length_bytes, hole, extent_bytes) == 0;
   if (!known) {
     extent_bytes = length_bytes;
     return false;
   }
   // A hole that a trim in flight has made may be filled again by a crash of this node.
-  return hole && engine_->quiet(offset_bytes, extent_bytes);
+  return hole && view.quiet(offset_bytes, extent_bytes);
 }
 
 }  // namespace twinblock

@@ -9,14 +9,17 @@
 
 namespace twinblock {
 PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
-    : engine_(engine), all_zero_(all_zero(data)), piece_bytes_(engine.wire_piece_bytes()) {
+    : engine_(engine),
+      all_zero_(all_zero(data)),
+      piece_bytes_(engine.worker_view().wire_piece_bytes()) {
   if (all_zero_) return;
   piece_bytes_ = std::min<uint64_t>(piece_bytes_, data.size());
   cut(data);
-  if (engine_.peer_receives() && engine_.compression().setting().mode != Compression::kOff) {
+  WorkerView& view = engine_.worker_view();
+  if (view.peer_receives() && engine_.compression().setting().mode != Compression::kOff) {
     const uint64_t began_ns = engine_.clock().now_ns();
-    const uint64_t rate_bytes_per_s = engine_.link_rate_bytes_per_s();
-    LinkDemand& demand = engine_.link_demand();
+    const uint64_t rate_bytes_per_s = view.link_rate_bytes_per_s();
+    LinkDemand& demand = view.link_demand();
     demand.begin(data.size(), began_ns);
     demanded_bytes_ = data.size();
     // Of its own pieces none travels before all are prepared.
@@ -28,7 +31,7 @@ PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
   for (WirePiece& piece : pieces_) piece.crc = crc32c(piece.payload);
 }
 
-PreparedWrite::~PreparedWrite() { engine_.link_demand().end(demanded_bytes_); }
+PreparedWrite::~PreparedWrite() { engine_.worker_view().link_demand().end(demanded_bytes_); }
 
 void PreparedWrite::cut(std::span<const std::byte> data) {
   const size_t count = (data.size() + piece_bytes_ - 1) / piece_bytes_;

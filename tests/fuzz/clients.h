@@ -45,7 +45,8 @@ class Clients {
     client.data = request.buffer.data();
     if (op == ClientOp::kWrite) {
       client.all_zero = manner == 0;
-      if (!client.all_zero) cut(request, engine.wire_piece_bytes(), (manner & 8) != 0);
+      const uint64_t piece_bytes = engine.worker_view().wire_piece_bytes();
+      if (!client.all_zero) cut(request, piece_bytes, (manner & 8) != 0);
     }
     client.done = [this, &request](ClientRequest&) {
       require(!request.done, "a client is answered twice");

@@ -129,10 +129,11 @@ void Workload::cut(Request& request) {
   ClientRequest& client = request.client;
   const std::span<const std::byte> bytes(request.buffer);
   Engine& engine = node_->engine();
-  client.piece_bytes = piece_random_.chance(0.8) ? engine.wire_piece_bytes()
+  client.piece_bytes = piece_random_.chance(0.8) ? engine.worker_view().wire_piece_bytes()
                                                  : piece_random_.spread(8, 64) * kSectorBytes;
   const bool may_compress =
-      engine.peer_receives() && engine.compression().setting().mode != Compression::kOff;
+      engine.worker_view().peer_receives() &&
+      engine.compression().setting().mode != Compression::kOff;
   for (size_t at = 0; at < bytes.size(); at += client.piece_bytes) {
     const auto piece = bytes.subspan(at, std::min<size_t>(client.piece_bytes, bytes.size() - at));
     request.pieces.push_back({piece, 0, false});
@@ -169,10 +170,9 @@ void Workload::begin_read(Request& request) {
   request.buffer.resize(request.client.length_bytes);
   ClientRequest& client = request.client;
   client.data = request.buffer.data();
-  const Engine& engine = node_->engine();
-  const auto mark = engine.local_reads()
-                        ? engine.mark_read(client.offset_bytes, client.length_bytes)
-                        : std::nullopt;
+  const WorkerView& view = node_->engine().worker_view();
+  const auto mark = view.local_reads() ? view.mark_read(client.offset_bytes, client.length_bytes)
+                                       : std::nullopt;
   if (!mark) {
     submit(request);
     return;
@@ -193,7 +193,8 @@ void Workload::finish_read(uint64_t id, InflightFilter::Mark mark, uint64_t from
     const std::span<std::byte> rest = std::span(request.buffer).subspan(from);
     failed = node_->data().read_now(client.offset_bytes + from, rest) != 0;
   }
-  if (!failed && node_->engine().unchanged(client.offset_bytes, client.length_bytes, mark)) {
+  const WorkerView& view = node_->engine().worker_view();
+  if (!failed && view.unchanged(client.offset_bytes, client.length_bytes, mark)) {
     check_bypassed(request);
     answered(request);
     return;

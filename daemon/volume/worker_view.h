@@ -1,0 +1,81 @@
+// What threads other than the loop's may know of a node: workers that read by themselves, and that
+// prepare writes. Atomics only, so that none of them waits for the loop. Owned by Core; what is
+// said to be the loop's is called there, all else on any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "base/limits.h"
+#include "mirror/inflight_filter.h"
+#include "mirror/link_demand.h"
+
+namespace twinblock {
+
+class WorkerView {
+ public:
+  // For workers that read by themselves: whether they may; a mark before they read, which there is
+  // none of while a write is in flight there; and whether what they read is free of writes that
+  // have begun since (mirror/inflight_filter.h).
+  [[nodiscard]] bool local_reads() const { return local_reads_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::optional<InflightFilter::Mark> mark_read(uint64_t offset_bytes,
+                                                              uint64_t length_bytes) const {
+    return inflight_.mark(offset_bytes, length_bytes);
+  }
+  [[nodiscard]] bool unchanged(uint64_t offset_bytes, uint64_t length_bytes,
+                               InflightFilter::Mark mark) const {
+    return inflight_.unchanged(offset_bytes, length_bytes, mark);
+  }
+  // … whether no write is in flight there.
+  [[nodiscard]] bool quiet(uint64_t offset_bytes, uint64_t length_bytes) const {
+    return inflight_.quiet(offset_bytes, length_bytes);
+  }
+  void count_read(uint64_t bytes) {
+    reads_.fetch_add(1, std::memory_order_relaxed);
+    read_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  [[nodiscard]] uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
+  [[nodiscard]] uint64_t read_bytes() const { return read_bytes_.load(std::memory_order_relaxed); }
+
+  // For workers that prepare writes: whether the peer receives them, …
+  [[nodiscard]] bool peer_receives() const {
+    return peer_receives_.load(std::memory_order_relaxed);
+  }
+  // … how long a piece is, …
+  [[nodiscard]] uint64_t wire_piece_bytes() const {
+    return wire_piece_bytes_.load(std::memory_order_relaxed);
+  }
+  // … what the links that are up carry together (0: not known), and what is asked of them.
+  [[nodiscard]] uint64_t link_rate_bytes_per_s() const {
+    return link_rate_bytes_per_s_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] LinkDemand& link_demand() { return link_demand_; }
+
+  // The loop's.
+  void set_local_reads(bool may) { local_reads_.store(may, std::memory_order_release); }
+  void set_peer_receives(bool does) { peer_receives_.store(does, std::memory_order_relaxed); }
+  void set_links(uint64_t piece_bytes, uint64_t rate_bytes_per_s) {
+    wire_piece_bytes_.store(piece_bytes, std::memory_order_relaxed);
+    link_rate_bytes_per_s_.store(rate_bytes_per_s, std::memory_order_relaxed);
+  }
+  // Before a write touches the local disk, and after it was acknowledged or failed.
+  void write_begins(uint64_t offset_bytes, uint64_t length_bytes) {
+    inflight_.raise(offset_bytes, length_bytes);
+  }
+  void write_ended(uint64_t offset_bytes, uint64_t length_bytes) {
+    inflight_.lower(offset_bytes, length_bytes);
+  }
+
+ private:
+  InflightFilter inflight_;
+  std::atomic<uint64_t> reads_{0};
+  std::atomic<uint64_t> read_bytes_{0};
+  std::atomic<bool> local_reads_{false};
+  std::atomic<bool> peer_receives_{false};
+  std::atomic<uint64_t> wire_piece_bytes_{limits::kFramePayloadBytesMax};
+  std::atomic<uint64_t> link_rate_bytes_per_s_{0};
+  LinkDemand link_demand_;
+};
+
+}  // namespace twinblock
