@@ -57,6 +57,8 @@ constexpr uint64_t kControlBytesMax = 4 * kMiB;
 constexpr uint64_t kControlFramesUnconfirmedMax = 256;
 // Links of a volume, in the configuration and at run time.
 constexpr size_t kLinksMax = 8;
+// Links that orders are remembered of: those of now, and many that were removed.
+constexpr size_t kLinkOrdersMax = 64;
 // How much higher than all that were seen the number of an operator's order may be: each has the
 // next one, so that more than this is nobody's.
 constexpr uint64_t kOrderNumberJumpMax = uint64_t{1} << 20;

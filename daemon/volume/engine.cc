@@ -82,7 +82,9 @@ Engine::Engine(Parts parts)
     // What is there is not believed; where there is a peer, it is copied from it.
     core_.backing_lost = parts.backing_is_empty && core_.record.held_data;
     core_.crashed = core_.record.primary;
-    rebooted_ = boot_ == 0 || core_.record.boot != boot_;
+    // What the disk did not take was dropped from memory on purpose: as after a loss of power.
+    forgot_ = core_.record.flush_failed && parts.cache_is_gone;
+    rebooted_ = boot_ == 0 || core_.record.boot != boot_ || forgot_;
     load_own_set(parts.loaded);
     disks_.load(parts.cache_is_gone);
   }
@@ -161,7 +163,7 @@ SyncFacts Engine::facts() const {
   facts.backing_lost = core_.backing_lost;
   facts.rebooted = core_.crashed && rebooted_;
   facts.instance = instance_number_;
-  facts.boot = boot_;
+  facts.boot = forgot_ ? 0 : boot_;
   facts.peer_instance = core_.record.peer_instance;
   facts.peer_boot = core_.record.peer_boot;
   facts.flush_failed = core_.record.flush_failed;

@@ -157,7 +157,8 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   // RolesOwner, FirstRecord::Owner
   bool being_resynced() const override { return being_resynced_; }
   uint64_t clients() const override { return clients_; }
-  bool note_peer_process() override;
+  bool behind() const override { return being_resynced_ && !core_.record.inconsistent; }
+  void note_company() override;
   void became_primary() override;
   void became_secondary() override;
   void peer_became(PeerRole role) override;
@@ -176,6 +177,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   bool apply_generation(const wire::GenerationPayload& payload);
   void begin_resync(Verdict verdict, const SyncFacts& peer);
   void begin_generation_for(const SyncFacts& target);
+  void note_peer_process();
   [[nodiscard]] bool same_as(Verdict verdict, const SyncFacts& peer) const;
   [[nodiscard]] bool knows_who_shares_it() const;
   void record_session(Verdict verdict);
@@ -261,11 +263,14 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   std::string last_resync_reason_;
   std::string resync_reason_;  // why there is, or was last, a resync, and of what: a sentence
   bool target_tells_ = false;    // between session_up() and the mark: the target tells its own set
+  bool forgot_ = false;    // this process began with a cache that had dropped what a flush had lost
   bool rebooted_ = false;  // the host was started anew since this node last took a peer along
   // The peer's process, and the boot of its host, in this session; 0: there is none.
   struct PeerProcess {
     uint64_t instance = 0, boot = 0;
+    bool operator==(const PeerProcess&) const = default;
   } peer_process_;
+  std::optional<PeerProcess> durably_noted_;  // by this process, on record
   bool joining_ = false;         // the metadata is to be created with the next record
   bool receives_ = false;        // in this session the peer may send writes …
   bool takes_data_ = false;      // … and they are applied: what must be durable before is

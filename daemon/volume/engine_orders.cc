@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "mirror/relation.h"
 #include "volume/engine.h"
 
 namespace twinblock {
@@ -15,16 +16,28 @@ std::string named(uint64_t dirty_bytes, uint64_t generation, uint64_t term) {
          ", term " + std::to_string(term) + ")";
 }
 
-// What a node wrote alone. After a crash it knows regions, not blocks.
-std::string written(const SyncFacts& node) {
-  return (node.crashed ? "at most " : "") + format_size(node.dirty_bytes) +
-         " in blocks written since " + format_time(node.since_s) + " (generation " +
-         metadata::format_generation(node.generations.current) + ", term " +
-         std::to_string(node.term) + ")";
+// Whether a node's set says what the other one lacks. Where its partner was another replica than the
+// one that is there (a disk that was put back), it says little of that.
+bool knows_the_loss(const SyncFacts& node, const SyncFacts& other) {
+  return node.map_valid && relate(kinship(node.generations, other.generations, true)) ==
+                               Relation::kDivergedFromBase;
 }
 
-metadata::GivenUp name_of(const SyncFacts& loser) {
-  return {loser.state_id, loser.generations.current, loser.term, loser.dirty_bytes};
+// What a node wrote alone. After a crash it knows regions, not blocks.
+std::string written(const SyncFacts& node, const SyncFacts& other) {
+  const std::string state = "generation " +
+                            metadata::format_generation(node.generations.current) + ", term " +
+                            std::to_string(node.term);
+  if (!knows_the_loss(node, other))
+    return "writes of unknown extent, perhaps all over the volume (" + state + ")";
+  return (node.crashed ? "at most " : "") + format_size(node.dirty_bytes) +
+         " in blocks written since " + format_time(node.since_s) + " (" + state + ")";
+}
+
+// What is not known counts as the whole volume.
+metadata::GivenUp name_of(const SyncFacts& loser, const SyncFacts& other, uint64_t volume_bytes) {
+  return {loser.state_id, loser.generations.current, loser.term,
+          knows_the_loss(loser, other) ? loser.dirty_bytes : volume_bytes};
 }
 
 }  // namespace
@@ -39,7 +52,7 @@ struct Engine::ResolveOrder {
 
   [[nodiscard]] const SyncFacts& lost() const { return keep_local ? theirs : mine; }
   [[nodiscard]] const SyncFacts& kept() const { return keep_local ? mine : theirs; }
-  [[nodiscard]] std::string loss() const { return loser + "'s " + written(lost()); }
+  [[nodiscard]] std::string loss() const { return loser + "'s " + written(lost(), kept()); }
 };
 
 std::optional<Error> Engine::why_not_resolve(const ResolveOrder& order) const {
@@ -76,7 +89,7 @@ void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
     shown = order.lost().state_id;
     if (!keep_local) gate_.told();  // what is written from now on was not shown
     reply("nothing was changed. What would be lost: " + order.loss() +
-          ". What stays: " + order.winner + "'s " + written(order.kept()) + "." +
+          ". What stays: " + order.winner + "'s " + written(order.kept(), order.lost()) + "." +
           (order.lost().primary ? " Before it can be done: detach and run " + demote_first +
                                       "; what is written until then makes the order void."
                                 : std::string()));
@@ -109,7 +122,8 @@ std::string Engine::beside_other_orders(const ResolveOrder& order) const {
   std::string said;
   if (order.keep_local ? record.discard : record.keep)
     said += ". This takes back the order to give up " + order.winner + "'s writes";
-  else if (record.discard || record.keep)
+  else if ((record.discard || record.keep) &&
+           record.given_up.state_id != order.lost().state_id)
     said += ". The order before this one was void: it named " +
             named(record.given_up.dirty_bytes, record.given_up.generation, record.given_up.term);
   const bool peer_gives_mine_up = gives_up(order.theirs, order.mine);
@@ -144,7 +158,7 @@ void Engine::take_order(const ResolveOrder& order, Reply reply) {
   }
   record.keep = order.keep_local;
   record.discard = !order.keep_local;
-  record.given_up = name_of(order.lost());
+  record.given_up = name_of(order.lost(), order.kept(), core_.config.size_bytes);
   core_.persist([this, reply = std::move(reply), loser = order.loser, loss, when,
                  beside](int error) {
     if (error != 0) {
@@ -195,8 +209,9 @@ std::vector<std::string> Engine::orders_in_words() const {
 void Engine::why_split_brain(std::vector<std::string>& lines) const {
   const auto& theirs = session_.peer_facts();
   if (!theirs || !session_.last_verdict() || !is_split_brain(*session_.last_verdict())) return;
-  lines.push_back("Since they parted, this node has " + written(facts()) + ", " + core_.peer +
-                  " has " + written(*theirs) + "; neither has the other's.");
+  const SyncFacts mine = facts();
+  lines.push_back("Since they parted, this node has " + written(mine, *theirs) + ", " + core_.peer +
+                  " has " + written(*theirs, mine) + "; neither has the other's.");
 }
 
 }  // namespace twinblock

@@ -18,7 +18,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   replica_.session_up();
   compression_.session_up();
   core_.peer_fast_zero = peer_fast_zero;
-  roles_.session_up(peer);
+  roles_.session_up(peer, is_target(verdict) && !core_.record.inconsistent);
   peer_process_ = {peer.instance, peer.boot};
   receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   target_tells_ = takes_data_ = false;
@@ -26,6 +26,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   link_orders_.session_up();
   peer_settings_.session_up();
   core_.alone_allowed = false;
+  shown_state_ = {};  // of a split brain that is over
   // What the two write together no order has named. A target moves on when it is marked: until then
   // it is what an order to give it up has named.
   if (!core_.blank && !is_target(verdict)) core_.move_on();
@@ -59,6 +60,8 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
         record_sole_copy();  // the peer does not know yet: the last session ended too early
         break;
       }
+      // Nothing that it may have forgotten was acknowledged, or it would be refused.
+      note_peer_process();
       attach(Attachment::kDiskless);
       sole_copy_recorded();
       break;
@@ -100,20 +103,22 @@ bool Engine::knows_who_shares_it() const {
   return mine.current == mine.base || core_.record.shared;
 }
 
-// Whom this node takes along in what it writes from now on; to be durable before it does. Whether
-// it is on record already.
-bool Engine::note_peer_process() {
+// Whom this node takes along in what it writes from now on; to be durable before it does. One that is
+// still to be brought up to date is none: if this node died, that one would pass for the survivor.
+void Engine::note_peer_process() {
   metadata::NodeRecord& record = core_.record;
-  const bool known = record.boot == boot_ && record.peer_instance == peer_process_.instance &&
-                     record.peer_boot == peer_process_.boot;
   record.boot = boot_;
   record.peer_instance = peer_process_.instance;
   record.peer_boot = peer_process_.boot;
-  return known;
+  durably_noted_.reset();
+}
+
+void Engine::note_company() {
+  core_.record.boot = boot_;
+  if (in_sync_ || !session_.up()) note_peer_process();
 }
 
 void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
-  const bool noted = note_peer_process();
   const bool same = same_as(verdict, peer);
   if (same && !knows_who_shares_it()) {
     log(Severity::kWarning,
@@ -124,15 +129,17 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
     core_.coarse.set_all();
     core_.record.all_dirty = true;
   } else if (same) {
-    if (noted) {
+    if (durably_noted_ == peer_process_) {
       gate_.close();
       resync_.begin_with_nothing_to_send();
       attach(Attachment::kDuplex);
       return;
     }
     // A client may write meanwhile: looked at again.
+    note_peer_process();
     core_.persist([this, verdict, peer, number = session_number_](int error) {
       if (number != session_number_ || !session_.up()) return;
+      if (error == 0) durably_noted_ = peer_process_;
       if (error != 0)
         resync_failed(disks_.why_metadata_failed(error).what);
       else
@@ -144,7 +151,7 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
   tell_resync_begun(true);
   // One that died before it had its disk's failure on record, of which it had told this node, is not
   // believed either.
-  const bool died_early = core_.record.all_dirty && peer.crashed && !peer.inconsistent;
+  const bool died_early = core_.record.all_dirty && peer.crashed;
   target_is_believed_ = !peer.flush_failed && !died_early;
   if (!target_is_believed_) core_.coarse.clear_all();
   if (verdict == Verdict::kSourceOfAll) {
@@ -322,6 +329,7 @@ bool Engine::apply_generation(const wire::GenerationPayload& payload) {
   }
   core_.move_on();
   record.begun_for = 0;  // that was in another history
+  roles_.caught_up();
   switch (payload.flags) {
     case wire::kGenerationInconsistent:
       // From now on this is an unfinished copy of the source's history: a resync that is cut off
@@ -379,8 +387,10 @@ void Engine::resync_target_marked() {
 void Engine::resync_copied() {
   gate_.close();
   core_.record.shared = true;
+  note_peer_process();
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
+    if (error == 0) durably_noted_ = peer_process_;
     if (error != 0)
       resync_failed(disks_.why_metadata_failed(error).what);
     else
@@ -429,6 +439,8 @@ void Engine::ask_to_be_copied_back() {
   core_.dirty.set_all();
   core_.coarse.clear_all();
   core_.record.dirty = core_.record.all_dirty = true;
+  // Also when the host was started anew meanwhile, and nothing tells any more that a flush failed.
+  core_.record.inconsistent = true;
   core_.persist([this, number = session_number_](int) {
     if (number == session_number_ && session_.up())
       session_.drop("a flush had failed on " + core_.node + ": it is copied back now",

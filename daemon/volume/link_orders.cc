@@ -313,6 +313,13 @@ bool LinkOrders::heard(const wire::Frame& frame) {
     error = Error{"the order has number " + std::to_string(payload.number) + ", and " +
                       std::to_string(number_) + " is the highest that " + core_.node + " knows",
                   "restart twinblockd on " + core_.peer, EPROTO};
+  const bool is_known = std::any_of(latest_.begin(), latest_.end(), [&](const Latest& each) {
+    return told && each.link.name == told.value().name;
+  });
+  if (!error && !is_known && latest_.size() >= limits::kLinkOrdersMax)
+    error = Error{core_.node + " keeps orders about " + std::to_string(limits::kLinkOrdersMax) +
+                      " links already",
+                  "restart twinblockd on both nodes", ENOSPC};
   LinkConfig link = told ? told.value() : LinkConfig{};
   link.rate_bits_per_s = payload.rate_bits_per_s;
   // What is told again is no error, and nothing new.

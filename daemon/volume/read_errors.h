@@ -11,13 +11,12 @@ namespace twinblock {
 
 class ReadErrors {
  public:
-  // A read at this place failed. False: one did before.
+  // A read at this place failed. False: one did before, or there are too many to tell them apart.
   bool add(uint64_t offset_bytes) {
     ++total_;
     const uint64_t place = offset_bytes / limits::kBlockBytes;
-    if (places_.contains(place)) return false;
-    if (!too_many()) places_.insert(place);
-    return true;
+    if (too_many()) return false;
+    return places_.insert(place).second;
   }
   // The disk took these bytes anew, and with them perhaps another place for them: whether they can be
   // read now, the next read tells.

@@ -202,6 +202,8 @@ void Replica::finished(Op& op) {
   looked_before_ = false;
   if (op.disk.op == DiskOp::kFlush) --flushes_;
   if (op.disk.error == 0 && op.disk.op == DiskOp::kWrite) core_.wrote_data = true;
+  if (op.disk.error == 0 && (op.disk.op == DiskOp::kWrite || op.disk.op == DiskOp::kZero))
+    disks_.written(op.disk.offset_bytes, op.disk.length_bytes);
   if (op.disk.error == 0 && op.disk.op == DiskOp::kFlush && op.covers_data)
     core_.data_flushed = true;
   // One block that can't be read is that block's loss alone.

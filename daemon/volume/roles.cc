@@ -74,7 +74,7 @@ bool Roles::refused_peer_is_primary() const {
          session().peer_facts()->primary;
 }
 
-void Roles::session_up(const SyncFacts& peer) {
+void Roles::session_up(const SyncFacts& peer, bool behind) {
   ++session_number_;
   demotion_.session_changed();
   peer_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
@@ -82,8 +82,13 @@ void Roles::session_up(const SyncFacts& peer) {
   // one than the peer's.
   hear_term(peer.term);
   if (core_.blank) return;
-  core_.record.peer_primary = peer.primary;
+  keeps_primary_ = behind && core_.record.peer_primary && !peer.primary;
+  core_.record.peer_primary = peer.primary || keeps_primary_;
   if (before_promotion_) before_promotion_->peer_primary = false;
+}
+
+void Roles::caught_up() {
+  if (std::exchange(keeps_primary_, false)) core_.record.peer_primary = false;
 }
 
 void Roles::session_lost() {
@@ -171,6 +176,7 @@ bool Roles::heard_question(const wire::FrameHeader& ask) {
     promotion_ended(Error{core_.peer + " is being promoted at the same time", "", EBUSY});
   if (asked_.under_way()) return false;
   asked_.begin();
+  keeps_primary_ = false;
   core_.record.peer_primary = true;
   hear_term(ask.offset);
   core_.persist([this, number = session_number_, question = ask.sequence](int error) {
@@ -209,7 +215,7 @@ void Roles::become_primary() {
   core_.move_on();  // orders did not name what is written from now on
   core_.record.primary = true;
   core_.record.peer_primary = false;
-  owner_.note_peer_process();
+  owner_.note_company();
   core_.persist([this](int error) {
     if (role_ != Role::kPromoting) return;
     if (error != 0)
@@ -273,8 +279,10 @@ bool Roles::heard_role(const wire::FrameHeader& header) {
                 core_.peer + (primary ? " is primary now" : " is secondary now"));
   core_.events.tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
   if (before_promotion_) before_promotion_->peer_primary = false;
-  if (!core_.blank && core_.record.peer_primary != primary) {
-    core_.record.peer_primary = primary;
+  keeps_primary_ = !primary && owner_.behind() && core_.record.peer_primary;
+  const bool known = primary || keeps_primary_;
+  if (!core_.blank && core_.record.peer_primary != known) {
+    core_.record.peer_primary = known;
     hear_term(header.offset);
     core_.persist([](int) {});
   }
@@ -322,7 +330,9 @@ void Roles::demote(Reply reply) {
 
 void Roles::demoted(Result<std::string> result, const Reply& reply) {
   role_ = result.ok() ? Role::kSecondary : Role::kPrimary;
-  core_.record.primary = !result.ok();
+  // A resync that ended while the demotion was recorded may have put it back.
+  const bool again = std::exchange(core_.record.primary, !result.ok());
+  if (again && result.ok()) core_.persist([](int) {});
   update_local_reads();
   if (result.ok()) {
     core_.log.log(Severity::kInfo, "demoted to secondary");

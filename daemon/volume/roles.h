@@ -30,11 +30,12 @@ class RolesOwner {
  public:
   // This replica is being brought up to date by the peer.
   [[nodiscard]] virtual bool being_resynced() const = 0;
+  // … and is not marked as that yet: it is what it was, and knows of no end of a primary before.
+  [[nodiscard]] virtual bool behind() const = 0;
   // How many have the export open.
   [[nodiscard]] virtual uint64_t clients() const = 0;
-  // Puts into the record whom this node takes along in what it writes from now on; whether it was
-  // there already.
-  virtual bool note_peer_process() = 0;
+  // Puts into the record whom this node takes along in what it writes from now on.
+  virtual void note_company() = 0;
   // This node is primary on record, and the peer has been told: from now on it sends, and does not
   // receive.
   virtual void became_primary() = 0;
@@ -73,7 +74,11 @@ class Roles {
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
   [[nodiscard]] bool refused_peer_is_primary() const;
 
-  void session_up(const SyncFacts& peer);
+  // `behind`: this node is to be brought up to date, and is not marked yet. That a peer was primary is
+  // not forgotten then: a promotion here would go on beside what that one has acknowledged.
+  void session_up(const SyncFacts& peer, bool behind);
+  // This node is about to record that it is being brought up to date.
+  void caught_up();
   void session_lost();
   // To be called when all that the session carried has ended. A promotion that the peer was asked
   // about has failed; but with the word that the peer is dead, this may be the loss that proves it.
@@ -121,6 +126,7 @@ class Roles {
   bool stopping_ = false;
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
   Reply promote_reply_;
+  bool keeps_primary_ = false;  // on record is one of before this session
   bool promote_word_ = false;      // the operator says that the peer is dead
   uint64_t promote_question_ = 0;  // number of the last one that the peer was asked
   std::optional<BeforePromotion> before_promotion_;

@@ -25,7 +25,7 @@ TEST(ReadErrors, OfManyPlacesAreTooManyAndTakeNoMoreMemory) {
     EXPECT_TRUE(errors.add(place * kBlock));
   }
   EXPECT_TRUE(errors.too_many());
-  EXPECT_TRUE(errors.add(1000 * kBlock));
+  EXPECT_FALSE(errors.add(1000 * kBlock)) << "no more lines in the log, either";
   EXPECT_EQ(errors.places(), limits::kBadPlacesMax);
   EXPECT_EQ(errors.total(), limits::kBadPlacesMax + 1);
 }
