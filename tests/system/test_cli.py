@@ -64,6 +64,16 @@ def test_compression_is_shown_and_set(lab):
         assert wrong.returncode == 2 and wrong.stderr, words
 
 
+@pytest.mark.parametrize("words", [["demote", "other"], ["promote", "other"], ["status", "other"],
+                                   ["wait", "duplx"], ["resolve", "other", "--keep", "local"]])
+def test_a_verb_for_another_volume_is_not_carried_out(lab, words):
+    refused = ctl(lab, "alpha", *words)
+    assert refused.returncode == 2
+    assert "has volume 'r0', not" in refused.stderr
+    assert lab.status("alpha")["role"] == "primary"
+    assert ctl(lab, "alpha", "status", "r0").returncode == 0
+
+
 def test_status_by_config_and_node(lab):
     shown = twinblock(lab, "status", "--config", lab.state["config"], "--node", "beta", "--json")
     assert shown.returncode == 0, shown.stderr

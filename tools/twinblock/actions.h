@@ -42,6 +42,10 @@ Result<Output> run_detach(const Options& options, const std::string& socket);
 // The status of a node, for all of them.
 Result<nlohmann::json> ask_status(const std::string& socket);
 
+// With --socket the volume finds nothing: a wrong one was meant for another node, or is a slip of a
+// goal, a mode, a link. Whether the node there has it; a node that does not answer is the verb's affair.
+Status check_volume(const Options& options, const std::string& socket);
+
 // "twinblock VERB …" with the options that name the node as the user named it: what to type next.
 std::string next_command(const Options& options, const std::string& verb);
 

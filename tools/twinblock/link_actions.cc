@@ -10,19 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-// With --socket the volume finds nothing, but one that is wrong was not meant to be one: it is a
-// link's name, or a slip of a mode.
-Status check_volume(const Options& options, const std::string& socket) {
-  if (options.node.socket.empty() || options.node.volume.empty()) return ok_status();
-  const Result<json> status = ask_status(socket);
-  if (!status) return status.error();
-  const std::string volume = text_at(status.value(), "volume");
-  if (volume == options.node.volume) return ok_status();
-  return wrong_usage(
-      "the node at " + socket + " has volume '" + volume + "', not '" + options.node.volume + "'",
-      "name the volume before the rest, or leave it out");
-}
-
 json args_of(const Options& options, const std::string& name) {
   json args{{"action", options.link_action}, {"name", name}};
   if (!options.link_addresses.empty()) args["addresses"] = options.link_addresses;
@@ -47,7 +34,6 @@ Error with_done(Error error, const std::string& done) {
 }  // namespace
 
 Result<Output> run_link(const Options& options, const std::string& socket) {
-  if (const Status right = check_volume(options, socket); !right) return right.error();
   if (options.link_action == "list") return list_links(socket);
   Output output;
   output.data["messages"] = json::array();
@@ -68,7 +54,6 @@ Result<Output> run_link(const Options& options, const std::string& socket) {
 }
 
 Result<Output> run_compression(const Options& options, const std::string& socket) {
-  if (const Status right = check_volume(options, socket); !right) return right.error();
   json args = json::object();
   if (!options.compression_mode.empty()) args["mode"] = options.compression_mode;
   if (options.compression_level > 0) args["level"] = options.compression_level;

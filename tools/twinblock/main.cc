@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "twinblock/actions.h"
 #include "twinblock/command_line.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/locate.h"
@@ -28,6 +29,8 @@ int print(const std::string& text, int exit_status) {
 int run(const Verb& verb, const Options& options) {
   const Result<std::string> socket = locate_control_socket(options.node);
   if (!socket) return complain(options.print_json, socket.error());
+  if (const Status right = check_volume(options, socket.value()); !right)
+    return complain(options.print_json, right.error());
   const Result<Output> output = verb.run(options, socket.value());
   if (!output) return complain(options.print_json, output.error());
   const Output& said = output.value();

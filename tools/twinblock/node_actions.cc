@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "twinblock/actions.h"
 #include "twinblock/control_client.h"
+#include "twinblock/exit_status.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/status_text.h"
 #include "twinblock/text_wrap.h"
@@ -53,6 +54,17 @@ std::string quoted(const std::string& word) {
 
 Result<json> ask_status(const std::string& socket) {
   return control_request(socket, "status", json::object(), kAskTimeout_ns);
+}
+
+Status check_volume(const Options& options, const std::string& socket) {
+  if (options.node.socket.empty() || options.node.volume.empty()) return ok_status();
+  const Result<json> status = ask_status(socket);
+  if (!status) return ok_status();
+  const std::string volume = text_at(status.value(), "volume");
+  if (volume == options.node.volume) return ok_status();
+  return wrong_usage(
+      "the node at " + socket + " has volume '" + volume + "', not '" + options.node.volume + "'",
+      "name the volume before the rest, or leave it out");
 }
 
 std::string next_command(const Options& options, const std::string& verb) {
