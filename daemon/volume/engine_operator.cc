@@ -132,7 +132,9 @@ void Engine::why_without_peer(std::vector<std::string>& lines) const {
   const std::string& peer = core_.peer;
   if (lost_wall_ns_ != 0)
     lines.push_back("The session with " + peer + " was lost at " +
-                    format_time(lost_wall_ns_ / kSecond_ns) + ": " + loss_reason_ + ".");
+                    format_time(lost_wall_ns_ / kSecond_ns) +
+                    // `status`, with which `why` begins, has said it then.
+                    (volume_state() == VolumeState::kSimplex ? "." : ": " + loss_reason_ + "."));
   else
     // A refusal is what `status` begins with.
     lines.push_back("There has been no session with " + peer + " since this process started" +

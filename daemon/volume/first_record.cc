@@ -33,6 +33,16 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
     reply(Error{"this node's metadata is being made just now", "try again", EBUSY});
     return;
   }
+  if (!core_.blank && join) {
+    reply(Error{"this node is already initialised and can't join anew: it holds " +
+                    described_history(),
+                "where it is only behind, nothing needs to be done. To have all of it copied anew, "
+                "stop twinblockd here, move " +
+                    core_.config.node(core_.node).metadata +
+                    " away, start it and run `twinblock init " + volume + " --join`",
+                EEXIST});
+    return;
+  }
   if (!core_.blank && !force) {
     reply(Error{"this node is already initialised: it holds " + described_history(),
                 "nothing needs to be done; to begin a new history here, which makes the peer's "
@@ -46,13 +56,6 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
     return;
   }
   if (join) {
-    if (!core_.blank) {
-      reply(Error{"this node is already initialised and can't join anew",
-                  "stop twinblockd, move " + core_.config.node(core_.node).metadata +
-                      " away, start it and run `twinblock init " + volume + " --join`",
-                  EEXIST});
-      return;
-    }
     order_join(std::move(reply));
     return;
   }

@@ -21,8 +21,16 @@ Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demot
 // What is wrong with this node, whatever the peer does.
 std::optional<Error> Roles::why_not_serve() const {
   const std::string& volume = core_.config.volume;
-  if (core_.blank)
-    return Error{"this node is not initialised", "run `twinblock init " + volume + "` first", 0};
+  if (core_.blank) {
+    const auto& peer = session().peer_facts();
+    return Error{"this node is not initialised",
+                 peer && !peer->blank
+                     ? core_.peer + " is: this node joins it, by itself where its backing is empty, "
+                                    "else after `twinblock init " +
+                           volume + " --join`, which overwrites this node's data"
+                     : "run `twinblock init " + volume + "` first",
+                 0};
+  }
   if (role_ != Role::kSecondary)
     return Error{"this node is changing its role just now", "try again", EBUSY};
   if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN};
