@@ -10,6 +10,7 @@ namespace twinblock::sim {
 void World::old_disk() {
   const int source = primary_;
   const int target = 1 - source;
+  swapped_ = {};  // nobody takes these disks for ones that were away for too long
   const auto exchange = [&](void (SimNode::*how)()) {
     exchange_disks(target, how);
     scheduler_.run_until(scheduler_.now_ns() + random_.spread(100 * kMillisecond_ns, kSecond_ns));
@@ -22,7 +23,9 @@ void World::old_disk() {
   for (size_t i = 0; i <= metadata::kHistoryEntries && primary_ == source; ++i) {
     node(target).metadata().faults.extra_delay_ns = 600 * kMillisecond_ns;
     restart(target);
-    const auto meets = [&] { return node(target).engine().status().peer.connected; };
+    const auto meets = [&] {
+      return node(target).running() && node(target).engine().status().peer.connected;
+    };
     wait(
         kHealingMax_ns, [&] { return meets(); }, "a session with an old disk");
     scheduler_.run_until(scheduler_.now_ns() + random_.spread(kMillisecond_ns, 500 * kMillisecond_ns));
