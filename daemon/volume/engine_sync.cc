@@ -139,11 +139,12 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
     note_peer_process();
     core_.persist([this, verdict, peer, number = session_number_](int error) {
       if (number != session_number_ || !session_.up()) return;
-      if (error == 0) durably_noted_ = peer_process_;
-      if (error != 0)
+      if (error != 0) {
         resync_failed(disks_.why_metadata_failed(error).what);
-      else
-        begin_resync(verdict, peer);
+        return;
+      }
+      durably_noted_ = peer_process_;
+      begin_resync(verdict, peer);
     });
     return;
   }
@@ -390,11 +391,12 @@ void Engine::resync_copied() {
   note_peer_process();
   core_.persist([this, number = session_number_](int error) {
     if (number != session_number_ || !session_.up()) return;
-    if (error == 0) durably_noted_ = peer_process_;
-    if (error != 0)
+    if (error != 0) {
       resync_failed(disks_.why_metadata_failed(error).what);
-    else
-      resync_.record_target();
+      return;
+    }
+    durably_noted_ = peer_process_;
+    resync_.record_target();
   });
 }
 

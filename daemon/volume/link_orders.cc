@@ -166,8 +166,7 @@ std::optional<Error> LinkOrders::obey(LinkOrder order, const LinkConfig& link) {
 // The latest order about each link: it says all of it, and a peer that starts anew, or that got
 // other ones meanwhile, is told.
 void LinkOrders::remember(LinkOrder order, const LinkConfig& link, uint64_t number) {
-  std::erase_if(latest_,
-                [&](const Latest& each) { return each.link.name == link.name; });
+  std::erase_if(latest_, [&](const Latest& each) { return each.link.name == link.name; });
   latest_.push_back({order, link, number});
 }
 
@@ -203,7 +202,8 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
   }
   ++number_;
   remember(order, link, number_);
-  core_.log.log(Severity::kInfo, "link " + link.name + " is " + done_word(order) + " by the operator");
+  core_.log.log(Severity::kInfo,
+                "link " + link.name + " is " + done_word(order) + " by the operator");
   core_.events.tell("link-order",
                     {{"link", link.name}, {"order", done_word(order)}, {"by", core_.node}});
   if (!session().up()) {
@@ -214,8 +214,7 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
   tell(order, link, number_, std::move(reply));
 }
 
-void LinkOrders::tell(LinkOrder order, const LinkConfig& link, uint64_t number,
-                              Reply reply) {
+void LinkOrders::tell(LinkOrder order, const LinkConfig& link, uint64_t number, Reply reply) {
   wire::LinkChangePayload payload{};
   payload.change = static_cast<uint32_t>(change_of(order));
   payload.number = number;
@@ -223,10 +222,9 @@ void LinkOrders::tell(LinkOrder order, const LinkConfig& link, uint64_t number,
   wire::set_name(payload.name, link.name);
   for (size_t i = 0; i < core_.config.nodes.size() && !link.address.empty(); ++i)
     wire::set_name(payload.address[i], link.address.at(core_.config.nodes[i].name));
-  answers_.push_back(
-      std::make_shared<Answer>(*this, order, link, number, std::move(reply)));
+  answers_.push_back(std::make_shared<Answer>(*this, order, link, number, std::move(reply)));
   session().request_small(wire::header_of(wire::FrameType::kLinkChange), wire::bytes_of(payload),
-                         *answers_.back());
+                          *answers_.back());
 }
 
 void LinkOrders::answered(Answer& answer, uint32_t status, const std::string& why) {
@@ -268,7 +266,8 @@ void LinkOrders::tell_refused(LinkOrder order, const std::string& link, const st
   core_.events.tell(
       "link-order-refused",
       {{"link", link}, {"order", done_word(order)}, {"by", core_.peer}, {"reason", why}});
-  core_.log.log(Severity::kWarning,
+  core_.log.log(
+      Severity::kWarning,
       core_.peer + " refuses that link " + link + " is " + done_word(order) + ": " + why);
 }
 
@@ -328,7 +327,8 @@ bool LinkOrders::heard(const wire::Frame& frame) {
     error = obey(order, link);
     if (!error) {
       remember(order, link, payload.number);
-      core_.log.log(Severity::kInfo,
+      core_.log.log(
+          Severity::kInfo,
           "link " + link.name + " is " + done_word(order) + " by the operator on " + core_.peer);
       core_.events.tell("link-order",
                         {{"link", link.name}, {"order", done_word(order)}, {"by", core_.peer}});
