@@ -31,13 +31,16 @@ class Epochs {
   void flush_completed() { closing_.clear_all(); }
   // The peer is lost, or a flush failed: everything not forgotten is added to `dirty`.
   void peer_lost(BlockMap& dirty) {
-    dirty.merge(open_);
-    dirty.merge(closing_);
+    add_to(dirty);
     open_.clear_all();
     closing_.clear_all();
   }
   [[nodiscard]] bool any(uint64_t offset_bytes, uint64_t length_bytes) const {
     return open_.any(offset_bytes, length_bytes) || closing_.any(offset_bytes, length_bytes);
+  }
+  void add_to(BlockMap& blocks) const {
+    blocks.merge(open_);
+    blocks.merge(closing_);
   }
   [[nodiscard]] bool empty() const { return open_.empty() && closing_.empty(); }
 

@@ -124,7 +124,7 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
   // (Clients can't go on with one whose flush failed: what they flush may cover less than they think.)
   if (target.primary && target.disk_failed && !source.primary && !source.flush_failed)
     return forgot_what_it_acknowledged(source, target)
-               ? pick(Verdict::kPeerDiskFailed, Verdict::kDiskFailed)
+               ? pick(Verdict::kPeerCantGoOn, Verdict::kCantGoOn)
                : pick(Verdict::kSoleCopy, Verdict::kDiskless);
   if (target.primary) return pick(Verdict::kPeerOutdated, Verdict::kOutdated);
   if (target.disk_failed) return pick(Verdict::kPeerDiskFailed, Verdict::kDiskFailed);
@@ -191,7 +191,7 @@ struct VerdictRow {
   const char* advice;    // %V for the volume's
 };
 
-constexpr std::array<VerdictRow, 24> kVerdicts{{
+constexpr std::array<VerdictRow, 26> kVerdicts{{
     {Verdict::kInSync, Verdict::kInSync, true, "both replicas are the same", ""},
     {Verdict::kSourceOfMap, Verdict::kTargetOfMap, true, "%P is sent the blocks that it missed",
      ""},
@@ -237,6 +237,16 @@ constexpr std::array<VerdictRow, 24> kVerdicts{{
      "%P is primary, but its disk failed: it works on this node's replica", ""},
     {Verdict::kDiskless, Verdict::kSoleCopy, true,
      "this node's disk failed: it works on %P's replica", ""},
+    {Verdict::kPeerCantGoOn, Verdict::kCantGoOn, false,
+     "%P is primary without a disk of its own, and this host was started anew: what it had in memory "
+     "only, of what %P has acknowledged since its last flush, is lost",
+     "stop twinblockd on %P, then run `twinblock promote %V --peer-is-dead` here: clients go on with "
+     "what is on this node's disk"},
+    {Verdict::kCantGoOn, Verdict::kPeerCantGoOn, false,
+     "this node is primary without a disk of its own, and %P's host was started anew: what it had in "
+     "memory only, of what this node has acknowledged since its last flush, is lost",
+     "stop twinblockd here, then run `twinblock promote %V --peer-is-dead` on %P: clients go on with "
+     "what is on its disk"},
     {Verdict::kPeerMustDemote, Verdict::kMustDemote, false,
      "split brain: %P's writes are to be given up, but %P is still primary",
      "run `twinblock demote %V` on %P; it is then brought to this node's state"},

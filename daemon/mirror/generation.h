@@ -63,6 +63,8 @@ enum class Verdict : uint32_t {
   kDiskFailed,        // … I can't
   kSoleCopy,          // the peer is primary without a disk of its own: I hold the data
   kDiskless,          // … the other way round: I am primary and work through the peer
+  kPeerCantGoOn,      // … and my host has lost what it had in memory only of what he acknowledged
+  kCantGoOn,          // … the other way round
   kPeerMustDemote,    // split brain, resolved in my favour; but the peer is still primary
   kMustDemote,        // … in the peer's favour; but I am still primary
   kOrdersContradict,  // split brain, and the orders to resolve it give up both sides' writes

@@ -184,6 +184,12 @@ SyncFacts Engine::facts() const {
   return facts;
 }
 
+Engine::Outlook Engine::without_peer() const {
+  Outlook outlook{facts(), writes_.dirty_without_peer()};
+  outlook.facts.dirty = outlook.facts.dirty || !outlook.dirty.empty();
+  return outlook;
+}
+
 void Engine::facts_told() {
   if (!core_.blank) gate_.told();
 }

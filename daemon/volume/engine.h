@@ -129,6 +129,12 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   // Every so many client writes the kernels are asked for the times of one; 0: never. On this node,
   // until it ends.
   void set_sample_every(uint32_t writes) { session_.set_sample_every(writes); }
+  // What the peer would be told, if it died now and came back: for checks from outside.
+  struct Outlook {
+    SyncFacts facts;
+    BlockMap dirty;
+  };
+  [[nodiscard]] Outlook without_peer() const;
   // Sentences: how this state came about, what a promotion here would lose, what to do.
   [[nodiscard]] std::vector<std::string> why() const;
 

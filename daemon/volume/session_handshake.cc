@@ -233,7 +233,10 @@ bool Session::handle_verdict(Channel& channel, const FrameHeader& header) {
 void Session::refuse(Channel& channel, const std::string& to_peer, const std::string& for_us) {
   send_refusal(channel, to_peer);
   channel.close_soon(env_.clock.now_ns());
-  if (established_) {
+  // Whoever dials may say anything, and another thing each time. Where something is known of the peer
+  // already, only what this node hears when it dials itself changes that.
+  const bool known = established_ || last_verdict_ || !refusal_.empty();
+  if (known && !channel.dialled()) {
     strangers_.tell("link " + channel.link.config.name + ": refused " + channel.address + ":",
                     for_us, env_.clock.now_ns());
     return;

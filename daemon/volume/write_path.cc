@@ -383,6 +383,15 @@ void WritePath::peer_lost() {
   for (Op* op : lost) settle(*op);
 }
 
+BlockMap WritePath::dirty_without_peer() const {
+  BlockMap blocks(core_.config.size_bytes);
+  blocks.merge(core_.dirty);
+  core_.epochs.add_to(blocks);
+  for (const Op* op : active_)
+    if (op->on_peer) blocks.set(op->client->offset_bytes, op->client->length_bytes);
+  return blocks;
+}
+
 void WritePath::release_held() {
   if (core_.frozen()) return;
   for (Op* op : std::exchange(held_, {})) {

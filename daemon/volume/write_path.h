@@ -36,6 +36,8 @@ class WritePath {
   void sole_copy_recorded();
   // Tells the intents that the regions of writes in flight are in use.
   void touch_intents();
+  // The dirty map as it would be if the session ended now.
+  [[nodiscard]] BlockMap dirty_without_peer() const;
   [[nodiscard]] bool idle() const { return active_.empty() && waiting_.empty(); }
   [[nodiscard]] size_t in_flight() const { return active_.size(); }
   [[nodiscard]] uint64_t last_write_ns() const { return last_write_ns_; }

@@ -83,8 +83,13 @@ void World::check_duplex_now() {
 void World::check_crash() {
   if (dead_disk_host_ >= 0 && !dead_is_metadata_ && !disk_passes_) return;
   look();
-  const Remains a = remains_of(node(0), node(1), check_random_);
-  const Remains b = remains_of(node(1), node(0), check_random_);
+  // Both die, or one outlives the other.
+  const int lives = static_cast<int>(check_random_.below(3)) - 1;
+  const auto left = [&](int host) {
+    if (host == lives && node(host).running()) return survivor(node(host), check_random_);
+    return remains_of(node(host), node(1 - host), check_random_);
+  };
+  const Remains a = left(0), b = left(1);
   const Verdict verdict = decide(a.facts, b.facts);
   const std::string story = "a crash now (" + words(a) + "; " + words(b) + ") would lead to '" +
                             explain(verdict, node(1).name()) + "'";
@@ -107,9 +112,17 @@ void World::check_crash() {
     return;
   }
   if (blank && (verdict == Verdict::kNotJoinable || verdict == Verdict::kPeerNotJoinable)) return;
+  // Who goes on refuses rather than lose anything. Whether the two find together is seen at the end.
+  if (lives >= 0 && node(lives).running() && !is_usable(verdict)) return;
   // Disks that were away for too long are refused, and not taken for anything.
   if (verdict == Verdict::kUnrelated && (swapped_[0] || swapped_[1])) return;
   const bool in_sync = verdict == Verdict::kInSync;
+  // A primary without a disk goes on with the other one's data.
+  const bool of_a = verdict == Verdict::kSoleCopy, of_b = verdict == Verdict::kDiskless;
+  if (lives >= 0 && (of_a || of_b)) {
+    if (split_host_ < 0) check_survival(of_a ? a : b, history(), story);
+    return;
+  }
   if (ordering_ && diverged(a.facts, b.facts) && (is_source(verdict) || is_target(verdict)))
     check_loss(is_target(verdict) ? 0 : 1, story);
   if (!in_sync && !is_source(verdict) && !is_target(verdict)) Report::violation(story + describe());

@@ -84,6 +84,16 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
   return remains;
 }
 
+Remains survivor(SimNode& node, Random& random) {
+  Engine::Outlook outlook = node.engine().without_peer();
+  return {node.data().after_kill(random),  // what is under way is so, too, for whoever dies
+          outlook.facts,
+          std::move(outlook.dirty),
+          node.name() + " goes on",
+          false,
+          node.data().deceiving_sectors()};
+}
+
 std::optional<uint64_t> first_uncovered(const Remains& a, const Remains& b) {
   std::optional<uint64_t> at = first_difference(a.data, b.data);
   while (at && (a.own.any(*at, 1) || b.own.any(*at, 1)))

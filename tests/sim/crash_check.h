@@ -37,6 +37,8 @@ struct Remains {
   std::vector<size_t> deceiving{};  // sectors that its cache shows and its medium does not hold
 };
 Remains remains_of(SimNode& node, const SimNode& peer, Random& random);
+// The same of a node that runs on while its peer dies.
+Remains survivor(SimNode& node, Random& random);
 
 // The first block that differs and is in neither set.
 std::optional<uint64_t> first_uncovered(const Remains& a, const Remains& b);

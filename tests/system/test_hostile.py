@@ -13,7 +13,7 @@ from lablib import request
 from lablib.error import LIVENESS_S
 from lablib.processes import resident_bytes
 from lateness import Lateness
-from support import KIB, MIB, assert_identical, connection, wait_until
+from support import KIB, MIB, assert_identical, connection, ctl, wait_until
 
 pytestmark = pytest.mark.sanitize
 
@@ -169,6 +169,24 @@ def test_address_that_is_not_configured_is_refused(lab):
             assert wire.read_until_closed(sock) == b""
         wait_until(lambda: "127.0.0.2" in lab.log_text(name)[before:],  # noqa: B023
                    5, f"the refused address in {name}'s log")
+    assert_serving(lab)
+
+
+def test_strangers_names_fill_neither_the_log_nor_the_events_while_the_peer_is_away(lab):
+    """Nor do they hide what the peer itself said last."""
+    lab.kill("beta")
+    lab.wait_state("alpha", "simplex")
+    events = len(ctl(lab, "alpha", "events").stdout.splitlines())
+    lines = len(lab.log_text("alpha").splitlines())
+    for number in range(60):
+        with wire.dial(lab.node("alpha")["replication"]) as sock:
+            echo = wire.read_challenge(sock)
+            sock.sendall(hello(echo, node=b"mallory%d" % number))
+            wire.read_until_closed(sock)
+    assert len(ctl(lab, "alpha", "events").stdout.splitlines()) <= events + 10
+    assert len(lab.log_text("alpha").splitlines()) <= lines + 20
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex", 30)
     assert_serving(lab)
 
 

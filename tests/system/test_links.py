@@ -83,12 +83,14 @@ def test_one_of_two_links_dies_again_and_again(linked, scratch, request, how):
         time.sleep(0.5)
         while deaths < (20 if full else 3) or load.lasts(110 if full else 0):
             link = random.choice(("link1", "link2"))
-            kill(lab, link, how)
-            wait_until(lambda link=link: states(lab)[link] != "up", what=f"{link} to be given up")
-            a_moment(0.2, 1)
-            deaths += 1
-            restore_and_wait(lab, link)  # a flapping link is damped
-            a_moment(0.2, 0.8)
+            with load.fault():
+                kill(lab, link, how)
+                wait_until(lambda link=link: states(lab)[link] != "up",
+                           what=f"{link} to be given up")
+                a_moment(0.2, 1)
+                deaths += 1
+                restore_and_wait(lab, link)  # a flapping link is damped
+            a_moment(0.4, 0.8)
         load.finish()
     load.print_stalls(f"{deaths} times {how}")
     undisturbed.check()
@@ -136,13 +138,15 @@ def test_all_links_but_one_go_and_come_by_order(linked, scratch, seconds):
     rounds = 0
     with MixedLoad(lab, scratch) as load:
         while rounds < 2 or load.lasts(seconds):
-            chosen = random.sample(names, 2)
-            back = [take_away(lab, name) for name in chosen]
-            wait_until_up(lab, [name for name in names if name not in chosen])
-            a_moment(0, 0.5)
-            for words in random.sample(back, 2):
-                change(lab, *words)
-            wait_until_up(lab, names)
+            with load.fault():
+                chosen = random.sample(names, 2)
+                back = [take_away(lab, name) for name in chosen]
+                wait_until_up(lab, [name for name in names if name not in chosen])
+                a_moment(0, 0.5)
+                for words in random.sample(back, 2):
+                    change(lab, *words)
+                wait_until_up(lab, names)
+            a_moment(0.4, 0.8)
             rounds += 1
         load.finish()
     load.print_stalls(f"{rounds} rounds")
@@ -194,10 +198,11 @@ def test_connection_that_is_reset_costs_no_resync(linked, scratch):
     with MixedLoad(lab, scratch) as load:
         for _ in range(3):
             a_moment(0.4, 0.6)
-            killed = subprocess.run([*lab.inside("alpha"), "ss", "-K", "dst", "10.77.1.2"],
-                                    capture_output=True, text=True, check=True)
-            assert "10.77.1.2" in killed.stdout, killed
-            all_up(lab, 1)
+            with load.fault():
+                killed = subprocess.run([*lab.inside("alpha"), "ss", "-K", "dst", "10.77.1.2"],
+                                        capture_output=True, text=True, check=True)
+                assert "10.77.1.2" in killed.stdout, killed
+                all_up(lab, 1)
         load.finish()
     load.print_stalls("the only connection, reset three times")
     undisturbed.check()
