@@ -113,9 +113,10 @@ void Engine::note_peer_process() {
   durably_noted_.reset();
 }
 
+// A primary without a peer takes nobody along, and what is noted stays: until it begins a generation,
+// whoever was with it last still holds all that was acknowledged.
 void Engine::note_company() {
-  core_.record.boot = boot_;
-  if (in_sync_ || !session_.up()) note_peer_process();
+  if (in_sync_) note_peer_process();
 }
 
 void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {

@@ -10,6 +10,15 @@ namespace twinblock::sim {
 
 namespace {
 
+// The first sector that holds what a write had replaced that ought to be there.
+std::optional<uint64_t> first_that_lacks(const Remains& left, const History& promised,
+                                         History::Kept kept) {
+  for (uint64_t sector = 0; sector < left.data.size_bytes() / kSectorBytes; ++sector)
+    if (!promised.may_hold(sector, promised.number_said(sector, left.data.sector(sector)), kept))
+      return sector;
+  return std::nullopt;
+}
+
 std::string words(const Remains& remains) {
   const SyncFacts& facts = remains.facts;
   return remains.fate + (facts.blank ? ", blank" : "") + (facts.crashed ? ", crashed" : "") +
@@ -130,6 +139,10 @@ void World::check_crash() {
   if (split_host_ >= 0) return;
   if (in_sync || is_source(verdict)) check_survival(a, history(), story);
   if (in_sync || is_target(verdict)) check_survival(b, history(), story);
+  // One that itself lost its memory holds more than was promised, by chance.
+  if (lives >= 0 && node(lives).running() && intact_[static_cast<size_t>(lives)] &&
+      current_[static_cast<size_t>(lives)])
+    check_survivor(lives == 0 ? a : b, is_target(verdict) ? b : a, story);
 }
 
 // That a flush failed is soon on record, and stays there for as long as the page cache shows what the
@@ -175,13 +188,22 @@ void World::check_sets(const Remains& a, const Remains& b, Verdict verdict,
 
 void World::check_survival(const Remains& source, const History& promised,
                            const std::string& story) {
-  for (uint64_t sector = 0; sector < source.data.size_bytes() / kSectorBytes; ++sector) {
-    const uint64_t number = promised.number_said(sector, source.data.sector(sector));
-    if (promised.may_survive(sector, number)) continue;
-    Report::violation(story + ", and sector " + std::to_string(sector) + " would be of " +
-                      promised.describe(number) + ", which a write on stable storage had replaced" +
-                      describe());
-  }
+  const auto sector = first_that_lacks(source, promised, History::Kept::kFlushed);
+  if (!sector) return;
+  Report::violation(story + ", and sector " + std::to_string(*sector) + " would be of " +
+                    promised.describe(promised.number_said(*sector, source.data.sector(*sector))) +
+                    ", which a write on stable storage had replaced" + describe());
+}
+
+// What the one that lives holds of what was acknowledged is not given up for less.
+void World::check_survivor(const Remains& lives, const Remains& source, const std::string& story) {
+  if (lives.facts.inconsistent || first_that_lacks(lives, history(), History::Kept::kAll)) return;
+  const auto sector = first_that_lacks(source, history(), History::Kept::kAll);
+  if (!sector) return;
+  Report::violation(story + ", and sector " + std::to_string(*sector) + " would be of " +
+                    history().describe(history().number_said(*sector, source.data.sector(*sector))) +
+                    ", which an acknowledged write had replaced that the one that lives holds" +
+                    describe());
 }
 
 void World::check_identical(const char* when) {

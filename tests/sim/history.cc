@@ -190,20 +190,21 @@ void History::failed_over(uint64_t now_ns) {
   unanswered_.clear();
 }
 
-History::LatestBegin History::latest_flushed(const std::vector<Cluster>& clusters) const {
-  LatestBegin flushed;
+History::LatestBegin History::latest(const std::vector<Cluster>& clusters, Kept kept) const {
+  LatestBegin found;
+  const uint64_t until_ns = kept == Kept::kAll ? kNever : flushed_ns_;
   for (const Cluster& value : clusters) {
     // Not at the same moment: a process that goes on after a pause does much at once, in any order.
-    if (value.first_end_ns < flushed_ns_ ||
+    if (value.first_end_ns < until_ns ||
         (value.first_end_ns != kNever && writes_[value.number].fua))
-      flushed.add(value);
+      found.add(value);
   }
-  return flushed;
+  return found;
 }
 
 // Which values may the sector have now? All that a flushed one had not replaced.
 void History::settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) const {
-  const LatestBegin flushed = latest_flushed(clusters);
+  const LatestBegin flushed = latest(clusters, Kept::kFlushed);
   std::erase_if(clusters, [&](const Cluster& value) {
     return value.end_ns() < flushed.of_others_than(value);
   });
@@ -211,12 +212,12 @@ void History::settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) con
   if (clusters.size() == 1) clusters[0].first_end_ns = now_ns;
 }
 
-bool History::may_survive(uint64_t sector, uint64_t number) const {
+bool History::may_hold(uint64_t sector, uint64_t number, Kept kept) const {
   const auto& clusters = sectors_[sector];
-  const LatestBegin flushed = latest_flushed(clusters);
+  const LatestBegin latest_kept = latest(clusters, kept);
   return std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& value) {
     const bool fits = number == 0 ? writes_[value.number].zero : value.number == number;
-    return fits && value.end_ns() >= flushed.of_others_than(value);
+    return fits && value.end_ns() >= latest_kept.of_others_than(value);
   });
 }
 

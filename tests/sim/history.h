@@ -50,8 +50,10 @@ class History {
   // From now on this is the history of one side of a split brain: what is written here differs from
   // what is written in the original that this was copied from.
   void branch(uint64_t salt) { branches_.push_back({writes_.size(), salt}); }
-  // Whether a replica that comes out of a crash may hold this: no flushed write had replaced it.
-  [[nodiscard]] bool may_survive(uint64_t sector, uint64_t number) const;
+  // What of the acknowledged writes a replica holds at least.
+  enum class Kept { kFlushed, kAll };
+  // Whether such a replica may hold this: none of those writes had replaced it.
+  [[nodiscard]] bool may_hold(uint64_t sector, uint64_t number, Kept kept) const;
 
   // The bytes of a write, and the number that a sector carries (0: zeroes).
   void fill(uint64_t number, uint64_t offset_bytes, std::span<std::byte> data) const;
@@ -106,8 +108,8 @@ class History {
   void read_zeroes(uint64_t sector, uint64_t began_ns, uint64_t now_ns);
   void prune(std::vector<Cluster>& clusters) const;
   void settle_sector(std::vector<Cluster>& clusters, uint64_t now_ns) const;
-  // Of the values on stable storage: one that had ended before has been replaced for good.
-  [[nodiscard]] LatestBegin latest_flushed(const std::vector<Cluster>& clusters) const;
+  // Of the values that are kept: one that had ended before has been replaced for good.
+  [[nodiscard]] LatestBegin latest(const std::vector<Cluster>& clusters, Kept kept) const;
   [[nodiscard]] uint64_t salt(uint64_t number) const {
     uint64_t found = 0;
     for (const Branch& each : branches_)
