@@ -41,7 +41,7 @@ std::optional<Error> Roles::why_not_serve() const {
     return Error{"this replica is being brought up to date by " + core_.peer,
                  "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY};
   // It may be that this replica is whole; until that is on record the peer is not noted as taken along.
-  if (asked_.under_way())
+  if (session().up() && asked_.under_way())
     return Error{"this node is just recording what " + core_.peer + " told it", "try again", EBUSY};
   if (core_.record.flush_failed)
     return Error{"a flush failed here earlier: what this node reads may not be on its disk",
