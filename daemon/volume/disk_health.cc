@@ -65,8 +65,8 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
 void DiskHealth::leave_local_disk(int error) {
   if (!core_.peer_whole() || !local_ok()) return;
   log(Severity::kError, "going on with " + core_.peer +
-                            "'s replica; replace the disk, then demote this node and restart "
-                            "twinblockd here");
+                            "'s replica, the only good copy from now on; `twinblock status` says what "
+                            "to do");
   give_up(error);
 }
 
@@ -90,11 +90,14 @@ void DiskHealth::metadata_failed(int error) {
   if (!metadata_failure_told_) {
     const std::string what = why_metadata_failed(error).what;
     tell(core_.node, "metadata", what);
-    log(Severity::kError, what + "; " +
-                              (stands_in ? "going on with " + core_.peer + "'s replica"
-                                         : "writes to regions that were idle fail here") +
-                              ". Detach, stop this node, go on at " + core_.peer +
-                              " (`promote --peer-is-dead`), and replace that disk");
+    log(Severity::kError,
+        what + "; " +
+            (stands_in ? "going on with " + core_.peer +
+                             "'s replica. Detach, stop this node, go on at " + core_.peer +
+                             " (`promote --peer-is-dead`), and replace that disk"
+                       : "writes to regions that were idle fail here. Mend that disk, and keep this "
+                         "node's data: it holds what " +
+                             core_.peer + " lacks"));
   }
   metadata_failure_told_ = true;
   if (stands_in) give_up(error);

@@ -176,7 +176,8 @@ void Engine::explain_state(StatusView& view) const {
       break;
     case VolumeState::kFailed:
       view.status = "This node's disk failed, and " + peer + " does not stand in.";
-      view.action = bring + "; then demote this node and replace its disk.";
+      view.action = bring + "; then demote this node. Keep its disk until " + peer +
+                    " is promoted: it may hold what " + peer + " lacks.";
       break;
   }
   for (const std::string& line : orders_in_words()) view.status += " " + line;
@@ -191,7 +192,8 @@ void Engine::explain_state(StatusView& view) const {
   if (!view.disk_error.empty() && view.state == VolumeState::kSimplex) {
     view.status =
         view.disk_error + "; clients get errors, as no other replica stands in. " + view.status;
-    view.action = "Bring " + peer + " back, or free space or replace the disk here.";
+    view.action = "Bring " + peer +
+                  " back, or free space. Keep this disk: it may hold what " + peer + " lacks.";
   }
   if (!view.disk_error.empty() && roles_.role() == Role::kSecondary) {
     view.status = view.disk_error + ". " + view.status;

@@ -1,5 +1,5 @@
-// What a crash of both nodes at this moment would leave, and whether the next handshake would make
-// that good: checker (d), and (b) for crashes that do not happen.
+// What a crash of both nodes, or of one, at this moment would leave, and whether the next handshake
+// would make that good: checker (d), and (b) for crashes that do not happen.
 //
 // Invariant 3, as it can be checked from outside at any instant: let each node die now, by kill or
 // by loss of power, so that its two disks hold one of the states that they may be in. Both metadata
@@ -12,9 +12,9 @@
 //   refused       a pair that could work before may not end up here, but with a split brain that
 //                 is one. There each side has writes that the other does not have, and the union
 //                 must cover all that differs for the moment when an operator resolves it.
-// The source, or either node that is in sync, must hold all that is flushed.
-// The sets that a running process keeps in memory are left to the faults that do happen: they lead
-// to copies, and copies to replicas that are compared.
+// The source, or either node that is in sync, must hold all that is flushed. Where one node outlives
+// the other and is whole, it must hold all that was acknowledged: that is what a mirror is for. Of a
+// node that lives, its engine is asked what it would say and what it would take for dirty.
 #pragma once
 
 #include <string>
