@@ -70,13 +70,11 @@ constexpr bool exactly_one_row_fits() {
 static_assert(exactly_one_row_fits());
 
 Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
-  const bool i_died = mine.crashed || died_too(mine, theirs);
-  const bool peer_died = theirs.crashed || died_too(theirs, mine);
   const SameGeneration said{who(mine.inconsistent, theirs.inconsistent),
                             who(mine.primary, theirs.primary),
                             who(mine.backing_lost, theirs.backing_lost),
                             who(mine.flush_failed, theirs.flush_failed),
-                            who(i_died, peer_died), who(mine.dirty, theirs.dirty)};
+                            who(died(mine, theirs), died(theirs, mine)), who(mine.dirty, theirs.dirty)};
   for (const SameGenerationRow& row : kSameGeneration)
     if (fits(row.accepted, said)) return row.source;
   TB_CHECK(false, "every input has a row");
@@ -100,10 +98,16 @@ bool knows_its_set(const SyncFacts& node) {
   return node.map_valid && !node.backing_lost;
 }
 
+// Whether the node's memory still holds what it held when the primary last took it along.
+bool keeps_its_memory(const SyncFacts& node, const SyncFacts& primary) {
+  if (node.instance != 0 && node.instance == primary.peer_instance) return true;
+  return node.boot != 0 && node.boot == primary.peer_boot && !node.forgot;
+}
+
 // The primary's host has acknowledged what the peer had in memory only, and the peer's host has lost
 // its memory since: clients would read what they had replaced. (A process that ends loses nothing.)
 bool forgot_what_it_acknowledged(const SyncFacts& peer, const SyncFacts& primary) {
-  return primary.dirty && (peer.boot == 0 || peer.boot != primary.peer_boot);
+  return primary.dirty && !keeps_its_memory(peer, primary);
 }
 
 // A source and a target are settled: can a session stand on that, and what must travel?
@@ -291,8 +295,14 @@ std::string fill_in(std::string text, const std::string& mark, const std::string
 bool died_too(const SyncFacts& node, const SyncFacts& primary_that_died) {
   const SyncFacts& primary = primary_that_died;
   if (!primary.crashed || node.instance == primary.peer_instance) return false;
-  const bool same_boot = node.boot != 0 && node.boot == primary.peer_boot;
-  return !(primary.rebooted && same_boot);
+  return !(primary.rebooted && keeps_its_memory(node, primary));
+}
+
+// Where both stopped while primary, the later one was promoted alone and has acknowledged nothing, or it
+// would be in another generation. So a host that kept its memory has all that was acknowledged.
+bool died(const SyncFacts& node, const SyncFacts& other) {
+  if (node.crashed && other.crashed && !node.rebooted && other.rebooted) return false;
+  return node.crashed || died_too(node, other);
 }
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs) {

@@ -34,6 +34,7 @@ struct SyncFacts {
   uint64_t term = 0;  // counts promotions: the node with the higher one was primary later
   // Who lived on when a primary died. 0: not known.
   bool rebooted = false;       // crashed, and its host lost what was in memory
+  bool forgot = false;  // this process began with a page cache that had dropped what a flush had lost
   uint64_t instance = 0;       // of the process that runs
   uint64_t boot = 0;           // of its host
   uint64_t peer_instance = 0;  // as this node has it on record: the peer's process, when the two
@@ -76,6 +77,8 @@ enum class Verdict : uint32_t {
 // Whether `node` is one of two that died: it was the secondary of a primary that died, and has
 // since lost what only its memory held, or may have.
 bool died_too(const SyncFacts& node, const SyncFacts& primary_that_died);
+// Whether it may lack what was acknowledged, of two in the same generation of which one was primary.
+bool died(const SyncFacts& node, const SyncFacts& other);
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs);
 

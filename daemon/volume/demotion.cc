@@ -79,10 +79,12 @@ void Demotion::write_snapshot() {
 }
 
 void Demotion::record() {
-  core_.record.primary = false;
+  core_.record.primary = core_.crashed;  // an earlier crash is made good by the peer only
   core_.record.dirty = core_.took_over || !core_.dirty.empty() || !core_.epochs.empty();
   core_.record.held_data = core_.record.held_data || core_.data_flushed;
   core_.persist([this](int error) {
+    // The disk may say by now that this node is not primary: it must not serve on as if it were.
+    if (error != 0) parts_.disks.metadata_failed(error);
     if (error != 0)
       end(parts_.disks.why_metadata_failed(error));
     else

@@ -32,7 +32,7 @@ class Demotion {
     Verifier& verifier;
     Disk& metadata;
     uint64_t snapshot_offset;  // on the metadata disk
-    const DiskHealth& disks;
+    DiskHealth& disks;
   };
 
   Demotion(Core& core, const Parts& parts);

@@ -42,6 +42,7 @@ Engine::Engine(Parts parts)
       gate_(core_),
       writes_(core_, gate_, disks_),
       flushes_(core_, gate_, disks_),
+      local_flush_(core_.data),
       reads_(core_, disks_),
       replica_(
           core_, disks_, [this] { replica_drained(); },
@@ -163,7 +164,8 @@ SyncFacts Engine::facts() const {
   facts.backing_lost = core_.backing_lost;
   facts.rebooted = core_.crashed && rebooted_;
   facts.instance = instance_number_;
-  facts.boot = forgot_ ? 0 : boot_;
+  facts.boot = boot_;
+  facts.forgot = forgot_;
   facts.peer_instance = core_.record.peer_instance;
   facts.peer_boot = core_.record.peer_boot;
   facts.flush_failed = core_.record.flush_failed;

@@ -24,6 +24,7 @@
 #include "volume/first_record.h"
 #include "volume/flush_group.h"
 #include "volume/link_orders.h"
+#include "volume/local_flush.h"
 #include "volume/own_set.h"
 #include "volume/peer_settings.h"
 #include "volume/replica.h"
@@ -165,6 +166,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   uint64_t clients() const override { return clients_; }
   bool behind() const override { return being_resynced_ && !core_.record.inconsistent; }
   void note_company() override;
+  [[nodiscard]] bool forgot_what_the_peer_may_hold() const override {
+    return core_.crashed && rebooted_ && core_.record.peer_instance != 0;
+  }
   void became_primary() override;
   void became_secondary() override;
   void peer_became(PeerRole role) override;
@@ -183,6 +187,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   bool apply_generation(const wire::GenerationPayload& payload);
   void begin_resync(Verdict verdict, const SyncFacts& peer);
   void begin_generation_for(const SyncFacts& target);
+  void flush_for_resync(std::function<void()> then);
   void note_peer_process();
   [[nodiscard]] bool same_as(Verdict verdict, const SyncFacts& peer) const;
   [[nodiscard]] bool knows_who_shares_it() const;
@@ -240,6 +245,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   SimplexGate gate_;
   WritePath writes_;
   FlushGroup flushes_;
+  LocalFlush local_flush_;
   SlowReads reads_;
   Replica replica_;
   ResyncSource resync_;

@@ -175,9 +175,24 @@ void Engine::begin_resync(Verdict verdict, const SyncFacts& peer) {
       resync_failed(disks_.why_metadata_failed(error).what);
       return;
     }
-    core_.crashed = false;  // what may differ is in the dirty map
-    resync_.begin(label);
+    flush_for_resync([this, label] { resync_.begin(label); });
   });
+}
+
+// Once the target is marked, only this node's replica counts, and what the target's memory held of what
+// was acknowledged together is overwritten. So this disk holds all of that first.
+void Engine::flush_for_resync(std::function<void()> then) {
+  local_flush_.flush(
+      [this, number = session_number_, then = std::move(then)](const DiskRequest& flushed) {
+        if (flushed.error != 0) disks_.local_disk_failed(flushed);
+        if (number != session_number_ || !session_.up()) return;
+        if (flushed.error == 0)
+          then();
+        else
+          resync_failed(system_error(flushed.error, "resync: flush " +
+                                                        core_.config.node(core_.node).backing)
+                            .what);
+      });
 }
 
 // Another replica than the one that shares the base becomes a member (invariant 12). The map says
@@ -382,6 +397,7 @@ void Engine::resync_target_marked() {
   target_tells_ = false;
   core_.record.keep = false;  // the order has been carried out
   core_.record.begun_for = 0;
+  core_.crashed = false;  // what may differ is in the dirty map, and the target no longer counts
   attach(Attachment::kResync);
   note_state();
 }

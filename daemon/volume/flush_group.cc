@@ -84,8 +84,9 @@ void FlushGroup::settle() {
     return;
   }
   // Alone. What is stable here and may not be at the peer must be on record first, or the peer
-  // could pass for current after a crash.
-  if (core_.dirty.empty() && core_.map_valid)
+  // could pass for current after a crash. One that took over may hold, and have shown, what the peer
+  // never acknowledged.
+  if (core_.dirty.empty() && core_.map_valid && !core_.took_over)
     finish(0);
   else if (core_.frozen())
     held_ = true;

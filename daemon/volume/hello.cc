@@ -25,6 +25,7 @@ constexpr FlagField kFlagFields[] = {
     {wire::kHelloKeep, &SyncFacts::keep},
     {wire::kHelloBackingLost, &SyncFacts::backing_lost},
     {wire::kHelloRebooted, &SyncFacts::rebooted},
+    {wire::kHelloForgot, &SyncFacts::forgot},
     {wire::kHelloFlushFailed, &SyncFacts::flush_failed},
 };
 

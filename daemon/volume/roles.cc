@@ -72,6 +72,13 @@ std::optional<Error> Roles::why_not_promote(bool peer_is_dead) const {
                  "is it mounted? If the disk was replaced, wait for " + core_.peer +
                      "; if nothing was ever written, use --peer-is-dead",
                  0};
+  if (!session().up() && owner_.forgot_what_the_peer_may_hold() && !peer_is_dead)
+    return Error{"this node's host was started anew since it was primary: what it had acknowledged and "
+                 "not flushed may be at " +
+                     core_.peer + " only",
+                 "start twinblockd on " + core_.peer +
+                     " or mend the link; only where that replica is lost, use --peer-is-dead",
+                 EBUSY};
   if (!session().up() && (core_.record.peer_primary || refused_peer_is_primary()) && !peer_is_dead)
     return Error{core_.peer + " was primary when it was last heard, and may still be writing",
                  "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY};
@@ -342,7 +349,8 @@ void Roles::demote(Reply reply) {
 void Roles::demoted(Result<std::string> result, const Reply& reply) {
   role_ = result.ok() ? Role::kSecondary : Role::kPrimary;
   // A resync that ended while the demotion was recorded may have put it back.
-  const bool again = std::exchange(core_.record.primary, !result.ok());
+  const bool stays = !result.ok() || core_.crashed;
+  const bool again = std::exchange(core_.record.primary, stays) != stays;
   if (again && result.ok()) core_.persist([](int) {});
   update_local_reads();
   if (result.ok()) {

@@ -36,6 +36,9 @@ class RolesOwner {
   [[nodiscard]] virtual uint64_t clients() const = 0;
   // Puts into the record whom this node takes along in what it writes from now on.
   virtual void note_company() = 0;
+  // This node was primary with its peer when its host lost its memory: the peer may hold more of what
+  // was acknowledged.
+  [[nodiscard]] virtual bool forgot_what_the_peer_may_hold() const = 0;
   // This node is primary on record, and the peer has been told: from now on it sends, and does not
   // receive.
   virtual void became_primary() = 0;

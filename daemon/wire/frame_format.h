@@ -115,6 +115,7 @@ enum HelloFlag : uint32_t {
   kHelloKeep = 1024,         // ordered by the operator: the receiver's writes are given up
   kHelloBackingLost = 2048,  // its backing holds nothing at all, although it was initialised
   kHelloRebooted = 4096,     // crashed, and its host has been started anew since
+  kHelloForgot = 16384,      // its process began with a page cache that had dropped what a flush had lost
   kHelloFlushFailed = 8192,  // a flush failed there: what reads as written may not be on its disk
 };
 

@@ -139,10 +139,10 @@ void World::check_crash() {
   if (split_host_ >= 0) return;
   if (in_sync || is_source(verdict)) check_survival(a, history(), story);
   if (in_sync || is_target(verdict)) check_survival(b, history(), story);
-  // One that itself lost its memory holds more than was promised, by chance.
-  if (lives >= 0 && node(lives).running() && intact_[static_cast<size_t>(lives)] &&
-      current_[static_cast<size_t>(lives)])
-    check_survivor(lives == 0 ? a : b, is_target(verdict) ? b : a, story);
+  for (const int host : {0, 1})
+    if (const Remains& each = host == 0 ? a : b;
+        each.remembers && intact_[static_cast<size_t>(host)] && current_[static_cast<size_t>(host)])
+      check_survivor(each, is_target(verdict) ? b : a, story);
 }
 
 // That a flush failed is soon on record, and stays there for as long as the page cache shows what the
@@ -195,14 +195,17 @@ void World::check_survival(const Remains& source, const History& promised,
                     ", which a write on stable storage had replaced" + describe());
 }
 
-// What the one that lives holds of what was acknowledged is not given up for less.
-void World::check_survivor(const Remains& lives, const Remains& source, const std::string& story) {
-  if (lives.facts.inconsistent || first_that_lacks(lives, history(), History::Kept::kAll)) return;
+// What one holds that lost nothing from memory is not given up for less. (One that did may hold as much,
+// by chance.)
+void World::check_survivor(const Remains& kept, const Remains& source, const std::string& story) {
+  if (kept.facts.inconsistent || kept.facts.flush_failed ||
+      first_that_lacks(kept, history(), History::Kept::kAll))
+    return;
   const auto sector = first_that_lacks(source, history(), History::Kept::kAll);
   if (!sector) return;
   Report::violation(story + ", and sector " + std::to_string(*sector) + " would be of " +
                     history().describe(history().number_said(*sector, source.data.sector(*sector))) +
-                    ", which an acknowledged write had replaced that the one that lives holds" +
+                    ", which an acknowledged write had replaced that is whole on the other one" +
                     describe());
 }
 

@@ -62,7 +62,7 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
                   {},
                   BlockMap(node.data().size_bytes()),
                   node.name() + (power ? " without power" : " killed"),
-                  false};
+                  !power};
   const DiskImage file =
       power ? node.metadata().after_power_loss(random) : node.metadata().after_kill(random);
   const auto read = [&file](uint64_t offset_bytes, std::span<std::byte> into) {
@@ -90,6 +90,7 @@ Remains survivor(SimNode& node, Random& random) {
           outlook.facts,
           std::move(outlook.dirty),
           node.name() + " goes on",
+          true,
           false,
           node.data().deceiving_sectors()};
 }

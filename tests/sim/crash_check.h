@@ -12,8 +12,8 @@
 //   refused       a pair that could work before may not end up here, but with a split brain that
 //                 is one. There each side has writes that the other does not have, and the union
 //                 must cover all that differs for the moment when an operator resolves it.
-// The source, or either node that is in sync, must hold all that is flushed. Where one node outlives
-// the other and is whole, it must hold all that was acknowledged: that is what a mirror is for. Of a
+// The source, or either node that is in sync, must hold all that is flushed. Where the host of one
+// that is whole goes on, it must hold all that was acknowledged: that is what a mirror is for. Of a
 // node that lives, its engine is asked what it would say and what it would take for dirty.
 #pragma once
 
@@ -33,6 +33,7 @@ struct Remains {
   SyncFacts facts;
   BlockMap own;      // what it would tell to differ
   std::string fate;  // for reports
+  bool remembers = false;  // its host keeps its page cache
   bool peer_primary = false;  // it would remember that its peer was primary
   std::vector<size_t> deceiving{};  // sectors that its cache shows and its medium does not hold
 };

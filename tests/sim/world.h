@@ -208,7 +208,7 @@ class World {
   void check_failed_flush(const Remains& left, SimNode& at, const std::string& story);
   void check_sets(const Remains& a, const Remains& b, Verdict verdict, const std::string& story);
   void check_survival(const Remains& source, const History& promised, const std::string& story);
-  void check_survivor(const Remains& lives, const Remains& source, const std::string& story);
+  void check_survivor(const Remains& kept, const Remains& source, const std::string& story);
   void check_duplex_now();
   void check_primaries();
 

@@ -109,8 +109,8 @@ struct View {
            !peer.inconsistent && !me.backing_lost && !peer.backing_lost &&
            me.flush_failed == peer.flush_failed;
   }
-  bool i_died() const { return me.crashed || died_too(me, peer); }
-  bool peer_died() const { return peer.crashed || died_too(peer, me); }
+  bool i_died() const { return died(me, peer); }
+  bool peer_died() const { return died(peer, me); }
   bool i_am_later() const { return me.term != peer.term ? me.term > peer.term : me.preferred; }
 };
 
@@ -258,7 +258,8 @@ const Property kProperties[] = {
        return v.verdict == Verdict::kDiskless || v.verdict == Verdict::kCantGoOn;
      },
      [](const View& v) {
-       const bool forgot = v.peer.boot == 0 || v.peer.boot != v.me.peer_boot;
+       const bool lives = v.peer.instance != 0 && v.peer.instance == v.me.peer_instance;
+       const bool forgot = !lives && (v.peer.boot == 0 || v.peer.boot != v.me.peer_boot);
        return v.me.primary && v.me.disk_failed && !v.peer.disk_failed &&
               (v.verdict == Verdict::kCantGoOn) == (v.me.dirty && forgot);
      }},
@@ -414,20 +415,22 @@ TEST_F(AllInputs, HaveVerdictsThatHoldEveryProperty) {
 
 // Every combination of what is known of the secondary of a primary that died.
 TEST(Generation, WhoDiesWithAPrimaryHasLostWhatOnlyItsMemoryHeld) {
-  for (unsigned bits = 0; bits < 32; ++bits) {
+  for (unsigned bits = 0; bits < 64; ++bits) {
     const bool crashed = bits & 1u, same_process = bits & 2u, same_boot = bits & 4u;
     const bool rebooted = bits & 8u, boots_known = bits & 16u;
+    const bool forgot = bits & 32u;
     SyncFacts primary, secondary;
     primary.crashed = crashed;
     primary.rebooted = rebooted;
     primary.peer_instance = 1;
+    secondary.forgot = forgot;
     secondary.instance = same_process ? 1 : 2;
     primary.peer_boot = boots_known ? 3 : 0;
     secondary.boot = boots_known ? (same_boot ? 3 : 4) : 0;
     bool expected = false;
     if (crashed && !same_process) {
       // Started anew on a host that has all in its page cache, while the primary's host has not.
-      const bool has_more = rebooted && same_boot && boots_known;
+      const bool has_more = rebooted && same_boot && boots_known && !forgot;
       expected = !has_more;
     }
     EXPECT_EQ(died_too(secondary, primary), expected) << bits;
