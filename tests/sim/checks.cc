@@ -198,7 +198,7 @@ void World::check_survival(const Remains& source, const History& promised,
 // What one holds that lost nothing from memory is not given up for less. (One that did may hold as much,
 // by chance.)
 void World::check_survivor(const Remains& kept, const Remains& source, const std::string& story) {
-  if (kept.facts.inconsistent || kept.facts.flush_failed ||
+  if (kept.facts.flush_failed ||
       first_that_lacks(kept, history(), History::Kept::kAll))
     return;
   const auto sector = first_that_lacks(source, history(), History::Kept::kAll);
