@@ -112,10 +112,15 @@ void Session::channel_closed(Channel& channel, const std::string& reason) {
   // Who can't be reached refuses nothing any more.
   if (channel.phase == Channel::Phase::kConnecting) refusal_.clear();
   SessionLink& link = channel.link;
+  const bool accepted = !channel.dialled(), refused = channel.phase == Channel::Phase::kClosing;
+  const std::string address = channel.address;
   link.answers = channel.phase != Channel::Phase::kConnecting;
   discard(channel);
   if (established_) return;
-  if (refusal_.empty()) note_error(link, reason);
+  // Who dials here has another address each time; that a refused one goes is as it should be.
+  if (accepted && !refused)
+    strangers_.tell("link " + link.config.name + ": " + address, reason, env_.clock.now_ns());
+  if (!accepted && refusal_.empty()) note_error(link, reason);
   if (dial_timer_->armed()) return;
   // Every link is tried before a pause.
   const auto usable = static_cast<size_t>(
@@ -416,7 +421,7 @@ void Session::time_out_handshakes(uint64_t now) {
     channel_closed(*channel, channel->unknown() ? "it took too long"
                              : channel->phase == Channel::Phase::kConnecting
                                  ? "connect to " + channel->address + ": no answer"
-                                 : channel->address + " did not finish the handshake in time");
+                                 : "the handshake did not end in time");
   }
 }
 
