@@ -167,6 +167,10 @@ std::string Engine::why_promote_here() const {
            core_.peer + " accepted alone since the session was lost" +
            (lost_wall_ns_ == 0 ? "" : " at " + format_time(lost_wall_ns_ / kSecond_ns)) +
            "; if it did accept any, that becomes a split brain when it returns.";
+  if (forgot_what_the_peer_may_hold())
+    return "Promoting this node now (--peer-is-dead) would lose what it had acknowledged as primary and "
+           "not flushed, as its host was started anew since; " +
+           core_.peer + " may still hold that.";
   if (core_.crashed)
     return "Promoting this node now would lose nothing that it knows of; but it ended while it was "
            "primary, and " +
