@@ -129,7 +129,6 @@ struct Core {
   }
   // A new history of writes begins, as soon as the record is durable.
   void begin_generation() {
-    crashed = false;  // of what the peer may hold more of, this is a later history
     uint64_t fresh = random();
     while (record.generations.knows(fresh)) fresh = random();
     record.generations.advance(fresh);

@@ -79,7 +79,7 @@ void Demotion::write_snapshot() {
 }
 
 void Demotion::record() {
-  core_.record.primary = core_.crashed;  // an earlier crash is made good by the peer only
+  core_.record.primary = false;
   core_.record.dirty = core_.took_over || !core_.dirty.empty() || !core_.epochs.empty();
   core_.record.held_data = core_.record.held_data || core_.data_flushed;
   core_.persist([this](int error) {

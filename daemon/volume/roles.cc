@@ -349,8 +349,7 @@ void Roles::demote(Reply reply) {
 void Roles::demoted(Result<std::string> result, const Reply& reply) {
   role_ = result.ok() ? Role::kSecondary : Role::kPrimary;
   // A resync that ended while the demotion was recorded may have put it back.
-  const bool stays = !result.ok() || core_.crashed;
-  const bool again = std::exchange(core_.record.primary, stays) != stays;
+  const bool again = std::exchange(core_.record.primary, !result.ok());
   if (again && result.ok()) core_.persist([](int) {});
   update_local_reads();
   if (result.ok()) {

@@ -266,7 +266,8 @@ TEST(Hello, BringsEveryFactAcross) {
       &SyncFacts::blank,       &SyncFacts::joinable,     &SyncFacts::primary,
       &SyncFacts::crashed,     &SyncFacts::backing_lost, &SyncFacts::inconsistent,
       &SyncFacts::disk_failed, &SyncFacts::dirty,        &SyncFacts::map_valid,
-      &SyncFacts::discard,     &SyncFacts::keep,         &SyncFacts::rebooted};
+      &SyncFacts::discard,     &SyncFacts::keep,         &SyncFacts::rebooted,
+      &SyncFacts::flush_failed, &SyncFacts::forgot};
   for (size_t bit = 0; bit < fields.size(); ++bit) {
     SyncFacts facts;
     facts.*fields[bit] = true;
