@@ -283,9 +283,20 @@ bool World::agreed(const Lane& lane) {
   return words[0] == words[1];
 }
 
-// Added or enabled until both nodes have it, once they agree.
+// Whether a node's status says that the peer does not follow its order about the link: then the two
+// will not agree by themselves.
+bool World::parted(const Lane& lane) {
+  for (const int host : {0, 1})
+    if (node(host).running() && !node(host).paused() &&
+        node(host).engine().status().status.find("refuses that link " + lane.name + " is") !=
+            std::string::npos)
+      return true;
+  return false;
+}
+
+// Added or enabled until both nodes have it, once they agree, or say that they do not.
 void World::bring_back(Lane& lane) {
-  lane.contradicted = lane.contradicted && !agreed(lane);
+  lane.contradicted = lane.contradicted && !agreed(lane) && !parted(lane);
   if (lane.contradicted) {
     scheduler_.after(200 * kMillisecond_ns, nullptr, [this, &lane] { bring_back(lane); });
     return;

@@ -188,6 +188,7 @@ class World {
   void order_link(int host, const Lane& lane, LinkOrder order, bool addressed = false);
   bool contradict(Lane& lane, int host, Random& chances);
   [[nodiscard]] bool agreed(const Lane& lane);
+  [[nodiscard]] bool parted(const Lane& lane);
   void bring_back(Lane& lane);
   void watch_session();
   void check_session();
