@@ -321,6 +321,11 @@ void WritePath::settle(Op& op) {
 // The write is not, or not for sure, at the peer.
 void WritePath::settle_alone(Op& op) {
   core_.dirty.set(op.client->offset_bytes, op.client->length_bytes);
+  // Its session ended while the local disk kept it; a peer that stands in by now takes it anew.
+  if (!op.on_local && core_.attachment == Attachment::kDiskless) {
+    start(op);
+    return;
+  }
   if (!op.on_local) {
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
     return;

@@ -114,6 +114,7 @@ void SimNode::start() {
 }
 
 bool SimNode::remembers_failed_flush() const {
+  if (!metadata_->idle()) return false;
   const std::span<const std::byte> found = metadata_->contents();
   const Result<metadata::Loaded> loaded =
       metadata::load(metadata::reader_of(found), found.size(), config_.size_bytes, name_ + ".meta");

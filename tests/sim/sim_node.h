@@ -39,7 +39,8 @@ class SimNode {
   void pause();
   void resume();
 
-  // Whether a process that began now would know that a flush of the data disk failed.
+  // Whether a process that began now would know that a flush of the data disk failed, and would if
+  // any part of what is being recorded still reached the disk.
   [[nodiscard]] bool remembers_failed_flush() const;
 
   [[nodiscard]] bool running() const { return engine_ != nullptr; }

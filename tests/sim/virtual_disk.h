@@ -79,6 +79,8 @@ class VirtualDisk final : public Disk {
   void flush_now() { persist(done_number_, 0); }
   // Whether it shows what a loss of power may take back.
   [[nodiscard]] bool unflushed() const { return !dirty_sectors_.empty(); }
+  // Whether it has done all that it was given.
+  [[nodiscard]] bool idle() const { return pending_.empty(); }
   int read_now(uint64_t offset_bytes, std::span<std::byte> into);
   // Whether an error has been given to the process that runs now.
   [[nodiscard]] bool has_failed() const { return errors_ > 0; }
