@@ -37,6 +37,8 @@ Result<Output> await_verification(const Options& options, const std::string& soc
   actions.now_ns = steady_now_ns;
   actions.sleep = sleep_ns;
   const Result<json> verify = wait_for_verification(actions);
+  // Also of one that was over before anybody looked.
+  if (verify && !options.print_json) display.show(verify.value());
   display.finish();
   if (!verify) return verify.error();
   return verification_output(verify.value());
