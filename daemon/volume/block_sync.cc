@@ -63,12 +63,7 @@ BlockSync::~BlockSync() = default;
 bool BlockSync::abandoned(const Run& run) const { return run.epoch != epoch_; }
 
 void BlockSync::start(const Task& task) {
-  if (free_.empty()) {
-    pool_.push_back(std::make_unique<Run>(*this));
-    free_.push_back(pool_.back().get());
-  }
-  Run& run = *free_.back();
-  free_.pop_back();
+  Run& run = runs_.take(*this);
   ++outstanding_;
   run.epoch = epoch_;
   run.task = task;
@@ -333,7 +328,7 @@ void BlockSync::end(Run& run) {
   --outstanding_;
   run.answers_outstanding = 0;
   if (outstanding_ == 0) halted_ = false;
-  free_.push_back(&run);
+  runs_.give_back(run);
   core_.ranges.release(run.ticket);
   owner_.sync_has_room();
 }
@@ -341,7 +336,7 @@ void BlockSync::end(Run& run) {
 void BlockSync::session_lost() {
   ++epoch_;
   std::vector<Run*> waiting;
-  for (const auto& run : pool_)
+  for (const auto& run : runs_.all())
     if (run->answers_outstanding > 0 && !run->reading) waiting.push_back(run.get());
   for (Run* run : waiting) end(*run);
 }
@@ -350,8 +345,7 @@ void BlockSync::halt() { halted_ = outstanding_ > 0; }
 
 void BlockSync::release_memory() {
   TB_CHECK(outstanding_ == 0, "nothing is outstanding");
-  pool_.clear();
-  free_.clear();
+  runs_.clear();
 }
 
 }  // namespace twinblock

@@ -9,9 +9,9 @@
 // they a hole or blocks of zeroes here.
 #pragma once
 
-#include <memory>
 #include <vector>
 
+#include "base/pool.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
 
@@ -90,8 +90,7 @@ class BlockSync {
   uint64_t epoch_ = 0;  // grows with each lost session
   bool halted_ = false;
   size_t outstanding_ = 0;
-  std::vector<std::unique_ptr<Run>> pool_;
-  std::vector<Run*> free_;
+  Pool<Run> runs_;
 };
 
 }  // namespace twinblock

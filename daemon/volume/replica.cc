@@ -64,12 +64,7 @@ Replica::Replica(Core& core, DiskHealth& disks, std::function<void()> drained,
 Replica::~Replica() = default;
 
 void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
-  if (free_.empty()) {
-    pool_.push_back(std::make_unique<Op>(*this));
-    free_.push_back(pool_.back().get());
-  }
-  Op& op = *free_.back();
-  free_.pop_back();
+  Op& op = ops_.take(*this);
   op.header = frame.header;
   op.incarnation = incarnation;
   op.keeps_payload = std::move(frame.keeps_payload);
@@ -240,7 +235,7 @@ void Replica::release(Op& op) {
   if (const auto at = busy_for_.find(incarnation); answering_ && --at->second == 0)
     busy_for_.erase(at);
   working_bytes_ -= op.working_bytes;
-  free_.push_back(&op);
+  ops_.give_back(op);
   if (answering_) {
     resume_if_drained();
     core_.session->work_ended(incarnation);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/pool.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
 #include "wire/frame_reader.h"
@@ -66,8 +67,7 @@ class Replica {
   size_t busy_ = 0;
   std::map<uint64_t, size_t> busy_for_;  // of the session, by connection
   uint64_t working_bytes_ = 0;           // of requests that the disk works on
-  std::vector<std::unique_ptr<Op>> pool_;
-  std::vector<Op*> free_;
+  Pool<Op> ops_;
   uint64_t got_on_ns_ = 0;
   bool watching_ = false;         // the device is being looked at
   uint64_t flushes_ = 0;          // under way …

@@ -36,12 +36,7 @@ SlowReads::SlowReads(Core& core, DiskHealth& disks) : core_(core), disks_(disks)
 SlowReads::~SlowReads() = default;
 
 void SlowReads::submit(ClientRequest& request) {
-  if (free_.empty()) {
-    pool_.push_back(std::make_unique<Op>(*this));
-    free_.push_back(pool_.back().get());
-  }
-  Op& op = *free_.back();
-  free_.pop_back();
+  Op& op = ops_.take(*this);
   ++active_;
   op.client = &request;
   op.pieces_outstanding = 0;
@@ -101,14 +96,14 @@ void SlowReads::finish(Op& op, int error) {
   op.pieces_outstanding = 0;
   --active_;
   core_.ranges.release(op.ticket);
-  free_.push_back(&op);
+  ops_.give_back(op);
   client.error = error;
   client.done(client);
 }
 
 void SlowReads::peer_lost() {
   std::vector<Op*> lost;
-  for (const auto& op : pool_)
+  for (const auto& op : ops_.all())
     if (op->client != nullptr && op->pieces_outstanding > 0) lost.push_back(op.get());
   for (Op* op : lost) finish(*op, EIO);
 }

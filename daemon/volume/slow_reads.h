@@ -2,9 +2,9 @@
 // whose local disk failed are answered by the peer. Owned by the engine; loop thread only.
 #pragma once
 
-#include <memory>
 #include <vector>
 
+#include "base/pool.h"
 #include "volume/client_request.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
@@ -30,8 +30,7 @@ class SlowReads {
   Core& core_;
   DiskHealth& disks_;
   size_t active_ = 0;
-  std::vector<std::unique_ptr<Op>> pool_;
-  std::vector<Op*> free_;
+  Pool<Op> ops_;
 };
 
 }  // namespace twinblock

@@ -46,12 +46,7 @@ WritePath::WritePath(Core& core, SimplexGate& gate, DiskHealth& disks)
 WritePath::~WritePath() = default;
 
 WritePath::Op& WritePath::new_op() {
-  if (free_.empty()) {
-    pool_.push_back(std::make_unique<Op>(*this));
-    free_.push_back(pool_.back().get());
-  }
-  Op& op = *free_.back();
-  free_.pop_back();
+  Op& op = ops_.take(*this);
   op.started = op.local_pending = op.on_local = op.on_peer = op.held = false;
   op.pieces_outstanding = 0;
   op.unsent_bytes = op.flying_bytes = 0;
@@ -356,7 +351,7 @@ void WritePath::finish(Op& op, int error) {
   client.error = error;
   client.done(client);
   core_.ranges.release(op.ticket);
-  free_.push_back(&op);
+  ops_.give_back(op);
   admit_waiting();
 }
 

@@ -7,9 +7,9 @@
 #pragma once
 
 #include <deque>
-#include <memory>
 #include <vector>
 
+#include "base/pool.h"
 #include "volume/client_request.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
@@ -80,8 +80,7 @@ class WritePath {
   std::vector<Op*> active_;             // admitted to the range lock, holding or waiting
   std::vector<Op*> held_;               // frozen: hold their range, and wait for the peer
   std::vector<Op*> for_sole_copy_;      // acked by the peer, missing on the local disk
-  std::vector<std::unique_ptr<Op>> pool_;
-  std::vector<Op*> free_;
+  Pool<Op> ops_;
 };
 
 }  // namespace twinblock

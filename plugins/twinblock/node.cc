@@ -200,12 +200,7 @@ Node::~Node() {
 }
 
 void Node::take_submitted() {
-  ClientRequest* newest = submitted_.exchange(nullptr, std::memory_order_acquire);
-  ClientRequest* oldest = nullptr;
-  while (newest != nullptr) {
-    ClientRequest* next = std::exchange(newest->next, oldest);
-    oldest = std::exchange(newest, next);
-  }
+  ClientRequest* oldest = submitted_.take();
   while (oldest != nullptr) {
     ClientRequest* next = oldest->next;  // the request may be gone when submit() returns
     ++unfinished_;
@@ -222,15 +217,11 @@ int Node::run_request(ClientRequest& request) {
     --unfinished_;
     parking.unpark();
   };
-  ClientRequest* head = submitted_.load(std::memory_order_relaxed);
-  do {
-    request.next = head;
-  } while (!submitted_.compare_exchange_weak(head, &request, std::memory_order_release,
-                                             std::memory_order_relaxed));
+  const bool first = submitted_.put(request);
   // Whoever pushed onto a list that was not empty is taken along with the first. Who comes alone
   // does the loop's part himself if he can; with others there, the loop's batches are worth more.
   const bool alone = outstanding_.fetch_add(1, std::memory_order_relaxed) == 0;
-  if (head == nullptr && !(alone && loop_.run_for(parking))) loop_.wake();
+  if (first && !(alone && loop_.run_for(parking))) loop_.wake();
   parking.park();
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   return request.error;

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "base/hand_over_stack.h"
 #include "config/config.h"
 #include "control/requests.h"
 #include "io/posix/control_server.h"
@@ -74,8 +75,7 @@ class Node {
   uint64_t clients_ = 0;                 // opened and not closed; loop thread
   uint64_t unfinished_ = 0;              // requests that the engine has; loop thread
   std::thread thread_;
-  // Requests on their way to the loop, newest first; pushed by workers, taken whole by the loop.
-  std::atomic<ClientRequest*> submitted_{nullptr};
+  HandOverStack<ClientRequest> submitted_;  // by workers, for the loop
   std::atomic<int> outstanding_{0};  // requests that workers wait for
 };
 

@@ -2,9 +2,9 @@
 // their own (a request is in at most one, so callers bound them all).
 #pragma once
 
-#include <atomic>
 #include <utility>
 
+#include "base/hand_over_stack.h"
 #include "io/disk.h"
 
 namespace twinblock {
@@ -34,45 +34,33 @@ class RequestList {
   DiskRequest* tail_ = nullptr;
 };
 
-// Any thread puts, one takes all.
+// Lists in any thread's hands on their way to the one that takes all, in the order of put().
 class CompletionStack {
  public:
   // After put() the caller may touch neither the requests nor this: the taker may have freed them.
   void put(RequestList& list) {
-    DiskRequest* last = list.pop();
-    if (last == nullptr) return;
-    // Reversed here, and again by take(), so that order is kept.
-    DiskRequest* first = last;
+    DiskRequest* oldest = list.pop();
+    if (oldest == nullptr) return;
+    DiskRequest* newest = oldest;
     while (DiskRequest* request = list.pop()) {
-      request->next = first;
-      first = request;
+      request->next = newest;
+      newest = request;
     }
-    DiskRequest* head = head_.load(std::memory_order_relaxed);
-    do last->next = head;
-    while (!head_.compare_exchange_weak(head, first, std::memory_order_release,
-                                        std::memory_order_relaxed));
+    stack_.put_chain(*newest, *oldest);
   }
   [[nodiscard]] RequestList take() {
     RequestList list;
-    if (head_.load(std::memory_order_relaxed) == nullptr) return list;
-    DiskRequest* request = head_.exchange(nullptr, std::memory_order_acquire);
-    DiskRequest* reversed = nullptr;
-    while (request != nullptr) {
-      DiskRequest* next = request->next;
-      request->next = reversed;
-      reversed = request;
-      request = next;
-    }
-    while (reversed != nullptr) {
-      DiskRequest* next = reversed->next;
-      list.push(*reversed);
-      reversed = next;
+    DiskRequest* oldest = stack_.take();
+    while (oldest != nullptr) {
+      DiskRequest* next = oldest->next;
+      list.push(*oldest);
+      oldest = next;
     }
     return list;
   }
 
  private:
-  std::atomic<DiskRequest*> head_{nullptr};
+  HandOverStack<DiskRequest> stack_;
 };
 
 }  // namespace twinblock
