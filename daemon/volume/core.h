@@ -21,18 +21,11 @@
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
 #include "volume/events.h"
+#include "volume/peer_phase.h"
 #include "volume/session.h"
 #include "volume/worker_view.h"
 
 namespace twinblock {
-
-// How the peer takes part in what this node writes.
-enum class Attachment {
-  kNone,      // not at all: no session, or one in which this node does not write
-  kResync,    // it receives every write, but is not whole yet
-  kDuplex,    // it receives every write and is whole
-  kDiskless,  // it receives every write and holds the only good replica: the local disk failed
-};
 
 struct Counters {
   uint64_t writes = 0;
@@ -92,9 +85,6 @@ struct Core {
   // peer's. Whatever may differ is also in the intents, or the record says all_dirty (invariant 3).
   bool map_valid = false;
   bool alone_allowed = false;  // the operator's word, with on_peer_loss = freeze; until a session
-  bool sole_copy_recorded = false;  // the peer's record says that it holds the only good replica
-
-  Attachment attachment = Attachment::kNone;  // changed by set_attachment() only
   bool peer_fast_zero = false;
   BlockMap dirty;
   BlockMap
@@ -102,20 +92,13 @@ struct Core {
   Epochs epochs;
   RangeLock ranges;
   WorkerView worker_view;
+  PeerPhase phase{worker_view};
   Counters counters;
   WriteLatency latency;
 
-  void set_attachment(Attachment to) {
-    attachment = to;
-    worker_view.set_peer_receives(to != Attachment::kNone);
-  }
   // Writes and flushes wait for the peer (on_peer_loss = freeze).
   [[nodiscard]] bool frozen() const {
-    return config.on_peer_loss == OnPeerLoss::kFreeze && !attached() && !alone_allowed;
-  }
-  [[nodiscard]] bool attached() const { return attachment != Attachment::kNone; }
-  [[nodiscard]] bool peer_whole() const {
-    return attachment == Attachment::kDuplex || attachment == Attachment::kDiskless;
+    return config.on_peer_loss == OnPeerLoss::kFreeze && !phase.attached() && !alone_allowed;
   }
   // This replica holds, or is about to, what no order could have named yet. To be made durable before
   // anybody is promised any of it.

@@ -48,7 +48,7 @@ void Demotion::flushed(int error) {
     return;
   }
   // Blocks that a resync moves from the dirty map to an open epoch would be missing in a snapshot.
-  const bool precise = core_.map_valid && !core_.attached() && core_.epochs.empty();
+  const bool precise = core_.map_valid && !core_.phase.attached() && core_.epochs.empty();
   if (precise && !core_.dirty.empty())
     write_snapshot();
   else

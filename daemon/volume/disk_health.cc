@@ -53,7 +53,7 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
   owner_.disk_got_worse();
   if (!read_errors_.too_many() || !local_ok()) return;
   const bool secondary = owner_.is_secondary();
-  if (!secondary && !core_.peer_whole()) return;  // half a disk is better than none
+  if (!secondary && !core_.phase.peer_whole()) return;  // half a disk is better than none
   note(error);
   if (secondary)
     data_error_ = error;
@@ -63,7 +63,7 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
 
 // The peer stands in from now on, if it can.
 void DiskHealth::leave_local_disk(int error) {
-  if (!core_.peer_whole() || !local_ok()) return;
+  if (!core_.phase.peer_whole() || !local_ok()) return;
   log(Severity::kError, "going on with " + core_.peer +
                             "'s replica, the only good copy from now on; `twinblock status` says what "
                             "to do");
@@ -86,7 +86,7 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer
 // stands in if it can, and this node's replica is outdated from then on.
 void DiskHealth::metadata_failed(int error) {
-  const bool stands_in = core_.peer_whole() && local_ok();
+  const bool stands_in = core_.phase.peer_whole() && local_ok();
   if (!metadata_failure_told_) {
     const std::string what = why_metadata_failed(error).what;
     tell(core_.node, "metadata", what);

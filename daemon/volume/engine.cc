@@ -9,21 +9,6 @@
 
 namespace twinblock {
 
-// The peer's confirmation that it knows itself as the only good copy.
-class Engine::SoleCopyRecord final : public PeerRequest {
- public:
-  explicit SoleCopyRecord(Engine& engine) : engine_(engine) {}
-  void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override {
-    if (ack.status != 0)
-      engine_.disks_.peer_metadata_failed(static_cast<int>(ack.status));
-    else
-      engine_.sole_copy_recorded();
-  }
-
- private:
-  Engine& engine_;
-};
-
 Engine::Engine(Parts parts)
     : core_(parts.config, parts.node, parts.clock, parts.log, parts.data, parts.workers),
       instance_(metadata::format_uuid(parts.instance)),
@@ -42,18 +27,11 @@ Engine::Engine(Parts parts)
       gate_(core_),
       writes_(core_, gate_, disks_),
       flushes_(core_, gate_, disks_),
-      local_flush_(core_.data),
       reads_(core_, disks_),
       replica_(
           core_, disks_, [this] { replica_drained(); },
           [this](const std::string& what) { bad_payload(what); }),
-      resync_(core_, flushes_, writes_, disks_, *this),
       verifier_(core_, flushes_, writes_, disks_),
-      own_set_(core_.dirty, {[this](const wire::FrameHeader& header,
-                                    std::span<const std::byte> payload) {
-                               session_.send_small(header, payload);
-                             },
-                             [this] { return session_.control_kept_bytes(); }}),
       asked_([this](wire::Frame& frame) { session_frame(frame, PeerRequests::kControlStream); }),
       roles_(core_, replica_, asked_,
              {writes_, reads_, flushes_, verifier_, parts.metadata,
@@ -62,8 +40,10 @@ Engine::Engine(Parts parts)
               disks_},
              *this),
       first_record_(core_, disks_, gate_, roles_, parts.backing_is_empty, *this),
-      started_ns_(parts.clock.now_ns()),
-      sole_copy_(std::make_unique<SoleCopyRecord>(*this)) {
+      sync_(core_,
+            {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, roles_, first_record_},
+            *this),
+      started_ns_(parts.clock.now_ns()) {
   core_.session = &session_;
   core_.store = &store_;
   core_.intents = &intents_;
@@ -196,36 +176,37 @@ void Engine::facts_told() {
   if (!core_.blank) gate_.told();
 }
 
-void Engine::attach(Attachment attachment) {
-  core_.set_attachment(attachment);
-  note_simplex();
-  if (attachment == Attachment::kNone) return;
-  writes_.release_held();
-  flushes_.release_held();
+void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) {
+  core_.events.tell("session-up", {{"peer", core_.peer},
+                                   {"peer_role", peer.primary ? "primary" : "secondary"},
+                                   {"reason", explain(verdict, core_.peer)}});
+  replica_.session_up();
+  compression_.session_up();
+  core_.peer_fast_zero = peer_fast_zero;
+  roles_.session_up(peer, is_target(verdict) && !core_.record.inconsistent);
+  asked_.session_up();
+  link_orders_.session_up();
+  peer_settings_.session_up();
+  core_.alone_allowed = false;
+  shown_state_ = {};  // of a split brain that is over
+  sync_.session_up(verdict, peer);
+  note_state();
 }
 
 void Engine::session_lost(const std::string& reason) {
-  ++session_number_;
   core_.events.tell("session-lost", {{"peer", core_.peer}, {"reason", reason}});
-  tell_resync_failed("the session was lost: " + reason);
+  sync_.log().failed("the session was lost: " + reason);
   loss_reason_ = reason;
   lost_wall_ns_ = core_.clock.wall_ns();
-  if (core_.attached() && roles_.role() != Role::kSecondary) ++core_.counters.peer_losses;
-  core_.set_attachment(Attachment::kNone);
-  core_.sole_copy_recorded = false;
+  if (core_.phase.attached() && roles_.role() != Role::kSecondary) ++core_.counters.peer_losses;
+  sync_.session_lost();
   roles_.session_lost();
-  peer_process_ = {};
-  receives_ = being_resynced_ = in_sync_ = holds_sole_copy_ = false;
   replica_.session_lost();
-  own_set_.session_lost();
-  resync_.session_lost();
   verifier_.session_lost(reason);
   writes_.peer_lost();
   flushes_.peer_lost();
   reads_.peer_lost();
   link_orders_.session_lost();
-  early_frames_.clear();
-  early_bytes_ = 0;
   roles_.answer_is_lost(reason);
   note_state();
 }
@@ -237,16 +218,13 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
     case wire::FrameType::kFlush:
     case wire::FrameType::kRead:
     case wire::FrameType::kDigest:
-      if (may_receive())
-        replica_.apply(frame, incarnation);
-      else if (!hold_early(frame, incarnation))
-        bad_frame(header);
+      sync_.target().heard_data(frame, incarnation);
       break;
     case wire::FrameType::kGeneration:
-      if (!hold_until_recorded(frame)) handle_generation(frame);
+      sync_.target().heard_generation(frame);
       break;
     case wire::FrameType::kDirty:
-      handle_dirty(frame);
+      sync_.heard_set(frame);
       break;
     case wire::FrameType::kLinkChange:
       if (!link_orders_.heard(frame)) bad_frame(header);
@@ -258,7 +236,8 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       if (!roles_.heard_role(header)) bad_frame(header);
       break;
     case wire::FrameType::kPromoteAsk:
-      if (!hold_until_recorded(frame) && !roles_.heard_question(header)) bad_frame(header);
+      if (!sync_.target().hold_until_recorded(frame) && !roles_.heard_question(header))
+        bad_frame(header);
       break;
     case wire::FrameType::kPromoteAnswer:
       roles_.heard_answer(frame);
@@ -267,7 +246,7 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       compression_.heard(header);
       break;
     case wire::FrameType::kProgress:
-      target_progress_.update(header.offset, header.length, core_.clock.now_ns());
+      sync_.target().heard_progress(header);
       break;
     default:
       bad_frame(header);
@@ -282,41 +261,8 @@ void Engine::links_changed() {
       session_.up() ? session_.rate_bytes_per_s() : 0);
 }
 
-// A node takes writes only after it has recorded that the peer is primary, and a target that it is
-// half-copied (invariant 7).
-bool Engine::may_receive() const {
-  return roles_.role() == Role::kSecondary && receives_ && takes_data_ && !core_.blank &&
-         (!being_resynced_ || core_.record.inconsistent);
-}
-
-// A source that has nothing to copy writes as soon as it has sent its generation, perhaps over a
-// faster link. Bounded, as a good one can't have more in flight.
-bool Engine::hold_early(wire::Frame& frame, uint64_t incarnation) {
-  const bool expected =
-      roles_.role() == Role::kSecondary && receives_ && !takes_data_ && !core_.blank;
-  early_bytes_ += sizeof frame + frame.payload.size();
-  if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
-  early_frames_.push_back({std::move(frame), incarnation});
-  return true;
-}
-
-// A blank node has no record before its first generation.
-bool Engine::hold_until_recorded(wire::Frame& frame) {
-  const bool first_to_come = core_.blank && being_resynced_ &&
-                             wire::FrameType{frame.header.type} != wire::FrameType::kGeneration;
-  return asked_.hold(frame, first_to_come);
-}
-
-void Engine::apply_early() {
-  early_bytes_ = 0;
-  for (EarlyFrame& early : std::exchange(early_frames_, {}))
-    if (may_receive()) replica_.apply(early.frame, early.incarnation);
-}
-
 bool Engine::working_for(uint64_t incarnation) {
-  return replica_.working_for(incarnation) ||
-         std::any_of(early_frames_.begin(), early_frames_.end(),
-                     [&](const EarlyFrame& early) { return early.incarnation == incarnation; });
+  return replica_.working_for(incarnation) || sync_.target().working_for(incarnation);
 }
 
 void Engine::bad_frame(const wire::FrameHeader& header) {
@@ -334,40 +280,9 @@ void Engine::replica_drained() {
   session_.poke();
 }
 
-void Engine::peer_stands_in() {
-  roles_.update_local_reads();
-  record_sole_copy();
-}
-
-void Engine::record_sole_copy() {
-  // What is here is stale from now on.
-  verifier_.stop("the local disk failed");
-  attach(Attachment::kDiskless);
-  note_state();
-  core_.record.inconsistent = true;
-  core_.persist([](int) {});
-  metadata::Generations generations = core_.record.generations;
-  generations.advance(core_.random());
-  const wire::GenerationPayload payload =
-      make_generation(generations, core_.record.volume_uuid, wire::kGenerationSoleCopy);
-  const wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
-  session_.request_small(header, wire::bytes_of(payload), *sole_copy_);
-}
-
-void Engine::became_primary() {
-  receives_ = false;
-  if (in_sync_) attach(Attachment::kDuplex);
-}
-
-void Engine::became_secondary() {
-  in_sync_ = core_.attachment == Attachment::kDuplex;
-  receives_ = in_sync_;
-  if (core_.attachment != Attachment::kResync) attach(Attachment::kNone);
-}
-
 void Engine::peer_became(PeerRole role) {
   // A peer without a disk has nothing to do here but to be primary.
-  if (holds_sole_copy_ && role != PeerRole::kPrimary)
+  if (core_.phase.holds_sole_copy() && role != PeerRole::kPrimary)
     session_.drop(core_.peer + " is no longer primary, and its disk failed",
                   limits::kPeerDiskRetry_ns);
 }
@@ -384,7 +299,7 @@ void Engine::epoch_tick() {
     core_.persist([](int) {});
   }
   const uint64_t now = core_.clock.now_ns();
-  if (!core_.attached() || core_.epochs.empty() || flushes_.busy()) {
+  if (!core_.phase.attached() || core_.epochs.empty() || flushes_.busy()) {
     epoch_opened_ns_ = now;
     return;
   }

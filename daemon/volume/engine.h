@@ -24,11 +24,9 @@
 #include "volume/first_record.h"
 #include "volume/flush_group.h"
 #include "volume/link_orders.h"
-#include "volume/local_flush.h"
-#include "volume/own_set.h"
 #include "volume/peer_settings.h"
+#include "volume/peer_sync.h"
 #include "volume/replica.h"
-#include "volume/resync_source.h"
 #include "volume/roles.h"
 #include "volume/session.h"
 #include "volume/simplex_gate.h"
@@ -39,7 +37,7 @@
 
 namespace twinblock {
 
-class Engine final : private SessionOwner, private DiskHealth::Owner, private ResyncSource::Owner,
+class Engine final : private SessionOwner, private DiskHealth::Owner, private PeerSync::Owner,
                      private RolesOwner, private FirstRecord::Owner {
  public:
   struct Parts {
@@ -117,7 +115,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   [[nodiscard]] bool is_primary() const { return roles_.is_primary(); }
   // Whether replicas are being compared or brought up to date.
   [[nodiscard]] bool copying() const {
-    return being_resynced_ || resync_.active() || verifier_.active();
+    return core_.phase.being_resynced() || sync_.source().active() || verifier_.active();
   }
   [[nodiscard]] std::string disk_error() const { return disks_.in_words(); }
   [[nodiscard]] const Config& config() const { return core_.config; }
@@ -136,6 +134,8 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
     BlockMap dirty;
   };
   [[nodiscard]] Outlook without_peer() const;
+  // The steps of the table of phases that were taken.
+  [[nodiscard]] const PhaseSteps& phase_steps() const { return core_.phase.steps(); }
   // Sentences: how this state came about, what a promotion here would lose, what to do.
   [[nodiscard]] std::vector<std::string> why() const;
 
@@ -150,50 +150,29 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   void session_frame(wire::Frame& frame, uint64_t incarnation) override;
   bool working_for(uint64_t incarnation) override;
   void links_changed() override;
-  void control_confirmed() override { own_set_.go_on(); }
+  void control_confirmed() override { sync_.target().control_confirmed(); }
   uint64_t disk_still_ns() override { return replica_.still_ns(); }
   // DiskHealth::Owner
   [[nodiscard]] bool is_secondary() const override { return roles_.role() == Role::kSecondary; }
-  void peer_stands_in() override;
+  void peer_stands_in() override { sync_.peer_stands_in(); }
   void disk_got_worse() override { note_state(); }
-  // ResyncSource::Owner
-  void resync_target_marked() override;
-  void resync_copied() override;
-  void resync_finished() override;
-  void resync_failed(const std::string& why) override;
+  // PeerSync::Owner
+  [[nodiscard]] uint64_t boot() const override { return boot_; }
+  void phase_entered() override { note_simplex(); }
+  void bad_frame(const wire::FrameHeader& header) override;
   // RolesOwner, FirstRecord::Owner
-  bool being_resynced() const override { return being_resynced_; }
+  bool being_resynced() const override { return core_.phase.being_resynced(); }
   uint64_t clients() const override { return clients_; }
-  bool behind() const override { return being_resynced_ && !core_.record.inconsistent; }
-  void note_company() override;
+  bool behind() const override { return core_.phase.being_resynced() && !core_.record.inconsistent; }
+  void note_company() override { sync_.note_company(); }
   [[nodiscard]] bool forgot_what_the_peer_may_hold() const override {
     return core_.crashed && rebooted_ && core_.record.peer_instance != 0;
   }
-  void became_primary() override;
-  void became_secondary() override;
+  void became_primary() override { sync_.became_primary(); }
+  void became_secondary() override { sync_.became_secondary(); }
   void peer_became(PeerRole role) override;
   void note_state() override;  // engine_state.cc: after whatever may have changed the state
 
-  void attach(Attachment attachment);
-  [[nodiscard]] bool may_receive() const;
-  [[nodiscard]] bool hold_early(wire::Frame& frame, uint64_t incarnation);
-  void apply_early();
-  void handle_generation(const wire::Frame& frame);
-  void record_generation(const wire::FrameHeader& header, uint32_t flags);
-  void acknowledge_generation(uint64_t sequence, uint32_t flags, int error);
-  void generation_recorded(uint32_t flags);
-  void handle_dirty(const wire::Frame& frame);
-  void explain_resync(Verdict verdict, const SyncFacts& peer);
-  bool apply_generation(const wire::GenerationPayload& payload);
-  void begin_resync(Verdict verdict, const SyncFacts& peer);
-  void begin_generation_for(const SyncFacts& target);
-  void flush_for_resync(std::function<void()> then);
-  void note_peer_process();
-  [[nodiscard]] bool same_as(Verdict verdict, const SyncFacts& peer) const;
-  [[nodiscard]] bool knows_who_shares_it() const;
-  void record_session(Verdict verdict);
-  void take_data();
-  [[nodiscard]] bool hold_until_recorded(wire::Frame& frame);
   // Orders that give data up, in engine_orders.cc.
   struct ResolveOrder;
   [[nodiscard]] std::optional<Error> why_not_resolve(const ResolveOrder& order) const;
@@ -201,21 +180,14 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   void take_order(const ResolveOrder& order, Reply reply);
   [[nodiscard]] std::vector<std::string> orders_in_words() const;
   void why_split_brain(std::vector<std::string>& lines) const;
-  void bad_frame(const wire::FrameHeader& header);
   void replica_drained();
   void bad_payload(const std::string& what);
-  void ask_to_be_copied_back();
-  void record_sole_copy();
-  void sole_copy_recorded();
   void epoch_tick();
   void age_intents();
   void load_own_set(metadata::Loaded& loaded);
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
   // engine_state.cc
   void note_simplex();
-  void tell_resync_begun(bool source);
-  void tell_resync_ended(bool source);
-  void tell_resync_failed(const std::string& why);
 
   // Status, in status.cc.
   [[nodiscard]] DataState data_state() const;
@@ -245,15 +217,13 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   SimplexGate gate_;
   WritePath writes_;
   FlushGroup flushes_;
-  LocalFlush local_flush_;
   SlowReads reads_;
   Replica replica_;
-  ResyncSource resync_;
   Verifier verifier_;
-  OwnSet own_set_;  // on its way to the source, between session_up() and the mark
   AskedRecord asked_;
   Roles roles_;
   FirstRecord first_record_;
+  PeerSync sync_;
 
   uint64_t clients_ = 0;
   uint64_t started_ns_ = 0;
@@ -261,41 +231,11 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Re
   uint64_t simplex_ns_ = 0;        // before that
   uint64_t simplex_times_ = 0;
   std::optional<VolumeState> told_state_;  // the last one that was told as an event
-  bool resync_told_ = false;               // … that a resync has begun
 
-  // The target's view of a resync; the source's is resync_.progress().
-  bool being_resynced_ = false;
-  bool in_sync_ = false;          // both nodes are whole, and this one knows
-  bool holds_sole_copy_ = false;  // the peer is primary and works on this replica alone
-  bool target_is_believed_ = true;  // what the target reads is what its disk holds
-  Progress target_progress_;
-  std::optional<StatusView::LastResync> last_resync_;
   std::string loss_reason_;    // of the last session …
   uint64_t lost_wall_ns_ = 0;  // … and when; 0: there was none
-  std::string last_resync_reason_;
-  std::string resync_reason_;  // why there is, or was last, a resync, and of what: a sentence
-  bool target_tells_ = false;    // between session_up() and the mark: the target tells its own set
   bool forgot_ = false;    // this process began with a cache that had dropped what a flush had lost
   bool rebooted_ = false;  // the host was started anew since this node last took a peer along
-  // The peer's process, and the boot of its host, in this session; 0: there is none.
-  struct PeerProcess {
-    uint64_t instance = 0, boot = 0;
-    bool operator==(const PeerProcess&) const = default;
-  } peer_process_;
-  std::optional<PeerProcess> durably_noted_;  // by this process, on record
-  bool joining_ = false;         // the metadata is to be created with the next record
-  bool receives_ = false;        // in this session the peer may send writes …
-  bool takes_data_ = false;      // … and they are applied: what must be durable before is
-  uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
-  class SoleCopyRecord;
-  std::unique_ptr<SoleCopyRecord> sole_copy_;
-  // Data that has overtaken, over another link, the generation that makes this node take it.
-  struct EarlyFrame {
-    wire::Frame frame;
-    uint64_t incarnation;
-  };
-  std::vector<EarlyFrame> early_frames_;
-  uint64_t early_bytes_ = 0;
 
   // What the operator was last shown to be lost by `resolve`: here, at the peer; 0: nothing.
   std::array<uint64_t, 2> shown_state_{};

@@ -38,7 +38,7 @@ void Engine::go_on_alone(Reply reply) {
 }
 
 void Engine::set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, Reply reply) {
-  Pacer& pacer = resync_.pacer();
+  Pacer& pacer = sync_.source().pacer();
   std::string said;
   switch (pace) {
     case ResyncPace::kPause:
@@ -61,10 +61,10 @@ void Engine::set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, Reply reply)
       break;
   }
   core_.events.tell("resync-pace", {{"reason", said}});
-  resync_.pace_changed();
-  if (being_resynced_)
+  sync_.source().pace_changed();
+  if (core_.phase.being_resynced())
     said += "; but " + core_.peer + " is the source of this resync: give the order there";
-  else if (!resync_.active())
+  else if (!sync_.source().active())
     said += " (none is under way)";
   reply(said);
 }
@@ -82,7 +82,7 @@ void Engine::verify(VerifyOrder order, Reply reply) {
     return;
   }
   // A node that was demoted may be in duplex still, until the other one is promoted.
-  if (roles_.role() != Role::kPrimary || core_.attachment != Attachment::kDuplex) {
+  if (roles_.role() != Role::kPrimary || core_.phase.attachment() != Attachment::kDuplex) {
     reply(Error{roles_.role() == Role::kPrimary ? "both replicas must be current to be compared"
                                                 : "verification runs on the primary",
                 roles_.role() == Role::kPrimary
@@ -115,17 +115,17 @@ std::vector<std::string> Engine::why() const {
 }
 
 void Engine::why_with_peer(std::vector<std::string>& lines) const {
-  if (being_resynced_ || resync_.active()) {
-    if (!resync_reason_.empty()) lines.push_back(resync_reason_);
-    if (resync_.active() && resync_.pacer().paused())
+  if (core_.phase.being_resynced() || sync_.source().active()) {
+    if (!sync_.log().reason().empty()) lines.push_back(sync_.log().reason());
+    if (sync_.source().active() && sync_.source().pacer().paused())
       lines.push_back("The resync waits: it was paused by an operator (`twinblock resync " +
                       core_.config.volume + " resume`).");
     return;
   }
-  if (last_resync_ && !last_resync_reason_.empty())
-    lines.push_back("The last resync: " + last_resync_reason_ + " It brought " +
-                    format_size(last_resync_->bytes) + " up to date in " +
-                    format_duration(last_resync_->duration_ns) + ".");
+  if (sync_.log().last() && !sync_.log().last_reason().empty())
+    lines.push_back("The last resync: " + sync_.log().last_reason() + " It brought " +
+                    format_size(sync_.log().last()->bytes) + " up to date in " +
+                    format_duration(sync_.log().last()->duration_ns) + ".");
 }
 
 void Engine::why_without_peer(std::vector<std::string>& lines) const {

@@ -25,7 +25,7 @@ void FlushGroup::begin() {
   on_local_ = on_peer_ = false;
   covers_data_ = core_.wrote_data;
   local_pending_ = disks_.local_ok();
-  peer_pending_ = core_.attached();
+  peer_pending_ = core_.phase.attached();
   if (peer_pending_) {
     wire::FrameHeader header = wire::header_of(wire::FrameType::kFlush);
     core_.session->request(header, {}, 0, *this);
@@ -73,9 +73,9 @@ void FlushGroup::peer_lost() {
 void FlushGroup::settle() {
   if (local_pending_ || peer_pending_) return;
   if (on_peer_ && on_local_) core_.epochs.flush_completed();
-  if (on_peer_ && (on_local_ || core_.attachment == Attachment::kDiskless)) {
+  if (on_peer_ && (on_local_ || core_.phase.diskless())) {
     // Until the peer knows that it holds the only copy, a crash here would forget that.
-    for_sole_copy_ = !on_local_ && !core_.sole_copy_recorded;
+    for_sole_copy_ = !on_local_ && core_.phase.now() != Phase::kDiskless;
     if (!for_sole_copy_) finish(0);
     return;
   }

@@ -61,7 +61,7 @@ void SlowReads::start(Op& op) {
 }
 
 void SlowReads::read_from_peer(Op& op) {
-  if (!core_.peer_whole()) {
+  if (!core_.phase.peer_whole()) {
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
     return;
   }

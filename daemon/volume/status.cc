@@ -83,14 +83,14 @@ VolumeState Engine::state_of_duplex() const {
 
 VolumeState Engine::volume_state() const {
   if (session_.up()) {
-    if (being_resynced_ || (resync_.active() && resync_.progress().total_bytes() > 0))
+    if (core_.phase.being_resynced() || (sync_.source().active() && sync_.source().progress().total_bytes() > 0))
       return VolumeState::kResync;
-    if (holds_sole_copy_ || core_.attachment == Attachment::kDiskless)
+    if (core_.phase.holds_sole_copy() || core_.phase.diskless())
       return VolumeState::kDiskless;
-    if (core_.peer_whole()) return state_of_duplex();
+    if (core_.phase.peer_whole()) return state_of_duplex();
     const bool secondary = roles_.role() == Role::kSecondary;
     if (secondary && roles_.peer() == PeerRole::kPrimary) return state_of_duplex();
-    if (secondary && in_sync_) return VolumeState::kConnected;
+    if (secondary && core_.phase.both_whole()) return VolumeState::kConnected;
     return core_.blank ? VolumeState::kBlank : VolumeState::kConnecting;
   }
   if (roles_.role() == Role::kPrimary) {
@@ -142,15 +142,15 @@ void Engine::explain_state(StatusView& view) const {
       explain_diskless(view);
       break;
     case VolumeState::kResync:
-      view.status = being_resynced_ ? "This replica is being brought up to date by " + peer + "."
+      view.status = core_.phase.being_resynced() ? "This replica is being brought up to date by " + peer + "."
                                     : peer + " is being brought up to date.";
       view.action =
-          resync_.active() && resync_.pacer().paused()
+          sync_.source().active() && sync_.source().pacer().paused()
               ? "It was paused by an operator; run `twinblock resync " + volume + " resume`."
           : is_primary() || roles_.peer() == PeerRole::kPrimary
               ? "Nothing to do; watch it with `twinblock wait " + volume +
                     " --for duplex --progress`."
-          : being_resynced_
+          : core_.phase.being_resynced()
               ? "Nothing to do; to promote this node afterwards, `twinblock wait " + volume +
                     " --for promotable --progress`."
               : "Nothing to do; this node may be promoted meanwhile.";
@@ -229,7 +229,7 @@ void Engine::explain_degraded(StatusView& view) const {
 void Engine::explain_diskless(StatusView& view) const {
   const std::string& volume = core_.config.volume;
   const std::string& peer = core_.peer;
-  if (holds_sole_copy_) {
+  if (core_.phase.holds_sole_copy()) {
     view.status = peer + "'s disk failed: " + peer +
                   " works on this node's replica, which is the only good copy.";
     view.action = "Keep this node up. On " + peer + " detach and run `twinblock demote " + volume +
@@ -267,11 +267,11 @@ void Engine::fill_peer(StatusView& view) const {
   if (!facts) {
     view.peer.data = "unknown";
   } else {
-    if (holds_sole_copy_)
+    if (core_.phase.holds_sole_copy())
       data = DataState::kFailed;
-    else if (session_.up() && (in_sync_ || core_.peer_whole() || being_resynced_))
+    else if (session_.up() && (core_.phase.both_whole() || core_.phase.peer_whole() || core_.phase.being_resynced()))
       data = DataState::kCurrent;
-    else if (session_.up() && resync_.active())
+    else if (session_.up() && sync_.source().active())
       data = DataState::kInconsistent;
     else if (facts->disk_failed)
       data = DataState::kFailed;
@@ -285,21 +285,21 @@ void Engine::fill_peer(StatusView& view) const {
 }
 
 void Engine::fill_resync(StatusView& view) const {
-  view.last_resync = last_resync_;
-  const Progress& progress = resync_.active() ? resync_.progress() : target_progress_;
+  view.last_resync = sync_.log().last();
+  const Progress& progress = sync_.source().active() ? sync_.source().progress() : sync_.target().progress();
   view.resync.active = view.state == VolumeState::kResync;
   if (!view.resync.active) return;
-  view.resync.source = resync_.active();
+  view.resync.source = sync_.source().active();
   view.resync.done_bytes = progress.done_bytes();
   view.resync.total_bytes = progress.total_bytes();
   view.resync.percent = progress.percent();
   view.resync.rate_bytes_per_s = progress.rate_bytes_per_s();
   view.resync.average_bytes_per_s = progress.average_bytes_per_s(core_.clock.now_ns());
   view.resync.remaining_s = progress.remaining_s();
-  view.resync.reason = resync_reason_;
-  if (!resync_.active()) return;
-  const Pacer& pacer = resync_.pacer();
-  view.resync.sent = resync_.sent();
+  view.resync.reason = sync_.log().reason();
+  if (!sync_.source().active()) return;
+  const Pacer& pacer = sync_.source().pacer();
+  view.resync.sent = sync_.source().sent();
   view.resync.pace = pacer.paused()                  ? "paused"
                      : pacer.rate_bytes_per_s() == 0 ? "auto"
                                                      : format_size(pacer.rate_bytes_per_s()) + "/s";

@@ -59,7 +59,7 @@ void WritePath::submit(ClientRequest& request) {
                request.length_bytes <= core_.config.size_bytes - request.offset_bytes,
            "the plugin passes ranges inside the volume only");
   if (request.fast_only &&
-      !(core_.data.fast_zero() && (!core_.attached() || core_.peer_fast_zero))) {
+      !(core_.data.fast_zero() && (!core_.phase.attached() || core_.peer_fast_zero))) {
     request.error = EOPNOTSUPP;
     request.done(request);
     return;
@@ -103,7 +103,7 @@ void WritePath::start(Op& op) {
     held_.push_back(&op);
     return;
   }
-  if (!disks_.local_ok() && !core_.attached()) {
+  if (!disks_.local_ok() && !core_.phase.attached()) {
     finish(op, EIO);
     return;
   }
@@ -118,7 +118,7 @@ void WritePath::start(Op& op) {
   op.unsent_bytes = op.flying_bytes = 0;
   op.times.started_ns = now;
   // The wire first: it takes longest.
-  if (core_.attached())
+  if (core_.phase.attached())
     send_pieces(op);
   else
     core_.dirty.set(client.offset_bytes, client.length_bytes);
@@ -296,17 +296,17 @@ void WritePath::settle(Op& op) {
   core_.epochs.written(client.offset_bytes, client.length_bytes);
   // It failed here while the peer was not whole, and a resync has ended since, which knew nothing
   // of this block: the peer, which has it, stands in.
-  if (!op.on_local && core_.attachment == Attachment::kDuplex) {
+  if (!op.on_local && core_.phase.attachment() == Attachment::kDuplex) {
     if (op.disk.error == 0) op.disk.error = EIO;
     disks_.local_disk_failed(op.disk);
   }
   if (op.on_local) {
     finish(op, 0);
-  } else if (core_.attachment != Attachment::kDiskless) {
+  } else if (!core_.phase.diskless()) {
     // The peer is not whole: it can't stand in for the local disk. It gets what is here.
     core_.dirty.set(client.offset_bytes, client.length_bytes);
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
-  } else if (core_.sole_copy_recorded) {
+  } else if (core_.phase.now() == Phase::kDiskless) {
     finish(op, 0);
   } else {
     for_sole_copy_.push_back(&op);
@@ -317,7 +317,7 @@ void WritePath::settle(Op& op) {
 void WritePath::settle_alone(Op& op) {
   core_.dirty.set(op.client->offset_bytes, op.client->length_bytes);
   // Its session ended while the local disk kept it; a peer that stands in by now takes it anew.
-  if (!op.on_local && core_.attachment == Attachment::kDiskless) {
+  if (!op.on_local && core_.phase.diskless()) {
     start(op);
     return;
   }

@@ -15,6 +15,7 @@
 
 #include "lineage.h"
 #include "report.h"
+#include "sim_node.h"
 #include "world.h"
 
 namespace {
@@ -36,6 +37,7 @@ struct Arguments {
 struct Shared {
   std::atomic<uint64_t> next{0};  // the seed that nobody has begun yet, counted from the first
   std::atomic<uint64_t> trajectory{0};
+  std::array<std::atomic<uint16_t>, twinblock::kPhases> phases{};  // SimNode::phases_seen()
 };
 
 uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
@@ -81,12 +83,31 @@ int run_share(const Arguments& arguments, unsigned job, Shared& shared) {
   }
   std::printf("job %u: %llu seeds, no violation, %.1f million events in %.1f s\n", job,
               static_cast<unsigned long long>(runs), static_cast<double>(events) / 1e6, seconds());
+  for (size_t from = 0; from < shared.phases.size(); ++from)
+    shared.phases[from] |= twinblock::sim::SimNode::phases_seen()[from];
   return 0;
 }
 
 // For changes that may not change what happens: the same of the same seeds, however many jobs.
 void say_trajectory(const Shared& shared) {
   std::printf("trajectory %016llx\n", static_cast<unsigned long long>(shared.trajectory.load()));
+}
+
+// A step that none of enough seeds takes is one that the simulator does not test.
+void say_phases(const Shared& shared) {
+  using twinblock::Phase;
+  unsigned known = 0;
+  std::string never;
+  for (size_t from = 0; from < twinblock::kPhases; ++from)
+    for (size_t to = 0; to < twinblock::kPhases; ++to) {
+      const auto a = static_cast<Phase>(from), b = static_cast<Phase>(to);
+      if (from == to || !twinblock::may_follow(a, b)) continue;
+      ++known;
+      if ((shared.phases[from] & twinblock::PhaseSteps::bit(b)) == 0)
+        never += std::string(never.empty() ? "" : ", ") + phase_name(a) + " to " + phase_name(b);
+    }
+  std::printf("%u steps between phases; never taken: %s\n", known,
+              never.empty() ? "none" : never.c_str());
 }
 
 int run_all(const Arguments& arguments) {
@@ -120,6 +141,7 @@ int run_all(const Arguments& arguments) {
       for (const pid_t other : children) kill(other, SIGTERM);
     result = 1;
   }
+  if (result == 0) say_phases(shared);
   if (result == 0) say_trajectory(shared);
   return result;
 }
@@ -164,6 +186,7 @@ int main(int argc, char** argv) {
   if (arguments.jobs > 1) return run_all(arguments);
   Shared shared;
   const int result = run_share(arguments, 0, shared);
+  if (result == 0) say_phases(shared);
   if (result == 0) say_trajectory(shared);
   return result;
 }

@@ -113,6 +113,11 @@ void SimNode::start() {
     Report::violation(name_ + " does not start: " + started.error().what);
 }
 
+std::array<uint16_t, kPhases>& SimNode::phases_seen() {
+  static std::array<uint16_t, kPhases> seen{};
+  return seen;
+}
+
 bool SimNode::remembers_failed_flush() const {
   if (!metadata_->idle()) return false;
   const std::span<const std::byte> found = metadata_->contents();
@@ -126,6 +131,8 @@ void SimNode::end_process() {
   process_->deferred.clear();
   data_->process_ended();
   metadata_->process_ended();
+  for (size_t from = 0; from < kPhases; ++from)
+    phases_seen()[from] |= engine_->phase_steps().after(static_cast<Phase>(from));
   engine_.reset();
   workers_.reset();
   port_.reset();

@@ -43,6 +43,9 @@ class SimNode {
   // any part of what is being recorded still reached the disk.
   [[nodiscard]] bool remembers_failed_flush() const;
 
+  // What followed each phase of the session (mirror/phase.h), as bits; of all nodes of this process.
+  static std::array<uint16_t, kPhases>& phases_seen();
+
   [[nodiscard]] bool running() const { return engine_ != nullptr; }
   [[nodiscard]] bool paused() const { return process_ && process_->paused; }
   [[nodiscard]] uint64_t boot() const { return boot_; }

@@ -378,16 +378,12 @@ class Lab:
     def wait_state(self, name, state, timeout_s=LIVENESS_S):
         """Polls until the node is in `state`; the last status. Duplex is what both nodes say: one
         may still speak of a session that the other's end has taken away."""
-        status = self.wait_status(name, lambda status: status["state"] == state, timeout_s,
-                                  f"state {state}")
         other = NODES[1 - NODES.index(name)]
-        if state != "duplex" or not self.alive(other):
-            return status
-        self.wait_status(other, lambda status: status["state"] == state, timeout_s,
-                         f"state {state}")
-        # What the other says is of a session that this one may only now have learned of.
-        return self.wait_status(name, lambda status: status["state"] == state, timeout_s,
-                                f"state {state} beside {other}")
+        both = state == "duplex" and self.alive(other)
+        for node in (name, other, name) if both else (name,):
+            status = self.wait_status(node, lambda seen: seen["state"] == state, timeout_s,
+                                      f"state {state}")
+        return status
 
     def wait_peer_lost(self, name, timeout_s=LIVENESS_S):
         """Polls until the node has noticed that its peer is gone: it takes a moment after kill()."""

@@ -1,0 +1,104 @@
+#include "mirror/phase.h"
+
+namespace twinblock {
+namespace {
+
+template <typename... Phases>
+constexpr uint16_t any_of(Phases... phases) {
+  return static_cast<uint16_t>((PhaseSteps::bit(phases) | ... | 0));
+}
+
+using enum Phase;
+constexpr bool kYes = true, kNo = false;
+
+constexpr std::array<PhaseRules, kPhases> kRules{{
+    //          attachment             receives  both whole  hears its set
+    {kApart, Attachment::kNone, kNo, kNo, kNo,
+     any_of(kIdle, kEqual, kBehind, kLeaving, kDiskless, kSoleCopy)},
+    {kIdle, Attachment::kNone, kNo, kNo, kNo, any_of(kMarking, kConcluding)},
+    {kMarking, Attachment::kNone, kNo, kNo, kYes, any_of(kCopying)},
+    {kCopying, Attachment::kResync, kNo, kNo, kNo, any_of(kDuplex, kEqual)},
+    {kConcluding, Attachment::kDuplex, kNo, kNo, kNo, any_of(kDuplex, kEqual, kLeaving)},
+    {kDuplex, Attachment::kDuplex, kNo, kYes, kNo, any_of(kEqual, kLeaving)},
+    {kEqual, Attachment::kNone, kYes, kYes, kNo, any_of(kDuplex, kSoleCopy)},
+    {kBehind, Attachment::kNone, kYes, kNo, kNo, any_of(kFilled)},
+    {kFilled, Attachment::kNone, kYes, kNo, kNo, any_of(kEqual)},
+    {kLeaving, Attachment::kDiskless, kNo, kNo, kNo, any_of(kDiskless, kIdle)},
+    {kDiskless, Attachment::kDiskless, kNo, kNo, kNo, any_of(kIdle)},
+    {kSoleCopy, Attachment::kNone, kYes, kNo, kNo, any_of()},
+}};
+
+constexpr bool each_has_its_row() {
+  for (size_t at = 0; at < kPhases; ++at)
+    if (static_cast<size_t>(kRules[at].phase) != at) return false;
+  return kPhases == static_cast<size_t>(kSoleCopy) + 1;
+}
+static_assert(each_has_its_row());
+
+constexpr uint16_t kAll = (1u << kPhases) - 1;
+
+constexpr uint16_t reached_from(uint16_t phases) {
+  for (size_t round = 0; round < kPhases; ++round)
+    for (const PhaseRules& rules : kRules)
+      if ((phases & PhaseSteps::bit(rules.phase)) != 0) phases |= rules.next;
+  return phases;
+}
+static_assert(reached_from(PhaseSteps::bit(kApart)) == kAll, "a session can come to each");
+
+constexpr bool nobody_sends_what_it_receives() {
+  for (const PhaseRules& rules : kRules)
+    if (rules.receives && rules.attachment != Attachment::kNone) return false;
+  return true;
+}
+static_assert(nobody_sends_what_it_receives());
+
+// A node that says that both are whole gives the peer what it writes, or takes what the peer writes.
+constexpr bool who_is_whole_takes_part() {
+  for (const PhaseRules& rules : kRules)
+    if (rules.both_whole && !rules.receives && rules.attachment != Attachment::kDuplex) return false;
+  return true;
+}
+static_assert(who_is_whole_takes_part());
+
+// Whole is who was so when the session began, or by way of a record that says so.
+constexpr bool a_target_becomes_whole_by_its_record_alone() {
+  for (const PhaseRules& rules : kRules)
+    if (rules.phase == kBehind && (rules.next & ~any_of(kFilled)) != 0) return false;
+  return true;
+}
+static_assert(a_target_becomes_whole_by_its_record_alone());
+
+constexpr bool nobody_stays_in_one_by_a_step() {
+  for (const PhaseRules& rules : kRules)
+    if ((rules.next & any_of(rules.phase, kApart)) != 0) return false;
+  return true;
+}
+static_assert(nobody_stays_in_one_by_a_step(), "kApart is not written out");
+
+}  // namespace
+
+const PhaseRules& rules_of(Phase phase) { return kRules[static_cast<size_t>(phase)]; }
+
+bool may_follow(Phase from, Phase to) {
+  return to == kApart || (rules_of(from).next & PhaseSteps::bit(to)) != 0;
+}
+
+const char* phase_name(Phase phase) {
+  switch (phase) {
+    case kApart: return "apart";
+    case kIdle: return "idle";
+    case kMarking: return "marking";
+    case kCopying: return "copying";
+    case kConcluding: return "concluding";
+    case kDuplex: return "duplex";
+    case kEqual: return "equal";
+    case kBehind: return "behind";
+    case kFilled: return "filled";
+    case kLeaving: return "leaving";
+    case kDiskless: return "diskless";
+    case kSoleCopy: return "sole copy";
+  }
+  return "";
+}
+
+}  // namespace twinblock

@@ -1,0 +1,423 @@
+#include "volume/peer_sync.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checks.h"
+#include "base/limits.h"
+#include "volume/hello.h"
+
+namespace twinblock {
+
+PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
+    : core_(core),
+      parts_(parts),
+      owner_(owner),
+      local_flush_(core.data),
+      log_(core.events),
+      source_(core, parts.flushes, parts.writes, parts.disks, *this),
+      target_(core,
+              {parts.gate, parts.disks, parts.replica, parts.asked, parts.roles,
+               parts.first_record},
+              log_, *this) {}
+
+void PeerSync::enter(Phase phase) {
+  core_.phase.enter(phase);
+  owner_.phase_entered();
+  if (!core_.phase.attached()) return;
+  parts_.writes.release_held();
+  parts_.flushes.release_held();
+}
+
+void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
+  peer_process_ = {peer.instance, peer.boot};
+  target_.session_up();
+  // What the two write together no order has named. A target moves on when it is marked: until then
+  // it is what an order to give it up has named.
+  if (!core_.blank && !is_target(verdict)) core_.move_on();
+  switch (verdict) {
+    case Verdict::kInSync:
+      begin_equal();
+      break;
+    case Verdict::kSourceOfMap:
+    case Verdict::kSourceOfAll:
+      enter(Phase::kIdle);
+      begin_resync(verdict, peer);
+      break;
+    case Verdict::kTargetOfMap:
+    case Verdict::kTargetOfAll:
+      enter(Phase::kBehind);
+      explain_resync(verdict, peer);
+      // Before it answers that it is marked: what it may hold that the source does not, or lost.
+      target_.begin(verdict == Verdict::kTargetOfMap);
+      break;
+    case Verdict::kSoleCopy:
+      enter(Phase::kSoleCopy);
+      break;
+    case Verdict::kDiskless:
+      begin_diskless(peer);
+      break;
+    default:
+      TB_CHECK(false, "a session stands on usable verdicts only");
+  }
+  if (!core_.blank) record_session(verdict);
+}
+
+void PeerSync::begin_equal() {
+  enter(Phase::kEqual);
+  core_.map_valid = true;
+  core_.backing_lost = core_.took_over = false;
+  parts_.gate.close();
+  core_.record.generations.settle();
+  core_.record.shared = core_.record.dirty = core_.record.snapshot = false;
+  core_.record.keep = core_.record.discard = false;
+}
+
+void PeerSync::begin_diskless(const SyncFacts& peer) {
+  if (peer.generations.current == core_.record.generations.current) {
+    leave_to_peer();  // the peer does not know yet: the last session ended too early
+    return;
+  }
+  // Nothing that it may have forgotten was acknowledged, or it would be refused.
+  note_peer_process();
+  enter(Phase::kDiskless);
+  sole_copy_recorded();
+}
+
+void PeerSync::session_lost() {
+  enter(Phase::kApart);
+  peer_process_ = {};
+  target_.session_lost();
+  source_.session_lost();
+}
+
+// That the peer is primary is durable here before the peer gets an answer to anything that it
+// writes: else a loss of power would leave a node that lets itself be promoted beside it. A target
+// takes its first data when it has recorded what the source tells.
+void PeerSync::record_session(Verdict verdict) {
+  core_.persist([this, verdict, session = core_.phase.session()](int error) {
+    if (!core_.phase.still(session) || is_target(verdict)) return;
+    if (error == 0)
+      target_.take_data();
+    else if (core_.phase.receives())
+      core_.session->drop(parts_.disks.why_metadata_failed(error).what, limits::kPeerDiskRetry_ns);
+  });
+}
+
+bool PeerSync::same_as(Verdict verdict, const SyncFacts& peer) const {
+  return verdict == Verdict::kSourceOfMap && core_.dirty.empty() && !peer.inconsistent &&
+         !peer.blank && !peer.dirty && !peer.flush_failed &&
+         peer.generations.current == core_.record.generations.current;
+}
+
+// A peer has this generation from a time when both had it, or because it was told to record it. If
+// neither was so, nobody knows how it came by it, and what it has of it.
+bool PeerSync::knows_who_shares_it() const {
+  const metadata::Generations& mine = core_.record.generations;
+  return mine.current == mine.base || core_.record.shared;
+}
+
+// Whom this node takes along in what it writes from now on; to be durable before it does. One that is
+// still to be brought up to date is none: if this node died, that one would pass for the survivor.
+void PeerSync::note_peer_process() {
+  metadata::NodeRecord& record = core_.record;
+  record.boot = owner_.boot();
+  record.peer_instance = peer_process_.instance;
+  record.peer_boot = peer_process_.boot;
+  durably_noted_.reset();
+}
+
+// A primary without a peer takes nobody along, and what is noted stays: until it begins a generation,
+// whoever was with it last still holds all that was acknowledged.
+void PeerSync::note_company() {
+  if (core_.phase.both_whole()) note_peer_process();
+}
+
+void PeerSync::persist_for_resync(std::function<void()> then) {
+  core_.persist([this, session = core_.phase.session(), then = std::move(then)](int error) {
+    if (!core_.phase.still(session)) return;
+    if (error == 0)
+      then();
+    else
+      resync_failed(parts_.disks.why_metadata_failed(error).what);
+  });
+}
+
+void PeerSync::begin_resync(Verdict verdict, const SyncFacts& peer) {
+  if (!same_as(verdict, peer)) {
+    begin_copy(verdict, peer);
+  } else if (knows_who_shares_it()) {
+    begin_same(verdict, peer);
+  } else {
+    core_.log.log(Severity::kWarning,
+                  core_.peer + " holds generation " +
+                      metadata::format_generation(core_.record.generations.current) +
+                      ", which this node never gave it: all is compared");
+    core_.dirty.set_all();
+    core_.coarse.set_all();
+    core_.record.all_dirty = true;
+    begin_copy(verdict, peer);
+  }
+}
+
+void PeerSync::begin_same(Verdict verdict, const SyncFacts& peer) {
+  if (durably_noted_ == peer_process_) {
+    parts_.gate.close();
+    source_.begin_with_nothing_to_send();
+    enter(Phase::kConcluding);
+    return;
+  }
+  // A client may write meanwhile: looked at again.
+  note_peer_process();
+  persist_for_resync([this, verdict, peer] {
+    durably_noted_ = peer_process_;
+    begin_resync(verdict, peer);
+  });
+}
+
+void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
+  explain_resync(verdict, peer);
+  log_.began(true);
+  // One that died before it had its disk's failure on record, of which it had told this node, is not
+  // believed either.
+  const bool died_early = core_.record.all_dirty && peer.crashed;
+  target_is_believed_ = !peer.flush_failed && !died_early;
+  if (!target_is_believed_) core_.coarse.clear_all();
+  if (verdict == Verdict::kSourceOfAll) {
+    begin_generation_for(peer);
+    core_.dirty.set_all();
+    // A target that holds nothing has nothing to compare with.
+    if (target_is_believed_ && !peer.blank && !peer.backing_lost) core_.coarse.set_all();
+    core_.record.all_dirty = true;
+    core_.map_valid = true;
+  }
+  enter(Phase::kMarking);
+  // A source that stopped now would have forgotten which blocks are left; that there are some must
+  // be on record before the target is touched.
+  core_.record.dirty = true;
+  core_.record.snapshot = false;  // the set may become larger than it
+  persist_for_resync([this, label = core_.record.generations] {
+    flush_for_resync([this, label] { source_.begin(label); });
+  });
+}
+
+// Once the target is marked, only this node's replica counts, and what the target's memory held of what
+// was acknowledged together is overwritten. So this disk holds all of that first.
+void PeerSync::flush_for_resync(std::function<void()> then) {
+  local_flush_.flush([this, session = core_.phase.session(),
+                      then = std::move(then)](const DiskRequest& flushed) {
+    if (flushed.error != 0) parts_.disks.local_disk_failed(flushed);
+    if (!core_.phase.still(session)) return;
+    if (flushed.error == 0)
+      then();
+    else
+      resync_failed(system_error(flushed.error, "resync: flush " +
+                                                    core_.config.node(core_.node).backing)
+                        .what);
+  });
+}
+
+// Another replica than the one that shares the base becomes a member (invariant 12). The map says
+// what it misses, and no longer what the former member missed, which must not pass as the same, nor
+// be brought up to date by that map, when it comes back: it has to find its own generation in the
+// history, but not as the base, so that it is compared in full. Durable before the target hears of
+// it; a crash before leaves this node and the former member as they were.
+void PeerSync::begin_generation_for(const SyncFacts& target) {
+  metadata::NodeRecord& record = core_.record;
+  metadata::Generations& generations = record.generations;
+  if (!target.blank && target.generations.current == generations.current) return;
+  // Began already for this very replica, which has not recorded it, or it would be in another state;
+  // nor has anybody else, whatever this node has written alone meanwhile. However often the two begin
+  // anew, what they know of each other may not leave the history. (What is blank is the same one as
+  // long as its process lives.)
+  const uint64_t replica = target.blank ? target.instance : target.state_id;
+  if (replica != 0 && record.begun_for == replica) return;
+  core_.begin_generation();
+  generations.settle();
+  record.begun_for = replica;
+}
+
+void PeerSync::heard_set(const wire::Frame& frame) {
+  const BlockMap::ChunkView chunk{frame.header.offset, frame.header.length, frame.payload};
+  // Only that they may differ is known: they are compared, if that tells anything.
+  const bool merged = rules_of(core_.phase.now()).hears_its_set &&
+                      (!target_is_believed_ || core_.coarse.merge_chunk(chunk)) &&
+                      core_.dirty.merge_chunk(chunk);
+  if (!merged) owner_.bad_frame(frame.header);
+}
+
+// Why there is a resync, and of what, for `twinblock why`.
+void PeerSync::explain_resync(Verdict verdict, const SyncFacts& peer) {
+  const bool source = is_source(verdict);
+  const std::string& target = source ? core_.peer : core_.node;
+  const SyncFacts mine = owner_.facts();
+  const SyncFacts& told = source ? peer : mine;   // the target's facts
+  const SyncFacts& newer = source ? mine : peer;  // the source's
+  std::string reason;
+  if (told.blank)
+    reason = target + " is new";
+  else if (told.backing_lost)
+    reason = target + "'s backing was found empty";
+  else if (told.discard || newer.keep)
+    reason = "a split brain was resolved against " + target;
+  else if (told.flush_failed)
+    reason = "a flush failed on " + target + ", which can't tell what its disk holds";
+  else if (told.inconsistent)
+    reason = target + " holds an unfinished copy";
+  else if (told.crashed)
+    reason = target + " stopped as primary without demotion";
+  else if (newer.crashed)
+    reason = "the node that was primary last stopped without demotion";
+  else
+    reason = target + " was away while the volume was written";
+  reason += ". ";
+  if (is_source(verdict) ? verdict == Verdict::kSourceOfAll : verdict == Verdict::kTargetOfAll)
+    reason +=
+        told.blank || told.backing_lost || told.flush_failed
+            ? "The whole volume is copied."
+            : "No record of what differs reaches back far enough: the whole volume is "
+              "compared, and blocks that differ are copied.";
+  else
+    reason += format_size(newer.dirty_bytes) +
+                      " is on the source's record of what may differ, " +
+                      format_size(told.dirty_bytes) + " on " + target +
+                      (told.flush_failed
+                           ? "'s; all of that is copied, since a comparison would tell nothing."
+                           : "'s; regions known only coarsely are compared before they are "
+                             "copied.");
+  log_.set_reason(std::move(reason));
+}
+
+void PeerSync::resync_target_marked() {
+  core_.record.keep = false;  // the order has been carried out
+  core_.record.begun_for = 0;
+  core_.crashed = false;  // what may differ is in the dirty map, and the target no longer counts
+  enter(Phase::kCopying);
+  owner_.note_state();
+}
+
+void PeerSync::resync_copied() {
+  parts_.gate.close();
+  core_.record.shared = true;
+  note_peer_process();
+  persist_for_resync([this] {
+    durably_noted_ = peer_process_;
+    source_.record_target();
+  });
+}
+
+void PeerSync::resync_finished() {
+  // The local disk failed while the target recorded: it stays the only copy.
+  if (core_.phase.now() == Phase::kIdle || core_.phase.diskless()) return;
+  if (!core_.dirty.empty()) {
+    core_.session->drop("a write failed on one side while the resync ended",
+                        limits::kReconnectDelayMin_ns);
+    return;
+  }
+  // While it is being promoted it does not write yet, and may still be refused.
+  const bool writes_here = parts_.roles.is_primary();
+  const Phase phase = writes_here ? Phase::kDuplex : Phase::kEqual;
+  if (core_.phase.now() != phase) enter(phase);
+  whole_again();
+  // (A primary's next flush fails, and it goes on with the peer's replica.)
+  if (core_.record.flush_failed && !writes_here) {
+    ask_to_be_copied_back();
+    return;
+  }
+  core_.persist([](int) {});
+  owner_.note_state();
+}
+
+// Both nodes hold the same: what was to be remembered of the difference is past.
+void PeerSync::whole_again() {
+  parts_.disks.note_in_sync();
+  core_.record.generations.settle();
+  core_.record.dirty = core_.record.all_dirty = core_.record.snapshot = false;
+  core_.record.shared = core_.record.keep = core_.record.discard = false;
+  core_.took_over = core_.crashed = false;
+  parts_.roles.crash_is_made_good();
+  core_.log.log(Severity::kInfo, core_.peer + " is whole and current");
+  log_.ended(source_.progress(), source_.sent());
+}
+
+// This node had to be the source although a flush had failed here: it held what the peer did not.
+// The peer has it now, and this node's disk gets from there what it may have lost.
+void PeerSync::ask_to_be_copied_back() {
+  core_.dirty.set_all();
+  core_.coarse.clear_all();
+  core_.record.dirty = core_.record.all_dirty = true;
+  // Also when the host was started anew meanwhile, and nothing tells any more that a flush failed.
+  core_.record.inconsistent = true;
+  core_.persist([this, session = core_.phase.session()](int) {
+    if (core_.phase.still(session))
+      core_.session->drop("a flush had failed on " + core_.node + ": it is copied back now",
+                          limits::kReconnectDelayMin_ns);
+  });
+  owner_.note_state();
+}
+
+void PeerSync::resync_failed(const std::string& why) {
+  core_.log.log(Severity::kError, why);
+  log_.failed(why);
+  core_.session->drop(why, limits::kPeerDiskRetry_ns);
+}
+
+void PeerSync::target_whole() {
+  enter(Phase::kEqual);
+  owner_.note_state();
+}
+
+void PeerSync::target_holds_sole_copy() {
+  if (!core_.phase.holds_sole_copy()) enter(Phase::kSoleCopy);
+}
+
+void PeerSync::became_primary() {
+  if (core_.phase.now() == Phase::kEqual) enter(Phase::kDuplex);
+  TB_CHECK(!core_.phase.receives(), "a primary's writes are its own");
+}
+
+void PeerSync::became_secondary() {
+  const Phase phase = core_.phase.now();
+  if (phase == Phase::kDuplex || phase == Phase::kConcluding)
+    enter(Phase::kEqual);
+  else if (core_.phase.diskless())
+    enter(Phase::kIdle);
+  else
+    owner_.phase_entered();
+}
+
+void PeerSync::peer_stands_in() {
+  parts_.roles.update_local_reads();
+  leave_to_peer();
+}
+
+void PeerSync::leave_to_peer() {
+  // What is here is stale from now on.
+  parts_.verifier.stop("the local disk failed");
+  enter(Phase::kLeaving);
+  owner_.note_state();
+  core_.record.inconsistent = true;
+  core_.persist([](int) {});
+  metadata::Generations generations = core_.record.generations;
+  generations.advance(core_.random());
+  const wire::GenerationPayload payload =
+      make_generation(generations, core_.record.volume_uuid, wire::kGenerationSoleCopy);
+  const wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
+  core_.session->request_small(header, wire::bytes_of(payload), *this);
+}
+
+void PeerSync::answered(const wire::FrameHeader& ack, std::span<const std::byte>) {
+  if (ack.status != 0) {
+    parts_.disks.peer_metadata_failed(static_cast<int>(ack.status));
+    return;
+  }
+  if (core_.phase.now() == Phase::kLeaving) enter(Phase::kDiskless);
+  sole_copy_recorded();
+}
+
+void PeerSync::sole_copy_recorded() {
+  parts_.writes.sole_copy_recorded();
+  parts_.flushes.sole_copy_recorded();
+}
+
+}  // namespace twinblock

@@ -1,0 +1,34 @@
+#include "volume/resync_log.h"
+
+#include "base/units.h"
+
+namespace twinblock {
+
+void ResyncLog::began(bool source) {
+  told_ = true;
+  events_.tell("resync-begun",
+               {{"direction", source ? "to-peer" : "from-peer"}, {"reason", reason_}});
+}
+
+void ResyncLog::ended(const Progress& progress, const std::optional<Sent>& sent) {
+  if (progress.total_bytes() > 0) {
+    last_ = {progress.total_bytes(), progress.duration_ns(), sent.value_or(Sent{})};
+    last_reason_ = reason_;
+  }
+  if (!std::exchange(told_, false)) return;
+  EventDetails details{{"direction", sent ? "to-peer" : "from-peer"},
+                       {"bytes", progress.total_bytes()},
+                       {"milliseconds", progress.duration_ns() / kMillisecond_ns}};
+  if (sent) {
+    details.emplace_back("data_bytes", sent->data_bytes);
+    details.emplace_back("zero_bytes", sent->zero_bytes);
+    details.emplace_back("compared_bytes", sent->compared_bytes);
+  }
+  events_.tell("resync-ended", std::move(details));
+}
+
+void ResyncLog::failed(const std::string& why) {
+  if (std::exchange(told_, false)) events_.tell("resync-failed", {{"reason", why}});
+}
+
+}  // namespace twinblock

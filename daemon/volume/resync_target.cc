@@ -1,0 +1,225 @@
+#include "volume/resync_target.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checks.h"
+#include "base/limits.h"
+#include "volume/hello.h"
+
+namespace twinblock {
+
+ResyncTarget::ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner& owner)
+    : core_(core),
+      parts_(parts),
+      log_(log),
+      owner_(owner),
+      own_set_(core.dirty,
+               {[this](const wire::FrameHeader& header, std::span<const std::byte> payload) {
+                  core_.session->send_small(header, payload);
+                },
+                [this] { return core_.session->control_kept_bytes(); }}) {}
+
+void ResyncTarget::session_up() { takes_data_ = false; }
+
+void ResyncTarget::begin(bool tells) {
+  progress_.begin(0, core_.clock.now_ns());
+  if (tells) own_set_.begin();
+}
+
+void ResyncTarget::session_lost() {
+  own_set_.session_lost();
+  early_.clear();
+  early_bytes_ = 0;
+}
+
+// A node takes writes only after it has recorded that the peer is primary, and a target that it is
+// half-copied (invariant 7).
+bool ResyncTarget::may_receive() const {
+  const bool may = parts_.roles.role() == Role::kSecondary && core_.phase.receives() &&
+                   takes_data_ && !core_.blank;
+  TB_CHECK(!may || !core_.phase.being_resynced() || core_.record.inconsistent,
+           "a target takes data when it is on record as half-copied");
+  return may;
+}
+
+void ResyncTarget::heard_data(wire::Frame& frame, uint64_t incarnation) {
+  if (may_receive())
+    parts_.replica.apply(frame, incarnation);
+  else if (!hold_early(frame, incarnation))
+    owner_.bad_frame(frame.header);
+}
+
+// A source that has nothing to copy writes as soon as it has sent its generation, perhaps over a
+// faster link. Bounded, as a good one can't have more in flight.
+bool ResyncTarget::hold_early(wire::Frame& frame, uint64_t incarnation) {
+  const bool expected = parts_.roles.role() == Role::kSecondary && core_.phase.receives() &&
+                        !takes_data_ && !core_.blank;
+  early_bytes_ += sizeof frame + frame.payload.size();
+  if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
+  early_.push_back({std::move(frame), incarnation});
+  return true;
+}
+
+void ResyncTarget::take_data() {
+  takes_data_ = true;
+  early_bytes_ = 0;
+  for (EarlyFrame& early : std::exchange(early_, {}))
+    if (may_receive()) parts_.replica.apply(early.frame, early.incarnation);
+}
+
+bool ResyncTarget::working_for(uint64_t incarnation) const {
+  return std::any_of(early_.begin(), early_.end(), [&](const EarlyFrame& early) {
+    return early.incarnation == incarnation;
+  });
+}
+
+// A blank node has no record before its first generation.
+bool ResyncTarget::hold_until_recorded(wire::Frame& frame) {
+  const bool first_to_come = core_.blank && core_.phase.being_resynced() &&
+                             wire::FrameType{frame.header.type} != wire::FrameType::kGeneration;
+  return parts_.asked.hold(frame, first_to_come);
+}
+
+void ResyncTarget::heard_generation(wire::Frame& frame) {
+  if (hold_until_recorded(frame)) return;
+  const auto payload = wire::payload_as<wire::GenerationPayload>(frame.payload);
+  // One at a time: the source waits for each answer.
+  if (parts_.roles.role() != Role::kSecondary || parts_.asked.under_way() || !is_known(payload) ||
+      !takes_over(payload)) {
+    owner_.bad_frame(frame.header);
+    return;
+  }
+  parts_.asked.begin();
+  if (payload.flags == wire::kGenerationInconsistent) log_.began(false);
+  record(frame.header, payload.flags);
+}
+
+// Takes over what the source tells; false when that makes no sense here.
+bool ResyncTarget::takes_over(const wire::GenerationPayload& payload) {
+  const metadata::Generations told = generations_of(payload);
+  const Phase phase = core_.phase.now();
+  const bool suits = payload.flags == wire::kGenerationSoleCopy
+                         ? phase == Phase::kEqual || phase == Phase::kSoleCopy
+                         : phase == Phase::kBehind;
+  if (told.current == 0 || !suits) return false;
+  if (core_.blank) {
+    if (payload.flags != wire::kGenerationInconsistent || !core_.joinable) return false;
+    const bool any = core_.joins == metadata::Uuid{};
+    if (!any && !std::equal(core_.joins.begin(), core_.joins.end(), payload.volume_uuid))
+      return false;
+    join(payload, told);
+  }
+  core_.move_on();
+  core_.record.begun_for = 0;  // that was in another history
+  parts_.roles.caught_up();
+  switch (payload.flags) {
+    case wire::kGenerationInconsistent:
+      become_half_copied(told);
+      return true;
+    case wire::kGenerationConsistent:
+      become_whole(told);
+      return true;
+    default:
+      hold_sole_copy(told);
+      return true;
+  }
+}
+
+void ResyncTarget::join(const wire::GenerationPayload& payload, const metadata::Generations& told) {
+  metadata::NodeRecord& record = core_.record;
+  record.volume = core_.config.volume;
+  record.node = core_.node;
+  record.size_bytes = core_.config.size_bytes;
+  std::copy(std::begin(payload.volume_uuid), std::end(payload.volume_uuid),
+            record.volume_uuid.begin());
+  record.generations = told;
+  record.peer_primary = parts_.roles.peer() == PeerRole::kPrimary;
+  record.heard_term = core_.session->peer_facts()->term;
+  record.region_bytes = core_.intents->region_bytes();
+  core_.blank = false;
+  joining_ = true;
+}
+
+// From now on this is an unfinished copy of the source's history: a resync that is cut off goes on
+// where it was. What this node itself may have changed stays on record until the end.
+void ResyncTarget::become_half_copied(const metadata::Generations& told) {
+  metadata::NodeRecord& record = core_.record;
+  record.inconsistent = true;
+  record.generations = told;
+  // A promotion whose writes are given up was not the later one: after a crash of both the source
+  // counts, also where its own promotion was before.
+  parts_.roles.hear_term(record.term);
+  record.term = 0;
+  record.discard = record.keep = false;
+  // What the source has yet to send is on its record.
+  core_.backing_lost = false;
+  core_.map_valid = true;
+}
+
+// The resync has covered every difference, also those that this node knew of: it is sent everything
+// if it knew of any (decide()). Writes may follow at once: the source takes this node for whole when
+// it is told to be.
+void ResyncTarget::become_whole(const metadata::Generations& told) {
+  metadata::NodeRecord& record = core_.record;
+  record.generations = told;
+  record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
+  record.inconsistent = record.dirty = record.primary = record.shared = false;
+  record.all_dirty = record.snapshot = record.discard = record.keep = false;
+  parts_.disks.copied_anew();
+  core_.crashed = core_.backing_lost = core_.took_over = false;
+  core_.dirty.clear_all();
+  core_.coarse.clear_all();
+  core_.map_valid = true;
+  owner_.target_filled();
+}
+
+void ResyncTarget::hold_sole_copy(const metadata::Generations& told) {
+  metadata::NodeRecord& record = core_.record;
+  record.generations = told;
+  record.dirty = record.all_dirty = true;
+  record.snapshot = false;
+  record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
+  core_.dirty.set_all();
+  core_.coarse.set_all();
+  core_.map_valid = true;
+  owner_.target_holds_sole_copy();
+}
+
+void ResyncTarget::record(const wire::FrameHeader& header, uint32_t flags) {
+  // What this node may have recorded of going on alone was about another history.
+  parts_.gate.close();
+  auto recorded = [this, session = core_.phase.session(), header, flags](int error) {
+    if (error == 0 && flags == wire::kGenerationConsistent) core_.intents->clear_all();
+    if (!core_.phase.still(session)) return;
+    // The source takes the set for complete when the answer comes.
+    own_set_.when_told([this, sequence = header.sequence, flags, error] {
+      acknowledge(sequence, flags, error);
+    });
+  };
+  if (std::exchange(joining_, false))
+    parts_.first_record.write(std::move(recorded));
+  else
+    core_.persist(std::move(recorded));
+}
+
+void ResyncTarget::acknowledge(uint64_t sequence, uint32_t flags, int error) {
+  wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
+  ack.sequence = sequence;
+  ack.status = static_cast<uint32_t>(error);
+  core_.session->send(ack);
+  if (error == 0) {
+    take_data();
+    if (flags == wire::kGenerationConsistent) {
+      if (progress_.active()) {
+        progress_.end(core_.clock.now_ns());
+        core_.log.log(Severity::kInfo, "this replica is whole and current again");
+        log_.ended(progress_, std::nullopt);
+      }
+      owner_.target_whole();
+    }
+  }
+  parts_.asked.end();
+}
+
+}  // namespace twinblock
