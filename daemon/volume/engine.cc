@@ -12,8 +12,6 @@ namespace twinblock {
 Engine::Engine(Parts parts)
     : core_(parts.config, parts.node, parts.clock, parts.log, parts.data, parts.workers),
       instance_(metadata::format_uuid(parts.instance)),
-      instance_number_(instance_number(parts.instance)),
-      boot_(parts.boot),
       store_(parts.metadata, parts.loaded.sequence),
       intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
                &parts.clock),
@@ -39,10 +37,13 @@ Engine::Engine(Parts parts)
                   .snapshot_offset,
               disks_},
              *this),
+      facts_(core_, disks_, roles_, instance_number(parts.instance), parts.boot),
       first_record_(core_, disks_, gate_, roles_, parts.backing_is_empty, *this),
       sync_(core_,
             {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, roles_, first_record_},
             *this),
+      clients_(core_, roles_, writes_, reads_, flushes_),
+      upkeep_(core_, {writes_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
       started_ns_(parts.clock.now_ns()) {
   core_.session = &session_;
   core_.store = &store_;
@@ -63,14 +64,10 @@ Engine::Engine(Parts parts)
     // What is there is not believed; where there is a peer, it is copied from it.
     core_.backing_lost = parts.backing_is_empty && core_.record.held_data;
     core_.crashed = core_.record.primary;
-    // What the disk did not take was dropped from memory on purpose: as after a loss of power.
-    forgot_ = core_.record.flush_failed && parts.cache_is_gone;
-    rebooted_ = boot_ == 0 || core_.record.boot != boot_ || forgot_;
+    facts_.loaded(parts.cache_is_gone);
     load_own_set(parts.loaded);
     disks_.load(parts.cache_is_gone);
   }
-  age_timer_ = core_.clock.make_timer([this] { age_intents(); });
-  epoch_timer_ = core_.clock.make_timer([this] { epoch_tick(); });
 }
 
 Engine::~Engine() = default;
@@ -129,41 +126,8 @@ Status Engine::start() {
     log(Severity::kInfo,
         core_.peer + " may miss " + format_size(core_.dirty.set_bytes()) +
             (core_.coarse.empty() ? "" : "; they are compared before anything is copied"));
-  epoch_timer_->arm(limits::kEpochIdle_ns / 2);
-  age_timer_->arm(limits::kIntentAge_ns);
+  upkeep_.start();
   return session_.start();
-}
-
-SyncFacts Engine::facts() const {
-  SyncFacts facts;
-  facts.blank = core_.blank;
-  facts.joinable = core_.blank && core_.joinable;
-  facts.primary = roles_.role() != Role::kSecondary;
-  facts.crashed = core_.crashed;
-  facts.inconsistent = core_.record.inconsistent;
-  facts.backing_lost = core_.backing_lost;
-  facts.rebooted = core_.crashed && rebooted_;
-  facts.instance = instance_number_;
-  facts.boot = boot_;
-  facts.forgot = forgot_;
-  facts.peer_instance = core_.record.peer_instance;
-  facts.peer_boot = core_.record.peer_boot;
-  facts.flush_failed = core_.record.flush_failed;
-  facts.disk_failed = disks_.any_failed();
-  facts.dirty = core_.record.dirty || core_.took_over || !core_.dirty.empty();
-  facts.map_valid = core_.map_valid;
-  facts.preferred = core_.node < core_.peer;
-  facts.volume_uuid = core_.record.volume_uuid;
-  facts.generations = core_.record.generations;
-  facts.term = core_.record.term;
-  facts.discard = core_.record.discard;
-  facts.keep = core_.record.keep;
-  if (facts.discard || facts.keep) facts.gives_up = core_.record.given_up.state_id;
-  facts.state_id = core_.record.state_id;
-  if (core_.blank) facts.volume_uuid = core_.joins;
-  facts.dirty_bytes = core_.dirty.set_bytes();
-  facts.since_s = core_.record.generation_since_s;
-  return facts;
 }
 
 Engine::Outlook Engine::without_peer() const {
@@ -285,39 +249,6 @@ void Engine::peer_became(PeerRole role) {
   if (core_.phase.holds_sole_copy() && role != PeerRole::kPrimary)
     session_.drop(core_.peer + " is no longer primary, and its disk failed",
                   limits::kPeerDiskRetry_ns);
-}
-
-// Closes epochs that no client's flush closes, so that the loss of the peer costs little.
-void Engine::epoch_tick() {
-  epoch_timer_->arm(limits::kEpochIdle_ns / 2);
-  replica_.resume_if_drained();
-  replica_.watch_disk();
-  if (roles_.role() == Role::kPrimary) disks_.forget_what_passed();
-  note_state();
-  if (core_.data_flushed && !core_.record.held_data && !core_.blank) {
-    core_.record.held_data = true;
-    core_.persist([](int) {});
-  }
-  const uint64_t now = core_.clock.now_ns();
-  if (!core_.phase.attached() || core_.epochs.empty() || flushes_.busy()) {
-    epoch_opened_ns_ = now;
-    return;
-  }
-  const bool idle = now - writes_.last_write_ns() > limits::kEpochIdle_ns;
-  if (idle || now - epoch_opened_ns_ > limits::kEpochOpenMax_ns) {
-    epoch_opened_ns_ = now;
-    flushes_.flush([](int) {});
-  }
-}
-
-void Engine::age_intents() {
-  age_timer_->arm(limits::kIntentAge_ns);
-  if (core_.blank) return;
-  writes_.touch_intents();
-  intents_.age([this](uint64_t offset_bytes, uint64_t length_bytes) {
-    return core_.dirty.any(offset_bytes, length_bytes) ||
-           core_.epochs.any(offset_bytes, length_bytes);
-  });
 }
 
 void Engine::shut_down(std::function<void()> done) {

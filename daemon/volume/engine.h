@@ -18,12 +18,14 @@
 #include "metadata/load.h"
 #include "volume/asked_record.h"
 #include "volume/client_request.h"
+#include "volume/clients.h"
 #include "volume/compression_orders.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
 #include "volume/first_record.h"
 #include "volume/flush_group.h"
 #include "volume/link_orders.h"
+#include "volume/node_facts.h"
 #include "volume/peer_settings.h"
 #include "volume/peer_sync.h"
 #include "volume/replica.h"
@@ -32,6 +34,7 @@
 #include "volume/simplex_gate.h"
 #include "volume/slow_reads.h"
 #include "volume/status_view.h"
+#include "volume/upkeep.h"
 #include "volume/verifier.h"
 #include "volume/write_path.h"
 
@@ -78,9 +81,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   }
 
   // From the bridge. A client opens the export: an error says why it can't.
-  Status client_opened();
-  void client_closed();
-  void submit(ClientRequest& request);
+  Status client_opened() { return clients_.opened(); }
+  void client_closed() { clients_.closed(); }
+  void submit(ClientRequest& request) { clients_.submit(request); }
   // Any thread, for workers that read by themselves, or prepare writes.
   [[nodiscard]] WorkerView& worker_view() { return core_.worker_view; }
   [[nodiscard]] const WorkerView& worker_view() const { return core_.worker_view; }
@@ -141,7 +144,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
 
  private:
   // SessionOwner
-  SyncFacts facts() const override;
+  SyncFacts facts() const override { return facts_.now(); }
   void facts_told() override;
   bool fast_zero() override { return core_.data.fast_zero(); }
   bool draining() override { return replica_.draining(); }
@@ -157,16 +160,16 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void peer_stands_in() override { sync_.peer_stands_in(); }
   void disk_got_worse() override { note_state(); }
   // PeerSync::Owner
-  [[nodiscard]] uint64_t boot() const override { return boot_; }
+  [[nodiscard]] uint64_t boot() const override { return facts_.boot(); }
   void phase_entered() override { note_simplex(); }
   void bad_frame(const wire::FrameHeader& header) override;
   // RolesOwner, FirstRecord::Owner
   bool being_resynced() const override { return core_.phase.being_resynced(); }
-  uint64_t clients() const override { return clients_; }
+  uint64_t clients() const override { return clients_.count(); }
   bool behind() const override { return core_.phase.being_resynced() && !core_.record.inconsistent; }
   void note_company() override { sync_.note_company(); }
   [[nodiscard]] bool forgot_what_the_peer_may_hold() const override {
-    return core_.crashed && rebooted_ && core_.record.peer_instance != 0;
+    return facts_.peer_may_hold_more();
   }
   void became_primary() override { sync_.became_primary(); }
   void became_secondary() override { sync_.became_secondary(); }
@@ -182,8 +185,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void why_split_brain(std::vector<std::string>& lines) const;
   void replica_drained();
   void bad_payload(const std::string& what);
-  void epoch_tick();
-  void age_intents();
   void load_own_set(metadata::Loaded& loaded);
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
   // engine_state.cc
@@ -205,8 +206,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
 
   Core core_;
   const std::string instance_;
-  const uint64_t instance_number_;  // the first bytes of it
-  const uint64_t boot_;
   metadata::SuperblockStore store_;
   metadata::IntentStore intents_;
   Session session_;
@@ -222,10 +221,12 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   Verifier verifier_;
   AskedRecord asked_;
   Roles roles_;
+  NodeFacts facts_;
   FirstRecord first_record_;
   PeerSync sync_;
+  Clients clients_;
+  Upkeep upkeep_;
 
-  uint64_t clients_ = 0;
   uint64_t started_ns_ = 0;
   uint64_t simplex_since_ns_ = 0;  // 0: it is not
   uint64_t simplex_ns_ = 0;        // before that
@@ -234,14 +235,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
 
   std::string loss_reason_;    // of the last session …
   uint64_t lost_wall_ns_ = 0;  // … and when; 0: there was none
-  bool forgot_ = false;    // this process began with a cache that had dropped what a flush had lost
-  bool rebooted_ = false;  // the host was started anew since this node last took a peer along
 
   // What the operator was last shown to be lost by `resolve`: here, at the peer; 0: nothing.
   std::array<uint64_t, 2> shown_state_{};
-  std::unique_ptr<Timer> epoch_timer_;
-  std::unique_ptr<Timer> age_timer_;
-  uint64_t epoch_opened_ns_ = 0;
 };
 
 }  // namespace twinblock

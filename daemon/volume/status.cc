@@ -355,7 +355,7 @@ StatusView Engine::status() const {
   explain_state(view);
   explain_links(view);
   view.status += link_orders_.refused_in_words() + peer_settings_.difference_in_words();
-  view.clients = clients_;
+  view.clients = clients_.count();
   const Counters& counters = core_.counters;
   view.writes = counters.writes;
   view.write_bytes = counters.write_bytes;

@@ -1,17 +1,17 @@
-// What clients ask of the volume, and whether they may.
+#include "volume/clients.h"
+
 #include <cerrno>
 
 #include "base/checks.h"
-#include "volume/engine.h"
 
 namespace twinblock {
 
-Status Engine::client_opened() {
+Status Clients::opened() {
   if (roles_.serves()) {
-    ++clients_;
+    ++count_;
     return ok_status();
   }
-  const std::string peer_address = session_.peer_address();
+  const std::string peer_address = core_.session->peer_address();
   if (roles_.peer() == PeerRole::kPrimary)
     return Error{"node " + core_.node + " of volume " + core_.config.volume +
                      " is secondary; the primary is " + core_.peer + " (" + peer_address + ")",
@@ -28,12 +28,12 @@ Status Engine::client_opened() {
                EROFS};
 }
 
-void Engine::client_closed() {
-  TB_CHECK(clients_ > 0, "a client closes what it has opened");
-  --clients_;
+void Clients::closed() {
+  TB_CHECK(count_ > 0, "a client closes what it has opened");
+  --count_;
 }
 
-void Engine::submit(ClientRequest& request) {
+void Clients::submit(ClientRequest& request) {
   if (roles_.role() != Role::kPrimary) {
     request.error = EROFS;
     request.done(request);

@@ -1,0 +1,34 @@
+// Who has the export open, whether it may be opened, and what clients ask of the volume. Owned by the
+// engine; loop thread only.
+#pragma once
+
+#include "volume/client_request.h"
+#include "volume/core.h"
+#include "volume/flush_group.h"
+#include "volume/roles.h"
+#include "volume/slow_reads.h"
+#include "volume/write_path.h"
+
+namespace twinblock {
+
+class Clients {
+ public:
+  Clients(Core& core, const Roles& roles, WritePath& writes, SlowReads& reads, FlushGroup& flushes)
+      : core_(core), roles_(roles), writes_(writes), reads_(reads), flushes_(flushes) {}
+
+  // A client opens the export: an error says why it can't.
+  Status opened();
+  void closed();
+  void submit(ClientRequest& request);
+  [[nodiscard]] uint64_t count() const { return count_; }
+
+ private:
+  Core& core_;
+  const Roles& roles_;
+  WritePath& writes_;
+  SlowReads& reads_;
+  FlushGroup& flushes_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,41 @@
+// What this node tells of itself in a handshake, and what it knows of the memory of its host: whether
+// that still holds all that was acknowledged. Owned by the engine; loop thread only.
+#pragma once
+
+#include "mirror/generation.h"
+#include "volume/core.h"
+#include "volume/disk_health.h"
+#include "volume/roles.h"
+
+namespace twinblock {
+
+class NodeFacts {
+ public:
+  // `boot`: of the host, another one each time it starts; 0: not known.
+  NodeFacts(const Core& core, const DiskHealth& disks, const Roles& roles, uint64_t instance,
+            uint64_t boot)
+      : core_(core), disks_(disks), roles_(roles), instance_(instance), boot_(boot) {}
+
+  // The record was read. `cache_is_gone`: what the disk did not take was dropped from memory on
+  // purpose: as after a loss of power.
+  void loaded(bool cache_is_gone);
+
+  [[nodiscard]] SyncFacts now() const;
+  [[nodiscard]] uint64_t boot() const { return boot_; }
+  // This node was primary with its peer when its host lost its memory: the peer may hold more of what
+  // was acknowledged.
+  [[nodiscard]] bool peer_may_hold_more() const {
+    return core_.crashed && rebooted_ && core_.record.peer_instance != 0;
+  }
+
+ private:
+  const Core& core_;
+  const DiskHealth& disks_;
+  const Roles& roles_;
+  const uint64_t instance_;
+  const uint64_t boot_;
+  bool forgot_ = false;    // this process began with a cache that had dropped what a flush had lost
+  bool rebooted_ = false;  // the host was started anew since this node last took a peer along
+};
+
+}  // namespace twinblock
