@@ -25,7 +25,7 @@
 #include "volume/first_record.h"
 #include "volume/flush_group.h"
 #include "volume/link_orders.h"
-#include "volume/node_facts.h"
+#include "volume/own_facts.h"
 #include "volume/peer_settings.h"
 #include "volume/peer_sync.h"
 #include "volume/replica.h"
@@ -221,7 +221,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   Verifier verifier_;
   AskedRecord asked_;
   Roles roles_;
-  NodeFacts facts_;
+  OwnFacts facts_;
   FirstRecord first_record_;
   PeerSync sync_;
   Clients clients_;

@@ -9,10 +9,10 @@
 
 namespace twinblock {
 
-class NodeFacts {
+class OwnFacts {
  public:
   // `boot`: of the host, another one each time it starts; 0: not known.
-  NodeFacts(const Core& core, const DiskHealth& disks, const Roles& roles, uint64_t instance,
+  OwnFacts(const Core& core, const DiskHealth& disks, const Roles& roles, uint64_t instance,
             uint64_t boot)
       : core_(core), disks_(disks), roles_(roles), instance_(instance), boot_(boot) {}
 

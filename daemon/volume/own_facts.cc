@@ -1,13 +1,13 @@
-#include "volume/node_facts.h"
+#include "volume/own_facts.h"
 
 namespace twinblock {
 
-void NodeFacts::loaded(bool cache_is_gone) {
+void OwnFacts::loaded(bool cache_is_gone) {
   forgot_ = core_.record.flush_failed && cache_is_gone;
   rebooted_ = boot_ == 0 || core_.record.boot != boot_ || forgot_;
 }
 
-SyncFacts NodeFacts::now() const {
+SyncFacts OwnFacts::now() const {
   SyncFacts facts;
   facts.blank = core_.blank;
   facts.joinable = core_.blank && core_.joinable;
