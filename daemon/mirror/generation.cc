@@ -195,7 +195,7 @@ struct VerdictRow {
   const char* advice;    // %V for the volume's
 };
 
-constexpr std::array<VerdictRow, 26> kVerdicts{{
+constexpr std::array<VerdictRow, wire::kVerdictLast> kVerdicts{{
     {Verdict::kInSync, Verdict::kInSync, true, "both replicas are the same", ""},
     {Verdict::kSourceOfMap, Verdict::kTargetOfMap, true, "%P is sent the blocks that it missed",
      ""},
@@ -273,12 +273,22 @@ constexpr std::array<VerdictRow, 26> kVerdicts{{
      "run `twinblock init %V --join` here again, to let this node's data be overwritten by %P's"},
 }};
 
-const VerdictRow& row_of(Verdict verdict) {
-  for (const VerdictRow& row : kVerdicts)
-    if (row.verdict == verdict) return row;
-  TB_CHECK(false, "every verdict has a row");
-  return kVerdicts[0];
+constexpr const VerdictRow& row_of(Verdict verdict) {
+  return kVerdicts[static_cast<size_t>(verdict) - wire::kVerdictFirst];
 }
+
+// Every code has its row, and what one side says the other one's mirrors.
+constexpr bool verdicts_are_complete() {
+  for (size_t i = 0; i < kVerdicts.size(); ++i) {
+    const VerdictRow& row = kVerdicts[i];
+    if (static_cast<size_t>(row.verdict) != i + wire::kVerdictFirst || row.sentence == nullptr)
+      return false;
+    const VerdictRow& other = row_of(row.mirrored);
+    if (other.mirrored != row.verdict || other.usable != row.usable) return false;
+  }
+  return true;
+}
+static_assert(verdicts_are_complete());
 
 std::string fill_in(std::string text, const std::string& mark, const std::string& value) {
   for (size_t at = text.find(mark); at != std::string::npos;

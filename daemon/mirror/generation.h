@@ -7,6 +7,7 @@
 #include <string>
 
 #include "metadata/superblock.h"
+#include "wire/verdicts.h"
 
 namespace twinblock {
 
@@ -45,34 +46,7 @@ struct SyncFacts {
   uint64_t since_s = 0;      // Unix time at which the current generation began; 0: unknown
 };
 
-enum class Verdict : uint32_t {
-  kInSync = 1,        // both replicas are the same, but for what is in flight
-  kSourceOfMap,       // I send what my dirty map holds
-  kTargetOfMap,       // … the peer does
-  kSourceOfAll,       // I send everything
-  kTargetOfAll,       // … the peer does
-  kWaitForInit,       // both blank
-  kPeerNotJoinable,   // the peer is blank, but its disk holds data that nobody gave up
-  kNotJoinable,       // … mine does
-  kUnrelated,         // different volumes
-  kSplitBrain,        // both moved on from a common past, and nobody said whose writes count
-  kBothPrimary,       // both accept writes now
-  kPeerOutdated,      // I am the source, but the peer is primary, on older data
-  kOutdated,          // … the other way round: I am primary on older data than the peer's
-  kNoGoodCopy,        // neither replica is whole
-  kPeerDiskFailed,    // the peer can't take writes
-  kDiskFailed,        // … I can't
-  kSoleCopy,          // the peer is primary without a disk of its own: I hold the data
-  kDiskless,          // … the other way round: I am primary and work through the peer
-  kPeerCantGoOn,      // … and my host has lost what it had in memory only of what he acknowledged
-  kCantGoOn,          // … the other way round
-  kPeerMustDemote,    // split brain, resolved in my favour; but the peer is still primary
-  kMustDemote,        // … in the peer's favour; but I am still primary
-  kOrdersContradict,  // split brain, and the orders to resolve it give up both sides' writes
-  kOrderVoid,         // … and what the order gave up has moved on since
-  kPeerJoinVoid,      // the peer is blank, and was ordered to join another volume than mine
-  kJoinVoid,          // … the other way round
-};
+using wire::Verdict;
 
 // Whether `node` is one of two that died: it was the secondary of a primary that died, and has
 // since lost what only its memory held, or may have.

@@ -36,8 +36,8 @@ struct BlockSync::Run final : RangeOwner, PeerRequest {
     };
   }
   void range_admitted() override { sync.admitted(*this); }
-  void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override {
-    sync.answered(*this, ack, payload);
+  void answered(const PeerAnswer& answer) override {
+    sync.answered(*this, answer);
   }
   [[nodiscard]] std::span<std::byte> bytes_of(ByteRange part) const {
     return {buffer.get() + (part.begin_bytes - task.range.begin_bytes), part.length()};
@@ -143,24 +143,23 @@ void BlockSync::extent_known(Run& run) {
 void BlockSync::ask_for_hole(Run& run) {
   run.asked = Run::Asked::kHole;
   run.answers_outstanding = 1;
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kDigest);
-  header.flags = wire::kFlagZero;
-  header.offset = run.outcome.range.begin_bytes;
-  header.length = run.outcome.range.length();
-  core_.session->request(header, {}, 0, run);
+  core_.session->request_unordered(
+      wire::DigestFrame{.offset_bytes = run.outcome.range.begin_bytes,
+                        .length_bytes = run.outcome.range.length(),
+                        .hole = true},
+      run);
 }
 
 // What is a hole on both nodes is the same. What the peer can't tell is looked at block by block.
-void BlockSync::hole_answered(Run& run, const wire::FrameHeader& ack,
-                              std::span<const std::byte> payload) {
+void BlockSync::hole_answered(Run& run, const PeerAnswer& answer) {
   if (stopped(run)) {
     end(run);
     return;
   }
   const ByteRange asked = run.outcome.range;
   wire::HolePayload told{0, asked.length()};
-  if (ack.status == 0 && payload.size() == sizeof told)
-    std::memcpy(&told, payload.data(), sizeof told);
+  if (answer.error == 0 && answer.payload.size() == sizeof told)
+    std::memcpy(&told, answer.payload.data(), sizeof told);
   const uint64_t zero = std::min(told.zero_bytes, asked.length());
   const uint64_t data = std::min(told.data_bytes, asked.length() - zero);
   if (zero < asked.length()) {
@@ -180,10 +179,8 @@ void BlockSync::read(Run& run) {
   if (run.task.compare) {
     run.asked = Run::Asked::kDigests;
     run.answers_outstanding = 1;
-    wire::FrameHeader header = wire::header_of(wire::FrameType::kDigest);
-    header.offset = range.begin_bytes;
-    header.length = range.length();
-    core_.session->request(header, {}, 0, run);
+    core_.session->request_unordered(
+        wire::DigestFrame{.offset_bytes = range.begin_bytes, .length_bytes = range.length()}, run);
   }
   run.disk.op = DiskOp::kRead;
   run.disk.error = 0;
@@ -201,15 +198,14 @@ void BlockSync::read_done(Run& run) {
     proceed(run);
 }
 
-void BlockSync::answered(Run& run, const wire::FrameHeader& ack,
-                         std::span<const std::byte> payload) {
-  if (ack.status != 0 && run.asked == Run::Asked::kWrites) {
-    disks_.peer_disk_failed(static_cast<int>(ack.status), "resyncing");
+void BlockSync::answered(Run& run, const PeerAnswer& answer) {
+  if (answer.error != 0 && run.asked == Run::Asked::kWrites) {
+    disks_.peer_disk_failed(answer.error, "resyncing");
     return;
   }
   --run.answers_outstanding;
   if (run.asked == Run::Asked::kHole) {
-    hole_answered(run, ack, payload);
+    hole_answered(run, answer);
     return;
   }
   if (run.asked == Run::Asked::kWrites) {
@@ -219,9 +215,9 @@ void BlockSync::answered(Run& run, const wire::FrameHeader& ack,
   // What the peer can't read is different: writing it anew may mend it.
   const uint64_t blocks =
       (run.outcome.range.length() + limits::kBlockBytes - 1) / limits::kBlockBytes;
-  const bool readable = ack.status == 0 && payload.size() == blocks * sizeof(Digest);
+  const bool readable = answer.error == 0 && answer.payload.size() == blocks * sizeof(Digest);
   run.theirs.resize(readable ? blocks : 0);
-  if (readable) std::memcpy(run.theirs.data(), payload.data(), payload.size());
+  if (readable) std::memcpy(run.theirs.data(), answer.payload.data(), answer.payload.size());
   if (!run.reading) proceed(run);
 }
 
@@ -296,25 +292,23 @@ void BlockSync::send(Run& run, ByteRange range) {
 
 void BlockSync::send_data(Run& run, ByteRange range) {
   const std::span<const std::byte> data = run.bytes_of(range);
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
-  header.flags = wire::kFlagResync;
-  header.offset = range.begin_bytes;
-  header.length = range.length();
   ++run.answers_outstanding;
   run.outcome.data_bytes += range.length();
-  core_.session->request(header, data, crc32c(data), run);
+  core_.session->request_unordered(wire::DataFrame{.offset_bytes = range.begin_bytes,
+                                                   .length_bytes = range.length(),
+                                                   .resync = true},
+                                   run, data, crc32c(data));
 }
 
 // In pieces, each of which the target's disk does in a short time.
 void BlockSync::send_zeroes(Run& run, ByteRange range) {
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
-  header.flags = wire::kFlagResync | wire::kFlagZero | wire::kFlagUnmap;
+  wire::DataFrame zeroes{.zero = true, .unmap = true, .resync = true};
   run.outcome.zero_bytes += range.length();
-  for (uint64_t at = range.begin_bytes; at < range.end_bytes; at += header.length) {
-    header.offset = at;
-    header.length = std::min(core_.zero_piece_bytes, range.end_bytes - at);
+  for (uint64_t at = range.begin_bytes; at < range.end_bytes; at += zeroes.length_bytes) {
+    zeroes.offset_bytes = at;
+    zeroes.length_bytes = std::min(core_.zero_piece_bytes, range.end_bytes - at);
     ++run.answers_outstanding;
-    core_.session->request(header, {}, 0, run);
+    core_.session->request_unordered(zeroes, run);
   }
 }
 

@@ -69,11 +69,11 @@ class BlockSync {
   void look(Run& run);
   void extent_known(Run& run);
   void ask_for_hole(Run& run);
-  void hole_answered(Run& run, const wire::FrameHeader& ack, std::span<const std::byte> payload);
+  void hole_answered(Run& run, const PeerAnswer& answer);
   void leave(Run& run, uint64_t done_end, uint64_t plain_end);
   void read(Run& run);
   void read_done(Run& run);
-  void answered(Run& run, const wire::FrameHeader& ack, std::span<const std::byte> payload);
+  void answered(Run& run, const PeerAnswer& answer);
   void proceed(Run& run);
   void compare(Run& run);
   void send(Run& run, ByteRange range);

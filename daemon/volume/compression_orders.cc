@@ -11,8 +11,8 @@ void CompressionOrders::order(CompressionPolicy::Setting setting) {
   if (core_.session->up()) tell();
 }
 
-void CompressionOrders::heard(const wire::FrameHeader& frame) {
-  const uint64_t number = frame.length;
+void CompressionOrders::heard(const wire::CompressionFrame& order) {
+  const uint64_t number = order.number;
   const bool newer =
       number > number_ || (number == number_ && given_here_ && core_.peer < core_.node);
   if (!newer) return;
@@ -24,7 +24,7 @@ void CompressionOrders::heard(const wire::FrameHeader& frame) {
   }
   number_ = number;
   given_here_ = false;
-  apply({static_cast<Compression>(frame.sequence), static_cast<int>(frame.offset)},
+  apply({static_cast<Compression>(order.mode), order.level},
         "as ordered at " + core_.peer);
 }
 
@@ -44,11 +44,8 @@ void CompressionOrders::apply(CompressionPolicy::Setting setting, const std::str
 
 void CompressionOrders::tell() {
   const CompressionPolicy::Setting setting = core_.compression.setting();
-  wire::FrameHeader frame = wire::header_of(wire::FrameType::kCompression);
-  frame.sequence = static_cast<uint64_t>(setting.mode);
-  frame.offset = static_cast<uint64_t>(setting.level);
-  frame.length = number_;
-  core_.session->send(frame);
+  core_.session->send_ordered(wire::CompressionFrame{static_cast<uint8_t>(setting.mode),
+                                                     static_cast<uint8_t>(setting.level), number_});
 }
 
 }  // namespace twinblock

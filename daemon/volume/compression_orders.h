@@ -22,7 +22,7 @@ class CompressionOrders {
   // The operator's, here.
   void order(CompressionPolicy::Setting setting);
   // The peer's.
-  void heard(const wire::FrameHeader& frame);
+  void heard(const wire::CompressionFrame& order);
   void session_up();
 
  private:

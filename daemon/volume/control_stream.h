@@ -23,8 +23,7 @@ class ControlStream {
 
   // `connection`: null: none is up, it leaves with attach().
   void send(wire::FrameHeader header, std::span<const std::byte> payload, Connection* connection) {
-    header.flags |= wire::kFlagControl;
-    header.aux1 = ++last_sent_;
+    wire::set_order(header, ++last_sent_);
     kept_bytes_ += sizeof header + payload.size();
     kept_.push_back({wire::seal(header, payload), {payload.begin(), payload.end()}});
     if (connection != nullptr) put(kept_.back(), *connection);
@@ -48,9 +47,10 @@ class ControlStream {
 
   // A frame of the stream has come.
   Arrival arrived(const wire::FrameHeader& header) {
-    if (header.aux1 <= received_) return Arrival::kRepeated;
-    if (header.aux1 != received_ + 1) return Arrival::kGap;
-    received_ = header.aux1;
+    const uint64_t number = wire::order_of(header);
+    if (number <= received_) return Arrival::kRepeated;
+    if (number != received_ + 1) return Arrival::kGap;
+    received_ = number;
     return Arrival::kNext;
   }
   [[nodiscard]] uint64_t received() const { return received_; }

@@ -191,26 +191,28 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       sync_.heard_set(frame);
       break;
     case wire::FrameType::kLinkChange:
-      if (!link_orders_.heard(frame)) bad_frame(header);
+      link_orders_.heard(wire::frame_as<wire::LinkChangeFrame>(header),
+                         wire::payload_as<wire::LinkChangePayload>(frame.payload));
       break;
     case wire::FrameType::kSettings:
-      peer_settings_.heard(frame);
+      peer_settings_.heard(wire::payload_as<wire::SettingsPayload>(frame.payload));
       break;
     case wire::FrameType::kRole:
-      if (!roles_.heard_role(header)) bad_frame(header);
+      if (!roles_.heard_role(wire::frame_as<wire::RoleFrame>(header))) bad_frame(header);
       break;
     case wire::FrameType::kPromoteAsk:
-      if (!sync_.target().hold_until_recorded(frame) && !roles_.heard_question(header))
+      if (!sync_.target().hold_until_recorded(frame) &&
+          !roles_.heard_question(wire::frame_as<wire::PromoteAskFrame>(header)))
         bad_frame(header);
       break;
     case wire::FrameType::kPromoteAnswer:
-      roles_.heard_answer(frame);
+      roles_.heard_answer(wire::frame_as<wire::PromoteAnswerFrame>(header), frame.payload);
       break;
     case wire::FrameType::kCompression:
-      compression_.heard(header);
+      compression_.heard(wire::frame_as<wire::CompressionFrame>(header));
       break;
     case wire::FrameType::kProgress:
-      sync_.target().heard_progress(header);
+      sync_.target().heard_progress(wire::frame_as<wire::ProgressFrame>(header));
       break;
     default:
       bad_frame(header);

@@ -26,10 +26,7 @@ void FlushGroup::begin() {
   covers_data_ = core_.wrote_data;
   local_pending_ = disks_.local_ok();
   peer_pending_ = core_.phase.attached();
-  if (peer_pending_) {
-    wire::FrameHeader header = wire::header_of(wire::FrameType::kFlush);
-    core_.session->request(header, {}, 0, *this);
-  }
+  if (peer_pending_) core_.session->request_unordered(wire::FlushFrame{}, *this);
   if (local_pending_) {
     request_.error = 0;
     request_.flush_failed = false;
@@ -47,9 +44,9 @@ void FlushGroup::local_done() {
   settle();
 }
 
-void FlushGroup::answered(const wire::FrameHeader& ack, std::span<const std::byte>) {
-  if (ack.status != 0) {
-    disks_.peer_disk_failed(static_cast<int>(ack.status), "flushing");
+void FlushGroup::answered(const PeerAnswer& answer) {
+  if (answer.error != 0) {
+    disks_.peer_disk_failed(answer.error, "flushing");
     return;
   }
   peer_pending_ = false;

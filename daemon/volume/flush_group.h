@@ -30,7 +30,7 @@ class FlushGroup final : public PeerRequest {
   void fail_held();
   [[nodiscard]] bool busy() const { return running_; }
 
-  void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override;
+  void answered(const PeerAnswer& answer) override;
 
  private:
   void begin();

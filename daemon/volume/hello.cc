@@ -113,10 +113,6 @@ metadata::Generations generations_of(const wire::GenerationPayload& payload) {
   return generations;
 }
 
-bool is_known(const wire::GenerationPayload& payload) {
-  return payload.reserved == 0 && (payload.flags & ~wire::kGenerationFlagsKnown) == 0;
-}
-
 HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& config,
                             const std::string& node) {
   const std::string volume = wire::get_name(hello.volume);

@@ -24,8 +24,6 @@ uint64_t instance_number(const metadata::Uuid& instance);
 wire::GenerationPayload make_generation(const metadata::Generations& generations,
                                         const metadata::Uuid& volume_uuid, uint32_t flag);
 metadata::Generations generations_of(const wire::GenerationPayload& payload);
-// Whether it says nothing that this version does not know.
-bool is_known(const wire::GenerationPayload& payload);
 
 // What does not fit, as a sentence for each side; both empty when all fits.
 struct HelloMismatch {

@@ -57,8 +57,8 @@ class LinkOrders::Answer final : public PeerRequest {
         link_(std::move(link)),
         number_(number),
         reply_(std::move(reply)) {}
-  void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override {
-    orders_.answered(*this, ack.status, wire::printable(payload));
+  void answered(const PeerAnswer& answer) override {
+    orders_.answered(*this, answer.error, wire::printable(answer.payload));
   }
   // Else the peer is only told again.
   [[nodiscard]] bool operator_waits() const { return reply_ != nullptr; }
@@ -223,11 +223,10 @@ void LinkOrders::tell(LinkOrder order, const LinkConfig& link, uint64_t number, 
   for (size_t i = 0; i < core_.config.nodes.size() && !link.address.empty(); ++i)
     wire::set_name(payload.address[i], link.address.at(core_.config.nodes[i].name));
   answers_.push_back(std::make_shared<Answer>(*this, order, link, number, std::move(reply)));
-  session().request_small(wire::header_of(wire::FrameType::kLinkChange), wire::bytes_of(payload),
-                          *answers_.back());
+  session().request_ordered(wire::LinkChangeFrame{}, wire::bytes_of(payload), *answers_.back());
 }
 
-void LinkOrders::answered(Answer& answer, uint32_t status, const std::string& why) {
+void LinkOrders::answered(Answer& answer, int status, const std::string& why) {
   const auto at = std::find_if(answers_.begin(), answers_.end(),
                                [&](const auto& each) { return each.get() == &answer; });
   const std::shared_ptr<Answer> held = std::move(*at);
@@ -259,7 +258,7 @@ void LinkOrders::answered(Answer& answer, uint32_t status, const std::string& wh
   }
   tell_refused(held->order_, link.name, why);
   held->reply_(
-      Error{core_.peer + " refuses: " + why, "nothing was changed", static_cast<int>(status)});
+      Error{core_.peer + " refuses: " + why, "nothing was changed", status});
 }
 
 void LinkOrders::tell_refused(LinkOrder order, const std::string& link, const std::string& why) {
@@ -291,12 +290,8 @@ std::string LinkOrders::refused_in_words() const {
   return words;
 }
 
-bool LinkOrders::heard(const wire::Frame& frame) {
-  const auto payload = wire::payload_as<wire::LinkChangePayload>(frame.payload);
-  if (payload.change < static_cast<uint32_t>(wire::LinkChange::kAdd) ||
-      payload.change > static_cast<uint32_t>(wire::LinkChange::kDisable) ||
-      payload.reserved != 0)
-    return false;
+void LinkOrders::heard(const wire::LinkChangeFrame& frame,
+                       const wire::LinkChangePayload& payload) {
   const LinkOrder order = order_of(payload.change);
   std::map<std::string, std::string> addresses;
   if (order == LinkOrder::kAdd || payload.address[0][0] != 0)
@@ -338,14 +333,12 @@ bool LinkOrders::heard(const wire::Frame& frame) {
   if (error)
     core_.log.log(Severity::kWarning, "an order of the operator on " + core_.peer + " about link " +
                                 link.name + " is refused: " + error->what);
-  if (!session().up()) return true;
-  wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
-  ack.sequence = frame.header.sequence;
-  ack.status = !error ? 0 : static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
+  if (!session().up()) return;
+  wire::AckFrame ack{.request = frame.request};
+  if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
   const std::string why =
       !error ? "" : error->what + (error->action.empty() ? "" : " (" + error->action + ")");
-  session().send_small(ack, wire::text_bytes(why));
-  return true;
+  session().send_ordered(ack, wire::text_bytes(why));
 }
 
 // The peer may have started anew, with the links of its configuration.

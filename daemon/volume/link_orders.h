@@ -30,8 +30,8 @@ class LinkOrders {
   // The operator's, here. `link.address` may be empty for kAdd: then those are used that the
   // configuration has for this name. The other orders look at the name only.
   void change(LinkOrder order, const LinkConfig& link, Reply reply);
-  // The peer's; false: the frame makes no sense.
-  [[nodiscard]] bool heard(const wire::Frame& frame);
+  // The peer's; answered.
+  void heard(const wire::LinkChangeFrame& frame, const wire::LinkChangePayload& payload);
   // The peer may have started anew, with the links of its configuration.
   void session_up();
   void session_lost();
@@ -58,7 +58,7 @@ class LinkOrders {
   void tell(LinkOrder order, const LinkConfig& link, uint64_t number, Reply reply);
   [[nodiscard]] bool overruled(LinkOrder order, const std::string& link, uint64_t number) const;
   [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
-  void answered(Answer& answer, uint32_t status, const std::string& why);
+  void answered(Answer& answer, int status, const std::string& why);
   void tell_refused(LinkOrder order, const std::string& link, const std::string& why);
   void note_refused(const Answer& answer, const std::string& why);
 

@@ -17,7 +17,7 @@ namespace twinblock {
 class OwnSet {
  public:
   struct Stream {
-    std::function<void(const wire::FrameHeader& header, std::span<const std::byte> payload)> send;
+    std::function<void(const wire::DirtyFrame& chunk, std::span<const std::byte> bits)> send;
     std::function<uint64_t()> unconfirmed_bytes;  // that were sent and that the peer may not have
   };
 
@@ -51,10 +51,7 @@ class OwnSet {
     const auto chunk = set_.next_chunk(from_bytes_);
     telling_ = chunk.has_value();
     if (!chunk) return;
-    wire::FrameHeader header = wire::header_of(wire::FrameType::kDirty);
-    header.offset = chunk->offset_bytes;
-    header.length = chunk->length_bytes;
-    stream_.send(header, chunk->bits);
+    stream_.send(wire::DirtyFrame{chunk->offset_bytes, chunk->length_bytes}, chunk->bits);
     from_bytes_ = chunk->offset_bytes + chunk->length_bytes;
   }
 

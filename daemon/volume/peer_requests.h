@@ -9,9 +9,18 @@
 
 #include "mirror/link_meter.h"
 #include "telemetry/stages.h"
-#include "wire/frame_format.h"
+#include "wire/frames.h"
 
 namespace twinblock {
+
+// What the peer answered to a request.
+struct PeerAnswer {
+  uint64_t offset_bytes = 0;  // where the request's range begins, if it has one
+  int error = 0;              // errno; 0: done
+  uint64_t held_ns = 0;       // at the peer: from the request's arrival to the end of its disk work …
+  uint64_t disk_ns = 0;       // … and of that, the disk work alone
+  std::span<const std::byte> payload;  // valid during the call only
+};
 
 // Whoever waits for an answer. Its owner keeps it alive until answered() or until the table is
 // emptied, which happens when the session is lost.
@@ -19,8 +28,7 @@ class PeerRequest {
  public:
   // Before answered(), of what did not travel on the control stream.
   virtual void timed(const PeerTrip&) {}
-  // `payload` is valid during the call only.
-  virtual void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) = 0;
+  virtual void answered(const PeerAnswer& answer) = 0;
 
  protected:
   ~PeerRequest() = default;
@@ -35,6 +43,8 @@ class PeerRequests {
   struct Entry {
     PeerRequest* request = nullptr;  // null: answered
     wire::FrameHeader header{};
+    uint64_t number = 0;
+    uint64_t offset_bytes = 0;  // of its range, if it has one
     std::span<const std::byte> body;  // valid until the answer
     uint32_t body_crc = 0;
     uint64_t incarnation = kNoConnection;
@@ -43,12 +53,13 @@ class PeerRequests {
     LinkMeter::Stamp stamp;
   };
 
-  // A new request, with its sequence number filled in.
+  // A new request, with its number filled in.
   Entry& add(PeerRequest& request, const wire::FrameHeader& header, uint64_t asked_ns) {
     Entry& entry = entries_.emplace_back();
     entry.request = &request;
     entry.header = header;
-    entry.header.sequence = first_sequence_ + entries_.size() - 1;
+    entry.number = first_sequence_ + entries_.size() - 1;
+    wire::set_request(entry.header, entry.number);
     entry.asked_ns = asked_ns;
     return entry;
   }

@@ -8,12 +8,11 @@ namespace twinblock {
 
 void PeerSettings::session_up() {
   const wire::SettingsPayload settings = make_settings(core_.config);
-  core_.session->send_small(wire::header_of(wire::FrameType::kSettings), wire::bytes_of(settings));
+  core_.session->send_ordered(wire::SettingsFrame{}, wire::bytes_of(settings));
 }
 
-void PeerSettings::heard(const wire::Frame& frame) {
-  std::string differ =
-      compare_settings(wire::payload_as<wire::SettingsPayload>(frame.payload), core_.config);
+void PeerSettings::heard(const wire::SettingsPayload& theirs) {
+  std::string differ = compare_settings(theirs, core_.config);
   if (!differ.empty() && differ != differ_)
     core_.log.log(Severity::kWarning,
                   "the configuration files differ: " + differ + "; there is " + core_.peer);

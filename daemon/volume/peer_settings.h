@@ -14,7 +14,7 @@ class PeerSettings {
   explicit PeerSettings(Core& core) : core_(core) {}
 
   void session_up();
-  void heard(const wire::Frame& frame);
+  void heard(const wire::SettingsPayload& theirs);
   // For `status`: a sentence after a space; empty where they are alike, or not compared yet.
   [[nodiscard]] std::string difference_in_words() const;
 

@@ -238,7 +238,8 @@ void PeerSync::begin_generation_for(const SyncFacts& target) {
 }
 
 void PeerSync::heard_set(const wire::Frame& frame) {
-  const BlockMap::ChunkView chunk{frame.header.offset, frame.header.length, frame.payload};
+  const auto dirty = wire::frame_as<wire::DirtyFrame>(frame.header);
+  const BlockMap::ChunkView chunk{dirty.offset_bytes, dirty.length_bytes, frame.payload};
   // Only that they may differ is known: they are compared, if that tells anything.
   const bool merged = rules_of(core_.phase.now()).hears_its_set &&
                       (!target_is_believed_ || core_.coarse.merge_chunk(chunk)) &&
@@ -402,13 +403,12 @@ void PeerSync::leave_to_peer() {
   generations.advance(core_.random());
   const wire::GenerationPayload payload =
       make_generation(generations, core_.record.volume_uuid, wire::kGenerationSoleCopy);
-  const wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
-  core_.session->request_small(header, wire::bytes_of(payload), *this);
+  core_.session->request_ordered(wire::GenerationFrame{}, wire::bytes_of(payload), *this);
 }
 
-void PeerSync::answered(const wire::FrameHeader& ack, std::span<const std::byte>) {
-  if (ack.status != 0) {
-    parts_.disks.peer_metadata_failed(static_cast<int>(ack.status));
+void PeerSync::answered(const PeerAnswer& answer) {
+  if (answer.error != 0) {
+    parts_.disks.peer_metadata_failed(answer.error);
     return;
   }
   if (core_.phase.now() == Phase::kLeaving) enter(Phase::kDiskless);

@@ -76,7 +76,7 @@ class PeerSync final : private ResyncSource::Owner,
   };
 
   // PeerRequest: the peer knows itself as the only good copy.
-  void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override;
+  void answered(const PeerAnswer& answer) override;
   // ResyncSource::Owner
   void resync_target_marked() override;
   void resync_copied() override;

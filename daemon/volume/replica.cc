@@ -14,11 +14,6 @@ namespace {
 // Shorter ones are allocated, each as long as it is.
 constexpr size_t kLongPieceBytes = 64 * kKiB;
 
-bool asks_for_hole(const wire::FrameHeader& header) {
-  return header.type == static_cast<uint8_t>(wire::FrameType::kDigest) &&
-         (header.flags & wire::kFlagZero) != 0;
-}
-
 // The digests of the blocks in `data`, packed at its front: each is shorter than its block.
 size_t digest_in_place(std::span<std::byte> data) {
   size_t end = 0;
@@ -38,10 +33,29 @@ struct Replica::Op {
   }
   Replica& replica;
   DiskRequest disk;
-  wire::FrameHeader header{};
+  // What the frame asks, and of which range.
+  enum class Asks { kWrite, kFlush, kBytes, kDigests, kHole };
+  template <typename Frame>
+  void take(Asks what, const Frame& frame) {
+    asks = what;
+    request = frame.request;
+    disk.offset_bytes = offset_bytes = frame.offset_bytes;
+    disk.length_bytes = length_bytes = frame.length_bytes;
+    if (what == Asks::kWrite) return;
+    disk.op = what == Asks::kHole ? DiskOp::kExtent : DiskOp::kRead;
+    looked_behind = false;
+    if (what == Asks::kHole) return;
+    body = std::make_unique_for_overwrite<std::byte[]>(length_bytes);
+    disk.data = body.get();
+  }
+  Asks asks = Asks::kWrite;
+  uint64_t request = 0;
+  uint64_t offset_bytes = 0;
+  uint64_t length_bytes = 0;
+  bool sample = false;
   uint64_t incarnation = 0;
   std::shared_ptr<wire::Slab> keeps_payload;
-  std::unique_ptr<std::byte[]> body;  // kRead, kDigest
+  std::unique_ptr<std::byte[]> body;  // kBytes, kDigests
   // A compressed payload, as it came; a worker makes `plain` of it.
   std::span<const std::byte> compressed;
   std::shared_ptr<wire::Slab> plain;
@@ -49,7 +63,7 @@ struct Replica::Op {
   uint64_t arrived_ns = 0;  // in this host's kernel
   uint64_t read_ns = 0;
   uint64_t working_bytes = 0;
-  bool covers_data = false;  // kFlush: something other than zeroes was written before
+  bool covers_data = false;  // of a flush: something other than zeroes was written before
   // Of the question whether a range is a hole:
   wire::HolePayload hole{};
   bool looked_behind = false;
@@ -65,45 +79,47 @@ Replica::~Replica() = default;
 
 void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
   Op& op = ops_.take(*this);
-  op.header = frame.header;
   op.incarnation = incarnation;
   op.keeps_payload = std::move(frame.keeps_payload);
   op.read_ns = core_.clock.now_ns();
   op.arrived_ns = frame.arrived_ns != 0 ? std::min(frame.arrived_ns, op.read_ns) : op.read_ns;
-  DiskRequest& disk = op.disk;
-  disk.error = 0;
-  disk.flush_failed = false;
-  disk.fua = (frame.header.flags & wire::kFlagFua) != 0;
-  disk.may_unmap = (frame.header.flags & wire::kFlagUnmap) != 0;
-  disk.offset_bytes = frame.header.offset;
-  disk.length_bytes = frame.header.length;
+  op.disk.error = 0;
+  op.disk.flush_failed = op.disk.fua = op.disk.may_unmap = op.sample = false;
+  bool compressed = false;
   switch (static_cast<wire::FrameType>(frame.header.type)) {
-    case wire::FrameType::kData:
-      disk.op = (frame.header.flags & wire::kFlagZero) != 0 ? DiskOp::kZero : DiskOp::kWrite;
+    case wire::FrameType::kData: {
+      const auto data = wire::frame_as<wire::DataFrame>(frame.header);
+      op.take(Op::Asks::kWrite, data);
+      op.sample = data.sample;
+      compressed = data.compressed;
+      op.disk.op = data.zero ? DiskOp::kZero : DiskOp::kWrite;
+      op.disk.fua = data.fua;
+      op.disk.may_unmap = data.unmap;
       // The disk only reads from it.
-      disk.data = const_cast<std::byte*>(frame.payload.data());
+      op.disk.data = const_cast<std::byte*>(frame.payload.data());
       break;
+    }
     case wire::FrameType::kFlush:
-      disk.op = DiskOp::kFlush;
+      op.request = wire::frame_as<wire::FlushFrame>(frame.header).request;
+      op.asks = Op::Asks::kFlush;
+      op.disk.op = DiskOp::kFlush;
+      op.disk.offset_bytes = op.disk.length_bytes = op.offset_bytes = op.length_bytes = 0;
       op.covers_data = core_.wrote_data;
       if (flushes_++ == 0) flushing_since_ns_ = op.read_ns;
       break;
+    case wire::FrameType::kDigest: {
+      const auto digest = wire::frame_as<wire::DigestFrame>(frame.header);
+      op.take(digest.hole ? Op::Asks::kHole : Op::Asks::kDigests, digest);
+      break;
+    }
     default:
-      if (asks_for_hole(frame.header)) {
-        disk.op = DiskOp::kExtent;
-        op.looked_behind = false;
-        break;
-      }
-      disk.op = DiskOp::kRead;
-      op.body = std::make_unique_for_overwrite<std::byte[]>(frame.header.length);
-      disk.data = op.body.get();
+      op.take(Op::Asks::kBytes, wire::frame_as<wire::ReadFrame>(frame.header));
       break;
   }
   ++busy_;
   ++busy_for_[incarnation];
-  const bool compressed = (frame.header.flags & wire::kFlagCompressed) != 0;
   op.working_bytes =
-      sizeof op + frame.header.payload_bytes + (op.body || compressed ? frame.header.length : 0);
+      sizeof op + frame.payload.size() + (op.body || compressed ? op.length_bytes : 0);
   working_bytes_ += op.working_bytes;
   if (!paused_ && held_bytes() > limits::kReceiveBytesMax) {
     paused_ = true;
@@ -116,7 +132,7 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
 }
 
 void Replica::decompress(Op& op, const wire::Frame& frame) {
-  const size_t length = frame.header.length;
+  const size_t length = op.length_bytes;
   if (length > kLongPieceBytes) {
     op.plain = long_pieces_.take();
   } else {
@@ -131,7 +147,7 @@ void Replica::decompress(Op& op, const wire::Frame& frame) {
 // On another thread.
 void Replica::decompress_now(Op& op) const {
   const uint64_t began_ns = core_.clock.thread_cpu_ns();
-  op.problem = wire::decompress(op.compressed, {op.plain->bytes.get(), op.header.length});
+  op.problem = wire::decompress(op.compressed, {op.plain->bytes.get(), op.length_bytes});
   core_.compression.counters.decompress_cpu_ns.fetch_add(core_.clock.thread_cpu_ns() - began_ns,
                                                          std::memory_order_relaxed);
 }
@@ -168,10 +184,10 @@ bool Replica::looks_behind(Op& op) {
   }
   op.hole = found.is_hole ? wire::HolePayload{found.length_bytes, 0}
                           : wire::HolePayload{0, found.length_bytes};
-  if (!found.is_hole || found.length_bytes >= op.header.length || !answering_) return false;
+  if (!found.is_hole || found.length_bytes >= op.length_bytes || !answering_) return false;
   op.looked_behind = true;
-  op.disk.offset_bytes = op.header.offset + op.hole.zero_bytes;
-  op.disk.length_bytes = op.header.length - op.hole.zero_bytes;
+  op.disk.offset_bytes = op.offset_bytes + op.hole.zero_bytes;
+  op.disk.length_bytes = op.length_bytes - op.hole.zero_bytes;
   core_.data.submit(op.disk);
   return true;
 }
@@ -179,19 +195,18 @@ bool Replica::looks_behind(Op& op) {
 // What an answer carries.
 std::span<std::byte> Replica::body_of(Op& op) {
   if (op.disk.error != 0) return {};
-  if (asks_for_hole(op.header)) {
+  if (op.asks == Op::Asks::kHole) {
     op.body = std::make_unique_for_overwrite<std::byte[]>(sizeof op.hole);
     std::memcpy(op.body.get(), &op.hole, sizeof op.hole);
     return {op.body.get(), sizeof op.hole};
   }
   if (!op.body) return {};
-  const std::span<std::byte> body(op.body.get(), op.header.length);
-  const bool digest = op.header.type == static_cast<uint8_t>(wire::FrameType::kDigest);
-  return digest ? body.first(digest_in_place(body)) : body;
+  const std::span<std::byte> body(op.body.get(), op.length_bytes);
+  return op.asks == Op::Asks::kDigests ? body.first(digest_in_place(body)) : body;
 }
 
 void Replica::finished(Op& op) {
-  if (asks_for_hole(op.header) && op.disk.error == 0 && looks_behind(op)) return;
+  if (op.asks == Op::Asks::kHole && op.disk.error == 0 && looks_behind(op)) return;
   op.keeps_payload.reset();
   got_on_ns_ = core_.clock.now_ns();
   looked_before_ = false;
@@ -208,21 +223,19 @@ void Replica::finished(Op& op) {
     disks_.read_failed(op.disk.error, op.disk.offset_bytes);
   if (answering_) {
     const uint64_t now = core_.clock.now_ns();
-    wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
-    ack.sequence = op.header.sequence;
-    ack.offset = op.header.offset;
-    ack.length = now;
-    ack.status = static_cast<uint32_t>(op.disk.error);
-    ack.aux0 = now - op.arrived_ns;
-    ack.aux1 = op.disk.finished_ns - op.disk.submitted_ns;
-    if ((op.header.flags & wire::kFlagSample) != 0)
-      core_.session->sample_answer(op.incarnation, op.header.sequence, op.arrived_ns, op.read_ns);
+    const wire::AckFrame ack{.request = op.request,
+                             .error = static_cast<uint32_t>(op.disk.error),
+                             .sent_ns = now,
+                             .held_ns = now - op.arrived_ns,
+                             .disk_ns = op.disk.finished_ns - op.disk.submitted_ns};
+    if (op.sample)
+      core_.session->sample_answer(op.incarnation, op.request, op.arrived_ns, op.read_ns);
     if (const std::span<std::byte> body = body_of(op); !body.empty()) {
-      core_.session->answer(op.incarnation, ack, body, crc32c(body));
+      core_.session->answer_unordered(op.incarnation, ack, body, crc32c(body));
       bodies_.push_back(
           {std::move(op.body), op.incarnation, core_.session->queued_bytes_total(op.incarnation)});
     } else {
-      core_.session->answer(op.incarnation, ack);
+      core_.session->answer_unordered(op.incarnation, ack);
     }
   }
   op.body.reset();

@@ -52,14 +52,13 @@ void ResyncSource::send_generation(metadata::Generations generations, uint32_t f
   if (flag == wire::kGenerationConsistent) generations.settle();
   const wire::GenerationPayload payload =
       make_generation(generations, core_.record.volume_uuid, flag);
-  const wire::FrameHeader header = wire::header_of(wire::FrameType::kGeneration);
-  core_.session->request_small(header, wire::bytes_of(payload), *this);
+  core_.session->request_ordered(wire::GenerationFrame{}, wire::bytes_of(payload), *this);
 }
 
 // The target has recorded what it was told.
-void ResyncSource::answered(const wire::FrameHeader& ack, std::span<const std::byte>) {
-  if (ack.status != 0) {
-    disks_.peer_metadata_failed(static_cast<int>(ack.status));
+void ResyncSource::answered(const PeerAnswer& answer) {
+  if (answer.error != 0) {
+    disks_.peer_metadata_failed(answer.error);
     return;
   }
   if (step_ == Step::kMarking) {
@@ -199,10 +198,7 @@ void ResyncSource::report() {
   const uint64_t total = progress_.total_bytes();
   const uint64_t left = core_.dirty.set_bytes();
   progress_.update(total - std::min(total, left), total, core_.clock.now_ns());
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kProgress);
-  header.offset = progress_.done_bytes();
-  header.length = total;
-  core_.session->send(header);
+  core_.session->send_ordered(wire::ProgressFrame{progress_.done_bytes(), total});
   report_timer_->arm(kReportInterval_ns);
 }
 

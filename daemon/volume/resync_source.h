@@ -66,7 +66,7 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   [[nodiscard]] const Progress& progress() const { return progress_; }
   [[nodiscard]] const Sent& sent() const { return sent_; }
 
-  void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override;
+  void answered(const PeerAnswer& answer) override;
 
  private:
   enum class Step { kIdle, kMarking, kCopying, kFlushing, kRecording };

@@ -15,8 +15,8 @@ ResyncTarget::ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner
       log_(log),
       owner_(owner),
       own_set_(core.dirty,
-               {[this](const wire::FrameHeader& header, std::span<const std::byte> payload) {
-                  core_.session->send_small(header, payload);
+               {[this](const wire::DirtyFrame& chunk, std::span<const std::byte> bits) {
+                  core_.session->send_ordered(chunk, bits);
                 },
                 [this] { return core_.session->control_kept_bytes(); }}) {}
 
@@ -85,14 +85,14 @@ void ResyncTarget::heard_generation(wire::Frame& frame) {
   if (hold_until_recorded(frame)) return;
   const auto payload = wire::payload_as<wire::GenerationPayload>(frame.payload);
   // One at a time: the source waits for each answer.
-  if (parts_.roles.role() != Role::kSecondary || parts_.asked.under_way() || !is_known(payload) ||
+  if (parts_.roles.role() != Role::kSecondary || parts_.asked.under_way() ||
       !takes_over(payload)) {
     owner_.bad_frame(frame.header);
     return;
   }
   parts_.asked.begin();
   if (payload.flags == wire::kGenerationInconsistent) log_.began(false);
-  record(frame.header, payload.flags);
+  record(wire::frame_as<wire::GenerationFrame>(frame.header).request, payload.flags);
 }
 
 // Takes over what the source tells; false when that makes no sense here.
@@ -186,16 +186,14 @@ void ResyncTarget::hold_sole_copy(const metadata::Generations& told) {
   owner_.target_holds_sole_copy();
 }
 
-void ResyncTarget::record(const wire::FrameHeader& header, uint32_t flags) {
+void ResyncTarget::record(uint64_t request, uint32_t flags) {
   // What this node may have recorded of going on alone was about another history.
   parts_.gate.close();
-  auto recorded = [this, session = core_.phase.session(), header, flags](int error) {
+  auto recorded = [this, session = core_.phase.session(), request, flags](int error) {
     if (error == 0 && flags == wire::kGenerationConsistent) core_.intents->clear_all();
     if (!core_.phase.still(session)) return;
     // The source takes the set for complete when the answer comes.
-    own_set_.when_told([this, sequence = header.sequence, flags, error] {
-      acknowledge(sequence, flags, error);
-    });
+    own_set_.when_told([this, request, flags, error] { acknowledge(request, flags, error); });
   };
   if (std::exchange(joining_, false))
     parts_.first_record.write(std::move(recorded));
@@ -203,11 +201,9 @@ void ResyncTarget::record(const wire::FrameHeader& header, uint32_t flags) {
     core_.persist(std::move(recorded));
 }
 
-void ResyncTarget::acknowledge(uint64_t sequence, uint32_t flags, int error) {
-  wire::FrameHeader ack = wire::header_of(wire::FrameType::kAck);
-  ack.sequence = sequence;
-  ack.status = static_cast<uint32_t>(error);
-  core_.session->send(ack);
+void ResyncTarget::acknowledge(uint64_t request, uint32_t flags, int error) {
+  core_.session->send_ordered(
+      wire::AckFrame{.request = request, .error = static_cast<uint32_t>(error)});
   if (error == 0) {
     take_data();
     if (flags == wire::kGenerationConsistent) {

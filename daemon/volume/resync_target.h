@@ -59,8 +59,8 @@ class ResyncTarget {
   // kData, kFlush, kRead or kDigest of the peer.
   void heard_data(wire::Frame& frame, uint64_t incarnation);
   void heard_generation(wire::Frame& frame);
-  void heard_progress(const wire::FrameHeader& header) {
-    progress_.update(header.offset, header.length, core_.clock.now_ns());
+  void heard_progress(const wire::ProgressFrame& told) {
+    progress_.update(told.done_bytes, told.total_bytes, core_.clock.now_ns());
   }
   // A question of the peer that has to wait until something else is on record: kept until then.
   [[nodiscard]] bool hold_until_recorded(wire::Frame& frame);
@@ -86,8 +86,8 @@ class ResyncTarget {
   void become_half_copied(const metadata::Generations& told);
   void become_whole(const metadata::Generations& told);
   void hold_sole_copy(const metadata::Generations& told);
-  void record(const wire::FrameHeader& header, uint32_t flags);
-  void acknowledge(uint64_t sequence, uint32_t flags, int error);
+  void record(uint64_t request, uint32_t flags);
+  void acknowledge(uint64_t request, uint32_t flags, int error);
 
   Core& core_;
   const Parts parts_;

@@ -137,10 +137,7 @@ void Roles::promote(bool peer_is_dead, Reply reply) {
   promote_word_ = peer_is_dead;
   promote_reply_ = std::move(reply);
   if (session().up()) {
-    wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAsk);
-    header.sequence = ++promote_question_;
-    header.offset = next_term();
-    session().send(header);
+    session().send_ordered(wire::PromoteAskFrame{++promote_question_, next_term()});
   } else if (!replica_.draining()) {
     become_primary();
     return;
@@ -180,14 +177,11 @@ void Roles::replica_drained() {
 
 // At most one node of a session becomes primary: the one that was asked has recorded the other's
 // right before it says yes.
-bool Roles::heard_question(const wire::FrameHeader& ask) {
+bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
   if (is_primary() || contested || core_.blank) {
-    wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
-    header.sequence = ask.sequence;
-    header.status = EBUSY;
-    session().send_small(header,
-                         wire::text_bytes(core_.node + " is primary or about to become it"));
+    session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY},
+                           wire::text_bytes(core_.node + " is primary or about to become it"));
     return true;
   }
   if (role_ == Role::kPromoting)
@@ -196,29 +190,28 @@ bool Roles::heard_question(const wire::FrameHeader& ask) {
   asked_.begin();
   keeps_primary_ = false;
   core_.record.peer_primary = true;
-  hear_term(ask.offset);
-  core_.persist([this, number = session_number_, question = ask.sequence](int error) {
+  hear_term(ask.term);
+  core_.persist([this, number = session_number_, question = ask.question](int error) {
     if (number != session_number_ || !session().up()) return;
-    wire::FrameHeader header = wire::header_of(wire::FrameType::kPromoteAnswer);
-    header.sequence = question;
-    header.status = static_cast<uint32_t>(error);
-    session().send_small(header,
-                         wire::text_bytes(error == 0 ? "yes" : core_.node + "'s metadata failed"));
+    session().send_ordered(
+        wire::PromoteAnswerFrame{question, static_cast<uint32_t>(error)},
+        wire::text_bytes(error == 0 ? "yes" : core_.node + "'s metadata failed"));
     asked_.end();
   });
   return true;
 }
 
-void Roles::heard_answer(const wire::Frame& frame) {
+void Roles::heard_answer(const wire::PromoteAnswerFrame& answer,
+                         std::span<const std::byte> why) {
   // An answer to a question that is not waited for any more: the peer was told so (send_role()), and
   // has taken back what it recorded for it.
-  if (!promote_timer_->armed() || frame.header.sequence != promote_question_) return;
+  if (!promote_timer_->armed() || answer.question != promote_question_) return;
   promote_timer_->disarm();
-  if (frame.header.status == 0)
+  if (answer.error == 0)
     become_primary();
   else
-    promotion_ended(Error{core_.peer + " refuses: " + wire::printable(frame.payload), "",
-                          static_cast<int>(frame.header.status)});
+    promotion_ended(Error{core_.peer + " refuses: " + wire::printable(why), "",
+                          static_cast<int>(answer.error)});
 }
 
 void Roles::become_primary() {
@@ -282,14 +275,11 @@ void Roles::crash_is_made_good() {
 }
 
 void Roles::send_role() {
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kRole);
-  header.sequence = role_ == Role::kSecondary ? 0 : 1;
-  header.offset = core_.record.term;
-  session().send(header);
+  session().send_ordered(wire::RoleFrame{role_ != Role::kSecondary, core_.record.term});
 }
 
-bool Roles::heard_role(const wire::FrameHeader& header) {
-  const bool primary = header.sequence != 0;
+bool Roles::heard_role(const wire::RoleFrame& told) {
+  const bool primary = told.primary;
   if (primary && role_ != Role::kSecondary) return false;
   asked_.forget_promotion();
   peer_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
@@ -301,7 +291,7 @@ bool Roles::heard_role(const wire::FrameHeader& header) {
   const bool known = primary || keeps_primary_;
   if (!core_.blank && core_.record.peer_primary != known) {
     core_.record.peer_primary = known;
-    hear_term(header.offset);
+    hear_term(told.term);
     core_.persist([](int) {});
   }
   owner_.peer_became(peer_);

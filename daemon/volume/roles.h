@@ -89,9 +89,9 @@ class Roles {
   // What a lost session had brought is on the disk.
   void replica_drained();
   // The peer's frames; false: the frame does not suit the state of this node.
-  [[nodiscard]] bool heard_role(const wire::FrameHeader& header);
-  [[nodiscard]] bool heard_question(const wire::FrameHeader& ask);
-  void heard_answer(const wire::Frame& frame);
+  [[nodiscard]] bool heard_role(const wire::RoleFrame& told);
+  [[nodiscard]] bool heard_question(const wire::PromoteAskFrame& ask);
+  void heard_answer(const wire::PromoteAnswerFrame& answer, std::span<const std::byte> why);
   void hear_term(uint64_t term);
   // The peer holds all that this node does: a crash as primary before is no matter any more.
   void crash_is_made_good();

@@ -10,7 +10,6 @@ namespace twinblock {
 
 using wire::FrameHeader;
 using wire::FrameType;
-using wire::header_of;
 
 Session::Session(Environment environment, SessionOwner& owner)
     : env_(std::move(environment)),
@@ -43,7 +42,7 @@ Status Session::start() {
 void Session::stop(const std::string& reason) {
   stopped_ = true;
   dial_timer_->disarm();
-  if (established_) send_small(header_of(FrameType::kGoodbye), wire::text_bytes(reason));
+  if (established_) send_ordered(wire::GoodbyeFrame{}, wire::text_bytes(reason));
 }
 
 void Session::poke() {
@@ -67,9 +66,7 @@ void Session::accepted(SessionLink& link, std::unique_ptr<Connection> connection
                                                 Channel::Purpose::kHandshake, env_.clock.now_ns()));
   Channel& channel = *channels_.back();
   channel.nonce = env_.random();
-  FrameHeader challenge = header_of(FrameType::kChallenge);
-  challenge.offset = channel.nonce;
-  channel.connection->send(wire::seal(challenge));
+  channel.connection->send(wire::seal(wire::to_header(wire::ChallengeFrame{channel.nonce})));
 }
 
 void Session::discard(Channel& channel) {
@@ -149,22 +146,29 @@ void Session::channel_readable(Channel& channel) {
       case wire::FrameReader::Outcome::kFrame:
         if (!handle(channel, frame)) return;
         break;
-      case wire::FrameReader::Outcome::kError: {
-        const std::string why = "sent " + channel.reader.error();
-        if (channel.phase == Channel::Phase::kUp)
-          link_down(channel, channel.address + " " + why);
-        else
-          close_stranger(channel, why);
+      case wire::FrameReader::Outcome::kError:
+        refuse_frame(channel);
         return;
-      }
     }
   }
+}
+
+// What was damaged on its way comes again over another link. What the peer meant so is no frame of
+// this version, however often it comes: then the session ends.
+void Session::refuse_frame(Channel& channel) {
+  const std::string why = "sent " + channel.reader.error();
+  if (channel.phase != Channel::Phase::kUp)
+    close_stranger(channel, why);
+  else if (channel.reader.error_came_as_sent())
+    lose(peer_ + " " + why, limits::kReconnectDelayMax_ns);
+  else
+    link_down(channel, channel.address + " " + why);
 }
 
 // Whether the channel is still open.
 bool Session::handle(Channel& channel, wire::Frame& frame) {
   if (channel.phase != Channel::Phase::kUp) return handle_handshake(channel, frame);
-  if ((frame.header.flags & wire::kFlagControl) != 0) {
+  if (wire::is_ordered(frame.header)) {
     switch (control_.arrived(frame.header)) {
       case ControlStream::Arrival::kNext:
         last_control_ns_ = env_.clock.now_ns();
@@ -191,7 +195,7 @@ bool Session::handle(Channel& channel, wire::Frame& frame) {
       break;
     }
     case FrameType::kTimes:
-      handle_times(channel, frame.header);
+      handle_times(channel, wire::frame_as<wire::TimesFrame>(frame.header));
       break;
     case FrameType::kData:
     case FrameType::kFlush:
@@ -215,12 +219,15 @@ bool Session::handle_control(Channel& channel, wire::Frame& frame) {
       handle_ack(channel, frame);
       break;
     case FrameType::kRetire:
-      close_incarnation(frame.header.sequence, peer_ + " has retired the connection");
+      close_incarnation(wire::frame_as<wire::RetireFrame>(frame.header).incarnation,
+                        peer_ + " has retired the connection");
       break;
-    case FrameType::kRetired:
-      close_incarnation(frame.header.sequence, peer_ + " has retired the connection");
-      handle_retired(frame.header.sequence);
+    case FrameType::kRetired: {
+      const auto retired = wire::frame_as<wire::RetiredFrame>(frame.header);
+      close_incarnation(retired.incarnation, peer_ + " has retired the connection");
+      handle_retired(retired.incarnation);
       break;
+    }
     case FrameType::kGoodbye:
       lose(peer_ + " said goodbye: " + wire::printable(frame.payload),
            limits::kReconnectDelayMin_ns);
@@ -274,8 +281,9 @@ void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
 }
 
 void Session::handle_ack(Channel& channel, wire::Frame& frame) {
-  const bool control = (frame.header.flags & wire::kFlagControl) != 0;
-  PeerRequests::Entry* entry = requests_.find(frame.header.sequence);
+  const bool control = wire::is_ordered(frame.header);
+  const auto ack = wire::frame_as<wire::AckFrame>(frame.header);
+  PeerRequests::Entry* entry = requests_.find(ack.request);
   const bool known =
       entry != nullptr &&
       (control ? entry->incarnation == PeerRequests::kControlStream
@@ -285,7 +293,7 @@ void Session::handle_ack(Channel& channel, wire::Frame& frame) {
     // An answer to what was not asked, or not sent yet: whoever sends that can't be trusted with a
     // buffer that may be still in use.
     lose(peer_ + " acknowledged a request that it was not sent (number " +
-             std::to_string(frame.header.sequence) + ")",
+             std::to_string(ack.request) + ")",
          limits::kReconnectDelayMin_ns);
     return;
   }
@@ -294,43 +302,44 @@ void Session::handle_ack(Channel& channel, wire::Frame& frame) {
   if (!control) {
     channel.link.meter.answered(entry->stamp, now);
     // The peer had it when its own time with it began.
-    heard = std::max(entry->stamp.sent_ns, now - std::min(now, frame.header.aux0));
+    heard = std::max(entry->stamp.sent_ns, now - std::min(now, ack.held_ns));
     channel.last_echo_ns = std::max(channel.last_echo_ns, heard);
     time_request(channel, *entry, frame, now);
   }
   last_echo_ns_ = std::max(last_echo_ns_, heard);
   last_answer_ns_ = now;
   PeerRequest* request = entry->request;
+  const PeerAnswer answer{entry->offset_bytes, static_cast<int>(ack.error), ack.held_ns,
+                          ack.disk_ns, frame.payload};
   requests_.remove(*entry);
-  request->answered(frame.header, frame.payload);
+  request->answered(answer);
 }
 
 // Whether the channel is still open.
 bool Session::handle_heartbeat(Channel& channel, const wire::Frame& frame) {
-  const FrameHeader& header = frame.header;
+  const auto beat = wire::frame_as<wire::HeartbeatFrame>(frame.header);
   const uint64_t now = env_.clock.now_ns();
-  if (!control_.peer_has(header.sequence)) {
+  if (!control_.peer_has(beat.received)) {
     lose(peer_ + " has received more than it was sent", limits::kReconnectDelayMin_ns);
     return false;
   }
-  disk_got_on_ns_ = std::max(disk_got_on_ns_, now - std::min(now, header.aux1));
+  disk_got_on_ns_ = std::max(disk_got_on_ns_, now - std::min(now, beat.disk_still_ns));
   if (frame.arrived_ns != 0)
-    (void)channel.answers.arrived_ns(header.offset, frame.arrived_ns, frame.arrived_alone);
-  channel.peer_tick = header.offset;
+    (void)channel.answers.arrived_ns(beat.sent_ns, frame.arrived_ns, frame.arrived_alone);
+  channel.peer_tick = beat.sent_ns;
   channel.peer_tick_at_ns = now;
-  const uint64_t echo = header.length;
+  const uint64_t echo = beat.echo_ns;
   if (echo == 0 || echo > now) return true;
   if (probe_ns_ != 0 && echo >= probe_ns_) session_answers();
   answered_beat_ns_ = std::max(answered_beat_ns_, echo);
-  // The peer heard a beat `aux0` before it sent this one: however long that beat was under way
+  // The peer heard a beat `held_ns` before it sent this one: however long that beat was under way
   // behind other frames, our direction works. One that has stopped reading, as it has enough to do,
   // says so.
-  const bool reads_no_more = header.status != 0;
-  const uint64_t heard = reads_no_more ? now : std::max(echo, now - std::min(now, header.aux0));
+  const uint64_t heard = beat.full ? now : std::max(echo, now - std::min(now, beat.held_ns));
   channel.last_echo_ns = std::max(channel.last_echo_ns, heard);
   last_echo_ns_ = std::max(last_echo_ns_, heard);
-  if (now - echo >= header.aux0) {
-    channel.round_trip_ns = now - echo - header.aux0;
+  if (now - echo >= beat.held_ns) {
+    channel.round_trip_ns = now - echo - beat.held_ns;
     channel.link.meter.round_trip(*channel.round_trip_ns, now);
   }
   return true;
@@ -425,31 +434,33 @@ void Session::time_out_handshakes(uint64_t now) {
   }
 }
 
-void Session::send_small(const FrameHeader& header, std::span<const std::byte> payload) {
+void Session::put_in_order(const FrameHeader& header, std::span<const std::byte> payload) {
   control_.send(header, payload,
                 control_channel_ != nullptr ? control_channel_->connection.get() : nullptr);
 }
 
-void Session::request_small(FrameHeader header, std::span<const std::byte> payload,
-                            PeerRequest& waiter) {
+void Session::ask_in_order(const FrameHeader& header, std::span<const std::byte> payload,
+                           PeerRequest& waiter) {
   PeerRequests::Entry& entry = requests_.add(waiter, header, env_.clock.now_ns());
   entry.incarnation = PeerRequests::kControlStream;
-  send_small(entry.header, payload);
+  put_in_order(entry.header, payload);
 }
 
-void Session::request(const FrameHeader& header, std::span<const std::byte> body, uint32_t crc,
-                      PeerRequest& waiter) {
+void Session::ask_somewhere(const FrameHeader& header, uint64_t offset_bytes,
+                            std::span<const std::byte> body, uint32_t crc, PeerRequest& waiter) {
   PeerRequests::Entry& entry = requests_.add(waiter, header, env_.clock.now_ns());
+  entry.offset_bytes = offset_bytes;
   entry.body = body;
   entry.body_crc = crc;
-  put_somewhere(entry);
+  send_first(entry);
 }
 
-void Session::answer(uint64_t incarnation, const FrameHeader& ack, std::span<const std::byte> body,
-                     uint32_t crc) {
+void Session::answer_unordered(uint64_t incarnation, const wire::AckFrame& ack,
+                               std::span<const std::byte> body, uint32_t crc) {
   Channel* channel = channel_of(incarnation);
   if (channel == nullptr) return;
-  channel->connection->send(wire::seal(ack, static_cast<uint32_t>(body.size()), crc), body);
+  channel->connection->send(
+      wire::seal(wire::to_header(ack), static_cast<uint32_t>(body.size()), crc), body);
 }
 
 uint64_t Session::queued_bytes_total(uint64_t incarnation) const {

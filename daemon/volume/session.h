@@ -119,24 +119,38 @@ class Session {
   void poke();
 
   // On the control stream: in order and never lost while the session stands. Payloads are copied.
-  void send(const wire::FrameHeader& header) { send_small(header, {}); }
-  void send_small(const wire::FrameHeader& header, std::span<const std::byte> payload);
-  // The same, of a request; its sequence number is filled in.
-  void request_small(wire::FrameHeader header, std::span<const std::byte> payload,
-                     PeerRequest& waiter);
+  template <typename Frame>
+  void send_ordered(const Frame& frame, std::span<const std::byte> payload = {}) {
+    static_assert(Frame::kKind.stream == wire::Stream::kOrdered ||
+                  Frame::kKind.stream == wire::Stream::kEither);
+    put_in_order(wire::to_header(frame), payload);
+  }
+  // The same, of a request; its number is filled in.
+  template <wire::Request Frame>
+  void request_ordered(const Frame& frame, std::span<const std::byte> payload,
+                       PeerRequest& waiter) {
+    static_assert(Frame::kKind.stream == wire::Stream::kOrdered);
+    ask_in_order(wire::to_header(frame), payload, waiter);
+  }
 
   // Bytes of the control stream that the peer may not have yet.
   [[nodiscard]] uint64_t control_kept_bytes() const { return control_.kept_bytes(); }
 
-  // A request over the link that will answer it first. `body` must stay valid until the peer has
-  // answered or the session is lost.
-  void request(const wire::FrameHeader& header, std::span<const std::byte> body, uint32_t crc,
-               PeerRequest& waiter);
+  // A request over the link that will answer it first; its number is filled in. `body` must stay
+  // valid until the peer has answered or the session is lost; `crc` is its checksum.
+  template <wire::Request Frame>
+  void request_unordered(const Frame& frame, PeerRequest& waiter,
+                         std::span<const std::byte> body = {}, uint32_t crc = 0) {
+    static_assert(Frame::kKind.stream == wire::Stream::kUnordered);
+    uint64_t offset_bytes = 0;
+    if constexpr (requires { frame.offset_bytes; }) offset_bytes = frame.offset_bytes;
+    ask_somewhere(wire::to_header(frame), offset_bytes, body, crc, waiter);
+  }
   // Answers a request that came over connection `incarnation`; dropped where that is gone, as the
   // request is sent again. `body` must stay valid until sent_bytes_total() has passed what is
   // queued_bytes_total() afterwards.
-  void answer(uint64_t incarnation, const wire::FrameHeader& ack,
-              std::span<const std::byte> body = {}, uint32_t crc = 0);
+  void answer_unordered(uint64_t incarnation, const wire::AckFrame& ack,
+                        std::span<const std::byte> body = {}, uint32_t crc = 0);
   // Of one connection; a connection that is gone has nothing left to send.
   [[nodiscard]] uint64_t queued_bytes_total(uint64_t incarnation) const;
   [[nodiscard]] uint64_t sent_bytes_total(uint64_t incarnation) const;
@@ -213,6 +227,12 @@ class Session {
   bool handle_control(Channel& channel, wire::Frame& frame);
   void handle_ack(Channel& channel, wire::Frame& frame);
   bool handle_heartbeat(Channel& channel, const wire::Frame& frame);
+  void refuse_frame(Channel& channel);
+  void put_in_order(const wire::FrameHeader& header, std::span<const std::byte> payload);
+  void ask_in_order(const wire::FrameHeader& header, std::span<const std::byte> payload,
+                    PeerRequest& waiter);
+  void ask_somewhere(const wire::FrameHeader& header, uint64_t offset_bytes,
+                     std::span<const std::byte> body, uint32_t crc, PeerRequest& waiter);
   void lose(const std::string& reason, uint64_t retry_delay_ns);
   void discard(Channel& channel);
   void tick();
@@ -225,24 +245,24 @@ class Session {
 
   // session_times.cc
   void begin_sample(Channel& channel, const PeerRequests::Entry& entry, wire::FrameHeader& header);
-  void time_request(Channel& channel, const PeerRequests::Entry& entry, const wire::Frame& ack,
+  void time_request(Channel& channel, const PeerRequests::Entry& entry, const wire::Frame& frame,
                     uint64_t now_ns);
   void sampled(Channel& channel, const SendMoments& moments);
   void tell_times(Channel& channel, const SendMoments& moments);
-  void handle_times(Channel& channel, const wire::FrameHeader& header);
+  void handle_times(Channel& channel, const wire::TimesFrame& times);
   void finish_sample(Channel& channel);
 
   // session_handshake.cc
   void dial();
   void schedule_dial(uint64_t delay_ns);
   bool handle_handshake(Channel& channel, wire::Frame& frame);
-  bool handle_challenge(Channel& channel, const wire::FrameHeader& header);
+  bool handle_challenge(Channel& channel, const wire::ChallengeFrame& challenge);
   bool handle_refusal(Channel& channel, const wire::Frame& frame);
   [[nodiscard]] bool is_recorded(Channel& channel, uint64_t echo);
   void close_stranger(Channel& channel, const std::string& why);
   bool let_in(Channel& channel);
   bool handle_hello(Channel& channel, const wire::HelloPayload& hello);
-  bool handle_verdict(Channel& channel, const wire::FrameHeader& header);
+  bool handle_verdict(Channel& channel, Verdict theirs);
   bool resolve_collision(Channel& channel);
   void answer_hello(Channel& channel);
   void send_hello(Channel& channel);
@@ -263,7 +283,7 @@ class Session {
   Status listen(SessionLink& link);
   [[nodiscard]] SessionLink* find_link(const std::string& name) const;
   void ask_to_join(Channel& channel);
-  bool handle_join(Channel& channel, const wire::FrameHeader& header);
+  bool handle_join(Channel& channel, const wire::JoinFrame& join);
   bool accept_join(Channel& channel);
   void join_failed(Channel& channel, const std::string& reason, JoinFailure failure);
   void schedule_join(SessionLink& link, uint64_t delay_ns);
@@ -286,9 +306,9 @@ class Session {
   void look_for_silence(uint64_t now_ns);
   [[nodiscard]] Channel* pick(uint64_t bytes);
   [[nodiscard]] Channel* channel_of(uint64_t incarnation) const;
-  void put(PeerRequests::Entry& entry, Channel& channel);
-  void put_again(PeerRequests::Entry& entry);
-  void put_somewhere(PeerRequests::Entry& entry);
+  void send_over(Channel& channel, PeerRequests::Entry& entry);
+  void send_first(PeerRequests::Entry& entry);
+  void send_again(PeerRequests::Entry& entry);
   [[nodiscard]] uint64_t in_bytes(const SessionLink& link) const;
   [[nodiscard]] uint64_t out_bytes(const SessionLink& link) const;
 

@@ -11,9 +11,7 @@
 
 namespace twinblock {
 
-using wire::FrameHeader;
 using wire::FrameType;
-using wire::header_of;
 
 void Session::schedule_dial(uint64_t delay_ns) {
   if (!stopped_) dial_timer_->arm(delay_ns);
@@ -44,16 +42,17 @@ bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
   const auto type = static_cast<FrameType>(frame.header.type);
   if (channel.phase == Channel::Phase::kClosing) return true;
   if (type == FrameType::kChallenge && channel.phase == Channel::Phase::kAwaitChallenge)
-    return handle_challenge(channel, frame.header);
+    return handle_challenge(channel, wire::frame_as<wire::ChallengeFrame>(frame.header));
   if (type == FrameType::kJoin) {
     const bool answer = channel.phase == Channel::Phase::kAwaitJoin;
     const bool question = channel.phase == Channel::Phase::kAwaitHello && !channel.dialled();
-    if (answer || question) return handle_join(channel, frame.header);
+    if (answer || question)
+      return handle_join(channel, wire::frame_as<wire::JoinFrame>(frame.header));
   }
   if (type == FrameType::kHello && channel.phase == Channel::Phase::kAwaitHello)
     return handle_hello(channel, wire::payload_as<wire::HelloPayload>(frame.payload));
   if (type == FrameType::kVerdict && channel.phase == Channel::Phase::kAwaitVerdict)
-    return handle_verdict(channel, frame.header);
+    return handle_verdict(channel, wire::frame_as<wire::VerdictFrame>(frame.header).verdict);
   const bool has_asked = channel.dialled() || channel.phase == Channel::Phase::kAwaitVerdict;
   if (type == FrameType::kRefuse && has_asked) return handle_refusal(channel, frame);
   close_stranger(channel, std::string("sent a ") + wire::frame_type_name(frame.header.type) +
@@ -62,8 +61,8 @@ bool Session::handle_handshake(Channel& channel, wire::Frame& frame) {
 }
 
 // The acceptor has spoken: now we say who we are. Whether the channel is still open.
-bool Session::handle_challenge(Channel& channel, const FrameHeader& header) {
-  channel.peer_nonce = header.offset;
+bool Session::handle_challenge(Channel& channel, const wire::ChallengeFrame& challenge) {
+  channel.peer_nonce = challenge.nonce;
   if (channel.purpose == Channel::Purpose::kJoin) {
     ask_to_join(channel);
     return true;
@@ -79,19 +78,19 @@ bool Session::handle_challenge(Channel& channel, const FrameHeader& header) {
 // ours may be a recording, and is only written down.
 bool Session::handle_refusal(Channel& channel, const wire::Frame& frame) {
   const std::string said = peer_ + " refuses: " + wire::printable(frame.payload);
-  const FrameHeader& header = frame.header;
+  const auto refusal = wire::frame_as<wire::RefuseFrame>(frame.header);
   if (channel.purpose == Channel::Purpose::kJoin) {
     const bool ours = channel.phase == Channel::Phase::kAwaitJoin &&
-                      header.sequence == channel.incarnation &&
-                      SessionId{header.offset, header.length} == channel.session_id;
+                      refusal.incarnation == channel.incarnation &&
+                      SessionId{refusal.dialler, refusal.acceptor} == channel.session_id;
     const JoinFailure failure = !ours                     ? JoinFailure::kNoAnswer
-                                : header.status == ESTALE ? JoinFailure::kNoSession
-                                : header.status == EAGAIN ? JoinFailure::kLater
+                                : refusal.error == ESTALE ? JoinFailure::kNoSession
+                                : refusal.error == EAGAIN ? JoinFailure::kLater
                                                           : JoinFailure::kRefused;
     join_failed(channel, said, failure);
     return false;
   }
-  const bool ours = header.offset == channel.nonce && header.offset != 0;
+  const bool ours = refusal.nonce == channel.nonce && refusal.nonce != 0;
   if (ours && !established_) {
     last_verdict_.reset();
     refusal_ = said;
@@ -185,15 +184,13 @@ void Session::send_hello(Channel& channel) {
   hello.nonce = channel.nonce;
   hello.echo = channel.peer_nonce;
   const auto payload = wire::bytes_of(hello);
-  const wire::HeaderBytes header = wire::seal(header_of(FrameType::kHello), payload);
+  const wire::HeaderBytes header = wire::seal(wire::to_header(wire::HelloFrame{}), payload);
   channel.connection->send(header);
   channel.connection->send(payload);
 }
 
 void Session::send_verdict(Channel& channel, Verdict verdict) {
-  FrameHeader header = header_of(FrameType::kVerdict);
-  header.sequence = static_cast<uint64_t>(verdict);
-  channel.connection->send(wire::seal(header));
+  channel.connection->send(wire::seal(wire::to_header(wire::VerdictFrame{verdict})));
 }
 
 void Session::answer_hello(Channel& channel) {
@@ -203,10 +200,10 @@ void Session::answer_hello(Channel& channel) {
   channel.phase = Channel::Phase::kAwaitVerdict;
 }
 
-bool Session::handle_verdict(Channel& channel, const FrameHeader& header) {
+bool Session::handle_verdict(Channel& channel, Verdict theirs) {
   if (channel.dialled()) channel.verdict = decide(channel.said, channel.heard);
   const Verdict verdict = channel.verdict;
-  if (header.sequence != static_cast<uint64_t>(mirrored(verdict))) {
+  if (theirs != mirrored(verdict)) {
     refuse(channel, "the two nodes disagree on who is newer; this is a bug in twinblock",
            "the two nodes disagree on who is newer (" + explain(verdict, peer_) +
                "); this is a bug in twinblock");
@@ -250,9 +247,8 @@ void Session::refuse(Channel& channel, const std::string& to_peer, const std::st
 
 void Session::send_refusal(Channel& channel, const std::string& why) {
   const auto text = wire::text_bytes(why);
-  FrameHeader header = header_of(FrameType::kRefuse);
-  header.offset = channel.peer_nonce;
-  channel.connection->send(wire::seal(header, text));
+  const wire::RefuseFrame refusal{.nonce = channel.peer_nonce};
+  channel.connection->send(wire::seal(wire::to_header(refusal), text));
   channel.connection->send(text);
 }
 

@@ -9,26 +9,6 @@
 
 namespace twinblock {
 
-using wire::FrameHeader;
-using wire::FrameType;
-using wire::header_of;
-
-namespace {
-
-// Of the question, and of both answers to it.
-template <typename Channel>
-FrameHeader join_header(const Channel& channel) {
-  FrameHeader header = header_of(FrameType::kJoin);
-  header.sequence = channel.incarnation;
-  header.offset = channel.session_id.dialler;
-  header.length = channel.session_id.acceptor;
-  return header;
-}
-
-SessionId id_in(const FrameHeader& header) { return {header.offset, header.length}; }
-
-}  // namespace
-
 void Session::schedule_join(SessionLink& link, uint64_t delay_ns) {
   if (stopped_ || !link.enabled) return;
   link.join_at_ns = env_.clock.now_ns() + delay_ns;
@@ -54,15 +34,18 @@ void Session::ask_to_join(Channel& channel) {
   channel.phase = Channel::Phase::kAwaitJoin;
   channel.session_id = session_;
   channel.incarnation = 2 * ++next_incarnation_ + (i_am_preferred() ? 0 : 1);
-  FrameHeader header = join_header(channel);
-  header.aux0 = channel.peer_nonce;
-  channel.connection->send(wire::seal(header));
+  channel.connection->send(wire::seal(wire::to_header(
+      wire::JoinFrame{.incarnation = channel.incarnation,
+                      .dialler = session_.dialler,
+                      .acceptor = session_.acceptor,
+                      .challenge = channel.peer_nonce})));
 }
 
 // Whether the channel is still open.
-bool Session::handle_join(Channel& channel, const FrameHeader& header) {
+bool Session::handle_join(Channel& channel, const wire::JoinFrame& join) {
+  const SessionId meant{join.dialler, join.acceptor};
   if (channel.phase == Channel::Phase::kAwaitJoin) {
-    if (header.sequence != channel.incarnation || id_in(header) != session_) {
+    if (join.incarnation != channel.incarnation || meant != session_) {
       join_failed(channel, channel.address + " answered for another session", JoinFailure::kLater);
       return false;
     }
@@ -74,9 +57,9 @@ bool Session::handle_join(Channel& channel, const FrameHeader& header) {
     link_up(channel);
     return channel.phase != Channel::Phase::kClosed;
   }
-  if (is_recorded(channel, header.aux0)) return false;
-  channel.incarnation = header.sequence;
-  channel.session_id = id_in(header);
+  if (is_recorded(channel, join.challenge)) return false;
+  channel.incarnation = join.incarnation;
+  channel.session_id = meant;
   const bool about_to_stand =
       !established_ && std::any_of(channels_.begin(), channels_.end(), [&](const auto& other) {
         return other.get() != &channel && other->phase == Channel::Phase::kAwaitVerdict &&
@@ -93,10 +76,11 @@ bool Session::handle_join(Channel& channel, const FrameHeader& header) {
 bool Session::accept_join(Channel& channel) {
   const auto refuse_join = [&](const std::string& why, int code = 0) {
     const auto text = wire::text_bytes(why);
-    FrameHeader header = join_header(channel);
-    header.type = static_cast<uint8_t>(FrameType::kRefuse);
-    header.status = static_cast<uint32_t>(code);
-    channel.connection->send(wire::seal(header, text));
+    const wire::RefuseFrame refusal{.incarnation = channel.incarnation,
+                                    .dialler = channel.session_id.dialler,
+                                    .acceptor = channel.session_id.acceptor,
+                                    .error = static_cast<uint32_t>(code)};
+    channel.connection->send(wire::seal(wire::to_header(refusal), text));
     channel.connection->send(text);
     channel.close_soon(env_.clock.now_ns());
     return true;
@@ -129,7 +113,10 @@ bool Session::accept_join(Channel& channel) {
     link_down(*channel.link.up, peer_ + " has joined it anew");
   }
   if (channel.phase == Channel::Phase::kClosed) return false;
-  channel.connection->send(wire::seal(join_header(channel)));
+  channel.connection->send(wire::seal(wire::to_header(
+      wire::JoinFrame{.incarnation = channel.incarnation,
+                      .dialler = session_.dialler,
+                      .acceptor = session_.acceptor})));
   link_up(channel);
   return channel.phase != Channel::Phase::kClosed;
 }

@@ -21,7 +21,6 @@ namespace twinblock {
 
 using wire::FrameHeader;
 using wire::FrameType;
-using wire::header_of;
 
 namespace {
 
@@ -159,7 +158,7 @@ void Session::link_up(Channel& channel) {
     control_.attach(*channel.connection);
   }
   requests_.each_on(PeerRequests::kNoConnection,
-                    [this](PeerRequests::Entry& entry) { put_again(entry); });
+                    [this](PeerRequests::Entry& entry) { send_again(entry); });
   for (Channel* other : spare)
     if (up_.size() > 1) link_down(*other, "the link is disabled, and another one is up");
   owner_.links_changed();
@@ -240,9 +239,7 @@ void Session::give_up_if_all_tried() {
 void Session::retire(uint64_t incarnation) {
   Retirement& retirement = retirements_.emplace_back(Retirement{incarnation});
   if (owner_.working_for(incarnation)) {
-    FrameHeader header = header_of(FrameType::kRetire);
-    header.sequence = incarnation;
-    send(header);
+    send_ordered(wire::RetireFrame{.incarnation = incarnation});
   } else {
     confirm_retirement(retirement);
   }
@@ -253,9 +250,7 @@ void Session::retire(uint64_t incarnation) {
 void Session::confirm_retirement(Retirement& retirement) {
   if (retirement.by_us || owner_.working_for(retirement.incarnation)) return;
   retirement.by_us = true;
-  FrameHeader header = header_of(FrameType::kRetired);
-  header.sequence = retirement.incarnation;
-  send(header);
+  send_ordered(wire::RetiredFrame{.incarnation = retirement.incarnation});
 }
 
 void Session::work_ended(uint64_t incarnation) {
@@ -291,7 +286,7 @@ void Session::handle_retired(uint64_t incarnation) {
   for (Retirement& retirement : retirements_)
     if (retirement.incarnation == incarnation) retirement.by_peer = true;
   std::erase_if(retirements_, [](const Retirement& each) { return each.by_us && each.by_peer; });
-  requests_.each_on(incarnation, [this](PeerRequests::Entry& entry) { put_again(entry); });
+  requests_.each_on(incarnation, [this](PeerRequests::Entry& entry) { send_again(entry); });
 }
 
 // --- frames
@@ -321,7 +316,7 @@ Session::Channel* Session::pick(uint64_t bytes) {
   return channels[choose_link(std::span(loads).first(count), bytes)];
 }
 
-void Session::put(PeerRequests::Entry& entry, Channel& channel) {
+void Session::send_over(Channel& channel, PeerRequests::Entry& entry) {
   const uint64_t bytes = sizeof(FrameHeader) + entry.body.size();
   entry.incarnation = channel.incarnation;
   entry.sent_end_bytes = channel.connection->queued_bytes_total() + bytes;
@@ -332,17 +327,17 @@ void Session::put(PeerRequests::Entry& entry, Channel& channel) {
       wire::seal(header, static_cast<uint32_t>(entry.body.size()), entry.body_crc), entry.body);
 }
 
-void Session::put_again(PeerRequests::Entry& entry) {
-  // The peer begins anew with it.
-  resent_ns_ = env_.clock.now_ns();
-  put_somewhere(entry);
-}
-
-void Session::put_somewhere(PeerRequests::Entry& entry) {
+void Session::send_first(PeerRequests::Entry& entry) {
   if (Channel* channel = pick(sizeof(FrameHeader) + entry.body.size()))
-    put(entry, *channel);
+    send_over(*channel, entry);
   else
     entry.incarnation = PeerRequests::kNoConnection;
+}
+
+// No link was up when it came, or the one that carried it is gone: the peer begins anew with it.
+void Session::send_again(PeerRequests::Entry& entry) {
+  resent_ns_ = env_.clock.now_ns();
+  send_first(entry);
 }
 
 // --- liveness
@@ -356,15 +351,15 @@ uint64_t Session::suspicious_ns() const {
 }
 
 void Session::heartbeat(Channel& channel, uint64_t now) {
-  FrameHeader beat = header_of(FrameType::kHeartbeat);
-  beat.offset = now;
-  beat.length = channel.peer_tick;
-  beat.aux0 = channel.peer_tick == 0 ? 0 : now - channel.peer_tick_at_ns;
-  beat.sequence = control_.received();
+  const wire::HeartbeatFrame beat{
+      .sent_ns = now,
+      .echo_ns = channel.peer_tick,
+      .held_ns = channel.peer_tick == 0 ? 0 : now - channel.peer_tick_at_ns,
+      .received = control_.received(),
+      .full = paused_,
+      .disk_still_ns = owner_.disk_still_ns()};
   control_.confirmed();
-  beat.aux1 = owner_.disk_still_ns();
-  beat.status = paused_ ? 1 : 0;
-  channel.connection->send(wire::seal(beat));
+  channel.connection->send(wire::seal(wire::to_header(beat)));
 }
 
 void Session::heartbeats(uint64_t now) {

@@ -12,7 +12,6 @@ namespace twinblock {
 
 using wire::FrameHeader;
 using wire::FrameType;
-using wire::header_of;
 
 namespace {
 
@@ -23,37 +22,38 @@ uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 // Called before the frame goes to the connection.
 void Session::begin_sample(Channel& channel, const PeerRequests::Entry& entry,
                            FrameHeader& header) {
-  header.flags &= static_cast<uint8_t>(~wire::kFlagSample);
-  const bool client_write = header.type == static_cast<uint8_t>(FrameType::kData) &&
-                            (header.flags & wire::kFlagResync) == 0;
-  if (!client_write || sample_every_ == 0 || ++since_sample_ < sample_every_) return;
+  if (header.type != static_cast<uint8_t>(FrameType::kData)) return;
+  auto data = wire::frame_as<wire::DataFrame>(header);
+  if (data.resync || sample_every_ == 0 || ++since_sample_ < sample_every_) return;
   if (sample_every_ > 1 && entry.stamp.sent_ns < next_sample_ns_) return;
   if (!channel.connection->sample_next()) return;
   since_sample_ = 0;
   next_sample_ns_ = entry.stamp.sent_ns + limits::kSampleInterval_ns;
-  header.flags |= wire::kFlagSample;
+  data.sample = true;
+  header = wire::to_header(data);
   channel.sample = {};
   channel.answer_sample = {};
-  channel.sample.sequence = entry.header.sequence;
+  channel.sample.sequence = entry.number;
   channel.sample.length_bytes = entry.body.size();
   channel.sample.alone =
       channel.link.meter.in_flight_bytes() <= sizeof(FrameHeader) + entry.body.size();
 }
 
 void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
-                           const wire::Frame& ack, uint64_t now) {
+                           const wire::Frame& frame, uint64_t now) {
+  const auto ack = wire::frame_as<wire::AckFrame>(frame.header);
   const uint64_t frame_bytes = sizeof(FrameHeader) + entry.body.size();
   const uint64_t taken_ns = channel.connection->taken_ns(entry.sent_end_bytes - frame_bytes);
   PeerTrip trip;
   // Not before it was given to the connection, however long its socket had been full by then.
   trip.taken_ns = std::max(taken_ns, entry.stamp.sent_ns);
   trip.arrived_ns = now;
-  if (ack.arrived_ns != 0)
-    trip.arrived_ns = channel.answers.arrived_ns(ack.header.length, std::min(ack.arrived_ns, now),
-                                                 ack.arrived_alone);
+  if (frame.arrived_ns != 0)
+    trip.arrived_ns = channel.answers.arrived_ns(ack.sent_ns, std::min(frame.arrived_ns, now),
+                                                 frame.arrived_alone);
   trip.answered_ns = now;
-  trip.peer_ns = ack.header.aux0;
-  trip.peer_disk_ns = ack.header.aux1;
+  trip.peer_ns = ack.held_ns;
+  trip.peer_disk_ns = ack.disk_ns;
   trip.stack_ns = channel.link.stack.expected_ns(
       entry.body.size(), less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns),
       channel.link.config.rate_bits_per_s);
@@ -64,7 +64,7 @@ void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
                                         channel.link.stack.held_by_peer());
   entry.request->timed(trip);
   TripSample& sample = channel.sample;
-  if (sample.sequence != entry.header.sequence) return;
+  if (sample.sequence != entry.number) return;
   sample.arrived_ns = trip.arrived_ns;
   sample.read_ns = now;
   sample.answered = true;
@@ -102,22 +102,21 @@ void Session::sampled(Channel& channel, const SendMoments& moments) {
 void Session::tell_times(Channel& channel, const SendMoments& moments) {
   const AnswerSample sample = channel.answer_sample;
   channel.answer_sample = {};
-  FrameHeader times = header_of(FrameType::kTimes);
-  times.sequence = sample.sequence;
-  times.aux0 = less(moments.sent_ns, sample.arrived_ns);
-  times.offset = less(sample.read_ns, sample.arrived_ns);
-  times.length = less(moments.sent_ns, sample.answered_ns);
-  times.aux1 = less(moments.sent_ns, moments.queued_ns);
-  channel.connection->send(wire::seal(times));
+  const wire::TimesFrame times{.request = sample.sequence,
+                               .turnaround_ns = less(moments.sent_ns, sample.arrived_ns),
+                               .receive_ns = less(sample.read_ns, sample.arrived_ns),
+                               .send_ns = less(moments.sent_ns, sample.answered_ns),
+                               .queue_ns = less(moments.sent_ns, moments.queued_ns)};
+  channel.connection->send(wire::seal(wire::to_header(times)));
 }
 
-void Session::handle_times(Channel& channel, const FrameHeader& header) {
+void Session::handle_times(Channel& channel, const wire::TimesFrame& times) {
   TripSample& sample = channel.sample;
-  if (sample.sequence == 0 || sample.sequence != header.sequence) return;
-  sample.turnaround_ns = header.aux0;
-  sample.peer_receive_ns = header.offset;
-  sample.peer_send_ns = header.length;
-  sample.peer_qdisc_ns = header.aux1;
+  if (sample.sequence == 0 || sample.sequence != times.request) return;
+  sample.turnaround_ns = times.turnaround_ns;
+  sample.peer_receive_ns = times.receive_ns;
+  sample.peer_send_ns = times.send_ns;
+  sample.peer_qdisc_ns = times.queue_ns;
   sample.told = true;
   finish_sample(channel);
 }

@@ -22,7 +22,7 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
     };
   }
   void range_admitted() override { reads.start(*this); }
-  void answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) override;
+  void answered(const PeerAnswer& answer) override;
 
   SlowReads& reads;
   ClientRequest* client = nullptr;
@@ -68,25 +68,23 @@ void SlowReads::read_from_peer(Op& op) {
   const ClientRequest& client = *op.client;
   const uint64_t piece = limits::kFramePayloadBytesMax;
   op.pieces_outstanding = static_cast<uint32_t>((client.length_bytes + piece - 1) / piece);
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kRead);
-  for (uint64_t at = 0; at < client.length_bytes; at += piece) {
-    header.offset = client.offset_bytes + at;
-    header.length = std::min(piece, client.length_bytes - at);
-    core_.session->request(header, {}, 0, op);
-  }
+  for (uint64_t at = 0; at < client.length_bytes; at += piece)
+    core_.session->request_unordered(
+        wire::ReadFrame{.offset_bytes = client.offset_bytes + at,
+                        .length_bytes = std::min(piece, client.length_bytes - at)},
+        op);
 }
 
-void SlowReads::Op::answered(const wire::FrameHeader& ack, std::span<const std::byte> payload) {
-  const uint64_t at = ack.offset - client->offset_bytes;
+void SlowReads::Op::answered(const PeerAnswer& answer) {
+  const uint64_t at = answer.offset_bytes - client->offset_bytes;
   const uint64_t expected =
       std::min<uint64_t>(limits::kFramePayloadBytesMax, client->length_bytes - at);
-  if (ack.status != 0)
-    error = static_cast<int>(ack.status);
-  else if (ack.offset < client->offset_bytes || at >= client->length_bytes ||
-           payload.size() != expected)
+  if (answer.error != 0)
+    error = answer.error;
+  else if (answer.payload.size() != expected)
     error = EIO;
   else
-    std::memcpy(client->data + at, payload.data(), payload.size());
+    std::memcpy(client->data + at, answer.payload.data(), answer.payload.size());
   if (--pieces_outstanding == 0) reads.finish(*this, error);
 }
 

@@ -21,8 +21,8 @@ struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Wai
     times.peer = true;
     times.trip = trip;
   }
-  void answered(const wire::FrameHeader& ack, std::span<const std::byte>) override {
-    path.piece_answered(*this, ack);
+  void answered(const PeerAnswer& answer) override {
+    path.piece_answered(*this, answer);
   }
 
   WritePath& path;
@@ -160,20 +160,17 @@ void WritePath::send_pieces(Op& op) {
     send_zeroes();
     return;
   }
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
-  if (client.fua) header.flags |= wire::kFlagFua;
+  wire::DataFrame data{.fua = client.fua};
   op.pieces_outstanding =
       static_cast<uint32_t>((client.length_bytes + client.piece_bytes - 1) / client.piece_bytes);
   TB_CHECK(client.pieces.size() == op.pieces_outstanding, "the pieces cover the range");
   uint64_t at = 0;
   for (const WirePiece& piece : client.pieces) {
-    header.offset = client.offset_bytes + at;
-    header.length = std::min(client.piece_bytes, client.length_bytes - at);
-    at += header.length;
-    const uint8_t flags = header.flags;
-    if (piece.compressed) header.flags |= wire::kFlagCompressed;
-    core_.session->request(header, piece.payload, piece.crc, op);
-    header.flags = flags;
+    data.offset_bytes = client.offset_bytes + at;
+    data.length_bytes = std::min(client.piece_bytes, client.length_bytes - at);
+    data.compressed = piece.compressed;
+    at += data.length_bytes;
+    core_.session->request_unordered(data, op, piece.payload, piece.crc);
   }
 }
 
@@ -195,17 +192,17 @@ void WritePath::send_zeroes() {
 
 void WritePath::send_zero_piece(Op& op) {
   const ClientRequest& client = *op.client;
-  wire::FrameHeader header = wire::header_of(wire::FrameType::kData);
-  header.flags = wire::kFlagZero;
-  if (client.may_unmap) header.flags |= wire::kFlagUnmap;
-  header.offset = client.offset_bytes + client.length_bytes - op.unsent_bytes;
-  header.length = std::min(core_.zero_piece_bytes, op.unsent_bytes);
-  op.unsent_bytes -= header.length;
-  op.flying_bytes += header.length;
-  zero_bytes_in_flight_ += header.length;
-  if (client.fua && op.unsent_bytes == 0) header.flags |= wire::kFlagFua;
+  wire::DataFrame zeroes{
+      .offset_bytes = client.offset_bytes + client.length_bytes - op.unsent_bytes,
+      .length_bytes = std::min(core_.zero_piece_bytes, op.unsent_bytes),
+      .zero = true,
+      .unmap = client.may_unmap};
+  op.unsent_bytes -= zeroes.length_bytes;
+  op.flying_bytes += zeroes.length_bytes;
+  zero_bytes_in_flight_ += zeroes.length_bytes;
+  zeroes.fua = client.fua && op.unsent_bytes == 0;
   ++op.pieces_outstanding;
-  core_.session->request(header, {}, 0, op);
+  core_.session->request_unordered(zeroes, op);
 }
 
 // A piece was answered. The last one may be shorter; what it was too much comes off at the end.
@@ -265,25 +262,25 @@ void WritePath::local_done(Op& op) {
   settle(op);
 }
 
-void WritePath::piece_answered(Op& op, const wire::FrameHeader& ack) {
+void WritePath::piece_answered(Op& op, const PeerAnswer& answer) {
   --op.pieces_outstanding;
-  if (ack.status != 0) {
+  if (answer.error != 0) {
     // Ends the session, which comes back as peer_lost() and settles this write, too.
-    disks_.peer_disk_failed(static_cast<int>(ack.status), "writing");
+    disks_.peer_disk_failed(answer.error, "writing");
     return;
   }
   if (op.flying_bytes > 0) zeroes_landed(op);
-  learn(*op.client, ack);
+  learn(*op.client, answer);
   settle(op);
 }
 
 // What the peer needs for compressed pieces and for raw ones, its disk's work apart.
-void WritePath::learn(const ClientRequest& client, const wire::FrameHeader& ack) {
+void WritePath::learn(const ClientRequest& client, const PeerAnswer& answer) {
   if (core_.compression.setting().mode != Compression::kAuto || client.pieces.empty()) return;
-  const uint64_t index = (ack.offset - client.offset_bytes) / client.piece_bytes;
-  if (index >= client.pieces.size() || ack.aux0 < ack.aux1) return;
+  const uint64_t index = (answer.offset_bytes - client.offset_bytes) / client.piece_bytes;
+  if (index >= client.pieces.size() || answer.held_ns < answer.disk_ns) return;
   core_.compression.peer_took(std::min(client.piece_bytes, client.length_bytes),
-                              client.pieces[index].compressed, ack.aux0 - ack.aux1);
+                              client.pieces[index].compressed, answer.held_ns - answer.disk_ns);
 }
 
 void WritePath::settle(Op& op) {

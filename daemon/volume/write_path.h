@@ -61,8 +61,8 @@ class WritePath {
   void submit_local(Op& op);
   void zero_locally(Op& op, uint64_t done_bytes);
   void local_done(Op& op);
-  void piece_answered(Op& op, const wire::FrameHeader& ack);
-  void learn(const ClientRequest& client, const wire::FrameHeader& ack);
+  void piece_answered(Op& op, const PeerAnswer& answer);
+  void learn(const ClientRequest& client, const PeerAnswer& answer);
   void settle(Op& op);
   void settle_alone(Op& op);
   void finish(Op& op, int error);

@@ -9,10 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "wire/frame_format.h"
+#include "wire/frames.h"
 
 namespace twinblock::wire {
 
+// A header with nothing but a type: frames.h makes those that say something.
 inline FrameHeader header_of(FrameType type) {
   FrameHeader header{};
   header.type = static_cast<uint8_t>(type);
@@ -27,18 +28,14 @@ HeaderBytes seal(FrameHeader header, uint32_t payload_bytes, uint32_t payload_cr
 HeaderBytes seal(FrameHeader header, std::span<const std::byte> payload = {});
 
 // The header in `bytes` (64 of them), or a phrase that says what is wrong with it. Checks the
-// magic, then the checksum, then type, flags, reserved fields and that the payload length suits the
-// type; `volume_bytes` bounds offset and length of data frames (0: not known yet, only handshake
-// frames are allowed).
+// magic, then the checksum, then all that frame_checks.h checks.
 struct CheckedHeader {
   FrameHeader header{};
   std::string error;  // empty: good
+  bool came_as_sent = false;  // its checksum is right: the sender is to blame for the error
 };
 CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes,
                            uint64_t volume_bytes);
-
-// Makes zero what frames of this type do not use, as check_header() wants it.
-void clear_unused(FrameHeader& header);
 
 bool check_payload(const FrameHeader& header, std::span<const std::byte> payload);
 

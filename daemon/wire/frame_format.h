@@ -14,64 +14,66 @@ static_assert(std::endian::native == std::endian::little,
 constexpr uint32_t kMagic = 0x31425754;  // "TWB1" as bytes
 constexpr uint16_t kProtocolVersion = 1;
 
+// What each one says, and where: frames.h.
 enum class FrameType : uint8_t {
-  kHello = 1,        // payload: HelloPayload; the dialler's answers kChallenge
-  kRefuse = 2,       // payload: UTF-8 reason; the sender closes after it; of a join: its sequence,
-                     // offset and length, and why as an errno value in status
-  kVerdict = 3,      // sequence: sender's verdict code; both must agree before anything else moves
-  kData = 4,         // write, zero or trim of [offset, offset + length); answered by kAck
-  kFlush = 5,        // everything acknowledged so far to stable storage; answered by kAck
-  kRead = 6,         // read [offset, offset + length); answered by kAck with the bytes as payload
-  kAck = 7,          // sequence: of the request; status: 0 or an errno value; the peer's durations;
-                     // length: a tick of the sender's clock
-  kHeartbeat = 8,    // offset: a tick of the sender's clock; length: the last tick it received,
-                     // aux0: how long it held that, in ns
-  kRole = 9,         // sequence: 1 primary, 0 secondary; offset: sender's term; no answer
-  kPromoteAsk = 10,  // may I become primary? sequence: number of the question, offset: the term it
-                     // would have; answered by kPromoteAnswer
-  kPromoteAnswer = 11,  // sequence: of the question; status: 0 yes, else an errno value; payload:
-                        // UTF-8 reason
-  kGeneration = 12,     // payload: GenerationPayload, to be made durable; answered by kAck
-  kGoodbye = 13,        // payload: UTF-8 reason; orderly end of the session
-  kProgress = 14,       // offset: resync bytes done; length: bytes in all; for the target's status
-  kDigest = 15,         // digests of the blocks of [offset, offset + length); answered by kAck with
-                        // one of kDigestBytes for each block as payload. With kFlagZero: the range
-                        // is a hole here; answered by kAck with a HolePayload
-  kDirty = 16,          // of the target's own set: the chunk at [offset, offset + length); payload:
-                        // one bit a block, or none: all of it; no answer
-  kJoin = 17,         // a further connection: offset and length: the session's id, sequence: the
-                      // connection's incarnation, aux0: the challenge; answered by the same frame
-  kRetire = 18,       // sequence: incarnation of a connection that is dead and closed at the sender
-  kRetired = 19,      // … and all work that came to the sender over it has ended
-  kLinkChange = 20,   // payload: LinkChangePayload; answered by kAck with a UTF-8 reason as payload
-  kCompression = 21,  // how data is to travel, ordered at the sender: sequence: mode (0 off, 1 on,
-                      // 2 auto), offset: level, length: how many orders there have been; no answer
-  kTimes = 22,  // what the sender's kernel said of a sampled request: sequence: of the request;
-                // aux0: ns between the request's arrival and the answer's departure at its
-                // network device; offset: ns of that until its loop had read the request,
-                // length: ns from its answer to the network device, aux1: of those, ns in the
-                // device's queue; no answer
-  kChallenge = 23,  // the first frame of who has accepted a connection: offset: a number that it
-                    // has never used before; a hello or join that does not repeat it is of an
-                    // earlier connection
-  kSettings = 24,   // payload: SettingsPayload; no answer
+  kHello = 1,
+  kRefuse = 2,
+  kVerdict = 3,
+  kData = 4,
+  kFlush = 5,
+  kRead = 6,
+  kAck = 7,
+  kHeartbeat = 8,
+  kRole = 9,
+  kPromoteAsk = 10,
+  kPromoteAnswer = 11,
+  kGeneration = 12,
+  kGoodbye = 13,
+  kProgress = 14,
+  kDigest = 15,
+  kDirty = 16,
+  kJoin = 17,
+  kRetire = 18,
+  kRetired = 19,
+  kLinkChange = 20,
+  kCompression = 21,
+  kTimes = 22,
+  kChallenge = 23,
+  kSettings = 24,
 };
+constexpr uint8_t kFrameTypeLast = 24;
 constexpr size_t kDigestBytes = 16;
 
-// Bits of FrameHeader::flags.
+// Bits of FrameHeader::flags; which frame has which: frames.h.
 enum FrameFlag : uint8_t {
-  kFlagFua = 1,         // kData: on stable storage, with all that was acknowledged before
-  kFlagZero = 2,        // kData: no payload, the range becomes zero; kDigest: it is a hole here
-  kFlagUnmap = 4,       // kData with kFlagZero: may become a hole
-  kFlagCompressed = 8,  // kData: the payload is one zstd frame with the range's bytes, shorter
-                        // than those
-  kFlagResync = 16,     // kData: a resync write, not a client's
-  kFlagControl = 32,    // of the control stream: aux1 is its number there
-  kFlagSample = 64,     // kData: the receiver is asked for times, too
+  kFlagFua = 1,
+  kFlagZero = 2,
+  kFlagUnmap = 4,
+  kFlagCompressed = 8,
+  kFlagResync = 16,
+  kFlagControl = 32,  // of the control stream: aux1 is its number there
+  kFlagSample = 64,
 };
-constexpr uint8_t kFlagsKnown =
-    kFlagFua | kFlagZero | kFlagUnmap | kFlagCompressed | kFlagResync | kFlagSample;
 
+// How a frame travels.
+enum class Stream : uint8_t {
+  kHandshake,  // before the connection is one of a session
+  kUnordered,  // over any connection
+  kOrdered,    // on the control stream: in order, and never lost while the session stands
+  kEither,     // an answer: as its request did
+};
+
+// What is known of a frame by its type alone.
+struct Kind {
+  FrameType type;
+  const char* name;
+  Stream stream;
+  uint32_t payload_min = 0;  // bytes
+  uint32_t payload_max = 0;
+};
+
+// sequence, offset, length, status, aux0 and aux1 are slots: frames.h says what lies in them, and
+// what a frame does not use is zero.
 struct FrameHeader {
   uint32_t header_crc;     // CRC-32C of the 60 bytes that follow
   uint32_t magic;          // kMagic
@@ -79,13 +81,13 @@ struct FrameHeader {
   uint8_t flags;           // FrameFlag bits
   uint16_t reserved0;      // zero
   uint32_t payload_bytes;  // that follow this header
-  uint64_t sequence;       // of requests: unique in a session, ascending; of answers: the request's
-  uint64_t offset;         // bytes
-  uint64_t length;         // bytes
-  uint32_t payload_crc;    // CRC-32C of the payload; zero without one
-  uint32_t status;         // errno value in answers, else zero
-  uint64_t aux0;  // kAck: ns from the arrival of the whole request to the end of its disk work
-  uint64_t aux1;  // kAck: ns of the disk work alone; frames of the control stream: number
+  uint64_t sequence;
+  uint64_t offset;
+  uint64_t length;
+  uint32_t payload_crc;  // CRC-32C of the payload; zero without one
+  uint32_t status;
+  uint64_t aux0;
+  uint64_t aux1;  // with kFlagControl: the frame's number on the control stream
 };
 
 static_assert(sizeof(FrameHeader) == 64);
@@ -172,8 +174,6 @@ enum GenerationFlag : uint32_t {
   kGenerationSoleCopy = 4,    // the sender's disk failed: the receiver holds the only good replica
 };
 
-constexpr uint32_t kGenerationFlagsKnown = 2 * kGenerationSoleCopy - 1;
-
 static_assert(sizeof(GenerationPayload) == 104);
 
 // What a node finds where the other one has a hole. Both are bytes, at most the range.
@@ -198,6 +198,9 @@ struct LinkChangePayload {
 
 static_assert(sizeof(LinkChangePayload) == 216);
 
+// Of data, in orders and settings: 0 off, 1 on, 2 auto.
+constexpr uint8_t kCompressionModeMax = 2;
+
 // What the sender's configuration file says and the receiver's should say, too; told to users where
 // they differ, decides nothing.
 constexpr size_t kSettingsLinks = 8;
@@ -206,7 +209,7 @@ struct SettingsPayload {
   uint64_t link_timeout_ns;
   uint64_t disk_timeout_ns;
   uint8_t on_peer_loss;  // 0 continue, 1 freeze
-  uint8_t compression;   // as in kCompression
+  uint8_t compression;   // mode
   uint8_t level;
   uint8_t links;      // how many of those below
   uint32_t reserved;  // zero

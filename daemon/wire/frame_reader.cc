@@ -5,6 +5,7 @@
 
 #include "base/checks.h"
 #include "base/limits.h"
+#include "wire/frame_checks.h"
 
 namespace twinblock::wire {
 
@@ -37,6 +38,7 @@ FrameReader::Outcome FrameReader::parse(Frame& frame) {
     CheckedHeader checked = check_header(bytes, volume_bytes_);
     if (!checked.error.empty()) {
       error_ = std::move(checked.error);
+      error_came_as_sent_ = checked.came_as_sent;
       return Outcome::kError;
     }
     header_ = checked.header;
@@ -48,6 +50,12 @@ FrameReader::Outcome FrameReader::parse(Frame& frame) {
   frame.payload = std::span(slab_->bytes.get() + begin_, header_.payload_bytes);
   if (!check_payload(header_, frame.payload)) {
     error_ = std::string(frame_type_name(header_.type)) + " frame with a wrong payload checksum";
+    error_came_as_sent_ = false;
+    return Outcome::kError;
+  }
+  error_ = payload_problem(header_, frame.payload);
+  if (!error_.empty()) {
+    error_came_as_sent_ = true;
     return Outcome::kError;
   }
   if (header_.payload_bytes > 0)

@@ -40,6 +40,9 @@ class FrameReader {
   // suffice. kNothing: no more for now. kError: error() says what the peer sent; close.
   Outcome next(Connection& connection, Frame& frame);
   [[nodiscard]] const std::string& error() const { return error_; }
+  // Whether the frame in error is what the peer meant to send, by its checksum: it would send the
+  // same again. Else it was damaged on its way, or is no frame.
+  [[nodiscard]] bool error_came_as_sent() const { return error_came_as_sent_; }
   // Bytes received since the start: liveness is counted in bytes, not in whole frames.
   [[nodiscard]] uint64_t received_bytes_total() const { return received_bytes_total_; }
 
@@ -60,6 +63,7 @@ class FrameReader {
   uint64_t received_bytes_total_ = 0;
   size_t last_read_bytes_ = 0;
   std::string error_;
+  bool error_came_as_sent_ = false;
 };
 
 }  // namespace twinblock::wire

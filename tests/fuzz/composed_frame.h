@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "input.h"
 #include "wire/codec.h"
+#include "wire/frame_checks.h"
 
 namespace twinblock::fuzz {
 

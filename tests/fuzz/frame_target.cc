@@ -12,6 +12,7 @@
 #include "composed_frame.h"
 #include "input.h"
 #include "metadata/block_map.h"
+#include "wire/frame_checks.h"
 #include "wire/frame_reader.h"
 
 namespace twinblock::fuzz {
@@ -174,7 +175,8 @@ Expected decode_all(std::span<const std::byte> rest, const Plan& plan) {
     rest = rest.subspan(sizeof(FrameHeader));
     if (rest.size() < checked.header.payload_bytes) break;
     const auto payload = rest.first(checked.header.payload_bytes);
-    if (!wire::check_payload(checked.header, payload)) {
+    if (!wire::check_payload(checked.header, payload) ||
+        !wire::payload_problem(checked.header, payload).empty()) {
       expected.error = true;
       break;
     }

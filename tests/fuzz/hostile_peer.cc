@@ -52,9 +52,7 @@ class HostilePeer::Line final : public ConnectionHandler {
     reader_.set_volume_bytes(peer.node_.config.size_bytes);
     if (dialled_) return;
     nonce_ = peer_.next_nonce();
-    FrameHeader challenge = header_of(FrameType::kChallenge);
-    challenge.offset = nonce_;
-    say(challenge);
+    say(wire::to_header(wire::ChallengeFrame{nonce_}));
   }
   void connected() override {}
   void challenged(uint64_t nonce) {
@@ -71,12 +69,8 @@ class HostilePeer::Line final : public ConnectionHandler {
   void ask_to_join(uint64_t number) {
     incarnation = number;
     session_ = peer_.session_;
-    FrameHeader header = header_of(FrameType::kJoin);
-    header.sequence = number;
-    header.offset = peer_.session_.dialler;
-    header.length = peer_.session_.acceptor;
-    header.aux0 = peer_nonce_;
-    say(header);
+    say(wire::to_header(
+        wire::JoinFrame{number, session_.dialler, session_.acceptor, peer_nonce_}));
   }
   void closed(const std::string&) override {
     open = false;
@@ -108,8 +102,8 @@ class HostilePeer::Line final : public ConnectionHandler {
   void say(FrameHeader header, std::span<const std::byte> payload = {}) {
     if (!open) return;
     if (is_control(header.type) || (header.flags & wire::kFlagControl) != 0) {
-      header.flags = wire::kFlagControl;
-      header.aux1 = ++peer_.control_sent_;
+      header.flags = 0;
+      wire::set_order(header, ++peer_.control_sent_);
     }
     connection->send(wire::seal(header, payload));
     connection->send(payload);
@@ -129,18 +123,16 @@ class HostilePeer::Line final : public ConnectionHandler {
     say(header);
   }
   void beat() {
-    FrameHeader header = header_of(FrameType::kHeartbeat);
-    header.offset = peer_.node_.scheduler.now_ns();
-    header.length = tick_;
-    header.sequence = peer_.control_received_;
-    say(header);
+    say(wire::to_header(wire::HeartbeatFrame{.sent_ns = peer_.node_.scheduler.now_ns(),
+                                             .echo_ns = tick_,
+                                             .received = peer_.control_received_}));
   }
   void answer(const FrameHeader& request, uint32_t status, uint32_t payload_bytes) {
-    FrameHeader ack = header_of(FrameType::kAck);
-    ack.sequence = request.sequence;
-    ack.offset = request.offset;
-    ack.length = request.length;
-    ack.status = status;
+    // Durations that make no sense are the engine's to bear.
+    FrameHeader ack = wire::to_header(wire::AckFrame{.request = request.sequence,
+                                                     .error = status,
+                                                     .sent_ns = request.length,
+                                                     .disk_ns = request.offset});
     ack.flags = request.flags & wire::kFlagControl;
     if (payload_bytes == 0 && status == 0) {
       if (request.type == static_cast<uint8_t>(FrameType::kRead))
@@ -160,8 +152,8 @@ class HostilePeer::Line final : public ConnectionHandler {
     const FrameHeader& header = frame.header;
     if ((header.flags & wire::kFlagControl) != 0) {
       // Of an older session, or sent again over this link after another one has died.
-      if (session_ != peer_.session_ || header.aux1 <= peer_.control_received_) return;
-      peer_.control_received_ = header.aux1;
+      if (session_ != peer_.session_ || wire::order_of(header) <= peer_.control_received_) return;
+      peer_.control_received_ = wire::order_of(header);
     }
     if (is_request(header.type)) {
       if (peer_.answers)
@@ -175,7 +167,7 @@ class HostilePeer::Line final : public ConnectionHandler {
         heard_hello(wire::payload_as<wire::HelloPayload>(frame.payload));
         break;
       case FrameType::kChallenge:
-        challenged(header.offset);
+        challenged(wire::frame_as<wire::ChallengeFrame>(header).nonce);
         break;
       case FrameType::kVerdict:
         if (dialled_ && peer_.shakes_hands) say_verdict(verdict());
@@ -184,20 +176,20 @@ class HostilePeer::Line final : public ConnectionHandler {
         break;
       case FrameType::kJoin:
         if (!dialled_) {
-          incarnation = header.sequence;
-          session_ = {header.offset, header.length};
-          FrameHeader consent = header;
-          consent.aux0 = 0;
-          if (peer_.shakes_hands) say(consent);
+          auto join = wire::frame_as<wire::JoinFrame>(header);
+          incarnation = join.incarnation;
+          session_ = {join.dialler, join.acceptor};
+          join.challenge = 0;
+          if (peer_.shakes_hands) say(wire::to_header(join));
         }
         up = true;
         break;
       case FrameType::kRetire:
       case FrameType::kRetired:
-        if (peer_.answers) peer_.retired(header.sequence);
+        if (peer_.answers) peer_.retired(wire::frame_as<wire::RetireFrame>(header).incarnation);
         break;
       case FrameType::kHeartbeat:
-        tick_ = header.offset;
+        tick_ = wire::frame_as<wire::HeartbeatFrame>(header).sent_ns;
         break;
       case FrameType::kPromoteAsk:
         if (peer_.answers) agree(0);
@@ -223,9 +215,7 @@ class HostilePeer::Line final : public ConnectionHandler {
 
  public:
   void agree(uint32_t status) {
-    FrameHeader header = header_of(FrameType::kPromoteAnswer);
-    header.status = status;
-    say(header, wire::text_bytes("yes"));
+    say(wire::to_header(wire::PromoteAnswerFrame{.error = status}), wire::text_bytes("yes"));
   }
 
  private:
@@ -363,9 +353,8 @@ void HostilePeer::retire(size_t which, bool retired) {
   Line* of = line(which);
   Line* over = line(which + 1);
   if (of == nullptr || over == nullptr) return;
-  FrameHeader header = header_of(retired ? FrameType::kRetired : FrameType::kRetire);
-  header.sequence = of->incarnation;
-  over->say(header);
+  over->say(retired ? wire::to_header(wire::RetiredFrame{of->incarnation})
+                    : wire::to_header(wire::RetireFrame{of->incarnation}));
 }
 
 void HostilePeer::session_begins(const SessionId& session) {
@@ -381,9 +370,7 @@ void HostilePeer::retired(uint64_t incarnation) {
     if (each->up && each->incarnation == incarnation) each->hang_up();
   for (const auto& each : lines_) {
     if (!each->up) continue;
-    FrameHeader header = header_of(FrameType::kRetired);
-    header.sequence = incarnation;
-    each->say(header);
+    each->say(wire::to_header(wire::RetiredFrame{incarnation}));
     return;
   }
 }

@@ -81,7 +81,7 @@ def test_refusal_by_the_peer_is_logged_and_shown(make_lab):
                         _, hello = wire.read_header_and_payload(sock)
                         nonce = wire.HELLO_FIXED.unpack(hello)[-4]
                         sock.sendall(wire.frame(wire.REFUSE, b"this peer speaks version 7 only",
-                                                offset=nonce))
+                                                aux0=nonce))
                         wire.read_until_closed(sock)
                     except (TimeoutError, TypeError):
                         pass  # it went on, or went away

@@ -55,11 +55,11 @@ TEST(Progress, GoesBackWithoutNonsense) {
 }
 
 struct Waiter final : PeerRequest {
-  void answered(const wire::FrameHeader&, std::span<const std::byte>) override {}
+  void answered(const PeerAnswer&) override {}
 };
 
 uint64_t ask(PeerRequests& requests, Waiter& waiter, uint64_t asked_ns) {
-  return requests.add(waiter, wire::header_of(wire::FrameType::kFlush), asked_ns).header.sequence;
+  return requests.add(waiter, wire::to_header(wire::FlushFrame{}), asked_ns).number;
 }
 
 TEST(PeerRequests, FindsEachRequestOnceInAnyOrder) {
@@ -111,7 +111,7 @@ TEST(PeerRequests, KnowsWhichAConnectionCarried) {
     requests.find(ask(requests, waiters[i], 0))->incarnation = i % 2;
   requests.remove(*requests.find(2));
   std::vector<uint64_t> seen;
-  requests.each_on(1, [&](PeerRequests::Entry& entry) { seen.push_back(entry.header.sequence); });
+  requests.each_on(1, [&](PeerRequests::Entry& entry) { seen.push_back(entry.number); });
   EXPECT_EQ(seen, std::vector<uint64_t>{4});
 }
 
@@ -179,25 +179,13 @@ TEST(Generation, IsCarriedWhole) {
   EXPECT_EQ(payload.reserved, 0u);
 }
 
-TEST(Generation, WithWhatThisVersionDoesNotKnowIsNotTaken) {
-  const wire::GenerationPayload good =
-      make_generation({}, metadata::Uuid{}, wire::kGenerationSoleCopy);
-  EXPECT_TRUE(is_known(good));
-  wire::GenerationPayload bad = good;
-  bad.flags |= wire::kGenerationFlagsKnown + 1;
-  EXPECT_FALSE(is_known(bad));
-  bad = good;
-  bad.reserved = 1;
-  EXPECT_FALSE(is_known(bad));
-}
-
 // A control stream whose peer takes what it is told when the test says so.
 struct TakenLater {
   OwnSet::Stream stream() {
-    return {[this](const wire::FrameHeader& header, std::span<const std::byte> payload) {
-              control.send(header, payload, nullptr);
+    return {[this](const wire::DirtyFrame& chunk, std::span<const std::byte> bits) {
+              control.send(wire::to_header(chunk), bits, nullptr);
               most_bytes = std::max(most_bytes, control.kept_bytes());
-              EXPECT_TRUE(received.merge_chunk({header.offset, header.length, payload}));
+              EXPECT_TRUE(received.merge_chunk({chunk.offset_bytes, chunk.length_bytes, bits}));
               ++sent;
             },
             [this] { return control.kept_bytes(); }};
