@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/units.h"
+#include "wire/frame_checks.h"
 
 namespace twinblock {
 namespace {
@@ -136,6 +137,10 @@ HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& confi
                 same_version,
             "your hello has features or flags that the version here does not know; " +
                 same_version};
+  if (!wire::is_padded(hello.volume) || !wire::is_padded(hello.node) ||
+      !wire::is_padded(hello.peer) || !wire::is_padded(hello.link))
+    return {"the peer's hello has a name that does not end; " + same_version,
+            "your hello has a name that does not end; " + same_version};
   if (volume != config.volume)
     return differ("the volume's name", "'" + config.volume + "'", "'" + volume + "'", same_file);
   if (hello.size_bytes != config.size_bytes)

@@ -62,12 +62,6 @@ std::string problem_of(const ProgressFrame& progress, uint32_t, uint64_t) {
 
 // --- payloads
 
-bool is_padded(const char (&name)[kNameBytes]) {
-  return std::all_of(name + strnlen(name, kNameBytes), name + kNameBytes,
-                     [](char c) { return c == 0; }) &&
-         name[kNameBytes - 1] == 0;
-}
-
 std::string problem_of(const GenerationPayload& payload) {
   const uint32_t flags = payload.flags;
   if (flags != kGenerationInconsistent && flags != kGenerationConsistent &&
@@ -177,6 +171,12 @@ std::string unused_slot(const FrameHeader& header, const FrameHeader& used) {
 }
 
 }  // namespace
+
+bool is_padded(const char (&name)[kNameBytes]) {
+  return std::all_of(name + strnlen(name, kNameBytes), name + kNameBytes,
+                     [](char c) { return c == 0; }) &&
+         name[kNameBytes - 1] == 0;
+}
 
 const Kind* kind_of(uint8_t type) {
   const Checks* checks = checks_for(type);

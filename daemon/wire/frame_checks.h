@@ -20,6 +20,9 @@ std::string header_problem(const FrameHeader& header, uint64_t volume_bytes);
 // compare_hello(), which tells both sides.)
 std::string payload_problem(const FrameHeader& header, std::span<const std::byte> payload);
 
+// Whether a name ends within its field, and nothing but zeroes follows.
+bool is_padded(const char (&name)[kNameBytes]);
+
 // Makes zero what frames of this type do not have.
 void clear_unused(FrameHeader& header);
 

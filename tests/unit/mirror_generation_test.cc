@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -466,6 +467,30 @@ TEST(Generation, ASplitBrainNamesTheCommandThatEndsIt) {
   const std::string advice = advise(Verdict::kSplitBrain, "r0", "beta");
   EXPECT_NE(advice.find("twinblock resolve r0 --keep local"), std::string::npos) << advice;
   EXPECT_NE(advice.find("--keep peer"), std::string::npos) << advice;
+}
+
+// PROTOCOL.md's rows: | code | verdict | the other side's | session |.
+TEST(Verdicts, HaveTheCodesOfTheProtocol) {
+  std::ifstream file(TWINBLOCK_PROTOCOL);
+  uint32_t next = wire::kVerdictFirst;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#")) inside = line == "### Verdicts";
+    if (!inside || !line.starts_with("| ") || line.starts_with("| code")) continue;
+    std::vector<std::string> cells;
+    for (size_t at = 2; at < line.size();) {
+      const size_t end = line.find(" |", at);
+      cells.push_back(line.substr(at, end - at));
+      at = end + 3;
+    }
+    ASSERT_EQ(cells.size(), 4u) << line;
+    const auto verdict = static_cast<Verdict>(next);
+    EXPECT_EQ(cells[0], std::to_string(next)) << line;
+    EXPECT_EQ(cells[2], std::to_string(static_cast<uint32_t>(mirrored(verdict)))) << line;
+    EXPECT_EQ(cells[3], is_usable(verdict) ? "yes" : "no") << line;
+    ++next;
+  }
+  EXPECT_EQ(next, wire::kVerdictLast + 1);
 }
 
 }  // namespace

@@ -340,6 +340,7 @@ TEST(Hello, EachMismatchIsNamedOnBothSides) {
       {"name of this node", [](auto& h) { wire::set_name(h.peer, "gamma"); }},
       {"features", [](auto& h) { h.features = 1; }},
       {"flags", [](auto& h) { h.flags |= uint32_t{1} << 31; }},
+      {"a name that does not end", [](auto& h) { h.link[40] = 'x'; }},
   };
   for (const auto& [what, change] : cases) {
     wire::HelloPayload hello = hello_from_beta(config);

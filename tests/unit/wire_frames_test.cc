@@ -1,0 +1,198 @@
+// One struct for each frame: what it carries comes back, what it may not carry is refused, and
+// PROTOCOL.md has the same fields in the same slots.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <vector>
+
+#include "wire/codec.h"
+#include "wire/frame_checks.h"
+
+namespace twinblock::wire {
+namespace {
+
+template <typename... Frames, typename Use>
+void each_frame(FrameList<Frames...>, Use&& use) {
+  (use(static_cast<const Frames*>(nullptr)), ...);
+}
+
+template <typename Slot>
+std::string slot_name(Slot FrameHeader::*slot) {
+  if constexpr (std::is_same_v<Slot, uint32_t>) {
+    return "status";
+  } else {
+    if (slot == &FrameHeader::sequence) return "sequence";
+    if (slot == &FrameHeader::offset) return "offset";
+    if (slot == &FrameHeader::length) return "length";
+    return slot == &FrameHeader::aux0 ? "aux0" : "aux1";
+  }
+}
+
+using Rows = std::vector<std::pair<std::string, std::string>>;  // field, slot
+
+TEST(Frames, ComeBackAsTheyWere) {
+  each_frame(AllFrames{}, []<typename Frame>(const Frame*) {
+    FrameHeader header = to_header(Frame{});
+    uint64_t value = 1;  // another one in each field; small, so that most have room for it
+    each_field<Frame>([&](const auto& each) {
+      if constexpr (kIsFlag<std::remove_cvref_t<decltype(each)>>)
+        header.flags |= each.bit;
+      else
+        header.*each.slot = static_cast<uint32_t>(std::min(each.most, value++));
+    });
+    const FrameHeader again = to_header(frame_as<Frame>(header));
+    EXPECT_EQ(std::memcmp(&again, &header, sizeof header), 0) << Frame::kKind.name;
+  });
+}
+
+TEST(Frames, NoSlotMeansTwoThings) {
+  each_frame(AllFrames{}, []<typename Frame>(const Frame*) {
+    std::map<std::string, int> uses;
+    each_field<Frame>([&](const auto& each) {
+      if constexpr (kIsFlag<std::remove_cvref_t<decltype(each)>>)
+        ++uses["flag " + std::to_string(each.bit)];
+      else
+        ++uses[slot_name(each.slot)];
+    });
+    for (const auto& [slot, count] : uses) EXPECT_EQ(count, 1) << Frame::kKind.name << " " << slot;
+  });
+}
+
+// Of the frames whose fields' own bounds are all that binds them.
+TEST(Frames, AValueThatAFieldCantHaveIsRefusedByName) {
+  constexpr uint64_t kVolume = 1024 * 1024;
+  size_t refused = 0;
+  each_frame(AllFrames{}, [&]<typename Frame>(const Frame*) {
+    each_field<Frame>([&](const auto& each) {
+      if constexpr (!kIsFlag<std::remove_cvref_t<decltype(each)>>) {
+        const uint64_t outside[] = {each.most + 1, each.least - 1};
+        for (const uint64_t value : outside) {
+          if (value >= each.least && value <= each.most) continue;
+          if ((each.most == ~uint64_t{0} && value == 0) || (each.least == 0 && value > each.most + 1))
+            continue;
+          FrameHeader header = to_header(Frame{});
+          header.*each.slot = static_cast<std::remove_cvref_t<decltype(header.*each.slot)>>(value);
+          header.payload_bytes = Frame::kKind.payload_min;
+          const std::string problem = header_problem(header, kVolume);
+          EXPECT_EQ(problem.find(Frame::kKind.name), 0u) << problem;
+          EXPECT_NE(problem.find(std::string("whose ") + each.name + " is "), std::string::npos)
+              << Frame::kKind.name << ": " << problem;
+          ++refused;
+        }
+      }
+    });
+  });
+  EXPECT_GE(refused, 10u) << "verdict, role, mode, level, full, and each errno value";
+}
+
+TEST(Frames, MoreDoneThanThereIsIsRefused) {
+  EXPECT_EQ(header_problem(to_header(ProgressFrame{5, 5}), 4096), "");
+  EXPECT_NE(header_problem(to_header(ProgressFrame{6, 5}), 4096), "");
+}
+
+template <typename Frame, typename Payload>
+std::string problem_with(const Payload& payload) {
+  return payload_problem(to_header(Frame{}), bytes_of(payload));
+}
+
+TEST(Payloads, OfAGenerationSayOneThingThatThisVersionKnows) {
+  for (uint32_t flags = 0; flags < 32; ++flags) {
+    GenerationPayload payload{};
+    payload.flags = flags;
+    const bool good = flags == 1 || flags == 2 || flags == 4;
+    EXPECT_EQ(problem_with<GenerationFrame>(payload).empty(), good) << flags;
+  }
+  GenerationPayload payload{};
+  payload.flags = kGenerationConsistent;
+  payload.reserved = 1;
+  EXPECT_NE(problem_with<GenerationFrame>(payload).find("generation frame whose reserved"),
+            std::string::npos);
+}
+
+TEST(Payloads, OfALinkChangeHaveNothingThatThisVersionDoesNotKnow) {
+  LinkChangePayload good{};
+  good.change = 1;
+  set_name(good.name, "main");
+  EXPECT_EQ(problem_with<LinkChangeFrame>(good), "");
+  const std::vector<std::pair<const char*, std::function<void(LinkChangePayload&)>>> cases{
+      {"change is 0", [](auto& p) { p.change = 0; }},
+      {"change is 5", [](auto& p) { p.change = 5; }},
+      {"reserved", [](auto& p) { p.reserved = 1; }},
+      {"does not end", [](auto& p) { std::memset(p.name, 'x', sizeof p.name); }},
+      {"does not end", [](auto& p) { p.address[1][7] = 'x'; }}};
+  for (const auto& [what, change] : cases) {
+    LinkChangePayload bad = good;
+    change(bad);
+    const std::string problem = problem_with<LinkChangeFrame>(bad);
+    EXPECT_NE(problem.find(what), std::string::npos) << what << ": " << problem;
+  }
+}
+
+TEST(Payloads, OfSettingsHaveNothingThatThisVersionDoesNotKnow) {
+  SettingsPayload good{};
+  good.level = 1;
+  good.links = 1;
+  set_name(good.link[0].name, "main");
+  EXPECT_EQ(problem_with<SettingsFrame>(good), "");
+  const std::vector<std::pair<const char*, std::function<void(SettingsPayload&)>>> cases{
+      {"on_peer_loss is 2", [](auto& p) { p.on_peer_loss = 2; }},
+      {"compression is 3", [](auto& p) { p.compression = 3; }},
+      {"level is 20", [](auto& p) { p.level = 20; }},
+      {"9 links", [](auto& p) { p.links = 9; }},
+      {"reserved", [](auto& p) { p.reserved = 1; }},
+      {"behind the last one", [](auto& p) { p.link[1].rate_bits_per_s = 1; }},
+      {"does not end", [](auto& p) { p.link[0].name[40] = 'x'; }}};
+  for (const auto& [what, change] : cases) {
+    SettingsPayload bad = good;
+    change(bad);
+    const std::string problem = problem_with<SettingsFrame>(bad);
+    EXPECT_NE(problem.find(what), std::string::npos) << what << ": " << problem;
+  }
+}
+
+// The tables of PROTOCOL.md by frame: "name (type, stream)".
+std::map<std::string, Rows> tables() {
+  std::ifstream file(TWINBLOCK_PROTOCOL);
+  std::map<std::string, Rows> all;
+  std::string title;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#")) title = line.starts_with("### ") ? line.substr(4) : "";
+    if (title.find(" (") == std::string::npos) continue;
+    Rows& rows = all[title];
+    if (!line.starts_with("| ") || line.starts_with("| field ")) continue;
+    const size_t end = line.find(" | "), slot_end = line.find(" | ", end + 3);
+    rows.emplace_back(line.substr(2, end - 2), line.substr(end + 3, slot_end - end - 3));
+  }
+  return all;
+}
+
+TEST(Protocol, HasATableOfEachFrameAndNoOther) {
+  static const std::map<Stream, std::string> streams{{Stream::kHandshake, "handshake"},
+                                                     {Stream::kUnordered, "unordered"},
+                                                     {Stream::kOrdered, "ordered"},
+                                                     {Stream::kEither, "as its request"}};
+  std::map<std::string, Rows> told = tables();
+  each_frame(AllFrames{}, [&]<typename Frame>(const Frame*) {
+    const std::string title = std::string(Frame::kKind.name) + " (" +
+                              std::to_string(static_cast<int>(Frame::kKind.type)) + ", " +
+                              streams.at(Frame::kKind.stream) + ")";
+    ASSERT_TRUE(told.contains(title)) << title;
+    Rows rows;
+    each_field<Frame>([&](const auto& each) {
+      if constexpr (kIsFlag<std::remove_cvref_t<decltype(each)>>)
+        rows.emplace_back(each.name, "flag " + std::to_string(each.bit));
+      else
+        rows.emplace_back(each.name, slot_name(each.slot));
+    });
+    EXPECT_EQ(told[title], rows) << title;
+    told.erase(title);
+  });
+  for (const auto& [title, rows] : told) ADD_FAILURE() << "no frame: " << title;
+}
+
+}  // namespace
+}  // namespace twinblock::wire
