@@ -1,5 +1,5 @@
-// How a frame's struct (frames.h) says where its fields lie in the common header, and which values
-// they may have; and what follows from that for every frame: the header of a struct, the struct of a
+// How a frame's struct (frames.h) says where its fields lie in the common header, and which
+// values they may have; and what follows from that for every frame: the header of a struct, the struct of a
 // header, and what is wrong with a header. Pure; any thread.
 #pragma once
 

@@ -72,8 +72,7 @@ TEST(Frames, AValueThatAFieldCantHaveIsRefusedByName) {
         const uint64_t outside[] = {each.most + 1, each.least - 1};
         for (const uint64_t value : outside) {
           if (value >= each.least && value <= each.most) continue;
-          if ((each.most == ~uint64_t{0} && value == 0) || (each.least == 0 && value > each.most + 1))
-            continue;
+          if (each.least == 0 && value == ~uint64_t{0}) continue;  // there is none below
           FrameHeader header = to_header(Frame{});
           header.*each.slot = static_cast<std::remove_cvref_t<decltype(header.*each.slot)>>(value);
           header.payload_bytes = Frame::kKind.payload_min;
