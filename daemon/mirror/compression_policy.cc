@@ -12,9 +12,9 @@ namespace {
 // out in some pattern are met.
 constexpr size_t kSampleRuns = 32;
 constexpr size_t kSampleRunBytes = 16;
-// What is less alike than this is not tried: it would not shrink by an eighth by its bytes'
+// What has less coincidence than this is not tried: it would not shrink by an eighth by its bytes'
 // frequencies alone. (Random bytes that come again are missed; they are rare, and travel raw.)
-constexpr double kRandomLikeness = 1.5;
+constexpr double kRandomCoincidence = 1.5;
 // Compressed must be this much quicker (of 16 parts) to be "clearly" so.
 constexpr uint64_t kClearly = 15;
 // Pieces that wait for each other: with more of them nothing is decided differently.
@@ -43,7 +43,7 @@ std::string microseconds(uint64_t ns) { return std::to_string(ns / kMicrosecond_
 
 }  // namespace
 
-double likeness(std::span<const std::byte> data) {
+double coincidence(std::span<const std::byte> data) {
   // Two tables: equal neighbours would wait for each other.
   std::array<std::array<uint16_t, 256>, 2> counts{};
   size_t sampled = 0;
@@ -83,13 +83,13 @@ void CompressionPolicy::set(Setting setting) {
                  std::memory_order_relaxed);
   reason_.store(Reason::kNone, std::memory_order_relaxed);
   if (same_level) return;
-  for (Class& figures : classes_) {
-    figures.peer_compressed_ns.reset();
-    figures.retry.reset();
-    for (Kind& kind : figures.kinds) {
-      kind.compress_ps_per_byte.reset();
-      kind.sent_per_million.reset();
-      kind.retry.reset();
+  for (LengthBucket& of_length : buckets_) {
+    of_length.peer_compressed_ns.reset();
+    of_length.retry.reset();
+    for (CoincidenceBucket& bucket : of_length.by_coincidence) {
+      bucket.compress_ps_per_byte.reset();
+      bucket.sent_per_million.reset();
+      bucket.retry.reset();
     }
   }
 }
@@ -99,14 +99,14 @@ CompressionPolicy::Setting CompressionPolicy::setting() const {
   return {static_cast<Compression>(both & 0xFF), static_cast<int>(both >> 8)};
 }
 
-size_t CompressionPolicy::class_index(size_t raw_bytes) {
+size_t CompressionPolicy::length_bucket(size_t raw_bytes) {
   const size_t width = static_cast<size_t>(std::bit_width((raw_bytes - 1) / (4 * kKiB)));
-  return std::min(width, kClasses - 1);
+  return std::min(width, kLengthBuckets - 1);
 }
 
-size_t CompressionPolicy::kind_of(double likeness) {
-  constexpr std::array<double, kKinds - 1> kBelow = {2, 4, 16};
-  return static_cast<size_t>(std::upper_bound(kBelow.begin(), kBelow.end(), likeness) -
+size_t CompressionPolicy::coincidence_bucket(double measured) {
+  constexpr std::array<double, kCoincidenceBuckets - 1> kBelow = {2, 4, 16};
+  return static_cast<size_t>(std::upper_bound(kBelow.begin(), kBelow.end(), measured) -
                              kBelow.begin());
 }
 
@@ -115,37 +115,36 @@ size_t CompressionPolicy::kind_of(double likeness) {
 // their work, and a lone write waits for each of them. Where the links are full each piece waits
 // for those before it, on the wire or, as if there were one processor, for compression: what is
 // slower. The wait for a processor does not count else: raw pieces have it, too.
-CompressionPolicy::Estimate CompressionPolicy::estimate(const Question& question,
-                                                        size_t kind) const {
-  const Class& figures = classes_[question.index];
-  const uint64_t speed = figures.kinds[kind].compress_ps_per_byte.value();
-  const uint64_t share = figures.kinds[kind].sent_per_million.value();
+CompressionPolicy::Estimate CompressionPolicy::estimate(const Query& query, size_t bucket) const {
+  const LengthBucket& of_length = buckets_[query.length_bucket];
+  const uint64_t speed = of_length.by_coincidence[bucket].compress_ps_per_byte.value();
+  const uint64_t share = of_length.by_coincidence[bucket].sent_per_million.value();
   const uint64_t compress_ns =
-      (speed != 0 ? speed : assumed_ps_per_byte(setting().level)) * question.raw_bytes / 1000;
-  const uint64_t peer_compressed_ns = figures.peer_compressed_ns.value();
+      (speed != 0 ? speed : assumed_ps_per_byte(setting().level)) * query.raw_bytes / 1000;
+  const uint64_t peer_compressed_ns = of_length.peer_compressed_ns.value();
   const uint64_t peer_ns =
       peer_compressed_ns == 0
           ? compress_ns / kAssumedSpeedUp + kAssumedHandOver_ns
-          : peer_compressed_ns - std::min(peer_compressed_ns, figures.peer_raw_ns.value());
-  const uint64_t alone_ns = time_ns(question.raw_bytes, question.rate_bytes_per_s);
+          : peer_compressed_ns - std::min(peer_compressed_ns, of_length.peer_raw_ns.value());
+  const uint64_t alone_ns = time_ns(query.raw_bytes, query.rate_bytes_per_s);
   const double part = share == 0 ? kAssumedSentShare : static_cast<double>(share) / 1e6;
   const auto wire_ns = static_cast<uint64_t>(static_cast<double>(alone_ns) * part);
   Estimate result;
-  result.raw_ns = question.together * alone_ns;
+  result.raw_ns = query.together * alone_ns;
   result.compressed_ns =
-      compress_ns + std::max(question.together * wire_ns, (question.together - 1) * compress_ns) +
+      compress_ns + std::max(query.together * wire_ns, (query.together - 1) * compress_ns) +
       peer_ns;
   result.pays = result.compressed_ns < result.raw_ns * kClearly / 16;
   return result;
 }
 
-size_t CompressionPolicy::best_kind(const Question& question) const {
+size_t CompressionPolicy::best_bucket(const Query& query) const {
   size_t best = 0;
   uint64_t least_ns = UINT64_MAX;
-  for (size_t kind = 0; kind < kKinds; ++kind) {
-    const uint64_t takes_ns = estimate(question, kind).compressed_ns;
+  for (size_t bucket = 0; bucket < kCoincidenceBuckets; ++bucket) {
+    const uint64_t takes_ns = estimate(query, bucket).compressed_ns;
     if (takes_ns >= least_ns) continue;
-    best = kind;
+    best = bucket;
     least_ns = takes_ns;
   }
   return best;
@@ -168,60 +167,60 @@ bool CompressionPolicy::Retry::due() {
   return true;
 }
 
-void CompressionPolicy::note(Reason reason, const Question& question, size_t kind) {
+void CompressionPolicy::note(Reason reason, const Query& query, size_t bucket) {
   reason_.store(reason, std::memory_order_relaxed);
-  reason_class_.store(question.index, std::memory_order_relaxed);
-  reason_kind_.store(kind, std::memory_order_relaxed);
-  reason_rate_.store(question.rate_bytes_per_s, std::memory_order_relaxed);
-  reason_together_.store(question.together, std::memory_order_relaxed);
+  reason_length_bucket_.store(query.length_bucket, std::memory_order_relaxed);
+  reason_bucket_.store(bucket, std::memory_order_relaxed);
+  reason_rate_.store(query.rate_bytes_per_s, std::memory_order_relaxed);
+  reason_together_.store(query.together, std::memory_order_relaxed);
 }
 
 CompressionPolicy::Choice CompressionPolicy::choose(std::span<const std::byte> piece, Links links) {
   const Compression mode = setting().mode;
   if (mode != Compression::kAuto) return {mode == Compression::kOn};
-  const Question question{
-      class_index(piece.size()), piece.size(), links.rate_bytes_per_s,
+  const Query query{
+      length_bucket(piece.size()), piece.size(), links.rate_bytes_per_s,
       std::clamp<uint64_t>(links.under_way_bytes / piece.size(), 1, kTogetherMax)};
   if (links.rate_bytes_per_s == 0 || !links.busy) {
-    note(links.rate_bytes_per_s == 0 ? Reason::kRateUnknown : Reason::kLinksIdle, question, 0);
+    note(links.rate_bytes_per_s == 0 ? Reason::kRateUnknown : Reason::kLinksIdle, query, 0);
     return {};
   }
-  Class& figures = classes_[question.index];
-  // Whoever gains nothing by the best of data need not look at his.
-  const size_t best = best_kind(question);
-  const bool may_pay = estimate(question, best).pays;
-  if (!may_pay && !figures.retry.due()) {
-    note(Reason::kNoGain, question, best);
+  LengthBucket& of_length = buckets_[query.length_bucket];
+  // Whoever gains nothing by the best of buckets need not look which is his.
+  const size_t best = best_bucket(query);
+  const bool may_pay = estimate(query, best).pays;
+  if (!may_pay && !of_length.retry.due()) {
+    note(Reason::kNoGain, query, best);
     return {};
   }
-  const double alike = likeness(piece);
-  if (alike < kRandomLikeness) {
+  const double measured = coincidence(piece);
+  if (measured < kRandomCoincidence) {
     counters.incompressible_bytes.fetch_add(piece.size(), std::memory_order_relaxed);
-    note(Reason::kRandom, question, 0);
+    note(Reason::kRandom, query, 0);
     return {};
   }
-  const size_t kind = kind_of(alike);
-  Retry& retry = figures.kinds[kind].retry;
+  const size_t bucket = coincidence_bucket(measured);
+  Retry& retry = of_length.by_coincidence[bucket].retry;
   Reason reason = Reason::kRetry;
-  if (estimate(question, kind).pays) {
+  if (estimate(query, bucket).pays) {
     reason = Reason::kPays;
-    for (Retry* each : {&retry, &figures.retry})
+    for (Retry* each : {&retry, &of_length.retry})
       if (each->interval.load(std::memory_order_relaxed) != kRetryMin) each->reset();
   } else if (may_pay && !retry.due()) {
     reason = Reason::kNoGain;
   }
-  note(reason, question, kind);
-  return {reason != Reason::kNoGain, kind};
+  note(reason, query, bucket);
+  return {reason != Reason::kNoGain, bucket};
 }
 
 void CompressionPolicy::tried(Choice choice, size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns) {
   counters.compress_cpu_ns.fetch_add(cpu_ns, std::memory_order_relaxed);
-  if (choice.kind < kKinds) {
-    Kind& figures = classes_[class_index(raw_bytes)].kinds[choice.kind];
-    figures.compress_ps_per_byte.add(cpu_ns * 1000 / raw_bytes);
+  if (choice.bucket < kCoincidenceBuckets) {
+    CoincidenceBucket& bucket = buckets_[length_bucket(raw_bytes)].by_coincidence[choice.bucket];
+    bucket.compress_ps_per_byte.add(cpu_ns * 1000 / raw_bytes);
+    const uint64_t share = sent_bytes == 0 ? 1'000'000 : sent_bytes * 1'000'000 / raw_bytes;
     // Data changes from one file to the next; processors do not.
-    figures.sent_per_million.add(sent_bytes == 0 ? 1'000'000 : sent_bytes * 1'000'000 / raw_bytes,
-                                 4);
+    bucket.sent_per_million.add(share, 4);
   }
   if (sent_bytes == 0) {
     counters.incompressible_bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
@@ -232,8 +231,8 @@ void CompressionPolicy::tried(Choice choice, size_t raw_bytes, size_t sent_bytes
 }
 
 void CompressionPolicy::peer_took(size_t raw_bytes, bool compressed, uint64_t besides_disk_ns) {
-  Class& figures = classes_[class_index(raw_bytes)];
-  (compressed ? figures.peer_compressed_ns : figures.peer_raw_ns).add_to_least(besides_disk_ns);
+  LengthBucket& of_length = buckets_[length_bucket(raw_bytes)];
+  (compressed ? of_length.peer_compressed_ns : of_length.peer_raw_ns).add_to_least(besides_disk_ns);
 }
 
 std::string CompressionPolicy::decision() const {
@@ -241,8 +240,8 @@ std::string CompressionPolicy::decision() const {
   if (now.mode == Compression::kOff) return "everything travels raw, as ordered";
   if (now.mode == Compression::kOn) return "everything that shrinks is compressed, as ordered";
   const uint64_t rate_bytes_per_s = reason_rate_.load(std::memory_order_relaxed);
-  const size_t index = reason_class_.load(std::memory_order_relaxed);
-  const uint64_t bytes = (4 * kKiB) << index;
+  const size_t length = reason_length_bucket_.load(std::memory_order_relaxed);
+  const uint64_t bytes = (4 * kKiB) << length;
   const std::string what = "pieces of up to " + format_size(bytes);
   const Reason reason = reason_.load(std::memory_order_relaxed);
   switch (reason) {
@@ -258,10 +257,10 @@ std::string CompressionPolicy::decision() const {
     default:
       break;
   }
-  const size_t kind = reason_kind_.load(std::memory_order_relaxed);
+  const size_t bucket = reason_bucket_.load(std::memory_order_relaxed);
   const uint64_t together = reason_together_.load(std::memory_order_relaxed);
-  const Estimate times = estimate({index, bytes, rate_bytes_per_s, together}, kind);
-  const uint64_t share = classes_[index].kinds[kind].sent_per_million.value();
+  const Estimate times = estimate({length, bytes, rate_bytes_per_s, together}, bucket);
+  const uint64_t share = buckets_[length].by_coincidence[bucket].sent_per_million.value();
   return what + (times.pays ? " are compressed" : " travel raw") + ": at " +
          format_size(rate_bytes_per_s) + "/s " +
          (together == 1 ? "they take " : std::to_string(together) + " at a time take ") +

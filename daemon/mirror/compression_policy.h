@@ -1,8 +1,8 @@
 // Whether to compress a piece of a write before it travels. In mode auto that is decided anew for
 // each piece, from measured figures: what the links carry, how fast this node compresses pieces of
-// that length and kind, how far they have shrunk lately, and how much longer the peer takes over
-// compressed ones. Pure, but for one thing: worker threads ask and report side by side, so that
-// everything is atomic; a report that is lost to another one at the same instant is missed by
+// that length and coincidence, how far they have shrunk lately, and how much longer the peer takes
+// over compressed ones. Pure, but for one thing: worker threads ask and report side by side, so
+// that everything is atomic; a report that is lost to another one at the same instant is missed by
 // nobody.
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace twinblock {
 
-// How much more often two bytes of a sample of `data` are the same than those of random data are:
-// about 1 for what is random, encrypted or compressed already, 2 when each byte holds 7 bits of
-// information. Takes less than a microsecond.
-double likeness(std::span<const std::byte> data);
+// The index of coincidence of a sample of `data`, times 256: how much more often two of its bytes
+// are the same than two random ones are. About 1 for what is random, encrypted or compressed
+// already, 2 when each byte holds 7 bits of information. Takes less than a microsecond.
+double coincidence(std::span<const std::byte> data);
 
 class CompressionPolicy {
  public:
@@ -40,7 +40,7 @@ class CompressionPolicy {
     std::atomic<uint64_t> decompress_cpu_ns{0};
   };
 
-  static constexpr size_t kKinds = 4;
+  static constexpr size_t kCoincidenceBuckets = 4;
 
   explicit CompressionPolicy(Setting setting) { set(setting); }
 
@@ -56,11 +56,11 @@ class CompressionPolicy {
     bool busy = false;
     uint64_t under_way_bytes = 0;
   };
-  // Whether to try a piece, and of what kind it is: pieces whose bytes are about as alike shrink
-  // about as far. (kKinds: nobody has looked.)
+  // Whether to try a piece, and the bucket of its coincidence: pieces of one bucket shrink about as
+  // far. (kCoincidenceBuckets: nobody has looked.)
   struct Choice {
     bool compress = false;
-    size_t kind = kKinds;
+    size_t bucket = kCoincidenceBuckets;
   };
   [[nodiscard]] Choice choose(std::span<const std::byte> piece, Links links);
   // A piece was tried: what was chosen for it, its length before and after (0: it does not shrink
@@ -77,7 +77,7 @@ class CompressionPolicy {
  private:
   // Pieces of 4 KiB or less, 8 KiB, … 1 MiB have figures of their own: much of what they cost does
   // not depend on their length.
-  static constexpr size_t kClasses = 9;
+  static constexpr size_t kLengthBuckets = 9;
   // A piece that is not worth it is tried now and then all the same, since the data may have
   // changed: first after some pieces, then ever more seldom.
   static constexpr uint32_t kRetryMin = 8;
@@ -103,15 +103,15 @@ class CompressionPolicy {
     std::atomic<uint32_t> left{0};  // pieces
     std::atomic<uint32_t> interval{kRetryMin};
   };
-  struct Kind {
+  struct CoincidenceBucket {
     Mean compress_ps_per_byte;
     Mean sent_per_million;  // bytes after, of a million before
     Retry retry;
   };
-  struct Class {
-    std::array<Kind, kKinds> kinds;
+  struct LengthBucket {
+    std::array<CoincidenceBucket, kCoincidenceBuckets> by_coincidence;
     Mean peer_raw_ns, peer_compressed_ns;
-    Retry retry;  // where no kind pays
+    Retry retry;  // where no bucket pays
   };
   struct Estimate {
     uint64_t raw_ns = 0;         // until the piece is at the peer
@@ -120,26 +120,26 @@ class CompressionPolicy {
   };
   enum class Reason : uint32_t { kNone, kRateUnknown, kLinksIdle, kPays, kNoGain, kRandom, kRetry };
 
-  [[nodiscard]] static size_t class_index(size_t raw_bytes);
-  [[nodiscard]] static size_t kind_of(double likeness);
+  [[nodiscard]] static size_t length_bucket(size_t raw_bytes);
+  [[nodiscard]] static size_t coincidence_bucket(double measured);
   // What an estimate is of.
-  struct Question {
-    size_t index = 0;  // the class
+  struct Query {
+    size_t length_bucket = 0;
     size_t raw_bytes = 0;
     uint64_t rate_bytes_per_s = 0;
     uint64_t together = 1;  // pieces that wait for each other
   };
-  [[nodiscard]] Estimate estimate(const Question& question, size_t kind) const;
-  // The kind for which compressing takes the least.
-  [[nodiscard]] size_t best_kind(const Question& question) const;
-  void note(Reason reason, const Question& question, size_t kind);
+  [[nodiscard]] Estimate estimate(const Query& query, size_t bucket) const;
+  // The one of coincidence for which compressing takes the least.
+  [[nodiscard]] size_t best_bucket(const Query& query) const;
+  void note(Reason reason, const Query& query, size_t bucket);
 
   std::atomic<uint32_t> setting_{0};  // mode and level
-  std::array<Class, kClasses> classes_;
+  std::array<LengthBucket, kLengthBuckets> buckets_;
   // The last decision, for status.
   std::atomic<Reason> reason_{Reason::kNone};
-  std::atomic<size_t> reason_class_{0};
-  std::atomic<size_t> reason_kind_{0};
+  std::atomic<size_t> reason_length_bucket_{0};
+  std::atomic<size_t> reason_bucket_{0};
   std::atomic<uint64_t> reason_rate_{0};
   std::atomic<uint64_t> reason_together_{1};
 };

@@ -49,24 +49,24 @@ size_t run(CompressionPolicy& policy, const Bytes& piece, uint64_t rate, size_t 
   return tried;
 }
 
-TEST(Likeness, RandomBytesAreToldFromOthersWhateverTheirPatternsPeriod) {
+TEST(Coincidence, RandomBytesAreToldFromOthersWhateverTheirPatternsPeriod) {
   for (const size_t length : {512u, 4096u, 12288u, 65536u, 131072u, 1048576u}) {
     for (unsigned seed = 0; seed < 50; ++seed)
-      ASSERT_LT(likeness(random_bytes(length, seed)), 1.4) << length;
+      ASSERT_LT(coincidence(random_bytes(length, seed)), 1.4) << length;
     for (const size_t period : {512u, 1024u, 4096u}) {
       if (period * 2 > length) continue;
-      EXPECT_GT(likeness(patterned(length, period, period / 3)), 10) << length << ' ' << period;
+      EXPECT_GT(coincidence(patterned(length, period, period / 3)), 10) << length << ' ' << period;
     }
-    EXPECT_GT(likeness(patterned(length, 512, 384)), 3) << "a quarter of it is zeroes";
+    EXPECT_GT(coincidence(patterned(length, 512, 384)), 3) << "a quarter of it is zeroes";
   }
-  EXPECT_GT(likeness(Bytes(4096)), 200);
-  EXPECT_GT(likeness(Bytes(1)), 0);
+  EXPECT_GT(coincidence(Bytes(4096)), 200);
+  EXPECT_GT(coincidence(Bytes(1)), 0);
 }
 
-TEST(Likeness, BytesOfFewerThanEightBitsCount) {
+TEST(Coincidence, BytesOfFewerThanEightBitsCount) {
   Bytes seven = random_bytes(65536);
   for (std::byte& b : seven) b &= std::byte{0x7F};
-  EXPECT_NEAR(likeness(seven), 2, 0.3);
+  EXPECT_NEAR(coincidence(seven), 2, 0.3);
 }
 
 TEST(Policy, OffAndOnDoNotLookAtTheData) {
@@ -169,14 +169,14 @@ TEST(Policy, OfAMixtureOnlyTheCompressiblePartIsTried) {
   }
 }
 
-// Data whose bytes are a little alike but that does not shrink, among text: what the one does says
+// Data of a little coincidence but that does not shrink, among text: what the one does says
 // nothing of the other.
 TEST(Policy, WhatShrinksIsCompressedAllTheSameBesideWhatOnlyLooksAsIfItDid) {
   CompressionPolicy policy({Compression::kAuto, 1});
   const Bytes doubtful = patterned(kPiece, 512, 488);
   const Bytes text = patterned(kPiece, 512, 170);
-  ASSERT_GT(likeness(doubtful), 1.5);
-  ASSERT_LT(likeness(doubtful), 2);
+  ASSERT_GT(coincidence(doubtful), 1.5);
+  ASSERT_LT(coincidence(doubtful), 2);
   size_t doubtful_tried = 0;
   for (int i = 0; i < 1000; ++i) {
     doubtful_tried += run(policy, doubtful, kGigabit, 1, 500e6, 1);
