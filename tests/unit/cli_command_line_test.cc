@@ -50,7 +50,7 @@ TEST(CommandLine, TheVolumeAndTheOptionsArriveInAnyOrder) {
   const Options options = parsed({"promote", "--peer-is-dead", "r0", "--json", "--node", "beta"});
   EXPECT_EQ(options.node.volume, "r0");
   EXPECT_EQ(options.node.node, "beta");
-  EXPECT_TRUE(options.print_json && options.peer_is_dead);
+  EXPECT_TRUE(options.print_json && options.promote.peer_is_dead);
 }
 
 TEST(CommandLine, UnknownVerbsAndOptionsAreNamed) {
@@ -95,15 +95,15 @@ TEST(CommandLine, ResolveNeedsTheSideThatIsKept) {
   EXPECT_TRUE(says(refusal({"resolve", "r0", "--keep"}), "--keep"));
   EXPECT_TRUE(says(refusal({"resolve", "r0", "--keep", "alpha"}), "--keep"));
   EXPECT_TRUE(says(refusal({"resolve", "r0", "--keep", "alpha"}), "local,peer"));
-  EXPECT_FALSE(parsed({"resolve", "r0", "--keep", "local"}).yes) << "first it is looked at";
+  EXPECT_FALSE(parsed({"resolve", "r0", "--keep", "local"}).resolve.yes) << "first it is looked at";
   const Options options = parsed({"resolve", "r0", "--keep", "peer", "--yes"});
-  EXPECT_EQ(options.keep, "peer");
-  EXPECT_TRUE(options.yes);
+  EXPECT_EQ(options.resolve.keep, "peer");
+  EXPECT_TRUE(options.resolve.yes);
 }
 
 TEST(CommandLine, ResyncTakesAPaceWithOrWithoutAVolume) {
   for (const std::string pace : {"pause", "resume", "auto"}) {
-    EXPECT_EQ(parsed({"resync", "r0", pace}).pace, pace);
+    EXPECT_EQ(parsed({"resync", "r0", pace}).resync.pace, pace);
     EXPECT_EQ(parsed({"resync", "r0", pace}).node.volume, "r0");
     EXPECT_EQ(parsed({"resync", pace}).node.volume, "");
     EXPECT_EQ(parsed({"resync", pace, pace}).node.volume, pace) << "a volume may be called so";
@@ -112,8 +112,8 @@ TEST(CommandLine, ResyncTakesAPaceWithOrWithoutAVolume) {
       {"100MiB", 100 * kMiB}, {"50MB", 50'000'000}, {"4096", 4096}, {"1GiB/s", kGiB}};
   for (const auto& [text, bytes] : rates) {
     const Options options = parsed({"resync", "r0", "rate", text, "--json"});
-    EXPECT_EQ(options.pace, "rate");
-    EXPECT_EQ(options.rate_bytes_per_s, bytes) << text;
+    EXPECT_EQ(options.resync.pace, "rate");
+    EXPECT_EQ(options.resync.rate_bytes_per_s, bytes) << text;
     EXPECT_EQ(options.node.volume, "r0");
     EXPECT_EQ(parsed({"resync", "rate", text}).node.volume, "");
   }
@@ -135,23 +135,23 @@ TEST(CommandLine, ResyncSaysWhatIsWrongWithAPace) {
 }
 
 TEST(CommandLine, VerifyRefusesOptionsThatContradictEachOther) {
-  const Options plain = parsed({"verify", "r0"});
+  const VerifyOptions plain = parsed({"verify", "r0"}).verify;
   EXPECT_FALSE(plain.repair || plain.stop || plain.detach || plain.follow);
-  EXPECT_TRUE(parsed({"verify", "r0", "--repair"}).repair);
-  EXPECT_TRUE(parsed({"verify", "r0", "--stop"}).stop);
-  EXPECT_TRUE(parsed({"verify", "r0", "--detach"}).detach);
-  EXPECT_TRUE(parsed({"verify", "r0", "--no-wait"}).detach);
-  EXPECT_TRUE(parsed({"verify", "r0", "--wait"}).follow);
-  EXPECT_TRUE(parsed({"verify", "r0", "--progress"}).follow);
+  EXPECT_TRUE(parsed({"verify", "r0", "--repair"}).verify.repair);
+  EXPECT_TRUE(parsed({"verify", "r0", "--stop"}).verify.stop);
+  EXPECT_TRUE(parsed({"verify", "r0", "--detach"}).verify.detach);
+  EXPECT_TRUE(parsed({"verify", "r0", "--no-wait"}).verify.detach);
+  EXPECT_TRUE(parsed({"verify", "r0", "--wait"}).verify.follow);
+  EXPECT_TRUE(parsed({"verify", "r0", "--progress"}).verify.follow);
   for (const char* other : {"--repair", "--detach", "--wait"})
     EXPECT_TRUE(says(refusal({"verify", "--stop", other}), "--stop")) << other;
   EXPECT_TRUE(says(refusal({"verify", "--detach", "--wait"}), "--detach"));
 }
 
 TEST(CommandLine, WaitTakesKnownGoalsAndDurations) {
-  EXPECT_EQ(parsed({"wait"}).goal, "duplex");
-  EXPECT_EQ(parsed({"wait"}).timeout_ns, 60 * kSecond_ns);
-  EXPECT_EQ(parsed({"wait", "--timeout", "500ms"}).timeout_ns, 500 * kMillisecond_ns);
+  EXPECT_EQ(parsed({"wait"}).wait.goal, "duplex");
+  EXPECT_EQ(parsed({"wait"}).wait.timeout_ns, 60 * kSecond_ns);
+  EXPECT_EQ(parsed({"wait", "--timeout", "500ms"}).wait.timeout_ns, 500 * kMillisecond_ns);
   EXPECT_TRUE(says(refusal({"wait", "--timeout", "soon"}), "--timeout"));
   EXPECT_TRUE(says(refusal({"wait", "--for", "nirvana"}), "--for"));
 }
@@ -159,16 +159,16 @@ TEST(CommandLine, WaitTakesKnownGoalsAndDurations) {
 TEST(CommandLine, WaitTakesItsGoalAsAWordToo) {
   for (const std::string& goal : wait_goals()) {
     const Options options = parsed({"wait", "r0", goal, "--timeout", "5s"});
-    EXPECT_EQ(options.goal, goal);
+    EXPECT_EQ(options.wait.goal, goal);
     EXPECT_EQ(options.node.volume, "r0");
-    EXPECT_EQ(parsed({"wait", goal}).goal, goal);
+    EXPECT_EQ(parsed({"wait", goal}).wait.goal, goal);
     EXPECT_EQ(parsed({"wait", goal}).node.volume, "");
     EXPECT_EQ(parsed({"wait", goal, goal}).node.volume, goal) << "a volume may be called so";
     EXPECT_EQ(parsed({"wait", goal, "--for", "simplex"}).node.volume, goal);
   }
-  EXPECT_EQ(parsed({"wait", "r0"}).goal, "duplex");
+  EXPECT_EQ(parsed({"wait", "r0"}).wait.goal, "duplex");
   EXPECT_EQ(parsed({"wait", "r0"}).node.volume, "r0");
-  EXPECT_EQ(parsed({"wait", "r0", "--for", "simplex"}).goal, "simplex");
+  EXPECT_EQ(parsed({"wait", "r0", "--for", "simplex"}).wait.goal, "simplex");
   EXPECT_TRUE(says(refusal({"wait", "r0", "nirvana"}), "'nirvana' is not a state to wait for"));
   EXPECT_TRUE(says(refusal({"wait", "r0", "nirvana"}), "duplex, connected"));
   EXPECT_TRUE(says(refusal({"wait", "r0", "r1", "duplex"}), "'r1' is too much"));
@@ -176,30 +176,31 @@ TEST(CommandLine, WaitTakesItsGoalAsAWordToo) {
 }
 
 TEST(CommandLine, LatencyLooksBackOrWatches) {
-  EXPECT_EQ(parsed({"latency", "r0"}).window, "start");
-  EXPECT_EQ(parsed({"latency", "--window", "60s"}).window, "60s");
+  EXPECT_EQ(parsed({"latency", "r0"}).latency.window, "start");
+  EXPECT_EQ(parsed({"latency", "--window", "60s"}).latency.window, "60s");
   EXPECT_TRUE(says(refusal({"latency", "--window", "1h"}), "10s"));
   const Options watching = parsed({"latency", "r0", "--watch"});
-  EXPECT_TRUE(watching.watch);
-  EXPECT_EQ(watching.window, "10s") << "lately";
-  EXPECT_EQ(watching.interval_ns, 2 * kSecond_ns);
-  EXPECT_EQ(parsed({"latency", "--watch", "--window", "start"}).window, "start");
+  EXPECT_TRUE(watching.latency.watch);
+  EXPECT_EQ(watching.latency.window, "10s") << "lately";
+  EXPECT_EQ(watching.latency.interval_ns, 2 * kSecond_ns);
+  EXPECT_EQ(parsed({"latency", "--watch", "--window", "start"}).latency.window, "start");
   const Options often = parsed({"latency", "--watch", "0.5s", "r0"});
-  EXPECT_EQ(often.interval_ns, 500 * kMillisecond_ns);
+  EXPECT_EQ(often.latency.interval_ns, 500 * kMillisecond_ns);
   EXPECT_EQ(often.node.volume, "r0");
-  EXPECT_EQ(parsed({"latency", "--watch", "5", "--json", "r0"}).interval_ns, 5 * kSecond_ns);
+  EXPECT_EQ(parsed({"latency", "--watch", "5", "--json", "r0"}).latency.interval_ns,
+            5 * kSecond_ns);
   const Options volume = parsed({"latency", "--watch", "r0"});
   EXPECT_EQ(volume.node.volume, "r0") << "no interval: it may be left out";
-  EXPECT_EQ(volume.interval_ns, 2 * kSecond_ns);
+  EXPECT_EQ(volume.latency.interval_ns, 2 * kSecond_ns);
   for (const char* wrong : {"0", "1ms", "3601s"})
     EXPECT_TRUE(says(refusal({"latency", "--watch", wrong}), "--watch")) << wrong;
   EXPECT_TRUE(says(refusal({"latency", "--watch", "often", "r0"}), "'often'"));
 }
 
 TEST(CommandLine, LatencySamplesOneWriteInSoMany) {
-  EXPECT_FALSE(parsed({"latency"}).sample_every.has_value());
-  EXPECT_EQ(parsed({"latency", "--sample", "8"}).sample_every, 8u);
-  EXPECT_EQ(parsed({"latency", "--sample", "0"}).sample_every, 0u) << "never";
+  EXPECT_FALSE(parsed({"latency"}).latency.sample_every.has_value());
+  EXPECT_EQ(parsed({"latency", "--sample", "8"}).latency.sample_every, 8u);
+  EXPECT_EQ(parsed({"latency", "--sample", "0"}).latency.sample_every, 0u) << "never";
   for (const char* wrong : {"-1", "often", "1.5", "4294967296"})
     EXPECT_TRUE(says(refusal({"latency", "--sample", wrong}), "--sample")) << wrong;
 }

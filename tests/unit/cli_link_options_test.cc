@@ -32,7 +32,7 @@ bool says(const std::string& text, const std::string& word) {
 TEST(LinkOptions, ListTakesAVolumeOrNone) {
   EXPECT_EQ(parsed({"link", "list", "r0", "--json"}).node.volume, "r0");
   EXPECT_EQ(parsed({"link", "list"}).node.volume, "");
-  EXPECT_EQ(parsed({"link", "list"}).link_action, "list");
+  EXPECT_EQ(parsed({"link", "list"}).link.action, "list");
   EXPECT_EQ(parsed({"link", "list", "list"}).node.volume, "list") << "a volume may be called so";
 }
 
@@ -41,30 +41,30 @@ TEST(LinkOptions, AddTakesANameAndBothEndsInAnyOrder) {
                              Words{"link", "--rate", "1Gbit", "add", kThere, "r0", kHere, "b"}}) {
     const Options options = parsed(words);
     EXPECT_EQ(options.node.volume, "r0");
-    EXPECT_EQ(options.link_action, "add");
-    EXPECT_EQ(options.link_names, Words{"b"});
-    EXPECT_EQ(options.link_addresses.at("alpha"), "10.20.0.1:7700");
-    EXPECT_EQ(options.link_addresses.at("beta"), "10.20.0.2:7700");
-    EXPECT_EQ(options.link_rate, "1Gbit");
+    EXPECT_EQ(options.link.action, "add");
+    EXPECT_EQ(options.link.names, Words{"b"});
+    EXPECT_EQ(options.link.addresses.at("alpha"), "10.20.0.1:7700");
+    EXPECT_EQ(options.link.addresses.at("beta"), "10.20.0.2:7700");
+    EXPECT_EQ(options.link.rate, "1Gbit");
   }
   const Options named = parsed({"link", "add", "b"});
   EXPECT_EQ(named.node.volume, "");
-  EXPECT_EQ(named.link_names, Words{"b"});
-  EXPECT_TRUE(named.link_addresses.empty() && named.link_rate.empty());
+  EXPECT_EQ(named.link.names, Words{"b"});
+  EXPECT_TRUE(named.link.addresses.empty() && named.link.rate.empty());
   EXPECT_EQ(parsed({"link", "add", "b", "alpha=[FD00::0:1]:1", "beta=[fd00::2]:1"})
-                .link_addresses.at("alpha"),
+                .link.addresses.at("alpha"),
             "[fd00::1]:1");
 }
 
 TEST(LinkOptions, TheOtherActionsTakeSeveralNamesAfterTheVolume) {
   for (const std::string action : {"remove", "enable", "disable"}) {
     const Options one = parsed({"link", action, "b"});
-    EXPECT_EQ(one.link_action, action);
+    EXPECT_EQ(one.link.action, action);
     EXPECT_EQ(one.node.volume, "");
-    EXPECT_EQ(one.link_names, Words{"b"});
+    EXPECT_EQ(one.link.names, Words{"b"});
     const Options several = parsed({"link", action, "r0", "b", "c"});
     EXPECT_EQ(several.node.volume, "r0");
-    EXPECT_EQ(several.link_names, (Words{"b", "c"}));
+    EXPECT_EQ(several.link.names, (Words{"b", "c"}));
   }
 }
 
@@ -92,19 +92,19 @@ TEST(LinkOptions, WhatIsWrongIsNamedAndHowToWriteItSaid) {
 }
 
 TEST(CompressionOptions, TakeAModeALevelBothOrNone) {
-  EXPECT_EQ(parsed({"compression"}).compression_mode, "");
-  EXPECT_EQ(parsed({"compression"}).compression_level, 0);
+  EXPECT_EQ(parsed({"compression"}).compression.mode, "");
+  EXPECT_EQ(parsed({"compression"}).compression.level, 0);
   EXPECT_EQ(parsed({"compression", "r0"}).node.volume, "r0");
   for (const std::string mode : {"off", "on", "auto"}) {
-    EXPECT_EQ(parsed({"compression", mode}).compression_mode, mode);
+    EXPECT_EQ(parsed({"compression", mode}).compression.mode, mode);
     EXPECT_EQ(parsed({"compression", mode}).node.volume, "");
     EXPECT_EQ(parsed({"compression", mode, mode}).node.volume, mode) << "a volume may be called so";
   }
   const Options both = parsed({"compression", "r0", "auto", "--level", "19", "--json"});
-  EXPECT_EQ(both.compression_mode, "auto");
-  EXPECT_EQ(both.compression_level, 19);
+  EXPECT_EQ(both.compression.mode, "auto");
+  EXPECT_EQ(both.compression.level, 19);
   EXPECT_EQ(both.node.volume, "r0");
-  EXPECT_EQ(parsed({"compression", "r0", "--level", "1"}).compression_level, 1);
+  EXPECT_EQ(parsed({"compression", "r0", "--level", "1"}).compression.level, 1);
 }
 
 TEST(CompressionOptions, WhatIsWrongIsNamed) {

@@ -19,7 +19,7 @@ Result<Output> run_attach(const Options& options, const std::string& socket) {
     std::fprintf(stderr, "%s\n", cleared.value().c_str());
   std::string note;
   const Result<Attachment> attached =
-      attach(HostPaths{}, status.value(), stem, options.method, note);
+      attach(HostPaths{}, status.value(), stem, options.attach.method, note);
   if (!attached) return attached.error();
   const Attachment& attachment = attached.value();
   if (attachment.method == kMethodNbdfuseFile)
@@ -43,7 +43,7 @@ Result<Output> run_detach(const Options& options, const std::string& socket) {
   const std::optional<Attachment>& attachment = note.value();
   if (!attachment.has_value())
     return refused("not attached (there is no " + attachment_path(stem) + ")");
-  const Status done = detach(HostPaths{}, stem, *attachment, options.force);
+  const Status done = detach(HostPaths{}, stem, *attachment, options.detach.force);
   if (!done) return done.error();
   const std::string device = attachment->device;
   return Output{json{{"device", device}, {"method", attachment->method}},

@@ -64,13 +64,13 @@ class EventPrinter {
 }  // namespace
 
 Result<Output> run_events(const Options& options, const std::string& socket) {
-  EventPrinter printer(options.print_json, options.since);
+  EventPrinter printer(options.print_json, options.events.since);
   Output output;
   output.printed = true;
   bool heard = false;
   bool complained = false;
   while (true) {
-    const bool wait = options.follow && heard && !printer.more();
+    const bool wait = options.events.follow && heard && !printer.more();
     const Result<json> answer =
         control_request(socket, "events", json{{"since", printer.since()}, {"wait", wait}},
                         wait ? kWaitTimeout_ns : kAskTimeout_ns, STDOUT_FILENO);
@@ -78,13 +78,14 @@ Result<Output> run_events(const Options& options, const std::string& socket) {
       heard = true;
       complained = false;
       if (!printer.take(answer.value())) return output;
-      if (!options.follow && !printer.more()) return output;
+      if (!options.events.follow && !printer.more()) return output;
       continue;
     }
     // `events --follow | head -1` ends with head, and not with the next event.
     if (has_hung_up(STDOUT_FILENO)) return output;
     // A node that is being restarted is waited for.
-    if (!options.follow || !heard || answer.error().code != kExitUnreachable) return answer.error();
+    if (!options.events.follow || !heard || answer.error().code != kExitUnreachable)
+      return answer.error();
     if (!complained)
       std::fprintf(stderr, "twinblock: %s; waiting for it\n", answer.error().what.c_str());
     complained = true;

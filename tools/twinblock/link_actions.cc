@@ -11,9 +11,9 @@ namespace {
 using nlohmann::json;
 
 json args_of(const Options& options, const std::string& name) {
-  json args{{"action", options.link_action}, {"name", name}};
-  if (!options.link_addresses.empty()) args["addresses"] = options.link_addresses;
-  if (!options.link_rate.empty()) args["rate"] = options.link_rate;
+  json args{{"action", options.link.action}, {"name", name}};
+  if (!options.link.addresses.empty()) args["addresses"] = options.link.addresses;
+  if (!options.link.rate.empty()) args["rate"] = options.link.rate;
   return args;
 }
 
@@ -34,11 +34,11 @@ Error with_done(Error error, const std::string& done) {
 }  // namespace
 
 Result<Output> run_link(const Options& options, const std::string& socket) {
-  if (options.link_action == "list") return list_links(socket);
+  if (options.link.action == "list") return list_links(socket);
   Output output;
   output.data["messages"] = json::array();
   std::string done;
-  for (const std::string& name : options.link_names) {
+  for (const std::string& name : options.link.names) {
     const Result<json> changed =
         control_request(socket, "link", args_of(options, name), kChangeTimeout_ns);
     if (!changed) return with_done(changed.error(), done);
@@ -55,8 +55,8 @@ Result<Output> run_link(const Options& options, const std::string& socket) {
 
 Result<Output> run_compression(const Options& options, const std::string& socket) {
   json args = json::object();
-  if (!options.compression_mode.empty()) args["mode"] = options.compression_mode;
-  if (options.compression_level > 0) args["level"] = options.compression_level;
+  if (!options.compression.mode.empty()) args["mode"] = options.compression.mode;
+  if (options.compression.level > 0) args["level"] = options.compression.level;
   const Result<json> answered = control_request(socket, "compression", args, kAskTimeout_ns);
   if (!answered) return answered.error();
   const json& result = answered.value();

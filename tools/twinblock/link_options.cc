@@ -26,7 +26,7 @@ Status read_address(const std::string& word, Options& options) {
   const std::string node = word.substr(0, equals);
   const Result<Address> address = parse_address(word.substr(equals + 1));
   if (!address) return usage_error(address.error());
-  if (!options.link_addresses.emplace(node, address.value().text()).second)
+  if (!options.link.addresses.emplace(node, address.value().text()).second)
     return wrong_usage("link: two addresses for node '" + node + "'", kLinkUsage);
   return ok_status();
 }
@@ -34,34 +34,34 @@ Status read_address(const std::string& word, Options& options) {
 // Which of the words that are no addresses name the volume and the links. A volume that is left out
 // can't be told from a link's name but by their number.
 Status read_names(std::vector<std::string> words, Options& options) {
-  const bool list = options.link_action == "list";
+  const bool list = options.link.action == "list";
   const size_t names_min = list ? 0 : 1;
   if (words.size() < names_min)
-    return wrong_usage("link: " + options.link_action + " needs a link's name", kLinkUsage);
+    return wrong_usage("link: " + options.link.action + " needs a link's name", kLinkUsage);
   if (words.size() > names_min) {
     options.node.volume = words.front();
     words.erase(words.begin());
   }
-  if (words.size() > 1 && (list || options.link_action == "add"))
+  if (words.size() > 1 && (list || options.link.action == "add"))
     return wrong_usage("link: '" + words.back() + "' is too much", kLinkUsage);
   if (list && !words.empty())
     return wrong_usage("link: '" + words.front() + "' is too much", kLinkUsage);
   for (const std::string& name : words)
     if (const Status good = check_name("link", name); !good) return usage_error(good.error());
-  options.link_names = std::move(words);
+  options.link.names = std::move(words);
   return ok_status();
 }
 
 }  // namespace
 
 Status prepare_link(Options& options) {
-  const std::vector<std::string>& words = options.link_words;
+  const std::vector<std::string>& words = options.link.words;
   if (words.empty() || !is_action(words.front()))
     return wrong_usage(
         words.empty() ? "link: no action given" : "link: '" + words.front() + "' is not an action",
         kLinkUsage);
-  options.link_action = words.front();
-  const bool add = options.link_action == "add";
+  options.link.action = words.front();
+  const bool add = options.link.action == "add";
   std::vector<std::string> names;
   for (auto word = words.begin() + 1; word != words.end(); ++word) {
     if (word->find('=') == std::string::npos) {
@@ -71,11 +71,11 @@ Status prepare_link(Options& options) {
     if (!add) return wrong_usage("link: '" + *word + "' goes with add only", kLinkUsage);
     if (const Status read = read_address(*word, options); !read) return read;
   }
-  if (options.link_addresses.size() == 1)
+  if (options.link.addresses.size() == 1)
     return wrong_usage("link: a link has two ends, and one address was given", kLinkUsage);
-  if (!options.link_rate.empty()) {
+  if (!options.link.rate.empty()) {
     if (!add) return wrong_usage("link: --rate goes with add only", kLinkUsage);
-    if (const Result<uint64_t> rate = parse_link_rate(options.link_rate); !rate)
+    if (const Result<uint64_t> rate = parse_link_rate(options.link.rate); !rate)
       return wrong_usage("--rate: " + rate.error().what, rate.error().action);
   }
   return read_names(std::move(names), options);
@@ -83,7 +83,7 @@ Status prepare_link(Options& options) {
 
 Status prepare_compression(Options& options) {
   constexpr const char* kUsage = "write: twinblock compression VOLUME off (on, auto) [--level N]";
-  const std::vector<std::string>& words = options.compression_words;
+  const std::vector<std::string>& words = options.compression.words;
   // A volume may be called like a mode: what comes last is the mode.
   const bool has_mode = !words.empty() && parse_compression(words.back()).has_value();
   const size_t before = words.size() - (has_mode ? 1 : 0);
@@ -92,7 +92,7 @@ Status prepare_compression(Options& options) {
                                 : "compression: '" + words.back() + "' is not a mode",
                        kUsage);
   if (before == 1) options.node.volume = words.front();
-  if (has_mode) options.compression_mode = words.back();
+  if (has_mode) options.compression.mode = words.back();
   return ok_status();
 }
 

@@ -97,7 +97,7 @@ Result<Output> run_why(const Options&, const std::string& socket) {
 }
 
 Result<Output> run_init(const Options& options, const std::string& socket) {
-  return order(socket, "init", json{{"force", options.force}, {"join", options.join}});
+  return order(socket, "init", json{{"force", options.init.force}, {"join", options.init.join}});
 }
 
 // A node that is still in session with the peer waits for the end of it before it believes that the
@@ -114,8 +114,8 @@ void say_what_is_waited_for(const std::string& socket) {
 }
 
 Result<Output> run_promote(const Options& options, const std::string& socket) {
-  if (options.peer_is_dead) say_what_is_waited_for(socket);
-  return change(socket, "promote", json{{"peer_is_dead", options.peer_is_dead}});
+  if (options.promote.peer_is_dead) say_what_is_waited_for(socket);
+  return change(socket, "promote", json{{"peer_is_dead", options.promote.peer_is_dead}});
 }
 
 Result<Output> run_demote(const Options&, const std::string& socket) {
@@ -127,12 +127,13 @@ Result<Output> run_continue(const Options&, const std::string& socket) {
 }
 
 Result<Output> run_resolve(const Options& options, const std::string& socket) {
-  const json args{{"keep", options.keep}, {"dry_run", !options.yes}};
-  if (options.yes) return order(socket, "resolve", args);
+  const json args{{"keep", options.resolve.keep}, {"dry_run", !options.resolve.yes}};
+  if (options.resolve.yes) return order(socket, "resolve", args);
   const Result<json> lost = control_request(socket, "resolve", args, kAskTimeout_ns);
   if (!lost) return lost.error();
   Output output{lost.value(), message_of(lost.value())};
-  const std::string next = next_command(options, "resolve") + " --keep " + options.keep + " --yes";
+  const std::string next =
+      next_command(options, "resolve") + " --keep " + options.resolve.keep + " --yes";
   output.data["next"] = next;
   output.text += "\nTo do it:\n  " + next + "\n";
   return output;

@@ -26,7 +26,7 @@ bool wants_colour() {
 }
 
 Result<json> ask_latency(const Options& options, const std::string& socket, uint64_t timeout_ns) {
-  return control_request(socket, "latency", json{{"window", options.window}}, timeout_ns);
+  return control_request(socket, "latency", json{{"window", options.latency.window}}, timeout_ns);
 }
 
 std::string picture(const Options& options, const Screen& screen, const json& latency) {
@@ -50,7 +50,7 @@ Result<Output> watch_latency(const Options& options, const std::string& socket) 
     const std::string shown = latency ? picture(options, screen, latency.value())
                                       : latency.error().what + "; trying again\n";
     if (!screen.draw(shown)) break;
-  } while (stop.pause(options.interval_ns));
+  } while (stop.pause(options.latency.interval_ns));
   return output;
 }
 
@@ -69,15 +69,16 @@ Result<Output> run_metrics(const Options&, const std::string& socket) {
 }
 
 Result<Output> run_latency(const Options& options, const std::string& socket) {
+  const LatencyOptions& wished = options.latency;
   Output sampled;
-  if (options.sample_every) {
+  if (wished.sample_every) {
     const Result<json> set =
-        control_request(socket, "sample", json{{"every", *options.sample_every}}, kAskTimeout_ns);
+        control_request(socket, "sample", json{{"every", *wished.sample_every}}, kAskTimeout_ns);
     if (!set) return set.error();
     sampled = Output{set.value(), text_at(set.value(), "message") + "\n"};
-    if (!options.watch && !options.window_given) return sampled;
+    if (!wished.watch && !wished.window_given) return sampled;
   }
-  if (options.watch) return watch_latency(options, socket);
+  if (wished.watch) return watch_latency(options, socket);
   const Result<json> latency = ask_latency(options, socket, kAskTimeout_ns);
   if (!latency) return latency.error();
   return Output{latency.value(), sampled.text + latency_text(latency.value(), wants_colour())};

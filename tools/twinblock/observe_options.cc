@@ -12,26 +12,28 @@ constexpr uint64_t kIntervalMax_ns = 3600 * kSecond_ns;
 
 // The interval of --watch may be left out, so that what follows it may be the volume.
 Status read_interval(Options& options) {
-  options.interval_ns = kIntervalDefault_ns;
-  if (options.interval.empty()) return ok_status();
-  const std::optional<uint64_t> interval_ns = parse_wait_timeout(options.interval);
+  LatencyOptions& latency = options.latency;
+  latency.interval_ns = kIntervalDefault_ns;
+  if (latency.interval.empty()) return ok_status();
+  const std::optional<uint64_t> interval_ns = parse_wait_timeout(latency.interval);
   if (!interval_ns && options.node.volume.empty()) {
-    options.node.volume = options.interval;
+    options.node.volume = latency.interval;
     return ok_status();
   }
   if (!interval_ns || *interval_ns < kIntervalMin_ns || *interval_ns > kIntervalMax_ns)
-    return wrong_usage("--watch: '" + options.interval + "' is not an interval from 100ms to 1h",
+    return wrong_usage("--watch: '" + latency.interval + "' is not an interval from 100ms to 1h",
                        "write it like 2s, or leave it out");
-  options.interval_ns = *interval_ns;
+  latency.interval_ns = *interval_ns;
   return ok_status();
 }
 
 }  // namespace
 
 Status prepare_latency(Options& options) {
-  options.window_given = !options.window.empty();
-  if (!options.window_given) options.window = options.watch ? "10s" : "start";
-  return options.watch ? read_interval(options) : ok_status();
+  LatencyOptions& latency = options.latency;
+  latency.window_given = !latency.window.empty();
+  if (!latency.window_given) latency.window = latency.watch ? "10s" : "start";
+  return latency.watch ? read_interval(options) : ok_status();
 }
 
 }  // namespace twinblock

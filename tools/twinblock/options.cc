@@ -20,18 +20,18 @@ bool is_pace(const std::string& word) {
 
 // What comes last may be the goal; a volume may be called like one.
 Status read_goal(Options& options) {
-  std::vector<std::string> words = options.wait_words;
+  std::vector<std::string> words = options.wait.words;
   const std::vector<std::string>& goals = wait_goals();
   std::string names;
   for (const std::string& goal : goals) names += (names.empty() ? "" : ", ") + goal;
   const std::string usage = "write: twinblock wait VOLUME GOAL; the goals are " + names;
   const bool has_goal =
       !words.empty() && std::find(goals.begin(), goals.end(), words.back()) != goals.end();
-  if (options.goal.empty() && has_goal) {
-    options.goal = words.back();
+  if (options.wait.goal.empty() && has_goal) {
+    options.wait.goal = words.back();
     words.pop_back();
-  } else if (!options.goal.empty() && has_goal && words.size() > 1) {
-    return wrong_usage("wait: '" + words.back() + "' and --for " + options.goal +
+  } else if (!options.wait.goal.empty() && has_goal && words.size() > 1) {
+    return wrong_usage("wait: '" + words.back() + "' and --for " + options.wait.goal +
                            " contradict each other",
                        usage);
   } else if (words.size() > 1) {
@@ -40,14 +40,14 @@ Status read_goal(Options& options) {
   }
   if (words.size() > 1) return wrong_usage("wait: '" + words[1] + "' is too much", usage);
   if (!words.empty()) options.node.volume = words.front();
-  if (options.goal.empty()) options.goal = kWaitGoalDefault;
+  if (options.wait.goal.empty()) options.wait.goal = kWaitGoalDefault;
   return ok_status();
 }
 
 }  // namespace
 
 Status prepare_pace(Options& options) {
-  std::vector<std::string> words = options.pace_words;
+  std::vector<std::string> words = options.resync.words;
   // A volume may be called like a pace: what comes last is the pace.
   const bool has_rate = words.size() >= 2 && words[words.size() - 2] == "rate";
   const size_t pace_words = has_rate ? 2 : 1;
@@ -58,9 +58,9 @@ Status prepare_pace(Options& options) {
   if (words.size() > pace_words + 1)
     return wrong_usage("resync: '" + words[1] + "' is too much", kPaceUsage);
   if (words.size() == pace_words + 1) options.node.volume = words.front();
-  options.pace = words[words.size() - pace_words];
-  options.rate_bytes_per_s = 0;
-  if (options.pace != "rate") return ok_status();
+  options.resync.pace = words[words.size() - pace_words];
+  options.resync.rate_bytes_per_s = 0;
+  if (options.resync.pace != "rate") return ok_status();
   if (!has_rate) return wrong_usage("resync: rate needs a number", kPaceUsage);
   std::string rate = words.back();
   if (rate.ends_with("/s")) rate.resize(rate.size() - 2);
@@ -73,24 +73,25 @@ Status prepare_pace(Options& options) {
         "resync: rate: " + words.back() + " is less than " + format_size(kRateBytesMin) +
             " a second",
         "write it like 100MiB or 50MB; `twinblock resync VOLUME pause` stops it altogether");
-  options.rate_bytes_per_s = *bytes;
+  options.resync.rate_bytes_per_s = *bytes;
   return ok_status();
 }
 
 Status prepare_wait(Options& options) {
   if (Status read = read_goal(options); !read) return read;
-  const std::optional<uint64_t> timeout_ns = parse_wait_timeout(options.timeout);
+  const std::optional<uint64_t> timeout_ns = parse_wait_timeout(options.wait.timeout);
   if (!timeout_ns)
-    return wrong_usage("--timeout: '" + options.timeout + "' is not a duration",
+    return wrong_usage("--timeout: '" + options.wait.timeout + "' is not a duration",
                        "write it like 60s, 500ms or 2min");
-  options.timeout_ns = *timeout_ns;
+  options.wait.timeout_ns = *timeout_ns;
   return ok_status();
 }
 
 Status prepare_verify(Options& options) {
-  if (options.stop && (options.repair || options.detach || options.follow))
+  const VerifyOptions& verify = options.verify;
+  if (verify.stop && (verify.repair || verify.detach || verify.follow))
     return wrong_usage("--stop goes with no other option of verify");
-  if (options.detach && options.follow)
+  if (verify.detach && verify.follow)
     return wrong_usage("--detach and --wait contradict each other");
   return ok_status();
 }

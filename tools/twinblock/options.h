@@ -15,39 +15,85 @@
 
 namespace twinblock {
 
+// One struct for each verb that has options of its own. `words` are some verbs' words as typed, the
+// volume among them; prepare_…() fills in what follows from them.
+struct InitOptions {
+  bool force = false;
+  bool join = false;
+};
+struct PromoteOptions {
+  bool peer_is_dead = false;
+};
+struct ResolveOptions {
+  std::string keep;  // "local" or "peer"
+  bool yes = false;
+};
+struct ResyncOptions {
+  std::vector<std::string> words;
+  std::string pace;               // from them: "pause", "resume", "auto" or "rate", …
+  uint64_t rate_bytes_per_s = 0;  // … and how much that is
+};
+struct VerifyOptions {
+  bool repair = false;
+  bool follow = false;
+  bool detach = false;
+  bool stop = false;
+};
+struct WaitOptions {
+  std::vector<std::string> words;
+  std::string goal;  // of --for, or from the words
+  std::string timeout = "60s";
+  uint64_t timeout_ns = 0;  // from that
+  bool progress = false;
+};
+struct LinkOptions {
+  std::vector<std::string> words;
+  std::string action;                            // from them, as are …
+  std::vector<std::string> names;                // … of all actions but list, …
+  std::map<std::string, std::string> addresses;  // … and of add: node name -> "IP:port"
+  std::string rate;                              // add
+};
+struct CompressionOptions {
+  std::vector<std::string> words;
+  std::string mode;  // from them; empty: as it is
+  int level = 0;     // 0: as it is
+};
+struct AttachOptions {
+  std::string method = kMethodAuto;
+};
+struct DetachOptions {
+  bool force = false;
+};
+struct LatencyOptions {
+  std::string window;         // "start", "10s" or "60s"
+  bool window_given = false;  // the user said so
+  bool watch = false;
+  std::string interval;      // of --watch, as typed; empty: not said
+  uint64_t interval_ns = 0;  // from that
+  std::optional<uint32_t> sample_every;
+};
+struct EventsOptions {
+  bool follow = false;
+  uint64_t since = 0;
+};
+
 struct Options {
+  // Of all verbs:
   NodeOptions node;
   bool print_json = false;
-  bool force = false;                   // init, detach
-  bool join = false;                    // init
-  bool peer_is_dead = false;            // promote
-  bool yes = false;                     // resolve
-  std::string keep;                     // resolve: "local" or "peer"
-  std::vector<std::string> pace_words;  // resync: as typed, with the volume
-  std::string pace;                     // resync, from pace_words
-  uint64_t rate_bytes_per_s = 0;        // … with pace "rate"
-  bool repair = false, stop = false, detach = false, follow = false;  // verify, events
-  bool progress = false;                                              // wait
-  std::vector<std::string> link_words;                // link: as typed, with the volume
-  std::string link_action;                            // link, from link_words …
-  std::vector<std::string> link_names;                // … of all actions but list
-  std::map<std::string, std::string> link_addresses;  // … of add, node name -> "IP:port"
-  std::string link_rate;                              // link add
-  std::vector<std::string> compression_words;         // compression: as typed, with the volume
-  std::string compression_mode;          // compression, from compression_words; empty: as it is
-  int compression_level = 0;             // compression; 0: as it is
-  std::string method = kMethodAuto;      // attach
-  std::vector<std::string> wait_words;   // wait: as typed, with the volume
-  std::string goal;                      // wait: of --for, or from wait_words
-  std::string timeout = "60s";           // wait
-  uint64_t timeout_ns = 0;               // wait, from timeout
-  std::string window;                    // latency: "start", "10s" or "60s"
-  bool window_given = false;             // … and the user said so
-  bool watch = false;                    // latency
-  std::string interval;                  // … as typed; empty: not said
-  uint64_t interval_ns = 0;              // … from that
-  std::optional<uint32_t> sample_every;  // latency
-  uint64_t since = 0;                    // events
+  // Of the one that is named like it; the others stay as they are.
+  InitOptions init;
+  PromoteOptions promote;
+  ResolveOptions resolve;
+  ResyncOptions resync;
+  VerifyOptions verify;
+  WaitOptions wait;
+  LinkOptions link;
+  CompressionOptions compression;
+  AttachOptions attach;
+  DetachOptions detach;
+  LatencyOptions latency;
+  EventsOptions events;
 };
 
 // What a verb prints: `text` for people, `data` with --json.
@@ -59,15 +105,13 @@ struct Output {
 };
 
 // Of the options of `resync`: an optional volume, and pause, resume, auto, or rate and a size.
-// Fills in node.volume, pace and rate_bytes_per_s; an error (kExitUsage) says what is wrong.
+// An error (kExitUsage) says what is wrong, as from all of these.
 Status prepare_pace(Options& options);
-// Of `link`: an action, an optional volume, names, and with add addresses. Fills in node.volume and
-// the link_ options; an error (kExitUsage) says what is wrong.
+// Of `link`: an action, an optional volume, names, and with add addresses.
 Status prepare_link(Options& options);
 // Of `compression`: an optional volume and an optional mode.
 Status prepare_compression(Options& options);
-// Of `wait`: an optional volume, what to wait for, unless --for says it, and the duration in
-// timeout. Fills in node.volume, goal and timeout_ns.
+// Of `wait`: an optional volume, what to wait for, unless --for says it, and the timeout.
 Status prepare_wait(Options& options);
 // Of `verify`: which options go together.
 Status prepare_verify(Options& options);

@@ -51,41 +51,41 @@ Result<Output> run_wait(const Options& options, const std::string& socket) {
   WaitActions actions;
   actions.poll = [&] { return poll_status(socket); };
   actions.report = [&](const json& status) {
-    if (options.progress) display.show(status);
+    if (options.wait.progress) display.show(status);
   };
   actions.now_ns = steady_now_ns;
   actions.sleep = sleep_ns;
-  const Result<json> status = wait_for(options.goal, options.timeout_ns, actions);
-  if (options.progress) display.finish(status ? status.value() : json());
+  const Result<json> status = wait_for(options.wait.goal, options.wait.timeout_ns, actions);
+  if (options.wait.progress) display.finish(status ? status.value() : json());
   if (!status) return status.error();
   return Output{status.value(), short_status(status.value())};
 }
 
 Result<Output> run_resync(const Options& options, const std::string& socket) {
-  json args{{"pace", options.pace}};
-  if (options.pace == "rate") args["bytes_per_s"] = options.rate_bytes_per_s;
+  json args{{"pace", options.resync.pace}};
+  if (options.resync.pace == "rate") args["bytes_per_s"] = options.resync.rate_bytes_per_s;
   const Result<json> changed = control_request(socket, "resync", args, kAskTimeout_ns);
   if (!changed) return changed.error();
   return said(changed.value());
 }
 
 Result<Output> run_verify(const Options& options, const std::string& socket) {
-  if (options.follow) {
+  if (options.verify.follow) {
     const Result<json> status = poll_status(socket);
     if (!status) return status.error();
     const json verify = object_at(status.value(), "verify");
     if (flag_at(verify, "active")) {
-      if (options.repair && !flag_at(verify, "repair"))
+      if (options.verify.repair && !flag_at(verify, "repair"))
         return refused("the verification that is under way does not repair",
                        "stop it first: " + next_command(options, "verify") + " --stop");
       return await_verification(options, socket);
     }
   }
-  const char* order = options.stop ? "stop" : options.repair ? "repair" : "compare";
+  const char* order = options.verify.stop ? "stop" : options.verify.repair ? "repair" : "compare";
   const Result<json> begun =
       control_request(socket, "verify", json{{"order", order}}, kAskTimeout_ns);
   if (!begun) return begun.error();
-  if (options.stop || options.detach) return said(begun.value());
+  if (options.verify.stop || options.verify.detach) return said(begun.value());
   return await_verification(options, socket);
 }
 

@@ -8,25 +8,26 @@ namespace twinblock {
 namespace {
 
 void add_init_options(CLI::App& app, Options& options) {
-  app.add_flag("--force", options.force, "also where there is a volume already: it is forgotten");
-  app.add_flag("--join", options.join, "be the blank side, which is filled by the peer");
+  app.add_flag("--force", options.init.force,
+               "also where there is a volume already: it is forgotten");
+  app.add_flag("--join", options.init.join, "be the blank side, which is filled by the peer");
 }
 
 void add_promote_options(CLI::App& app, Options& options) {
-  app.add_flag("--peer-is-dead", options.peer_is_dead,
+  app.add_flag("--peer-is-dead", options.promote.peer_is_dead,
                "you made sure that the unreachable peer is down");
 }
 
 void add_resolve_options(CLI::App& app, Options& options) {
-  app.add_option("--keep", options.keep, "whose writes stay: local (this node's) or peer")
+  app.add_option("--keep", options.resolve.keep, "whose writes stay: local (this node's) or peer")
       ->required()
       ->check(CLI::IsMember(std::vector<std::string>{"local", "peer"}));
-  app.add_flag("--yes", options.yes, "do it; else only what would be lost is said");
+  app.add_flag("--yes", options.resolve.yes, "do it; else only what would be lost is said");
 }
 
 void add_resync_options(CLI::App& app, Options& options) {
   // One list with the volume, which may be left out.
-  app.add_option("WORDS", options.pace_words, "")
+  app.add_option("WORDS", options.resync.words, "")
       ->option_text("([VOLUME] pause | resume | auto | rate SIZE)")
       ->type_size(1)
       ->expected(-1);
@@ -34,73 +35,74 @@ void add_resync_options(CLI::App& app, Options& options) {
 
 void add_link_options(CLI::App& app, Options& options) {
   // One list with the volume, which may be left out where one link is named.
-  app.add_option("WORDS", options.link_words, "")
+  app.add_option("WORDS", options.link.words, "")
       ->option_text("(list | add | remove | enable | disable [VOLUME] [NAME...] [NODE=IP:PORT...])")
       ->type_size(1)
       ->expected(-1);
-  app.add_option("--rate", options.link_rate, "add: what the link can carry, such as 10Gbit");
+  app.add_option("--rate", options.link.rate, "add: what the link can carry, such as 10Gbit");
 }
 
 void add_compression_options(CLI::App& app, Options& options) {
-  app.add_option("WORDS", options.compression_words, "")
+  app.add_option("WORDS", options.compression.words, "")
       ->option_text("([VOLUME] [off | on | auto])")
       ->type_size(1)
       ->expected(-1);
-  app.add_option("--level", options.compression_level,
+  app.add_option("--level", options.compression.level,
                  "of zstd: 1, the default, is the fastest, 19 the smallest")
       ->check(CLI::Range(limits::kCompressionLevelMin, limits::kCompressionLevelMax));
 }
 
 void add_verify_options(CLI::App& app, Options& options) {
-  app.add_flag("--repair", options.repair, "copy this node's blocks over those that differ");
-  app.add_flag("--wait,--progress", options.follow,
+  app.add_flag("--repair", options.verify.repair, "copy this node's blocks over those that differ");
+  app.add_flag("--wait,--progress", options.verify.follow,
                "where a verification is under way already, follow that one");
-  app.add_flag("--detach,--no-wait", options.detach, "begin, and do not wait for the end");
-  app.add_flag("--stop", options.stop, "end the verification that is under way");
+  app.add_flag("--detach,--no-wait", options.verify.detach, "begin, and do not wait for the end");
+  app.add_flag("--stop", options.verify.stop, "end the verification that is under way");
 }
 
 void add_attach_options(CLI::App& app, Options& options) {
-  app.add_option("--method", options.method, "how, instead of the best way that works here")
+  app.add_option("--method", options.attach.method, "how, instead of the best way that works here")
       ->check(CLI::IsMember(std::vector<std::string>{kMethodAuto, kMethodNbdClient, kMethodNbdfuse,
                                                      kMethodNbdfuseFile}));
 }
 
 void add_detach_options(CLI::App& app, Options& options) {
-  app.add_flag("--force", options.force, "also when the device can't be flushed");
+  app.add_flag("--force", options.detach.force, "also when the device can't be flushed");
 }
 
 void add_wait_options(CLI::App& app, Options& options) {
   // One list with the volume, which may be left out.
-  app.add_option("WORDS", options.wait_words, "")
+  app.add_option("WORDS", options.wait.words, "")
       ->option_text("([VOLUME] [GOAL])")
       ->type_size(1)
       ->expected(-1);
-  app.add_option("--for", options.goal, "what to wait for (default duplex): the goal, as an option")
+  app.add_option("--for", options.wait.goal,
+                 "what to wait for (default duplex): the goal, as an option")
       ->check(CLI::IsMember(wait_goals()));
-  app.add_option("--timeout", options.timeout, "such as 500ms, 60s (the default), 10min");
-  app.add_flag("--progress", options.progress, "show how a resync proceeds, on stderr");
+  app.add_option("--timeout", options.wait.timeout, "such as 500ms, 60s (the default), 10min");
+  app.add_flag("--progress", options.wait.progress, "show how a resync proceeds, on stderr");
 }
 
 void add_latency_options(CLI::App& app, Options& options) {
-  app.add_option("--window", options.window,
+  app.add_option("--window", options.latency.window,
                  "start: since the node started (the default); 10s, 60s: lately")
       ->check(CLI::IsMember(std::vector<std::string>{"start", "10s", "60s"}));
   const auto watch = [&options](const std::string& interval) {
-    options.watch = true;
-    options.interval = interval;
+    options.latency.watch = true;
+    options.latency.interval = interval;
   };
   app.add_option_function<std::string>("--watch", watch,
                                        "live, every so often (2s) until Ctrl-C; the last 10 s, "
                                        "unless --window is given")
       ->option_text("[INTERVAL]")
       ->expected(0, 1);
-  app.add_option("--sample", options.sample_every,
+  app.add_option("--sample", options.latency.sample_every,
                  "take the kernels' timestamps of one write in so many (64 at the start); 0: none");
 }
 
 void add_events_options(CLI::App& app, Options& options) {
-  app.add_flag("--follow,-f", options.follow, "go on with what happens next");
-  app.add_option("--since", options.since, "only events after the one with this number");
+  app.add_flag("--follow,-f", options.events.follow, "go on with what happens next");
+  app.add_option("--since", options.events.since, "only events after the one with this number");
 }
 
 std::vector<Verb> role_verbs() {
