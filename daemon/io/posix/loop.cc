@@ -78,10 +78,10 @@ Loop::Loop(const Pace& pace)
       [](struct ev_loop* loop) noexcept {
         auto* self = static_cast<Loop*>(ev_userdata(loop));
         self->changed_ = false;
-        self->idle_.begin_wait();
+        self->ownership_.begin_wait();
       },
       [](struct ev_loop* loop) noexcept {
-        static_cast<Loop*>(ev_userdata(loop))->idle_.end_wait();
+        static_cast<Loop*>(ev_userdata(loop))->ownership_.end_wait();
       });
 }
 
@@ -132,13 +132,13 @@ void Loop::set_free() {
   const bool needed = !may_be_free();
   leader_.store({}, std::memory_order_relaxed);
   moved_ns_.store(monotonic_ns(), std::memory_order_relaxed);
-  idle_.set_free();
-  // Sequentially consistent with interrupt(): one of the two sees what the other has set.
-  if (needed || wake_pending_ || nudge_pending_ || stopping_) call_back();
+  ownership_.set_free();
+  // Sequentially consistent with reach_owner(): one of the two sees what the other has set.
+  if (needed || wake_pending_ || nudge_pending_ || stopping_) call_leader_back();
 }
 
 bool Loop::take() {
-  if (!idle_.try_take()) return false;
+  if (!ownership_.try_take()) return false;
   leader_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   moved_ns_.store(monotonic_ns(), std::memory_order_relaxed);
   return true;
@@ -153,7 +153,7 @@ bool Loop::step_aside() {
     const bool called = wait_aside();
     if (role_.takeovers() != takeovers) return false;
     const uint64_t moved_ago_ns = monotonic_ns() - moved_ns_.load(std::memory_order_relaxed);
-    if (!idle_.free()) {
+    if (ownership_.owner() != LoopOwner::kNobody) {
       if (moved_ago_ns > pace_.caller_max_ns && !give_back_.exchange(true)) nudge();
     } else if ((called || moved_ago_ns >= pace_.free_max_ns) && take()) {
       give_back_ = false;
@@ -174,7 +174,7 @@ bool Loop::wait_aside() {
   return std::exchange(call_back_, false);
 }
 
-void Loop::call_back() {
+void Loop::call_leader_back() {
   const std::lock_guard lock(aside_mutex_);
   call_back_ = true;
   called_back_.notify_all();
@@ -229,7 +229,7 @@ bool Loop::run_for(const Parking& caller) {
 }
 
 bool Loop::run_as_guest() {
-  if (!idle_.try_enter()) return false;
+  if (!ownership_.try_enter()) return false;
   count_lone_caller();
   if (wake_handler_) wake_handler_();
   for (TurnPart* part : parts_)
@@ -245,7 +245,7 @@ bool Loop::run_as_guest() {
   if (lenders == 0) return true;
   for (size_t i = 0; i < lenders; ++i) lent[i].first->execute_lent(lent[i].second);
   // Delivered at once if the loop still waits; it may have nothing else to wake it.
-  if (!idle_.try_enter()) {
+  if (!ownership_.try_enter()) {
     nudge();
     return true;
   }
@@ -260,7 +260,7 @@ bool Loop::run_as_guest() {
 void Loop::leave_as_guest() {
   bool work_left = changed_;
   for (const TurnPart* part : parts_) work_left = work_left || (part != nullptr && part->pending());
-  idle_.leave();
+  ownership_.leave();
   if (work_left) nudge();
 }
 
@@ -270,16 +270,16 @@ void Loop::stop() {
 }
 
 void Loop::wake() {
-  if (!wake_pending_.exchange(true)) interrupt();
+  if (!wake_pending_.exchange(true)) reach_owner();
 }
 
 void Loop::nudge() {
-  if (!nudge_pending_.exchange(true)) interrupt();
+  if (!nudge_pending_.exchange(true)) reach_owner();
 }
 
-void Loop::interrupt() {
+void Loop::reach_owner() {
   ev_async_send(ev_, interrupt_.get());
-  if (idle_.free()) call_back();
+  if (ownership_.owner() == LoopOwner::kNobody) call_leader_back();
 }
 
 void Loop::on_wake(std::function<void()> handler) { wake_handler_ = std::move(handler); }

@@ -9,9 +9,18 @@
 // The next turn waits for an event, unless a part says that it has work left.
 //
 // A lone caller need not wake the loop: while that waits for events, run_for() does steps 1 (the
-// wake handler), 2 and 3 for it on the caller's own thread (idle_gate.h). Where one lone caller
+// wake handler), 2 and 3 for it on the caller's own thread (loop_owner.h). Where one lone caller
 // comes soon after the other, the loop's own thread steps aside: the next one runs the loop until
 // its own request is finished, so that what it waits for wakes it, and nobody else.
+//
+// What other threads hand over, and how it reaches whoever has the loop then:
+//   run_for()  the lone caller does it itself; where the loop is busy it goes on to wake()
+//   wake()     requests: the wake handler takes them in the next turn
+//   nudge()    what parts have put into lists of their own: a turn looks at them
+//   post()     a function, rare; with a nudge()
+// The last three set a flag and, the first of them since the last turn, reach whoever has the loop
+// (reach_owner()): its wait for events ends at once; where nobody runs the loop, the leader, which
+// stands aside, is called back.
 //
 // The loop is a role, not one thread (loop_role.h): all its state may move to another thread, but
 // only between turns or in step 3, and two turns never run at one time. Everything here is for the
@@ -29,7 +38,7 @@
 #include <vector>
 
 #include "io/clock.h"
-#include "io/posix/idle_gate.h"
+#include "io/posix/loop_owner.h"
 #include "io/posix/loop_role.h"
 #include "io/posix/parking.h"
 #include "io/posix/request_list.h"
@@ -128,14 +137,14 @@ class Loop final : public Clock {
   [[nodiscard]] bool take();
   [[nodiscard]] bool step_aside();
   [[nodiscard]] bool wait_aside();
-  void call_back();
-  void interrupt();
+  void call_leader_back();
+  void reach_owner();
 
   const Pace pace_;
   struct ev_loop* ev_;
   std::unique_ptr<ev_async> interrupt_;
   LoopRole role_;
-  IdleGate idle_;
+  LoopOwnership ownership_;
   bool changed_ = false;         // since the loop began to wait
   uint32_t lone_callers_ = 0;    // in a row
   uint64_t lone_caller_ns_ = 0;  // the last one
@@ -151,7 +160,7 @@ class Loop final : public Clock {
   std::atomic<uint64_t> moved_ns_{0};   // the role, last, from or to a lone caller
   std::atomic<bool> give_back_{false};  // asks the lone caller that runs the loop
 
-  // wake() and nudge() interrupt the wait for events only when none has done so before.
+  // Set by wake() and nudge(), taken back by the next turn.
   std::atomic<bool> wake_pending_{false};
   std::atomic<bool> nudge_pending_{false};
   std::function<void()> wake_handler_;
