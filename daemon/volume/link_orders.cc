@@ -1,10 +1,12 @@
 #include "volume/link_orders.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <map>
 #include <utility>
 
+#include "base/checks.h"
 #include "base/limits.h"
 #include "config/link_orders.h"
 #include "config/link_rules.h"
@@ -12,39 +14,45 @@
 namespace twinblock {
 namespace {
 
-wire::LinkChange change_of(LinkOrder order) {
-  switch (order) {
-    case LinkOrder::kAdd:
-      return wire::LinkChange::kAdd;
-    case LinkOrder::kRemove:
-      return wire::LinkChange::kRemove;
-    case LinkOrder::kEnable:
-      return wire::LinkChange::kEnable;
-    case LinkOrder::kDisable:
-      break;
-  }
-  return wire::LinkChange::kDisable;
+// What there is to say of each order, and which one takes it back; at the place of its number.
+struct OrderRow {
+  LinkOrder order;
+  wire::LinkChange change;
+  const char* done;
+  LinkOrder back;
+};
+constexpr std::array<OrderRow, 4> kOrders = {{
+    {LinkOrder::kAdd, wire::LinkChange::kAdd, "added", LinkOrder::kRemove},
+    {LinkOrder::kRemove, wire::LinkChange::kRemove, "removed", LinkOrder::kAdd},
+    {LinkOrder::kEnable, wire::LinkChange::kEnable, "enabled", LinkOrder::kDisable},
+    {LinkOrder::kDisable, wire::LinkChange::kDisable, "disabled", LinkOrder::kEnable},
+}};
+
+constexpr const OrderRow& row_of(LinkOrder order) { return kOrders[static_cast<size_t>(order)]; }
+
+constexpr bool rows_are_at_their_places() {
+  for (const OrderRow& row : kOrders)
+    if (row_of(row.order).done != row.done || row_of(row.back).back != row.order) return false;
+  return true;
+}
+static_assert(rows_are_at_their_places());
+
+// The one of the latest orders that is about `link`; null: there was none.
+auto* about(auto& latest, const std::string& link) {
+  const auto at = std::find_if(latest.begin(), latest.end(),
+                               [&](const auto& each) { return each.link.name == link; });
+  return at != latest.end() ? &*at : nullptr;
 }
 
-const char* done_word(LinkOrder order) {
-  switch (order) {
-    case LinkOrder::kAdd:
-      return "added";
-    case LinkOrder::kRemove:
-      return "removed";
-    case LinkOrder::kEnable:
-      return "enabled";
-    case LinkOrder::kDisable:
-      break;
-  }
-  return "disabled";
-}
+const char* done_word(LinkOrder order) { return row_of(order).done; }
 
 LinkOrder order_of(uint32_t change) {
-  return static_cast<LinkOrder>(change - static_cast<uint32_t>(wire::LinkChange::kAdd));
+  const auto at = std::find_if(kOrders.begin(), kOrders.end(), [change](const OrderRow& row) {
+    return static_cast<uint32_t>(row.change) == change;
+  });
+  TB_CHECK(at != kOrders.end(), "what a frame says was looked at when it came");
+  return at->order;
 }
-static_assert(static_cast<int>(wire::LinkChange::kDisable) - 1 ==
-              static_cast<int>(LinkOrder::kDisable));
 
 }  // namespace
 
@@ -173,17 +181,15 @@ void LinkOrders::remember(LinkOrder order, const LinkConfig& link, uint64_t numb
 // Whether this node knows of a later order about the link: both got one while they were parted, or
 // at the same time.
 bool LinkOrders::overruled(LinkOrder order, const std::string& link, uint64_t number) const {
-  return std::any_of(latest_.begin(), latest_.end(), [&](const Latest& each) {
-    return each.link.name == link &&
-           (each.number > number ||
-            (each.number == number && each.order != order && core_.node < core_.peer));
-  });
+  const Latest* latest = about(latest_, link);
+  return latest != nullptr &&
+         (latest->number > number ||
+          (latest->number == number && latest->order != order && core_.node < core_.peer));
 }
 
 bool LinkOrders::is_latest(LinkOrder order, const std::string& link, uint64_t number) const {
-  return std::any_of(latest_.begin(), latest_.end(), [&](const Latest& each) {
-    return each.link.name == link && each.number == number && each.order == order;
-  });
+  const Latest* latest = about(latest_, link);
+  return latest != nullptr && latest->number == number && latest->order == order;
 }
 
 void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) {
@@ -216,7 +222,7 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
 
 void LinkOrders::tell(LinkOrder order, const LinkConfig& link, uint64_t number, Reply reply) {
   wire::LinkChangePayload payload{};
-  payload.change = static_cast<uint32_t>(change_of(order));
+  payload.change = static_cast<uint32_t>(row_of(order).change);
   payload.number = number;
   payload.rate_bits_per_s = link.rate_bits_per_s;
   wire::set_name(payload.name, link.name);
@@ -246,10 +252,7 @@ void LinkOrders::answered(Answer& answer, int status, const std::string& why) {
     return;
   }
   // Both nodes or none, but for a later order that holds by now.
-  const LinkOrder back = held->order_ == LinkOrder::kAdd      ? LinkOrder::kRemove
-                         : held->order_ == LinkOrder::kRemove ? LinkOrder::kAdd
-                         : held->order_ == LinkOrder::kEnable ? LinkOrder::kDisable
-                                                              : LinkOrder::kEnable;
+  const LinkOrder back = row_of(held->order_).back;
   if (is_latest(held->order_, link.name, held->number_) &&
       (back != LinkOrder::kRemove || session().can_spare(link.name))) {
     (void)apply(back, link);
@@ -272,13 +275,11 @@ void LinkOrders::tell_refused(LinkOrder order, const std::string& link, const st
 
 // Empty: it does not refuse it any more.
 void LinkOrders::note_refused(const Answer& answer, const std::string& why) {
-  for (Latest& each : latest_) {
-    if (each.link.name != answer.link_.name || each.number != answer.number_ ||
-        each.order != answer.order_)
-      continue;
-    if (!why.empty() && each.refused.empty()) tell_refused(each.order, each.link.name, why);
-    each.refused = why;
-  }
+  if (!is_latest(answer.order_, answer.link_.name, answer.number_)) return;
+  Latest* latest = about(latest_, answer.link_.name);
+  if (!why.empty() && latest->refused.empty())
+    tell_refused(latest->order, latest->link.name, why);
+  latest->refused = why;
 }
 
 std::string LinkOrders::refused_in_words() const {
@@ -307,9 +308,7 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
     error = Error{"the order has number " + std::to_string(payload.number) + ", and " +
                       std::to_string(number_) + " is the highest that " + core_.node + " knows",
                   "restart twinblockd on " + core_.peer, EPROTO};
-  const bool is_known = std::any_of(latest_.begin(), latest_.end(), [&](const Latest& each) {
-    return told && each.link.name == told.value().name;
-  });
+  const bool is_known = told && about(latest_, told.value().name) != nullptr;
   if (!error && !is_known && latest_.size() >= limits::kLinkOrdersMax)
     error = Error{core_.node + " keeps orders about " + std::to_string(limits::kLinkOrdersMax) +
                       " links already",
