@@ -84,11 +84,12 @@ void Demotion::record() {
   core_.record.held_data = core_.record.held_data || core_.data_flushed;
   core_.persist([this](int error) {
     // The disk may say by now that this node is not primary: it must not serve on as if it were.
-    if (error != 0) parts_.disks.metadata_failed(error);
-    if (error != 0)
+    if (error != 0) {
+      parts_.disks.metadata_failed(error);
       end(parts_.disks.why_metadata_failed(error));
-    else
-      end(std::string("this node is secondary"));
+      return;
+    }
+    end(std::string("this node is secondary"));
   });
 }
 

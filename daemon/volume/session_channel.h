@@ -101,10 +101,9 @@ class Session::Channel final : public ConnectionHandler {
   SessionId session_id;     // … of the session that it begins or joins
 
   // Once up:
-  uint64_t last_heard_ns = 0;  // any bytes from the peer
-  uint64_t last_echo_ns =
-      0;                   // the latest moment at which the peer is known to have heard this node
-  uint64_t peer_tick = 0;  // the peer's clock in its last heartbeat …
+  uint64_t last_heard_ns = 0;    // any bytes from the peer
+  uint64_t last_echo_ns = 0;     // when the peer is known to have heard this node for the last time
+  uint64_t peer_tick = 0;        // the peer's clock in its last heartbeat …
   uint64_t peer_tick_at_ns = 0;  // … and when it came
   uint64_t sent_at_tick_bytes = 0;
   uint64_t queued_at_tick_bytes = 0;

@@ -1,9 +1,10 @@
 // The client's writes on the primary: admission, both disks, acknowledgement. Owned by the engine;
 // loop thread only.
 //
-//   submit ─▶ ranges ─▶ intents ─▶ start ─┬─▶ local disk ──────┬─▶ settle ─▶ done
-//                              └─▶ frames ─▶ acks ──┘      (without a peer: dirty map, simplex
-//                              gate)
+//   submit ─▶ ranges ─▶ intents ─▶ start ─┬─▶ local disk ─────┬─▶ settle ─▶ done
+//                                         └─▶ frames ─▶ acks ─┘
+//
+// Without a peer the dirty map takes the place of frames and acks, and the simplex gate is asked.
 #pragma once
 
 #include <deque>

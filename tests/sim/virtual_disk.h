@@ -147,9 +147,9 @@ class VirtualDisk final : public Disk {
   std::vector<uint64_t> changed_ns_;  // of each block of the cache
   bool written_ = false;              // by anybody, since it was put in
   std::vector<std::byte> medium_;
-  std::vector<std::vector<Version>>
-      unflushed_;                      // by sector, in the order in which they took effect
-  std::vector<size_t> dirty_sectors_;  // those that have any, each once
+  // By sector, in the order in which they took effect; and which sectors have any, each once.
+  std::vector<std::vector<Version>> unflushed_;
+  std::vector<size_t> dirty_sectors_;
   std::map<uint64_t, Pending> pending_;
   uint64_t next_id_ = 1;
   uint64_t done_number_ = 0;
