@@ -4,9 +4,10 @@
  * says "delay N", writes take N us longer; where it says "halfway", a read takes its first half, makes
  * the file $DISK_FAULT_TRIGGER.halfway, and takes the rest when $DISK_FAULT_TRIGGER is gone.
  * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
- * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped. Where $DISK_FAULT_LOG names a file, each call of the
- * ones below gets a line there: "CALL PATH". System calls that do not go
- * through libc (io_uring) are not reached: run the node with TWINBLOCK_DISK=threads. */
+ * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped.
+ * Where $DISK_FAULT_LOG names a file, each call of the ones below gets a line there: "CALL PATH".
+ * System calls that do not go through libc (io_uring) are not reached: run the node with
+ * TWINBLOCK_DISK=threads. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -88,36 +89,33 @@ static int fault(int fd, enum kind kind) {
   return atoi(text);
 }
 
-#define WRAP(RESULT, NAME, PARAMETERS, ARGUMENTS, KIND)                      \
-  RESULT NAME PARAMETERS {                                                   \
-    static RESULT(*real) PARAMETERS;                                         \
-    if (!real) real = (RESULT(*) PARAMETERS)dlsym(RTLD_NEXT, #NAME);         \
-    log_call(#NAME, fd);                                                     \
-    int error = fault(fd, KIND);                                             \
-    if (error) {                                                             \
-      errno = error;                                                         \
-      return -1;                                                             \
-    }                                                                        \
-    return real ARGUMENTS;                                                   \
+/* What each wrapper begins with: the function of libc it stands before, a line in the log, and the
+ * end of the call where the disk is to fail. */
+#define BEGIN_CALL(RESULT, NAME, PARAMETERS, KIND)                     \
+  static RESULT(*real) PARAMETERS;                                     \
+  if (!real) real = (RESULT(*) PARAMETERS)dlsym(RTLD_NEXT, #NAME);     \
+  log_call(#NAME, fd);                                                 \
+  const int error = fault(fd, KIND);                                   \
+  if (error) {                                                         \
+    errno = error;                                                     \
+    return -1;                                                         \
   }
 
-#define WRAP_READ(NAME, OFFSET)                                              \
-  ssize_t NAME(int fd, void *data, size_t n, OFFSET at) {                    \
-    static ssize_t (*real)(int, void *, size_t, OFFSET);                     \
-    if (!real)                                                               \
-      real = (ssize_t(*)(int, void *, size_t, OFFSET))dlsym(RTLD_NEXT, #NAME); \
-    log_call(#NAME, fd);                                                     \
-    int error = fault(fd, kRead);                                            \
-    if (error) {                                                             \
-      errno = error;                                                         \
-      return -1;                                                             \
-    }                                                                        \
-    size_t part = first_part(fd, n);                                         \
-    ssize_t got = real(fd, data, part, at);                                  \
-    if (got < 0 || part == n) return got;                                    \
-    wait_halfway();                                                          \
-    ssize_t more = real(fd, (char *)data + got, n - got, at + got);          \
-    return more < 0 ? more : got + more;                                     \
+#define WRAP(RESULT, NAME, PARAMETERS, ARGUMENTS, KIND)                \
+  RESULT NAME PARAMETERS {                                             \
+    BEGIN_CALL(RESULT, NAME, PARAMETERS, KIND)                         \
+    return real ARGUMENTS;                                             \
+  }
+
+#define WRAP_READ(NAME, OFFSET)                                        \
+  ssize_t NAME(int fd, void *data, size_t n, OFFSET at) {              \
+    BEGIN_CALL(ssize_t, NAME, (int, void *, size_t, OFFSET), kRead)    \
+    const size_t part = first_part(fd, n);                             \
+    const ssize_t got = real(fd, data, part, at);                      \
+    if (got < 0 || part == n) return got;                              \
+    wait_halfway();                                                    \
+    const ssize_t more = real(fd, (char *)data + got, n - got, at + got); \
+    return more < 0 ? more : got + more;                               \
   }
 
 WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), kWrite)
@@ -156,16 +154,13 @@ static int drop(int fd, int advice) {
   return 0;
 }
 
-int posix_fadvise(int fd, off_t at, off_t n, int advice) {
-  static int (*real)(int, off_t, off_t, int);
-  if (!real) real = (int (*)(int, off_t, off_t, int))dlsym(RTLD_NEXT, "posix_fadvise");
-  int error = drop(fd, advice);
-  return error ? error : real(fd, at, n, advice);
-}
+#define WRAP_ADVISE(NAME, OFFSET)                                      \
+  int NAME(int fd, OFFSET at, OFFSET n, int advice) {                  \
+    static int (*real)(int, OFFSET, OFFSET, int);                      \
+    if (!real) real = (int (*)(int, OFFSET, OFFSET, int))dlsym(RTLD_NEXT, #NAME); \
+    const int error = drop(fd, advice);                                \
+    return error ? error : real(fd, at, n, advice);                    \
+  }
 
-int posix_fadvise64(int fd, off64_t at, off64_t n, int advice) {
-  static int (*real)(int, off64_t, off64_t, int);
-  if (!real) real = (int (*)(int, off64_t, off64_t, int))dlsym(RTLD_NEXT, "posix_fadvise64");
-  int error = drop(fd, advice);
-  return error ? error : real(fd, at, n, advice);
-}
+WRAP_ADVISE(posix_fadvise, off_t)
+WRAP_ADVISE(posix_fadvise64, off64_t)
