@@ -81,7 +81,6 @@ class IntentStore {
   void for_each_set(
       const std::function<void(uint64_t offset_bytes, uint64_t length_bytes)>& visit) const;
   [[nodiscard]] bool any(uint64_t offset_bytes, uint64_t length_bytes) const;
-  [[nodiscard]] uint64_t set_regions() const { return set_regions_; }
   [[nodiscard]] uint64_t set_bytes() const;
   [[nodiscard]] uint32_t region_bytes() const { return uint32_t{1} << shift_; }
 
@@ -107,7 +106,6 @@ class IntentStore {
   void set(uint64_t first, uint64_t last);
   void forget_bits();
   void change_page(uint64_t page, PageState state);
-  [[nodiscard]] IntentPage image_of(uint64_t page, uint64_t sequence) const;
   [[nodiscard]] bool worth_waiting() const;
   void begin_when_worth();
   void begin();
@@ -119,7 +117,6 @@ class IntentStore {
   void request_done(const DiskRequest& request);
   void step_done();
   void commit_done();
-  void create_done();
   void tell();
 
   Disk& disk_;

@@ -66,12 +66,6 @@ uint64_t Histogram::quantile_ns(double quantile) const {
   return max_ns_;
 }
 
-uint64_t Histogram::count_up_to(uint64_t bound_ns) const {
-  uint64_t count = 0;
-  counts_up_to({&bound_ns, 1}, {&count, 1});
-  return count;
-}
-
 void Histogram::counts_up_to(std::span<const uint64_t> bounds_ns,
                              std::span<uint64_t> counts) const {
   const size_t end = count_ == 0 ? 0 : bucket_of(max_ns_) + 1;  // the rest is empty

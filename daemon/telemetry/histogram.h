@@ -22,10 +22,8 @@ class Histogram {
   [[nodiscard]] uint64_t max_ns() const { return max_ns_; }  // exact
   // The value that `quantile` (0 to 1) of the records do not exceed; 0 when empty.
   [[nodiscard]] uint64_t quantile_ns(double quantile) const;
-  // How many are at most `bound_ns`; exact where that is a bucket's end, else within 2% of the
-  // bound.
-  [[nodiscard]] uint64_t count_up_to(uint64_t bound_ns) const;
-  // The same for each of `bounds_ns`, which ascend, at once.
+  // How many are at most each of `bounds_ns`, which ascend; exact where one is a bucket's end, else
+  // within 2% of the bound.
   void counts_up_to(std::span<const uint64_t> bounds_ns, std::span<uint64_t> counts) const;
 
  private:

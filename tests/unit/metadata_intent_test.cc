@@ -154,7 +154,6 @@ TEST(IntentStore, ARangeOverPagesIsWrittenInOneRequestAndPagesApartInTwo) {
   f.disk.finish_all();
   EXPECT_EQ(ends[0].result, 0);
   EXPECT_EQ(ends[1].result, 0);
-  EXPECT_EQ(f.store.set_regions(), 5u);
   EXPECT_EQ(f.store.set_bytes(), 4 * uint64_t{kRegion} + 4096) << "not past the volume's end";
   EXPECT_EQ(f.set().back(), Range(f.volume - 4096, 4096u));
   EXPECT_TRUE(f.store.any(f.volume - 1, 1));
@@ -220,7 +219,7 @@ TEST(IntentStore, ARegionIsClearedAfterTwoRoundsInWhichItIsNotTouchedUnlessItIsN
   f.store.age(never);
   EXPECT_TRUE(f.store.covered(0, 1));  // touched
   f.store.age(never);
-  EXPECT_EQ(f.store.set_regions(), 4u);
+  EXPECT_EQ(f.store.set_bytes(), 4 * uint64_t{kRegion});
   std::set<uint64_t> asked;
   f.store.age([&](uint64_t offset, uint64_t length) {
     EXPECT_EQ(length, kRegion);
@@ -264,7 +263,6 @@ TEST(IntentStore, ClearAllLeavesNothingOnTheDisk) {
   f.store.clear_all();
   EXPECT_FALSE(f.store.covered(0, 1));
   f.disk.finish_all();
-  EXPECT_EQ(f.store.set_regions(), 0u);
   EXPECT_EQ(f.store.set_bytes(), 0u);
   for (const uint64_t word : f.found().intent_words) ASSERT_EQ(word, 0u);
 }
@@ -344,7 +342,7 @@ TEST(IntentStore, WhatWasLoadedIsSetButNotDurableUntilItIsWritten) {
   EXPECT_EQ(loaded.intent_sequence, 2u);
   IntentStore next(f.disk, f.volume, kRegion);
   next.load(loaded.intent_words, kTag, loaded.intent_sequence);
-  EXPECT_EQ(next.set_regions(), 2u);
+  EXPECT_EQ(next.set_bytes(), uint64_t{kRegion} + 4096) << "two, of which the last is cut short";
   EXPECT_FALSE(next.covered(0, 1));
   Told again;
   ASSERT_EQ(next.cover(0, 1, again), 0);
@@ -389,7 +387,7 @@ TEST(IntentStore, AgeLooksAtSomeRegionsOfAFullMapAndAtAllInTheEnd) {
   for (int round = 0; round < 2; ++round) f.store.age(count);
   EXPECT_EQ(looks, 0u);
   uint64_t rounds = 0;
-  while (f.store.set_regions() > 0) {
+  while (f.store.set_bytes() > 0) {
     looks = 0;
     f.store.age(count);
     ASSERT_LE(looks, IntentStore::kAgeLooksMax + 63);
