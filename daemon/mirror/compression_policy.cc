@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/checks.h"
 #include "base/units.h"
 
 namespace twinblock {
@@ -100,6 +101,7 @@ CompressionPolicy::Setting CompressionPolicy::setting() const {
 }
 
 size_t CompressionPolicy::length_bucket(size_t raw_bytes) {
+  TB_CHECK(raw_bytes > 0, "a piece has at least one byte");
   const size_t width = static_cast<size_t>(std::bit_width((raw_bytes - 1) / (4 * kKiB)));
   return std::min(width, kLengthBuckets - 1);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/checks.h"
 #include "metadata/block_map.h"
 
 namespace twinblock {
@@ -20,6 +21,7 @@ class Epochs {
   }
   // A flush begins on both nodes: it covers all that was written before.
   void flush_began() {
+    flushing_ = true;
     if (closing_.empty()) {
       closing_.swap(open_);
     } else {
@@ -28,12 +30,17 @@ class Epochs {
     }
   }
   // It has completed on both nodes: what it covers is forgotten.
-  void flush_completed() { closing_.clear_all(); }
+  void flush_completed() {
+    TB_CHECK(flushing_, "an epoch is closed by a flush that began after its writes");
+    flushing_ = false;
+    closing_.clear_all();
+  }
   // The peer is lost, or a flush failed: everything not forgotten is added to `dirty`.
   void peer_lost(BlockMap& dirty) {
     add_to(dirty);
     open_.clear_all();
     closing_.clear_all();
+    flushing_ = false;  // what it covered is the dirty map's: it closes nothing any more
   }
   [[nodiscard]] bool any(uint64_t offset_bytes, uint64_t length_bytes) const {
     return open_.any(offset_bytes, length_bytes) || closing_.any(offset_bytes, length_bytes);
@@ -47,6 +54,7 @@ class Epochs {
  private:
   BlockMap open_;
   BlockMap closing_;
+  bool flushing_ = false;  // on both nodes
 };
 
 }  // namespace twinblock

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/checks.h"
 #include "base/limits.h"
 
 namespace twinblock {
@@ -26,10 +27,15 @@ class InflightFilter {
 
   // Loop thread.
   void raise(uint64_t offset_bytes, uint64_t length_bytes) {
-    add(offset_bytes, length_bytes, kOneBegun + 1);
+    each(offset_bytes, length_bytes, [&](size_t slot) {
+      counters_[slot].fetch_add(kOneBegun + 1, std::memory_order_seq_cst);
+    });
   }
   void lower(uint64_t offset_bytes, uint64_t length_bytes) {
-    add(offset_bytes, length_bytes, ~uint64_t{0});
+    each(offset_bytes, length_bytes, [&](size_t slot) {
+      const uint64_t before = counters_[slot].fetch_sub(1, std::memory_order_seq_cst);
+      TB_CHECK(before % kOneBegun != 0, "a write that ends in a region has begun there");
+    });
   }
   // Any thread, before the data is read; nothing: a write is in flight there.
   [[nodiscard]] std::optional<Mark> mark(uint64_t offset_bytes, uint64_t length_bytes) const {
@@ -69,10 +75,6 @@ class InflightFilter {
     }
     // Regions next to each other have slots next to each other.
     for (uint64_t region = first; region <= last; ++region) visit(region % kSlots);
-  }
-  void add(uint64_t offset_bytes, uint64_t length_bytes, uint64_t delta) {
-    each(offset_bytes, length_bytes,
-         [&](size_t slot) { counters_[slot].fetch_add(delta, std::memory_order_seq_cst); });
   }
   // How many writes have begun in all these slots: each of the numbers only grows, so that their
   // sum stays the same only if all do.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/checks.h"
 #include "base/units.h"
 
 namespace twinblock {
@@ -23,6 +24,7 @@ constexpr uint64_t kUnprovenBytesMax = 256 * kKiB;
 
 // When a frame of `bytes` is expected to be answered, in ns from now.
 [[nodiscard]] inline uint64_t expected_ns(const LinkLoad& load, uint64_t bytes) {
+  TB_CHECK(load.rate_bytes_per_s > 0, "a link that carries nothing has no answer to expect");
   const double queue = static_cast<double>(load.in_flight_bytes + bytes);
   return load.round_trip_ns + static_cast<uint64_t>(queue * static_cast<double>(kSecond_ns) /
                                                     static_cast<double>(load.rate_bytes_per_s));
@@ -31,6 +33,7 @@ constexpr uint64_t kUnprovenBytesMax = 256 * kKiB;
 // The index of the link for a frame of `bytes`; the earlier one when two are equal. `loads` is not
 // empty.
 [[nodiscard]] inline size_t choose_link(std::span<const LinkLoad> loads, uint64_t bytes) {
+  TB_CHECK(!loads.empty(), "a frame is sent while a link is up");
   const auto full = [](const LinkLoad& load) {
     return !load.proven && load.in_flight_bytes >= kUnprovenBytesMax;
   };

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/checks.h"
 #include "base/units.h"
 
 namespace twinblock {
@@ -24,7 +25,10 @@ class LinkDemand {
   // So much is to travel to the peer now (monotonic time), …
   void begin(uint64_t bytes, uint64_t now_ns);
   // … and has been acknowledged.
-  void end(uint64_t bytes) { under_way_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void end(uint64_t bytes) {
+    const uint64_t before = under_way_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    TB_CHECK(before >= bytes, "no more is acknowledged than has begun to travel");
+  }
   // Whether in this window, or in the one before, that part of what links of this rate carry came.
   [[nodiscard]] bool busy(uint64_t rate_bytes_per_s) const;
   [[nodiscard]] bool full(uint64_t rate_bytes_per_s) const;

@@ -6,6 +6,9 @@ namespace twinblock {
 
 bool RangeLock::enter(RangeTicket& ticket) {
   TB_CHECK(ticket.begin_bytes < ticket.end_bytes, "a range has at least one byte");
+  TB_CHECK(ticket.owner != nullptr, "who may have to wait for a range can be told of it");
+  TB_CHECK(ticket.slot >= entries_.size() || entries_[ticket.slot].ticket != &ticket,
+           "a ticket is in the lock once");
   ticket.blockers = 0;
   ticket.blocked.clear();
   for (const Entry& entry : entries_) {
@@ -29,8 +32,10 @@ void RangeLock::release(RangeTicket& ticket) {
   // the order, and `blocked` is in the order of arrival.
   if (ticket.blocked.empty()) return;
   std::vector<RangeTicket*> admitted;
-  for (RangeTicket* waiter : ticket.blocked)
+  for (RangeTicket* waiter : ticket.blocked) {
+    TB_CHECK(waiter->blockers > 0, "a ticket that waits counts whom it waits for");
     if (--waiter->blockers == 0) admitted.push_back(waiter);
+  }
   ticket.blocked.clear();
   for (RangeTicket* waiter : admitted) waiter->owner->range_admitted();
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/checks.h"
 #include "wire/frame_reader.h"
 
 namespace twinblock {
@@ -31,9 +32,13 @@ class AskedRecord {
     held_ = std::move(frame);
     return true;
   }
-  void begin() { under_way_ = true; }
+  void begin() {
+    TB_CHECK(!under_way_, "what the peer asks for is recorded one after the other");
+    under_way_ = true;
+  }
   // It was recorded, or could not be, and the peer has its answer.
   void end() {
+    TB_CHECK(under_way_, "only what has begun to be recorded has an answer");
     under_way_ = false;
     if (auto frame = std::exchange(held_, std::nullopt)) take_up_(*frame);
   }

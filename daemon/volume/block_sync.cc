@@ -63,6 +63,7 @@ BlockSync::~BlockSync() = default;
 bool BlockSync::abandoned(const Run& run) const { return run.epoch != epoch_; }
 
 void BlockSync::start(const Task& task) {
+  TB_CHECK(!halted_, "what was halted comes to its end before anything new begins");
   Run& run = runs_.take(*this);
   ++outstanding_;
   run.epoch = epoch_;
@@ -203,6 +204,8 @@ void BlockSync::answered(Run& run, const PeerAnswer& answer) {
     disks_.peer_disk_failed(answer.error, "resyncing");
     return;
   }
+  TB_CHECK(run.answers_outstanding > 0 && run.asked != Run::Asked::kNothing,
+           "the peer answers what it was asked, once");
   --run.answers_outstanding;
   if (run.asked == Run::Asked::kHole) {
     hole_answered(run, answer);
@@ -319,6 +322,8 @@ void BlockSync::finish_if_answered(Run& run) {
 }
 
 void BlockSync::end(Run& run) {
+  TB_CHECK(outstanding_ > 0 && !run.reading,
+           "a task ends once, and not before the local disk's answer");
   --outstanding_;
   run.answers_outstanding = 0;
   if (outstanding_ == 0) halted_ = false;

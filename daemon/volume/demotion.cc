@@ -14,6 +14,7 @@ Demotion::Demotion(Core& core, const Parts& parts)
       timer_(core.clock.make_timer([this] { flush(); })) {}
 
 void Demotion::begin(Done done) {
+  TB_CHECK(done_ == nullptr, "one demotion at a time");
   TB_CHECK(parts_.writes.idle() && parts_.reads.idle(), "a client closes after its last answer");
   done_ = std::move(done);
   parts_.verifier.stop("this node was demoted");
@@ -94,6 +95,7 @@ void Demotion::record() {
 }
 
 void Demotion::end(Result<std::string> result) {
+  TB_CHECK(done_ != nullptr, "a demotion is answered once");
   std::exchange(done_, nullptr)(std::move(result));
 }
 

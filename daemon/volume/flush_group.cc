@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/checks.h"
+
 namespace twinblock {
 
 FlushGroup::FlushGroup(Core& core, SimplexGate& gate, DiskHealth& disks)
@@ -18,6 +20,8 @@ void FlushGroup::flush(Done done) {
 }
 
 void FlushGroup::begin() {
+  TB_CHECK(!local_pending_ && !peer_pending_ && !held_ && !for_sole_copy_,
+           "a flush begins when the one before has ended on both nodes");
   running_ = true;
   running_for_ = std::exchange(waiting_, {});
   core_.epochs.flush_began();
@@ -36,6 +40,7 @@ void FlushGroup::begin() {
 }
 
 void FlushGroup::local_done() {
+  TB_CHECK(running_ && local_pending_, "the disk answers a flush once");
   local_pending_ = false;
   local_error_ = request_.error;
   on_local_ = local_error_ == 0;
@@ -49,6 +54,7 @@ void FlushGroup::answered(const PeerAnswer& answer) {
     disks_.peer_disk_failed(answer.error, "flushing");
     return;
   }
+  TB_CHECK(running_ && peer_pending_, "the peer answers a flush once");
   peer_pending_ = false;
   on_peer_ = true;
   settle();
@@ -104,6 +110,10 @@ void FlushGroup::fail_held() {
 }
 
 void FlushGroup::finish(int error) {
+  TB_CHECK(running_ && !local_pending_ && !peer_pending_,
+           "a flush is answered when each disk that it needs has answered");
+  TB_CHECK(error != 0 || on_local_ || (on_peer_ && core_.phase.diskless()),
+           "a flush has succeeded on this node's disk, or on the one that stands in");
   running_ = false;
   for (Done& done : std::exchange(running_for_, {})) done(error);
   if (!running_ && !waiting_.empty()) begin();

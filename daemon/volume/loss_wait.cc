@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/checks.h"
+
 namespace twinblock {
 namespace {
 
@@ -14,6 +16,7 @@ LossWait::LossWait(Core& core, Calls calls)
     : core_(core), calls_(std::move(calls)), timer_(core.clock.make_timer([this] { look(); })) {}
 
 void LossWait::begin(Reply reply) {
+  TB_CHECK(!waiting(), "one promotion at a time waits for the loss of the session");
   core_.log.log(Severity::kInfo, "to be promoted, as " + core_.peer +
                                      " is said to be dead: waiting until it counts as lost, or "
                                      "answers");
@@ -22,6 +25,7 @@ void LossWait::begin(Reply reply) {
 }
 
 void LossWait::look() {
+  TB_CHECK(waiting(), "the timer runs while a promotion waits");
   if (!calls_.goes_on()) {
     calls_.over(end());
     return;

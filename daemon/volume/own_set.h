@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/checks.h"
 #include "base/limits.h"
 #include "metadata/block_map.h"
 #include "wire/codec.h"
@@ -37,6 +38,7 @@ class OwnSet {
   }
   // Calls `told` when all of the set has been sent, perhaps at once.
   void when_told(std::function<void()> told) {
+    TB_CHECK(told_ == nullptr, "one answer at a time waits for the set to be told");
     told_ = std::move(told);
     go_on();
   }
@@ -44,13 +46,13 @@ class OwnSet {
     telling_ = false;
     told_ = nullptr;
   }
-  [[nodiscard]] bool telling() const { return telling_; }
 
  private:
   void tell_next() {
     const auto chunk = set_.next_chunk(from_bytes_);
     telling_ = chunk.has_value();
     if (!chunk) return;
+    TB_CHECK(chunk->offset_bytes >= from_bytes_, "the set is told in order, and nothing twice");
     stream_.send(wire::DirtyFrame{chunk->offset_bytes, chunk->length_bytes}, chunk->bits);
     from_bytes_ = chunk->offset_bytes + chunk->length_bytes;
   }

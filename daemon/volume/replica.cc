@@ -210,7 +210,10 @@ void Replica::finished(Op& op) {
   op.keeps_payload.reset();
   got_on_ns_ = core_.clock.now_ns();
   looked_before_ = false;
-  if (op.disk.op == DiskOp::kFlush) --flushes_;
+  if (op.disk.op == DiskOp::kFlush) {
+    TB_CHECK(flushes_ > 0, "a flush that ends has begun");
+    --flushes_;
+  }
   if (op.disk.error == 0 && op.disk.op == DiskOp::kWrite) core_.wrote_data = true;
   if (op.disk.error == 0 && (op.disk.op == DiskOp::kWrite || op.disk.op == DiskOp::kZero))
     disks_.written(op.disk.offset_bytes, op.disk.length_bytes);
@@ -244,6 +247,7 @@ void Replica::finished(Op& op) {
 
 void Replica::release(Op& op) {
   const uint64_t incarnation = op.incarnation;
+  TB_CHECK(busy_ > 0 && working_bytes_ >= op.working_bytes, "a request ends once");
   --busy_;
   if (const auto at = busy_for_.find(incarnation); answering_ && --at->second == 0)
     busy_for_.erase(at);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checks.h"
 #include "base/pool.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
@@ -39,6 +40,7 @@ class Replica {
   // Whether requests that came over this connection of the session are under way.
   [[nodiscard]] bool working_for(uint64_t incarnation) const;
   void session_up() {
+    TB_CHECK(busy_ == 0, "a session begins when the disk is done with what the last one had sent");
     answering_ = true;
     got_on_ns_ = core_.clock.now_ns();
   }

@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "base/checks.h"
+
 namespace twinblock {
 
 void SimplexGate::pass(std::function<void(int)> then) {
+  TB_CHECK(!open_ || !recording_, "nothing passes while what allows it is being recorded");
   if (open_ && !told_) {
     then(0);
     return;
@@ -26,6 +29,7 @@ void SimplexGate::wait(std::function<void(int)> then) {
 }
 
 void SimplexGate::record() {
+  TB_CHECK(!recording_, "one record at a time, which all who come meanwhile wait for");
   recording_ = true;
   open_ = false;  // what comes while the record is written waits for it
   closed_meanwhile_ = false;
@@ -40,6 +44,8 @@ void SimplexGate::record() {
     told_ = false;
   }
   core_.record.dirty = true;
+  TB_CHECK(generations.current != generations.base && !core_.record.shared,
+           "who goes on alone does so in a generation that the peer can't have");
   core_.persist([this](int error) {
     recording_ = false;
     if (error == 0 && (closed_meanwhile_ || moves_on_)) {

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/checks.h"
 #include "base/limits.h"
 
 namespace twinblock {
@@ -89,6 +90,7 @@ void SlowReads::Op::answered(const PeerAnswer& answer) {
 }
 
 void SlowReads::finish(Op& op, int error) {
+  TB_CHECK(op.client != nullptr && active_ > 0, "a read is answered once");
   ClientRequest& client = *op.client;
   op.client = nullptr;
   op.pieces_outstanding = 0;

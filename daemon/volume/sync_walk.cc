@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/checks.h"
 #include "base/limits.h"
 
 namespace twinblock {
@@ -41,6 +42,7 @@ std::optional<ByteRange> SyncWalk::front() const {
 bool SyncWalk::exhausted() const { return !looking_ && plain_.empty() && !front(); }
 
 std::optional<SyncWalk::Step> SyncWalk::next(uint64_t run_bytes, uint64_t hole_bytes) {
+  TB_CHECK(run_bytes > 0 && hole_bytes > 0, "a step has a length");
   if (!plain_.empty()) {
     ByteRange& left = plain_.front();
     const ByteRange range{left.begin_bytes,
@@ -89,6 +91,7 @@ void SyncWalk::look(uint64_t begin_bytes) {
 }
 
 void SyncWalk::found() {
+  TB_CHECK(looking_, "the disk answers what it was asked");
   looking_ = false;
   if (!std::exchange(outdated_, false)) {
     const uint64_t begin = request_.offset_bytes;

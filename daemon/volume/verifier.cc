@@ -86,6 +86,7 @@ bool Verifier::covered(const BlockSync::Task& task) {
 }
 
 void Verifier::intent_recorded(int error) {
+  TB_CHECK(awaits_intent_, "the intents answer what was asked");
   awaits_intent_ = false;
   if (error != 0) disks_.metadata_failed(error);
   if (error != 0) stop("the metadata disk failed");
@@ -94,6 +95,7 @@ void Verifier::intent_recorded(int error) {
 
 // What was repaired is not said to be so before it is on stable storage.
 void Verifier::finish() {
+  TB_CHECK(!next_ && sync_.outstanding() == 0, "a verification ends when all is compared");
   if (report_.repaired_bytes == 0) {
     report_.complete = true;
     end("");
@@ -112,6 +114,9 @@ void Verifier::synced(const BlockSync::Outcome& outcome) {
   report_.compared_bytes += outcome.range.length();
   report_.differing_bytes += outcome.differing_bytes;
   report_.repaired_bytes += outcome.data_bytes + outcome.zero_bytes;
+  TB_CHECK(report_.compared_bytes <= core_.config.size_bytes &&
+               report_.differing_bytes <= report_.compared_bytes,
+           "no block is compared twice, and none differs that was not compared");
   if (outcome.first_difference.length() > 0 && report_.differences.size() < kDifferencesMax)
     report_.differences.push_back(outcome.first_difference);
   // What was repaired is in the peer's page cache only.
@@ -137,6 +142,7 @@ void Verifier::session_lost(const std::string& reason) {
 }
 
 void Verifier::end(const std::string& why) {
+  TB_CHECK(active(), "a verification ends once");
   timer_->disarm();
   progress_.end(core_.clock.now_ns());
   report_.ended = report_.complete ? "complete" : why;

@@ -210,6 +210,7 @@ void WritePath::zeroes_landed(Op& op) {
   const uint64_t bytes = op.pieces_outstanding == 0
                              ? op.flying_bytes
                              : std::min(core_.zero_piece_bytes, op.flying_bytes);
+  TB_CHECK(zero_bytes_in_flight_ >= bytes, "zeroes that landed were in flight");
   op.flying_bytes -= bytes;
   zero_bytes_in_flight_ -= bytes;
   send_zeroes();
@@ -263,6 +264,7 @@ void WritePath::local_done(Op& op) {
 }
 
 void WritePath::piece_answered(Op& op, const PeerAnswer& answer) {
+  TB_CHECK(op.pieces_outstanding > 0, "the peer answers each piece once");
   --op.pieces_outstanding;
   if (answer.error != 0) {
     // Ends the session, which comes back as peer_lost() and settles this write, too.
@@ -332,6 +334,11 @@ void WritePath::settle_alone(Op& op) {
 
 void WritePath::finish(Op& op, int error) {
   ClientRequest& client = *op.client;
+  TB_CHECK(!op.local_pending, "a write is answered when the local disk is done with it");
+  TB_CHECK(error != 0 || op.on_local || (op.on_peer && core_.phase.diskless()),
+           "a write is acknowledged when this node's disk has it, or the one that stands in");
+  TB_CHECK(op.active_slot < active_.size() && active_[op.active_slot] == &op,
+           "a write is answered once");
   core_.worker_view.write_ended(client.offset_bytes, client.length_bytes);
   active_[op.active_slot] = active_.back();
   active_[op.active_slot]->active_slot = op.active_slot;
