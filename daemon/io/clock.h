@@ -27,6 +27,8 @@ class Clock {
   [[nodiscard]] virtual uint64_t wall_ns() const = 0;
   // What the calling thread has used of its processor, for figures only; any thread.
   [[nodiscard]] virtual uint64_t thread_cpu_ns() const { return now_ns(); }
+  // Whether the calling thread has the loop, and so all that is the loop's, to itself; any thread.
+  [[nodiscard]] virtual bool on_loop() const { return true; }
   [[nodiscard]] virtual std::unique_ptr<Timer> make_timer(std::function<void()> callback) = 0;
 };
 

@@ -7,6 +7,7 @@
 namespace twinblock {
 
 Status Clients::opened() {
+  core_.check_on_loop();
   if (roles_.serves()) {
     ++count_;
     return ok_status();
@@ -29,16 +30,19 @@ Status Clients::opened() {
 }
 
 void Clients::closed() {
+  core_.check_on_loop();
   TB_CHECK(count_ > 0, "a client closes what it has opened");
   --count_;
 }
 
 void Clients::submit(ClientRequest& request) {
+  core_.check_on_loop();
   if (roles_.role() != Role::kPrimary) {
     request.error = EROFS;
     request.done(request);
     return;
   }
+  TB_CHECK(core_.record.primary, "who serves clients is primary on record");
   switch (request.op) {
     case ClientOp::kWrite:
     case ClientOp::kZero:

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "base/checks.h"
 #include "base/limits.h"
 #include "config/config.h"
 #include "io/clock.h"
@@ -100,6 +101,8 @@ struct Core {
   [[nodiscard]] bool frozen() const {
     return config.on_peer_loss == OnPeerLoss::kFreeze && !phase.attached() && !alone_allowed;
   }
+  // The engine's state is the loop's: whoever comes in from outside asks first.
+  void check_on_loop() const { TB_CHECK(clock.on_loop(), "the engine is entered on the loop"); }
   // This replica holds, or is about to, what no order could have named yet. To be made durable before
   // anybody is promised any of it.
   void move_on() { record.state_id = random(); }

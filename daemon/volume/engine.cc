@@ -141,6 +141,7 @@ void Engine::facts_told() {
 }
 
 void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) {
+  core_.check_on_loop();
   core_.events.tell("session-up", {{"peer", core_.peer},
                                    {"peer_role", peer.primary ? "primary" : "secondary"},
                                    {"reason", explain(verdict, core_.peer)}});
@@ -158,6 +159,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
 }
 
 void Engine::session_lost(const std::string& reason) {
+  core_.check_on_loop();
   core_.events.tell("session-lost", {{"peer", core_.peer}, {"reason", reason}});
   sync_.log().failed("the session was lost: " + reason);
   loss_reason_ = reason;
@@ -176,6 +178,7 @@ void Engine::session_lost(const std::string& reason) {
 }
 
 void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
+  core_.check_on_loop();
   const wire::FrameHeader& header = frame.header;
   switch (static_cast<wire::FrameType>(header.type)) {
     case wire::FrameType::kData:

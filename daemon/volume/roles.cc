@@ -116,6 +116,7 @@ void Roles::session_lost() {
 }
 
 void Roles::promote(bool peer_is_dead, Reply reply) {
+  core_.check_on_loop();
   if (serves()) {
     reply(std::string("this node is primary already"));
     return;
@@ -310,6 +311,7 @@ uint64_t Roles::next_term() const {
 }
 
 void Roles::demote(Reply reply) {
+  core_.check_on_loop();
   if (role_ == Role::kSecondary) {
     reply(std::string("this node is secondary already"));
     return;

@@ -258,6 +258,8 @@ void WritePath::local_done(Op& op) {
   op.on_local = op.disk.error == 0 && done_bytes == op.client->length_bytes;
   if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
     core_.wrote_data = true;
+  TB_CHECK(!op.on_local || core_.intents->any(op.client->offset_bytes, 1),
+           "a region is on record for as long as it is written (invariant 3)");
   if (op.on_local) disks_.written(op.client->offset_bytes, op.client->length_bytes);
   if (op.disk.error != 0) disks_.local_disk_failed(op.disk);
   settle(op);
@@ -335,8 +337,8 @@ void WritePath::settle_alone(Op& op) {
 void WritePath::finish(Op& op, int error) {
   ClientRequest& client = *op.client;
   TB_CHECK(!op.local_pending, "a write is answered when the local disk is done with it");
-  TB_CHECK(error != 0 || op.on_local || (op.on_peer && core_.phase.diskless()),
-           "a write is acknowledged when this node's disk has it, or the one that stands in");
+  TB_CHECK(error != 0 || op.on_local || (op.on_peer && core_.phase.now() == Phase::kDiskless),
+           "what is acknowledged is on this disk, or at a peer that knows itself as the only copy");
   TB_CHECK(op.active_slot < active_.size() && active_[op.active_slot] == &op,
            "a write is answered once");
   core_.worker_view.write_ended(client.offset_bytes, client.length_bytes);

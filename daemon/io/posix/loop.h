@@ -110,10 +110,8 @@ class Loop final : public Clock {
   [[nodiscard]] uint64_t now_ns() const override;
   [[nodiscard]] uint64_t wall_ns() const override;
   [[nodiscard]] uint64_t thread_cpu_ns() const override;
+  [[nodiscard]] bool on_loop() const override;
   [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()> callback) override;
-
-  // Whether the caller runs the loop now.
-  [[nodiscard]] bool on_loop() const;
 
   // For the parts of io/posix.
   void attach(TurnPart& part);
