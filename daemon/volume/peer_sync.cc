@@ -48,6 +48,9 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
     case Verdict::kTargetOfAll:
       enter(Phase::kBehind);
       explain_resync(verdict, peer);
+      // What a failed flush took from the disk is in nobody's set for sure: the peer may have been
+      // sent all that is shown here since.
+      if (core_.record.flush_failed) core_.dirty.set_all();
       // Before it answers that it is marked: what it may hold that the source does not, or lost.
       target_.begin(verdict == Verdict::kTargetOfMap);
       break;

@@ -137,6 +137,8 @@ void World::check_crash() {
   if (!in_sync && !is_source(verdict) && !is_target(verdict)) Report::violation(story + describe());
   check_sets(a, b, verdict, story);
   if (split_host_ >= 0) return;
+  if (is_target(verdict) && lives != 0) check_left_behind(a, b, 0, story);
+  if (is_source(verdict) && lives != 1) check_left_behind(b, a, 1, story);
   if (in_sync || is_source(verdict)) check_survival(a, history(), story);
   if (in_sync || is_target(verdict)) check_survival(b, history(), story);
   for (const int host : {0, 1})
@@ -150,7 +152,7 @@ void World::check_crash() {
 void World::check_failed_flush(const Remains& left, SimNode& at, const std::string& story) {
   const auto self = static_cast<size_t>(at.host());
   if (left.facts.blank || left.facts.flush_failed || left.fate.find("killed") == std::string::npos ||
-      !at.running() || at.pauses_total() > 0 || joins_[self])
+      !at.running() || at.pauses_total() > 0 || joins_[self] || forgets_flush_ == at.host())
     return;
   if (at.data().flush_failed()) {
     const uint64_t since_ns = std::max(at.data().flush_failed_ns(), hung_until_ns_[self]);
@@ -173,13 +175,13 @@ void World::check_sets(const Remains& a, const Remains& b, Verdict verdict,
     wrong = first_difference(a.data, b.data);
   else if (verdict == Verdict::kSourceOfMap || verdict == Verdict::kTargetOfMap)
     wrong = first_uncovered(a, b);
-  for (const Remains* target : {&a, &b})
-    if (target->facts.flush_failed && !wrong &&
-        (verdict == Verdict::kInSync ||
-         verdict == (target == &a ? Verdict::kTargetOfMap : Verdict::kSourceOfMap)))
-      for (const size_t sector : target->deceiving)
-        if (!a.own.any(sector * kSectorBytes, 1) && !b.own.any(sector * kSectorBytes, 1))
-          wrong = sector * kSectorBytes;
+  for (const Remains* each : {&a, &b}) {
+    if (!each->facts.flush_failed) continue;
+    // Such a target asks for all.
+    if (verdict == (each == &a ? Verdict::kTargetOfMap : Verdict::kSourceOfMap)) return;
+    if (verdict == Verdict::kInSync && !wrong && !each->deceiving.empty())
+      wrong = each->deceiving.front() * kSectorBytes;
+  }
   if (wrong)
     Report::violation(story + ", but the replicas differ, or a failed flush may have lost, at offset " + std::to_string(*wrong) +
                       ", which is in neither's set (" + std::to_string(a.own.set_bytes()) +
@@ -193,6 +195,19 @@ void World::check_survival(const Remains& source, const History& promised,
   Report::violation(story + ", and sector " + std::to_string(*sector) + " would be of " +
                     promised.describe(promised.number_said(*sector, source.data.sector(*sector))) +
                     ", which a write on stable storage had replaced" + describe());
+}
+
+// Who lacks what its peer has acknowledged alone remembers that this one was primary until it is marked
+// as half-copied: else it would let itself be promoted, and nobody would have to say that the peer is dead.
+void World::check_left_behind(const Remains& left, const Remains& other, int host,
+                              const std::string& story) {
+  const SyncFacts& facts = left.facts;
+  if (!left_behind_[static_cast<size_t>(host)] || diverged_ || left.peer_primary || facts.blank ||
+      facts.inconsistent || facts.flush_failed ||
+      facts.generations.current == other.facts.generations.current)
+    return;
+  Report::violation(story + ", and until then " + node(host).name() +
+                    " would let itself be promoted" + describe());
 }
 
 // What one holds that lost nothing from memory is not given up for less. (One that did may hold as much,

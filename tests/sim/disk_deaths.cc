@@ -133,6 +133,7 @@ void World::disk_replaced(int host) {
     return;
   }
   node(host).replace_disks();
+  left_behind_[self] = false;
   current_ = {host == 1, host == 0};
   if (!was_primary) return;
   // What it acknowledged alone since its peer was lost is gone with its disk, as two failures at once

@@ -255,6 +255,7 @@ void World::replace_local_metadata() {
   current_ = {host == 1, host == 0};
   const uint64_t what = random_.below(3);
   const bool keeps_data = what == 0;
+  left_behind_[static_cast<size_t>(host)] = false;
   if (what == 0)
     node(host).replace_metadata();
   else if (what == 1)
@@ -315,6 +316,7 @@ void World::exchange_disks(int host, void (SimNode::*how)()) {
   process_gone(host);
   (node(host).*how)();
   current_[static_cast<size_t>(host)] = knows_primary_[static_cast<size_t>(host)] = false;
+  left_behind_[static_cast<size_t>(host)] = false;
   intact_[static_cast<size_t>(host)] = true;
   identical_ns_.clear();
 }

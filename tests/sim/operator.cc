@@ -19,6 +19,7 @@ void World::look() {
   if (state != VolumeState::kDuplex && state != VolumeState::kDegraded) {
     current_[self] = true;
     current_[peer] = false;
+    left_behind_[peer] = left_behind_[peer] || knows_primary_[peer];
     return;
   }
   const StatusView view = node(primary_).engine().status();
@@ -30,6 +31,7 @@ void World::look() {
   if (!current_[self] || !both_duplex()) return;
   intact_ = {true, true};
   swapped_ = {};
+  left_behind_ = {};
   knows_primary_[peer] = true;
 }
 
@@ -77,6 +79,7 @@ void World::join_too_old() {
     each.kill();
     process_gone(host);
     each.replace_metadata();
+    left_behind_[static_cast<size_t>(host)] = false;
     joins_[static_cast<size_t>(host)] = true;
     restart_later(host, kSecond_ns);
   }
@@ -85,6 +88,7 @@ void World::join_too_old() {
 void World::promote(int host) {
   promoting_ = true;
   busy_host_ = host;
+  left_behind_[static_cast<size_t>(host)] = false;
   const bool peer_is_dead = !node(1 - host).running();
   if (Report::verbose())
     Report::trace("operator",
@@ -118,6 +122,8 @@ void World::promoted(int host) {
   current_ = {host == 0, host == 1};
   intact_[static_cast<size_t>(host)] = true;
   knows_primary_ = {};
+  // It may have been brought up to date meanwhile, by a secondary; who is primary now it need not know.
+  if (record_of(0).generations.current == record_of(1).generations.current) left_behind_ = {};
   workload().open(node(host));
   if (clients_rest_) workload().stop();
   look();

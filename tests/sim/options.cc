@@ -60,6 +60,7 @@ constexpr std::array<Mode, 18> kModeTable{{
        o.faults.kill = o.faults.power_off = 1;
        o.faults.local_disk_error = o.faults.reset = o.faults.link = 1;
        o.faults.silence = o.faults.switch_roles = o.depth % 2;
+       o.failed_flushes = o.depth % 4 == 1;
      }},
     {"metadata", 2,
      [](Options& o) {
@@ -69,6 +70,7 @@ constexpr std::array<Mode, 18> kModeTable{{
        o.hot_ns = 2 * kSecond_ns;
        o.faults.hang_disk = o.faults.kill = o.faults.reset = 1;
        o.faults.local_metadata_error = 4;
+       o.failed_demotion = o.depth % 4 == 1;
      }},
     {"hang", 1,
      [](Options& o) {

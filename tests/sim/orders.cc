@@ -207,7 +207,7 @@ void World::go_on_with_winner() {
   primary_ = winner;
   current_ = {true, true};
   intact_ = {true, true};
-  knows_primary_ = {};
+  knows_primary_ = left_behind_ = {};
 }
 
 void World::check_loss(int loser, const std::string& story) {

@@ -252,7 +252,7 @@ void World::resolve(int winner) {
   primary_ = winner;
   current_ = {true, true};
   intact_ = {true, true};
-  knows_primary_ = {};
+  knows_primary_ = left_behind_ = {};
 }
 
 }  // namespace twinblock::sim

@@ -121,6 +121,8 @@ void World::run() {
   if (options_.silence_in_steps) silence_in_steps();
   if (options_.promotions) promotions();
   if (options_.full_source) full_source();
+  if (options_.failed_flushes) failed_flushes();
+  if (options_.failed_demotion) failed_demotion();
   if (options_.old_disk) old_disk();
   if (options_.slow_disk) slow_disk();
   if (options_.split_brains) split_brain();

@@ -128,6 +128,16 @@ class World {
   void wait_for_two_secondaries();
   void slow_disk();    // slow_disk.cc
   void full_source();  // full_source.cc
+  void failed_flushes();  // failed_flush.cc
+  void copied_back();
+  void dies_early();
+  void stand_in_forgets();
+  void failed_demotion();
+  void fail_flush(int host);
+  void end_process(int host);
+  void write_some();
+  void wait_for_restarts();
+  void wait_for_moment(const std::function<bool()>& until, const char* for_what);
   StatusView::Verify verify_all(Engine::VerifyOrder order);
 
   // faults
@@ -209,6 +219,8 @@ class World {
   void check_failed_flush(const Remains& left, SimNode& at, const std::string& story);
   void check_sets(const Remains& a, const Remains& b, Verdict verdict, const std::string& story);
   void check_survival(const Remains& source, const History& promised, const std::string& story);
+  void check_left_behind(const Remains& left, const Remains& other, int host,
+                         const std::string& story);
   void check_survivor(const Remains& kept, const Remains& source, const std::string& story);
   void check_duplex_now();
   void check_primaries();
@@ -236,11 +248,14 @@ class World {
   std::array<bool, 2> current_{};           // holds all that was promised
   std::array<bool, 2> intact_{true, true};  // … also what was not flushed
   std::array<bool, 2> knows_primary_{};     // was in duplex with the primary of now
+  // Its peer was primary when it was in duplex last, and has gone on alone.
+  std::array<bool, 2> left_behind_{};
   std::array<bool, 2> restart_due_{};
   std::array<bool, 2> kept_down_{};  // a restart waits for the other one's promotion
   int dead_disk_host_ = -1;        // the primary's disk died, and is not replaced yet
   bool disk_passes_ = false;       // … it will work again, with what is on it
   uint64_t disk_died_ns_ = 0;
+  int forgets_flush_ = -1;  // whose failed flush may be forgotten, as a story looks at that itself
   std::array<bool, 2> joins_{};    // its data may be overwritten, it has no metadata
   std::array<bool, 2> swapped_{};  // it got other disks, and has not been in duplex since
   uint64_t diskless_seen_ns_ = 0;  // 0: the primary has a disk

@@ -1,0 +1,197 @@
+// Stories of what a disk's failure leaves behind that only a crash at the right moment shows: a flush that
+// failed, and nobody on this host remembers it; a demotion that the metadata disk did not take.
+#include <algorithm>
+#include <vector>
+
+#include "report.h"
+#include "world.h"
+
+namespace twinblock::sim {
+
+// At the very event, since some of these states last for milliseconds.
+void World::wait_for_moment(const std::function<bool()>& until, const char* for_what) {
+  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns, until);
+  wait(0, until, for_what);
+}
+
+// Whoever is taken away in a story stays away: also those restarts are over with which the faults ended.
+void World::wait_for_restarts() {
+  scheduler_.run_until(scheduler_.now_ns() + 500 * kMillisecond_ns);
+  wait(
+      kHealingMax_ns,
+      [this] { return !restart_due_[0] && !restart_due_[1] && !kept_down_[0] && !kept_down_[1]; },
+      "restarts");
+}
+
+void World::failed_flushes() {
+  wait_for_restarts();
+  errors_allowed_ = true;
+  operator_rests_ = true;
+  switch (random_.below(3)) {
+    case 0:
+      copied_back();
+      break;
+    case 1:
+      dies_early();
+      break;
+    default:
+      stand_in_forgets();
+      break;
+  }
+  operator_rests_ = false;
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a flush that failed");
+  errors_allowed_ = false;
+}
+
+void World::fail_flush(int host) {
+  node(host).data().faults.flush_error_chance = 1;
+  workload().flush_all();
+  wait(
+      kHealingMax_ns,
+      [&] { return node(host).data().flush_failed() && node(host).remembers_failed_flush(); },
+      "a record of a failed flush");
+}
+
+void World::end_process(int host) {
+  check_now();
+  look();
+  node(host).kill();
+  process_gone(host);
+}
+
+void World::write_some() {
+  const uint64_t writes = workload().writes_total() + random_.between(5, 20);
+  wait(
+      kHealingMax_ns, [&] { return workload().writes_total() >= writes; }, "writes");
+}
+
+// A primary without its peer, whose flush fails, has to be the source all the same. When the peer has all
+// that its page cache shows, it loses power before it is copied back, and shows what is on its disk.
+void World::copied_back() {
+  const int source = primary_;
+  const int target = 1 - source;
+  end_process(target);
+  write_some();
+  fail_flush(source);
+  intact_[static_cast<size_t>(source)] = false;
+  end_process(source);
+  restart(source);  // the disk fails still, so that the kernel can't be rid of its cache
+  node(source).data().faults = DiskFaults{};
+  restart(target);
+  bool whole = false;
+  wait_for_moment(
+      [&] {
+        const metadata::NodeRecord record = record_of(target);
+        whole = whole || (!record.inconsistent && record.generations.current ==
+                                                      record_of(source).generations.current);
+        return whole && !node(source).engine().status().peer.connected;
+      },
+      "a source that is to be copied back");
+  const auto held = node(target).data().contents();
+  const std::vector<std::byte> before(held.begin(), held.end());
+  cut_power(source);
+  restart(source);
+  wait_for_two_secondaries();
+  check_identical("after a source was copied back");
+  if (!std::ranges::equal(node(target).data().contents(), before))
+    Report::violation(node(source).name() + " took back what it had brought to " +
+                      node(target).name() + describe());
+  current_ = {true, true};
+}
+
+// A primary's flush fails, and it dies when its peer has it on record that it holds the only good copy,
+// before anything of that is on its own. Its page cache shows what its disk does not hold.
+void World::dies_early() {
+  const int host = primary_;
+  const int other = 1 - host;
+  slow_disks_ = true;
+  forgets_flush_ = host;
+  node(host).metadata().faults.extra_delay_ns = 600 * kMillisecond_ns;
+  node(host).data().faults.flush_error_chance = 1;
+  workload().flush_all();
+  wait_for_moment(
+      [&] {
+        const metadata::NodeRecord record = record_of(other);
+        return record.all_dirty &&
+               record.generations.current != record_of(host).generations.current;
+      },
+      "a record of the only good copy");
+  current_ = {other == 0, other == 1};
+  intact_[static_cast<size_t>(host)] = false;
+  node(host).kill();
+  process_gone(host);
+  node(host).data().faults = node(host).metadata().faults = DiskFaults{};
+  restart(host);
+  wait_for_two_secondaries();
+  check_identical("after a flush that was forgotten");
+  if (!node(host).data().deceiving_sectors().empty())
+    Report::violation(node(host).name() + " was brought up to date, but shows what its disk does not "
+                                          "hold" + describe());
+  forgets_flush_ = -1;
+  current_ = {true, true};
+}
+
+// A primary's disk dies, and its peer stands in; there a flush fails, and what that was to cover is gone
+// from memory, too, when the next process begins. The primary must not go on with that.
+void World::stand_in_forgets() {
+  const int host = primary_;
+  const int other = 1 - host;
+  dead_disk_host_ = host;
+  dead_is_metadata_ = disk_passes_ = false;
+  disk_died_ns_ = scheduler_.now_ns();
+  DiskFaults& faults = node(host).data().faults;
+  faults.write_error_chance = faults.flush_error_chance = 1;
+  wait(
+      kHealingMax_ns,
+      [&] { return node(host).engine().volume_state() == VolumeState::kDiskless; },
+      "a replica that stands in");
+  write_some();
+  fail_flush(other);
+  intact_[static_cast<size_t>(other)] = false;
+  end_process(other);
+  node(other).data().faults = DiskFaults{};
+  restart(other);
+  scheduler_.run_until(scheduler_.now_ns() + random_.spread(2 * kSecond_ns, 8 * kSecond_ns));
+  operator_rests_ = false;
+  replace_local_disk();
+  wait(
+      kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the disk's replacement");
+}
+
+// The metadata disk dies while a demotion is recorded. The primary stays primary, but after a crash its
+// disk may say that it was not.
+void World::failed_demotion() {
+  wait_for_restarts();
+  operator_rests_ = true;
+  const int host = primary_;
+  workload().stop();
+  wait(
+      kAnswerMax_ns, [this] { return workload().idle(); }, "answers to all requests");
+  look();
+  workload().close();
+  dead_disk_host_ = host;
+  dead_is_metadata_ = true;
+  DiskFaults& faults = node(host).metadata().faults;
+  (random_.chance(0.5) ? faults.write_error_chance : faults.flush_error_chance) = 1;
+  bool failed = false;
+  node(host).engine().demote([&](const Result<std::string>& result) {
+    if (result) Report::violation("a demotion is not on record" + describe());
+    failed = true;
+  });
+  wait(
+      kHealingMax_ns, [&] { return failed; }, "the end of a demotion");
+  // What is written before the peer has it on record that it holds the only good copy is in nobody's set.
+  scheduler_.run_until(scheduler_.now_ns() + kSecond_ns);
+  workload().open(node(host));
+  for (int i = 0; i < 100; ++i) {
+    scheduler_.run_until(scheduler_.now_ns() + 5 * kMillisecond_ns);
+    check_crash();
+  }
+  operator_rests_ = false;
+  replace_local_metadata();
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a demotion that failed");
+}
+
+}  // namespace twinblock::sim
