@@ -70,9 +70,9 @@ void answer_compression(Engine& engine, const json& args, Send send) {
     }
     level = static_cast<int>(wanted);
   }
-  const auto mode =
-      parse_compression(args.contains("mode") ? text_of(args, "mode") : view.compression.mode);
-  TB_CHECK(mode.has_value(), "the engine names a mode that there is");
+  const auto mode = args.contains("mode") ? parse_compression(text_of(args, "mode"))
+                                          : std::optional(view.compression.mode);
+  TB_CHECK(mode.has_value(), "the table of verbs names the modes that there are");
   engine.set_compression(*mode, level, answer_with(std::move(send)));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "control/metrics_text.h"
+#include "control/status_words.h"
 
 namespace twinblock {
 namespace {
@@ -35,7 +36,7 @@ double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 void add_state(MetricsText& text, const StatusView& view) {
   text.family("twinblock_role", "gauge", "1 for the role that this node has.");
-  choice(text, "role", std::array<std::string, 2>{"primary", "secondary"}, view.role);
+  choice(text, "role", std::array<std::string, 2>{"primary", "secondary"}, role_name(view.role));
   text.family("twinblock_state", "gauge", "1 for the state that the volume is in.");
   choice(text, "state", state_names(), state_name(view.state));
   text.family("twinblock_data", "gauge", "1 for what this node's replica is.");
@@ -92,7 +93,8 @@ void add_mirror(MetricsText& text, const StatusView& view, uint64_t events_total
 void add_compression(MetricsText& text, const StatusView& view) {
   const StatusView::Compression& compression = view.compression;
   text.family("twinblock_compression_mode", "gauge", "1 for the mode that is set.");
-  choice(text, "mode", std::array<std::string, 3>{"off", "on", "auto"}, compression.mode);
+  choice(text, "mode", std::array<std::string, 3>{"off", "on", "auto"},
+         compression_name(compression.mode));
   text.family("twinblock_compression_writes_total", "counter",
               "Pieces of writes that were sent, compressed or as they were.");
   text.sample(compression.writes_compressed, {{"sent", "compressed"}});

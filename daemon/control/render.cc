@@ -1,4 +1,6 @@
 #include "control/requests.h"
+#include "control/resync_words.h"
+#include "control/status_words.h"
 
 namespace twinblock {
 namespace {
@@ -13,11 +15,24 @@ json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json();
 }
 
+std::string peer_data(const StatusView& view) {
+  if (!view.peer.data) return "unknown";
+  return data_state_name(*view.peer.data) +
+         std::string(view.peer.connected ? "" : " when last heard");
+}
+
+// Of the source only.
+std::string pace(const StatusView::Resync& resync) {
+  if (!resync.active || !resync.source) return "";
+  if (resync.paused) return "paused";
+  return resync.pace_bytes_per_s == 0 ? "auto" : format_size(resync.pace_bytes_per_s) + "/s";
+}
+
 json render_peer(const StatusView& view) {
   return {{"name", view.peer.name},
           {"connected", view.peer.connected},
-          {"role", view.peer.role},
-          {"data", view.peer.data},
+          {"role", role_name(view.peer.role)},
+          {"data", peer_data(view)},
           {"error", view.peer.error}};
 }
 
@@ -29,6 +44,7 @@ json render_sent(const StatusView::ResyncSent& sent) {
 
 json render_resync(const StatusView& view) {
   const StatusView::Resync& resync = view.resync;
+  const bool told = resync.active && resync.cause;
   return {{"active", resync.active},
           {"direction", !resync.active  ? "none"
                         : resync.source ? "source"
@@ -39,8 +55,8 @@ json render_resync(const StatusView& view) {
           {"rate_bytes_per_s", resync.rate_bytes_per_s},
           {"average_bytes_per_s", resync.average_bytes_per_s},
           {"eta_s", or_null(resync.remaining_s)},
-          {"pace", resync.pace},
-          {"reason", resync.reason},
+          {"pace", pace(resync)},
+          {"reason", told ? resync_words(*resync.cause, view.node, view.peer.name) : ""},
           {"sent", render_sent(resync.sent)}};
 }
 
@@ -100,7 +116,7 @@ json render_links(const StatusView& view) {
 json render_compression(const StatusView& view) {
   const StatusView::Compression& compression = view.compression;
   const bool any = compression.sent_bytes > 0;
-  return {{"mode", compression.mode},
+  return {{"mode", compression_name(compression.mode)},
           {"level", compression.level},
           {"writes_compressed", compression.writes_compressed},
           {"writes_raw", compression.writes_raw},
@@ -116,6 +132,7 @@ json render_compression(const StatusView& view) {
 }
 
 json render_status(const StatusView& view, const NodeFacts& facts) {
+  const StatusWords words = status_words(view);
   json last_resync;
   if (view.last_resync)
     last_resync = {{"bytes", view.last_resync->bytes},
@@ -124,15 +141,17 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
   return {
       {"volume", view.volume},
       {"node", view.node},
-      {"role", view.role},
+      {"role", role_name(view.role)},
       {"state", state_name(view.state)},
       {"data", data_state_name(view.data)},
       {"promotable", view.promotable},
       {"size_bytes", view.size_bytes},
-      {"status", view.status},
-      {"action", view.action},
+      {"status", words.status},
+      {"action", words.action},
       {"peer", render_peer(view)},
-      {"generation", {{"current", view.generation_current}, {"base", view.generation_base}}},
+      {"generation",
+       {{"current", metadata::format_generation(view.mine.generations.current)},
+        {"base", metadata::format_generation(view.mine.generations.base)}}},
       {"dirty_bytes", view.dirty_bytes},
       {"links", render_links(view)},
       {"compression", render_compression(view)},

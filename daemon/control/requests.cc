@@ -8,6 +8,7 @@
 #include "control/latency_requests.h"
 #include "control/link_requests.h"
 #include "control/metrics.h"
+#include "control/why_words.h"
 
 namespace twinblock {
 namespace {
@@ -31,10 +32,10 @@ struct Verb {
 
 bool flag(const json& args, const char* name) { return args.value(name, false); }
 
-Engine::ResyncPace pace_of(const std::string& word) {
-  if (word == "pause") return Engine::ResyncPace::kPause;
-  if (word == "resume") return Engine::ResyncPace::kResume;
-  return word == "rate" ? Engine::ResyncPace::kRate : Engine::ResyncPace::kAuto;
+ResyncPace pace_of(const std::string& word) {
+  if (word == "pause") return ResyncPace::kPause;
+  if (word == "resume") return ResyncPace::kResume;
+  return word == "rate" ? ResyncPace::kRate : ResyncPace::kAuto;
 }
 
 const std::array<Verb, 16> kVerbs{{
@@ -72,14 +73,14 @@ const std::array<Verb, 16> kVerbs{{
      {{{"pace", Kind::kWord, {"pause", "resume", "auto", "rate"}},
        {"bytes_per_s", Kind::kOptionalNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
-       const Engine::ResyncPace pace = pace_of(args["pace"].get_ref<const std::string&>());
+       const ResyncPace pace = pace_of(args["pace"].get_ref<const std::string&>());
        const auto rate = args.value("bytes_per_s", uint64_t{0});
-       if (pace == Engine::ResyncPace::kRate && rate == 0) {
+       if (pace == ResyncPace::kRate && rate == 0) {
          send(failure("pace 'rate' needs 'bytes_per_s', more than 0",
                       "give bytes a second, or pause the resync"));
          return;
        }
-       if (pace != Engine::ResyncPace::kRate && args.contains("bytes_per_s")) {
+       if (pace != ResyncPace::kRate && args.contains("bytes_per_s")) {
          send(failure("'bytes_per_s' goes with pace 'rate' only", "leave one of the two out"));
          return;
        }
@@ -89,9 +90,9 @@ const std::array<Verb, 16> kVerbs{{
      {{{"order", Kind::kWord, {"compare", "repair", "stop"}}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        const std::string& order = args["order"].get_ref<const std::string&>();
-       engine.verify(order == "repair" ? Engine::VerifyOrder::kRepair
-                     : order == "stop" ? Engine::VerifyOrder::kStop
-                                       : Engine::VerifyOrder::kCompare,
+       engine.verify(order == "repair" ? VerifyOrder::kRepair
+                     : order == "stop" ? VerifyOrder::kStop
+                                       : VerifyOrder::kCompare,
                      answer_with(std::move(send)));
      }},
     {"link",
@@ -135,7 +136,7 @@ const std::array<Verb, 16> kVerbs{{
     {"why",
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
-       send(success({{"why", engine.why()}}));
+       send(success({{"why", why_words(engine.status())}}));
      }},
 }};
 

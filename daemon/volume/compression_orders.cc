@@ -1,14 +1,29 @@
 #include "volume/compression_orders.h"
 
+#include <cerrno>
+
 #include "base/limits.h"
 
 namespace twinblock {
 
-void CompressionOrders::order(CompressionPolicy::Setting setting) {
+void CompressionOrders::order(Compression mode, std::optional<int> level, const Reply& reply) {
+  const CompressionPolicy::Setting setting{mode, level.value_or(core_.compression.setting().level)};
+  if (setting.level < limits::kCompressionLevelMin ||
+      setting.level > limits::kCompressionLevelMax) {
+    reply(Error{"there is no level " + std::to_string(setting.level),
+                "choose from " + std::to_string(limits::kCompressionLevelMin) + " to " +
+                    std::to_string(limits::kCompressionLevelMax),
+                EINVAL});
+    return;
+  }
   ++number_;
   given_here_ = true;
   apply(setting, "as ordered here");
-  if (core_.session->up()) tell();
+  const bool connected = core_.session->up();
+  if (connected) tell();
+  reply(std::string("compression is ") + compression_name(mode) + ", level " +
+        std::to_string(setting.level) +
+        (connected ? ", on both nodes" : "; " + core_.peer + " is told when it is back"));
 }
 
 void CompressionOrders::heard(const wire::CompressionFrame& order) {

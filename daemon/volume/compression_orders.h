@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "volume/core.h"
@@ -19,8 +20,11 @@ class CompressionOrders {
  public:
   explicit CompressionOrders(Core& core) : core_(core) {}
 
-  // The operator's, here.
-  void order(CompressionPolicy::Setting setting);
+  // A sentence for the operator, or an error with an action.
+  using Reply = std::function<void(Result<std::string>)>;
+
+  // The operator's, here. Without a level: as it was.
+  void order(Compression mode, std::optional<int> level, const Reply& reply);
   // The peer's.
   void heard(const wire::CompressionFrame& order);
   void session_up();

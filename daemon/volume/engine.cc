@@ -40,11 +40,16 @@ Engine::Engine(Parts parts)
       facts_(core_, disks_, roles_, instance_number(parts.instance), parts.boot),
       first_record_(core_, disks_, gate_, roles_, parts.backing_is_empty, *this),
       sync_(core_,
-            {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, roles_, first_record_},
+            {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, roles_, first_record_,
+             parts.words},
             *this),
       clients_(core_, roles_, writes_, reads_, flushes_),
       upkeep_(core_, {writes_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
-      started_ns_(parts.clock.now_ns()) {
+      split_brain_(core_, gate_, disks_, [this] { return facts(); }),
+      orders_({core_, roles_, writes_, flushes_, sync_.source(), verifier_, *this}),
+      states_(core_, parts.words),
+      status_({core_, roles_, disks_, sync_, verifier_, link_orders_, peer_settings_, states_,
+               facts_, clients_}) {
   core_.session = &session_;
   core_.store = &store_;
   core_.intents = &intents_;
@@ -153,17 +158,15 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   link_orders_.session_up();
   peer_settings_.session_up();
   core_.alone_allowed = false;
-  shown_state_ = {};  // of a split brain that is over
+  split_brain_.session_up();
   sync_.session_up(verdict, peer);
   note_state();
 }
 
 void Engine::session_lost(const std::string& reason) {
   core_.check_on_loop();
-  core_.events.tell("session-lost", {{"peer", core_.peer}, {"reason", reason}});
+  states_.session_lost(reason);
   sync_.log().failed("the session was lost: " + reason);
-  loss_reason_ = reason;
-  lost_wall_ns_ = core_.clock.wall_ns();
   if (core_.phase.attached() && roles_.role() != Role::kSecondary) ++core_.counters.peer_losses;
   sync_.session_lost();
   roles_.session_lost();
@@ -255,6 +258,13 @@ void Engine::peer_became(PeerRole role) {
     session_.drop(core_.peer + " is no longer primary, and its disk failed",
                   limits::kPeerDiskRetry_ns);
 }
+
+void Engine::note_state() {
+  note_alone();
+  states_.note(volume_state(), session_.up(), [this] { return status(); });
+}
+
+void Engine::note_alone() { states_.note_alone(is_primary() && !core_.phase.attached()); }
 
 void Engine::shut_down(std::function<void()> done) {
   roles_.stop();

@@ -6,7 +6,6 @@
 // on the loop thread.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,6 +24,7 @@
 #include "volume/first_record.h"
 #include "volume/flush_group.h"
 #include "volume/link_orders.h"
+#include "volume/operator_orders.h"
 #include "volume/own_facts.h"
 #include "volume/peer_settings.h"
 #include "volume/peer_sync.h"
@@ -33,6 +33,9 @@
 #include "volume/session.h"
 #include "volume/simplex_gate.h"
 #include "volume/slow_reads.h"
+#include "volume/split_brain_orders.h"
+#include "volume/state_log.h"
+#include "volume/status_source.h"
 #include "volume/status_view.h"
 #include "volume/upkeep.h"
 #include "volume/verifier.h"
@@ -56,6 +59,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
     bool backing_is_empty = false;  // nothing would be lost if this node joined
     metadata::Uuid instance;        // random, anew for each process
     std::function<uint64_t()> random;
+    const EventWords& words;  // what its events say in sentences
     uint64_t boot = 0;  // of the host: another one each time it starts; 0: not known
     // Nothing of the backing is in this host's page cache: what is read is what the disk holds. Asked
     // for where a flush failed before (loaded.record.flush_failed).
@@ -96,25 +100,30 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   }
   void promote(bool peer_is_dead, Reply reply) { roles_.promote(peer_is_dead, std::move(reply)); }
   void demote(Reply reply) { roles_.demote(std::move(reply)); }
-  enum class ResyncPace { kPause, kResume, kAuto, kRate };
-  void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, Reply reply);
-  enum class VerifyOrder { kCompare, kRepair, kStop };
-  void verify(VerifyOrder order, Reply reply);
+  void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply) {
+    orders_.set_resync_pace(pace, bytes_per_s, reply);
+  }
+  void verify(VerifyOrder order, const Reply& reply) { orders_.verify(order, reply); }
   // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be
   // lost and changes nothing.
-  void resolve(bool keep_local, bool dry_run, Reply reply);
+  void resolve(bool keep_local, bool dry_run, Reply reply) {
+    split_brain_.resolve(keep_local, dry_run, std::move(reply));
+  }
   // The links of both nodes, until this process ends; a peer that is away is told when it is back.
   void change_link(LinkOrder order, const LinkConfig& link, Reply reply) {
     link_orders_.change(order, link, std::move(reply));
   }
   // How what is sent is compressed, on both nodes, until both have restarted. Without a level: as
   // it was.
-  void set_compression(Compression mode, std::optional<int> level, Reply reply);
+  void set_compression(Compression mode, std::optional<int> level, const Reply& reply) {
+    compression_.order(mode, level, reply);
+  }
   // on_peer_loss = freeze: writes that wait for the peer go on without it.
-  void go_on_alone(Reply reply);
-  [[nodiscard]] StatusView status() const;
+  void go_on_alone(const Reply& reply) { orders_.go_on_alone(reply); }
+  // Codes and figures; control/ has the words.
+  [[nodiscard]] StatusView status() const { return status_.view(); }
   // Parts of status(), for who asks often.
-  [[nodiscard]] VolumeState volume_state() const;
+  [[nodiscard]] VolumeState volume_state() const { return status_.state(); }
   [[nodiscard]] bool is_primary() const { return roles_.is_primary(); }
   // Whether replicas are being compared or brought up to date.
   [[nodiscard]] bool copying() const {
@@ -123,7 +132,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   [[nodiscard]] std::string disk_error() const { return disks_.in_words(); }
   [[nodiscard]] const Config& config() const { return core_.config; }
   [[nodiscard]] const std::string& node() const { return core_.node; }
-  [[nodiscard]] LatencyView latency(Window window) const;
+  [[nodiscard]] LatencyView latency(Window window) const { return status_.latency(window); }
   [[nodiscard]] Events& events() { return core_.events; }
   [[nodiscard]] const Events& events() const { return core_.events; }
   // Tells this process from others of the same node.
@@ -139,8 +148,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   [[nodiscard]] Outlook without_peer() const;
   // The steps of the table of phases that were taken.
   [[nodiscard]] const PhaseSteps& phase_steps() const { return core_.phase.steps(); }
-  // Sentences: how this state came about, what a promotion here would lose, what to do.
-  [[nodiscard]] std::vector<std::string> why() const;
 
  private:
   // SessionOwner
@@ -161,7 +168,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void disk_got_worse() override { note_state(); }
   // PeerSync::Owner
   [[nodiscard]] uint64_t boot() const override { return facts_.boot(); }
-  void phase_entered() override { note_simplex(); }
+  void phase_entered() override { note_alone(); }
   void bad_frame(const wire::FrameHeader& header) override;
   // RolesOwner, FirstRecord::Owner
   bool being_resynced() const override { return core_.phase.being_resynced(); }
@@ -174,35 +181,13 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void became_primary() override { sync_.became_primary(); }
   void became_secondary() override { sync_.became_secondary(); }
   void peer_became(PeerRole role) override;
-  void note_state() override;  // engine_state.cc: after whatever may have changed the state
+  void note_state() override;  // after whatever may have changed the state
 
-  // Orders that give data up, in engine_orders.cc.
-  struct ResolveOrder;
-  [[nodiscard]] std::optional<Error> why_not_resolve(const ResolveOrder& order) const;
-  [[nodiscard]] std::string beside_other_orders(const ResolveOrder& order) const;
-  void take_order(const ResolveOrder& order, Reply reply);
-  [[nodiscard]] std::vector<std::string> orders_in_words() const;
-  void why_split_brain(std::vector<std::string>& lines) const;
   void replica_drained();
   void bad_payload(const std::string& what);
   void load_own_set(metadata::Loaded& loaded);
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
-  // engine_state.cc
-  void note_simplex();
-
-  // Status, in status.cc.
-  [[nodiscard]] DataState data_state() const;
-  [[nodiscard]] VolumeState state_of_duplex() const;
-  void explain_degraded(StatusView& view) const;
-  void explain_state(StatusView& view) const;
-  void explain_diskless(StatusView& view) const;
-  void fill_peer(StatusView& view) const;
-  void fill_compression(StatusView& view) const;  // engine_compression.cc
-  void fill_resync(StatusView& view) const;
-  void fill_verify(StatusView& view) const;
-  void why_with_peer(std::vector<std::string>& lines) const;
-  void why_without_peer(std::vector<std::string>& lines) const;
-  [[nodiscard]] std::string why_promote_here() const;
+  void note_alone();
 
   Core core_;
   const std::string instance_;
@@ -226,18 +211,10 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   PeerSync sync_;
   Clients clients_;
   Upkeep upkeep_;
-
-  uint64_t started_ns_ = 0;
-  uint64_t simplex_since_ns_ = 0;  // 0: it is not
-  uint64_t simplex_ns_ = 0;        // before that
-  uint64_t simplex_times_ = 0;
-  std::optional<VolumeState> told_state_;  // the last one that was told as an event
-
-  std::string loss_reason_;    // of the last session …
-  uint64_t lost_wall_ns_ = 0;  // … and when; 0: there was none
-
-  // What the operator was last shown to be lost by `resolve`: here, at the peer; 0: nothing.
-  std::array<uint64_t, 2> shown_state_{};
+  SplitBrainOrders split_brain_;
+  OperatorOrders orders_;
+  StateLog states_;
+  StatusSource status_;
 };
 
 }  // namespace twinblock

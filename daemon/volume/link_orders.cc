@@ -12,6 +12,7 @@
 #include "config/link_rules.h"
 
 namespace twinblock {
+
 namespace {
 
 // What there is to say of each order, and which one takes it back; at the place of its number.
@@ -44,8 +45,6 @@ auto* about(auto& latest, const std::string& link) {
   return at != latest.end() ? &*at : nullptr;
 }
 
-const char* done_word(LinkOrder order) { return row_of(order).done; }
-
 LinkOrder order_of(uint32_t change) {
   const auto at = std::find_if(kOrders.begin(), kOrders.end(), [change](const OrderRow& row) {
     return static_cast<uint32_t>(row.change) == change;
@@ -55,6 +54,8 @@ LinkOrder order_of(uint32_t change) {
 }
 
 }  // namespace
+
+const char* done_word(LinkOrder order) { return row_of(order).done; }
 
 // The answer of a peer that was told of a change.
 class LinkOrders::Answer final : public PeerRequest {
@@ -282,13 +283,11 @@ void LinkOrders::note_refused(const Answer& answer, const std::string& why) {
   latest->refused = why;
 }
 
-std::string LinkOrders::refused_in_words() const {
-  std::string words;
+std::vector<RefusedLinkOrder> LinkOrders::refused() const {
+  std::vector<RefusedLinkOrder> refused;
   for (const Latest& each : latest_)
-    if (!each.refused.empty())
-      words += " " + core_.peer + " refuses that link " + each.link.name + " is " +
-               done_word(each.order) + ": " + each.refused + ".";
-  return words;
+    if (!each.refused.empty()) refused.push_back({each.link.name, each.order, each.refused});
+  return refused;
 }
 
 void LinkOrders::heard(const wire::LinkChangeFrame& frame,

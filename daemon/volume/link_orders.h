@@ -14,11 +14,10 @@
 
 #include "config/config.h"
 #include "volume/core.h"
+#include "volume/link_order.h"
 #include "wire/codec.h"
 
 namespace twinblock {
-
-enum class LinkOrder { kAdd, kRemove, kEnable, kDisable };
 
 class LinkOrders {
  public:
@@ -36,8 +35,8 @@ class LinkOrders {
   void session_up();
   void session_lost();
   void links_changed();
-  // What the peer does not allow, for `status`: whole sentences, each after a space.
-  [[nodiscard]] std::string refused_in_words() const;
+  // What the peer does not allow.
+  [[nodiscard]] std::vector<RefusedLinkOrder> refused() const;
 
  private:
   class Answer;

@@ -19,10 +19,4 @@ void PeerSettings::heard(const wire::SettingsPayload& theirs) {
   differ_ = std::move(differ);
 }
 
-std::string PeerSettings::difference_in_words() const {
-  if (differ_.empty()) return "";
-  return " The configuration files of this node (here) and " + core_.peer +
-         " (there) differ: " + differ_ + ".";
-}
-
 }  // namespace twinblock

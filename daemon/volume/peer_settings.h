@@ -15,12 +15,12 @@ class PeerSettings {
 
   void session_up();
   void heard(const wire::SettingsPayload& theirs);
-  // For `status`: a sentence after a space; empty where they are alike, or not compared yet.
-  [[nodiscard]] std::string difference_in_words() const;
+  // Where they differ (compare_settings()); empty: nowhere, or not compared yet.
+  [[nodiscard]] const std::string& difference() const { return differ_; }
 
  private:
   Core& core_;
-  std::string differ_;  // where
+  std::string differ_;
 };
 
 }  // namespace twinblock

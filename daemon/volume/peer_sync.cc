@@ -14,7 +14,7 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
       parts_(parts),
       owner_(owner),
       local_flush_(core.data),
-      log_(core.events),
+      log_(core, parts.words),
       source_(core, parts.flushes, parts.writes, parts.disks, *this),
       target_(core,
               {parts.gate, parts.disks, parts.replica, parts.asked, parts.roles,
@@ -47,7 +47,7 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
     case Verdict::kTargetOfMap:
     case Verdict::kTargetOfAll:
       enter(Phase::kBehind);
-      explain_resync(verdict, peer);
+      log_.found(cause_of(verdict, owner_.facts(), peer));
       // What a failed flush took from the disk is in nobody's set for sure: the peer may have been
       // sent all that is shown here since.
       if (core_.record.flush_failed) core_.dirty.set_all();
@@ -179,7 +179,7 @@ void PeerSync::begin_same(Verdict verdict, const SyncFacts& peer) {
 }
 
 void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
-  explain_resync(verdict, peer);
+  log_.found(cause_of(verdict, owner_.facts(), peer));
   log_.began(true);
   // One that died before it had its disk's failure on record, of which it had told this node, is not
   // believed either.
@@ -248,48 +248,6 @@ void PeerSync::heard_set(const wire::Frame& frame) {
                       (!target_is_believed_ || core_.coarse.merge_chunk(chunk)) &&
                       core_.dirty.merge_chunk(chunk);
   if (!merged) owner_.bad_frame(frame.header);
-}
-
-// Why there is a resync, and of what, for `twinblock why`.
-void PeerSync::explain_resync(Verdict verdict, const SyncFacts& peer) {
-  const bool source = is_source(verdict);
-  const std::string& target = source ? core_.peer : core_.node;
-  const SyncFacts mine = owner_.facts();
-  const SyncFacts& told = source ? peer : mine;   // the target's facts
-  const SyncFacts& newer = source ? mine : peer;  // the source's
-  std::string reason;
-  if (told.blank)
-    reason = target + " is new";
-  else if (told.backing_lost)
-    reason = target + "'s backing was found empty";
-  else if (told.discard || newer.keep)
-    reason = "a split brain was resolved against " + target;
-  else if (told.flush_failed)
-    reason = "a flush failed on " + target + ", which can't tell what its disk holds";
-  else if (told.inconsistent)
-    reason = target + " holds an unfinished copy";
-  else if (told.crashed)
-    reason = target + " stopped as primary without demotion";
-  else if (newer.crashed)
-    reason = "the node that was primary last stopped without demotion";
-  else
-    reason = target + " was away while the volume was written";
-  reason += ". ";
-  if (is_source(verdict) ? verdict == Verdict::kSourceOfAll : verdict == Verdict::kTargetOfAll)
-    reason +=
-        told.blank || told.backing_lost || told.flush_failed
-            ? "The whole volume is copied."
-            : "No record of what differs reaches back far enough: the whole volume is "
-              "compared, and blocks that differ are copied.";
-  else
-    reason += format_size(newer.dirty_bytes) +
-                      " is on the source's record of what may differ, " +
-                      format_size(told.dirty_bytes) + " on " + target +
-                      (told.flush_failed
-                           ? "'s; all of that is copied, since a comparison would tell nothing."
-                           : "'s; regions known only coarsely are compared before they are "
-                             "copied.");
-  log_.set_reason(std::move(reason));
 }
 
 void PeerSync::resync_target_marked() {

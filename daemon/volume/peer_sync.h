@@ -44,6 +44,7 @@ class PeerSync final : private ResyncSource::Owner,
     AskedRecord& asked;
     Roles& roles;
     FirstRecord& first_record;
+    const EventWords& words;
   };
 
   PeerSync(Core& core, const Parts& parts, Owner& owner);
@@ -104,7 +105,6 @@ class PeerSync final : private ResyncSource::Owner,
   void sole_copy_recorded();
   void whole_again();
   void ask_to_be_copied_back();
-  void explain_resync(Verdict verdict, const SyncFacts& peer);
   // Makes the record durable, and goes on if the session still stands.
   void persist_for_resync(std::function<void()> then);
 

@@ -1,20 +1,21 @@
 #include "volume/resync_log.h"
 
+#include <utility>
+
 #include "base/units.h"
 
 namespace twinblock {
 
 void ResyncLog::began(bool source) {
   told_ = true;
-  events_.tell("resync-begun",
-               {{"direction", source ? "to-peer" : "from-peer"}, {"reason", reason_}});
+  const std::string reason = cause_ ? words_.resync(*cause_, core_.node, core_.peer) : "";
+  core_.events.tell("resync-begun",
+                    {{"direction", source ? "to-peer" : "from-peer"}, {"reason", reason}});
 }
 
 void ResyncLog::ended(const Progress& progress, const std::optional<Sent>& sent) {
-  if (progress.total_bytes() > 0) {
-    last_ = {progress.total_bytes(), progress.duration_ns(), sent.value_or(Sent{})};
-    last_reason_ = reason_;
-  }
+  if (progress.total_bytes() > 0)
+    last_ = {progress.total_bytes(), progress.duration_ns(), sent.value_or(Sent{}), cause_};
   if (!std::exchange(told_, false)) return;
   EventDetails details{{"direction", sent ? "to-peer" : "from-peer"},
                        {"bytes", progress.total_bytes()},
@@ -24,11 +25,11 @@ void ResyncLog::ended(const Progress& progress, const std::optional<Sent>& sent)
     details.emplace_back("zero_bytes", sent->zero_bytes);
     details.emplace_back("compared_bytes", sent->compared_bytes);
   }
-  events_.tell("resync-ended", std::move(details));
+  core_.events.tell("resync-ended", std::move(details));
 }
 
 void ResyncLog::failed(const std::string& why) {
-  if (std::exchange(told_, false)) events_.tell("resync-failed", {{"reason", why}});
+  if (std::exchange(told_, false)) core_.events.tell("resync-failed", {{"reason", why}});
 }
 
 }  // namespace twinblock

@@ -4,9 +4,9 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 
-#include "volume/events.h"
+#include "volume/core.h"
+#include "volume/event_words.h"
 #include "volume/progress.h"
 #include "volume/status_view.h"
 
@@ -16,24 +16,25 @@ class ResyncLog {
  public:
   using Sent = StatusView::ResyncSent;
 
-  explicit ResyncLog(Events& events) : events_(events) {}
+  ResyncLog(Core& core, const EventWords& words) : core_(core), words_(words) {}
 
-  // Why there is one, and of what: a sentence.
-  void set_reason(std::string reason) { reason_ = std::move(reason); }
+  // Why there is one, and of what.
+  void found(const ResyncCause& cause) { cause_ = cause; }
   void began(bool source);
   // `sent`: of the source.
   void ended(const Progress& progress, const std::optional<Sent>& sent);
   void failed(const std::string& why);
 
-  [[nodiscard]] const std::string& reason() const { return reason_; }
+  // Of the one that runs, or else of the last one.
+  [[nodiscard]] const std::optional<ResyncCause>& cause() const { return cause_; }
   // The last one that ended well and had anything to do.
   [[nodiscard]] const std::optional<StatusView::LastResync>& last() const { return last_; }
-  [[nodiscard]] const std::string& last_reason() const { return last_reason_; }
 
  private:
-  Events& events_;
+  Core& core_;
+  const EventWords& words_;
   bool told_ = false;  // that one has begun
-  std::string reason_, last_reason_;
+  std::optional<ResyncCause> cause_;
   std::optional<StatusView::LastResync> last_;
 };
 

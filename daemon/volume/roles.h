@@ -20,11 +20,9 @@
 #include "volume/disk_health.h"
 #include "volume/loss_wait.h"
 #include "volume/replica.h"
+#include "volume/role.h"
 
 namespace twinblock {
-
-enum class Role { kSecondary, kPromoting, kPrimary, kDemoting };
-enum class PeerRole { kUnknown, kSecondary, kPrimary };
 
 class RolesOwner {
  public:
@@ -69,9 +67,7 @@ class Roles {
 
   [[nodiscard]] Role role() const { return role_; }
   [[nodiscard]] PeerRole peer() const { return peer_; }
-  [[nodiscard]] bool is_primary() const {
-    return role_ == Role::kPrimary || role_ == Role::kDemoting;
-  }
+  [[nodiscard]] bool is_primary() const { return twinblock::is_primary(role_); }
   // Whether a client may open the export.
   [[nodiscard]] bool serves() const { return role_ == Role::kPrimary && !stopping_; }
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;

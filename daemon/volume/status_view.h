@@ -1,4 +1,6 @@
-// What a node knows of its volume at one moment, for `status`: plain values, no references.
+// What a node knows of its volume at one moment: codes and figures, no references. The sentences of
+// `status` and `why` are in control/, and follow from this alone. (A text is the name of something,
+// or what a system call, the peer or a refusal said.)
 #pragma once
 
 #include <cstdint>
@@ -7,42 +9,59 @@
 #include <utility>
 #include <vector>
 
+#include "config/config.h"
+#include "mirror/generation.h"
+#include "volume/link_order.h"
+#include "volume/resync_cause.h"
+#include "volume/volume_state.h"
+
 namespace twinblock {
 
-// Names and meanings are the same in logs, in `status` and in the docs.
-enum class VolumeState {
-  kBlank,       // no metadata: waits for `init`, or for a peer that has been initialised
-  kWaiting,     // secondary without a session
-  kConnecting,  // primary or secondary whose session is being set up for the first time
-  kConnected,   // both nodes are secondary and know of no difference
-  kDuplex,      // one node is primary, both replicas are whole and receive every write
-  kDegraded,    // as kDuplex, but this node's disk can't be read everywhere: the peer stands in
-  kDiskless,    // the primary's disk failed: it works on the peer's replica, the only good one
-  kResync,      // one replica is being brought up to date
-  kSimplex,     // primary, alone; what the peer misses is recorded
-  kFrozen,      // primary, alone, and writes wait (on_peer_loss = "freeze")
-  kRefused,     // the nodes can't work together; `status` and `action` say why
-  kFailed,      // the local disk failed, and no peer stands in
-};
-const char* state_name(VolumeState state);
-
-enum class DataState { kBlank, kCurrent, kInconsistent, kFailed };
-const char* data_state_name(DataState state);
-
 struct StatusView {
-  std::string volume, node, role, status, action;
+  std::string volume, node;
+  std::string backing;  // the file or device of this node
+  Role role = Role::kSecondary;
   VolumeState state = VolumeState::kBlank;
   DataState data = DataState::kBlank;
   bool promotable = false;  // secondary, and `promote` would be taken without any option
   uint64_t size_bytes = 0;
   uint64_t dirty_bytes = 0;
-  std::string generation_current, generation_base;
+  uint64_t coarse_bytes = 0;  // of those, known to differ perhaps
+  // What this node would say of itself in a handshake, and the name of what an order of `resolve`
+  // gives up, where it has one on record (mine.keep, mine.discard).
+  SyncFacts mine;
+  metadata::GivenUp given_up{};
+  bool joinable = false;  // blank, and joins a peer that is initialised
 
   struct Peer {
-    std::string name, role, data, error;
-    bool connected = false;
-    std::optional<uint64_t> heard_ns;  // how long ago it last said in a handshake what it holds
+    std::string name;
+    PeerRole role = PeerRole::kUnknown;
+    std::optional<DataState> data;   // now, or when it was last heard; nothing: it never was
+    std::string error;               // its disk failed: a sentence …
+    std::string error_file;          // … and which file of it
+    bool connected = false;          // a session stands
+    bool answers = false;            // the address of a link does, whoever that is
+    bool whole_on_this_node = false; // its disk failed: it works on this node's replica
+    std::optional<SyncFacts> facts;    // what it last said in a handshake of what it holds …
+    std::optional<uint64_t> heard_ns;  // … and how long ago
   } peer;
+
+  // Between the two.
+  std::optional<Verdict> verdict;  // the last handshake's
+  std::string refusal;             // why there is no session: a sentence; empty: none is refused
+  std::string session_error;       // of the last try to set one up
+  std::string loss_reason;         // of the last session …
+  uint64_t lost_wall_ns = 0;       // … and when that was lost; 0: there was none
+  bool frozen = false;             // writes wait for the peer
+  std::vector<RefusedLinkOrder> refused_link_orders;  // by the peer
+  std::string settings_differ;  // where the two configuration files do; empty: nowhere
+
+  // What a promotion here would meet.
+  struct Promotion {
+    std::string refusal;  // why there can be none even if the peer is dead; empty: there can
+    bool peer_is_primary = false;  // as this node has it on record, or as the peer said lately
+    bool forgot = false;  // this node may have forgotten what it had acknowledged as primary
+  } promotion;
 
   struct Link {
     std::string name;
@@ -61,7 +80,7 @@ struct StatusView {
   std::vector<Link> links;
 
   struct Compression {
-    std::string mode;  // "off", "on" or "auto"
+    twinblock::Compression mode = twinblock::Compression::kOff;
     int level = 0;
     uint64_t writes_compressed = 0, writes_raw = 0;
     // Of what was compressed: before and after.
@@ -77,22 +96,25 @@ struct StatusView {
     uint64_t compared_bytes = 0;  // looked at on both nodes, by digests
   };
   struct Resync {
-    bool active = false;
-    bool source = false;
+    bool active = false;  // the state is kResync; the figures say something
+    bool source = false;  // this node has a resync under way to the peer, be it of nothing
+    bool target = false;  // … the other way round
+    bool paused = false;  // by an operator; of the source
+    uint64_t pace_bytes_per_s = 0;  // as ordered; 0: what clients leave; of the source
     uint64_t done_bytes = 0;
     uint64_t total_bytes = 0;
     double percent = 0;
     uint64_t rate_bytes_per_s = 0;
     uint64_t average_bytes_per_s = 0;
     std::optional<uint64_t> remaining_s;
-    std::string pace;    // "auto", "paused" or a rate; of the source
-    std::string reason;  // why there is one, and why it is this big
-    ResyncSent sent;     // the source's
+    std::optional<ResyncCause> cause;  // of the one that runs, or else of the last one
+    ResyncSent sent;                   // the source's
   } resync;
   struct LastResync {
     uint64_t bytes = 0;
     uint64_t duration_ns = 0;
     ResyncSent sent;
+    std::optional<ResyncCause> cause;
   };
   std::optional<LastResync> last_resync;
 
@@ -108,6 +130,7 @@ struct StatusView {
   } verify;
 
   // The intents: what would be compared with the peer's if this node crashed now.
+  bool all_dirty = false;  // … everything would, by the record
   uint64_t intent_bytes = 0;
   uint64_t intent_commits = 0;  // since start: how often the metadata disk was flushed for them
   uint64_t intent_waits = 0;    // … and how many writes waited for that
@@ -115,7 +138,10 @@ struct StatusView {
   // As a primary without a peer that receives what is written, since start; with what runs now.
   uint64_t simplex_ns = 0, simplex_times = 0;
   bool simplex_now = false;
-  std::string disk_error;
+  std::string disk_error;       // what a disk of this node refused last: a sentence
+  bool disk_ok = true;          // the local replica is in use
+  size_t unreadable_places = 0; // of the local disk: the peer answers in its stead
+  std::string read_error;       // … and the latest one: a sentence
   uint64_t read_errors = 0;  // since start: reads that the local disk failed
   uint64_t clients = 0;
   uint64_t writes = 0, write_bytes = 0, reads = 0, read_bytes = 0, zeroes = 0, flushes = 0;
@@ -123,12 +149,5 @@ struct StatusView {
   uint64_t write_p50_ns = 0, write_p99_ns = 0, write_max_ns = 0;
   uint64_t uptime_ns = 0;
 };
-
-// Adds to `status` and `action` which links a session goes on without, and why: the next one to die
-// may be the last. Pure.
-void explain_links(StatusView& view);
-
-// What to do where the session is missing: start the peer, unless it answers already. Pure.
-std::string bring_back(const std::string& peer, bool answers);
 
 }  // namespace twinblock

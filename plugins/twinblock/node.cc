@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "control/event_words.h"
 #include "control/metrics.h"
 #include "io/posix/congestion.h"
 #include "io/posix/files.h"
@@ -123,7 +124,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   engine_ = std::make_unique<Engine>(Engine::Parts{config_, name_, loop_, log_, *network_, *data_,
                                                    *metadata_, *workers_, std::move(loaded),
                                                    backing_is_empty, instance, random_number,
-                                                   boot_number(), cache_is_gone});
+                                                   kEventWords, boot_number(), cache_is_gone});
   facts_ = NodeFacts{data_->engine_name(),
                      "nbd+unix:///?socket=" + nbd_socket_path(config_, self),
                      control_socket_path(config_, self),

@@ -15,6 +15,7 @@
 
 #include "clients.h"
 #include "control/requests.h"
+#include "control/why_words.h"
 #include "fuzz_node.h"
 #include "input.h"
 #include "line_mutator.h"
@@ -125,7 +126,7 @@ class Stage {
     require(!status["status"].get_ref<const std::string&>().empty(), "a status without words");
     require(status["role"] == "primary" || status["role"] == "secondary", "a role that is none");
     require(status["links"].is_array() && !status["links"].empty(), "a status without links");
-    for (const std::string& reason : at().engine().why())
+    for (const std::string& reason : why_words(at().engine().status()))
       require(!reason.empty() && is_line(reason), "a reason that is no line", reason);
   }
 

@@ -2,6 +2,10 @@
 
 #include <utility>
 
+#include "control/event_words.h"
+#include "control/status_words.h"
+#include "control/why_words.h"
+
 namespace twinblock::fuzz {
 
 class FuzzNode::QuietLog final : public Log {
@@ -50,7 +54,7 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
   engine = std::make_unique<Engine>(
       Engine::Parts{config, std::move(name), *clock, *log_, *port_, data, metadata, *workers_,
                     std::move(loaded), backing_is_empty, metadata::Uuid{1},
-                    [random = sim::Random(3)]() mutable { return random.next() | 1; }});
+                    [random = sim::Random(3)]() mutable { return random.next() | 1; }, kEventWords});
 }
 
 FuzzNode::~FuzzNode() {
@@ -63,15 +67,16 @@ FuzzNode::~FuzzNode() {
 
 void FuzzNode::look() const {
   const StatusView view = engine->status();
-  require(!view.status.empty() && printable_line(view.status), "a status without words",
-          view.status);
-  require(printable_line(view.action), "an action that is no line", view.action);
+  const StatusWords words = status_words(view);
+  require(!words.status.empty() && printable_line(words.status), "a status without words",
+          words.status);
+  require(printable_line(words.action), "an action that is no line", words.action);
   require(view.dirty_bytes <= view.size_bytes && view.intent_bytes <= view.size_bytes,
           "more may differ than there is");
   require(view.resync.percent >= 0 && view.resync.percent <= 100 &&
               view.resync.done_bytes <= view.resync.total_bytes,
           "more than all of a resync is done");
-  for (const std::string& line : engine->why())
+  for (const std::string& line : why_words(view))
     require(!line.empty() && printable_line(line), "a reason that is no line", line);
 }
 

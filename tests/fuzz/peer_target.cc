@@ -84,7 +84,7 @@ class Story {
     // What a primary's disk is given comes from its clients.
     node_->data.submitted = [this](const DiskRequest& request) {
       if (request.op != DiskOp::kWrite && request.op != DiskOp::kZero) return;
-      require(clients_.asked_for(request) || engine().status().role != "primary",
+      require(clients_.asked_for(request) || !engine().is_primary(),
               "the peer writes to the disk of a primary");
     };
     require(engine().start().ok(), "the harness's own start");
@@ -255,13 +255,13 @@ class Story {
         engine().demote(orders_.reply());
         break;
       case 7:
-        engine().verify(Engine::VerifyOrder::kCompare, orders_.reply());
+        engine().verify(VerifyOrder::kCompare, orders_.reply());
         break;
       case 8:
-        engine().verify(Engine::VerifyOrder::kRepair, orders_.reply());
+        engine().verify(VerifyOrder::kRepair, orders_.reply());
         break;
       case 9:
-        engine().verify(Engine::VerifyOrder::kStop, orders_.reply());
+        engine().verify(VerifyOrder::kStop, orders_.reply());
         break;
       case 10:
         engine().resolve(option, (code & 0x40) != 0, orders_.reply());
@@ -270,11 +270,11 @@ class Story {
         engine().go_on_alone(orders_.reply());
         break;
       case 12:
-        engine().set_resync_pace(Engine::ResyncPace::kRate, 1 + input.take<uint64_t>() / 2,
+        engine().set_resync_pace(ResyncPace::kRate, 1 + input.take<uint64_t>() / 2,
                                  orders_.reply());
         break;
       case 13:
-        engine().set_resync_pace(option ? Engine::ResyncPace::kPause : Engine::ResyncPace::kResume,
+        engine().set_resync_pace(option ? ResyncPace::kPause : ResyncPace::kResume,
                                  0, orders_.reply());
         break;
       default:

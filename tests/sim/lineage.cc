@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/crc32c.h"
+#include "control/status_words.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -58,8 +59,10 @@ std::string Lineage::describe() {
       continue;
     }
     const StatusView view = node(host).engine().status();
-    text += view.role + ", " + state_name(view.state) + ", generation " + view.generation_current +
-            " base " + view.generation_base + ". " + view.status;
+    const metadata::Generations& generations = view.mine.generations;
+    text += std::string(role_name(view.role)) + ", " + state_name(view.state) + ", generation " +
+            metadata::format_generation(generations.current) + " base " +
+            metadata::format_generation(generations.base) + ". " + status_words(view).status;
   }
   return text;
 }
@@ -180,7 +183,7 @@ void Lineage::demote(int host) {
 }
 
 bool Lineage::says(int host, const char* words) {
-  return lives(host) && node(host).engine().status().status.find(words) != std::string::npos;
+  return lives(host) && status_words(node(host).engine().status()).status.find(words) != std::string::npos;
 }
 
 // The loser is demoted first, so that what it holds when the order is given is what it holds when
@@ -215,7 +218,7 @@ void Lineage::join(int host) {
 
 void Lineage::verify(int host) {
   if (!at_one() || !node(host).engine().is_primary()) return;
-  node(host).engine().verify(Engine::VerifyOrder::kCompare, [](const Result<std::string>&) {});
+  node(host).engine().verify(VerifyOrder::kCompare, [](const Result<std::string>&) {});
   run_for(2 * kSecond_ns);
   if (lives(host) && node(host).engine().status().verify.differing_bytes > 0)
     Report::violation("a verification found differences" + describe());
@@ -272,8 +275,11 @@ bool Lineage::at_one() {
   }
   // Both, in one session: the one that was left does not know it yet.
   const auto mine = node(0).engine().status(), theirs = node(1).engine().status();
-  return mine.generation_current == theirs.generation_current && mine.peer.role == theirs.role &&
-         theirs.peer.role == mine.role && mine.state == theirs.state;
+  const auto knows = [](const StatusView& node, const StatusView& peer) {
+    return node.peer.role == (is_primary(peer.role) ? PeerRole::kPrimary : PeerRole::kSecondary);
+  };
+  return mine.mine.generations.current == theirs.mine.generations.current && knows(mine, theirs) &&
+         knows(theirs, mine) && mine.state == theirs.state;
 }
 
 uint64_t Lineage::found(int host, size_t block) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "control/status_words.h"
 #include "report.h"
 #include "world.h"
 
@@ -288,7 +289,7 @@ bool World::agreed(const Lane& lane) {
 bool World::parted(const Lane& lane) {
   for (const int host : {0, 1})
     if (node(host).running() && !node(host).paused() &&
-        node(host).engine().status().status.find("refuses that link " + lane.name + " is") !=
+        status_words(node(host).engine().status()).status.find("refuses that link " + lane.name + " is") !=
             std::string::npos)
       return true;
   return false;

@@ -1,4 +1,5 @@
 // The operator of the simulated pair.
+#include "control/status_words.h"
 #include "report.h"
 #include "world.h"
 
@@ -73,7 +74,7 @@ void World::join_too_old() {
     SimNode& each = node(host);
     if (!swapped_[static_cast<size_t>(host)] || !each.running() || each.paused() ||
         host == primary_ ||
-        each.engine().status().status.find("nothing in common") == std::string::npos)
+        status_words(each.engine().status()).status.find("nothing in common") == std::string::npos)
       continue;
     if (Report::verbose()) Report::trace("operator", each.name() + " is to join anew");
     each.kill();
@@ -197,22 +198,22 @@ void World::give_order() {
   }
   switch (random_.below(6)) {
     case 0:
-      engine.set_resync_pace(Engine::ResyncPace::kPause, 0, ignore);
+      engine.set_resync_pace(ResyncPace::kPause, 0, ignore);
       break;
     case 1:
-      engine.set_resync_pace(Engine::ResyncPace::kResume, 0, ignore);
+      engine.set_resync_pace(ResyncPace::kResume, 0, ignore);
       break;
     case 2:
-      engine.set_resync_pace(Engine::ResyncPace::kRate, random_.spread(16 * kKiB, 64 * kMiB),
+      engine.set_resync_pace(ResyncPace::kRate, random_.spread(16 * kKiB, 64 * kMiB),
                              ignore);
       break;
     case 3:
       engine.go_on_alone(ignore);
       break;
     default:
-      engine.verify(random_.chance(0.2)   ? Engine::VerifyOrder::kStop
-                    : random_.chance(0.2) ? Engine::VerifyOrder::kRepair
-                                          : Engine::VerifyOrder::kCompare,
+      engine.verify(random_.chance(0.2)   ? VerifyOrder::kStop
+                    : random_.chance(0.2) ? VerifyOrder::kRepair
+                                          : VerifyOrder::kCompare,
                     ignore);
       break;
   }
@@ -223,8 +224,8 @@ void World::end_orders() {
   const auto ignore = [](const Result<std::string>&) {};
   for (const auto& each : nodes_) {
     if (!each->running()) continue;
-    each->engine().set_resync_pace(Engine::ResyncPace::kAuto, 0, ignore);
-    each->engine().set_resync_pace(Engine::ResyncPace::kResume, 0, ignore);
+    each->engine().set_resync_pace(ResyncPace::kAuto, 0, ignore);
+    each->engine().set_resync_pace(ResyncPace::kResume, 0, ignore);
   }
 }
 

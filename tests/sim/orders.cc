@@ -59,7 +59,7 @@ void World::order_turn() {
       break;
     case 2:
       if (node(host).running() && !side_of(host).workload.is_open() &&
-          node(host).engine().status().role == "secondary")
+          !node(host).engine().is_primary())
         try_to_promote_side(host);
       break;
     case 3:
@@ -154,7 +154,7 @@ void World::check_shown(int giver, bool keep_local, uint64_t known_ns,
 }
 
 void World::demote_if_primary(int host) {
-  if (!node(host).running() || node(host).engine().status().role != "primary") return;
+  if (!node(host).running() || !node(host).engine().is_primary()) return;
   demote_loser(host);
 }
 
@@ -197,7 +197,7 @@ void World::go_on_with_winner() {
   if (now.knows(apart_generations_[0]) && now.knows(apart_generations_[1]))
     Report::violation("nobody knows who lost" + describe());
   check_loss(1 - winner, "an order was carried out");
-  if (node(winner).engine().status().role != "primary") promote_side(winner);
+  if (!node(winner).engine().is_primary()) promote_side(winner);
   wait(
       kHealingMax_ns, [this] { return both_duplex(); }, "duplex after orders");
   if (winner == split_host_) std::swap(side_, other_side_);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "control/event_words.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -106,7 +107,7 @@ void SimNode::start() {
   engine_ = std::make_unique<Engine>(
       Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
                     std::move(loaded.value()), data_->is_new(), instance,
-                    [random = random_.fork()]() mutable { return random.next() | 1; }, boot_,
+                    [random = random_.fork()]() mutable { return random.next() | 1; }, kEventWords, boot_,
                     cache_is_gone, kZeroPieceBytes});
   engine_->set_sample_every(4);
   if (Status started = engine_->start(); !started)

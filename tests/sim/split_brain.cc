@@ -3,6 +3,7 @@
 // refuses to come together, and says why, until somebody orders whose writes are given up.
 #include <utility>
 
+#include "control/status_words.h"
 #include "report.h"
 #include "world.h"
 
@@ -115,7 +116,7 @@ void World::revive(int host) {
 bool World::says_split_brain(int host) {
   const StatusView view = node(host).engine().status();
   return view.state == VolumeState::kRefused &&
-         view.status.find("split brain") != std::string::npos;
+         status_words(view).status.find("split brain") != std::string::npos;
 }
 
 // Once they can hear each other, both must say so, and both must go on serving what they have.
@@ -134,7 +135,7 @@ void World::see_split_brain() {
         },
         "writes in spite of the split brain");
   for (const int host : {0, 1}) {
-    if (node(host).engine().status().status.find("order") != std::string::npos)
+    if (status_words(node(host).engine().status()).status.find("order") != std::string::npos)
       Report::violation("an order is remembered that was about another split brain" + describe());
     const std::string before = metadata_in_words(host);
     node(host).engine().resolve(random_.chance(0.5), true, [this](const Result<std::string>& said) {
@@ -142,7 +143,7 @@ void World::see_split_brain() {
     });
     if (metadata_in_words(host) != before)
       Report::violation("a dry run changed something" + describe());
-    if (node(host).engine().status().role != "primary")
+    if (!node(host).engine().is_primary())
       Report::violation(node(host).name() + " does not serve any more" + describe());
   }
 }

@@ -7,7 +7,7 @@
 namespace twinblock::sim {
 
 // One whole pass over the volume, on the primary; the session may not break meanwhile.
-StatusView::Verify World::verify_all(Engine::VerifyOrder order) {
+StatusView::Verify World::verify_all(VerifyOrder order) {
   Engine& engine = node(primary_).engine();
   wait(
       kHealingMax_ns, [&] { return !engine.status().verify.active; }, "the last verification");
@@ -38,7 +38,7 @@ void World::verification() {
     disk.corrupt(block * limits::kBlockBytes + random_.below(limits::kBlockBytes), 1);
   }
   const uint64_t bad_bytes = bad.size() * limits::kBlockBytes;
-  const StatusView::Verify found = verify_all(Engine::VerifyOrder::kCompare);
+  const StatusView::Verify found = verify_all(VerifyOrder::kCompare);
   if (found.differing_bytes != bad_bytes || found.repaired_bytes != 0)
     Report::violation(std::to_string(bad_bytes) + " bytes of a disk went bad; the verification " +
                       "found " + std::to_string(found.differing_bytes) + ", repaired " +
@@ -49,7 +49,7 @@ void World::verification() {
                         std::to_string(offset) + describe());
   const bool busy = random_.chance(0.5);
   if (busy) workload().go_on();
-  const StatusView::Verify repaired = verify_all(Engine::VerifyOrder::kRepair);
+  const StatusView::Verify repaired = verify_all(VerifyOrder::kRepair);
   // Clients may have written over some.
   if (repaired.repaired_bytes > bad_bytes || (!busy && repaired.repaired_bytes != bad_bytes))
     Report::violation("a verification repaired " + std::to_string(repaired.repaired_bytes) +

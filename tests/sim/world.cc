@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "control/status_words.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -69,12 +70,14 @@ std::string World::describe() {
       continue;
     }
     const StatusView view = node(host).engine().status();
-    text += view.role + ", " + state_name(view.state) + ", data " + data_state_name(view.data) +
-            ", dirty " + std::to_string(view.dirty_bytes) + ", generation " +
-            view.generation_current + " base " + view.generation_base;
+    const metadata::Generations& generations = view.mine.generations;
+    text += std::string(role_name(view.role)) + ", " + state_name(view.state) + ", data " +
+            data_state_name(view.data) + ", dirty " + std::to_string(view.dirty_bytes) +
+            ", generation " + metadata::format_generation(generations.current) + " base " +
+            metadata::format_generation(generations.base);
     for (const StatusView::Link& link : view.links)
       text += ", link " + link.name + " " + link.state + " (" + link.last_error + ")";
-    text += ". " + view.status;
+    text += ". " + status_words(view).status;
   }
   return text;
 }

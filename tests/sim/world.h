@@ -138,7 +138,7 @@ class World {
   void write_some();
   void wait_for_restarts();
   void wait_for_moment(const std::function<bool()>& until, const char* for_what);
-  StatusView::Verify verify_all(Engine::VerifyOrder order);
+  StatusView::Verify verify_all(VerifyOrder order);
 
   // faults
   void fault_turn();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "control/event_words.h"
 #include "control/requests.h"
 
 namespace twinblock {
@@ -81,7 +82,8 @@ class ControlTest : public testing::Test {
                                                      std::move(loaded),
                                                      true,
                                                      {},
-                                                     [this] { return ++random_; }});
+                                                     [this] { return ++random_; },
+                                                     kEventWords});
     EXPECT_TRUE(engine_->start().ok());
   }
 

@@ -106,14 +106,14 @@ TEST_F(ControlTest, InitAndPromoteAndDemoteSayWhatHappened) {
   EXPECT_TRUE(ask(R"({"verb":"init"})")["ok"].get<bool>());
   EXPECT_FALSE(ask(R"({"verb":"init"})")["ok"].get<bool>()) << "only once";
   EXPECT_TRUE(ask(R"({"verb":"promote","args":{"peer_is_dead":false}})")["ok"].get<bool>());
-  EXPECT_EQ(engine_->status().role, "primary");
+  EXPECT_EQ(engine_->status().role, Role::kPrimary);
   ASSERT_TRUE(engine_->client_opened().ok());
   const json busy = ask(R"({"verb":"demote"})");
   EXPECT_FALSE(busy["ok"].get<bool>());
   EXPECT_NE(busy["action"], "");
   engine_->client_closed();
   EXPECT_TRUE(ask(R"({"verb":"demote"})")["ok"].get<bool>());
-  EXPECT_EQ(engine_->status().role, "secondary");
+  EXPECT_EQ(engine_->status().role, Role::kSecondary);
 }
 
 TEST_F(ControlTest, OrdersWithWrongArgumentsAreRefusedByName) {
@@ -211,7 +211,8 @@ TEST_F(ControlTest, MetadataOfAVolumeOfAnotherSizeIsRefusedWithWords) {
                  std::move(loaded),
                  false,
                  {},
-                 [] { return uint64_t{1}; }});
+                 [] { return uint64_t{1}; },
+                 kEventWords});
   const Status started = engine.start();
   ASSERT_FALSE(started.ok());
   EXPECT_NE(started.error().what.find("68719476736 bytes"), std::string::npos);

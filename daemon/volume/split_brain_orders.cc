@@ -1,38 +1,12 @@
-// Orders that give data up after a split brain: `resolve`, and what each node says of the orders that
-// it knows. An order names the state of the replica that it gives up, as its giver saw it
-// (NodeRecord::state_id). When that replica has moved on since, the order is void, and both nodes say
-// so (design, invariant 13).
+#include "volume/split_brain_orders.h"
+
 #include <cerrno>
 #include <utility>
 
-#include "mirror/relation.h"
-#include "volume/engine.h"
+#include "volume/loss_words.h"
 
 namespace twinblock {
 namespace {
-
-std::string named(uint64_t dirty_bytes, uint64_t generation, uint64_t term) {
-  return format_size(dirty_bytes) + " (generation " + metadata::format_generation(generation) +
-         ", term " + std::to_string(term) + ")";
-}
-
-// Whether a node's set says what the other one lacks. Where its partner was another replica than the
-// one that is there (a disk that was put back), it says little of that.
-bool knows_the_loss(const SyncFacts& node, const SyncFacts& other) {
-  return node.map_valid && relate(kinship(node.generations, other.generations, true)) ==
-                               Relation::kDivergedFromBase;
-}
-
-// What a node wrote alone. After a crash it knows regions, not blocks.
-std::string written(const SyncFacts& node, const SyncFacts& other) {
-  const std::string state = "generation " +
-                            metadata::format_generation(node.generations.current) + ", term " +
-                            std::to_string(node.term);
-  if (!knows_the_loss(node, other))
-    return "writes of unknown extent, perhaps all over the volume (" + state + ")";
-  return (node.crashed ? "at most " : "") + format_size(node.dirty_bytes) +
-         " in blocks written since " + format_time(node.since_s) + " (" + state + ")";
-}
 
 // What is not known counts as the whole volume.
 metadata::GivenUp name_of(const SyncFacts& loser, const SyncFacts& other, uint64_t volume_bytes) {
@@ -43,7 +17,7 @@ metadata::GivenUp name_of(const SyncFacts& loser, const SyncFacts& other, uint64
 }  // namespace
 
 // An order of `resolve`: who loses what to whom, as both are known at this moment.
-struct Engine::ResolveOrder {
+struct SplitBrainOrders::Order {
   bool keep_local;
   const SyncFacts& mine;
   const SyncFacts& theirs;
@@ -53,9 +27,12 @@ struct Engine::ResolveOrder {
   [[nodiscard]] const SyncFacts& lost() const { return keep_local ? theirs : mine; }
   [[nodiscard]] const SyncFacts& kept() const { return keep_local ? mine : theirs; }
   [[nodiscard]] std::string loss() const { return loser + "'s " + written(lost(), kept()); }
+  [[nodiscard]] std::string demote_first(const std::string& volume) const {
+    return "`twinblock demote " + volume + "` on " + loser;
+  }
 };
 
-std::optional<Error> Engine::why_not_resolve(const ResolveOrder& order) const {
+std::optional<Error> SplitBrainOrders::why_not(const Order& order) const {
   if (order.kept().inconsistent)
     return Error{order.winner + "'s replica is half-copied: it can't be the one that stays",
                  "keep the other one", EINVAL};
@@ -66,33 +43,27 @@ std::optional<Error> Engine::why_not_resolve(const ResolveOrder& order) const {
   return std::nullopt;
 }
 
-void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
+void SplitBrainOrders::resolve(bool keep_local, bool dry_run, Reply reply) {
   const std::string& volume = core_.config.volume;
-  const auto& theirs = session_.peer_facts();
-  const SyncFacts mine = facts();
-  if (session_.up() || !session_.last_verdict() || !is_split_brain(*session_.last_verdict()) ||
+  const auto& theirs = core_.session->peer_facts();
+  const SyncFacts mine = facts_();
+  if (core_.session->up() || !core_.session->last_verdict() || !is_split_brain(*core_.session->last_verdict()) ||
       !theirs || !diverged(mine, *theirs)) {
     reply(Error{"there is no split brain to resolve",
                 "see `twinblock status " + volume + "` and `twinblock why " + volume + "`",
                 EINVAL});
     return;
   }
-  const ResolveOrder order{keep_local, mine, *theirs, keep_local ? core_.peer : core_.node,
+  const Order order{keep_local, mine, *theirs, keep_local ? core_.peer : core_.node,
                            keep_local ? core_.node : core_.peer};
-  if (auto error = why_not_resolve(order)) {
+  if (auto error = why_not(order)) {
     reply(*std::move(error));
     return;
   }
-  const std::string demote_first = "`twinblock demote " + volume + "` on " + order.loser;
+  const std::string demote_first = order.demote_first(volume);
   uint64_t& shown = shown_state_[keep_local ? 1 : 0];
   if (dry_run) {
-    shown = order.lost().state_id;
-    if (!keep_local) gate_.told();  // what is written from now on was not shown
-    reply("nothing was changed. What would be lost: " + order.loss() +
-          ". What stays: " + order.winner + "'s " + written(order.kept(), order.lost()) + "." +
-          (order.lost().primary ? " Before it can be done: detach and run " + demote_first +
-                                      "; what is written until then makes the order void."
-                                : std::string()));
+    show(order, reply);
     return;
   }
   if (order.lost().primary && !keep_local) {
@@ -113,11 +84,22 @@ void Engine::resolve(bool keep_local, bool dry_run, Reply reply) {
                 EAGAIN});
     return;
   }
-  take_order(order, std::move(reply));
+  take(order, std::move(reply));
+}
+
+void SplitBrainOrders::show(const Order& order, const Reply& reply) {
+  shown_state_[order.keep_local ? 1 : 0] = order.lost().state_id;
+  if (!order.keep_local) gate_.told();  // what is written from now on was not shown
+  reply("nothing was changed. What would be lost: " + order.loss() +
+        ". What stays: " + order.winner + "'s " + written(order.kept(), order.lost()) + "." +
+        (order.lost().primary ? " Before it can be done: detach and run " +
+                                    order.demote_first(core_.config.volume) +
+                                    "; what is written until then makes the order void."
+                              : std::string()));
 }
 
 // What the operator should know of other orders, those before and those at the peer.
-std::string Engine::beside_other_orders(const ResolveOrder& order) const {
+std::string SplitBrainOrders::beside_others(const Order& order) const {
   const metadata::NodeRecord& record = core_.record;
   std::string said;
   if (order.keep_local ? record.discard : record.keep)
@@ -137,7 +119,7 @@ std::string Engine::beside_other_orders(const ResolveOrder& order) const {
   return said;
 }
 
-void Engine::take_order(const ResolveOrder& order, Reply reply) {
+void SplitBrainOrders::take(const Order& order, Reply reply) {
   metadata::NodeRecord& record = core_.record;
   const std::string when =
       order.loser + " is brought up to date as soon as " +
@@ -148,7 +130,7 @@ void Engine::take_order(const ResolveOrder& order, Reply reply) {
       (order.keep_local ? ". If " + order.loser +
                               " writes anything more until then, or is promoted, the order is void"
                         : "");
-  const std::string beside = beside_other_orders(order);
+  const std::string beside = beside_others(order);
   const std::string loss = order.loss();
   const bool repeated = (order.keep_local ? record.keep : record.discard) &&
                         record.given_up.state_id == order.lost().state_id;
@@ -165,53 +147,12 @@ void Engine::take_order(const ResolveOrder& order, Reply reply) {
       reply(disks_.why_metadata_failed(error));
       return;
     }
-    log(Severity::kWarning, "split brain resolved by the operator: " + loss + " are given up");
+    core_.log.log(Severity::kWarning, "split brain resolved by the operator: " + loss + " are given up");
     core_.events.tell("split-brain-resolved",
                       {{"given_up", loser}, {"reason", loss + " are given up"}});
-    session_.poke();
+    core_.session->poke();
     reply(loss + " are given up; " + when + beside);
   });
-}
-
-// Whole sentences on the orders that this node has, or has heard of.
-std::vector<std::string> Engine::orders_in_words() const {
-  std::vector<std::string> lines;
-  const metadata::NodeRecord& record = core_.record;
-  const std::string& peer = core_.peer;
-  const auto& theirs = session_.peer_facts();
-  const SyncFacts mine = facts();
-  if (core_.blank || session_.up() || (theirs && !diverged(mine, *theirs))) return lines;
-  const metadata::GivenUp& seen = record.given_up;
-  if (record.keep || record.discard) {
-    std::string line = "By order here, " + (record.keep ? peer : core_.node) + "'s " +
-                       named(seen.dirty_bytes, seen.generation, seen.term) + " are given up";
-    const SyncFacts* loser = record.discard ? &mine : theirs ? &*theirs : nullptr;
-    if (loser != nullptr && loser->state_id != seen.state_id)
-      line += "; the order is void, as " + (record.keep ? peer : core_.node) +
-              " has moved on since: now it has " +
-              named(loser->dirty_bytes, loser->generations.current, loser->term);
-    lines.push_back(line + ".");
-  }
-  if (!theirs) return lines;
-  if (theirs->keep)
-    lines.push_back("By order at " + peer + ", this node's writes are given up" +
-                    (gives_up(*theirs, mine)
-                         ? "."
-                         : "; the order is void, as this node has moved on since."));
-  else if (theirs->discard)
-    lines.push_back("By order at " + peer + ", " + peer + "'s own writes are given up" +
-                    (gives_itself_up(*theirs)
-                         ? "."
-                         : "; the order is void, as " + peer + " has moved on since."));
-  return lines;
-}
-
-void Engine::why_split_brain(std::vector<std::string>& lines) const {
-  const auto& theirs = session_.peer_facts();
-  if (!theirs || !session_.last_verdict() || !is_split_brain(*session_.last_verdict())) return;
-  const SyncFacts mine = facts();
-  lines.push_back("Since they parted, this node has " + written(mine, *theirs) + ", " + core_.peer +
-                  " has " + written(*theirs, mine) + "; neither has the other's.");
 }
 
 }  // namespace twinblock

@@ -1,0 +1,252 @@
+#include "control/status_words.h"
+
+#include <vector>
+
+#include "base/limits.h"
+#include "base/units.h"
+#include "volume/loss_words.h"
+
+namespace twinblock {
+namespace {
+
+// What to do where the session is missing: start the peer, unless it answers already.
+std::string bring_back(const std::string& peer, bool answers) {
+  if (answers)
+    return "The address of " + peer +
+           " answers, but no session comes about: see `twinblock status` and the log of "
+           "twinblockd there";
+  return "Start twinblockd on " + peer + " or mend the link";
+}
+
+StatusWords degraded_words(const StatusView& view) {
+  StatusWords words;
+  const size_t places = view.unreadable_places;
+  words.status = "Every write is on both replicas, but this node's disk can't be read in " +
+                std::to_string(places) + (places == 1 ? " place" : " places") + " (" +
+                view.read_error + "); " + view.peer.name +
+                "'s replica answers in its stead. After " +
+                std::to_string(limits::kBadPlacesMax) + " places the disk counts as failed.";
+  words.action = "Look at the disk that holds " + view.backing +
+                " (dmesg, smartctl) and replace it" +
+                (view.role == Role::kPrimary
+                     ? ", after `twinblock demote " + view.volume +
+                           "` here and `twinblock promote " + view.volume + "` on " +
+                           view.peer.name
+                     : "") +
+                "; if it is well, restart twinblockd here.";
+  return words;
+}
+
+StatusWords diskless_words(const StatusView& view) {
+  StatusWords words;
+  const std::string& volume = view.volume;
+  const std::string& peer = view.peer.name;
+  if (view.peer.whole_on_this_node) {
+    words.status = peer + "'s disk failed: " + peer +
+                  " works on this node's replica, which is the only good copy.";
+    words.action = "Keep this node up. On " + peer + " detach and run `twinblock demote " + volume +
+                  "`, then `twinblock promote " + volume + "` here; then replace " + peer +
+                  "'s disk.";
+    return words;
+  }
+  words.status = "This node's disk failed: reads and writes go to " + peer +
+                "'s replica, which is the only good copy.";
+  words.action = "Detach, run `twinblock demote " + volume + "` here and `twinblock promote " +
+                volume + "` on " + peer +
+                "; then free space or replace the disk (in this case move its metadata file "
+                "away, too), and restart twinblockd here.";
+  return words;
+}
+
+StatusWords words_of_state(const StatusView& view) {
+  StatusWords words;
+  const std::string& volume = view.volume;
+  const std::string& peer = view.peer.name;
+  const std::string bring = bring_back(peer, view.peer.answers);
+  switch (view.state) {
+    case VolumeState::kBlank:
+      words.status = "This node has not been initialised.";
+      words.action = view.joinable ? "It joins by itself when it reaches " + peer +
+                                         ", if that is initialised; "
+                                         "else run `twinblock init " +
+                                         volume +
+                                         "` on the node whose data is to be "
+                                         "kept."
+                                   : "Run `twinblock init " + volume +
+                                         "` on the node whose data is to be kept.";
+      break;
+    case VolumeState::kWaiting:
+      words.status = "Secondary, without a session with " + peer + ".";
+      words.action = bring + "; it connects by itself.";
+      break;
+    case VolumeState::kConnecting:
+      words.status = "The session with " + peer + " is being set up.";
+      break;
+    case VolumeState::kConnected:
+      words.status = "Both replicas are the same; neither node is primary.";
+      words.action =
+          "Run `twinblock promote " + volume + "` on the node that is to serve the volume.";
+      break;
+    case VolumeState::kDuplex:
+      words.status = "Both replicas are current; every write is on both before it is acknowledged.";
+      break;
+    case VolumeState::kDegraded:
+      return degraded_words(view);
+    case VolumeState::kDiskless:
+      return diskless_words(view);
+    case VolumeState::kResync:
+      words.status = view.resync.target ? "This replica is being brought up to date by " + peer + "."
+                                    : peer + " is being brought up to date.";
+      words.action =
+          view.resync.paused
+              ? "It was paused by an operator; run `twinblock resync " + volume + " resume`."
+          : is_primary(view.role) || view.peer.role == PeerRole::kPrimary
+              ? "Nothing to do; watch it with `twinblock wait " + volume +
+                    " --for duplex --progress`."
+          : view.resync.target
+              ? "Nothing to do; to promote this node afterwards, `twinblock wait " + volume +
+                    " --for promotable --progress`."
+              : "Nothing to do; this node may be promoted meanwhile.";
+      break;
+    case VolumeState::kSimplex:
+      words.status = "This node goes on alone; what " + peer + " misses is recorded.";
+      if (!view.loss_reason.empty() && view.loss_reason != view.peer.error)
+        words.status += " Last session: " + view.loss_reason + ".";
+      words.action = bring + "; it is brought up to date by itself.";
+      break;
+    case VolumeState::kFrozen:
+      words.status = "Writes wait for " + peer + " (on_peer_loss = \"freeze\").";
+      words.action =
+          bring + "; or let this node go on alone: `twinblock continue " + volume + "`.";
+      break;
+    case VolumeState::kRefused:
+      words.status = view.refusal + ".";
+      if (view.role == Role::kPrimary && view.frozen)
+        words.status += " Writes wait (on_peer_loss = \"freeze\"); `twinblock continue " + volume +
+                       "` lets this node go on alone.";
+      if (view.verdict && !is_usable(*view.verdict))
+        words.action = advise(*view.verdict, volume, peer) + ".";
+      break;
+    case VolumeState::kFailed:
+      words.status = "This node's disk failed, and " + peer + " does not stand in.";
+      words.action = bring + "; then demote this node. Keep its disk until " + peer +
+                    " is promoted: it may hold what " + peer + " lacks.";
+      break;
+  }
+  return words;
+}
+
+// Whole sentences on the orders that this node has, or has heard of.
+std::vector<std::string> orders_in_words(const StatusView& view) {
+  std::vector<std::string> lines;
+  const std::string& peer = view.peer.name;
+  const auto& theirs = view.peer.facts;
+  const SyncFacts& mine = view.mine;
+  if (view.mine.blank || view.peer.connected || (theirs && !diverged(mine, *theirs))) return lines;
+  const metadata::GivenUp& seen = view.given_up;
+  if (mine.keep || mine.discard) {
+    std::string line = "By order here, " + (mine.keep ? peer : view.node) + "'s " +
+                       named(seen.dirty_bytes, seen.generation, seen.term) + " are given up";
+    const SyncFacts* loser = mine.discard ? &mine : theirs ? &*theirs : nullptr;
+    if (loser != nullptr && loser->state_id != seen.state_id)
+      line += "; the order is void, as " + (mine.keep ? peer : view.node) +
+              " has moved on since: now it has " +
+              named(loser->dirty_bytes, loser->generations.current, loser->term);
+    lines.push_back(line + ".");
+  }
+  if (!theirs) return lines;
+  if (theirs->keep)
+    lines.push_back("By order at " + peer + ", this node's writes are given up" +
+                    (gives_up(*theirs, mine)
+                         ? "."
+                         : "; the order is void, as this node has moved on since."));
+  else if (theirs->discard)
+    lines.push_back("By order at " + peer + ", " + peer + "'s own writes are given up" +
+                    (gives_itself_up(*theirs)
+                         ? "."
+                         : "; the order is void, as " + peer + " has moved on since."));
+  return lines;
+}
+
+// A disk that failed comes first, and what to do is about it.
+void add_disks(const StatusView& view, StatusWords& words) {
+  const std::string& peer = view.peer.name;
+  if (!view.peer.error.empty()) {
+    words.status = view.peer.error + ". " + words.status;
+    words.action = "On " + peer + ", free space or replace the disk that holds " +
+                  view.peer.error_file +
+                  "; if the disk was replaced, restart "
+                  "twinblockd there. It is tried again every " +
+                  format_duration(limits::kPeerDiskRetry_ns) + ".";
+  }
+  if (!view.disk_error.empty() && view.state == VolumeState::kSimplex) {
+    words.status =
+        view.disk_error + "; clients get errors, as no other replica stands in. " + words.status;
+    words.action = "Bring " + peer +
+                  " back, or free space. Keep this disk: it may hold what " + peer + " lacks.";
+  }
+  if (!view.disk_error.empty() && view.role == Role::kSecondary) {
+    words.status = view.disk_error + ". " + words.status;
+    words.action = view.disk_ok && view.mine.flush_failed
+                      ? "Start twinblockd on " + peer +
+                            ", which copies anew what this disk may have lost; without it, restart "
+                            "this host."
+                  : view.disk_ok
+                      ? "Free space for " + view.backing +
+                            "; the copy is then resumed by itself."
+                      : "Replace the disk that holds " + view.backing +
+                            ", then restart twinblockd here.";
+  }
+}
+
+// The next one to die may be the last.
+void add_missing_links(const StatusView& view, StatusWords& words) {
+  if (!view.peer.connected) return;
+  std::string missing;
+  for (const StatusView::Link& link : view.links) {
+    if (link.state == "up" || link.state == "disabled") continue;
+    if (link.state == "connecting" && link.last_error.empty()) continue;
+    missing += (missing.empty() ? "" : "; ") + link.name +
+               (link.last_error.empty() ? "" : " (" + link.last_error + ")");
+  }
+  if (missing.empty()) return;
+  words.status += " It goes on without link " + missing + ".";
+  if (words.action.empty()) words.action = "Mend the link; it is used again by itself.";
+}
+
+}  // namespace
+
+StatusWords state_words(const StatusView& view) {
+  StatusWords words = words_of_state(view);
+  for (const std::string& line : orders_in_words(view)) words.status += " " + line;
+  add_disks(view, words);
+  return words;
+}
+
+StatusWords status_words(const StatusView& view) {
+  StatusWords words = state_words(view);
+  add_missing_links(view, words);
+  for (const RefusedLinkOrder& refused : view.refused_link_orders)
+    words.status += " " + view.peer.name + " refuses that link " + refused.link + " is " +
+                    done_word(refused.order) + ": " + refused.reason + ".";
+  if (!view.settings_differ.empty())
+    words.status += " The configuration files of this node (here) and " + view.peer.name +
+                    " (there) differ: " + view.settings_differ + ".";
+  return words;
+}
+
+const char* role_name(Role role) { return is_primary(role) ? "primary" : "secondary"; }
+
+const char* role_name(PeerRole role) {
+  switch (role) {
+    case PeerRole::kUnknown:
+      return "unknown";
+    case PeerRole::kSecondary:
+      return "secondary";
+    case PeerRole::kPrimary:
+      break;
+  }
+  return "primary";
+}
+
+}  // namespace twinblock

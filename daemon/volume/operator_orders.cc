@@ -1,0 +1,89 @@
+#include "volume/operator_orders.h"
+
+#include <cerrno>
+#include <string>
+
+namespace twinblock {
+
+void OperatorOrders::go_on_alone(const Reply& reply) {
+  Core& core = parts_.core;
+  if (parts_.roles.role() != Role::kPrimary || !core.frozen()) {
+    reply(Error{"no writes are held",
+                "`twinblock continue` is for a primary that waits for its peer "
+                "(on_peer_loss = \"freeze\")",
+                EINVAL});
+    return;
+  }
+  core.alone_allowed = true;
+  core.log.log(Severity::kWarning,
+               "going on alone by the operator's order, until " + core.peer + " is back");
+  core.events.tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});
+  parts_.owner.note_state();
+  parts_.writes.release_held();
+  parts_.flushes.release_held();
+  reply("this node goes on alone until " + core.peer + " is back; what " + core.peer +
+        " misses is recorded");
+}
+
+std::string OperatorOrders::apply(ResyncPace pace, uint64_t bytes_per_s) {
+  Pacer& pacer = parts_.resync.pacer();
+  switch (pace) {
+    case ResyncPace::kPause:
+      pacer.pause();
+      return "resync pauses until `twinblock resync " + parts_.core.config.volume + " resume`";
+    case ResyncPace::kResume:
+      pacer.resume();
+      return pacer.rate_bytes_per_s() == 0
+                 ? "resync goes on at the pace that clients leave"
+                 : "resync goes on at " + format_size(pacer.rate_bytes_per_s()) + "/s";
+    case ResyncPace::kAuto:
+      pacer.set_rate(0);
+      return "resync goes at the pace that clients leave";
+    case ResyncPace::kRate:
+      break;
+  }
+  pacer.set_rate(bytes_per_s);
+  return "resync goes at up to " + format_size(bytes_per_s) + "/s";
+}
+
+void OperatorOrders::set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply) {
+  std::string said = apply(pace, bytes_per_s);
+  parts_.core.events.tell("resync-pace", {{"reason", said}});
+  parts_.resync.pace_changed();
+  if (parts_.core.phase.being_resynced())
+    said += "; but " + parts_.core.peer + " is the source of this resync: give the order there";
+  else if (!parts_.resync.active())
+    said += " (none is under way)";
+  reply(said);
+}
+
+void OperatorOrders::verify(VerifyOrder order, const Reply& reply) {
+  const Core& core = parts_.core;
+  Verifier& verifier = parts_.verifier;
+  if (order == VerifyOrder::kStop) {
+    const bool active = verifier.active();
+    verifier.stop("stopped by the operator");
+    reply(std::string(active ? "the verification was stopped" : "no verification is under way"));
+    return;
+  }
+  if (verifier.active() || verifier.ending()) {
+    reply(Error{"a verification is under way",
+                "watch it in `twinblock status " + core.config.volume + "`, or stop it", EBUSY});
+    return;
+  }
+  // A node that was demoted may be in duplex still, until the other one is promoted.
+  const bool primary = parts_.roles.role() == Role::kPrimary;
+  if (!primary || core.phase.attachment() != Attachment::kDuplex) {
+    reply(Error{primary ? "both replicas must be current to be compared"
+                        : "verification runs on the primary",
+                primary
+                    ? "wait for it: twinblock wait " + core.config.volume + " --for duplex"
+                    : "run it on " + core.peer + ", or promote this node",
+                EINVAL});
+    return;
+  }
+  verifier.begin(order == VerifyOrder::kRepair);
+  reply(std::string("verification began"));
+}
+
+}  // namespace twinblock

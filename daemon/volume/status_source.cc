@@ -1,0 +1,204 @@
+#include "volume/status_source.h"
+
+#include <algorithm>
+
+namespace twinblock {
+
+StatusSource::StatusSource(const Parts& parts)
+    : parts_(parts), started_ns_(parts.core.clock.now_ns()) {}
+
+VolumeState StatusSource::state() const {
+  const Core& core = parts_.core;
+  const DiskHealth& disks = parts_.disks;
+  const ResyncSource& source = parts_.sync.source();
+  Standing node;
+  node.role = parts_.roles.role();
+  node.peer = parts_.roles.peer();
+  node.blank = core.blank;
+  node.disk_ok = disks.local_ok();
+  node.unreadable = disks.read_errors().places() > 0;
+  node.frozen = core.frozen();
+  node.connected = session().up();
+  node.resyncing =
+      core.phase.being_resynced() || (source.active() && source.progress().total_bytes() > 0);
+  node.sole_copy = core.phase.holds_sole_copy() || core.phase.diskless();
+  node.peer_whole = core.phase.peer_whole();
+  node.in_sync = core.phase.both_whole();
+  node.refused = !session().refusal().empty();
+  node.both_blank = session().last_verdict() == Verdict::kWaitForInit;
+  return state_of(node);
+}
+
+DataState StatusSource::data_state() const {
+  if (parts_.core.blank) return DataState::kBlank;
+  if (!parts_.disks.local_ok()) return DataState::kFailed;
+  return parts_.core.record.inconsistent ? DataState::kInconsistent : DataState::kCurrent;
+}
+
+std::optional<DataState> StatusSource::peer_data() const {
+  const auto& facts = session().peer_facts();
+  if (!facts) return std::nullopt;
+  const bool up = session().up();
+  const PeerPhase& phase = parts_.core.phase;
+  if (phase.holds_sole_copy()) return DataState::kFailed;
+  if (up && (phase.both_whole() || phase.peer_whole() || phase.being_resynced()))
+    return DataState::kCurrent;
+  if (up && parts_.sync.source().active()) return DataState::kInconsistent;
+  if (facts->disk_failed) return DataState::kFailed;
+  if (facts->blank) return DataState::kBlank;
+  return facts->inconsistent ? DataState::kInconsistent : DataState::kCurrent;
+}
+
+void StatusSource::fill_replica(StatusView& view) const {
+  const Core& core = parts_.core;
+  view.data = data_state();
+  view.size_bytes = core.config.size_bytes;
+  view.dirty_bytes = core.dirty.set_bytes();
+  view.coarse_bytes = core.coarse.set_bytes();
+  view.given_up = core.record.given_up;
+  view.joinable = core.joinable;
+  view.intent_bytes = core.intents->set_bytes();
+  view.all_dirty = core.record.all_dirty;
+  view.intent_commits = core.intents->commits_total();
+  view.intent_waits = core.intents->waits_total();
+  view.record_writes = core.store->writes_total();
+  const DiskHealth& disks = parts_.disks;
+  view.disk_error = disks.in_words();
+  view.disk_ok = disks.local_ok();
+  view.unreadable_places = disks.read_errors().places();
+  view.read_error = disks.read_error();
+  view.read_errors = disks.read_errors().total();
+}
+
+void StatusSource::fill_peer(StatusView& view) const {
+  view.peer.name = parts_.core.peer;
+  view.peer.role = parts_.roles.peer();
+  view.peer.data = peer_data();
+  view.peer.error = parts_.disks.peer_error();
+  view.peer.error_file = parts_.disks.peer_error_file();
+  view.peer.connected = session().up();
+  view.peer.answers = session().peer_answers();
+  view.peer.whole_on_this_node = parts_.core.phase.holds_sole_copy();
+  view.peer.facts = session().peer_facts();
+  if (view.peer.facts)
+    view.peer.heard_ns = parts_.core.clock.now_ns() - session().peer_facts_at_ns();
+}
+
+void StatusSource::fill_session(StatusView& view) const {
+  view.links = session().links();
+  view.verdict = session().last_verdict();
+  view.refusal = session().refusal();
+  view.session_error = session().last_error();
+  view.frozen = parts_.core.frozen();
+  view.refused_link_orders = parts_.link_orders.refused();
+  view.settings_differ = parts_.settings.difference();
+}
+
+void StatusSource::fill_compression(StatusView::Compression& view) const {
+  const CompressionPolicy& policy = parts_.core.compression;
+  const CompressionPolicy::Setting setting = policy.setting();
+  const CompressionPolicy::Counters& counters = policy.counters;
+  const auto now = [](const std::atomic<uint64_t>& counter) {
+    return counter.load(std::memory_order_relaxed);
+  };
+  view.mode = setting.mode;
+  view.level = setting.level;
+  view.writes_compressed = now(counters.writes_compressed);
+  view.writes_raw = now(counters.writes_raw);
+  view.raw_bytes = now(counters.raw_bytes);
+  view.sent_bytes = now(counters.sent_bytes);
+  view.incompressible_bytes = now(counters.incompressible_bytes);
+  view.compress_ns = now(counters.compress_cpu_ns);
+  view.decompress_ns = now(counters.decompress_cpu_ns);
+  view.decision = policy.decision();
+}
+
+void StatusSource::fill_resync(StatusView& view) const {
+  const ResyncSource& source = parts_.sync.source();
+  StatusView::Resync& resync = view.resync;
+  resync.active = view.state == VolumeState::kResync;
+  resync.source = source.active();
+  resync.target = parts_.core.phase.being_resynced();
+  resync.cause = parts_.sync.log().cause();
+  view.last_resync = parts_.sync.log().last();
+  resync.paused = source.active() && source.pacer().paused();
+  resync.pace_bytes_per_s = source.pacer().rate_bytes_per_s();
+  if (!resync.active) return;
+  const Progress& progress = source.active() ? source.progress() : parts_.sync.target().progress();
+  resync.done_bytes = progress.done_bytes();
+  resync.total_bytes = progress.total_bytes();
+  resync.percent = progress.percent();
+  resync.rate_bytes_per_s = progress.rate_bytes_per_s();
+  resync.average_bytes_per_s = progress.average_bytes_per_s(parts_.core.clock.now_ns());
+  resync.remaining_s = progress.remaining_s();
+  if (source.active()) resync.sent = source.sent();
+}
+
+void StatusSource::fill_verify(StatusView::Verify& view) const {
+  const Verifier& verifier = parts_.verifier;
+  view.begun = verifier.begun();
+  if (!view.begun) return;
+  const Verifier::Report& report = verifier.report();
+  view.active = verifier.active();
+  view.repair = report.repair;
+  view.ended = report.ended;
+  view.compared_bytes = report.compared_bytes;
+  view.total_bytes = parts_.core.config.size_bytes;
+  view.differing_bytes = report.differing_bytes;
+  view.repaired_bytes = report.repaired_bytes;
+  view.rate_bytes_per_s = verifier.progress().rate_bytes_per_s();
+  view.remaining_s = verifier.progress().remaining_s();
+  for (const ByteRange& range : report.differences)
+    view.differences.emplace_back(range.begin_bytes, range.length());
+}
+
+void StatusSource::fill_counters(StatusView& view) const {
+  const Core& core = parts_.core;
+  view.writes = core.counters.writes;
+  view.write_bytes = core.counters.write_bytes;
+  view.reads = core.worker_view.reads();
+  view.read_bytes = core.worker_view.read_bytes();
+  view.zeroes = core.counters.zeroes;
+  view.flushes = core.counters.flushes;
+  view.resync_bytes = core.counters.resync_bytes;
+  view.peer_losses = core.counters.peer_losses;
+  const Histogram latency = core.latency.total();
+  view.write_p50_ns = latency.quantile_ns(0.5);
+  view.write_p99_ns = latency.quantile_ns(0.99);
+  view.write_max_ns = latency.max_ns();
+  view.uptime_ns = core.clock.now_ns() - started_ns_;
+}
+
+StatusView StatusSource::view() const {
+  const Core& core = parts_.core;
+  const Roles& roles = parts_.roles;
+  StatusView view;
+  view.volume = core.config.volume;
+  view.node = core.node;
+  view.backing = core.config.node(core.node).backing;
+  view.role = roles.role();
+  view.state = state();
+  view.promotable = roles.role() == Role::kSecondary && !roles.why_not_promote(false);
+  view.mine = parts_.facts.now();
+  view.clients = parts_.clients.count();
+  if (const auto refusal = roles.why_not_promote(true)) view.promotion.refusal = refusal->what;
+  view.promotion.peer_is_primary = core.record.peer_primary || roles.refused_peer_is_primary();
+  view.promotion.forgot = parts_.facts.peer_may_hold_more();
+  fill_replica(view);
+  fill_peer(view);
+  fill_session(view);
+  fill_compression(view.compression);
+  parts_.states.fill(view);
+  fill_resync(view);
+  fill_verify(view.verify);
+  fill_counters(view);
+  return view;
+}
+
+LatencyView StatusSource::latency(Window window) const {
+  const Core& core = parts_.core;
+  return {window, session().sample_every(), core.latency.view(window, core.clock.now_ns()),
+          session().link_latency(window)};
+}
+
+}  // namespace twinblock

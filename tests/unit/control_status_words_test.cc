@@ -1,0 +1,121 @@
+// What `status` says in sentences.
+#include "control/status_words.h"
+
+#include <gtest/gtest.h>
+
+namespace twinblock {
+namespace {
+
+constexpr const char* kFine =
+    "Both replicas are current; every write is on both before it is acknowledged.";
+
+StatusView duplex(const std::vector<std::pair<std::string, std::string>>& links = {}) {
+  StatusView view;
+  view.volume = "r0";
+  view.node = "alpha";
+  view.peer.name = "beta";
+  view.state = VolumeState::kDuplex;
+  view.peer.connected = true;
+  for (const auto& [state, error] : links) {
+    StatusView::Link link;
+    link.name = "link" + std::to_string(view.links.size() + 1);
+    link.state = state;
+    link.last_error = error;
+    view.links.push_back(link);
+  }
+  return view;
+}
+
+// What is said beside the state.
+std::string added(const StatusView& view) {
+  const std::string all = status_words(view).status, state = state_words(view).status;
+  EXPECT_TRUE(all.starts_with(state));
+  return all.substr(state.size());
+}
+
+TEST(LinksInStatus, OneThatIsMissingIsNamedWithTheReason) {
+  const StatusView view = duplex({{"up", ""}, {"down", "connection refused"}});
+  EXPECT_EQ(status_words(view).status,
+            kFine + std::string(" It goes on without link link2 (connection refused)."));
+  EXPECT_NE(status_words(view).action, "");
+  EXPECT_EQ(added(duplex({{"refused", "no such session"}, {"up", ""}, {"damped", ""}})),
+            " It goes on without link link1 (no such session); link3.");
+}
+
+TEST(LinksInStatus, AnotherActionIsNotReplaced) {
+  StatusView view = duplex({{"up", ""}, {"down", ""}});
+  view.state = VolumeState::kConnected;
+  EXPECT_EQ(status_words(view).action, state_words(view).action);
+  EXPECT_NE(status_words(view).action, "");
+}
+
+TEST(LinksInStatus, NothingIsSaidOfLinksThatAreAsTheyShouldBe) {
+  EXPECT_EQ(added(duplex({{"up", "an old error"}, {"disabled", "disabled by an operator"}})), "");
+  EXPECT_EQ(added(duplex({{"up", ""}, {"connecting", ""}})), "") << "give it a moment";
+  StatusView alone = duplex({{"down", "connection refused"}});
+  alone.state = VolumeState::kSimplex;
+  alone.peer.connected = false;
+  EXPECT_EQ(added(alone), "") << "the loss of the peer is told by itself";
+}
+
+TEST(LinksInStatus, AnOrderThatThePeerRefusesIsTold) {
+  StatusView view = duplex();
+  view.refused_link_orders = {{"backup", LinkOrder::kDisable, "it is the last one"}};
+  EXPECT_EQ(added(view), " beta refuses that link backup is disabled: it is the last one.");
+}
+
+TEST(FilesInStatus, WhereTheyDifferIsTold) {
+  StatusView view = duplex();
+  view.settings_differ = "link backup (only here)";
+  EXPECT_EQ(added(view),
+            " The configuration files of this node (here) and beta (there) differ: link backup "
+            "(only here).");
+}
+
+TEST(BringBack, APeerThatAnswersNeedNotBeStarted) {
+  StatusView view = duplex();
+  view.state = VolumeState::kWaiting;
+  EXPECT_EQ(status_words(view).action,
+            "Start twinblockd on beta or mend the link; it connects by itself.");
+  view.peer.answers = true;
+  EXPECT_EQ(status_words(view).action.find("Start"), std::string::npos);
+  EXPECT_TRUE(status_words(view).action.starts_with("The address of beta answers"));
+}
+
+TEST(DisksInStatus, ADiskThatFailedComesFirst) {
+  StatusView view = duplex();
+  view.role = Role::kPrimary;
+  view.state = VolumeState::kSimplex;
+  view.disk_error = "the local disk failed";
+  EXPECT_TRUE(status_words(view).status.starts_with("the local disk failed; clients get errors"));
+  EXPECT_TRUE(status_words(view).action.starts_with("Bring beta back, or free space."));
+}
+
+TEST(DisksInStatus, AFullOneIsNotToBeReplaced) {
+  StatusView view = duplex();
+  view.backing = "/srv/r0";
+  view.disk_error = "no space";
+  EXPECT_EQ(status_words(view).action,
+            "Free space for /srv/r0; the copy is then resumed by itself.");
+  view.disk_ok = false;
+  EXPECT_EQ(status_words(view).action,
+            "Replace the disk that holds /srv/r0, then restart twinblockd here.");
+}
+
+TEST(OrdersInStatus, AnOrderIsVoidWhenWhatItNamedHasMovedOn) {
+  StatusView view = duplex();
+  view.state = VolumeState::kRefused;
+  view.peer.connected = false;
+  view.mine.blank = false;
+  view.mine.discard = true;
+  view.mine.state_id = 7;
+  view.given_up.state_id = 7;
+  EXPECT_NE(status_words(view).status.find("By order here, alpha's "), std::string::npos);
+  EXPECT_EQ(status_words(view).status.find("void"), std::string::npos);
+  view.mine.state_id = 8;
+  EXPECT_NE(status_words(view).status.find("the order is void, as alpha has moved on since"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace twinblock

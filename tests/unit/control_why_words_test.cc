@@ -1,0 +1,117 @@
+// What `why` says, and the reasons of resyncs.
+#include "control/why_words.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "control/resync_words.h"
+
+namespace twinblock {
+namespace {
+
+StatusView alone() {
+  StatusView view;
+  view.volume = "r0";
+  view.node = "alpha";
+  view.peer.name = "beta";
+  view.state = VolumeState::kWaiting;
+  return view;
+}
+
+bool says(const StatusView& view, const std::string& words) {
+  const std::vector<std::string> lines = why_words(view);
+  return std::any_of(lines.begin(), lines.end(), [&words](const std::string& line) {
+    return line.find(words) != std::string::npos;
+  });
+}
+
+TEST(WhyWords, TheStateComesFirstAndWhatToDoLast) {
+  const std::vector<std::string> lines = why_words(alone());
+  ASSERT_GE(lines.size(), 3u);
+  EXPECT_EQ(lines.front(), "Secondary, without a session with beta.");
+  EXPECT_TRUE(lines.back().starts_with("Start twinblockd on beta")) << lines.back();
+}
+
+TEST(WhyWords, TheEndOfTheLastSessionIsTold) {
+  StatusView view = alone();
+  EXPECT_TRUE(says(view, "no session with beta since this process started"));
+  view.lost_wall_ns = 1;
+  view.loss_reason = "beta is silent";
+  EXPECT_TRUE(says(view, ": beta is silent."));
+}
+
+TEST(WhyWords, WhatAPromotionWouldLoseIsTold) {
+  StatusView view = alone();
+  EXPECT_TRUE(says(view, "would lose nothing that it knows of."));
+  view.mine.crashed = true;
+  EXPECT_TRUE(says(view, "beta may have been promoted since"));
+  view.promotion.forgot = true;
+  EXPECT_TRUE(says(view, "(--peer-is-dead) would lose what it had acknowledged as primary"));
+  view.promotion.peer_is_primary = true;
+  EXPECT_TRUE(says(view, "every write that beta accepted alone"));
+  view.verdict = Verdict::kSplitBrain;
+  view.peer.facts.emplace();
+  EXPECT_TRUE(says(view, "its own side of the split brain"));
+  view.promotion.refusal = "this replica is half-copied";
+  EXPECT_TRUE(says(view, "can't be promoted now: this replica is half-copied."));
+  view.role = Role::kPrimary;
+  EXPECT_TRUE(says(view, "This node is primary"));
+}
+
+TEST(WhyWords, ABlankNodeIsNotSpokenOfAsPromotable) {
+  StatusView view = alone();
+  view.state = VolumeState::kBlank;
+  view.mine.blank = true;
+  EXPECT_FALSE(says(view, "Promoting"));
+}
+
+SyncFacts holds(uint64_t dirty_bytes) {
+  SyncFacts facts;
+  facts.dirty_bytes = dirty_bytes;
+  return facts;
+}
+
+TEST(ResyncWords, TheTargetIsNamedOnBothNodes) {
+  SyncFacts source = holds(8192), target = holds(4096);
+  target.crashed = true;
+  const std::string said = "beta stopped as primary without demotion. 8 KiB is on the source's "
+                           "record of what may differ, 4 KiB on beta's; regions known only "
+                           "coarsely are compared before they are copied.";
+  EXPECT_EQ(resync_words(cause_of(Verdict::kSourceOfMap, source, target), "alpha", "beta"), said);
+  EXPECT_EQ(resync_words(cause_of(Verdict::kTargetOfMap, target, source), "beta", "alpha"), said);
+}
+
+TEST(ResyncWords, WhatHoldsNothingIsNotCompared) {
+  SyncFacts target = holds(0);
+  EXPECT_TRUE(cause_of(Verdict::kSourceOfAll, holds(0), target).compared);
+  target.flush_failed = true;
+  EXPECT_FALSE(cause_of(Verdict::kSourceOfMap, holds(0), target).compared);
+  EXPECT_FALSE(cause_of(Verdict::kSourceOfAll, holds(0), target).compared);
+  target.blank = true;
+  EXPECT_EQ(resync_words(cause_of(Verdict::kSourceOfAll, holds(0), target), "alpha", "beta"),
+            "beta is new. The whole volume is copied.");
+}
+
+TEST(ResyncWords, TheFirstCauseThatHoldsIsNamed) {
+  SyncFacts source, target;
+  const auto why = [&] { return cause_of(Verdict::kSourceOfMap, source, target).why; };
+  EXPECT_EQ(why(), ResyncCause::Why::kTargetWasAway);
+  source.crashed = true;
+  EXPECT_EQ(why(), ResyncCause::Why::kSourceCrashed);
+  target.crashed = true;
+  EXPECT_EQ(why(), ResyncCause::Why::kTargetCrashed);
+  target.inconsistent = true;
+  EXPECT_EQ(why(), ResyncCause::Why::kTargetIsUnfinished);
+  target.flush_failed = true;
+  EXPECT_EQ(why(), ResyncCause::Why::kTargetFlushFailed);
+  source.keep = true;
+  EXPECT_EQ(why(), ResyncCause::Why::kSplitBrainResolved);
+  target.backing_lost = true;
+  EXPECT_EQ(why(), ResyncCause::Why::kTargetFoundEmpty);
+  target.blank = true;
+  EXPECT_EQ(why(), ResyncCause::Why::kTargetIsNew);
+}
+
+}  // namespace
+}  // namespace twinblock
