@@ -228,8 +228,15 @@ bool Loop::run_for(const Parking& caller) {
   return true;
 }
 
-bool Loop::run_as_guest() {
+// While the loop's own thread waits for events, the loop is the guest's.
+bool Loop::enter_as_guest() {
   if (!ownership_.try_enter()) return false;
+  host_ = leader_.exchange(std::this_thread::get_id(), std::memory_order_relaxed);
+  return true;
+}
+
+bool Loop::run_as_guest() {
+  if (!enter_as_guest()) return false;
   count_lone_caller();
   if (wake_handler_) wake_handler_();
   for (TurnPart* part : parts_)
@@ -245,7 +252,7 @@ bool Loop::run_as_guest() {
   if (lenders == 0) return true;
   for (size_t i = 0; i < lenders; ++i) lent[i].first->execute_lent(lent[i].second);
   // Delivered at once if the loop still waits; it may have nothing else to wake it.
-  if (!ownership_.try_enter()) {
+  if (!enter_as_guest()) {
     nudge();
     return true;
   }
@@ -260,6 +267,7 @@ bool Loop::run_as_guest() {
 void Loop::leave_as_guest() {
   bool work_left = changed_;
   for (const TurnPart* part : parts_) work_left = work_left || (part != nullptr && part->pending());
+  leader_.store(host_, std::memory_order_relaxed);
   ownership_.leave();
   if (work_left) nudge();
 }

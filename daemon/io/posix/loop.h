@@ -127,6 +127,7 @@ class Loop final : public Clock {
   [[nodiscard]] bool turn();
   [[nodiscard]] bool second_half();
   [[nodiscard]] bool run_as_guest();
+  [[nodiscard]] bool enter_as_guest();
   void leave_as_guest();
   void run_posted();
   void count_lone_caller();
@@ -147,7 +148,8 @@ class Loop final : public Clock {
   uint32_t lone_callers_ = 0;    // in a row
   uint64_t lone_caller_ns_ = 0;  // the last one
   std::function<bool()> busy_;
-  std::atomic<std::thread::id> leader_{};
+  std::atomic<std::thread::id> leader_{};  // who has the loop at this moment, be it as a guest
+  std::thread::id host_{};                 // whose guest that is
   std::atomic<bool> stopping_{false};
 
   // For the thread that has stepped aside. A lock, for sleeping only: it is taken by that thread,
