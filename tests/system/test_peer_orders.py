@@ -7,7 +7,7 @@ import pytest
 
 import wire
 from lablib.links import free_ports
-from support import ctl, wait_until
+from support import ctl, wait_for_log, wait_until
 
 pytestmark = pytest.mark.sanitize
 
@@ -126,8 +126,8 @@ def test_orders_with_fields_of_another_version_are_not_taken(lab, false_peer):
     peer.sock.sendall(wire.frame(wire.LINK_CHANGE, bytes(payload), flags=wire.CONTROL, sequence=1,
                                  aux1=1))
     wire.read_until_closed(peer.sock)
-    assert ("is lost: beta sent link-change frame whose reserved field is not zero"
-            in lab.log_text("alpha"))
+    wait_for_log(lab, "alpha",
+                 "is lost: beta sent link-change frame whose reserved field is not zero")
     assert set(links(lab)) == {"link1"}
 
 
