@@ -65,6 +65,12 @@ struct NodeRecord {
   uint32_t snapshot_crc = 0;
 
   bool operator==(const NodeRecord&) const = default;
+
+  // Whether the peer may be at the current generation, too: it was when both had it, or it was told to
+  // record it.
+  [[nodiscard]] bool shares_generation() const {
+    return generations.current == generations.base || shared;
+  }
 };
 
 // Whose intent pages are whose.

@@ -116,8 +116,7 @@ bool PeerSync::same_as(Verdict verdict, const SyncFacts& peer) const {
 // A peer has this generation from a time when both had it, or because it was told to record it. If
 // neither was so, nobody knows how it came by it, and what it has of it.
 bool PeerSync::knows_who_shares_it() const {
-  const metadata::Generations& mine = core_.record.generations;
-  return mine.current == mine.base || core_.record.shared;
+  return core_.record.shares_generation();
 }
 
 // Whom this node takes along in what it writes from now on; to be durable before it does. One that is

@@ -42,8 +42,7 @@ void ResyncSource::begin(const metadata::Generations& label) {
 
 void ResyncSource::begin_with_nothing_to_send() {
   TB_CHECK(step_ == Step::kIdle, "one resync at a time");
-  const metadata::Generations& mine = core_.record.generations;
-  TB_CHECK(core_.dirty.empty() && (mine.current == mine.base || core_.record.shared),
+  TB_CHECK(core_.dirty.empty() && core_.record.shares_generation(),
            "there is nothing to send to one that was given this generation, or shares its base");
   ++session_number_;
   step_ = Step::kRecording;

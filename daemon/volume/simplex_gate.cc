@@ -35,16 +35,13 @@ void SimplexGate::record() {
   closed_meanwhile_ = false;
   // A history that the peer can't have is continued. One that it was told to record may be the
   // peer's, too, whether it confirmed that or not.
-  const metadata::Generations& generations = core_.record.generations;
-  if (generations.current == generations.base || core_.record.shared) {
-    core_.begin_generation();
-  }
+  if (core_.record.shares_generation()) core_.begin_generation();
   if (std::exchange(moves_on_, false)) {
     core_.move_on();
     told_ = false;
   }
   core_.record.dirty = true;
-  TB_CHECK(generations.current != generations.base && !core_.record.shared,
+  TB_CHECK(!core_.record.shares_generation(),
            "who goes on alone does so in a generation that the peer can't have");
   core_.persist([this](int error) {
     recording_ = false;
