@@ -44,7 +44,7 @@ struct NodeRecord {
   uint64_t peer_instance = 0;
   uint64_t peer_boot = 0;
   // What this replica is at this moment, for orders to name: a random number that is replaced by
-  // whatever adds to what an order here or at the peer would give up (Core::move_on()).
+  // whatever adds to what an order here or at the peer would give up (NodeState::move_on()).
   uint64_t state_id = 0;
   GivenUp given_up{};  // what the order named; with `discard` or `keep`
   // The state (of a blank one: the process) of the replica for which the current generation began, and

@@ -144,7 +144,7 @@ void BlockSync::extent_known(Run& run) {
 void BlockSync::ask_for_hole(Run& run) {
   run.asked = Run::Asked::kHole;
   run.answers_outstanding = 1;
-  core_.session->request_unordered(
+  core_.session.request_unordered(
       wire::DigestFrame{.offset_bytes = run.outcome.range.begin_bytes,
                         .length_bytes = run.outcome.range.length(),
                         .hole = true},
@@ -180,7 +180,7 @@ void BlockSync::read(Run& run) {
   if (run.task.compare) {
     run.asked = Run::Asked::kDigests;
     run.answers_outstanding = 1;
-    core_.session->request_unordered(
+    core_.session.request_unordered(
         wire::DigestFrame{.offset_bytes = range.begin_bytes, .length_bytes = range.length()}, run);
   }
   run.disk.op = DiskOp::kRead;
@@ -297,7 +297,7 @@ void BlockSync::send_data(Run& run, ByteRange range) {
   const std::span<const std::byte> data = run.bytes_of(range);
   ++run.answers_outstanding;
   run.outcome.data_bytes += range.length();
-  core_.session->request_unordered(wire::DataFrame{.offset_bytes = range.begin_bytes,
+  core_.session.request_unordered(wire::DataFrame{.offset_bytes = range.begin_bytes,
                                                    .length_bytes = range.length(),
                                                    .resync = true},
                                    run, data, crc32c(data));
@@ -311,7 +311,7 @@ void BlockSync::send_zeroes(Run& run, ByteRange range) {
     zeroes.offset_bytes = at;
     zeroes.length_bytes = std::min(core_.zero_piece_bytes, range.end_bytes - at);
     ++run.answers_outstanding;
-    core_.session->request_unordered(zeroes, run);
+    core_.session.request_unordered(zeroes, run);
   }
 }
 

@@ -12,7 +12,7 @@ Status Clients::opened() {
     ++count_;
     return ok_status();
   }
-  const std::string peer_address = core_.session->peer_address();
+  const std::string peer_address = core_.session.peer_address();
   if (roles_.peer() == PeerRole::kPrimary)
     return Error{"node " + core_.node + " of volume " + core_.config.volume +
                      " is secondary; the primary is " + core_.peer + " (" + peer_address + ")",
@@ -20,12 +20,12 @@ Status Clients::opened() {
                      core_.config.volume + "` here",
                  EROFS};
   return Error{"node " + core_.node + " of volume " + core_.config.volume +
-                   (core_.blank ? " is not initialised"
-                                : " is secondary, and so is, as far as it "
-                                  "knows, ") +
-                   (core_.blank ? "" : core_.peer),
-               core_.blank ? "run `twinblock init " + core_.config.volume + "` and `promote`"
-                           : "run `twinblock promote " + core_.config.volume + "` first",
+                   (core_.state().blank() ? " is not initialised"
+                                          : " is secondary, and so is, as far as it knows, ") +
+                   (core_.state().blank() ? "" : core_.peer),
+               core_.state().blank()
+                   ? "run `twinblock init " + core_.config.volume + "` and `promote`"
+                   : "run `twinblock promote " + core_.config.volume + "` first",
                EROFS};
 }
 
@@ -42,7 +42,7 @@ void Clients::submit(ClientRequest& request) {
     request.done(request);
     return;
   }
-  TB_CHECK(core_.record.primary, "who serves clients is primary on record");
+  TB_CHECK(core_.record().primary, "who serves clients is primary on record");
   switch (request.op) {
     case ClientOp::kWrite:
     case ClientOp::kZero:

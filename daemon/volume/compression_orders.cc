@@ -19,7 +19,7 @@ void CompressionOrders::order(Compression mode, std::optional<int> level, const 
   ++number_;
   given_here_ = true;
   apply(setting, "as ordered here");
-  const bool connected = core_.session->up();
+  const bool connected = core_.session.up();
   if (connected) tell();
   reply(std::string("compression is ") + compression_name(mode) + ", level " +
         std::to_string(setting.level) +
@@ -59,7 +59,7 @@ void CompressionOrders::apply(CompressionPolicy::Setting setting, const std::str
 
 void CompressionOrders::tell() {
   const CompressionPolicy::Setting setting = core_.compression.setting();
-  core_.session->send_ordered(wire::CompressionFrame{static_cast<uint8_t>(setting.mode),
+  core_.session.send_ordered(wire::CompressionFrame{static_cast<uint8_t>(setting.mode),
                                                      static_cast<uint8_t>(setting.level), number_});
 }
 

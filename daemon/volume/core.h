@@ -16,15 +16,18 @@
 #include "io/workers.h"
 #include "metadata/block_map.h"
 #include "metadata/intent_store.h"
-#include "metadata/superblock_store.h"
+#include "metadata/load.h"
 #include "mirror/compression_policy.h"
 #include "mirror/epochs.h"
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
 #include "volume/events.h"
+#include "volume/join_order.h"
+#include "volume/node_state.h"
 #include "volume/peer_phase.h"
 #include "volume/session.h"
 #include "volume/worker_view.h"
+#include "volume/written_data.h"
 
 namespace twinblock {
 
@@ -37,22 +40,47 @@ struct Counters {
   uint64_t peer_losses = 0;
 };
 
-struct Core {
-  Core(const Config& configuration, std::string node_name, Clock& clock_, Log& log_, Disk& data_,
-       Workers& workers_)
-      : config(configuration),
-        node(std::move(node_name)),
-        peer(configuration.other(node).name),
-        clock(clock_),
-        log(log_),
-        data(data_),
-        workers(workers_),
-        events(clock_),
-        compression({configuration.compression, configuration.compression_level}),
-        dirty(configuration.size_bytes),
-        coarse(configuration.size_bytes),
-        epochs(configuration.size_bytes) {}
+class Core {
+ public:
+  struct Parts {
+    const Config& config;
+    std::string node;
+    Clock& clock;
+    Log& log;
+    Disk& data;
+    Disk& metadata;
+    Workers& workers;
+    Session& session;
+    std::function<uint64_t()> random;
+    uint64_t zero_piece_bytes;
+    const metadata::Loaded& loaded;
+    bool backing_is_empty;
+    std::function<void(int error)> record_failed;
+  };
+  explicit Core(Parts parts)
+      : config(parts.config),
+        node(std::move(parts.node)),
+        peer(parts.config.other(node).name),
+        clock(parts.clock),
+        log(parts.log),
+        data(parts.data),
+        workers(parts.workers),
+        session(parts.session),
+        random(std::move(parts.random)),
+        zero_piece_bytes(parts.zero_piece_bytes),
+        events(parts.clock),
+        compression({parts.config.compression, parts.config.compression_level}),
+        dirty(parts.config.size_bytes),
+        coarse(parts.config.size_bytes),
+        epochs(parts.config.size_bytes),
+        state_(parts.metadata, parts.clock, random,
+               {parts.loaded, parts.config.size_bytes, parts.backing_is_empty,
+                std::move(parts.record_failed)}),
+        intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
+                 &parts.clock),
+        join_order_(parts.backing_is_empty) {}
 
+  // What surrounds the node, and is never another one.
   const Config& config;
   const std::string node;
   const std::string peer;
@@ -60,28 +88,12 @@ struct Core {
   Log& log;
   Disk& data;
   Workers& workers;
+  Session& session;
+  const std::function<uint64_t()> random;  // never 0
+  const uint64_t zero_piece_bytes;         // in which zeroes are cut
+
   Events events;
   CompressionPolicy compression;
-  Session* session = nullptr;                  // set once, before start
-  metadata::SuperblockStore* store = nullptr;  // set once, before start
-  metadata::IntentStore* intents = nullptr;    // set once, before start
-  std::function<uint64_t()> random;            // never 0
-  // The record could not be written; set once, before start.
-  std::function<void(int error)> record_failed;
-
-  uint64_t zero_piece_bytes = limits::kFrameZeroBytesMax;  // in which zeroes are cut
-
-  metadata::NodeRecord record;  // as it is, or is about to be, on the metadata disk
-  bool blank = true;            // no record yet
-  bool joinable = false;        // blank, and the backing may be overwritten …
-  metadata::Uuid joins{};       // … by this volume; zero: by any
-  bool crashed = false;         // was primary when it stopped: blocks in its intents may differ
-  bool backing_lost = false;    // held data once, but the backing was found without any
-  bool wrote_data = false;      // the local disk was given something other than zeroes
-  bool data_flushed = false;    // … and it is on stable storage
-  // Became primary without a peer that was primary, so that clients may have read what only this
-  // node holds; it says that it is dirty until the two are the same again.
-  bool took_over = false;
   // Outside writes in flight and open epochs, `dirty` holds every block that may differ from the
   // peer's. Whatever may differ is also in the intents, or the record says all_dirty (invariant 3).
   bool map_valid = false;
@@ -97,30 +109,28 @@ struct Core {
   Counters counters;
   WriteLatency latency;
 
+  [[nodiscard]] NodeState& state() { return state_; }
+  [[nodiscard]] const NodeState& state() const { return state_; }
+  [[nodiscard]] const metadata::NodeRecord& record() const { return state_.record(); }
+  [[nodiscard]] metadata::IntentStore& intents() { return intents_; }
+  [[nodiscard]] const metadata::IntentStore& intents() const { return intents_; }
+  [[nodiscard]] JoinOrder& join_order() { return join_order_; }
+  [[nodiscard]] const JoinOrder& join_order() const { return join_order_; }
+  [[nodiscard]] WrittenData& written() { return written_; }
+  [[nodiscard]] const WrittenData& written() const { return written_; }
+
   // Writes and flushes wait for the peer (on_peer_loss = freeze).
   [[nodiscard]] bool frozen() const {
     return config.on_peer_loss == OnPeerLoss::kFreeze && !phase.attached() && !alone_allowed;
   }
   // The engine's state is the loop's: whoever comes in from outside asks first.
   void check_on_loop() const { TB_CHECK(clock.on_loop(), "the engine is entered on the loop"); }
-  // This replica holds, or is about to, what no order could have named yet. To be made durable before
-  // anybody is promised any of it.
-  void move_on() { record.state_id = random(); }
-  // Makes the record durable.
-  void persist(metadata::SuperblockStore::Done done) {
-    store->update(record, [this, done = std::move(done)](int error) {
-      if (error != 0) record_failed(error);
-      done(error);
-    });
-  }
-  // A new history of writes begins, as soon as the record is durable.
-  void begin_generation() {
-    uint64_t fresh = random();
-    while (record.generations.knows(fresh)) fresh = random();
-    record.generations.advance(fresh);
-    record.generation_since_s = clock.wall_ns() / kSecond_ns;
-    record.shared = false;
-  }
+
+ private:
+  NodeState state_;
+  metadata::IntentStore intents_;
+  JoinOrder join_order_;
+  WrittenData written_;
 };
 
 }  // namespace twinblock

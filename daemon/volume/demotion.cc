@@ -64,9 +64,7 @@ void Demotion::write_snapshot() {
   const auto written = [this, copy](int error, uint64_t bytes, uint32_t crc) {
     // A session that has begun meanwhile may have made the set larger.
     const bool valid = error == 0 && snapshot_is_current_;
-    core_.record.snapshot = valid;
-    core_.record.snapshot_bytes = valid ? bytes : 0;
-    core_.record.snapshot_crc = valid ? crc : 0;
+    core_.state().set_snapshot(valid, bytes, crc);
     if (error != 0)
       core_.log.log(Severity::kWarning,
                     system_error(error, "the list of blocks that " + core_.peer +
@@ -80,10 +78,9 @@ void Demotion::write_snapshot() {
 }
 
 void Demotion::record() {
-  core_.record.primary = false;
-  core_.record.dirty = core_.took_over || !core_.dirty.empty() || !core_.epochs.empty();
-  core_.record.held_data = core_.record.held_data || core_.data_flushed;
-  core_.persist([this](int error) {
+  core_.state().become_secondary(!core_.dirty.empty() || !core_.epochs.empty());
+  if (core_.written().stable()) core_.state().hold_data();
+  core_.state().persist([this](int error) {
     // The disk may say by now that this node is not primary: it must not serve on as if it were.
     if (error != 0) {
       parts_.disks.metadata_failed(error);

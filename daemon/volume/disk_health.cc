@@ -16,10 +16,10 @@ bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error ==
 // A flush failed, and this process can't see what of: the kernel shows what it dropped as if it had
 // been written, until it forgets that, too. If it has, all is as after a power cut.
 void DiskHealth::load(bool cache_is_gone) {
-  if (!core_.record.flush_failed) return;
+  if (!core_.record().flush_failed) return;
   const std::string failed = "a flush of " + backing() + " failed before this process began";
   if (cache_is_gone) {
-    core_.record.flush_failed = false;
+    core_.state().set_flush_failed(false);
     log(Severity::kWarning, failed + "; what the disk did not take is lost, as after a power cut");
     return;
   }
@@ -79,8 +79,8 @@ void DiskHealth::give_up(int error) {
 void DiskHealth::note_failed_flush(const DiskRequest& request) {
   if (!request.flush_failed || flush_failed_) return;
   flush_failed_ = true;
-  core_.record.flush_failed = true;
-  if (!core_.blank) core_.persist([](int) {});
+  core_.state().set_flush_failed(true);
+  if (!core_.state().blank()) core_.state().persist([](int) {});
 }
 
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer
@@ -112,7 +112,8 @@ void DiskHealth::record_failed(int error) {
 }
 
 int DiskHealth::metadata_error() const {
-  return core_.store->error() != 0 ? core_.store->error() : core_.intents->error();
+  const int error = core_.state().store().error();
+  return error != 0 ? error : core_.intents().error();
 }
 
 Error DiskHealth::why_metadata_failed(int error) const {
@@ -148,14 +149,14 @@ void DiskHealth::forget_what_passed() {
 
 // What had been lost was copied; but not what a flush of this very process may have lost.
 void DiskHealth::copied_anew() {
-  core_.record.flush_failed = flush_failed_;
+  core_.state().set_flush_failed(flush_failed_);
   note_.clear();
 }
 
 // What a failed flush may have lost here is not mended by having sent it to the peer.
 void DiskHealth::note_in_sync() {
   peer_error_.clear();
-  if (!core_.record.flush_failed) note_.clear();
+  if (!core_.record().flush_failed) note_.clear();
 }
 
 std::string DiskHealth::in_words() const {
@@ -181,7 +182,7 @@ void DiskHealth::drop_failing_peer(int error, const std::string& what, const std
   const bool data = file == core_.config.other(core_.node).backing;
   tell(core_.peer, data ? "data" : "metadata", peer_error_);
   peer_error_file_ = file;
-  core_.session->drop(peer_error_, limits::kPeerDiskRetry_ns);
+  core_.session.drop(peer_error_, limits::kPeerDiskRetry_ns);
 }
 
 void DiskHealth::tell(const std::string& whose, const char* disk, const std::string& why) {

@@ -10,11 +10,10 @@
 namespace twinblock {
 
 Engine::Engine(Parts parts)
-    : core_(parts.config, parts.node, parts.clock, parts.log, parts.data, parts.workers),
+    : core_({parts.config, parts.node, parts.clock, parts.log, parts.data, parts.metadata,
+             parts.workers, session_, parts.random, parts.zero_piece_bytes, parts.loaded,
+             parts.backing_is_empty, [this](int error) { disks_.record_failed(error); }}),
       instance_(metadata::format_uuid(parts.instance)),
-      store_(parts.metadata, parts.loaded.sequence),
-      intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
-               &parts.clock),
       session_({parts.config, parts.node, parts.instance, parts.clock, parts.network, parts.log,
                 core_.events, [this] { return core_.random(); }},
                *this),
@@ -33,7 +32,7 @@ Engine::Engine(Parts parts)
       asked_([this](wire::Frame& frame) { session_frame(frame, PeerRequests::kControlStream); }),
       roles_(core_, replica_, asked_,
              {writes_, reads_, flushes_, verifier_, parts.metadata,
-              metadata::layout_of(parts.config.size_bytes, intents_.region_bytes())
+              metadata::layout_of(parts.config.size_bytes, core_.intents().region_bytes())
                   .snapshot_offset,
               disks_},
              *this),
@@ -50,25 +49,11 @@ Engine::Engine(Parts parts)
       states_(core_, parts.words),
       status_({core_, roles_, disks_, sync_, verifier_, link_orders_, peer_settings_, states_,
                facts_, clients_}) {
-  core_.session = &session_;
-  core_.store = &store_;
-  core_.intents = &intents_;
-  core_.random = std::move(parts.random);
-  core_.zero_piece_bytes = parts.zero_piece_bytes;
-  core_.record_failed = [this](int error) { disks_.record_failed(error); };
-  core_.blank = parts.loaded.blank;
-  core_.joinable = parts.backing_is_empty;
-  if (!core_.blank) {
-    core_.record = parts.loaded.record;
-  }
   // What is of a volume of another size is refused in start().
-  if (!core_.blank && core_.record.size_bytes == core_.config.size_bytes) {
-    intents_.load(parts.loaded.intent_words, metadata::intent_tag(core_.record.volume_uuid),
-                  parts.loaded.intent_sequence);
-    // A backing without any data under a record that promises some: not mounted, or a new disk.
-    // What is there is not believed; where there is a peer, it is copied from it.
-    core_.backing_lost = parts.backing_is_empty && core_.record.held_data;
-    core_.crashed = core_.record.primary;
+  if (!core_.state().blank() && core_.record().size_bytes == core_.config.size_bytes) {
+    core_.intents().load(parts.loaded.intent_words,
+                         metadata::intent_tag(core_.record().volume_uuid),
+                         parts.loaded.intent_sequence);
     facts_.loaded(parts.cache_is_gone);
     load_own_set(parts.loaded);
     disks_.load(parts.cache_is_gone);
@@ -79,15 +64,15 @@ Engine::~Engine() = default;
 
 // What may differ from the peer's replica, as far as this node can know.
 void Engine::load_own_set(metadata::Loaded& loaded) {
-  const metadata::NodeRecord& record = core_.record;
-  core_.map_valid = !core_.backing_lost;
+  const metadata::NodeRecord& record = core_.record();
+  core_.map_valid = !core_.state().backing_lost();
   if (loaded.dirty) {
     core_.dirty.swap(*loaded.dirty);
   } else if (record.all_dirty) {
     core_.dirty.set_all();
     core_.coarse.set_all();
   } else if (record.primary || record.dirty) {
-    intents_.for_each_set([this](uint64_t offset_bytes, uint64_t length_bytes) {
+    core_.intents().for_each_set([this](uint64_t offset_bytes, uint64_t length_bytes) {
       core_.dirty.set(offset_bytes, length_bytes);
       core_.coarse.set(offset_bytes, length_bytes);
     });
@@ -95,8 +80,8 @@ void Engine::load_own_set(metadata::Loaded& loaded) {
 }
 
 Status Engine::start() {
-  if (!core_.blank) {
-    const metadata::NodeRecord& record = core_.record;
+  if (!core_.state().blank()) {
+    const metadata::NodeRecord& record = core_.record();
     const std::string path = core_.config.node(core_.node).metadata;
     // What a file says may be anything.
     const auto shown = [](const std::string& name) {
@@ -114,14 +99,14 @@ Status Engine::start() {
                    "correct `size = `", 0};
   }
   log(Severity::kInfo,
-      "started: " + std::string(core_.blank ? "not initialised yet"
-                                : core_.record.primary
+      "started: " + std::string(core_.state().blank() ? "not initialised yet"
+                                : core_.record().primary
                                     ? "was primary when it stopped without demotion"
                                     : "secondary"));
   core_.events.tell("started", {{"node", core_.node},
-                                {"initialised", core_.blank ? "no" : "yes"},
-                                {"crashed", core_.crashed ? "yes" : "no"}});
-  if (core_.backing_lost)
+                                {"initialised", core_.state().blank() ? "no" : "yes"},
+                                {"crashed", core_.state().crashed() ? "yes" : "no"}});
+  if (core_.state().backing_lost())
     log(Severity::kWarning,
         core_.config.node(core_.node).backing +
             " holds no data at all, although this node was initialised; it will "
@@ -142,7 +127,7 @@ Engine::Outlook Engine::without_peer() const {
 }
 
 void Engine::facts_told() {
-  if (!core_.blank) gate_.told();
+  if (!core_.state().blank()) gate_.told();
 }
 
 void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) {
@@ -153,7 +138,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   replica_.session_up();
   compression_.session_up();
   core_.peer_fast_zero = peer_fast_zero;
-  roles_.session_up(peer, is_target(verdict) && !core_.record.inconsistent);
+  roles_.session_up(peer, is_target(verdict) && !core_.record().inconsistent);
   asked_.session_up();
   link_orders_.session_up();
   peer_settings_.session_up();

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "metadata/intent_store.h"
 #include "metadata/load.h"
 #include "volume/asked_record.h"
 #include "volume/client_request.h"
@@ -173,7 +172,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   // RolesOwner, FirstRecord::Owner
   bool being_resynced() const override { return core_.phase.being_resynced(); }
   uint64_t clients() const override { return clients_.count(); }
-  bool behind() const override { return core_.phase.being_resynced() && !core_.record.inconsistent; }
+  bool behind() const override {
+    return core_.phase.being_resynced() && !core_.record().inconsistent;
+  }
   void note_company() override { sync_.note_company(); }
   [[nodiscard]] bool forgot_what_the_peer_may_hold() const override {
     return facts_.peer_may_hold_more();
@@ -191,8 +192,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
 
   Core core_;
   const std::string instance_;
-  metadata::SuperblockStore store_;
-  metadata::IntentStore intents_;
   Session session_;
   CompressionOrders compression_;
   LinkOrders link_orders_;

@@ -19,7 +19,7 @@ std::string in_words(const SyncFacts& peer) {
 
 // Which volume, and which state of it, this node's metadata stands for.
 std::string FirstRecord::described_history() const {
-  const metadata::NodeRecord& record = core_.record;
+  const metadata::NodeRecord& record = core_.record();
   return "volume " + metadata::format_uuid(record.volume_uuid) + ", generation " +
          metadata::format_generation(record.generations.current) + " since " +
          format_time(record.generation_since_s) +
@@ -29,11 +29,11 @@ std::string FirstRecord::described_history() const {
 void FirstRecord::init(bool force, bool join, Reply reply) {
   const std::string& volume = core_.config.volume;
   const auto& peer = session().peer_facts();
-  if (core_.intents->creating()) {
+  if (core_.intents().creating()) {
     reply(Error{"this node's metadata is being made just now", "try again", EBUSY});
     return;
   }
-  if (!core_.blank && join) {
+  if (!core_.state().blank() && join) {
     reply(Error{"this node is already initialised and can't join anew: it holds " +
                     described_history(),
                 "where it is only behind, nothing needs to be done. To have all of it copied anew, "
@@ -43,7 +43,7 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
                 EEXIST});
     return;
   }
-  if (!core_.blank && !force) {
+  if (!core_.state().blank() && !force) {
     reply(Error{"this node is already initialised: it holds " + described_history(),
                 "nothing needs to be done; to begin a new history here, which makes the peer's "
                 "replica worthless, use --force",
@@ -59,7 +59,7 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
     order_join(std::move(reply));
     return;
   }
-  if (core_.blank && peer && !peer->blank && !force) {
+  if (core_.state().blank() && peer && !peer->blank && !force) {
     reply(Error{core_.peer + " is initialised already (volume " +
                     metadata::format_uuid(peer->volume_uuid) + ")",
                 "this node joins it: by itself where its backing is empty, else after `twinblock "
@@ -73,14 +73,14 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
     return;
   }
   const std::string destroyed =
-      core_.blank ? std::string()
+      core_.state().blank() ? std::string()
                   : "; what was here is forgotten: " + described_history() + ", with " +
                         format_size(core_.dirty.set_bytes()) + " that " + core_.peer +
                         " may miss. The replica on " + core_.peer +
                         (peer && !peer->blank ? " (" + in_words(*peer) + ")" : "") +
                         " has nothing in common with this one any more: it is refused until its "
                         "metadata file is moved away and it joins anew" +
-                        (core_.record.inconsistent
+                        (core_.record().inconsistent
                              ? ". The data here counts as good from now on: check it first"
                              : "");
   metadata::NodeRecord record;
@@ -93,29 +93,25 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
   }
   record.generations.current = record.generations.base = core_.random();
   record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
-  record.region_bytes = core_.intents->region_bytes();
-  record.flush_failed = core_.record.flush_failed;  // a new history does not mend a disk
-  core_.record = record;
-  core_.move_on();
+  record.region_bytes = core_.intents().region_bytes();
+  core_.state().begin_volume(record);
   gate_.close();
-  core_.blank = false;
-  core_.joinable = false;  // an earlier order to join is taken back
-  core_.crashed = core_.backing_lost = core_.took_over = false;
+  core_.join_order().take_back();  // an earlier one
   core_.map_valid = true;
   core_.dirty.clear_all();
   core_.coarse.clear_all();
   auto recorded = [this, reply = std::move(reply), destroyed](int error) {
     if (error != 0) {
-      core_.blank = true;
+      core_.state().volume_not_begun();
       reply(disks_.why_metadata_failed(error));
       return;
     }
     core_.log.log(destroyed.empty() ? Severity::kInfo : Severity::kWarning,
-                  "initialised: volume " + metadata::format_uuid(core_.record.volume_uuid) +
+                  "initialised: volume " + metadata::format_uuid(core_.record().volume_uuid) +
                       destroyed);
     core_.events.tell(
         "initialised",
-        {{"node", core_.node}, {"volume_uuid", metadata::format_uuid(core_.record.volume_uuid)}});
+        {{"node", core_.node}, {"volume_uuid", metadata::format_uuid(core_.record().volume_uuid)}});
     owner_.note_state();
     session().poke();
     reply("initialised" +
@@ -130,8 +126,7 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
 void FirstRecord::order_join(Reply reply) {
   const auto& peer = session().peer_facts();
   const bool known = peer && !peer->blank;
-  core_.joinable = true;
-  core_.joins = known ? peer->volume_uuid : metadata::Uuid{};
+  core_.join_order().give(known ? peer->volume_uuid : metadata::Uuid{});
   const std::string mine = core_.config.node(core_.node).backing;
   const std::string lost =
       backing_is_empty_ ? mine + " holds no data that could be lost; it will be filled"
@@ -147,13 +142,13 @@ void FirstRecord::order_join(Reply reply) {
 
 // The intent map first: the superblock makes it count.
 void FirstRecord::write(metadata::SuperblockStore::Done done) {
-  core_.intents->create(metadata::intent_tag(core_.record.volume_uuid),
-                  [this, done = std::move(done)](int error) {
-                    if (error != 0)
-                      done(error);
-                    else
-                      core_.persist(done);
-                  });
+  core_.intents().create(metadata::intent_tag(core_.record().volume_uuid),
+                         [this, done = std::move(done)](int error) {
+                           if (error != 0)
+                             done(error);
+                           else
+                             core_.state().persist(done);
+                         });
 }
 
 }  // namespace twinblock

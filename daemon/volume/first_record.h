@@ -42,7 +42,7 @@ class FirstRecord {
   void write(metadata::SuperblockStore::Done done);
 
  private:
-  [[nodiscard]] Session& session() const { return *core_.session; }
+  [[nodiscard]] Session& session() const { return core_.session; }
   void order_join(Reply reply);
   [[nodiscard]] std::string described_history() const;
 

@@ -27,10 +27,10 @@ void FlushGroup::begin() {
   core_.epochs.flush_began();
   local_error_ = 0;
   on_local_ = on_peer_ = false;
-  covers_data_ = core_.wrote_data;
+  covers_data_ = core_.written().any();
   local_pending_ = disks_.local_ok();
   peer_pending_ = core_.phase.attached();
-  if (peer_pending_) core_.session->request_unordered(wire::FlushFrame{}, *this);
+  if (peer_pending_) core_.session.request_unordered(wire::FlushFrame{}, *this);
   if (local_pending_) {
     request_.error = 0;
     request_.flush_failed = false;
@@ -44,7 +44,7 @@ void FlushGroup::local_done() {
   local_pending_ = false;
   local_error_ = request_.error;
   on_local_ = local_error_ == 0;
-  if (on_local_ && covers_data_) core_.data_flushed = true;
+  if (on_local_ && covers_data_) core_.written().flushed();
   if (local_error_ != 0) disks_.local_disk_failed(request_);
   settle();
 }
@@ -89,7 +89,7 @@ void FlushGroup::settle() {
   // Alone. What is stable here and may not be at the peer must be on record first, or the peer
   // could pass for current after a crash. One that took over may hold, and have shown, what the peer
   // never acknowledged.
-  if (core_.dirty.empty() && core_.map_valid && !core_.took_over)
+  if (core_.dirty.empty() && core_.map_valid && !core_.state().took_over())
     finish(0);
   else if (core_.frozen())
     held_ = true;

@@ -47,7 +47,7 @@ class LinkOrders {
     std::string refused = {};  // by the peer, with which this node was not in touch then: why
   };
 
-  [[nodiscard]] Session& session() const { return *core_.session; }
+  [[nodiscard]] Session& session() const { return core_.session; }
   [[nodiscard]] std::optional<Error> why_not_change(LinkOrder order, const LinkConfig& link) const;
   Status apply(LinkOrder order, const LinkConfig& link);
   std::optional<Error> obey(LinkOrder order, const LinkConfig& link);

@@ -40,7 +40,7 @@ void LossWait::look() {
 
 std::optional<Error> LossWait::why_not_wait(uint64_t since_ns) const {
   const std::string& volume = core_.config.volume;
-  if (core_.session->answered_since(since_ns))
+  if (core_.session.answered_since(since_ns))
     return Error{core_.peer + " is primary and not dead: it has just answered this node",
                  "run `twinblock demote " + volume + "` there first; if it is to be cut off, do "
                  "that before you say --peer-is-dead",

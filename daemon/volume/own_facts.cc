@@ -3,39 +3,39 @@
 namespace twinblock {
 
 void OwnFacts::loaded(bool cache_is_gone) {
-  forgot_ = core_.record.flush_failed && cache_is_gone;
-  rebooted_ = boot_ == 0 || core_.record.boot != boot_ || forgot_;
+  forgot_ = core_.record().flush_failed && cache_is_gone;
+  rebooted_ = boot_ == 0 || core_.record().boot != boot_ || forgot_;
 }
 
 SyncFacts OwnFacts::now() const {
   SyncFacts facts;
-  facts.blank = core_.blank;
-  facts.joinable = core_.blank && core_.joinable;
+  facts.blank = core_.state().blank();
+  facts.joinable = core_.state().blank() && core_.join_order().stands();
   facts.primary = roles_.role() != Role::kSecondary;
-  facts.crashed = core_.crashed;
-  facts.inconsistent = core_.record.inconsistent;
-  facts.backing_lost = core_.backing_lost;
-  facts.rebooted = core_.crashed && rebooted_;
+  facts.crashed = core_.state().crashed();
+  facts.inconsistent = core_.record().inconsistent;
+  facts.backing_lost = core_.state().backing_lost();
+  facts.rebooted = core_.state().crashed() && rebooted_;
   facts.instance = instance_;
   facts.boot = boot_;
   facts.forgot = forgot_;
-  facts.peer_instance = core_.record.peer_instance;
-  facts.peer_boot = core_.record.peer_boot;
-  facts.flush_failed = core_.record.flush_failed;
+  facts.peer_instance = core_.record().peer_instance;
+  facts.peer_boot = core_.record().peer_boot;
+  facts.flush_failed = core_.record().flush_failed;
   facts.disk_failed = disks_.any_failed();
-  facts.dirty = core_.record.dirty || core_.took_over || !core_.dirty.empty();
+  facts.dirty = core_.record().dirty || core_.state().took_over() || !core_.dirty.empty();
   facts.map_valid = core_.map_valid;
   facts.preferred = core_.node < core_.peer;
-  facts.volume_uuid = core_.record.volume_uuid;
-  facts.generations = core_.record.generations;
-  facts.term = core_.record.term;
-  facts.discard = core_.record.discard;
-  facts.keep = core_.record.keep;
-  if (facts.discard || facts.keep) facts.gives_up = core_.record.given_up.state_id;
-  facts.state_id = core_.record.state_id;
-  if (core_.blank) facts.volume_uuid = core_.joins;
+  facts.volume_uuid = core_.record().volume_uuid;
+  facts.generations = core_.record().generations;
+  facts.term = core_.record().term;
+  facts.discard = core_.record().discard;
+  facts.keep = core_.record().keep;
+  if (facts.discard || facts.keep) facts.gives_up = core_.record().given_up.state_id;
+  facts.state_id = core_.record().state_id;
+  if (core_.state().blank()) facts.volume_uuid = core_.join_order().volume();
   facts.dirty_bytes = core_.dirty.set_bytes();
-  facts.since_s = core_.record.generation_since_s;
+  facts.since_s = core_.record().generation_since_s;
   return facts;
 }
 

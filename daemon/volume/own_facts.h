@@ -25,7 +25,7 @@ class OwnFacts {
   // This node was primary with its peer when its host lost its memory: the peer may hold more of what
   // was acknowledged.
   [[nodiscard]] bool peer_may_hold_more() const {
-    return core_.crashed && rebooted_ && core_.record.peer_instance != 0;
+    return core_.state().crashed() && rebooted_ && core_.record().peer_instance != 0;
   }
 
  private:

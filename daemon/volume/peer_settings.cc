@@ -8,7 +8,7 @@ namespace twinblock {
 
 void PeerSettings::session_up() {
   const wire::SettingsPayload settings = make_settings(core_.config);
-  core_.session->send_ordered(wire::SettingsFrame{}, wire::bytes_of(settings));
+  core_.session.send_ordered(wire::SettingsFrame{}, wire::bytes_of(settings));
 }
 
 void PeerSettings::heard(const wire::SettingsPayload& theirs) {

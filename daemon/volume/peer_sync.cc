@@ -34,7 +34,7 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
   target_.session_up();
   // What the two write together no order has named. A target moves on when it is marked: until then
   // it is what an order to give it up has named.
-  if (!core_.blank && !is_target(verdict)) core_.move_on();
+  if (!core_.state().blank() && !is_target(verdict)) core_.state().move_on();
   switch (verdict) {
     case Verdict::kInSync:
       begin_equal();
@@ -50,7 +50,7 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
       log_.found(cause_of(verdict, owner_.facts(), peer));
       // What a failed flush took from the disk is in nobody's set for sure: the peer may have been
       // sent all that is shown here since.
-      if (core_.record.flush_failed) core_.dirty.set_all();
+      if (core_.record().flush_failed) core_.dirty.set_all();
       // Before it answers that it is marked: what it may hold that the source does not, or lost.
       target_.begin(verdict == Verdict::kTargetOfMap);
       break;
@@ -63,21 +63,18 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
     default:
       TB_CHECK(false, "a session stands on usable verdicts only");
   }
-  if (!core_.blank) record_session(verdict);
+  if (!core_.state().blank()) record_session(verdict);
 }
 
 void PeerSync::begin_equal() {
   enter(Phase::kEqual);
   core_.map_valid = true;
-  core_.backing_lost = core_.took_over = false;
   parts_.gate.close();
-  core_.record.generations.settle();
-  core_.record.shared = core_.record.dirty = core_.record.snapshot = false;
-  core_.record.keep = core_.record.discard = false;
+  core_.state().found_equal();
 }
 
 void PeerSync::begin_diskless(const SyncFacts& peer) {
-  if (peer.generations.current == core_.record.generations.current) {
+  if (peer.generations.current == core_.record().generations.current) {
     leave_to_peer();  // the peer does not know yet: the last session ended too early
     return;
   }
@@ -98,34 +95,31 @@ void PeerSync::session_lost() {
 // writes: else a loss of power would leave a node that lets itself be promoted beside it. A target
 // takes its first data when it has recorded what the source tells.
 void PeerSync::record_session(Verdict verdict) {
-  core_.persist([this, verdict, session = core_.phase.session()](int error) {
+  core_.state().persist([this, verdict, session = core_.phase.session()](int error) {
     if (!core_.phase.still(session) || is_target(verdict)) return;
     if (error == 0)
       target_.take_data();
     else if (core_.phase.receives())
-      core_.session->drop(parts_.disks.why_metadata_failed(error).what, limits::kPeerDiskRetry_ns);
+      core_.session.drop(parts_.disks.why_metadata_failed(error).what, limits::kPeerDiskRetry_ns);
   });
 }
 
 bool PeerSync::same_as(Verdict verdict, const SyncFacts& peer) const {
   return verdict == Verdict::kSourceOfMap && core_.dirty.empty() && !peer.inconsistent &&
          !peer.blank && !peer.dirty && !peer.flush_failed &&
-         peer.generations.current == core_.record.generations.current;
+         peer.generations.current == core_.record().generations.current;
 }
 
 // A peer has this generation from a time when both had it, or because it was told to record it. If
 // neither was so, nobody knows how it came by it, and what it has of it.
 bool PeerSync::knows_who_shares_it() const {
-  return core_.record.shares_generation();
+  return core_.record().shares_generation();
 }
 
 // Whom this node takes along in what it writes from now on; to be durable before it does. One that is
 // still to be brought up to date is none: if this node died, that one would pass for the survivor.
 void PeerSync::note_peer_process() {
-  metadata::NodeRecord& record = core_.record;
-  record.boot = owner_.boot();
-  record.peer_instance = peer_process_.instance;
-  record.peer_boot = peer_process_.boot;
+  core_.state().take_along(owner_.boot(), peer_process_.instance, peer_process_.boot);
   durably_noted_.reset();
 }
 
@@ -136,7 +130,7 @@ void PeerSync::note_company() {
 }
 
 void PeerSync::persist_for_resync(std::function<void()> then) {
-  core_.persist([this, session = core_.phase.session(), then = std::move(then)](int error) {
+  core_.state().persist([this, session = core_.phase.session(), then = std::move(then)](int error) {
     if (!core_.phase.still(session)) return;
     if (error == 0)
       then();
@@ -153,11 +147,11 @@ void PeerSync::begin_resync(Verdict verdict, const SyncFacts& peer) {
   } else {
     core_.log.log(Severity::kWarning,
                   core_.peer + " holds generation " +
-                      metadata::format_generation(core_.record.generations.current) +
+                      metadata::format_generation(core_.record().generations.current) +
                       ", which this node never gave it: all is compared");
     core_.dirty.set_all();
     core_.coarse.set_all();
-    core_.record.all_dirty = true;
+    core_.state().know_no_difference();
     begin_copy(verdict, peer);
   }
 }
@@ -182,7 +176,7 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   log_.began(true);
   // One that died before it had its disk's failure on record, of which it had told this node, is not
   // believed either.
-  const bool died_early = core_.record.all_dirty && peer.crashed;
+  const bool died_early = core_.record().all_dirty && peer.crashed;
   target_is_believed_ = !peer.flush_failed && !died_early;
   if (!target_is_believed_) core_.coarse.clear_all();
   if (verdict == Verdict::kSourceOfAll) {
@@ -190,15 +184,14 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
     core_.dirty.set_all();
     // A target that holds nothing has nothing to compare with.
     if (target_is_believed_ && !peer.blank && !peer.backing_lost) core_.coarse.set_all();
-    core_.record.all_dirty = true;
+    core_.state().know_no_difference();
     core_.map_valid = true;
   }
   enter(Phase::kMarking);
   // A source that stopped now would have forgotten which blocks are left; that there are some must
   // be on record before the target is touched.
-  core_.record.dirty = true;
-  core_.record.snapshot = false;  // the set may become larger than it
-  persist_for_resync([this, label = core_.record.generations] {
+  core_.state().begin_copy();
+  persist_for_resync([this, label = core_.record().generations] {
     flush_for_resync([this, label] { source_.begin(label); });
   });
 }
@@ -225,18 +218,15 @@ void PeerSync::flush_for_resync(std::function<void()> then) {
 // history, but not as the base, so that it is compared in full. Durable before the target hears of
 // it; a crash before leaves this node and the former member as they were.
 void PeerSync::begin_generation_for(const SyncFacts& target) {
-  metadata::NodeRecord& record = core_.record;
-  metadata::Generations& generations = record.generations;
-  if (!target.blank && target.generations.current == generations.current) return;
+  const metadata::NodeRecord& record = core_.record();
+  if (!target.blank && target.generations.current == record.generations.current) return;
   // Began already for this very replica, which has not recorded it, or it would be in another state;
   // nor has anybody else, whatever this node has written alone meanwhile. However often the two begin
   // anew, what they know of each other may not leave the history. (What is blank is the same one as
   // long as its process lives.)
   const uint64_t replica = target.blank ? target.instance : target.state_id;
   if (replica != 0 && record.begun_for == replica) return;
-  core_.begin_generation();
-  generations.settle();
-  record.begun_for = replica;
+  core_.state().begin_generation_for(replica);
 }
 
 void PeerSync::heard_set(const wire::Frame& frame) {
@@ -250,16 +240,14 @@ void PeerSync::heard_set(const wire::Frame& frame) {
 }
 
 void PeerSync::resync_target_marked() {
-  core_.record.keep = false;  // the order has been carried out
-  core_.record.begun_for = 0;
-  core_.crashed = false;  // what may differ is in the dirty map, and the target no longer counts
+  core_.state().target_marked();
   enter(Phase::kCopying);
   owner_.note_state();
 }
 
 void PeerSync::resync_copied() {
   parts_.gate.close();
-  core_.record.shared = true;
+  core_.state().share_generation();
   note_peer_process();
   persist_for_resync([this] {
     durably_noted_ = peer_process_;
@@ -271,7 +259,7 @@ void PeerSync::resync_finished() {
   // The local disk failed while the target recorded: it stays the only copy.
   if (core_.phase.now() == Phase::kIdle || core_.phase.diskless()) return;
   if (!core_.dirty.empty()) {
-    core_.session->drop("a write failed on one side while the resync ended",
+    core_.session.drop("a write failed on one side while the resync ended",
                         limits::kReconnectDelayMin_ns);
     return;
   }
@@ -281,21 +269,18 @@ void PeerSync::resync_finished() {
   if (core_.phase.now() != phase) enter(phase);
   whole_again();
   // (A primary's next flush fails, and it goes on with the peer's replica.)
-  if (core_.record.flush_failed && !writes_here) {
+  if (core_.record().flush_failed && !writes_here) {
     ask_to_be_copied_back();
     return;
   }
-  core_.persist([](int) {});
+  core_.state().persist([](int) {});
   owner_.note_state();
 }
 
-// Both nodes hold the same: what was to be remembered of the difference is past.
+// Both nodes hold the same.
 void PeerSync::whole_again() {
   parts_.disks.note_in_sync();
-  core_.record.generations.settle();
-  core_.record.dirty = core_.record.all_dirty = core_.record.snapshot = false;
-  core_.record.shared = core_.record.keep = core_.record.discard = false;
-  core_.took_over = core_.crashed = false;
+  core_.state().made_equal();
   parts_.roles.crash_is_made_good();
   core_.log.log(Severity::kInfo, core_.peer + " is whole and current");
   log_.ended(source_.progress(), source_.sent());
@@ -306,12 +291,10 @@ void PeerSync::whole_again() {
 void PeerSync::ask_to_be_copied_back() {
   core_.dirty.set_all();
   core_.coarse.clear_all();
-  core_.record.dirty = core_.record.all_dirty = true;
-  // Also when the host was started anew meanwhile, and nothing tells any more that a flush failed.
-  core_.record.inconsistent = true;
-  core_.persist([this, session = core_.phase.session()](int) {
+  core_.state().need_copy_back();
+  core_.state().persist([this, session = core_.phase.session()](int) {
     if (core_.phase.still(session))
-      core_.session->drop("a flush had failed on " + core_.node + ": it is copied back now",
+      core_.session.drop("a flush had failed on " + core_.node + ": it is copied back now",
                           limits::kReconnectDelayMin_ns);
   });
   owner_.note_state();
@@ -320,7 +303,7 @@ void PeerSync::ask_to_be_copied_back() {
 void PeerSync::resync_failed(const std::string& why) {
   core_.log.log(Severity::kError, why);
   log_.failed(why);
-  core_.session->drop(why, limits::kPeerDiskRetry_ns);
+  core_.session.drop(why, limits::kPeerDiskRetry_ns);
 }
 
 void PeerSync::target_whole() {
@@ -357,13 +340,13 @@ void PeerSync::leave_to_peer() {
   parts_.verifier.stop("the local disk failed");
   enter(Phase::kLeaving);
   owner_.note_state();
-  core_.record.inconsistent = true;
-  core_.persist([](int) {});
-  metadata::Generations generations = core_.record.generations;
+  core_.state().become_stale();
+  core_.state().persist([](int) {});
+  metadata::Generations generations = core_.record().generations;
   generations.advance(core_.random());
   const wire::GenerationPayload payload =
-      make_generation(generations, core_.record.volume_uuid, wire::kGenerationSoleCopy);
-  core_.session->request_ordered(wire::GenerationFrame{}, wire::bytes_of(payload), *this);
+      make_generation(generations, core_.record().volume_uuid, wire::kGenerationSoleCopy);
+  core_.session.request_ordered(wire::GenerationFrame{}, wire::bytes_of(payload), *this);
 }
 
 void PeerSync::answered(const PeerAnswer& answer) {

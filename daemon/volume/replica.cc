@@ -104,7 +104,7 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
       op.asks = Op::Asks::kFlush;
       op.disk.op = DiskOp::kFlush;
       op.disk.offset_bytes = op.disk.length_bytes = op.offset_bytes = op.length_bytes = 0;
-      op.covers_data = core_.wrote_data;
+      op.covers_data = core_.written().any();
       if (flushes_++ == 0) flushing_since_ns_ = op.read_ns;
       break;
     case wire::FrameType::kDigest: {
@@ -123,7 +123,7 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
   working_bytes_ += op.working_bytes;
   if (!paused_ && held_bytes() > limits::kReceiveBytesMax) {
     paused_ = true;
-    core_.session->pause_reading(true);
+    core_.session.pause_reading(true);
   }
   if (compressed)
     decompress(op, frame);
@@ -214,11 +214,11 @@ void Replica::finished(Op& op) {
     TB_CHECK(flushes_ > 0, "a flush that ends has begun");
     --flushes_;
   }
-  if (op.disk.error == 0 && op.disk.op == DiskOp::kWrite) core_.wrote_data = true;
+  if (op.disk.error == 0 && op.disk.op == DiskOp::kWrite) core_.written().wrote();
   if (op.disk.error == 0 && (op.disk.op == DiskOp::kWrite || op.disk.op == DiskOp::kZero))
     disks_.written(op.disk.offset_bytes, op.disk.length_bytes);
   if (op.disk.error == 0 && op.disk.op == DiskOp::kFlush && op.covers_data)
-    core_.data_flushed = true;
+    core_.written().flushed();
   // One block that can't be read is that block's loss alone.
   if (op.disk.error != 0 && op.disk.op != DiskOp::kRead && op.disk.op != DiskOp::kExtent)
     disks_.replica_disk_failed(op.disk);
@@ -232,13 +232,13 @@ void Replica::finished(Op& op) {
                              .held_ns = now - op.arrived_ns,
                              .disk_ns = op.disk.finished_ns - op.disk.submitted_ns};
     if (op.sample)
-      core_.session->sample_answer(op.incarnation, op.request, op.arrived_ns, op.read_ns);
+      core_.session.sample_answer(op.incarnation, op.request, op.arrived_ns, op.read_ns);
     if (const std::span<std::byte> body = body_of(op); !body.empty()) {
-      core_.session->answer_unordered(op.incarnation, ack, body, crc32c(body));
+      core_.session.answer_unordered(op.incarnation, ack, body, crc32c(body));
       bodies_.push_back(
-          {std::move(op.body), op.incarnation, core_.session->queued_bytes_total(op.incarnation)});
+          {std::move(op.body), op.incarnation, core_.session.queued_bytes_total(op.incarnation)});
     } else {
-      core_.session->answer_unordered(op.incarnation, ack);
+      core_.session.answer_unordered(op.incarnation, ack);
     }
   }
   op.body.reset();
@@ -255,7 +255,7 @@ void Replica::release(Op& op) {
   ops_.give_back(op);
   if (answering_) {
     resume_if_drained();
-    core_.session->work_ended(incarnation);
+    core_.session.work_ended(incarnation);
   } else if (busy_ == 0) {
     drained_();
   }
@@ -279,19 +279,19 @@ void Replica::device_seen() {
 }
 
 // Including what waits to be sent: acks, and the bodies that they carry.
-uint64_t Replica::held_bytes() const { return working_bytes_ + core_.session->unsent_bytes(); }
+uint64_t Replica::held_bytes() const { return working_bytes_ + core_.session.unsent_bytes(); }
 
 void Replica::resume_if_drained() {
   if (!answering_) return;
   release_sent_bodies();
   if (!paused_ || held_bytes() > limits::kReceiveBytesMax / 2) return;
   paused_ = false;
-  core_.session->pause_reading(false);
+  core_.session.pause_reading(false);
 }
 
 void Replica::release_sent_bodies() {
   std::erase_if(bodies_, [this](const Body& body) {
-    return body.sent_end_bytes <= core_.session->sent_bytes_total(body.incarnation);
+    return body.sent_end_bytes <= core_.session.sent_bytes_total(body.incarnation);
   });
 }
 

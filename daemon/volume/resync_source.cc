@@ -42,19 +42,19 @@ void ResyncSource::begin(const metadata::Generations& label) {
 
 void ResyncSource::begin_with_nothing_to_send() {
   TB_CHECK(step_ == Step::kIdle, "one resync at a time");
-  TB_CHECK(core_.dirty.empty() && core_.record.shares_generation(),
+  TB_CHECK(core_.dirty.empty() && core_.record().shares_generation(),
            "there is nothing to send to one that was given this generation, or shares its base");
   ++session_number_;
   step_ = Step::kRecording;
   progress_.begin(0, core_.clock.now_ns());
-  send_generation(core_.record.generations, wire::kGenerationConsistent);
+  send_generation(core_.record().generations, wire::kGenerationConsistent);
 }
 
 void ResyncSource::send_generation(metadata::Generations generations, uint32_t flag) {
   if (flag == wire::kGenerationConsistent) generations.settle();
   const wire::GenerationPayload payload =
-      make_generation(generations, core_.record.volume_uuid, flag);
-  core_.session->request_ordered(wire::GenerationFrame{}, wire::bytes_of(payload), *this);
+      make_generation(generations, core_.record().volume_uuid, flag);
+  core_.session.request_ordered(wire::GenerationFrame{}, wire::bytes_of(payload), *this);
 }
 
 // The target has recorded what it was told.
@@ -193,14 +193,14 @@ void ResyncSource::record_target() {
   }
   report();  // a short one has told the target nothing yet
   step_ = Step::kRecording;
-  send_generation(core_.record.generations, wire::kGenerationConsistent);
+  send_generation(core_.record().generations, wire::kGenerationConsistent);
 }
 
 void ResyncSource::report() {
   const uint64_t total = progress_.total_bytes();
   const uint64_t left = core_.dirty.set_bytes();
   progress_.update(total - std::min(total, left), total, core_.clock.now_ns());
-  core_.session->send_ordered(wire::ProgressFrame{progress_.done_bytes(), total});
+  core_.session.send_ordered(wire::ProgressFrame{progress_.done_bytes(), total});
   report_timer_->arm(kReportInterval_ns);
 }
 

@@ -16,9 +16,9 @@ ResyncTarget::ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner
       owner_(owner),
       own_set_(core.dirty,
                {[this](const wire::DirtyFrame& chunk, std::span<const std::byte> bits) {
-                  core_.session->send_ordered(chunk, bits);
+                  core_.session.send_ordered(chunk, bits);
                 },
-                [this] { return core_.session->control_kept_bytes(); }}) {}
+                [this] { return core_.session.control_kept_bytes(); }}) {}
 
 void ResyncTarget::session_up() { takes_data_ = false; }
 
@@ -37,8 +37,8 @@ void ResyncTarget::session_lost() {
 // half-copied (invariant 7).
 bool ResyncTarget::may_receive() const {
   const bool may = parts_.roles.role() == Role::kSecondary && core_.phase.receives() &&
-                   takes_data_ && !core_.blank;
-  TB_CHECK(!may || !core_.phase.being_resynced() || core_.record.inconsistent,
+                   takes_data_ && !core_.state().blank();
+  TB_CHECK(!may || !core_.phase.being_resynced() || core_.record().inconsistent,
            "a target takes data when it is on record as half-copied");
   return may;
 }
@@ -54,7 +54,7 @@ void ResyncTarget::heard_data(wire::Frame& frame, uint64_t incarnation) {
 // faster link. Bounded, as a good one can't have more in flight.
 bool ResyncTarget::hold_early(wire::Frame& frame, uint64_t incarnation) {
   const bool expected = parts_.roles.role() == Role::kSecondary && core_.phase.receives() &&
-                        !takes_data_ && !core_.blank;
+                        !takes_data_ && !core_.state().blank();
   early_bytes_ += sizeof frame + frame.payload.size();
   if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
   early_.push_back({std::move(frame), incarnation});
@@ -76,7 +76,7 @@ bool ResyncTarget::working_for(uint64_t incarnation) const {
 
 // A blank node has no record before its first generation.
 bool ResyncTarget::hold_until_recorded(wire::Frame& frame) {
-  const bool first_to_come = core_.blank && core_.phase.being_resynced() &&
+  const bool first_to_come = core_.state().blank() && core_.phase.being_resynced() &&
                              wire::FrameType{frame.header.type} != wire::FrameType::kGeneration;
   return parts_.asked.hold(frame, first_to_come);
 }
@@ -103,15 +103,14 @@ bool ResyncTarget::takes_over(const wire::GenerationPayload& payload) {
                          ? phase == Phase::kEqual || phase == Phase::kSoleCopy
                          : phase == Phase::kBehind;
   if (told.current == 0 || !suits) return false;
-  if (core_.blank) {
-    if (payload.flags != wire::kGenerationInconsistent || !core_.joinable) return false;
-    const bool any = core_.joins == metadata::Uuid{};
-    if (!any && !std::equal(core_.joins.begin(), core_.joins.end(), payload.volume_uuid))
-      return false;
-    join(payload, told);
+  if (core_.state().blank()) {
+    if (payload.flags != wire::kGenerationInconsistent) return false;
+    metadata::Uuid volume;
+    std::copy(std::begin(payload.volume_uuid), std::end(payload.volume_uuid), volume.begin());
+    if (!core_.join_order().allows(volume)) return false;
+    join(volume, told);
   }
-  core_.move_on();
-  core_.record.begun_for = 0;  // that was in another history
+  core_.state().leave_history();
   parts_.roles.caught_up();
   switch (payload.flags) {
     case wire::kGenerationInconsistent:
@@ -126,34 +125,24 @@ bool ResyncTarget::takes_over(const wire::GenerationPayload& payload) {
   }
 }
 
-void ResyncTarget::join(const wire::GenerationPayload& payload, const metadata::Generations& told) {
-  metadata::NodeRecord& record = core_.record;
-  record.volume = core_.config.volume;
-  record.node = core_.node;
-  record.size_bytes = core_.config.size_bytes;
-  std::copy(std::begin(payload.volume_uuid), std::end(payload.volume_uuid),
-            record.volume_uuid.begin());
-  record.generations = told;
-  record.peer_primary = parts_.roles.peer() == PeerRole::kPrimary;
-  record.heard_term = core_.session->peer_facts()->term;
-  record.region_bytes = core_.intents->region_bytes();
-  core_.blank = false;
+void ResyncTarget::join(const metadata::Uuid& volume, const metadata::Generations& told) {
+  NodeState::Joined joined;
+  joined.identity.volume = core_.config.volume;
+  joined.identity.node = core_.node;
+  joined.identity.size_bytes = core_.config.size_bytes;
+  joined.identity.volume_uuid = volume;
+  joined.identity.region_bytes = core_.intents().region_bytes();
+  joined.told = told;
+  joined.peer_primary = parts_.roles.peer() == PeerRole::kPrimary;
+  joined.peer_term = core_.session.peer_facts()->term;
+  core_.state().join(joined);
   joining_ = true;
 }
 
 // From now on this is an unfinished copy of the source's history: a resync that is cut off goes on
 // where it was. What this node itself may have changed stays on record until the end.
 void ResyncTarget::become_half_copied(const metadata::Generations& told) {
-  metadata::NodeRecord& record = core_.record;
-  record.inconsistent = true;
-  record.generations = told;
-  // A promotion whose writes are given up was not the later one: after a crash of both the source
-  // counts, also where its own promotion was before.
-  parts_.roles.hear_term(record.term);
-  record.term = 0;
-  record.discard = record.keep = false;
-  // What the source has yet to send is on its record.
-  core_.backing_lost = false;
+  core_.state().become_half_copied(told);
   core_.map_valid = true;
 }
 
@@ -161,13 +150,8 @@ void ResyncTarget::become_half_copied(const metadata::Generations& told) {
 // if it knew of any (decide()). Writes may follow at once: the source takes this node for whole when
 // it is told to be.
 void ResyncTarget::become_whole(const metadata::Generations& told) {
-  metadata::NodeRecord& record = core_.record;
-  record.generations = told;
-  record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
-  record.inconsistent = record.dirty = record.primary = record.shared = false;
-  record.all_dirty = record.snapshot = record.discard = record.keep = false;
+  core_.state().become_whole(told);
   parts_.disks.copied_anew();
-  core_.crashed = core_.backing_lost = core_.took_over = false;
   core_.dirty.clear_all();
   core_.coarse.clear_all();
   core_.map_valid = true;
@@ -175,11 +159,7 @@ void ResyncTarget::become_whole(const metadata::Generations& told) {
 }
 
 void ResyncTarget::hold_sole_copy(const metadata::Generations& told) {
-  metadata::NodeRecord& record = core_.record;
-  record.generations = told;
-  record.dirty = record.all_dirty = true;
-  record.snapshot = false;
-  record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
+  core_.state().hold_sole_copy(told);
   core_.dirty.set_all();
   core_.coarse.set_all();
   core_.map_valid = true;
@@ -190,7 +170,7 @@ void ResyncTarget::record(uint64_t request, uint32_t flags) {
   // What this node may have recorded of going on alone was about another history.
   parts_.gate.close();
   auto recorded = [this, session = core_.phase.session(), request, flags](int error) {
-    if (error == 0 && flags == wire::kGenerationConsistent) core_.intents->clear_all();
+    if (error == 0 && flags == wire::kGenerationConsistent) core_.intents().clear_all();
     if (!core_.phase.still(session)) return;
     // The source takes the set for complete when the answer comes.
     own_set_.when_told([this, request, flags, error] { acknowledge(request, flags, error); });
@@ -198,11 +178,11 @@ void ResyncTarget::record(uint64_t request, uint32_t flags) {
   if (std::exchange(joining_, false))
     parts_.first_record.write(std::move(recorded));
   else
-    core_.persist(std::move(recorded));
+    core_.state().persist(std::move(recorded));
 }
 
 void ResyncTarget::acknowledge(uint64_t request, uint32_t flags, int error) {
-  core_.session->send_ordered(
+  core_.session.send_ordered(
       wire::AckFrame{.request = request, .error = static_cast<uint32_t>(error)});
   if (error == 0) {
     take_data();

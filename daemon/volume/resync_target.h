@@ -82,7 +82,7 @@ class ResyncTarget {
   [[nodiscard]] bool may_receive() const;
   [[nodiscard]] bool hold_early(wire::Frame& frame, uint64_t incarnation);
   [[nodiscard]] bool takes_over(const wire::GenerationPayload& payload);
-  void join(const wire::GenerationPayload& payload, const metadata::Generations& told);
+  void join(const metadata::Uuid& volume, const metadata::Generations& told);
   void become_half_copied(const metadata::Generations& told);
   void become_whole(const metadata::Generations& told);
   void hold_sole_copy(const metadata::Generations& told);

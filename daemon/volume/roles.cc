@@ -21,7 +21,7 @@ Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demot
 // What is wrong with this node, whatever the peer does.
 std::optional<Error> Roles::why_not_serve() const {
   const std::string& volume = core_.config.volume;
-  if (core_.blank) {
+  if (core_.state().blank()) {
     const auto& peer = session().peer_facts();
     return Error{"this node is not initialised",
                  peer && !peer->blank
@@ -43,13 +43,13 @@ std::optional<Error> Roles::why_not_serve() const {
   // It may be that this replica is whole; until that is on record the peer is not noted as taken along.
   if (session().up() && asked_.under_way())
     return Error{"this node is just recording what " + core_.peer + " told it", "try again", EBUSY};
-  if (core_.record.flush_failed)
+  if (core_.record().flush_failed)
     return Error{"a flush failed here earlier: what this node reads may not be on its disk",
                  "start twinblockd on " + core_.peer +
                      ", which brings this node up to date; without it, restart this host, after "
                      "which the disk tells what it holds",
                  EIO};
-  if (core_.record.inconsistent)
+  if (core_.record().inconsistent)
     return Error{
         "this replica is half-copied: serving it would serve a mixture of old and new data",
         "start twinblockd on " + core_.peer + ", which finishes the copy", 0};
@@ -57,7 +57,7 @@ std::optional<Error> Roles::why_not_serve() const {
 }
 
 bool Roles::peer_is_primary_in_session() const {
-  return session().up() && (peer_ == PeerRole::kPrimary || core_.record.peer_primary);
+  return session().up() && (peer_ == PeerRole::kPrimary || core_.record().peer_primary);
 }
 
 std::optional<Error> Roles::why_not_promote(bool peer_is_dead) const {
@@ -66,7 +66,7 @@ std::optional<Error> Roles::why_not_promote(bool peer_is_dead) const {
   if (peer_is_primary_in_session())
     return Error{core_.peer + " is primary", "run `twinblock demote " + volume + "` there first",
                  EBUSY};
-  if (!session().up() && core_.backing_lost && !peer_is_dead)
+  if (!session().up() && core_.state().backing_lost() && !peer_is_dead)
     return Error{core_.config.node(core_.node).backing +
                      " holds no data at all, although this node was initialised",
                  "is it mounted? If the disk was replaced, wait for " + core_.peer +
@@ -79,7 +79,8 @@ std::optional<Error> Roles::why_not_promote(bool peer_is_dead) const {
                  "start twinblockd on " + core_.peer +
                      " or mend the link; only where that replica is lost, use --peer-is-dead",
                  EBUSY};
-  if (!session().up() && (core_.record.peer_primary || refused_peer_is_primary()) && !peer_is_dead)
+  const bool peer_was_primary = core_.record().peer_primary || refused_peer_is_primary();
+  if (!session().up() && peer_was_primary && !peer_is_dead)
     return Error{core_.peer + " was primary when it was last heard, and may still be writing",
                  "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY};
   return std::nullopt;
@@ -98,15 +99,15 @@ void Roles::session_up(const SyncFacts& peer, bool behind) {
   peer_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   // A node that joins has its first record with the first generation; a promotion of it is a later
   // one than the peer's.
-  hear_term(peer.term);
-  if (core_.blank) return;
-  keeps_primary_ = behind && core_.record.peer_primary && !peer.primary;
-  core_.record.peer_primary = peer.primary || keeps_primary_;
+  core_.state().hear_term(peer.term);
+  if (core_.state().blank()) return;
+  keeps_primary_ = behind && core_.record().peer_primary && !peer.primary;
+  core_.state().set_peer_primary(peer.primary || keeps_primary_);
   if (before_promotion_) before_promotion_->peer_primary = false;
 }
 
 void Roles::caught_up() {
-  if (std::exchange(keeps_primary_, false)) core_.record.peer_primary = false;
+  if (std::exchange(keeps_primary_, false)) core_.state().set_peer_primary(false);
 }
 
 void Roles::session_lost() {
@@ -138,7 +139,7 @@ void Roles::promote(bool peer_is_dead, Reply reply) {
   promote_word_ = peer_is_dead;
   promote_reply_ = std::move(reply);
   if (session().up()) {
-    session().send_ordered(wire::PromoteAskFrame{++promote_question_, next_term()});
+    session().send_ordered(wire::PromoteAskFrame{++promote_question_, core_.state().next_term()});
   } else if (!replica_.draining()) {
     become_primary();
     return;
@@ -180,7 +181,7 @@ void Roles::replica_drained() {
 // right before it says yes.
 bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
-  if (is_primary() || contested || core_.blank) {
+  if (is_primary() || contested || core_.state().blank()) {
     session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY},
                            wire::text_bytes(core_.node + " is primary or about to become it"));
     return true;
@@ -190,9 +191,9 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   if (asked_.under_way()) return false;
   asked_.begin();
   keeps_primary_ = false;
-  core_.record.peer_primary = true;
-  hear_term(ask.term);
-  core_.persist([this, number = session_number_, question = ask.question](int error) {
+  core_.state().set_peer_primary(true);
+  core_.state().hear_term(ask.term);
+  core_.state().persist([this, number = session_number_, question = ask.question](int error) {
     if (number != session_number_ || !session().up()) return;
     session().send_ordered(
         wire::PromoteAnswerFrame{question, static_cast<uint32_t>(error)},
@@ -217,18 +218,11 @@ void Roles::heard_answer(const wire::PromoteAnswerFrame& answer,
 
 void Roles::become_primary() {
   promote_timer_->disarm();
-  // What a dead primary had under way may be on one of the two disks only; it tells which blocks
-  // those are when it returns.
-  if (!session().up() && core_.record.peer_primary) core_.took_over = true;
-  before_promotion_ = {core_.record.primary, core_.record.peer_primary};
-  core_.record.term = next_term();
-  core_.record.snapshot = false;
+  before_promotion_ = {core_.record().primary, core_.record().peer_primary};
   core_.alone_allowed = false;
-  core_.move_on();  // orders did not name what is written from now on
-  core_.record.primary = true;
-  core_.record.peer_primary = false;
+  core_.state().become_primary(!session().up());
   owner_.note_company();
-  core_.persist([this](int error) {
+  core_.state().persist([this](int error) {
     if (role_ != Role::kPromoting) return;
     if (error != 0)
       promotion_ended(disks_.why_metadata_failed(error));
@@ -263,20 +257,20 @@ void Roles::promotion_ended(Result<std::string> result) {
 void Roles::take_promotion_back() {
   role_ = Role::kSecondary;
   if (!before_promotion_) return;
-  core_.record.primary = before_promotion_->primary;
-  core_.record.peer_primary = core_.record.peer_primary || before_promotion_->peer_primary;
-  core_.persist([](int) {});
+  core_.state().set_primary(before_promotion_->primary);
+  core_.state().set_peer_primary(core_.record().peer_primary || before_promotion_->peer_primary);
+  core_.state().persist([](int) {});
 }
 
 // A promotion that is just being recorded stays on record; should it be taken back, the crash does
 // not come back with it.
 void Roles::crash_is_made_good() {
-  core_.record.primary = is_primary() || before_promotion_;
+  core_.state().set_primary(is_primary() || before_promotion_);
   if (before_promotion_) before_promotion_->primary = false;
 }
 
 void Roles::send_role() {
-  session().send_ordered(wire::RoleFrame{role_ != Role::kSecondary, core_.record.term});
+  session().send_ordered(wire::RoleFrame{role_ != Role::kSecondary, core_.record().term});
 }
 
 bool Roles::heard_role(const wire::RoleFrame& told) {
@@ -288,26 +282,15 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
                 core_.peer + (primary ? " is primary now" : " is secondary now"));
   core_.events.tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
   if (before_promotion_) before_promotion_->peer_primary = false;
-  keeps_primary_ = !primary && owner_.behind() && core_.record.peer_primary;
+  keeps_primary_ = !primary && owner_.behind() && core_.record().peer_primary;
   const bool known = primary || keeps_primary_;
-  if (!core_.blank && core_.record.peer_primary != known) {
-    core_.record.peer_primary = known;
-    hear_term(told.term);
-    core_.persist([](int) {});
+  if (!core_.state().blank() && core_.record().peer_primary != known) {
+    core_.state().set_peer_primary(known);
+    core_.state().hear_term(told.term);
+    core_.state().persist([](int) {});
   }
   owner_.peer_became(peer_);
   return true;
-}
-
-// So that a promotion here has a higher term than any that this node has heard of. Not taken over
-// as its own: after a crash of both, the node that was promoted is the later one.
-void Roles::hear_term(uint64_t term) {
-  core_.record.heard_term = std::max(core_.record.heard_term, term);
-}
-
-uint64_t Roles::next_term() const {
-  const uint64_t last = std::max(core_.record.term, core_.record.heard_term);
-  return std::max(last, last + 1);  // what a peer tells must not begin anew at 0
 }
 
 void Roles::demote(Reply reply) {
@@ -341,8 +324,9 @@ void Roles::demote(Reply reply) {
 void Roles::demoted(Result<std::string> result, const Reply& reply) {
   role_ = result.ok() ? Role::kSecondary : Role::kPrimary;
   // A resync that ended while the demotion was recorded may have put it back.
-  const bool again = std::exchange(core_.record.primary, !result.ok());
-  if (again && result.ok()) core_.persist([](int) {});
+  const bool again = core_.record().primary;
+  core_.state().set_primary(!result.ok());
+  if (again && result.ok()) core_.state().persist([](int) {});
   update_local_reads();
   if (result.ok()) {
     core_.log.log(Severity::kInfo, "demoted to secondary");

@@ -88,7 +88,6 @@ class Roles {
   [[nodiscard]] bool heard_role(const wire::RoleFrame& told);
   [[nodiscard]] bool heard_question(const wire::PromoteAskFrame& ask);
   void heard_answer(const wire::PromoteAnswerFrame& answer, std::span<const std::byte> why);
-  void hear_term(uint64_t term);
   // The peer holds all that this node does: a crash as primary before is no matter any more.
   void crash_is_made_good();
   // Whether workers may read the local replica: to be called when it has failed, too.
@@ -100,10 +99,9 @@ class Roles {
     bool primary, peer_primary;
   };
 
-  [[nodiscard]] Session& session() const { return *core_.session; }
+  [[nodiscard]] Session& session() const { return core_.session; }
   [[nodiscard]] std::optional<Error> why_not_serve() const;
   [[nodiscard]] bool peer_is_primary_in_session() const;
-  [[nodiscard]] uint64_t next_term() const;
   void wait_for_loss(Reply reply);
   void not_answered();
   void become_primary();

@@ -35,15 +35,15 @@ void SimplexGate::record() {
   closed_meanwhile_ = false;
   // A history that the peer can't have is continued. One that it was told to record may be the
   // peer's, too, whether it confirmed that or not.
-  if (core_.record.shares_generation()) core_.begin_generation();
+  if (core_.record().shares_generation()) core_.state().begin_generation();
   if (std::exchange(moves_on_, false)) {
-    core_.move_on();
+    core_.state().move_on();
     told_ = false;
   }
-  core_.record.dirty = true;
-  TB_CHECK(!core_.record.shares_generation(),
+  core_.state().hold_more();
+  TB_CHECK(!core_.record().shares_generation(),
            "who goes on alone does so in a generation that the peer can't have");
-  core_.persist([this](int error) {
+  core_.state().persist([this](int error) {
     recording_ = false;
     if (error == 0 && (closed_meanwhile_ || moves_on_)) {
       record();

@@ -70,7 +70,7 @@ void SlowReads::read_from_peer(Op& op) {
   const uint64_t piece = limits::kFramePayloadBytesMax;
   op.pieces_outstanding = static_cast<uint32_t>((client.length_bytes + piece - 1) / piece);
   for (uint64_t at = 0; at < client.length_bytes; at += piece)
-    core_.session->request_unordered(
+    core_.session.request_unordered(
         wire::ReadFrame{.offset_bytes = client.offset_bytes + at,
                         .length_bytes = std::min(piece, client.length_bytes - at)},
         op);

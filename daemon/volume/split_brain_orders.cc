@@ -45,10 +45,11 @@ std::optional<Error> SplitBrainOrders::why_not(const Order& order) const {
 
 void SplitBrainOrders::resolve(bool keep_local, bool dry_run, Reply reply) {
   const std::string& volume = core_.config.volume;
-  const auto& theirs = core_.session->peer_facts();
+  const auto& theirs = core_.session.peer_facts();
   const SyncFacts mine = facts_();
-  if (core_.session->up() || !core_.session->last_verdict() || !is_split_brain(*core_.session->last_verdict()) ||
-      !theirs || !diverged(mine, *theirs)) {
+  const auto& verdict = core_.session.last_verdict();
+  if (core_.session.up() || !verdict || !is_split_brain(*verdict) || !theirs ||
+      !diverged(mine, *theirs)) {
     reply(Error{"there is no split brain to resolve",
                 "see `twinblock status " + volume + "` and `twinblock why " + volume + "`",
                 EINVAL});
@@ -100,7 +101,7 @@ void SplitBrainOrders::show(const Order& order, const Reply& reply) {
 
 // What the operator should know of other orders, those before and those at the peer.
 std::string SplitBrainOrders::beside_others(const Order& order) const {
-  const metadata::NodeRecord& record = core_.record;
+  const metadata::NodeRecord& record = core_.record();
   std::string said;
   if (order.keep_local ? record.discard : record.keep)
     said += ". This takes back the order to give up " + order.winner + "'s writes";
@@ -120,7 +121,7 @@ std::string SplitBrainOrders::beside_others(const Order& order) const {
 }
 
 void SplitBrainOrders::take(const Order& order, Reply reply) {
-  metadata::NodeRecord& record = core_.record;
+  const metadata::NodeRecord& record = core_.record();
   const std::string when =
       order.loser + " is brought up to date as soon as " +
       (order.lost().primary ? "it is demoted (`twinblock demote " + core_.config.volume + "` on " +
@@ -138,11 +139,10 @@ void SplitBrainOrders::take(const Order& order, Reply reply) {
     reply("this order stands already: " + loss + " are given up; " + when + beside);
     return;
   }
-  record.keep = order.keep_local;
-  record.discard = !order.keep_local;
-  record.given_up = name_of(order.lost(), order.kept(), core_.config.size_bytes);
-  core_.persist([this, reply = std::move(reply), loser = order.loser, loss, when,
-                 beside](int error) {
+  core_.state().take_order(order.keep_local,
+                           name_of(order.lost(), order.kept(), core_.config.size_bytes));
+  core_.state().persist([this, reply = std::move(reply), loser = order.loser, loss, when,
+                         beside](int error) {
     if (error != 0) {
       reply(disks_.why_metadata_failed(error));
       return;
@@ -150,7 +150,7 @@ void SplitBrainOrders::take(const Order& order, Reply reply) {
     core_.log.log(Severity::kWarning, "split brain resolved by the operator: " + loss + " are given up");
     core_.events.tell("split-brain-resolved",
                       {{"given_up", loser}, {"reason", loss + " are given up"}});
-    core_.session->poke();
+    core_.session.poke();
     reply(loss + " are given up; " + when + beside);
   });
 }

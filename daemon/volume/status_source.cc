@@ -14,7 +14,7 @@ VolumeState StatusSource::state() const {
   Standing node;
   node.role = parts_.roles.role();
   node.peer = parts_.roles.peer();
-  node.blank = core.blank;
+  node.blank = core.state().blank();
   node.disk_ok = disks.local_ok();
   node.unreadable = disks.read_errors().places() > 0;
   node.frozen = core.frozen();
@@ -30,9 +30,9 @@ VolumeState StatusSource::state() const {
 }
 
 DataState StatusSource::data_state() const {
-  if (parts_.core.blank) return DataState::kBlank;
+  if (parts_.core.state().blank()) return DataState::kBlank;
   if (!parts_.disks.local_ok()) return DataState::kFailed;
-  return parts_.core.record.inconsistent ? DataState::kInconsistent : DataState::kCurrent;
+  return parts_.core.record().inconsistent ? DataState::kInconsistent : DataState::kCurrent;
 }
 
 std::optional<DataState> StatusSource::peer_data() const {
@@ -55,13 +55,13 @@ void StatusSource::fill_replica(StatusView& view) const {
   view.size_bytes = core.config.size_bytes;
   view.dirty_bytes = core.dirty.set_bytes();
   view.coarse_bytes = core.coarse.set_bytes();
-  view.given_up = core.record.given_up;
-  view.joinable = core.joinable;
-  view.intent_bytes = core.intents->set_bytes();
-  view.all_dirty = core.record.all_dirty;
-  view.intent_commits = core.intents->commits_total();
-  view.intent_waits = core.intents->waits_total();
-  view.record_writes = core.store->writes_total();
+  view.given_up = core.record().given_up;
+  view.joinable = core.join_order().stands();
+  view.intent_bytes = core.intents().set_bytes();
+  view.all_dirty = core.record().all_dirty;
+  view.intent_commits = core.intents().commits_total();
+  view.intent_waits = core.intents().waits_total();
+  view.record_writes = core.state().store().writes_total();
   const DiskHealth& disks = parts_.disks;
   view.disk_error = disks.in_words();
   view.disk_ok = disks.local_ok();
@@ -182,7 +182,7 @@ StatusView StatusSource::view() const {
   view.mine = parts_.facts.now();
   view.clients = parts_.clients.count();
   if (const auto refusal = roles.why_not_promote(true)) view.promotion.refusal = refusal->what;
-  view.promotion.peer_is_primary = core.record.peer_primary || roles.refused_peer_is_primary();
+  view.promotion.peer_is_primary = core.record().peer_primary || roles.refused_peer_is_primary();
   view.promotion.forgot = parts_.facts.peer_may_hold_more();
   fill_replica(view);
   fill_peer(view);

@@ -40,7 +40,7 @@ class StatusSource {
   [[nodiscard]] LatencyView latency(Window window) const;
 
  private:
-  [[nodiscard]] const Session& session() const { return *parts_.core.session; }
+  [[nodiscard]] const Session& session() const { return parts_.core.session; }
   [[nodiscard]] DataState data_state() const;
   [[nodiscard]] std::optional<DataState> peer_data() const;
   void fill_replica(StatusView& view) const;

@@ -29,9 +29,9 @@ void Upkeep::tick() {
 
 // From now on a backing without any data is one that was lost.
 void Upkeep::note_held_data() {
-  if (!core_.data_flushed || core_.record.held_data || core_.blank) return;
-  core_.record.held_data = true;
-  core_.persist([](int) {});
+  if (!core_.written().stable() || core_.record().held_data || core_.state().blank()) return;
+  core_.state().hold_data();
+  core_.state().persist([](int) {});
 }
 
 // So that the loss of the peer costs little.
@@ -50,9 +50,9 @@ void Upkeep::close_epoch() {
 
 void Upkeep::age_intents() {
   age_timer_->arm(limits::kIntentAge_ns);
-  if (core_.blank) return;
+  if (core_.state().blank()) return;
   parts_.writes.touch_intents();
-  core_.intents->age([this](uint64_t offset_bytes, uint64_t length_bytes) {
+  core_.intents().age([this](uint64_t offset_bytes, uint64_t length_bytes) {
     return core_.dirty.any(offset_bytes, length_bytes) ||
            core_.epochs.any(offset_bytes, length_bytes);
   });

@@ -77,10 +77,10 @@ bool Verifier::start_next(const Pacer::Allowance& allowed) {
 // and has to find it on record.
 bool Verifier::covered(const BlockSync::Task& task) {
   const uint64_t begin = task.range.begin_bytes;
-  if (core_.intents->covered(begin, task.range.length())) return true;
+  if (core_.intents().covered(begin, task.range.length())) return true;
   const uint64_t ahead = std::min(kIntentAheadBytes, core_.config.size_bytes - begin);
   awaits_intent_ = true;
-  const int error = core_.intents->cover(begin, std::max(ahead, task.range.length()), *this);
+  const int error = core_.intents().cover(begin, std::max(ahead, task.range.length()), *this);
   if (error != 0) intent_recorded(error);
   return false;
 }

@@ -108,8 +108,8 @@ void WritePath::start(Op& op) {
     return;
   }
   // That the region may differ is on record before either disk sees the write (invariant 3).
-  if (disks_.local_ok() && !core_.intents->covered(client.offset_bytes, client.length_bytes)) {
-    const int error = core_.intents->cover(
+  if (disks_.local_ok() && !core_.intents().covered(client.offset_bytes, client.length_bytes)) {
+    const int error = core_.intents().cover(
         client.offset_bytes, intent_length(client.offset_bytes, client.length_bytes), op);
     if (error != 0) intent_recorded(op, error);
     return;
@@ -128,9 +128,9 @@ void WritePath::start(Op& op) {
 // Some regions more for who seems to write in sequence, so that he does not wait for a flush at
 // each of them; those that he does not reach age out.
 uint64_t WritePath::intent_length(uint64_t offset_bytes, uint64_t length_bytes) const {
-  const uint64_t region = core_.intents->region_bytes();
+  const uint64_t region = core_.intents().region_bytes();
   const uint64_t here = offset_bytes / region * region;
-  if (here == 0 || !core_.intents->any(here - region, region)) return length_bytes;
+  if (here == 0 || !core_.intents().any(here - region, region)) return length_bytes;
   const uint64_t rest = core_.config.size_bytes - offset_bytes;
   return std::min(rest, length_bytes + limits::kIntentAheadRegions * region);
 }
@@ -148,7 +148,7 @@ void WritePath::intent_recorded(Op& op, int error) {
 
 void WritePath::touch_intents() {
   for (const Op* op : active_)
-    (void)core_.intents->covered(op->client->offset_bytes, op->client->length_bytes);
+    (void)core_.intents().covered(op->client->offset_bytes, op->client->length_bytes);
 }
 
 void WritePath::send_pieces(Op& op) {
@@ -170,7 +170,7 @@ void WritePath::send_pieces(Op& op) {
     data.length_bytes = std::min(client.piece_bytes, client.length_bytes - at);
     data.compressed = piece.compressed;
     at += data.length_bytes;
-    core_.session->request_unordered(data, op, piece.payload, piece.crc);
+    core_.session.request_unordered(data, op, piece.payload, piece.crc);
   }
 }
 
@@ -202,7 +202,7 @@ void WritePath::send_zero_piece(Op& op) {
   zero_bytes_in_flight_ += zeroes.length_bytes;
   zeroes.fua = client.fua && op.unsent_bytes == 0;
   ++op.pieces_outstanding;
-  core_.session->request_unordered(zeroes, op);
+  core_.session.request_unordered(zeroes, op);
 }
 
 // A piece was answered. The last one may be shorter; what it was too much comes off at the end.
@@ -257,8 +257,8 @@ void WritePath::local_done(Op& op) {
   op.times.local_ns = op.disk.finished_ns;
   op.on_local = op.disk.error == 0 && done_bytes == op.client->length_bytes;
   if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
-    core_.wrote_data = true;
-  TB_CHECK(!op.on_local || core_.intents->any(op.client->offset_bytes, 1),
+    core_.written().wrote();
+  TB_CHECK(!op.on_local || core_.intents().any(op.client->offset_bytes, 1),
            "a region is on record for as long as it is written (invariant 3)");
   if (op.on_local) disks_.written(op.client->offset_bytes, op.client->length_bytes);
   if (op.disk.error != 0) disks_.local_disk_failed(op.disk);

@@ -1,0 +1,30 @@
+// Whether this node, while it is blank, may be filled with the peer's volume: because nothing would be
+// lost, or by the operator's word. Owned by Core; loop thread only.
+#pragma once
+
+#include "metadata/superblock.h"
+
+namespace twinblock {
+
+class JoinOrder {
+ public:
+  explicit JoinOrder(bool backing_is_empty) : stands_(backing_is_empty) {}
+
+  void give(const metadata::Uuid& volume) {
+    stands_ = true;
+    volume_ = volume;
+  }
+  void take_back() { stands_ = false; }
+  [[nodiscard]] bool stands() const { return stands_; }
+  // By which volume the backing may be overwritten; zero: by any.
+  [[nodiscard]] const metadata::Uuid& volume() const { return volume_; }
+  [[nodiscard]] bool allows(const metadata::Uuid& volume) const {
+    return stands_ && (volume_ == metadata::Uuid{} || volume_ == volume);
+  }
+
+ private:
+  bool stands_;
+  metadata::Uuid volume_{};
+};
+
+}  // namespace twinblock
