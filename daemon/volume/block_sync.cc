@@ -75,7 +75,7 @@ void BlockSync::start(const Task& task) {
   run.answers_outstanding = 0;
   run.ticket.begin_bytes = task.range.begin_bytes;
   run.ticket.end_bytes = task.range.end_bytes;
-  if (core_.ranges.enter(run.ticket)) admitted(run);
+  if (core_.ranges().enter(run.ticket)) admitted(run);
 }
 
 // What is stopped goes no further, and what a failed local disk holds must not reach the peer.
@@ -328,7 +328,7 @@ void BlockSync::end(Run& run) {
   run.answers_outstanding = 0;
   if (outstanding_ == 0) halted_ = false;
   runs_.give_back(run);
-  core_.ranges.release(run.ticket);
+  core_.ranges().release(run.ticket);
   owner_.sync_has_room();
 }
 

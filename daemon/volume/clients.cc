@@ -52,7 +52,7 @@ void Clients::submit(ClientRequest& request) {
       reads_.submit(request);
       return;
     case ClientOp::kFlush:
-      ++core_.counters.flushes;
+      core_.counters().flushed();
       flushes_.flush([&request](int error) {
         request.error = error;
         request.done(request);

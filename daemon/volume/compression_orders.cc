@@ -7,7 +7,8 @@
 namespace twinblock {
 
 void CompressionOrders::order(Compression mode, std::optional<int> level, const Reply& reply) {
-  const CompressionPolicy::Setting setting{mode, level.value_or(core_.compression.setting().level)};
+  const int as_it_was = core_.compression().setting().level;
+  const CompressionPolicy::Setting setting{mode, level.value_or(as_it_was)};
   if (setting.level < limits::kCompressionLevelMin ||
       setting.level > limits::kCompressionLevelMax) {
     reply(Error{"there is no level " + std::to_string(setting.level),
@@ -48,9 +49,9 @@ void CompressionOrders::session_up() {
 }
 
 void CompressionOrders::apply(CompressionPolicy::Setting setting, const std::string& by) {
-  if (setting == core_.compression.setting()) return;
-  core_.compression.set(setting);
-  core_.events.tell("compression-order", {{"mode", compression_name(setting.mode)},
+  if (setting == core_.compression().setting()) return;
+  core_.compression().set(setting);
+  core_.events().tell("compression-order", {{"mode", compression_name(setting.mode)},
                                           {"level", static_cast<uint64_t>(setting.level)},
                                           {"by", given_here_ ? core_.node : core_.peer}});
   core_.log.log(Severity::kInfo, std::string("compression: ") + compression_name(setting.mode) +
@@ -58,7 +59,7 @@ void CompressionOrders::apply(CompressionPolicy::Setting setting, const std::str
 }
 
 void CompressionOrders::tell() {
-  const CompressionPolicy::Setting setting = core_.compression.setting();
+  const CompressionPolicy::Setting setting = core_.compression().setting();
   core_.session.send_ordered(wire::CompressionFrame{static_cast<uint8_t>(setting.mode),
                                                      static_cast<uint8_t>(setting.level), number_});
 }

@@ -1,6 +1,6 @@
-// What the parts of one engine share: the node's durable record, the maps, the locks, and the state
-// that they agree on. A plain struct: the parts (write path, flushes, reads, replica, resync) each
-// have one noun and change it on the loop thread; the engine owns it.
+// What the parts of one engine share (write path, flushes, reads, replica, resync): what surrounds the
+// node, and what they all go by, each of which keeps its own state. Owned by the engine; loop thread
+// only, but for the worker's view and the compression.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,18 @@
 #include <string>
 
 #include "base/checks.h"
-#include "base/limits.h"
 #include "config/config.h"
 #include "io/clock.h"
 #include "io/disk.h"
 #include "io/log.h"
 #include "io/workers.h"
-#include "metadata/block_map.h"
 #include "metadata/intent_store.h"
 #include "metadata/load.h"
 #include "mirror/compression_policy.h"
-#include "mirror/epochs.h"
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
+#include "volume/counters.h"
+#include "volume/differences.h"
 #include "volume/events.h"
 #include "volume/join_order.h"
 #include "volume/node_state.h"
@@ -30,15 +29,6 @@
 #include "volume/written_data.h"
 
 namespace twinblock {
-
-struct Counters {
-  uint64_t writes = 0;
-  uint64_t write_bytes = 0;
-  uint64_t zeroes = 0;
-  uint64_t flushes = 0;
-  uint64_t resync_bytes = 0;
-  uint64_t peer_losses = 0;
-};
 
 class Core {
  public:
@@ -68,17 +58,15 @@ class Core {
         session(parts.session),
         random(std::move(parts.random)),
         zero_piece_bytes(parts.zero_piece_bytes),
-        events(parts.clock),
-        compression({parts.config.compression, parts.config.compression_level}),
-        dirty(parts.config.size_bytes),
-        coarse(parts.config.size_bytes),
-        epochs(parts.config.size_bytes),
         state_(parts.metadata, parts.clock, random,
                {parts.loaded, parts.config.size_bytes, parts.backing_is_empty,
                 std::move(parts.record_failed)}),
         intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
                  &parts.clock),
-        join_order_(parts.backing_is_empty) {}
+        join_order_(parts.backing_is_empty),
+        differences_(parts.config.size_bytes),
+        events_(parts.clock),
+        compression_({parts.config.compression, parts.config.compression_level}) {}
 
   // What surrounds the node, and is never another one.
   const Config& config;
@@ -92,23 +80,6 @@ class Core {
   const std::function<uint64_t()> random;  // never 0
   const uint64_t zero_piece_bytes;         // in which zeroes are cut
 
-  Events events;
-  CompressionPolicy compression;
-  // Outside writes in flight and open epochs, `dirty` holds every block that may differ from the
-  // peer's. Whatever may differ is also in the intents, or the record says all_dirty (invariant 3).
-  bool map_valid = false;
-  bool alone_allowed = false;  // the operator's word, with on_peer_loss = freeze; until a session
-  bool peer_fast_zero = false;
-  BlockMap dirty;
-  BlockMap
-      coarse;  // of those in `dirty`, the ones that only may differ: compared before they are sent
-  Epochs epochs;
-  RangeLock ranges;
-  WorkerView worker_view;
-  PeerPhase phase{worker_view};
-  Counters counters;
-  WriteLatency latency;
-
   [[nodiscard]] NodeState& state() { return state_; }
   [[nodiscard]] const NodeState& state() const { return state_; }
   [[nodiscard]] const metadata::NodeRecord& record() const { return state_.record(); }
@@ -118,11 +89,28 @@ class Core {
   [[nodiscard]] const JoinOrder& join_order() const { return join_order_; }
   [[nodiscard]] WrittenData& written() { return written_; }
   [[nodiscard]] const WrittenData& written() const { return written_; }
+  [[nodiscard]] Differences& differences() { return differences_; }
+  [[nodiscard]] const Differences& differences() const { return differences_; }
+  [[nodiscard]] RangeLock& ranges() { return ranges_; }
+  [[nodiscard]] PeerPhase& phase() { return phase_; }
+  [[nodiscard]] const PeerPhase& phase() const { return phase_; }
+  [[nodiscard]] WorkerView& worker_view() { return worker_view_; }
+  [[nodiscard]] const WorkerView& worker_view() const { return worker_view_; }
+  [[nodiscard]] CompressionPolicy& compression() { return compression_; }
+  [[nodiscard]] const CompressionPolicy& compression() const { return compression_; }
+  [[nodiscard]] Events& events() { return events_; }
+  [[nodiscard]] const Events& events() const { return events_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] WriteLatency& latency() { return latency_; }
+  [[nodiscard]] const WriteLatency& latency() const { return latency_; }
 
   // Writes and flushes wait for the peer (on_peer_loss = freeze).
   [[nodiscard]] bool frozen() const {
-    return config.on_peer_loss == OnPeerLoss::kFreeze && !phase.attached() && !alone_allowed;
+    return config.on_peer_loss == OnPeerLoss::kFreeze && !phase_.attached() && !alone_allowed_;
   }
+  // The operator's word, or nobody waits; until a session, or a promotion.
+  void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
   // The engine's state is the loop's: whoever comes in from outside asks first.
   void check_on_loop() const { TB_CHECK(clock.on_loop(), "the engine is entered on the loop"); }
 
@@ -131,6 +119,15 @@ class Core {
   metadata::IntentStore intents_;
   JoinOrder join_order_;
   WrittenData written_;
+  Differences differences_;
+  RangeLock ranges_;
+  WorkerView worker_view_;
+  PeerPhase phase_{worker_view_};
+  Events events_;
+  CompressionPolicy compression_;
+  Counters counters_;
+  WriteLatency latency_;
+  bool alone_allowed_ = false;
 };
 
 }  // namespace twinblock

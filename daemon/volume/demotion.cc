@@ -18,7 +18,8 @@ void Demotion::begin(Done done) {
   TB_CHECK(parts_.writes.idle() && parts_.reads.idle(), "a client closes after its last answer");
   done_ = std::move(done);
   parts_.verifier.stop("this node was demoted");
-  core_.alone_allowed = true;  // nobody's writes wait; the flush need not wait for the peer either
+  // Nobody's writes wait; the flush need not wait for the peer either.
+  core_.set_alone_allowed(true);
   flush();
 }
 
@@ -49,8 +50,10 @@ void Demotion::flushed(int error) {
     return;
   }
   // Blocks that a resync moves from the dirty map to an open epoch would be missing in a snapshot.
-  const bool precise = core_.map_valid && !core_.phase.attached() && core_.epochs.empty();
-  if (precise && !core_.dirty.empty())
+  const Differences& differences = core_.differences();
+  const bool precise =
+      differences.valid() && !core_.phase().attached() && differences.epochs().empty();
+  if (precise && !differences.none_known())
     write_snapshot();
   else
     record();
@@ -59,7 +62,7 @@ void Demotion::flushed(int error) {
 // The next start then knows what the peer misses by the block and not by the region.
 void Demotion::write_snapshot() {
   auto copy = std::make_shared<BlockMap>(core_.config.size_bytes);
-  copy->merge(core_.dirty);
+  copy->merge(core_.differences().dirty());
   snapshot_is_current_ = true;
   const auto written = [this, copy](int error, uint64_t bytes, uint32_t crc) {
     // A session that has begun meanwhile may have made the set larger.
@@ -78,7 +81,8 @@ void Demotion::write_snapshot() {
 }
 
 void Demotion::record() {
-  core_.state().become_secondary(!core_.dirty.empty() || !core_.epochs.empty());
+  const Differences& differences = core_.differences();
+  core_.state().become_secondary(!differences.none_known() || !differences.epochs().empty());
   if (core_.written().stable()) core_.state().hold_data();
   core_.state().persist([this](int error) {
     // The disk may say by now that this node is not primary: it must not serve on as if it were.

@@ -53,7 +53,7 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
   owner_.disk_got_worse();
   if (!read_errors_.too_many() || !local_ok()) return;
   const bool secondary = owner_.is_secondary();
-  if (!secondary && !core_.phase.peer_whole()) return;  // half a disk is better than none
+  if (!secondary && !core_.phase().peer_whole()) return;  // half a disk is better than none
   note(error);
   if (secondary)
     data_error_ = error;
@@ -63,7 +63,7 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
 
 // The peer stands in from now on, if it can.
 void DiskHealth::leave_local_disk(int error) {
-  if (!core_.phase.peer_whole() || !local_ok()) return;
+  if (!core_.phase().peer_whole() || !local_ok()) return;
   log(Severity::kError, "going on with " + core_.peer +
                             "'s replica, the only good copy from now on; `twinblock status` says what "
                             "to do");
@@ -86,7 +86,7 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer
 // stands in if it can, and this node's replica is outdated from then on.
 void DiskHealth::metadata_failed(int error) {
-  const bool stands_in = core_.phase.peer_whole() && local_ok();
+  const bool stands_in = core_.phase().peer_whole() && local_ok();
   if (!metadata_failure_told_) {
     const std::string what = why_metadata_failed(error).what;
     tell(core_.node, "metadata", what);
@@ -132,19 +132,19 @@ void DiskHealth::note(int error) {
   note_ = what;
   note_error_ = error;
   note_at_ns_ = core_.clock.now_ns();
-  note_writes_ = core_.counters.writes;
+  note_writes_ = core_.counters().now().writes;
 }
 
 // A primary's disk that was full and takes writes again is no longer worth a word; a secondary's
 // note goes when it has been brought up to date.
 void DiskHealth::forget_what_passed() {
   if (note_.empty() || !may_pass(note_error_)) return;
-  if (!local_ok() || flush_failed_ || core_.counters.writes <= note_writes_ + 1 ||
+  if (!local_ok() || flush_failed_ || core_.counters().now().writes <= note_writes_ + 1 ||
       core_.clock.now_ns() - note_at_ns_ < limits::kDiskNoteKept_ns)
     return;
   note_.clear();
   log(Severity::kInfo, "the local disk takes writes again");
-  core_.events.tell("disk-mended", {{"node", core_.node}, {"disk", "data"}});
+  core_.events().tell("disk-mended", {{"node", core_.node}, {"disk", "data"}});
 }
 
 // What had been lost was copied; but not what a flush of this very process may have lost.
@@ -186,7 +186,7 @@ void DiskHealth::drop_failing_peer(int error, const std::string& what, const std
 }
 
 void DiskHealth::tell(const std::string& whose, const char* disk, const std::string& why) {
-  core_.events.tell("disk-error", {{"node", whose}, {"disk", disk}, {"reason", why}});
+  core_.events().tell("disk-error", {{"node", whose}, {"disk", disk}, {"reason", why}});
 }
 
 }  // namespace twinblock

@@ -15,7 +15,7 @@ Engine::Engine(Parts parts)
              parts.backing_is_empty, [this](int error) { disks_.record_failed(error); }}),
       instance_(metadata::format_uuid(parts.instance)),
       session_({parts.config, parts.node, parts.instance, parts.clock, parts.network, parts.log,
-                core_.events, [this] { return core_.random(); }},
+                core_.events(), [this] { return core_.random(); }},
                *this),
       compression_(core_),
       link_orders_(core_),
@@ -65,16 +65,14 @@ Engine::~Engine() = default;
 // What may differ from the peer's replica, as far as this node can know.
 void Engine::load_own_set(metadata::Loaded& loaded) {
   const metadata::NodeRecord& record = core_.record();
-  core_.map_valid = !core_.state().backing_lost();
+  core_.differences().set_valid(!core_.state().backing_lost());
   if (loaded.dirty) {
-    core_.dirty.swap(*loaded.dirty);
+    core_.differences().load(*loaded.dirty);
   } else if (record.all_dirty) {
-    core_.dirty.set_all();
-    core_.coarse.set_all();
+    core_.differences().all_may_differ();
   } else if (record.primary || record.dirty) {
     core_.intents().for_each_set([this](uint64_t offset_bytes, uint64_t length_bytes) {
-      core_.dirty.set(offset_bytes, length_bytes);
-      core_.coarse.set(offset_bytes, length_bytes);
+      core_.differences().may_differ(offset_bytes, length_bytes);
     });
   }
 }
@@ -103,7 +101,7 @@ Status Engine::start() {
                                 : core_.record().primary
                                     ? "was primary when it stopped without demotion"
                                     : "secondary"));
-  core_.events.tell("started", {{"node", core_.node},
+  core_.events().tell("started", {{"node", core_.node},
                                 {"initialised", core_.state().blank() ? "no" : "yes"},
                                 {"crashed", core_.state().crashed() ? "yes" : "no"}});
   if (core_.state().backing_lost())
@@ -112,10 +110,11 @@ Status Engine::start() {
             " holds no data at all, although this node was initialised; it will "
             "be copied anew from " +
             core_.peer);
-  if (!core_.dirty.empty())
+  const Differences& differences = core_.differences();
+  if (!differences.none_known())
     log(Severity::kInfo,
-        core_.peer + " may miss " + format_size(core_.dirty.set_bytes()) +
-            (core_.coarse.empty() ? "" : "; they are compared before anything is copied"));
+        core_.peer + " may miss " + format_size(differences.dirty().set_bytes()) +
+            (differences.coarse().empty() ? "" : "; they are compared before anything is copied"));
   upkeep_.start();
   return session_.start();
 }
@@ -132,17 +131,17 @@ void Engine::facts_told() {
 
 void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) {
   core_.check_on_loop();
-  core_.events.tell("session-up", {{"peer", core_.peer},
+  core_.events().tell("session-up", {{"peer", core_.peer},
                                    {"peer_role", peer.primary ? "primary" : "secondary"},
                                    {"reason", explain(verdict, core_.peer)}});
   replica_.session_up();
   compression_.session_up();
-  core_.peer_fast_zero = peer_fast_zero;
+  writes_.session_up(peer_fast_zero);
   roles_.session_up(peer, is_target(verdict) && !core_.record().inconsistent);
   asked_.session_up();
   link_orders_.session_up();
   peer_settings_.session_up();
-  core_.alone_allowed = false;
+  core_.set_alone_allowed(false);
   split_brain_.session_up();
   sync_.session_up(verdict, peer);
   note_state();
@@ -152,7 +151,7 @@ void Engine::session_lost(const std::string& reason) {
   core_.check_on_loop();
   states_.session_lost(reason);
   sync_.log().failed("the session was lost: " + reason);
-  if (core_.phase.attached() && roles_.role() != Role::kSecondary) ++core_.counters.peer_losses;
+  if (core_.phase().attached() && roles_.role() != Role::kSecondary) core_.counters().lost_peer();
   sync_.session_lost();
   roles_.session_lost();
   replica_.session_lost();
@@ -213,7 +212,7 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
 
 void Engine::links_changed() {
   link_orders_.links_changed();
-  core_.worker_view.set_links(
+  core_.worker_view().set_links(
       session_.links_up() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
       session_.up() ? session_.rate_bytes_per_s() : 0);
 }
@@ -239,7 +238,7 @@ void Engine::replica_drained() {
 
 void Engine::peer_became(PeerRole role) {
   // A peer without a disk has nothing to do here but to be primary.
-  if (core_.phase.holds_sole_copy() && role != PeerRole::kPrimary)
+  if (core_.phase().holds_sole_copy() && role != PeerRole::kPrimary)
     session_.drop(core_.peer + " is no longer primary, and its disk failed",
                   limits::kPeerDiskRetry_ns);
 }
@@ -249,17 +248,17 @@ void Engine::note_state() {
   states_.note(volume_state(), session_.up(), [this] { return status(); });
 }
 
-void Engine::note_alone() { states_.note_alone(is_primary() && !core_.phase.attached()); }
+void Engine::note_alone() { states_.note_alone(is_primary() && !core_.phase().attached()); }
 
 void Engine::shut_down(std::function<void()> done) {
   roles_.stop();
-  core_.events.hold();
-  core_.events.tell("stopping", {{"node", core_.node}});
+  core_.events().hold();
+  core_.events().tell("stopping", {{"node", core_.node}});
   auto say_goodbye = [this, done = std::move(done)](const Result<std::string>& demoted) {
     if (!demoted.ok()) log(Severity::kWarning, demoted.error().what);
     session_.stop("twinblockd on " + core_.node + " stops");
-    core_.events.tell("stopped", {{"node", core_.node}});
-    core_.events.release();
+    core_.events().tell("stopped", {{"node", core_.node}});
+    core_.events().release();
     done();
   };
   if (roles_.role() == Role::kPrimary)

@@ -88,9 +88,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void client_closed() { clients_.closed(); }
   void submit(ClientRequest& request) { clients_.submit(request); }
   // Any thread, for workers that read by themselves, or prepare writes.
-  [[nodiscard]] WorkerView& worker_view() { return core_.worker_view; }
-  [[nodiscard]] const WorkerView& worker_view() const { return core_.worker_view; }
-  [[nodiscard]] CompressionPolicy& compression() { return core_.compression; }
+  [[nodiscard]] WorkerView& worker_view() { return core_.worker_view(); }
+  [[nodiscard]] const WorkerView& worker_view() const { return core_.worker_view(); }
+  [[nodiscard]] CompressionPolicy& compression() { return core_.compression(); }
   [[nodiscard]] const Clock& clock() const { return core_.clock; }
 
   // From the control socket.
@@ -126,14 +126,14 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   [[nodiscard]] bool is_primary() const { return roles_.is_primary(); }
   // Whether replicas are being compared or brought up to date.
   [[nodiscard]] bool copying() const {
-    return core_.phase.being_resynced() || sync_.source().active() || verifier_.active();
+    return core_.phase().being_resynced() || sync_.source().active() || verifier_.active();
   }
   [[nodiscard]] std::string disk_error() const { return disks_.in_words(); }
   [[nodiscard]] const Config& config() const { return core_.config; }
   [[nodiscard]] const std::string& node() const { return core_.node; }
   [[nodiscard]] LatencyView latency(Window window) const { return status_.latency(window); }
-  [[nodiscard]] Events& events() { return core_.events; }
-  [[nodiscard]] const Events& events() const { return core_.events; }
+  [[nodiscard]] Events& events() { return core_.events(); }
+  [[nodiscard]] const Events& events() const { return core_.events(); }
   // Tells this process from others of the same node.
   [[nodiscard]] const std::string& instance() const { return instance_; }
   // Every so many client writes the kernels are asked for the times of one; 0: never. On this node,
@@ -146,7 +146,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   };
   [[nodiscard]] Outlook without_peer() const;
   // The steps of the table of phases that were taken.
-  [[nodiscard]] const PhaseSteps& phase_steps() const { return core_.phase.steps(); }
+  [[nodiscard]] const PhaseSteps& phase_steps() const { return core_.phase().steps(); }
 
  private:
   // SessionOwner
@@ -170,10 +170,10 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void phase_entered() override { note_alone(); }
   void bad_frame(const wire::FrameHeader& header) override;
   // RolesOwner, FirstRecord::Owner
-  bool being_resynced() const override { return core_.phase.being_resynced(); }
+  bool being_resynced() const override { return core_.phase().being_resynced(); }
   uint64_t clients() const override { return clients_.count(); }
   bool behind() const override {
-    return core_.phase.being_resynced() && !core_.record().inconsistent;
+    return core_.phase().being_resynced() && !core_.record().inconsistent;
   }
   void note_company() override { sync_.note_company(); }
   [[nodiscard]] bool forgot_what_the_peer_may_hold() const override {

@@ -75,8 +75,8 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
   const std::string destroyed =
       core_.state().blank() ? std::string()
                   : "; what was here is forgotten: " + described_history() + ", with " +
-                        format_size(core_.dirty.set_bytes()) + " that " + core_.peer +
-                        " may miss. The replica on " + core_.peer +
+                        format_size(core_.differences().dirty().set_bytes()) + " that " +
+                        core_.peer + " may miss. The replica on " + core_.peer +
                         (peer && !peer->blank ? " (" + in_words(*peer) + ")" : "") +
                         " has nothing in common with this one any more: it is refused until its "
                         "metadata file is moved away and it joins anew" +
@@ -97,9 +97,8 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
   core_.state().begin_volume(record);
   gate_.close();
   core_.join_order().take_back();  // an earlier one
-  core_.map_valid = true;
-  core_.dirty.clear_all();
-  core_.coarse.clear_all();
+  core_.differences().clear_all();
+  core_.differences().set_valid(true);
   auto recorded = [this, reply = std::move(reply), destroyed](int error) {
     if (error != 0) {
       core_.state().volume_not_begun();
@@ -109,7 +108,7 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
     core_.log.log(destroyed.empty() ? Severity::kInfo : Severity::kWarning,
                   "initialised: volume " + metadata::format_uuid(core_.record().volume_uuid) +
                       destroyed);
-    core_.events.tell(
+    core_.events().tell(
         "initialised",
         {{"node", core_.node}, {"volume_uuid", metadata::format_uuid(core_.record().volume_uuid)}});
     owner_.note_state();

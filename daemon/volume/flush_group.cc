@@ -24,12 +24,12 @@ void FlushGroup::begin() {
            "a flush begins when the one before has ended on both nodes");
   running_ = true;
   running_for_ = std::exchange(waiting_, {});
-  core_.epochs.flush_began();
+  core_.differences().flush_began();
   local_error_ = 0;
   on_local_ = on_peer_ = false;
   covers_data_ = core_.written().any();
   local_pending_ = disks_.local_ok();
-  peer_pending_ = core_.phase.attached();
+  peer_pending_ = core_.phase().attached();
   if (peer_pending_) core_.session.request_unordered(wire::FlushFrame{}, *this);
   if (local_pending_) {
     request_.error = 0;
@@ -75,10 +75,10 @@ void FlushGroup::peer_lost() {
 
 void FlushGroup::settle() {
   if (local_pending_ || peer_pending_) return;
-  if (on_peer_ && on_local_) core_.epochs.flush_completed();
-  if (on_peer_ && (on_local_ || core_.phase.diskless())) {
+  if (on_peer_ && on_local_) core_.differences().flush_completed();
+  if (on_peer_ && (on_local_ || core_.phase().diskless())) {
     // Until the peer knows that it holds the only copy, a crash here would forget that.
-    for_sole_copy_ = !on_local_ && core_.phase.now() != Phase::kDiskless;
+    for_sole_copy_ = !on_local_ && core_.phase().now() != Phase::kDiskless;
     if (!for_sole_copy_) finish(0);
     return;
   }
@@ -89,7 +89,7 @@ void FlushGroup::settle() {
   // Alone. What is stable here and may not be at the peer must be on record first, or the peer
   // could pass for current after a crash. One that took over may hold, and have shown, what the peer
   // never acknowledged.
-  if (core_.dirty.empty() && core_.map_valid && !core_.state().took_over())
+  if (core_.differences().none_known() && core_.differences().valid() && !core_.state().took_over())
     finish(0);
   else if (core_.frozen())
     held_ = true;
@@ -112,7 +112,7 @@ void FlushGroup::fail_held() {
 void FlushGroup::finish(int error) {
   TB_CHECK(running_ && !local_pending_ && !peer_pending_,
            "a flush is answered when each disk that it needs has answered");
-  TB_CHECK(error != 0 || on_local_ || (on_peer_ && core_.phase.diskless()),
+  TB_CHECK(error != 0 || on_local_ || (on_peer_ && core_.phase().diskless()),
            "a flush has succeeded on this node's disk, or on the one that stands in");
   running_ = false;
   for (Done& done : std::exchange(running_for_, {})) done(error);

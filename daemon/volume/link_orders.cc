@@ -211,7 +211,7 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
   remember(order, link, number_);
   core_.log.log(Severity::kInfo,
                 "link " + link.name + " is " + done_word(order) + " by the operator");
-  core_.events.tell("link-order",
+  core_.events().tell("link-order",
                     {{"link", link.name}, {"order", done_word(order)}, {"by", core_.node}});
   if (!session().up()) {
     reply("link " + link.name + " is " + done_word(order) + " here; " + core_.peer +
@@ -266,7 +266,7 @@ void LinkOrders::answered(Answer& answer, int status, const std::string& why) {
 }
 
 void LinkOrders::tell_refused(LinkOrder order, const std::string& link, const std::string& why) {
-  core_.events.tell(
+  core_.events().tell(
       "link-order-refused",
       {{"link", link}, {"order", done_word(order)}, {"by", core_.peer}, {"reason", why}});
   core_.log.log(
@@ -323,7 +323,7 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
       core_.log.log(
           Severity::kInfo,
           "link " + link.name + " is " + done_word(order) + " by the operator on " + core_.peer);
-      core_.events.tell("link-order",
+      core_.events().tell("link-order",
                         {{"link", link.name}, {"order", done_word(order)}, {"by", core_.peer}});
     }
   }

@@ -14,10 +14,10 @@ void OperatorOrders::go_on_alone(const Reply& reply) {
                 EINVAL});
     return;
   }
-  core.alone_allowed = true;
+  core.set_alone_allowed(true);
   core.log.log(Severity::kWarning,
                "going on alone by the operator's order, until " + core.peer + " is back");
-  core.events.tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});
+  core.events().tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});
   parts_.owner.note_state();
   parts_.writes.release_held();
   parts_.flushes.release_held();
@@ -48,9 +48,9 @@ std::string OperatorOrders::apply(ResyncPace pace, uint64_t bytes_per_s) {
 
 void OperatorOrders::set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply) {
   std::string said = apply(pace, bytes_per_s);
-  parts_.core.events.tell("resync-pace", {{"reason", said}});
+  parts_.core.events().tell("resync-pace", {{"reason", said}});
   parts_.resync.pace_changed();
-  if (parts_.core.phase.being_resynced())
+  if (parts_.core.phase().being_resynced())
     said += "; but " + parts_.core.peer + " is the source of this resync: give the order there";
   else if (!parts_.resync.active())
     said += " (none is under way)";
@@ -73,7 +73,7 @@ void OperatorOrders::verify(VerifyOrder order, const Reply& reply) {
   }
   // A node that was demoted may be in duplex still, until the other one is promoted.
   const bool primary = parts_.roles.role() == Role::kPrimary;
-  if (!primary || core.phase.attachment() != Attachment::kDuplex) {
+  if (!primary || core.phase().attachment() != Attachment::kDuplex) {
     reply(Error{primary ? "both replicas must be current to be compared"
                         : "verification runs on the primary",
                 primary

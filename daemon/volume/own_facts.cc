@@ -23,8 +23,9 @@ SyncFacts OwnFacts::now() const {
   facts.peer_boot = core_.record().peer_boot;
   facts.flush_failed = core_.record().flush_failed;
   facts.disk_failed = disks_.any_failed();
-  facts.dirty = core_.record().dirty || core_.state().took_over() || !core_.dirty.empty();
-  facts.map_valid = core_.map_valid;
+  const Differences& differences = core_.differences();
+  facts.dirty = core_.record().dirty || core_.state().took_over() || !differences.none_known();
+  facts.map_valid = differences.valid();
   facts.preferred = core_.node < core_.peer;
   facts.volume_uuid = core_.record().volume_uuid;
   facts.generations = core_.record().generations;
@@ -34,7 +35,7 @@ SyncFacts OwnFacts::now() const {
   if (facts.discard || facts.keep) facts.gives_up = core_.record().given_up.state_id;
   facts.state_id = core_.record().state_id;
   if (core_.state().blank()) facts.volume_uuid = core_.join_order().volume();
-  facts.dirty_bytes = core_.dirty.set_bytes();
+  facts.dirty_bytes = differences.dirty().set_bytes();
   facts.since_s = core_.record().generation_since_s;
   return facts;
 }

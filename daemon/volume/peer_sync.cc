@@ -22,9 +22,9 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
               log_, *this) {}
 
 void PeerSync::enter(Phase phase) {
-  core_.phase.enter(phase);
+  core_.phase().enter(phase);
   owner_.phase_entered();
-  if (!core_.phase.attached()) return;
+  if (!core_.phase().attached()) return;
   parts_.writes.release_held();
   parts_.flushes.release_held();
 }
@@ -50,7 +50,7 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
       log_.found(cause_of(verdict, owner_.facts(), peer));
       // What a failed flush took from the disk is in nobody's set for sure: the peer may have been
       // sent all that is shown here since.
-      if (core_.record().flush_failed) core_.dirty.set_all();
+      if (core_.record().flush_failed) core_.differences().all_missed();
       // Before it answers that it is marked: what it may hold that the source does not, or lost.
       target_.begin(verdict == Verdict::kTargetOfMap);
       break;
@@ -68,7 +68,7 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
 
 void PeerSync::begin_equal() {
   enter(Phase::kEqual);
-  core_.map_valid = true;
+  core_.differences().set_valid(true);
   parts_.gate.close();
   core_.state().found_equal();
 }
@@ -95,18 +95,18 @@ void PeerSync::session_lost() {
 // writes: else a loss of power would leave a node that lets itself be promoted beside it. A target
 // takes its first data when it has recorded what the source tells.
 void PeerSync::record_session(Verdict verdict) {
-  core_.state().persist([this, verdict, session = core_.phase.session()](int error) {
-    if (!core_.phase.still(session) || is_target(verdict)) return;
+  core_.state().persist([this, verdict, session = core_.phase().session()](int error) {
+    if (!core_.phase().still(session) || is_target(verdict)) return;
     if (error == 0)
       target_.take_data();
-    else if (core_.phase.receives())
+    else if (core_.phase().receives())
       core_.session.drop(parts_.disks.why_metadata_failed(error).what, limits::kPeerDiskRetry_ns);
   });
 }
 
 bool PeerSync::same_as(Verdict verdict, const SyncFacts& peer) const {
-  return verdict == Verdict::kSourceOfMap && core_.dirty.empty() && !peer.inconsistent &&
-         !peer.blank && !peer.dirty && !peer.flush_failed &&
+  return verdict == Verdict::kSourceOfMap && core_.differences().none_known() &&
+         !peer.inconsistent && !peer.blank && !peer.dirty && !peer.flush_failed &&
          peer.generations.current == core_.record().generations.current;
 }
 
@@ -126,12 +126,13 @@ void PeerSync::note_peer_process() {
 // A primary without a peer takes nobody along, and what is noted stays: until it begins a generation,
 // whoever was with it last still holds all that was acknowledged.
 void PeerSync::note_company() {
-  if (core_.phase.both_whole()) note_peer_process();
+  if (core_.phase().both_whole()) note_peer_process();
 }
 
 void PeerSync::persist_for_resync(std::function<void()> then) {
-  core_.state().persist([this, session = core_.phase.session(), then = std::move(then)](int error) {
-    if (!core_.phase.still(session)) return;
+  core_.state().persist([this, session = core_.phase().session(),
+                         then = std::move(then)](int error) {
+    if (!core_.phase().still(session)) return;
     if (error == 0)
       then();
     else
@@ -149,8 +150,7 @@ void PeerSync::begin_resync(Verdict verdict, const SyncFacts& peer) {
                   core_.peer + " holds generation " +
                       metadata::format_generation(core_.record().generations.current) +
                       ", which this node never gave it: all is compared");
-    core_.dirty.set_all();
-    core_.coarse.set_all();
+    core_.differences().all_may_differ();
     core_.state().know_no_difference();
     begin_copy(verdict, peer);
   }
@@ -178,14 +178,16 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   // believed either.
   const bool died_early = core_.record().all_dirty && peer.crashed;
   target_is_believed_ = !peer.flush_failed && !died_early;
-  if (!target_is_believed_) core_.coarse.clear_all();
+  if (!target_is_believed_) core_.differences().compare_nothing();
   if (verdict == Verdict::kSourceOfAll) {
     begin_generation_for(peer);
-    core_.dirty.set_all();
     // A target that holds nothing has nothing to compare with.
-    if (target_is_believed_ && !peer.blank && !peer.backing_lost) core_.coarse.set_all();
+    if (target_is_believed_ && !peer.blank && !peer.backing_lost)
+      core_.differences().all_may_differ();
+    else
+      core_.differences().all_missed();
     core_.state().know_no_difference();
-    core_.map_valid = true;
+    core_.differences().set_valid(true);
   }
   enter(Phase::kMarking);
   // A source that stopped now would have forgotten which blocks are left; that there are some must
@@ -199,10 +201,10 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
 // Once the target is marked, only this node's replica counts, and what the target's memory held of what
 // was acknowledged together is overwritten. So this disk holds all of that first.
 void PeerSync::flush_for_resync(std::function<void()> then) {
-  local_flush_.flush([this, session = core_.phase.session(),
+  local_flush_.flush([this, session = core_.phase().session(),
                       then = std::move(then)](const DiskRequest& flushed) {
     if (flushed.error != 0) parts_.disks.local_disk_failed(flushed);
-    if (!core_.phase.still(session)) return;
+    if (!core_.phase().still(session)) return;
     if (flushed.error == 0)
       then();
     else
@@ -233,9 +235,8 @@ void PeerSync::heard_set(const wire::Frame& frame) {
   const auto dirty = wire::frame_as<wire::DirtyFrame>(frame.header);
   const BlockMap::ChunkView chunk{dirty.offset_bytes, dirty.length_bytes, frame.payload};
   // Only that they may differ is known: they are compared, if that tells anything.
-  const bool merged = rules_of(core_.phase.now()).hears_its_set &&
-                      (!target_is_believed_ || core_.coarse.merge_chunk(chunk)) &&
-                      core_.dirty.merge_chunk(chunk);
+  const bool merged = rules_of(core_.phase().now()).hears_its_set &&
+                      core_.differences().merge_chunk(chunk, target_is_believed_);
   if (!merged) owner_.bad_frame(frame.header);
 }
 
@@ -257,8 +258,8 @@ void PeerSync::resync_copied() {
 
 void PeerSync::resync_finished() {
   // The local disk failed while the target recorded: it stays the only copy.
-  if (core_.phase.now() == Phase::kIdle || core_.phase.diskless()) return;
-  if (!core_.dirty.empty()) {
+  if (core_.phase().now() == Phase::kIdle || core_.phase().diskless()) return;
+  if (!core_.differences().none_known()) {
     core_.session.drop("a write failed on one side while the resync ended",
                         limits::kReconnectDelayMin_ns);
     return;
@@ -266,7 +267,7 @@ void PeerSync::resync_finished() {
   // While it is being promoted it does not write yet, and may still be refused.
   const bool writes_here = parts_.roles.is_primary();
   const Phase phase = writes_here ? Phase::kDuplex : Phase::kEqual;
-  if (core_.phase.now() != phase) enter(phase);
+  if (core_.phase().now() != phase) enter(phase);
   whole_again();
   // (A primary's next flush fails, and it goes on with the peer's replica.)
   if (core_.record().flush_failed && !writes_here) {
@@ -289,11 +290,11 @@ void PeerSync::whole_again() {
 // This node had to be the source although a flush had failed here: it held what the peer did not.
 // The peer has it now, and this node's disk gets from there what it may have lost.
 void PeerSync::ask_to_be_copied_back() {
-  core_.dirty.set_all();
-  core_.coarse.clear_all();
+  core_.differences().all_missed();
+  core_.differences().compare_nothing();
   core_.state().need_copy_back();
-  core_.state().persist([this, session = core_.phase.session()](int) {
-    if (core_.phase.still(session))
+  core_.state().persist([this, session = core_.phase().session()](int) {
+    if (core_.phase().still(session))
       core_.session.drop("a flush had failed on " + core_.node + ": it is copied back now",
                           limits::kReconnectDelayMin_ns);
   });
@@ -312,19 +313,19 @@ void PeerSync::target_whole() {
 }
 
 void PeerSync::target_holds_sole_copy() {
-  if (!core_.phase.holds_sole_copy()) enter(Phase::kSoleCopy);
+  if (!core_.phase().holds_sole_copy()) enter(Phase::kSoleCopy);
 }
 
 void PeerSync::became_primary() {
-  if (core_.phase.now() == Phase::kEqual) enter(Phase::kDuplex);
-  TB_CHECK(!core_.phase.receives(), "a primary's writes are its own");
+  if (core_.phase().now() == Phase::kEqual) enter(Phase::kDuplex);
+  TB_CHECK(!core_.phase().receives(), "a primary's writes are its own");
 }
 
 void PeerSync::became_secondary() {
-  const Phase phase = core_.phase.now();
+  const Phase phase = core_.phase().now();
   if (phase == Phase::kDuplex || phase == Phase::kConcluding)
     enter(Phase::kEqual);
-  else if (core_.phase.diskless())
+  else if (core_.phase().diskless())
     enter(Phase::kIdle);
   else
     owner_.phase_entered();
@@ -354,7 +355,7 @@ void PeerSync::answered(const PeerAnswer& answer) {
     parts_.disks.peer_metadata_failed(answer.error);
     return;
   }
-  if (core_.phase.now() == Phase::kLeaving) enter(Phase::kDiskless);
+  if (core_.phase().now() == Phase::kLeaving) enter(Phase::kDiskless);
   sole_copy_recorded();
 }
 

@@ -9,7 +9,7 @@ namespace twinblock {
 void ResyncLog::began(bool source) {
   told_ = true;
   const std::string reason = cause_ ? words_.resync(*cause_, core_.node, core_.peer) : "";
-  core_.events.tell("resync-begun",
+  core_.events().tell("resync-begun",
                     {{"direction", source ? "to-peer" : "from-peer"}, {"reason", reason}});
 }
 
@@ -25,11 +25,11 @@ void ResyncLog::ended(const Progress& progress, const std::optional<Sent>& sent)
     details.emplace_back("zero_bytes", sent->zero_bytes);
     details.emplace_back("compared_bytes", sent->compared_bytes);
   }
-  core_.events.tell("resync-ended", std::move(details));
+  core_.events().tell("resync-ended", std::move(details));
 }
 
 void ResyncLog::failed(const std::string& why) {
-  if (std::exchange(told_, false)) core_.events.tell("resync-failed", {{"reason", why}});
+  if (std::exchange(told_, false)) core_.events().tell("resync-failed", {{"reason", why}});
 }
 
 }  // namespace twinblock

@@ -31,18 +31,18 @@ ResyncSource::~ResyncSource() = default;
 
 void ResyncSource::begin(const metadata::Generations& label) {
   TB_CHECK(step_ == Step::kIdle, "one resync at a time");
-  TB_CHECK(core_.map_valid, "the dirty map tells what the target misses");
+  TB_CHECK(core_.differences().valid(), "the dirty map tells what the target misses");
   step_ = Step::kMarking;
   ++session_number_;
   walk_.restart();
   sent_ = {};
-  progress_.begin(core_.dirty.set_bytes(), core_.clock.now_ns());
+  progress_.begin(core_.differences().dirty().set_bytes(), core_.clock.now_ns());
   send_generation(label, wire::kGenerationInconsistent);
 }
 
 void ResyncSource::begin_with_nothing_to_send() {
   TB_CHECK(step_ == Step::kIdle, "one resync at a time");
-  TB_CHECK(core_.dirty.empty() && core_.record().shares_generation(),
+  TB_CHECK(core_.differences().none_known() && core_.record().shares_generation(),
            "there is nothing to send to one that was given this generation, or shares its base");
   ++session_number_;
   step_ = Step::kRecording;
@@ -80,7 +80,7 @@ void ResyncSource::answered(const PeerAnswer& answer) {
 // What the target knows to be missing has come before its answer (kDirty): the set is complete.
 void ResyncSource::copy() {
   step_ = Step::kCopying;
-  progress_.begin(core_.dirty.set_bytes(), core_.clock.now_ns());
+  progress_.begin(core_.differences().dirty().set_bytes(), core_.clock.now_ns());
   report_timer_->arm(kReportInterval_ns);
   pace_timer_->arm(kPaceInterval_ns);
   owner_.resync_target_marked();
@@ -100,18 +100,19 @@ void ResyncSource::pump() {
     if (sync_.outstanding() >= allowed.runs || !start_next(allowed)) break;
   }
   if (step_ == Step::kCopying && sync_.outstanding() == 0 && !walk_.looking() &&
-      core_.dirty.empty())
+      core_.differences().none_known())
     flush();
 }
 
 bool ResyncSource::start_next(const Pacer::Allowance& allowed) {
   // Once more from the start: what could not be sent in this pass.
-  if (sync_.outstanding() == 0 && !core_.dirty.empty() && walk_.exhausted()) walk_.restart();
+  const bool more = !core_.differences().none_known();
+  if (sync_.outstanding() == 0 && more && walk_.exhausted()) walk_.restart();
   const auto step = walk_.next(allowed.run_bytes, allowed.hole_bytes);
   if (!step) return false;
   BlockSync::Task task;
   task.range = step->range;
-  task.compare = core_.coarse.any(task.range.begin_bytes, task.range.length());
+  task.compare = core_.differences().coarse().any(task.range.begin_bytes, task.range.length());
   task.hole = step->hole;
   pacer_.began(task.hole ? 0 : task.range.length());
   sync_.start(task);
@@ -121,10 +122,11 @@ bool ResyncSource::start_next(const Pacer::Allowance& allowed) {
 // The next blocks that the target misses, all of them known by the block, or all of them only
 // coarsely: what is known is sent, and a comparison is not stretched over it.
 std::optional<ByteRange> ResyncSource::next_range(uint64_t from_bytes) const {
-  auto range = core_.dirty.next_run(from_bytes, BlockMap::kChunkBytes);
+  const BlockMap& dirty = core_.differences().dirty();
+  const BlockMap& maybe = core_.differences().coarse();
+  auto range = dirty.next_run(from_bytes, BlockMap::kChunkBytes);
   if (!range) return std::nullopt;
-  const auto coarse = core_.coarse.next_run(range->begin_bytes, BlockMap::kChunkBytes,
-                                            range->end_bytes);
+  const auto coarse = maybe.next_run(range->begin_bytes, BlockMap::kChunkBytes, range->end_bytes);
   const bool compare = coarse && coarse->begin_bytes == range->begin_bytes;
   if (!compare) {
     if (coarse) range->end_bytes = coarse->begin_bytes;
@@ -136,8 +138,8 @@ std::optional<ByteRange> ResyncSource::next_range(uint64_t from_bytes) const {
   // A run ends with its chunk; a hole does not.
   while (range->length() < limits::kFrameHoleBytesMax && range->end_bytes % BlockMap::kChunkBytes == 0) {
     const uint64_t at = range->end_bytes;
-    const auto more = core_.dirty.next_run(at, BlockMap::kChunkBytes, at + 1);
-    const auto coarse_too = core_.coarse.next_run(at, BlockMap::kChunkBytes, at + 1);
+    const auto more = dirty.next_run(at, BlockMap::kChunkBytes, at + 1);
+    const auto coarse_too = maybe.next_run(at, BlockMap::kChunkBytes, at + 1);
     if (!more || !coarse_too) break;
     range->end_bytes = std::min(more->end_bytes, coarse_too->end_bytes);
   }
@@ -147,16 +149,13 @@ std::optional<ByteRange> ResyncSource::next_range(uint64_t from_bytes) const {
 
 void ResyncSource::synced(const BlockSync::Outcome& outcome) {
   walk_.ended(outcome);
-  // The peer has it in its page cache only: from the dirty map into the open epoch.
   const ByteRange& range = outcome.range;
-  core_.epochs.written(range.begin_bytes, range.length());
-  core_.dirty.clear(range.begin_bytes, range.length());
-  core_.coarse.clear(range.begin_bytes, range.length());
+  core_.differences().synced(range);
   sent_.data_bytes += outcome.data_bytes;
   sent_.zero_bytes += outcome.zero_bytes;
   if (outcome.data_bytes + outcome.zero_bytes < range.length())
     sent_.compared_bytes += range.length();
-  core_.counters.resync_bytes += outcome.data_bytes + outcome.zero_bytes;
+  core_.counters().resynced(outcome.data_bytes + outcome.zero_bytes);
 }
 
 void ResyncSource::sync_failed(int error, uint64_t offset_bytes) {
@@ -175,7 +174,7 @@ void ResyncSource::flush() {
       return;
     }
     // A write that failed on one side meanwhile is dirty again.
-    if (!core_.dirty.empty()) {
+    if (!core_.differences().none_known()) {
       step_ = Step::kCopying;
       pump();
       return;
@@ -186,7 +185,7 @@ void ResyncSource::flush() {
 
 void ResyncSource::record_target() {
   TB_CHECK(step_ == Step::kFlushing, "after the flush");
-  if (!core_.dirty.empty()) {
+  if (!core_.differences().none_known()) {
     step_ = Step::kCopying;
     pump();
     return;
@@ -198,7 +197,7 @@ void ResyncSource::record_target() {
 
 void ResyncSource::report() {
   const uint64_t total = progress_.total_bytes();
-  const uint64_t left = core_.dirty.set_bytes();
+  const uint64_t left = core_.differences().dirty().set_bytes();
   progress_.update(total - std::min(total, left), total, core_.clock.now_ns());
   core_.session.send_ordered(wire::ProgressFrame{progress_.done_bytes(), total});
   report_timer_->arm(kReportInterval_ns);

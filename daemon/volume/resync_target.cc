@@ -14,7 +14,7 @@ ResyncTarget::ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner
       parts_(parts),
       log_(log),
       owner_(owner),
-      own_set_(core.dirty,
+      own_set_(core.differences().dirty(),
                {[this](const wire::DirtyFrame& chunk, std::span<const std::byte> bits) {
                   core_.session.send_ordered(chunk, bits);
                 },
@@ -36,9 +36,9 @@ void ResyncTarget::session_lost() {
 // A node takes writes only after it has recorded that the peer is primary, and a target that it is
 // half-copied (invariant 7).
 bool ResyncTarget::may_receive() const {
-  const bool may = parts_.roles.role() == Role::kSecondary && core_.phase.receives() &&
+  const bool may = parts_.roles.role() == Role::kSecondary && core_.phase().receives() &&
                    takes_data_ && !core_.state().blank();
-  TB_CHECK(!may || !core_.phase.being_resynced() || core_.record().inconsistent,
+  TB_CHECK(!may || !core_.phase().being_resynced() || core_.record().inconsistent,
            "a target takes data when it is on record as half-copied");
   return may;
 }
@@ -53,7 +53,7 @@ void ResyncTarget::heard_data(wire::Frame& frame, uint64_t incarnation) {
 // A source that has nothing to copy writes as soon as it has sent its generation, perhaps over a
 // faster link. Bounded, as a good one can't have more in flight.
 bool ResyncTarget::hold_early(wire::Frame& frame, uint64_t incarnation) {
-  const bool expected = parts_.roles.role() == Role::kSecondary && core_.phase.receives() &&
+  const bool expected = parts_.roles.role() == Role::kSecondary && core_.phase().receives() &&
                         !takes_data_ && !core_.state().blank();
   early_bytes_ += sizeof frame + frame.payload.size();
   if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
@@ -76,7 +76,7 @@ bool ResyncTarget::working_for(uint64_t incarnation) const {
 
 // A blank node has no record before its first generation.
 bool ResyncTarget::hold_until_recorded(wire::Frame& frame) {
-  const bool first_to_come = core_.state().blank() && core_.phase.being_resynced() &&
+  const bool first_to_come = core_.state().blank() && core_.phase().being_resynced() &&
                              wire::FrameType{frame.header.type} != wire::FrameType::kGeneration;
   return parts_.asked.hold(frame, first_to_come);
 }
@@ -98,7 +98,7 @@ void ResyncTarget::heard_generation(wire::Frame& frame) {
 // Takes over what the source tells; false when that makes no sense here.
 bool ResyncTarget::takes_over(const wire::GenerationPayload& payload) {
   const metadata::Generations told = generations_of(payload);
-  const Phase phase = core_.phase.now();
+  const Phase phase = core_.phase().now();
   const bool suits = payload.flags == wire::kGenerationSoleCopy
                          ? phase == Phase::kEqual || phase == Phase::kSoleCopy
                          : phase == Phase::kBehind;
@@ -143,7 +143,7 @@ void ResyncTarget::join(const metadata::Uuid& volume, const metadata::Generation
 // where it was. What this node itself may have changed stays on record until the end.
 void ResyncTarget::become_half_copied(const metadata::Generations& told) {
   core_.state().become_half_copied(told);
-  core_.map_valid = true;
+  core_.differences().set_valid(true);
 }
 
 // The resync has covered every difference, also those that this node knew of: it is sent everything
@@ -152,26 +152,24 @@ void ResyncTarget::become_half_copied(const metadata::Generations& told) {
 void ResyncTarget::become_whole(const metadata::Generations& told) {
   core_.state().become_whole(told);
   parts_.disks.copied_anew();
-  core_.dirty.clear_all();
-  core_.coarse.clear_all();
-  core_.map_valid = true;
+  core_.differences().clear_all();
+  core_.differences().set_valid(true);
   owner_.target_filled();
 }
 
 void ResyncTarget::hold_sole_copy(const metadata::Generations& told) {
   core_.state().hold_sole_copy(told);
-  core_.dirty.set_all();
-  core_.coarse.set_all();
-  core_.map_valid = true;
+  core_.differences().all_may_differ();
+  core_.differences().set_valid(true);
   owner_.target_holds_sole_copy();
 }
 
 void ResyncTarget::record(uint64_t request, uint32_t flags) {
   // What this node may have recorded of going on alone was about another history.
   parts_.gate.close();
-  auto recorded = [this, session = core_.phase.session(), request, flags](int error) {
+  auto recorded = [this, session = core_.phase().session(), request, flags](int error) {
     if (error == 0 && flags == wire::kGenerationConsistent) core_.intents().clear_all();
-    if (!core_.phase.still(session)) return;
+    if (!core_.phase().still(session)) return;
     // The source takes the set for complete when the answer comes.
     own_set_.when_told([this, request, flags, error] { acknowledge(request, flags, error); });
   };

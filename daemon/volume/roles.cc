@@ -219,7 +219,7 @@ void Roles::heard_answer(const wire::PromoteAnswerFrame& answer,
 void Roles::become_primary() {
   promote_timer_->disarm();
   before_promotion_ = {core_.record().primary, core_.record().peer_primary};
-  core_.alone_allowed = false;
+  core_.set_alone_allowed(false);
   core_.state().become_primary(!session().up());
   owner_.note_company();
   core_.state().persist([this](int error) {
@@ -239,7 +239,7 @@ void Roles::primary_recorded() {
     owner_.became_primary();
   }
   core_.log.log(Severity::kInfo, "promoted to primary");
-  core_.events.tell("role", {{"node", core_.node}, {"role", "primary"}});
+  core_.events().tell("role", {{"node", core_.node}, {"role", "primary"}});
   owner_.note_state();
   promotion_ended(std::string("this node is primary"));
 }
@@ -280,7 +280,7 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
   peer_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   core_.log.log(Severity::kInfo,
                 core_.peer + (primary ? " is primary now" : " is secondary now"));
-  core_.events.tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
+  core_.events().tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
   if (before_promotion_) before_promotion_->peer_primary = false;
   keeps_primary_ = !primary && owner_.behind() && core_.record().peer_primary;
   const bool known = primary || keeps_primary_;
@@ -330,7 +330,7 @@ void Roles::demoted(Result<std::string> result, const Reply& reply) {
   update_local_reads();
   if (result.ok()) {
     core_.log.log(Severity::kInfo, "demoted to secondary");
-    core_.events.tell("role", {{"node", core_.node}, {"role", "secondary"}});
+    core_.events().tell("role", {{"node", core_.node}, {"role", "secondary"}});
     owner_.became_secondary();
     if (session().up()) send_role();
     session().poke();  // a peer that was refused may order by what this node holds from now on
@@ -340,7 +340,7 @@ void Roles::demoted(Result<std::string> result, const Reply& reply) {
 }
 
 void Roles::update_local_reads() {
-  core_.worker_view.set_local_reads(role_ == Role::kPrimary && disks_.local_ok());
+  core_.worker_view().set_local_reads(role_ == Role::kPrimary && disks_.local_ok());
 }
 
 }  // namespace twinblock

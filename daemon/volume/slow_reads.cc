@@ -44,7 +44,7 @@ void SlowReads::submit(ClientRequest& request) {
   op.error = 0;
   op.ticket.begin_bytes = request.offset_bytes;
   op.ticket.end_bytes = request.offset_bytes + request.length_bytes;
-  if (core_.ranges.enter(op.ticket)) start(op);
+  if (core_.ranges().enter(op.ticket)) start(op);
 }
 
 void SlowReads::start(Op& op) {
@@ -62,7 +62,7 @@ void SlowReads::start(Op& op) {
 }
 
 void SlowReads::read_from_peer(Op& op) {
-  if (!core_.phase.peer_whole()) {
+  if (!core_.phase().peer_whole()) {
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
     return;
   }
@@ -95,7 +95,7 @@ void SlowReads::finish(Op& op, int error) {
   op.client = nullptr;
   op.pieces_outstanding = 0;
   --active_;
-  core_.ranges.release(op.ticket);
+  core_.ranges().release(op.ticket);
   ops_.give_back(op);
   client.error = error;
   client.done(client);

@@ -148,7 +148,7 @@ void SplitBrainOrders::take(const Order& order, Reply reply) {
       return;
     }
     core_.log.log(Severity::kWarning, "split brain resolved by the operator: " + loss + " are given up");
-    core_.events.tell("split-brain-resolved",
+    core_.events().tell("split-brain-resolved",
                       {{"given_up", loser}, {"reason", loss + " are given up"}});
     core_.session.poke();
     reply(loss + " are given up; " + when + beside);

@@ -12,7 +12,7 @@ void StateLog::note(VolumeState state, bool connected,
   const char* before = told_ ? state_name(*told_) : "";
   told_ = state;
   const StatusView now = view();
-  core_.events.tell("state", {{"state", state_name(state)},
+  core_.events().tell("state", {{"state", state_name(state)},
                               {"before", before},
                               {"role", is_primary(now.role) ? "primary" : "secondary"},
                               {"reason", words_.state(now)}});
@@ -29,7 +29,7 @@ void StateLog::note_alone(bool alone) {
 }
 
 void StateLog::session_lost(const std::string& reason) {
-  core_.events.tell("session-lost", {{"peer", core_.peer}, {"reason", reason}});
+  core_.events().tell("session-lost", {{"peer", core_.peer}, {"reason", reason}});
   loss_reason_ = reason;
   lost_wall_ns_ = core_.clock.wall_ns();
 }

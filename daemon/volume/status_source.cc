@@ -20,10 +20,10 @@ VolumeState StatusSource::state() const {
   node.frozen = core.frozen();
   node.connected = session().up();
   node.resyncing =
-      core.phase.being_resynced() || (source.active() && source.progress().total_bytes() > 0);
-  node.sole_copy = core.phase.holds_sole_copy() || core.phase.diskless();
-  node.peer_whole = core.phase.peer_whole();
-  node.in_sync = core.phase.both_whole();
+      core.phase().being_resynced() || (source.active() && source.progress().total_bytes() > 0);
+  node.sole_copy = core.phase().holds_sole_copy() || core.phase().diskless();
+  node.peer_whole = core.phase().peer_whole();
+  node.in_sync = core.phase().both_whole();
   node.refused = !session().refusal().empty();
   node.both_blank = session().last_verdict() == Verdict::kWaitForInit;
   return state_of(node);
@@ -39,7 +39,7 @@ std::optional<DataState> StatusSource::peer_data() const {
   const auto& facts = session().peer_facts();
   if (!facts) return std::nullopt;
   const bool up = session().up();
-  const PeerPhase& phase = parts_.core.phase;
+  const PeerPhase& phase = parts_.core.phase();
   if (phase.holds_sole_copy()) return DataState::kFailed;
   if (up && (phase.both_whole() || phase.peer_whole() || phase.being_resynced()))
     return DataState::kCurrent;
@@ -53,8 +53,8 @@ void StatusSource::fill_replica(StatusView& view) const {
   const Core& core = parts_.core;
   view.data = data_state();
   view.size_bytes = core.config.size_bytes;
-  view.dirty_bytes = core.dirty.set_bytes();
-  view.coarse_bytes = core.coarse.set_bytes();
+  view.dirty_bytes = core.differences().dirty().set_bytes();
+  view.coarse_bytes = core.differences().coarse().set_bytes();
   view.given_up = core.record().given_up;
   view.joinable = core.join_order().stands();
   view.intent_bytes = core.intents().set_bytes();
@@ -78,7 +78,7 @@ void StatusSource::fill_peer(StatusView& view) const {
   view.peer.error_file = parts_.disks.peer_error_file();
   view.peer.connected = session().up();
   view.peer.answers = session().peer_answers();
-  view.peer.whole_on_this_node = parts_.core.phase.holds_sole_copy();
+  view.peer.whole_on_this_node = parts_.core.phase().holds_sole_copy();
   view.peer.facts = session().peer_facts();
   if (view.peer.facts)
     view.peer.heard_ns = parts_.core.clock.now_ns() - session().peer_facts_at_ns();
@@ -95,7 +95,7 @@ void StatusSource::fill_session(StatusView& view) const {
 }
 
 void StatusSource::fill_compression(StatusView::Compression& view) const {
-  const CompressionPolicy& policy = parts_.core.compression;
+  const CompressionPolicy& policy = parts_.core.compression();
   const CompressionPolicy::Setting setting = policy.setting();
   const CompressionPolicy::Counters& counters = policy.counters;
   const auto now = [](const std::atomic<uint64_t>& counter) {
@@ -118,7 +118,7 @@ void StatusSource::fill_resync(StatusView& view) const {
   StatusView::Resync& resync = view.resync;
   resync.active = view.state == VolumeState::kResync;
   resync.source = source.active();
-  resync.target = parts_.core.phase.being_resynced();
+  resync.target = parts_.core.phase().being_resynced();
   resync.cause = parts_.sync.log().cause();
   view.last_resync = parts_.sync.log().last();
   resync.paused = source.active() && source.pacer().paused();
@@ -154,15 +154,15 @@ void StatusSource::fill_verify(StatusView::Verify& view) const {
 
 void StatusSource::fill_counters(StatusView& view) const {
   const Core& core = parts_.core;
-  view.writes = core.counters.writes;
-  view.write_bytes = core.counters.write_bytes;
-  view.reads = core.worker_view.reads();
-  view.read_bytes = core.worker_view.read_bytes();
-  view.zeroes = core.counters.zeroes;
-  view.flushes = core.counters.flushes;
-  view.resync_bytes = core.counters.resync_bytes;
-  view.peer_losses = core.counters.peer_losses;
-  const Histogram latency = core.latency.total();
+  view.writes = core.counters().now().writes;
+  view.write_bytes = core.counters().now().write_bytes;
+  view.reads = core.worker_view().reads();
+  view.read_bytes = core.worker_view().read_bytes();
+  view.zeroes = core.counters().now().zeroes;
+  view.flushes = core.counters().now().flushes;
+  view.resync_bytes = core.counters().now().resync_bytes;
+  view.peer_losses = core.counters().now().peer_losses;
+  const Histogram latency = core.latency().total();
   view.write_p50_ns = latency.quantile_ns(0.5);
   view.write_p99_ns = latency.quantile_ns(0.99);
   view.write_max_ns = latency.max_ns();
@@ -197,7 +197,7 @@ StatusView StatusSource::view() const {
 
 LatencyView StatusSource::latency(Window window) const {
   const Core& core = parts_.core;
-  return {window, session().sample_every(), core.latency.view(window, core.clock.now_ns()),
+  return {window, session().sample_every(), core.latency().view(window, core.clock.now_ns()),
           session().link_latency(window)};
 }
 

@@ -37,7 +37,7 @@ void Upkeep::note_held_data() {
 // So that the loss of the peer costs little.
 void Upkeep::close_epoch() {
   const uint64_t now = core_.clock.now_ns();
-  if (!core_.phase.attached() || core_.epochs.empty() || parts_.flushes.busy()) {
+  if (!core_.phase().attached() || core_.differences().epochs().empty() || parts_.flushes.busy()) {
     epoch_opened_ns_ = now;
     return;
   }
@@ -53,8 +53,7 @@ void Upkeep::age_intents() {
   if (core_.state().blank()) return;
   parts_.writes.touch_intents();
   core_.intents().age([this](uint64_t offset_bytes, uint64_t length_bytes) {
-    return core_.dirty.any(offset_bytes, length_bytes) ||
-           core_.epochs.any(offset_bytes, length_bytes);
+    return core_.differences().any(offset_bytes, length_bytes);
   });
 }
 

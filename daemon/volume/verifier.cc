@@ -43,7 +43,7 @@ void Verifier::begin(bool repair) {
   next_.reset();
   flushing_ = false;
   progress_.begin(core_.config.size_bytes, core_.clock.now_ns());
-  core_.events.tell("verify-begun", {{"repair", repair ? "yes" : "no"}});
+  core_.events().tell("verify-begun", {{"repair", repair ? "yes" : "no"}});
   pump();
 }
 
@@ -121,7 +121,7 @@ void Verifier::synced(const BlockSync::Outcome& outcome) {
     report_.differences.push_back(outcome.first_difference);
   // What was repaired is in the peer's page cache only.
   if (report_.repair && outcome.differing_bytes > 0)
-    core_.epochs.written(outcome.range.begin_bytes, outcome.range.length());
+    core_.differences().acknowledged(outcome.range.begin_bytes, outcome.range.length());
 }
 
 void Verifier::sync_failed(int error, uint64_t offset_bytes) {
@@ -155,7 +155,7 @@ void Verifier::end(const std::string& why) {
       "verification " + (report_.complete ? "complete" : "ended: " + why) + "; " + found +
           (report_.repaired_bytes > 0 ? "; " + format_size(report_.repaired_bytes) + " repaired"
                                       : ""));
-  core_.events.tell("verify-ended", {{"compared_bytes", report_.compared_bytes},
+  core_.events().tell("verify-ended", {{"compared_bytes", report_.compared_bytes},
                                      {"differing_bytes", report_.differing_bytes},
                                      {"repaired_bytes", report_.repaired_bytes},
                                      {"reason", report_.ended}});

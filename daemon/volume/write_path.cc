@@ -59,7 +59,7 @@ void WritePath::submit(ClientRequest& request) {
                request.length_bytes <= core_.config.size_bytes - request.offset_bytes,
            "the plugin passes ranges inside the volume only");
   if (request.fast_only &&
-      !(core_.data.fast_zero() && (!core_.phase.attached() || core_.peer_fast_zero))) {
+      !(core_.data.fast_zero() && (!core_.phase().attached() || peer_fast_zero_))) {
     request.error = EOPNOTSUPP;
     request.done(request);
     return;
@@ -87,14 +87,14 @@ void WritePath::admit(ClientRequest& request) {
   op.active_slot = active_.size();
   active_.push_back(&op);
   if (request.op == ClientOp::kWrite) active_bytes_ += request.length_bytes;
-  if (core_.ranges.enter(op.ticket)) start(op);
+  if (core_.ranges().enter(op.ticket)) start(op);
 }
 
 void WritePath::start(Op& op) {
   const ClientRequest& client = *op.client;
   const uint64_t now = core_.clock.now_ns();
   if (!op.started) {
-    core_.worker_view.write_begins(client.offset_bytes, client.length_bytes);
+    core_.worker_view().write_begins(client.offset_bytes, client.length_bytes);
     op.times.admitted_ns = now;
   }
   op.started = true;
@@ -103,7 +103,7 @@ void WritePath::start(Op& op) {
     held_.push_back(&op);
     return;
   }
-  if (!disks_.local_ok() && !core_.phase.attached()) {
+  if (!disks_.local_ok() && !core_.phase().attached()) {
     finish(op, EIO);
     return;
   }
@@ -118,10 +118,10 @@ void WritePath::start(Op& op) {
   op.unsent_bytes = op.flying_bytes = 0;
   op.times.started_ns = now;
   // The wire first: it takes longest.
-  if (core_.phase.attached())
+  if (core_.phase().attached())
     send_pieces(op);
   else
-    core_.dirty.set(client.offset_bytes, client.length_bytes);
+    core_.differences().missed(client.offset_bytes, client.length_bytes);
   if (disks_.local_ok()) submit_local(op);
 }
 
@@ -280,10 +280,10 @@ void WritePath::piece_answered(Op& op, const PeerAnswer& answer) {
 
 // What the peer needs for compressed pieces and for raw ones, its disk's work apart.
 void WritePath::learn(const ClientRequest& client, const PeerAnswer& answer) {
-  if (core_.compression.setting().mode != Compression::kAuto || client.pieces.empty()) return;
+  if (core_.compression().setting().mode != Compression::kAuto || client.pieces.empty()) return;
   const uint64_t index = (answer.offset_bytes - client.offset_bytes) / client.piece_bytes;
   if (index >= client.pieces.size() || answer.held_ns < answer.disk_ns) return;
-  core_.compression.peer_took(std::min(client.piece_bytes, client.length_bytes),
+  core_.compression().peer_took(std::min(client.piece_bytes, client.length_bytes),
                               client.pieces[index].compressed, answer.held_ns - answer.disk_ns);
 }
 
@@ -294,20 +294,20 @@ void WritePath::settle(Op& op) {
     settle_alone(op);
     return;
   }
-  core_.epochs.written(client.offset_bytes, client.length_bytes);
+  core_.differences().acknowledged(client.offset_bytes, client.length_bytes);
   // It failed here while the peer was not whole, and a resync has ended since, which knew nothing
   // of this block: the peer, which has it, stands in.
-  if (!op.on_local && core_.phase.attachment() == Attachment::kDuplex) {
+  if (!op.on_local && core_.phase().attachment() == Attachment::kDuplex) {
     if (op.disk.error == 0) op.disk.error = EIO;
     disks_.local_disk_failed(op.disk);
   }
   if (op.on_local) {
     finish(op, 0);
-  } else if (!core_.phase.diskless()) {
+  } else if (!core_.phase().diskless()) {
     // The peer is not whole: it can't stand in for the local disk. It gets what is here.
-    core_.dirty.set(client.offset_bytes, client.length_bytes);
+    core_.differences().missed(client.offset_bytes, client.length_bytes);
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
-  } else if (core_.phase.now() == Phase::kDiskless) {
+  } else if (core_.phase().now() == Phase::kDiskless) {
     finish(op, 0);
   } else {
     for_sole_copy_.push_back(&op);
@@ -316,9 +316,9 @@ void WritePath::settle(Op& op) {
 
 // The write is not, or not for sure, at the peer.
 void WritePath::settle_alone(Op& op) {
-  core_.dirty.set(op.client->offset_bytes, op.client->length_bytes);
+  core_.differences().missed(op.client->offset_bytes, op.client->length_bytes);
   // Its session ended while the local disk kept it; a peer that stands in by now takes it anew.
-  if (!op.on_local && core_.phase.diskless()) {
+  if (!op.on_local && core_.phase().diskless()) {
     start(op);
     return;
   }
@@ -337,26 +337,25 @@ void WritePath::settle_alone(Op& op) {
 void WritePath::finish(Op& op, int error) {
   ClientRequest& client = *op.client;
   TB_CHECK(!op.local_pending, "a write is answered when the local disk is done with it");
-  TB_CHECK(error != 0 || op.on_local || (op.on_peer && core_.phase.now() == Phase::kDiskless),
+  TB_CHECK(error != 0 || op.on_local || (op.on_peer && core_.phase().now() == Phase::kDiskless),
            "what is acknowledged is on this disk, or at a peer that knows itself as the only copy");
   TB_CHECK(op.active_slot < active_.size() && active_[op.active_slot] == &op,
            "a write is answered once");
-  core_.worker_view.write_ended(client.offset_bytes, client.length_bytes);
+  core_.worker_view().write_ended(client.offset_bytes, client.length_bytes);
   active_[op.active_slot] = active_.back();
   active_[op.active_slot]->active_slot = op.active_slot;
   active_.pop_back();
   if (client.op == ClientOp::kWrite) active_bytes_ -= client.length_bytes;
   if (client.op == ClientOp::kWrite) {
-    ++core_.counters.writes;
-    core_.counters.write_bytes += client.length_bytes;
+    core_.counters().wrote(client.length_bytes);
     record_times(op);
   } else {
-    ++core_.counters.zeroes;
+    core_.counters().zeroed();
   }
   op.client = nullptr;
   client.error = error;
   client.done(client);
-  core_.ranges.release(op.ticket);
+  core_.ranges().release(op.ticket);
   ops_.give_back(op);
   admit_waiting();
 }
@@ -368,7 +367,7 @@ void WritePath::record_times(Op& op) {
   times.prepared_ns = client.prepared_ns;
   times.compression_ns = client.compression_ns;
   times.done_ns = core_.clock.now_ns();
-  core_.latency.record(times, client.length_bytes);
+  core_.latency().record(times, client.length_bytes);
 }
 
 void WritePath::peer_lost() {
@@ -383,16 +382,14 @@ void WritePath::peer_lost() {
     op->on_peer = false;
     op->pieces_outstanding = 0;
     op->unsent_bytes = op->flying_bytes = 0;
-    core_.dirty.set(op->client->offset_bytes, op->client->length_bytes);
+    core_.differences().missed(op->client->offset_bytes, op->client->length_bytes);
   }
-  core_.epochs.peer_lost(core_.dirty);
+  core_.differences().peer_lost();
   for (Op* op : lost) settle(*op);
 }
 
 BlockMap WritePath::dirty_without_peer() const {
-  BlockMap blocks(core_.config.size_bytes);
-  blocks.merge(core_.dirty);
-  core_.epochs.add_to(blocks);
+  BlockMap blocks = core_.differences().without_peer(core_.config.size_bytes);
   for (const Op* op : active_)
     if (op->on_peer) blocks.set(op->client->offset_bytes, op->client->length_bytes);
   return blocks;

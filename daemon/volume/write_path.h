@@ -25,6 +25,8 @@ class WritePath {
 
   // A write or zero; the node is primary.
   void submit(ClientRequest& request);
+  // A session is up. `peer_fast_zero`: the peer can zero without writing.
+  void session_up(bool peer_fast_zero) { peer_fast_zero_ = peer_fast_zero; }
   // The session is gone: every write that it carried becomes the dirty map's.
   void peer_lost();
   // The peer takes part again, or the node need not wait for it any more: writes that were held
@@ -73,6 +75,7 @@ class WritePath {
   Core& core_;
   SimplexGate& gate_;
   DiskHealth& disks_;
+  bool peer_fast_zero_ = false;
   uint64_t active_bytes_ = 0;
   uint64_t last_write_ns_ = 0;
   uint64_t zero_bytes_in_flight_ = 0;   // to the peer

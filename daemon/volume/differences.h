@@ -1,0 +1,105 @@
+// Which blocks may differ from the peer's, as far as this node knows. A block goes from a write in
+// flight to the open epoch, or to `dirty` when the peer has not got it; a resync brings it from there
+// to the open epoch, and a flush on both nodes forgets it. So outside writes in flight and epochs,
+// `dirty` holds every one; those in `coarse` only may differ, and are compared before they are sent.
+// Whatever may differ is also in the intents, or the record says all_dirty (invariant 3). Owned by
+// Core; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/checks.h"
+#include "metadata/block_map.h"
+#include "mirror/epochs.h"
+
+namespace twinblock {
+
+class Differences {
+ public:
+  explicit Differences(uint64_t volume_bytes)
+      : dirty_(volume_bytes), coarse_(volume_bytes), epochs_(volume_bytes) {}
+
+  [[nodiscard]] const BlockMap& dirty() const { return dirty_; }
+  [[nodiscard]] const BlockMap& coarse() const { return coarse_; }
+  [[nodiscard]] const Epochs& epochs() const { return epochs_; }
+  // No block is known to be missed, but for those in flight and in epochs.
+  [[nodiscard]] bool none_known() const { return dirty_.empty(); }
+  // The sets are about the peer that this node was last together with: false where this node's own
+  // data is not believed.
+  [[nodiscard]] bool valid() const { return valid_; }
+  void set_valid(bool valid) { valid_ = valid; }
+  // Whether any block there is missed, or in an epoch.
+  [[nodiscard]] bool any(uint64_t offset_bytes, uint64_t length_bytes) const {
+    return dirty_.any(offset_bytes, length_bytes) || epochs_.any(offset_bytes, length_bytes);
+  }
+  // What would be missed if the peer were lost now, but for writes in flight.
+  [[nodiscard]] BlockMap without_peer(uint64_t volume_bytes) const {
+    BlockMap blocks(volume_bytes);
+    blocks.merge(dirty_);
+    epochs_.add_to(blocks);
+    return blocks;
+  }
+
+  // At start: by the block, from the snapshot.
+  void load(BlockMap& dirty) { dirty_.swap(dirty); }
+  // The peer has not got what was written here, or not for sure.
+  void missed(uint64_t offset_bytes, uint64_t length_bytes) {
+    dirty_.set(offset_bytes, length_bytes);
+  }
+  // These blocks may differ; that they do is not known.
+  void may_differ(uint64_t offset_bytes, uint64_t length_bytes) {
+    dirty_.set(offset_bytes, length_bytes);
+    coarse_.set(offset_bytes, length_bytes);
+  }
+  // Every block is to be sent, or compared if it is in `coarse` …
+  void all_missed() { dirty_.set_all(); }
+  // … which all are.
+  void all_may_differ() {
+    dirty_.set_all();
+    coarse_.set_all();
+  }
+  // What the other replica reads tells nothing: all that may differ is sent.
+  void compare_nothing() { coarse_.clear_all(); }
+  // A chunk of the target's own set, which came from outside. False: it is no chunk of this volume.
+  [[nodiscard]] bool merge_chunk(const BlockMap::ChunkView& chunk, bool compare) {
+    const bool merged = (!compare || coarse_.merge_chunk(chunk)) && dirty_.merge_chunk(chunk);
+    check_coarse();
+    return merged;
+  }
+  // The two are the same.
+  void clear_all() {
+    dirty_.clear_all();
+    coarse_.clear_all();
+  }
+
+  // The peer has acknowledged a write.
+  void acknowledged(uint64_t offset_bytes, uint64_t length_bytes) {
+    epochs_.written(offset_bytes, length_bytes);
+  }
+  // … what a resync sent or compared: it has that in its page cache only.
+  void synced(const ByteRange& range) {
+    epochs_.written(range.begin_bytes, range.length());
+    dirty_.clear(range.begin_bytes, range.length());
+    coarse_.clear(range.begin_bytes, range.length());
+    check_coarse();
+  }
+  void flush_began() { epochs_.flush_began(); }
+  void flush_completed() { epochs_.flush_completed(); }
+  // What no flush has closed on both nodes is missed.
+  void peer_lost() { epochs_.peer_lost(dirty_); }
+
+ private:
+  // What is compared is a part of what may differ; the number tells of a slip.
+  void check_coarse() const {
+    TB_CHECK(coarse_.set_blocks() <= dirty_.set_blocks(),
+             "what is compared before it is sent is among what may differ");
+  }
+
+  BlockMap dirty_;
+  BlockMap coarse_;
+  Epochs epochs_;
+  bool valid_ = false;
+};
+
+}  // namespace twinblock
