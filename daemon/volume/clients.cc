@@ -12,7 +12,7 @@ Status Clients::opened() {
     ++count_;
     return ok_status();
   }
-  const std::string peer_address = core_.session.peer_address();
+  const std::string peer_address = core_.session.links().peer_address();
   if (roles_.peer() == PeerRole::kPrimary)
     return Error{"node " + core_.node + " of volume " + core_.config.volume +
                      " is secondary; the primary is " + core_.peer + " (" + peer_address + ")",

@@ -20,11 +20,11 @@
 #include "telemetry/latency.h"
 #include "volume/counters.h"
 #include "volume/differences.h"
-#include "volume/events.h"
+#include "telemetry/events.h"
 #include "volume/join_order.h"
 #include "volume/node_state.h"
 #include "volume/peer_phase.h"
-#include "volume/session.h"
+#include "session/session.h"
 #include "volume/worker_view.h"
 #include "volume/written_data.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/checks.h"
 #include "base/limits.h"
-#include "volume/hello.h"
+#include "session/hello.h"
 
 namespace twinblock {
 
@@ -213,8 +213,8 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
 void Engine::links_changed() {
   link_orders_.links_changed();
   core_.worker_view().set_links(
-      session_.links_up() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
-      session_.up() ? session_.rate_bytes_per_s() : 0);
+      session_.links().up().size() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
+      session_.up() ? session_.links().rate_bytes_per_s() : 0);
 }
 
 bool Engine::working_for(uint64_t incarnation) {

@@ -29,7 +29,7 @@
 #include "volume/peer_sync.h"
 #include "volume/replica.h"
 #include "volume/roles.h"
-#include "volume/session.h"
+#include "session/session.h"
 #include "volume/simplex_gate.h"
 #include "volume/slow_reads.h"
 #include "volume/split_brain_orders.h"
@@ -138,7 +138,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   [[nodiscard]] const std::string& instance() const { return instance_; }
   // Every so many client writes the kernels are asked for the times of one; 0: never. On this node,
   // until it ends.
-  void set_sample_every(uint32_t writes) { session_.set_sample_every(writes); }
+  void set_sample_every(uint32_t writes) { session_.sampler().set_every(writes); }
   // What the peer would be told, if it died now and came back: for checks from outside.
   struct Outlook {
     SyncFacts facts;

@@ -28,7 +28,7 @@ std::string FirstRecord::described_history() const {
 
 void FirstRecord::init(bool force, bool join, Reply reply) {
   const std::string& volume = core_.config.volume;
-  const auto& peer = session().peer_facts();
+  const auto& peer = session().handshake().peer_facts();
   if (core_.intents().creating()) {
     reply(Error{"this node's metadata is being made just now", "try again", EBUSY});
     return;
@@ -123,7 +123,7 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
 // This node's data is to be overwritten by the volume that the peer is known to hold: another one
 // would be another order.
 void FirstRecord::order_join(Reply reply) {
-  const auto& peer = session().peer_facts();
+  const auto& peer = session().handshake().peer_facts();
   const bool known = peer && !peer->blank;
   core_.join_order().give(known ? peer->volume_uuid : metadata::Uuid{});
   const std::string mine = core_.config.node(core_.node).backing;

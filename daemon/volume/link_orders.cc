@@ -88,10 +88,10 @@ class LinkOrders::Answer final : public PeerRequest {
 
 // Why not; empty when it may be done.
 std::optional<Error> LinkOrders::why_not_change(LinkOrder order, const LinkConfig& link) const {
-  const bool known = session().has_link(link.name);
+  const bool known = session().links().has(link.name);
   if (order == LinkOrder::kAdd) {
     if (known) return Error{"there is a link " + link.name + " already", "", EEXIST};
-    if (session().link_count() >= limits::kLinksMax)
+    if (session().links().count() >= limits::kLinksMax)
       return Error{"there are " + std::to_string(limits::kLinksMax) + " links already",
                    "remove one first", ENOSPC};
     if (link.address.size() != 2)
@@ -103,7 +103,7 @@ std::optional<Error> LinkOrders::why_not_change(LinkOrder order, const LinkConfi
     return std::nullopt;
   }
   if (!known)
-    return Error{"there is no link " + link.name, "the links are: " + session().link_names(),
+    return Error{"there is no link " + link.name, "the links are: " + session().links().names(),
                  ENOENT};
   const bool taken_away = order == LinkOrder::kRemove || order == LinkOrder::kDisable;
   if (taken_away && !session().can_spare(link.name))
@@ -130,7 +130,7 @@ Status LinkOrders::apply(LinkOrder order, const LinkConfig& link) {
 // Whether no other link of this node's file would be left that may be used.
 bool LinkOrders::is_last_of_file(const std::string& link) const {
   const std::vector<LinkConfig>& links = core_.config.links;
-  const auto counts = [&](const LinkConfig& each) { return session().has_enabled_link(each.name); };
+  const auto counts = [&](const LinkConfig& each) { return session().links().has_enabled(each.name); };
   const bool is_of_file = std::any_of(links.begin(), links.end(), [&](const LinkConfig& each) {
     return each.name == link && counts(each);
   });
@@ -146,7 +146,7 @@ std::optional<Error> LinkOrders::why_not_obey(LinkOrder order, const LinkConfig&
     return Error{"link " + link.name + " is the last one in use that " + core_.config.path +
                      " on " + core_.node + " names",
                  "only its own operator may take it away", EPERM};
-  const bool added = !session().has_link(link.name) && order != LinkOrder::kRemove;
+  const bool added = !session().links().has(link.name) && order != LinkOrder::kRemove;
   if (!added || link.address.empty()) return std::nullopt;
   if (link.rate_bits_per_s != 0 && !is_link_rate(link.rate_bits_per_s))
     return Error{"that is not a rate that a link can have", "", EINVAL};
@@ -158,7 +158,7 @@ std::optional<Error> LinkOrders::why_not_obey(LinkOrder order, const LinkConfig&
 // What the peer's operator ordered. A link that is gone here, by an order that this one overrules,
 // is there again; one that is added again is in use again.
 std::optional<Error> LinkOrders::obey(LinkOrder order, const LinkConfig& link) {
-  const bool known = session().has_link(link.name);
+  const bool known = session().links().has(link.name);
   if (order == LinkOrder::kRemove && !known) return std::nullopt;
   if (auto error = why_not_obey(order, link)) return error;
   if (order == LinkOrder::kAdd && known) order = LinkOrder::kEnable;
@@ -202,7 +202,7 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
     reply(*std::move(error));
     return;
   }
-  if (order != LinkOrder::kAdd) link = session().link_config(link.name);
+  if (order != LinkOrder::kAdd) link = session().links().config(link.name);
   if (Status applied = apply(order, link); !applied) {
     reply(applied.error());
     return;

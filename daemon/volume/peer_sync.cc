@@ -5,7 +5,7 @@
 
 #include "base/checks.h"
 #include "base/limits.h"
-#include "volume/hello.h"
+#include "session/hello.h"
 
 namespace twinblock {
 

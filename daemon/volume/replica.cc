@@ -232,11 +232,11 @@ void Replica::finished(Op& op) {
                              .held_ns = now - op.arrived_ns,
                              .disk_ns = op.disk.finished_ns - op.disk.submitted_ns};
     if (op.sample)
-      core_.session.sample_answer(op.incarnation, op.request, op.arrived_ns, op.read_ns);
+      core_.session.sampler().sample_answer(op.incarnation, op.request, op.arrived_ns, op.read_ns);
     if (const std::span<std::byte> body = body_of(op); !body.empty()) {
       core_.session.answer_unordered(op.incarnation, ack, body, crc32c(body));
       bodies_.push_back(
-          {std::move(op.body), op.incarnation, core_.session.queued_bytes_total(op.incarnation)});
+          {std::move(op.body), op.incarnation, core_.session.links().queued_bytes_total(op.incarnation)});
     } else {
       core_.session.answer_unordered(op.incarnation, ack);
     }
@@ -279,7 +279,7 @@ void Replica::device_seen() {
 }
 
 // Including what waits to be sent: acks, and the bodies that they carry.
-uint64_t Replica::held_bytes() const { return working_bytes_ + core_.session.unsent_bytes(); }
+uint64_t Replica::held_bytes() const { return working_bytes_ + core_.session.links().unsent_bytes(); }
 
 void Replica::resume_if_drained() {
   if (!answering_) return;
@@ -291,7 +291,7 @@ void Replica::resume_if_drained() {
 
 void Replica::release_sent_bodies() {
   std::erase_if(bodies_, [this](const Body& body) {
-    return body.sent_end_bytes <= core_.session.sent_bytes_total(body.incarnation);
+    return body.sent_end_bytes <= core_.session.links().sent_bytes_total(body.incarnation);
   });
 }
 

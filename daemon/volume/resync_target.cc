@@ -5,7 +5,7 @@
 
 #include "base/checks.h"
 #include "base/limits.h"
-#include "volume/hello.h"
+#include "session/hello.h"
 
 namespace twinblock {
 
@@ -134,7 +134,7 @@ void ResyncTarget::join(const metadata::Uuid& volume, const metadata::Generation
   joined.identity.region_bytes = core_.intents().region_bytes();
   joined.told = told;
   joined.peer_primary = parts_.roles.peer() == PeerRole::kPrimary;
-  joined.peer_term = core_.session.peer_facts()->term;
+  joined.peer_term = core_.session.handshake().peer_facts()->term;
   core_.state().join(joined);
   joining_ = true;
 }

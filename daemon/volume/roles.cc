@@ -22,7 +22,7 @@ Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demot
 std::optional<Error> Roles::why_not_serve() const {
   const std::string& volume = core_.config.volume;
   if (core_.state().blank()) {
-    const auto& peer = session().peer_facts();
+    const auto& peer = session().handshake().peer_facts();
     return Error{"this node is not initialised",
                  peer && !peer->blank
                      ? core_.peer + " is: this node joins it, by itself where its backing is empty, "
@@ -88,9 +88,9 @@ std::optional<Error> Roles::why_not_promote(bool peer_is_dead) const {
 
 // A peer that was refused last has said so without a session.
 bool Roles::refused_peer_is_primary() const {
-  const auto verdict = session().last_verdict();
-  return verdict && !is_usable(*verdict) && session().peer_facts() &&
-         session().peer_facts()->primary;
+  const auto verdict = session().handshake().last_verdict();
+  return verdict && !is_usable(*verdict) && session().handshake().peer_facts() &&
+         session().handshake().peer_facts()->primary;
 }
 
 void Roles::session_up(const SyncFacts& peer, bool behind) {

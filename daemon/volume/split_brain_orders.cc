@@ -45,9 +45,9 @@ std::optional<Error> SplitBrainOrders::why_not(const Order& order) const {
 
 void SplitBrainOrders::resolve(bool keep_local, bool dry_run, Reply reply) {
   const std::string& volume = core_.config.volume;
-  const auto& theirs = core_.session.peer_facts();
+  const auto& theirs = core_.session.handshake().peer_facts();
   const SyncFacts mine = facts_();
-  const auto& verdict = core_.session.last_verdict();
+  const auto& verdict = core_.session.handshake().last_verdict();
   if (core_.session.up() || !verdict || !is_split_brain(*verdict) || !theirs ||
       !diverged(mine, *theirs)) {
     reply(Error{"there is no split brain to resolve",

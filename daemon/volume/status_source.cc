@@ -24,8 +24,8 @@ VolumeState StatusSource::state() const {
   node.sole_copy = core.phase().holds_sole_copy() || core.phase().diskless();
   node.peer_whole = core.phase().peer_whole();
   node.in_sync = core.phase().both_whole();
-  node.refused = !session().refusal().empty();
-  node.both_blank = session().last_verdict() == Verdict::kWaitForInit;
+  node.refused = !session().handshake().refusal().empty();
+  node.both_blank = session().handshake().last_verdict() == Verdict::kWaitForInit;
   return state_of(node);
 }
 
@@ -36,7 +36,7 @@ DataState StatusSource::data_state() const {
 }
 
 std::optional<DataState> StatusSource::peer_data() const {
-  const auto& facts = session().peer_facts();
+  const auto& facts = session().handshake().peer_facts();
   if (!facts) return std::nullopt;
   const bool up = session().up();
   const PeerPhase& phase = parts_.core.phase();
@@ -77,17 +77,17 @@ void StatusSource::fill_peer(StatusView& view) const {
   view.peer.error = parts_.disks.peer_error();
   view.peer.error_file = parts_.disks.peer_error_file();
   view.peer.connected = session().up();
-  view.peer.answers = session().peer_answers();
+  view.peer.answers = session().links().peer_answers();
   view.peer.whole_on_this_node = parts_.core.phase().holds_sole_copy();
-  view.peer.facts = session().peer_facts();
+  view.peer.facts = session().handshake().peer_facts();
   if (view.peer.facts)
-    view.peer.heard_ns = parts_.core.clock.now_ns() - session().peer_facts_at_ns();
+    view.peer.heard_ns = parts_.core.clock.now_ns() - session().handshake().peer_facts_at_ns();
 }
 
 void StatusSource::fill_session(StatusView& view) const {
-  view.links = session().links();
-  view.verdict = session().last_verdict();
-  view.refusal = session().refusal();
+  view.links = session().link_views();
+  view.verdict = session().handshake().last_verdict();
+  view.refusal = session().handshake().refusal();
   view.session_error = session().last_error();
   view.frozen = parts_.core.frozen();
   view.refused_link_orders = parts_.link_orders.refused();
@@ -197,8 +197,8 @@ StatusView StatusSource::view() const {
 
 LatencyView StatusSource::latency(Window window) const {
   const Core& core = parts_.core;
-  return {window, session().sample_every(), core.latency().view(window, core.clock.now_ns()),
-          session().link_latency(window)};
+  return {window, session().sampler().every(), core.latency().view(window, core.clock.now_ns()),
+          session().links().latency(window)};
 }
 
 }  // namespace twinblock

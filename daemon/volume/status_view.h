@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "mirror/generation.h"
+#include "session/link_view.h"
 #include "volume/link_order.h"
 #include "volume/resync_cause.h"
 #include "volume/volume_state.h"
@@ -63,20 +64,7 @@ struct StatusView {
     bool forgot = false;  // this node may have forgotten what it had acknowledged as primary
   } promotion;
 
-  struct Link {
-    std::string name;
-    std::string state;        // "up", "connecting", "down", "disabled", "refused" or "damped"
-    std::string local, peer;  // addresses
-    std::string last_error;
-    std::optional<uint64_t> round_trip_ns;
-    uint64_t nominal_bits_per_s = 0;    // as configured; 0: not given
-    uint64_t measured_bytes_per_s = 0;  // what it moved when it was busy; 0: it never was
-    uint64_t in_bytes_per_s = 0, out_bytes_per_s = 0;  // lately
-    uint64_t in_bytes = 0, out_bytes = 0;              // since this process started
-    uint64_t in_flight_bytes = 0;                      // sent, and not acknowledged yet
-    uint64_t failovers = 0;    // how often another link took over what this one carried
-    uint64_t retry_in_ns = 0;  // until it is dialled again; 0: it is not waited for
-  };
+  using Link = LinkView;
   std::vector<Link> links;
 
   struct Compression {

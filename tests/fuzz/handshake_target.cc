@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "input.h"
 #include "mirror/generation.h"
-#include "volume/hello.h"
+#include "session/hello.h"
 
 namespace twinblock::fuzz {
 namespace {

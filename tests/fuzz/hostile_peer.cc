@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/crc32c.h"
-#include "volume/hello.h"
+#include "session/hello.h"
 
 namespace twinblock::fuzz {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "fuzz_node.h"
 #include "mirror/generation.h"
-#include "volume/session.h"
+#include "session/session.h"
 #include "wire/frame_reader.h"
 
 namespace twinblock::fuzz {

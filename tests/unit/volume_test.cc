@@ -6,13 +6,13 @@
 #include <functional>
 #include <vector>
 
-#include "volume/control_stream.h"
-#include "volume/hello.h"
+#include "session/control_stream.h"
+#include "session/hello.h"
 #include "volume/own_set.h"
-#include "volume/peer_requests.h"
+#include "session/peer_requests.h"
 #include "volume/progress.h"
 #include "volume/settings.h"
-#include "volume/stranger_log.h"
+#include "session/stranger_log.h"
 
 namespace twinblock {
 namespace {

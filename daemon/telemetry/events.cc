@@ -1,4 +1,4 @@
-#include "volume/events.h"
+#include "telemetry/events.h"
 
 #include <utility>
 

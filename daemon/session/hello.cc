@@ -1,4 +1,4 @@
-#include "volume/hello.h"
+#include "session/hello.h"
 
 #include <algorithm>
 #include <cstring>

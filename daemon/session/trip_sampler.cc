@@ -1,12 +1,6 @@
-// Where the time of a request goes between the nodes: of each from what this node knows, of samples
-// from what the kernels of both hosts say (Linux: Documentation/networking/timestamping.rst).
-//
-// No clock of one host is compared with one of the other: the wire's part is the time between
-// departure and arrival here less that between arrival and departure there.
-#include <algorithm>
+#include "session/trip_sampler.h"
 
-#include "volume/session.h"
-#include "volume/session_channel.h"
+#include <algorithm>
 
 namespace twinblock {
 
@@ -19,28 +13,26 @@ uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
 
-// Called before the frame goes to the connection.
-void Session::begin_sample(Channel& channel, const PeerRequests::Entry& entry,
-                           FrameHeader& header) {
+void TripSampler::begin(Channel& channel, const PeerRequests::Entry& entry, FrameHeader& header) {
   if (header.type != static_cast<uint8_t>(FrameType::kData)) return;
   auto data = wire::frame_as<wire::DataFrame>(header);
-  if (data.resync || sample_every_ == 0 || ++since_sample_ < sample_every_) return;
-  if (sample_every_ > 1 && entry.stamp.sent_ns < next_sample_ns_) return;
+  if (data.resync || every_ == 0 || ++since_ < every_) return;
+  if (every_ > 1 && entry.stamp.sent_ns < next_ns_) return;
   if (!channel.connection->sample_next()) return;
-  since_sample_ = 0;
-  next_sample_ns_ = entry.stamp.sent_ns + limits::kSampleInterval_ns;
+  since_ = 0;
+  next_ns_ = entry.stamp.sent_ns + limits::kSampleInterval_ns;
   data.sample = true;
   header = wire::to_header(data);
-  channel.sample = {};
-  channel.answer_sample = {};
-  channel.sample.sequence = entry.number;
-  channel.sample.length_bytes = entry.body.size();
-  channel.sample.alone =
+  channel.samples.request = {};
+  channel.samples.answer = {};
+  channel.samples.request.sequence = entry.number;
+  channel.samples.request.length_bytes = entry.body.size();
+  channel.samples.request.alone =
       channel.link.meter.in_flight_bytes() <= sizeof(FrameHeader) + entry.body.size();
 }
 
-void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
-                           const wire::Frame& frame, uint64_t now) {
+void TripSampler::time(Channel& channel, const PeerRequests::Entry& entry, const wire::Frame& frame,
+                       uint64_t now) {
   const auto ack = wire::frame_as<wire::AckFrame>(frame.header);
   const uint64_t frame_bytes = sizeof(FrameHeader) + entry.body.size();
   const uint64_t taken_ns = channel.connection->taken_ns(entry.sent_end_bytes - frame_bytes);
@@ -49,8 +41,8 @@ void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
   trip.taken_ns = std::max(taken_ns, entry.stamp.sent_ns);
   trip.arrived_ns = now;
   if (frame.arrived_ns != 0)
-    trip.arrived_ns = channel.answers.arrived_ns(ack.sent_ns, std::min(frame.arrived_ns, now),
-                                                 frame.arrived_alone);
+    trip.arrived_ns = channel.life.answers.arrived_ns(ack.sent_ns, std::min(frame.arrived_ns, now),
+                                                      frame.arrived_alone);
   trip.answered_ns = now;
   trip.peer_ns = ack.held_ns;
   trip.peer_disk_ns = ack.disk_ns;
@@ -60,48 +52,48 @@ void Session::time_request(Channel& channel, const PeerRequests::Entry& entry,
   // What waits because the peer does not read waits for the peer, wherever it lies.
   const uint64_t wire_ns =
       less(less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns), trip.stack_ns);
-  trip.peer_ns += static_cast<uint64_t>(static_cast<double>(wire_ns) *
-                                        channel.link.stack.held_by_peer());
+  trip.peer_ns +=
+      static_cast<uint64_t>(static_cast<double>(wire_ns) * channel.link.stack.held_by_peer());
   entry.request->timed(trip);
-  TripSample& sample = channel.sample;
+  TripSample& sample = channel.samples.request;
   if (sample.sequence != entry.number) return;
   sample.arrived_ns = trip.arrived_ns;
   sample.read_ns = now;
   sample.answered = true;
-  finish_sample(channel);
+  finish(channel);
 }
 
-void Session::sample_answer(uint64_t incarnation, uint64_t sequence, uint64_t arrived_ns,
-                            uint64_t read_ns) {
-  Channel* channel = channel_of(incarnation);
+void TripSampler::sample_answer(uint64_t incarnation, uint64_t sequence, uint64_t arrived_ns,
+                                uint64_t read_ns) {
+  Channel* channel = links_.of(incarnation);
   if (channel == nullptr || !channel->connection->sample_next()) return;
-  channel->sample = {};
-  channel->answer_sample = {sequence, arrived_ns, read_ns, env_.clock.now_ns()};
+  channel->samples.request = {};
+  channel->samples.answer = {sequence, arrived_ns, read_ns, clock_.now_ns()};
 }
 
 // One frame of a connection at a time is sampled: a request or an answer.
-void Session::sampled(Channel& channel, const SendMoments& moments) {
-  if (channel.phase != Channel::Phase::kUp) return;
-  if (channel.answer_sample.sequence != 0) {
-    tell_times(channel, moments);
+void TripSampler::sampled(Channel& channel, const SendMoments& moments) {
+  if (!channel.up()) return;
+  if (channel.samples.answer.sequence != 0) {
+    tell(channel, moments);
     return;
   }
-  if (channel.sample.sequence != 0 && !channel.sample.moments_known) {
-    channel.sampled_sent_ns = moments.sent_ns;
-    channel.sample.moments = moments;
-    channel.sample.moments_known = true;
-    finish_sample(channel);
+  if (channel.samples.request.sequence != 0 && !channel.samples.request.moments_known) {
+    channel.samples.sent_ns = moments.sent_ns;
+    channel.samples.request.moments = moments;
+    channel.samples.request.moments_known = true;
+    finish(channel);
   }
   // Of answers that says nothing: TCP need not hurry to acknowledge them.
-  if (moments.acknowledged_ns == 0 || moments.sent_ns != channel.sampled_sent_ns) return;
-  channel.sampled_sent_ns = 0;
+  if (moments.acknowledged_ns == 0 || moments.sent_ns != channel.samples.sent_ns) return;
+  channel.samples.sent_ns = 0;
   channel.link.trips.record(TripPart::kTcpAck, less(moments.acknowledged_ns, moments.sent_ns),
-                            env_.clock.now_ns());
+                            clock_.now_ns());
 }
 
-void Session::tell_times(Channel& channel, const SendMoments& moments) {
-  const AnswerSample sample = channel.answer_sample;
-  channel.answer_sample = {};
+void TripSampler::tell(Channel& channel, const SendMoments& moments) {
+  const AnswerSample sample = channel.samples.answer;
+  channel.samples.answer = {};
   const wire::TimesFrame times{.request = sample.sequence,
                                .turnaround_ns = less(moments.sent_ns, sample.arrived_ns),
                                .receive_ns = less(sample.read_ns, sample.arrived_ns),
@@ -110,21 +102,21 @@ void Session::tell_times(Channel& channel, const SendMoments& moments) {
   channel.connection->send(wire::seal(wire::to_header(times)));
 }
 
-void Session::handle_times(Channel& channel, const wire::TimesFrame& times) {
-  TripSample& sample = channel.sample;
+void TripSampler::take(Channel& channel, const wire::TimesFrame& times) {
+  TripSample& sample = channel.samples.request;
   if (sample.sequence == 0 || sample.sequence != times.request) return;
   sample.turnaround_ns = times.turnaround_ns;
   sample.peer_receive_ns = times.receive_ns;
   sample.peer_send_ns = times.send_ns;
   sample.peer_qdisc_ns = times.queue_ns;
   sample.told = true;
-  finish_sample(channel);
+  finish(channel);
 }
 
-void Session::finish_sample(Channel& channel) {
-  if (!channel.sample.complete()) return;
-  const TripSample sample = channel.sample;
-  channel.sample = {};
+void TripSampler::finish(Channel& channel) {
+  if (!channel.samples.request.complete()) return;
+  const TripSample sample = channel.samples.request;
+  channel.samples.request = {};
   const SendMoments& moments = sample.moments;
   TripTimes times{};
   const auto at = [&times](TripPart part) -> uint64_t& { return times[static_cast<size_t>(part)]; };
@@ -134,21 +126,13 @@ void Session::finish_sample(Channel& channel) {
   at(TripPart::kPeerReceive) = sample.peer_receive_ns;
   at(TripPart::kPeerSend) = sample.peer_send_ns;
   at(TripPart::kReceive) = less(sample.read_ns, sample.arrived_ns);
-  channel.link.trips.record(times, env_.clock.now_ns());
+  channel.link.trips.record(times, clock_.now_ns());
   channel.link.alone.record(sample.alone);
   // What waits in the queue of the device waits for the wire, and so does what waits in the socket
   // behind earlier bytes.
   channel.link.stack.sampled({sample.length_bytes, at(TripPart::kSendStack),
                               less(sample.peer_send_ns, sample.peer_qdisc_ns), moments.ahead_bytes,
                               channel.link.meter.rate_bytes_per_s(), moments.peer_full});
-}
-
-std::vector<LatencyView::Link> Session::link_latency(Window window) const {
-  std::vector<LatencyView::Link> links;
-  for (const auto& link : links_)
-    links.push_back({link->config.name, link->config.rate_bits_per_s,
-                     link->trips.view(window, env_.clock.now_ns()), link->alone.share()});
-  return links;
 }
 
 }  // namespace twinblock

@@ -30,4 +30,11 @@ struct AnswerSample {
   uint64_t answered_ns = 0;
 };
 
+// Of one connection.
+struct TripSamples {
+  TripSample request;    // one of ours whose times are to come
+  uint64_t sent_ns = 0;  // of the frame whose acknowledgement is to come
+  AnswerSample answer;   // one of ours whose times the peer wants
+};
+
 }  // namespace twinblock

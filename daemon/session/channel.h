@@ -1,5 +1,5 @@
-// One connection of a link, before and after its handshake. Private to the session; loop thread
-// only.
+// One connection of a link and its reader, before and after its handshake. Private to the session;
+// loop thread only.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,50 @@
 #include "base/limits.h"
 #include "io/connection.h"
 #include "mirror/generation.h"
+#include "session/environment.h"
+#include "session/trip_sample.h"
 #include "telemetry/arrival_estimate.h"
-#include "volume/session.h"
 #include "wire/frame_reader.h"
 
 namespace twinblock {
 
-// One connection and its reader. After close() it is only a name for logs, until it is deleted.
-class Session::Channel final : public ConnectionHandler {
+class ChannelOwner {
+ public:
+  virtual void channel_readable(Channel& channel) = 0;
+  // Its stream has ended; it is still open.
+  virtual void channel_closed(Channel& channel, const std::string& reason) = 0;
+  virtual void channel_sampled(Channel& channel, const SendMoments& moments) = 0;
+
+ protected:
+  ~ChannelOwner() = default;
+};
+
+// What both sides have said of themselves in the handshake.
+struct Introduction {
+  SyncFacts said;   // what we said in our hello
+  SyncFacts heard;  // what the peer said
+  bool peer_fast_zero = false;
+  metadata::Uuid peer_instance{};
+  Verdict verdict = Verdict::kWaitForInit;
+  uint64_t nonce = 0;       // ours: of an accepted one the challenge
+  uint64_t peer_nonce = 0;  // once it is known
+  SessionId session_id;     // … of the session that it begins or joins
+};
+
+// What shows that a connection which is up works.
+struct SignsOfLife {
+  uint64_t last_heard_ns = 0;    // any bytes from the peer
+  uint64_t last_echo_ns = 0;     // when the peer is known to have heard this node for the last time
+  uint64_t peer_tick = 0;        // the peer's clock in its last heartbeat …
+  uint64_t peer_tick_at_ns = 0;  // … and when it came
+  uint64_t sent_at_tick_bytes = 0;
+  uint64_t queued_at_tick_bytes = 0;
+  std::optional<uint64_t> round_trip_ns;  // the latest
+  ArrivalEstimate answers;
+};
+
+// After close() it is only a name for logs, until it is deleted.
+class Channel final : public ConnectionHandler {
  public:
   enum class Phase {
     kConnecting,      // dialled, not connected yet
@@ -36,7 +72,7 @@ class Session::Channel final : public ConnectionHandler {
 
   enum class Purpose { kHandshake, kJoin };  // of a dialled one
 
-  Channel(Session& session, SessionLink& link_, std::unique_ptr<Connection> stream, bool dialled,
+  Channel(ChannelOwner& owner, Link& link_, std::unique_ptr<Connection> stream, bool dialled,
           Purpose purpose_, uint64_t now_ns)
       : dialled_(dialled),
         purpose(purpose_),
@@ -45,16 +81,17 @@ class Session::Channel final : public ConnectionHandler {
         opened_ns(now_ns),
         address(stream->peer_address()),
         connection(std::move(stream)),
-        session_(session) {
+        owner_(owner) {
     connection->set_handler(this);
   }
 
   void connected() override { phase = Phase::kAwaitChallenge; }
-  void readable() override { session_.channel_readable(*this); }
-  void closed(const std::string& reason) override { session_.channel_closed(*this, reason); }
-  void sampled(const SendMoments& moments) override { session_.sampled(*this, moments); }
+  void readable() override { owner_.channel_readable(*this); }
+  void closed(const std::string& reason) override { owner_.channel_closed(*this, reason); }
+  void sampled(const SendMoments& moments) override { owner_.channel_sampled(*this, moments); }
 
-  // Goes on for a moment, so that the peer can read why.
+  // Says no to the peer's hello, and goes on for a moment, so that it can read why.
+  void refuse(const std::string& why, uint64_t now_ns);
   void close_soon(uint64_t now_ns) {
     phase = Phase::kClosing;
     opened_ns = now_ns - limits::kHandshakeTimeout_ns + limits::kFarewell_ns;
@@ -63,12 +100,16 @@ class Session::Channel final : public ConnectionHandler {
     phase = Phase::kClosed;
     connection.reset();
   }
+  [[nodiscard]] bool open() const { return phase != Phase::kClosed; }
+  [[nodiscard]] bool up() const { return phase == Phase::kUp; }
   [[nodiscard]] bool dialled() const { return dialled_; }
   // Begins, or has begun, a session; and is not only one that wants to join.
   [[nodiscard]] bool shakes_hands() const {
     if (phase == Phase::kParked || phase == Phase::kAwaitJoin) return false;
     return dialled_ ? purpose == Purpose::kHandshake : phase >= Phase::kDraining;
   }
+  // Dialled to join a session, whether it has joined by now or not.
+  [[nodiscard]] bool dialled_to_join() const { return dialled_ && purpose == Purpose::kJoin; }
   // Accepted, and has not said yet who it is.
   [[nodiscard]] bool unknown() const { return !dialled_ && phase == Phase::kAwaitHello; }
   [[nodiscard]] uint64_t unsent_bytes() const {
@@ -76,7 +117,7 @@ class Session::Channel final : public ConnectionHandler {
   }
   // How long nothing has come, or the peer has not been known to hear this node.
   [[nodiscard]] uint64_t silent_ns(uint64_t now_ns) const {
-    return now_ns - std::min(last_heard_ns, last_echo_ns);
+    return now_ns - std::min(life.last_heard_ns, life.last_echo_ns);
   }
 
  private:
@@ -84,37 +125,19 @@ class Session::Channel final : public ConnectionHandler {
 
  public:
   const Purpose purpose;
-  SessionLink& link;
+  Link& link;
   Phase phase;
   uint64_t opened_ns;
   uint64_t incarnation = 0;  // unique in the session; of the connection that began it: 0
   std::string address;
   std::unique_ptr<Connection> connection;
   wire::FrameReader reader;
-  SyncFacts said;   // what we said in our hello
-  SyncFacts heard;  // what the peer said
-  bool peer_fast_zero = false;
-  metadata::Uuid peer_instance{};
-  Verdict verdict = Verdict::kWaitForInit;
-  uint64_t nonce = 0;       // ours: of an accepted one the challenge
-  uint64_t peer_nonce = 0;  // once it is known
-  SessionId session_id;     // … of the session that it begins or joins
-
-  // Once up:
-  uint64_t last_heard_ns = 0;    // any bytes from the peer
-  uint64_t last_echo_ns = 0;     // when the peer is known to have heard this node for the last time
-  uint64_t peer_tick = 0;        // the peer's clock in its last heartbeat …
-  uint64_t peer_tick_at_ns = 0;  // … and when it came
-  uint64_t sent_at_tick_bytes = 0;
-  uint64_t queued_at_tick_bytes = 0;
-  std::optional<uint64_t> round_trip_ns;  // the latest
-  ArrivalEstimate answers;
-  TripSample sample;             // a request of ours whose times are to come
-  uint64_t sampled_sent_ns = 0;  // the frame whose acknowledgement is to come
-  AnswerSample answer_sample;    // an answer of ours …
+  Introduction intro;
+  SignsOfLife life;     // once up
+  TripSamples samples;  // once up
 
  private:
-  Session& session_;
+  ChannelOwner& owner_;
 };
 
 }  // namespace twinblock

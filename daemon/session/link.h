@@ -2,6 +2,7 @@
 // it fares. Owned by the session; loop thread only.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,7 +38,8 @@ class ByteRate {
   uint64_t at_ns_ = 0;
 };
 
-template <typename Channel>
+class Channel;
+
 struct Link {
   Link(LinkConfig configuration, LinkAddresses ends)
       : config(std::move(configuration)),

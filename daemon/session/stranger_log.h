@@ -1,5 +1,5 @@
-// What connections did that had not proven to be the peer's: the first time for each reason a line in
-// the log, then only how many more there were in the last ten seconds. Whoever can connect could
+// What connections did that had not proven to be the peer's: the first time for each reason a line
+// in the log, then only how many more there were in the last ten seconds. Whoever can connect could
 // fill the disk with lines otherwise. Loop thread only.
 #pragma once
 

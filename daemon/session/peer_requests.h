@@ -17,8 +17,8 @@ namespace twinblock {
 struct PeerAnswer {
   uint64_t offset_bytes = 0;  // where the request's range begins, if it has one
   int error = 0;              // errno; 0: done
-  uint64_t held_ns = 0;       // at the peer: from the request's arrival to the end of its disk work …
-  uint64_t disk_ns = 0;       // … and of that, the disk work alone
+  uint64_t held_ns = 0;  // at the peer: from the request's arrival to the end of its disk work …
+  uint64_t disk_ns = 0;  // … and of that, the disk work alone
   std::span<const std::byte> payload;  // valid during the call only
 };
 
@@ -44,7 +44,7 @@ class PeerRequests {
     PeerRequest* request = nullptr;  // null: answered
     wire::FrameHeader header{};
     uint64_t number = 0;
-    uint64_t offset_bytes = 0;  // of its range, if it has one
+    uint64_t offset_bytes = 0;        // of its range, if it has one
     std::span<const std::byte> body;  // valid until the answer
     uint32_t body_crc = 0;
     uint64_t incarnation = kNoConnection;

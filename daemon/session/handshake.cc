@@ -1,0 +1,341 @@
+#include "session/handshake.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "session/hello.h"
+
+namespace twinblock {
+
+using wire::FrameType;
+
+void Channel::refuse(const std::string& why, uint64_t now_ns) {
+  const auto text = wire::text_bytes(why);
+  const wire::RefuseFrame refusal{.nonce = intro.peer_nonce};
+  connection->send(wire::seal(wire::to_header(refusal), text));
+  connection->send(text);
+  close_soon(now_ns);
+}
+
+Handshake::Handshake(const SessionEnvironment& env, SessionOwner& owner, SessionSteps& session,
+                     Links& links, LinkJoins& joins, Newcomers& newcomers, Dialler& dialler,
+                     StrangerLog& strangers)
+    : env_(env),
+      owner_(owner),
+      session_(session),
+      links_(links),
+      joins_(joins),
+      newcomers_(newcomers),
+      dialler_(dialler),
+      strangers_(strangers) {}
+
+// --- connections
+
+void Handshake::accept(Link& link, std::unique_ptr<Connection> connection) {
+  if (session_.stopped()) return;
+  if (links_.count_pending() >= limits::kPendingConnectionsMax) {
+    strangers_.tell("link " + link.config.name + ": " + connection->peer_address(),
+                    "was closed: there are too many connections without a hello",
+                    env_.clock.now_ns());
+    return;
+  }
+  Channel& channel = links_.open(link, std::move(connection), false, Channel::Purpose::kHandshake);
+  channel.intro.nonce = env_.random();
+  channel.connection->send(wire::seal(wire::to_header(wire::ChallengeFrame{channel.intro.nonce})));
+}
+
+void Handshake::closed(Channel& channel, const std::string& reason) {
+  const std::string who = "link " + channel.link.config.name + ": " + channel.address;
+  if (channel.unknown()) {
+    if (!session_.established())
+      strangers_.tell(who, "said no hello: " + reason, env_.clock.now_ns());
+    links_.discard(channel);
+    return;
+  }
+  const bool accepted = !channel.dialled(), refused = channel.phase == Channel::Phase::kClosing;
+  const bool connected = channel.phase != Channel::Phase::kConnecting;
+  // Who can't be reached refuses nothing any more.
+  if (!connected) refusal_.clear();
+  channel.link.answers = connected;
+  links_.discard(channel);
+  if (session_.established()) return;
+  // Who dials here has another address each time; that a refused one goes is as it should be.
+  if (accepted && !refused) strangers_.tell(who, reason, env_.clock.now_ns());
+  if (!accepted && refusal_.empty()) session_.note_error(channel.link, reason);
+  dialler_.failed();
+}
+
+void Handshake::close_stranger(Channel& channel, const std::string& why) {
+  strangers_.tell("link " + channel.link.config.name + ": closed: " + channel.address, why,
+                  env_.clock.now_ns());
+  if (channel.unknown())
+    links_.discard(channel);
+  else if (channel.dialled_to_join())
+    joins_.closed(channel, channel.address + " " + why);
+  else
+    closed(channel, channel.address + " " + why);
+}
+
+void Handshake::time_out(Channel& channel) {
+  closed(channel, channel.unknown() ? "it took too long"
+                  : channel.phase == Channel::Phase::kConnecting
+                      ? "connect to " + channel.address + ": no answer"
+                      : "the handshake did not end in time");
+}
+
+bool Handshake::go_on() {
+  if (owner_.draining()) return false;
+  const std::vector<Channel*> waiting = links_.channels(
+      [](const Channel& channel) { return channel.phase == Channel::Phase::kDraining; });
+  if (waiting.empty()) return false;
+  answer_hello(*waiting.front());
+  return true;
+}
+
+void Handshake::session_up(const Channel& channel) {
+  peer_instance_ = channel.intro.peer_instance;
+  refusal_.clear();
+  told_refusal_.clear();
+  dialler_.session_up();
+}
+
+void Handshake::session_lost(uint64_t retry_delay_ns) {
+  refuse_until_ns_ = env_.clock.now_ns() + retry_delay_ns;
+  dialler_.pause(std::max(retry_delay_ns, limits::kReconnectDelayMin_ns));
+  dialler_.schedule_in_turn(retry_delay_ns);
+}
+
+void Handshake::let_newcomers_in() {
+  for (Channel* newcomer : newcomers_.all()) {
+    if (session_.stopped() || too_soon(*newcomer))
+      links_.discard(*newcomer);
+    else
+      (void)let_in(*newcomer);
+  }
+}
+
+// --- frames
+
+bool Handshake::take(Channel& channel, wire::Frame& frame) {
+  const auto type = static_cast<FrameType>(frame.header.type);
+  if (channel.phase == Channel::Phase::kClosing) return true;
+  if (type == FrameType::kChallenge && channel.phase == Channel::Phase::kAwaitChallenge)
+    return take_challenge(channel, wire::frame_as<wire::ChallengeFrame>(frame.header));
+  if (type == FrameType::kJoin) {
+    const auto join = wire::frame_as<wire::JoinFrame>(frame.header);
+    if (channel.phase == Channel::Phase::kAwaitJoin) return joins_.take(channel, join);
+    if (channel.unknown())
+      return !is_recorded(channel, join.challenge) && joins_.take(channel, join);
+  }
+  if (type == FrameType::kHello && channel.phase == Channel::Phase::kAwaitHello)
+    return take_hello(channel, wire::payload_as<wire::HelloPayload>(frame.payload));
+  if (type == FrameType::kVerdict && channel.phase == Channel::Phase::kAwaitVerdict)
+    return take_verdict(channel, wire::frame_as<wire::VerdictFrame>(frame.header).verdict);
+  const bool has_asked = channel.dialled() || channel.phase == Channel::Phase::kAwaitVerdict;
+  if (type == FrameType::kRefuse && has_asked) return take_refusal(channel, frame);
+  close_stranger(channel, std::string("sent a ") + wire::frame_type_name(frame.header.type) +
+                              " frame out of turn");
+  return false;
+}
+
+// The acceptor has spoken: now we say who we are. Whether the channel is still open.
+bool Handshake::take_challenge(Channel& channel, const wire::ChallengeFrame& challenge) {
+  Introduction& intro = channel.intro;
+  intro.peer_nonce = challenge.nonce;
+  if (channel.dialled_to_join()) {
+    joins_.ask(channel);
+    return true;
+  }
+  channel.phase = Channel::Phase::kAwaitHello;
+  intro.nonce = env_.random();
+  intro.session_id = {intro.nonce, intro.peer_nonce};
+  send_hello(channel);
+  return true;
+}
+
+// The peer says no. Always false: the channel is closed. What says no to another hello than ours
+// may be a recording, and is only written down.
+bool Handshake::take_refusal(Channel& channel, const wire::Frame& frame) {
+  const std::string said = env_.peer() + " refuses: " + wire::printable(frame.payload);
+  const auto refusal = wire::frame_as<wire::RefuseFrame>(frame.header);
+  if (channel.dialled_to_join()) {
+    joins_.refused(channel, refusal, said);
+    return false;
+  }
+  const bool ours = refusal.nonce == channel.intro.nonce && refusal.nonce != 0;
+  if (ours && !session_.established()) {
+    last_verdict_.reset();
+    refusal_ = said;
+    tell_refusal();
+  }
+  session_.note_error(channel.link, said);
+  closed(channel, said);
+  return false;
+}
+
+// What repeats another number than ours was said on another connection: it was recorded there, or
+// comes from who can't read what we say. Then the channel is closed.
+bool Handshake::is_recorded(Channel& channel, uint64_t echo) {
+  if (echo == channel.intro.nonce && echo != 0) return false;
+  close_stranger(channel, "answers another connection than this one: a recording, perhaps");
+  return true;
+}
+
+bool Handshake::take_hello(Channel& channel, const wire::HelloPayload& hello) {
+  if (is_recorded(channel, hello.echo)) return false;
+  Introduction& intro = channel.intro;
+  channel.link.answers = true;
+  intro.peer_nonce = hello.nonce;
+  const HelloMismatch mismatch = compare_hello(hello, env_.config, env_.node);
+  if (!mismatch.for_us.empty()) {
+    refuse(channel, mismatch.for_peer, mismatch.for_us);
+    return false;
+  }
+  intro.heard = facts_of(hello, !env_.preferred());
+  intro.peer_fast_zero = (hello.flags & wire::kHelloFastZero) != 0;
+  std::copy_n(hello.instance, intro.peer_instance.size(), intro.peer_instance.begin());
+  if (channel.dialled()) {
+    hear(channel);
+    channel.phase = Channel::Phase::kAwaitVerdict;
+    return true;
+  }
+  intro.session_id = {intro.peer_nonce, intro.nonce};
+  if (too_soon(channel)) {
+    links_.discard(channel);
+    return false;
+  }
+  if (!session_.established()) return let_in(channel);
+  newcomers_.wait(channel);
+  return channel.open();
+}
+
+void Handshake::hear(const Channel& channel) {
+  peer_facts_ = channel.intro.heard;
+  peer_facts_at_ns_ = env_.clock.now_ns();
+}
+
+// The peer may dial sooner than this node means to talk to it; a new process may have mended it.
+bool Handshake::too_soon(const Channel& channel) const {
+  return env_.clock.now_ns() < refuse_until_ns_ && channel.intro.peer_instance == peer_instance_;
+}
+
+// Whether the channel is still open.
+bool Handshake::let_in(Channel& channel) {
+  if (!resolve_collision(channel)) return false;
+  hear(channel);
+  channel.phase = Channel::Phase::kDraining;
+  if (!owner_.draining()) answer_hello(channel);
+  return channel.open();
+}
+
+// Both nodes dialled at the same time: the preferred node's connection is the one that stays, once
+// it is connected. Whether `channel`, which was accepted and has brought a good hello, may go on.
+bool Handshake::resolve_collision(Channel& channel) {
+  const std::vector<Channel*> others = links_.channels([&](const Channel& other) {
+    return &other != &channel && !other.up() && other.shakes_hands();
+  });
+  for (Channel* other : others) {
+    if (other->dialled() && env_.preferred() && other->phase != Channel::Phase::kConnecting) {
+      links_.discard(channel);
+      return false;
+    }
+    links_.discard(*other);
+  }
+  return true;
+}
+
+void Handshake::send_hello(Channel& channel) {
+  channel.intro.said = owner_.facts();
+  owner_.facts_told();
+  wire::HelloPayload hello = make_hello(env_.config, env_.node, channel.link.config.name,
+                                        env_.instance, channel.intro.said, owner_.fast_zero());
+  hello.nonce = channel.intro.nonce;
+  hello.echo = channel.intro.peer_nonce;
+  const auto payload = wire::bytes_of(hello);
+  channel.connection->send(wire::seal(wire::to_header(wire::HelloFrame{}), payload));
+  channel.connection->send(payload);
+}
+
+void Handshake::send_verdict(Channel& channel, Verdict verdict) {
+  channel.connection->send(wire::seal(wire::to_header(wire::VerdictFrame{verdict})));
+}
+
+void Handshake::answer_hello(Channel& channel) {
+  send_hello(channel);
+  channel.intro.verdict = decide(channel.intro.said, channel.intro.heard);
+  send_verdict(channel, channel.intro.verdict);
+  channel.phase = Channel::Phase::kAwaitVerdict;
+}
+
+bool Handshake::take_verdict(Channel& channel, Verdict theirs) {
+  Introduction& intro = channel.intro;
+  if (channel.dialled()) intro.verdict = decide(intro.said, intro.heard);
+  const Verdict verdict = intro.verdict;
+  if (theirs != mirrored(verdict)) {
+    refuse(channel, "the two nodes disagree on who is newer; this is a bug in twinblock",
+           "the two nodes disagree on who is newer (" + explain(verdict, env_.peer()) +
+               "); this is a bug in twinblock");
+    return false;
+  }
+  if (!same_facts(intro.said, owner_.facts())) {
+    // Not an error: something happened here meanwhile. Say nothing and begin anew.
+    links_.discard(channel);
+    dialler_.schedule(limits::kReconnectDelayMin_ns);
+    return false;
+  }
+  if (channel.dialled()) send_verdict(channel, verdict);
+  last_verdict_ = verdict;
+  if (!is_usable(verdict)) {
+    not_usable(channel, verdict);
+    return false;
+  }
+  session_.establish(channel, verdict);
+  return channel.open();
+}
+
+// --- refusals
+
+// The peer has to be told why, or it would dial without end: the connection closes when the peer
+// has read it, or at the handshake's timeout.
+void Handshake::refuse(Channel& channel, const std::string& to_peer, const std::string& for_us) {
+  channel.refuse(to_peer, env_.clock.now_ns());
+  // Whoever dials may say anything, and another thing each time. Where something is known of the
+  // peer already, only what this node hears when it dials itself changes that.
+  const bool known = session_.established() || last_verdict_ || !refusal_.empty();
+  if (known && !channel.dialled()) {
+    strangers_.tell("link " + channel.link.config.name + ": refused " + channel.address + ":",
+                    for_us, env_.clock.now_ns());
+    return;
+  }
+  last_verdict_.reset();
+  // Without its port, which is another one each time: what stays the same is told once.
+  refusal_ = "refused " + env_.peer() + " (" + channel.link.addresses.peer + "): " + for_us;
+  tell_refusal();
+  session_.note_error(channel.link, refusal_);
+}
+
+void Handshake::not_usable(Channel& channel, Verdict verdict) {
+  refusal_ = explain(verdict, env_.peer());
+  tell_refusal();
+  const std::string advice = advise(verdict, env_.config.volume, env_.peer());
+  session_.note_error(channel.link, refusal_ + (advice.empty() ? "" : "; " + advice));
+  dialler_.pause(limits::kReconnectDelayMax_ns);
+  if (channel.dialled()) {
+    // Our verdict has to reach the peer before the connection goes.
+    channel.close_soon(env_.clock.now_ns());
+  } else {
+    links_.discard(channel);
+  }
+  dialler_.schedule(limits::kReconnectDelayMax_ns);
+}
+
+// Once for each reason, and not at every attempt.
+void Handshake::tell_refusal() {
+  if (refusal_ == told_refusal_ || last_verdict_ == Verdict::kWaitForInit) return;
+  told_refusal_ = refusal_;
+  const bool split_brain = last_verdict_ && is_split_brain(*last_verdict_);
+  env_.events.tell(split_brain ? "split-brain" : "refused",
+                   {{"peer", env_.peer()}, {"reason", refusal_}});
+}
+
+}  // namespace twinblock

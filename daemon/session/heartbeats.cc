@@ -1,0 +1,116 @@
+#include "session/heartbeats.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/units.h"
+#include "wire/codec.h"
+
+namespace twinblock {
+
+Heartbeats::Heartbeats(const SessionEnvironment& env, SessionOwner& owner, Links& links,
+                       ControlStream& control)
+    : env_(env), owner_(owner), links_(links), control_(control) {}
+
+uint64_t Heartbeats::interval_ns() const {
+  return std::min(limits::kHeartbeatInterval_ns, env_.config.link_timeout_ns / 4);
+}
+
+uint64_t Heartbeats::suspicious_ns() const {
+  return std::min(limits::kSuspicious_ns, env_.config.link_timeout_ns * 3 / 5);
+}
+
+void Heartbeats::session_up() { last_heard_ns_ = last_echo_ns_ = env_.clock.now_ns(); }
+
+void Heartbeats::channel_up(const Channel& channel) {
+  last_heard_ns_ = env_.clock.now_ns();
+  last_echo_ns_ = std::max(last_echo_ns_, channel.opened_ns);  // it has answered what began then
+}
+
+void Heartbeats::heard(Channel& channel) {
+  channel.life.last_heard_ns = env_.clock.now_ns();
+  if (channel.up()) last_heard_ns_ = channel.life.last_heard_ns;
+}
+
+void Heartbeats::heard_by_peer(Channel* channel, uint64_t moment_ns) {
+  last_echo_ns_ = std::max(last_echo_ns_, moment_ns);
+  if (channel != nullptr)
+    channel->life.last_echo_ns = std::max(channel->life.last_echo_ns, moment_ns);
+}
+
+void Heartbeats::begin_anew(uint64_t now) {
+  const uint64_t half = now - env_.config.peer_timeout_ns / 2;
+  last_heard_ns_ = std::max(last_heard_ns_, half);
+  last_echo_ns_ = std::max(last_echo_ns_, half);
+  for (Channel* channel : links_.up())
+    channel->life.last_heard_ns = channel->life.last_echo_ns = now;
+}
+
+void Heartbeats::send(Channel& channel, uint64_t now) {
+  const SignsOfLife& life = channel.life;
+  const wire::HeartbeatFrame beat{.sent_ns = now,
+                                  .echo_ns = life.peer_tick,
+                                  .held_ns = life.peer_tick == 0 ? 0 : now - life.peer_tick_at_ns,
+                                  .received = control_.received(),
+                                  .full = links_.paused(),
+                                  .disk_still_ns = owner_.disk_still_ns()};
+  control_.confirmed();
+  channel.connection->send(wire::seal(wire::to_header(beat)));
+}
+
+void Heartbeats::send_all(uint64_t now) {
+  // What this node has not read because it has enough to do is not the peer's silence, and what the
+  // peer takes from a long queue proves that our direction works before any answer to it can come.
+  if (links_.paused()) last_heard_ns_ = last_echo_ns_ = now;
+  for (Channel* channel : links_.up()) {
+    SignsOfLife& life = channel->life;
+    if (links_.paused()) life.last_heard_ns = life.last_echo_ns = now;
+    // Before the heartbeat, which waits for the end of this turn and says nothing of a queue. Nor
+    // does what the kernel has room for: of the bytes that were queued at the last tick some must
+    // have left since, and some must wait still.
+    const uint64_t sent = channel->connection->sent_bytes_total();
+    const bool waits =
+        sent < std::exchange(life.queued_at_tick_bytes, channel->connection->queued_bytes_total());
+    if (sent != std::exchange(life.sent_at_tick_bytes, sent) && waits)
+      life.last_echo_ns = last_echo_ns_ = now;
+    send(*channel, now);
+  }
+}
+
+bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
+  const auto beat = wire::frame_as<wire::HeartbeatFrame>(frame.header);
+  const uint64_t now = env_.clock.now_ns();
+  if (!control_.peer_has(beat.received)) return false;
+  SignsOfLife& life = channel.life;
+  disk_got_on_ns_ = std::max(disk_got_on_ns_, now - std::min(now, beat.disk_still_ns));
+  if (frame.arrived_ns != 0)
+    (void)life.answers.arrived_ns(beat.sent_ns, frame.arrived_ns, frame.arrived_alone);
+  life.peer_tick = beat.sent_ns;
+  life.peer_tick_at_ns = now;
+  const uint64_t echo = beat.echo_ns;
+  if (echo == 0 || echo > now) return true;
+  answered_beat_ns_ = std::max(answered_beat_ns_, echo);
+  // The peer heard a beat `held_ns` before it sent this one: however long that beat was under way
+  // behind other frames, our direction works. One that has stopped reading, as it has enough to do,
+  // says so.
+  heard_by_peer(&channel, beat.full ? now : std::max(echo, now - std::min(now, beat.held_ns)));
+  if (now - echo >= beat.held_ns) {
+    life.round_trip_ns = now - echo - beat.held_ns;
+    channel.link.meter.round_trip(*life.round_trip_ns, now);
+  }
+  return true;
+}
+
+uint64_t Heartbeats::silent_ns(uint64_t now) const { return now - std::min(now, last_heard_ns_); }
+
+std::optional<std::string> Heartbeats::silence(uint64_t now) const {
+  const uint64_t timeout = env_.config.peer_timeout_ns;
+  if (now - last_heard_ns_ > timeout)
+    return env_.peer() + " has been silent for " + format_duration(now - last_heard_ns_);
+  if (now - last_echo_ns_ > timeout)
+    return env_.peer() + " has not heard this node for " + format_duration(now - last_echo_ns_);
+  return std::nullopt;
+}
+
+}  // namespace twinblock

@@ -1,0 +1,61 @@
+// Heartbeats over each connection of the session, and what they tell: that the peer lives, that it
+// hears this node, and whether its disk gets on. Owned by the session; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "session/control_stream.h"
+#include "session/links.h"
+
+namespace twinblock {
+
+class Heartbeats {
+ public:
+  Heartbeats(const SessionEnvironment& env, SessionOwner& owner, Links& links,
+             ControlStream& control);
+
+  [[nodiscard]] uint64_t interval_ns() const;
+  // A connection that is silent for longer gets no more while another one is better.
+  [[nodiscard]] uint64_t suspicious_ns() const;
+
+  // A session begins: both directions have just worked.
+  void session_up();
+  // `channel` has become part of it.
+  void channel_up(const Channel& channel);
+  // Something has come over `channel`.
+  void heard(Channel& channel);
+  // The peer is known to have heard this node at `moment_ns`, over `channel` (null: over any).
+  void heard_by_peer(Channel* channel, uint64_t moment_ns);
+  // After a pause of this process: what the peer sent meanwhile has not been read yet.
+  void begin_anew(uint64_t now_ns);
+
+  // One heartbeat, now.
+  void send(Channel& channel, uint64_t now_ns);
+  // Each interval, over all connections.
+  void send_all(uint64_t now_ns);
+  // One has come. False: the peer says that it has received more than it was sent.
+  bool take(Channel& channel, const wire::Frame& frame);
+
+  // When the latest of those was sent that the peer has answered.
+  [[nodiscard]] uint64_t answered_beat_ns() const { return answered_beat_ns_; }
+  // For how long nothing has come over any connection.
+  [[nodiscard]] uint64_t silent_ns(uint64_t now_ns) const;
+  // Why the session counts as lost, when it does.
+  [[nodiscard]] std::optional<std::string> silence(uint64_t now_ns) const;
+  // When the peer's disk last got on, as its heartbeats say.
+  [[nodiscard]] uint64_t disk_got_on_ns() const { return disk_got_on_ns_; }
+
+ private:
+  const SessionEnvironment& env_;
+  SessionOwner& owner_;
+  Links& links_;
+  ControlStream& control_;
+  uint64_t last_heard_ns_ = 0;  // on any link
+  uint64_t last_echo_ns_ = 0;
+  uint64_t answered_beat_ns_ = 0;
+  uint64_t disk_got_on_ns_ = 0;
+};
+
+}  // namespace twinblock

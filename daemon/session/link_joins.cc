@@ -1,0 +1,220 @@
+#include "session/link_joins.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/limits.h"
+#include "wire/codec.h"
+
+namespace twinblock {
+
+LinkJoins::LinkJoins(const SessionEnvironment& env, Links& links, SessionSteps& session)
+    : env_(env), links_(links), session_(session) {}
+
+void LinkJoins::prepare(Link& link) {
+  link.join_timer = env_.clock.make_timer([this, &link] { join(link); });
+}
+
+void LinkJoins::session_up() {
+  next_incarnation_ = peer_incarnation_ = 0;
+  replaced_ns_ = 0;
+}
+
+void LinkJoins::join_others() {
+  for (const auto& link : links_.all())
+    if (link->up == nullptr) schedule_in_turn(*link);
+  const auto parked = [](const Channel& channel) {
+    return channel.phase == Channel::Phase::kParked;
+  };
+  for (Channel* channel : links_.channels(parked))
+    if (session_.established() && parked(*channel)) accept(*channel);
+}
+
+// --- when
+
+void LinkJoins::schedule(Link& link, uint64_t delay_ns) {
+  if (session_.stopped() || !link.enabled) return;
+  link.join_at_ns = env_.clock.now_ns() + delay_ns;
+  link.join_timer->arm(delay_ns);
+}
+
+void LinkJoins::schedule_in_turn(Link& link, uint64_t delay_ns) {
+  schedule(link, delay_ns + (env_.preferred() ? 0 : limits::kSecondDialerDelay_ns));
+}
+
+void LinkJoins::replace_silent() {
+  const uint64_t now = env_.clock.now_ns();
+  // Not put off by each further tick.
+  const uint64_t soon_ns = env_.preferred() ? 0 : limits::kSecondJoinDelay_ns;
+  for (const auto& link : links_.all())
+    if (!link->join_timer->armed() || link->join_at_ns > now + soon_ns) schedule(*link, soon_ns);
+}
+
+void LinkJoins::linger(bool at_once) {
+  for (const auto& link : links_.all()) {
+    link->tried = link->damped = false;
+    schedule(*link, env_.preferred() || at_once ? 0 : limits::kSecondJoinDelay_ns);
+  }
+  give_up_if_all_tried();  // none may be used
+}
+
+void LinkJoins::give_up_if_all_tried() {
+  if (!session_.established() || !links_.up().empty()) return;
+  std::string reasons;
+  for (const auto& link : links_.all()) {
+    if (!link->enabled) continue;
+    if (!link->tried) return;
+    reasons += (reasons.empty() ? "" : "; ") + link->config.name + ": " + link->last_error;
+  }
+  session_.lose("no link to " + env_.peer() + " is left (" + reasons + ")", 0);
+}
+
+// --- the side that dials
+
+// Connections of this link that were dialled to join, and have not.
+std::vector<Channel*> LinkJoins::attempts(const Link& link) const {
+  return links_.channels([&](const Channel& channel) {
+    return &channel.link == &link && channel.dialled_to_join() && !channel.up();
+  });
+}
+
+void LinkJoins::join(Link& link) {
+  link.damped = false;
+  if (session_.stopped() || !session_.established() || !link.enabled) return;
+  // One that has fallen silent may be replaced by a new connection over the same link.
+  if (link.up != nullptr && link.up->silent_ns(env_.clock.now_ns()) < env_.config.link_timeout_ns)
+    return;
+  if (!attempts(link).empty()) return;
+  links_.open(link, env_.network.dial(link.addresses), true, Channel::Purpose::kJoin);
+}
+
+void LinkJoins::ask(Channel& channel) {
+  channel.phase = Channel::Phase::kAwaitJoin;
+  channel.intro.session_id = session_.id();
+  channel.incarnation = 2 * ++next_incarnation_ + (env_.preferred() ? 0 : 1);
+  channel.connection->send(
+      wire::seal(wire::to_header(wire::JoinFrame{.incarnation = channel.incarnation,
+                                                 .dialler = session_.id().dialler,
+                                                 .acceptor = session_.id().acceptor,
+                                                 .challenge = channel.intro.peer_nonce})));
+}
+
+void LinkJoins::replace(Link& link, const std::string& why) {
+  if (link.up == nullptr) return;
+  replaced_ns_ = env_.clock.now_ns();
+  session_.link_down(*link.up, why);
+}
+
+bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
+  const SessionId meant{join.dialler, join.acceptor};
+  if (channel.phase == Channel::Phase::kAwaitJoin) {
+    if (join.incarnation != channel.incarnation || meant != session_.id()) {
+      failed(channel, channel.address + " answered for another session", Failure::kLater);
+      return false;
+    }
+    replace(channel.link, "it was silent; replaced by a new connection");
+    if (!channel.open()) return false;
+    session_.link_up(channel);
+    return channel.open();
+  }
+  channel.incarnation = join.incarnation;
+  channel.intro.session_id = meant;
+  const auto leads_to_it = [&](const Channel& other) {
+    return &other != &channel && other.phase == Channel::Phase::kAwaitVerdict &&
+           other.intro.session_id == meant;
+  };
+  if (!session_.established() && !links_.channels(leads_to_it).empty()) {
+    channel.phase = Channel::Phase::kParked;
+    return true;
+  }
+  return accept(channel);
+}
+
+// The peer says no. What says no to another join than ours may be a recording.
+void LinkJoins::refused(Channel& channel, const wire::RefuseFrame& refusal,
+                        const std::string& said) {
+  const bool ours = channel.phase == Channel::Phase::kAwaitJoin &&
+                    refusal.incarnation == channel.incarnation &&
+                    SessionId{refusal.dialler, refusal.acceptor} == channel.intro.session_id;
+  failed(channel, said,
+         !ours                     ? Failure::kNoAnswer
+         : refusal.error == ESTALE ? Failure::kNoSession
+         : refusal.error == EAGAIN ? Failure::kLater
+                                   : Failure::kRefused);
+}
+
+void LinkJoins::closed(Channel& channel, const std::string& reason) {
+  failed(channel, reason,
+         channel.phase == Channel::Phase::kConnecting ? Failure::kUnreachable : Failure::kLater);
+}
+
+void LinkJoins::withdrawn(uint64_t incarnation, const std::string& reason) {
+  const auto meant = [&](const Channel& channel) {
+    return channel.phase == Channel::Phase::kAwaitJoin && channel.incarnation == incarnation;
+  };
+  const std::vector<Channel*> asked = links_.channels(meant);
+  if (!asked.empty()) failed(*asked.front(), reason, Failure::kLater);
+}
+
+void LinkJoins::failed(Channel& channel, const std::string& reason, Failure failure) {
+  Link& link = channel.link;
+  links_.discard(channel);
+  if (!session_.established()) return;
+  if (failure == Failure::kNoSession && links_.up().empty()) {
+    session_.lose(reason, 0);
+    return;
+  }
+  link.refused = failure == Failure::kRefused;
+  if (failure != Failure::kLater) session_.note_error(link, reason);
+  if (failure == Failure::kRefused || failure == Failure::kUnreachable) link.tried = true;
+  const uint64_t delay = link.damping.failed();
+  schedule(link, links_.up().empty() ? LinkDamping::kRetryMin_ns : delay);
+  give_up_if_all_tried();
+}
+
+// --- the side that accepts
+
+// Always true: the channel is open until the peer has read why.
+bool LinkJoins::refuse(Channel& channel, const std::string& why, int code) {
+  const auto text = wire::text_bytes(why);
+  const wire::RefuseFrame refusal{.incarnation = channel.incarnation,
+                                  .dialler = channel.intro.session_id.dialler,
+                                  .acceptor = channel.intro.session_id.acceptor,
+                                  .error = static_cast<uint32_t>(code)};
+  channel.connection->send(wire::seal(wire::to_header(refusal), text));
+  channel.connection->send(text);
+  channel.close_soon(env_.clock.now_ns());
+  return true;
+}
+
+// Whether the channel is still open.
+bool LinkJoins::accept(Channel& channel) {
+  if (!session_.established() || channel.intro.session_id != session_.id())
+    return refuse(channel, "the session that it would join has ended on " + env_.node, ESTALE);
+  if (!channel.link.enabled) return refuse(channel, "the link is disabled on " + env_.node);
+  // The peer's own numbers, ascending. One that another join of the peer has overtaken on its way
+  // is asked for again.
+  const uint64_t parity = env_.preferred() ? 1 : 0;
+  if (channel.incarnation % 2 != parity || channel.incarnation <= peer_incarnation_ ||
+      channel.incarnation > limits::kIncarnationMax)
+    return refuse(channel, "there was a later connection", EAGAIN);
+  // Both dialled: the preferred node's connection stays, once it is connected.
+  for (Channel* other : attempts(channel.link)) {
+    if (env_.preferred() && other->phase == Channel::Phase::kAwaitJoin) {
+      links_.discard(channel);
+      return false;
+    }
+    links_.discard(*other);
+  }
+  peer_incarnation_ = channel.incarnation;
+  replace(channel.link, env_.peer() + " has joined it anew");
+  if (!channel.open()) return false;
+  channel.connection->send(
+      wire::seal(wire::to_header(wire::JoinFrame{.incarnation = channel.incarnation,
+                                                 .dialler = session_.id().dialler,
+                                                 .acceptor = session_.id().acceptor})));
+  session_.link_up(channel);
+  return channel.open();
+}
+
+}  // namespace twinblock

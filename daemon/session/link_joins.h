@@ -1,0 +1,72 @@
+// How further links join a session, on both sides; and how one without any link gets one back.
+// Owned by the session; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "session/links.h"
+#include "wire/frames.h"
+
+namespace twinblock {
+
+class LinkJoins {
+ public:
+  enum class Failure {
+    kRefused,      // the peer says no
+    kNoSession,    // … as it has no such session any more
+    kUnreachable,  // nobody takes the connection
+    kNoAnswer,     // it may be under way
+    kLater,        // nothing is wrong: try again
+  };
+
+  LinkJoins(const SessionEnvironment& env, Links& links, SessionSteps& session);
+
+  // Once for each link, before anything else.
+  void prepare(Link& link);
+  // A session has begun.
+  void session_up();
+  // … and stands: all other links join it, and those connections that came too early.
+  void join_others();
+
+  void schedule(Link& link, uint64_t delay_ns);
+  // Both nodes do: the preferred one `delay_ns` from now, the other one later.
+  void schedule_in_turn(Link& link, uint64_t delay_ns = 0);
+  // All links have fallen silent: each is dialled anew.
+  void replace_silent();
+  // The session stands without any link. It ends if none can be had: at once if all refuse, else
+  // when the peer timeout has passed. `at_once`: somebody waits for the answer.
+  void linger(bool at_once);
+
+  // A connection that was dialled to join may speak.
+  void ask(Channel& channel);
+  // A join frame has come over one that asked, or over an accepted one, which asks. Whether the
+  // channel is still open.
+  bool take(Channel& channel, const wire::JoinFrame& join);
+  // A connection that was dialled to join has come to nothing; it is closed.
+  void refused(Channel& channel, const wire::RefuseFrame& refusal, const std::string& said);
+  void closed(Channel& channel, const std::string& reason);
+  void failed(Channel& channel, const std::string& reason, Failure failure);
+  // The peer has closed a connection that it has, and this side does not.
+  void withdrawn(uint64_t incarnation, const std::string& reason);
+
+  // When a silent connection was last replaced; 0: not in this session.
+  [[nodiscard]] uint64_t replaced_ns() const { return replaced_ns_; }
+
+ private:
+  void join(Link& link);
+  bool accept(Channel& channel);
+  bool refuse(Channel& channel, const std::string& why, int code = 0);
+  void replace(Link& link, const std::string& why);
+  [[nodiscard]] std::vector<Channel*> attempts(const Link& link) const;
+  void give_up_if_all_tried();
+
+  const SessionEnvironment& env_;
+  Links& links_;
+  SessionSteps& session_;
+  uint64_t next_incarnation_ = 0;
+  uint64_t peer_incarnation_ = 0;  // the last one that the peer gave
+  uint64_t replaced_ns_ = 0;
+};
+
+}  // namespace twinblock

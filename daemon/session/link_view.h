@@ -1,0 +1,25 @@
+// What status says of one link: codes and figures.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace twinblock {
+
+struct LinkView {
+  std::string name;
+  std::string state;        // "up", "connecting", "down", "disabled", "refused" or "damped"
+  std::string local, peer;  // addresses
+  std::string last_error;
+  std::optional<uint64_t> round_trip_ns;
+  uint64_t nominal_bits_per_s = 0;    // as configured; 0: not given
+  uint64_t measured_bytes_per_s = 0;  // what it moved when it was busy; 0: it never was
+  uint64_t in_bytes_per_s = 0, out_bytes_per_s = 0;  // lately
+  uint64_t in_bytes = 0, out_bytes = 0;              // since this process started
+  uint64_t in_flight_bytes = 0;                      // sent, and not acknowledged yet
+  uint64_t failovers = 0;    // how often another link took over what this one carried
+  uint64_t retry_in_ns = 0;  // until it is dialled again; 0: it is not waited for
+};
+
+}  // namespace twinblock

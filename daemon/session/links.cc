@@ -1,0 +1,231 @@
+#include "session/links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checks.h"
+
+namespace twinblock {
+
+namespace {
+
+uint64_t in_bytes(const Link& link) {
+  return link.in_before_bytes + (link.up != nullptr ? link.up->reader.received_bytes_total() : 0);
+}
+
+uint64_t out_bytes(const Link& link) {
+  return link.out_before_bytes + (link.up != nullptr ? link.up->connection->sent_bytes_total() : 0);
+}
+
+}  // namespace
+
+Links::Links(const SessionEnvironment& env, ChannelOwner& owner) : env_(env), owner_(owner) {}
+
+Links::~Links() = default;
+
+// --- links
+
+Link& Links::add(const LinkConfig& config) {
+  links_.push_back(std::make_unique<Link>(
+      config,
+      LinkAddresses{config.name, config.address.at(env_.node), config.address.at(env_.peer())}));
+  return *links_.back();
+}
+
+void Links::remove(const Link& link) {
+  const auto at = std::find_if(links_.begin(), links_.end(),
+                               [&](const auto& held) { return held.get() == &link; });
+  removed_.push_back(std::move(*at));
+  links_.erase(at);
+}
+
+Link* Links::find(const std::string& name) const {
+  for (const auto& link : links_)
+    if (link->config.name == name) return link.get();
+  return nullptr;
+}
+
+bool Links::has_enabled(const std::string& name) const {
+  const Link* link = find(name);
+  return link != nullptr && link->enabled;
+}
+
+const LinkConfig& Links::config(const std::string& name) const {
+  const Link* link = find(name);
+  TB_CHECK(link != nullptr, "the caller has looked whether there is one");
+  return link->config;
+}
+
+size_t Links::count_enabled() const {
+  return static_cast<size_t>(
+      std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link->enabled; }));
+}
+
+std::string Links::names() const {
+  std::string names;
+  for (const auto& link : links_) names += (names.empty() ? "" : ", ") + link->config.name;
+  return names;
+}
+
+// --- connections
+
+Channel& Links::open(Link& link, std::unique_ptr<Connection> connection, bool dialled,
+                     Channel::Purpose purpose) {
+  channels_.push_back(std::make_unique<Channel>(owner_, link, std::move(connection), dialled,
+                                                purpose, env_.clock.now_ns()));
+  return *channels_.back();
+}
+
+void Links::discard(Channel& channel) {
+  channel.close();
+  const auto at = std::find_if(channels_.begin(), channels_.end(),
+                               [&](const auto& held) { return held.get() == &channel; });
+  if (at == channels_.end()) return;
+  buried_.push_back(std::move(*at));
+  channels_.erase(at);
+}
+
+void Links::sweep() {
+  buried_.clear();
+  removed_.clear();
+}
+
+// --- those of the session
+
+Channel* Links::of(uint64_t incarnation) const {
+  for (Channel* channel : up_)
+    if (channel->incarnation == incarnation) return channel;
+  return nullptr;
+}
+
+void Links::mark_up(Channel& channel) {
+  Link& link = channel.link;
+  const uint64_t now = env_.clock.now_ns();
+  channel.phase = Channel::Phase::kUp;
+  channel.life.last_heard_ns = channel.life.last_echo_ns = now;
+  link.up = &channel;
+  link.up_since_ns = now;
+  link.join_timer->disarm();
+  link.damping.joined();
+  link.tried = link.damped = link.refused = link.answers = false;
+  link.logged_error.clear();
+  if (link.failovers == 0) link.last_error.clear();  // of before it was ever up
+  link.meter.restarted();
+  for (const auto& each : links_) each->tried = false;
+  list_up();
+  if (paused_) channel.connection->pause_reading(true);
+}
+
+void Links::mark_down(Channel& channel) {
+  Link& link = channel.link;
+  link.in_before_bytes += channel.reader.received_bytes_total();
+  link.out_before_bytes += channel.connection->sent_bytes_total();
+  link.up = nullptr;
+  link.meter.restarted();
+  discard(channel);
+  list_up();
+}
+
+void Links::restart() {
+  TB_CHECK(up_.empty(), "a session that is lost has no connection");
+  for (const auto& link : links_) {
+    link->join_timer->disarm();
+    link->meter.restarted();
+    link->damped = false;
+  }
+}
+
+void Links::list_up() {
+  up_.clear();
+  for (const auto& link : links_)
+    if (link->up != nullptr) up_.push_back(link->up);
+}
+
+void Links::pause_reading(bool paused) {
+  paused_ = paused;
+  for (Channel* channel : up_) channel->connection->pause_reading(paused);
+}
+
+uint64_t Links::queued_bytes_total(uint64_t incarnation) const {
+  const Channel* channel = of(incarnation);
+  return channel != nullptr ? channel->connection->queued_bytes_total() : 0;
+}
+
+uint64_t Links::sent_bytes_total(uint64_t incarnation) const {
+  const Channel* channel = of(incarnation);
+  return channel != nullptr ? channel->connection->sent_bytes_total() : ~uint64_t{0};
+}
+
+uint64_t Links::unsent_bytes() const {
+  uint64_t bytes = 0;
+  for (const Channel* channel : up_) bytes += channel->unsent_bytes();
+  return bytes;
+}
+
+uint64_t Links::rate_bytes_per_s() const {
+  uint64_t rate = 0;
+  for (const Channel* channel : up_) rate += channel->link.meter.rate_bytes_per_s();
+  return rate;
+}
+
+void Links::update_rates(uint64_t now_ns) {
+  for (const auto& link : links_) {
+    link->in_rate.update(in_bytes(*link), now_ns);
+    link->out_rate.update(out_bytes(*link), now_ns);
+  }
+}
+
+// --- for status
+
+bool Links::peer_answers() const {
+  return std::any_of(links_.begin(), links_.end(),
+                     [](const auto& link) { return link->enabled && link->answers; });
+}
+
+std::string Links::peer_address() const {
+  return links_.empty() ? env_.peer() : links_.front()->addresses.peer;
+}
+
+LinkView Links::view(const Link& link, bool refused, uint64_t now_ns) const {
+  const bool pending = std::any_of(channels_.begin(), channels_.end(),
+                                   [&](const auto& each) { return &each->link == &link; });
+  LinkView view;
+  view.name = link.config.name;
+  view.state = !link.enabled             ? "disabled"
+               : link.up != nullptr      ? "up"
+               : link.refused || refused ? "refused"
+               : link.damped             ? "damped"
+               : pending                 ? "connecting"
+                                         : "down";
+  view.local = link.addresses.local;
+  view.peer = link.addresses.peer;
+  view.last_error = link.last_error;
+  if (link.up != nullptr) view.round_trip_ns = link.up->life.round_trip_ns;
+  view.nominal_bits_per_s = link.config.rate_bits_per_s;
+  view.measured_bytes_per_s = link.up != nullptr ? link.meter.measured_bytes_per_s() : 0;
+  view.in_bytes_per_s = link.up != nullptr ? link.in_rate.bytes_per_s() : 0;
+  view.out_bytes_per_s = link.up != nullptr ? link.out_rate.bytes_per_s() : 0;
+  view.in_bytes = in_bytes(link);
+  view.out_bytes = out_bytes(link);
+  view.in_flight_bytes = link.meter.in_flight_bytes();
+  view.failovers = link.failovers;
+  if (link.join_timer->armed() && link.join_at_ns > now_ns)
+    view.retry_in_ns = link.join_at_ns - now_ns;
+  return view;
+}
+
+std::vector<LinkView> Links::views(bool refused) const {
+  std::vector<LinkView> views;
+  for (const auto& link : links_) views.push_back(view(*link, refused, env_.clock.now_ns()));
+  return views;
+}
+
+std::vector<LatencyView::Link> Links::latency(Window window) const {
+  std::vector<LatencyView::Link> links;
+  for (const auto& link : links_)
+    links.push_back({link->config.name, link->config.rate_bits_per_s,
+                     link->trips.view(window, env_.clock.now_ns()), link->alone.share()});
+  return links;
+}
+
+}  // namespace twinblock

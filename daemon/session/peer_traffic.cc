@@ -1,0 +1,189 @@
+#include "session/peer_traffic.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/limits.h"
+#include "mirror/link_choice.h"
+
+namespace twinblock {
+
+using wire::FrameHeader;
+
+PeerTraffic::PeerTraffic(const SessionEnvironment& env, Links& links, ControlStream& control,
+                         Heartbeats& heartbeats, TripSampler& sampler)
+    : env_(env), links_(links), control_(control), heartbeats_(heartbeats), sampler_(sampler) {}
+
+// --- to the peer
+
+void PeerTraffic::put_in_order(const FrameHeader& header, std::span<const std::byte> payload) {
+  control_.send(header, payload,
+                control_channel_ != nullptr ? control_channel_->connection.get() : nullptr);
+}
+
+void PeerTraffic::ask_in_order(const FrameHeader& header, std::span<const std::byte> payload,
+                               PeerRequest& waiter) {
+  PeerRequests::Entry& entry = requests_.add(waiter, header, env_.clock.now_ns());
+  entry.incarnation = PeerRequests::kControlStream;
+  put_in_order(entry.header, payload);
+}
+
+void PeerTraffic::ask_somewhere(const FrameHeader& header, uint64_t offset_bytes,
+                                std::span<const std::byte> body, uint32_t crc,
+                                PeerRequest& waiter) {
+  PeerRequests::Entry& entry = requests_.add(waiter, header, env_.clock.now_ns());
+  entry.offset_bytes = offset_bytes;
+  entry.body = body;
+  entry.body_crc = crc;
+  send(entry);
+}
+
+void PeerTraffic::answer(uint64_t incarnation, const wire::AckFrame& ack,
+                         std::span<const std::byte> body, uint32_t crc) {
+  Channel* channel = links_.of(incarnation);
+  if (channel == nullptr) return;
+  channel->connection->send(
+      wire::seal(wire::to_header(ack), static_cast<uint32_t>(body.size()), crc), body);
+}
+
+Channel* PeerTraffic::pick(uint64_t bytes) const {
+  const std::vector<Channel*>& up = links_.up();
+  if (up.size() <= 1) return up.empty() ? nullptr : up.front();
+  const uint64_t now = env_.clock.now_ns();
+  std::array<LinkLoad, limits::kLinksMax> loads;
+  std::array<Channel*, limits::kLinksMax> channels;
+  size_t count = 0;
+  for (const bool suspicious_too : {false, true}) {
+    for (Channel* channel : up) {
+      if (!suspicious_too && channel->silent_ns(now) > heartbeats_.suspicious_ns()) continue;
+      const LinkMeter& meter = channel->link.meter;
+      loads[count] = {meter.in_flight_bytes(), meter.rate_bytes_per_s(), meter.round_trip_ns(),
+                      meter.proven()};
+      channels[count++] = channel;
+    }
+    if (count > 0) break;
+  }
+  return channels[choose_link(std::span(loads).first(count), bytes)];
+}
+
+void PeerTraffic::send_over(Channel& channel, PeerRequests::Entry& entry) {
+  const uint64_t bytes = sizeof(FrameHeader) + entry.body.size();
+  entry.incarnation = channel.incarnation;
+  entry.sent_end_bytes = channel.connection->queued_bytes_total() + bytes;
+  entry.stamp = channel.link.meter.sent(bytes, env_.clock.now_ns());
+  FrameHeader header = entry.header;
+  sampler_.begin(channel, entry, header);
+  channel.connection->send(
+      wire::seal(header, static_cast<uint32_t>(entry.body.size()), entry.body_crc), entry.body);
+}
+
+void PeerTraffic::send(PeerRequests::Entry& entry) {
+  if (Channel* channel = pick(sizeof(FrameHeader) + entry.body.size()))
+    send_over(*channel, entry);
+  else
+    entry.incarnation = PeerRequests::kNoConnection;
+}
+
+// --- sessions and connections
+
+void PeerTraffic::session_up() {
+  last_answer_ns_ = 0;
+  control_.reset();
+}
+
+void PeerTraffic::session_lost() {
+  control_channel_ = nullptr;
+  requests_.clear();
+  control_.reset();
+}
+
+void PeerTraffic::channel_up(Channel& channel) {
+  if (control_channel_ == nullptr) {
+    control_channel_ = &channel;
+    control_.attach(*channel.connection);
+  }
+  send_again(PeerRequests::kNoConnection);
+}
+
+void PeerTraffic::channel_down(const Channel& channel) {
+  if (control_channel_ != &channel) return;
+  control_channel_ = pick(0);
+  if (control_channel_ != nullptr) control_.attach(*control_channel_->connection);
+}
+
+// No link was up when they came, or the one that carried them is gone: the peer begins anew with
+// them.
+void PeerTraffic::send_again(uint64_t incarnation) {
+  requests_.each_on(incarnation, [this](PeerRequests::Entry& entry) {
+    resent_ns_ = env_.clock.now_ns();
+    send(entry);
+  });
+}
+
+// --- from the peer
+
+ControlStream::Arrival PeerTraffic::arrived(Channel& channel, const FrameHeader& header) {
+  const ControlStream::Arrival arrival = control_.arrived(header);
+  if (arrival != ControlStream::Arrival::kNext) return arrival;
+  last_control_ns_ = env_.clock.now_ns();
+  if (control_.unconfirmed() >= limits::kControlFramesUnconfirmedMax)
+    heartbeats_.send(channel, last_control_ns_);
+  return arrival;
+}
+
+bool PeerTraffic::take_ack(Channel& channel, wire::Frame& frame) {
+  const bool control = wire::is_ordered(frame.header);
+  const auto ack = wire::frame_as<wire::AckFrame>(frame.header);
+  PeerRequests::Entry* entry = requests_.find(ack.request);
+  const bool known =
+      entry != nullptr &&
+      (control ? entry->incarnation == PeerRequests::kControlStream
+               : entry->incarnation == channel.incarnation &&
+                     entry->sent_end_bytes <= channel.connection->sent_bytes_total());
+  if (!known) return false;
+  const uint64_t now = env_.clock.now_ns();
+  uint64_t heard = entry->asked_ns;
+  if (!control) {
+    channel.link.meter.answered(entry->stamp, now);
+    // The peer had it when its own time with it began.
+    heard = std::max(entry->stamp.sent_ns, now - std::min(now, ack.held_ns));
+    sampler_.time(channel, *entry, frame, now);
+  }
+  heartbeats_.heard_by_peer(control ? nullptr : &channel, heard);
+  last_answer_ns_ = now;
+  PeerRequest* request = entry->request;
+  const PeerAnswer answer{entry->offset_bytes, static_cast<int>(ack.error), ack.held_ns,
+                          ack.disk_ns, frame.payload};
+  requests_.remove(*entry);
+  request->answered(answer);
+  return true;
+}
+
+// What a disk that works needs for a request can't be told from its length: it may have a queue
+// before it, and a flush writes what came in half a minute. So a request gets longer while the
+// peer's disk gets on, as its heartbeats say; but only so much, since one may hang while others are
+// done.
+std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
+  const uint64_t timeout = env_.config.disk_timeout_ns;
+  const bool gets_on = now - std::min(now, heartbeats_.disk_got_on_ns()) <= timeout;
+  std::optional<uint64_t> hangs;
+  requests_.each_while([&](const PeerRequests::Entry& entry) {
+    if (now - entry.asked_ns <= timeout) return false;  // those behind it are younger
+    // An answer on the control stream follows what comes before it there.
+    const bool control = entry.incarnation == PeerRequests::kControlStream;
+    const uint64_t asked_ns =
+        std::max(entry.asked_ns, control ? last_control_ns_ : std::min(now, resent_ns_));
+    const uint64_t limit = gets_on && !control ? limits::kDiskPatience * timeout : timeout;
+    if (now - std::min(now, asked_ns) > limit) hangs = now - asked_ns;
+    return !hangs;
+  });
+  return hangs;
+}
+
+bool PeerTraffic::carries_nothing(uint64_t now, uint64_t replaced_ns) const {
+  if (requests_.empty()) return false;
+  const uint64_t since = std::max(requests_.oldest_asked_ns(), last_answer_ns_);
+  return now - since > env_.config.peer_timeout_ns && replaced_ns > since;
+}
+
+}  // namespace twinblock

@@ -1,0 +1,70 @@
+// What goes to the peer within a session: the control stream, in order, and requests, each over the
+// link that will answer it first; both over another connection when the one that carried them is
+// gone. Owned by the session; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "session/control_stream.h"
+#include "session/heartbeats.h"
+#include "session/links.h"
+#include "session/peer_requests.h"
+#include "session/trip_sampler.h"
+
+namespace twinblock {
+
+class PeerTraffic {
+ public:
+  PeerTraffic(const SessionEnvironment& env, Links& links, ControlStream& control,
+              Heartbeats& heartbeats, TripSampler& sampler);
+
+  // --- see Session
+  void put_in_order(const wire::FrameHeader& header, std::span<const std::byte> payload);
+  void ask_in_order(const wire::FrameHeader& header, std::span<const std::byte> payload,
+                    PeerRequest& waiter);
+  void ask_somewhere(const wire::FrameHeader& header, uint64_t offset_bytes,
+                     std::span<const std::byte> body, uint32_t crc, PeerRequest& waiter);
+  void answer(uint64_t incarnation, const wire::AckFrame& ack, std::span<const std::byte> body,
+              uint32_t crc);
+
+  // A session begins, or has ended: nothing is under way.
+  void session_up();
+  void session_lost();
+  // A connection has become part of the session, or is gone (`channel` is a name only).
+  void channel_up(Channel& channel);
+  void channel_down(const Channel& channel);
+  // Nothing that came over this connection can land at the peer any more.
+  void send_again(uint64_t incarnation);
+
+  // A frame of the control stream has come.
+  ControlStream::Arrival arrived(Channel& channel, const wire::FrameHeader& header);
+  // An acknowledgement has come. False: of what was not asked, or not sent yet; whoever sends that
+  // can't be trusted with a buffer that may be still in use.
+  [[nodiscard]] bool take_ack(Channel& channel, wire::Frame& frame);
+
+  // For how long a request has waited, if a disk that works would have done it by now.
+  [[nodiscard]] std::optional<uint64_t> hangs_ns(uint64_t now_ns) const;
+  // Requests are old, nothing was answered for as long, and a connection was replaced meanwhile, at
+  // `replaced_ns`: links that join, but carry no data.
+  [[nodiscard]] bool carries_nothing(uint64_t now_ns, uint64_t replaced_ns) const;
+
+ private:
+  [[nodiscard]] Channel* pick(uint64_t bytes) const;
+  void send_over(Channel& channel, PeerRequests::Entry& entry);
+  void send(PeerRequests::Entry& entry);
+
+  const SessionEnvironment& env_;
+  Links& links_;
+  ControlStream& control_;
+  Heartbeats& heartbeats_;
+  TripSampler& sampler_;
+  PeerRequests requests_;
+  Channel* control_channel_ = nullptr;  // carries the control stream; null: none is up
+  uint64_t resent_ns_ = 0;              // when requests of a dead link were last sent again
+  uint64_t last_answer_ns_ = 0;         // to any request
+  uint64_t last_control_ns_ = 0;        // a frame of the control stream
+};
+
+}  // namespace twinblock

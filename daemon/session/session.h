@@ -1,0 +1,161 @@
+// The session with the peer: over all links, from the first handshake to its loss. It decides
+// nothing about data: what the node says of itself comes from its owner, and so does what happens
+// when a session stands or is lost.
+//
+// This is the façade, which routes frames and connections between its parts:
+//   Links        which links and connections there are
+//   Dialler      when a session is dialled, and over which link
+//   Handshake    from a connection to a session, or to a refusal
+//   Newcomers    a hello while a session stands
+//   LinkJoins    how further links join it
+//   Heartbeats   whether the peer lives, and hears this node
+//   PeerTraffic  the control stream and requests, and over which connection they go
+//   Retirements  connections that are dead, and what may still land of them
+//   TripSampler  where the time of a request goes
+//
+// The other links join by the session's id. A connection that dies is closed on both sides; what it
+// had not answered is sent again over others when the peer has confirmed that nothing that came
+// over it can land any more. A session without any link lingers, for a while.
+//
+// Owned by the engine; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "session/handshake.h"
+#include "session/retirements.h"
+
+namespace twinblock {
+
+class Session final : private SessionSteps, private ChannelOwner {
+ public:
+  Session(SessionEnvironment environment, SessionOwner& owner);
+  ~Session();
+
+  // Listens and begins to dial. An error names the address.
+  Status start();
+  // Ends an established session with `reason` told to the peer, and takes no new one.
+  void stop(const std::string& reason);
+
+  [[nodiscard]] bool up() const { return established_; }
+  // Whether the peer has shown since this moment that it lives: it has answered a beat that was
+  // sent later. What it had sent before may still come in when it is dead.
+  [[nodiscard]] bool answered_since(uint64_t moment_ns) const {
+    return established_ && heartbeats_.answered_beat_ns() > moment_ns;
+  }
+  // Drops the established session (not told to the peer but by closing), and dials again after
+  // `retry_delay_ns`.
+  void drop(const std::string& reason, uint64_t retry_delay_ns);
+  // Something changed that may make a refused handshake succeed, or draining has ended: try now.
+  void poke();
+
+  // On the control stream: in order and never lost while the session stands. Payloads are copied.
+  template <typename Frame>
+  void send_ordered(const Frame& frame, std::span<const std::byte> payload = {}) {
+    static_assert(Frame::kKind.stream == wire::Stream::kOrdered ||
+                  Frame::kKind.stream == wire::Stream::kEither);
+    traffic_.put_in_order(wire::to_header(frame), payload);
+  }
+  // The same, of a request; its number is filled in.
+  template <wire::Request Frame>
+  void request_ordered(const Frame& frame, std::span<const std::byte> payload,
+                       PeerRequest& waiter) {
+    static_assert(Frame::kKind.stream == wire::Stream::kOrdered);
+    traffic_.ask_in_order(wire::to_header(frame), payload, waiter);
+  }
+  // Bytes of the control stream that the peer may not have yet.
+  [[nodiscard]] uint64_t control_kept_bytes() const { return control_.kept_bytes(); }
+
+  // A request over the link that will answer it first; its number is filled in. `body` must stay
+  // valid until the peer has answered or the session is lost; `crc` is its checksum.
+  template <wire::Request Frame>
+  void request_unordered(const Frame& frame, PeerRequest& waiter,
+                         std::span<const std::byte> body = {}, uint32_t crc = 0) {
+    static_assert(Frame::kKind.stream == wire::Stream::kUnordered);
+    uint64_t offset_bytes = 0;
+    if constexpr (requires { frame.offset_bytes; }) offset_bytes = frame.offset_bytes;
+    traffic_.ask_somewhere(wire::to_header(frame), offset_bytes, body, crc, waiter);
+  }
+  // Answers a request that came over connection `incarnation`; dropped where that is gone, as the
+  // request is sent again. `body` must stay valid until links().sent_bytes_total() has passed what
+  // is links().queued_bytes_total() afterwards.
+  void answer_unordered(uint64_t incarnation, const wire::AckFrame& ack,
+                        std::span<const std::byte> body = {}, uint32_t crc = 0) {
+    traffic_.answer(incarnation, ack, body, crc);
+  }
+  // Work that came over a connection has ended (see SessionOwner::working_for).
+  void work_ended(uint64_t incarnation) { retirements_.work_ended(incarnation); }
+  void pause_reading(bool paused);
+
+  // Links at run time. Errors change nothing.
+  Status add_link(const LinkConfig& config);
+  Status remove_link(const std::string& name);
+  Status enable_link(const std::string& name, bool enabled);
+  // Whether the nodes could still talk without this link.
+  [[nodiscard]] bool can_spare(const std::string& name) const;
+
+  [[nodiscard]] const Links& links() const { return links_; }
+  [[nodiscard]] std::vector<LinkView> link_views() const;
+  [[nodiscard]] const Handshake& handshake() const { return handshake_; }
+  [[nodiscard]] TripSampler& sampler() { return sampler_; }
+  [[nodiscard]] const TripSampler& sampler() const { return sampler_; }
+  // Of a link, or why the last session was lost.
+  [[nodiscard]] const std::string& last_error() const { return last_error_; }
+
+ private:
+  // SessionSteps
+  [[nodiscard]] bool established() const override { return established_; }
+  [[nodiscard]] bool stopped() const override { return stopped_; }
+  [[nodiscard]] const SessionId& id() const override { return id_; }
+  void establish(Channel& channel, Verdict verdict) override;
+  void lose(const std::string& reason, uint64_t retry_delay_ns) override;
+  void link_up(Channel& channel) override;
+  void link_down(Channel& channel, const std::string& reason) override;
+  void note_error(Link& link, const std::string& error) override;
+  // ChannelOwner
+  void channel_readable(Channel& channel) override;
+  void channel_closed(Channel& channel, const std::string& reason) override;
+  void channel_sampled(Channel& channel, const SendMoments& moments) override;
+
+  bool route(Channel& channel, wire::Frame& frame);
+  bool route_ordered(Channel& channel, wire::Frame& frame);
+  void take_heartbeat(Channel& channel, const wire::Frame& frame);
+  void take_ack(Channel& channel, wire::Frame& frame);
+  void take_retirement(uint64_t incarnation);
+  void refuse_frame(Channel& channel);
+  void tell_link_lost(const Link& link, const std::string& reason);
+  Status listen(Link& link);
+  void try_link(Link& link);
+  void close_link(Link& link);
+  void tick();
+  void time_out_handshakes(uint64_t now_ns);
+  void look_for_loss(uint64_t now_ns);
+  void look_for_silence(uint64_t now_ns);
+
+  const SessionEnvironment env_;
+  SessionOwner& owner_;
+  StrangerLog strangers_;
+  ControlStream control_;
+  Links links_;
+  Heartbeats heartbeats_;
+  TripSampler sampler_;
+  PeerTraffic traffic_;
+  Retirements retirements_;
+  LinkJoins joins_;
+  Newcomers newcomers_;
+  Dialler dialler_;
+  Handshake handshake_;
+  bool started_ = false;
+  bool stopped_ = false;
+  bool established_ = false;
+  SessionId id_;
+  std::unique_ptr<Timer> tick_timer_;
+  std::unique_ptr<Timer> resume_timer_;  // parses on after a pause
+  uint64_t last_tick_ns_ = 0;
+  std::string last_error_;
+};
+
+}  // namespace twinblock
