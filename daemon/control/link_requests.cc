@@ -50,7 +50,7 @@ void answer_link(Engine& engine, const json& args, Send send) {
     send(failure(link.error().what, link.error().action));
     return;
   }
-  engine.change_link(order_of(action), link.value(), answer_with(std::move(send)));
+  engine.orders().change_link(order_of(action), link.value(), answer_with(std::move(send)));
 }
 
 void answer_compression(Engine& engine, const json& args, Send send) {
@@ -73,7 +73,7 @@ void answer_compression(Engine& engine, const json& args, Send send) {
   const auto mode = args.contains("mode") ? parse_compression(text_of(args, "mode"))
                                           : std::optional(view.compression.mode);
   TB_CHECK(mode.has_value(), "the table of verbs names the modes that there are");
-  engine.set_compression(*mode, level, answer_with(std::move(send)));
+  engine.orders().set_compression(*mode, level, answer_with(std::move(send)));
 }
 
 }  // namespace twinblock

@@ -21,7 +21,7 @@ std::string failure(const std::string& error, const std::string& action) {
   return dumped({{"ok", false}, {"error", error}, {"action", action}});
 }
 
-Engine::Reply answer_with(Send send) {
+OperatorOrders::Reply answer_with(Send send) {
   return [send = std::move(send)](const Result<std::string>& result) {
     send(result.ok() ? success({{"message", result.value()}})
                      : failure(result.error().what, result.error().action));

@@ -19,6 +19,6 @@ std::string success(nlohmann::json result);
 std::string failure(const std::string& error, const std::string& action);
 
 // {"ok":true,"result":{"message":…}}, or a failure.
-Engine::Reply answer_with(Send send);
+OperatorOrders::Reply answer_with(Send send);
 
 }  // namespace twinblock

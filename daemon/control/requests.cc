@@ -47,27 +47,28 @@ const std::array<Verb, 16> kVerbs{{
     {"init",
      {{{"force"}, {"join"}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
-       engine.init(flag(args, "force"), flag(args, "join"), answer_with(std::move(send)));
+       engine.orders().init(flag(args, "force"), flag(args, "join"), answer_with(std::move(send)));
      }},
     {"promote",
      {{{"peer_is_dead"}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
-       engine.promote(flag(args, "peer_is_dead"), answer_with(std::move(send)));
+       engine.orders().promote(flag(args, "peer_is_dead"), answer_with(std::move(send)));
      }},
     {"demote",
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
-       engine.demote(answer_with(std::move(send)));
+       engine.orders().demote(answer_with(std::move(send)));
      }},
     {"continue",
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
-       engine.go_on_alone(answer_with(std::move(send)));
+       engine.orders().go_on_alone(answer_with(std::move(send)));
      }},
     {"resolve",
      {{{"keep", Kind::kWord, {"local", "peer"}}, {"dry_run"}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
-       engine.resolve(args["keep"] == "local", flag(args, "dry_run"), answer_with(std::move(send)));
+       engine.orders().resolve(args["keep"] == "local", flag(args, "dry_run"),
+                               answer_with(std::move(send)));
      }},
     {"resync",
      {{{"pace", Kind::kWord, {"pause", "resume", "auto", "rate"}},
@@ -84,16 +85,16 @@ const std::array<Verb, 16> kVerbs{{
          send(failure("'bytes_per_s' goes with pace 'rate' only", "leave one of the two out"));
          return;
        }
-       engine.set_resync_pace(pace, rate, answer_with(std::move(send)));
+       engine.orders().set_resync_pace(pace, rate, answer_with(std::move(send)));
      }},
     {"verify",
      {{{"order", Kind::kWord, {"compare", "repair", "stop"}}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        const std::string& order = args["order"].get_ref<const std::string&>();
-       engine.verify(order == "repair" ? VerifyOrder::kRepair
-                     : order == "stop" ? VerifyOrder::kStop
-                                       : VerifyOrder::kCompare,
-                     answer_with(std::move(send)));
+       engine.orders().verify(order == "repair" ? VerifyOrder::kRepair
+                              : order == "stop" ? VerifyOrder::kStop
+                                                : VerifyOrder::kCompare,
+                              answer_with(std::move(send)));
      }},
     {"link",
      {{{"action", Kind::kWord, {"list", "add", "remove", "enable", "disable"}},

@@ -45,7 +45,8 @@ Engine::Engine(Parts parts)
       clients_(core_, roles_, writes_, reads_, flushes_),
       upkeep_(core_, {writes_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
       split_brain_(core_, gate_, disks_, [this] { return facts(); }),
-      orders_({core_, roles_, writes_, flushes_, sync_.source(), verifier_, *this}),
+      orders_({core_, first_record_, roles_, split_brain_, link_orders_, compression_, writes_,
+               flushes_, sync_.source(), verifier_, *this}),
       states_(core_, parts.words),
       status_({core_, roles_, disks_, sync_, verifier_, link_orders_, peer_settings_, states_,
                facts_, clients_}) {
@@ -262,7 +263,7 @@ void Engine::shut_down(std::function<void()> done) {
     done();
   };
   if (roles_.role() == Role::kPrimary)
-    demote(std::move(say_goodbye));
+    roles_.demote(std::move(say_goodbye));
   else
     say_goodbye(std::string{});
 }

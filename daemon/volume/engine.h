@@ -65,9 +65,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
     bool cache_is_gone = false;
     uint64_t zero_piece_bytes = limits::kFrameZeroBytesMax;  // less for the simulator's volumes
   };
-  // A sentence for the operator, or an error with an action.
-  using Reply = std::function<void(Result<std::string>)>;
-
   explicit Engine(Parts parts);
   ~Engine();
 
@@ -93,32 +90,8 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   [[nodiscard]] CompressionPolicy& compression() { return core_.compression(); }
   [[nodiscard]] const Clock& clock() const { return core_.clock; }
 
-  // From the control socket.
-  void init(bool force, bool join, Reply reply) {
-    first_record_.init(force, join, std::move(reply));
-  }
-  void promote(bool peer_is_dead, Reply reply) { roles_.promote(peer_is_dead, std::move(reply)); }
-  void demote(Reply reply) { roles_.demote(std::move(reply)); }
-  void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply) {
-    orders_.set_resync_pace(pace, bytes_per_s, reply);
-  }
-  void verify(VerifyOrder order, const Reply& reply) { orders_.verify(order, reply); }
-  // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be
-  // lost and changes nothing.
-  void resolve(bool keep_local, bool dry_run, Reply reply) {
-    split_brain_.resolve(keep_local, dry_run, std::move(reply));
-  }
-  // The links of both nodes, until this process ends; a peer that is away is told when it is back.
-  void change_link(LinkOrder order, const LinkConfig& link, Reply reply) {
-    link_orders_.change(order, link, std::move(reply));
-  }
-  // How what is sent is compressed, on both nodes, until both have restarted. Without a level: as
-  // it was.
-  void set_compression(Compression mode, std::optional<int> level, const Reply& reply) {
-    compression_.order(mode, level, reply);
-  }
-  // on_peer_loss = freeze: writes that wait for the peer go on without it.
-  void go_on_alone(const Reply& reply) { orders_.go_on_alone(reply); }
+  // From the control socket: what an operator may order.
+  [[nodiscard]] OperatorOrders& orders() { return orders_; }
   // Codes and figures; control/ has the words.
   [[nodiscard]] StatusView status() const { return status_.view(); }
   // Parts of status(), for who asks often.
@@ -170,11 +143,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void phase_entered() override { note_alone(); }
   void bad_frame(const wire::FrameHeader& header) override;
   // RolesOwner, FirstRecord::Owner
-  bool being_resynced() const override { return core_.phase().being_resynced(); }
   uint64_t clients() const override { return clients_.count(); }
-  bool behind() const override {
-    return core_.phase().being_resynced() && !core_.record().inconsistent;
-  }
   void note_company() override { sync_.note_company(); }
   [[nodiscard]] bool forgot_what_the_peer_may_hold() const override {
     return facts_.peer_may_hold_more();

@@ -1,16 +1,22 @@
-// What an operator orders of a volume that runs: to go on alone, the pace of a resync, a
-// verification. Roles, links, compression and split brains have orders of their own. Owned by the
-// engine; loop thread only.
+// What an operator orders of a volume: what the control server asks for. Those that concern one part
+// alone go straight to it; to go on alone, the pace of a resync and a verification are decided here.
+// Owned by the engine; loop thread only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "volume/compression_orders.h"
 #include "volume/core.h"
+#include "volume/first_record.h"
 #include "volume/flush_group.h"
+#include "volume/link_orders.h"
 #include "volume/resync_source.h"
 #include "volume/roles.h"
+#include "volume/split_brain_orders.h"
 #include "volume/verifier.h"
 #include "volume/write_path.h"
 
@@ -26,7 +32,11 @@ class OperatorOrders {
 
   struct Parts {
     Core& core;
-    const Roles& roles;
+    FirstRecord& first_record;
+    Roles& roles;
+    SplitBrainOrders& split_brain;
+    LinkOrders& links;
+    CompressionOrders& compression;
     WritePath& writes;
     FlushGroup& flushes;
     ResyncSource& resync;
@@ -36,6 +46,27 @@ class OperatorOrders {
 
   explicit OperatorOrders(const Parts& parts) : parts_(parts) {}
 
+  void init(bool force, bool join, Reply reply) {
+    parts_.first_record.init(force, join, std::move(reply));
+  }
+  void promote(bool peer_is_dead, Reply reply) {
+    parts_.roles.promote(peer_is_dead, std::move(reply));
+  }
+  void demote(Reply reply) { parts_.roles.demote(std::move(reply)); }
+  // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be
+  // lost and changes nothing.
+  void resolve(bool keep_local, bool dry_run, Reply reply) {
+    parts_.split_brain.resolve(keep_local, dry_run, std::move(reply));
+  }
+  // The links of both nodes, until this process ends; a peer that is away is told when it is back.
+  void change_link(LinkOrder order, const LinkConfig& link, Reply reply) {
+    parts_.links.change(order, link, std::move(reply));
+  }
+  // How what is sent is compressed, on both nodes, until both have restarted. Without a level: as
+  // it was.
+  void set_compression(Compression mode, std::optional<int> level, const Reply& reply) {
+    parts_.compression.order(mode, level, reply);
+  }
   // on_peer_loss = freeze: writes that wait for the peer go on without it.
   void go_on_alone(const Reply& reply);
   void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply);

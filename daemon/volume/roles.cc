@@ -37,7 +37,7 @@ std::optional<Error> Roles::why_not_serve() const {
   if (!disks_.local_ok())
     return Error{system_error(disks_.data_error(), "this node's disk failed").what,
                  "replace the disk, then restart twinblockd", disks_.data_error()};
-  if (session().up() && owner_.being_resynced())
+  if (session().up() && core_.phase().being_resynced())
     return Error{"this replica is being brought up to date by " + core_.peer,
                  "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY};
   // It may be that this replica is whole; until that is on record the peer is not noted as taken along.
@@ -282,7 +282,9 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
                 core_.peer + (primary ? " is primary now" : " is secondary now"));
   core_.events().tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
   if (before_promotion_) before_promotion_->peer_primary = false;
-  keeps_primary_ = !primary && owner_.behind() && core_.record().peer_primary;
+  // Not marked as half-copied yet, it is what it was, and knows of no end of a primary before.
+  const bool behind = core_.phase().being_resynced() && !core_.record().inconsistent;
+  keeps_primary_ = !primary && behind && core_.record().peer_primary;
   const bool known = primary || keeps_primary_;
   if (!core_.state().blank() && core_.record().peer_primary != known) {
     core_.state().set_peer_primary(known);

@@ -26,10 +26,6 @@ namespace twinblock {
 
 class RolesOwner {
  public:
-  // This replica is being brought up to date by the peer.
-  [[nodiscard]] virtual bool being_resynced() const = 0;
-  // … and is not marked as that yet: it is what it was, and knows of no end of a primary before.
-  [[nodiscard]] virtual bool behind() const = 0;
   // How many have the export open.
   [[nodiscard]] virtual uint64_t clients() const = 0;
   // Puts into the record whom this node takes along in what it writes from now on.

@@ -103,7 +103,7 @@ class Clients {
 // Operators' orders: each is answered once, at once or later, with words.
 class Orders {
  public:
-  Engine::Reply reply() {
+  OperatorOrders::Reply reply() {
     ++waiting_;
     return [this, answered = false](const Result<std::string>& result) mutable {
       require(!std::exchange(answered, true), "an order is answered twice");

@@ -172,7 +172,7 @@ void live(const Config& config, const Image& image, Loaded loaded, uint8_t manne
   }
   node.look();
   node.run(kMillisecond_ns);
-  node.engine->promote(true, orders.reply());
+  node.engine->orders().promote(true, orders.reply());
   node.run(100 * kMillisecond_ns);
   clients.submit(*node.engine, *node.clock, ClientOp::kWrite, 4096, 8192, manner);
   clients.submit(*node.engine, *node.clock, ClientOp::kFlush, 0, 0, 0);
@@ -180,7 +180,7 @@ void live(const Config& config, const Image& image, Loaded loaded, uint8_t manne
   node.look();
   if ((manner & 2) != 0) {
     clients.close(*node.engine);
-    node.engine->demote(orders.reply());
+    node.engine->orders().demote(orders.reply());
   }
   node.run(kSecond_ns);
   require(orders.waiting() == 0 && clients.outstanding() == 0, "somebody waits for ever");

@@ -187,7 +187,7 @@ class Story {
     }
     node_->run(kPatience_ns / 2);
     if (node_->engine->volume_state() == VolumeState::kFrozen || clients_.outstanding() > 0)
-      engine().go_on_alone(orders_.reply());
+      engine().orders().go_on_alone(orders_.reply());
     node_->run(kPatience_ns / 2);
     require(clients_.outstanding() == 0, "a client waits for a peer that is gone");
     require(orders_.waiting() == 0, "an order waits for a peer that is gone");
@@ -234,48 +234,48 @@ class Story {
     const bool option = (code & 0x80) != 0;
     switch (code % 20) {
       case 16:
-        engine().set_compression(static_cast<Compression>((code >> 5) & 1 ? 1 : 2), 1 + code / 128,
-                                 orders_.reply());
+        engine().orders().set_compression(static_cast<Compression>((code >> 5) & 1 ? 1 : 2),
+                                          1 + code / 128, orders_.reply());
         break;
       case 17:
       case 18:
         change_link(code);
         break;
       case 0:
-        engine().init(option, (code & 0x40) != 0, orders_.reply());
+        engine().orders().init(option, (code & 0x40) != 0, orders_.reply());
         break;
       case 1:
       case 2:
       case 3:
       case 4:
-        engine().promote(option, orders_.reply());
+        engine().orders().promote(option, orders_.reply());
         break;
       case 5:
       case 6:
-        engine().demote(orders_.reply());
+        engine().orders().demote(orders_.reply());
         break;
       case 7:
-        engine().verify(VerifyOrder::kCompare, orders_.reply());
+        engine().orders().verify(VerifyOrder::kCompare, orders_.reply());
         break;
       case 8:
-        engine().verify(VerifyOrder::kRepair, orders_.reply());
+        engine().orders().verify(VerifyOrder::kRepair, orders_.reply());
         break;
       case 9:
-        engine().verify(VerifyOrder::kStop, orders_.reply());
+        engine().orders().verify(VerifyOrder::kStop, orders_.reply());
         break;
       case 10:
-        engine().resolve(option, (code & 0x40) != 0, orders_.reply());
+        engine().orders().resolve(option, (code & 0x40) != 0, orders_.reply());
         break;
       case 11:
-        engine().go_on_alone(orders_.reply());
+        engine().orders().go_on_alone(orders_.reply());
         break;
       case 12:
-        engine().set_resync_pace(ResyncPace::kRate, 1 + input.take<uint64_t>() / 2,
-                                 orders_.reply());
+        engine().orders().set_resync_pace(ResyncPace::kRate, 1 + input.take<uint64_t>() / 2,
+                                          orders_.reply());
         break;
       case 13:
-        engine().set_resync_pace(option ? ResyncPace::kPause : ResyncPace::kResume,
-                                 0, orders_.reply());
+        engine().orders().set_resync_pace(option ? ResyncPace::kPause : ResyncPace::kResume,
+                                          0, orders_.reply());
         break;
       default:
         engine().let_clients_go();
@@ -289,7 +289,7 @@ class Story {
                                         Order::kDisable};
     LinkConfig link;
     link.name = (code & 0x80) != 0 ? "backup" : "main";
-    engine().change_link(kOrders[(code >> 5) & 3], link, orders_.reply());
+    engine().orders().change_link(kOrders[(code >> 5) & 3], link, orders_.reply());
   }
 
   void disk_fault(Input& input) {

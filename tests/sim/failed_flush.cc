@@ -175,7 +175,7 @@ void World::failed_demotion() {
   DiskFaults& faults = node(host).metadata().faults;
   (random_.chance(0.5) ? faults.write_error_chance : faults.flush_error_chance) = 1;
   bool failed = false;
-  node(host).engine().demote([&](const Result<std::string>& result) {
+  node(host).engine().orders().demote([&](const Result<std::string>& result) {
     if (result) Report::violation("a demotion is not on record" + describe());
     failed = true;
   });

@@ -327,7 +327,7 @@ void World::tempt() {
   if (primary_ < 0 || !node(host).running() || node(host).paused() ||
       !knows_primary_[static_cast<size_t>(host)])
     return;
-  node(host).engine().promote(false, [this, host](const Result<std::string>& result) {
+  node(host).engine().orders().promote(false, [this, host](const Result<std::string>& result) {
     if (result && primary_ == 1 - host)
       Report::violation(node(host).name() + " lets itself be promoted beside a primary" +
                         describe());
@@ -380,7 +380,7 @@ void World::demotion_in_resync() {
   const int target = 1 - source;
   Engine& engine = node(source).engine();
   const auto ignore = [](const Result<std::string>&) {};
-  engine.set_resync_pace(ResyncPace::kPause, 0, ignore);
+  engine.orders().set_resync_pace(ResyncPace::kPause, 0, ignore);
   write_without(target);
   restart(target);
   // A restart that was due already may have brought it back before anything was written.
@@ -390,7 +390,7 @@ void World::demotion_in_resync() {
   DiskFaults& faults = node(source).data().faults;
   slow_disks_ = true;  // long writes wait for many pieces of it
   faults.extra_delay_ns = 100 * kMillisecond_ns;
-  engine.set_resync_pace(ResyncPace::kRate, random_.spread(64 * kKiB, kMiB), ignore);
+  engine.orders().set_resync_pace(ResyncPace::kRate, random_.spread(64 * kKiB, kMiB), ignore);
   scheduler_.run_until(scheduler_.now_ns() + random_.below(100 * kMillisecond_ns));
   begin_procedure(Procedure::kDemote);
   wait(

@@ -12,7 +12,7 @@ void World::full_source() {
   Engine& engine = node(source).engine();
   const auto ignore = [](const Result<std::string>&) {};
   write_without(target);
-  engine.set_resync_pace(ResyncPace::kRate, random_.spread(256 * kKiB, 8 * kMiB), ignore);
+  engine.orders().set_resync_pace(ResyncPace::kRate, random_.spread(256 * kKiB, 8 * kMiB), ignore);
   restart(target);
   errors_allowed_ = true;
   DiskFaults& faults = node(source).data().faults;
@@ -21,7 +21,7 @@ void World::full_source() {
   const uint64_t end_ns = full_until_ns + kHealingMax_ns;
   while (!both_duplex() && engine.volume_state() != VolumeState::kDiskless) {
     const bool still = scheduler_.now_ns() < full_until_ns;
-    if (!still) engine.set_resync_pace(ResyncPace::kAuto, 0, ignore);
+    if (!still) engine.orders().set_resync_pace(ResyncPace::kAuto, 0, ignore);
     faults.full =
         still && engine.volume_state() == VolumeState::kResync && random_.chance(0.3);
     scheduler_.run_until(scheduler_.now_ns() + random_.spread(kMillisecond_ns / 2,
@@ -30,7 +30,7 @@ void World::full_source() {
       Report::violation("waited in vain for the end of a resync from a full disk" + describe());
   }
   faults.full = false;
-  engine.set_resync_pace(ResyncPace::kAuto, 0, ignore);
+  engine.orders().set_resync_pace(ResyncPace::kAuto, 0, ignore);
   // A write that failed during the resync may be answered by the target after it.
   workload().stop();
   wait(

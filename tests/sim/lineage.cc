@@ -70,7 +70,7 @@ std::string Lineage::describe() {
 void Lineage::run() {
   start(0);
   start(1);
-  node(0).engine().init(false, false, [](const Result<std::string>& result) {
+  node(0).engine().orders().init(false, false, [](const Result<std::string>& result) {
     if (!result) Report::violation("init: " + result.error().what);
   });
   run_for(3 * kSecond_ns);
@@ -170,7 +170,7 @@ void Lineage::promote(int host) {
   const bool insists = !connected && random_.chance(lives(1 - host) ? 0.15 : 0.7);
   if (Report::verbose())
     Report::trace("operator", "promote " + node(host).name() + (insists ? " --peer-is-dead" : ""));
-  node(host).engine().promote(insists, [](const Result<std::string>& said) {
+  node(host).engine().orders().promote(insists, [](const Result<std::string>& said) {
     if (Report::verbose())
       Report::trace("operator", said ? "it is primary" : "refused: " + said.error().what);
   });
@@ -179,7 +179,7 @@ void Lineage::promote(int host) {
 void Lineage::demote(int host) {
   if (!lives(host) || !node(host).engine().is_primary() || under_way_) return;
   if (std::exchange(open_[static_cast<size_t>(host)], false)) node(host).engine().client_closed();
-  node(host).engine().demote([](const Result<std::string>&) {});
+  node(host).engine().orders().demote([](const Result<std::string>&) {});
 }
 
 bool Lineage::says(int host, const char* words) {
@@ -197,7 +197,7 @@ void Lineage::resolve(int host) {
   if (!says(host, "split brain") || !lives(loser) || node(loser).engine().is_primary()) return;
   const Blocks loses = held(loser);
   const Blocks keeps = held(1 - loser);
-  node(host).engine().resolve(keep_local, false, [&](const Result<std::string>& said) {
+  node(host).engine().orders().resolve(keep_local, false, [&](const Result<std::string>& said) {
     if (!said) return;
     for (size_t block = 0; block < kBlocks; ++block)
       if (loses[block] != keeps[block]) given_up_.insert(loses[block]);
@@ -213,12 +213,13 @@ void Lineage::join(int host) {
   for (uint64_t& number : held(host)) given_up_.insert(std::exchange(number, 0));
   start(host);
   run_for(10 * kMillisecond_ns);
-  if (lives(host)) node(host).engine().init(false, true, [](const Result<std::string>&) {});
+  if (lives(host))
+    node(host).engine().orders().init(false, true, [](const Result<std::string>&) {});
 }
 
 void Lineage::verify(int host) {
   if (!at_one() || !node(host).engine().is_primary()) return;
-  node(host).engine().verify(VerifyOrder::kCompare, [](const Result<std::string>&) {});
+  node(host).engine().orders().verify(VerifyOrder::kCompare, [](const Result<std::string>&) {});
   run_for(2 * kSecond_ns);
   if (lives(host) && node(host).engine().status().verify.differing_bytes > 0)
     Report::violation("a verification found differences" + describe());

@@ -221,7 +221,7 @@ void World::link_order() {
     link.name = random_.chance(0.5) ? lane.name : "unknown";
     const bool known = link.name == lane.name;
     if (known && lane.away) return;
-    node(host).engine().change_link(
+    node(host).engine().orders().change_link(
         known ? random_.chance(0.5) ? LinkOrder::kAdd : LinkOrder::kEnable
         : random_.chance(0.5) ? LinkOrder::kRemove
                               : LinkOrder::kDisable,
@@ -244,7 +244,7 @@ void World::order_link(int host, const Lane& lane, LinkOrder order, bool address
   if (Report::verbose())
     Report::trace("operator", std::string(order_word(order)) + " link " + lane.name + " at " +
                                   node(host).name());
-  node(host).engine().change_link(order, link, [](const Result<std::string>& result) {
+  node(host).engine().orders().change_link(order, link, [](const Result<std::string>& result) {
     if (!result && Report::verbose()) Report::trace("operator", "refused: " + result.error().what);
   });
 }

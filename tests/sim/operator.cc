@@ -64,7 +64,7 @@ void World::let_join() {
   for (const auto& each : nodes_) {
     if (joins_[static_cast<size_t>(each->host())] && each->running() && !each->paused() &&
         each->engine().status().data == DataState::kBlank)
-      each->engine().init(false, true, [](const Result<std::string>&) {});
+      each->engine().orders().init(false, true, [](const Result<std::string>&) {});
   }
 }
 
@@ -94,7 +94,7 @@ void World::promote(int host) {
   if (Report::verbose())
     Report::trace("operator",
                   "promote " + node(host).name() + (peer_is_dead ? " --peer-is-dead" : ""));
-  node(host).engine().promote(
+  node(host).engine().orders().promote(
       peer_is_dead, [this, host, attempt = ++attempt_](const Result<std::string>& result) {
         if (attempt != attempt_) return;
         promoting_ = false;
@@ -144,7 +144,8 @@ void World::procedure_turn() {
   const uint64_t attempt = ++attempt_;
   if (procedure_ == Procedure::kDemote) {
     const uint64_t began_ns = scheduler_.now_ns();
-    node(host).engine().demote([this, host, attempt, began_ns](const Result<std::string>& result) {
+    OperatorOrders& orders = node(host).engine().orders();
+    orders.demote([this, host, attempt, began_ns](const Result<std::string>& result) {
       if (attempt != attempt_) return;
       // The flush may have begun while no other replica stood in: it is tried again.
       if (!result && dead_disk_host_ == host && !dead_is_metadata_) {
@@ -192,29 +193,29 @@ void World::give_order() {
   Engine& engine = node(host).engine();
   const auto ignore = [](const Result<std::string>&) {};
   if (options_.compressed_share > 0 && random_.chance(0.3)) {
-    engine.set_compression(static_cast<Compression>(random_.below(3)),
+    engine.orders().set_compression(static_cast<Compression>(random_.below(3)),
                            static_cast<int>(random_.between(1, 3)), ignore);
     return;
   }
   switch (random_.below(6)) {
     case 0:
-      engine.set_resync_pace(ResyncPace::kPause, 0, ignore);
+      engine.orders().set_resync_pace(ResyncPace::kPause, 0, ignore);
       break;
     case 1:
-      engine.set_resync_pace(ResyncPace::kResume, 0, ignore);
+      engine.orders().set_resync_pace(ResyncPace::kResume, 0, ignore);
       break;
     case 2:
-      engine.set_resync_pace(ResyncPace::kRate, random_.spread(16 * kKiB, 64 * kMiB),
-                             ignore);
+      engine.orders().set_resync_pace(ResyncPace::kRate, random_.spread(16 * kKiB, 64 * kMiB),
+                                      ignore);
       break;
     case 3:
-      engine.go_on_alone(ignore);
+      engine.orders().go_on_alone(ignore);
       break;
     default:
-      engine.verify(random_.chance(0.2)   ? VerifyOrder::kStop
-                    : random_.chance(0.2) ? VerifyOrder::kRepair
-                                          : VerifyOrder::kCompare,
-                    ignore);
+      engine.orders().verify(random_.chance(0.2)   ? VerifyOrder::kStop
+                             : random_.chance(0.2) ? VerifyOrder::kRepair
+                                                   : VerifyOrder::kCompare,
+                             ignore);
       break;
   }
 }
@@ -224,8 +225,8 @@ void World::end_orders() {
   const auto ignore = [](const Result<std::string>&) {};
   for (const auto& each : nodes_) {
     if (!each->running()) continue;
-    each->engine().set_resync_pace(ResyncPace::kAuto, 0, ignore);
-    each->engine().set_resync_pace(ResyncPace::kResume, 0, ignore);
+    each->engine().orders().set_resync_pace(ResyncPace::kAuto, 0, ignore);
+    each->engine().orders().set_resync_pace(ResyncPace::kResume, 0, ignore);
   }
 }
 

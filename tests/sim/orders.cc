@@ -124,12 +124,12 @@ void World::order_at_any_time(int host, bool keep_local) {
   Shown& shown = shown_.at(static_cast<size_t>(host)).at(keep_local ? 1 : 0);
   if (shown.process != node(host).process()) shown = {};
   if (random_.chance(0.3))
-    engine.resolve(keep_local, true, [&](const Result<std::string>& said) {
+    engine.orders().resolve(keep_local, true, [&](const Result<std::string>& said) {
       trace(said);
       if (said) shown = {node(host).process(), known_ns};
     });
   if (known_ns > 0) given_orders_.push_back({keep_local ? 1 - host : host, known_ns});
-  engine.resolve(keep_local, false, [=, this](const Result<std::string>& said) {
+  engine.orders().resolve(keep_local, false, [=, this](const Result<std::string>& said) {
     trace(said);
     check_shown(host, keep_local, known_ns, said);
   });

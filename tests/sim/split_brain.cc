@@ -39,7 +39,7 @@ bool World::try_to_promote_side(int host) {
   Side& side = side_of(host);
   bool answered = false;
   bool primary = false;
-  node(host).engine().promote(true, [&](const Result<std::string>& result) {
+  node(host).engine().orders().promote(true, [&](const Result<std::string>& result) {
     answered = true;
     primary = result.ok();
     if (!result && Report::verbose()) Report::trace("operator", "refused: " + result.error().what);
@@ -68,7 +68,8 @@ void World::diverge(int host) {
   const auto alone = [&](int each) {
     Engine& engine = node(each).engine();
     const VolumeState state = engine.status().state;
-    if (state == VolumeState::kFrozen) engine.go_on_alone([](const Result<std::string>&) {});
+    if (state == VolumeState::kFrozen)
+      engine.orders().go_on_alone([](const Result<std::string>&) {});
     return state == VolumeState::kSimplex || state == VolumeState::kRefused;
   };
   wait(
@@ -138,7 +139,8 @@ void World::see_split_brain() {
     if (status_words(node(host).engine().status()).status.find("order") != std::string::npos)
       Report::violation("an order is remembered that was about another split brain" + describe());
     const std::string before = metadata_in_words(host);
-    node(host).engine().resolve(random_.chance(0.5), true, [this](const Result<std::string>& said) {
+    OperatorOrders& orders = node(host).engine().orders();
+    orders.resolve(random_.chance(0.5), true, [this](const Result<std::string>& said) {
       if (!said) Report::violation("resolve --dry-run: " + said.error().what + describe());
     });
     if (metadata_in_words(host) != before)
@@ -168,7 +170,7 @@ void World::demote_loser(int host) {
     side.workload.close();
   }
   bool demoted = false;
-  node(host).engine().demote([&](const Result<std::string>& result) {
+  node(host).engine().orders().demote([&](const Result<std::string>& result) {
     if (!result) Report::violation("demotion fails: " + result.error().what + describe());
     demoted = true;
   });
@@ -191,7 +193,7 @@ void World::order(int host, bool keep_local) {
     if (connected()) return;
     ordered_ = true;
     bool answered = false;
-    node(host).engine().resolve(keep_local, false, [&](const Result<std::string>& said) {
+    node(host).engine().orders().resolve(keep_local, false, [&](const Result<std::string>& said) {
       answered = true;
       taken = said.ok();
     });
@@ -214,7 +216,7 @@ void World::resolve(int winner) {
   if (Report::verbose()) Report::trace("operator", "-- keeps " + node(winner).name() + "'s writes");
   const bool contradicted = random_.chance(0.2);
   if (contradicted) contradict(winner);
-  node(loser).engine().resolve(false, false, [this](const Result<std::string>& said) {
+  node(loser).engine().orders().resolve(false, false, [this](const Result<std::string>& said) {
     if (said) Report::violation("a primary gave its own writes up" + describe());
   });
   // The order of the one that was told to keep its own is to be taken back there.

@@ -11,7 +11,7 @@ StatusView::Verify World::verify_all(VerifyOrder order) {
   Engine& engine = node(primary_).engine();
   wait(
       kHealingMax_ns, [&] { return !engine.status().verify.active; }, "the last verification");
-  engine.verify(order, [this](const Result<std::string>& result) {
+  engine.orders().verify(order, [this](const Result<std::string>& result) {
     if (!result) Report::violation("verify: " + result.error().what + describe());
   });
   wait(

@@ -143,7 +143,7 @@ void World::run() {
 
 void World::begin() {
   for (const auto& each : nodes_) each->start();
-  node(0).engine().init(false, false, [&](const Result<std::string>& result) {
+  node(0).engine().orders().init(false, false, [&](const Result<std::string>& result) {
     if (!result) Report::violation("init: " + result.error().what);
     initialised_ = true;
   });
