@@ -107,6 +107,12 @@ void WritePath::start(Op& op) {
     finish(op, EIO);
     return;
   }
+  // This node's disks can't say any more that the region may differ, and the peer can't yet.
+  if (core_.phase().now() == Phase::kLeaving) {
+    op.held = true;
+    before_sole_copy_.push_back(&op);
+    return;
+  }
   // That the region may differ is on record before either disk sees the write (invariant 3).
   if (disks_.local_ok() && !core_.intents().covered(client.offset_bytes, client.length_bytes)) {
     const int error = core_.intents().cover(
@@ -386,6 +392,7 @@ void WritePath::peer_lost() {
   }
   core_.differences().peer_lost();
   for (Op* op : lost) settle(*op);
+  start_held(before_sole_copy_);
 }
 
 BlockMap WritePath::dirty_without_peer() const {
@@ -396,8 +403,11 @@ BlockMap WritePath::dirty_without_peer() const {
 }
 
 void WritePath::release_held() {
-  if (core_.frozen()) return;
-  for (Op* op : std::exchange(held_, {})) {
+  if (!core_.frozen()) start_held(held_);
+}
+
+void WritePath::start_held(std::vector<Op*>& held) {
+  for (Op* op : std::exchange(held, {})) {
     op->held = false;
     start(*op);
   }
@@ -409,6 +419,7 @@ void WritePath::fail_held() {
 
 void WritePath::sole_copy_recorded() {
   for (Op* op : std::exchange(for_sole_copy_, {})) finish(*op, 0);
+  start_held(before_sole_copy_);
 }
 
 }  // namespace twinblock

@@ -68,6 +68,7 @@ class WritePath {
   void learn(const ClientRequest& client, const PeerAnswer& answer);
   void settle(Op& op);
   void settle_alone(Op& op);
+  void start_held(std::vector<Op*>& held);
   void finish(Op& op, int error);
   void record_times(Op& op);
   Op& new_op();
@@ -84,6 +85,8 @@ class WritePath {
   std::vector<Op*> active_;             // admitted to the range lock, holding or waiting
   std::vector<Op*> held_;               // frozen: hold their range, and wait for the peer
   std::vector<Op*> for_sole_copy_;      // acked by the peer, missing on the local disk
+  // Hold their range until the peer has it on record that it is the only copy.
+  std::vector<Op*> before_sole_copy_;
   Pool<Op> ops_;
 };
 

@@ -181,8 +181,6 @@ void World::failed_demotion() {
   });
   wait(
       kHealingMax_ns, [&] { return failed; }, "the end of a demotion");
-  // What is written before the peer has it on record that it holds the only good copy is in nobody's set.
-  scheduler_.run_until(scheduler_.now_ns() + kSecond_ns);
   workload().open(node(host));
   for (int i = 0; i < 100; ++i) {
     scheduler_.run_until(scheduler_.now_ns() + 5 * kMillisecond_ns);
