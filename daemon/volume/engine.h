@@ -97,6 +97,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   // Parts of status(), for who asks often.
   [[nodiscard]] VolumeState volume_state() const { return status_.state(); }
   [[nodiscard]] bool is_primary() const { return roles_.is_primary(); }
+  [[nodiscard]] const metadata::Generations& generations() const {
+    return core_.record().generations;
+  }
   // Whether replicas are being compared or brought up to date.
   [[nodiscard]] bool copying() const {
     return core_.phase().being_resynced() || sync_.source().active() || verifier_.active();

@@ -82,27 +82,39 @@ void FlushGroup::settle() {
     if (!for_sole_copy_) finish(0);
     return;
   }
+  // Begun without the peer, which takes part by now and has to do it, too: what is promised here alone
+  // would need a generation of its own, which a peer that is just recording this one does not get.
+  if (core_.phase().attached() && (on_local_ || core_.phase().diskless())) {
+    begin_again();
+    return;
+  }
   if (!on_local_) {
     finish(local_error_ != 0 ? local_error_ : EIO);
     return;
   }
   // Alone. What is stable here and may not be at the peer must be on record first, or the peer
   // could pass for current after a crash. One that took over may hold, and have shown, what the peer
-  // never acknowledged.
+  // never acknowledged. On a replica that was given up nothing is promised alone.
   if (core_.differences().none_known() && core_.differences().valid() && !core_.state().took_over())
     finish(0);
   else if (core_.frozen())
     held_ = true;
+  else if (!disks_.local_ok())
+    finish(EIO);
   else
     gate_.pass_flush([this](int error) { finish(error == 0 ? 0 : EIO); });
 }
 
-void FlushGroup::release_held() {
-  if (core_.frozen() || !std::exchange(held_, false)) return;
-  // Once more, on both nodes if the peer takes part again.
+// Once more, on both nodes if the peer takes part, for all who wait.
+void FlushGroup::begin_again() {
   waiting_.insert(waiting_.begin(), std::make_move_iterator(running_for_.begin()),
                   std::make_move_iterator(running_for_.end()));
   begin();
+}
+
+void FlushGroup::release_held() {
+  if (core_.frozen() || !std::exchange(held_, false)) return;
+  begin_again();
 }
 
 void FlushGroup::fail_held() {

@@ -36,6 +36,7 @@ class FlushGroup final : public PeerRequest {
   void begin();
   void local_done();
   void settle();
+  void begin_again();
   void finish(int error);
 
   Core& core_;

@@ -69,6 +69,8 @@ void World::check_duplex_now() {
   if (split_host_ >= 0 || dead_disk_host_ >= 0 || !both_duplex()) return;
   for (const auto& each : nodes_)
     if (each->data().has_failed()) return;
+  if (node(0).engine().generations().current != node(1).engine().generations().current)
+    Report::violation("in duplex the nodes are in different generations" + describe());
   for (const auto& each : nodes_)
     if (const auto sectors = each->data().deceiving_sectors(); !sectors.empty())
       Report::violation("in duplex " + each->name() + "'s page cache shows in sector " +

@@ -1,7 +1,8 @@
 // The story of promotions while a record takes long. Both nodes are secondary; the one that is asked has a
 // metadata disk that hangs until the question is given up and asked again, so that the answer to the first
 // comes when the second is waited for. Then one of them dies, the other is promoted without it, and it
-// comes back to a primary that it does not know of, with a disk that is slow to record that.
+// comes back to a primary that it does not know of, with a disk that is slow to record that. At last a
+// primary dies, and comes back while its successor still does a flush that it began alone.
 #include <algorithm>
 #include <utility>
 
@@ -20,6 +21,9 @@ void World::promotions() {
   operator_rests_ = true;
   for (uint64_t turns = random_.between(1, 4); turns > 0; --turns) ask_twice();
   return_to_a_new_primary();
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a return");
+  return_during_a_flush();
   operator_rests_ = false;
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex after promotions");
@@ -95,6 +99,38 @@ void World::return_to_a_new_primary() {
   scheduler_.run_until(scheduler_.now_ns() + kSecond_ns);
   records_watched_ = false;
   faults = DiskFaults{};
+}
+
+// The peer has written nothing while it was primary, so that there is nothing to send to it; but who took
+// over says so until the two are known to be the same. The flush ends while the peer is recording that.
+void World::return_during_a_flush() {
+  const int stays = primary_;
+  const int dies = 1 - stays;
+  demote_primary();
+  clients_rest_ = true;
+  promote(dies);
+  wait(
+      kHealingMax_ns, [&] { return primary_ == dies && both_duplex(); }, "a primary without writes");
+  end_process(dies);
+  promote(stays);
+  wait(
+      kHealingMax_ns, [&] { return primary_ == stays; }, "a promotion after the primary's death");
+  workload().flush_all();
+  restart(dies);
+  const Engine& engine = node(stays).engine();
+  wait_for_moment(
+      [&] {
+        node(stays).data().faults.hung_until_ns = scheduler_.now_ns() + 20 * kMillisecond_ns;
+        return engine.volume_state() == VolumeState::kDuplex;
+      },
+      "a session with nothing to send during a flush");
+  node(dies).metadata().faults.hung_until_ns = scheduler_.now_ns() + kSlowRecord_ns;
+  wait(
+      kHealingMax_ns, [&] { return workload().idle() && both_duplex(); }, "the end of a flush");
+  check_duplex_now();
+  node(stays).data().faults = node(dies).metadata().faults = DiskFaults{};
+  clients_rest_ = false;
+  workload().go_on();
 }
 
 }  // namespace twinblock::sim

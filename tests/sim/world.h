@@ -124,6 +124,7 @@ class World {
   void demote_primary();
   void ask_twice();
   void return_to_a_new_primary();
+  void return_during_a_flush();
   void check_recorded_as_primary(int host);
   void wait_for_two_secondaries();
   void slow_disk();    // slow_disk.cc
