@@ -125,8 +125,10 @@ Verdict from_source(const SyncFacts& source, const SyncFacts& target, bool i_am_
   // Not even with a failed disk does a primary go on with the peer's data here: its clients have
   // seen other ones.
   if (target.primary && by_order) return pick(Verdict::kPeerMustDemote, Verdict::kMustDemote);
-  // (Clients can't go on with one whose flush failed: what they flush may cover less than they think.)
-  if (target.primary && target.disk_failed && !source.primary && !source.flush_failed)
+  // Those of one that has given its replica up have not. (They can't go on with a source whose flush
+  // failed: what they flush may cover less than they think.)
+  if (target.primary && target.disk_failed && target.inconsistent && !source.primary &&
+      !source.flush_failed)
     return forgot_what_it_acknowledged(source, target)
                ? pick(Verdict::kPeerCantGoOn, Verdict::kCantGoOn)
                : pick(Verdict::kSoleCopy, Verdict::kDiskless);

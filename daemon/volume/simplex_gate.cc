@@ -30,6 +30,8 @@ void SimplexGate::wait(std::function<void(int)> then) {
 
 void SimplexGate::record() {
   TB_CHECK(!recording_, "one record at a time, which all who come meanwhile wait for");
+  TB_CHECK(!core_.record().inconsistent,
+           "what a node promises alone is on a replica that others may be brought up to date from");
   recording_ = true;
   open_ = false;  // what comes while the record is written waits for it
   closed_meanwhile_ = false;

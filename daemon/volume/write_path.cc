@@ -323,8 +323,9 @@ void WritePath::settle(Op& op) {
 // The write is not, or not for sure, at the peer.
 void WritePath::settle_alone(Op& op) {
   core_.differences().missed(op.client->offset_bytes, op.client->length_bytes);
-  // Its session ended while the local disk kept it; a peer that stands in by now takes it anew.
-  if (!op.on_local && core_.phase().diskless()) {
+  // A replica that was given up is on record as no good, whatever its disk still takes: nothing is
+  // promised on it alone. A peer that stands in, by now or later, takes the write anew.
+  if (!disks_.local_ok()) {
     start(op);
     return;
   }

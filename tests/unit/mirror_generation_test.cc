@@ -254,14 +254,14 @@ const Property kProperties[] = {
     {"nobody works on the replica of one whose flush failed",
      [](const View& v) { return v.verdict == Verdict::kSoleCopy; },
      [](const View& v) { return !v.me.flush_failed; }},
-    {"a primary without a disk does not go on with a peer that forgot what it acknowledged",
+    {"a primary that gave up its disk does not go on with a peer that forgot what was acknowledged",
      [](const View& v) {
        return v.verdict == Verdict::kDiskless || v.verdict == Verdict::kCantGoOn;
      },
      [](const View& v) {
        const bool lives = v.peer.instance != 0 && v.peer.instance == v.me.peer_instance;
        const bool forgot = !lives && (v.peer.boot == 0 || v.peer.boot != v.me.peer_boot);
-       return v.me.primary && v.me.disk_failed && !v.peer.disk_failed &&
+       return v.me.primary && v.me.disk_failed && v.me.inconsistent && !v.peer.disk_failed &&
               (v.verdict == Verdict::kCantGoOn) == (v.me.dirty && forgot);
      }},
     {"of two whose flush failed, one is copied to the other",
