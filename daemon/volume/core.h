@@ -110,6 +110,7 @@ class Core {
     return config.on_peer_loss == OnPeerLoss::kFreeze && !phase_.attached() && !alone_allowed_;
   }
   // The operator's word, or nobody waits; until a session, or a promotion.
+  [[nodiscard]] bool alone_allowed() const { return alone_allowed_; }
   void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
   // The engine's state is the loop's: whoever comes in from outside asks first.
   void check_on_loop() const { TB_CHECK(clock.on_loop(), "the engine is entered on the loop"); }

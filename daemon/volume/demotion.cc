@@ -19,6 +19,7 @@ void Demotion::begin(Done done) {
   done_ = std::move(done);
   parts_.verifier.stop("this node was demoted");
   // Nobody's writes wait; the flush need not wait for the peer either.
+  was_alone_allowed_ = core_.alone_allowed();
   core_.set_alone_allowed(true);
   flush();
 }
@@ -87,6 +88,7 @@ void Demotion::record() {
   core_.state().persist([this](int error) {
     // The disk may say by now that this node is not primary: it must not serve on as if it were.
     if (error != 0) {
+      core_.state().demotion_not_recorded();
       parts_.disks.metadata_failed(error);
       end(parts_.disks.why_metadata_failed(error));
       return;
@@ -97,6 +99,7 @@ void Demotion::record() {
 
 void Demotion::end(Result<std::string> result) {
   TB_CHECK(done_ != nullptr, "a demotion is answered once");
+  if (!result && !was_alone_allowed_) core_.set_alone_allowed(false);
   std::exchange(done_, nullptr)(std::move(result));
 }
 

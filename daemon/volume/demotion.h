@@ -53,6 +53,7 @@ class Demotion {
   Core& core_;
   const Parts parts_;
   metadata::SnapshotWriter snapshot_;
+  bool was_alone_allowed_ = false;
   bool snapshot_is_current_ = false;  // the one being written: the set is still the same
   Done done_;
   std::unique_ptr<Timer> timer_;

@@ -98,6 +98,10 @@ class NodeState {
   void become_primary(bool alone);
   // `more`: this node holds what the peer may miss.
   void become_secondary(bool more);
+  // … which could not be recorded: it is primary still, and its disk may say that it is not. Whatever
+  // it wrote alone would be in nobody's set after a crash.
+  void demotion_not_recorded() { may_pass_for_secondary_ = true; }
+  [[nodiscard]] bool may_pass_for_secondary() const { return may_pass_for_secondary_; }
   // What was recorded of a role was taken back, or is past.
   void set_primary(bool primary) { record_.primary = primary; }
   void set_peer_primary(bool primary) { record_.peer_primary = primary; }
@@ -128,6 +132,7 @@ class NodeState {
   bool crashed_ = false;
   bool backing_lost_ = false;
   bool took_over_ = false;
+  bool may_pass_for_secondary_ = false;
 };
 
 }  // namespace twinblock

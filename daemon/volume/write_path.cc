@@ -103,7 +103,9 @@ void WritePath::start(Op& op) {
     held_.push_back(&op);
     return;
   }
-  if (!disks_.local_ok() && !core_.phase().attached()) {
+  const bool stood_in_for = core_.phase().diskless();
+  if ((!disks_.local_ok() && !core_.phase().attached()) ||
+      (core_.state().may_pass_for_secondary() && !stood_in_for)) {
     finish(op, EIO);
     return;
   }

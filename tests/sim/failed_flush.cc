@@ -159,8 +159,8 @@ void World::stand_in_forgets() {
       kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the disk's replacement");
 }
 
-// The metadata disk dies while a demotion is recorded. The primary stays primary, but after a crash its
-// disk may say that it was not.
+// The metadata disk dies while a demotion is recorded, with or without a peer. The primary stays
+// primary, but after a crash its disk may say that it was not.
 void World::failed_demotion() {
   wait_for_restarts();
   operator_rests_ = true;
@@ -170,6 +170,11 @@ void World::failed_demotion() {
       kAnswerMax_ns, [this] { return workload().idle(); }, "answers to all requests");
   look();
   workload().close();
+  const bool alone = random_.chance(0.3);
+  if (alone) {
+    end_process(1 - host);
+    scheduler_.run_until(scheduler_.now_ns() + kSecond_ns);
+  }
   dead_disk_host_ = host;
   dead_is_metadata_ = true;
   DiskFaults& faults = node(host).metadata().faults;
@@ -181,13 +186,16 @@ void World::failed_demotion() {
   });
   wait(
       kHealingMax_ns, [&] { return failed; }, "the end of a demotion");
+  errors_allowed_ = alone;
   workload().open(node(host));
   for (int i = 0; i < 100; ++i) {
     scheduler_.run_until(scheduler_.now_ns() + 5 * kMillisecond_ns);
     check_crash();
   }
+  if (alone) restart(1 - host);
   operator_rests_ = false;
-  replace_local_metadata();
+  replace_local_metadata(alone);
+  errors_allowed_ = false;
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex after a demotion that failed");
 }

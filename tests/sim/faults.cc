@@ -247,13 +247,15 @@ void World::local_metadata_error() {
                    [this] { replace_local_metadata(); });
 }
 
-void World::replace_local_metadata() {
+void World::replace_local_metadata(bool keep) {
   const int host = dead_disk_host_;
-  if (Report::verbose()) Report::trace(node(host).name(), "-- gets another metadata disk");
+  const uint64_t what = keep ? 2 : random_.below(3);
+  if (Report::verbose())
+    Report::trace(node(host).name(),
+                  what == 2 ? "-- its metadata disk works again" : "-- gets another metadata disk");
   if (node(host).running()) node(host).kill();
   process_gone(host);
-  current_ = {host == 1, host == 0};
-  const uint64_t what = random_.below(3);
+  if (!keep) current_ = {host == 1, host == 0};
   const bool keeps_data = what == 0;
   left_behind_[static_cast<size_t>(host)] = false;
   if (what == 0)

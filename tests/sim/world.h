@@ -158,7 +158,8 @@ class World {
   void peer_disk_error();
   void peer_metadata_error();
   void local_metadata_error();
-  void replace_local_metadata();
+  // `keep`: nobody else holds what this node does, so that only its trouble passes.
+  void replace_local_metadata(bool keep = false);
   [[nodiscard]] bool holds_all(int host);
   void swap_disks(int host);
   void exchange_disks(int host, void (SimNode::*how)());
