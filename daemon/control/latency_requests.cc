@@ -53,7 +53,7 @@ json size_class_json(const LatencyView::Class& each) {
 
 void answer_latency(const Engine& engine, const json& args, const Send& send) {
   const std::string word = args.value("window", std::string("start"));
-  const LatencyView view = engine.latency(window_of(word));
+  const LatencyView view = engine.figures().latency(window_of(word));
   json classes = json::array();
   for (const LatencyView::Class& each : view.classes) classes.push_back(class_json(each));
   json links = json::array();
@@ -73,7 +73,7 @@ void answer_sample(Engine& engine, const json& args, const Send& send) {
                  "0 takes no samples at all"));
     return;
   }
-  engine.set_sample_every(static_cast<uint32_t>(every));
+  engine.orders().set_sample_every(static_cast<uint32_t>(every));
   send(
       success({{"message",
                 every == 0 ? std::string("no write is sampled")

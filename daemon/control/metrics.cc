@@ -169,7 +169,7 @@ std::string render_metrics(const StatusView& view, const LatencyView& latency,
 }
 
 std::string render_metrics(const Engine& engine) {
-  return render_metrics(engine.status(), engine.latency(Window::kStart),
+  return render_metrics(engine.status(), engine.figures().latency(Window::kStart),
                         engine.events().log().last());
 }
 

@@ -122,7 +122,7 @@ const std::array<Verb, 16> kVerbs{{
     {"stats",
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
-       send(success(render_stats(engine.status(), engine.latency(Window::kStart))));
+       send(success(render_stats(engine.status(), engine.figures().latency(Window::kStart))));
      }},
     {"events",
      {{{"since", Kind::kOptionalNumber}, {"wait"}}},

@@ -20,6 +20,12 @@ class Clients {
   Status opened();
   void closed();
   void submit(ClientRequest& request);
+  // The process is asked to stop while clients may still wait: writes that are held for the peer
+  // (on_peer_loss = freeze) fail, so that the clients can go. May be called again.
+  void let_go() {
+    writes_.fail_held();
+    flushes_.fail_held();
+  }
   [[nodiscard]] uint64_t count() const { return count_; }
 
  private:

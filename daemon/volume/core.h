@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/checks.h"
+#include "base/limits.h"
 #include "config/config.h"
 #include "io/clock.h"
 #include "io/disk.h"
@@ -112,6 +113,12 @@ class Core {
   // The operator's word, or nobody waits; until a session, or a promotion.
   [[nodiscard]] bool alone_allowed() const { return alone_allowed_; }
   void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
+  // The peer sent what does not suit the state of this node: the session ends.
+  void refuse(const wire::FrameHeader& header) const {
+    session.drop(peer + " sent a " + wire::frame_type_name(header.type) +
+                     " frame that does not suit the state of this node",
+                 limits::kReconnectDelayMax_ns);
+  }
   // The engine's state is the loop's: whoever comes in from outside asks first.
   void check_on_loop() const { TB_CHECK(clock.on_loop(), "the engine is entered on the loop"); }
 

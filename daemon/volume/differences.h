@@ -11,6 +11,8 @@
 
 #include "base/checks.h"
 #include "metadata/block_map.h"
+#include "metadata/intent_store.h"
+#include "metadata/load.h"
 #include "mirror/epochs.h"
 
 namespace twinblock {
@@ -41,8 +43,9 @@ class Differences {
     return blocks;
   }
 
-  // At start: by the block, from the snapshot.
-  void load(BlockMap& dirty) { dirty_.swap(dirty); }
+  // At start, of a node that has a record: what may differ, as far as the metadata disk tells.
+  // `valid`: the data is there.
+  void load(metadata::Loaded& loaded, const metadata::IntentStore& intents, bool valid);
   // The peer has not got what was written here, or not for sure.
   void missed(uint64_t offset_bytes, uint64_t length_bytes) {
     dirty_.set(offset_bytes, length_bytes);

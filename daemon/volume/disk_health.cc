@@ -50,7 +50,7 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
       system_error(error, "read " + backing() + " at offset " + std::to_string(offset_bytes)).what;
   if (!told) tell(core_.node, "data", read_error_);
   if (local_ok()) log(Severity::kError, read_error_);
-  owner_.disk_got_worse();
+  owner_.note_state();
   if (!read_errors_.too_many() || !local_ok()) return;
   const bool secondary = owner_.is_secondary();
   if (!secondary && !core_.phase().peer_whole()) return;  // half a disk is better than none

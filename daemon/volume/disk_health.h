@@ -18,8 +18,8 @@ class DiskHealth {
     [[nodiscard]] virtual bool is_secondary() const = 0;
     // The local replica is given up, and the peer, which is whole, stands in from now on.
     virtual void peer_stands_in() = 0;
-    // The disk fails more than it did: what is said of this node may be something else now.
-    virtual void disk_got_worse() = 0;
+    // What is said of the volume may be another state now: the disk fails more than it did.
+    virtual void note_state() = 0;
 
    protected:
     ~Owner() = default;

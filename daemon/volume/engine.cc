@@ -25,9 +25,11 @@ Engine::Engine(Parts parts)
       writes_(core_, gate_, disks_),
       flushes_(core_, gate_, disks_),
       reads_(core_, disks_),
-      replica_(
-          core_, disks_, [this] { replica_drained(); },
-          [this](const std::string& what) { bad_payload(what); }),
+      replica_(core_, disks_,
+               [this] {
+                 roles_.replica_drained();
+                 session_.poke();
+               }),
       verifier_(core_, flushes_, writes_, disks_),
       asked_([this](wire::Frame& frame) { session_frame(frame, PeerRequests::kControlStream); }),
       roles_(core_, replica_, asked_,
@@ -40,7 +42,7 @@ Engine::Engine(Parts parts)
       first_record_(core_, disks_, gate_, roles_, parts.backing_is_empty, *this),
       sync_(core_,
             {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, roles_, first_record_,
-             parts.words},
+             facts_, parts.words},
             *this),
       clients_(core_, roles_, writes_, reads_, flushes_),
       upkeep_(core_, {writes_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
@@ -56,25 +58,8 @@ Engine::Engine(Parts parts)
                          metadata::intent_tag(core_.record().volume_uuid),
                          parts.loaded.intent_sequence);
     facts_.loaded(parts.cache_is_gone);
-    load_own_set(parts.loaded);
+    core_.differences().load(parts.loaded, core_.intents(), !core_.state().backing_lost());
     disks_.load(parts.cache_is_gone);
-  }
-}
-
-Engine::~Engine() = default;
-
-// What may differ from the peer's replica, as far as this node can know.
-void Engine::load_own_set(metadata::Loaded& loaded) {
-  const metadata::NodeRecord& record = core_.record();
-  core_.differences().set_valid(!core_.state().backing_lost());
-  if (loaded.dirty) {
-    core_.differences().load(*loaded.dirty);
-  } else if (record.all_dirty) {
-    core_.differences().all_may_differ();
-  } else if (record.primary || record.dirty) {
-    core_.intents().for_each_set([this](uint64_t offset_bytes, uint64_t length_bytes) {
-      core_.differences().may_differ(offset_bytes, length_bytes);
-    });
   }
 }
 
@@ -97,25 +82,27 @@ Status Engine::start() {
                        std::to_string(core_.config.size_bytes),
                    "correct `size = `", 0};
   }
-  log(Severity::kInfo,
-      "started: " + std::string(core_.state().blank() ? "not initialised yet"
-                                : core_.record().primary
-                                    ? "was primary when it stopped without demotion"
-                                    : "secondary"));
+  core_.log.log(Severity::kInfo,
+                "started: " + std::string(core_.state().blank() ? "not initialised yet"
+                                          : core_.record().primary
+                                              ? "was primary when it stopped without demotion"
+                                              : "secondary"));
   core_.events().tell("started", {{"node", core_.node},
                                 {"initialised", core_.state().blank() ? "no" : "yes"},
                                 {"crashed", core_.state().crashed() ? "yes" : "no"}});
   if (core_.state().backing_lost())
-    log(Severity::kWarning,
-        core_.config.node(core_.node).backing +
-            " holds no data at all, although this node was initialised; it will "
-            "be copied anew from " +
-            core_.peer);
+    core_.log.log(Severity::kWarning,
+                  core_.config.node(core_.node).backing +
+                      " holds no data at all, although this node was initialised; it will "
+                      "be copied anew from " +
+                      core_.peer);
   const Differences& differences = core_.differences();
   if (!differences.none_known())
-    log(Severity::kInfo,
-        core_.peer + " may miss " + format_size(differences.dirty().set_bytes()) +
-            (differences.coarse().empty() ? "" : "; they are compared before anything is copied"));
+    core_.log.log(Severity::kInfo,
+                  core_.peer + " may miss " + format_size(differences.dirty().set_bytes()) +
+                      (differences.coarse().empty()
+                           ? ""
+                           : "; they are compared before anything is copied"));
   upkeep_.start();
   return session_.start();
 }
@@ -189,12 +176,12 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       peer_settings_.heard(wire::payload_as<wire::SettingsPayload>(frame.payload));
       break;
     case wire::FrameType::kRole:
-      if (!roles_.heard_role(wire::frame_as<wire::RoleFrame>(header))) bad_frame(header);
+      if (!roles_.heard_role(wire::frame_as<wire::RoleFrame>(header))) core_.refuse(header);
       break;
     case wire::FrameType::kPromoteAsk:
       if (!sync_.target().hold_until_recorded(frame) &&
           !roles_.heard_question(wire::frame_as<wire::PromoteAskFrame>(header)))
-        bad_frame(header);
+        core_.refuse(header);
       break;
     case wire::FrameType::kPromoteAnswer:
       roles_.heard_answer(wire::frame_as<wire::PromoteAnswerFrame>(header), frame.payload);
@@ -206,7 +193,7 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       sync_.target().heard_progress(wire::frame_as<wire::ProgressFrame>(header));
       break;
     default:
-      bad_frame(header);
+      core_.refuse(header);
       break;
   }
 }
@@ -222,21 +209,6 @@ bool Engine::working_for(uint64_t incarnation) {
   return replica_.working_for(incarnation) || sync_.target().working_for(incarnation);
 }
 
-void Engine::bad_frame(const wire::FrameHeader& header) {
-  session_.drop(core_.peer + " sent a " + wire::frame_type_name(header.type) +
-                    " frame that does not suit the state of this node",
-                limits::kReconnectDelayMax_ns);
-}
-
-void Engine::bad_payload(const std::string& what) {
-  session_.drop(core_.peer + " sent " + what, limits::kReconnectDelayMax_ns);
-}
-
-void Engine::replica_drained() {
-  roles_.replica_drained();
-  session_.poke();
-}
-
 void Engine::peer_became(PeerRole role) {
   // A peer without a disk has nothing to do here but to be primary.
   if (core_.phase().holds_sole_copy() && role != PeerRole::kPrimary)
@@ -245,18 +217,20 @@ void Engine::peer_became(PeerRole role) {
 }
 
 void Engine::note_state() {
-  note_alone();
+  phase_entered();
   states_.note(volume_state(), session_.up(), [this] { return status(); });
 }
 
-void Engine::note_alone() { states_.note_alone(is_primary() && !core_.phase().attached()); }
+void Engine::phase_entered() {
+  states_.note_alone(is_primary() && !core_.phase().attached());
+}
 
 void Engine::shut_down(std::function<void()> done) {
   roles_.stop();
   core_.events().hold();
   core_.events().tell("stopping", {{"node", core_.node}});
   auto say_goodbye = [this, done = std::move(done)](const Result<std::string>& demoted) {
-    if (!demoted.ok()) log(Severity::kWarning, demoted.error().what);
+    if (!demoted.ok()) core_.log.log(Severity::kWarning, demoted.error().what);
     session_.stop("twinblockd on " + core_.node + " stops");
     core_.events().tell("stopped", {{"node", core_.node}});
     core_.events().release();

@@ -66,27 +66,16 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
     uint64_t zero_piece_bytes = limits::kFrameZeroBytesMax;  // less for the simulator's volumes
   };
   explicit Engine(Parts parts);
-  ~Engine();
 
   Status start();
   // Demotes an idle primary, tells the peer, and ends the session; `done` is called within a few
   // seconds at the latest if the disks answer.
   void shut_down(std::function<void()> done);
 
-  // The process is asked to stop while clients may still wait: writes that are held for the peer
-  // (on_peer_loss = freeze) fail, so that the clients can go. May be called again.
-  void let_clients_go() {
-    writes_.fail_held();
-    flushes_.fail_held();
-  }
-
-  // From the bridge. A client opens the export: an error says why it can't.
-  Status client_opened() { return clients_.opened(); }
-  void client_closed() { clients_.closed(); }
-  void submit(ClientRequest& request) { clients_.submit(request); }
+  // From the bridge: what clients ask.
+  [[nodiscard]] Clients& clients() { return clients_; }
   // Any thread, for workers that read by themselves, or prepare writes.
   [[nodiscard]] WorkerView& worker_view() { return core_.worker_view(); }
-  [[nodiscard]] const WorkerView& worker_view() const { return core_.worker_view(); }
   [[nodiscard]] CompressionPolicy& compression() { return core_.compression(); }
   [[nodiscard]] const Clock& clock() const { return core_.clock; }
 
@@ -94,27 +83,16 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   [[nodiscard]] OperatorOrders& orders() { return orders_; }
   // Codes and figures; control/ has the words.
   [[nodiscard]] StatusView status() const { return status_.view(); }
-  // Parts of status(), for who asks often.
+  // Parts of status(), for who asks often, and what is not in it.
   [[nodiscard]] VolumeState volume_state() const { return status_.state(); }
   [[nodiscard]] bool is_primary() const { return roles_.is_primary(); }
-  [[nodiscard]] const metadata::Generations& generations() const {
-    return core_.record().generations;
-  }
-  // Whether replicas are being compared or brought up to date.
-  [[nodiscard]] bool copying() const {
-    return core_.phase().being_resynced() || sync_.source().active() || verifier_.active();
-  }
-  [[nodiscard]] std::string disk_error() const { return disks_.in_words(); }
+  [[nodiscard]] const StatusSource& figures() const { return status_; }
   [[nodiscard]] const Config& config() const { return core_.config; }
   [[nodiscard]] const std::string& node() const { return core_.node; }
-  [[nodiscard]] LatencyView latency(Window window) const { return status_.latency(window); }
   [[nodiscard]] Events& events() { return core_.events(); }
   [[nodiscard]] const Events& events() const { return core_.events(); }
   // Tells this process from others of the same node.
   [[nodiscard]] const std::string& instance() const { return instance_; }
-  // Every so many client writes the kernels are asked for the times of one; 0: never. On this node,
-  // until it ends.
-  void set_sample_every(uint32_t writes) { session_.sampler().set_every(writes); }
   // What the peer would be told, if it died now and came back: for checks from outside.
   struct Outlook {
     SyncFacts facts;
@@ -140,13 +118,10 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   // DiskHealth::Owner
   [[nodiscard]] bool is_secondary() const override { return roles_.role() == Role::kSecondary; }
   void peer_stands_in() override { sync_.peer_stands_in(); }
-  void disk_got_worse() override { note_state(); }
   // PeerSync::Owner
-  [[nodiscard]] uint64_t boot() const override { return facts_.boot(); }
-  void phase_entered() override { note_alone(); }
-  void bad_frame(const wire::FrameHeader& header) override;
-  // RolesOwner, FirstRecord::Owner
-  uint64_t clients() const override { return clients_.count(); }
+  void phase_entered() override;
+  // RolesOwner
+  uint64_t clients_connected() const override { return clients_.count(); }
   void note_company() override { sync_.note_company(); }
   [[nodiscard]] bool forgot_what_the_peer_may_hold() const override {
     return facts_.peer_may_hold_more();
@@ -154,13 +129,8 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void became_primary() override { sync_.became_primary(); }
   void became_secondary() override { sync_.became_secondary(); }
   void peer_became(PeerRole role) override;
-  void note_state() override;  // after whatever may have changed the state
-
-  void replica_drained();
-  void bad_payload(const std::string& what);
-  void load_own_set(metadata::Loaded& loaded);
-  void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
-  void note_alone();
+  // Of all owners: after whatever may have changed the state.
+  void note_state() override;
 
   Core core_;
   const std::string instance_;

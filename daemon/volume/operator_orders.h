@@ -71,6 +71,9 @@ class OperatorOrders {
   void go_on_alone(const Reply& reply);
   void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply);
   void verify(VerifyOrder order, const Reply& reply);
+  // Every so many client writes the kernels are asked for the times of one; 0: never. On this node,
+  // until it ends.
+  void set_sample_every(uint32_t writes) { parts_.core.session.sampler().set_every(writes); }
 
  private:
   [[nodiscard]] std::string apply(ResyncPace pace, uint64_t bytes_per_s);

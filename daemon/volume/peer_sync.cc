@@ -47,7 +47,7 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
     case Verdict::kTargetOfMap:
     case Verdict::kTargetOfAll:
       enter(Phase::kBehind);
-      log_.found(cause_of(verdict, owner_.facts(), peer));
+      log_.found(cause_of(verdict, parts_.facts.now(), peer));
       // What a failed flush took from the disk is in nobody's set for sure: the peer may have been
       // sent all that is shown here since.
       if (core_.record().flush_failed) core_.differences().all_missed();
@@ -119,7 +119,7 @@ bool PeerSync::knows_who_shares_it() const {
 // Whom this node takes along in what it writes from now on; to be durable before it does. One that is
 // still to be brought up to date is none: if this node died, that one would pass for the survivor.
 void PeerSync::note_peer_process() {
-  core_.state().take_along(owner_.boot(), peer_process_.instance, peer_process_.boot);
+  core_.state().take_along(parts_.facts.boot(), peer_process_.instance, peer_process_.boot);
   durably_noted_.reset();
 }
 
@@ -172,7 +172,7 @@ void PeerSync::begin_same(Verdict verdict, const SyncFacts& peer) {
 }
 
 void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
-  log_.found(cause_of(verdict, owner_.facts(), peer));
+  log_.found(cause_of(verdict, parts_.facts.now(), peer));
   log_.began(true);
   // One that died before it had its disk's failure on record, of which it had told this node, is not
   // believed either.
@@ -237,7 +237,7 @@ void PeerSync::heard_set(const wire::Frame& frame) {
   // Only that they may differ is known: they are compared, if that tells anything.
   const bool merged = rules_of(core_.phase().now()).hears_its_set &&
                       core_.differences().merge_chunk(chunk, target_is_believed_);
-  if (!merged) owner_.bad_frame(frame.header);
+  if (!merged) core_.refuse(frame.header);
 }
 
 void PeerSync::resync_target_marked() {

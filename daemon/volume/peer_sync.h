@@ -8,6 +8,7 @@
 
 #include "volume/core.h"
 #include "volume/local_flush.h"
+#include "volume/own_facts.h"
 #include "volume/resync_log.h"
 #include "volume/resync_source.h"
 #include "volume/resync_target.h"
@@ -21,14 +22,9 @@ class PeerSync final : private ResyncSource::Owner,
  public:
   class Owner {
    public:
-    // What this node tells of itself in a handshake.
-    [[nodiscard]] virtual SyncFacts facts() const = 0;
-    [[nodiscard]] virtual uint64_t boot() const = 0;  // of this host
     virtual void phase_entered() = 0;
     // What is said of the volume may be another state now.
     virtual void note_state() = 0;
-    // The peer sent what does not suit the state of this node: the session ends.
-    virtual void bad_frame(const wire::FrameHeader& header) = 0;
 
    protected:
     ~Owner() = default;
@@ -44,6 +40,7 @@ class PeerSync final : private ResyncSource::Owner,
     AskedRecord& asked;
     Roles& roles;
     FirstRecord& first_record;
+    const OwnFacts& facts;
     const EventWords& words;
   };
 
@@ -87,7 +84,6 @@ class PeerSync final : private ResyncSource::Owner,
   void target_filled() override { enter(Phase::kFilled); }
   void target_whole() override;
   void target_holds_sole_copy() override;
-  void bad_frame(const wire::FrameHeader& header) override { owner_.bad_frame(header); }
 
   void enter(Phase phase);
   void begin_equal();

@@ -69,12 +69,8 @@ struct Replica::Op {
   bool looked_behind = false;
 };
 
-Replica::Replica(Core& core, DiskHealth& disks, std::function<void()> drained,
-                 std::function<void(const std::string&)> bad_payload)
-    : core_(core),
-      disks_(disks),
-      drained_(std::move(drained)),
-      bad_payload_(std::move(bad_payload)) {}
+Replica::Replica(Core& core, DiskHealth& disks, std::function<void()> drained)
+    : core_(core), disks_(disks), drained_(std::move(drained)) {}
 Replica::~Replica() = default;
 
 void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
@@ -160,7 +156,9 @@ void Replica::decompressed(Op& op) {
     return;
   }
   // Of a session that is lost, now or since: what the disk has not begun need not be done.
-  if (answering_) bad_payload_("data that can't be decompressed: " + op.problem);
+  if (answering_)
+    core_.session.drop(core_.peer + " sent data that can't be decompressed: " + op.problem,
+                       limits::kReconnectDelayMax_ns);
   op.keeps_payload.reset();
   release(op);
 }

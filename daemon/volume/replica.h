@@ -19,10 +19,8 @@ namespace twinblock {
 
 class Replica {
  public:
-  // `drained` is called when the last disk request of a lost session has ended; `bad_payload` when
-  // one can't be decompressed, with what was sent, so that the session is given up.
-  Replica(Core& core, DiskHealth& disks, std::function<void()> drained,
-          std::function<void(const std::string& what)> bad_payload);
+  // `drained` is called when the last disk request of a lost session has ended.
+  Replica(Core& core, DiskHealth& disks, std::function<void()> drained);
   ~Replica();
 
   // kData, kFlush, kRead or kDigest of the session; the answer goes to connection `incarnation`.
@@ -62,7 +60,6 @@ class Replica {
   Core& core_;
   DiskHealth& disks_;
   std::function<void()> drained_;
-  std::function<void(const std::string&)> bad_payload_;
   wire::SlabPool long_pieces_;  // for what is decompressed
   bool answering_ = false;
   bool paused_ = false;

@@ -47,7 +47,7 @@ void ResyncTarget::heard_data(wire::Frame& frame, uint64_t incarnation) {
   if (may_receive())
     parts_.replica.apply(frame, incarnation);
   else if (!hold_early(frame, incarnation))
-    owner_.bad_frame(frame.header);
+    core_.refuse(frame.header);
 }
 
 // A source that has nothing to copy writes as soon as it has sent its generation, perhaps over a
@@ -87,7 +87,7 @@ void ResyncTarget::heard_generation(wire::Frame& frame) {
   // One at a time: the source waits for each answer.
   if (parts_.roles.role() != Role::kSecondary || parts_.asked.under_way() ||
       !takes_over(payload)) {
-    owner_.bad_frame(frame.header);
+    core_.refuse(frame.header);
     return;
   }
   parts_.asked.begin();

@@ -32,8 +32,6 @@ class ResyncTarget {
     virtual void target_whole() = 0;
     // The peer's disk failed: it goes on with this replica.
     virtual void target_holds_sole_copy() = 0;
-    // The peer sent what does not suit the state of this node.
-    virtual void bad_frame(const wire::FrameHeader& header) = 0;
 
    protected:
     ~Owner() = default;

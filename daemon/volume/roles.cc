@@ -305,7 +305,7 @@ void Roles::demote(Reply reply) {
     reply(Error{"this node is changing its role just now", "try again", EBUSY});
     return;
   }
-  if (const uint64_t clients = owner_.clients(); clients > 0) {
+  if (const uint64_t clients = owner_.clients_connected(); clients > 0) {
     reply(Error{"the export is in use by " + std::to_string(clients) +
                     (clients == 1 ? " client" : " clients"),
                 (core_.frozen() ? "their writes wait for " + core_.peer +

@@ -29,6 +29,11 @@ VolumeState StatusSource::state() const {
   return state_of(node);
 }
 
+bool StatusSource::copying() const {
+  return parts_.core.phase().being_resynced() || parts_.sync.source().active() ||
+         parts_.verifier.active();
+}
+
 DataState StatusSource::data_state() const {
   if (parts_.core.state().blank()) return DataState::kBlank;
   if (!parts_.disks.local_ok()) return DataState::kFailed;

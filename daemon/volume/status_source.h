@@ -36,6 +36,8 @@ class StatusSource {
 
   // Cheap, for who asks often.
   [[nodiscard]] VolumeState state() const;
+  // Whether replicas are being compared or brought up to date: cheap, too.
+  [[nodiscard]] bool copying() const;
   [[nodiscard]] StatusView view() const;
   [[nodiscard]] LatencyView latency(Window window) const;
 

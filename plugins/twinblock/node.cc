@@ -142,10 +142,10 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   if (Status opened = open_metrics(); !opened) return opened;
   loop_.on_wake([this] { take_submitted(); });
   // Whose request is under way may wait for it parked: an answer to it must not find nobody.
-  loop_.on_step_aside([this] { return unfinished_ > 0 || engine_->copying(); });
+  loop_.on_step_aside([this] { return unfinished_ > 0 || engine_->figures().copying(); });
   stop_timer_ = loop_.make_timer([this] {
     if (stop_requested()) {
-      engine_->let_clients_go();
+      engine_->clients().let_go();
       if (++stop_looks_ == kStopLooksMax) cut_off_clients();
     }
     stop_timer_->arm(kStopLook_ns);
@@ -174,7 +174,7 @@ Node::~Node() {
     auto finished = std::make_shared<std::atomic<bool>>(false);
     loop_.post([this, finished] {
       // nbdkit has ended all connections, but reports none that it ended because of the stop.
-      for (; clients_ > 0; --clients_) engine_->client_closed();
+      for (; clients_ > 0; --clients_) engine_->clients().closed();
       engine_->shut_down([this, finished] {
         // The goodbye leaves at the end of this turn.
         loop_.post([finished] { finished->store(true); });
@@ -205,7 +205,7 @@ void Node::take_submitted() {
   while (oldest != nullptr) {
     ClientRequest* next = oldest->next;  // the request may be gone when submit() returns
     ++unfinished_;
-    engine_->submit(*oldest);
+    engine_->clients().submit(*oldest);
     oldest = next;
   }
 }
@@ -241,7 +241,7 @@ Status Node::call(const std::function<Status()>& work) {
 
 Status Node::open_client() {
   return call([this] {
-    Status opened = engine_->client_opened();
+    Status opened = engine_->clients().opened();
     if (opened) ++clients_;
     return opened;
   });
@@ -249,7 +249,7 @@ Status Node::open_client() {
 
 void Node::close_client() {
   (void)call([this] {
-    engine_->client_closed();
+    engine_->clients().closed();
     --clients_;
     return ok_status();
   });

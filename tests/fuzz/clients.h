@@ -18,12 +18,12 @@ class Clients {
  public:
   // Whether the export is open now.
   bool open(Engine& engine) {
-    if (!open_) open_ = engine.client_opened().ok();
+    if (!open_) open_ = engine.clients().opened().ok();
     return open_;
   }
   void close(Engine& engine) {
     if (!open_ || outstanding_ > 0) return;
-    engine.client_closed();
+    engine.clients().closed();
     open_ = false;
   }
   // A range of whole sectors within the volume.
@@ -54,7 +54,7 @@ class Clients {
       --outstanding_;
     };
     ++outstanding_;
-    engine.submit(client);
+    engine.clients().submit(client);
   }
   // Whether a client waits for exactly this write or zero.
   [[nodiscard]] bool asked_for(const DiskRequest& disk) const {

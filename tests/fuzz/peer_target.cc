@@ -278,7 +278,7 @@ class Story {
                                           0, orders_.reply());
         break;
       default:
-        engine().let_clients_go();
+        engine().clients().let_go();
         break;
     }
   }

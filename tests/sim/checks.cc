@@ -69,7 +69,8 @@ void World::check_duplex_now() {
   if (split_host_ >= 0 || dead_disk_host_ >= 0 || !both_duplex()) return;
   for (const auto& each : nodes_)
     if (each->data().has_failed()) return;
-  if (node(0).engine().generations().current != node(1).engine().generations().current)
+  if (node(0).engine().status().mine.generations.current !=
+      node(1).engine().status().mine.generations.current)
     Report::violation("in duplex the nodes are in different generations" + describe());
   for (const auto& each : nodes_)
     if (const auto sectors = each->data().deceiving_sectors(); !sectors.empty())
@@ -246,7 +247,8 @@ void World::check_identical(const char* when) {
 void World::check_latency() {
   for (const auto& each : nodes_) {
     if (!each->running()) continue;
-    for (const LatencyView::Class& size : each->engine().latency(Window::kStart).classes) {
+    const LatencyView latency = each->engine().figures().latency(Window::kStart);
+    for (const LatencyView::Class& size : latency.classes) {
       uint64_t sum_ns = 0;
       for (const Distribution& stage : size.stages) sum_ns += stage.sum_ns;
       if (sum_ns != size.total.sum_ns)
@@ -343,7 +345,7 @@ void World::check_on_both(const Workload::Request& request) {
       node(1).started_ns() > request.began_ns)
     return;
   for (int host = 0; host < 2; ++host) {
-    if (!node(host).engine().disk_error().empty()) continue;
+    if (!node(host).engine().status().disk_error.empty()) continue;
     const auto found = node(host).data().contents();
     const bool zero = request.client.op == ClientOp::kZero || request.client.all_zero;
     for (uint64_t at = 0; at < request.client.length_bytes; at += kSectorBytes) {

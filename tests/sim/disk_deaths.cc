@@ -10,7 +10,7 @@ namespace twinblock::sim {
 void World::local_disk_error() {
   if (primary_ < 0 || dead_disk_host_ >= 0 || node(primary_).paused() ||
       procedure_ == Procedure::kShutDown || bad_disk(primary_) || bad_disk(1 - primary_) ||
-      !node(primary_).engine().disk_error().empty())
+      !node(primary_).engine().status().disk_error.empty())
     return;
   look();
   const int host = primary_;

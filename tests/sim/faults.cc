@@ -272,7 +272,7 @@ void World::replace_local_metadata(bool keep) {
 // Whether the primary's disk may die now: the peer can stand in, and nothing else is wrong.
 bool World::may_lose_a_disk() {
   if (primary_ < 0 || procedure_ != Procedure::kNone || !both_duplex() ||
-      !node(primary_).engine().disk_error().empty() ||
+      !node(primary_).engine().status().disk_error.empty() ||
       scheduler_.now_ns() - last_trouble_ns_ < kSecond_ns)
     return false;
   for (const auto& each : nodes_)

@@ -178,7 +178,8 @@ void Lineage::promote(int host) {
 
 void Lineage::demote(int host) {
   if (!lives(host) || !node(host).engine().is_primary() || under_way_) return;
-  if (std::exchange(open_[static_cast<size_t>(host)], false)) node(host).engine().client_closed();
+  if (std::exchange(open_[static_cast<size_t>(host)], false))
+    node(host).engine().clients().closed();
   node(host).engine().orders().demote([](const Result<std::string>&) {});
 }
 
@@ -243,7 +244,7 @@ int Lineage::ask(int host, ClientOp op, uint64_t block, uint64_t number) {
   }
   request.done = [&client](ClientRequest&) { client.answered = true; };
   under_way_ = true;
-  node(host).engine().submit(request);
+  node(host).engine().clients().submit(request);
   const uint64_t end = scheduler_.now_ns() + 20 * kSecond_ns;
   scheduler_.run_until(end, [&client] { return client.answered; });
   under_way_ = false;
@@ -254,7 +255,7 @@ int Lineage::ask(int host, ClientOp op, uint64_t block, uint64_t number) {
 void Lineage::write(int host) {
   if (!lives(host) || !node(host).engine().is_primary()) return;
   if (!open_[static_cast<size_t>(host)]) {
-    if (!node(host).engine().client_opened()) return;
+    if (!node(host).engine().clients().opened()) return;
     open_[static_cast<size_t>(host)] = true;
   }
   const uint64_t block = random_.below(kBlocks);

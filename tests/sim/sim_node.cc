@@ -109,7 +109,7 @@ void SimNode::start() {
                     std::move(loaded.value()), data_->is_new(), instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }, kEventWords, boot_,
                     cache_is_gone, kZeroPieceBytes});
-  engine_->set_sample_every(4);
+  engine_->orders().set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);
 }

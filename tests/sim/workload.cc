@@ -21,7 +21,7 @@ Workload::Workload(Scheduler& scheduler, History& history, const Options& option
       answered_(std::move(answered)) {}
 
 void Workload::open(SimNode& node) {
-  if (Status opened = node.engine().client_opened(); !opened)
+  if (Status opened = node.engine().clients().opened(); !opened)
     Report::violation("the new primary refuses its client: " + opened.error().what);
   node_ = &node;
   acknowledged_.assign(options_.volume_bytes / kSectorBytes, kUnknown);
@@ -40,7 +40,7 @@ void Workload::burst() {
 }
 
 void Workload::close() {
-  node_->engine().client_closed();
+  node_->engine().clients().closed();
   node_ = nullptr;
   issuing_ = false;
 }
@@ -230,7 +230,7 @@ void Workload::note_acknowledged(const Request& request, bool counts) {
 
 void Workload::submit(Request& request) {
   request.client.done = [this, &request](ClientRequest&) { answered(request); };
-  node_->engine().submit(request.client);
+  node_->engine().clients().submit(request.client);
 }
 
 void Workload::answered(Request& request) {

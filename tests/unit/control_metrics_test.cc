@@ -113,7 +113,7 @@ TEST_F(MetricsTest, CountAndTimeWhatTheEngineTells) {
   view.resync.active = true;
   view.resync.total_bytes = 100;
   view.resync.done_bytes = 30;
-  LatencyView latency = engine_->latency(Window::kStart);
+  LatencyView latency = engine_->figures().latency(Window::kStart);
   LatencyView::Class sized;
   sized.size_class = 1;
   Histogram times;

@@ -107,11 +107,11 @@ TEST_F(ControlTest, InitAndPromoteAndDemoteSayWhatHappened) {
   EXPECT_FALSE(ask(R"({"verb":"init"})")["ok"].get<bool>()) << "only once";
   EXPECT_TRUE(ask(R"({"verb":"promote","args":{"peer_is_dead":false}})")["ok"].get<bool>());
   EXPECT_EQ(engine_->status().role, Role::kPrimary);
-  ASSERT_TRUE(engine_->client_opened().ok());
+  ASSERT_TRUE(engine_->clients().opened().ok());
   const json busy = ask(R"({"verb":"demote"})");
   EXPECT_FALSE(busy["ok"].get<bool>());
   EXPECT_NE(busy["action"], "");
-  engine_->client_closed();
+  engine_->clients().closed();
   EXPECT_TRUE(ask(R"({"verb":"demote"})")["ok"].get<bool>());
   EXPECT_EQ(engine_->status().role, Role::kSecondary);
 }
