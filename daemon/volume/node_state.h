@@ -90,6 +90,8 @@ class NodeState {
   // Both hold the same: found so when they met, or made so by a resync.
   void found_equal();
   void made_equal();
+  // This host has held since this boot all that was acknowledged.
+  void note_boot(uint64_t boot) { record_.boot = boot; }
   // Whom this node takes along in what it writes from now on: its own host's boot, the peer's process
   // and the peer's host's boot.
   void take_along(uint64_t boot, uint64_t peer_instance, uint64_t peer_boot);

@@ -23,6 +23,8 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
 
 void PeerSync::enter(Phase phase) {
   core_.phase().enter(phase);
+  if (core_.phase().both_whole()) was_whole_ = true;
+  if (phase == Phase::kBehind) was_whole_ = false;
   owner_.phase_entered();
   if (!core_.phase().attached()) return;
   parts_.writes.release_held();
@@ -124,9 +126,13 @@ void PeerSync::note_peer_process() {
 }
 
 // A primary without a peer takes nobody along, and what is noted stays: until it begins a generation,
-// whoever was with it last still holds all that was acknowledged.
+// whoever was with it last still holds all that was acknowledged. So does this host for as long as it
+// is not started anew, if this process was whole beside that peer.
 void PeerSync::note_company() {
-  if (core_.phase().both_whole()) note_peer_process();
+  if (core_.phase().both_whole())
+    note_peer_process();
+  else if (was_whole_)
+    core_.state().note_boot(owner_.boot());
 }
 
 void PeerSync::persist_for_resync(std::function<void()> then) {

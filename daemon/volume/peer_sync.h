@@ -111,6 +111,7 @@ class PeerSync final : private ResyncSource::Owner,
   ResyncLog log_;
   ResyncSource source_;
   ResyncTarget target_;
+  bool was_whole_ = false;  // in a session of this process; and is not half-copied since
   PeerProcess peer_process_;                  // of this session
   std::optional<PeerProcess> durably_noted_;  // by this process, on record
   bool target_is_believed_ = true;  // what the target reads is what its disk holds
