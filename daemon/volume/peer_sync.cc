@@ -106,16 +106,13 @@ void PeerSync::record_session(Verdict verdict) {
   });
 }
 
+// Nobody asks how the peer came by this generation. Who begins one has it alone; another replica takes
+// it over half-copied, and is whole in it when it is told to be, which is after this node has it on
+// record that they share it (resync_copied()), until it begins another one.
 bool PeerSync::same_as(Verdict verdict, const SyncFacts& peer) const {
   return verdict == Verdict::kSourceOfMap && core_.differences().none_known() &&
          !peer.inconsistent && !peer.blank && !peer.dirty && !peer.flush_failed &&
          peer.generations.current == core_.record().generations.current;
-}
-
-// A peer has this generation from a time when both had it, or because it was told to record it. If
-// neither was so, nobody knows how it came by it, and what it has of it.
-bool PeerSync::knows_who_shares_it() const {
-  return core_.record().shares_generation();
 }
 
 // Whom this node takes along in what it writes from now on; to be durable before it does. One that is
@@ -147,19 +144,10 @@ void PeerSync::persist_for_resync(std::function<void()> then) {
 }
 
 void PeerSync::begin_resync(Verdict verdict, const SyncFacts& peer) {
-  if (!same_as(verdict, peer)) {
-    begin_copy(verdict, peer);
-  } else if (knows_who_shares_it()) {
+  if (same_as(verdict, peer))
     begin_same(verdict, peer);
-  } else {
-    core_.log.log(Severity::kWarning,
-                  core_.peer + " holds generation " +
-                      metadata::format_generation(core_.record().generations.current) +
-                      ", which this node never gave it: all is compared");
-    core_.differences().all_may_differ();
-    core_.state().know_no_difference();
+  else
     begin_copy(verdict, peer);
-  }
 }
 
 void PeerSync::begin_same(Verdict verdict, const SyncFacts& peer) {

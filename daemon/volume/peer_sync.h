@@ -96,7 +96,6 @@ class PeerSync final : private ResyncSource::Owner,
   void flush_for_resync(std::function<void()> then);
   void note_peer_process();
   [[nodiscard]] bool same_as(Verdict verdict, const SyncFacts& peer) const;
-  [[nodiscard]] bool knows_who_shares_it() const;
   void leave_to_peer();
   void sole_copy_recorded();
   void whole_again();
