@@ -180,7 +180,7 @@ void World::check_sets(const Remains& a, const Remains& b, Verdict verdict,
     wrong = first_uncovered(a, b);
   for (const Remains* each : {&a, &b}) {
     if (!each->facts.flush_failed) continue;
-    // Such a target asks for all.
+    // Such a target asks for all, which a story shows (dies_when_whole()).
     if (verdict == (each == &a ? Verdict::kTargetOfMap : Verdict::kSourceOfMap)) return;
     if (verdict == Verdict::kInSync && !wrong && !each->deceiving.empty())
       wrong = each->deceiving.front() * kSectorBytes;
@@ -226,6 +226,23 @@ void World::check_survivor(const Remains& kept, const Remains& source, const std
                     history().describe(history().number_said(*sector, source.data.sector(*sector))) +
                     ", which an acknowledged write had replaced that is whole on the other one" +
                     describe());
+}
+
+// Nobody has said that the other node is dead: what that one holds of what was acknowledged, and this one
+// lost with its memory, was not to be given up.
+void World::check_promoted_without_word(int host) {
+  const SimNode& other = node(1 - host);
+  const auto kept_by = static_cast<size_t>(1 - host);
+  if (survivor_ != 1 - host || !intact_[kept_by] || !current_[kept_by] || !other.running()) return;
+  Random apart = check_random_;  // what the others draw stays what it was
+  const Remains kept = survivor(node(1 - host), apart), has = survivor(node(host), apart);
+  if (kept.facts.flush_failed || first_that_lacks(kept, history(), History::Kept::kAll)) return;
+  const auto sector = first_that_lacks(has, history(), History::Kept::kAll);
+  if (!sector) return;
+  Report::violation(node(host).name() + " was promoted without the word that " + other.name() +
+                    " is dead, and sector " + std::to_string(*sector) + " is of " +
+                    history().describe(history().number_said(*sector, has.data.sector(*sector))) +
+                    ", which an acknowledged write had replaced that is whole there" + describe());
 }
 
 void World::check_identical(const char* when) {

@@ -79,6 +79,12 @@ void World::copied_back() {
   restart(source);  // the disk fails still, so that the kernel can't be rid of its cache
   node(source).data().faults = DiskFaults{};
   restart(target);
+  // Drawn apart, so that what is drawn below stays what it was.
+  Random apart = random_;
+  if (apart.chance(0.3)) {
+    dies_when_whole(source, target);
+    return;
+  }
   bool whole = false;
   wait_for_moment(
       [&] {
@@ -97,6 +103,28 @@ void World::copied_back() {
   if (!std::ranges::equal(node(target).data().contents(), before))
     Report::violation(node(source).name() + " took back what it had brought to " +
                       node(target).name() + describe());
+  current_ = {true, true};
+}
+
+// … The peer dies when it has it on record that it is whole, before the source hears of it. Nothing that
+// the peer misses is known then, and nothing says but the flag that the source's disk lacks any of it.
+void World::dies_when_whole(int source, int target) {
+  wait_for_moment(
+      [&] {
+        const metadata::NodeRecord record = record_of(target);
+        return !record.inconsistent &&
+               record.generations.current == record_of(source).generations.current;
+      },
+      "a target that has recorded that it is whole");
+  if (record_of(source).inconsistent || !record_of(source).flush_failed)
+    Report::violation(node(source).name() + " has heard already" + describe());
+  end_process(target);
+  restart(target);
+  wait_for_two_secondaries();
+  check_identical("after a target died when it was whole");
+  if (!node(source).data().deceiving_sectors().empty())
+    Report::violation(node(source).name() + " counts as whole, but shows what its disk does not hold" +
+                      describe());
   current_ = {true, true};
 }
 

@@ -95,14 +95,17 @@ void World::promote(int host) {
     Report::trace("operator",
                   "promote " + node(host).name() + (peer_is_dead ? " --peer-is-dead" : ""));
   node(host).engine().orders().promote(
-      peer_is_dead, [this, host, attempt = ++attempt_](const Result<std::string>& result) {
+      peer_is_dead,
+      [this, host, peer_is_dead, attempt = ++attempt_](const Result<std::string>& result) {
         if (attempt != attempt_) return;
         promoting_ = false;
         busy_host_ = -1;
-        if (result)
+        if (result) {
+          if (!peer_is_dead) check_promoted_without_word(host);
           promoted(host);
-        else if (Report::verbose())
+        } else if (Report::verbose()) {
           Report::trace("operator", "refused: " + result.error().what);
+        }
       });
 }
 

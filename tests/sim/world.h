@@ -131,6 +131,7 @@ class World {
   void full_source();  // full_source.cc
   void failed_flushes();  // failed_flush.cc
   void copied_back();
+  void dies_when_whole(int source, int target);
   void dies_early();
   void stand_in_forgets();
   void failed_demotion();
@@ -224,6 +225,7 @@ class World {
   void check_left_behind(const Remains& left, const Remains& other, int host,
                          const std::string& story);
   void check_survivor(const Remains& kept, const Remains& source, const std::string& story);
+  void check_promoted_without_word(int host);
   void check_duplex_now();
   void check_primaries();
 
