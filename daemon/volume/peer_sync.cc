@@ -129,7 +129,7 @@ void PeerSync::note_company() {
   if (core_.phase().both_whole())
     note_peer_process();
   else if (was_whole_)
-    core_.state().note_boot(owner_.boot());
+    core_.state().note_boot(parts_.facts.boot());
 }
 
 void PeerSync::persist_for_resync(std::function<void()> then) {
