@@ -23,6 +23,7 @@ constexpr std::array<PhaseRules, kPhases> kRules{{
     {kEqual, Attachment::kNone, kYes, kYes, kNo, any_of(kDuplex, kSoleCopy)},
     {kBehind, Attachment::kNone, kYes, kNo, kNo, any_of(kFilled)},
     {kFilled, Attachment::kNone, kYes, kNo, kNo, any_of(kEqual)},
+    // To kIdle: the disk failed while a demotion, which had flushed before, was recorded.
     {kLeaving, Attachment::kDiskless, kNo, kNo, kNo, any_of(kDiskless, kIdle)},
     {kDiskless, Attachment::kDiskless, kNo, kNo, kNo, any_of(kIdle)},
     {kSoleCopy, Attachment::kNone, kYes, kNo, kNo, any_of()},

@@ -1,5 +1,6 @@
 // Stories of what a disk's failure leaves behind that only a crash at the right moment shows: a flush that
-// failed, and nobody on this host remembers it; a demotion that the metadata disk did not take.
+// failed, and nobody on this host remembers it; a disk that dies while its peer records that it is whole; a
+// demotion that the metadata disk did not take.
 #include <algorithm>
 #include <vector>
 
@@ -27,15 +28,18 @@ void World::failed_flushes() {
   wait_for_restarts();
   errors_allowed_ = true;
   operator_rests_ = true;
-  switch (random_.below(3)) {
+  switch (random_.below(4)) {
     case 0:
       copied_back();
       break;
     case 1:
       dies_early();
       break;
-    default:
+    case 2:
       stand_in_forgets();
+      break;
+    default:
+      dies_while_nothing_is_sent();
       break;
   }
   operator_rests_ = false;
@@ -160,16 +164,55 @@ void World::dies_early() {
   current_ = {true, true};
 }
 
-// A primary's disk dies, and its peer stands in; there a flush fails, and what that was to cover is gone
-// from memory, too, when the next process begins. The primary must not go on with that.
-void World::stand_in_forgets() {
-  const int host = primary_;
-  const int other = 1 - host;
+void World::let_the_disk_die(int host) {
   dead_disk_host_ = host;
   dead_is_metadata_ = disk_passes_ = false;
   disk_died_ns_ = scheduler_.now_ns();
   DiskFaults& faults = node(host).data().faults;
   faults.write_error_chance = faults.flush_error_chance = 1;
+}
+
+// A primary's disk dies while its peer, which has missed nothing, records that it is whole: it holds all
+// that was acknowledged, and stands in.
+void World::dies_while_nothing_is_sent() {
+  const int host = primary_;
+  const int other = 1 - host;
+  workload().stop();
+  workload().flush_all();
+  wait(
+      kHealingMax_ns, [&] { return workload().idle() && both_duplex(); }, "a flush");
+  end_process(other);
+  const Engine& engine = node(host).engine();
+  wait_for_moment([&] { return !engine.status().peer.connected; }, "the end of a session");
+  restart(other);
+  // (Not where the flush that began alone left something to send.)
+  wait_for_moment([&] { return engine.volume_state() == VolumeState::kDuplex; }, "duplex");
+  if (!engine.status().resync.source) {
+    workload().go_on();
+    return;
+  }
+  node(other).metadata().faults.hung_until_ns =
+      scheduler_.now_ns() + random_.spread(5 * kMillisecond_ns, 200 * kMillisecond_ns);
+  let_the_disk_die(host);
+  workload().flush_all();
+  wait(
+      kHealingMax_ns, [&] { return engine.volume_state() == VolumeState::kDiskless; },
+      "a replica that stands in");
+  node(other).metadata().faults = DiskFaults{};
+  workload().go_on();
+  write_some();
+  operator_rests_ = false;
+  replace_local_disk();
+  wait(
+      kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the disk's replacement");
+}
+
+// A primary's disk dies, and its peer stands in; there a flush fails, and what that was to cover is gone
+// from memory, too, when the next process begins. The primary must not go on with that.
+void World::stand_in_forgets() {
+  const int host = primary_;
+  const int other = 1 - host;
+  let_the_disk_die(host);
   wait(
       kHealingMax_ns,
       [&] { return node(host).engine().volume_state() == VolumeState::kDiskless; },

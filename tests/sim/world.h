@@ -134,6 +134,8 @@ class World {
   void dies_when_whole(int source, int target);
   void dies_early();
   void stand_in_forgets();
+  void dies_while_nothing_is_sent();
+  void let_the_disk_die(int host);
   void failed_demotion();
   void fail_flush(int host);
   void end_process(int host);
