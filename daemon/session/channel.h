@@ -15,6 +15,7 @@
 #include "session/trip_sample.h"
 #include "telemetry/arrival_estimate.h"
 #include "wire/frame_reader.h"
+#include "wire/frames.h"
 
 namespace twinblock {
 
@@ -90,8 +91,8 @@ class Channel final : public ConnectionHandler {
   void closed(const std::string& reason) override { owner_.channel_closed(*this, reason); }
   void sampled(const SendMoments& moments) override { owner_.channel_sampled(*this, moments); }
 
-  // Says no to the peer's hello, and goes on for a moment, so that it can read why.
-  void refuse(const std::string& why, uint64_t now_ns);
+  // Says no to the peer's hello or join, and goes on for a moment, so that it can read why.
+  void refuse(const wire::RefuseFrame& refusal, const std::string& why, uint64_t now_ns);
   void close_soon(uint64_t now_ns) {
     phase = Phase::kClosing;
     opened_ns = now_ns - limits::kHandshakeTimeout_ns + limits::kFarewell_ns;

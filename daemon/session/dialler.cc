@@ -19,7 +19,7 @@ void Dialler::schedule(uint64_t delay_ns) {
 }
 
 void Dialler::schedule_in_turn(uint64_t delay_ns) {
-  schedule(delay_ns + (env_.preferred() ? 0 : limits::kSecondDialerDelay_ns));
+  schedule(env_.in_turn_ns(delay_ns));
 }
 
 void Dialler::session_up() {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "base/limits.h"
 #include "config/config.h"
 #include "io/clock.h"
 #include "io/connection.h"
@@ -32,6 +33,10 @@ struct SessionEnvironment {
   [[nodiscard]] const std::string& peer() const { return config.other(node).name; }
   // Of two who do the same at the same time, the one whose attempt stays.
   [[nodiscard]] bool preferred() const { return node < peer(); }
+  // When this node does what both would do `delay_ns` from now: the preferred one first.
+  [[nodiscard]] uint64_t in_turn_ns(uint64_t delay_ns) const {
+    return delay_ns + (preferred() ? 0 : limits::kSecondDialerDelay_ns);
+  }
 };
 
 // Made by both sides, and never used twice.

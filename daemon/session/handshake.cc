@@ -9,9 +9,8 @@ namespace twinblock {
 
 using wire::FrameType;
 
-void Channel::refuse(const std::string& why, uint64_t now_ns) {
+void Channel::refuse(const wire::RefuseFrame& refusal, const std::string& why, uint64_t now_ns) {
   const auto text = wire::text_bytes(why);
-  const wire::RefuseFrame refusal{.nonce = intro.peer_nonce};
   connection->send(wire::seal(wire::to_header(refusal), text));
   connection->send(text);
   close_soon(now_ns);
@@ -298,7 +297,7 @@ bool Handshake::take_verdict(Channel& channel, Verdict theirs) {
 // The peer has to be told why, or it would dial without end: the connection closes when the peer
 // has read it, or at the handshake's timeout.
 void Handshake::refuse(Channel& channel, const std::string& to_peer, const std::string& for_us) {
-  channel.refuse(to_peer, env_.clock.now_ns());
+  channel.refuse({.nonce = channel.intro.peer_nonce}, to_peer, env_.clock.now_ns());
   // Whoever dials may say anything, and another thing each time. Where something is known of the
   // peer already, only what this node hears when it dials itself changes that.
   const bool known = session_.established() || last_verdict_ || !refusal_.empty();

@@ -39,7 +39,7 @@ void LinkJoins::schedule(Link& link, uint64_t delay_ns) {
 }
 
 void LinkJoins::schedule_in_turn(Link& link, uint64_t delay_ns) {
-  schedule(link, delay_ns + (env_.preferred() ? 0 : limits::kSecondDialerDelay_ns));
+  schedule(link, env_.in_turn_ns(delay_ns));
 }
 
 void LinkJoins::replace_silent() {
@@ -176,14 +176,11 @@ void LinkJoins::failed(Channel& channel, const std::string& reason, Failure fail
 
 // Always true: the channel is open until the peer has read why.
 bool LinkJoins::refuse(Channel& channel, const std::string& why, int code) {
-  const auto text = wire::text_bytes(why);
-  const wire::RefuseFrame refusal{.incarnation = channel.incarnation,
-                                  .dialler = channel.intro.session_id.dialler,
-                                  .acceptor = channel.intro.session_id.acceptor,
-                                  .error = static_cast<uint32_t>(code)};
-  channel.connection->send(wire::seal(wire::to_header(refusal), text));
-  channel.connection->send(text);
-  channel.close_soon(env_.clock.now_ns());
+  channel.refuse({.incarnation = channel.incarnation,
+                  .dialler = channel.intro.session_id.dialler,
+                  .acceptor = channel.intro.session_id.acceptor,
+                  .error = static_cast<uint32_t>(code)},
+                 why, env_.clock.now_ns());
   return true;
 }
 

@@ -29,7 +29,8 @@ void Newcomers::session_answers() {
     strangers_.tell(
         "link " + newcomer->link.config.name + ": " + newcomer->address,
         "says to be " + env_.peer() + ", with which a session stands that answers; refused", now);
-    newcomer->refuse(env_.node + " has a session with " + env_.peer() + ", and that answers", now);
+    newcomer->refuse({.nonce = newcomer->intro.peer_nonce},
+                     env_.node + " has a session with " + env_.peer() + ", and that answers", now);
   }
 }
 
