@@ -140,6 +140,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
                    {"sent", render_sent(view.last_resync->sent)}};
   return {
       {"volume", view.volume},
+      {"volume_uuid", metadata::format_uuid(view.mine.volume_uuid)},
       {"node", view.node},
       {"role", role_name(view.role)},
       {"state", state_name(view.state)},

@@ -79,14 +79,15 @@ TEST_F(FakeHost, KernelNbdIsFoundByItsModuleOrItsDevice) {
 }
 
 TEST_F(FakeHost, TheFirstNbdDeviceWithoutAServerIsFree) {
-  EXPECT_EQ(free_nbd_device(host_), std::nullopt);
-  for (const char* name : {"nbd0", "nbd1", "nbd2"}) put(host_.dev + "/" + name);
+  EXPECT_EQ(free_nbd_index(host_, 0), 0u);
   put(host_.sys + "/block/nbd0/pid", "12\n");
-  EXPECT_EQ(free_nbd_device(host_), host_.dev + "/nbd1");
+  EXPECT_EQ(free_nbd_index(host_, 0), 1u);
   EXPECT_TRUE(nbd_device_connected(host_, host_.dev + "/nbd0"));
+  EXPECT_FALSE(nbd_device_connected(host_, host_.dev + "/nbd1"));
   put(host_.sys + "/block/nbd1/pid", "13\n");
-  put(host_.sys + "/block/nbd2/pid", "14\n");
-  EXPECT_EQ(free_nbd_device(host_), std::nullopt);
+  put(host_.sys + "/block/nbd3/pid", "15\n");
+  EXPECT_EQ(free_nbd_index(host_, 0), 2u);
+  EXPECT_EQ(free_nbd_index(host_, 3), 4u);
 }
 
 TEST_F(FakeHost, ALoopDeviceIsFoundByItsFile) {
@@ -170,7 +171,7 @@ TEST_F(FakeHost, TheBestMethodThatWorksIsChosen) {
   EXPECT_EQ(plan_attach(host_, true, kMethodAuto).value().method, kMethodNbdfuse);
   EXPECT_EQ(plan_attach(host_, true, kMethodNbdfuseFile).value().method, kMethodNbdfuseFile);
   EXPECT_EQ(plan_attach(host_, false, kMethodAuto).value().method, kMethodNbdfuseFile);
-  EXPECT_FALSE(plan_attach(host_, true, kMethodNbdClient).ok());
+  EXPECT_FALSE(plan_attach(host_, true, kMethodNbd).ok());
 }
 
 TEST_F(FakeHost, ANoteOfAnAttachmentIsReadBack) {
@@ -203,6 +204,9 @@ TEST_F(FakeHost, ADamagedNoteIsNotGuessedAt) {
   EXPECT_NE(read.error().what.find("can't be understood"), std::string::npos);
 }
 
+// Nobody answers at the control socket.
+Result<json> nobody() { return unreachable("nobody"); }
+
 json node_status(const std::string& role, bool connected, const std::string& peer_role) {
   return json{{"volume", "r0"},
               {"node", "alpha"},
@@ -214,12 +218,12 @@ json node_status(const std::string& role, bool connected, const std::string& pee
 TEST_F(FakeHost, ASecondaryNamesThePrimary) {
   std::string note;
   const Result<Attachment> result =
-      attach(host_, node_status("secondary", true, "primary"), stem_, kMethodAuto, note);
+      attach(host_, node_status("secondary", true, "primary"), nobody, stem_, kMethodAuto, note);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().what, "alpha is secondary, the primary is beta");
   EXPECT_NE(result.error().action.find("attach on beta"), std::string::npos);
   const Result<Attachment> alone =
-      attach(host_, node_status("secondary", false, ""), stem_, kMethodAuto, note);
+      attach(host_, node_status("secondary", false, ""), nobody, stem_, kMethodAuto, note);
   EXPECT_NE(alone.error().action.find("twinblock promote"), std::string::npos);
   EXPECT_FALSE(fs::exists(attachment_path(stem_)));
 }
@@ -227,7 +231,7 @@ TEST_F(FakeHost, ASecondaryNamesThePrimary) {
 TEST_F(FakeHost, AttachingTwiceSaysWhereItIs) {
   Attachment attachment;
   attachment.volume = "r0";
-  attachment.method = kMethodNbdClient;
+  attachment.method = kMethodNbd;
   attachment.device = "/dev/nbd7";
   attachment.node_pid = 4711;
   attachment.complete = true;
@@ -238,7 +242,7 @@ TEST_F(FakeHost, AttachingTwiceSaysWhereItIs) {
   EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "");
   std::string note;
   const Result<Attachment> again =
-      attach(host_, node_status("primary", true, "secondary"), stem_, kMethodAuto, note);
+      attach(host_, node_status("primary", true, "secondary"), nobody, stem_, kMethodAuto, note);
   ASSERT_FALSE(again.ok());
   EXPECT_EQ(again.error().what, "already attached as /dev/nbd7");
 }
@@ -333,11 +337,24 @@ TEST_F(FakeHost, ALoopDeviceThatGoesWithItsLastUserIsNotRecommended) {
   put(host_.sys + "/block/loop0/loop/autoclear", "1\n");
   EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "it is in use";
   std::string note;
-  const Result<Attachment> again = attach(host_, status, stem_, kMethodAuto, note);
+  const Result<Attachment> again = attach(host_, status, nobody, stem_, kMethodAuto, note);
   kill(attachment.nbdfuse.pid, SIGKILL);
   ASSERT_FALSE(again.ok());
   EXPECT_NE(again.error().what.find("has not ended"), std::string::npos) << again.error().what;
   EXPECT_EQ(again.error().action.find("use that"), std::string::npos) << again.error().action;
+}
+
+TEST_F(FakeHost, ADeviceByNbdfuseEndsWithTheNodesProcess) {
+  json status = node_status("primary", true, "secondary");
+  status["pid"] = 4712;
+  const Attachment attachment = attached_by_nbdfuse("1");
+  put(mountinfo(), "");
+  fs::remove(backing_file());
+  const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
+  ASSERT_TRUE(cleared.ok()) << cleared.error().what;
+  EXPECT_NE(cleared.value().find("is dead (the node was restarted)"), std::string::npos)
+      << cleared.value();
+  EXPECT_FALSE(process_runs(attachment.nbdfuse));
 }
 
 // nbdfuse serves others, who see its mount.
@@ -355,7 +372,7 @@ TEST_F(FakeHost, AnAttachmentInAnotherMountNamespaceIsLeftAlone) {
   }
   EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "");
   std::string note;
-  const Result<Attachment> again = attach(host_, status, stem_, kMethodAuto, note);
+  const Result<Attachment> again = attach(host_, status, nobody, stem_, kMethodAuto, note);
   EXPECT_TRUE(process_runs(attachment.nbdfuse));
   kill(attachment.nbdfuse.pid, SIGKILL);
   ASSERT_FALSE(again.ok());
@@ -367,7 +384,7 @@ TEST_F(FakeHost, AnNbdDeviceThatSomebodyElseHasConnectedSinceIsLeftAlone) {
   json status = node_status("primary", true, "secondary");
   status["pid"] = 4711;
   Attachment attachment;
-  attachment.method = kMethodNbdClient;
+  attachment.method = kMethodNbd;
   attachment.device = host_.dev + "/nbd0";
   attachment.node_pid = 4711;
   attachment.nbd_pid = 77;
@@ -382,21 +399,37 @@ TEST_F(FakeHost, AnNbdDeviceThatSomebodyElseHasConnectedSinceIsLeftAlone) {
   EXPECT_FALSE(read_attachment(stem_).value().has_value());
 }
 
+TEST_F(FakeHost, ANoteOfAnotherOnesNbdDeviceIsRemovedAndTheDeviceLeftAlone) {
+  put(host_.sys + "/block/nbd0/dev", "43:0\n");
+  put(host_.sys + "/block/nbd0/pid", "78\n");
+  put(mountinfo(), "30 22 43:0 / /theirs rw - ext4 /dev/nbd0 rw\n");
+  Attachment attachment;
+  attachment.method = kMethodNbd;
+  attachment.device = host_.dev + "/nbd0";
+  attachment.nbd_pid = 77;
+  attachment.complete = true;
+  ASSERT_TRUE(create_attachment(stem_, attachment).ok());
+  const Status gone = detach(host_, stem_, attachment, false);
+  EXPECT_TRUE(gone.ok()) << gone.error().what;
+  EXPECT_FALSE(fs::exists(attachment_path(stem_)));
+}
+
 TEST_F(FakeHost, ADeadDeviceThatIsMountedStaysAndIsNamed) {
   put(host_.sys + "/block/nbd0/dev", "43:0\n");
   put(host_.sys + "/block/nbd0/pid", "77\n");
   put(mountinfo(), "30 22 43:0 / /mnt rw - ext4 /dev/nbd0 rw\n");
   Attachment attachment;
-  attachment.method = kMethodNbdClient;
+  attachment.method = kMethodNbd;
   attachment.device = host_.dev + "/nbd0";
   attachment.node_pid = 4711;
   attachment.complete = true;
+  attachment.ended = "beta was promoted meanwhile";
   ASSERT_TRUE(create_attachment(stem_, attachment).ok());
   json status = node_status("primary", true, "secondary");
   status["pid"] = 4712;
   const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
   ASSERT_FALSE(cleared.ok());
-  EXPECT_NE(cleared.error().what.find("is dead (the node was restarted)"), std::string::npos);
+  EXPECT_NE(cleared.error().what.find("is dead (beta was promoted meanwhile)"), std::string::npos);
   EXPECT_NE(cleared.error().what.find("it is mounted at /mnt"), std::string::npos);
   EXPECT_NE(cleared.error().action.find("unmount it"), std::string::npos);
   EXPECT_TRUE(fs::exists(attachment_path(stem_)));
@@ -408,7 +441,7 @@ TEST_F(FakeHost, AFailedAttachLeavesNothingBehind) {
   put(host_.dev + "/fuse");
   std::string note;
   const Result<Attachment> failed =
-      attach(host_, node_status("primary", true, "secondary"), stem_, kMethodAuto, note);
+      attach(host_, node_status("primary", true, "secondary"), nobody, stem_, kMethodAuto, note);
   ASSERT_FALSE(failed.ok());
   EXPECT_NE(failed.error().what.find("nbdfuse failed: "), std::string::npos) << failed.error().what;
   EXPECT_FALSE(fs::exists(attachment_path(stem_)));
@@ -420,7 +453,7 @@ TEST_F(FakeHost, AMountedDeviceIsNotDetached) {
   put(host_.sys + "/block/nbd0/pid", "77\n");
   put(mountinfo(), "30 22 43:0 / /mnt rw - ext4 /dev/nbd0 rw\n");
   Attachment attachment;
-  attachment.method = kMethodNbdClient;
+  attachment.method = kMethodNbd;
   attachment.device = host_.dev + "/nbd0";
   attachment.complete = true;
   ASSERT_TRUE(create_attachment(stem_, attachment).ok());
@@ -433,7 +466,7 @@ TEST_F(FakeHost, AMountedDeviceIsNotDetached) {
 TEST_F(FakeHost, ADeviceOfAnInterruptedAttachMayBeSomebodyElses) {
   put(host_.sys + "/block/nbd0/pid", "77\n");
   Attachment attachment;
-  attachment.method = kMethodNbdClient;
+  attachment.method = kMethodNbd;
   attachment.device = host_.dev + "/nbd0";
   ASSERT_TRUE(create_attachment(stem_, attachment).ok());
   EXPECT_FALSE(detach(host_, stem_, attachment, false).ok());

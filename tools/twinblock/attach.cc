@@ -12,22 +12,23 @@
 #include "twinblock/detach.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/json_fields.h"
+#include "twinblock/nbd_device.h"
 
 namespace twinblock {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 constexpr uint64_t kProgramTimeout_ns = 30 * kSecond_ns;
 constexpr uint64_t kNbdfuseTimeout_ns = 15 * kSecond_ns;
 constexpr uint64_t kPollInterval_ns = 10 * kMillisecond_ns;
-// Connections to the node: each is a queue of its own in the kernel's nbd.
+// Connections to the node of nbdfuse.
 constexpr const char* kConnections = "4";
 
-std::string missing_nbd_client(const HostPaths& host) {
+std::string missing_nbd(const HostPaths& host, bool root) {
+  if (!root) return "the kernel's nbd needs root";
   if (!has_kernel_nbd(host)) return "this kernel has no nbd module loaded (try: modprobe nbd)";
-  if (find_program("nbd-client").empty())
-    return "nbd-client is not installed (Debian: apt install nbd-client)";
   return {};
 }
 
@@ -54,15 +55,7 @@ std::string missing_loop(const HostPaths& host, bool root) {
   return {};
 }
 
-Result<std::string> nbd_socket_of(const nlohmann::json& status) {
-  const std::string uri = text_at(status, "nbd");
-  const std::string key = "socket=";
-  const size_t at = uri.find(key);
-  if (at == std::string::npos) return refused("the node does not say where it serves NBD");
-  return uri.substr(at + key.size());
-}
-
-Status check_primary(const nlohmann::json& status) {
+Status check_primary(const json& status) {
   if (text_at(status, "role") == "primary") return ok_status();
   const std::string node = text_at(status, "node");
   const nlohmann::json peer = object_at(status, "peer");
@@ -73,25 +66,6 @@ Status check_primary(const nlohmann::json& status) {
                        " the primary: twinblock demote on " + peer_name +
                        ", then twinblock promote here");
   return refused(node + " is secondary", "make it the primary first: twinblock promote");
-}
-
-Result<std::string> attach_nbd_client(const HostPaths& host, const std::string& nbd_socket,
-                                      const std::string& stem, Attachment& attachment) {
-  const std::optional<std::string> device = free_nbd_device(host);
-  if (!device)
-    return refused("all nbd devices are in use",
-                   "detach one, or load the module with more: modprobe nbd nbds_max=64");
-  // The note goes first: a device that nothing records could not be detached.
-  attachment.device = *device;
-  const Status noted = update_attachment(stem, attachment);
-  if (!noted) return noted.error();
-  const Result<std::string> done =
-      run_program({"nbd-client", "-unix", nbd_socket, *device, "-connections", kConnections},
-                  kProgramTimeout_ns);
-  if (done) return *device;
-  // Not ours, then: somebody else may have taken it in the meantime.
-  attachment.device.clear();
-  return done.error();
 }
 
 // Until nbdfuse wrote its pid file, which it does when the file is there to be used.
@@ -135,10 +109,12 @@ Status start_nbdfuse(const std::string& nbd_socket, const std::string& stem,
   return ready;
 }
 
-Result<std::string> attach_nbdfuse(const std::string& nbd_socket, const std::string& stem,
+Result<std::string> attach_nbdfuse(const json& status, const std::string& stem,
                                    Attachment& attachment, const std::string& wanted,
                                    std::string& note) {
-  const Status started = start_nbdfuse(nbd_socket, stem, attachment);
+  const Result<std::string> nbd_socket = nbd_socket_of(status);
+  if (!nbd_socket) return nbd_socket.error();
+  const Status started = start_nbdfuse(nbd_socket.value(), stem, attachment);
   if (!started) return started.error();
   if (attachment.method == kMethodNbdfuseFile) return attachment.file;
   Result<std::string> device = run_program(
@@ -159,18 +135,17 @@ struct Defect {
 
 // Goes by what the kernel says, and not by the note alone: a detach that failed half-way has taken
 // a part away, and a device's name comes again.
-Defect defect_of(const HostPaths& host, const nlohmann::json& status,
-                 const Attachment& attachment) {
+Defect defect_of(const HostPaths& host, const json& status, const Attachment& attachment) {
+  const std::string& device = attachment.device;
+  if (attachment.method == kMethodNbd) {
+    if (!attachment.ended.empty()) return {attachment.ended, true};
+    if (!nbd_device_connected(host, device)) return {"it is not connected", true};
+    if (!is_ours(host, attachment)) return {"it is somebody else's by now", true};
+    return {};
+  }
   const auto node_pid = static_cast<pid_t>(count_at(status, "pid"));
   if (attachment.node_pid != 0 && node_pid != attachment.node_pid)
     return {"the node was restarted", true};
-  const std::string& device = attachment.device;
-  if (attachment.method == kMethodNbdClient) {
-    if (!nbd_device_connected(host, device)) return {"it is not connected", true};
-    if (attachment.nbd_pid != 0 && nbd_device_pid(host, device) != attachment.nbd_pid)
-      return {"it is somebody else's by now", true};
-    return {};
-  }
   if (!process_runs(attachment.nbdfuse)) return {"nbdfuse has ended", true};
   if (in_another_mount_namespace(host, attachment.nbdfuse.pid)) return {"", false, true};
   if (!mounted_at(host, attachment.mount_dir)) return {"its file is no longer mounted"};
@@ -182,15 +157,14 @@ Defect defect_of(const HostPaths& host, const nlohmann::json& status,
 }
 
 // What an attachment that there is already says to who wants one.
-Error already_attached(const HostPaths& host, const nlohmann::json& status,
-                       const Attachment& earlier) {
+Error already_attached(const HostPaths& host, const json& status, const Attachment& earlier) {
   if (!earlier.complete)
     return refused("an earlier attach ended half-way, or another is at work",
                    "undo it with: twinblock detach");
   if (earlier.method == kMethodNbdfuse && loop_is_going(host, earlier.device))
-    return refused("the detach of " + earlier.device +
-                       " has not ended: some process has the device open",
-                   "end that (see: fuser -v " + earlier.device + "), then attach again");
+    return refused(
+        "the detach of " + earlier.device + " has not ended: some process has the device open",
+        "end that (see: fuser -v " + earlier.device + "), then attach again");
   if (defect_of(host, status, earlier).elsewhere)
     return refused("already attached as " + earlier.device +
                        " in another mount namespace, that of nbdfuse, process " +
@@ -202,7 +176,29 @@ Error already_attached(const HostPaths& host, const nlohmann::json& status,
 
 }  // namespace
 
-Result<std::string> clear_dead_attachment(const HostPaths& host, const nlohmann::json& status,
+Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus& ask,
+                                          const std::string& stem,
+                                          std::optional<Attachment>& existing) {
+  const bool may_live = existing.has_value() && existing->complete &&
+                        existing->method == kMethodNbd && existing->ended.empty() &&
+                        is_ours(host, *existing);
+  if (!may_live) return std::optional<FateVerdict>{};
+  const Result<json> status = ask();
+  if (!status && status.error().code != kExitUnreachable) return status.error();
+  FateVerdict verdict =
+      device_fate(*existing, status ? status.value() : json(), process_runs(existing->server));
+  if (verdict.fate == Fate::kReconnect) {
+    Result<FateVerdict> done = reconnect_nbd_device(host, ask, stem, *existing);
+    if (!done) return done.error();
+    verdict = done.value();
+  }
+  if (verdict.fate == Fate::kEnd)
+    if (const Status ended = end_nbd_device(host, stem, *existing, verdict.why); !ended)
+      return ended.error();
+  return std::optional<FateVerdict>(verdict);
+}
+
+Result<std::string> clear_dead_attachment(const HostPaths& host, const json& status,
                                           const std::string& stem) {
   const Result<std::optional<Attachment>> existing = read_attachment(stem);
   if (!existing) return existing.error();
@@ -223,11 +219,11 @@ Result<std::string> clear_dead_attachment(const HostPaths& host, const nlohmann:
 
 Result<AttachPlan> plan_attach(const HostPaths& host, bool root, const std::string& wanted) {
   const bool automatic = wanted == kMethodAuto;
-  const std::string no_nbd =
-      root ? missing_nbd_client(host) : std::string("the kernel's nbd needs root");
-  if (wanted == kMethodNbdClient || (automatic && no_nbd.empty())) {
-    if (no_nbd.empty()) return AttachPlan{kMethodNbdClient, ""};
-    return refused("nbd-client does not work here: " + no_nbd, "try --method auto");
+  const std::string no_nbd = missing_nbd(host, root);
+  if (wanted == kMethodNbd || (automatic && no_nbd.empty())) {
+    if (no_nbd.empty()) return AttachPlan{kMethodNbd, ""};
+    return refused("the kernel's nbd can't be used here: " + no_nbd,
+                   "try --method " + std::string(kMethodAuto));
   }
   const std::string no_fuse = missing_nbdfuse(host);
   if (!no_fuse.empty())
@@ -242,7 +238,7 @@ Result<AttachPlan> plan_attach(const HostPaths& host, bool root, const std::stri
                  "try --method " + std::string(kMethodNbdfuseFile));
 }
 
-Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
+Result<Attachment> attach(const HostPaths& host, const json& status, const AskStatus& ask,
                           const std::string& stem, const std::string& wanted, std::string& note) {
   const Status primary = check_primary(status);
   if (!primary) return primary.error();
@@ -250,8 +246,6 @@ Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
   if (!existing) return existing.error();
   if (const std::optional<Attachment>& earlier = existing.value(); earlier.has_value())
     return already_attached(host, status, *earlier);
-  const Result<std::string> nbd_socket = nbd_socket_of(status);
-  if (!nbd_socket) return nbd_socket.error();
   const Result<AttachPlan> plan = plan_attach(host, geteuid() == 0, wanted);
   if (!plan) return plan.error();
   note = plan.value().note;
@@ -261,21 +255,18 @@ Result<Attachment> attach(const HostPaths& host, const nlohmann::json& status,
   attachment.node = text_at(status, "node");
   attachment.method = plan.value().method;
   attachment.node_pid = static_cast<pid_t>(count_at(status, "pid"));
-  if (attachment.method != kMethodNbdClient) {
+  if (attachment.method != kMethodNbd) {
     attachment.mount_dir = stem + ".mnt";
     attachment.file = attachment.mount_dir + "/" + attachment.volume;
     attachment.log = stem + ".nbdfuse.log";
   }
   const Status created = create_attachment(stem, attachment);
   if (!created) return created.error();
-  const Result<std::string> device =
-      attachment.method == kMethodNbdClient
-          ? attach_nbd_client(host, nbd_socket.value(), stem, attachment)
-          : attach_nbdfuse(nbd_socket.value(), stem, attachment, wanted, note);
+  const Result<std::string> device = attachment.method == kMethodNbd
+                                         ? make_nbd_device(host, ask, stem, attachment)
+                                         : attach_nbdfuse(status, stem, attachment, wanted, note);
   if (device) {
     attachment.device = device.value();
-    if (attachment.method == kMethodNbdClient)
-      attachment.nbd_pid = nbd_device_pid(host, attachment.device);
     attachment.complete = true;
     const Status noted = update_attachment(stem, attachment);
     if (noted) return attachment;

@@ -36,7 +36,15 @@ json to_json(const Attachment& attachment) {
   json out{{"volume", attachment.volume},     {"node", attachment.node},
            {"method", attachment.method},     {"device", attachment.device},
            {"node_pid", attachment.node_pid}, {"complete", attachment.complete}};
-  if (attachment.nbd_pid != 0) out["nbd_pid"] = attachment.nbd_pid;
+  if (attachment.method == kMethodNbd) {
+    out["nbd_pid"] = attachment.nbd_pid;
+    out["link"] = attachment.link;
+    out["volume_uuid"] = attachment.volume_uuid;
+    out["term"] = attachment.term;
+    out["server_pid"] = attachment.server.pid;
+    out["server_start_ticks"] = attachment.server.start_ticks;
+    out["ended"] = attachment.ended;
+  }
   if (attachment.mount_dir.empty()) return out;
   out["mount_dir"] = attachment.mount_dir;
   out["file"] = attachment.file;
@@ -56,7 +64,7 @@ Result<std::optional<Attachment>> read_attachment(const std::string& stem) {
   const json note = json::parse(file, nullptr, false);
   if (!note.is_object())
     return refused(path + " can't be understood",
-                   "see what is attached with losetup, nbd-client -c and mount, undo it by hand, "
+                   "see what is attached with losetup, lsblk and mount, undo it by hand, "
                    "then remove the file");
   Attachment attachment;
   attachment.volume = text_at(note, "volume");
@@ -70,6 +78,12 @@ Result<std::optional<Attachment>> read_attachment(const std::string& stem) {
   attachment.nbdfuse.start_ticks = count_at(note, "nbdfuse_start_ticks");
   attachment.node_pid = static_cast<pid_t>(count_at(note, "node_pid"));
   attachment.nbd_pid = static_cast<pid_t>(count_at(note, "nbd_pid"));
+  attachment.link = text_at(note, "link");
+  attachment.volume_uuid = text_at(note, "volume_uuid");
+  attachment.term = count_at(note, "term");
+  attachment.server.pid = static_cast<pid_t>(count_at(note, "server_pid"));
+  attachment.server.start_ticks = count_at(note, "server_start_ticks");
+  attachment.ended = text_at(note, "ended");
   attachment.complete = flag_at(note, "complete");
   return std::optional<Attachment>(attachment);
 }

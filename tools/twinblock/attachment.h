@@ -13,7 +13,7 @@
 namespace twinblock {
 
 // How a device came about; these names are printed and written to the note.
-constexpr const char* kMethodNbdClient = "nbd-client";  // the kernel's nbd
+constexpr const char* kMethodNbd = "nbd";               // the kernel's nbd
 constexpr const char* kMethodNbdfuse = "nbdfuse";       // a file by nbdfuse, a loop device on it
 constexpr const char* kMethodNbdfuseFile = "nbdfuse-file";  // that file alone
 
@@ -22,12 +22,18 @@ struct Attachment {
   std::string node;
   std::string method;
   std::string device;     // what the user works with; empty until it is known
-  std::string mount_dir;  // of nbdfuse; empty with nbd-client
+  std::string mount_dir;  // of nbdfuse; empty with the kernel's nbd
   std::string file;       // in mount_dir
   std::string log;        // of nbdfuse
   ProcessId nbdfuse;      // pid 0 until it was started
   pid_t node_pid = 0;     // of the node's process; another one means that this device is cut off
-  pid_t nbd_pid = 0;      // who connected the kernel's device; 0: not known
+  // Of the kernel's nbd only:
+  pid_t nbd_pid = 0;        // who connected the kernel's device; 0: not known
+  std::string link;         // its stable name, /dev/twinblock/VOLUME
+  std::string volume_uuid;  // what was attached: of which volume …
+  uint64_t term = 0;        // … and of which promotion; 0: the node did not say
+  ProcessId server;         // whom the kernel is connected with, or was
+  std::string ended;        // why the device was ended under those who use it; empty: it was not
   bool complete = false;  // false: attach ended half-way
 };
 

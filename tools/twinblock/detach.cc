@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 
 #include "base/units.h"
+#include "twinblock/attach_nbd.h"
 #include "twinblock/exit_status.h"
+#include "twinblock/nbd_device.h"
 
 namespace twinblock {
 namespace {
@@ -19,17 +22,28 @@ namespace fs = std::filesystem;
 constexpr uint64_t kProgramTimeout_ns = 60 * kSecond_ns;
 // nbdfuse sends what it holds and disconnects.
 constexpr uint64_t kNbdfuseEnd_ns = 60 * kSecond_ns;
+constexpr uint64_t kFlush_ns = 45 * kSecond_ns;  // less than service managers wait for a stop
 constexpr uint64_t kKilledEnd_ns = 5 * kSecond_ns;
 constexpr uint64_t kReleaseTimeout_ns = 5 * kSecond_ns;
 constexpr uint64_t kPollInterval_ns = 20 * kMillisecond_ns;
 
+// Runs in a process of its own, since the kernel lets nobody go who waits for a device.
+int flush_status(const std::string& device) {
+  const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0 || fsync(fd) != 0) return errno;
+  close(fd);
+  return 0;
+}
+
 // Writes that only the kernel has must be on both replicas before the device goes.
 Status flush(const std::string& device, bool force) {
-  const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);
-  const bool flushed = fd >= 0 && fsync(fd) == 0;
-  const int code = errno;
-  if (fd >= 0) close(fd);
+  const pid_t child = fork();
+  if (child == 0) _exit(flush_status(device));
+  int wait_status = 0;
+  const bool ended = child > 0 && reap(child, kFlush_ns, wait_status);
+  const bool flushed = ended && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
   if (flushed || force) return ok_status();
+  const int code = ended && WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : ETIMEDOUT;
   return refused(
       system_error(code, "can't flush " + device).what,
       "see twinblock status; --force detaches without, and gives up what was not written "
@@ -42,23 +56,29 @@ Status refuse_if_used(const HostPaths& host, const std::string& device) {
   return refused(device + " is in use: " + user, "unmount it, or stop what uses it, then detach");
 }
 
-Status detach_nbd_client(const HostPaths& host, const Attachment& attachment, bool force) {
-  if (attachment.device.empty() || !nbd_device_connected(host, attachment.device))
-    return ok_status();
-  // Ours is gone, and somebody else has taken the device since.
-  if (attachment.nbd_pid != 0 && nbd_device_pid(host, attachment.device) != attachment.nbd_pid)
-    return ok_status();
+// A device that waits for its node would keep whoever flushes it waiting as well.
+Status flush_if_connected(const Attachment& attachment, bool force) {
+  if (attachment.server.pid == 0 || process_runs(attachment.server))
+    return flush(attachment.device, force);
+  if (force) return ok_status();
+  return refused("can't flush " + attachment.device + ": its node's process has ended",
+                 "attach again, which reconnects it; --force detaches without, and gives up what "
+                 "was not written yet");
+}
+
+Status detach_nbd(const HostPaths& host, const Attachment& attachment, bool force) {
+  // Ours is gone, and somebody else may have taken the device since.
+  if (!is_ours(host, attachment)) return ok_status();
   if (!attachment.complete && !force)
     return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
-                   "look at it (nbd-client -c " + attachment.device + "); --force disconnects it");
+                   "look at it (lsblk " + attachment.device + "); --force disconnects it");
   Status unused = refuse_if_used(host, attachment.device);
   if (!unused) return unused;
-  Status flushed = flush(attachment.device, force);
+  // It has been disconnected, and goes when the last one closes it.
+  if (!attachment.ended.empty()) return ok_status();
+  Status flushed = flush_if_connected(attachment, force);
   if (!flushed) return flushed;
-  const Result<std::string> done =
-      run_program({"nbd-client", "-d", attachment.device}, kProgramTimeout_ns);
-  if (!done) return done.error();
-  return ok_status();
+  return disconnect_nbd_device(host, attachment);
 }
 
 // `losetup -d` of a device that is open elsewhere succeeds and takes effect at the last close.
@@ -132,8 +152,8 @@ Status detach_nbdfuse(const HostPaths& host, const Attachment& attachment, bool 
 
 Status detach(const HostPaths& host, const std::string& stem, const Attachment& attachment,
               bool force) {
-  Status gone = attachment.method == kMethodNbdClient ? detach_nbd_client(host, attachment, force)
-                                                      : detach_nbdfuse(host, attachment, force);
+  Status gone = attachment.method == kMethodNbd ? detach_nbd(host, attachment, force)
+                                                : detach_nbdfuse(host, attachment, force);
   if (!gone) return gone;
   std::error_code ignored;
   if (!attachment.mount_dir.empty()) {

@@ -1,25 +1,48 @@
+#include <unistd.h>
+
 #include <cstdio>
 #include <optional>
 
 #include "twinblock/actions.h"
 #include "twinblock/attach.h"
 #include "twinblock/detach.h"
+#include "twinblock/nbd_device.h"
+#include "twinblock/stay.h"
 
 namespace twinblock {
 
 using nlohmann::json;
 
-Result<Output> run_attach(const Options& options, const std::string& socket) {
-  const Result<json> status = ask_status(socket);
+namespace {
+
+// On stderr: stdout has the device's name alone.
+void say(const Options& options, const std::string& what) {
+  if (!options.print_json && !what.empty()) std::fprintf(stderr, "%s\n", what.c_str());
+}
+
+// What attach has left of a device that is there already: nothing to do but to name it, or an
+// error.
+Result<Output> attached_already(const FateVerdict& verdict, const Attachment& attachment) {
+  if (verdict.fate == Fate::kWait)
+    return refused(attachment.device + " is attached and waits for its node: " + verdict.why,
+                   "make the node primary again, or give up what was not written: "
+                   "twinblock detach --force");
+  Output output{to_json(attachment), attachment.device + "\n"};
+  output.data["note"] = verdict.why;
+  output.data["cleared"] = "";
+  return output;
+}
+
+Result<Output> make_attachment(const Options& options, const AskStatus& ask,
+                               const std::string& stem) {
+  const Result<json> status = ask();
   if (!status) return status.error();
-  const std::string stem = node_file_stem(socket);
   const Result<std::string> cleared = clear_dead_attachment(HostPaths{}, status.value(), stem);
   if (!cleared) return cleared.error();
-  if (!cleared.value().empty() && !options.print_json)
-    std::fprintf(stderr, "%s\n", cleared.value().c_str());
+  say(options, cleared.value());
   std::string note;
   const Result<Attachment> attached =
-      attach(HostPaths{}, status.value(), stem, options.attach.method, note);
+      attach(HostPaths{}, status.value(), ask, stem, options.attach.method, note);
   if (!attached) return attached.error();
   const Attachment& attachment = attached.value();
   if (attachment.method == kMethodNbdfuseFile)
@@ -30,10 +53,36 @@ Result<Output> run_attach(const Options& options, const std::string& socket) {
   Output output{to_json(attachment), attachment.device + "\n"};
   output.data["note"] = note;
   output.data["cleared"] = cleared.value();
-  if (!options.print_json)
-    std::fprintf(stderr, "attached by %s%s%s; undo it with: twinblock detach\n",
-                 attachment.method.c_str(), note.empty() ? "" : "; ", note.c_str());
+  const std::string also = attachment.link.empty() ? "" : ", also called " + attachment.link;
+  const std::string ends =
+      attachment.method == kMethodNbd ? "" : "; it ends with the node's process";
+  say(options, "attached by " + attachment.method + also + (note.empty() ? "" : "; " + note) +
+                   ends + "; undo it with: twinblock detach");
   return output;
+}
+
+}  // namespace
+
+Result<Output> run_attach(const Options& options, const std::string& socket) {
+  const AskStatus ask = [&socket] { return ask_status(socket); };
+  const std::string stem = node_file_stem(socket);
+  const bool may_be_nbd =
+      options.attach.method == kMethodAuto || options.attach.method == kMethodNbd;
+  if (geteuid() == 0 && may_be_nbd) say(options, load_kernel_nbd(HostPaths{}));
+  if (options.attach.stay)
+    return stay_attached(HostPaths{}, ask, stem,
+                         [&options](const std::string& what) { say(options, what); });
+  Result<std::optional<Attachment>> note = read_attachment(stem);
+  if (!note) return note.error();
+  std::optional<Attachment>& existing = note.value();
+  const Result<std::optional<FateVerdict>> verdict = revive(HostPaths{}, ask, stem, existing);
+  if (!verdict) return verdict.error();
+  if (const std::optional<FateVerdict>& fate = verdict.value(); fate.has_value()) {
+    const bool reconnected = fate->fate == Fate::kKeep && !fate->why.empty();
+    if (reconnected) say(options, existing->device + " is " + fate->why);
+    if (reconnected || fate->fate == Fate::kWait) return attached_already(*fate, *existing);
+  }
+  return make_attachment(options, ask, stem);
 }
 
 Result<Output> run_detach(const Options& options, const std::string& socket) {

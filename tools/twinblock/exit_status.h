@@ -15,6 +15,7 @@ constexpr int kExitUsage = 2;        // wrong options
 constexpr int kExitUnreachable = 3;  // no node answers at the control socket
 constexpr int kExitTimedOut = 4;     // `wait` waited in vain
 constexpr int kExitDiffer = 5;       // `verify` found blocks that differ, repaired or not
+constexpr int kExitStale = 6;        // `attach --stay` ended the device: it may be stale
 
 inline Error refused(std::string what, std::string action = {}) {
   return Error{std::move(what), std::move(action), kExitRefused};

@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kNbdDevicesMax = 256;
-
 std::string first_line(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -110,13 +108,9 @@ bool has_kernel_nbd(const HostPaths& host) {
          access((host.dev + "/nbd0").c_str(), F_OK) == 0;
 }
 
-std::optional<std::string> free_nbd_device(const HostPaths& host) {
-  for (int i = 0; i < kNbdDevicesMax; ++i) {
-    const std::string device = host.dev + "/nbd" + std::to_string(i);
-    if (access(device.c_str(), F_OK) != 0) continue;
-    if (!nbd_device_connected(host, device)) return device;
-  }
-  return std::nullopt;
+uint32_t free_nbd_index(const HostPaths& host, uint32_t first) {
+  while (nbd_device_connected(host, "nbd" + std::to_string(first))) ++first;
+  return first;
 }
 
 bool nbd_device_connected(const HostPaths& host, const std::string& device) {

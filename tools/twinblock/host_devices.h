@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include <optional>
+#include <cstdint>
 #include <string>
 
 namespace twinblock {
@@ -17,8 +17,8 @@ struct HostPaths {
 
 // Whether the kernel has nbd.
 bool has_kernel_nbd(const HostPaths& host);
-// "/dev/nbd3", the first that nobody uses; nullopt when all are in use.
-std::optional<std::string> free_nbd_device(const HostPaths& host);
+// 3 of nbd3, the first from `first` on that nobody uses; one that is not there can be made.
+uint32_t free_nbd_index(const HostPaths& host, uint32_t first);
 // Whether the kernel device is connected to a server.
 bool nbd_device_connected(const HostPaths& host, const std::string& device);
 // The process that connected it: another one has connected it anew. 0: nobody has, or not known.

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "twinblock/actions.h"
 #include "twinblock/control_client.h"
+#include "twinblock/device_text.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/status_text.h"
@@ -84,10 +85,20 @@ std::string why_text(const json& result) {
   return out;
 }
 
+// A device that is attached here is told of with its node, and also where that does not answer.
 Result<Output> run_status(const Options&, const std::string& socket) {
   const Result<json> status = ask_status(socket);
-  if (!status) return status.error();
-  return Output{status.value(), status_text(status.value())};
+  const json device =
+      attached_device(HostPaths{}, status ? status.value() : json(), node_file_stem(socket));
+  if (!status) {
+    Error error = status.error();
+    if (device.is_object()) error.what += "; the device " + device_text(device);
+    return error;
+  }
+  Output output{status.value(), ""};
+  output.data["device"] = device;
+  output.text = status_text(output.data);
+  return output;
 }
 
 Result<Output> run_why(const Options&, const std::string& socket) {

@@ -96,4 +96,12 @@ Status prepare_verify(Options& options) {
   return ok_status();
 }
 
+Status prepare_attach(Options& options) {
+  const std::string& method = options.attach.method;
+  if (options.attach.stay && method != kMethodAuto && method != kMethodNbd)
+    return wrong_usage("--stay looks after a device of the kernel's nbd, and not of " + method,
+                       "leave --method out");
+  return ok_status();
+}
+
 }  // namespace twinblock

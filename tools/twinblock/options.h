@@ -60,6 +60,7 @@ struct CompressionOptions {
 };
 struct AttachOptions {
   std::string method = kMethodAuto;
+  bool stay = false;
 };
 struct DetachOptions {
   bool force = false;
@@ -115,6 +116,8 @@ Status prepare_compression(Options& options);
 Status prepare_wait(Options& options);
 // Of `verify`: which options go together.
 Status prepare_verify(Options& options);
+// Of `attach`: which options go together.
+Status prepare_attach(Options& options);
 // Of `latency`: the window and the interval of --watch.
 Status prepare_latency(Options& options);
 

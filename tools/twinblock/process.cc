@@ -68,20 +68,6 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-// Waits for the child; false when it had to be killed.
-bool reap(pid_t pid, uint64_t timeout_ns, int& wait_status) {
-  const uint64_t deadline_ns = steady_now_ns() + timeout_ns;
-  while (waitpid(pid, &wait_status, WNOHANG) == 0) {
-    if (steady_now_ns() > deadline_ns) {
-      kill(pid, SIGKILL);
-      waitpid(pid, &wait_status, 0);
-      return false;
-    }
-    sleep_ns(kPollInterval_ns);
-  }
-  return true;
-}
-
 // A file in memory for a program's output: short outputs, and no pipe to drain.
 class Scratch {
  public:
@@ -149,6 +135,18 @@ Result<pid_t> start_background(const std::vector<std::string>& args, const std::
   posix_spawn_file_actions_adddup2(&setup.files, STDOUT_FILENO, STDERR_FILENO);
   posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETSID);
   return spawn(args, setup);
+}
+
+bool reap(pid_t pid, uint64_t timeout_ns, int& wait_status) {
+  const uint64_t deadline_ns = steady_now_ns() + timeout_ns;
+  while (waitpid(pid, &wait_status, WNOHANG) == 0) {
+    if (steady_now_ns() > deadline_ns) {
+      kill(pid, SIGKILL);
+      return false;
+    }
+    sleep_ns(kPollInterval_ns);
+  }
+  return true;
 }
 
 std::string last_line(const std::string& path) {

@@ -22,6 +22,10 @@ Result<std::string> run_program(const std::vector<std::string>& args, uint64_t t
 // its outputs go to the end of `log_path`.
 Result<pid_t> start_background(const std::vector<std::string>& args, const std::string& log_path);
 
+// Waits for the child; false when it did not end within `timeout_ns` and was killed, of which a
+// process that the kernel holds takes notice later.
+bool reap(pid_t pid, uint64_t timeout_ns, int& wait_status);
+
 // The last line of a file that is not blank; empty when there is none.
 std::string last_line(const std::string& path);
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "twinblock/device_text.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/link_text.h"
 #include "twinblock/sync_text.h"
@@ -140,6 +141,7 @@ std::string status_text(const json& status) {
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));
   add(out, "disk", disk_text(status, sentences));
+  add(out, "device", device_text(object_at(status, "device")));
   add(out, "clients", count_text(status, "clients") + " at " + text_at(status, "nbd"));
   if (count_at(status, "pid") > 0)
     add(out, "process",

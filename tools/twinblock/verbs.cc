@@ -62,8 +62,10 @@ void add_verify_options(CLI::App& app, Options& options) {
 
 void add_attach_options(CLI::App& app, Options& options) {
   app.add_option("--method", options.attach.method, "how, instead of the best way that works here")
-      ->check(CLI::IsMember(std::vector<std::string>{kMethodAuto, kMethodNbdClient, kMethodNbdfuse,
+      ->check(CLI::IsMember(std::vector<std::string>{kMethodAuto, kMethodNbd, kMethodNbdfuse,
                                                      kMethodNbdfuseFile}));
+  app.add_flag("--stay", options.attach.stay,
+               "look after the device until SIGTERM or Ctrl-C, which detach it");
 }
 
 void add_detach_options(CLI::App& app, Options& options) {
@@ -250,13 +252,18 @@ std::vector<Verb> observe_verbs() {
 std::vector<Verb> device_verbs() {
   return {
       {"attach", "make a block device of the volume",
-       "Makes a device of the volume on the primary and prints its name: /dev/nbdN where the "
-       "kernel has nbd and nbd-client is installed, else a loop device on a file by nbdfuse, else "
-       "(without root) that file alone, which mke2fs, qemu and the like take as it is. The device "
-       "stays until 'twinblock detach', or until the node ends: then attach again, which takes "
-       "the dead device away.\n"
-       "Example: mount $(twinblock attach r0) /mnt",
-       run_attach, add_attach_options},
+       "Makes a device of the volume on the primary and prints its name. Where the kernel has nbd "
+       "(it is loaded if need be) that is /dev/nbdN, also called /dev/twinblock/VOLUME: when the "
+       "node's process ends its requests wait, and attach, given again, connects it with the next "
+       "process, if that carries on the same promotion; if a node was promoted anew meanwhile, the "
+       "device's pages may be stale, and attach ends it. --stay does that by itself: it remains in "
+       "the foreground, waits for the node where there is none yet, and ends with status 6 when it "
+       "had to end the device. Elsewhere the device is a loop device on a file by nbdfuse, or "
+       "(without root) that file alone, which mke2fs, qemu and the like take as it is; that one "
+       "ends with the node's process: then attach again, which takes the dead device away.\n"
+       "Example: mount $(twinblock attach r0) /mnt\n"
+       "Example: systemctl enable --now twinblock-attach@r0",
+       run_attach, add_attach_options, prepare_attach},
       {"detach", "undo attach",
        "Flushes the device that attach made and takes it away. Refused while it is mounted or "
        "open. Works also when the node is gone; then nothing can be flushed, and --force gives up "

@@ -1,0 +1,158 @@
+#include "twinblock/attach_nbd.h"
+
+#include <cerrno>
+
+#include "base/units.h"
+#include "twinblock/exit_status.h"
+#include "twinblock/json_fields.h"
+#include "twinblock/nbd_connection.h"
+#include "twinblock/nbd_device.h"
+#include "twinblock/nbd_netlink.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kNegotiation_ns = 10 * kSecond_ns;
+// A disk's customary sector: a partition table that was made on another kind of device stays
+// readable.
+constexpr uint64_t kSectorBytes = 512;
+// As long as it may take until a node is there again: whoever does not want to wait detaches.
+constexpr uint64_t kDeadConnection_s = 30 * 24 * 3600;
+// After a reconnection the kernel sends a request again only when it looks after it next.
+constexpr uint64_t kLookAfterRequests_ms = 2000;
+// The kernel needs a moment to notice that a process has ended with its sockets.
+constexpr uint64_t kDeathIsNoticed_ns = 5 * kSecond_ns;
+constexpr uint64_t kPollInterval_ns = 10 * kMillisecond_ns;
+
+struct Served {
+  NbdConnection connection;
+  json status;  // of the same process, asked for while it has this client: it is not demoted now
+};
+
+Result<Served> connect_with_node(const AskStatus& ask, const std::string& volume) {
+  const Result<json> before = ask();
+  if (!before) return before.error();
+  const Result<std::string> path = nbd_socket_of(before.value());
+  if (!path) return path.error();
+  Result<NbdConnection> connection = NbdConnection::open(path.value(), volume, kNegotiation_ns);
+  if (!connection) return connection.error();
+  Result<json> now = ask();
+  if (!now) return now.error();
+  if (text_at(now.value(), "role") != "primary" ||
+      static_cast<pid_t>(count_at(now.value(), "pid")) != connection.value().server().pid)
+    return unreachable("the node is just being restarted", "try again");
+  return Served{std::move(connection.value()), std::move(now.value())};
+}
+
+void note_server(Attachment& attachment, const Served& served) {
+  attachment.server = served.connection.server();
+  attachment.node_pid = attachment.server.pid;
+}
+
+// The first device that is nobody's.
+Status take_free_device(const HostPaths& host, const std::string& stem, NbdDeviceSetup& setup,
+                        int fd, Attachment& attachment) {
+  Result<NbdNetlink> kernel = NbdNetlink::open();
+  if (!kernel) return kernel.error();
+  while (true) {
+    setup.index = free_nbd_index(host, setup.index);
+    attachment.device = host.dev + "/nbd" + std::to_string(setup.index);
+    // The note goes first: a device that nothing records could not be detached.
+    if (Status noted = update_attachment(stem, attachment); !noted) return noted;
+    Status made = kernel.value().connect(setup, fd);
+    if (made) return made;
+    // Not ours, then: somebody else may have taken it in the meantime.
+    attachment.device.clear();
+    if (made.error().code != EBUSY) return refused(made.error().what);
+    ++setup.index;
+  }
+}
+
+}  // namespace
+
+Result<std::string> nbd_socket_of(const json& status) {
+  const std::string uri = text_at(status, "nbd");
+  const std::string key = "socket=";
+  const size_t at = uri.find(key);
+  if (at == std::string::npos) return refused("the node does not say where it serves NBD");
+  return uri.substr(at + key.size());
+}
+
+Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
+                                    const std::string& stem, Attachment& attachment) {
+  Result<Served> served = connect_with_node(ask, attachment.volume);
+  if (!served) return served.error();
+  NbdConnection& connection = served.value().connection;
+  attachment.term = count_at(served.value().status, "term");
+  attachment.volume_uuid = text_at(served.value().status, "volume_uuid");
+  note_server(attachment, served.value());
+  NbdDeviceSetup setup{.index = 0,
+                       .size_bytes = connection.served().size_bytes,
+                       .block_bytes = kSectorBytes,
+                       .server_flags = connection.served().flags,
+                       .dead_connection_s = kDeadConnection_s,
+                       .backend = nbd_backend(attachment.volume)};
+  if (const Status made = take_free_device(host, stem, setup, connection.fd(), attachment); !made)
+    return made.error();
+  attachment.nbd_pid = nbd_device_pid(host, attachment.device);
+  const Status looked_after = look_after_requests(host, attachment.device, kLookAfterRequests_ms);
+  if (!looked_after) {
+    (void)disconnect_nbd_device(host, attachment);
+    return looked_after.error();
+  }
+  attachment.link = give_stable_name(host, attachment.volume, attachment.device);
+  return attachment.device;
+}
+
+Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus& ask,
+                                         const std::string& stem, Attachment& attachment) {
+  const std::optional<uint32_t> index = nbd_index(attachment.device);
+  Result<NbdNetlink> kernel = NbdNetlink::open();
+  if (!kernel) return kernel.error();
+  const uint64_t deadline_ns = steady_now_ns() + kDeathIsNoticed_ns;
+  while (true) {
+    Result<Served> served = connect_with_node(ask, attachment.volume);
+    if (!served) return served.error();
+    const FateVerdict verdict =
+        device_fate(attachment, served.value().status, process_runs(attachment.server));
+    if (verdict.fate != Fate::kReconnect) return verdict;
+    NbdConnection& connection = served.value().connection;
+    const Status given = kernel.value().reconfigure(
+        index.value_or(0), nbd_backend(attachment.volume), connection.fd());
+    if (!given) return given.error();
+    connection.let_go();
+    if (unix_socket_exists(host.proc, connection.inode())) {
+      note_server(attachment, served.value());
+      if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
+      return FateVerdict{Fate::kKeep, "reconnected: " + verdict.why};
+    }
+    if (steady_now_ns() > deadline_ns)
+      return refused("the kernel does not take another connection for " + attachment.device);
+    sleep_ns(kPollInterval_ns);
+  }
+}
+
+Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,
+                      const std::string& why) {
+  if (is_ours(host, attachment))
+    if (Status gone = disconnect_nbd_device(host, attachment); !gone) return gone;
+  attachment.ended = why;
+  return update_attachment(stem, attachment);
+}
+
+Status disconnect_nbd_device(const HostPaths& host, const Attachment& attachment) {
+  const std::optional<uint32_t> index = nbd_index(attachment.device);
+  if (!index) return refused(attachment.device + " is no device of the kernel's nbd");
+  Result<NbdNetlink> kernel = NbdNetlink::open();
+  if (!kernel) return kernel.error();
+  // The device's next user may be one for whom a late request is a dead connection.
+  (void)look_after_requests(host, attachment.device, 0);
+  Status gone = kernel.value().disconnect(*index);
+  if (!gone) return gone;
+  take_stable_name(host, attachment);
+  return ok_status();
+}
+
+}  // namespace twinblock

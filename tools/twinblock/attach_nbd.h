@@ -1,0 +1,40 @@
+// A volume as a device of the kernel's nbd: made, given another server, ended. Steps are noted
+// before they are taken, so that `detach` finds what an interrupted one has left.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.h"
+#include "twinblock/attachment.h"
+#include "twinblock/device_fate.h"
+#include "twinblock/host_devices.h"
+
+namespace twinblock {
+
+// Asks the node for its status now.
+using AskStatus = std::function<Result<nlohmann::json>()>;
+
+// The path of the socket at which the node with that status serves NBD.
+Result<std::string> nbd_socket_of(const nlohmann::json& status);
+
+// Makes a device of the primary behind `ask` and fills in what the note says of it; the device's
+// name. An error leaves no device behind.
+Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
+                                    const std::string& stem, Attachment& attachment);
+
+// Connects the device with the node's process of now, where its fate is to be reconnected: what
+// became of it. kKeep: it is connected, `why` says with whom where that was done now. Errors: the
+// node or the kernel refused; the device is as it was.
+Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus& ask,
+                                         const std::string& stem, Attachment& attachment);
+
+// Ends the device, also under those who use it, and notes why.
+Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,
+                      const std::string& why);
+
+// Disconnects a device that nobody uses; nothing is flushed.
+Status disconnect_nbd_device(const HostPaths& host, const Attachment& attachment);
+
+}  // namespace twinblock

@@ -1,0 +1,46 @@
+#include "twinblock/device_fate.h"
+
+#include "twinblock/json_fields.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+// Of a node that is primary.
+FateVerdict fate_by_term(const Attachment& attachment, const json& status, bool same_process) {
+  const uint64_t term = count_at(status, "term");
+  const std::string node = text_at(status, "node");
+  if (term != attachment.term)
+    return {Fate::kEnd, "since it was attached, a node has been promoted anew (" + node +
+                            " is primary by promotion " + std::to_string(term) +
+                            ", the device is of promotion " + std::to_string(attachment.term) +
+                            ")"};
+  if (same_process) return {Fate::kKeep, ""};
+  if (term != 0) return {Fate::kReconnect, node + " is primary again, by the same promotion"};
+  return {Fate::kEnd, node + " was restarted, and does not say whether anybody was promoted since"};
+}
+
+}  // namespace
+
+FateVerdict device_fate(const Attachment& attachment, const json& status, bool server_runs) {
+  if (!status.is_object()) {
+    if (server_runs) return {Fate::kKeep, ""};
+    return {Fate::kWait, attachment.node + " does not answer"};
+  }
+  const std::string node = text_at(status, "node");
+  const std::string uuid = text_at(status, "volume_uuid");
+  if (node != attachment.node)
+    return {Fate::kEnd, "another node answers, " + node + " instead of " + attachment.node};
+  if (!attachment.volume_uuid.empty() && !uuid.empty() && uuid != attachment.volume_uuid)
+    return {Fate::kEnd, "another volume was made in its place"};
+  const bool same_process =
+      server_runs && static_cast<pid_t>(count_at(status, "pid")) == attachment.server.pid;
+  if (text_at(status, "role") == "primary") return fate_by_term(attachment, status, same_process);
+  const json peer = object_at(status, "peer");
+  if (flag_at(peer, "connected") && text_at(peer, "role") == "primary")
+    return {Fate::kEnd, text_at(peer, "name") + " was promoted meanwhile"};
+  return {Fate::kWait, node + " is not primary"};
+}
+
+}  // namespace twinblock

@@ -1,0 +1,211 @@
+#include "twinblock/stay.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "base/units.h"
+#include "twinblock/attach.h"
+#include "twinblock/detach.h"
+#include "twinblock/nbd_device.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+// While the device waits for its node, which is to have it back soon after it is primary …
+constexpr uint64_t kWaiting_ns = 100 * kMillisecond_ns;
+// … and while all is well: that the node's process ends is noticed at once.
+constexpr uint64_t kWell_ns = 2 * kSecond_ns;
+
+// What pauses end by: SIGTERM and SIGINT, which end nothing else while there is one, and the end of
+// the process that the device is connected with.
+class Pause {
+ public:
+  Pause() {
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTERM);
+    sigaddset(&stops, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &stops, &before_);
+    signals_ = signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  ~Pause() {
+    if (signals_ >= 0) close(signals_);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+  // False once a signal has come. `server`: pid 0 for nobody.
+  bool wait(uint64_t ns, const ProcessId& server) {
+    const int process =
+        process_runs(server) ? static_cast<int>(syscall(SYS_pidfd_open, server.pid, 0)) : -1;
+    std::array<pollfd, 2> polled{pollfd{signals_, POLLIN, 0}, pollfd{process, POLLIN, 0}};
+    (void)poll(polled.data(), polled.size(), static_cast<int>(ns / kMillisecond_ns));
+    if (process >= 0) close(process);
+    // Taken from the queue, it does not end this program when signals do so again.
+    signalfd_siginfo taken{};
+    return read(signals_, &taken, sizeof taken) < 0;
+  }
+
+ private:
+  sigset_t before_{};
+  int signals_ = -1;
+};
+
+// Who waits for the device may hold the memory that this process would ask for.
+void need_no_reclaim() {
+#ifdef PR_SET_IO_FLUSHER
+  prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+#endif
+  (void)mlockall(MCL_CURRENT | MCL_FUTURE);
+}
+
+class Stay {
+ public:
+  Stay(const HostPaths& host, const AskStatus& ask, const std::string& stem,
+       const std::function<void(const std::string&)>& say)
+      : host_(host), ask_(ask), stem_(stem), say_(say) {}
+
+  Result<Output> run() {
+    Pause pause;
+    need_no_reclaim();
+    do {
+      const Result<bool> goes_on = look();
+      if (!goes_on) return goes_on.error();
+      if (!goes_on.value()) return over("is detached");
+    } while (pause.wait(well_ ? kWell_ns : kWaiting_ns, well_ ? device_.server : ProcessId{}));
+    return stop();
+  }
+
+ private:
+  // One look after the device; false when there is none any more, and not by us.
+  Result<bool> look() {
+    Result<std::optional<Attachment>> note = read_attachment(stem_);
+    if (!note) return note.error();
+    std::optional<Attachment>& existing = note.value();
+    if (!existing.has_value() && attached_) return false;
+    if (existing.has_value() && existing->complete && existing->method != kMethodNbd)
+      return refused("already attached as " + existing->device + " by " + existing->method +
+                         ", which ends with the node",
+                     "detach it first: twinblock detach");
+    const Result<std::optional<FateVerdict>> verdict = revive(host_, ask_, stem_, existing);
+    if (!verdict) return bear(verdict.error());
+    if (!verdict.value().has_value()) return attached_ ? Result<bool>(false) : attach_now();
+    device_ = *existing;
+    attached_ = true;
+    const FateVerdict& fate = *verdict.value();
+    if (fate.fate == Fate::kEnd) return ended(fate.why);
+    well_ = fate.fate == Fate::kKeep;
+    if (well_ && fate.why.empty())
+      tell("is attached");
+    else
+      tell(well_ ? "is " + fate.why : "waits: " + fate.why);
+    return true;
+  }
+
+  Result<bool> attach_now() {
+    const Result<json> status = ask_();
+    if (!status) return bear(status.error());
+    const Result<std::string> cleared = clear_dead_attachment(host_, status.value(), stem_);
+    if (!cleared) return cleared.error();
+    if (!cleared.value().empty()) say_(cleared.value());
+    if (status.value().value("role", "") != "primary") {
+      // Mounts wait for the device by themselves; a boot is not to wait for a promotion.
+      be_ready();
+      remark(status.value().value("node", "the node") + " is not primary yet");
+      return true;
+    }
+    std::string ignored;
+    const Result<Attachment> done = attach(host_, status.value(), ask_, stem_, kMethodNbd, ignored);
+    if (!done) return bear(done.error());
+    device_ = done.value();
+    attached_ = well_ = true;
+    tell("is attached");
+    return true;
+  }
+
+  // A node that does not answer, or says no for now, is asked again; all else ends this.
+  Result<bool> bear(const Error& error) {
+    well_ = false;
+    if (error.code != kExitUnreachable && !attached_) return error;
+    remark(error.what);
+    return true;
+  }
+
+  Result<bool> ended(const std::string& why) {
+    Error error{name() + " was ended, since its pages may be stale: " + why,
+                "unmount it and attach again", kExitStale};
+    sd_notify(0, ("STATUS=" + error.what).c_str());
+    return error;
+  }
+
+  // SIGTERM, SIGINT.
+  Result<Output> stop() {
+    sd_notify(0, "STOPPING=1");
+    if (!attached_) return Output{json{{"device", ""}}, "nothing was attached\n"};
+    const Result<std::optional<Attachment>> note = read_attachment(stem_);
+    if (!note) return note.error();
+    if (!note.value().has_value()) return over("is detached");
+    const Status gone = detach(host_, stem_, *note.value(), false);
+    if (!gone)
+      return refused(name() + " stays, and nobody looks after it: " + gone.error().what,
+                     gone.error().action);
+    return over("is detached");
+  }
+
+  Result<Output> over(const std::string& what) {
+    return Output{json{{"device", device_.device}}, name() + " " + what + "\n"};
+  }
+
+  [[nodiscard]] std::string name() const {
+    return device_.link.empty() ? device_.device : device_.link;
+  }
+
+  void be_ready() {
+    if (!ready_) sd_notify(0, "READY=1");
+    ready_ = true;
+  }
+
+  // Of the device, which is there.
+  void tell(const std::string& what) {
+    be_ready();
+    if (what == "is attached" && told_.starts_with(name() + " is ")) return;
+    remark(name() + " " + what);
+  }
+
+  void remark(const std::string& what) {
+    if (what == told_) return;
+    told_ = what;
+    say_(what);
+    sd_notify(0, ("STATUS=" + what).c_str());
+  }
+
+  const HostPaths& host_;
+  const AskStatus& ask_;
+  const std::string& stem_;
+  const std::function<void(const std::string&)>& say_;
+  Attachment device_;
+  bool attached_ = false;
+  bool well_ = false;  // it is connected with a process that runs
+  bool ready_ = false;
+  std::string told_;  // so that nothing is said twice in a row
+};
+
+}  // namespace
+
+Result<Output> stay_attached(const HostPaths& host, const AskStatus& ask, const std::string& stem,
+                             const std::function<void(const std::string&)>& say) {
+  return Stay(host, ask, stem, say).run();
+}
+
+}  // namespace twinblock
