@@ -1,0 +1,103 @@
+"""One emulated host (QEMU without KVM): booted, given orders, cut from its power."""
+
+import socket
+import subprocess
+import time
+
+from machine import HERE, LINKS, NODES
+
+MEMORY_MIB = 768
+DISK_BYTES = 1 << 30
+BOOT_S = 300  # on however busy a machine
+ANSWER_END = b"\n\0exit "
+AGENT_PORT = 9000
+
+
+class Failed(AssertionError):
+    pass
+
+
+class Host:
+    def __init__(self, name, kernel, build, directory):
+        self.name = name
+        self._kernel = kernel
+        self._build = build
+        self._directory = directory
+        self._port = 9101 + NODES.index(name)  # of loopback, in the run's own network namespace
+        self._process = None
+        self.console = directory / f"{name}.console"
+
+    def _arguments(self):
+        number = NODES.index(self.name) + 1
+        disk = self._directory / f"{self.name}.disk"
+        if not disk.exists():
+            with open(disk, "wb") as file:
+                file.truncate(DISK_BYTES)
+        words = {"node": self.name, "number": number, "tree": HERE.parents[1], "build": self._build,
+                 "modules": self._kernel.modules}
+        append = ("console=ttyS0 net.ifnames=0 mitigations=off panic=5 tsc=reliable no_timer_check "
+                  "random.trust_cpu=on cryptomgr.notests=1 " +
+                  " ".join(f"tb.{key}={value}" for key, value in words.items()))
+        yield from ("qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "Westmere",
+                    "-m", MEMORY_MIB, "-display", "none", "-monitor", "none", "-no-reboot",
+                    "-kernel", self._kernel.image, "-initrd", self._kernel.initramfs,
+                    "-append", append, "-serial", f"file:{self.console}",
+                    "-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,"
+                    "multidevs=remap",
+                    "-drive", f"file={disk},if=none,id=disk,format=raw",
+                    "-device", "virtio-blk-pci,drive=disk",
+                    "-netdev", "user,id=orders,restrict=on,"
+                    f"hostfwd=tcp:127.0.0.1:{self._port}-:{AGENT_PORT}",
+                    "-device", f"virtio-net-pci,romfile=,netdev=orders,mac=52:54:00:00:ff:0{number}")
+        for link in range(LINKS):
+            yield from ("-netdev", f"tap,id=l{link},ifname={self.name}{link},script=no,downscript=no",
+                        "-device", f"virtio-net-pci,romfile=,netdev=l{link},"
+                        f"mac=52:54:00:00:0{link}:0{number}")
+
+    def begin_boot(self):
+        with open(self._directory / f"{self.name}.qemu", "wb") as log:
+            self._process = subprocess.Popen(  # pylint: disable=consider-using-with
+                [str(word) for word in self._arguments()], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True)
+
+    def wait_boot(self):
+        deadline = time.monotonic() + BOOT_S
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            try:
+                self.run("true", timeout_s=10)
+                return
+            except OSError:
+                time.sleep(0.5)
+        raise Failed(f"{self.name} did not boot:\n{self.console_tail()}")
+
+    def cut(self):
+        """As a power cut: nothing is written any more, nobody is told."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def run(self, script, timeout_s=300, check=True):
+        """What the shell script printed, on both its outputs; (output, status) without `check`."""
+        with socket.create_connection(("127.0.0.1", self._port), timeout=5) as connection:
+            connection.settimeout(timeout_s)
+            words = script.encode()
+            connection.sendall(b"%d\n" % len(words) + words)
+            answer = b""
+            while part := connection.recv(1 << 16):
+                answer += part
+        said, end, status = answer.rpartition(ANSWER_END)
+        if not end:
+            raise OSError(f"{self.name} ended the connection")
+        text = said.decode(errors="replace").strip()
+        if not check:
+            return text, int(status)
+        if int(status):
+            raise Failed(f"{self.name}: status {int(status)} of: {script}\n{text}")
+        return text
+
+    def console_tail(self):
+        lines = self.console.read_text(errors="replace").splitlines() if self.console.exists() else []
+        return "\n".join(lines[-40:])

@@ -1,0 +1,74 @@
+"""A mounted device of the kernel's nbd, while its node freezes, dies, is replaced, or is no longer the one to
+write."""
+
+import os
+import time
+
+from volume import VOLUME, wait_until
+
+# Linux ends a request's connection after 30 s, where it is not told otherwise: four of them, and the device.
+FREEZE_S = int(os.environ.get("TWINBLOCK_FREEZE_SECONDS", "150"))
+
+
+def test_a_device_is_made_used_and_taken_away(make_volume):
+    volume = make_volume()
+    alpha = volume.alpha
+    alpha.run("rmmod nbd 2>/dev/null; true")
+    said = volume.order(alpha, "attach")
+    assert "loaded the kernel's module nbd" in said and "/dev/twinblock/r0" in said
+    volume.mount(alpha)
+    volume.write(alpha)
+    device = volume.status(alpha)["device"]
+    assert device["state"] == "connected" and device["link"] == f"/dev/twinblock/{VOLUME}"
+    said, status = volume.order(alpha, "detach", check=False)
+    assert status == 1 and "mounted at /mnt" in said
+    volume.end_writer_and_check(alpha)
+    alpha.run("umount /mnt")
+    volume.order(alpha, "detach")
+    assert alpha.run("test -e /dev/twinblock/r0 || test -e /sys/block/nbd0/pid", check=False)[1] == 1
+    assert "identical" in volume.order(alpha, "verify")
+    volume.check_no_error(alpha)
+
+
+def test_a_freeze_longer_than_all_timeouts_costs_time_only(make_volume):
+    volume = make_volume(on_peer_loss="freeze")
+    alpha = volume.alpha
+    volume.stay_attached(alpha)
+    volume.mount(alpha)
+    volume.write(alpha)
+    volume.kill(volume.beta)
+    wait_until(lambda: volume.status(alpha)["state"] == "frozen", "the freeze")
+    before = volume.writes(alpha)
+    time.sleep(FREEZE_S)
+    assert volume.writes(alpha) - before <= 1
+    volume.order(alpha, "continue")
+    volume.wait_for_writes(alpha, 10)
+    assert volume.longest_write_s(alpha) >= FREEZE_S
+    volume.start(volume.beta)
+    volume.wait(alpha, "duplex")
+    volume.end_writer_and_check(alpha)
+    volume.check_no_error(alpha)
+
+
+def test_a_promotion_elsewhere_ends_the_device_with_a_message(make_volume):
+    volume = make_volume()
+    alpha, beta = volume.alpha, volume.beta
+    volume.stay_attached(alpha)
+    volume.mount(alpha)
+    volume.write(alpha)
+    volume.kill(alpha)
+    volume.order(beta, "promote", "--peer-is-dead")
+    said, status = volume.order(alpha, "status", check=False)
+    assert status == 3 and "/dev/twinblock/r0" in said and "waits" in said
+    assert volume.writer_lives(alpha), "it waits"
+    volume.start(alpha)
+    wait_until(lambda: not volume.writer_lives(alpha), "the device's end")
+    assert "was ended, since its pages may be stale: beta was promoted meanwhile" in \
+        alpha.run("cat /tmp/attach.log")
+    assert alpha.run("pgrep -f 'twinblock attach'", check=False)[1] == 1
+    assert volume.status(alpha)["device"]["state"] == "dead"
+    # Dead for whoever has it, and gone when they are.
+    said, status = alpha.run("dd if=/dev/nbd0 of=/dev/null bs=4096 count=1 iflag=direct", 60, check=False)
+    assert status != 0, said
+    alpha.run("umount -l /mnt")
+    volume.order(alpha, "detach")
