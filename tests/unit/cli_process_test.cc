@@ -1,0 +1,40 @@
+#include "twinblock/process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/units.h"
+
+namespace twinblock {
+namespace {
+
+TEST(Process, ReturnsOutputOrTheReasonOfAFailure) {
+  EXPECT_EQ(run_program({"echo", "a b", "$HOME"}, 60 * kSecond_ns).value(), "a b $HOME");
+  const Result<std::string> failed = run_program({"ls", "/nonexistent"}, 60 * kSecond_ns);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().what.find("ls failed: "), std::string::npos);
+  EXPECT_NE(failed.error().what.find("/nonexistent"), std::string::npos);
+  EXPECT_EQ(run_program({"no-such-program"}, 60 * kSecond_ns).error().what,
+            "no-such-program is not installed");
+  EXPECT_NE(run_program({"sleep", "1000"}, 50 * kMillisecond_ns).error().what.find("did not end"),
+            std::string::npos);
+}
+
+TEST(Process, IsKnownByNumberAndStartTime) {
+  const ProcessId own = identify_process(getpid());
+  EXPECT_EQ(own.pid, getpid());
+  EXPECT_TRUE(process_runs(own));
+  EXPECT_FALSE(process_runs(ProcessId{own.pid, own.start_ticks + 1}));
+  EXPECT_FALSE(process_runs(ProcessId{}));
+  const Result<pid_t> child = start_background({"sleep", "1000"}, "/dev/null");
+  ASSERT_TRUE(child.ok());
+  const ProcessId id = identify_process(child.value());
+  EXPECT_FALSE(wait_process_end(id, 20 * kMillisecond_ns));
+  EXPECT_EQ(kill(child.value(), SIGKILL), 0);
+  // It stays a zombie until this process ends, and counts as ended nevertheless.
+  EXPECT_TRUE(wait_process_end(id, 60 * kSecond_ns));
+}
+
+}  // namespace
+}  // namespace twinblock
