@@ -56,8 +56,8 @@ class Volume:
     def start(self, host):
         """The node's process; returns when it answers."""
         host.run(f"setsid twinblockd /etc/twinblock/{VOLUME}.toml >>/tmp/node.log 2>&1 </dev/null & "
-                 f"twinblock wait {VOLUME} --for secondary --timeout {PATIENCE_S}s "
-                 f"|| twinblock wait {VOLUME} --for primary --timeout 1s")
+                 f"for i in $(seq {PATIENCE_S * 5}); do twinblock status {VOLUME} >/tmp/status 2>&1 && exit; "
+                 "sleep 0.2; done; cat /tmp/status; exit 1")
 
     def order(self, host, verb, words="", **options):
         return host.run(f"twinblock {verb} {VOLUME} {words}", **options)
@@ -69,8 +69,9 @@ class Volume:
         return json.loads(self.order(host, "status", "--json"))
 
     def kill(self, host, signal="KILL"):
+        """Returns when the node's process has ended."""
         host.run(f"kill -{signal} $(sed -n 's/.*\"pid\": \\([0-9]*\\).*/\\1/p' <<<"
-                 f"\"$(twinblock status {VOLUME} --json)\")")
+                 f"\"$(twinblock status {VOLUME} --json)\"); while pgrep -x nbdkit >/dev/null; do sleep 0.05; done")
 
     def stay_attached(self, host):
         """Begins `attach --stay`, and waits for the device's stable name."""
