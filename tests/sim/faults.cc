@@ -213,8 +213,8 @@ void World::peer_disk_error() {
   current_[static_cast<size_t>(host)] = false;
   scheduler_.after(random_.spread(100 * kMillisecond_ns, 5 * kSecond_ns), nullptr, [this, host] {
     DiskFaults& faults = node(host).data().faults;
-    faults.full = false;
-    faults.write_error_chance = faults.flush_error_chance = 0;
+    if (!healed_) faults.full = false;
+    if (!healed_) faults.write_error_chance = faults.flush_error_chance = 0;
     if (dead_disk_host_ < 0 && primary_ == 1 - host && node(host).running() &&
         node(host).data().has_failed_for_good() && random_.chance(0.7))
       kill(host);
@@ -228,7 +228,7 @@ void World::peer_metadata_error() {
   break_disk(node(host).metadata());
   if (Report::verbose()) Report::trace(node(host).name(), "-- its metadata disk fails requests");
   scheduler_.after(random_.spread(100 * kMillisecond_ns, 5 * kSecond_ns), nullptr, [this, host] {
-    node(host).metadata().faults = DiskFaults{};
+    if (!healed_) node(host).metadata().faults = DiskFaults{};
     if (dead_disk_host_ < 0 && primary_ == 1 - host && node(host).running() &&
         node(host).metadata().has_failed() && random_.chance(0.7))
       kill(host);
@@ -407,6 +407,7 @@ void World::demotion_in_resync() {
 
 void World::heal() {
   if (Report::verbose()) Report::trace("operator", "all faults end");
+  healed_ = true;
   end_orders();
   network_.heal();
   for (Lane& lane : lanes_) mend(lane);
