@@ -263,8 +263,9 @@ void read_replication(const ConfigTable& top, Config& config) {
   const std::optional<ConfigTable> table = top.child("replication");
   if (!table) return;
   table->allow_only({"compression", "level", "peer_timeout", "link_timeout", "disk_timeout",
-                     "on_peer_loss", "congestion", "allow_links"});
+                     "on_peer_loss", "on_restart", "congestion", "allow_links"});
   constexpr std::array<const char*, 2> kLosses{"continue", "freeze"};
+  constexpr std::array<const char*, 2> kRestarts{"resume", "secondary"};
   config.compression =
       static_cast<Compression>(read_choice(*table, "compression", kCompressions, 0));
   config.compression_level =
@@ -274,6 +275,7 @@ void read_replication(const ConfigTable& top, Config& config) {
   config.disk_timeout_ns = read_timeout(*table, "disk_timeout", kDiskTimeoutDefault_ns);
   read_link_timeout(*table, config);
   config.on_peer_loss = static_cast<OnPeerLoss>(read_choice(*table, "on_peer_loss", kLosses, 0));
+  config.on_restart = static_cast<OnRestart>(read_choice(*table, "on_restart", kRestarts, 0));
   read_congestion(*table, config);
   read_allowed(*table, config);
 }

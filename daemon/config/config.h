@@ -28,6 +28,8 @@ struct LinkConfig {
 };
 
 enum class OnPeerLoss { kContinue, kFreeze };
+// What a node does that was primary when its process ended (volume/resumption.h).
+enum class OnRestart { kResume, kSecondary };
 enum class Compression { kOff, kOn, kAuto };
 
 struct Config {
@@ -44,6 +46,7 @@ struct Config {
   uint64_t link_timeout_ns = 0;
   uint64_t disk_timeout_ns = 0;  // a peer that is alive but does not answer a request for this long
   OnPeerLoss on_peer_loss = OnPeerLoss::kContinue;
+  OnRestart on_restart = OnRestart::kResume;
   // The links' TCP congestion control by its kernel's name (tcp(7)); "system": the host's own.
   // Empty, where the file does not say: kCongestionDefault.
   std::string congestion;

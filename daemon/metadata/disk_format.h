@@ -73,7 +73,8 @@ struct Superblock {
   uint64_t state_id;                   // random; another one with all that moves this replica on
   GivenUp given_up;                    // with kFlagDiscard or kFlagKeep: what the order named
   uint64_t begun_for;                  // the replica that is to record the current generation; 0
-  uint8_t reserved[kPageBytes - 376];  // zero
+  uint64_t promoted_boot;              // of this host, at this node's last promotion; 0: not known
+  uint8_t reserved[kPageBytes - 384];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -87,7 +88,8 @@ static_assert(offsetof(Superblock, boot) == 304);
 static_assert(offsetof(Superblock, state_id) == 328);
 static_assert(offsetof(Superblock, given_up) == 336);
 static_assert(offsetof(Superblock, begun_for) == 368);
-static_assert(offsetof(Superblock, reserved) == 376);
+static_assert(offsetof(Superblock, promoted_boot) == 376);
+static_assert(offsetof(Superblock, reserved) == 384);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

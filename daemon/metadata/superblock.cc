@@ -123,6 +123,7 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.state_id = record.state_id;
   disk.given_up = record.given_up;
   disk.begun_for = record.begun_for;
+  disk.promoted_boot = record.promoted_boot;
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;
   std::memcpy(bytes.data(), &disk, sizeof disk);
@@ -161,6 +162,7 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   record.state_id = disk.state_id;
   record.given_up = disk.given_up;
   record.begun_for = disk.begun_for;
+  record.promoted_boot = disk.promoted_boot;
   record.snapshot_bytes = disk.snapshot_bytes;
   record.snapshot_crc = disk.snapshot_crc;
   for (const FlagField& each : kFlagFields) record.*each.field = (disk.flags & each.flag) != 0;

@@ -189,6 +189,11 @@ Verdict decide_blank(const SyncFacts& mine, const SyncFacts& theirs) {
   return settle(mine, theirs, !mine.blank, Settled::kFromOlder);
 }
 
+SyncFacts as_primary(SyncFacts node) {
+  node.primary = true;
+  return node;
+}
+
 struct VerdictRow {
   Verdict verdict;
   Verdict mirrored;
@@ -317,8 +322,27 @@ bool died(const SyncFacts& node, const SyncFacts& other) {
   return node.crashed || died_too(node, other);
 }
 
+// A promotion has a higher term than all that the other node had told of: with a lower one, the other
+// node was not promoted since. (It was told of this one's, unless it was away all the time; then it is
+// in an older generation, and a promotion there shows as a split.)
+bool goes_on(const SyncFacts& node, const SyncFacts& other) {
+  if (!node.resumes || node.blank || other.blank || other.primary || other.term >= node.term)
+    return false;
+  switch (relate(
+      kinship(node.generations, other.generations, node.volume_uuid == other.volume_uuid))) {
+    case Relation::kSame:
+    case Relation::kIAmNewer:
+    case Relation::kIAmMuchNewer:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs) {
   if (mine.blank || theirs.blank) return decide_blank(mine, theirs);
+  if (!mine.primary && goes_on(mine, theirs)) return decide(as_primary(mine), theirs);
+  if (!theirs.primary && goes_on(theirs, mine)) return decide(mine, as_primary(theirs));
   switch (relate(
       kinship(mine.generations, theirs.generations, mine.volume_uuid == theirs.volume_uuid))) {
     case Relation::kOtherVolume:

@@ -17,6 +17,7 @@ struct SyncFacts {
   bool joinable = false;      // blank, and its data may be overwritten
   bool primary = false;       // is primary now
   bool crashed = false;       // stopped while primary
+  bool resumes = false;       // … on this boot of its host, and would go on as primary
   bool backing_lost = false;  // its backing holds nothing at all, although it was initialised
   bool inconsistent = false;  // half-copied, or missed writes
   bool disk_failed = false;   // can't take writes
@@ -53,6 +54,10 @@ using wire::Verdict;
 bool died_too(const SyncFacts& node, const SyncFacts& primary_that_died);
 // Whether it may lack what was acknowledged, of two in the same generation of which one was primary.
 bool died(const SyncFacts& node, const SyncFacts& other);
+
+// Whether `node`, which was primary when its process ended, goes on as primary: nobody was promoted
+// since. It counts as primary in this handshake then.
+bool goes_on(const SyncFacts& node, const SyncFacts& other);
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs);
 

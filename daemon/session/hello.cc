@@ -28,6 +28,7 @@ constexpr FlagField kFlagFields[] = {
     {wire::kHelloRebooted, &SyncFacts::rebooted},
     {wire::kHelloForgot, &SyncFacts::forgot},
     {wire::kHelloFlushFailed, &SyncFacts::flush_failed},
+    {wire::kHelloResumes, &SyncFacts::resumes},
 };
 
 uint32_t known_flags() {

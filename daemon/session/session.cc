@@ -86,7 +86,9 @@ void Session::establish(Channel& channel, Verdict verdict) {
   env_.log.log(Severity::kInfo, "session with " + env_.peer() + " (" + channel.address +
                                     ") is up: " + explain(verdict, env_.peer()));
   link_up(channel);
-  owner_.session_up(verdict, channel.intro.heard, channel.intro.peer_fast_zero);
+  SyncFacts peer = channel.intro.heard;
+  peer.primary = peer.primary || goes_on(peer, channel.intro.said);
+  owner_.session_up(verdict, peer, channel.intro.peer_fast_zero);
   if (established_) joins_.join_others();
 }
 

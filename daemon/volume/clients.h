@@ -20,6 +20,8 @@ class Clients {
   Status opened();
   void closed();
   void submit(ClientRequest& request);
+  // Whether any wait for the peer (on_peer_loss = freeze).
+  [[nodiscard]] bool any_held() const { return writes_.any_held() || flushes_.any_held(); }
   // The process is asked to stop while clients may still wait: writes that are held for the peer
   // (on_peer_loss = freeze) fail, so that the clients can go. May be called again.
   void let_go() {

@@ -104,6 +104,7 @@ Status Engine::start() {
                            ? ""
                            : "; they are compared before anything is copied"));
   upkeep_.start();
+  roles_.start(facts_.promoted_on_this_boot(), facts());
   return session_.start();
 }
 
@@ -125,7 +126,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   replica_.session_up();
   compression_.session_up();
   writes_.session_up(peer_fast_zero);
-  roles_.session_up(peer, is_target(verdict) && !core_.record().inconsistent);
+  roles_.session_up(facts(), peer, is_target(verdict) && !core_.record().inconsistent);
   asked_.session_up();
   link_orders_.session_up();
   peer_settings_.session_up();
@@ -222,10 +223,11 @@ void Engine::note_state() {
 }
 
 void Engine::phase_entered() {
+  roles_.phase_entered();
   states_.note_alone(is_primary() && !core_.phase().attached());
 }
 
-void Engine::shut_down(std::function<void()> done) {
+void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
   roles_.stop();
   core_.events().hold();
   core_.events().tell("stopping", {{"node", core_.node}});
@@ -236,7 +238,15 @@ void Engine::shut_down(std::function<void()> done) {
     core_.events().release();
     done();
   };
-  if (roles_.role() == Role::kPrimary)
+  const bool goes_on =
+      core_.config.on_restart == OnRestart::kResume &&
+      (clients_cut_off || roles_.resumption().under_way());
+  if (roles_.role() == Role::kPrimary && goes_on)
+    say_goodbye(Error{"stops as primary, since clients were attached: it goes on as primary when it is "
+                      "started again. (To stop for good, detach them first; until then " + core_.peer +
+                          " is promoted with --peer-is-dead only)",
+                      "", 0});
+  else if (roles_.role() == Role::kPrimary)
     roles_.demote(std::move(say_goodbye));
   else
     say_goodbye(std::string{});

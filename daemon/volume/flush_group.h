@@ -28,6 +28,7 @@ class FlushGroup final : public PeerRequest {
   // As of writes: a flush that was held because of on_peer_loss = freeze goes on, or fails.
   void release_held();
   void fail_held();
+  [[nodiscard]] bool any_held() const { return held_; }
   [[nodiscard]] bool busy() const { return running_; }
 
   void answered(const PeerAnswer& answer) override;

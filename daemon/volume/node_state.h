@@ -104,6 +104,8 @@ class NodeState {
   // it wrote alone would be in nobody's set after a crash.
   void demotion_not_recorded() { may_pass_for_secondary_ = true; }
   [[nodiscard]] bool may_pass_for_secondary() const { return may_pass_for_secondary_; }
+  // … on this boot of the host.
+  void promoted_on(uint64_t boot) { record_.promoted_boot = boot; }
   // What was recorded of a role was taken back, or is past.
   void set_primary(bool primary) { record_.primary = primary; }
   void set_peer_primary(bool primary) { record_.peer_primary = primary; }

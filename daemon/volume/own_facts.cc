@@ -13,6 +13,7 @@ SyncFacts OwnFacts::now() const {
   facts.joinable = core_.state().blank() && core_.join_order().stands();
   facts.primary = roles_.role() != Role::kSecondary;
   facts.crashed = core_.state().crashed();
+  facts.resumes = roles_.resumption().under_way() && disks_.local_ok();
   facts.inconsistent = core_.record().inconsistent;
   facts.backing_lost = core_.state().backing_lost();
   facts.rebooted = core_.state().crashed() && rebooted_;

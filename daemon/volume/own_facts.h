@@ -22,6 +22,10 @@ class OwnFacts {
 
   [[nodiscard]] SyncFacts now() const;
   [[nodiscard]] uint64_t boot() const { return boot_; }
+  // The host was not started anew since this node was promoted.
+  [[nodiscard]] bool promoted_on_this_boot() const {
+    return boot_ != 0 && core_.record().promoted_boot == boot_;
+  }
   // This node was primary with its peer when its host lost its memory: the peer may hold more of what
   // was acknowledged.
   [[nodiscard]] bool peer_may_hold_more() const {

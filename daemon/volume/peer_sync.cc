@@ -126,6 +126,7 @@ void PeerSync::note_peer_process() {
 // whoever was with it last still holds all that was acknowledged. So does this host for as long as it
 // is not started anew, if this process was whole beside that peer.
 void PeerSync::note_company() {
+  core_.state().promoted_on(parts_.facts.boot());
   if (core_.phase().both_whole())
     note_peer_process();
   else if (was_whole_)

@@ -16,6 +16,7 @@ Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demot
       demotion_(core, parts),
       loss_wait_(core, {[this] { return peer_is_primary_in_session() && !why_not_serve(); },
                         [this](Reply reply) { promote(true, std::move(reply)); }}),
+      resumption_(core, [this] { resume(); }),
       promote_timer_(core.clock.make_timer([this] { not_answered(); })) {}
 
 // What is wrong with this node, whatever the peer does.
@@ -93,9 +94,17 @@ bool Roles::refused_peer_is_primary() const {
          session().handshake().peer_facts()->primary;
 }
 
-void Roles::session_up(const SyncFacts& peer, bool behind) {
+void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind) {
   ++session_number_;
   demotion_.session_changed();
+  if (resumption_.pending()) {
+    if (goes_on(mine, peer)) {
+      role_ = Role::kPrimary;
+      resumption_.confirmed();
+    } else {
+      resumption_.give_up(core_.peer + " was promoted meanwhile, or holds another state of the volume");
+    }
+  }
   peer_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   // A node that joins has its first record with the first generation; a promotion of it is a later
   // one than the peer's.
@@ -110,7 +119,27 @@ void Roles::caught_up() {
   if (std::exchange(keeps_primary_, false)) core_.state().set_peer_primary(false);
 }
 
+// It has the same, or what it has counts no more: what clients may read here stays.
+void Roles::phase_entered() {
+  if (role_ == Role::kPrimary && resumption_.may_serve()) serve();
+}
+
+// Primary on record already, under the same term: as if its process had stood still.
+void Roles::resume() {
+  role_ = Role::kPrimary;
+  core_.set_alone_allowed(false);
+  serve();
+}
+
+void Roles::serve() {
+  update_local_reads();
+  core_.log.log(Severity::kInfo, "goes on as primary, as which its last process had ended");
+  core_.events().tell("role", {{"node", core_.node}, {"role", "primary"}});
+  owner_.note_state();
+}
+
 void Roles::session_lost() {
+  if (resumption_.session_lost()) role_ = Role::kSecondary;
   ++session_number_;
   demotion_.session_changed();
   peer_ = PeerRole::kUnknown;
@@ -133,6 +162,12 @@ void Roles::promote(bool peer_is_dead, Reply reply) {
   }
   if (auto error = why_not_promote(peer_is_dead)) {
     reply(*std::move(error));
+    return;
+  }
+  if (resumption_.pending()) {
+    resumption_.end();
+    resume();
+    reply(std::string("this node is primary, as which its last process had ended"));
     return;
   }
   role_ = Role::kPromoting;
@@ -297,6 +332,7 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
 
 void Roles::demote(Reply reply) {
   core_.check_on_loop();
+  if (resumption_.pending()) resumption_.give_up("it is to be demoted");
   if (role_ == Role::kSecondary) {
     reply(std::string("this node is secondary already"));
     return;
@@ -342,7 +378,8 @@ void Roles::demoted(Result<std::string> result, const Reply& reply) {
 }
 
 void Roles::update_local_reads() {
-  core_.worker_view().set_local_reads(role_ == Role::kPrimary && disks_.local_ok());
+  core_.worker_view().set_local_reads(role_ == Role::kPrimary && !resumption_.under_way() &&
+                                       disks_.local_ok());
 }
 
 }  // namespace twinblock

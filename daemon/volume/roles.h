@@ -20,6 +20,7 @@
 #include "volume/disk_health.h"
 #include "volume/loss_wait.h"
 #include "volume/replica.h"
+#include "volume/resumption.h"
 #include "volume/role.h"
 
 namespace twinblock {
@@ -55,6 +56,10 @@ class Roles {
   Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demotion::Parts& parts,
         RolesOwner& owner);
 
+  // The process begins. `on_this_boot`: that of the host when this node was promoted.
+  void start(bool on_this_boot, const SyncFacts& mine) { resumption_.start(on_this_boot, mine); }
+  [[nodiscard]] const Resumption& resumption() const { return resumption_; }
+
   // The operator's orders.
   void promote(bool peer_is_dead, Reply reply);
   void demote(Reply reply);
@@ -65,13 +70,18 @@ class Roles {
   [[nodiscard]] PeerRole peer() const { return peer_; }
   [[nodiscard]] bool is_primary() const { return twinblock::is_primary(role_); }
   // Whether a client may open the export.
-  [[nodiscard]] bool serves() const { return role_ == Role::kPrimary && !stopping_; }
+  [[nodiscard]] bool serves() const {
+    return role_ == Role::kPrimary && !resumption_.under_way() && !stopping_;
+  }
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
   [[nodiscard]] bool refused_peer_is_primary() const;
 
   // `behind`: this node is to be brought up to date, and is not marked yet. That a peer was primary is
-  // not forgotten then: a promotion here would go on beside what that one has acknowledged.
-  void session_up(const SyncFacts& peer, bool behind);
+  // not forgotten then: a promotion here would go on beside what that one has acknowledged. `mine`: as
+  // this node has told them.
+  void session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind);
+  // How the peer takes part has changed.
+  void phase_entered();
   // This node is about to record that it is being brought up to date.
   void caught_up();
   void session_lost();
@@ -102,6 +112,8 @@ class Roles {
   void not_answered();
   void become_primary();
   void primary_recorded();
+  void resume();
+  void serve();
   void promotion_ended(Result<std::string> result);
   void take_promotion_back();
   void demoted(Result<std::string> result, const Reply& reply);
@@ -114,6 +126,7 @@ class Roles {
   RolesOwner& owner_;
   Demotion demotion_;
   LossWait loss_wait_;
+  Resumption resumption_;
   Role role_ = Role::kSecondary;
   PeerRole peer_ = PeerRole::kUnknown;
   bool stopping_ = false;

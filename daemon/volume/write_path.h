@@ -35,6 +35,7 @@ class WritePath {
   // Ends held writes with an error: the process is asked to stop, which would otherwise wait for
   // them.
   void fail_held();
+  [[nodiscard]] bool any_held() const { return !held_.empty(); }
   // The sole-copy record at the peer is durable: writes that only the peer holds may be answered.
   void sole_copy_recorded();
   // Tells the intents that the regions of writes in flight are in use.

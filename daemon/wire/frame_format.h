@@ -118,6 +118,7 @@ enum HelloFlag : uint32_t {
   kHelloBackingLost = 2048,  // its backing holds nothing at all, although it was initialised
   kHelloRebooted = 4096,     // crashed, and its host has been started anew since
   kHelloForgot = 16384,      // its process began with a page cache that had dropped what a flush had lost
+  kHelloResumes = 32768,     // was primary when its process ended, and would go on as that
   kHelloFlushFailed = 8192,  // a flush failed there: what reads as written may not be on its disk
 };
 

@@ -144,10 +144,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   // Whose request is under way may wait for it parked: an answer to it must not find nobody.
   loop_.on_step_aside([this] { return unfinished_ > 0 || engine_->figures().copying(); });
   stop_timer_ = loop_.make_timer([this] {
-    if (stop_requested()) {
-      engine_->clients().let_go();
-      if (++stop_looks_ == kStopLooksMax) cut_off_clients();
-    }
+    if (stop_requested()) end_clients();
     stop_timer_->arm(kStopLook_ns);
   });
   stop_timer_->arm(kStopLook_ns);
@@ -174,8 +171,9 @@ Node::~Node() {
     auto finished = std::make_shared<std::atomic<bool>>(false);
     loop_.post([this, finished] {
       // nbdkit has ended all connections, but reports none that it ended because of the stop.
+      clients_cut_off_ = clients_cut_off_ || clients_ > 0;
       for (; clients_ > 0; --clients_) engine_->clients().closed();
-      engine_->shut_down([this, finished] {
+      engine_->shut_down(clients_cut_off_, [this, finished] {
         // The goodbye leaves at the end of this turn.
         loop_.post([finished] { finished->store(true); });
       });
@@ -198,6 +196,13 @@ Node::~Node() {
   network_.reset();
   metadata_.reset();
   data_.reset();
+}
+
+// Held writes fail, so that nbdkit can end; their clients are not told, since those who wait for the next
+// process do them again.
+void Node::end_clients() {
+  if (++stop_looks_ == kStopLooksMax || engine_->clients().any_held()) cut_off_clients();
+  engine_->clients().let_go();
 }
 
 void Node::take_submitted() {
@@ -251,6 +256,7 @@ void Node::close_client() {
   (void)call([this] {
     engine_->clients().closed();
     --clients_;
+    clients_cut_off_ = clients_cut_off_ || stop_requested();
     return ok_status();
   });
 }

@@ -55,6 +55,7 @@ class Node {
   Status open_metrics();
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
   int run_request(ClientRequest& request);
+  void end_clients();
   void take_submitted();
   Status call(const std::function<Status()>& work);
 
@@ -72,6 +73,7 @@ class Node {
   std::unique_ptr<HttpServer> metrics_;  // null: not wanted
   std::unique_ptr<Timer> stop_timer_;    // looks whether a stop was asked for
   int stop_looks_ = 0;                   // since one was
+  bool clients_cut_off_ = false;         // they had the export open when a stop was asked for
   uint64_t clients_ = 0;                 // opened and not closed; loop thread
   uint64_t unfinished_ = 0;              // requests that the engine has; loop thread
   std::thread thread_;

@@ -77,6 +77,7 @@ NodeRecord record_from(Input& input, const Shape& shape) {
   record.generation_since_s = input.take<uint32_t>();
   record.state_id = input.byte();
   record.begun_for = input.byte();
+  record.promoted_boot = input.byte();
   record.given_up = {input.byte(), input.byte(), input.byte(), input.take<uint32_t>()};
   return record;
 }

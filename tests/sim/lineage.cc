@@ -24,6 +24,7 @@ Config make_config() {
                   {"beta", "/beta.img", "/beta.meta", "/run"}};
   config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});
   config.peer_timeout_ns = kSecond_ns;
+  config.on_restart = OnRestart::kSecondary;
   config.link_timeout_ns = 300 * kMillisecond_ns;
   config.disk_timeout_ns = 5 * kSecond_ns;
   config.compression = Compression::kOff;

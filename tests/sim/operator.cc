@@ -46,6 +46,7 @@ void World::operator_turn() {
     procedure_turn();
     return;
   }
+  see_resumed();
   if (primary_ >= 0 || promoting_) return;
   const int first = static_cast<int>(random_.below(2));
   for (const int host : {first, 1 - first}) {
@@ -89,6 +90,7 @@ void World::join_too_old() {
 void World::promote(int host) {
   promoting_ = true;
   busy_host_ = host;
+  may_resume_[static_cast<size_t>(host)] = true;
   left_behind_[static_cast<size_t>(host)] = false;
   const bool peer_is_dead = !node(1 - host).running();
   if (Report::verbose())
@@ -109,12 +111,29 @@ void World::promote(int host) {
       });
 }
 
+// Who was primary when its process ended goes on by itself, and nobody else does.
+void World::see_resumed() {
+  for (const auto& each : nodes_) {
+    if (primary_ >= 0 || promoting_ || !each->running() || each->paused() ||
+        !each->engine().is_primary() || each->engine().status().mine.resumes)
+      continue;
+    if (!options_.resume || !may_resume_[static_cast<size_t>(each->host())])
+      Report::violation(each->name() + " became primary by itself" + describe());
+    if (Report::verbose()) Report::trace("operator", each->name() + " has gone on as primary");
+    // A process's end takes nothing from its host's memory.
+    if (each->host() == last_primary_) survivor_ = last_primary_;
+    promoted(each->host());
+  }
+}
+
 void World::promoted(int host) {
   const uint64_t now = scheduler_.now_ns();
   // The survivor of a crash counts, also when the other one returns before the promotion.
   const bool lossless =
       (intact_[0] && intact_[1]) || (host == survivor_ && intact_[static_cast<size_t>(host)]);
   survivor_ = -1;
+  last_primary_ = host;
+  may_resume_ = {host == 0, host == 1};
   if (Report::verbose())
     Report::trace("operator", node(host).name() + " is primary; what was not flushed " +
                                   (lossless ? "is there" : "may be lost"));
@@ -163,7 +182,7 @@ void World::procedure_turn() {
     });
     return;
   }
-  node(host).engine().shut_down([this, host, attempt] {
+  node(host).engine().shut_down(false, [this, host, attempt] {
     if (attempt != attempt_) return;
     demoted(host);
     scheduler_.after(kMillisecond_ns, node(host).process(), [this, host] {

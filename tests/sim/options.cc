@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 18> kModeTable{{
+constexpr std::array<Mode, 19> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -160,6 +160,21 @@ constexpr std::array<Mode, 18> kModeTable{{
        o.old_disk = o.depth % 4 == 1;
      }},
     {"lineage", 1, [](Options& o) { o.lineage = true; }},
+    // A primary's process ends again and again, and goes on by itself. (Drawn apart in "mixed".)
+    {"resume", 0,
+     [](Options& o) {
+       o.resume = true;
+       o.freeze = o.depth % 5 == 0;
+       o.faults.interval_ns = std::min(o.faults.interval_ns, 2 * kSecond_ns);
+       o.faults.kill = 6;
+       o.faults.restart = o.faults.switch_roles = o.faults.reset = o.faults.silence = 1;
+       o.faults.slow_disk = o.faults.order = o.faults.link = 1;
+       o.faults.power_off = o.faults.hang_disk = o.depth % 2;
+       o.faults.peer_disk_error = o.depth % 3 == 1 ? 1 : 0;
+       o.faults.local_disk_error = o.depth % 3 == 2 ? 1 : 0;
+       o.faults.pause = o.depth % 4 == 3 ? 1 : 0;
+       o.faults.swap = o.depth % 8 == 4 ? 1 : 0;
+     }},
 }};
 
 void vary(Options& o, Random& random) {
@@ -200,11 +215,17 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   unsigned weights = 0;
   for (const Mode& each : kModeTable) weights += each.weight;
   const uint64_t drawn = random.below(weights);
+  // Apart, so that all others are drawn as they always were.
+  Random apart = random;
+  const bool resumes = mode == "mixed" && apart.chance(0.08);
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
     below += each.weight;
-    if (mode != each.name && !(mode == "mixed" && is_drawn)) continue;
+    const bool meant = mode != "mixed" ? mode == each.name
+                       : resumes       ? each.name == std::string("resume")
+                                       : is_drawn;
+    if (!meant) continue;
     each.apply(options);
     return true;
   }

@@ -40,6 +40,7 @@ struct Options {
   uint64_t peer_timeout_ns = 2 * kSecond_ns;
   uint64_t disk_timeout_ns = 15 * kSecond_ns;
   bool freeze = false;
+  bool resume = false;  // a node goes on as primary, as which its process had ended
   uint64_t absence_ns = 0;  // some nodes and connections are away for up to this; 0: seconds
   uint64_t faulty_ns = 15 * kSecond_ns;  // how long there are faults
   unsigned depth = 8;                    // client requests outstanding
@@ -74,7 +75,7 @@ struct Options {
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
-    "resync swap slow lineage";
+    "resync swap slow lineage resume";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

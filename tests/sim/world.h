@@ -81,6 +81,7 @@ class World {
   void operator_turn();
   void promote(int host);
   void promoted(int host);
+  void see_resumed();
   void begin_procedure(Procedure procedure);
   void procedure_turn();
   void demoted(int host);
@@ -244,6 +245,8 @@ class World {
 
   // What the operator knows.
   int primary_ = -1;
+  int last_primary_ = -1;  // who was it last, also when nobody is
+  std::array<bool, 2> may_resume_{};  // that one; and who was to be promoted since and may have it on record
   bool promoting_ = false;
   bool operator_rests_ = false;
   bool clients_rest_ = false;     // a primary's clients wait for a word

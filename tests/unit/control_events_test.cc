@@ -54,7 +54,7 @@ TEST_F(EventsTest, ComeToOneWhoWaits) {
   EXPECT_TRUE(later_.empty());
   EXPECT_TRUE(ask(R"({"verb":"resync","args":{"pace":"pause"}})")["ok"].get<bool>());
   EXPECT_EQ(events(before)["events"][0]["event"], "resync-pace");
-  engine_->shut_down([] {});
+  engine_->shut_down(false, [] {});
   ASSERT_EQ(later_.size(), 1u);
   const json& told = later_[0]["result"]["events"];
   EXPECT_EQ(told.front()["event"], "resync-pace");

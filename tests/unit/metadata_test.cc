@@ -78,6 +78,7 @@ TEST(Superblock, ComesBackAsItWasWritten) {
     record.region_bytes = kRegionBytesMin << (flags % 15);
     record.state_id = 0x5151 + flags;
     record.begun_for = 0x6161 + flags;
+    record.promoted_boot = 0x6262 + flags;
     record.given_up = {7 + flags, 8, 9, 10};
     const Result<Loaded> loaded = load(file_with_both(record, 9), "m");
     ASSERT_TRUE(loaded.ok());

@@ -1,0 +1,81 @@
+#include "volume/resumption.h"
+
+#include <utility>
+
+#include "base/units.h"
+
+namespace twinblock {
+namespace {
+
+constexpr uint64_t kLook_ns = 20 * kMillisecond_ns;
+
+}  // namespace
+
+Resumption::Resumption(Core& core, std::function<void()> go_on_alone)
+    : core_(core),
+      go_on_alone_(std::move(go_on_alone)),
+      timer_(core.clock.make_timer([this] { look(); })) {}
+
+void Resumption::start(bool on_this_boot, const SyncFacts& mine) {
+  const bool whole =
+      !mine.inconsistent && !mine.backing_lost && !mine.flush_failed && !mine.forgot;
+  if (core_.config.on_restart != OnRestart::kResume || !mine.crashed || !on_this_boot || !whole ||
+      mine.discard)
+    return;
+  state_ = State::kPending;
+  mine_ = mine;
+  mine_.resumes = true;
+  since_ns_ = core_.clock.now_ns();
+  core_.log.log(Severity::kInfo, "was primary when its process ended: goes on as primary when it is "
+                                 "known that " + core_.peer + " was not promoted since");
+  timer_->arm(kLook_ns);
+}
+
+// What the peer says of itself without a session counts, too: it may be refused for another reason.
+void Resumption::look() {
+  if (state_ != State::kPending) return;
+  const auto& peer = core_.session.handshake().peer_facts();
+  if (peer && !goes_on(mine_, *peer)) {
+    give_up(core_.peer + " was promoted meanwhile, or holds another state of the volume");
+    return;
+  }
+  const bool away = core_.clock.now_ns() - since_ns_ >= core_.config.peer_timeout_ns;
+  const bool alone = !core_.record().shares_generation() && !core_.record().peer_primary;
+  if (away && alone && !core_.session.up()) {
+    core_.log.log(Severity::kInfo, "goes on as primary, alone as before");
+    end();
+    go_on_alone_();
+    return;
+  }
+  timer_->arm(kLook_ns);
+}
+
+void Resumption::confirmed() { state_ = State::kConfirmed; }
+
+bool Resumption::session_lost() {
+  if (state_ != State::kConfirmed) return false;
+  state_ = State::kPending;
+  since_ns_ = core_.clock.now_ns();
+  timer_->arm(kLook_ns);
+  return true;
+}
+
+bool Resumption::may_serve() {
+  const Phase phase = core_.phase().now();
+  if (state_ != State::kConfirmed || (phase != Phase::kCopying && phase != Phase::kDuplex))
+    return false;
+  end();
+  return true;
+}
+
+void Resumption::end() {
+  state_ = State::kOver;
+  timer_->disarm();
+}
+
+void Resumption::give_up(const std::string& why) {
+  core_.log.log(Severity::kWarning, "does not go on as primary: " + why);
+  end();
+}
+
+}  // namespace twinblock

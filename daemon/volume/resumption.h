@@ -1,0 +1,60 @@
+// A node that was primary when its process ended goes on as primary by itself, so that a device whose
+// connections are kept for it (the kernel's nbd) loses time only. That is so on the same boot of its
+// host alone: only then does its page cache hold all that it acknowledged, and only then can such a
+// device still be there. And it must be known that nobody was promoted since:
+//
+//   kPending    the peer confirms that in a handshake (mirror/generation.h, goes_on()); or it is away,
+//               and this node had on record that it had gone on alone, in a generation of its own: then
+//               its clients' writes are here only, and the peer may be promoted against a word only
+//   kConfirmed  primary, but not served yet: clients could read what was under way when the process
+//               ended. That is here for sure only once the peer has the same, or is marked as half-copied
+//   kOver       served, or given up: the node is secondary until it is promoted
+//
+// Owned by Roles; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "volume/core.h"
+
+namespace twinblock {
+
+class Resumption {
+ public:
+  // Without a session: this node goes on alone.
+  Resumption(Core& core, std::function<void()> go_on_alone);
+
+  // The process begins. `on_this_boot`: that of the host when this node was promoted.
+  void start(bool on_this_boot, const SyncFacts& mine);
+  [[nodiscard]] bool pending() const { return state_ == State::kPending; }
+  [[nodiscard]] bool under_way() const { return state_ != State::kOver; }
+
+  // A session stands, and the peer has confirmed.
+  void confirmed();
+  // The session is lost. Whether it had been confirmed, so that this node waits again.
+  bool session_lost();
+  // Whether the peer's replica can't be promoted any more over what clients may read here; then it is
+  // over, and this node serves.
+  bool may_serve();
+  // It serves, by an operator's word.
+  void end();
+  // It stays secondary. `why`: a sentence for the log.
+  void give_up(const std::string& why);
+
+ private:
+  enum class State { kOver, kPending, kConfirmed };
+
+  void look();
+
+  Core& core_;
+  const std::function<void()> go_on_alone_;
+  const std::unique_ptr<Timer> timer_;
+  State state_ = State::kOver;
+  SyncFacts mine_;  // as they were at the start
+  uint64_t since_ns_ = 0;
+};
+
+}  // namespace twinblock
