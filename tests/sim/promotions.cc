@@ -118,10 +118,14 @@ void World::return_during_a_flush() {
   workload().flush_all();
   restart(dies);
   const Engine& engine = node(stays).engine();
-  // Where regions were written just before, they are compared, and the flush is over by then.
+  // Where regions were written just before, or the flush was over before the session began and has its
+  // generation, there is something to send; that begins with a flush of its own.
   const auto something_to_send = [&] {
-    return node(dies).running() &&
-           node(dies).engine().status().data == DataState::kInconsistent;
+    const metadata::Generations generations = engine.status().mine.generations;
+    if (!node(dies).running()) return false;
+    const StatusView view = node(dies).engine().status();
+    return view.data == DataState::kInconsistent ||
+           (view.peer.connected && (view.mine.dirty || generations.current != generations.base));
   };
   wait_for_moment(
       [&] {
