@@ -142,7 +142,10 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
       {"volume", view.volume},
       {"volume_uuid", metadata::format_uuid(view.mine.volume_uuid)},
       {"node", view.node},
-      {"role", role_name(view.role)},
+      // Who goes on as primary, but does not serve yet, is none for those who attach.
+      {"role", role_name(view.mine.resumes ? Role::kSecondary : view.role)},
+      {"term", view.mine.term},
+      {"resumes", view.mine.resumes},
       {"state", state_name(view.state)},
       {"data", data_state_name(view.data)},
       {"promotable", view.promotable},

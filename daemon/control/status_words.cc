@@ -76,6 +76,13 @@ StatusWords words_of_state(const StatusView& view) {
                                          "` on the node whose data is to be kept.";
       break;
     case VolumeState::kWaiting:
+      if (view.mine.resumes) {
+        words.status = "This node was primary when its process ended. It goes on as that by itself when " +
+                       peer + " confirms that it was not promoted meanwhile.";
+        words.action = bring + "; or, if " + peer + " was not promoted, run `twinblock promote " +
+                       volume + "` here.";
+        break;
+      }
       words.status = "Secondary, without a session with " + peer + ".";
       words.action = bring + "; it connects by itself.";
       break;

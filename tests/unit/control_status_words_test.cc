@@ -82,6 +82,16 @@ TEST(BringBack, APeerThatAnswersNeedNotBeStarted) {
   EXPECT_TRUE(status_words(view).action.starts_with("The address of beta answers"));
 }
 
+TEST(Resumption, WhoWaitsForThePeerSSayIsToldHowToGoOn) {
+  StatusView view = duplex();
+  view.state = VolumeState::kWaiting;
+  view.mine.resumes = true;
+  EXPECT_TRUE(status_words(view).status.starts_with("This node was primary when its process ended."));
+  EXPECT_NE(status_words(view).action.find("if beta was not promoted, run `twinblock promote r0`"),
+            std::string::npos)
+      << status_words(view).action;
+}
+
 TEST(DisksInStatus, ADiskThatFailedComesFirst) {
   StatusView view = duplex();
   view.role = Role::kPrimary;
