@@ -50,8 +50,8 @@ struct NodeRecord {
   // The state (of a blank one: the process) of the replica for which the current generation began, and
   // which has not confirmed that it recorded that. 0: none.
   uint64_t begun_for = 0;
-  // The host's boot when this node was promoted; 0: not known. On the same one, a process that begins
-  // finds in memory all that the last one had written as primary.
+  // The host's boot when this node was promoted; 0: not known, or demoted by an order since. On the same
+  // one, a process that begins finds in memory all that the last one had written as primary.
   uint64_t promoted_boot = 0;
   bool primary = false;
   bool peer_primary = false;

@@ -17,7 +17,7 @@ struct SyncFacts {
   bool joinable = false;      // blank, and its data may be overwritten
   bool primary = false;       // is primary now
   bool crashed = false;       // stopped while primary
-  bool resumes = false;       // … on this boot of its host, and would go on as primary
+  bool resumes = false;       // was primary when its process ended, and would go on as that
   bool backing_lost = false;  // its backing holds nothing at all, although it was initialised
   bool inconsistent = false;  // half-copied, or missed writes
   bool disk_failed = false;   // can't take writes

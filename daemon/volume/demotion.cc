@@ -13,10 +13,11 @@ Demotion::Demotion(Core& core, const Parts& parts)
       snapshot_(parts_.metadata, parts_.snapshot_offset),
       timer_(core.clock.make_timer([this] { flush(); })) {}
 
-void Demotion::begin(Done done) {
+void Demotion::begin(bool for_good, Done done) {
   TB_CHECK(done_ == nullptr, "one demotion at a time");
   TB_CHECK(parts_.writes.idle() && parts_.reads.idle(), "a client closes after its last answer");
   done_ = std::move(done);
+  for_good_ = for_good;
   parts_.verifier.stop("this node was demoted");
   // Nobody's writes wait; the flush need not wait for the peer either.
   was_alone_allowed_ = core_.alone_allowed();
@@ -83,7 +84,8 @@ void Demotion::write_snapshot() {
 
 void Demotion::record() {
   const Differences& differences = core_.differences();
-  core_.state().become_secondary(!differences.none_known() || !differences.epochs().empty());
+  core_.state().become_secondary(!differences.none_known() || !differences.epochs().empty(),
+                                 for_good_);
   if (core_.written().stable()) core_.state().hold_data();
   core_.state().persist([this](int error) {
     // The disk may say by now that this node is not primary: it must not serve on as if it were.

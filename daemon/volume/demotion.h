@@ -38,7 +38,8 @@ class Demotion {
   Demotion(Core& core, const Parts& parts);
 
   // The node takes no requests any more. Not while one is under way.
-  void begin(Done done);
+  // `for_good`: the next process does not go on as primary either.
+  void begin(bool for_good, Done done);
   // A session has begun or ended.
   void session_changed() { snapshot_is_current_ = false; }
 
@@ -54,6 +55,7 @@ class Demotion {
   const Parts parts_;
   metadata::SnapshotWriter snapshot_;
   bool was_alone_allowed_ = false;
+  bool for_good_ = true;
   bool snapshot_is_current_ = false;  // the one being written: the set is still the same
   Done done_;
   std::unique_ptr<Timer> timer_;

@@ -238,16 +238,8 @@ void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
     core_.events().release();
     done();
   };
-  const bool goes_on =
-      core_.config.on_restart == OnRestart::kResume &&
-      (clients_cut_off || roles_.resumption().under_way());
-  if (roles_.role() == Role::kPrimary && goes_on)
-    say_goodbye(Error{"stops as primary, since clients were attached: it goes on as primary when it is "
-                      "started again. (To stop for good, detach them first; until then " + core_.peer +
-                          " is promoted with --peer-is-dead only)",
-                      "", 0});
-  else if (roles_.role() == Role::kPrimary)
-    roles_.demote(std::move(say_goodbye));
+  if (roles_.role() == Role::kPrimary)
+    roles_.demote(!clients_cut_off && !roles_.resumption().under_way(), std::move(say_goodbye));
   else
     say_goodbye(std::string{});
 }

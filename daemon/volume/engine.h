@@ -70,7 +70,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   Status start();
   // Demotes an idle primary, tells the peer, and ends the session; `done` is called within a few
   // seconds at the latest if the disks answer. `clients_cut_off`: some had the export open when the end
-  // began; they may wait for the next process, so that this node stays primary on record.
+  // began; they may wait for the next process, which goes on as primary if nobody else is by then.
   void shut_down(bool clients_cut_off, std::function<void()> done);
 
   // From the bridge: what clients ask.

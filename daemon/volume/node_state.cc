@@ -77,7 +77,7 @@ void NodeState::become_half_copied(const metadata::Generations& told) {
   // A promotion whose writes are given up was not the later one: after a crash of both the source
   // counts, also where its own promotion was before.
   hear_term(record_.term);
-  record_.term = 0;
+  record_.term = record_.promoted_boot = 0;
   record_.discard = record_.keep = false;
   // What the source has yet to send is on its record.
   backing_lost_ = false;
@@ -154,8 +154,15 @@ void NodeState::become_primary(bool alone) {
   record_.peer_primary = false;
 }
 
-void NodeState::become_secondary(bool more) {
+void NodeState::resume_primary() {
+  record_.snapshot = false;
+  move_on();  // as for a promotion
+  record_.primary = true;
+}
+
+void NodeState::become_secondary(bool more, bool for_good) {
   record_.primary = false;
+  if (for_good) record_.promoted_boot = 0;
   record_.dirty = took_over_ || more;
 }
 

@@ -98,13 +98,15 @@ class NodeState {
 
   // Who is primary. A promotion begins a term above all that were heard; `alone`: without a session.
   void become_primary(bool alone);
-  // `more`: this node holds what the peer may miss.
-  void become_secondary(bool more);
+  // … goes on as what its last process was, under the same term.
+  void resume_primary();
+  // `more`: this node holds what the peer may miss. `for_good`: no later process goes on as primary.
+  void become_secondary(bool more, bool for_good);
   // … which could not be recorded: it is primary still, and its disk may say that it is not. Whatever
   // it wrote alone would be in nobody's set after a crash.
   void demotion_not_recorded() { may_pass_for_secondary_ = true; }
   [[nodiscard]] bool may_pass_for_secondary() const { return may_pass_for_secondary_; }
-  // … on this boot of the host.
+  // … on this boot of the host; 0: it is past.
   void promoted_on(uint64_t boot) { record_.promoted_boot = boot; }
   // What was recorded of a role was taken back, or is past.
   void set_primary(bool primary) { record_.primary = primary; }

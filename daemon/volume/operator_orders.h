@@ -52,7 +52,7 @@ class OperatorOrders {
   void promote(bool peer_is_dead, Reply reply) {
     parts_.roles.promote(peer_is_dead, std::move(reply));
   }
-  void demote(Reply reply) { parts_.roles.demote(std::move(reply)); }
+  void demote(Reply reply) { parts_.roles.demote(true, std::move(reply)); }
   // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be
   // lost and changes nothing.
   void resolve(bool keep_local, bool dry_run, Reply reply) {

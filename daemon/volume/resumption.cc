@@ -19,8 +19,7 @@ Resumption::Resumption(Core& core, std::function<void()> go_on_alone)
 void Resumption::start(bool on_this_boot, const SyncFacts& mine) {
   const bool whole =
       !mine.inconsistent && !mine.backing_lost && !mine.flush_failed && !mine.forgot;
-  if (core_.config.on_restart != OnRestart::kResume || !mine.crashed || !on_this_boot || !whole ||
-      mine.discard)
+  if (core_.config.on_restart != OnRestart::kResume || !on_this_boot || !whole || mine.discard)
     return;
   state_ = State::kPending;
   mine_ = mine;
@@ -50,7 +49,10 @@ void Resumption::look() {
   timer_->arm(kLook_ns);
 }
 
-void Resumption::confirmed() { state_ = State::kConfirmed; }
+void Resumption::confirmed() {
+  state_ = State::kConfirmed;
+  recorded_ = false;
+}
 
 bool Resumption::session_lost() {
   if (state_ != State::kConfirmed) return false;
@@ -62,7 +64,7 @@ bool Resumption::session_lost() {
 
 bool Resumption::may_serve() {
   const Phase phase = core_.phase().now();
-  if (state_ != State::kConfirmed || (phase != Phase::kCopying && phase != Phase::kDuplex))
+  if (state_ != State::kConfirmed || !recorded_ || (phase != Phase::kCopying && phase != Phase::kDuplex))
     return false;
   end();
   return true;
@@ -75,6 +77,7 @@ void Resumption::end() {
 
 void Resumption::give_up(const std::string& why) {
   core_.log.log(Severity::kWarning, "does not go on as primary: " + why);
+  core_.state().promoted_on(0);  // nor does a later process
   end();
 }
 

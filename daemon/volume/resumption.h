@@ -34,6 +34,8 @@ class Resumption {
 
   // A session stands, and the peer has confirmed.
   void confirmed();
+  // … and this node is primary on record.
+  void recorded() { recorded_ = state_ == State::kConfirmed; }
   // The session is lost. Whether it had been confirmed, so that this node waits again.
   bool session_lost();
   // Whether the peer's replica can't be promoted any more over what clients may read here; then it is
@@ -53,6 +55,7 @@ class Resumption {
   const std::function<void()> go_on_alone_;
   const std::unique_ptr<Timer> timer_;
   State state_ = State::kOver;
+  bool recorded_ = false;
   SyncFacts mine_;  // as they were at the start
   uint64_t since_ns_ = 0;
 };

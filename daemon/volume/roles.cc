@@ -101,6 +101,11 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
     if (goes_on(mine, peer)) {
       role_ = Role::kPrimary;
       resumption_.confirmed();
+      core_.state().resume_primary();
+      core_.state().persist([this](int error) {
+        if (error == 0) resumption_.recorded();
+        phase_entered();
+      });
     } else {
       resumption_.give_up(core_.peer + " was promoted meanwhile, or holds another state of the volume");
     }
@@ -121,17 +126,33 @@ void Roles::caught_up() {
 
 // It has the same, or what it has counts no more: what clients may read here stays.
 void Roles::phase_entered() {
-  if (role_ == Role::kPrimary && resumption_.may_serve()) serve();
+  if (role_ == Role::kPrimary && resumption_.may_serve()) resumed();
 }
 
-// Primary on record already, under the same term: as if its process had stood still.
+// Under the term of its promotion: as if its process had stood still.
 void Roles::resume() {
-  role_ = Role::kPrimary;
   core_.set_alone_allowed(false);
-  serve();
+  role_ = Role::kPromoting;
+  before_promotion_ = {core_.record().primary, core_.record().peer_primary,
+                       core_.record().promoted_boot};
+  core_.state().resume_primary();
+  core_.state().persist([this](int error) {
+    if (role_ != Role::kPromoting) return;
+    if (error != 0) {
+      promotion_ended(disks_.why_metadata_failed(error));
+      return;
+    }
+    role_ = Role::kPrimary;
+    if (session().up()) {
+      send_role();
+      owner_.became_primary();
+    }
+    resumed();
+    promotion_ended(std::string("this node is primary, as which its last process had ended"));
+  });
 }
 
-void Roles::serve() {
+void Roles::resumed() {
   update_local_reads();
   core_.log.log(Severity::kInfo, "goes on as primary, as which its last process had ended");
   core_.events().tell("role", {{"node", core_.node}, {"role", "primary"}});
@@ -166,8 +187,8 @@ void Roles::promote(bool peer_is_dead, Reply reply) {
   }
   if (resumption_.pending()) {
     resumption_.end();
+    promote_reply_ = std::move(reply);
     resume();
-    reply(std::string("this node is primary, as which its last process had ended"));
     return;
   }
   role_ = Role::kPromoting;
@@ -253,7 +274,8 @@ void Roles::heard_answer(const wire::PromoteAnswerFrame& answer,
 
 void Roles::become_primary() {
   promote_timer_->disarm();
-  before_promotion_ = {core_.record().primary, core_.record().peer_primary};
+  before_promotion_ = {core_.record().primary, core_.record().peer_primary,
+                       core_.record().promoted_boot};
   core_.set_alone_allowed(false);
   core_.state().become_primary(!session().up());
   owner_.note_company();
@@ -293,6 +315,7 @@ void Roles::take_promotion_back() {
   role_ = Role::kSecondary;
   if (!before_promotion_) return;
   core_.state().set_primary(before_promotion_->primary);
+  core_.state().promoted_on(before_promotion_->promoted_boot);
   core_.state().set_peer_primary(core_.record().peer_primary || before_promotion_->peer_primary);
   core_.state().persist([](int) {});
 }
@@ -330,9 +353,12 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
   return true;
 }
 
-void Roles::demote(Reply reply) {
+void Roles::demote(bool for_good, Reply reply) {
   core_.check_on_loop();
-  if (resumption_.pending()) resumption_.give_up("it is to be demoted");
+  if (resumption_.pending()) {
+    resumption_.give_up("it is to be demoted");
+    core_.state().persist([](int) {});
+  }
   if (role_ == Role::kSecondary) {
     reply(std::string("this node is secondary already"));
     return;
@@ -354,7 +380,7 @@ void Roles::demote(Reply reply) {
   }
   role_ = Role::kDemoting;
   update_local_reads();
-  demotion_.begin([this, reply = std::move(reply)](Result<std::string> result) {
+  demotion_.begin(for_good, [this, reply = std::move(reply)](Result<std::string> result) {
     demoted(std::move(result), reply);
   });
 }

@@ -62,7 +62,8 @@ class Roles {
 
   // The operator's orders.
   void promote(bool peer_is_dead, Reply reply);
-  void demote(Reply reply);
+  // `for_good`: the next process does not go on as primary either.
+  void demote(bool for_good, Reply reply);
   // The process ends: no role is taken on any more, and nobody may open the export.
   void stop() { stopping_ = true; }
 
@@ -103,6 +104,7 @@ class Roles {
   // What the record said before a promotion that is being recorded.
   struct BeforePromotion {
     bool primary, peer_primary;
+    uint64_t promoted_boot;
   };
 
   [[nodiscard]] Session& session() const { return core_.session; }
@@ -113,7 +115,7 @@ class Roles {
   void become_primary();
   void primary_recorded();
   void resume();
-  void serve();
+  void resumed();
   void promotion_ended(Result<std::string> result);
   void take_promotion_back();
   void demoted(Result<std::string> result, const Reply& reply);

@@ -182,9 +182,12 @@ void World::procedure_turn() {
     });
     return;
   }
-  node(host).engine().shut_down(false, [this, host, attempt] {
+  // Clients that are cut off wait for the next process; else the stop is for good.
+  const bool cut_off = options_.resume && random_.chance(0.5);
+  node(host).engine().shut_down(cut_off, [this, host, attempt, cut_off] {
     if (attempt != attempt_) return;
     demoted(host);
+    may_resume_[static_cast<size_t>(host)] = cut_off;
     scheduler_.after(kMillisecond_ns, node(host).process(), [this, host] {
       // Outside of the engine's own call; the goodbye has left.
       scheduler_.after(0, nullptr, [this, host] {
@@ -196,6 +199,7 @@ void World::procedure_turn() {
 
 void World::demoted(int host) {
   procedure_ = Procedure::kNone;
+  may_resume_ = {};
   primary_ = busy_host_ = -1;
   const StatusView view = node(host).engine().status();
   current_ = {host == 0, host == 1};

@@ -1,0 +1,198 @@
+"""A primary whose process ends goes on as primary by itself when it runs again, if the other node was not
+promoted meanwhile; who was acknowledged anything finds it there (registers.py)."""
+
+import errno
+import os
+import random
+import signal
+
+import nbd
+import pytest
+
+from registers import Load, Registers
+from support import MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until
+
+SIZE = 64 * MIB
+OTHER = {"alpha": "beta", "beta": "alpha"}
+
+
+@pytest.fixture
+def rng():
+    seed = int(os.environ.get("TWINBLOCK_SEED") or random.SystemRandom().getrandbits(32))
+    print(f"TWINBLOCK_SEED={seed}")  # shown when the test fails
+    return random.Random(seed)
+
+
+def check(lab, registers, name="alpha"):
+    with connection(lab, name) as handle:
+        registers.check(lambda offset, length: handle.pread(length, offset), False,
+                        f"the volume on {name}")
+
+
+def serves(lab, name="alpha"):
+    return lab.wait_status(name, lambda status: status["role"] == "primary", what="primary again")
+
+
+@pytest.mark.parametrize("how", ["killed", "asked to stop"])
+def test_a_primary_goes_on_after_its_process(make_lab, rng, how):
+    """Ten times under load. The term stays, by which who holds a device open knows its pages to be good."""
+    lab = make_lab(size=f"{SIZE}")
+    lab.up()
+    term = lab.status("alpha")["term"]
+    registers = Registers(SIZE)
+    for _ in range(10):
+        load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
+        load.wait_for(rng.randrange(20, 300))
+        if how == "killed":
+            lab.kill("alpha")
+        else:
+            lab.stop("alpha")
+        load.ended()
+        lab.start("alpha")
+        assert serves(lab)["term"] == term
+        check(lab, registers)
+    lab.wait_state("alpha", "duplex")
+    assert_identical(lab)
+    assert lab.status("beta")["role"] == "secondary"
+
+
+def test_it_goes_on_while_the_other_node_is_away(make_lab, rng):
+    """What it had acknowledged alone is here only: nobody else can have been promoted without a word."""
+    lab = make_lab(size=f"{SIZE}", peer_timeout="1s")
+    lab.up()
+    registers = Registers(SIZE)
+    lab.kill("beta")
+    load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
+    load.wait_for(200)
+    lab.kill("alpha")
+    load.ended()
+    lab.start("alpha")
+    assert serves(lab)["state"] == "simplex"
+    check(lab, registers)
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex")
+    check(lab, registers)
+    assert_identical(lab)
+
+
+def test_both_processes_end(make_lab, rng):
+    lab = make_lab(size=f"{SIZE}")
+    lab.up()
+    registers = Registers(SIZE)
+    load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
+    load.wait_for(200)
+    for name in rng.sample(["alpha", "beta"], 2):
+        lab.kill(name)
+    load.ended()
+    for name in rng.sample(["alpha", "beta"], 2):
+        lab.start(name)
+    serves(lab)
+    lab.wait_state("alpha", "duplex")
+    check(lab, registers)
+    assert_identical(lab)
+
+
+def test_it_waits_where_the_other_node_might_have_been_promoted(make_lab):
+    """Both were current when it ended, and the other one is away: an operator decides."""
+    lab = make_lab(peer_timeout="1s")
+    lab.up()
+    term = lab.status("alpha")["term"]
+    lab.stop("beta")
+    lab.wait_peer_lost("alpha")
+    lab.kill("alpha")
+    lab.start("alpha")
+    wait_for_log(lab, "alpha", "goes on as primary when it is known that beta was not promoted")
+    status = lab.wait_status("alpha", lambda status: status["resumes"], what="that it waits")
+    assert status["role"] == "secondary"
+    assert "confirms that it was not promoted meanwhile" in status["status"]
+    with pytest.raises(Exception, match="secondary"):
+        with connection(lab, "alpha"):
+            pass
+    promote(lab, "alpha")
+    assert serves(lab)["term"] == term
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex")
+
+
+@pytest.mark.parametrize("how", ["killed", "asked to stop"])
+def test_the_other_node_was_promoted_meanwhile(make_lab, rng, how):
+    lab = make_lab(size=f"{SIZE}")
+    lab.up()
+    term = lab.status("alpha")["term"]
+    registers = Registers(SIZE)
+    load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
+    load.wait_for(100)
+    if how == "killed":
+        lab.kill("alpha")
+    else:
+        lab.stop("alpha")
+    load.ended()
+    lab.wait_peer_lost("beta")
+    promote(lab, "beta", "--peer-is-dead")
+    check(lab, registers, "beta")
+    lab.start("alpha")
+    lab.wait_state("beta", "duplex")
+    status = lab.status("alpha")
+    assert (status["role"], status["resumes"]) == ("secondary", False)
+    assert lab.status("beta")["term"] > term
+    wait_for_log(lab, "alpha", "does not go on as primary")
+    assert_identical(lab)
+
+
+def test_a_stop_without_clients_is_for_good(make_lab):
+    lab = make_lab()
+    lab.up()
+    with connection(lab, "alpha") as handle:
+        handle.pwrite(b"x" * 4096, 0)
+    lab.stop("alpha")
+    lab.wait_peer_lost("beta")
+    promote(lab, "beta")
+    lab.start("alpha")
+    lab.wait_state("beta", "duplex")
+    assert lab.status("alpha")["role"] == "secondary"
+
+
+def test_a_held_write_is_not_answered_when_the_process_is_asked_to_stop(make_lab):
+    """on_peer_loss = "freeze": its client is cut off instead, and does it again with the next process."""
+    lab = make_lab(settings={"on_peer_loss": "freeze"}, peer_timeout="1s")
+    lab.up()
+    lab.kill("beta")
+    answers = []
+    handle = nbd.NBD()
+    handle.connect_uri(lab.node("alpha")["nbd"])
+    handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"y" * 4096)), 0,
+                      lambda error: answers.append(error.value) or 1)
+    lab.wait_state("alpha", "frozen")
+    lab.process("alpha").signal(signal.SIGTERM)
+    wait_until(lambda: not lab.alive("alpha"), what="the end of alpha")
+    while not answers:
+        handle.poll(1000)
+    assert answers == [errno.ENOTCONN]  # libnbd's own: the server said nothing
+    lab.start("beta")
+    lab.start("alpha")
+    serves(lab)
+    lab.wait_state("alpha", "duplex")
+
+
+def test_switched_off_it_waits_for_a_promotion(make_lab):
+    lab = make_lab(settings={"on_restart": "secondary"})
+    lab.up()
+    term = lab.status("alpha")["term"]
+    lab.kill("alpha")
+    lab.start("alpha")
+    lab.wait_state("alpha", "connected")
+    assert lab.status("alpha")["role"] == "secondary"
+    promote(lab, "alpha")
+    assert lab.status("alpha")["term"] > term
+
+
+def test_a_demotion_ends_the_waiting(make_lab):
+    lab = make_lab()
+    lab.up()
+    lab.stop("beta")
+    lab.wait_peer_lost("alpha")
+    lab.kill("alpha")
+    lab.start("alpha")
+    lab.wait_status("alpha", lambda status: status["resumes"], what="that it waits")
+    assert ctl(lab, "alpha", "demote").returncode == 0
+    assert not lab.status("alpha")["resumes"]
