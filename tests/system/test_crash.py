@@ -15,6 +15,12 @@ OTHER = {"alpha": "beta", "beta": "alpha"}
 
 
 @pytest.fixture
+def lab(make_lab):
+    """Where a process dies, its host is meant: no node goes on as primary by itself (test_resumption.py)."""
+    return make_lab(settings={"on_restart": "secondary"})
+
+
+@pytest.fixture
 def rng():
     seed = int(os.environ.get("TWINBLOCK_SEED") or random.SystemRandom().getrandbits(32))
     print(f"TWINBLOCK_SEED={seed}")  # shown when the test fails

@@ -29,7 +29,7 @@ def copy_of(lab, name, scratch):
 
 def both_die_after_betas_flush_failed(scratch, make_lab):
     """The disk, and as environment for beta the means to show what its medium held before."""
-    disk = FaultyDisk(scratch, make_lab, "beta")
+    disk = FaultyDisk(scratch, make_lab, "beta", settings={"on_restart": "secondary"})
     lab = disk.lab
     with connection(lab) as handle:
         handle.pwrite(os.urandom(MIB), MIB)

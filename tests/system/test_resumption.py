@@ -37,7 +37,6 @@ def serves(lab, name="alpha"):
 def test_a_primary_goes_on_after_its_process(make_lab, rng, how):
     """Ten times under load. The term stays, by which who holds a device open knows its pages to be good."""
     lab = make_lab(size=f"{SIZE}")
-    lab.up()
     term = lab.status("alpha")["term"]
     registers = Registers(SIZE)
     for _ in range(10):
@@ -59,7 +58,6 @@ def test_a_primary_goes_on_after_its_process(make_lab, rng, how):
 def test_it_goes_on_while_the_other_node_is_away(make_lab, rng):
     """What it had acknowledged alone is here only: nobody else can have been promoted without a word."""
     lab = make_lab(size=f"{SIZE}", peer_timeout="1s")
-    lab.up()
     registers = Registers(SIZE)
     lab.kill("beta")
     load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
@@ -77,7 +75,6 @@ def test_it_goes_on_while_the_other_node_is_away(make_lab, rng):
 
 def test_both_processes_end(make_lab, rng):
     lab = make_lab(size=f"{SIZE}")
-    lab.up()
     registers = Registers(SIZE)
     load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
     load.wait_for(200)
@@ -95,7 +92,6 @@ def test_both_processes_end(make_lab, rng):
 def test_it_waits_where_the_other_node_might_have_been_promoted(make_lab):
     """Both were current when it ended, and the other one is away: an operator decides."""
     lab = make_lab(peer_timeout="1s")
-    lab.up()
     term = lab.status("alpha")["term"]
     lab.stop("beta")
     lab.wait_peer_lost("alpha")
@@ -105,7 +101,7 @@ def test_it_waits_where_the_other_node_might_have_been_promoted(make_lab):
     status = lab.wait_status("alpha", lambda status: status["resumes"], what="that it waits")
     assert status["role"] == "secondary"
     assert "confirms that it was not promoted meanwhile" in status["status"]
-    with pytest.raises(Exception, match="secondary"):
+    with pytest.raises(Exception, match="no export"):
         with connection(lab, "alpha"):
             pass
     promote(lab, "alpha")
@@ -117,7 +113,6 @@ def test_it_waits_where_the_other_node_might_have_been_promoted(make_lab):
 @pytest.mark.parametrize("how", ["killed", "asked to stop"])
 def test_the_other_node_was_promoted_meanwhile(make_lab, rng, how):
     lab = make_lab(size=f"{SIZE}")
-    lab.up()
     term = lab.status("alpha")["term"]
     registers = Registers(SIZE)
     load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
@@ -141,7 +136,6 @@ def test_the_other_node_was_promoted_meanwhile(make_lab, rng, how):
 
 def test_a_stop_without_clients_is_for_good(make_lab):
     lab = make_lab()
-    lab.up()
     with connection(lab, "alpha") as handle:
         handle.pwrite(b"x" * 4096, 0)
     lab.stop("alpha")
@@ -155,7 +149,6 @@ def test_a_stop_without_clients_is_for_good(make_lab):
 def test_a_held_write_is_not_answered_when_the_process_is_asked_to_stop(make_lab):
     """on_peer_loss = "freeze": its client is cut off instead, and does it again with the next process."""
     lab = make_lab(settings={"on_peer_loss": "freeze"}, peer_timeout="1s")
-    lab.up()
     lab.kill("beta")
     answers = []
     handle = nbd.NBD()
@@ -176,7 +169,6 @@ def test_a_held_write_is_not_answered_when_the_process_is_asked_to_stop(make_lab
 
 def test_switched_off_it_waits_for_a_promotion(make_lab):
     lab = make_lab(settings={"on_restart": "secondary"})
-    lab.up()
     term = lab.status("alpha")["term"]
     lab.kill("alpha")
     lab.start("alpha")
@@ -188,7 +180,6 @@ def test_switched_off_it_waits_for_a_promotion(make_lab):
 
 def test_a_demotion_ends_the_waiting(make_lab):
     lab = make_lab()
-    lab.up()
     lab.stop("beta")
     lab.wait_peer_lost("alpha")
     lab.kill("alpha")
