@@ -439,44 +439,6 @@ TEST(Generation, WhoDiesWithAPrimaryHasLostWhatOnlyItsMemoryHeld) {
   }
 }
 
-// Every combination of what the rule looks at. Who goes on counts as primary; both sides see the same.
-TEST(Generation, WhoWasPrimaryGoesOnOnlyWhereNobodyWasPromotedSince) {
-  for (const Pair& pair : pairs()) {
-    for (unsigned bits = 0; bits < 512; ++bits) {
-      SyncFacts a, b;
-      a.generations = pair.mine;
-      b.generations = pair.theirs;
-      a.volume_uuid[0] = 1;
-      b.volume_uuid[0] = pair.relation == Relation::kOtherVolume ? 2 : 1;
-      a.preferred = true;
-      a.map_valid = b.map_valid = true;
-      a.crashed = a.resumes = bits & 1u;
-      b.crashed = b.resumes = bits & 2u;
-      a.primary = (bits & 4u) && !a.resumes;
-      b.primary = (bits & 8u) && !b.resumes;
-      b.inconsistent = bits & 16u;
-      b.blank = bits & 32u;
-      b.dirty = bits & 64u;
-      a.term = 5;
-      b.term = 4 + (bits >> 7u);  // 4 to 7
-      const bool older_or_same = pair.relation == Relation::kSame ||
-                                 pair.relation == Relation::kIAmNewer ||
-                                 pair.relation == Relation::kIAmMuchNewer;
-      EXPECT_EQ(goes_on(a, b),
-                a.resumes && !b.blank && !b.primary && b.term < 5 && older_or_same)
-          << pair.name << bits;
-      EXPECT_FALSE(goes_on(a, b) && goes_on(b, a)) << pair.name << bits;
-      const Verdict verdict = decide(a, b);
-      EXPECT_EQ(mirrored(verdict), decide(b, a)) << pair.name << bits;
-      if (!goes_on(a, b)) continue;
-      EXPECT_TRUE(is_source(verdict)) << pair.name << bits << explain(verdict, "b");
-      SyncFacts as_primary = a;
-      as_primary.primary = true;
-      EXPECT_EQ(verdict, decide(as_primary, b)) << pair.name << bits;
-    }
-  }
-}
-
 TEST(Generation, PairsAreWhatTheirNamesSay) {
   for (const Pair& pair : pairs()) {
     const bool same_volume = pair.relation != Relation::kOtherVolume;
