@@ -164,6 +164,7 @@ constexpr std::array<Mode, 19> kModeTable{{
     {"resume", 0,
      [](Options& o) {
        o.resume = true;
+       o.goes_on = o.depth % 4 == 1;
        o.freeze = o.depth % 5 == 0;
        o.faults.interval_ns = std::min(o.faults.interval_ns, 2 * kSecond_ns);
        o.faults.kill = 6;

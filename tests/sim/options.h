@@ -64,6 +64,7 @@ struct Options {
   bool silence_in_steps = false;    // links that go silent in one direction, then in both
   bool old_disk = false;            // a disk that comes back late, and is cut off again and again
   bool promotions = false;          // while a record takes long
+  bool goes_on = false;             // a primary that does, while its peer records slowly
   bool failed_flushes = false;      // that nobody on the host remembers
   bool failed_demotion = false;     // for its metadata disk
   bool full_source = false;         // a resync whose source's disk is full now and then

@@ -101,6 +101,32 @@ void World::return_to_a_new_primary() {
   faults = DiskFaults{};
 }
 
+// A primary's process ends with writes under way, which may be on its own disk only, and goes on. Clients
+// could read them there: not before the peer has the same, or is marked as half-copied.
+void World::goes_on_beside_a_slow_peer() {
+  wait_for_restarts();
+  operator_rests_ = true;
+  const int host = primary_;
+  const int other = 1 - host;
+  slow_disks_ = true;
+  write_some();
+  end_process(host);
+  node(other).metadata().faults.extra_delay_ns = kSlowRecord_ns;
+  restart(host);
+  wait_for_moment(
+      [&] {
+        const StatusView view = node(host).engine().status();
+        return view.role == Role::kPrimary && !view.mine.resumes;
+      },
+      "a primary that goes on");
+  if (!record_of(other).inconsistent && !both_duplex())
+    Report::violation(node(host).name() + " serves what a crash could take back" + describe());
+  node(other).metadata().faults = DiskFaults{};
+  operator_rests_ = false;
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a primary has gone on");
+}
+
 // The peer has written nothing while it was primary, so that there is nothing to send to it; but who took
 // over says so until the two are known to be the same. The flush ends while the peer is recording that.
 void World::return_during_a_flush() {

@@ -124,6 +124,7 @@ void World::run() {
   if (options_.demotion_in_resync) demotion_in_resync();
   if (options_.silence_in_steps) silence_in_steps();
   if (options_.promotions) promotions();
+  if (options_.goes_on) goes_on_beside_a_slow_peer();
   if (options_.full_source) full_source();
   if (options_.failed_flushes) failed_flushes();
   if (options_.failed_demotion) failed_demotion();

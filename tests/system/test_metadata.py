@@ -157,7 +157,8 @@ def test_empty_file_is_no_metadata_but_the_data_is_kept(lab):
 
 
 @pytest.mark.sanitize
-def test_bad_intent_page_after_a_crash_makes_the_resync_larger_only(lab):
+def test_bad_intent_page_after_a_crash_makes_the_resync_larger_only(make_lab):
+    lab = make_lab(settings={"on_restart": "secondary"})
     with connection(lab) as handle:
         handle.pwrite(random.randbytes(32 * MIB), 0)
         handle.flush()

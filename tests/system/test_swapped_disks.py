@@ -52,7 +52,8 @@ def test_a_disk_that_was_away_is_compared_in_full(lab, scratch):
 
 
 @pytest.mark.parametrize("last", ["alpha", "beta"])
-def test_after_both_died_the_last_primary_is_the_source_and_either_can_be_promoted(lab, last):
+def test_after_both_died_the_last_primary_is_the_source_and_either_can_be_promoted(make_lab, last):
+    lab = make_lab(settings={"on_restart": "secondary"})  # what dies stands for a host
     other = "beta" if last == "alpha" else "alpha"
     write(lab, 0)
     if last == "beta":
