@@ -203,6 +203,10 @@ Node::~Node() {
 void Node::end_clients() {
   if (++stop_looks_ == kStopLooksMax || engine_->clients().any_held()) cut_off_clients();
   engine_->clients().let_go();
+  if (!stopping_now_ && (clients_ == 0 || stop_looks_ >= kStopLooksMax)) {
+    stopping_now_ = true;
+    stop_now();
+  }
 }
 
 void Node::take_submitted() {
@@ -246,6 +250,7 @@ Status Node::call(const std::function<Status()>& work) {
 
 Status Node::open_client() {
   return call([this] {
+    if (stop_requested()) return Status(Error{"this node is stopping", "try again soon", ESHUTDOWN});
     Status opened = engine_->clients().opened();
     if (opened) ++clients_;
     return opened;

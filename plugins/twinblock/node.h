@@ -72,6 +72,7 @@ class Node {
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<HttpServer> metrics_;  // null: not wanted
   std::unique_ptr<Timer> stop_timer_;    // looks whether a stop was asked for
+  bool stopping_now_ = false;            // nbdkit was told
   int stop_looks_ = 0;                   // since one was
   bool clients_cut_off_ = false;         // they had the export open when a stop was asked for
   uint64_t clients_ = 0;                 // opened and not closed; loop thread

@@ -1,6 +1,7 @@
 """A primary whose process ends goes on as primary by itself when it runs again, if the other node was not
 promoted meanwhile; who was acknowledged anything finds it there (registers.py)."""
 
+import contextlib
 import errno
 import os
 import random
@@ -165,6 +166,27 @@ def test_a_held_write_is_not_answered_when_the_process_is_asked_to_stop(make_lab
     lab.start("alpha")
     serves(lab)
     lab.wait_state("alpha", "duplex")
+
+
+def test_no_request_is_answered_with_an_error_when_the_process_is_asked_to_stop(make_lab):
+    """nbdkit would answer so what it reads after the signal, and the kernel's nbd pass that on as an I/O error."""
+    lab = make_lab()
+    answers = []
+    handle = nbd.NBD()
+    handle.connect_uri(lab.node("alpha")["nbd"])
+    data = nbd.Buffer.from_bytearray(bytearray(b"z" * 512))
+    process = lab.process("alpha")
+    process.pause()  # so that there are requests in the socket when the signal comes
+    for number in range(400):
+        handle.aio_pwrite(data, number * 512, lambda error: answers.append(error.value) or 1)
+        handle.poll(0)
+    process.signal(signal.SIGTERM)
+    process.signal(signal.SIGCONT)
+    while handle.aio_in_flight() and not handle.aio_is_dead():
+        with contextlib.suppress(nbd.Error):
+            handle.poll(1000)
+    assert answers.count(0) > 0
+    assert set(answers) <= {0, errno.ENOTCONN}, {each: answers.count(each) for each in set(answers)}
 
 
 def test_switched_off_it_waits_for_a_promotion(make_lab):

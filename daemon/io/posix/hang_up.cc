@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,10 +23,13 @@ std::array<struct sigaction, kStopSignals.size()> g_before;
 char g_socket_path[sizeof(sockaddr_un{}.sun_path)];
 int g_descriptors = 0;  // all are below this
 std::atomic<bool> g_stop_requested{false};
+std::atomic<int> g_stop_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler sets it");
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
-// Only calls that POSIX allows in a signal handler. `how`: as shutdown() has it.
-void hang_up(int how) {
+// Only calls that POSIX allows in a signal handler. `how`: as shutdown() has it. How many there were.
+int hang_up(int how) {
+  int found = 0;
   for (int fd = 3; fd < g_descriptors; ++fd) {
     sockaddr_un address{};
     socklen_t length = sizeof address;
@@ -34,9 +38,12 @@ void hang_up(int how) {
       continue;
     int listening = 0;
     socklen_t size = sizeof listening;
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening == 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening == 0) {
       shutdown(fd, how);
+      ++found;
+    }
   }
+  return found;
 }
 
 int descriptor_limit() {
@@ -45,8 +52,7 @@ int descriptor_limit() {
   return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, kDescriptorsMax));
 }
 
-void on_stop(int signal, siginfo_t* info, void* context) {
-  const int saved_errno = errno;
+void handle_as_before(int signal, siginfo_t* info, void* context) {
   for (size_t i = 0; i < kStopSignals.size(); ++i) {
     if (kStopSignals[i] != signal) continue;
     const struct sigaction& before = g_before[i];
@@ -55,14 +61,22 @@ void on_stop(int signal, siginfo_t* info, void* context) {
     else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
       before.sa_handler(signal);
   }
-  g_stop_requested.store(true, std::memory_order_relaxed);
-  hang_up(SHUT_RD);
+}
+
+void on_stop(int signal, siginfo_t* info, void* context) {
+  const int saved_errno = errno;
+  g_stop_signal.store(signal, std::memory_order_relaxed);
+  const bool first = !g_stop_requested.exchange(true, std::memory_order_relaxed);
+  const int clients = hang_up(SHUT_RD);
+  if (!first || clients == 0) handle_as_before(signal, info, context);
   errno = saved_errno;
 }
 
 }  // namespace
 
 bool stop_requested() { return g_stop_requested.load(std::memory_order_relaxed); }
+
+void stop_now() { kill(getpid(), g_stop_signal.load(std::memory_order_relaxed)); }
 
 void cut_off_clients() { hang_up(SHUT_RDWR); }
 
