@@ -37,6 +37,12 @@ SyncFacts facts_at_start(const metadata::Loaded& loaded, bool backing_is_empty, 
   return facts;
 }
 
+// As volume/resumption.h has it.
+bool would_go_on(const metadata::NodeRecord& record, const SyncFacts& facts) {
+  return record.promoted_boot != 0 && record.promoted_boot == facts.boot && !facts.inconsistent &&
+         !facts.backing_lost && !facts.flush_failed && !facts.discard;
+}
+
 BlockMap set_at_start(const metadata::Loaded& loaded, uint64_t volume_bytes) {
   BlockMap own(volume_bytes);
   if (loaded.dirty) {
@@ -79,6 +85,8 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
                                  power ? node.boot() + 2 : node.boot());
   if (!remains.facts.blank) remains.own = set_at_start(loaded.value(), remains.data.size_bytes());
   remains.peer_primary = loaded.value().record.peer_primary;
+  if (node.goes_on() && !remains.facts.blank)
+    remains.facts.resumes = would_go_on(loaded.value().record, remains.facts);
   if (power) remains.facts.flush_failed = false;  // the cache is gone
   remains.facts.dirty = loaded.value().record.dirty || !remains.own.empty();
   return remains;

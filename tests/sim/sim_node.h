@@ -50,6 +50,8 @@ class SimNode {
   [[nodiscard]] bool paused() const { return process_ && process_->paused; }
   [[nodiscard]] uint64_t boot() const { return boot_; }
   [[nodiscard]] bool powered() const { return powered_; }
+  // Whether a primary goes on by itself when its process begins anew.
+  [[nodiscard]] bool goes_on() const { return config_.on_restart == OnRestart::kResume; }
   [[nodiscard]] uint64_t started_ns() const { return started_ns_; }
   [[nodiscard]] uint64_t pauses_total() const { return pauses_; }
   [[nodiscard]] const std::string& name() const { return name_; }
