@@ -35,7 +35,7 @@ void Resumption::look() {
   if (state_ != State::kPending) return;
   const auto& peer = core_.session.handshake().peer_facts();
   if (peer && !goes_on(mine_, *peer)) {
-    give_up(core_.peer + " was promoted meanwhile, or holds another state of the volume");
+    refused_by_peer();
     return;
   }
   const bool away = core_.clock.now_ns() - since_ns_ >= core_.config.peer_timeout_ns;
@@ -49,9 +49,18 @@ void Resumption::look() {
   timer_->arm(kLook_ns);
 }
 
-void Resumption::confirmed() {
+bool Resumption::confirmed_by(const SyncFacts& mine, const SyncFacts& peer) {
+  if (!goes_on(mine, peer)) {
+    refused_by_peer();
+    return false;
+  }
   state_ = State::kConfirmed;
   recorded_ = false;
+  return true;
+}
+
+void Resumption::refused_by_peer() {
+  give_up(core_.peer + " was promoted meanwhile, or holds another state of the volume");
 }
 
 bool Resumption::session_lost() {

@@ -32,8 +32,8 @@ class Resumption {
   [[nodiscard]] bool pending() const { return state_ == State::kPending; }
   [[nodiscard]] bool under_way() const { return state_ != State::kOver; }
 
-  // A session stands, and the peer has confirmed.
-  void confirmed();
+  // A session stands. Whether the peer has confirmed, so that this node is primary; else it is over.
+  bool confirmed_by(const SyncFacts& mine, const SyncFacts& peer);
   // … and this node is primary on record.
   void recorded() { recorded_ = state_ == State::kConfirmed; }
   // The session is lost. Whether it had been confirmed, so that this node waits again.
@@ -50,6 +50,7 @@ class Resumption {
   enum class State { kOver, kPending, kConfirmed };
 
   void look();
+  void refused_by_peer();
 
   Core& core_;
   const std::function<void()> go_on_alone_;

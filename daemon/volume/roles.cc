@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace twinblock {
+namespace {
+
+constexpr const char* kGoesOn = "goes on as primary, as which its last process had ended";
+
+}  // namespace
 
 Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demotion::Parts& parts,
              RolesOwner& owner)
@@ -97,18 +102,13 @@ bool Roles::refused_peer_is_primary() const {
 void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind) {
   ++session_number_;
   demotion_.session_changed();
-  if (resumption_.pending()) {
-    if (goes_on(mine, peer)) {
-      role_ = Role::kPrimary;
-      resumption_.confirmed();
-      core_.state().resume_primary();
-      core_.state().persist([this](int error) {
-        if (error == 0) resumption_.recorded();
-        phase_entered();
-      });
-    } else {
-      resumption_.give_up(core_.peer + " was promoted meanwhile, or holds another state of the volume");
-    }
+  if (resumption_.pending() && resumption_.confirmed_by(mine, peer)) {
+    role_ = Role::kPrimary;
+    core_.state().resume_primary();
+    core_.state().persist([this](int error) {
+      if (error == 0) resumption_.recorded();
+      phase_entered();
+    });
   }
   peer_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   // A node that joins has its first record with the first generation; a promotion of it is a later
@@ -126,37 +126,15 @@ void Roles::caught_up() {
 
 // It has the same, or what it has counts no more: what clients may read here stays.
 void Roles::phase_entered() {
-  if (role_ == Role::kPrimary && resumption_.may_serve()) resumed();
+  if (role_ == Role::kPrimary && resumption_.may_serve()) now_primary(kGoesOn);
 }
 
 // Under the term of its promotion: as if its process had stood still.
 void Roles::resume() {
-  core_.set_alone_allowed(false);
   role_ = Role::kPromoting;
-  before_promotion_ = {core_.record().primary, core_.record().peer_primary,
-                       core_.record().promoted_boot};
+  remember_before_promotion();
   core_.state().resume_primary();
-  core_.state().persist([this](int error) {
-    if (role_ != Role::kPromoting) return;
-    if (error != 0) {
-      promotion_ended(disks_.why_metadata_failed(error));
-      return;
-    }
-    role_ = Role::kPrimary;
-    if (session().up()) {
-      send_role();
-      owner_.became_primary();
-    }
-    resumed();
-    promotion_ended(std::string("this node is primary, as which its last process had ended"));
-  });
-}
-
-void Roles::resumed() {
-  update_local_reads();
-  core_.log.log(Severity::kInfo, "goes on as primary, as which its last process had ended");
-  core_.events().tell("role", {{"node", core_.node}, {"role", "primary"}});
-  owner_.note_state();
+  record_primary(kGoesOn, "this node is primary, as which its last process had ended");
 }
 
 void Roles::session_lost() {
@@ -274,31 +252,40 @@ void Roles::heard_answer(const wire::PromoteAnswerFrame& answer,
 
 void Roles::become_primary() {
   promote_timer_->disarm();
+  remember_before_promotion();
+  core_.state().become_primary(!session().up());
+  owner_.note_company();
+  record_primary("promoted to primary", "this node is primary");
+}
+
+void Roles::remember_before_promotion() {
   before_promotion_ = {core_.record().primary, core_.record().peer_primary,
                        core_.record().promoted_boot};
   core_.set_alone_allowed(false);
-  core_.state().become_primary(!session().up());
-  owner_.note_company();
-  core_.state().persist([this](int error) {
+}
+
+void Roles::record_primary(const char* how, const char* reply) {
+  core_.state().persist([this, how, reply](int error) {
     if (role_ != Role::kPromoting) return;
-    if (error != 0)
+    if (error != 0) {
       promotion_ended(disks_.why_metadata_failed(error));
-    else
-      primary_recorded();
+      return;
+    }
+    role_ = Role::kPrimary;
+    if (session().up()) {
+      send_role();
+      owner_.became_primary();
+    }
+    now_primary(how);
+    promotion_ended(std::string(reply));
   });
 }
 
-void Roles::primary_recorded() {
-  role_ = Role::kPrimary;
+void Roles::now_primary(const char* how) {
   update_local_reads();
-  if (session().up()) {
-    send_role();
-    owner_.became_primary();
-  }
-  core_.log.log(Severity::kInfo, "promoted to primary");
+  core_.log.log(Severity::kInfo, how);
   core_.events().tell("role", {{"node", core_.node}, {"role", "primary"}});
   owner_.note_state();
-  promotion_ended(std::string("this node is primary"));
 }
 
 void Roles::promotion_ended(Result<std::string> result) {

@@ -113,9 +113,11 @@ class Roles {
   void wait_for_loss(Reply reply);
   void not_answered();
   void become_primary();
-  void primary_recorded();
   void resume();
-  void resumed();
+  void remember_before_promotion();
+  // `how` it came to be primary, for the log; `reply`: to who ordered it. Both literals.
+  void record_primary(const char* how, const char* reply);
+  void now_primary(const char* how);
   void promotion_ended(Result<std::string> result);
   void take_promotion_back();
   void demoted(Result<std::string> result, const Reply& reply);

@@ -34,6 +34,15 @@ def serves(lab, name="alpha"):
     return lab.wait_status(name, lambda status: status["role"] == "primary", what="primary again")
 
 
+def end(lab, how, load):
+    """Of alpha's process, under that load."""
+    if how == "killed":
+        lab.kill("alpha")
+    else:
+        lab.stop("alpha")
+    load.ended()
+
+
 @pytest.mark.parametrize("how", ["killed", "asked to stop"])
 def test_a_primary_goes_on_after_its_process(make_lab, rng, how):
     """Ten times under load. The term stays, by which who holds a device open knows its pages to be good."""
@@ -43,11 +52,7 @@ def test_a_primary_goes_on_after_its_process(make_lab, rng, how):
     for _ in range(10):
         load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
         load.wait_for(rng.randrange(20, 300))
-        if how == "killed":
-            lab.kill("alpha")
-        else:
-            lab.stop("alpha")
-        load.ended()
+        end(lab, how, load)
         lab.start("alpha")
         assert serves(lab)["term"] == term
         check(lab, registers)
@@ -118,11 +123,7 @@ def test_the_other_node_was_promoted_meanwhile(make_lab, rng, how):
     registers = Registers(SIZE)
     load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
     load.wait_for(100)
-    if how == "killed":
-        lab.kill("alpha")
-    else:
-        lab.stop("alpha")
-    load.ended()
+    end(lab, how, load)
     lab.wait_peer_lost("beta")
     promote(lab, "beta", "--peer-is-dead")
     check(lab, registers, "beta")
