@@ -23,6 +23,7 @@
 #include "base/units.h"
 #include "config/config.h"
 #include "io/posix/congestion.h"
+#include "io/posix/memory.h"
 
 namespace twinblock {
 namespace {
@@ -254,6 +255,8 @@ Error become_nbdkit(const Options& options, const Config& config, const NodeConf
   argv.reserve(args.size() + 1);
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
+  // What is refused the plugin finds out, too, and tells.
+  (void)stand_memory_shortage();
   execv(nbdkit.c_str(), argv.data());
   return system_error(errno, "can't start " + nbdkit);
 }

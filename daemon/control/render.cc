@@ -1,3 +1,4 @@
+#include "control/memory_words.h"
 #include "control/requests.h"
 #include "control/resync_words.h"
 #include "control/status_words.h"
@@ -76,6 +77,15 @@ json render_verify(const StatusView& view) {
           {"rate_bytes_per_s", verify.rate_bytes_per_s},
           {"eta_s", or_null(verify.remaining_s)},
           {"differences", differences}};
+}
+
+json render_memory(const MemoryStanding& standing) {
+  const MemoryWords words = memory_words(standing);
+  return {{"io_flusher", standing.io_flusher_error == 0},
+          {"locked", standing.lock_error == 0},
+          {"oom_score_adj", standing.oom_score_adj},
+          {"refused", words.refused},
+          {"action", words.action}};
 }
 
 json render_counters(const StatusView& view) {
@@ -170,6 +180,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
        {{"engine", facts.disk_engine},
         {"error", view.disk_error},
         {"read_errors", view.read_errors}}},
+      {"memory", render_memory(facts.memory)},
       {"clients", view.clients},
       {"counters", render_counters(view)},
       {"latency",

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "io/memory_standing.h"
 #include "volume/engine.h"
 
 namespace twinblock {
@@ -22,6 +23,7 @@ struct NodeFacts {
   std::string metadata;
   std::string config;
   int pid = 0;
+  MemoryStanding memory = {};
 };
 
 // Answers one request; `reply` is called once, at once or later, with a line without its newline.

@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "control/event_words.h"
+#include "control/memory_words.h"
 #include "control/metrics.h"
 #include "io/posix/congestion.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
+#include "io/posix/memory.h"
 #include "io/posix/notify.h"
 #include "io/posix/parking.h"
 #include "io/posix/thread.h"
@@ -62,7 +64,10 @@ uint64_t random_number() {
 }  // namespace
 
 Node::Node(Config config, std::string name)
-    : config_(std::move(config)), name_(std::move(name)), log_(config_.volume + "/" + name_) {}
+    : config_(std::move(config)),
+      name_(std::move(name)),
+      memory_(stand_memory_shortage_locked()),
+      log_(config_.volume + "/" + name_) {}
 
 Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name) {
   std::unique_ptr<Node> node(new Node(std::move(config), name));
@@ -131,7 +136,11 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
                      self.backing,
                      self.metadata,
                      config_.path,
-                     static_cast<int>(getpid())};
+                     static_cast<int>(getpid()),
+                     memory_};
+  const MemoryWords memory = memory_words(memory_);
+  if (!memory.refused.empty())
+    log_.log(Severity::kWarning, memory.refused + "; to do: " + memory.action);
   if (Status made = make_directories(self.runtime); !made) return made;
   Result<std::unique_ptr<ControlServer>> control = ControlServer::open(
       loop_, facts_.control_path, [this](const std::string& request, ControlServer::Reply reply) {

@@ -61,6 +61,7 @@ class Node {
 
   const Config config_;
   const std::string name_;
+  const MemoryStanding memory_;  // before anything that starts a thread
   StderrLog log_;
   Loop loop_;
   std::unique_ptr<PosixDisk> data_;

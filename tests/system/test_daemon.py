@@ -11,7 +11,7 @@ import nbd
 import pytest
 
 from lateness import Lateness
-from support import MIB, assert_identical, connection, wait_until
+from support import MIB, assert_identical, connection, ctl, wait_until
 
 
 @pytest.mark.sanitize
@@ -193,3 +193,35 @@ def test_sigint_ends_like_sigterm(lab):
     process.signal(signal.SIGINT)
     wait_until(lambda: not process.alive(), 5, "the end after SIGINT")
     assert process.exit_code == 0
+
+
+def thread_flags(pid):
+    """PF_… of each thread."""
+    for task in os.scandir(f"/proc/{pid}/task"):
+        with open(f"{task.path}/stat", encoding="utf-8", errors="replace") as file:
+            yield int(file.read().rpartition(")")[2].split()[6])
+
+
+def status_field(pid, name):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return next(line.split()[1] for line in file if line.startswith(f"{name}:"))
+
+
+def test_each_thread_is_ready_for_a_shortage_of_memory_or_status_says_why_not(lab):
+    no_io_and_local_throttle = 0x00080000 | 0x00100000  # of Linux: PF_MEMALLOC_NOIO, PF_LOCAL_THROTTLE
+    with connection(lab) as handle:
+        handle.pwrite(b"\x15" * MIB, 0)
+        for name in ("alpha", "beta"):
+            status = lab.status(name)
+            memory, pid = status["memory"], status["pid"]
+            if memory["io_flusher"]:
+                assert all(flags & no_io_and_local_throttle == no_io_and_local_throttle
+                           for flags in thread_flags(pid))
+            assert memory["locked"] == (int(status_field(pid, "VmLck")) > 0)
+            with open(f"/proc/{pid}/oom_score_adj", encoding="ascii") as file:
+                assert memory["oom_score_adj"] == int(file.read())
+            all_granted = memory["io_flusher"] and memory["locked"] and memory["oom_score_adj"] < 0
+            assert bool(memory["refused"]) == (not all_granted)
+            assert lab.log_text(name).count("When memory is short") == (not all_granted)
+            said = ctl(lab, name, "status").stdout
+            assert ("When memory is short" in " ".join(said.split())) == (not all_granted)

@@ -117,6 +117,13 @@ std::string disk_text(const json& status, const std::string& sentences) {
                                 : "ERROR: " + rest});
 }
 
+// Nothing where all was granted.
+std::string memory_text(const json& memory) {
+  const std::string refused = text_at(memory, "refused");
+  const std::string action = text_at(memory, "action");
+  return refused.empty() || action.empty() ? refused : refused + "; to do: " + action;
+}
+
 }  // namespace
 
 std::string status_text(const json& status) {
@@ -141,6 +148,7 @@ std::string status_text(const json& status) {
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));
   add(out, "disk", disk_text(status, sentences));
+  add(out, "memory", memory_text(object_at(status, "memory")));
   add(out, "device", device_text(object_at(status, "device")));
   add(out, "clients", count_text(status, "clients") + " at " + text_at(status, "nbd"));
   if (count_at(status, "pid") > 0)

@@ -1,0 +1,24 @@
+// A process that gets on while its host is short of memory; io/memory_standing.h says why.
+#pragma once
+
+#include "io/memory_standing.h"
+
+namespace twinblock {
+
+// Last to be killed, but one that may be: whose memory grows without end is worse than its loss.
+constexpr int kOomScoreWanted = -900;
+
+// The score to ask for. Who started the process may have chosen one: that stays.
+constexpr int oom_score_to_set(int now) { return now < 0 ? now : kOomScoreWanted; }
+
+// Of what threads and exec() inherit: allocations that never wait for a disk (PR_SET_IO_FLUSHER),
+// which also has dirty pages limited by those of the disk that is written alone, and the OOM score.
+// For the only thread there is; every one that it starts has the same.
+MemoryStanding stand_memory_shortage();
+
+// The same, and keeps what is in memory there, and what comes in, too: exec() ends that. Nothing is
+// brought in for it. Where the limit of locked memory would make a later allocation fail, nothing
+// is locked.
+MemoryStanding stand_memory_shortage_locked();
+
+}  // namespace twinblock
