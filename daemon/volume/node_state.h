@@ -124,6 +124,8 @@ class NodeState {
   void hold_data() { record_.held_data = true; }
   // The operator's order to keep this node's writes, or to give them up; another one is void.
   void take_order(bool keep_local, const metadata::GivenUp& given_up);
+  // One whose record failed: the operator is told so, and nothing is given up by it.
+  void drop_order() { record_.keep = record_.discard = false; }
 
  private:
   void settle();

@@ -40,9 +40,7 @@ std::optional<Error> Roles::why_not_serve() const {
   if (role_ != Role::kSecondary)
     return Error{"this node is changing its role just now", "try again", EBUSY};
   if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN};
-  if (!disks_.local_ok())
-    return Error{system_error(disks_.data_error(), "this node's disk failed").what,
-                 "replace the disk, then restart twinblockd", disks_.data_error()};
+  if (auto error = disk_failed()) return error;
   if (session().up() && core_.phase().being_resynced())
     return Error{"this replica is being brought up to date by " + core_.peer,
                  "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY};
@@ -60,6 +58,12 @@ std::optional<Error> Roles::why_not_serve() const {
         "this replica is half-copied: serving it would serve a mixture of old and new data",
         "start twinblockd on " + core_.peer + ", which finishes the copy", 0};
   return std::nullopt;
+}
+
+std::optional<Error> Roles::disk_failed() const {
+  if (disks_.local_ok()) return std::nullopt;
+  return Error{system_error(disks_.data_error(), "this node's disk failed").what,
+               "replace the disk, then restart twinblockd", disks_.data_error()};
 }
 
 bool Roles::peer_is_primary_in_session() const {
@@ -252,6 +256,11 @@ void Roles::heard_answer(const wire::PromoteAnswerFrame& answer,
 
 void Roles::become_primary() {
   promote_timer_->disarm();
+  // It may have failed at what a lost session had brought, or while the peer was asked.
+  if (auto error = disk_failed()) {
+    promotion_ended(*std::move(error));
+    return;
+  }
   remember_before_promotion();
   core_.state().become_primary(!session().up());
   owner_.note_company();

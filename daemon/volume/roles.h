@@ -109,6 +109,7 @@ class Roles {
 
   [[nodiscard]] Session& session() const { return core_.session; }
   [[nodiscard]] std::optional<Error> why_not_serve() const;
+  [[nodiscard]] std::optional<Error> disk_failed() const;
   [[nodiscard]] bool peer_is_primary_in_session() const;
   void wait_for_loss(Reply reply);
   void not_answered();

@@ -144,6 +144,7 @@ void SplitBrainOrders::take(const Order& order, Reply reply) {
   core_.state().persist([this, reply = std::move(reply), loser = order.loser, loss, when,
                          beside](int error) {
     if (error != 0) {
+      core_.state().drop_order();
       reply(disks_.why_metadata_failed(error));
       return;
     }

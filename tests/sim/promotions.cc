@@ -1,8 +1,9 @@
 // The story of promotions while a record takes long. Both nodes are secondary; the one that is asked has a
 // metadata disk that hangs until the question is given up and asked again, so that the answer to the first
 // comes when the second is waited for. Then one of them dies, the other is promoted without it, and it
-// comes back to a primary that it does not know of, with a disk that is slow to record that. At last a
-// primary dies, and comes back while its successor still does a flush that it began alone.
+// comes back to a primary that it does not know of, with a disk that is slow to record that. Then a
+// primary dies, and comes back while its successor still does a flush that it began alone. At last one
+// dies while its peer's disk fails at what it had sent.
 #include <algorithm>
 #include <utility>
 
@@ -24,6 +25,7 @@ void World::promotions() {
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex after a return");
   return_during_a_flush();
+  succeed_with_a_failing_disk();
   operator_rests_ = false;
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex after promotions");
@@ -167,6 +169,29 @@ void World::return_during_a_flush() {
   node(stays).data().faults = node(dies).metadata().faults = DiskFaults{};
   clients_rest_ = false;
   workload().go_on();
+}
+
+// What the dead primary had sent ends before the other one is promoted. Where it ends in an error, nobody
+// may be served there: clients would get errors, and the replica that is well would be taken for the older.
+void World::succeed_with_a_failing_disk() {
+  const int dies = primary_;
+  const int stays = 1 - dies;
+  DiskFaults& faults = node(stays).data().faults;
+  faults.hung_until_ns = scheduler_.now_ns() + kSlowRecord_ns;
+  faults.write_error_chance = 1;
+  scheduler_.run_until(scheduler_.now_ns() + 100 * kMillisecond_ns);
+  end_process(dies);
+  clients_rest_ = true;
+  promote(stays);
+  while (promoting_) scheduler_.run_until(scheduler_.now_ns() + kMillisecond_ns);
+  if (primary_ == stays && !node(stays).engine().status().disk_error.empty())
+    Report::violation(node(stays).name() + " was promoted with a disk that had failed" + describe());
+  faults = DiskFaults{};
+  if (primary_ < 0) end_process(stays);
+  restart(dies);
+  if (!node(stays).running()) restart(stays);
+  clients_rest_ = false;
+  if (primary_ >= 0) workload().go_on();
 }
 
 }  // namespace twinblock::sim

@@ -126,6 +126,7 @@ class World {
   void ask_twice();
   void return_to_a_new_primary();
   void return_during_a_flush();
+  void succeed_with_a_failing_disk();
   void goes_on_beside_a_slow_peer();
   void check_recorded_as_primary(int host);
   void wait_for_two_secondaries();
