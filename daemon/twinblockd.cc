@@ -23,6 +23,7 @@
 #include "base/units.h"
 #include "config/config.h"
 #include "io/posix/congestion.h"
+#include "io/posix/direct_io.h"
 #include "io/posix/memory.h"
 
 namespace twinblock {
@@ -114,7 +115,11 @@ Status check_backing(const Config& config, const NodeConfig& node) {
   struct stat info {};
   const bool known = fstat(fd, &info) == 0;
   const off_t size = lseek(fd, 0, SEEK_END);
+  const bool direct = node.backing_io == BackingIo::kDirect && known &&
+                      (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode));
+  const Result<uint64_t> blocks = direct ? make_direct(fd, path, S_ISBLK(info.st_mode)) : 0;
   close(fd);
+  if (!blocks) return blocks.error();
   if (!known || (!S_ISREG(info.st_mode) && !S_ISBLK(info.st_mode)))
     return Error{"backing " + path + " is neither a file nor a block device", create};
   constexpr mode_t kOthers = S_IROTH | S_IWOTH;

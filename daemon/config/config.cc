@@ -130,12 +130,18 @@ std::string read_metrics(const ConfigTable& table) {
   return {};
 }
 
+BackingIo read_backing_io(const ConfigTable& table) {
+  constexpr std::array<const char*, 2> kWays{"buffered", "direct"};
+  if (!table.text("backing_io", "backing_io = \"direct\"", false)) return BackingIo::kByKind;
+  return read_choice(table, "backing_io", kWays, 0) == 0 ? BackingIo::kBuffered : BackingIo::kDirect;
+}
+
 void read_nodes(const ConfigTable& top, Config& config) {
   const std::vector<ConfigTable> tables = top.children("node");
   for (const ConfigTable& table : tables) {
     NodeConfig node;
     node.name = table.last_name();
-    table.allow_only({"backing", "metadata", "runtime", "metrics"});
+    table.allow_only({"backing", "backing_io", "metadata", "runtime", "metrics"});
     read_name(table, {}, "node", node.name);
     if (node.name == kRateKey)
       table.fail({}, "a node can't be called 'rate'", "that is a key of [link.NAME]; rename it");
@@ -144,6 +150,7 @@ void read_nodes(const ConfigTable& top, Config& config) {
         read_path(table, "metadata", "/var/lib/twinblock/" + config.volume + ".meta", true);
     node.runtime = read_path(table, "runtime", "/run/twinblock", false);
     if (node.runtime.empty()) node.runtime = default_runtime_dir();
+    node.backing_io = read_backing_io(table);
     node.metrics = read_metrics(table);
     if (!node.backing.empty() && node.backing == node.metadata)
       table.fail("metadata", "metadata and backing of node '" + node.name + "' are one path",

@@ -178,6 +178,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
         {"waits", view.intent_waits}}},
       {"disk",
        {{"engine", facts.disk_engine},
+        {"io", facts.disk_io},
         {"error", view.disk_error},
         {"read_errors", view.read_errors}}},
       {"memory", render_memory(facts.memory)},

@@ -17,6 +17,7 @@ namespace twinblock {
 // What `status` adds to the engine's own view.
 struct NodeFacts {
   std::string disk_engine;  // "io_uring" or "threads"
+  std::string disk_io;      // "direct" or "buffered"
   std::string nbd_uri;
   std::string control_path;
   std::string backing;

@@ -34,6 +34,7 @@ struct DiskRequest {
   uint64_t submitted_ns = 0;    // for the disk's own use and for latency figures: when it began …
   uint64_t finished_ns = 0;     // … and ended, on the Clock
   DiskRequest* next = nullptr;  // for the disk's own queues
+  std::byte* aligned = nullptr;  // for the disk's own use: what stands in for data
 };
 
 class Disk {

@@ -39,6 +39,11 @@ Result<PosixDisk::Engine> wanted_disk_engine() {
                EINVAL};
 }
 
+DiskFile::Cache cache_of(BackingIo io) {
+  if (io == BackingIo::kBuffered) return DiskFile::Cache::kBuffered;
+  return io == BackingIo::kDirect ? DiskFile::Cache::kDirect : DiskFile::Cache::kDirectOnDevices;
+}
+
 Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_bytes) {
   const Result<FileKind> kind = file_kind(path);
   if (!kind) return kind.error();
@@ -99,6 +104,7 @@ Status Node::open_files(uint64_t metadata_bytes) {
   options.file.path = self.backing;
   options.file.size_bytes = config_.size_bytes;
   options.file.create = true;
+  options.file.cache = cache_of(self.backing_io);
   Result<std::unique_ptr<PosixDisk>> data = PosixDisk::open(loop_, options);
   if (!data) return data.error();
   data_ = std::move(data.value());
@@ -108,6 +114,12 @@ Status Node::open_files(uint64_t metadata_bytes) {
   // which may be the one that a hanging data disk holds up.
   options.engine = PosixDisk::Engine::kThreads;
   options.parallel_flushes_max = 1;  // intents that wait share one
+  // Never on the loop: a write may stand in the kernel's limits of dirty pages, and a flush follows
+  // each, beside which a hand-over is little.
+  options.inline_bytes = 0;
+  options.pool_threads = PosixDisk::kPoolThreads;
+  options.file.cache =
+      data_->direct() ? DiskFile::Cache::kDirectWherePossible : DiskFile::Cache::kBuffered;
   options.file.path = self.metadata;
   options.file.size_bytes = metadata_bytes;
   // One that was cut off has lost nothing that is not told as a warning above.
@@ -131,6 +143,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
                                                    backing_is_empty, instance, random_number,
                                                    kEventWords, boot_number(), cache_is_gone});
   facts_ = NodeFacts{data_->engine_name(),
+                     data_->direct() ? "direct" : "buffered",
                      "nbd+unix:///?socket=" + nbd_socket_path(config_, self),
                      control_socket_path(config_, self),
                      self.backing,

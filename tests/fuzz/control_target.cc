@@ -35,7 +35,7 @@ constexpr uint64_t kAnswerMax_ns = 40 * kSecond_ns;
 const NodeFacts& facts() {
   // As hostile as a path can be.
   static const NodeFacts made{
-      "threads", "nbd+unix:///?socket=/\xff\"\\\n", "/x\x01.ctl", "/a\xc3", "/am", "/etc/r0.toml",
+      "threads", "direct", "nbd+unix:///?socket=/\xff\"\\\n", "/x\x01.ctl", "/a\xc3", "/am", "/etc/r0.toml",
       42};
   return made;
 }

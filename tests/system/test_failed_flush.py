@@ -29,7 +29,8 @@ def copy_of(lab, name, scratch):
 
 def both_die_after_betas_flush_failed(scratch, make_lab):
     """The disk, and as environment for beta the means to show what its medium held before."""
-    disk = FaultyDisk(scratch, make_lab, "beta", settings={"on_restart": "secondary"})
+    disk = FaultyDisk(scratch, make_lab, "beta", backing_io="buffered",
+                      settings={"on_restart": "secondary"})
     lab = disk.lab
     with connection(lab) as handle:
         handle.pwrite(os.urandom(MIB), MIB)
@@ -94,7 +95,7 @@ def test_failed_flush_of_a_primary_is_known_when_it_returns(scratch, make_lab):
 
 @pytest.mark.sanitize
 def test_the_last_replica_is_not_promoted_before_its_disk_tells_the_truth(scratch, make_lab):
-    disk = FaultyDisk(scratch, make_lab, "alpha")
+    disk = FaultyDisk(scratch, make_lab, "alpha", backing_io="buffered")
     lab = disk.lab
     lab.kill("beta")
     lab.wait_peer_lost("alpha")

@@ -164,6 +164,20 @@ TEST(Config, ChoosesTheNodeByNameThenByHost) {
   EXPECT_NE(stranger.error().action.find("--node"), std::string::npos);
 }
 
+TEST(Config, SaysWhetherADiskIsDirect) {
+  const auto ways = [](const std::string& line) {
+    const Result<Config> config =
+        parse_config(small("backing = \"/b", line + "backing = \"/b"), "f.toml");
+    EXPECT_TRUE(config.ok());
+    EXPECT_EQ(config.value().nodes[0].backing_io, BackingIo::kByKind);
+    return config.value().nodes[1].backing_io;
+  };
+  EXPECT_EQ(ways(""), BackingIo::kByKind);
+  EXPECT_EQ(ways("backing_io = \"direct\"\n"), BackingIo::kDirect);
+  EXPECT_EQ(ways("backing_io = \"buffered\"\n"), BackingIo::kBuffered);
+  expect_error(small("backing = \"/b", "backing_io = \"cached\"\nbacking = \"/b"), 8, "buffered");
+}
+
 TEST(ConfigErrors, SyntaxNamesItsLine) {
   expect_error("volume = \"r0\"\nsize = \n", 2, "expected value");
   expect_error(small("size = \"1GiB\"", "volume = \"r1\""), 2, "volume");
@@ -174,8 +188,8 @@ TEST(ConfigErrors, UnknownKeysAndTablesNameTheNearestOrAll) {
   expect_error(small("backing = \"/b", "backng = \"/b"), 8,
                "unknown key 'backng' in [node.beta]; did you mean 'backing'?");
   expect_error(small("runtime = \"/b/run\"", "colour = 3"), 10,
-               "unknown key 'colour' in [node.beta]; known here: backing, metadata, runtime, "
-               "metrics");
+               "unknown key 'colour' in [node.beta]; known here: backing, backing_io, metadata, "
+               "runtime, metrics");
   expect_error(small() + "[replicaton]\n", 14, "unknown table 'replicaton' in the top level");
   expect_error(small() + "[replication]\nlevle = 3\n", 15, "did you mean 'level'?");
   expect_error(small() + "gamma = \"127.0.0.1:7703\"\n", 14,

@@ -107,7 +107,7 @@ class ControlTest : public testing::Test {
   QueueDisk data_, metadata_;
   NoWorkers workers_;
   uint64_t random_ = 0;
-  NodeFacts facts_{"threads", "nbd+unix:///?socket=/x", "/x.ctl", "/a", "/am", "/etc/r0.toml", 42};
+  NodeFacts facts_{"threads", "buffered", "nbd+unix:///?socket=/x", "/x.ctl", "/a", "/am", "/etc/r0.toml", 42};
   std::unique_ptr<Engine> engine_;
 };
 

@@ -23,7 +23,9 @@ Bytes pattern(size_t length) {
   return bytes;
 }
 
-TEST(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
+class PosixDiskDeviceTest : public ::testing::TestWithParam<DiskFile::Cache> {};
+
+TEST_P(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
   const TemporaryDirectory directory;
   DiskFile::Options options;
   options.path = directory / "image";
@@ -33,6 +35,7 @@ TEST(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
   const LoopDevice device(options.path);
   if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
   options.path = device.path();
+  options.cache = GetParam();
   const auto opened = DiskFile::open(options);
   ASSERT_TRUE(opened.ok()) << opened.error().what;
   DiskFile& file = *opened.value();
@@ -56,6 +59,7 @@ TEST(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
   uint64_t length = 0;
   EXPECT_EQ(file.extent(0, 1 * kMiB, hole, length), 0);
   EXPECT_FALSE(hole);
+  options.cache = DiskFile::Cache::kBuffered;  // which does not wait for it
   const auto second = DiskFile::open(options);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, EBUSY);
@@ -65,6 +69,9 @@ TEST(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
   ASSERT_FALSE(larger.ok());
   EXPECT_NE(larger.error().action.find("enlarge the device"), std::string::npos);
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, PosixDiskDeviceTest,
+                         ::testing::Values(DiskFile::Cache::kBuffered, DiskFile::Cache::kDirect));
 
 }  // namespace
 }  // namespace twinblock

@@ -65,11 +65,12 @@ std::unique_ptr<Job> write_job(uint64_t offset, const Bytes& data, bool fua = fa
 struct Way {
   PosixDisk::Engine engine;
   bool inline_writes;
+  bool direct = false;
 };
 
 std::string way_name(const ::testing::TestParamInfo<Way>& info) {
   return std::string(info.param.engine == PosixDisk::Engine::kIoUring ? "IoUring" : "Threads") +
-         (info.param.inline_writes ? "Inline" : "");
+         (info.param.inline_writes ? "Inline" : "") + (info.param.direct ? "Direct" : "");
 }
 
 class PosixDiskTest : public ::testing::TestWithParam<Way> {
@@ -87,6 +88,7 @@ class PosixDiskTest : public ::testing::TestWithParam<Way> {
     o.file.create = true;
     o.engine = GetParam().engine;
     if (!GetParam().inline_writes) o.inline_bytes = 0;
+    if (GetParam().direct) o.file.cache = DiskFile::Cache::kDirect;
     return o;
   }
   void open(const PosixDisk::Options& o) {
@@ -470,7 +472,9 @@ INSTANTIATE_TEST_SUITE_P(Ways, PosixDiskTest,
                          ::testing::Values(Way{PosixDisk::Engine::kIoUring, true},
                                            Way{PosixDisk::Engine::kIoUring, false},
                                            Way{PosixDisk::Engine::kThreads, true},
-                                           Way{PosixDisk::Engine::kThreads, false}),
+                                           Way{PosixDisk::Engine::kThreads, false},
+                                           Way{PosixDisk::Engine::kIoUring, false, true},
+                                           Way{PosixDisk::Engine::kThreads, false, true}),
                          way_name);
 
 }  // namespace

@@ -120,10 +120,10 @@ class Lab:
     # --- making ---
 
     def create(self, size=None, peer_timeout=None, settings=None, backing=None, build=None,
-               env=None, links=None, rates=(), host_namespaces=False, nbdkit_args=()):
+               env=None, links=None, rates=(), host_namespaces=False, nbdkit_args=(), backing_io=None):
         """Writes configuration and empty replicas. `backing` maps a node to its file or device,
         `env` a node to variables of its environment, `settings` are further [replication] keys,
-        `nbdkit_args` go to the nodes' nbdkit.
+        `nbdkit_args` go to the nodes' nbdkit, `backing_io` into their tables.
         `links` is how many, `rates` what they can carry, one for all or one each, as text."""
         replication = {"peer_timeout": peer_timeout, **(settings or {})}
         if self.state and self.state.get("has_run", True):
@@ -141,7 +141,8 @@ class Lab:
                       "size": size, "build": str(Path(build or default_build()).absolute()),
                       "runtime_root": str(runtime_root) if made_runtime else None, "nodes": {},
                       "links": links, "host_namespaces": host_namespaces, "keepers": {},
-                      "has_run": False, "nbdkit_args": list(nbdkit_args)}
+                      "has_run": False, "nbdkit_args": list(nbdkit_args),
+                      "backing_io": backing_io or os.environ.get("TWINBLOCK_LAB_BACKING_IO")}
         self._find_network()
         for name in NODES:
             run = Path(runtime_root) / name / "run"
@@ -166,7 +167,8 @@ class Lab:
         for name in NODES:
             node = self.node(name)
             lines += [f"[node.{name}]", f'backing = "{node["backing"]}"',
-                      f'metadata = "{node["metadata"]}"', f'runtime = "{node["run"]}"', ""]
+                      f'metadata = "{node["metadata"]}"', f'runtime = "{node["run"]}"',
+                      f'backing_io = "{io}"' if (io := self.state.get("backing_io")) else "", ""]
         lines += [*config_lines(self.state["links"]), "[replication]"]
         lines += [f"{key} = {_toml_value(value)}" for key, value in replication.items()]
         return "\n".join(lines) + "\n"
@@ -495,6 +497,4 @@ def _make_backing(image, size_bytes):
 
 def _toml_value(value):
     text = str(value)
-    if re.fullmatch(r'\d+|true|false|"[^"\\]*"', text):
-        return text
-    return json.dumps(text)
+    return text if re.fullmatch(r'\d+|true|false|"[^"\\]*"', text) else json.dumps(text)

@@ -111,7 +111,7 @@ std::string disk_text(const json& status, const std::string& sentences) {
   const json disk = object_at(status, "disk");
   const std::string error = text_at(disk, "error");
   const std::string rest = unsaid(error, sentences);
-  return joined({text_at(status, "backing"), text_at(disk, "engine"),
+  return joined({text_at(status, "backing"), text_at(disk, "engine"), text_at(disk, "io"),
                  error.empty()  ? ""
                  : rest.empty() ? "ERROR, see above"
                                 : "ERROR: " + rest});

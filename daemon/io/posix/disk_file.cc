@@ -13,8 +13,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <fstream>
+#include <mutex>
+#include <thread>
 
+#include "io/posix/direct_io.h"
 #include "io/posix/files.h"
 #include "io/posix/page_cache.h"
 
@@ -48,6 +53,31 @@ bool device_writes_zeroes(dev_t device) {
   return false;
 }
 
+// The kernel may still carry out what a process that has ended had handed over for direct I/O; that
+// must not land after what the next one writes, and the file is in use until then. So `attempt` is
+// made again while it says `error_in_use`.
+template <typename Attempt>
+int attempt_for(uint64_t patience_ns, int error_in_use, Attempt attempt) {
+  constexpr uint64_t kLook_ns = 20 * kMillisecond_ns;
+  int result = attempt();
+  for (uint64_t waited_ns = 0; result < 0 && errno == error_in_use && waited_ns < patience_ns;
+       waited_ns += kLook_ns) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kLook_ns));
+    result = attempt();
+  }
+  return result;
+}
+
+bool wants_direct(const DiskFile::Options& options, bool is_device) {
+  return options.cache == DiskFile::Cache::kDirect ||
+         options.cache == DiskFile::Cache::kDirectWherePossible ||
+         (options.cache == DiskFile::Cache::kDirectOnDevices && is_device);
+}
+
+uint64_t in_use_patience_ns(const DiskFile::Options& options, bool is_device) {
+  return wants_direct(options, is_device) ? DiskFile::kInUsePatience_ns : 0;
+}
+
 }  // namespace
 
 const DiskCalls& DiskCalls::system() {
@@ -61,17 +91,23 @@ const DiskCalls& DiskCalls::system() {
   return calls;
 }
 
-Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
+int DiskFile::open_file(const Options& options, bool& fresh) {
   struct stat before {};
   // O_EXCL without O_CREAT claims a block device: refused while it is mounted or part of another.
   const bool is_device = ::stat(options.path.c_str(), &before) == 0 && S_ISBLK(before.st_mode);
   const int exclusive = is_device && options.exclusive ? O_EXCL : 0;
-  int fd = ::open(options.path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | exclusive);
+  const int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | exclusive;
+  const int fd = attempt_for(in_use_patience_ns(options, is_device), EBUSY,
+                             [&] { return ::open(options.path.c_str(), flags); });
+  if (fd >= 0 || errno != ENOENT || !options.create) return fd;
+  const int made = ::open(options.path.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+  fresh = made >= 0;
+  return made;
+}
+
+Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
   bool fresh = false;
-  if (fd < 0 && errno == ENOENT && options.create) {
-    fd = ::open(options.path.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
-    fresh = fd >= 0;
-  }
+  const int fd = open_file(options, fresh);
   if (fd < 0 && errno == EBUSY)
     return Error{options.path +
                      " is in use: mounted, part of another device, or open in another "
@@ -82,6 +118,7 @@ Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
   std::unique_ptr<DiskFile> file(new DiskFile(fd, *options.calls));
   Status status = file->check_and_lock(options);
   if (status.ok()) status = file->set_size(options);
+  if (status.ok()) status = file->set_direct(options);
   if (!status.ok()) {
     if (fresh) ::unlink(options.path.c_str());
     return status.error();
@@ -102,14 +139,30 @@ Status DiskFile::check_and_lock(const Options& options) {
   if (!is_device_ && !S_ISREG(status.st_mode))
     return Error{options.path + " is neither a regular file nor a block device",
                  "name one of these in the configuration", EINVAL};
-  if (options.exclusive && ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK)
-      return Error{options.path + " is in use by another process",
-                   "stop the process that has it open (see fuser " + options.path + ")", EBUSY};
-    return system_error(errno, "lock " + options.path);
-  }
+  if (Status locked = lock(options); !locked) return locked;
   // The name must survive a power cut as well as what will be written under it.
   return options.create && !is_device_ ? sync_name(options.path) : ok_status();
+}
+
+Status DiskFile::lock(const Options& options) const {
+  const auto attempt = [this] { return ::flock(fd_, LOCK_EX | LOCK_NB); };
+  const uint64_t patience_ns = in_use_patience_ns(options, is_device_);
+  if (!options.exclusive || attempt_for(patience_ns, EWOULDBLOCK, attempt) == 0) return ok_status();
+  if (errno != EWOULDBLOCK) return system_error(errno, "lock " + options.path);
+  return Error{options.path + " is in use by another process",
+               "stop the process that has it open (see fuser " + options.path + ")", EBUSY};
+}
+
+Status DiskFile::set_direct(const Options& options) {
+  if (!wants_direct(options, is_device_)) return ok_status();
+  const Result<uint64_t> block_bytes = make_direct(fd_, options.path, is_device_);
+  if (block_bytes) block_bytes_ = block_bytes.value();
+  return block_bytes || options.cache == Cache::kDirectWherePossible ? ok_status()
+                                                                     : Status(block_bytes.error());
+}
+
+bool DiskFile::aligned(const std::byte* memory) const {
+  return (reinterpret_cast<uintptr_t>(memory) & (kAlign - 1)) == 0;
 }
 
 Status DiskFile::set_size(const Options& options) {
@@ -145,7 +198,7 @@ void DiskFile::probe_file_system() {
   };
   // It has no buffered write that does not wait, so that io_uring hands each one to a kernel
   // thread.
-  async_writes_ = !is(EXT4_SUPER_MAGIC);
+  async_writes_ = direct() || !is(EXT4_SUPER_MAGIC);
   parallel_flushes_ = is_device_ || is(EXT4_SUPER_MAGIC) || is(XFS_SUPER_MAGIC) ||
                       is(BTRFS_SUPER_MAGIC) || is(TMPFS_MAGIC);
 }
@@ -176,6 +229,63 @@ bool DiskFile::zero_is_write(uint64_t offset, uint64_t length, bool may_unmap) {
 }
 
 int DiskFile::read(uint64_t offset, std::byte* into, uint64_t length) const {
+  return direct() ? read_blocks(offset, into, length) : read_calls(offset, into, length);
+}
+
+int DiskFile::write(uint64_t offset, const std::byte* from, uint64_t length) const {
+  if (!direct()) return write_calls(offset, from, length);
+  if (whole_blocks(offset, length)) return write_blocks(offset, from, length);
+  const std::lock_guard lock(part_of_a_block_);
+  return write_blocks(offset, from, length);
+}
+
+int DiskFile::read_blocks(uint64_t offset, std::byte* into, uint64_t length) const {
+  if (whole_blocks(offset, length) && aligned(into)) return read_calls(offset, into, length);
+  while (length > 0) {
+    const uint64_t begin = offset & ~(block_bytes_ - 1);
+    const uint64_t n = std::min(length, begin + AlignedBuffers::kBytesMax - offset);
+    const uint64_t bytes = (offset + n - begin + block_bytes_ - 1) & ~(block_bytes_ - 1);
+    const AlignedBuffer buffer(buffers_, bytes);
+    if (const int error = read_calls(begin, buffer.get(), bytes); error != 0) return error;
+    std::memcpy(into, buffer.get() + (offset - begin), n);
+    into += n;
+    offset += n;
+    length -= n;
+  }
+  return 0;
+}
+
+int DiskFile::write_blocks(uint64_t offset, const std::byte* from, uint64_t length) const {
+  if (whole_blocks(offset, length) && aligned(from)) return write_calls(offset, from, length);
+  while (length > 0) {
+    const uint64_t begin = offset & ~(block_bytes_ - 1);
+    const uint64_t n = std::min(length, begin + AlignedBuffers::kBytesMax - offset);
+    const uint64_t end = (offset + n + block_bytes_ - 1) & ~(block_bytes_ - 1);
+    const AlignedBuffer buffer(buffers_, end - begin);
+    int error = fill_edges(offset, n, begin, end, buffer.get());
+    std::memcpy(buffer.get() + (offset - begin), from, n);
+    if (error == 0) error = write_calls(begin, buffer.get(), end - begin);
+    if (error != 0) return error;
+    from += n;
+    offset += n;
+    length -= n;
+  }
+  return 0;
+}
+
+// Reads the blocks, of those from `begin` to `end`, that a write would leave a part of.
+int DiskFile::fill_edges(uint64_t offset, uint64_t length, uint64_t begin, uint64_t end,
+                         std::byte* buffer) const {
+  const uint64_t last = end - block_bytes_;
+  int error = 0;
+  if (offset > begin) error = read_calls(begin, buffer, block_bytes_);
+  const bool read = offset > begin && last == begin;
+  if (error == 0 && offset + length < end && !read)
+    error = read_calls(last, buffer + (last - begin), block_bytes_);
+  return error;
+}
+
+int DiskFile::read_calls(uint64_t offset, std::byte* into, uint64_t length) const {
   while (length > 0) {
     const ssize_t n =
         ::pread(fd_, into, std::min(length, kTransferBytesMax), static_cast<off_t>(offset));
@@ -189,10 +299,11 @@ int DiskFile::read(uint64_t offset, std::byte* into, uint64_t length) const {
   return 0;
 }
 
-int DiskFile::write(uint64_t offset, const std::byte* from, uint64_t length) const {
+int DiskFile::write_calls(uint64_t offset, const std::byte* from, uint64_t length) const {
+  const uint64_t at_once = direct() ? AlignedBuffers::kBytesMax : kWriteCallBytesMax;
   while (length > 0) {
     const ssize_t n =
-        calls_.pwrite(fd_, from, std::min(length, kWriteCallBytesMax), static_cast<off_t>(offset));
+        calls_.pwrite(fd_, from, std::min(length, at_once), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno;
     if (n == 0) return EIO;
@@ -220,9 +331,10 @@ int DiskFile::zero(uint64_t offset, uint64_t length, bool may_unmap) {
   uint64_t hole_bytes = 0;
   if (may_unmap && extent(offset, length, hole, hole_bytes) == 0 && hole && hole_bytes >= length)
     return 0;
-  // A file system zeroes the odd edges itself; a device refuses them.
-  const uint64_t begin = is_device_ ? align_up(offset) : offset;
-  const uint64_t end = is_device_ ? align_down(offset + length) : offset + length;
+  // A file system zeroes the odd edges itself, in the page cache; a device refuses them.
+  const bool whole = is_device_ || direct();
+  const uint64_t begin = whole ? align_up(offset) : offset;
+  const uint64_t end = whole ? align_down(offset + length) : offset + length;
   if (begin >= end) return write_zeroes(offset, length);
   int error = write_zeroes(offset, begin - offset);
   if (error == 0) error = write_zeroes(end, offset + length - end);
@@ -304,8 +416,9 @@ uint64_t DiskFile::device_work() const {
 
 bool DiskFile::forget_cache() const {
   const auto handle = flush_handle();
-  return handle.ok() && handle.value()->flush() == 0 &&
-         drop_cached_pages(fd_, size_bytes_, is_device_);
+  if (!handle.ok() || handle.value()->flush() != 0) return false;
+  // Direct, what is read comes from the disk, whatever else is in memory.
+  return direct() || drop_cached_pages(fd_, size_bytes_, is_device_);
 }
 
 int DiskFile::extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const {

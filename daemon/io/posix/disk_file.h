@@ -1,5 +1,11 @@
 // A backing file or block device: opened and checked once, then its blocking calls, each complete
 // (no short transfers, no EINTR). All are for any thread; errors are errno values, 0 is success.
+//
+// Direct (O_DIRECT), nothing passes through the page cache: what is written is with the disk when
+// the call ends, what is read comes from there. The kernel takes whole blocks in aligned memory only:
+// other memory is copied, and of a block that is written in part the rest is read first. Those who
+// write different parts of one block at the same time do it one after the other; whoever writes all
+// of it overlaps with them, which the owner of this file rules out as for any two writes.
 #pragma once
 
 #include <sys/types.h>
@@ -8,10 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/result.h"
 #include "base/units.h"
+#include "io/posix/aligned_buffers.h"
 
 namespace twinblock {
 
@@ -41,11 +49,13 @@ class FlushHandle {
 
 class DiskFile {
  public:
+  enum class Cache { kBuffered, kDirect, kDirectOnDevices, kDirectWherePossible };
   struct Options {
     std::string path;
     uint64_t size_bytes = 0;  // 0: as large as the file is
     bool create = false;      // a missing or empty file becomes a sparse one of size_bytes
     bool exclusive = true;    // refuse a file that another process has open like this
+    Cache cache = Cache::kBuffered;
     const DiskCalls* calls = &DiskCalls::system();
   };
   // Zero ranges up to this long are written rather than allocated: a write of it costs less than
@@ -56,6 +66,8 @@ class DiskFile {
   // long as the write, and each later small write there walks all of the folio's blocks: 4 KiB into
   // a folio of 1 MiB cost 25 us, into one of 64 KiB 2 us.
   static constexpr uint64_t kWriteCallBytesMax = 64 * kKiB;
+  // Who is direct waits for so long for a file that is in use.
+  static constexpr uint64_t kInUsePatience_ns = 10 * kSecond_ns;
   // One fallocate call at the most.
   static constexpr uint64_t kZeroCallBytesMax = 16 * kMiB;
 
@@ -67,6 +79,13 @@ class DiskFile {
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
   [[nodiscard]] bool fast_zero() const { return fast_zero_; }
+  [[nodiscard]] bool direct() const { return block_bytes_ > 0; }
+  // Whether the kernel takes such a transfer as it is, in aligned memory.
+  [[nodiscard]] bool whole_blocks(uint64_t offset, uint64_t length) const {
+    return ((offset | length) & (block_bytes_ - 1)) == 0;
+  }
+  [[nodiscard]] bool aligned(const std::byte* memory) const;
+  [[nodiscard]] AlignedBuffers& buffers() const { return buffers_; }
   // Whether io_uring's buffered writes of this file are any better than a thread's.
   [[nodiscard]] bool async_writes() const { return async_writes_; }
   // kZeroWriteBytesMax zeroes.
@@ -98,10 +117,19 @@ class DiskFile {
 
  private:
   DiskFile(int fd, const DiskCalls& calls) : fd_(fd), calls_(calls) {}
+  static int open_file(const Options& options, bool& fresh);
   Status check_and_lock(const Options& options);
+  Status lock(const Options& options) const;
+  Status set_direct(const Options& options);
   Status set_size(const Options& options);
   void probe_fast_zero();
   void probe_file_system();
+  int read_calls(uint64_t offset, std::byte* into, uint64_t length) const;
+  int write_calls(uint64_t offset, const std::byte* from, uint64_t length) const;
+  int read_blocks(uint64_t offset, std::byte* into, uint64_t length) const;
+  int write_blocks(uint64_t offset, const std::byte* from, uint64_t length) const;
+  int fill_edges(uint64_t offset, uint64_t length, uint64_t begin, uint64_t end,
+                 std::byte* buffer) const;
   int write_zeroes(uint64_t offset, uint64_t length) const;
   int zero_aligned(uint64_t offset, uint64_t length, bool may_unmap);
   int allocate(std::atomic<bool>& unsupported, int mode, uint64_t offset, uint64_t length);
@@ -110,6 +138,9 @@ class DiskFile {
   const DiskCalls& calls_;
   uint64_t size_bytes_ = 0;
   bool is_device_ = false;
+  uint64_t block_bytes_ = 0;     // direct: offsets and lengths are multiples of it; else 0
+  mutable AlignedBuffers buffers_;
+  mutable std::mutex part_of_a_block_;  // held by who writes one
   std::string device_stat_;  // the kernel's counters of the device
   bool fast_zero_ = false;
   bool async_writes_ = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -38,7 +39,7 @@ Result<std::unique_ptr<PosixDisk>> PosixDisk::open(Loop& loop, const Options& op
 PosixDisk::PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFile> file,
                      std::unique_ptr<Uring> uring, std::unique_ptr<DiskFlusher> flusher)
     : loop_(loop),
-      inline_bytes_max_(options.inline_bytes),
+      inline_bytes_max_(file->direct() ? 0 : options.inline_bytes),
       file_(std::move(file)),
       uring_(std::move(uring)),
       flusher_(std::move(flusher)) {
@@ -48,7 +49,9 @@ PosixDisk::PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFil
     ring_watcher_->start();
     retry_timer_ = loop_.make_timer([] {});
   }
-  pool_ = std::make_unique<BlockingPool>("tb-disk", kPoolThreads, [this](DiskRequest& request) {
+  const size_t needed = file_->direct() && uring_ == nullptr ? kPoolThreadsDirect : kPoolThreads;
+  const size_t threads = options.pool_threads > 0 ? options.pool_threads : needed;
+  pool_ = std::make_unique<BlockingPool>("tb-disk", threads, [this](DiskRequest& request) {
     execute(request);
     if (request.op == DiskOp::kWrite) pool_writes_.fetch_sub(1, std::memory_order_relaxed);
     RequestList one;
@@ -72,6 +75,7 @@ void PosixDisk::shut_down() {
     (void)uring_->submit();
     RequestList dropped;
     uring_->reap(dropped, dropped);
+    while (DiskRequest* request = dropped.pop()) unalign(*request, false);
     wait();
   }
   while (inline_running_.load(std::memory_order_acquire)) wait();
@@ -84,6 +88,7 @@ namespace {
 
 // What a kWrite or a small kZero writes.
 const std::byte* source(const DiskRequest& request) {
+  if (request.aligned != nullptr) return request.aligned;
   return request.op == DiskOp::kZero ? DiskFile::zeroes() : request.data;
 }
 
@@ -147,7 +152,7 @@ void PosixDisk::start_transfers() {
   RequestList ring;
   while (DiskRequest* request = transfers_.pop()) {
     const bool write = request->op != DiskOp::kRead;
-    const bool pool = !ring_takes() || (write && !file_->async_writes());
+    const bool pool = !ring_takes(*request) || (write && !file_->async_writes());
     if (pool && request->op == DiskOp::kWrite) pool_writes_.fetch_add(1, std::memory_order_relaxed);
     (pool ? blocking_ : ring).push(*request);
   }
@@ -158,12 +163,35 @@ void PosixDisk::start_transfers() {
   while (!transfers_.empty() && ring_takes() && !uring_->full()) {
     DiskRequest& request = *transfers_.pop();
     request.submitted_ns = now_ns;
+    align(request);
     uring_->prepare(request, file_->fd(), source(request));
   }
   if (!retry_timer_->armed() && !uring_->submit()) retry_timer_->arm(1 * kMillisecond_ns);
 }
 
 bool PosixDisk::ring_takes() const { return uring_ != nullptr && uring_->broken() == 0; }
+
+bool PosixDisk::ring_takes(const DiskRequest& request) const {
+  return ring_takes() &&
+         (!file_->direct() || (file_->whole_blocks(request.offset_bytes, request.length_bytes) &&
+                               request.length_bytes <= AlignedBuffers::kBytesMax));
+}
+
+// The kernel works on what it is given until the transfer has finished.
+void PosixDisk::align(DiskRequest& request) {
+  if (!file_->direct() || file_->aligned(request.op == DiskOp::kRead ? request.data : source(request)))
+    return;
+  std::byte* memory = file_->buffers().take(request.length_bytes);
+  if (request.op != DiskOp::kRead) std::memcpy(memory, source(request), request.length_bytes);
+  request.aligned = memory;
+}
+
+void PosixDisk::unalign(DiskRequest& request, bool read) {
+  std::byte* memory = std::exchange(request.aligned, nullptr);
+  if (memory == nullptr) return;
+  if (read) std::memcpy(request.data, memory, request.length_bytes);
+  file_->buffers().give_back(memory, request.length_bytes);
+}
 
 bool PosixDisk::write_inline(uint64_t now_ns) {
   Loop& loop = loop_;
@@ -244,11 +272,13 @@ void PosixDisk::collect() {
     const uint64_t now_ns = monotonic_ns();
     while (DiskRequest* request = list.pop()) {
       request->finished_ns = now_ns;
+      unalign(*request, request->op == DiskOp::kRead && request->error == 0);
       data_finished(*request);
     }
   }
   while (DiskRequest* request = refused.pop()) {
     request->error = 0;
+    unalign(*request, false);
     if (request->op == DiskOp::kWrite) pool_writes_.fetch_add(1, std::memory_order_relaxed);
     blocking_.push(*request);
   }

@@ -1,4 +1,4 @@
-// A backing file or block device as the engine's Disk: buffered I/O, up to 64 TiB.
+// A backing file or block device as the engine's Disk: buffered or direct I/O, up to 64 TiB.
 //
 // How a request is executed:
 //   plain writes        at once, by pwrite on the loop, when all of a turn's are few bytes
@@ -11,6 +11,8 @@
 //                       would hand them to a kernel thread anyway (DiskFile::async_writes)
 //   zero, extent        the pool: fallocate and lseek have no asynchronous form
 //   flush, FUA          fdatasync, in a pool of their own (disk_flusher.h)
+//   direct              never on the loop, which would wait for the disk; io_uring takes whole blocks
+//                       of up to AlignedBuffers::kBytesMax, the pool all else
 //
 // A failed fdatasync is final: the kernel has dropped the pages and would call the next one a
 // success. Every later flush or FUA request fails with the same error.
@@ -64,11 +66,14 @@ class PosixDisk final : public Disk, private TurnPart {
   static constexpr uint64_t kInlineBytesPerTurn = 1 * kMiB;
   static constexpr uint64_t kInlineBytesBesideOthers = 128 * kKiB;
   static constexpr size_t kPoolThreads = 4;
+  // Without io_uring each of these waits for the disk, which works at many at a time.
+  static constexpr size_t kPoolThreadsDirect = 32;
 
   struct Options {
     DiskFile::Options file;
     Engine engine = Engine::kAuto;
     uint64_t inline_bytes = kInlineBytesPerTurn;  // 0: no inline writes
+    size_t pool_threads = 0;        // 0: what this way of I/O needs
     size_t parallel_flushes_max = DiskFlusher::kParallelMax;
     int (*uring_submit)(io_uring* ring) = nullptr;  // for tests: in place of io_uring_submit()
   };
@@ -87,6 +92,7 @@ class PosixDisk final : public Disk, private TurnPart {
 
   // "io_uring" or "threads"; any thread.
   [[nodiscard]] const char* engine_name() const;
+  [[nodiscard]] bool direct() const { return file_->direct(); }
   // DiskFile::forget_cache(). Before the loop runs.
   [[nodiscard]] bool forget_cache() const { return file_->forget_cache(); }
 
@@ -110,6 +116,9 @@ class PosixDisk final : public Disk, private TurnPart {
   [[nodiscard]] bool write_inline(uint64_t now_ns);
   void collect();
   [[nodiscard]] bool ring_takes() const;
+  [[nodiscard]] bool ring_takes(const DiskRequest& request) const;
+  void align(DiskRequest& request);
+  void unalign(DiskRequest& request, bool read);
   void data_finished(DiskRequest& request);
 
   Loop& loop_;

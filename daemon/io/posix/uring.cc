@@ -47,8 +47,9 @@ void Uring::prepare_rest(uint32_t slot) {
   const uint64_t rest = s.request->length_bytes - s.transferred;
   const auto length = static_cast<unsigned>(std::min<uint64_t>(rest, kGiB));
   const uint64_t offset = s.request->offset_bytes + s.transferred;
+  std::byte* into = s.request->aligned != nullptr ? s.request->aligned : s.request->data;
   if (s.request->op == DiskOp::kRead)
-    io_uring_prep_read(sqe, s.file, s.request->data + s.transferred, length, offset);
+    io_uring_prep_read(sqe, s.file, into + s.transferred, length, offset);
   else
     io_uring_prep_write(sqe, s.file, s.source + s.transferred, length, offset);
   io_uring_sqe_set_data64(sqe, slot);

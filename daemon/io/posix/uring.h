@@ -46,7 +46,7 @@ class Uring {
   // The kernel refuses for good, with this errno value; 0: it does not. Nothing is to be prepared.
   [[nodiscard]] int broken() const { return broken_; }
 
-  // Prepares a kRead (into request.data) or the write of `source`. Not when full() or broken().
+  // Prepares a kRead (into request.aligned, or else data) or the write of `source`. Not when full() or broken().
   void prepare(DiskRequest& request, int file, const std::byte* source);
   // One system call for all that is prepared. False: the kernel has no memory now, call again
   // later. When it is broken() afterwards, reap() has something to refuse.
