@@ -21,7 +21,8 @@ enum class DiskOp : uint8_t {
 
 struct DiskRequest {
   DiskOp op = DiskOp::kRead;
-  bool fua = false;        // kWrite, kZero: followed by a flush of the whole disk before done()
+  bool fua = false;        // kWrite, kZero: before done(), it and all writes whose done() ran before
+                           // this submit() are on stable storage
   bool may_unmap = false;  // kZero
   bool is_hole = false;    // kExtent, result
   bool flush_failed = false;  // result, with an error: a flush failed, of its own or an earlier one,
@@ -34,6 +35,8 @@ struct DiskRequest {
   uint64_t submitted_ns = 0;    // for the disk's own use and for latency figures: when it began …
   uint64_t finished_ns = 0;     // … and ended, on the Clock
   DiskRequest* next = nullptr;  // for the disk's own queues
+  bool durable = false;          // for the disk's own use: the transfer itself makes it stable
+  bool again = false;            // for the disk's own use: it did not, for want of room
   std::byte* aligned = nullptr;  // for the disk's own use: what stands in for data
 };
 

@@ -3,6 +3,7 @@
  * "reads", "writes" (with flushes), "transfers" (writes without flushes) or "flushes". Where it
  * says "delay N", writes take N us longer; where it says "halfway", a read takes its first half, makes
  * the file $DISK_FAULT_TRIGGER.halfway, and takes the rest when $DISK_FAULT_TRIGGER is gone.
+ * A write that makes itself stable (pwritev2) fails with the flushes.
  * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
  * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped.
  * Where $DISK_FAULT_LOG names a file, each call of the ones below gets a line there: "CALL PATH".
@@ -122,6 +123,10 @@ WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data,
 WRAP(ssize_t, pwrite64, (int fd, const void *data, size_t n, off64_t at), (fd, data, n, at), kWrite)
 WRAP(ssize_t, pwritev, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), kWrite)
 WRAP(ssize_t, pwritev64, (int fd, const struct iovec *v, int n, off64_t at), (fd, v, n, at), kWrite)
+WRAP(ssize_t, pwritev2, (int fd, const struct iovec *v, int n, off_t at, int flags),
+     (fd, v, n, at, flags), kFlush)
+WRAP(ssize_t, pwritev64v2, (int fd, const struct iovec *v, int n, off64_t at, int flags),
+     (fd, v, n, at, flags), kFlush)
 WRAP_READ(pread, off_t)
 WRAP_READ(pread64, off64_t)
 WRAP(ssize_t, preadv, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), kRead)

@@ -346,18 +346,19 @@ TEST_P(PosixDiskTest, a_failed_sync_is_final) {
   PosixDisk::Options o = options();
   o.file.calls = &calls;
   open(o);
+  // At an odd place, where no write makes itself stable.
   EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), 0);
-  EXPECT_EQ(run(write_job(0, pattern(4096, 1), true)), 0);
+  EXPECT_EQ(run(write_job(1, pattern(4096, 1), true)), 0);
   auto fua_zero = job(DiskOp::kZero, 0, 1 * kMiB);
   fua_zero->request.fua = true;
   EXPECT_EQ(run(*fua_zero), 0);
   EXPECT_EQ(syncs, 3);
   sync_errno = EIO;
-  EXPECT_EQ(run(write_job(0, pattern(4096, 1), true)), EIO);
+  EXPECT_EQ(run(write_job(1, pattern(4096, 1), true)), EIO);
   EXPECT_EQ(syncs, 4);
   sync_errno = 0;
   EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), EIO);
-  EXPECT_EQ(run(write_job(0, pattern(4096, 1), true)), EIO);
+  EXPECT_EQ(run(write_job(1, pattern(4096, 1), true)), EIO);
   EXPECT_EQ(run(job(DiskOp::kRead, 0, 4096)), 0);
   EXPECT_EQ(syncs, 4) << "no fdatasync after the one that failed";
 }

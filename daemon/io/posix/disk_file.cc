@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -87,6 +88,10 @@ const DiskCalls& DiskCalls::system() {
                                    [](int fd) { return ::fdatasync(fd); },
                                    [](int fd, int mode, off_t offset, off_t length) {
                                      return ::fallocate(fd, mode, offset, length);
+                                   },
+                                   [](int fd, const void* data, size_t length, off_t offset) {
+                                     const iovec part{const_cast<void*>(data), length};
+                                     return ::pwritev2(fd, &part, 1, offset, RWF_DSYNC);
                                    }};
   return calls;
 }
@@ -239,6 +244,13 @@ int DiskFile::write(uint64_t offset, const std::byte* from, uint64_t length) con
   return write_blocks(offset, from, length);
 }
 
+int DiskFile::write_durably(uint64_t offset, const std::byte* from, uint64_t length) const {
+  if (aligned(from)) return write_calls(offset, from, length, true);
+  const AlignedBuffer buffer(buffers_, length);
+  std::memcpy(buffer.get(), from, length);
+  return write_calls(offset, buffer.get(), length, true);
+}
+
 int DiskFile::read_blocks(uint64_t offset, std::byte* into, uint64_t length) const {
   if (whole_blocks(offset, length) && aligned(into)) return read_calls(offset, into, length);
   while (length > 0) {
@@ -299,11 +311,12 @@ int DiskFile::read_calls(uint64_t offset, std::byte* into, uint64_t length) cons
   return 0;
 }
 
-int DiskFile::write_calls(uint64_t offset, const std::byte* from, uint64_t length) const {
+int DiskFile::write_calls(uint64_t offset, const std::byte* from, uint64_t length,
+                          bool durably) const {
   const uint64_t at_once = direct() ? AlignedBuffers::kBytesMax : kWriteCallBytesMax;
+  const auto call = durably ? calls_.pwrite_durably : calls_.pwrite;
   while (length > 0) {
-    const ssize_t n =
-        calls_.pwrite(fd_, from, std::min(length, at_once), static_cast<off_t>(offset));
+    const ssize_t n = call(fd_, from, std::min(length, at_once), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno;
     if (n == 0) return EIO;

@@ -28,6 +28,8 @@ struct DiskCalls {
   ssize_t (*pwrite)(int fd, const void* data, size_t length, off_t offset);
   int (*fdatasync)(int fd);
   int (*fallocate)(int fd, int mode, off_t offset, off_t length);
+  // As pwrite, and what it has written is on stable storage afterwards (RWF_DSYNC).
+  ssize_t (*pwrite_durably)(int fd, const void* data, size_t length, off_t offset);
   static const DiskCalls& system();
 };
 
@@ -95,6 +97,8 @@ class DiskFile {
 
   int read(uint64_t offset, std::byte* into, uint64_t length) const;
   int write(uint64_t offset, const std::byte* from, uint64_t length) const;
+  // The same, and it is on stable storage afterwards: this write alone. Direct, whole blocks.
+  int write_durably(uint64_t offset, const std::byte* from, uint64_t length) const;
   int zero(uint64_t offset, uint64_t length, bool may_unmap);
   // The open file description that the writes go through.
   [[nodiscard]] Result<std::unique_ptr<FlushHandle>> flush_handle() const;
@@ -125,7 +129,8 @@ class DiskFile {
   void probe_fast_zero();
   void probe_file_system();
   int read_calls(uint64_t offset, std::byte* into, uint64_t length) const;
-  int write_calls(uint64_t offset, const std::byte* from, uint64_t length) const;
+  int write_calls(uint64_t offset, const std::byte* from, uint64_t length,
+                  bool durably = false) const;
   int read_blocks(uint64_t offset, std::byte* into, uint64_t length) const;
   int write_blocks(uint64_t offset, const std::byte* from, uint64_t length) const;
   int fill_edges(uint64_t offset, uint64_t length, uint64_t begin, uint64_t end,

@@ -51,6 +51,7 @@ void DiskFlusher::start() {
   if (!pending()) return;
   Flush& flush = from_oldest(running_);
   flush.beside = running_++;
+  flush.covers = written_;
   flush.waiting = waiting_.take();
   flush.done = false;
   RequestList one;
@@ -71,9 +72,24 @@ void DiskFlusher::collect(RequestList& finished) {
   }
 }
 
+void DiskFlusher::fail(int error, RequestList& finished) {
+  if (error_ == 0) error_ = error;
+  // Else the last of those under way tells them.
+  if (running_ > 0) return;
+  const uint64_t now_ns = monotonic_ns();
+  while (DiskRequest* request = waiting_.pop()) {
+    request->error = error_;
+    request->flush_failed = true;
+    if (request->op == DiskOp::kFlush) request->submitted_ns = now_ns;
+    request->finished_ns = now_ns;
+    finished.push(*request);
+  }
+}
+
 void DiskFlusher::tell(Flush& flush, RequestList& finished) {
   concurrency_.learn(flush.beside, flush.job.finished_ns - flush.job.submitted_ns,
                      flush.job.finished_ns);
+  if (error_ == 0) covered_ = std::max(covered_, flush.covers);
   // After a failure there is no later flush that could mean anything.
   if (error_ != 0) flush.waiting.append(waiting_);
   // The wait for those that began before is the disk's, too.

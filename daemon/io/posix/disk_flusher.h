@@ -45,6 +45,13 @@ class DiskFlusher {
 
   // A kFlush, or a transfer that is done and has its FUA to come. Not after error().
   void add(DiskRequest& request) { waiting_.push(request); }
+  // A write that no flush of its own covers has finished, and is about to be told.
+  void wrote() { ++written_; }
+  // Whether a flush has covered all that was told before now.
+  [[nodiscard]] bool nothing_unflushed() const { return covered_ == written_ && error_ == 0; }
+  // A write that was to make itself stable did not: what it failed at may have been a flush.
+  // Appends those that wait.
+  void fail(int error, RequestList& finished);
   // Begins what may begin.
   void start();
   // Whether start() has something to do.
@@ -63,6 +70,7 @@ class DiskFlusher {
     DiskRequest job;
     RequestList waiting;
     size_t beside = 0;  // how many were under way when it began
+    uint64_t covers = 0;
     bool done = false;
   };
 
@@ -76,6 +84,9 @@ class DiskFlusher {
   size_t running_ = 0;
   RequestList waiting_;  // for the next one
   int error_ = 0;
+  // What an earlier process wrote, and told, counts as the first.
+  uint64_t written_ = 1;
+  uint64_t covered_ = 0;
 
   FlushConcurrency concurrency_;
   uint64_t told_until_ns_ = 0;  // when the latest that was told had ended

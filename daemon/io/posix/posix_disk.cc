@@ -98,6 +98,9 @@ void PosixDisk::submit(DiskRequest& request) {
   TB_CHECK(flusher_ != nullptr, "a disk request after shut_down()");
   request.error = 0;
   request.is_hole = request.flush_failed = false;
+  request.durable = request.fua && request.op == DiskOp::kWrite && file_->direct() &&
+                    plain_blocks(request) && flusher_->nothing_unflushed();
+  request.again = false;
   if (request.op != DiskOp::kFlush)
     TB_CHECK(request.offset_bytes <= size_bytes() &&
                  request.length_bytes <= size_bytes() - request.offset_bytes,
@@ -172,9 +175,12 @@ void PosixDisk::start_transfers() {
 bool PosixDisk::ring_takes() const { return uring_ != nullptr && uring_->broken() == 0; }
 
 bool PosixDisk::ring_takes(const DiskRequest& request) const {
-  return ring_takes() &&
-         (!file_->direct() || (file_->whole_blocks(request.offset_bytes, request.length_bytes) &&
-                               request.length_bytes <= AlignedBuffers::kBytesMax));
+  return ring_takes() && (!file_->direct() || plain_blocks(request));
+}
+
+bool PosixDisk::plain_blocks(const DiskRequest& request) const {
+  return file_->whole_blocks(request.offset_bytes, request.length_bytes) &&
+         request.length_bytes <= AlignedBuffers::kBytesMax;
 }
 
 // The kernel works on what it is given until the transfer has finished.
@@ -246,7 +252,9 @@ void PosixDisk::execute(DiskRequest& request) {
       request.error = file_->read(offset, request.data, request.length_bytes);
       break;
     case DiskOp::kWrite:
-      request.error = file_->write(offset, request.data, request.length_bytes);
+      request.error = request.durable
+                          ? file_->write_durably(offset, request.data, request.length_bytes)
+                          : file_->write(offset, request.data, request.length_bytes);
       break;
     case DiskOp::kZero:
       request.error = file_->zero(offset, request.length_bytes, request.may_unmap);
@@ -284,7 +292,33 @@ void PosixDisk::collect() {
   }
 }
 
+// What failed may have been the write, or the flush after it, with which more is lost than this
+// write. For want of room a write fails alone: it is done once more without a flush, which shows
+// which of the two it was.
+void PosixDisk::durable_finished(DiskRequest& request) {
+  const int error = request.error;
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+    request.durable = false;
+    request.again = true;
+    return transfers_.push(request);
+  }
+  if (error != 0) {
+    request.flush_failed = true;
+    flusher_->fail(error, ready_);
+  }
+  ready_.push(request);
+}
+
 void PosixDisk::data_finished(DiskRequest& request) {
+  if (request.durable) return durable_finished(request);
+  if (request.again && request.error == 0) {
+    request.error = EIO;
+    request.flush_failed = true;
+    flusher_->fail(EIO, ready_);
+    return ready_.push(request);
+  }
+  const bool changes = request.op == DiskOp::kWrite || request.op == DiskOp::kZero;
+  if (changes && (!request.fua || request.error != 0)) flusher_->wrote();
   if (!request.fua || request.error != 0) return ready_.push(request);
   if (flusher_->error() == 0) return flusher_->add(request);
   request.error = flusher_->error();

@@ -10,7 +10,9 @@
 //   it
 //                       would hand them to a kernel thread anyway (DiskFile::async_writes)
 //   zero, extent        the pool: fallocate and lseek have no asynchronous form
-//   flush, FUA          fdatasync, in a pool of their own (disk_flusher.h)
+//   flush, FUA          fdatasync, in a pool of their own (disk_flusher.h); but a direct write with
+//                       FUA makes itself stable (RWF_DSYNC) when nothing that was told before it is
+//                       left to flush, since it is to cover that, too
 //   direct              never on the loop, which would wait for the disk; io_uring takes whole blocks
 //                       of up to AlignedBuffers::kBytesMax, the pool all else
 //
@@ -117,6 +119,8 @@ class PosixDisk final : public Disk, private TurnPart {
   void collect();
   [[nodiscard]] bool ring_takes() const;
   [[nodiscard]] bool ring_takes(const DiskRequest& request) const;
+  [[nodiscard]] bool plain_blocks(const DiskRequest& request) const;
+  void durable_finished(DiskRequest& request);
   void align(DiskRequest& request);
   void unalign(DiskRequest& request, bool read);
   void data_finished(DiskRequest& request);

@@ -1,5 +1,7 @@
 #include "io/posix/uring.h"
 
+#include <sys/uio.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
@@ -52,6 +54,7 @@ void Uring::prepare_rest(uint32_t slot) {
     io_uring_prep_read(sqe, s.file, into + s.transferred, length, offset);
   else
     io_uring_prep_write(sqe, s.file, s.source + s.transferred, length, offset);
+  if (s.request->durable) sqe->rw_flags = RWF_DSYNC;
   io_uring_sqe_set_data64(sqe, slot);
   prepared_.push_back(slot);
 }

@@ -5,11 +5,13 @@
  * It is a disk behind a page cache: writing to the file is quick, and fdatasync returns when the
  * disk has taken all that was written before, one byte after the other at its rate, and the delay
  * has passed for the last of it. Requests wait out their delays side by side. There is no volatile
- * cache in the disk, so a flush with nothing to write costs nothing. System calls that do not go
+ * cache in the disk, so a flush with nothing to write costs nothing, and a direct write (O_DIRECT), which
+ * returns when the disk has taken it, leaves nothing to flush. System calls that do not go
  * through libc (io_uring) are not seen: run nodes with TWINBLOCK_DISK=threads, files on a tmpfs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -76,36 +78,52 @@ static struct disk* disk_of(int fd) {
   return NULL;
 }
 
+static int64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+static void sleep_until(int64_t until_ns) {
+  if (until_ns <= now_ns()) return;
+  struct timespec time = {until_ns / 1000000000, until_ns % 1000000000};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR) {
+  }
+}
+
+/* When the disk, which is locked, has made so many more bytes stable. */
+static int64_t take(struct disk* disk, int64_t bytes) {
+  int64_t now = now_ns();
+  if (disk->busy_until_ns < now) disk->busy_until_ns = now;
+  disk->busy_until_ns += (int64_t)((double)bytes * 1e9 / disk->bytes_per_s);
+  return disk->busy_until_ns + disk->delay_ns;
+}
+
 static void wrote(int fd, ssize_t bytes) {
   struct disk* disk = bytes > 0 ? disk_of(fd) : NULL;
   if (!disk) return;
   int saved = errno;
+  int64_t until_ns = 0;
+  int direct = (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
   pthread_mutex_lock(&disk->lock);
-  disk->unwritten_bytes += bytes;
+  if (direct)
+    until_ns = take(disk, bytes);
+  else
+    disk->unwritten_bytes += bytes;
   pthread_mutex_unlock(&disk->lock);
+  sleep_until(until_ns);
   errno = saved;
 }
 
 static void await(int fd) {
   struct disk* disk = disk_of(fd);
   if (!disk) return;
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  int64_t now_ns = time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
   pthread_mutex_lock(&disk->lock);
-  if (disk->unwritten_bytes > 0) {
-    if (disk->busy_until_ns < now_ns) disk->busy_until_ns = now_ns;
-    disk->busy_until_ns += (int64_t)((double)disk->unwritten_bytes * 1e9 / disk->bytes_per_s);
-    disk->unwritten_bytes = 0;
-    disk->done_ns = disk->busy_until_ns + disk->delay_ns;
-  }
+  if (disk->unwritten_bytes > 0) disk->done_ns = take(disk, disk->unwritten_bytes);
+  disk->unwritten_bytes = 0;
   int64_t until_ns = disk->done_ns; /* of what others have handed over, too */
   pthread_mutex_unlock(&disk->lock);
-  if (until_ns <= now_ns) return;
-  time.tv_sec = until_ns / 1000000000;
-  time.tv_nsec = until_ns % 1000000000;
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR) {
-  }
+  sleep_until(until_ns);
 }
 
 #define WRITE(NAME, PARAMETERS, ARGUMENTS)                            \
@@ -130,5 +148,9 @@ WRITE(pwrite, (int fd, const void* from, size_t size, off_t at), (fd, from, size
 WRITE(pwrite64, (int fd, const void* from, size_t size, off_t at), (fd, from, size, at))
 WRITE(pwritev, (int fd, const struct iovec* from, int count, off_t at), (fd, from, count, at))
 WRITE(pwritev64, (int fd, const struct iovec* from, int count, off_t at), (fd, from, count, at))
+WRITE(pwritev2, (int fd, const struct iovec* from, int count, off_t at, int flags),
+      (fd, from, count, at, flags))
+WRITE(pwritev64v2, (int fd, const struct iovec* from, int count, off_t at, int flags),
+      (fd, from, count, at, flags))
 SYNC(fdatasync)
 SYNC(fsync)

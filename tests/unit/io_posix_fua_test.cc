@@ -1,0 +1,154 @@
+// FUA on a direct disk: a write makes itself stable, and is followed by a flush where that is not all
+// that it has to cover; whatever fails then.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <vector>
+
+#include "io/posix/posix_disk.h"
+#include "io_posix_support.h"
+
+namespace twinblock {
+namespace {
+
+std::atomic<int> syncs{0};
+std::atomic<int> durable_writes{0};
+std::atomic<int> durable_errno{0};
+std::atomic<int> plain_errno{0};
+
+ssize_t fail_or(int error, ssize_t n) {
+  if (error == 0) return n;
+  errno = error;
+  return -1;
+}
+
+DiskCalls counting_calls() {
+  DiskCalls calls = DiskCalls::system();
+  calls.fdatasync = [](int fd) {
+    ++syncs;
+    return DiskCalls::system().fdatasync(fd);
+  };
+  calls.pwrite = [](int fd, const void* data, size_t length, off_t at) {
+    return plain_errno == 0 ? DiskCalls::system().pwrite(fd, data, length, at)
+                            : fail_or(plain_errno, 0);
+  };
+  calls.pwrite_durably = [](int fd, const void* data, size_t length, off_t at) {
+    ++durable_writes;
+    return durable_errno == 0 ? DiskCalls::system().pwrite_durably(fd, data, length, at)
+                              : fail_or(durable_errno, 0);
+  };
+  return calls;
+}
+
+class Fua : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    syncs = durable_writes = durable_errno = plain_errno = 0;
+    PosixDisk::Options options;
+    options.file.path = directory_ / "disk";
+    options.file.size_bytes = 8 * kMiB;
+    options.file.create = true;
+    options.file.cache = DiskFile::Cache::kDirect;
+    options.file.calls = &calls_;
+    options.engine = PosixDisk::Engine::kThreads;
+    auto opened = PosixDisk::open(*loop_, options);
+    ASSERT_TRUE(opened.ok()) << opened.error().what;
+    disk_ = std::move(opened.value());
+    loop_.start();
+  }
+  void TearDown() override {
+    loop_.stop();
+    disk_.reset();
+  }
+  struct Answer {
+    int error;
+    bool flush_failed;
+    bool operator==(const Answer&) const = default;
+  };
+  Answer run(DiskOp op, bool fua, uint64_t offset = 0, uint64_t length = 4096) {
+    std::vector<std::byte> data(length, std::byte{7});
+    DiskRequest request;
+    std::atomic<bool> finished{false};
+    request.op = op;
+    request.fua = fua;
+    request.offset_bytes = offset;
+    request.length_bytes = op == DiskOp::kFlush ? 0 : length;
+    request.data = data.data();
+    request.done = [&finished](DiskRequest&) { finished = true; };
+    loop_.call([&] { disk_->submit(request); });
+    EXPECT_TRUE(soon([&] { return finished.load(); }));
+    return {request.error, request.flush_failed};
+  }
+  // By how much each has grown since the last time: flushes, and writes that make themselves stable.
+  std::pair<int, int> since() { return {syncs.exchange(0), durable_writes.exchange(0)}; }
+
+  const Answer fine_{0, false};
+  const DiskCalls calls_ = counting_calls();
+  TemporaryDirectory directory_;
+  RunningLoop loop_;
+  std::unique_ptr<PosixDisk> disk_;
+};
+
+TEST_F(Fua, AWriteMakesItselfStableWhenNothingElseIsToBeFlushed) {
+  // What an earlier process told is not known to be.
+  EXPECT_EQ(run(DiskOp::kWrite, true), fine_);
+  EXPECT_EQ(since(), std::pair(1, 0));
+  EXPECT_EQ(run(DiskOp::kWrite, true), fine_);
+  EXPECT_EQ(run(DiskOp::kWrite, true, 4096, 1 * kMiB), fine_);
+  EXPECT_EQ(since(), std::pair(0, 2));
+}
+
+TEST_F(Fua, WhatWasToldBeforeIsCovered) {
+  ASSERT_EQ(run(DiskOp::kFlush, false), fine_);
+  for (const DiskOp op : {DiskOp::kWrite, DiskOp::kZero}) {
+    ASSERT_EQ(run(op, false, 1 * kMiB), fine_);
+    (void)since();
+    EXPECT_EQ(run(DiskOp::kWrite, true), fine_);
+    EXPECT_EQ(since(), std::pair(1, 0));
+    EXPECT_EQ(run(DiskOp::kWrite, true), fine_);
+    EXPECT_EQ(since(), std::pair(0, 1));
+  }
+}
+
+TEST_F(Fua, OddPlacesLongWritesAndZeroesAreFlushed) {
+  ASSERT_EQ(run(DiskOp::kFlush, false), fine_);
+  (void)since();
+  EXPECT_EQ(run(DiskOp::kWrite, true, 1), fine_);
+  EXPECT_EQ(run(DiskOp::kWrite, true, 0, 2 * kMiB), fine_);
+  EXPECT_EQ(run(DiskOp::kZero, true), fine_);
+  EXPECT_EQ(since(), std::pair(3, 0));
+}
+
+TEST_F(Fua, OneThatFailedMayHaveBeenAFlushThatFailed) {
+  ASSERT_EQ(run(DiskOp::kFlush, false), fine_);
+  durable_errno = EIO;
+  const Answer failed{EIO, true};
+  EXPECT_EQ(run(DiskOp::kWrite, true), failed);
+  durable_errno = 0;
+  (void)since();
+  EXPECT_EQ(run(DiskOp::kWrite, true), failed);
+  EXPECT_EQ(run(DiskOp::kFlush, false), failed);
+  EXPECT_EQ(since(), std::pair(0, 0));
+}
+
+TEST_F(Fua, WantOfRoomIsTheWritesAlone) {
+  ASSERT_EQ(run(DiskOp::kFlush, false), fine_);
+  durable_errno = plain_errno = ENOSPC;
+  EXPECT_EQ(run(DiskOp::kWrite, true), (Answer{ENOSPC, false}));
+  durable_errno = plain_errno = 0;
+  EXPECT_EQ(run(DiskOp::kFlush, false), fine_);
+  EXPECT_EQ(run(DiskOp::kWrite, true), fine_);
+}
+
+TEST_F(Fua, AFlushThatFailedForWantOfRoomIsFinal) {
+  ASSERT_EQ(run(DiskOp::kFlush, false), fine_);
+  durable_errno = ENOSPC;
+  const Answer failed{EIO, true};
+  EXPECT_EQ(run(DiskOp::kWrite, true), failed);
+  EXPECT_EQ(run(DiskOp::kFlush, false), failed);
+}
+
+}  // namespace
+}  // namespace twinblock
