@@ -132,8 +132,7 @@ std::string read_metrics(const ConfigTable& table) {
 
 BackingIo read_backing_io(const ConfigTable& table) {
   constexpr std::array<const char*, 2> kWays{"buffered", "direct"};
-  if (!table.text("backing_io", "backing_io = \"direct\"", false)) return BackingIo::kByKind;
-  return read_choice(table, "backing_io", kWays, 0) == 0 ? BackingIo::kBuffered : BackingIo::kDirect;
+  return static_cast<BackingIo>(read_choice(table, "backing_io", kWays, 0));
 }
 
 void read_nodes(const ConfigTable& top, Config& config) {

@@ -13,16 +13,15 @@
 
 namespace twinblock {
 
-// Whether what is read and written goes through the kernel's page cache. kByKind, where the file
-// does not say: a block device's does not, a file's does.
-enum class BackingIo { kByKind, kBuffered, kDirect };
+// Whether what is read and written goes through the kernel's page cache.
+enum class BackingIo { kBuffered, kDirect };
 
 struct NodeConfig {
   std::string name;
   std::string backing;   // absolute path of a file or block device
   std::string metadata;  // absolute path of a file or block device
   std::string runtime;   // directory of the sockets; empty in the file: the default was filled in
-  BackingIo backing_io = BackingIo::kByKind;
+  BackingIo backing_io = BackingIo::kBuffered;
   std::string metrics = {};  // "IP:port" on which /metrics is served; empty: it is not
 };
 

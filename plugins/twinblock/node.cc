@@ -40,8 +40,7 @@ Result<PosixDisk::Engine> wanted_disk_engine() {
 }
 
 DiskFile::Cache cache_of(BackingIo io) {
-  if (io == BackingIo::kBuffered) return DiskFile::Cache::kBuffered;
-  return io == BackingIo::kDirect ? DiskFile::Cache::kDirect : DiskFile::Cache::kDirectOnDevices;
+  return io == BackingIo::kDirect ? DiskFile::Cache::kDirect : DiskFile::Cache::kBuffered;
 }
 
 Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_bytes) {

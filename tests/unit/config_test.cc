@@ -169,10 +169,10 @@ TEST(Config, SaysWhetherADiskIsDirect) {
     const Result<Config> config =
         parse_config(small("backing = \"/b", line + "backing = \"/b"), "f.toml");
     EXPECT_TRUE(config.ok());
-    EXPECT_EQ(config.value().nodes[0].backing_io, BackingIo::kByKind);
+    EXPECT_EQ(config.value().nodes[0].backing_io, BackingIo::kBuffered);
     return config.value().nodes[1].backing_io;
   };
-  EXPECT_EQ(ways(""), BackingIo::kByKind);
+  EXPECT_EQ(ways(""), BackingIo::kBuffered);
   EXPECT_EQ(ways("backing_io = \"direct\"\n"), BackingIo::kDirect);
   EXPECT_EQ(ways("backing_io = \"buffered\"\n"), BackingIo::kBuffered);
   expect_error(small("backing = \"/b", "backing_io = \"cached\"\nbacking = \"/b"), 8, "buffered");

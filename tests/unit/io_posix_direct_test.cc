@@ -74,22 +74,11 @@ TEST(Direct, OddPlacesOfADeviceAreWrittenExactlyAndNothingIsCached) {
   ASSERT_TRUE(DiskFile::open(options_of(directory / "image")).ok());
   const LoopDevice device(directory / "image");
   if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
-  DiskFile::Options options = options_of(device.path());
-  options.cache = DiskFile::Cache::kDirectOnDevices;
-  const auto file = DiskFile::open(options);
+  const auto file = DiskFile::open(options_of(device.path()));
   ASSERT_TRUE(file.ok()) << file.error().what;
   EXPECT_TRUE(file.value()->direct());
   EXPECT_TRUE(file.value()->forget_cache());
   check_odd_places(*file.value(), 2);
-}
-
-TEST(Direct, AFileIsBufferedWhereDevicesAloneAreDirect) {
-  const TemporaryDirectory directory;
-  DiskFile::Options options = options_of(directory / "image");
-  options.cache = DiskFile::Cache::kDirectOnDevices;
-  const auto file = DiskFile::open(options);
-  ASSERT_TRUE(file.ok()) << file.error().what;
-  EXPECT_FALSE(file.value()->direct());
 }
 
 // Each of them reads what the others have in that block, and writes it again.

@@ -1,5 +1,6 @@
 """One emulated host (QEMU without KVM): booted, given orders, cut from its power."""
 
+import os
 import socket
 import subprocess
 import time
@@ -8,6 +9,8 @@ from machine import HERE, LINKS, NODES
 
 MEMORY_MIB = 768
 DISK_BYTES = 1 << 30
+# What a host's disk takes in a second; 0: what it can.
+DISK_BYTES_PER_S = int(os.environ.get("TWINBLOCK_VM_DISK_BYTES_PER_S", "0"))
 BOOT_S = 300  # on however busy a machine
 ANSWER_END = b"\n\0exit "
 AGENT_PORT = 9000
@@ -44,7 +47,7 @@ class Host:
                     "-append", append, "-serial", f"file:{self.console}",
                     "-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,"
                     "multidevs=remap",
-                    "-drive", f"file={disk},if=none,id=disk,format=raw",
+                    "-drive", f"file={disk},if=none,id=disk,format=raw,throttling.bps-write={DISK_BYTES_PER_S}",
                     "-device", "virtio-blk-pci,drive=disk",
                     "-netdev", "user,id=orders,restrict=on,"
                     f"hostfwd=tcp:127.0.0.1:{self._port}-:{AGENT_PORT}",

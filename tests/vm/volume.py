@@ -13,9 +13,11 @@ size = "{size}"
 [node.alpha]
 backing = "/data/r0.img"
 metadata = "/data/r0.meta"
+backing_io = "{backing_io}"
 [node.beta]
 backing = "/data/r0.img"
 metadata = "/data/r0.meta"
+backing_io = "{backing_io}"
 [link.first]
 alpha = "10.10.0.1:7700"
 beta = "10.10.0.2:7700"
@@ -40,10 +42,13 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
 
 
 class Volume:
-    def __init__(self, hosts, on_peer_loss="continue"):
+    def __init__(self, hosts, on_peer_loss="continue", backing_io="buffered", around=""):
+        """`around`: what the shell that becomes a node's process does before."""
         self.hosts = hosts
+        self._around = around
         self.alpha, self.beta = (hosts[name] for name in NODES)
-        config = CONFIG.format(volume=VOLUME, size=SIZE, on_peer_loss=on_peer_loss)
+        config = CONFIG.format(volume=VOLUME, size=SIZE, on_peer_loss=on_peer_loss,
+                               backing_io=backing_io)
         for host in hosts.values():
             host.run(f"cat >/etc/twinblock/{VOLUME}.toml <<'END'\n{config}END\n"
                      f"rm -f /data/r0.* /tmp/*.log; truncate -s {SIZE.replace('iB', '')} /data/r0.img\n"
@@ -55,7 +60,7 @@ class Volume:
 
     def start(self, host):
         """The node's process; returns when it answers."""
-        host.run(f"setsid twinblockd /etc/twinblock/{VOLUME}.toml >>/tmp/node.log 2>&1 </dev/null & "
+        host.run(f"({self._around} setsid twinblockd /etc/twinblock/{VOLUME}.toml) >>/tmp/node.log 2>&1 </dev/null & "
                  f"for i in $(seq {PATIENCE_S * 5}); do twinblock status {VOLUME} >/tmp/status 2>&1 && exit; "
                  "sleep 0.2; done; cat /tmp/status; exit 1")
 

@@ -69,14 +69,12 @@ int attempt_for(uint64_t patience_ns, int error_in_use, Attempt attempt) {
   return result;
 }
 
-bool wants_direct(const DiskFile::Options& options, bool is_device) {
-  return options.cache == DiskFile::Cache::kDirect ||
-         options.cache == DiskFile::Cache::kDirectWherePossible ||
-         (options.cache == DiskFile::Cache::kDirectOnDevices && is_device);
+bool wants_direct(const DiskFile::Options& options) {
+  return options.cache != DiskFile::Cache::kBuffered;
 }
 
-uint64_t in_use_patience_ns(const DiskFile::Options& options, bool is_device) {
-  return wants_direct(options, is_device) ? DiskFile::kInUsePatience_ns : 0;
+uint64_t in_use_patience_ns(const DiskFile::Options& options) {
+  return wants_direct(options) ? DiskFile::kInUsePatience_ns : 0;
 }
 
 }  // namespace
@@ -102,7 +100,7 @@ int DiskFile::open_file(const Options& options, bool& fresh) {
   const bool is_device = ::stat(options.path.c_str(), &before) == 0 && S_ISBLK(before.st_mode);
   const int exclusive = is_device && options.exclusive ? O_EXCL : 0;
   const int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | exclusive;
-  const int fd = attempt_for(in_use_patience_ns(options, is_device), EBUSY,
+  const int fd = attempt_for(in_use_patience_ns(options), EBUSY,
                              [&] { return ::open(options.path.c_str(), flags); });
   if (fd >= 0 || errno != ENOENT || !options.create) return fd;
   const int made = ::open(options.path.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
@@ -151,7 +149,7 @@ Status DiskFile::check_and_lock(const Options& options) {
 
 Status DiskFile::lock(const Options& options) const {
   const auto attempt = [this] { return ::flock(fd_, LOCK_EX | LOCK_NB); };
-  const uint64_t patience_ns = in_use_patience_ns(options, is_device_);
+  const uint64_t patience_ns = in_use_patience_ns(options);
   if (!options.exclusive || attempt_for(patience_ns, EWOULDBLOCK, attempt) == 0) return ok_status();
   if (errno != EWOULDBLOCK) return system_error(errno, "lock " + options.path);
   return Error{options.path + " is in use by another process",
@@ -159,7 +157,7 @@ Status DiskFile::lock(const Options& options) const {
 }
 
 Status DiskFile::set_direct(const Options& options) {
-  if (!wants_direct(options, is_device_)) return ok_status();
+  if (!wants_direct(options)) return ok_status();
   const Result<uint64_t> block_bytes = make_direct(fd_, options.path, is_device_);
   if (block_bytes) block_bytes_ = block_bytes.value();
   return block_bytes || options.cache == Cache::kDirectWherePossible ? ok_status()

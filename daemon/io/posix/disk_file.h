@@ -51,7 +51,7 @@ class FlushHandle {
 
 class DiskFile {
  public:
-  enum class Cache { kBuffered, kDirect, kDirectOnDevices, kDirectWherePossible };
+  enum class Cache { kBuffered, kDirect, kDirectWherePossible };
   struct Options {
     std::string path;
     uint64_t size_bytes = 0;  // 0: as large as the file is
