@@ -118,6 +118,8 @@ json render_links(const StatusView& view) {
          {"out_bytes", link.out_bytes},
          {"in_flight_bytes", link.in_flight_bytes},
          {"failovers", link.failovers},
+         {"silence_limit_ms", link.silence_limit_ns / kMillisecond_ns},
+         {"silence_limit_raised", link.silence_limit_raised},
          {"last_error", link.last_error},
          {"retry_in_ms", link.retry_in_ns / kMillisecond_ns}});
   return links;

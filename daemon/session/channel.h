@@ -46,6 +46,9 @@ struct Introduction {
 struct SignsOfLife {
   uint64_t last_heard_ns = 0;    // any bytes from the peer
   uint64_t last_echo_ns = 0;     // when the peer is known to have heard this node for the last time
+  // The same two, in time in which the peer was there (Heartbeats::missing_ns).
+  uint64_t heard_presence_ns = 0;
+  uint64_t echo_presence_ns = 0;
   uint64_t peer_tick = 0;        // the peer's clock in its last heartbeat …
   uint64_t peer_tick_at_ns = 0;  // … and when it came
   uint64_t sent_at_tick_bytes = 0;
@@ -60,6 +63,7 @@ class Channel final : public ConnectionHandler {
   enum class Phase {
     kConnecting,      // dialled, not connected yet
     kAwaitChallenge,  // dialled and connected; the acceptor speaks first
+    kReplacing,       // … and has spoken; the connection that this one replaces may yet be heard
     kAwaitJoin,       // dialled to join the session; the peer's consent is to come
     kParked,          // accepted, and wants to join a session that is about to stand here
     kAwaitHello,      // the peer's hello is to come (a dialler has sent its own)
@@ -116,9 +120,10 @@ class Channel final : public ConnectionHandler {
   [[nodiscard]] uint64_t unsent_bytes() const {
     return connection->queued_bytes_total() - connection->sent_bytes_total();
   }
-  // How long nothing has come, or the peer has not been known to hear this node.
-  [[nodiscard]] uint64_t silent_ns(uint64_t now_ns) const {
-    return now_ns - std::min(life.last_heard_ns, life.last_echo_ns);
+  // How long nothing has come, or the peer has not been known to hear this node, while this node was
+  // there.
+  [[nodiscard]] uint64_t silent_ns(const OwnLateness& own, uint64_t now_ns) const {
+    return own.passed_ns(std::min(life.last_heard_ns, life.last_echo_ns), now_ns);
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "io/connection.h"
 #include "io/log.h"
 #include "mirror/generation.h"
+#include "mirror/own_lateness.h"
 #include "telemetry/events.h"
 #include "wire/frame_reader.h"
 
@@ -25,6 +26,7 @@ struct SessionEnvironment {
   const std::string node;
   const metadata::Uuid instance;  // of this process
   Clock& clock;
+  OwnLateness& lateness;  // the session's ticks tell it, all who judge the peer ask it
   Network& network;
   Log& log;
   Events& events;

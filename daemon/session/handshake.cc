@@ -142,7 +142,7 @@ bool Handshake::take_challenge(Channel& channel, const wire::ChallengeFrame& cha
   Introduction& intro = channel.intro;
   intro.peer_nonce = challenge.nonce;
   if (channel.dialled_to_join()) {
-    joins_.ask(channel);
+    joins_.may_ask(channel);
     return true;
   }
   channel.phase = Channel::Phase::kAwaitHello;

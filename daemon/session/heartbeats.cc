@@ -23,28 +23,30 @@ uint64_t Heartbeats::suspicious_ns() const {
 
 void Heartbeats::session_up() { last_heard_ns_ = last_echo_ns_ = env_.clock.now_ns(); }
 
-void Heartbeats::channel_up(const Channel& channel) {
+void Heartbeats::channel_up(Channel& channel) {
+  channel.life.heard_presence_ns = channel.life.echo_presence_ns = presence_ns_;
   last_heard_ns_ = env_.clock.now_ns();
+  if (channel.link.patience.returned(last_heard_ns_)) tell_patience(channel.link, last_heard_ns_);
   last_echo_ns_ = std::max(last_echo_ns_, channel.opened_ns);  // it has answered what began then
 }
 
 void Heartbeats::heard(Channel& channel) {
   channel.life.last_heard_ns = env_.clock.now_ns();
-  if (channel.up()) last_heard_ns_ = channel.life.last_heard_ns;
+  if (!channel.up()) return;
+  const uint64_t now = channel.life.last_heard_ns;
+  presence_ns_ += std::min(now - std::min(now, last_heard_ns_), interval_ns() * 5 / 4);
+  channel.life.heard_presence_ns = presence_ns_;
+  last_heard_ns_ = now;
 }
 
 void Heartbeats::heard_by_peer(Channel* channel, uint64_t moment_ns) {
   last_echo_ns_ = std::max(last_echo_ns_, moment_ns);
-  if (channel != nullptr)
-    channel->life.last_echo_ns = std::max(channel->life.last_echo_ns, moment_ns);
-}
-
-void Heartbeats::begin_anew(uint64_t now) {
-  const uint64_t half = now - env_.config.peer_timeout_ns / 2;
-  last_heard_ns_ = std::max(last_heard_ns_, half);
-  last_echo_ns_ = std::max(last_echo_ns_, half);
-  for (Channel* channel : links_.up())
-    channel->life.last_heard_ns = channel->life.last_echo_ns = now;
+  if (channel == nullptr) return;
+  SignsOfLife& life = channel->life;
+  life.last_echo_ns = std::max(life.last_echo_ns, moment_ns);
+  const uint64_t age_ns = env_.lateness.passed_ns(moment_ns, env_.clock.now_ns());
+  life.echo_presence_ns =
+      std::max(life.echo_presence_ns, presence_ns_ - std::min(presence_ns_, age_ns));
 }
 
 void Heartbeats::send(Channel& channel, uint64_t now) {
@@ -65,15 +67,20 @@ void Heartbeats::send_all(uint64_t now) {
   if (links_.paused()) last_heard_ns_ = last_echo_ns_ = now;
   for (Channel* channel : links_.up()) {
     SignsOfLife& life = channel->life;
-    if (links_.paused()) life.last_heard_ns = life.last_echo_ns = now;
+    if (links_.paused()) {
+      life.last_heard_ns = life.last_echo_ns = now;
+      life.heard_presence_ns = life.echo_presence_ns = presence_ns_;
+    }
     // Before the heartbeat, which waits for the end of this turn and says nothing of a queue. Nor
     // does what the kernel has room for: of the bytes that were queued at the last tick some must
     // have left since, and some must wait still.
     const uint64_t sent = channel->connection->sent_bytes_total();
     const bool waits =
         sent < std::exchange(life.queued_at_tick_bytes, channel->connection->queued_bytes_total());
-    if (sent != std::exchange(life.sent_at_tick_bytes, sent) && waits)
+    if (sent != std::exchange(life.sent_at_tick_bytes, sent) && waits) {
       life.last_echo_ns = last_echo_ns_ = now;
+      life.echo_presence_ns = presence_ns_;
+    }
     send(*channel, now);
   }
 }
@@ -102,14 +109,44 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   return true;
 }
 
-uint64_t Heartbeats::silent_ns(uint64_t now) const { return now - std::min(now, last_heard_ns_); }
+uint64_t Heartbeats::silent_ns(uint64_t now) const {
+  return env_.lateness.passed_ns(last_heard_ns_, now);
+}
+
+uint64_t Heartbeats::missing_ns(const Channel& channel, uint64_t now) const {
+  const SignsOfLife& life = channel.life;
+  const uint64_t unheard_ns = env_.lateness.passed_ns(life.last_echo_ns, now);
+  const uint64_t by_any_ns = env_.lateness.passed_ns(last_echo_ns_, now);
+  return std::max(presence_ns_ - life.heard_presence_ns,
+                  std::min(presence_ns_ - life.echo_presence_ns,
+                           unheard_ns - std::min(unheard_ns, by_any_ns)));
+}
+
+bool Heartbeats::is_gone(const Channel& channel, uint64_t now) const {
+  const uint64_t silent_ns = channel.silent_ns(env_.lateness, now);
+  const uint64_t limit = channel.link.patience.limit_ns(now);
+  return (silent_ns > limit && missing_ns(channel, now) > limit) ||
+         silent_ns > env_.config.peer_timeout_ns * 3 / 4;
+}
+
+// It was given up for its silence again, and was not dead.
+void Heartbeats::tell_patience(const Link& link, uint64_t now) {
+  const uint64_t limit_ns = link.patience.limit_ns(now);
+  const std::string reason =
+      "was given up several times for its silence, and was back at once: it may be silent for " +
+      format_duration(limit_ns) + " from now on";
+  env_.events.tell("link-patience", {{"link", link.config.name},
+                                     {"milliseconds", limit_ns / kMillisecond_ns},
+                                     {"reason", reason}});
+  env_.log.log(Severity::kWarning, "link " + link.config.name + " " + reason);
+}
 
 std::optional<std::string> Heartbeats::silence(uint64_t now) const {
   const uint64_t timeout = env_.config.peer_timeout_ns;
-  if (now - last_heard_ns_ > timeout)
-    return env_.peer() + " has been silent for " + format_duration(now - last_heard_ns_);
-  if (now - last_echo_ns_ > timeout)
-    return env_.peer() + " has not heard this node for " + format_duration(now - last_echo_ns_);
+  if (const uint64_t silent = silent_ns(now); silent > timeout)
+    return env_.peer() + " has been silent for " + format_duration(silent);
+  if (const uint64_t unheard = env_.lateness.passed_ns(last_echo_ns_, now); unheard > timeout)
+    return env_.peer() + " has not heard this node for " + format_duration(unheard);
   return std::nullopt;
 }
 

@@ -23,13 +23,11 @@ class Heartbeats {
   // A session begins: both directions have just worked.
   void session_up();
   // `channel` has become part of it.
-  void channel_up(const Channel& channel);
+  void channel_up(Channel& channel);
   // Something has come over `channel`.
   void heard(Channel& channel);
   // The peer is known to have heard this node at `moment_ns`, over `channel` (null: over any).
   void heard_by_peer(Channel* channel, uint64_t moment_ns);
-  // After a pause of this process: what the peer sent meanwhile has not been read yet.
-  void begin_anew(uint64_t now_ns);
 
   // One heartbeat, now.
   void send(Channel& channel, uint64_t now_ns);
@@ -38,22 +36,34 @@ class Heartbeats {
   // One has come. False: the peer says that it has received more than it was sent.
   bool take(Channel& channel, const wire::Frame& frame);
 
+  // Whether the link may be given up, if another one lives. A peer that is late itself makes its links
+  // wait, but no client for longer than the peer timeout.
+  [[nodiscard]] bool is_gone(const Channel& channel, uint64_t now_ns) const;
+
   // When the latest of those was sent that the peer has answered.
   [[nodiscard]] uint64_t answered_beat_ns() const { return answered_beat_ns_; }
-  // For how long nothing has come over any connection.
+  // For how long nothing has come over any connection, while this node was there.
   [[nodiscard]] uint64_t silent_ns(uint64_t now_ns) const;
+  // The same of one of them, in time in which the peer was there: it has been heard over another one
+  // since. A peer that stands still is silent on all, and each of its moments without a word counts
+  // as one interval and a little at the most. Nor does it count that the peer had not read yet what this
+  // node sent over any of them.
+  [[nodiscard]] uint64_t missing_ns(const Channel& channel, uint64_t now_ns) const;
   // Why the session counts as lost, when it does.
   [[nodiscard]] std::optional<std::string> silence(uint64_t now_ns) const;
   // When the peer's disk last got on, as its heartbeats say.
   [[nodiscard]] uint64_t disk_got_on_ns() const { return disk_got_on_ns_; }
 
  private:
+  void tell_patience(const Link& link, uint64_t now_ns);
+
   const SessionEnvironment& env_;
   SessionOwner& owner_;
   Links& links_;
   ControlStream& control_;
   uint64_t last_heard_ns_ = 0;  // on any link
   uint64_t last_echo_ns_ = 0;
+  uint64_t presence_ns_ = 0;  // of the peer, in all
   uint64_t answered_beat_ns_ = 0;
   uint64_t disk_got_on_ns_ = 0;
 };

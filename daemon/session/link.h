@@ -12,6 +12,7 @@
 #include "io/connection.h"
 #include "mirror/link_damping.h"
 #include "mirror/link_meter.h"
+#include "mirror/link_patience.h"
 #include "telemetry/latency.h"
 #include "telemetry/stack_estimate.h"
 
@@ -41,9 +42,10 @@ class ByteRate {
 class Channel;
 
 struct Link {
-  Link(LinkConfig configuration, LinkAddresses ends)
+  Link(LinkConfig configuration, LinkAddresses ends, LinkPatience forbearance)
       : config(std::move(configuration)),
         addresses(std::move(ends)),
+        patience(forbearance),
         meter(config.rate_bits_per_s / 8) {}
 
   LinkConfig config;
@@ -54,6 +56,7 @@ struct Link {
   std::unique_ptr<Timer> join_timer;
   uint64_t join_at_ns = 0;  // when it fires
   LinkDamping damping;
+  LinkPatience patience;
   bool tried = false;    // could not be joined since the session has been without any link
   bool damped = false;   // flaps: left alone until join_at_ns
   bool refused = false;  // the peer, or this node, does not take it: last_error says why

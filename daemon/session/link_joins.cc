@@ -7,9 +7,16 @@
 #include "wire/codec.h"
 
 namespace twinblock {
+namespace {
 
-LinkJoins::LinkJoins(const SessionEnvironment& env, Links& links, SessionSteps& session)
-    : env_(env), links_(links), session_(session) {}
+// A peer that lives has sent a heartbeat by then.
+constexpr uint64_t kMoment_ns = limits::kHeartbeatInterval_ns * 3 / 2;
+
+}  // namespace
+
+LinkJoins::LinkJoins(const SessionEnvironment& env, Links& links, const Heartbeats& heartbeats,
+                     SessionSteps& session)
+    : env_(env), links_(links), heartbeats_(heartbeats), session_(session) {}
 
 void LinkJoins::prepare(Link& link) {
   link.join_timer = env_.clock.make_timer([this, &link] { join(link); });
@@ -81,11 +88,44 @@ std::vector<Channel*> LinkJoins::attempts(const Link& link) const {
 void LinkJoins::join(Link& link) {
   link.damped = false;
   if (session_.stopped() || !session_.established() || !link.enabled) return;
+  const std::vector<Channel*> begun = attempts(link);
+  const uint64_t now = env_.clock.now_ns();
+  for (Channel* channel : begun) {
+    if (channel->phase != Channel::Phase::kReplacing) continue;
+    const uint64_t passed_ns = env_.lateness.passed_ns(channel->life.last_heard_ns, now);
+    if (is_heard(link) || lives(*channel))
+      links_.discard(*channel);
+    else if (passed_ns < kMoment_ns)
+      schedule(link, kMoment_ns - passed_ns);
+    else
+      ask(*channel);
+  }
   // One that has fallen silent may be replaced by a new connection over the same link.
-  if (link.up != nullptr && link.up->silent_ns(env_.clock.now_ns()) < env_.config.link_timeout_ns)
-    return;
-  if (!attempts(link).empty()) return;
+  if (!begun.empty() || is_heard(link)) return;
   links_.open(link, env_.network.dial(link.addresses), true, Channel::Purpose::kJoin);
+}
+
+// Whether the link needs no other connection: it is up, and works, or is to be given up for another
+// one that does.
+bool LinkJoins::is_heard(const Link& link) const {
+  const auto works = [this, now = env_.clock.now_ns()](const Channel* channel) {
+    return channel->silent_ns(env_.lateness, now) < env_.config.link_timeout_ns;
+  };
+  return link.up != nullptr && std::any_of(links_.up().begin(), links_.up().end(), works);
+}
+
+// Whether the connection that `channel` would replace has been heard since that was dialled. A peer
+// that has not read yet what this node sent is given the time for it.
+bool LinkJoins::lives(const Channel& channel) const {
+  const Channel* old = channel.link.up;
+  return old != nullptr && old->life.last_heard_ns > channel.opened_ns &&
+         heartbeats_.missing_ns(*old, env_.clock.now_ns()) <= env_.config.link_timeout_ns;
+}
+
+void LinkJoins::may_ask(Channel& channel) {
+  if (channel.link.up == nullptr) return ask(channel);
+  channel.phase = Channel::Phase::kReplacing;
+  schedule(channel.link, kMoment_ns);
 }
 
 void LinkJoins::ask(Channel& channel) {

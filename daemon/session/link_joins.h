@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "session/heartbeats.h"
 #include "session/links.h"
 #include "wire/frames.h"
 
@@ -20,7 +21,8 @@ class LinkJoins {
     kLater,        // nothing is wrong: try again
   };
 
-  LinkJoins(const SessionEnvironment& env, Links& links, SessionSteps& session);
+  LinkJoins(const SessionEnvironment& env, Links& links, const Heartbeats& heartbeats,
+            SessionSteps& session);
 
   // Once for each link, before anything else.
   void prepare(Link& link);
@@ -38,8 +40,9 @@ class LinkJoins {
   // when the peer timeout has passed. `at_once`: somebody waits for the answer.
   void linger(bool at_once);
 
-  // A connection that was dialled to join may speak.
-  void ask(Channel& channel);
+  // A connection that was dialled to join may speak. Where the one that it is to replace is still
+  // there, that is given a moment: after a stand-still of the peer both work at the same time.
+  void may_ask(Channel& channel);
   // A join frame has come over one that asked, or over an accepted one, which asks. Whether the
   // channel is still open.
   bool take(Channel& channel, const wire::JoinFrame& join);
@@ -55,6 +58,9 @@ class LinkJoins {
 
  private:
   void join(Link& link);
+  void ask(Channel& channel);
+  [[nodiscard]] bool is_heard(const Link& link) const;
+  [[nodiscard]] bool lives(const Channel& channel) const;
   bool accept(Channel& channel);
   bool refuse(Channel& channel, const std::string& why, int code = 0);
   void replace(Link& link, const std::string& why);
@@ -63,6 +69,7 @@ class LinkJoins {
 
   const SessionEnvironment& env_;
   Links& links_;
+  const Heartbeats& heartbeats_;
   SessionSteps& session_;
   uint64_t next_incarnation_ = 0;
   uint64_t peer_incarnation_ = 0;  // the last one that the peer gave

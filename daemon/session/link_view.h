@@ -19,6 +19,8 @@ struct LinkView {
   uint64_t in_bytes = 0, out_bytes = 0;              // since this process started
   uint64_t in_flight_bytes = 0;                      // sent, and not acknowledged yet
   uint64_t failovers = 0;    // how often another link took over what this one carried
+  uint64_t silence_limit_ns = 0;  // for so long it may be silent while another one lives …
+  bool silence_limit_raised = false;  // … which is more than link_timeout, as it was given up wrongly
   uint64_t retry_in_ns = 0;  // until it is dialled again; 0: it is not waited for
 };
 

@@ -28,7 +28,9 @@ Links::~Links() = default;
 Link& Links::add(const LinkConfig& config) {
   links_.push_back(std::make_unique<Link>(
       config,
-      LinkAddresses{config.name, config.address.at(env_.node), config.address.at(env_.peer())}));
+      LinkAddresses{config.name, config.address.at(env_.node), config.address.at(env_.peer())},
+      LinkPatience(env_.config.link_timeout_ns,
+                   std::max(env_.config.link_timeout_ns, env_.config.peer_timeout_ns / 2))));
   return *links_.back();
 }
 
@@ -209,6 +211,8 @@ LinkView Links::view(const Link& link, bool refused, uint64_t now_ns) const {
   view.out_bytes = out_bytes(link);
   view.in_flight_bytes = link.meter.in_flight_bytes();
   view.failovers = link.failovers;
+  view.silence_limit_ns = link.patience.limit_ns(now_ns);
+  view.silence_limit_raised = link.patience.raised(now_ns);
   if (link.join_timer->armed() && link.join_at_ns > now_ns)
     view.retry_in_ns = link.join_at_ns - now_ns;
   return view;

@@ -42,7 +42,7 @@ bool Newcomers::believed(uint64_t now) {
   }
   // What has come and is not read yet has its turn before the second tick.
   return heartbeats_.silent_ns(now) > env_.config.link_timeout_ns &&
-         now - since_ns_ >= 2 * heartbeats_.interval_ns();
+         env_.lateness.passed_ns(since_ns_, now) >= 2 * heartbeats_.interval_ns();
 }
 
 }  // namespace twinblock

@@ -55,7 +55,7 @@ Channel* PeerTraffic::pick(uint64_t bytes) const {
   size_t count = 0;
   for (const bool suspicious_too : {false, true}) {
     for (Channel* channel : up) {
-      if (!suspicious_too && channel->silent_ns(now) > heartbeats_.suspicious_ns()) continue;
+      if (!suspicious_too && channel->silent_ns(env_.lateness, now) > heartbeats_.suspicious_ns()) continue;
       const LinkMeter& meter = channel->link.meter;
       loads[count] = {meter.in_flight_bytes(), meter.rate_bytes_per_s(), meter.round_trip_ns(),
                       meter.proven()};
@@ -165,16 +165,17 @@ bool PeerTraffic::take_ack(Channel& channel, wire::Frame& frame) {
 // done.
 std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
   const uint64_t timeout = env_.config.disk_timeout_ns;
-  const bool gets_on = now - std::min(now, heartbeats_.disk_got_on_ns()) <= timeout;
+  const auto passed_ns = [&](uint64_t since_ns) { return env_.lateness.passed_ns(since_ns, now); };
+  const bool gets_on = passed_ns(heartbeats_.disk_got_on_ns()) <= timeout;
   std::optional<uint64_t> hangs;
   requests_.each_while([&](const PeerRequests::Entry& entry) {
-    if (now - entry.asked_ns <= timeout) return false;  // those behind it are younger
+    if (passed_ns(entry.asked_ns) <= timeout) return false;  // those behind it are younger
     // An answer on the control stream follows what comes before it there.
     const bool control = entry.incarnation == PeerRequests::kControlStream;
     const uint64_t asked_ns =
         std::max(entry.asked_ns, control ? last_control_ns_ : std::min(now, resent_ns_));
     const uint64_t limit = gets_on && !control ? limits::kDiskPatience * timeout : timeout;
-    if (now - std::min(now, asked_ns) > limit) hangs = now - asked_ns;
+    if (passed_ns(asked_ns) > limit) hangs = passed_ns(asked_ns);
     return !hangs;
   });
   return hangs;
@@ -183,7 +184,7 @@ std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
 bool PeerTraffic::carries_nothing(uint64_t now, uint64_t replaced_ns) const {
   if (requests_.empty()) return false;
   const uint64_t since = std::max(requests_.oldest_asked_ns(), last_answer_ns_);
-  return now - since > env_.config.peer_timeout_ns && replaced_ns > since;
+  return env_.lateness.passed_ns(since, now) > env_.config.peer_timeout_ns && replaced_ns > since;
 }
 
 }  // namespace twinblock

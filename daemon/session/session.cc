@@ -20,7 +20,7 @@ Session::Session(SessionEnvironment environment, SessionOwner& owner)
       sampler_(env_.clock, links_),
       traffic_(env_, links_, control_, heartbeats_, sampler_),
       retirements_(owner, traffic_),
-      joins_(env_, links_, *this),
+      joins_(env_, links_, heartbeats_, *this),
       newcomers_(env_, links_, heartbeats_, joins_, strangers_),
       dialler_(env_, owner, links_, *this),
       handshake_(env_, owner, *this, links_, joins_, newcomers_, dialler_, strangers_) {
@@ -41,8 +41,7 @@ Status Session::start() {
   for (const auto& link : links_.all())
     if (Status listening = listen(*link); !listening) return listening;
   dialler_.schedule_in_turn(0);
-  last_tick_ns_ = env_.clock.now_ns();
-  tick_timer_->arm(heartbeats_.interval_ns());
+  arm_tick(heartbeats_.interval_ns());
   return ok_status();
 }
 
@@ -404,22 +403,31 @@ void Session::take_retirement(uint64_t incarnation) {
 
 // --- as time passes
 
+void Session::arm_tick(uint64_t delay_ns) {
+  env_.lateness.expect(env_.clock.now_ns() + delay_ns);
+  tick_timer_->arm(delay_ns);
+}
+
 void Session::tick() {
   links_.sweep();
   const uint64_t now = env_.clock.now_ns();
-  const bool stalled = now - last_tick_ns_ > 5 * heartbeats_.interval_ns();
-  last_tick_ns_ = now;
-  tick_timer_->arm(heartbeats_.interval_ns());
+  // The loop calls timers before it looks at sockets: after a stand-still the peer hears at once that
+  // this node lives, and is judged when what it sent meanwhile has been read. Once: a loop that has
+  // time for one turn only, again and again, judges as well.
+  catching_up_ = env_.lateness.looks(now) && !catching_up_;
+  if (catching_up_) {
+    arm_tick(0);
+    if (established_) heartbeats_.send_all(now);
+    return;
+  }
+  arm_tick(heartbeats_.interval_ns());
   strangers_.tick(now);
   time_out_handshakes(now);
   if (!established_) return;
   heartbeats_.send_all(now);
   links_.update_rates(now);
   owner_.links_changed();
-  if (stalled)
-    heartbeats_.begin_anew(now);
-  else
-    look_for_loss(now);
+  look_for_loss(now);
 }
 
 // Handshakes that do not come to an end.
@@ -429,7 +437,8 @@ void Session::time_out_handshakes(uint64_t now) {
       links_.count() > 1 || established_ ? limits::kLinkPatience_ns : limits::kHandshakeTimeout_ns;
   const auto late = links_.channels([&](const Channel& channel) {
     return !channel.up() && channel.phase != Channel::Phase::kDraining &&
-           now - channel.opened_ns > (channel.dialled() ? patience : limits::kHandshakeTimeout_ns);
+           env_.lateness.passed_ns(channel.opened_ns, now) >
+               (channel.dialled() ? patience : limits::kHandshakeTimeout_ns);
   });
   for (Channel* channel : late) {
     if (!channel->open()) continue;
@@ -460,21 +469,26 @@ void Session::look_for_loss(uint64_t now) {
 
 // A silent link is given up while another one lives. The last one is the peer timeout's.
 void Session::look_for_silence(uint64_t now) {
-  const uint64_t timeout = env_.config.link_timeout_ns;
   std::vector<Channel*> silent;
   bool healthy = false;
   bool alive = false;
   for (Channel* channel : links_.up()) {
-    const uint64_t silent_ns = channel->silent_ns(now);
+    const uint64_t silent_ns = channel->silent_ns(env_.lateness, now);
     healthy = healthy || silent_ns <= heartbeats_.suspicious_ns();
-    alive = alive || silent_ns <= timeout;
-    if (silent_ns > timeout) silent.push_back(channel);
+    if (heartbeats_.is_gone(*channel, now))
+      silent.push_back(channel);
+    else
+      alive = alive || silent_ns <= env_.config.link_timeout_ns;
   }
   if (!healthy) joins_.replace_silent();
   if (!alive) return;
-  for (Channel* channel : silent)
+  for (Channel* channel : silent) {
+    Link& link = channel->link;
     link_down(*channel, env_.peer() + " was silent on it, or did not hear this node, for " +
-                            format_duration(channel->silent_ns(now)));
+                            format_duration(channel->silent_ns(env_.lateness, now)));
+    // Both nodes leave it alone for the same time, and one of them dials first.
+    link.patience.given_up(now, link.join_at_ns - std::min(link.join_at_ns, now + env_.in_turn_ns(0)));
+  }
 }
 
 }  // namespace twinblock

@@ -131,6 +131,7 @@ class Session final : private SessionSteps, private ChannelOwner {
   void try_link(Link& link);
   void close_link(Link& link);
   void tick();
+  void arm_tick(uint64_t delay_ns);
   void time_out_handshakes(uint64_t now_ns);
   void look_for_loss(uint64_t now_ns);
   void look_for_silence(uint64_t now_ns);
@@ -154,7 +155,7 @@ class Session final : private SessionSteps, private ChannelOwner {
   SessionId id_;
   std::unique_ptr<Timer> tick_timer_;
   std::unique_ptr<Timer> resume_timer_;  // parses on after a pause
-  uint64_t last_tick_ns_ = 0;
+  bool catching_up_ = false;  // a tick came late: what lies in the sockets is read before the next one
   std::string last_error_;
 };
 

@@ -17,6 +17,7 @@
 #include "metadata/intent_store.h"
 #include "metadata/load.h"
 #include "mirror/compression_policy.h"
+#include "mirror/own_lateness.h"
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
 #include "volume/counters.h"
@@ -92,6 +93,8 @@ class Core {
   [[nodiscard]] const WrittenData& written() const { return written_; }
   [[nodiscard]] Differences& differences() { return differences_; }
   [[nodiscard]] const Differences& differences() const { return differences_; }
+  [[nodiscard]] OwnLateness& lateness() { return lateness_; }
+  [[nodiscard]] const OwnLateness& lateness() const { return lateness_; }
   [[nodiscard]] RangeLock& ranges() { return ranges_; }
   [[nodiscard]] PeerPhase& phase() { return phase_; }
   [[nodiscard]] const PeerPhase& phase() const { return phase_; }
@@ -128,6 +131,7 @@ class Core {
   JoinOrder join_order_;
   WrittenData written_;
   Differences differences_;
+  OwnLateness lateness_;
   RangeLock ranges_;
   WorkerView worker_view_;
   PeerPhase phase_{worker_view_};

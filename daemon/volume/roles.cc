@@ -22,7 +22,7 @@ Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demot
       loss_wait_(core, {[this] { return peer_is_primary_in_session() && !why_not_serve(); },
                         [this](Reply reply) { promote(true, std::move(reply)); }}),
       resumption_(core, [this] { resume(); }),
-      promote_timer_(core.clock.make_timer([this] { not_answered(); })) {}
+      promote_timer_(core.clock.make_timer([this] { look_for_answer(); })) {}
 
 // What is wrong with this node, whatever the peer does.
 std::optional<Error> Roles::why_not_serve() const {
@@ -185,7 +185,9 @@ void Roles::promote(bool peer_is_dead, Reply reply) {
   // Without a session, writes that the lost one had brought end first: they would land on top of
   // the new clients' (invariant 4). With the word that the peer is dead, the loss of the session may
   // come as late as its answer would.
-  promote_timer_->arm(core_.config.peer_timeout_ns * (peer_is_dead ? 2 : 1));
+  promote_asked_ns_ = core_.clock.now_ns();
+  promote_wait_ns_ = core_.config.peer_timeout_ns * (peer_is_dead ? 2 : 1);
+  promote_timer_->arm(promote_wait_ns_);
 }
 
 void Roles::wait_for_loss(Reply reply) {
@@ -196,7 +198,14 @@ void Roles::wait_for_loss(Reply reply) {
   loss_wait_.begin(std::move(reply));
 }
 
-void Roles::not_answered() {
+// Time in which this node stood still does not count, and the answer may lie in the socket.
+void Roles::look_for_answer() {
+  const uint64_t waited_ns =
+      core_.lateness().passed_ns(promote_asked_ns_, core_.clock.now_ns());
+  if (waited_ns < promote_wait_ns_) {
+    promote_timer_->arm(promote_wait_ns_ - waited_ns);
+    return;
+  }
   promotion_ended(
       Error{replica_.draining()
                 ? "the local disk has not finished what " + core_.peer + " had sent to it"

@@ -112,7 +112,7 @@ class Roles {
   [[nodiscard]] std::optional<Error> disk_failed() const;
   [[nodiscard]] bool peer_is_primary_in_session() const;
   void wait_for_loss(Reply reply);
-  void not_answered();
+  void look_for_answer();
   void become_primary();
   void resume();
   void remember_before_promotion();
@@ -142,6 +142,8 @@ class Roles {
   uint64_t promote_question_ = 0;  // number of the last one that the peer was asked
   std::optional<BeforePromotion> before_promotion_;
   std::unique_ptr<Timer> promote_timer_;
+  uint64_t promote_asked_ns_ = 0;  // when the promotion began to wait, and for how long it may
+  uint64_t promote_wait_ns_ = 0;
 };
 
 }  // namespace twinblock

@@ -343,11 +343,18 @@ void World::check_wait(SimNode& at, const Workload::Request& request) {
       at.pauses_total() != request.pauses || at.paused() ||
       hung_until_ns_[static_cast<size_t>(at.host())] > request.began_ns)
     return;
-  const uint64_t waited = scheduler_.now_ns() - request.began_ns;
+  // Time in which a node stood still is nobody's silence.
+  const uint64_t late = scheduler_.stood_still_total_ns() - request.late_ns;
+  const uint64_t took = scheduler_.now_ns() - request.began_ns;
+  const uint64_t waited = took - std::min(took, late);
   const uint64_t troubles = workload().troubles() - request.troubles + 1;
   uint64_t timeout_ns = options_.peer_timeout_ns;
-  if (options_.session_lasts && !options_.hasty && options_.faults.blackout == 0)
+  if (options_.session_lasts && options_.late_max_ns == 0 && !options_.hasty &&
+      options_.faults.blackout == 0)
     timeout_ns = options_.link_timeout_ns;
+  // A link that was given up wrongly again and again is waited for longer.
+  for (const StatusView::Link& link : at.engine().status().links)
+    timeout_ns = std::max(timeout_ns, link.silence_limit_ns);
   if (options_.faults.hang_disk > 0) timeout_ns = std::max(timeout_ns, options_.disk_timeout_ns);
   const uint64_t bound = troubles * (timeout_ns + 500 * kMillisecond_ns) +
                          kSecond_ns;  // the disks of this simulation at their slowest

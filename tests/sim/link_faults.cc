@@ -36,7 +36,8 @@ void World::make_lanes() {
   for (const LinkConfig& link : config_.links) {
     Lane lane;
     lane.name = link.name;
-    if (!lanes_.empty() && random_.chance(0.3)) {
+    // Hosts that are late have links that are not.
+    if (!lanes_.empty() && random_.chance(0.3) && options_.late_max_ns == 0) {
       lane.usual.delay_max_ns = random_.spread(3 * kMillisecond_ns, options_.link_timeout_ns / 8);
       lane.usual.bytes_per_s = random_.spread(kMiB, 16 * kMiB);
       lane.usual.window_max_bytes = window_of(lane.usual.bytes_per_s);
@@ -173,7 +174,8 @@ void World::stranger(Random& chances) {
       came = !options_.session_lasts && network_.answer_with_recording(lane.name, host);
       break;
     default:
-      if (!session_watched_ || options_.hasty || now < lane.well_since_ns + kSecond_ns) return;
+      // Who has too much to do to answer is taken for dead when somebody says hello in its name.
+      if (!session_watched_ || late_ || options_.hasty || now < lane.well_since_ns + kSecond_ns) return;
       stranger_until_ns_ = now + kSecond_ns;
       came = network_.say_hello(lane.name, host);
       break;

@@ -159,6 +159,20 @@ constexpr std::array<Mode, 19> kModeTable{{
        o.faults.power_off = o.depth % 2;
        o.old_disk = o.depth % 4 == 1;
      }},
+    // Hosts that have too much to do, and nothing else wrong with them. (Drawn apart in "mixed".)
+    {"late", 0,
+     [](Options& o) {
+       o.session_lasts = true;
+       o.hasty = false;
+       o.links = 1 + o.depth % 3;
+       o.peer_timeout_ns = std::max(o.peer_timeout_ns, 2 * kSecond_ns);
+       o.disk_timeout_ns = std::max(o.disk_timeout_ns, 3 * o.peer_timeout_ns);
+       // Less is not for hosts that have too much to do.
+       o.link_timeout_ns = std::max(o.link_timeout_ns, 400 * kMillisecond_ns);
+       o.late_max_ns = o.link_timeout_ns / 2;
+       o.think_max_ns = std::max(o.think_max_ns, 30 * kMillisecond_ns);
+       o.faulty_ns = 60 * kSecond_ns;
+     }},
     {"lineage", 1, [](Options& o) { o.lineage = true; }},
     // A primary's process ends again and again, and goes on by itself. (Drawn apart in "mixed".)
     {"resume", 0,
@@ -219,12 +233,14 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   // Apart, so that all others are drawn as they always were.
   Random apart = random;
   const bool resumes = mode == "mixed" && apart.chance(0.08);
+  const bool is_late = mode == "mixed" && !resumes && apart.chance(0.03);
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
     below += each.weight;
     const bool meant = mode != "mixed" ? mode == each.name
                        : resumes       ? each.name == std::string("resume")
+                       : is_late       ? each.name == std::string("late")
                                        : is_drawn;
     if (!meant) continue;
     each.apply(options);

@@ -130,6 +130,7 @@ bool SimNode::remembers_failed_flush() const {
 void SimNode::end_process() {
   process_->alive = false;
   process_->deferred.clear();
+  process_->deferred_timers.clear();
   data_->process_ended();
   metadata_->process_ended();
   for (size_t from = 0; from < kPhases; ++from)

@@ -38,6 +38,10 @@ class SimNode {
   void put_back_disks();  // those that were taken out last
   void pause();
   void resume();
+  // Its loop stands still for a moment, as on a host that has too much to do: what came due
+  // meanwhile is done when it goes on.
+  void stand_still() { scheduler_.stand_still(process_); }
+  void go_on() { scheduler_.resume(process_); }
 
   // Whether a process that began now would know that a flush of the data disk failed, and would if
   // any part of what is being recorded still reached the disk.

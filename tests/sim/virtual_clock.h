@@ -38,7 +38,7 @@ class VirtualClock final : public Clock {
       state_->armed = true;
       const uint64_t arming = ++state_->arming;
       const uint64_t late_ns = clock_.random_.below(200'000);
-      clock_.scheduler_.after(delay_ns + late_ns, clock_.process_, [state = state_, arming] {
+      clock_.scheduler_.timer(delay_ns + late_ns, clock_.process_, [state = state_, arming] {
         if (!state->armed || state->arming != arming) return;
         state->armed = false;
         state->callback();

@@ -73,6 +73,7 @@ Workload::Request& Workload::add(ClientOp op) {
   added.client.received_ns = node_->clock().now_ns();
   added.troubles = troubles_;
   added.pauses = node_->pauses_total();
+  added.late_ns = scheduler_.stood_still_total_ns();
   requests_.emplace(added.id, std::move(request));
   return added;
 }

@@ -23,6 +23,7 @@ class Workload {
     uint64_t began_ns = 0;
     uint64_t troubles = 0;  // the world's count when it began
     uint64_t pauses = 0;    // the node's
+    uint64_t late_ns = 0;   // … and how long both had stood still
     std::vector<std::byte> buffer;
     std::vector<WirePiece> pieces;
     std::vector<std::vector<std::byte>> compressed;  // what some of them travel as

@@ -107,12 +107,14 @@ bool World::settled() {
 void World::run() {
   begin();
   if (options_.session_lasts) watch_session();
+  if (options_.late_max_ns > 0) begin_to_be_late();
   faults_on_ = true;
   fault_turn();
   scheduler_.run_until(scheduler_.now_ns() + options_.faulty_ns);
   wait(
       kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the disk's replacement");
   faults_on_ = false;
+  if (options_.late_max_ns > 0) check_late_loops();
   heal();
   // With writes going on.
   wait(

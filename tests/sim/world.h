@@ -213,6 +213,14 @@ class World {
   void check_parting();
   void check_links_return();
 
+  // hosts that have too much to do (late_loops.cc)
+  void begin_to_be_late();
+  void late_turn(int host);
+  void check_late_loops();
+  void dead_link();
+  void dead_peer();
+  [[nodiscard]] bool gave_up(int host, const std::string& link);
+
   // checks
   void check_answer(SimNode& node, const Workload::Request& request);
   void check_on_both(const Workload::Request& request);
@@ -292,6 +300,7 @@ class World {
   std::vector<Lane> lanes_;                  // never grows after the start
   uint64_t clogged_until_ns_ = 0;            // a link that lives was slow
   uint64_t stranger_until_ns_ = 0;           // one who says hello has an answer by then
+  bool late_ = false;             // loops stand still now and then
   bool session_watched_ = false;             // it may not be lost …
   std::array<StatusView, 2> before_;         // … since then
   bool slow_disks_ = false;                  // there were any

@@ -37,6 +37,15 @@ bool fits(const std::string& text) {
   return true;
 }
 
+TEST(LinksTable, SaysOfWhichLinkTheSilenceIsBorneForLonger) {
+  json links = three_links();
+  EXPECT_EQ(links_table(links).find("silent for"), std::string::npos);
+  links[0]["silence_limit_ms"] = 2000;
+  links[0]["silence_limit_raised"] = true;
+  EXPECT_NE(links_table(links).find("fast may be silent for 2"), std::string::npos);
+  EXPECT_TRUE(fits(links_table(links)));
+}
+
 TEST(LinksTable, HasALineForEachLinkAndSaysWhatIsWrongBelow) {
   EXPECT_EQ(links_table(three_links()),
             R"(  LINK    STATE     RTT      OUT        IN          IN FLIGHT  FAILOVERS

@@ -16,7 +16,8 @@ TEST_F(LinkRequest, EveryLinkHasEveryKeyOfTheProtocol) {
   for (const char* name :
        {"name", "state", "local", "peer", "round_trip_us", "nominal_bits_per_s",
         "measured_bytes_per_s", "in_bytes_per_s", "out_bytes_per_s", "in_bytes", "out_bytes",
-        "in_flight_bytes", "failovers", "last_error", "retry_in_ms"})
+        "in_flight_bytes", "failovers", "silence_limit_ms",
+        "silence_limit_raised", "last_error", "retry_in_ms"})
     EXPECT_TRUE(links[0].contains(name)) << name;
   EXPECT_EQ(links[0]["name"], "main");
   EXPECT_EQ(links[0]["local"], "10.0.0.1:1");

@@ -9,6 +9,8 @@
 #include "mirror/link_choice.h"
 #include "mirror/link_damping.h"
 #include "mirror/link_meter.h"
+#include "mirror/link_patience.h"
+#include "mirror/own_lateness.h"
 
 namespace twinblock {
 namespace {
@@ -165,6 +167,75 @@ TEST(LinkDamping, AttemptsThatFailBackOff) {
   EXPECT_EQ(damping.failed(), LinkDamping::kRetryMax_ns);
   damping.joined();
   EXPECT_EQ(damping.failed(), LinkDamping::kRetryMin_ns);
+}
+
+constexpr uint64_t kMs = kMillisecond_ns;
+
+TEST(OwnLateness, TimeInWhichTheLoopStoodStillDoesNotPass) {
+  OwnLateness own;
+  own.expect(200 * kMs);
+  EXPECT_FALSE(own.looks(205 * kMs));  // timers are a little late
+  EXPECT_EQ(own.passed_ns(100 * kMs, 205 * kMs), 105 * kMs);
+  own.expect(300 * kMs);
+  EXPECT_TRUE(own.looks(700 * kMs));
+  EXPECT_EQ(own.passed_ns(100 * kMs, 700 * kMs), 200 * kMs);
+  EXPECT_EQ(own.passed_ns(600 * kMs, 800 * kMs), 100 * kMs);  // began in the midst of it
+  EXPECT_EQ(own.passed_ns(700 * kMs, 800 * kMs), 100 * kMs);
+  EXPECT_EQ(own.passed_ns(900 * kMs, 800 * kMs), 0u);
+  EXPECT_EQ(own.total_ns(), 400 * kMs);
+}
+
+TEST(OwnLateness, ItCountsWhileItLasts) {
+  OwnLateness own;
+  own.expect(200 * kMs);
+  EXPECT_EQ(own.passed_ns(100 * kMs, 1000 * kMs), 100 * kMs);
+  EXPECT_EQ(own.passed_ns(400 * kMs, 1000 * kMs), 0u);
+}
+
+TEST(OwnLateness, OfWhatIsLongAgoTheSumIsKept) {
+  OwnLateness own;
+  uint64_t now = 0;
+  for (size_t i = 0; i < 2 * OwnLateness::kKept; ++i) {
+    own.expect(now + 10 * kMs);
+    now += 110 * kMs;
+    EXPECT_TRUE(own.looks(now));
+  }
+  EXPECT_EQ(own.passed_ns(0, now), 2 * OwnLateness::kKept * 10 * kMs);
+}
+
+TEST(LinkPatience, RaisedByRepeatedLossesThatWereNone) {
+  LinkPatience patience(500 * kMs, 2500 * kMs);
+  uint64_t now = kSecond_ns;
+  const auto lose_wrongly = [&] {
+    patience.given_up(now, 0);
+    now += 300 * kMs;
+    return patience.returned(now);
+  };
+  EXPECT_FALSE(lose_wrongly());  // once may be anything
+  EXPECT_EQ(patience.limit_ns(now), 500 * kMs);
+  EXPECT_TRUE(lose_wrongly());
+  EXPECT_EQ(patience.limit_ns(now), 1000 * kMs);
+  EXPECT_TRUE(lose_wrongly());
+  EXPECT_TRUE(lose_wrongly());
+  EXPECT_EQ(patience.limit_ns(now), 2500 * kMs);  // and no more
+  EXPECT_FALSE(lose_wrongly());
+  EXPECT_TRUE(patience.raised(now));
+  now += LinkPatience::kDecay_ns;
+  EXPECT_EQ(patience.limit_ns(now), 2000 * kMs);
+  now += 3 * LinkPatience::kDecay_ns;
+  EXPECT_EQ(patience.limit_ns(now), 500 * kMs);
+  EXPECT_FALSE(patience.raised(now));
+}
+
+TEST(LinkPatience, NotByALinkThatWasGone) {
+  LinkPatience patience(500 * kMs, 2500 * kMs);
+  uint64_t now = kSecond_ns;
+  for (int i = 0; i < 5; ++i) {
+    patience.given_up(now, 500 * kMs);
+    now += 500 * kMs + LinkPatience::kBack_ns + 1;
+    EXPECT_FALSE(patience.returned(now));
+  }
+  EXPECT_FALSE(patience.returned(now));  // up again after another kind of loss
 }
 
 }  // namespace

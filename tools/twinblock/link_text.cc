@@ -57,9 +57,19 @@ std::string note(const std::string& text) {
                             wrapped(text, kLineWidth - kNoteIndent, kNoteIndent) + "\n";
 }
 
+// "backup may be silent for 1s before it is given up: it was back at once several times".
+std::string patience(const json& link) {
+  if (!link.is_object() || link.value("silence_limit_raised", json()) != json(true)) return {};
+  return note(text_at(link, "name") + " may be silent for " +
+              compact_duration(count_at(link, "silence_limit_ms") * kMillisecond_ns) +
+              " for now, which is more than link_timeout: it was given up several times, and was "
+              "back at once");
+}
+
 // What is wrong with a link that is not up: "backup, 10.0.0.1:7700 to 10.0.0.2:7700: refused".
 std::string complaint(const json& link) {
-  if (is_up(link) || text_at(link, "state") == "disabled") return {};
+  if (is_up(link)) return patience(link);
+  if (text_at(link, "state") == "disabled") return {};
   const std::string why = joined({text_at(link, "last_error"), retry(link)});
   if (why.empty()) return {};
   return note(joined({text_at(link, "name"), ends(link)}) + ": " + why);
@@ -74,6 +84,7 @@ std::string details(const json& link) {
   std::string text = note(joined({ends(link), nominal == 0 ? "" : bit_rate(nominal) + " nominal",
                                   measured == 0 ? "" : format_size(measured) + "/s measured"}));
   if (out + in > 0) text += note(format_size(out) + " sent, " + format_size(in) + " received");
+  text += patience(link);
   if (error.empty()) return text;
   return text + note(joined({(is_up(link) ? "before: " : "") + error, retry(link)}));
 }
