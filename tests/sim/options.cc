@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 19> kModeTable{{
+constexpr std::array<Mode, 20> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -169,7 +169,7 @@ constexpr std::array<Mode, 19> kModeTable{{
        o.disk_timeout_ns = std::max(o.disk_timeout_ns, 3 * o.peer_timeout_ns);
        // Less is not for hosts that have too much to do.
        o.link_timeout_ns = std::max(o.link_timeout_ns, 400 * kMillisecond_ns);
-       o.late_max_ns = o.link_timeout_ns / 2;
+       o.late_max_ns = o.depth % 2 == 0 ? o.link_timeout_ns / 2 : o.peer_timeout_ns * 2 / 3;
        o.think_max_ns = std::max(o.think_max_ns, 30 * kMillisecond_ns);
        o.faulty_ns = 60 * kSecond_ns;
      }},
