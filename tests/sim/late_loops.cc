@@ -17,6 +17,7 @@ constexpr uint64_t kSome_ns = 600 * kMillisecond_ns;
 
 void World::begin_to_be_late() {
   late_ = true;
+  late_max_ns_ = options_.late_max_ns;
   for (const int host : {0, 1}) late_turn(host);
 }
 
@@ -26,7 +27,7 @@ void World::late_turn(int host) {
   scheduler_.after(busy_ns, nullptr, [this, host] {
     if (!late_) return;
     if (!node(host).running() || node(host).paused()) return late_turn(host);
-    const uint64_t still_ns = random_.spread(5 * kMillisecond_ns, options_.late_max_ns);
+    const uint64_t still_ns = random_.spread(5 * kMillisecond_ns, late_max_ns_);
     if (Report::verbose())
       Report::trace(node(host).name(),
                     "-- stands still for " + std::to_string(still_ns / kMillisecond_ns) + " ms");
@@ -47,6 +48,8 @@ void World::check_late_loops() {
         Report::violation(node(host).name() + " gave link " + link.name + " up " +
                           std::to_string(link.failovers) + " times, and nothing was wrong with it" +
                           describe());
+  // So that the time in which both are there gets on.
+  late_max_ns_ = std::min(late_max_ns_, options_.link_timeout_ns / 2);
   if (lanes_.size() > 1) dead_link();
   dead_peer();
   late_ = false;

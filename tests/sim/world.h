@@ -300,7 +300,8 @@ class World {
   std::vector<Lane> lanes_;                  // never grows after the start
   uint64_t clogged_until_ns_ = 0;            // a link that lives was slow
   uint64_t stranger_until_ns_ = 0;           // one who says hello has an answer by then
-  bool late_ = false;             // loops stand still now and then
+  bool late_ = false;                        // loops stand still now and then …
+  uint64_t late_max_ns_ = 0;                 // … for so long at the most
   bool session_watched_ = false;             // it may not be lost …
   std::array<StatusView, 2> before_;         // … since then
   bool slow_disks_ = false;                  // there were any
