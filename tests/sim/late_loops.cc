@@ -2,7 +2,6 @@
 // timers and reads come late. Nothing is wrong with the links or with anybody's disk: nothing may be
 // taken for lost. What is lost in truth is given up all the same, by as much later as they were late.
 #include <algorithm>
-#include <array>
 
 #include "report.h"
 #include "world.h"
@@ -68,11 +67,9 @@ bool World::gave_up(int host, const std::string& name) {
 void World::dead_link() {
   Lane& lane = lanes_[random_.below(lanes_.size())];
   const uint64_t hosts = random_.between(1, 3);
-  LinkFaults faults = lane.usual;
-  faults.silent = {(hosts & 1) != 0, (hosts & 2) != 0};
   if (Report::verbose()) Report::trace("network", "-- link " + lane.name + " dies");
   lane.faulty = true;
-  network_.set_faults(lane.name, faults);
+  set_silent(lane, {(hosts & 1) != 0, (hosts & 2) != 0});
   const uint64_t began = scheduler_.now_ns();
   const uint64_t late = scheduler_.stood_still_total_ns();
   const auto spent = [&] {
@@ -96,10 +93,8 @@ void World::dead_peer() {
   workload().count_trouble();
   if (Report::verbose()) Report::trace("network", "-- all links die");
   for (Lane& lane : lanes_) {
-    LinkFaults faults = lane.usual;
-    faults.silent = {true, true};
     lane.faulty = true;
-    network_.set_faults(lane.name, faults);
+    set_silent(lane, {true, true});
   }
   const uint64_t began = scheduler_.now_ns();
   const uint64_t late = scheduler_.stood_still_total_ns();

@@ -185,15 +185,17 @@ void World::stranger(Random& chances) {
                   "-- link " + lane.name + ": a stranger speaks to " + node(host).name());
 }
 
+void World::set_silent(const Lane& lane, const std::array<bool, 2>& at) {
+  LinkFaults faults = lane.usual;
+  faults.silent = at;
+  network_.set_faults(lane.name, faults);
+}
+
 // All links go silent, first in the direction of the secondary only. The primary goes on alone when
 // it has not been heard for as long as the peer timeout, although it has heard the peer since.
 void World::silence_in_steps() {
   const auto silence = [this](const std::array<bool, 2>& silent) {
-    for (const Lane& lane : lanes_) {
-      LinkFaults faults = lane.usual;
-      faults.silent = silent;
-      network_.set_faults(lane.name, faults);
-    }
+    for (const Lane& lane : lanes_) set_silent(lane, silent);
   };
   const uint64_t began = scheduler_.now_ns();
   const uint64_t timeout = options_.peer_timeout_ns;

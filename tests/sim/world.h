@@ -197,6 +197,8 @@ class World {
   [[nodiscard]] bool lane_up(const Lane& lane);
   [[nodiscard]] bool others_carry(const Lane& lane);
   void link_fault();
+  // What either host sends over it gets lost, and nobody is told.
+  void set_silent(const Lane& lane, const std::array<bool, 2>& at);
   void mend(Lane& lane);
   void flap(Lane& lane, const std::array<bool, 2>& at, uint64_t turns);
   void blackout();

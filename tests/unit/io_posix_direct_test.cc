@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,19 +17,11 @@
 #include "io/posix/disk_file.h"
 #include "io/posix/page_cache.h"
 #include "loop_device.h"
+#include "pattern.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-Bytes pattern(size_t length, unsigned seed) {
-  Bytes bytes(length);
-  std::minstd_rand random(seed + 1);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 8);
-  return bytes;
-}
 
 DiskFile::Options options_of(const std::string& path) {
   DiskFile::Options options;

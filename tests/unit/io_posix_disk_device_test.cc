@@ -10,18 +10,11 @@
 #include "base/units.h"
 #include "io/posix/disk_file.h"
 #include "loop_device.h"
+#include "pattern.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-Bytes pattern(size_t length) {
-  Bytes bytes(length);
-  for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(i * 131 + 1 + i / 256);
-  return bytes;
-}
 
 class PosixDiskDeviceTest : public ::testing::TestWithParam<DiskFile::Cache> {};
 
@@ -44,7 +37,7 @@ TEST_P(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
   for (const bool may_unmap : {false, true}) {
     for (const uint64_t offset : {0ul, 512ul, 777ul, 4096ul, 1048576ul}) {
       for (const uint64_t length : {512ul, 5000ul, 65536ul, 70000ul, 100001ul, 2097152ul}) {
-        Bytes expected = pattern(4 * kMiB);
+        Bytes expected = pattern(4 * kMiB, 0);
         ASSERT_EQ(file.write(0, expected.data(), expected.size()), 0);
         ASSERT_EQ(file.zero(offset, length, may_unmap), 0);
         std::memset(expected.data() + offset, 0, length);

@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <semaphore>
 #include <utility>
 #include <vector>
@@ -23,18 +22,10 @@
 #include "io/posix/monotonic.h"
 #include "io/posix/posix_disk.h"
 #include "io_posix_support.h"
+#include "pattern.h"
 
 namespace twinblock {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-Bytes pattern(size_t length, unsigned seed) {
-  Bytes bytes(length);
-  std::minstd_rand random(seed + 1);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 8);
-  return bytes;
-}
 
 // One request with its data, executed from the test's thread.
 struct Job {

@@ -10,17 +10,10 @@
 
 #include "base/units.h"
 #include "io/posix/send_queue.h"
+#include "pattern.h"
 
 namespace twinblock {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-Bytes pattern(size_t length, unsigned seed) {
-  Bytes bytes(length);
-  for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(i * 131 + seed + i / 256);
-  return bytes;
-}
 
 TEST(SendQueueTest, a_hundred_small_heads_are_one_piece) {
   SendQueue queue;

@@ -16,11 +16,10 @@
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_network.h"
 #include "io_posix_support.h"
+#include "pattern.h"
 
 namespace twinblock {
 namespace {
-
-using Bytes = std::vector<std::byte>;
 
 // A port that nobody listens on now.
 std::string free_address(const char* ip = "127.0.0.1") {
@@ -73,12 +72,6 @@ struct End : ConnectionHandler {
     if (destroy_when_closed) connection.reset();
   }
 };
-
-Bytes pattern(size_t length, unsigned seed) {
-  Bytes bytes(length);
-  for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(i * 131 + seed + i / 256);
-  return bytes;
-}
 
 class TcpTest : public ::testing::Test {
  protected:

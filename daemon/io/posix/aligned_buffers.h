@@ -23,8 +23,8 @@ class AlignedBuffers {
 
   AlignedBuffers() = default;
   ~AlignedBuffers() {
-    for (const Kept& kept : kept_)
-      for (std::byte* memory : kept.free) std::free(memory);
+    for (const std::vector<std::byte*>& kept : kept_)
+      for (std::byte* memory : kept) std::free(memory);
   }
   AlignedBuffers(const AlignedBuffers&) = delete;
   AlignedBuffers& operator=(const AlignedBuffers&) = delete;
@@ -35,10 +35,10 @@ class AlignedBuffers {
     const size_t index = index_of(bytes);
     {
       const std::lock_guard lock(mutex_);
-      std::vector<std::byte*>& free = kept_[index].free;
-      if (!free.empty()) {
-        std::byte* memory = free.back();
-        free.pop_back();
+      std::vector<std::byte*>& kept = kept_[index];
+      if (!kept.empty()) {
+        std::byte* memory = kept.back();
+        kept.pop_back();
         return memory;
       }
     }
@@ -51,9 +51,9 @@ class AlignedBuffers {
     const size_t index = index_of(bytes);
     {
       const std::lock_guard lock(mutex_);
-      std::vector<std::byte*>& free = kept_[index].free;
-      if (free.size() < kKeptBytes / (kAlign << index)) {
-        free.push_back(memory);
+      std::vector<std::byte*>& kept = kept_[index];
+      if (kept.size() < kKeptBytes / (kAlign << index)) {
+        kept.push_back(memory);
         return;
       }
     }
@@ -61,9 +61,6 @@ class AlignedBuffers {
   }
 
  private:
-  struct Kept {
-    std::vector<std::byte*> free;
-  };
   // Sizes are kAlign, twice that, and so on.
   static size_t index_of(uint64_t bytes) {
     TB_CHECK(bytes > 0 && bytes <= kBytesMax, "a buffer of a size that there is");
@@ -71,7 +68,7 @@ class AlignedBuffers {
   }
 
   std::mutex mutex_;
-  std::array<Kept, std::bit_width(kBytesMax / kAlign)> kept_;
+  std::array<std::vector<std::byte*>, std::bit_width(kBytesMax / kAlign)> kept_;
 };
 
 // One buffer, for as long as this stands.

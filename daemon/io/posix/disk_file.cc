@@ -32,8 +32,23 @@ constexpr uint64_t kAlign = 4 * kKiB;
 // More than the kernel moves in one call.
 constexpr uint64_t kTransferBytesMax = 1 * kGiB;
 
-constexpr uint64_t align_down(uint64_t bytes) { return bytes & ~(kAlign - 1); }
-constexpr uint64_t align_up(uint64_t bytes) { return align_down(bytes + kAlign - 1); }
+constexpr uint64_t align_down(uint64_t bytes, uint64_t unit = kAlign) {
+  return bytes & ~(unit - 1);
+}
+constexpr uint64_t align_up(uint64_t bytes, uint64_t unit = kAlign) {
+  return align_down(bytes + unit - 1, unit);
+}
+
+// As many of a range's blocks as one buffer holds, and how much of the range is in them.
+struct FirstBlocks {
+  uint64_t begin, end;
+  uint64_t length;
+};
+FirstBlocks first_blocks(uint64_t offset, uint64_t length, uint64_t block_bytes) {
+  const uint64_t begin = align_down(offset, block_bytes);
+  const uint64_t n = std::min(length, begin + AlignedBuffers::kBytesMax - offset);
+  return {begin, align_up(offset + n, block_bytes), n};
+}
 
 // fallocate's ways of saying that this file can't do that.
 bool unsupported_error(int code) {
@@ -252,11 +267,9 @@ int DiskFile::write_durably(uint64_t offset, const std::byte* from, uint64_t len
 int DiskFile::read_blocks(uint64_t offset, std::byte* into, uint64_t length) const {
   if (whole_blocks(offset, length) && aligned(into)) return read_calls(offset, into, length);
   while (length > 0) {
-    const uint64_t begin = offset & ~(block_bytes_ - 1);
-    const uint64_t n = std::min(length, begin + AlignedBuffers::kBytesMax - offset);
-    const uint64_t bytes = (offset + n - begin + block_bytes_ - 1) & ~(block_bytes_ - 1);
-    const AlignedBuffer buffer(buffers_, bytes);
-    if (const int error = read_calls(begin, buffer.get(), bytes); error != 0) return error;
+    const auto [begin, end, n] = first_blocks(offset, length, block_bytes_);
+    const AlignedBuffer buffer(buffers_, end - begin);
+    if (const int error = read_calls(begin, buffer.get(), end - begin); error != 0) return error;
     std::memcpy(into, buffer.get() + (offset - begin), n);
     into += n;
     offset += n;
@@ -268,9 +281,7 @@ int DiskFile::read_blocks(uint64_t offset, std::byte* into, uint64_t length) con
 int DiskFile::write_blocks(uint64_t offset, const std::byte* from, uint64_t length) const {
   if (whole_blocks(offset, length) && aligned(from)) return write_calls(offset, from, length);
   while (length > 0) {
-    const uint64_t begin = offset & ~(block_bytes_ - 1);
-    const uint64_t n = std::min(length, begin + AlignedBuffers::kBytesMax - offset);
-    const uint64_t end = (offset + n + block_bytes_ - 1) & ~(block_bytes_ - 1);
+    const auto [begin, end, n] = first_blocks(offset, length, block_bytes_);
     const AlignedBuffer buffer(buffers_, end - begin);
     int error = fill_edges(offset, n, begin, end, buffer.get());
     std::memcpy(buffer.get() + (offset - begin), from, n);
