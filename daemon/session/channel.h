@@ -46,9 +46,11 @@ struct Introduction {
 struct SignsOfLife {
   uint64_t last_heard_ns = 0;    // any bytes from the peer
   uint64_t last_echo_ns = 0;     // when the peer is known to have heard this node for the last time
-  // The same two, in time in which the peer was there (Heartbeats::missing_ns).
+  // The same two, in time in which the peer was there (Heartbeats::missing_ns), and when it last said
+  // here what it had heard.
   uint64_t heard_presence_ns = 0;
   uint64_t echo_presence_ns = 0;
+  uint64_t told_presence_ns = 0;
   uint64_t peer_tick = 0;        // the peer's clock in its last heartbeat …
   uint64_t peer_tick_at_ns = 0;  // … and when it came
   uint64_t sent_at_tick_bytes = 0;

@@ -24,7 +24,8 @@ uint64_t Heartbeats::suspicious_ns() const {
 void Heartbeats::session_up() { last_heard_ns_ = last_echo_ns_ = env_.clock.now_ns(); }
 
 void Heartbeats::channel_up(Channel& channel) {
-  channel.life.heard_presence_ns = channel.life.echo_presence_ns = presence_ns_;
+  SignsOfLife& life = channel.life;
+  life.heard_presence_ns = life.told_presence_ns = life.echo_presence_ns = presence_ns_;
   last_heard_ns_ = env_.clock.now_ns();
   if (channel.link.patience.returned(last_heard_ns_)) tell_patience(channel.link, last_heard_ns_);
   last_echo_ns_ = std::max(last_echo_ns_, channel.opened_ns);  // it has answered what began then
@@ -93,6 +94,7 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   disk_got_on_ns_ = std::max(disk_got_on_ns_, now - std::min(now, beat.disk_still_ns));
   if (frame.arrived_ns != 0)
     (void)life.answers.arrived_ns(beat.sent_ns, frame.arrived_ns, frame.arrived_alone);
+  life.told_presence_ns = presence_ns_;
   life.peer_tick = beat.sent_ns;
   life.peer_tick_at_ns = now;
   const uint64_t echo = beat.echo_ns;
@@ -117,8 +119,9 @@ uint64_t Heartbeats::missing_ns(const Channel& channel, uint64_t now) const {
   const SignsOfLife& life = channel.life;
   const uint64_t unheard_ns = env_.lateness.passed_ns(life.last_echo_ns, now);
   const uint64_t by_any_ns = env_.lateness.passed_ns(last_echo_ns_, now);
+  const uint64_t told_ns = std::max(life.told_presence_ns, life.echo_presence_ns);
   return std::max(presence_ns_ - life.heard_presence_ns,
-                  std::min(presence_ns_ - life.echo_presence_ns,
+                  std::min(told_ns - life.echo_presence_ns,
                            unheard_ns - std::min(unheard_ns, by_any_ns)));
 }
 

@@ -47,7 +47,7 @@ class Heartbeats {
   // The same of one of them, in time in which the peer was there: it has been heard over another one
   // since. A peer that stands still is silent on all, and each of its moments without a word counts
   // as one interval and a little at the most. Nor does it count that the peer had not read yet what this
-  // node sent over any of them.
+  // node sent over any of them, nor that what it says of that lies behind other frames, which come.
   [[nodiscard]] uint64_t missing_ns(const Channel& channel, uint64_t now_ns) const;
   // Why the session counts as lost, when it does.
   [[nodiscard]] std::optional<std::string> silence(uint64_t now_ns) const;
