@@ -83,7 +83,7 @@ void History::prune(std::vector<Cluster>& clusters) const {
   const uint64_t settled_ns = std::min(flushed_ns_, oldest_read_ns_);
   LatestBegin settled;
   for (const Cluster& value : clusters)
-    if (value.first_end_ns <= settled_ns) settled.add(value);
+    if (value.first_end_ns < settled_ns) settled.add(value);  // as latest() has it
   std::erase_if(clusters, [&](const Cluster& value) {
     return value.end_ns() < settled.of_others_than(value);
   });
