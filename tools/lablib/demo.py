@@ -54,17 +54,33 @@ TARGETS = ("twinblockd", "twinblock", "plugins/twinblock/all")
 def build():
     step("Building (the first time takes a few minutes)")
     started = time.monotonic()
-    for words in (["cmake", "--preset", "release"],
+    # A build that is there already may hold tests, which whoever made it wants to keep.
+    tests = [] if (REPOSITORY / "build" / "release" / "CMakeCache.txt").exists() else ["-DBUILD_TESTING=OFF"]
+    for words in (["cmake", "--preset", "release", *tests],
                   ["cmake", "--build", "--preset", "release", "--target", *TARGETS]):
-        log = REPOSITORY / "build" / "demo-build.log"
-        log.parent.mkdir(exist_ok=True)
-        with open(log, "w", encoding="utf-8") as file:
-            code = subprocess.run(words, cwd=REPOSITORY, stdout=file, stderr=file,
-                                  check=False).returncode
-        if code:
-            tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:])
-            raise DemoError(f"'{' '.join(words)}' failed:\n{tail}")
+        run_with_progress(words)
     say(f"built in {time.monotonic() - started:.0f} s")
+
+
+def run_with_progress(words):
+    """Shows how far ninja is: on one line of a terminal, else a line for each tenth."""
+    lines = []
+    shown = 0
+    with subprocess.Popen(words, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace") as process:
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            if not (step_of := re.match(r"\[(\d+)/(\d+)\]", line)):
+                continue
+            done, of_all = map(int, step_of.groups())
+            if sys.stdout.isatty():
+                print(f"\r{done} of {of_all}", end="\n" if done == of_all else "", flush=True)
+            elif done * 10 // of_all > shown:
+                shown = done * 10 // of_all
+                say(f"{done} of {of_all}")
+    if process.returncode:
+        tail = "\n".join(lines[-30:])
+        raise DemoError(f"'{' '.join(words)}' failed:\n{tail}")
 
 
 def choose_files():
