@@ -1,14 +1,22 @@
 #include "volume/clients.h"
 
 #include <cerrno>
+#include <string>
 
 #include "base/checks.h"
 
 namespace twinblock {
 
-Status Clients::opened() {
+Status Clients::opened(uint64_t term) {
   core_.check_on_loop();
   if (roles_.serves()) {
+    if (term != 0 && term != core_.record().term)
+      return Error{"node " + core_.node + " is primary of volume " + core_.config.volume +
+                       " by promotion " + std::to_string(core_.record().term) + ", and not by " +
+                       std::to_string(term) + ": what a client has read since that one may be old",
+                   "end the client, and start it anew with " + core_.config.volume + "@" +
+                       std::to_string(core_.record().term),
+                   ESTALE};
     ++count_;
     return ok_status();
   }

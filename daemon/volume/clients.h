@@ -2,6 +2,8 @@
 // engine; loop thread only.
 #pragma once
 
+#include <cstdint>
+
 #include "volume/client_request.h"
 #include "volume/core.h"
 #include "volume/flush_group.h"
@@ -16,8 +18,9 @@ class Clients {
   Clients(Core& core, const Roles& roles, WritePath& writes, SlowReads& reads, FlushGroup& flushes)
       : core_(core), roles_(roles), writes_(writes), reads_(reads), flushes_(flushes) {}
 
-  // A client opens the export: an error says why it can't.
-  Status opened();
+  // A client opens the export: an error says why it can't. `term`: it goes on with what it knows of the
+  // volume since that promotion, and may be served by no other one; 0: it knows nothing yet.
+  Status opened(uint64_t term = 0);
   void closed();
   void submit(ClientRequest& request);
   // Whether any wait for the peer (on_peer_loss = freeze).

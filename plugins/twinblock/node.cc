@@ -169,6 +169,10 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
     stop_timer_->arm(kStopLook_ns);
   });
   stop_timer_->arm(kStopLook_ns);
+  report_ = std::make_unique<ServiceReport>(loop_, [this] {
+    return std::string(engine_->is_primary() ? "primary" : "secondary") + ", " +
+           state_name(engine_->volume_state());
+  });
   return engine_->start();
 }
 
@@ -208,6 +212,7 @@ Node::~Node() {
   control_.reset();
   metrics_.reset();
   stop_timer_.reset();
+  report_.reset();
   // What the workers and the disks still work on belongs to the engine.
   if (workers_) workers_->shut_down();
   if (data_) data_->shut_down();
@@ -269,10 +274,10 @@ Status Node::call(const std::function<Status()>& work) {
   return result;
 }
 
-Status Node::open_client() {
-  return call([this] {
+Status Node::open_client(uint64_t term) {
+  return call([this, term] {
     if (stop_requested()) return Status(Error{"this node is stopping", "try again soon", ESHUTDOWN});
-    Status opened = engine_->clients().opened();
+    Status opened = engine_->clients().opened(term);
     if (opened) ++clients_;
     return opened;
   });

@@ -20,6 +20,7 @@
 #include "io/posix/stderr_log.h"
 #include "io/posix/tcp_network.h"
 #include "io/posix/worker_threads.h"
+#include "service_report.h"
 #include "volume/engine.h"
 
 namespace twinblock {
@@ -36,8 +37,8 @@ class Node {
 
   [[nodiscard]] uint64_t size_bytes() const { return config_.size_bytes; }
 
-  // A client opens the export.
-  Status open_client();
+  // A client opens the export; `term` as of Clients::opened.
+  Status open_client(uint64_t term);
   void close_client();
 
   // Blocking; 0 or an errno value. The range lies inside the volume.
@@ -72,6 +73,7 @@ class Node {
   NodeFacts facts_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<HttpServer> metrics_;  // null: not wanted
+  std::unique_ptr<ServiceReport> report_;
   std::unique_ptr<Timer> stop_timer_;    // looks whether a stop was asked for
   bool stopping_now_ = false;            // nbdkit was told
   int stop_looks_ = 0;                   // since one was

@@ -3,11 +3,16 @@
 #include <dlfcn.h>
 
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "base/limits.h"
 #include "io/posix/files.h"
@@ -110,22 +115,32 @@ void on_dump_plugin() {
   std::printf("twinblock_protocol=%d\n", twinblock::wire::kProtocolVersion);
 }
 
-// A client that asks for another volume must not write to this one.
-bool is_this_volume() {
+// Which promotion a client asks for: "", "VOLUME" (0: any), or "VOLUME@TERM". A client that asks for another
+// volume must not write to this one.
+std::optional<uint64_t> asked_term() {
   const char* name = nbdkit_export_name();
-  if (name == nullptr) return false;  // nbdkit has said why
-  if (name[0] == '\0' || g.config->volume == name) return true;
-  nbdkit_error("there is no export '%s' here: this is volume '%s'; ask for that, or for none",
-               twinblock::wire::printable(twinblock::wire::text_bytes(name)).c_str(),
-               g.config->volume.c_str());
-  return false;
+  if (name == nullptr) return std::nullopt;  // nbdkit has said why
+  const std::string_view asked(name);
+  const std::string& volume = g.config->volume;
+  if (asked.empty() || asked == volume) return 0;
+  if (asked.starts_with(volume + "@")) {
+    const std::string_view digits = asked.substr(volume.size() + 1);
+    uint64_t term = 0;
+    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), term);
+    if (error == std::errc() && end == digits.end() && term != 0) return term;
+  }
+  nbdkit_error("there is no export '%s' here: this is volume '%s'; ask for that, for %s@TERM, or for none",
+               twinblock::wire::printable(twinblock::wire::text_bytes(name)).c_str(), volume.c_str(),
+               volume.c_str());
+  return std::nullopt;
 }
 
 void* on_open(int) {
-  if (!is_this_volume()) return nullptr;
+  const std::optional<uint64_t> term = asked_term();
+  if (!term) return nullptr;
   // The connection's thread, which starts its workers after this.
   twinblock::run_in_batches();
-  const twinblock::Status opened = g.node->open_client();
+  const twinblock::Status opened = g.node->open_client(*term);
   if (!opened) {
     start_error(opened.error());
     return nullptr;

@@ -24,7 +24,12 @@ def test_readiness_is_announced_once_it_answers(make_lab, scratch):
         received = b""
         while b"READY=1" not in received:
             received += notify.recv(4096) + b"\n"
-    assert lab.status("alpha")["state"] == "blank"
+        assert lab.status("alpha")["state"] == "blank"
+        # Then how it is, once, and each second that it lives.
+        received = b""
+        while received.count(b"WATCHDOG=1\n") < 3:
+            received += notify.recv(4096) + b"\n"
+        assert received.count(b"STATUS=secondary, blank\n") == 1
     assert lab.stop("alpha")
 
 
@@ -117,13 +122,14 @@ def socket_of(lab):
 
 @pytest.mark.sanitize
 def test_only_the_volume_s_name_is_served(lab):
-    for name in ("", "r0"):
+    term = lab.status("alpha")["term"]
+    for name in ("", "r0", f"r0@{term}"):
         handle = nbd.NBD()
         handle.set_export_name(name)
         handle.connect_unix(socket_of(lab))
         assert handle.get_size() == 64 * MIB
         handle.shutdown()
-    for name in ("r1", "r", "r00", "..", "x" * 4000):
+    for name in ("r1", "r", "r00", "..", "x" * 4000, "r0@", "r0@0", "r0@1x", f"r0@{term + 1}", f"@{term}", f"r0@{2**64}"):
         handle = nbd.NBD()
         handle.set_export_name(name)
         with pytest.raises(nbd.Error):

@@ -3,6 +3,7 @@
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace twinblock {
 namespace {
@@ -23,5 +24,9 @@ void notify_status(const std::string& status) {
 }
 
 void notify_stopping() { sd_notify(0, "STOPPING=1"); }
+
+bool notify_is_wanted() { return std::getenv("NOTIFY_SOCKET") != nullptr; }
+
+void notify_alive() { sd_notify(0, "WATCHDOG=1"); }
 
 }  // namespace twinblock

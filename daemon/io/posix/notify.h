@@ -10,5 +10,9 @@ namespace twinblock {
 void notify_ready(const std::string& status);
 void notify_status(const std::string& status);
 void notify_stopping();
+// Whether anybody listens ($NOTIFY_SOCKET).
+bool notify_is_wanted();
+// For the unit's WatchdogSec=: who does not say so for that long is ended.
+void notify_alive();
 
 }  // namespace twinblock
