@@ -5,9 +5,10 @@ import os
 import time
 
 import pytest
-from volume import VOLUME, wait_until
+from volume import DONE, VOLUME, WRITER, wait_until
 
 RESTARTS = int(os.environ.get("TWINBLOCK_RESTARTS", "5"))
+PROMOTIONS = int(os.environ.get("TWINBLOCK_PROMOTIONS", "2"))
 # Linux ends a request's connection after 30 s, where it is not told otherwise: four of them, and the device.
 FREEZE_S = int(os.environ.get("TWINBLOCK_FREEZE_SECONDS", "150"))
 
@@ -104,10 +105,22 @@ def test_attach_given_again_connects_the_device_with_the_next_process(make_volum
 
 def test_a_promotion_elsewhere_ends_the_device_with_a_message(make_volume):
     volume = make_volume()
+    for number in range(PROMOTIONS):
+        volume.stay_attached(volume.alpha)
+        if number == 0:
+            volume.mount(volume.alpha)
+        else:
+            volume.alpha.run("mount /dev/twinblock/r0 /mnt")
+        volume.write(volume.alpha, 1 + number * 1_000_000)
+        promote_elsewhere(volume)
+        # Back: alpha has all of it again, and a device that is new.
+        volume.wait(volume.beta, "duplex")
+        volume.order(volume.beta, "demote")
+        volume.order(volume.alpha, "promote")
+
+
+def promote_elsewhere(volume):
     alpha, beta = volume.alpha, volume.beta
-    volume.stay_attached(alpha)
-    volume.mount(alpha)
-    volume.write(alpha)
     volume.kill(alpha)
     volume.order(beta, "promote", "--peer-is-dead")
     said, status = volume.order(alpha, "status", check=False)
@@ -116,7 +129,7 @@ def test_a_promotion_elsewhere_ends_the_device_with_a_message(make_volume):
     volume.start(alpha)
     wait_until(lambda: not volume.writer_lives(alpha), "the device's end")
     assert "was ended, since its pages may be stale: beta was promoted meanwhile" in \
-        alpha.run("cat /tmp/attach.log")
+        alpha.run("cat /tmp/attach.log; rm /tmp/attach.log")
     assert alpha.run("pgrep -f 'twinblock attach'", check=False)[1] == 1
     assert volume.status(alpha)["device"]["state"] == "dead"
     # Dead for whoever has it, and gone when they are.
@@ -124,3 +137,11 @@ def test_a_promotion_elsewhere_ends_the_device_with_a_message(make_volume):
     assert status != 0, said
     alpha.run("umount -l /mnt")
     volume.order(alpha, "detach")
+    # All that alpha was promised is there.
+    beta.run(f"cat >{DONE} <<'END'\n{alpha.run(f'cat {DONE}')}\nEND")
+    volume.order(beta, "attach")
+    beta.run("mount /dev/twinblock/r0 /mnt")
+    said = beta.run(f"{WRITER} check /mnt {DONE}", 600)
+    print(said)
+    beta.run("umount /mnt")
+    volume.order(beta, "detach")

@@ -11,11 +11,11 @@ PATIENCE_S = 180  # on however busy a machine
 CONFIG = """volume = "{volume}"
 size = "{size}"
 [node.alpha]
-backing = "/data/r0.img"
+backing = "{backing}"
 metadata = "/data/r0.meta"
 backing_io = "{backing_io}"
 [node.beta]
-backing = "/data/r0.img"
+backing = "{backing}"
 metadata = "/data/r0.meta"
 backing_io = "{backing_io}"
 [link.first]
@@ -25,10 +25,11 @@ beta = "10.10.0.2:7700"
 alpha = "10.20.0.1:7700"
 beta = "10.20.0.2:7700"
 [replication]
-link_timeout = "3s"
-peer_timeout = "10s"
+{timeouts}
 on_peer_loss = "{on_peer_loss}"
 """
+# Longer than the file's own, since these hosts are slow; "" for those.
+PATIENT = 'link_timeout = "3s"\npeer_timeout = "10s"'
 DONE = "/tmp/writer.done"
 WRITER = "/usr/bin/python3 -S -E $(sed -n 's/.*tb.tree=\\([^ ]*\\).*/\\1/p' /proc/cmdline)/tests/vm/guest/writer.py"
 
@@ -42,21 +43,30 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
 
 
 class Volume:
-    def __init__(self, hosts, on_peer_loss="continue", backing_io="buffered", around=""):
+    def __init__(self, hosts, on_peer_loss="continue", backing_io="buffered", around="", size=SIZE,
+                 backing="/data/r0.img", timeouts=PATIENT):
         """`around`: what the shell that becomes a node's process does before."""
         self.hosts = hosts
         self._around = around
         self.alpha, self.beta = (hosts[name] for name in NODES)
-        config = CONFIG.format(volume=VOLUME, size=SIZE, on_peer_loss=on_peer_loss,
-                               backing_io=backing_io)
+        self._config = CONFIG.format(volume=VOLUME, size=size, on_peer_loss=on_peer_loss, backing_io=backing_io,
+                                     backing=backing, timeouts=timeouts)
+        self.backing = backing
         for host in hosts.values():
-            host.run(f"cat >/etc/twinblock/{VOLUME}.toml <<'END'\n{config}END\n"
-                     f"rm -f /data/r0.* /tmp/*.log; truncate -s {SIZE.replace('iB', '')} /data/r0.img\n"
-                     "dmesg --clear")
-            self.start(host)
+            host.run("rm -f /data/r0.* /tmp/*.log; dmesg --clear")
+            if not backing.startswith("/dev/"):
+                host.run(f"truncate -s {size.replace('iB', '')} {backing}")
+            self.configure_and_start(host)
         self.order(self.alpha, "init")
+        if backing.startswith("/dev/"):
+            self.order(self.beta, "init", "--join")
         self.order(self.alpha, "promote")
         self.wait(self.alpha, "duplex")
+
+    def configure_and_start(self, host):
+        """Also on a host that was booted anew."""
+        host.run(f"cat >/etc/twinblock/{VOLUME}.toml <<'END'\n{self._config}END")
+        self.start(host)
 
     def start(self, host):
         """The node's process; returns when it answers."""
@@ -87,9 +97,9 @@ class Volume:
     def mount(self, host):
         host.run(f"mkfs.ext4 -q -F /dev/twinblock/{VOLUME} && mount /dev/twinblock/{VOLUME} /mnt", 600)
 
-    def write(self, host):
-        """Begins the load on the mounted file system."""
-        host.run(f"rm -f /tmp/writer.*; setsid {WRITER} write /mnt {DONE} </dev/null >/tmp/writer.log 2>&1 &")
+    def write(self, host, first=1):
+        """Begins the load on the mounted file system, with a record number that was not there before."""
+        host.run(f"rm -f /tmp/writer.*; setsid {WRITER} write /mnt {DONE} {first} </dev/null >/tmp/writer.log 2>&1 &")
         self.wait_for_writes(host, 5)
 
     def writes(self, host):
@@ -118,9 +128,10 @@ class Volume:
             assert word not in messages, messages
 
     def end(self):
+        """Whatever state it is in: who writes, then the device, which waits for a node that is gone, then the node."""
         for host in self.hosts.values():
-            host.run(f"kill $(cat {DONE}.pid 2>/dev/null) 2>/dev/null; umount -f /mnt 2>/dev/null; pkill -x twinblock; sleep 1; "
-                     f"twinblock detach {VOLUME} --force 2>/dev/null; pkill -KILL -x nbdkit; "
-                     "pkill -KILL -x twinblock; umount -l /mnt 2>/dev/null; "
+            host.run(f"kill $(cat {DONE}.pid 2>/dev/null) 2>/dev/null; pkill -x twinblock; sleep 1; umount -l /mnt 2>/dev/null; "
+                     f"for i in 1 2; do twinblock detach {VOLUME} --force 2>/dev/null; pkill -KILL -x nbdkit; done; "
+                     "pkill -KILL -x twinblock; "
                      "for i in $(seq 100); do pgrep -x nbdkit >/dev/null || break; sleep 0.1; done; "
                      "rm -f /run/twinblock/*; true")

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""A load that knows what it was promised: writer.py write DIRECTORY LOG | check DIRECTORY LOG
+"""A load that knows what it was promised: writer.py write DIRECTORY LOG FIRST | check DIRECTORY LOG
 
-write: records into files of DIRECTORY, each synced before the next, until SIGTERM; a line of LOG for each one that
-was: its number, and how long it took, in seconds. LOG.pid has its process, LOG.end why it ended. check: every record
-of LOG is there, as it was written last."""
+write: records into files of DIRECTORY, from number FIRST on, each synced before the next, until SIGTERM; a line of LOG for
+each one that was: its number, and how long it took, in seconds. LOG.pid has its process, LOG.end why it ended. check:
+every record of LOG is there, as it was written last."""
 
 import hashlib
 import os
@@ -28,26 +28,25 @@ def stop(_number, _frame):
     raise SystemExit("told to")
 
 
-def write(directory, log):
+def write(directory, log, first):
     signal.signal(signal.SIGTERM, stop)
     Path(f"{log}.pid").write_text(str(os.getpid()), encoding="ascii")
     try:
-        write_for_ever(directory, log)
+        write_for_ever(directory, log, int(first))
     except (OSError, SystemExit) as why:
         Path(f"{log}.end").write_text(f"{why}\n", encoding="utf-8")
 
 
-def write_for_ever(directory, log):
+def write_for_ever(directory, log, number):
     files = [os.open(f"{directory}/{i}", os.O_RDWR | os.O_CREAT, 0o600) for i in range(FILES)]
-    number = 0
     with open(log, "w", encoding="ascii", buffering=1) as out:
         while True:
-            number += 1
             file, offset = place(number)
             begin = time.monotonic()
             os.pwrite(files[file], record(number), offset)
             os.fsync(files[file])
             out.write(f"{number} {time.monotonic() - begin:.3f}\n")
+            number += 1
 
 
 def check(directory, log):
