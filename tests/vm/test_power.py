@@ -169,16 +169,6 @@ def test_the_disks_lose_what_was_not_flushed_and_nothing_else(pair):
     assert second == "0", "not flushed, and kept"
 
 
-def rounds(pair, case):
-    for _ in range(ROUNDS):
-        before = pair.cuts, pair.promises.writes, time.monotonic()
-        pair.whole = False
-        case(pair)
-        pair.end_case()
-        print(f"{case.__name__}: {pair.cuts - before[0]} cuts, {pair.promises.writes - before[1]} writes, "
-              f"{time.monotonic() - before[2]:.0f} s", flush=True)
-
-
 def secondary_cut(pair):
     pair.write()
     pause()
@@ -265,5 +255,11 @@ def both_cut_during_a_resolve(pair):
 
 @pytest.mark.parametrize("case", [secondary_cut, primary_cut, both_cut, primary_cut_during_a_resync,
                                   both_cut_during_a_resolve], ids=lambda case: case.__name__)
-def test_power_cuts(pair, case):
-    rounds(pair, case)
+@pytest.mark.parametrize("number", range(1, ROUNDS + 1))
+def test_power_cuts(pair, case, number):
+    before = pair.cuts, pair.promises.writes, time.monotonic()
+    pair.whole = False
+    case(pair)
+    pair.end_case()
+    print(f"{case.__name__}, {number}: {pair.cuts - before[0]} cuts, {pair.promises.writes - before[1]} writes, "
+          f"{time.monotonic() - before[2]:.0f} s")
