@@ -58,8 +58,6 @@ class Volume:
                 host.run(f"truncate -s {size.replace('iB', '')} {backing}")
             self.configure_and_start(host)
         self.order(self.alpha, "init")
-        if backing.startswith("/dev/"):
-            self.order(self.beta, "init", "--join")
         self.order(self.alpha, "promote")
         self.wait(self.alpha, "duplex")
 
