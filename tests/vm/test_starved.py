@@ -26,7 +26,7 @@ def events(volume, host):
 
 
 def test_no_link_is_lost_without_a_fault(make_volume):
-    volume = make_volume(timeouts="")
+    volume = make_volume(timeouts="", around="nice -n -10")  # as its unit does
     both = (volume.alpha, volume.beta)
     volume.order(volume.alpha, "attach")
     volume.mount(volume.alpha)
