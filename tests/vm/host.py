@@ -20,6 +20,11 @@ ANSWER_END = b"\n\0exit "
 AGENT_PORT = 9000
 
 
+def card(network, number):
+    """The address of host `number`'s card there."""
+    return f"52:54:00:00:{network}:0{number}"
+
+
 class Failed(AssertionError):
     pass
 
@@ -45,24 +50,27 @@ class Host:
         append = ("console=ttyS0 net.ifnames=0 mitigations=off panic=5 tsc=reliable no_timer_check "
                   "random.trust_cpu=on cryptomgr.notests=1 " +
                   " ".join(f"tb.{key}={value}" for key, value in words.items()))
-        yield from ("qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "Westmere",
-                    "-m", MEMORY_MIB, "-display", "none", "-monitor", "none", "-no-reboot",
-                    "-kernel", self._kernel.image, "-initrd", self._kernel.initramfs,
-                    "-append", append, "-serial", f"file:{self.console}",
-                    "-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,"
+        yield from self._machine(MEMORY_MIB, self._kernel, append)
+        yield from ("-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,"
                     "multidevs=remap",
                     "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=notes,name=notes",
-                    "-chardev", f"file,id=notes,path={self.notes},append=on",
-                    "-netdev", "user,id=orders,restrict=on,"
-                    f"hostfwd=tcp:127.0.0.1:{self._port}-:{AGENT_PORT}",
-                    "-device", f"virtio-net-pci,romfile=,netdev=orders,mac=52:54:00:00:ff:0{number}")
+                    "-chardev", f"file,id=notes,path={self.notes},append=on")
         for name in DISKS:
             yield from ("-drive", f"file={self._serve_disk(name)},if=none,id={name},format=raw,"
                         f"throttling.bps-write={DISK_BYTES_PER_S}", "-device", f"virtio-blk-pci,drive={name}")
+
+    def _machine(self, memory_mib, kernel, append):
+        """All but disks: processor, `kernel` (its image and initramfs), and a card for orders and for each link."""
+        number = NODES.index(self.name) + 1
+        yield from ("qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "Westmere",
+                    "-m", memory_mib, "-display", "none", "-monitor", "none", "-no-reboot",
+                    "-kernel", kernel.image, "-initrd", kernel.initramfs,
+                    "-append", append, "-serial", f"file:{self.console}",
+                    "-netdev", f"user,id=orders,restrict=on,hostfwd=tcp:127.0.0.1:{self._port}-:{AGENT_PORT}",
+                    "-device", f"virtio-net-pci,romfile=,netdev=orders,mac={card('ff', number)}")
         for link in range(LINKS):
             yield from ("-netdev", f"tap,id=l{link},ifname={self.name}{link},script=no,downscript=no",
-                        "-device", f"virtio-net-pci,romfile=,netdev=l{link},"
-                        f"mac=52:54:00:00:0{link}:0{number}")
+                        "-device", f"virtio-net-pci,romfile=,netdev=l{link},mac={card(f'0{link}', number)}")
 
     def _disk(self, name):
         return self._directory / f"{self.name}.{name}"

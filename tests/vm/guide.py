@@ -1,0 +1,43 @@
+"""The commands of packaging/two-hosts.md, as a reader carries them out.
+
+Fenced blocks of the language `sh` are commands, one a line. A line's comment that begins with "both hosts" or "on
+beta" says where; else it is alpha. `toml` and `fstab` are what files get."""
+
+import re
+from dataclasses import dataclass
+
+# What this host has otherwise than the page's: the package is in root's home.
+FOLDER = "/root"
+
+
+@dataclass
+class Block:
+    section: int
+    language: str
+    text: str
+
+    def commands(self):
+        """Pairs of host names and a command."""
+        for line in self.text.splitlines():
+            command, _, comment = line.partition("  #")
+            comment = comment.strip()
+            hosts = ("alpha", "beta") if comment.startswith("both hosts") else \
+                ("beta",) if comment.startswith("on beta") else ("alpha",)
+            if command.strip():
+                yield hosts, command.strip()
+
+
+def blocks(page):
+    found, section, language, lines = [], 0, None, []
+    for line in page.splitlines():
+        if match := re.match(r"## (\d+)\.", line):
+            section = int(match[1])
+        if not line.startswith("```"):
+            if language is not None:
+                lines.append(line)
+        elif language is None:
+            language, lines = line[3:].strip(), []
+        else:
+            found.append(Block(section, language, "\n".join(lines) + "\n"))
+            language = None
+    return found

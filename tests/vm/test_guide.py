@@ -1,0 +1,192 @@
+"""packaging/two-hosts.md, line by line, on two hosts with systemd and udev; then what the page promises of restarts,
+reboots and newer packages ($TWINBLOCK_UPGRADES of each). For Debian 12; $TWINBLOCK_RELEASE and $TWINBLOCK_DEB say which
+other one."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from debian import DebianHost, the_package, the_system
+from guide import FOLDER, blocks
+from lablib.guardian import Guardian
+from machine import HERE, NODES, make_networks, run
+from volume import PATIENCE_S, wait_until
+
+UPGRADES = int(os.environ.get("TWINBLOCK_UPGRADES", "2"))
+DOWN_S = 300  # for an orderly end, on however busy a machine: units that hang take systemd 60 s each
+PAGE = (HERE.parents[1] / "packaging" / "two-hosts.md").read_text(encoding="utf-8")
+FILE = "/etc/twinblock/r0.toml"
+PROMISED = "/root/promised"
+RECORDS_A_RUN = 1 << 24  # more than a load ever writes
+WRITER = "python3 /root/writer.py"
+
+
+class Pair:
+    def __init__(self, hosts, package):
+        self.hosts = hosts
+        self.package = package
+        self.alpha, self.beta = (hosts[name] for name in NODES)
+        self._next_record = 1  # never one that the files may hold already
+
+    def do(self, section):
+        """The commands of the page's section; what they printed."""
+        said = ""
+        for block in blocks(PAGE):
+            if block.section == section and block.language == "sh":
+                for names, command in block.commands():
+                    for name in names:
+                        said += self.hosts[name].run(f"cd {FOLDER} && {command}", 900) + "\n"
+        return said
+
+    def text_of(self, section, language):
+        return next(block.text for block in blocks(PAGE) if (block.section, block.language) == (section, language))
+
+    def status(self, host):
+        return json.loads(host.run("twinblock status r0 --json"))
+
+    def is_mounted(self):
+        return self.alpha.run("mountpoint -q /mnt", check=False)[1] == 0
+
+    def wait(self, host, goal):
+        return host.run(f"twinblock wait r0 {goal} --timeout {PATIENCE_S}s", 2 * PATIENCE_S)
+
+    def write(self, stray=False):
+        """Begins the load; as a service that the host's manager ends before the mount, or one of which it knows nothing."""
+        how = "setsid" if stray else "systemd-run -q --unit=writer --collect -p RequiresMountsFor=/mnt"
+        self.alpha.run(f"rm -f {PROMISED}*; {how} {WRITER} write /mnt {PROMISED} {self._next_record} </dev/null "
+                       ">/root/writer.log 2>&1 &")
+        self._next_record += RECORDS_A_RUN
+        self.wait_for_writes(5)
+
+    def writes(self):
+        return int(self.alpha.run(f"cat {PROMISED} 2>/dev/null | wc -l"))
+
+    def wait_for_writes(self, more):
+        goal = self.writes() + more
+        wait_until(lambda: self.writes() >= goal, f"{goal} writes")
+
+    def longest_write_s(self):
+        return float(self.alpha.run(f"cut -d' ' -f2 {PROMISED} | sort -n | tail -n 1"))
+
+    def end_writer_and_check(self):
+        assert self.alpha.run(f"test -e {PROMISED}.end", check=False)[1] != 0, \
+            self.alpha.run(f"cat {PROMISED}.end /root/writer.log; journalctl -k -n 20")
+        self.alpha.run(f"kill $(cat {PROMISED}.pid); while ! test -e {PROMISED}.end; do sleep 0.1; done")
+        self.check_promised()
+
+    def check_promised(self):
+        self.alpha.run("echo 3 >/proc/sys/vm/drop_caches")
+        self.alpha.run(f"{WRITER} check /mnt {PROMISED}", 600)
+
+    def check_no_error(self):
+        kernel = self.alpha.run("journalctl -k -b --no-pager")
+        for words in ("I/O error", "Remounting filesystem read-only", "EXT4-fs error"):
+            assert words not in kernel, kernel[-4000:]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    guardian = Guardian()
+    tree = HERE.parents[1]
+    directory = tmp_path_factory.mktemp("guide")
+    guardian.remove(directory)
+    package = the_package(tree)
+    system = the_system(tree, package)
+    make_networks()
+    hosts = {name: DebianHost(name, system, directory) for name in NODES}
+    try:
+        for host in hosts.values():
+            host.begin_boot()
+        for host in hosts.values():
+            host.wait_boot()
+            host.send(package, f"{FOLDER}/{package.name}")
+            host.send(HERE / "guest" / "writer.py", "/root/writer.py")
+        yield Pair(hosts, package)
+    finally:
+        for host in hosts.values():
+            host.cut()
+        guardian.close()
+
+
+def test_the_page_works_as_it_is_written(pair):
+    pair.do(1)
+    for host in pair.hosts.values():
+        host.run(f"cat >{FILE} <<'END'\n{pair.text_of(2, 'toml')}END\n")
+    pair.do(2)
+    pair.do(3)
+    pair.do(4)
+    assert pair.is_mounted()
+    for host in pair.hosts.values():
+        assert host.run("systemctl is-system-running --wait || systemctl --failed --no-legend", check=False)[0] == "running"
+    # The line of fstab in place of the mount by hand.
+    pair.write()
+    pair.end_writer_and_check()
+    pair.alpha.run(f"umount /mnt; cat >>/etc/fstab <<'END'\n{pair.text_of(4, 'fstab')}END\nsystemctl daemon-reload; mount /mnt")
+    pair.check_promised()
+    pair.check_no_error()
+
+
+def test_the_primary_s_node_is_restarted_under_the_mounted_device(pair):
+    pair.write()
+    for _ in range(UPGRADES):
+        pair.alpha.run("systemctl restart twinblock@r0", 300)
+        pair.wait_for_writes(5)
+    pair.end_writer_and_check()
+    pair.check_no_error()
+    pair.wait(pair.alpha, "duplex")
+
+
+def newer(package, directory, version):
+    """The same package under a newer version."""
+    tree = directory / f"tree-{version}"
+    run("dpkg-deb", "-R", package, tree)
+    control = tree / "DEBIAN" / "control"
+    control.write_text("".join(f"{line}+{version}\n" if line.startswith("Version:") else f"{line}\n"
+                               for line in control.read_text().splitlines()))
+    made = directory / f"twinblock_newer{version}.deb"
+    run("dpkg-deb", "-b", tree, made, stdout=-3)
+    return made
+
+
+def test_newer_packages_under_load(pair, tmp_path):
+    pair.write()
+    for number in range(1, UPGRADES + 1):
+        made = newer(pair.package, tmp_path, number)
+        for host in (pair.beta, pair.alpha):
+            host.run("rm -f /root/*.deb")
+            host.send(made, f"/root/{made.name}")
+            host.run(f"apt install /root/{made.name}", 900)
+            host.run("systemctl restart twinblock@r0", 300)
+            pair.wait(pair.alpha, "duplex")
+            pair.wait_for_writes(5)
+        assert pair.alpha.run("dpkg-query -W -f '${Version}' twinblock").endswith(f"+{number}")
+    print(f"longest write: {pair.longest_write_s()} s in {UPGRADES} upgrades of both hosts")
+    pair.end_writer_and_check()
+    pair.check_no_error()
+
+
+@pytest.mark.parametrize("order, stray", [("systemctl reboot", False), ("systemctl reboot", True), ("cut", False)],
+                         ids=["in order", "in order while the device is in use", "by a power cut"])
+def test_after_a_reboot_the_file_system_is_mounted_when_the_node_is_promoted(pair, order, stray):
+    """A device that somebody uses to the end does not keep the host from going down."""
+    pair.write(stray)
+    pair.alpha.run(f"cp {PROMISED} {PROMISED}.before; sync {PROMISED}.before")
+    if order == "cut":
+        for host in pair.hosts.values():
+            host.cut()
+            host.begin_boot()
+        for host in pair.hosts.values():
+            host.wait_boot()
+    else:
+        print(f"alpha was down after {pair.alpha.reboot(order, DOWN_S):.0f} s")
+        pair.beta.reboot(order, DOWN_S)
+    pair.wait(pair.alpha, "promotable")
+    assert not pair.is_mounted()
+    pair.alpha.run("twinblock promote r0")
+    wait_until(pair.is_mounted, "the file system")
+    pair.alpha.run(f"mv {PROMISED}.before {PROMISED}")
+    pair.check_promised()
+    pair.check_no_error()
+    pair.wait(pair.alpha, "duplex")
+    assert "identical" in pair.alpha.run("twinblock verify r0", 600)
