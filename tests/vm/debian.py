@@ -79,7 +79,8 @@ class System:
         (root / "etc/apt/apt.conf.d/90-yes").write_text('APT::Get::Assume-Yes "true";\nDPkg::Use-Pty "false";\n')
         shutil.copy(AGENT, root / "usr/local/sbin/agent.py")
         (root / "etc/systemd/system/agent.service").write_text(
-            "[Unit]\nAfter=systemd-networkd.service\n[Service]\nExecStart=/usr/bin/python3 -S -E /usr/local/sbin/agent.py\n"
+            "[Unit]\nAfter=systemd-networkd.service\n"
+            "[Service]\nExecStart=/usr/bin/python3 -S -E /usr/local/sbin/agent.py\n"
             "Environment=HOME=/root\nKillMode=process\nStandardInput=null\n[Install]\nWantedBy=multi-user.target\n")
         # fuse3 wants one made anew, which takes an emulated host minutes.
         (root / "etc/initramfs-tools/update-initramfs.conf").write_text("update_initramfs=no\n")

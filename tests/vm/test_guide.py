@@ -52,7 +52,7 @@ class Pair:
         return host.run(f"twinblock wait r0 {goal} --timeout {PATIENCE_S}s", 2 * PATIENCE_S)
 
     def write(self, stray=False):
-        """Begins the load; as a service that the host's manager ends before the mount, or one of which it knows nothing."""
+        """Begins the load: a service that the host's manager ends before the mount, or one that it knows nothing of."""
         how = "setsid" if stray else "systemd-run -q --unit=writer --collect -p RequiresMountsFor=/mnt"
         self.alpha.run(f"rm -f {PROMISED}*; {how} {WRITER} write /mnt {PROMISED} {self._next_record} </dev/null "
                        ">/root/writer.log 2>&1 &")
@@ -118,11 +118,13 @@ def test_the_page_works_as_it_is_written(pair):
     pair.do(4)
     assert pair.is_mounted()
     for host in pair.hosts.values():
-        assert host.run("systemctl is-system-running --wait || systemctl --failed --no-legend", check=False)[0] == "running"
+        said = host.run("systemctl is-system-running --wait || systemctl --failed --no-legend", check=False)[0]
+        assert said == "running"
     # The line of fstab in place of the mount by hand.
     pair.write()
     pair.end_writer_and_check()
-    pair.alpha.run(f"umount /mnt; cat >>/etc/fstab <<'END'\n{pair.text_of(4, 'fstab')}END\nsystemctl daemon-reload; mount /mnt")
+    pair.alpha.run(f"umount /mnt; cat >>/etc/fstab <<'END'\n{pair.text_of(4, 'fstab')}END\n"
+                   "systemctl daemon-reload; mount /mnt")
     pair.check_promised()
     pair.check_no_error()
 
@@ -190,3 +192,18 @@ def test_after_a_reboot_the_file_system_is_mounted_when_the_node_is_promoted(pai
     pair.check_no_error()
     pair.wait(pair.alpha, "duplex")
     assert "identical" in pair.alpha.run("twinblock verify r0", 600)
+
+
+def test_a_device_that_was_attached_by_hand_lets_its_host_go_down(pair):
+    alpha = pair.alpha
+    alpha.run("umount /mnt; systemctl disable --now twinblock-attach@r0; sed -i '/twinblock/d' /etc/fstab; "
+              "systemctl daemon-reload; twinblock attach r0; mount /dev/twinblock/r0 /mnt", 300)
+    pair.write(stray=True)
+    alpha.run(f"cp {PROMISED} {PROMISED}.before; sync {PROMISED}.before")
+    print(f"alpha was down after {alpha.reboot('systemctl reboot', DOWN_S):.0f} s")
+    pair.wait(alpha, "promotable")
+    alpha.run("twinblock promote r0; twinblock attach r0; mount /dev/twinblock/r0 /mnt; "
+              f"mv {PROMISED}.before {PROMISED}")
+    pair.check_promised()
+    pair.check_no_error()
+    pair.wait(alpha, "duplex")

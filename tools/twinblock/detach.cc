@@ -23,6 +23,9 @@ constexpr uint64_t kProgramTimeout_ns = 60 * kSecond_ns;
 // nbdfuse sends what it holds and disconnects.
 constexpr uint64_t kNbdfuseEnd_ns = 60 * kSecond_ns;
 constexpr uint64_t kFlush_ns = 45 * kSecond_ns;  // less than service managers wait for a stop
+// At the end of the host, in place of that flush: of all file systems, as what uses the device may be one.
+constexpr uint64_t kSync_ns = 40 * kSecond_ns;
+constexpr uint64_t kManager_ns = 10 * kSecond_ns;
 constexpr uint64_t kKilledEnd_ns = 5 * kSecond_ns;
 constexpr uint64_t kReleaseTimeout_ns = 5 * kSecond_ns;
 constexpr uint64_t kPollInterval_ns = 20 * kMillisecond_ns;
@@ -163,6 +166,27 @@ Status detach(const HostPaths& host, const std::string& stem, const Attachment& 
     fs::remove(stem + ".nbdfuse.pid", ignored);
   }
   return remove_attachment(stem);
+}
+
+bool host_goes_down() {
+  const Result<std::string> state =
+      run_program({"systemctl", "show", "--property=SystemState", "--value"}, kManager_ns);
+  return state && state.value() == "stopping";
+}
+
+Result<std::string> detach_with_host(const HostPaths& host, const std::string& stem,
+                                     const Attachment& attachment) {
+  Status gone = detach(host, stem, attachment, false);
+  if (gone) return std::string("is detached");
+  if (attachment.method != kMethodNbd || !attachment.ended.empty()) return gone.error();
+  const bool stored = process_runs(attachment.server) && run_program({"sync"}, kSync_ns);
+  // Meanwhile it may have been unmounted.
+  if (stored) gone = detach(host, stem, attachment, false);
+  if (gone) return std::string("is detached");
+  const std::string why = "the host goes down, and " + gone.error().what;
+  Attachment given_up = attachment;
+  if (Status ended = end_nbd_device(host, stem, given_up, why); !ended) return ended.error();
+  return "is ended: " + why + (stored ? "; what was written until now is stored" : "");
 }
 
 }  // namespace twinblock

@@ -16,4 +16,12 @@ namespace twinblock {
 Status detach(const HostPaths& host, const std::string& stem, const Attachment& attachment,
               bool force);
 
+// Whether the service manager stops everything, on the way to a reboot or to power off.
+bool host_goes_down();
+// While it does: a device of the kernel's nbd goes also when it is in use, since the node ends next, and whoever
+// then waited for the device would keep the host from going down. All that was written is stored before, where
+// the node still runs. What became of the device, as "is detached". Blocks for less than service managers wait.
+Result<std::string> detach_with_host(const HostPaths& host, const std::string& stem,
+                                     const Attachment& attachment);
+
 }  // namespace twinblock

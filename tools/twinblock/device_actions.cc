@@ -85,11 +85,27 @@ Result<Output> run_attach(const Options& options, const std::string& socket) {
   return make_attachment(options, ask, stem);
 }
 
+namespace {
+
+// A stop of the node that is no end of the host leaves the device, which waits for the next one.
+Result<Output> run_detach_with_host(const std::string& stem,
+                                    const std::optional<Attachment>& attachment) {
+  if (!attachment.has_value() || !host_goes_down())
+    return Output{json{{"device", ""}}, "nothing to do\n"};
+  const Result<std::string> done = detach_with_host(HostPaths{}, stem, *attachment);
+  if (!done) return done.error();
+  return Output{json{{"device", attachment->device}},
+                attachment->device + " " + done.value() + "\n"};
+}
+
+}  // namespace
+
 Result<Output> run_detach(const Options& options, const std::string& socket) {
   const std::string stem = node_file_stem(socket);
   const Result<std::optional<Attachment>> note = read_attachment(stem);
   if (!note) return note.error();
   const std::optional<Attachment>& attachment = note.value();
+  if (options.detach.with_host) return run_detach_with_host(stem, attachment);
   if (!attachment.has_value())
     return refused("not attached (there is no " + attachment_path(stem) + ")");
   const Status done = detach(HostPaths{}, stem, *attachment, options.detach.force);

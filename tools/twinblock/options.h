@@ -64,6 +64,7 @@ struct AttachOptions {
 };
 struct DetachOptions {
   bool force = false;
+  bool with_host = false;
 };
 struct LatencyOptions {
   std::string window;         // "start", "10s" or "60s"

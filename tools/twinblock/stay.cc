@@ -15,7 +15,6 @@
 #include "twinblock/attach.h"
 #include "twinblock/detach.h"
 #include "twinblock/nbd_device.h"
-#include "twinblock/process.h"
 
 namespace twinblock {
 namespace {
@@ -26,9 +25,6 @@ using nlohmann::json;
 constexpr uint64_t kWaiting_ns = 100 * kMillisecond_ns;
 // … and while all is well: that the node's process ends is noticed at once.
 constexpr uint64_t kWell_ns = 2 * kSecond_ns;
-// Together less than the service manager waits for a stop.
-constexpr uint64_t kSync_ns = 40 * kSecond_ns;
-constexpr uint64_t kManager_ns = 10 * kSecond_ns;
 
 // What pauses end by: SIGTERM and SIGINT, which end nothing else while there is one, and the end of
 // the process that the device is connected with.
@@ -65,13 +61,6 @@ class Pause {
   sigset_t before_{};
   int signals_ = -1;
 };
-
-// Whether the service manager stops everything, on the way to a reboot or to power off.
-bool host_goes_down() {
-  const Result<std::string> state =
-      run_program({"systemctl", "show", "--property=SystemState", "--value"}, kManager_ns);
-  return state && state.value() == "stopping";
-}
 
 // Who waits for the device may hold the memory that this process would ask for.
 void need_no_reclaim() {
@@ -167,21 +156,15 @@ class Stay {
     const Result<std::optional<Attachment>> note = read_attachment(stem_);
     if (!note) return note.error();
     if (!note.value().has_value()) return over("is detached");
+    if (host_goes_down()) {
+      const Result<std::string> done = detach_with_host(host_, stem_, *note.value());
+      return done ? over(done.value()) : Result<Output>(done.error());
+    }
     const Status gone = detach(host_, stem_, *note.value(), false);
-    if (!gone && host_goes_down()) return end_with_host(*note.value(), gone.error());
     if (!gone)
       return refused(name() + " stays, and nobody looks after it: " + gone.error().what,
                      gone.error().action);
     return over("is detached");
-  }
-
-  // The node ends next, and whoever then waits for the device would keep the host from going down.
-  Result<Output> end_with_host(Attachment attachment, const Error& in_use) {
-    if (process_runs(attachment.server)) (void)run_program({"sync"}, kSync_ns);
-    const std::string why = "the host goes down, and " + in_use.what;
-    const Status ended = end_nbd_device(host_, stem_, attachment, why);
-    if (!ended) return ended.error();
-    return over("is ended: " + why + "; what was written until now is stored");
   }
 
   Result<Output> over(const std::string& what) {

@@ -69,7 +69,11 @@ void add_attach_options(CLI::App& app, Options& options) {
 }
 
 void add_detach_options(CLI::App& app, Options& options) {
-  app.add_flag("--force", options.detach.force, "also when the device can't be flushed");
+  CLI::Option* force =
+      app.add_flag("--force", options.detach.force, "also when the device can't be flushed");
+  app.add_flag("--with-host", options.detach.with_host,
+               "only while the host goes down, and then also what is in use: for the node's unit")
+      ->excludes(force);
 }
 
 void add_wait_options(CLI::App& app, Options& options) {
