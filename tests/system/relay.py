@@ -3,6 +3,8 @@
 import selectors
 import socket
 import threading
+import time
+from collections import deque
 from contextlib import contextmanager
 
 from lablib.error import LIVENESS_S
@@ -13,6 +15,7 @@ class Relay:
     """In front of one node; `passed` sees, and may change, everything that goes through."""
 
     connections = 0
+    delay_s = 0  # of each piece, whatever is on its way before it
 
     def __init__(self, listen_port, target):
         host, port = target.rsplit(":", 1)
@@ -49,19 +52,31 @@ class Relay:
             for here, there, side in ((near, far, "dialler"), (far, near, "acceptor")):
                 stream = {"connection": self.connections, "from": side}
                 selector.register(here, selectors.EVENT_READ, (there, stream))
+            on_the_way = deque()  # (when it is due, where to, what), the oldest first
             try:
                 while not self.closing:
-                    for key, _ in selector.select(0.2):
+                    wait_s = min(0.2, max(0, on_the_way[0][0] - time.monotonic())) if on_the_way else 0.2
+                    for key, _ in selector.select(wait_s):
                         data = key.fileobj.recv(65536)
                         if not data:
                             return
                         towards, stream = key.data
                         data, cut = self.passed(bytearray(data), stream)
-                        towards.sendall(data)
+                        # A shorter delay than before lets nothing overtake.
+                        due = max(time.monotonic() + self.delay_s, on_the_way[-1][0] if on_the_way else 0)
+                        on_the_way.append((due, towards, data))
                         if cut:
+                            self.deliver(on_the_way, float("inf"))
                             return
+                    self.deliver(on_the_way, time.monotonic())
             except OSError:
                 return
+
+    @staticmethod
+    def deliver(on_the_way, until):
+        while on_the_way and on_the_way[0][0] <= until:
+            _, towards, data = on_the_way.popleft()
+            towards.sendall(data)
 
     def close(self):
         self.closing = True
