@@ -118,9 +118,10 @@ class MixedLoad:
         return job
 
     def check_stalls(self, promised_s):
-        """No request took longer than was promised, besides what one takes without a fault; but for what
-        the machine made of it. fio does not say when its longest was: whenever the machine was late."""
-        promised_s += self.calm_longest_s()
+        """No request took longer than was promised, besides twice what one takes without a fault, as one
+        link then carries what two did; but for what the machine made of it. fio does not say when its longest
+        was: whenever the machine was late."""
+        promised_s += 2 * self.calm_longest_s()
         for seconds, began in self.stalls:
             during = (began, began + seconds) if began is not None else ()
             allowed_s = promised_s + self.diary.allowance_s(*during)
