@@ -22,8 +22,10 @@
 
 #include "base/units.h"
 #include "config/config.h"
+#include "config/link_protection.h"
 #include "io/posix/congestion.h"
 #include "io/posix/direct_io.h"
+#include "io/posix/link_key.h"
 #include "io/posix/memory.h"
 
 namespace twinblock {
@@ -155,6 +157,13 @@ Status check_node(const Config& config, const NodeConfig& node) {
   return backing ? check_metadata(node) : backing;
 }
 
+Status check_links(const Config& config) {
+  if (Status good = links_may_be_used(config); !good) return good;
+  if (!config.encrypted()) return ok_status();
+  const Result<LinkKeys> keys = read_link_keys(config.key);
+  return keys ? ok_status() : Status(keys.error());
+}
+
 // The directory that an ordinary user has in /tmp could be another one's, who made it first.
 Status check_own_directory(const std::string& path) {
   struct stat info {};
@@ -271,6 +280,7 @@ int check(const Options& options, const Config& config) {
   const Result<std::string> name = choose_node(config, options.node, host_name());
   if (!name) return complain(name.error(), kExitUsage);
   Status usable = check_node(config, config.node(name.value()));
+  if (usable) usable = check_links(config);
   if (usable) usable = check_congestion(config.congestion);
   if (!usable) return complain(usable.error(), kExitFailure);
   std::printf("%s: fine; volume %s, %s, nodes %s and %s, checked the paths of %s\n",
@@ -294,6 +304,7 @@ int run(const Options& options) {
   const Result<std::string> plugin = find_plugin();
   if (!plugin) return complain(plugin.error(), kExitFailure);
   Status ready = check_node(config.value(), node);
+  if (ready) ready = check_links(config.value());
   if (ready) ready = lock_node(config.value(), node);
   if (ready) ready = remove_stale_socket(nbd_socket_path(config.value(), node));
   if (!ready) return complain(ready.error(), kExitFailure);

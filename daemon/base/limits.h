@@ -70,6 +70,9 @@ constexpr int kCompressionLevelMax = 19;
 // Unauthenticated connections that may be open at one time, and how long they may take.
 constexpr size_t kPendingConnectionsMax = 16;
 constexpr uint64_t kHandshakeTimeout_ns = 5 * kSecond_ns;
+// Connections of a link that have not proven the key, before that: a flood of so many in the few
+// milliseconds that the peer takes keeps it out.
+constexpr size_t kUnprovenConnectionsMax = 64;
 // What they do is told once for each of so many reasons, and then counted for so long.
 constexpr size_t kStrangerReasonsMax = 16;
 constexpr uint64_t kStrangerInterval_ns = 10 * kSecond_ns;

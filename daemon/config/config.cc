@@ -286,6 +286,17 @@ void read_replication(const ConfigTable& top, Config& config) {
   read_allowed(*table, config);
 }
 
+void read_encryption(const ConfigTable& top, Config& config) {
+  constexpr std::array<const char*, 2> kEncryptions{"tls", "off"};
+  config.key = read_path(top, "key", "/etc/twinblock/" + config.volume + ".key", false);
+  config.encryption = static_cast<Encryption>(read_choice(top, "encryption", kEncryptions, 0));
+  if (config.key.empty() && config.encryption == Encryption::kTls &&
+      top.text("encryption", "encryption = \"tls\"", false))
+    top.fail("encryption", "encryption needs a key",
+             "add key = \"/etc/twinblock/" + config.volume + ".key\", and make it with: twinblock key "
+             "new " + config.volume);
+}
+
 // Two hosts may well use the same paths. Two nodes on one host that did would overwrite each other.
 void check_one_host(const ConfigTable& top, const Config& config) {
   const NodeConfig& a = config.nodes[0];
@@ -347,10 +358,11 @@ Result<Config> parse_config(const std::string& text, const std::string& path) {
   Config config;
   config.path = path;
   const ConfigTable top(file, "", errors);
-  top.allow_only({"volume", "size", "node", "link", "replication"});
+  top.allow_only({"volume", "size", "key", "encryption", "node", "link", "replication"});
   config.volume = top.text("volume", "volume = \"r0\"", true).value_or("r0");
   read_name(top, "volume", "volume", config.volume);
   read_size(top, config);
+  read_encryption(top, config);
   read_nodes(top, config);
   // The links are checked against the nodes, so these have to be right first.
   if (errors.any()) return errors.first();

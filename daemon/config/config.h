@@ -35,6 +35,7 @@ enum class OnPeerLoss { kContinue, kFreeze };
 // What a node does that was primary when its process ended (volume/resumption.h).
 enum class OnRestart { kResume, kSecondary };
 enum class Compression { kOff, kOn, kAuto };
+enum class Encryption { kTls, kOff };
 
 struct Config {
   std::string path;
@@ -42,6 +43,10 @@ struct Config {
   uint64_t size_bytes = 0;
   std::vector<NodeConfig> nodes;  // exactly two, sorted by name
   std::vector<LinkConfig> links;  // 1 to 8, in the order of the file
+  // Of every link, by TLS: with the key that is in the file `key`, or not at all where there is none
+  // (link_protection.h says which links may be without).
+  Encryption encryption = Encryption::kTls;
+  std::string key;  // absolute path; empty: none
   Compression compression = Compression::kOff;
   int compression_level = 1;
   uint64_t peer_timeout_ns = 0;
@@ -60,6 +65,7 @@ struct Config {
   [[nodiscard]] const NodeConfig& node(const std::string& name) const;   // must exist
   [[nodiscard]] const NodeConfig& other(const std::string& name) const;  // the peer of `name`
   [[nodiscard]] bool has_node(const std::string& name) const;
+  [[nodiscard]] bool encrypted() const { return encryption == Encryption::kTls && !key.empty(); }
 };
 
 // Reads and checks `path`. Errors read "FILE:LINE: what; what to do": syntax, unknown or missing

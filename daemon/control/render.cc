@@ -120,6 +120,7 @@ json render_links(const StatusView& view) {
          {"failovers", link.failovers},
          {"silence_limit_ms", link.silence_limit_ns / kMillisecond_ns},
          {"silence_limit_raised", link.silence_limit_raised},
+         {"encryption", link.protection},
          {"last_error", link.last_error},
          {"retry_in_ms", link.retry_in_ns / kMillisecond_ns}});
   return links;
@@ -170,6 +171,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
         {"base", metadata::format_generation(view.mine.generations.base)}}},
       {"dirty_bytes", view.dirty_bytes},
       {"links", render_links(view)},
+      {"encryption", {{"mode", facts.key.empty() ? "off" : "tls"}, {"key", facts.key}}},
       {"compression", render_compression(view)},
       {"resync", render_resync(view)},
       {"last_resync", last_resync},

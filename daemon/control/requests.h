@@ -24,6 +24,7 @@ struct NodeFacts {
   std::string metadata;
   std::string config;
   int pid = 0;
+  std::string key = {};  // the fingerprint of this node's; empty: links are not encrypted
   MemoryStanding memory = {};
 };
 

@@ -30,7 +30,8 @@ struct SendMoments {
 class ConnectionHandler {
  public:
   virtual ~ConnectionHandler() = default;
-  // A dialled connection is up (an accepted one is up from the start).
+  // A dialled connection is up, and the peer has proven the key, where there is one (an accepted one
+  // is so from the start).
   virtual void connected() = 0;
   // Bytes may be there: read() until it returns 0. Level-triggered: called again while any are
   // left.
@@ -70,6 +71,10 @@ class Connection {
   [[nodiscard]] virtual uint64_t arrived_ns() const { return 0; }
   // "10.10.0.2:7700", for logs.
   [[nodiscard]] virtual std::string peer_address() const = 0;
+  // What keeps others out: "TLS 1.3, AES-128-GCM, key 9f86-d081-884c-7d65"; empty: nothing.
+  [[nodiscard]] virtual std::string protection() const { return {}; }
+  // What this thread has spent on encryption for it, so far; 0 without.
+  [[nodiscard]] virtual uint64_t cipher_ns() const { return 0; }
 };
 
 // The two ends of one link as this node sees it. Addresses are numeric "IP:port" ("[v6]:port").
@@ -85,8 +90,9 @@ class Network {
   // Connects from the link's local IP (any port) to its peer address. Never null; failure arrives
   // as closed().
   [[nodiscard]] virtual std::unique_ptr<Connection> dial(const LinkAddresses& link) = 0;
-  // Listens on the link's local address and hands over connections that come from the peer's IP;
-  // others are closed and reported through `refused` ("ADDRESS is not …").
+  // Listens on the link's local address and hands over connections that come from the peer's IP and
+  // have proven the key, where there is one; others are closed and reported through `refused`
+  // ("ADDRESS is not …").
   virtual Status listen(const LinkAddresses& link,
                         std::function<void(std::unique_ptr<Connection>)> accepted,
                         std::function<void(const std::string& why)> refused) = 0;

@@ -79,6 +79,9 @@ void Handshake::time_out(Channel& channel) {
   closed(channel, channel.unknown() ? "it took too long"
                   : channel.phase == Channel::Phase::kConnecting
                       ? "connect to " + channel.address + ": no answer"
+                  : channel.phase == Channel::Phase::kAwaitChallenge
+                      ? channel.address + " takes the connection and says nothing; perhaps its "
+                        "links are encrypted, and this node has no key"
                       : "the handshake did not end in time");
 }
 

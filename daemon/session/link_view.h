@@ -11,6 +11,7 @@ struct LinkView {
   std::string name;
   std::string state;        // "up", "connecting", "down", "disabled", "refused" or "damped"
   std::string local, peer;  // addresses
+  std::string protection;   // of the connection, if it is up: Connection::protection()
   std::string last_error;
   std::optional<uint64_t> round_trip_ns;
   uint64_t nominal_bits_per_s = 0;    // as configured; 0: not given

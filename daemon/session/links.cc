@@ -202,7 +202,10 @@ LinkView Links::view(const Link& link, bool refused, uint64_t now_ns) const {
   view.local = link.addresses.local;
   view.peer = link.addresses.peer;
   view.last_error = link.last_error;
-  if (link.up != nullptr) view.round_trip_ns = link.up->life.round_trip_ns;
+  if (link.up != nullptr) {
+    view.round_trip_ns = link.up->life.round_trip_ns;
+    view.protection = link.up->connection->protection();
+  }
   view.nominal_bits_per_s = link.config.rate_bits_per_s;
   view.measured_bytes_per_s = link.up != nullptr ? link.meter.measured_bytes_per_s() : 0;
   view.in_bytes_per_s = link.up != nullptr ? link.in_rate.bytes_per_s() : 0;

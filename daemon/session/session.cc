@@ -131,9 +131,15 @@ Status Session::listen(Link& link) {
       [this, &link](std::unique_ptr<Connection> connection) {
         handshake_.accept(link, std::move(connection));
       },
-      [this, name = link.config.name](const std::string& why) {
-        env_.log.log(Severity::kWarning, "link " + name + ": " + why);
-      });
+      [this, &link](const std::string& why) { refused(link, why); });
+}
+
+// Somebody was not let in. While there is no session it may be the peer, with another key than ours.
+void Session::refused(Link& link, const std::string& why) {
+  if (established_)
+    env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + why);
+  else
+    note_error(link, why);
 }
 
 bool Session::can_spare(const std::string& name) const {

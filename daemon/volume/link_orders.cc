@@ -9,6 +9,7 @@
 #include "base/checks.h"
 #include "base/limits.h"
 #include "config/link_orders.h"
+#include "config/link_protection.h"
 #include "config/link_rules.h"
 
 namespace twinblock {
@@ -100,6 +101,7 @@ std::optional<Error> LinkOrders::why_not_change(LinkOrder order, const LinkConfi
                        core_.config.volume + " " + link.name + " " + core_.node + "=IP:port " +
                        core_.peer + "=IP:port",
                    EINVAL};
+    if (Status good = may_be_used(link, core_.config); !good) return good.error();
     return std::nullopt;
   }
   if (!known)
@@ -152,6 +154,8 @@ std::optional<Error> LinkOrders::why_not_obey(LinkOrder order, const LinkConfig&
     return Error{"that is not a rate that a link can have", "", EINVAL};
   if (Status allowed = may_be_ordered(link, core_.config, core_.node); !allowed)
     return allowed.error();
+  if (Status good = may_be_used(link, core_.config); !good)
+    return Error{good.error().what, good.error().action, EPERM};
   return std::nullopt;
 }
 

@@ -25,13 +25,23 @@ HeaderBytes seal(FrameHeader header, std::span<const std::byte> payload) {
   return seal(header, static_cast<uint32_t>(payload.size()), crc32c(payload));
 }
 
+namespace {
+
+// A handshake record (RFC 8446, 5.1): what a node with a key says first to one without.
+bool begins_tls(std::span<const std::byte, sizeof(FrameHeader)> bytes) {
+  return bytes[0] == std::byte{22} && bytes[1] == std::byte{3};
+}
+
+}  // namespace
+
 CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes,
                            uint64_t volume_bytes) {
   CheckedHeader result;
   FrameHeader& header = result.header;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic)
-    result.error = "not a twinblock frame (wrong magic)";
+    result.error = begins_tls(bytes) ? "a TLS hello: its links are encrypted, and this node has no key"
+                                     : "not a twinblock frame (wrong magic)";
   else if (header.header_crc != crc32c(bytes.subspan(sizeof header.header_crc)))
     result.error = "a frame header with a wrong checksum";
   result.came_as_sent = result.error.empty();

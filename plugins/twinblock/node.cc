@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <utility>
 
+#include "config/link_protection.h"
 #include "control/event_words.h"
 #include "control/memory_words.h"
 #include "control/metrics.h"
 #include "io/posix/congestion.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
+#include "io/posix/link_key.h"
 #include "io/posix/memory.h"
 #include "io/posix/notify.h"
 #include "io/posix/parking.h"
@@ -132,7 +134,14 @@ Status Node::open_files(uint64_t metadata_bytes) {
 Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   const NodeConfig& self = config_.node(name_);
   if (Status can = check_congestion(config_.congestion); !can) return can;
-  network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion);
+  if (Status good = links_may_be_used(config_); !good) return good;
+  std::shared_ptr<const LinkKeys> keys;
+  if (config_.encrypted()) {
+    Result<LinkKeys> read = read_link_keys(config_.key);
+    if (!read) return read.error();
+    keys = std::make_shared<const LinkKeys>(std::move(read.value()));
+  }
+  network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion, keys);
   workers_ = std::make_unique<WorkerThreads>(loop_);
   const bool cache_is_gone = loaded.record.flush_failed && data_->forget_cache();
   metadata::Uuid instance;
@@ -149,6 +158,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
                      self.metadata,
                      config_.path,
                      static_cast<int>(getpid()),
+                     keys != nullptr ? keys->front().fingerprint : "",
                      memory_};
   const MemoryWords memory = memory_words(memory_);
   if (!memory.refused.empty())

@@ -20,6 +20,7 @@ Config make_config() {
   config.path = "sim.toml";
   config.volume = "r0";
   config.size_bytes = kVolumeBytes;
+  config.encryption = Encryption::kOff;
   config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
                   {"beta", "/beta.img", "/beta.meta", "/run"}};
   config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});

@@ -15,6 +15,7 @@ Config make_config(const Options& options) {
   config.path = "sim.toml";
   config.volume = "r0";
   config.size_bytes = options.volume_bytes;
+  config.encryption = Encryption::kOff;
   config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
                   {"beta", "/beta.img", "/beta.meta", "/run"}};
   constexpr std::array<const char*, 3> kLinkNames{"main", "backup", "third"};

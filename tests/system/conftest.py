@@ -17,7 +17,8 @@ sys.path.insert(0, str(HERE))
 
 from lablib import Lab  # noqa: E402
 from lablib.guardian import Guardian  # noqa: E402
-from lablib.lab import NODES, default_build, sanitizer_libraries  # noqa: E402
+from lablib.environment import sanitizer_libraries  # noqa: E402
+from lablib.lab import NODES, default_build  # noqa: E402
 
 TEST_SECONDS_MAX = 300  # on however busy a machine
 DEFAULT_SIZE = "64MiB"

@@ -15,119 +15,10 @@
 #include "io/posix/congestion.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_network.h"
-#include "io_posix_support.h"
-#include "pattern.h"
+#include "io_posix_tcp_support.h"
 
 namespace twinblock {
 namespace {
-
-// A port that nobody listens on now.
-std::string free_address(const char* ip = "127.0.0.1") {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  ::inet_pton(AF_INET, ip, &address.sin_addr);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  ::close(fd);
-  return std::string(ip) + ":" + std::to_string(ntohs(address.sin_port));
-}
-
-// One end: collects what it reads.
-struct End : ConnectionHandler {
-  std::unique_ptr<Connection> connection;
-  Bytes received;
-  std::vector<SendMoments> samples;
-  std::string why;
-  bool up = false;
-  int closings = 0;
-  size_t read_at_most = SIZE_MAX;  // of one readable()
-  bool destroy_when_readable = false;
-  bool destroy_when_closed = true;
-
-  void take(std::unique_ptr<Connection> taken) {
-    connection = std::move(taken);
-    connection->set_handler(this);
-  }
-  void connected() override { up = true; }
-  void readable() override {
-    if (destroy_when_readable) return connection.reset();
-    Bytes buffer(64 * kKiB);
-    size_t got = 0;
-    while (got < read_at_most) {
-      const size_t n =
-          connection->read(std::span(buffer).first(std::min(buffer.size(), read_at_most - got)));
-      if (n == 0) break;
-      got += n;
-      received.insert(received.end(), buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(n));
-    }
-  }
-  void sampled(const SendMoments& moments) override {
-    if (moments.acknowledged_ns != 0) samples.push_back(moments);
-  }
-  void closed(const std::string& reason) override {
-    ++closings;
-    why = reason;
-    if (destroy_when_closed) connection.reset();
-  }
-};
-
-class TcpTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    address_ = free_address();
-    network_ = std::make_unique<TcpNetwork>(*loop_);
-    loop_.start();
-  }
-  void TearDown() override {
-    loop_.call([this] {
-      dialled_.connection.reset();
-      accepted_.connection.reset();
-      network_.reset();
-    });
-    loop_.stop();
-  }
-  [[nodiscard]] LinkAddresses dialler() const { return {"main", "127.0.0.1:0", address_}; }
-  void listen(const std::string& peer = "127.0.0.1:1") {
-    loop_.call([&] {
-      const Status status = network_->listen(
-          LinkAddresses{"main", address_, peer},
-          [this](std::unique_ptr<Connection> connection) { accepted_.take(std::move(connection)); },
-          [this](const std::string& why) { refusals_.push_back(why); });
-      ASSERT_TRUE(status.ok()) << status.error().what;
-    });
-  }
-  void dial() {
-    loop_.call([&] {
-      dialled_.take(network_->dial(dialler()));
-      EXPECT_EQ(dialled_.closings, 0);
-    });
-  }
-  void connect() {
-    listen();
-    dial();
-    ASSERT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
-  }
-  // A plain socket that has connected to us.
-  int raw_client(const char* from = "127.0.0.1") {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in source{};
-    source.sin_family = AF_INET;
-    ::inet_pton(AF_INET, from, &source.sin_addr);
-    EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&source), sizeof source), 0);
-    const TcpAddress to = parse_tcp_address(address_).value();
-    EXPECT_EQ(::connect(fd, to.get(), to.length), 0);
-    return fd;
-  }
-
-  RunningLoop loop_;
-  std::string address_;
-  std::unique_ptr<TcpNetwork> network_;
-  End dialled_;
-  End accepted_;
-  std::vector<std::string> refusals_;
-};
 
 // What the kernel calls the congestion control of each of this process's connections of `port`.
 std::set<std::string> congestion_of_connections(uint16_t port) {
@@ -148,6 +39,18 @@ std::set<std::string> congestion_of_connections(uint16_t port) {
   return names;
 }
 
+// What holds with a key as well as without.
+class LinkTest : public TcpTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  std::shared_ptr<const LinkKeys> keys() override {
+    return GetParam() ? std::make_shared<const LinkKeys>(1, make_link_key()) : nullptr;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Links, LinkTest, ::testing::Bool(), [](const auto& which) {
+  return std::string(which.param ? "tls" : "plain");
+});
+
 TEST_F(TcpTest, both_ends_use_the_congestion_control_that_was_asked_for) {
   // Each kernel has it, and it is nobody's default.
   loop_.call([&] { network_ = std::make_unique<TcpNetwork>(*loop_, "reno"); });
@@ -167,7 +70,7 @@ TEST(TcpCongestionTest, what_the_kernel_does_not_have_is_refused_with_what_to_do
   EXPECT_NE(refused.error().action.find("tcp_available_congestion_control"), std::string::npos);
 }
 
-TEST_F(TcpTest, heads_and_bodies_arrive_in_order) {
+TEST_P(LinkTest, heads_and_bodies_arrive_in_order) {
   connect();
   const Bytes body = pattern(100000, 7);
   const Bytes short_body = pattern(40, 8);
@@ -192,7 +95,7 @@ TEST_F(TcpTest, heads_and_bodies_arrive_in_order) {
 }
 
 // Frames that are sampled arrive like the others, and their moments are in order.
-TEST_F(TcpTest, the_kernel_tells_when_a_frame_got_on) {
+TEST_P(LinkTest, the_kernel_tells_when_a_frame_got_on) {
   connect();
   Bytes expected;
   size_t asked = 0, arrivals = 0;
@@ -243,7 +146,7 @@ TEST_F(TcpTest, the_kernel_tells_when_a_frame_got_on) {
 }
 
 // Who reads nothing fills the socket: what is sent then waits, and the moments tell so.
-TEST_F(TcpTest, the_moments_tell_what_a_frame_waited_for) {
+TEST_P(LinkTest, the_moments_tell_what_a_frame_waited_for) {
   connect();
   const Bytes head = pattern(64, 1);
   const Bytes body = pattern(16 * kMiB, 2);
@@ -281,7 +184,7 @@ TEST_F(TcpTest, the_moments_tell_what_a_frame_waited_for) {
   });
 }
 
-TEST_F(TcpTest, what_is_sent_while_connecting_follows) {
+TEST_P(LinkTest, what_is_sent_while_connecting_follows) {
   listen();
   loop_.call([&] {
     dialled_.take(network_->dial(dialler()));
@@ -290,7 +193,7 @@ TEST_F(TcpTest, what_is_sent_while_connecting_follows) {
   EXPECT_TRUE(loop_.eventually([&] { return accepted_.received == pattern(10, 1); }));
 }
 
-TEST_F(TcpTest, a_reader_that_pauses_stops_the_sender_and_loses_nothing) {
+TEST_P(LinkTest, a_reader_that_pauses_stops_the_sender_and_loses_nothing) {
   connect();
   const Bytes body = pattern(1 * kMiB, 3);
   loop_.call([&] {
@@ -315,14 +218,14 @@ TEST_F(TcpTest, a_reader_that_pauses_stops_the_sender_and_loses_nothing) {
   });
 }
 
-TEST_F(TcpTest, a_reader_that_stops_early_is_called_again) {
+TEST_P(LinkTest, a_reader_that_stops_early_is_called_again) {
   connect();
   accepted_.read_at_most = 100;
   loop_.call([&] { dialled_.connection->send(pattern(5000, 1)); });
   EXPECT_TRUE(loop_.eventually([&] { return accepted_.received.size() == 5000; }));
 }
 
-TEST_F(TcpTest, bytes_before_the_end_are_read_then_the_end_is_reported_once) {
+TEST_P(LinkTest, bytes_before_the_end_are_read_then_the_end_is_reported_once) {
   connect();
   loop_.call([&] {
     accepted_.destroy_when_closed = false;
@@ -436,7 +339,7 @@ TEST_F(TcpTest, a_process_without_file_descriptors_pauses_and_recovers) {
   ::close(second);
 }
 
-TEST_F(TcpTest, a_handler_may_destroy_its_connection) {
+TEST_P(LinkTest, a_handler_may_destroy_its_connection) {
   connect();
   loop_.call([&] {
     accepted_.destroy_when_readable = true;

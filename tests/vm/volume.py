@@ -10,6 +10,7 @@ SIZE = "128MiB"
 PATIENCE_S = 180  # on however busy a machine
 CONFIG = """volume = "{volume}"
 size = "{size}"
+encryption = "off"
 [node.alpha]
 backing = "{backing}"
 metadata = "/data/r0.meta"

@@ -9,6 +9,7 @@
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 
 from . import control
+from .environment import node_environment
 from .error import LIVENESS_S, LabError
 from .links import NODES, config_lines, make_links, parse_rate
 from .network import Network
@@ -31,13 +33,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 def default_build():
     return Path(os.environ.get("TWINBLOCK_BUILD") or REPOSITORY / "build" / "release")
-
-
-def sanitizer_libraries(program):
-    """The sanitizer runtimes that `program` is linked with. nbdkit is not, so they are preloaded
-    for it; empty in a normal build."""
-    listing = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
-    return re.findall(r"=> (\S*/lib(?:asan|tsan)\.so\S*)", listing.stdout)
 
 
 class Lab:
@@ -82,6 +77,7 @@ class Lab:
         nodes = {name: {key: self.node(name)[key] for key in keys} for name in NODES}
         return {"dir": str(self.dir), "config": self.state["config"],
                 "host_namespaces": self.state["host_namespaces"], "links": self.state["links"],
+                "key": self.state.get("key"),
                 **nodes, "nodes": nodes}
 
     def network(self):
@@ -120,14 +116,16 @@ class Lab:
     # --- making ---
 
     def create(self, size=None, peer_timeout=None, settings=None, backing=None, build=None,
-               env=None, links=None, rates=(), host_namespaces=False, nbdkit_args=(), backing_io=None):
+               env=None, links=None, rates=(), host_namespaces=False, nbdkit_args=(), backing_io=None,
+               encryption=None):
         """Writes configuration and empty replicas. `backing` maps a node to its file or device,
         `env` a node to variables of its environment, `settings` are further [replication] keys,
         `nbdkit_args` go to the nodes' nbdkit, `backing_io` into their tables.
+        `encryption` is "tls" (a key is made) or "off", by default $TWINBLOCK_LAB_ENCRYPTION or off.
         `links` is how many, `rates` what they can carry, one for all or one each, as text."""
         replication = {"peer_timeout": peer_timeout, **(settings or {})}
         if self.state and self.state.get("has_run", True):
-            self._reuse(size, build, env, backing, replication)
+            self._reuse(size, build, env, backing, replication, encryption)
             self._check_links(links, rates, host_namespaces)
             return
         if self.state:
@@ -142,7 +140,10 @@ class Lab:
                       "runtime_root": str(runtime_root) if made_runtime else None, "nodes": {},
                       "links": links, "host_namespaces": host_namespaces, "keepers": {},
                       "has_run": False, "nbdkit_args": list(nbdkit_args),
-                      "backing_io": backing_io or os.environ.get("TWINBLOCK_LAB_BACKING_IO")}
+                      "backing_io": backing_io or os.environ.get("TWINBLOCK_LAB_BACKING_IO"),
+                      "key": None}
+        if (encryption or os.environ.get("TWINBLOCK_LAB_ENCRYPTION") or "off") == "tls":
+            self._make_key()
         self._find_network()
         for name in NODES:
             run = Path(runtime_root) / name / "run"
@@ -163,7 +164,8 @@ class Lab:
         self._save()
 
     def config_text(self, replication, volume=VOLUME, size=None):
-        lines = [f'volume = "{volume}"', f'size = "{size or self.state["size"]}"', ""]
+        lines = [f'volume = "{volume}"', f'size = "{size or self.state["size"]}"',
+                 f'key = "{key}"' if (key := self.state.get("key")) else 'encryption = "off"', ""]
         for name in NODES:
             node = self.node(name)
             lines += [f"[node.{name}]", f'backing = "{node["backing"]}"',
@@ -172,6 +174,14 @@ class Lab:
         lines += [*config_lines(self.state["links"]), "[replication]"]
         lines += [f"{key} = {_toml_value(value)}" for key, value in replication.items()]
         return "\n".join(lines) + "\n"
+
+    def _make_key(self):
+        """As `twinblock key new` does, so that a lab needs no build to be made."""
+        path = self.dir / f"{VOLUME}.key"
+        path.unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32) + "\n")
+        self.state["key"] = str(path)
 
     def set_node_config(self, name, text):
         """Gives one node a configuration of its own (tests of disagreement)."""
@@ -203,7 +213,7 @@ class Lab:
             shutil.rmtree(self.state["runtime_root"], ignore_errors=True)
         self.state = None
 
-    def _reuse(self, size, build, env, backing, replication):
+    def _reuse(self, size, build, env, backing, replication, encryption):
         self._check_down()
         differs = []
         if size and parse_size(size) != parse_size(self.state["size"]):
@@ -211,6 +221,9 @@ class Lab:
         for name, path in (backing or {}).items():
             if Path(path).absolute() != Path(self.node(name)["backing"]):
                 differs.append(f"{name}'s replica in {self.node(name)['backing']}")
+        of_links = "tls" if self.state.get("key") else "off"
+        if encryption not in (None, of_links):
+            differs.append(f"encryption {of_links}")
         own = self.state.get("replication", {})
         for key, value in replication.items():
             if value is not None and str(value) != str(own.get(key, value)):
@@ -327,7 +340,7 @@ class Lab:
             raise LabError(f"{program} is not there; build first (cmake --preset release && "
                            "cmake --build --preset release), or set TWINBLOCK_BUILD")
         self.start_network()
-        environment = self._environment(node, program, extra_env)
+        environment = node_environment(program, node, self.state["build"], extra_env)
         nbdkit_args = self.state.get("nbdkit_args")
         command = [str(program), node["config"], "--node", name,
                    *(["--", *nbdkit_args] if nbdkit_args else [])]
@@ -342,21 +355,6 @@ class Lab:
         self._save()
         if wait:
             self.wait_reachable(name)
-
-    def _environment(self, node, program, extra_env):
-        env = {**os.environ, **node["env"], **(extra_env or {})}
-        preload = sanitizer_libraries(program)
-        if preload:
-            first = Path(self.state["build"]) / "tests" / "system" / "libsanitizer_first.so"
-            own = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
-            env["LD_PRELOAD"] = ":".join([*preload, str(first), *own])
-            reports = Path(node["log"]).parent / "sanitizer"
-            # nbdkit itself is not built for leak checking and unloads plugins before it runs.
-            options = f"log_path={reports}:exitcode=86:abort_on_error=0"
-            env.setdefault("ASAN_OPTIONS", options + ":detect_leaks=0")
-            env.setdefault("UBSAN_OPTIONS", options + ":print_stacktrace=1")
-            env.setdefault("TSAN_OPTIONS", options + ":halt_on_error=0")
-        return env
 
     def sanitizer_reports(self):
         """The text of every sanitizer report of this lab's nodes."""

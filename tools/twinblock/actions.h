@@ -27,6 +27,9 @@ Result<Output> run_verify(const Options& options, const std::string& socket);
 Result<Output> run_link(const Options& options, const std::string& socket);
 Result<Output> run_compression(const Options& options, const std::string& socket);
 
+// key_actions.cc: the file by which the nodes know each other. Asks no node.
+Result<Output> run_key(const Options& options, const std::string& socket);
+
 // observe_actions.cc: figures.
 Result<Output> run_latency(const Options& options, const std::string& socket);
 Result<Output> run_stats(const Options& options, const std::string& socket);

@@ -1,4 +1,4 @@
-// The words of `link` and `compression`.
+// The words of `link`, `compression` and `key`.
 #include <algorithm>
 
 #include "config/address.h"
@@ -79,6 +79,21 @@ Status prepare_link(Options& options) {
       return wrong_usage("--rate: " + rate.error().what, rate.error().action);
   }
   return read_names(std::move(names), options);
+}
+
+Status prepare_key(Options& options) {
+  constexpr const char* kUsage = "write: twinblock key new VOLUME, or twinblock key show VOLUME";
+  const std::vector<std::string>& words = options.key.words;
+  if (words.empty()) return wrong_usage("key: no action given", kUsage);
+  options.key.action = words.front();
+  if (options.key.action != "new" && options.key.action != "show")
+    return wrong_usage("key: '" + words.front() + "' is not an action", kUsage);
+  if (words.size() > 2) return wrong_usage("key: '" + words[2] + "' is too much", kUsage);
+  if (words.size() == 2) options.node.volume = words[1];
+  if (!options.node.volume.empty())
+    if (const Status good = check_name("volume", options.node.volume); !good)
+      return wrong_usage("key: " + good.error().what, good.error().action);
+  return ok_status();
 }
 
 Status prepare_compression(Options& options) {

@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kControlSuffix = ".ctl";
+constexpr const char* kConfigDirectory = "/etc/twinblock";
 
 Result<std::string> socket_of_config(const NodeOptions& options, const std::string& path) {
   const Result<Config> config = load_config(path);
@@ -86,7 +87,14 @@ Result<std::string> locate_control_socket(const NodeOptions& options) {
   // An ordinary user may well ask about the system's nodes.
   std::vector<std::string> dirs{default_runtime_dir()};
   if (dirs.front() != "/run/twinblock") dirs.emplace_back("/run/twinblock");
-  return locate_control_socket(options, "/etc/twinblock", dirs);
+  return locate_control_socket(options, kConfigDirectory, dirs);
+}
+
+Result<std::string> locate_config(const NodeOptions& options) {
+  if (!options.config.empty()) return fs::absolute(options.config).lexically_normal().string();
+  if (options.volume.empty())
+    return wrong_usage("which volume? None was named", "name it, or its file with --config FILE");
+  return std::string(kConfigDirectory) + "/" + options.volume + ".toml";
 }
 
 std::string node_file_stem(const std::string& control_socket) {

@@ -26,6 +26,10 @@ Result<std::string> locate_control_socket(const NodeOptions& options, const std:
 // As above, with /etc/twinblock, the caller's runtime directory and /run/twinblock.
 Result<std::string> locate_control_socket(const NodeOptions& options);
 
+// The file that the options name: --config, or that of the volume. It need not exist. An error carries
+// kExitUsage: neither was given.
+Result<std::string> locate_config(const NodeOptions& options);
+
 // "RUNTIME/VOLUME" of "RUNTIME/VOLUME.ctl": what the node's other files begin with.
 std::string node_file_stem(const std::string& control_socket);
 

@@ -27,6 +27,12 @@ int print(const std::string& text, int exit_status) {
 }
 
 int run(const Verb& verb, const Options& options) {
+  if (!verb.asks_node) {
+    const Result<Output> output = verb.run(options, "");
+    if (!output) return complain(options.print_json, output.error());
+    return print(options.print_json ? json_text(output.value().data, 2) + "\n" : output.value().text,
+                 output.value().exit_status);
+  }
   const Result<std::string> socket = locate_control_socket(options.node);
   if (!socket) return complain(options.print_json, socket.error());
   if (const Status right = check_volume(options, socket.value()); !right)

@@ -58,6 +58,10 @@ struct CompressionOptions {
   std::string mode;  // from them; empty: as it is
   int level = 0;     // 0: as it is
 };
+struct KeyOptions {
+  std::vector<std::string> words;
+  std::string action;  // from them: "new" or "show"
+};
 struct AttachOptions {
   std::string method = kMethodAuto;
   bool stay = false;
@@ -92,6 +96,7 @@ struct Options {
   WaitOptions wait;
   LinkOptions link;
   CompressionOptions compression;
+  KeyOptions key;
   AttachOptions attach;
   DetachOptions detach;
   LatencyOptions latency;
@@ -113,6 +118,8 @@ Status prepare_pace(Options& options);
 Status prepare_link(Options& options);
 // Of `compression`: an optional volume and an optional mode.
 Status prepare_compression(Options& options);
+// Of `key`: an action and an optional volume.
+Status prepare_key(Options& options);
 // Of `wait`: an optional volume, what to wait for, unless --for says it, and the timeout.
 Status prepare_wait(Options& options);
 // Of `verify`: which options go together.

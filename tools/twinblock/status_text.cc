@@ -117,6 +117,17 @@ std::string disk_text(const json& status, const std::string& sentences) {
                                 : "ERROR: " + rest});
 }
 
+// "TLS 1.3, AES-128-GCM, key 9f86-d081-884c-7d65, proven by the peer".
+std::string encryption_text(const json& status) {
+  const json encryption = object_at(status, "encryption");
+  if (text_at(encryption, "mode") != "tls") return "off";
+  if (status.contains("links") && status["links"].is_array())
+    for (const json& link : status["links"])
+      if (const std::string says = text_at(link, "encryption"); !says.empty())
+        return says + ", proven by the peer";
+  return "key " + text_at(encryption, "key");
+}
+
 // Nothing where all was granted.
 std::string memory_text(const json& memory) {
   const std::string refused = text_at(memory, "refused");
@@ -144,6 +155,7 @@ std::string status_text(const json& status) {
   if (dirty > 0) add(out, "dirty", format_size(dirty) + " that the peer misses");
   add(out, "intents", intents_text(status));
   const json counters = object_at(status, "counters");
+  add(out, "encrypted", encryption_text(status));
   add(out, "compress", compression_text(object_at(status, "compression")));
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));

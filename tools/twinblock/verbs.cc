@@ -42,6 +42,14 @@ void add_link_options(CLI::App& app, Options& options) {
   app.add_option("--rate", options.link.rate, "add: what the link can carry, such as 10Gbit");
 }
 
+void add_key_options(CLI::App& app, Options& options) {
+  // One list with the volume, which may be left out with --config.
+  app.add_option("WORDS", options.key.words, "")
+      ->option_text("(new | show) [VOLUME]")
+      ->type_size(1)
+      ->expected(-1);
+}
+
 void add_compression_options(CLI::App& app, Options& options) {
   app.add_option("WORDS", options.compression.words, "")
       ->option_text("([VOLUME] [off | on | auto])")
@@ -191,6 +199,14 @@ std::vector<Verb> link_verbs() {
        "Example: twinblock link add r0 backup alpha=10.20.0.1:7700 beta=10.20.0.2:7700\n"
        "Example: twinblock link remove r0 backup",
        run_link, add_link_options, prepare_link, false},
+      {"key", "make or show the key by which the nodes know each other",
+       "new makes the file that the volume's file names with key = \"/etc/twinblock/r0.key\": a "
+       "random key, readable by its owner only. The same file belongs on both hosts. With it every "
+       "link is encrypted (TLS 1.3), and no node speaks to anybody who does not prove the key. "
+       "show prints the key's fingerprint, which is no secret; the two nodes' are the same, and "
+       "`twinblock status` shows it, too.\n"
+       "Example: twinblock key new r0",
+       run_key, add_key_options, prepare_key, false, false},
       {"compression", "show or set how what is sent is compressed",
        "Without a mode, shows how the node compresses what it sends and what came of it. off sends "
        "everything as it is, on compresses whatever becomes smaller, auto decides for each write "

@@ -18,6 +18,7 @@ struct Verb {
   // What CLI11 can't check, and what follows from the options; before anything is asked.
   Status (*prepare)(Options&) = nullptr;
   bool names_volume = true;  // false: its own options do
+  bool asks_node = true;     // false: it works on files of this host, and gets no socket
 };
 
 const std::vector<Verb>& verbs();

@@ -50,6 +50,20 @@ size_t SendQueue::gather(std::span<iovec> out, size_t bytes_max) const {
   return count;
 }
 
+std::span<const std::byte> SendQueue::front(size_t bytes_max, std::span<std::byte> room) const {
+  bytes_max = std::min(bytes_max, room.size());
+  TB_CHECK(!empty() && bytes_max > 0, "the front of nothing");
+  if (pieces_[first_].length >= bytes_max || first_ + 1 == pieces_.size())
+    return {pieces_[first_].data, std::min(pieces_[first_].length, bytes_max)};
+  size_t bytes = 0;
+  for (size_t i = first_; i < pieces_.size() && bytes < bytes_max; ++i) {
+    const size_t length = std::min(pieces_[i].length, bytes_max - bytes);
+    std::memcpy(room.data() + bytes, pieces_[i].data, length);
+    bytes += length;
+  }
+  return room.first(bytes);
+}
+
 void SendQueue::consume(size_t bytes) {
   while (bytes > 0) {
     TB_CHECK(!empty(), "more was sent than queued");

@@ -30,6 +30,9 @@ class SendQueue {
   [[nodiscard]] bool empty() const { return first_ == pieces_.size(); }
   // The front of the queue, at most out.size() iovecs and about bytes_max bytes; how many iovecs.
   [[nodiscard]] size_t gather(std::span<iovec> out, size_t bytes_max) const;
+  // At most bytes_max, and room.size(), bytes of the front in one piece, not empty: where they lie,
+  // or, of several pieces, copied into `room`.
+  [[nodiscard]] std::span<const std::byte> front(size_t bytes_max, std::span<std::byte> room) const;
   // The first `bytes` have been sent.
   void consume(size_t bytes);
   void clear();

@@ -85,14 +85,19 @@ bool SocketTimes::sample(uint64_t offset) {
   // A device that does not tell when it sends must not end the sampling.
   if (!enabled_ || wanted_ || (expected_ && unacknowledged_)) return false;
   wanted_ = true;
-  begin_ = offset;
+  sample_begins(offset, kSampleBytes);
   moments_ = {};
   return true;
 }
 
+void SocketTimes::sample_begins(uint64_t offset, size_t bytes) {
+  begin_ = offset;
+  sample_bytes_ = bytes;
+}
+
 size_t SocketTimes::bytes_allowed(uint64_t sent, size_t wanted) const {
   if (!wanted_) return wanted;
-  const uint64_t until = sent < begin_ ? begin_ - sent : kSampleBytes;
+  const uint64_t until = sent < begin_ ? begin_ - sent : sample_bytes_;
   return std::min<uint64_t>(wanted, until);
 }
 
@@ -125,8 +130,9 @@ void SocketTimes::look_ahead(int fd) {
   moments_.peer_full = in_the_way && info.tcpi_snd_wnd < window_max_bytes_ - window_max_bytes_ / 4;
 }
 
-void SocketTimes::sent(uint64_t sent, uint64_t now_ns, uint64_t full_since_ns, bool asked) {
-  marks_[marks_total_++ % kMarks] = {sent, full_since_ns != 0 ? full_since_ns : now_ns};
+void SocketTimes::sent(uint64_t sent, uint64_t frames_end, uint64_t now_ns, uint64_t full_since_ns,
+                       bool asked) {
+  marks_[marks_total_++ % kMarks] = {frames_end, full_since_ns != 0 ? full_since_ns : now_ns};
   if (!asked) return;
   wanted_ = false;
   expected_ = unacknowledged_ = true;

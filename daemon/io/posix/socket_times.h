@@ -29,8 +29,12 @@ class SocketTimes {
   ssize_t receive(int fd, std::span<std::byte> into);
   [[nodiscard]] uint64_t arrived_ns() const { return arrived_ns_; }
 
-  // The frame that begins at `offset` of what is sent. False: not possible now.
+  // The frame that begins at `offset` of what is sent, or, with kLater, at one that is told when it
+  // is known. False: not possible now.
+  static constexpr uint64_t kLater = ~uint64_t{0};
   bool sample(uint64_t offset);
+  // It begins at `offset`, and its first `bytes` go out in a call of their own.
+  void sample_begins(uint64_t offset, size_t bytes);
   // How many bytes the next call may send, when `sent` are sent: up to the sample's begin, or its
   // first bytes.
   [[nodiscard]] size_t bytes_allowed(uint64_t sent, size_t wanted) const;
@@ -42,10 +46,12 @@ class SocketTimes {
   static void ask(msghdr& message, Room& room);
   // Before the first bytes of a sample go out.
   void look_ahead(int fd);
-  // `sent` bytes went out in all, the last of them now; they have waited since `full_since_ns` for
-  // a socket that was full (0: for none).
-  void sent(uint64_t sent, uint64_t now_ns, uint64_t full_since_ns, bool asked);
-  // When the kernel took the byte at `offset`, or the socket was full instead; 0: not known.
+  // `sent` bytes went out in all, the last of them now, and with them the frames' bytes up to
+  // `frames_end` (fewer, where they are encrypted); they have waited since `full_since_ns` for a
+  // socket that was full (0: for none).
+  void sent(uint64_t sent, uint64_t frames_end, uint64_t now_ns, uint64_t full_since_ns,
+            bool asked);
+  // When the kernel took the frames' byte at `offset`, or the socket was full instead; 0: not known.
   [[nodiscard]] uint64_t taken_ns(uint64_t offset) const;
 
   // Takes in what the kernel has to tell of the sample; true when moments() are those of a frame
@@ -55,7 +61,7 @@ class SocketTimes {
 
  private:
   struct Mark {
-    uint64_t end;  // bytes that were sent …
+    uint64_t end;  // bytes of frames that were sent …
     uint64_t at_ns;
   };
   static constexpr size_t kMarks = 256;
@@ -71,6 +77,7 @@ class SocketTimes {
   bool expected_ = false;        // it has, and the kernel is to tell when it left
   bool unacknowledged_ = false;  // … and when the peer's kernel had it
   uint64_t begin_ = 0;
+  size_t sample_bytes_ = kSampleBytes;
   uint32_t key_ = 0;  // number of the byte that was asked about
   uint32_t window_max_bytes_ = 0;  // what the peer's kernel has had room for at most
   uint64_t window_waits_us_ = 0;   // how long this one has waited for room there, when it was asked

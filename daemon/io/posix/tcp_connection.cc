@@ -21,18 +21,17 @@ std::string phrase(int code) { return system_error(code, "").what.substr(2); }
 TcpConnection::TcpConnection(TcpNetwork& network, int fd, bool dialling, std::string peer)
     : network_(network),
       peer_(std::move(peer)),
+      dialled_(dialling),
       fd_(fd),
-      state_(dialling ? State::kConnecting : State::kUp) {
+      state_(State::kConnecting) {
   network_.connections_.push_back(this);
   if (fd_ < 0) return;
   reader_ = std::make_unique<IoWatcher>(network_.loop_, fd_, EV_READ, [this] { woken(); });
   writer_ = std::make_unique<IoWatcher>(network_.loop_, fd_, EV_WRITE, [this] { writable(); });
-  if (dialling) {
+  if (dialling)
     writer_->start();
-  } else {
-    interface_ = interface_of(fd_);
-    times_.enable(fd_);
-  }
+  else
+    begin();
   update_reader();
 }
 
@@ -58,23 +57,32 @@ void TcpConnection::woken() {
   if (times_.collect(fd_) &&
       !call([this](ConnectionHandler& handler) { handler.sampled(times_.moments()); }))
     return;
+  drained_ = false;
+  if (state_ == State::kSecuring) return secure();
   if (state_ != State::kUp || paused_) return;
+  call([](ConnectionHandler& handler) { handler.readable(); });
+}
+
+void TcpConnection::read_on() {
   drained_ = false;
   call([](ConnectionHandler& handler) { handler.readable(); });
 }
 
 size_t TcpConnection::read(std::span<std::byte> into) {
+  if (state_ != State::kUp || into.empty()) return 0;
+  return tls_ != nullptr ? read_sealed(into) : static_cast<size_t>(receive(into));
+}
+
+// How much came; 0: nothing now, or the stream is over.
+ssize_t TcpConnection::receive(std::span<std::byte> into) {
   // A short read has emptied the socket: asking again in the same event would only cost a call.
   // What arrives meanwhile makes an event of its own.
-  if (state_ != State::kUp || drained_ || into.empty()) return 0;
+  if (drained_) return 0;
   ssize_t n = 0;
   do n = times_.receive(fd_, into);
   while (n < 0 && errno == EINTR);
-  if (n > 0) {
-    drained_ = static_cast<size_t>(n) < into.size();
-    return static_cast<size_t>(n);
-  }
-  drained_ = true;
+  drained_ = n < static_cast<ssize_t>(into.size());
+  if (n > 0) return n;
   if (n == 0)
     fail("closed by the peer");
   else if (errno != EAGAIN && errno != EWOULDBLOCK)
@@ -82,9 +90,72 @@ size_t TcpConnection::read(std::span<std::byte> into) {
   return 0;
 }
 
+// As much as there is room for: who gets less knows that there is no more.
+size_t TcpConnection::read_sealed(std::span<std::byte> into) {
+  size_t got = 0;
+  const uint64_t began_ns = monotonic_ns();
+  uint64_t receiving_ns = 0;
+  while (got < into.size() && state_ == State::kUp) {
+    if (const size_t n = tls_->open(into.subspan(got)); n > 0) {
+      got += n;
+      continue;
+    }
+    if (!tls_->error().empty()) {
+      fail(tls_->error());
+      break;
+    }
+    const uint64_t asked_ns = monotonic_ns();
+    const auto n = static_cast<size_t>(receive(tls_->room()));
+    receiving_ns += monotonic_ns() - asked_ns;
+    if (n == 0) break;
+    tls_->received(n);
+  }
+  unread_ = got == into.size();
+  cipher_ns_ += monotonic_ns() - began_ns - receiving_ns;
+  return got;
+}
+
+// The handshake, as far as it goes with what has come.
+void TcpConnection::secure() {
+  for (;;) {
+    switch (tls_->shake_hands()) {
+      case TlsSession::Step::kDone:
+        state_ = State::kUp;
+        unread_ = true;  // something may have come behind it
+        update_reader();
+        call([](ConnectionHandler& handler) { handler.connected(); });
+        return;
+      case TlsSession::Step::kFailed:
+        // So that the peer can say why, too.
+        (void)::send(fd_, tls_->sealed().data(), tls_->sealed().size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        return fail(subject() + tls_->error());
+      case TlsSession::Step::kWaits:
+        const auto n = static_cast<size_t>(receive(tls_->room()));
+        if (n == 0 && failed())
+          reason_ = subject() + "ended the connection (" + reason_ + "); " + tls_->left_early();
+        if (n == 0) return;
+        tls_->received(n);
+        break;
+    }
+  }
+}
+
+void TcpConnection::give_up_waiting() {
+  if (state_ == State::kSecuring)
+    fail(subject() + "took too long to prove the key; " + tls_->left_early());
+}
+
+// Of a sentence on the peer; who has accepted a connection says it itself, without a port that is
+// another one each time.
+std::string TcpConnection::subject() const { return dialled_ ? peer_ + " " : std::string(); }
+
+std::string TcpConnection::protection() const {
+  return tls_ != nullptr && state_ == State::kUp ? tls_->describe() : std::string();
+}
+
 void TcpConnection::send(std::span<const std::byte> head, std::span<const std::byte> body) {
   queued_bytes_ += head.size() + body.size();
-  if (state_ == State::kConnecting || state_ == State::kUp) queue_.add(head, body);
+  if (state_ != State::kFailed && state_ != State::kClosed) queue_.add(head, body);
 }
 
 void TcpConnection::pause_reading(bool paused) {
@@ -94,7 +165,7 @@ void TcpConnection::pause_reading(bool paused) {
 
 void TcpConnection::update_reader() {
   if (reader_ == nullptr) return;
-  if (state_ == State::kUp && !paused_)
+  if (state_ == State::kSecuring || (state_ == State::kUp && !paused_))
     reader_->start();
   else
     reader_->stop();
@@ -114,43 +185,105 @@ void TcpConnection::deliver_failure() {
   call([reason = reason_](ConnectionHandler& handler) { handler.closed(reason); });
 }
 
+bool TcpConnection::sample_next() {
+  // Where it begins in the stream is known when it is sealed.
+  if (!times_.sample(tls_ != nullptr ? SocketTimes::kLater : queued_bytes_)) return false;
+  if (tls_ != nullptr) sample_at_ = queued_bytes_;
+  return true;
+}
+
 bool TcpConnection::wants_flush() const {
-  return state_ == State::kUp && !queue_.empty() && !writer_->active();
+  if (writer_ == nullptr || writer_->active()) return false;
+  if (tls_ != nullptr && !tls_->sealed().empty() && state_ == State::kSecuring) return true;
+  return state_ == State::kUp && (!queue_.empty() || (tls_ != nullptr && !tls_->sealed().empty()));
+}
+
+// Frames into records, up to what a socket takes at a time. A sampled frame's head has one of its
+// own.
+void TcpConnection::seal() {
+  const uint64_t began_ns = monotonic_ns();
+  while (state_ == State::kUp && !queue_.empty() && tls_->sealed().size() < kSealedBytesMax) {
+    size_t most = TlsSession::kRecordBytesMax;
+    const bool sampled = sample_at_ == sealed_bytes_;
+    if (sampled)
+      most = SocketTimes::kSampleBytes;
+    else if (sample_at_)
+      most = std::min<uint64_t>(most, *sample_at_ - sealed_bytes_);
+    const std::span<const std::byte> plain = queue_.front(most, network_.record_);
+    const uint64_t begin = tls_->sealed_bytes_total();
+    if (!tls_->seal(plain)) return fail(tls_->error());
+    const uint64_t end = tls_->sealed_bytes_total();
+    if (sampled) {
+      times_.sample_begins(begin, end - begin);
+      sample_at_.reset();
+    }
+    sealed_bytes_ += plain.size();
+    records_.push_back({sealed_bytes_, end});
+    queue_.consume(plain.size());
+  }
+  cipher_ns_ += monotonic_ns() - began_ns;
+}
+
+// How many iovecs of the network's are filled with what goes next.
+size_t TcpConnection::gather(size_t bytes_max) {
+  if (tls_ == nullptr)
+    return queue_.gather(network_.vectors_, times_.bytes_allowed(stream_bytes_, bytes_max));
+  seal();
+  const std::span<const std::byte> sealed = tls_->sealed();
+  const size_t bytes =
+      std::min(sealed.size(), times_.bytes_allowed(stream_bytes_, bytes_max));
+  network_.vectors_[0] = iovec{const_cast<std::byte*>(sealed.data()), bytes};
+  return bytes > 0 ? 1 : 0;
+}
+
+// The socket has taken so many bytes.
+void TcpConnection::taken(size_t bytes) {
+  stream_bytes_ += bytes;
+  if (tls_ == nullptr) {
+    queue_.consume(bytes);
+    sent_bytes_ += bytes;
+    return;
+  }
+  tls_->sent(bytes);
+  for (; !records_.empty() && records_.front().stream_end <= stream_bytes_; records_.pop_front())
+    sent_bytes_ = records_.front().frames_end;
 }
 
 void TcpConnection::flush() {
   size_t left = kSendBytesPerTurn;
   while (wants_flush() && left > 0) {
     msghdr message{};
+    message.msg_iovlen = gather(left);
     message.msg_iov = network_.vectors_.data();
-    message.msg_iovlen = queue_.gather(network_.vectors_, times_.bytes_allowed(sent_bytes_, left));
+    if (message.msg_iovlen == 0) return;  // it failed
     size_t offered = 0;
     for (size_t i = 0; i < message.msg_iovlen; ++i) offered += network_.vectors_[i].iov_len;
-    const bool asks = times_.sample_due(sent_bytes_);
+    const bool asks = times_.sample_due(stream_bytes_);
     SocketTimes::Room room;
     if (asks) {
       SocketTimes::ask(message, room);
       times_.look_ahead(fd_);
     }
     // What follows a sampled head goes with it.
-    const int more = asks && sent_bytes_ + offered < queued_bytes_ ? MSG_MORE : 0;
+    const bool follows = tls_ != nullptr ? tls_->sealed().size() > offered || !queue_.empty()
+                                         : sent_bytes_ + offered < queued_bytes_;
+    const int more = asks && follows ? MSG_MORE : 0;
     // Before: on a fast link the answer may be there when the call returns.
     const uint64_t now_ns = monotonic_ns();
     const ssize_t n = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT | more);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
       return fail(phrase(errno));
-    const size_t taken = n < 0 ? 0 : static_cast<size_t>(n);
-    queue_.consume(taken);
-    sent_bytes_ += taken;
-    left -= taken;
-    if (taken > 0) times_.sent(sent_bytes_, now_ns, full_since_ns_, asks);
-    if (taken < offered) {  // the socket is full
+    const size_t bytes = n < 0 ? 0 : static_cast<size_t>(n);
+    taken(bytes);
+    left -= std::min(left, bytes);
+    if (bytes > 0) times_.sent(stream_bytes_, sent_bytes_, now_ns, full_since_ns_, asks);
+    if (bytes < offered) {  // the socket is full
       writer_->start();
       if (full_since_ns_ == 0) full_since_ns_ = now_ns;
     }
   }
-  if (queue_.empty()) full_since_ns_ = 0;
+  if (queue_.empty() && (tls_ == nullptr || tls_->sealed().empty())) full_since_ns_ = 0;
 }
 
 void TcpConnection::writable() {
@@ -163,12 +296,22 @@ void TcpConnection::finish_connect() {
   socklen_t size = sizeof error;
   if (::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
   if (error != 0) return fail("connect to " + peer_ + ": " + phrase(error));
-  state_ = State::kUp;
+  writer_->stop();
+  begin();
+  update_reader();
+  if (state_ == State::kSecuring) return secure();
+  call([](ConnectionHandler& handler) { handler.connected(); });
+}
+
+// It is connected; with keys, the handshake is next.
+void TcpConnection::begin() {
   interface_ = interface_of(fd_);
   times_.enable(fd_);
-  writer_->stop();
-  update_reader();
-  call([](ConnectionHandler& handler) { handler.connected(); });
+  state_ = State::kUp;
+  if (network_.keys_ == nullptr) return;
+  const auto side = dialled_ ? TlsSession::Side::kDialler : TlsSession::Side::kAcceptor;
+  tls_ = std::make_unique<TlsSession>(side, network_.keys_);
+  state_ = State::kSecuring;
 }
 
 }  // namespace twinblock

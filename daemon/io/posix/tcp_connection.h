@@ -1,7 +1,9 @@
 // One TCP socket of a TcpNetwork. Internal to io/posix.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/lifetime.h"
@@ -11,6 +13,7 @@
 #include "io/posix/socket_times.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_network.h"
+#include "io/posix/tls_session.h"
 
 namespace twinblock {
 
@@ -19,7 +22,11 @@ class TcpConnection final : public Connection {
   // Of one turn of the loop: a fast link must not keep everything else waiting.
   static constexpr size_t kSendBytesPerTurn = 2 * kMiB;
 
-  // Takes the socket: connected already, or (`dialling`) connecting. -1: none, fail() follows.
+  // With keys, a socket takes so many bytes of frames at a time.
+  static constexpr size_t kSealedBytesMax = 256 * kKiB;
+
+  // Takes the socket: connected already, or (`dialling`) connecting. -1: none, fail() follows. With
+  // keys in the network, connected() of an accepted one says that the peer has proven one of them.
   TcpConnection(TcpNetwork& network, int fd, bool dialling, std::string peer);
   ~TcpConnection() override;
   TcpConnection(const TcpConnection&) = delete;
@@ -32,17 +39,27 @@ class TcpConnection final : public Connection {
   [[nodiscard]] uint64_t queued_bytes_total() const override { return queued_bytes_; }
   [[nodiscard]] uint64_t sent_bytes_total() const override { return sent_bytes_; }
   [[nodiscard]] std::string peer_address() const override { return peer_; }
-  bool sample_next() override { return times_.sample(queued_bytes_); }
+  bool sample_next() override;
   [[nodiscard]] uint64_t taken_ns(uint64_t offset) const override {
     return times_.taken_ns(offset);
   }
   [[nodiscard]] uint64_t arrived_ns() const override { return times_.arrived_ns(); }
+  [[nodiscard]] std::string protection() const override;
+  [[nodiscard]] uint64_t cipher_ns() const override { return cipher_ns_; }
 
   // The stream is over; closed() is called at the end of this turn.
   void fail(std::string reason);
   void flush();
   [[nodiscard]] bool wants_flush() const;
   [[nodiscard]] bool failed() const { return state_ == State::kFailed; }
+  // Something that has come was not asked for: the handler is to be called, though the socket is
+  // empty.
+  [[nodiscard]] bool has_unread() const {
+    return unread_ && state_ == State::kUp && !paused_;
+  }
+  void read_on();
+  // The peer had its time to prove the key.
+  void give_up_waiting();
   // Of its local address; 0: not known, or not connected yet.
   [[nodiscard]] unsigned interface_index() const { return interface_; }
   // Calls closed(), which may destroy this.
@@ -51,6 +68,7 @@ class TcpConnection final : public Connection {
  private:
   enum class State {
     kConnecting,
+    kSecuring,  // the peer has yet to prove the key
     kUp,
     kFailed,  // closed() is due
     kClosed,  // closed() has been called
@@ -58,12 +76,21 @@ class TcpConnection final : public Connection {
   void woken();
   void writable();
   void finish_connect();
+  void begin();
+  void secure();
+  [[nodiscard]] std::string subject() const;
   void update_reader();
+  ssize_t receive(std::span<std::byte> into);
+  size_t read_sealed(std::span<std::byte> into);
+  void seal();
+  size_t gather(size_t bytes_max);
+  void taken(size_t bytes);
   template <typename Call>
   bool call(Call&& call);
 
   TcpNetwork& network_;
   const std::string peer_;
+  const bool dialled_;
   int fd_;
   State state_;
   unsigned interface_ = 0;
@@ -74,7 +101,19 @@ class TcpConnection final : public Connection {
   SendQueue queue_;
   SocketTimes times_;
   uint64_t queued_bytes_ = 0;
-  uint64_t sent_bytes_ = 0;
+  uint64_t sent_bytes_ = 0;    // of those
+  uint64_t stream_bytes_ = 0;  // that the socket took: the same, if nothing is encrypted
+  // With keys only, as what follows.
+  std::unique_ptr<TlsSession> tls_;
+  struct Record {
+    uint64_t frames_end;  // of all that was queued …
+    uint64_t stream_end;  // … and of what the socket gets
+  };
+  std::deque<Record> records_;  // sealed, and not sent in full
+  uint64_t sealed_bytes_ = 0;   // of all that was queued
+  std::optional<uint64_t> sample_at_;  // a sampled frame begins there, and is not sealed yet
+  bool unread_ = false;                // opened, or not opened yet, and not asked for
+  uint64_t cipher_ns_ = 0;
   uint64_t full_since_ns_ = 0;  // the socket has not taken all that was queued since; 0: it has
   std::unique_ptr<IoWatcher> reader_;
   std::unique_ptr<IoWatcher> writer_;  // active while connecting or while the socket is full

@@ -1,15 +1,20 @@
-// The listening socket of one link: accepts from the peer's IP only. Internal to io/posix.
+// The listening socket of one link: accepts from the peer's IP only, and with keys only who proves
+// one. Who has not yet is bounded in number and time: when there are too many, the oldest goes, so
+// that a peer that is quick gets in beside any number of others. Internal to io/posix.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 
 #include "base/limits.h"
+#include "io/clock.h"
 #include "io/connection.h"
 #include "io/posix/acceptor.h"
 #include "io/posix/tcp_address.h"
+#include "io/posix/tcp_connection.h"
 #include "io/posix/tcp_network.h"
 
 namespace twinblock {
@@ -24,8 +29,24 @@ class TcpListener {
   TcpListener(TcpNetwork& network, int fd, TcpAddress peer,
               std::function<void(std::unique_ptr<Connection>)> accepted,
               std::function<void(const std::string&)> refused);
+  ~TcpListener();
 
  private:
+  // An accepted connection, until the peer has proven the key.
+  struct Unproven final : ConnectionHandler {
+    explicit Unproven(TcpListener& listener) : owner(listener) {}
+    void connected() override { owner.proven(*this); }
+    void readable() override {}
+    void closed(const std::string& reason) override { owner.lost(*this, reason); }
+    TcpListener& owner;
+    std::unique_ptr<TcpConnection> connection;
+    std::string address;
+    uint64_t since_ns = 0;
+  };
+  void proven(Unproven& who);
+  void lost(Unproven& who, const std::string& reason);
+  void end_late_ones();
+  [[nodiscard]] std::list<Unproven>::iterator place_of(const Unproven& who);
   void take(int fd, const TcpAddress& from);
   void report(std::string why);
 
@@ -35,6 +56,8 @@ class TcpListener {
   const std::function<void(const std::string&)> refused_;
   uint64_t next_report_ns_ = 0;
   uint64_t unreported_ = 0;
+  std::list<Unproven> unproven_;  // the oldest first
+  std::unique_ptr<Timer> look_;
   Acceptor acceptor_;
 };
 

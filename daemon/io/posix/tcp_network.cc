@@ -18,7 +18,8 @@
 namespace twinblock {
 namespace {
 
-constexpr int kListenBacklog = 16;
+// Who fills it keeps the peer out until the kernel has dropped a connection: longer than any burst.
+constexpr int kListenBacklog = 1024;
 
 // A non-blocking socket that is connecting to `peer` from the IP of `local`.
 Result<int> start_connect(TcpAddress local, const TcpAddress& peer, const std::string& congestion) {
@@ -43,9 +44,10 @@ Result<int> start_connect(TcpAddress local, const TcpAddress& peer, const std::s
 
 }  // namespace
 
-TcpNetwork::TcpNetwork(Loop& loop, std::string congestion)
+TcpNetwork::TcpNetwork(Loop& loop, std::string congestion, std::shared_ptr<const LinkKeys> keys)
     : loop_(loop),
       congestion_(std::move(congestion)),
+      keys_(std::move(keys)),
       interfaces_(
           loop, [this](unsigned index, const std::string& name) { interface_down(index, name); }) {
   loop_.attach(*this);
@@ -118,14 +120,16 @@ void TcpNetwork::flush_sends() {
 
 void TcpNetwork::deliver() {
   // By index: a handler may dial again, or destroy any connection.
-  for (size_t i = 0; i < connections_.size(); ++i)
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    if (connections_[i] != nullptr && connections_[i]->has_unread()) connections_[i]->read_on();
     if (connections_[i] != nullptr && connections_[i]->failed()) connections_[i]->deliver_failure();
+  }
   std::erase(connections_, nullptr);
 }
 
 bool TcpNetwork::pending() const {
   return std::any_of(connections_.begin(), connections_.end(), [](const TcpConnection* c) {
-    return c != nullptr && (c->failed() || c->wants_flush());
+    return c != nullptr && (c->failed() || c->wants_flush() || c->has_unread());
   });
 }
 

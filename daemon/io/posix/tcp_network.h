@@ -12,7 +12,9 @@
 
 #include "io/connection.h"
 #include "io/posix/interface_watch.h"
+#include "io/posix/link_key.h"
 #include "io/posix/loop.h"
+#include "io/posix/tls_session.h"
 
 namespace twinblock {
 
@@ -22,8 +24,10 @@ class TcpListener;
 // Outlives its connections.
 class TcpNetwork final : public Network, private TurnPart {
  public:
-  // `congestion` as check_congestion() takes it.
-  explicit TcpNetwork(Loop& loop, std::string congestion = {});
+  // `congestion` as check_congestion() takes it. With `keys` every connection is encrypted, and
+  // nobody is spoken to who does not prove one of them.
+  explicit TcpNetwork(Loop& loop, std::string congestion = {},
+                      std::shared_ptr<const LinkKeys> keys = nullptr);
   ~TcpNetwork() override;
   TcpNetwork(const TcpNetwork&) = delete;
   TcpNetwork& operator=(const TcpNetwork&) = delete;
@@ -45,10 +49,12 @@ class TcpNetwork final : public Network, private TurnPart {
 
   Loop& loop_;
   const std::string congestion_;
+  std::shared_ptr<const LinkKeys> keys_;  // null: nothing is encrypted
   InterfaceWatch interfaces_;
   std::vector<TcpConnection*> connections_;  // null: destroyed, removed after the turn
   std::vector<std::pair<std::string, std::unique_ptr<TcpListener>>> listeners_;  // by link
   std::array<iovec, 1024> vectors_;  // for one sendmsg at a time; IOV_MAX of them
+  std::array<std::byte, TlsSession::kRecordBytesMax> record_;  // where one is put together
 };
 
 }  // namespace twinblock

@@ -1,0 +1,158 @@
+#include "io/posix/link_key.h"
+
+#include <fcntl.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+
+#include "base/checks.h"
+#include "io/posix/files.h"
+
+namespace twinblock {
+namespace {
+
+constexpr size_t kFileBytesMax = 4096;
+constexpr const char* kDigits = "0123456789abcdef";
+constexpr const char* kMakeAnother =
+    "write it with `twinblock key new`, or copy the other node's file";
+
+std::string hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte each : bytes) {
+    text += kDigits[std::to_integer<unsigned>(each) >> 4];
+    text += kDigits[std::to_integer<unsigned>(each) & 15];
+  }
+  return text;
+}
+
+std::optional<unsigned> digit_of(char c) {
+  const std::string_view digits(kDigits);
+  const size_t at = digits.find(c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c);
+  if (at == digits.npos) return std::nullopt;
+  return static_cast<unsigned>(at);
+}
+
+// Of something that only who has the key can have hashed: not of the key alone, which is hashed elsewhere, too.
+std::string fingerprint_of(const std::array<std::byte, LinkKey::kBytes>& secret) {
+  std::string text = "twinblock link key ";
+  text.append(reinterpret_cast<const char*>(secret.data()), secret.size());
+  std::array<std::byte, 32> digest{};
+  TB_CHECK(gnutls_hash_fast(GNUTLS_DIG_SHA256, text.data(), text.size(), digest.data()) == 0,
+           "GnuTLS has no SHA-256");
+  std::string print = hex(std::span(digest).first(8));
+  for (size_t at : {12, 8, 4}) print.insert(at, 1, '-');
+  return print;
+}
+
+std::optional<LinkKey> parse_key(const std::string& word) {
+  if (word.size() != 2 * LinkKey::kBytes) return std::nullopt;
+  LinkKey key;
+  for (size_t i = 0; i < LinkKey::kBytes; ++i) {
+    const auto high = digit_of(word[2 * i]);
+    const auto low = digit_of(word[2 * i + 1]);
+    if (!high || !low) return std::nullopt;
+    key.secret[i] = static_cast<std::byte>(*high << 4 | *low);
+  }
+  key.fingerprint = fingerprint_of(key.secret);
+  return key;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+Status check_owner(int fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return system_error(errno, "key " + path);
+  if (!S_ISREG(info.st_mode)) return Error{"key " + path + " is not a file", kMakeAnother};
+  if (info.st_uid != 0 && info.st_uid != ::geteuid())
+    return Error{"key " + path + " belongs to user " + std::to_string(info.st_uid) +
+                     ", who can read and change it",
+                 "make a new key as the user who runs the node: remove it, then `twinblock key new`"};
+  if ((info.st_mode & 077) == 0) return ok_status();
+  return Error{"key " + path + " can be read or changed by other users of this host",
+               "chmod 600 " + path + "; if somebody may have read it, make a new one"};
+}
+
+}  // namespace
+
+Result<LinkKeys> parse_link_keys(const std::string& text, const std::string& path) {
+  LinkKeys keys;
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const std::string where = path + ":" + std::to_string(number) + ": ";
+    line.erase(std::min(line.find('#'), line.size()));
+    std::istringstream words(line);
+    std::string word;
+    std::string more;
+    if (!(words >> word)) continue;
+    const std::optional<LinkKey> key = words >> more ? std::nullopt : parse_key(word);
+    if (!key) return Error{where + "not a key, which is 64 hexadecimal digits", kMakeAnother};
+    if (std::any_of(keys.begin(), keys.end(),
+                    [&](const LinkKey& other) { return other.fingerprint == key->fingerprint; }))
+      return Error{where + "the same key once more", "remove the line"};
+    keys.push_back(*key);
+    if (keys.size() > kLinkKeysMax)
+      return Error{where + "a third key", "keep the one in use and the next one"};
+  }
+  if (keys.empty()) return Error{path + ": there is no key in it", kMakeAnother};
+  return keys;
+}
+
+Result<LinkKeys> read_link_keys(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) return system_error(errno, "key " + path, kMakeAnother);
+  if (Status own = check_owner(file.get(), path); !own) return own.error();
+  std::string text(kFileBytesMax + 1, '\0');
+  const ssize_t got = ::read(file.get(), text.data(), text.size());
+  if (got < 0) return system_error(errno, "key " + path);
+  text.resize(static_cast<size_t>(got));
+  if (text.size() > kFileBytesMax) return Error{path + ": too long to be a key", kMakeAnother};
+  return parse_link_keys(text, path);
+}
+
+LinkKey make_link_key() {
+  LinkKey key;
+  random_bytes(key.secret);
+  key.fingerprint = fingerprint_of(key.secret);
+  return key;
+}
+
+Status write_link_keys(const std::string& path, const std::string& volume, const LinkKeys& keys) {
+  std::string text = "# The key of volume " + volume +
+                     "'s links. It belongs on both hosts, and to nobody else: who has it can pose as "
+                     "either.\n";
+  for (const LinkKey& key : keys) text += hex(key.secret) + "  # " + key.fingerprint + "\n";
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file.get() < 0)
+    return system_error(errno, "key " + path,
+                        errno == EEXIST ? "nothing was changed: the key that is there may be in use; "
+                                          "remove it first if it is not wanted"
+                                        : "");
+  if (::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fsync(file.get()) == 0)
+    return sync_name(path);
+  const int error = errno;
+  ::unlink(path.c_str());
+  return system_error(error, "key " + path);
+}
+
+}  // namespace twinblock

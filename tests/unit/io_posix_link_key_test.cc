@@ -1,0 +1,109 @@
+// The key's file: what is taken, what is refused, and that what is written can be read.
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "gtest/gtest.h"
+#include "io/posix/link_key.h"
+#include "temporary_directory.h"
+
+namespace twinblock {
+namespace {
+
+const std::string kDigits(64, 'a');
+
+class LinkKeyTest : public ::testing::Test {
+ protected:
+  std::string write(const std::string& text, mode_t mode) {
+    const std::string path = directory_.path() + "/r0.key";
+    std::ofstream(path) << text;
+    EXPECT_EQ(::chmod(path.c_str(), mode), 0);
+    return path;
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(LinkKeyTest, what_is_written_is_read_and_nobody_else_can) {
+  const std::string path = directory_.path() + "/new.key";
+  const LinkKeys keys{make_link_key(), make_link_key()};
+  ASSERT_TRUE(write_link_keys(path, "r0", keys).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const Result<LinkKeys> read = read_link_keys(path);
+  ASSERT_TRUE(read.ok()) << read.error().what;
+  ASSERT_EQ(read.value().size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(read.value()[i].secret, keys[i].secret);
+    EXPECT_EQ(read.value()[i].fingerprint, keys[i].fingerprint);
+  }
+  EXPECT_NE(keys[0].secret, keys[1].secret);
+}
+
+TEST_F(LinkKeyTest, a_key_that_is_there_is_not_written_over) {
+  const std::string path = write(kDigits, 0600);
+  const Status written = write_link_keys(path, "r0", {make_link_key()});
+  ASSERT_FALSE(written.ok());
+  EXPECT_NE(written.error().action.find("nothing was changed"), std::string::npos);
+  EXPECT_EQ(read_link_keys(path).value().front().secret.front(), std::byte{0xaa});
+}
+
+TEST_F(LinkKeyTest, a_key_that_others_can_read_is_refused) {
+  for (const mode_t mode : {0640, 0604, 0620, 0602, 0644}) {
+    const Result<LinkKeys> read = read_link_keys(write(kDigits, mode));
+    ASSERT_FALSE(read.ok()) << mode;
+    EXPECT_NE(read.error().what.find("other users"), std::string::npos) << read.error().what;
+    EXPECT_NE(read.error().action.find("chmod 600"), std::string::npos);
+  }
+  EXPECT_TRUE(read_link_keys(write(kDigits, 0400)).ok());
+}
+
+TEST_F(LinkKeyTest, what_is_no_file_is_refused) {
+  EXPECT_FALSE(read_link_keys(directory_.path()).ok());
+  EXPECT_FALSE(read_link_keys(directory_.path() + "/none").ok());
+  EXPECT_FALSE(read_link_keys("/dev/null").ok());
+}
+
+TEST(LinkKeyText, remarks_and_empty_lines_are_left_out) {
+  const auto keys = parse_link_keys("# of r0\n\n  " + kDigits + "  # this one\n", "f");
+  ASSERT_TRUE(keys.ok()) << keys.error().what;
+  EXPECT_EQ(keys.value().size(), 1u);
+  EXPECT_EQ(keys.value()[0].secret[31], std::byte{0xaa});
+}
+
+TEST(LinkKeyText, errors_name_the_line_and_never_the_key) {
+  const std::string other(64, 'b');
+  const std::string third(64, 'c');
+  for (const auto& [text, where] : std::vector<std::pair<std::string, std::string>>{
+           {"", "f: there is no key"},
+           {"# nothing\n", "f: there is no key"},
+           {kDigits.substr(1), "f:1: not a key"},
+           {kDigits + "a", "f:1: not a key"},
+           {"\n" + kDigits.substr(1) + "g", "f:2: not a key"},
+           {kDigits + " " + other, "f:1: not a key"},
+           {kDigits + "\n" + kDigits, "f:2: the same key"},
+           {kDigits + "\n" + other + "\n" + third, "f:3: a third key"}}) {
+    const auto keys = parse_link_keys(text, "f");
+    ASSERT_FALSE(keys.ok()) << text;
+    EXPECT_EQ(keys.error().what.find(where), 0u) << keys.error().what;
+    EXPECT_EQ(keys.error().what.find("aaaa"), std::string::npos);
+  }
+}
+
+// The same key has the same fingerprint everywhere and for ever: two operators compare them.
+TEST(LinkKeyText, a_fingerprint_is_of_the_whole_key) {
+  const auto of = [](const std::string& text) {
+    return parse_link_keys(text, "f").value().front().fingerprint;
+  };
+  EXPECT_EQ(of(kDigits), of(std::string(64, 'A')));
+  for (size_t i = 0; i < kDigits.size(); ++i) {
+    std::string changed = kDigits;
+    changed[i] = 'b';
+    EXPECT_NE(of(changed), of(kDigits)) << i;
+  }
+  EXPECT_EQ(of(kDigits).size(), 19u);
+}
+
+}  // namespace
+}  // namespace twinblock

@@ -1,0 +1,331 @@
+// Connections with a key: who proves it gets in, nobody else does, and each is told why.
+#include <fcntl.h>
+#include <poll.h>
+
+#include <cstring>
+
+#include "io/posix/tls_session.h"
+#include "io_posix_tcp_support.h"
+
+namespace twinblock {
+namespace {
+
+using Keys = std::shared_ptr<const LinkKeys>;
+
+Keys keys_of(std::initializer_list<LinkKey> keys) {
+  return std::make_shared<const LinkKeys>(keys);
+}
+
+// Two sessions of this thread, whose bytes go through the test's hands.
+struct Pair {
+  Pair(const Keys& of_dialler, const Keys& of_acceptor)
+      : dialler(TlsSession::Side::kDialler, of_dialler),
+        acceptor(TlsSession::Side::kAcceptor, of_acceptor) {}
+
+  static size_t carry(TlsSession& from, TlsSession& to) {
+    size_t carried = 0;
+    while (!from.sealed().empty()) {
+      const auto room = to.room();
+      const size_t n = std::min(room.size(), from.sealed().size());
+      std::memcpy(room.data(), from.sealed().data(), n);
+      from.sent(n);
+      to.received(n);
+      carried += n;
+    }
+    return carried;
+  }
+  void shake_hands() {
+    dialler_step = dialler.shake_hands();
+    carry(dialler, acceptor);
+    acceptor_step = acceptor.shake_hands();
+    carry(acceptor, dialler);
+    if (dialler_step == TlsSession::Step::kWaits) dialler_step = dialler.shake_hands();
+    carry(dialler, acceptor);
+    if (acceptor_step == TlsSession::Step::kWaits) acceptor_step = acceptor.shake_hands();
+  }
+
+  TlsSession dialler;
+  TlsSession acceptor;
+  TlsSession::Step dialler_step{};
+  TlsSession::Step acceptor_step{};
+};
+
+TEST(TlsSessionTest, both_prove_the_key_and_then_understand_each_other) {
+  const LinkKey key = make_link_key();
+  Pair pair(keys_of({key}), keys_of({key}));
+  pair.shake_hands();
+  ASSERT_EQ(pair.dialler_step, TlsSession::Step::kDone) << pair.dialler.error();
+  ASSERT_EQ(pair.acceptor_step, TlsSession::Step::kDone) << pair.acceptor.error();
+  EXPECT_EQ(pair.dialler.describe(), "TLS 1.3, AES-128-GCM, key " + key.fingerprint);
+  EXPECT_EQ(pair.acceptor.describe(), pair.dialler.describe());
+  const Bytes text = pattern(TlsSession::kRecordBytesMax, 3);
+  for (const size_t bytes : {size_t{1}, size_t{64}, text.size()}) {
+    ASSERT_TRUE(pair.dialler.seal(std::span(text).first(bytes)));
+    const auto sealed = pair.dialler.sealed();
+    if (bytes > 16) {
+      EXPECT_EQ(::memmem(sealed.data(), sealed.size(), text.data(), 16), nullptr);
+    }
+    Pair::carry(pair.dialler, pair.acceptor);
+    Bytes got(text.size());
+    ASSERT_EQ(pair.acceptor.open(got), bytes);
+    EXPECT_EQ(std::memcmp(got.data(), text.data(), bytes), 0);
+    EXPECT_EQ(pair.acceptor.open(got), 0u);
+  }
+}
+
+TEST(TlsSessionTest, the_acceptor_takes_each_of_its_keys_and_the_dialler_proves_its_first) {
+  const LinkKey old = make_link_key();
+  const LinkKey next = make_link_key();
+  for (const auto& [dialler, acceptor, good] :
+       std::vector<std::tuple<Keys, Keys, bool>>{{keys_of({old}), keys_of({old, next}), true},
+                                                 {keys_of({next}), keys_of({old, next}), true},
+                                                 {keys_of({next, old}), keys_of({old}), false},
+                                                 {keys_of({old, next}), keys_of({old}), true}}) {
+    Pair pair(dialler, acceptor);
+    pair.shake_hands();
+    EXPECT_EQ(pair.dialler_step == TlsSession::Step::kDone, good);
+    EXPECT_EQ(pair.acceptor_step == TlsSession::Step::kDone, good);
+  }
+}
+
+TEST(TlsSessionTest, another_key_is_refused_with_both_fingerprints) {
+  const LinkKey ours = make_link_key();
+  const LinkKey theirs = make_link_key();
+  Pair pair(keys_of({theirs}), keys_of({ours}));
+  pair.shake_hands();
+  ASSERT_EQ(pair.acceptor_step, TlsSession::Step::kFailed);
+  ASSERT_EQ(pair.dialler_step, TlsSession::Step::kFailed);
+  EXPECT_EQ(pair.acceptor.error(), "has another key (" + theirs.fingerprint + ") than this node's key (" +
+                                       ours.fingerprint +
+                                       "): compare `twinblock key show` on both nodes");
+  EXPECT_EQ(pair.dialler.error(), "does not take this node's key (" + theirs.fingerprint +
+                                      "): compare `twinblock key show` on both nodes");
+}
+
+// It knows the fingerprint, which is no secret.
+TEST(TlsSessionTest, who_names_the_key_and_does_not_have_it_is_refused) {
+  const LinkKey ours = make_link_key();
+  LinkKey pretended = make_link_key();
+  pretended.fingerprint = ours.fingerprint;
+  Pair pair(keys_of({pretended}), keys_of({ours}));
+  pair.shake_hands();
+  EXPECT_EQ(pair.acceptor_step, TlsSession::Step::kFailed);
+  EXPECT_EQ(pair.acceptor.error(),
+            "names the key " + ours.fingerprint + ", and does not prove that it has it");
+  Pair other(keys_of({ours}), keys_of({pretended}));
+  other.shake_hands();
+  EXPECT_EQ(other.dialler_step, TlsSession::Step::kFailed) << "an acceptor that only pretends";
+}
+
+TEST(TlsSessionTest, what_a_stranger_says_is_not_repeated) {
+  const LinkKey ours = make_link_key();
+  LinkKey theirs = make_link_key();
+  theirs.fingerprint = "\x1b[31mroot@alpha: mkfs";
+  Pair pair(keys_of({theirs}), keys_of({ours}));
+  pair.shake_hands();
+  EXPECT_EQ(pair.acceptor_step, TlsSession::Step::kFailed);
+  EXPECT_EQ(pair.acceptor.error().find("root"), std::string::npos) << pair.acceptor.error();
+}
+
+// Each bit of each message of the handshake, and of a record behind it: nothing that was changed on
+// its way is believed.
+TEST(TlsSessionTest, what_was_changed_on_its_way_is_not_believed) {
+  const LinkKey key = make_link_key();
+  size_t flipped = 0;
+  size_t ignored = 0;
+  for (size_t at = 0; at < 2000; at += 3) {
+    Pair pair(keys_of({key}), keys_of({key}));
+    size_t passed = 0;
+    bool changed = false;
+    const auto carry = [&](TlsSession& from, TlsSession& to) {
+      while (!from.sealed().empty()) {
+        const auto room = to.room();
+        const size_t n = std::min(room.size(), from.sealed().size());
+        std::memcpy(room.data(), from.sealed().data(), n);
+        if (at >= passed && at < passed + n) {
+          room[at - passed] ^= std::byte{1};
+          changed = true;
+        }
+        passed += n;
+        from.sent(n);
+        to.received(n);
+      }
+    };
+    Bytes got(100);
+    size_t opened = 0;
+    TlsSession::Step of_dialler = pair.dialler.shake_hands();
+    carry(pair.dialler, pair.acceptor);
+    TlsSession::Step of_acceptor = pair.acceptor.shake_hands();
+    carry(pair.acceptor, pair.dialler);
+    of_dialler = pair.dialler.shake_hands();
+    carry(pair.dialler, pair.acceptor);
+    if (of_acceptor == TlsSession::Step::kWaits) of_acceptor = pair.acceptor.shake_hands();
+    if (of_dialler == TlsSession::Step::kDone && of_acceptor == TlsSession::Step::kDone) {
+      ASSERT_TRUE(pair.dialler.seal(pattern(100, 1)));
+      carry(pair.dialler, pair.acceptor);
+      opened = pair.acceptor.open(got);
+    }
+    if (!changed) break;
+    ++flipped;
+    // (Of one message of TLS 1.3 there is nothing to believe: that which looks like TLS 1.2.)
+    if (opened > 0) {
+      EXPECT_EQ(got, pattern(100, 1)) << "byte " << at;
+      ++ignored;
+    }
+  }
+  EXPECT_GT(flipped, 150u);
+  EXPECT_LT(ignored, 10u);
+}
+
+// --- over sockets
+
+class TlsTest : public TcpTest {
+ protected:
+  Keys keys() override { return keys_of({key_}); }
+  // Another node of this host, with other keys.
+  void dial_with(const Keys& keys) {
+    loop_.call([&] {
+      other_ = std::make_unique<TcpNetwork>(*loop_, "", keys);
+      other_end_.take(other_->dial(dialler()));
+    });
+  }
+  void TearDown() override {
+    loop_.call([this] {
+      other_end_.connection.reset();
+      other_.reset();
+    });
+    TcpTest::TearDown();
+  }
+  [[nodiscard]] bool refused_with(const std::string& words) const {
+    for (const std::string& each : refusals_)
+      if (each.find(words) != std::string::npos) return true;
+    return false;
+  }
+  [[nodiscard]] std::string refusals() const {
+    std::string all;
+    for (const std::string& each : refusals_) all += each + "\n";
+    return all;
+  }
+
+  const LinkKey key_ = make_link_key();
+  std::unique_ptr<TcpNetwork> other_;
+  End other_end_;
+};
+
+TEST_F(TlsTest, both_ends_say_how_they_are_protected) {
+  connect();
+  loop_.call([&] {
+    EXPECT_EQ(dialled_.connection->protection(), "TLS 1.3, AES-128-GCM, key " + key_.fingerprint);
+    EXPECT_EQ(accepted_.connection->protection(), dialled_.connection->protection());
+    dialled_.connection->send(pattern(100, 1));
+  });
+  ASSERT_TRUE(loop_.eventually([&] { return accepted_.received.size() == 100; }));
+  loop_.call([&] {
+    EXPECT_GT(dialled_.connection->cipher_ns(), 0u);
+    EXPECT_GT(accepted_.connection->cipher_ns(), 0u);
+  });
+}
+
+TEST_F(TlsTest, who_has_another_key_is_told_and_so_are_we) {
+  listen();
+  dial_with(keys_of({make_link_key()}));
+  ASSERT_TRUE(loop_.eventually([&] { return other_end_.closings == 1 && !refusals_.empty(); }));
+  loop_.call([&] {
+    EXPECT_FALSE(other_end_.up);
+    EXPECT_EQ(accepted_.connection, nullptr);
+    EXPECT_NE(other_end_.why.find(address_ + " does not take this node's key ("), std::string::npos)
+        << other_end_.why;
+    EXPECT_TRUE(refused_with("127.0.0.1 has another key (")) << refusals();
+  });
+}
+
+TEST_F(TlsTest, who_speaks_plainly_is_told_nothing_and_we_are) {
+  listen();
+  const int fd = raw_client();
+  const Bytes frame = pattern(64, 1);
+  ASSERT_EQ(::send(fd, frame.data(), frame.size(), MSG_NOSIGNAL), 64);
+  ASSERT_TRUE(loop_.eventually([&] { return !refusals_.empty(); }));
+  EXPECT_TRUE(refused_with("speaks without encryption")) << refusals();
+  ::close(fd);
+}
+
+TEST_F(TlsTest, an_acceptor_without_a_key_is_recognised) {
+  std::unique_ptr<TcpNetwork> plain;
+  loop_.call([&] {
+    plain = std::make_unique<TcpNetwork>(*loop_, "");
+    const Status status = plain->listen(
+        LinkAddresses{"main", address_, "127.0.0.1:1"},
+        [this](std::unique_ptr<Connection> connection) {
+          accepted_.take(std::move(connection));
+          accepted_.connection->send(pattern(64, 1));  // it speaks first
+        },
+        {});
+    ASSERT_TRUE(status.ok());
+  });
+  dial();
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.closings == 1; }));
+  EXPECT_NE(dialled_.why.find(address_ + " speaks without encryption"), std::string::npos)
+      << dialled_.why;
+  EXPECT_FALSE(dialled_.up);
+  loop_.call([&] {
+    accepted_.connection.reset();
+    plain.reset();
+  });
+}
+
+// What somebody has recorded of a connection of a node with the key: all that it said.
+TEST_F(TlsTest, a_recording_of_a_node_gets_nowhere) {
+  Pair pair(keys(), keys());
+  Bytes recording(pair.dialler.sealed().begin(), pair.dialler.sealed().end());
+  const auto record = [&] {
+    const auto said = pair.dialler.sealed();
+    recording.insert(recording.end(), said.begin(), said.end());
+    Pair::carry(pair.dialler, pair.acceptor);
+  };
+  (void)pair.dialler.shake_hands();
+  record();
+  (void)pair.acceptor.shake_hands();
+  Pair::carry(pair.acceptor, pair.dialler);
+  ASSERT_EQ(pair.dialler.shake_hands(), TlsSession::Step::kDone);
+  ASSERT_TRUE(pair.dialler.seal(pattern(1000, 1)));
+  record();
+  listen();
+  const int fd = raw_client();
+  ASSERT_EQ(::send(fd, recording.data(), recording.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(recording.size()));
+  ASSERT_TRUE(loop_.eventually([&] { return !refusals_.empty(); }));
+  loop_.call([&] { EXPECT_EQ(accepted_.connection, nullptr); });
+  EXPECT_TRUE(refused_with("127.0.0.1 does not prove") || refused_with("does not prove that it has it"))
+      << refusals();
+  ::close(fd);
+}
+
+// Many that connect and say nothing, and then many that talk nonsense: the peer gets in at once, and
+// what is said of them is bounded.
+TEST_F(TlsTest, the_peer_gets_in_beside_a_flood) {
+  listen();
+  std::vector<int> flood;
+  for (int i = 0; i < 300; ++i) flood.push_back(raw_client());
+  dial();
+  EXPECT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
+  loop_.call([&] {
+    EXPECT_EQ(dialled_.closings, 0);
+    dialled_.connection.reset();
+    accepted_.connection.reset();
+  });
+  for (const int fd : flood) {
+    (void)::send(fd, "\x16\x03\x01\x00\x04nonsense", 13, MSG_NOSIGNAL);
+    ::close(fd);
+  }
+  for (int i = 0; i < 300; ++i) {
+    const int fd = raw_client();
+    (void)::send(fd, "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
+    ::close(fd);
+  }
+  dial();
+  EXPECT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
+  loop_.call([&] { EXPECT_LT(refusals_.size(), 20u) << refusals(); });
+}
+
+}  // namespace
+}  // namespace twinblock
