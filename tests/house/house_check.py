@@ -50,8 +50,9 @@ def compile_flags(build):
     for entry in json.loads((build / "compile_commands.json").read_text()):
         folder = str(Path(entry["file"]).parent)
         words = shlex.split(entry["command"])
-        flags.setdefault(folder, [word for word in words if word[:2] in ("-I", "-D") or
-                                  word.startswith(("-isystem", "-std="))])
+        flags.setdefault(folder, [word for before, word in zip([""] + words, words)
+                                  if word[:2] in ("-I", "-D") or "-isystem" in (word, before) or
+                                  word.startswith("-std=")])
     return flags
 
 

@@ -26,10 +26,12 @@ json resyncing() {
     "links": [
       {"name": "main", "state": "up", "local": "10.0.0.1:7700", "peer": "10.0.0.2:7700",
        "round_trip_us": 42, "in_bytes_per_s": 1258291, "out_bytes_per_s": 851443712,
-       "in_flight_bytes": 4194304, "failovers": 2, "last_error": "", "retry_in_ms": 0},
+       "in_flight_bytes": 4194304, "failovers": 2, "last_error": "", "retry_in_ms": 0,
+       "encryption": "TLS 1.3, AES-128-GCM, key 9f86-d081-884c-7d65"},
       {"name": "backup", "state": "down", "local": "[fd00::1]:7700", "peer": "[fd00::2]:7700",
        "round_trip_us": null, "failovers": 0, "last_error": "connection refused",
        "retry_in_ms": 1500}],
+    "encryption": {"mode": "tls", "key": "9f86-d081-884c-7d65"},
     "compression": {"mode": "auto", "level": 1, "writes_compressed": 30, "writes_raw": 12,
                     "raw_bytes": 3145728, "sent_bytes": 1048576, "decision": ""},
     "resync": {"active": true, "direction": "source", "bytes_done": 52428800,
@@ -64,6 +66,7 @@ TEST(StatusText, ShowsAResyncWhole) {
       sent: 40 MiB sent as data, 1 MiB as zeroes
      dirty: 100 MiB that the peer misses
    intents: 12 MiB written lately; after a crash here that is compared with the peer's
+ encrypted: TLS 1.3, AES-128-GCM, key 9f86-d081-884c-7d65, proven by the peer
   compress: auto, level 1: 3 MiB sent as 1 MiB (3.0:1), 30 of 42 writes compressed
     writes: 1000 (3.9 MiB), p50 75.0 us, p99 410.0 us, max 5.00 ms
      reads: 5 (20 KiB), flushes 7, zeroes and trims 1, peer losses 1
