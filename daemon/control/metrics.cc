@@ -124,6 +124,8 @@ void add_links(MetricsText& text, const StatusView& view) {
        [](const Link& link) { return link.out_bytes; });
   each("twinblock_link_received_bytes_total", "counter", "Bytes received over the link.",
        [](const Link& link) { return link.in_bytes; });
+  each("twinblock_link_cipher_seconds_total", "counter", "Time that this node spent on encryption.",
+       [](const Link& link) { return seconds(link.cipher_ns); });
   each("twinblock_link_in_flight_bytes", "gauge", "Sent and not answered yet.",
        [](const Link& link) { return link.in_flight_bytes; });
   each("twinblock_link_failovers_total", "counter", "How often the link was lost.",

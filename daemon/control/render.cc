@@ -116,6 +116,7 @@ json render_links(const StatusView& view) {
          {"out_bytes_per_s", link.out_bytes_per_s},
          {"in_bytes", link.in_bytes},
          {"out_bytes", link.out_bytes},
+         {"cipher_s", seconds(link.cipher_ns)},
          {"in_flight_bytes", link.in_flight_bytes},
          {"failovers", link.failovers},
          {"silence_limit_ms", link.silence_limit_ns / kMillisecond_ns},

@@ -21,6 +21,7 @@ json links(const StatusView& view) {
     links.push_back({{"name", link.name},
                      {"out_bytes", link.out_bytes},
                      {"in_bytes", link.in_bytes},
+                     {"cipher_s", seconds(link.cipher_ns)},
                      {"failovers", link.failovers}});
   return links;
 }

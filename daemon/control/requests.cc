@@ -30,6 +30,22 @@ struct Verb {
   void (*run)(Engine&, const NodeFacts&, const json& args, Send);
 };
 
+// Keys are read anew; to renew is to go on with the last of them, on connections of its own.
+void answer_key(Engine& engine, const NodeFacts& facts, bool renew, const Send& send) {
+  if (!facts.read_keys) {
+    send(failure("the links of this node are not encrypted",
+                 "see `man twinblock.toml` for key, and restart it"));
+    return;
+  }
+  const Result<std::string> key = facts.read_keys(renew ? KeyChoice::kLast : KeyChoice::kFirst);
+  if (!key) {
+    send(failure(key.error().what, key.error().action));
+    return;
+  }
+  if (renew) engine.orders().renew_links();
+  send(success({{"key", key.value()}}));
+}
+
 bool flag(const json& args, const char* name) { return args.value(name, false); }
 
 ResyncPace pace_of(const std::string& word) {
@@ -38,7 +54,7 @@ ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? ResyncPace::kRate : ResyncPace::kAuto;
 }
 
-const std::array<Verb, 16> kVerbs{{
+const std::array<Verb, 17> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -103,6 +119,11 @@ const std::array<Verb, 16> kVerbs{{
        {"rate", Kind::kText}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        answer_link(engine, args, std::move(send));
+     }},
+    {"key",
+     {{{"action", Kind::kWord, {"reload", "renew"}}}},
+     [](Engine& engine, const NodeFacts& facts, const json& args, Send send) {
+       answer_key(engine, facts, args.value("action", std::string()) == "renew", std::move(send));
      }},
     {"compression",
      {{{"mode", Kind::kOptionalWord, {"off", "on", "auto"}}, {"level", Kind::kOptionalNumber}}},

@@ -14,7 +14,10 @@
 
 namespace twinblock {
 
-// What `status` adds to the engine's own view.
+// By which key of its file a node proves itself; it takes all of them from the peer.
+enum class KeyChoice { kFirst, kLast };
+
+// What `status` adds to the engine's own view, and what of the node is not the engine's.
 struct NodeFacts {
   std::string disk_engine;  // "io_uring" or "threads"
   std::string disk_io;      // "direct" or "buffered"
@@ -24,8 +27,11 @@ struct NodeFacts {
   std::string metadata;
   std::string config;
   int pid = 0;
-  std::string key = {};  // the fingerprint of this node's; empty: links are not encrypted
   MemoryStanding memory = {};
+  std::string key = {};  // the fingerprint of this node's; empty: links are not encrypted
+  // Reads the key's file anew; connections that stand are left alone. The fingerprint of the chosen
+  // one. Null: links are not encrypted.
+  std::function<Result<std::string>(KeyChoice)> read_keys = {};
 };
 
 // Answers one request; `reply` is called once, at once or later, with a line without its newline.

@@ -66,6 +66,9 @@ class Connection {
   // When the kernel took the byte at `offset` of what was sent, or would have taken it but for a
   // socket that was full; 0: not known, or too long ago.
   [[nodiscard]] virtual uint64_t taken_ns(uint64_t /*offset*/) const { return 0; }
+  // How long encryption held up the byte at `offset` before that, with what went along with it; 0: not
+  // at all, not known, or too long ago.
+  [[nodiscard]] virtual uint64_t sealing_ns(uint64_t /*offset*/) const { return 0; }
   // When the last byte that read() gave came into this host's kernel; 0: not known. Of bytes that
   // others joined in the socket, the kernel only knows when the last of them came.
   [[nodiscard]] virtual uint64_t arrived_ns() const { return 0; }

@@ -136,6 +136,7 @@ class Channel final : public ConnectionHandler {
   Link& link;
   Phase phase;
   uint64_t opened_ns;
+  bool renews = false;       // dialled to take the place of a connection that works
   uint64_t incarnation = 0;  // unique in the session; of the connection that began it: 0
   std::string address;
   std::unique_ptr<Connection> connection;

@@ -58,6 +58,7 @@ struct Link {
   LinkDamping damping;
   LinkPatience patience;
   bool tried = false;    // could not be joined since the session has been without any link
+  bool renew = false;    // up, and to have another connection in its place (LinkJoins::renew_all)
   bool damped = false;   // flaps: left alone until join_at_ns
   bool refused = false;  // the peer, or this node, does not take it: last_error says why
   // Without a session: whoever was dialled last has taken the connection, or the peer has dialled.
@@ -69,7 +70,7 @@ struct Link {
   uint64_t failovers = 0;
   std::string last_error, logged_error;
   // Of connections that are gone.
-  uint64_t in_before_bytes = 0, out_before_bytes = 0;
+  uint64_t in_before_bytes = 0, out_before_bytes = 0, cipher_before_ns = 0;
   ByteRate in_rate, out_rate;
 };
 

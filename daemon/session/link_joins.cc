@@ -57,6 +57,26 @@ void LinkJoins::replace_silent() {
     if (!link->join_timer->armed() || link->join_at_ns > now + soon_ns) schedule(*link, soon_ns);
 }
 
+void LinkJoins::renew_all() {
+  for (const auto& link : links_.all()) link->renew = link->up != nullptr;
+  renew_next();
+}
+
+void LinkJoins::renew_next() {
+  if (!session_.established() || session_.stopped()) return;
+  const auto renews = [](const Channel& channel) { return channel.renews && !channel.up(); };
+  if (!links_.channels(renews).empty()) return;
+  for (const auto& link : links_.all()) {
+    if (!link->renew) continue;
+    if (link->up != nullptr && link->enabled && attempts(*link).empty()) {
+      links_.open(*link, env_.network.dial(link->addresses), true, Channel::Purpose::kJoin).renews =
+          true;
+      return;
+    }
+    link->renew = false;  // what it has next is new anyway
+  }
+}
+
 void LinkJoins::linger(bool at_once) {
   for (const auto& link : links_.all()) {
     link->tried = link->damped = false;
@@ -123,7 +143,7 @@ bool LinkJoins::lives(const Channel& channel) const {
 }
 
 void LinkJoins::may_ask(Channel& channel) {
-  if (channel.link.up == nullptr) return ask(channel);
+  if (channel.link.up == nullptr || channel.renews) return ask(channel);
   channel.phase = Channel::Phase::kReplacing;
   schedule(channel.link, kMoment_ns);
 }
@@ -152,9 +172,12 @@ bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
       failed(channel, channel.address + " answered for another session", Failure::kLater);
       return false;
     }
-    replace(channel.link, "it was silent; replaced by a new connection");
+    replace(channel.link, channel.renews ? "it was renewed"
+                                         : "it was silent; replaced by a new connection");
     if (!channel.open()) return false;
+    channel.link.renew = false;
     session_.link_up(channel);
+    renew_next();
     return channel.open();
   }
   channel.incarnation = join.incarnation;
@@ -198,8 +221,15 @@ void LinkJoins::withdrawn(uint64_t incarnation, const std::string& reason) {
 
 void LinkJoins::failed(Channel& channel, const std::string& reason, Failure failure) {
   Link& link = channel.link;
+  const bool renewed = channel.renews;
   links_.discard(channel);
   if (!session_.established()) return;
+  if (renewed && link.up != nullptr) {
+    link.renew = false;
+    session_.note_error(link, reason);
+    renew_next();
+    return;
+  }
   if (failure == Failure::kNoSession && links_.up().empty()) {
     session_.lose(reason, 0);
     return;

@@ -36,6 +36,9 @@ class LinkJoins {
   void schedule_in_turn(Link& link, uint64_t delay_ns = 0);
   // All links have fallen silent: each is dialled anew.
   void replace_silent();
+  // Each link that is up gets a new connection, one link after the other: one that is dialled now has
+  // the key of now. The old one goes when the new one stands, and stays when none can be had.
+  void renew_all();
   // The session stands without any link. It ends if none can be had: at once if all refuse, else
   // when the peer timeout has passed. `at_once`: somebody waits for the answer.
   void linger(bool at_once);
@@ -58,6 +61,7 @@ class LinkJoins {
 
  private:
   void join(Link& link);
+  void renew_next();
   void ask(Channel& channel);
   [[nodiscard]] bool is_heard(const Link& link) const;
   [[nodiscard]] bool lives(const Channel& channel) const;

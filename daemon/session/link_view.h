@@ -18,6 +18,7 @@ struct LinkView {
   uint64_t measured_bytes_per_s = 0;  // what it moved when it was busy; 0: it never was
   uint64_t in_bytes_per_s = 0, out_bytes_per_s = 0;  // lately
   uint64_t in_bytes = 0, out_bytes = 0;              // since this process started
+  uint64_t cipher_ns = 0;            // spent on encryption by this node, since this process started
   uint64_t in_flight_bytes = 0;                      // sent, and not acknowledged yet
   uint64_t failovers = 0;    // how often another link took over what this one carried
   uint64_t silence_limit_ns = 0;  // for so long it may be silent while another one lives …

@@ -122,6 +122,7 @@ void Links::mark_down(Channel& channel) {
   Link& link = channel.link;
   link.in_before_bytes += channel.reader.received_bytes_total();
   link.out_before_bytes += channel.connection->sent_bytes_total();
+  link.cipher_before_ns += channel.connection->cipher_ns();
   link.up = nullptr;
   link.meter.restarted();
   discard(channel);
@@ -206,6 +207,8 @@ LinkView Links::view(const Link& link, bool refused, uint64_t now_ns) const {
     view.round_trip_ns = link.up->life.round_trip_ns;
     view.protection = link.up->connection->protection();
   }
+  view.cipher_ns =
+      link.cipher_before_ns + (link.up != nullptr ? link.up->connection->cipher_ns() : 0);
   view.nominal_bits_per_s = link.config.rate_bits_per_s;
   view.measured_bytes_per_s = link.up != nullptr ? link.meter.measured_bytes_per_s() : 0;
   view.in_bytes_per_s = link.up != nullptr ? link.in_rate.bytes_per_s() : 0;

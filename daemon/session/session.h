@@ -94,6 +94,10 @@ class Session final : private SessionSteps, private ChannelOwner {
   Status add_link(const LinkConfig& config);
   Status remove_link(const std::string& name);
   Status enable_link(const std::string& name, bool enabled);
+  // LinkJoins::renew_all().
+  void renew_links() {
+    if (established_) joins_.renew_all();
+  }
   // Whether the nodes could still talk without this link.
   [[nodiscard]] bool can_spare(const std::string& name) const;
 

@@ -39,6 +39,7 @@ void TripSampler::time(Channel& channel, const PeerRequests::Entry& entry, const
   PeerTrip trip;
   // Not before it was given to the connection, however long its socket had been full by then.
   trip.taken_ns = std::max(taken_ns, entry.stamp.sent_ns);
+  trip.seal_ns = channel.connection->sealing_ns(entry.sent_end_bytes - frame_bytes);
   trip.arrived_ns = now;
   if (frame.arrived_ns != 0)
     trip.arrived_ns = channel.life.answers.arrived_ns(ack.sent_ns, std::min(frame.arrived_ns, now),

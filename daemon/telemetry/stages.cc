@@ -6,8 +6,8 @@ namespace twinblock {
 namespace {
 
 constexpr std::array<const char*, kStages> kStageNames{
-    "prepare", "compression", "queue",     "intent",     "send",      "wire",
-    "stack",   "peer-queue",  "peer-disk", "local-disk", "completion"};
+    "prepare", "compression", "queue",      "intent",    "send",       "crypto",
+    "wire",    "stack",       "peer-queue", "peer-disk", "local-disk", "completion"};
 constexpr std::array<const char*, kSizeClasses> kClassNames{"4K",  "8K",  "16K",
                                                             "32K", "64K", "larger"};
 
@@ -64,10 +64,13 @@ StageTimes split(const WriteTimes& times) {
   at(Stage::kIntent) = ladder.step(bounded(times.started_ns));
   const PeerTrip& trip = times.trip;
   if (times.peer && trip.answered_ns >= times.local_ns) {
-    at(Stage::kSend) = ladder.step(bounded(trip.taken_ns));
+    uint64_t sending_ns = ladder.step(bounded(trip.taken_ns));
+    at(Stage::kCrypto) = take(sending_ns, trip.seal_ns);
+    at(Stage::kSend) = sending_ns;
     uint64_t trip_ns = ladder.step(bounded(trip.arrived_ns));
     uint64_t peer_ns = take(trip_ns, trip.peer_ns);
     at(Stage::kPeerDisk) = take(peer_ns, trip.peer_disk_ns);
+    at(Stage::kCrypto) += take(peer_ns, trip.seal_ns);
     at(Stage::kPeerQueue) = peer_ns;
     at(Stage::kStack) = take(trip_ns, trip.stack_ns);
     at(Stage::kWire) = trip_ns;

@@ -24,6 +24,8 @@ enum class Stage : uint8_t {
                 // answer that lies in the socket until the loop reads it
   kIntent,      // until the region's intent is on the metadata disk
   kSend,        // until the kernel takes the frame: the socket is full
+  kCrypto,      // sealing it, with what goes in the same turn, and opening it at the peer, which is
+                // taken to need as long
   kWire,        // the link's rate, propagation and queue
   kStack,       // the kernels of both hosts, on the way to their network devices
   kPeerQueue,   // at the peer, but for its disk: the socket, its loop, decompressing
@@ -32,7 +34,7 @@ enum class Stage : uint8_t {
   kCompletion,  // from the later of the two until the client is answered; simplex: until what the
                 // peer misses is on record
 };
-constexpr size_t kStages = 11;
+constexpr size_t kStages = 12;
 const char* stage_name(Stage stage);  // "peer-disk", …
 
 using StageTimes = std::array<uint64_t, kStages>;
@@ -51,6 +53,7 @@ struct PeerTrip {
   uint64_t peer_ns = 0;       // at the peer, from the frame's arrival in its kernel to its answer
   uint64_t peer_disk_ns = 0;  // of that: its disk
   uint64_t stack_ns = 0;      // what of the rest is expected to be the kernels' (StackEstimate)
+  uint64_t seal_ns = 0;       // before taken_ns: encryption
 };
 
 struct WriteTimes {

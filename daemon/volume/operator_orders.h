@@ -62,6 +62,8 @@ class OperatorOrders {
   void change_link(LinkOrder order, const LinkConfig& link, Reply reply) {
     parts_.links.change(order, link, std::move(reply));
   }
+  // Each link gets a new connection, with the key of now, one after the other.
+  void renew_links() { parts_.core.session.renew_links(); }
   // How what is sent is compressed, on both nodes, until both have restarted. Without a level: as
   // it was.
   void set_compression(Compression mode, std::optional<int> level, const Reply& reply) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -140,6 +141,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
     Result<LinkKeys> read = read_link_keys(config_.key);
     if (!read) return read.error();
     keys = std::make_shared<const LinkKeys>(std::move(read.value()));
+    facts_.read_keys = [this](KeyChoice choice) { return read_keys(choice); };
   }
   network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion, keys);
   workers_ = std::make_unique<WorkerThreads>(loop_);
@@ -150,16 +152,16 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
                                                    *metadata_, *workers_, std::move(loaded),
                                                    backing_is_empty, instance, random_number,
                                                    kEventWords, boot_number(), cache_is_gone});
-  facts_ = NodeFacts{data_->engine_name(),
-                     data_->direct() ? "direct" : "buffered",
-                     "nbd+unix:///?socket=" + nbd_socket_path(config_, self),
-                     control_socket_path(config_, self),
-                     self.backing,
-                     self.metadata,
-                     config_.path,
-                     static_cast<int>(getpid()),
-                     keys != nullptr ? keys->front().fingerprint : "",
-                     memory_};
+  facts_.disk_engine = data_->engine_name();
+  facts_.disk_io = data_->direct() ? "direct" : "buffered";
+  facts_.nbd_uri = "nbd+unix:///?socket=" + nbd_socket_path(config_, self);
+  facts_.control_path = control_socket_path(config_, self);
+  facts_.backing = self.backing;
+  facts_.metadata = self.metadata;
+  facts_.config = config_.path;
+  facts_.pid = static_cast<int>(getpid());
+  facts_.key = keys != nullptr ? keys->front().fingerprint : "";
+  facts_.memory = memory_;
   const MemoryWords memory = memory_words(memory_);
   if (!memory.refused.empty())
     log_.log(Severity::kWarning, memory.refused + "; to do: " + memory.action);
@@ -184,6 +186,16 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
            state_name(engine_->volume_state());
   });
   return engine_->start();
+}
+
+Result<std::string> Node::read_keys(KeyChoice choice) {
+  Result<LinkKeys> read = read_link_keys(config_.key);
+  if (!read) return read.error();
+  LinkKeys keys = std::move(read.value());
+  if (choice == KeyChoice::kLast) std::reverse(keys.begin(), keys.end());
+  facts_.key = keys.front().fingerprint;
+  network_->set_keys(std::make_shared<const LinkKeys>(std::move(keys)));
+  return facts_.key;
 }
 
 Status Node::open_metrics() {

@@ -54,6 +54,7 @@ class Node {
   Node(Config config, std::string name);
   Status open_files(uint64_t metadata_bytes);
   Status open_metrics();
+  Result<std::string> read_keys(KeyChoice choice);
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
   int run_request(ClientRequest& request);
   void end_clients();

@@ -15,7 +15,7 @@ import pytest
 from lablib.error import LIVENESS_S
 from support import KIB, MIB, connection, ctl, wait_until
 
-STAGES = {"prepare", "compression", "queue", "intent", "send", "wire", "stack", "peer-queue",
+STAGES = {"prepare", "compression", "queue", "intent", "send", "crypto", "wire", "stack", "peer-queue",
           "peer-disk", "local-disk", "completion"}
 
 

@@ -24,8 +24,8 @@ json times(uint64_t count, uint64_t mean_ns) {
 json write_class(const std::string& name, json bytes_max, uint64_t writes, const Sums& means_ns) {
   json stages = json::object();
   uint64_t total_ns = 0;
-  for (const char* stage : {"prepare", "compression", "queue", "intent", "send", "wire", "stack",
-                            "peer-queue", "peer-disk", "local-disk", "completion"}) {
+  for (const char* stage : {"prepare", "compression", "queue", "intent", "send", "crypto", "wire",
+                            "stack", "peer-queue", "peer-disk", "local-disk", "completion"}) {
     const auto found = means_ns.find(stage);
     const uint64_t mean_ns = found == means_ns.end() ? 0 : found->second;
     stages[stage] = times(writes, mean_ns);
@@ -117,7 +117,8 @@ TEST(LatencyBar, HoldsEveryStageWhateverTheirShares) {
                                                                  {"queue", 'Q'},
                                                                  {"send", 'Q'},
                                                                  {"completion", 'Q'},
-                                                                 {"compression", 'C'}}) {
+                                                                 {"compression", 'C'},
+                                                                 {"crypto", 'E'}}) {
     const json each = write_class("4K", 4096, 1, {{stage, 5}});
     EXPECT_EQ(latency_bar(each, 20, false), std::string(20, letter)) << stage;
     EXPECT_TRUE(says(latency_legend(false), std::string("  ") + letter + " "));

@@ -144,7 +144,7 @@ WriteTimes ordinary() {
   times.started_ns = 1'030'000;
   times.local_ns = 1'050'000;
   times.peer = true;
-  times.trip = {1'040'000, 1'100'000, 1'110'000, 25'000, 15'000, 12'000};
+  times.trip = {1'040'000, 1'100'000, 1'110'000, 25'000, 15'000, 12'000, 0};
   times.done_ns = 1'120'000;
   return times;
 }
@@ -153,9 +153,21 @@ uint64_t of(const StageTimes& stages, Stage stage) { return stages[static_cast<s
 
 TEST(Stages, OfAWriteThatThePeerEndsLast) {
   const StageTimes stages = split(ordinary());
-  const StageTimes expected{6'000,  4'000,  20'000, 10'000, 10'000, 23'000,
-                            12'000, 10'000, 15'000, 0,      10'000};
+  const StageTimes expected{6'000,  4'000,  20'000, 10'000, 10'000, 0,
+                            23'000, 12'000, 10'000, 15'000, 0,      10'000};
   EXPECT_EQ(stages, expected);
+}
+
+// The peer opens what was sealed here, in about the same time.
+TEST(Stages, EncryptionIsCutFromBothEnds) {
+  WriteTimes times = ordinary();
+  times.trip.seal_ns = 3'000;
+  const StageTimes stages = split(times);
+  EXPECT_EQ(of(stages, Stage::kCrypto), 6'000u);
+  EXPECT_EQ(of(stages, Stage::kSend), 7'000u);
+  EXPECT_EQ(of(stages, Stage::kPeerQueue), 7'000u);
+  times.trip.seal_ns = 12'000;  // more than there was
+  EXPECT_EQ(of(split(times), Stage::kCrypto), 20'000u);
 }
 
 TEST(Stages, WhereTheLocalDiskEndsLastThePeerDoesNotCount) {
@@ -226,7 +238,7 @@ TEST(Stages, AddUpWhateverTheClocksSay) {
     times.started_ns = some();
     times.local_ns = random() % 3 == 0 ? 0 : some();
     times.peer = random() % 2 == 0;
-    times.trip = {some(), some(), some(), some(), some(), some()};
+    times.trip = {some(), some(), some(), some(), some(), some(), some()};
     times.done_ns = times.received_ns + some();
     const StageTimes stages = split(times);
     EXPECT_EQ(std::accumulate(stages.begin(), stages.end(), uint64_t{0}),

@@ -1,16 +1,24 @@
 // The file by which the nodes know each other.
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "config/config.h"
 #include "io/posix/files.h"
 #include "io/posix/link_key.h"
 #include "twinblock/actions.h"
+#include "twinblock/control_client.h"
+#include "twinblock/json_fields.h"
 #include "twinblock/locate.h"
 
 namespace twinblock {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::chrono::seconds kRenewPatience{20};
+constexpr std::chrono::milliseconds kRenewLook{20};
 
 // What the volume's file says of it.
 struct KeyPlace {
@@ -77,11 +85,107 @@ Result<Output> show_key(const KeyPlace& place) {
   return output;
 }
 
+Result<Output> add_key(const KeyPlace& place) {
+  Result<LinkKeys> keys = read_link_keys(place.path);
+  if (!keys) return keys.error();
+  if (keys.value().size() >= kLinkKeysMax)
+    return Error{place.path + " has a second key already, " + keys.value().back().fingerprint,
+                 "go on with it: twinblock key reload " + place.volume + " on both hosts"};
+  keys.value().push_back(make_link_key());
+  if (Status written = replace_link_keys(place.path, place.volume, keys.value()); !written)
+    return written.error();
+  Output output;
+  output.data = {{"key", keys.value().back().fingerprint}, {"path", place.path}};
+  output.text = "added key " + keys.value().back().fingerprint + " to " + place.path + "\n" +
+                "to do: copy the file to the other host, for example with: scp -p " + place.path +
+                " OTHER:" + place.path + "\n" + "to do: on both hosts: twinblock key reload " +
+                place.volume + "\nto do: then, on one after the other: twinblock key renew " +
+                place.volume + "\n";
+  return output;
+}
+
+// --- what a node does with it
+
+Result<json> order(const std::string& socket, const char* action) {
+  return control_request(socket, "key", json{{"action", action}}, kAskTimeout_ns);
+}
+
+Result<Output> reload_key(const std::string& socket) {
+  const Result<json> done = order(socket, "reload");
+  if (!done) return done.error();
+  const std::string key = text_at(done.value(), "key");
+  return Output{done.value(), "the node has read its keys, and proves itself by " + key + "\n"};
+}
+
+// Whether every link that is up has a connection with this key; in `missing` which has not, and why.
+bool all_have(const json& status, const std::string& key, std::string& missing) {
+  missing.clear();
+  bool any = false;
+  if (status.contains("links") && status["links"].is_array())
+    for (const json& link : status["links"]) {
+      if (text_at(link, "state") != "up") continue;
+      any = true;
+      if (text_at(link, "encryption").ends_with("key " + key)) continue;
+      missing = "link " + text_at(link, "name") + ": " + text_at(link, "last_error");
+    }
+  if (!any) missing = "no link is up";
+  return missing.empty();
+}
+
+Result<Output> renew_key(const std::string& socket, const KeyPlace& place) {
+  const Result<json> begun = order(socket, "renew");
+  if (!begun) return begun.error();
+  const std::string key = text_at(begun.value(), "key");
+  std::string missing;
+  const auto deadline = std::chrono::steady_clock::now() + kRenewPatience;
+  for (;;) {
+    const Result<json> status = ask_status(socket);
+    if (!status) return status.error();
+    if (all_have(status.value(), key, missing)) break;
+    if (std::chrono::steady_clock::now() > deadline) {
+      (void)order(socket, "reload");
+      return Error{"not every link has got a connection with key " + key + " (" + missing +
+                       "); the old key stays in use",
+                   "copy " + place.path + " to the other host, run `twinblock key reload " +
+                       place.volume + "` there, and try again"};
+    }
+    std::this_thread::sleep_for(kRenewLook);
+  }
+  Result<LinkKeys> keys = read_link_keys(place.path);
+  if (!keys) return keys.error();
+  if (keys.value().back().fingerprint != key)
+    return Error{place.path + " was changed meanwhile", "try again"};
+  if (Status written = replace_link_keys(place.path, place.volume, {keys.value().back()}); !written)
+    return written.error();
+  const Result<json> read = order(socket, "reload");
+  if (!read) return read.error();
+  return Output{read.value(), "every link has a new connection with key " + key + ", the only one in " +
+                                  place.path + " now\n"};
+}
+
+// Of a node: its own file says where its key is.
+Result<KeyPlace> key_of_node(const std::string& socket) {
+  const Result<json> status = ask_status(socket);
+  if (!status) return status.error();
+  NodeOptions of_node;
+  of_node.config = text_at(status.value(), "config");
+  return find_key(of_node);
+}
+
 }  // namespace
 
 Result<Output> run_key(const Options& options, const std::string& /*socket*/) {
+  if (options.key.action == "reload" || options.key.action == "renew") {
+    const Result<std::string> socket = locate_control_socket(options.node);
+    if (!socket) return socket.error();
+    if (Status right = check_volume(options, socket.value()); !right) return right.error();
+    if (options.key.action == "reload") return reload_key(socket.value());
+    const Result<KeyPlace> place = key_of_node(socket.value());
+    return place ? renew_key(socket.value(), place.value()) : place.error();
+  }
   const Result<KeyPlace> place = find_key(options.node);
   if (!place) return place.error();
+  if (options.key.action == "add") return add_key(place.value());
   return options.key.action == "new" ? make_key(place.value()) : show_key(place.value());
 }
 

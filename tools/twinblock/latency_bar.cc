@@ -1,7 +1,6 @@
 #include "twinblock/latency_bar.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -21,8 +20,8 @@ struct Part {
   std::vector<const char*> stages;
 };
 
-const std::array<Part, 8>& parts() {
-  static const std::array<Part, 8> table{{
+const std::vector<Part>& parts() {
+  static const std::vector<Part> table{
       {'W', "97;44", "wire", {"wire"}},
       {'S', "30;46", "stack", {"stack"}},
       {'P', "30;43", "peer queue", {"peer-queue"}},
@@ -34,7 +33,8 @@ const std::array<Part, 8>& parts() {
        "queue: prepare, queue, send and completion",
        {"prepare", "queue", "send", "completion"}},
       {'C', "97;100", "compression", {"compression"}},
-  }};
+      {'E', "97;42", "encryption", {"crypto"}},
+  };
   return table;
 }
 
@@ -54,7 +54,7 @@ double part_ns(const json& stages, const Part& part) {
 
 std::string latency_bar(const json& write_class, size_t width, bool colour) {
   const json stages = object_at(write_class, "stages");
-  std::array<double, 8> sums{};
+  std::vector<double> sums(parts().size());
   double total = 0;
   for (size_t i = 0; i < sums.size(); ++i) total += sums[i] = part_ns(stages, parts()[i]);
   if (total <= 0) return {};

@@ -19,9 +19,9 @@ using nlohmann::json;
 constexpr size_t kWidth = 80;
 constexpr size_t kBarWidth = 56;
 // In the order in which a write goes through them.
-constexpr std::array<const char*, 11> kStages{"prepare",   "compression", "queue",     "intent",
-                                              "send",      "wire",        "stack",     "peer-queue",
-                                              "peer-disk", "local-disk",  "completion"};
+constexpr std::array<const char*, 12> kStages{
+    "prepare", "compression", "queue",      "intent",    "send",       "crypto",
+    "wire",    "stack",       "peer-queue", "peer-disk", "local-disk", "completion"};
 constexpr std::array<const char*, 7> kTripParts{
     "send-stack", "send-qdisc", "wire", "peer-receive", "peer-send", "receive", "tcp-ack"};
 

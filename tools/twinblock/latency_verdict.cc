@@ -17,8 +17,8 @@ using nlohmann::json;
 constexpr double kWorthwhile = 0.1;
 // Of the sampled writes so many had the link for themselves, where writes do not wait for each other.
 constexpr double kMostlyAlone = 0.95;
-constexpr std::array<const char*, 5> kPeerStages{"send", "wire", "stack", "peer-queue",
-                                                 "peer-disk"};
+constexpr std::array<const char*, 6> kPeerStages{"send",  "crypto",     "wire",
+                                                 "stack", "peer-queue", "peer-disk"};
 
 double sum_of(const json& write_class, const char* stage) {
   return static_cast<double>(

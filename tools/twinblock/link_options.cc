@@ -1,5 +1,6 @@
 // The words of `link`, `compression` and `key`.
 #include <algorithm>
+#include <array>
 
 #include "config/address.h"
 #include "config/config.h"
@@ -82,11 +83,12 @@ Status prepare_link(Options& options) {
 }
 
 Status prepare_key(Options& options) {
-  constexpr const char* kUsage = "write: twinblock key new VOLUME, or twinblock key show VOLUME";
+  constexpr std::array<const char*, 5> kActions{"new", "show", "add", "reload", "renew"};
+  constexpr const char* kUsage = "write: twinblock key new (show, add, reload, renew) VOLUME";
   const std::vector<std::string>& words = options.key.words;
   if (words.empty()) return wrong_usage("key: no action given", kUsage);
   options.key.action = words.front();
-  if (options.key.action != "new" && options.key.action != "show")
+  if (std::find(kActions.begin(), kActions.end(), options.key.action) == kActions.end())
     return wrong_usage("key: '" + words.front() + "' is not an action", kUsage);
   if (words.size() > 2) return wrong_usage("key: '" + words[2] + "' is too much", kUsage);
   if (words.size() == 2) options.node.volume = words[1];

@@ -60,7 +60,7 @@ struct CompressionOptions {
 };
 struct KeyOptions {
   std::vector<std::string> words;
-  std::string action;  // from them: "new" or "show"
+  std::string action;  // from them: "new", "show", "add", "reload" or "renew"
 };
 struct AttachOptions {
   std::string method = kMethodAuto;

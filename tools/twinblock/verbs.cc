@@ -45,7 +45,7 @@ void add_link_options(CLI::App& app, Options& options) {
 void add_key_options(CLI::App& app, Options& options) {
   // One list with the volume, which may be left out with --config.
   app.add_option("WORDS", options.key.words, "")
-      ->option_text("(new | show) [VOLUME]")
+      ->option_text("(new | show | add | reload | renew) [VOLUME]")
       ->type_size(1)
       ->expected(-1);
 }
@@ -199,12 +199,16 @@ std::vector<Verb> link_verbs() {
        "Example: twinblock link add r0 backup alpha=10.20.0.1:7700 beta=10.20.0.2:7700\n"
        "Example: twinblock link remove r0 backup",
        run_link, add_link_options, prepare_link, false},
-      {"key", "make or show the key by which the nodes know each other",
+      {"key", "make, show or change the key by which the nodes know each other",
        "new makes the file that the volume's file names with key = \"/etc/twinblock/r0.key\": a "
        "random key, readable by its owner only. The same file belongs on both hosts. With it every "
        "link is encrypted (TLS 1.3), and no node speaks to anybody who does not prove the key. "
        "show prints the key's fingerprint, which is no secret; the two nodes' are the same, and "
        "`twinblock status` shows it, too.\n"
+       "To change it while the volume is in use: add puts a second key into the file; copy that to "
+       "the other host, and run reload on both, so that both nodes take both keys; then renew on "
+       "both, one after the other, which gives each link a new connection with the new key, and, "
+       "when all have one, removes the old key from that host's file.\n"
        "Example: twinblock key new r0",
        run_key, add_key_options, prepare_key, false, false},
       {"compression", "show or set how what is sent is compressed",

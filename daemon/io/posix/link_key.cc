@@ -155,4 +155,14 @@ Status write_link_keys(const std::string& path, const std::string& volume, const
   return system_error(error, "key " + path);
 }
 
+Status replace_link_keys(const std::string& path, const std::string& volume, const LinkKeys& keys) {
+  const std::string fresh = path + ".new";
+  ::unlink(fresh.c_str());  // what an earlier one left that was cut off
+  if (Status written = write_link_keys(fresh, volume, keys); !written) return written;
+  if (::rename(fresh.c_str(), path.c_str()) == 0) return sync_name(path);
+  const int error = errno;
+  ::unlink(fresh.c_str());
+  return system_error(error, "key " + path);
+}
+
 }  // namespace twinblock

@@ -33,8 +33,11 @@ Result<LinkKeys> read_link_keys(const std::string& path);
 
 LinkKey make_link_key();
 
-// Writes `keys` to a new file, mode 0600, on stable storage; `volume` is for its first line. A file that is there is
-// left alone, and an error.
+// Writes `keys` to a new file, mode 0600, on stable storage; `volume` is for its first line. A file
+// that is there is left alone, and an error.
 Status write_link_keys(const std::string& path, const std::string& volume, const LinkKeys& keys);
+
+// The same in the place of a file that is there: whoever reads it finds the old or the new keys.
+Status replace_link_keys(const std::string& path, const std::string& volume, const LinkKeys& keys);
 
 }  // namespace twinblock

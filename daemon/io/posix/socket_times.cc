@@ -130,9 +130,8 @@ void SocketTimes::look_ahead(int fd) {
   moments_.peer_full = in_the_way && info.tcpi_snd_wnd < window_max_bytes_ - window_max_bytes_ / 4;
 }
 
-void SocketTimes::sent(uint64_t sent, uint64_t frames_end, uint64_t now_ns, uint64_t full_since_ns,
-                       bool asked) {
-  marks_[marks_total_++ % kMarks] = {frames_end, full_since_ns != 0 ? full_since_ns : now_ns};
+void SocketTimes::sent(uint64_t sent, const Mark& mark, uint64_t now_ns, bool asked) {
+  marks_[marks_total_++ % kMarks] = mark;
   if (!asked) return;
   wanted_ = false;
   expected_ = unacknowledged_ = true;
@@ -140,12 +139,12 @@ void SocketTimes::sent(uint64_t sent, uint64_t frames_end, uint64_t now_ns, uint
   moments_.taken_ns = now_ns;
 }
 
-uint64_t SocketTimes::taken_ns(uint64_t offset) const {
+SocketTimes::Mark SocketTimes::mark_of(uint64_t offset) const {
   uint64_t low = marks_total_ > kMarks ? marks_total_ - kMarks : 0;
   uint64_t high = marks_total_;
   const auto end_of = [this](uint64_t number) { return marks_[number % kMarks].end; };
   // What went before the oldest mark may have gone much earlier.
-  if (low == high || (low > 0 && end_of(low) > offset)) return 0;
+  if (low == high || (low > 0 && end_of(low) > offset)) return {};
   while (low < high) {
     const uint64_t middle = low + (high - low) / 2;
     if (end_of(middle) > offset)
@@ -153,7 +152,7 @@ uint64_t SocketTimes::taken_ns(uint64_t offset) const {
     else
       low = middle + 1;
   }
-  return low < marks_total_ ? marks_[low % kMarks].at_ns : 0;
+  return low < marks_total_ ? marks_[low % kMarks] : Mark{};
 }
 
 void SocketTimes::note(uint32_t kind, uint64_t at_ns) {

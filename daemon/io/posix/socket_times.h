@@ -46,13 +46,17 @@ class SocketTimes {
   static void ask(msghdr& message, Room& room);
   // Before the first bytes of a sample go out.
   void look_ahead(int fd);
-  // `sent` bytes went out in all, the last of them now, and with them the frames' bytes up to
-  // `frames_end` (fewer, where they are encrypted); they have waited since `full_since_ns` for a
-  // socket that was full (0: for none).
-  void sent(uint64_t sent, uint64_t frames_end, uint64_t now_ns, uint64_t full_since_ns,
-            bool asked);
-  // When the kernel took the frames' byte at `offset`, or the socket was full instead; 0: not known.
-  [[nodiscard]] uint64_t taken_ns(uint64_t offset) const;
+  // What is known of frames that went out.
+  struct Mark {
+    uint64_t end = 0;         // of all their bytes (fewer than the socket took, where encrypted)
+    uint64_t at_ns = 0;       // when the kernel took them, or the socket was full instead
+    uint64_t sealing_ns = 0;  // how long they were held up by encryption
+  };
+  // `sent` bytes went out in all, the last of them now, and with them frames up to mark.end.
+  void sent(uint64_t sent, const Mark& mark, uint64_t now_ns, bool asked);
+  // Of the frames' byte at `offset`: Mark::at_ns and sealing_ns; 0: not known.
+  [[nodiscard]] uint64_t taken_ns(uint64_t offset) const { return mark_of(offset).at_ns; }
+  [[nodiscard]] uint64_t sealing_ns(uint64_t offset) const { return mark_of(offset).sealing_ns; }
 
   // Takes in what the kernel has to tell of the sample; true when moments() are those of a frame
   // that has gone, or has been acknowledged.
@@ -60,12 +64,9 @@ class SocketTimes {
   [[nodiscard]] const SendMoments& moments() const { return moments_; }
 
  private:
-  struct Mark {
-    uint64_t end;  // bytes of frames that were sent …
-    uint64_t at_ns;
-  };
   static constexpr size_t kMarks = 256;
   static constexpr uint32_t kLookupsPerClock = 64;
+  [[nodiscard]] Mark mark_of(uint64_t offset) const;
   uint64_t on_our_clock(const timespec& stamp);
   void note(uint32_t kind, uint64_t at_ns);
 

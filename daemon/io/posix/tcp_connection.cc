@@ -221,7 +221,9 @@ void TcpConnection::seal() {
     records_.push_back({sealed_bytes_, end});
     queue_.consume(plain.size());
   }
-  cipher_ns_ += monotonic_ns() - began_ns;
+  const uint64_t took_ns = monotonic_ns() - began_ns;
+  cipher_ns_ += took_ns;
+  sealing_ns_ += took_ns;
 }
 
 // How many iovecs of the network's are filled with what goes next.
@@ -277,7 +279,10 @@ void TcpConnection::flush() {
     const size_t bytes = n < 0 ? 0 : static_cast<size_t>(n);
     taken(bytes);
     left -= std::min(left, bytes);
-    if (bytes > 0) times_.sent(stream_bytes_, sent_bytes_, now_ns, full_since_ns_, asks);
+    if (bytes > 0)
+      times_.sent(stream_bytes_, {sent_bytes_, full_since_ns_ != 0 ? full_since_ns_ : now_ns, sealing_ns_},
+                  now_ns, asks);
+    if (tls_ != nullptr && tls_->sealed().empty()) sealing_ns_ = 0;
     if (bytes < offered) {  // the socket is full
       writer_->start();
       if (full_since_ns_ == 0) full_since_ns_ = now_ns;

@@ -43,6 +43,9 @@ class TcpConnection final : public Connection {
   [[nodiscard]] uint64_t taken_ns(uint64_t offset) const override {
     return times_.taken_ns(offset);
   }
+  [[nodiscard]] uint64_t sealing_ns(uint64_t offset) const override {
+    return times_.sealing_ns(offset);
+  }
   [[nodiscard]] uint64_t arrived_ns() const override { return times_.arrived_ns(); }
   [[nodiscard]] std::string protection() const override;
   [[nodiscard]] uint64_t cipher_ns() const override { return cipher_ns_; }
@@ -114,6 +117,7 @@ class TcpConnection final : public Connection {
   std::optional<uint64_t> sample_at_;  // a sampled frame begins there, and is not sealed yet
   bool unread_ = false;                // opened, or not opened yet, and not asked for
   uint64_t cipher_ns_ = 0;
+  uint64_t sealing_ns_ = 0;  // of what the socket has not taken in full
   uint64_t full_since_ns_ = 0;  // the socket has not taken all that was queued since; 0: it has
   std::unique_ptr<IoWatcher> reader_;
   std::unique_ptr<IoWatcher> writer_;  // active while connecting or while the socket is full

@@ -59,6 +59,11 @@ TcpNetwork::~TcpNetwork() {
   loop_.detach(*this);
 }
 
+void TcpNetwork::set_keys(std::shared_ptr<const LinkKeys> keys) {
+  TB_CHECK(keys_ != nullptr && keys != nullptr, "links are encrypted from the start or never");
+  keys_ = std::move(keys);
+}
+
 std::unique_ptr<Connection> TcpNetwork::dial(const LinkAddresses& link) {
   const auto local = parse_tcp_address(link.local);
   const auto peer = parse_tcp_address(link.peer);

@@ -32,6 +32,8 @@ class TcpNetwork final : public Network, private TurnPart {
   TcpNetwork(const TcpNetwork&) = delete;
   TcpNetwork& operator=(const TcpNetwork&) = delete;
 
+  // For connections that begin from now on; where there were keys before.
+  void set_keys(std::shared_ptr<const LinkKeys> keys);
   [[nodiscard]] std::unique_ptr<Connection> dial(const LinkAddresses& link) override;
   Status listen(const LinkAddresses& link,
                 std::function<void(std::unique_ptr<Connection>)> accepted,

@@ -1,0 +1,109 @@
+"""The key is changed while clients write: no error, no write that is on one node only, no loss of the
+session; with two links, and with one."""
+
+import json
+import shutil
+
+import pytest
+
+from lablib.lab import NODES
+from links_support import MixedLoad, Undisturbed, all_up, links_of
+from support import ctl, twinblock, wait_for_writes, wait_until
+
+ROTATIONS = 5
+PROMISED_S = 0.3  # what a write may wait for because of it
+
+
+def key_files(lab):
+    """A configuration and a key of each node's own, as on two hosts."""
+    text = open(lab.state["config"], encoding="utf-8").read()
+    paths = {}
+    for name in NODES:
+        paths[name] = lab.dir / name / "r0.key"
+        shutil.copy(lab.state["key"], paths[name])
+        lab.set_node_config(name, text.replace(lab.state["key"], str(paths[name])))
+    return paths
+
+
+def run_key(lab, action, name):
+    return twinblock(lab, "key", action, "--config", lab.node(name)["config"], "--node", name, "--json")
+
+
+def key(lab, action, name):
+    done = run_key(lab, action, name)
+    assert done.returncode == 0, f"{action} on {name}: {done.stderr}{lab.log_tail(name)}"
+    return json.loads(done.stdout)["key"]
+
+
+def rotate(lab, paths):
+    new = key(lab, "add", "alpha")
+    shutil.copy(paths["alpha"], paths["beta"])
+    for name in NODES:
+        key(lab, "reload", name)
+    for name in NODES:
+        assert key(lab, "renew", name) == new
+    return new
+
+
+def fingerprints(lab):
+    return {name: {link["encryption"].rpartition(" ")[2] for link in links_of(lab, name).values()}
+            for name in NODES}
+
+
+def own_keys(make_lab, links):
+    lab = make_lab(start=False, links=links, size="128MiB", encryption="tls")
+    paths = key_files(lab)
+    lab.up()
+    all_up(lab, links)
+    return lab, paths
+
+
+@pytest.mark.parametrize("links", (1, 2))
+def test_the_key_is_changed_under_load(make_lab, scratch, links):
+    lab, paths = own_keys(make_lab, links)
+    undisturbed = Undisturbed(lab)
+    with MixedLoad(lab, scratch) as load:
+        for _ in range(ROTATIONS):
+            with load.fault():
+                new = rotate(lab, paths)
+                wait_until(lambda new=new: fingerprints(lab) == {name: {new} for name in NODES},
+                           what=f"key {new} on each link: {fingerprints(lab)}")
+            wait_for_writes(lab, 50)
+        load.finish()
+        load.print_stalls(f"{ROTATIONS} keys, {links} links")
+        load.check_stalls(PROMISED_S)
+    for name in NODES:
+        assert lab.status(name)["encryption"] == {"mode": "tls", "key": new}
+        assert len(paths[name].read_text(encoding="ascii").splitlines()) == 2  # a remark, and the key
+        assert "simplex" not in lab.log_text(name)
+    undisturbed.check()
+
+
+def test_a_peer_that_has_not_got_the_new_key_keeps_the_old_one_in_use(make_lab):
+    lab, paths = own_keys(make_lab, 1)
+    old = key(lab, "show", "alpha")
+    new = key(lab, "add", "alpha")
+    key(lab, "reload", "alpha")
+    refused = run_key(lab, "renew", "alpha")
+    assert refused.returncode == 1, refused.stdout
+    assert "the old key stays in use" in refused.stderr and new in refused.stderr, refused.stderr
+    assert "twinblock key reload r0" in refused.stderr, refused.stderr
+    assert fingerprints(lab) == {name: {old} for name in NODES}
+    assert lab.status("alpha")["encryption"]["key"] == old
+    assert lab.status("alpha")["state"] == "duplex"
+    shutil.copy(paths["alpha"], paths["beta"])
+    key(lab, "reload", "beta")
+    for name in NODES:
+        assert key(lab, "renew", name) == new
+    assert fingerprints(lab) == {name: {new} for name in NODES}
+
+
+def test_what_a_key_verb_can_not_do_it_says(make_lab):
+    lab, _ = own_keys(make_lab, 1)
+    key(lab, "add", "alpha")
+    again = run_key(lab, "add", "alpha")
+    assert again.returncode == 1 and "has a second key already" in again.stderr, again.stderr
+    plain = make_lab(encryption="off")
+    for action in ("reload", "renew"):
+        refused = ctl(plain, "alpha", "key", action)
+        assert refused.returncode == 1 and "not encrypted" in refused.stderr, refused.stderr
