@@ -118,6 +118,20 @@ void World::link_fault() {
       [this, &lane] { mend(lane); });
 }
 
+// Both nodes' operators do, one soon after the other, or only one of them.
+void World::renew_turn() {
+  scheduler_.after(renewals_.spread(options_.renew_ns / 4, options_.renew_ns * 4), nullptr, [this] {
+    if (!faults_on_) return;
+    const uint64_t hosts = renewals_.between(1, 3);
+    for (const int host : {0, 1})
+      if ((hosts >> host & 1) != 0 && node(host).running() && !node(host).paused()) {
+        if (Report::verbose()) Report::trace("operator", "-- " + node(host).name() + " renews links");
+        node(host).engine().orders().renew_links();
+      }
+    renew_turn();
+  });
+}
+
 void World::mend(Lane& lane) {
   if (!lane.faulty) return;
   if (Report::verbose()) Report::trace("network", "-- link " + lane.name + ": well");

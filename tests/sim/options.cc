@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 20> kModeTable{{
+constexpr std::array<Mode, 21> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -174,6 +174,17 @@ constexpr std::array<Mode, 20> kModeTable{{
        o.faulty_ns = 60 * kSecond_ns;
      }},
     {"lineage", 1, [](Options& o) { o.lineage = true; }},
+    // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
+    // drawn beside any of the others.)
+    {"renewal", 0,
+     [](Options& o) {
+       o.session_lasts = true;
+       o.renew_ns = o.depth % 2 == 0 ? 50 * kMillisecond_ns : kSecond_ns;
+       o.peer_timeout_ns = std::max(o.peer_timeout_ns, 2 * kSecond_ns);
+       o.faults.link = o.depth % 3;
+       o.faults.link_order = o.depth % 4 == 0 ? 2 : 0;
+       o.faults.switch_roles = o.depth % 5 == 0 ? 1 : 0;
+     }},
     // A primary's process ends again and again, and goes on by itself. (Drawn apart in "mixed".)
     {"resume", 0,
      [](Options& o) {
@@ -244,6 +255,8 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
                                        : is_drawn;
     if (!meant) continue;
     each.apply(options);
+    if (mode == "mixed" && options.late_max_ns == 0 && apart.chance(0.1))
+      options.renew_ns = apart.spread(50 * kMillisecond_ns, 4 * kSecond_ns);
     return true;
   }
   return false;

@@ -58,6 +58,7 @@ struct Options {
   bool corruption = false;      // disks go bad without a word; verification finds it
   bool session_lasts = false;   // one link lives at any moment: the session may not be lost
   uint64_t late_max_ns = 0;     // the nodes' loops stand still for up to this, all the time; 0: never
+  uint64_t renew_ns = 0;        // the operator gives all links new connections, this often; 0: never
   bool hasty = false;           // … although it may have to be dialled first
   // The run ends with a story:
   bool quick_return = false;        // a primary that is back soon after its death
@@ -77,7 +78,7 @@ struct Options {
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
-    "resync swap slow late lineage resume";
+    "resync swap slow late lineage resume renewal";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

@@ -37,6 +37,7 @@ Config make_config(const Options& options) {
 
 World::World(uint64_t seed, const Options& options)
     : random_(seed),
+      renewals_(~seed),
       options_(options),
       config_(make_config(options_)),
       network_(scheduler_, random_.fork()),
@@ -110,6 +111,7 @@ void World::run() {
   if (options_.session_lasts) watch_session();
   if (options_.late_max_ns > 0) begin_to_be_late();
   faults_on_ = true;
+  if (options_.renew_ns > 0) renew_turn();
   fault_turn();
   scheduler_.run_until(scheduler_.now_ns() + options_.faulty_ns);
   wait(

@@ -79,6 +79,7 @@ class World {
 
   // operator
   void operator_turn();
+  void renew_turn();
   void promote(int host);
   void promoted(int host);
   void see_resumed();
@@ -246,6 +247,7 @@ class World {
 
   Scheduler scheduler_;
   Random random_;
+  Random renewals_;  // apart, so that the others are drawn as without them
   const Options options_;
   Config config_;
   VirtualNetwork network_;
