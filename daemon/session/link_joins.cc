@@ -224,14 +224,17 @@ void LinkJoins::failed(Channel& channel, const std::string& reason, Failure fail
   const bool renewed = channel.renews;
   links_.discard(channel);
   if (!session_.established()) return;
-  if (renewed && link.up != nullptr) {
-    link.renew = false;
-    session_.note_error(link, reason);
-    renew_next();
-    return;
-  }
   if (failure == Failure::kNoSession && links_.up().empty()) {
     session_.lose(reason, 0);
+    return;
+  }
+  if (renewed) {
+    // What became of it says nothing of a link that has lost its connection meanwhile: that one is
+    // dialled for itself.
+    link.renew = false;
+    session_.note_error(link, reason);
+    if (link.up == nullptr) schedule(link, LinkDamping::kRetryMin_ns);
+    renew_next();
     return;
   }
   link.refused = failure == Failure::kRefused;
