@@ -110,6 +110,8 @@ std::string rendered(const Config& config) {
   static constexpr const char* kLosses[] = {"continue", "freeze"};
   std::string text = "volume = " + quoted(config.volume) + "\nsize = \"" +
                      std::to_string(config.size_bytes) + "\"\n";
+  if (!config.key.empty()) text += "key = " + quoted(config.key) + "\n";
+  if (config.encryption == Encryption::kOff) text += "encryption = \"off\"\n";
   for (const NodeConfig& node : config.nodes)
     text += "[node." + quoted(node.name) + "]\nbacking = " + quoted(node.backing) +
             "\nmetadata = " + quoted(node.metadata) + "\nruntime = " + quoted(node.runtime) + "\n";
@@ -134,6 +136,7 @@ void check_same(const Config& a, const Config& b) {
               a.compression_level == b.compression_level &&
               a.peer_timeout_ns == b.peer_timeout_ns && a.disk_timeout_ns == b.disk_timeout_ns &&
               a.on_peer_loss == b.on_peer_loss && a.congestion == b.congestion &&
+              a.key == b.key && a.encryption == b.encryption &&
               a.links.size() == b.links.size(),
           "written down anew, the file means something else", rendered(a));
   for (size_t i = 0; i < 2; ++i)
@@ -206,6 +209,9 @@ constexpr const char* kLines[] = {
     "volume = \"r0\"",
     "size = \"10GiB\"",
     "size = \"65536\"",
+    "key = \"/etc/twinblock/r0.key\"",
+    "encryption = \"off\"",
+    "encryption = \"tls\"",
     "[node.alpha]",
     "[node.beta]",
     "[node.\"a b\"]",
