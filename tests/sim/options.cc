@@ -179,7 +179,8 @@ constexpr std::array<Mode, 21> kModeTable{{
     {"renewal", 0,
      [](Options& o) {
        o.session_lasts = true;
-       o.renew_ns = o.depth % 2 == 0 ? 50 * kMillisecond_ns : kSecond_ns;
+       // Sooner than answers come over a slow link, nothing would ever be answered.
+       o.renew_ns = o.depth % 2 == 0 ? 600 * kMillisecond_ns : 2 * kSecond_ns;
        o.peer_timeout_ns = std::max(o.peer_timeout_ns, 2 * kSecond_ns);
        o.faults.link = o.depth % 3;
        o.faults.link_order = o.depth % 4 == 0 ? 2 : 0;
@@ -256,7 +257,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
     if (!meant) continue;
     each.apply(options);
     if (mode == "mixed" && options.late_max_ns == 0 && apart.chance(0.1))
-      options.renew_ns = apart.spread(50 * kMillisecond_ns, 4 * kSecond_ns);
+      options.renew_ns = apart.spread(600 * kMillisecond_ns, 6 * kSecond_ns);
     return true;
   }
   return false;
