@@ -1,19 +1,14 @@
 """What the benchmarks hold beside each other: servers of one NBD device each, and what one fio run
 against one of them says."""
 
-import secrets
 import statistics
-import subprocess
-import time
 
 from benchlib import fill, run_fio
-from lablib import Lab, LabError
-from lablib.links import free_ports
+from lablib import Lab, LabError, quorum
 from lablib.processes import Process, cpu_seconds
+from lablib.quorum import NBDKIT_THREADS, wait_nbd
 
 GIB = 1 << 30
-NBDKIT_THREADS = "32"
-USER = "mirror"
 
 
 class Twinblock:
@@ -96,50 +91,8 @@ class Quorum(Servers):
         images = [directory / "local.img", directory / "peer.img"]
         for image in images:
             fill(image, size_bytes)
-        aio = f"cache.direct=off,aio={options.quorum_aio}"
-        port = str(free_ports(1)[0])
-        peer = self.peer_command(options.quorum_peer, images[1], port, aio)
-        uri = f"nbd://127.0.0.1:{port}/peer"
-        client, secured = [], ""
-        if self.tls:
-            keys = directory / "keys.psk"  # QEMU wants this name
-            keys.write_text(f"{USER}:{secrets.token_hex(32)}\n", encoding="ascii")
-            peer[1:1] = ["--tls=require", f"--tls-psk={keys}"]
-            uri = f"nbds://{USER}@127.0.0.1:{port}/peer?tls-psk-file={keys}"
-            client = ["--object", f"tls-creds-psk,id=tls0,endpoint=client,dir={directory},username={USER}"]
-            secured = ",tls-creds=tls0"
-        self.spawn(peer, directory / "peer.log")
-        wait_nbd(uri)
-        sock = directory / "quorum.sock"
-        self.spawn(["qemu-storage-daemon", *client,
-                    "--blockdev", f"driver=file,node-name=local,filename={images[0]},{aio}",
-                    "--blockdev", "driver=nbd,node-name=remote,server.type=inet,"
-                    f"server.host=127.0.0.1,server.port={port},export=peer{secured}",
-                    "--blockdev", "driver=quorum,node-name=mirror,vote-threshold=2,"
-                    "read-pattern=fifo,children.0=local,children.1=remote",
-                    "--nbd-server", f"addr.type=unix,addr.path={sock}",
-                    "--export", "type=nbd,id=export,node-name=mirror,name=mirror,writable=on"],
-                   directory / "quorum.log")
-        self.uri = f"nbd+unix:///mirror?socket={sock}"
-        wait_nbd(self.uri)
-
-    @staticmethod
-    def peer_command(kind, image, port, aio):
-        if kind == "nbdkit":
-            return ["nbdkit", "-f", "--threads", NBDKIT_THREADS, "-i", "127.0.0.1", "-p", port,
-                    "file", str(image)]
-        return ["qemu-storage-daemon",
-                "--blockdev", f"driver=file,node-name=disk,filename={image},{aio}",
-                "--nbd-server", f"addr.type=inet,addr.host=127.0.0.1,addr.port={port}",
-                "--export", "type=nbd,id=export,node-name=disk,name=peer,writable=on"]
-
-
-def wait_nbd(uri):
-    deadline = time.monotonic() + 10
-    while subprocess.run(["nbdinfo", "--size", uri], capture_output=True, check=False).returncode:
-        if time.monotonic() > deadline:
-            raise LabError(f"no NBD server answers at {uri}")
-        time.sleep(0.05)
+        self.uri = quorum.start(self.spawn, directory, images, options.quorum_aio, options.quorum_peer,
+                                self.tls)
 
 
 def measure(server, case, options):

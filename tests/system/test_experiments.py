@@ -95,7 +95,7 @@ def test_resync_speed_writes_its_report_and_leaves_nothing(places):
 
 @needs_namespaces
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["link-speed", "overhead", "compression", "writers"])
+@pytest.mark.parametrize("name", ["link-speed", "overhead", "compression", "encryption", "writers"])
 def test_experiment_writes_its_report_and_leaves_nothing(places, name):
     if name == "writers" and not IS_ROOT:
         pytest.skip("mounting needs root")
@@ -181,7 +181,7 @@ def test_list_names_each_experiment_of_the_issue():
     done = run("--list")
     assert done.returncode == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == \
-        ["link-speed", "writers", "overhead", "compression", "resync-speed"]
+        ["link-speed", "writers", "overhead", "compression", "encryption", "resync-speed"]
 
 
 def test_wrong_options_are_refused_before_anything_is_made(places):

@@ -55,7 +55,8 @@ class Bench:
         self.at_end(lambda: path.unlink(missing_ok=True))
 
     def lab(self, name, size, rate=None, init=True, filled=True, **options):
-        """A lab of two nodes in network namespaces with one link, link1, in duplex. Images are
+        """A lab of two nodes with one link, link1, in duplex; in network namespaces unless `options` say
+        otherwise. Images are
         written in full where none are given, so that no point pays for allocation."""
         directory = self.dir / name
         lab = Lab(directory)
@@ -67,7 +68,7 @@ class Bench:
                 options["backing"][node] = image
         self.at_end(lab.purge)
         lab.create(size=size, build=self.build, links=1, rates=[rate] if rate else (),
-                   host_namespaces=True, **{"peer_timeout": PEER_TIMEOUT, **options})
+                   **{"host_namespaces": True, "peer_timeout": PEER_TIMEOUT, **options})
         lab.up(init=init, timeout_s=120)
         return lab
 
