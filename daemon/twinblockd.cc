@@ -98,6 +98,13 @@ Result<std::string> find_plugin() {
                "build or install the plugin, or name it in TWINBLOCK_PLUGIN"};
 }
 
+// The unit lets a node write below some directories only; else the file system is as it says.
+std::string writable_by_unit(const Config& config, const std::string& path) {
+  return "if it is below a directory that the unit may not write, `systemctl edit twinblock@" +
+         config.volume + "`: [Service] and ReadWritePaths=" + fs::path(path).parent_path().string() +
+         "; else mount its file system to be written";
+}
+
 // The data must be there: a file that was created here could hide one that is not mounted yet.
 Status check_backing(const Config& config, const NodeConfig& node) {
   const std::string& path = node.backing;
@@ -113,7 +120,9 @@ Status check_backing(const Config& config, const NodeConfig& node) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0)
     return system_error(errno, "backing " + path,
-                        errno == ENOENT ? create : "give this user read and write access to it");
+                        errno == ENOENT  ? create
+                        : errno == EROFS ? writable_by_unit(config, path)
+                                         : "give this user read and write access to it");
   struct stat info {};
   const bool known = fstat(fd, &info) == 0;
   const off_t size = lseek(fd, 0, SEEK_END);
@@ -141,20 +150,23 @@ Status check_backing(const Config& config, const NodeConfig& node) {
 }
 
 // Metadata may be missing (`twinblock init` writes it), its directory may not.
-Status check_metadata(const NodeConfig& node) {
+Status check_metadata(const Config& config, const NodeConfig& node) {
   const std::string& path = node.metadata;
   if (access(path.c_str(), R_OK | W_OK) == 0) return ok_status();
+  if (errno == EROFS)
+    return system_error(errno, "metadata " + path, writable_by_unit(config, path));
   if (errno != ENOENT)
     return system_error(errno, "metadata " + path, "give this user read and write access to it");
   const std::string parent = fs::path(path).parent_path().string();
   if (access(parent.c_str(), W_OK | X_OK) == 0) return ok_status();
   return system_error(errno, "the directory of metadata " + path,
-                      "create it, writable for this user: mkdir -p " + parent);
+                      errno == EROFS ? writable_by_unit(config, path)
+                                     : "create it, writable for this user: mkdir -p " + parent);
 }
 
 Status check_node(const Config& config, const NodeConfig& node) {
   const Status backing = check_backing(config, node);
-  return backing ? check_metadata(node) : backing;
+  return backing ? check_metadata(config, node) : backing;
 }
 
 Status check_links(const Config& config) {
@@ -178,7 +190,7 @@ Status check_own_directory(const std::string& path) {
 
 // The process's file is nobody else's by another name: what it says is written over.
 Result<int> open_pid_file(const std::string& path, const std::string& directory) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0640);
   if (fd < 0 && errno == ELOOP)
     return Error{path + " is a symbolic link: what it leads to would be written over", "remove it"};
   if (fd < 0) return system_error(errno, path, "give this user write access to " + directory);

@@ -19,6 +19,7 @@
 #include "io/posix/hang_up.h"
 #include "io/posix/stderr_log.h"
 #include "io/posix/thread.h"
+#include "io/posix/users_group.h"
 #include "node.h"
 #include "wire/codec.h"
 #include "wire/frame_format.h"
@@ -101,10 +102,14 @@ void warn_without_guard() {
 int on_after_fork() {
   twinblock::outlive_parent();
   warn_without_guard();
+  const std::string socket = twinblock::nbd_socket_path(*g.config, g.config->node(g.node_name));
+  // nbdkit has made it for everybody to see; who may connect is the group's matter.
+  if (const twinblock::Status own = twinblock::restrict_socket(socket); !own)
+    return start_error(own.error());
   auto node = twinblock::Node::start(*g.config, g.node_name);
   if (!node) return start_error(node.error());
   g.node = std::move(node.value());
-  twinblock::hang_up_on_stop(twinblock::nbd_socket_path(*g.config, g.config->node(g.node_name)));
+  twinblock::hang_up_on_stop(socket);
   return 0;
 }
 

@@ -92,7 +92,7 @@ Status start_nbdfuse(const std::string& nbd_socket, const std::string& stem,
   fs::remove(attachment.log, ignored);
   const std::string pid_file = stem + ".nbdfuse.pid";
   fs::remove(pid_file, ignored);
-  if (mkdir(attachment.mount_dir.c_str(), 0755) != 0 && errno != EEXIST)
+  if (mkdir(attachment.mount_dir.c_str(), 0750) != 0 && errno != EEXIST)
     return refused(system_error(errno, attachment.mount_dir).what);
   const Result<pid_t> pid = start_background({"nbdfuse", "--connections", kConnections, "--pidfile",
                                               pid_file, attachment.file, "--unix", nbd_socket},

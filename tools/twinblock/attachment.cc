@@ -21,7 +21,7 @@ Error failed(int code, const std::string& path) {
 }
 
 Status write_note(const std::string& path, int flags, const std::string& text) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0640);
   if (fd < 0) return failed(errno, path);
   const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int code = errno;

@@ -131,7 +131,7 @@ Result<std::string> run_program(const std::vector<std::string>& args, uint64_t t
 Result<pid_t> start_background(const std::vector<std::string>& args, const std::string& log_path) {
   SpawnSetup setup;
   posix_spawn_file_actions_addopen(&setup.files, STDOUT_FILENO, log_path.c_str(),
-                                   O_WRONLY | O_CREAT | O_APPEND, 0644);
+                                   O_WRONLY | O_CREAT | O_APPEND, 0640);
   posix_spawn_file_actions_adddup2(&setup.files, STDOUT_FILENO, STDERR_FILENO);
   posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETSID);
   return spawn(args, setup);

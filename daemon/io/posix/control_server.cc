@@ -14,6 +14,7 @@
 #include "base/checks.h"
 #include "io/posix/acceptor.h"
 #include "io/posix/server_client.h"
+#include "io/posix/users_group.h"
 
 namespace twinblock {
 namespace {
@@ -67,7 +68,7 @@ bool may_control(int fd) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == 0 || peer.uid == ::geteuid();
+  return peer.uid == 0 || peer.uid == ::geteuid() || from_users_group(fd);
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::open(Loop& loop, const std
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error(errno, "socket");
   // bind() gives the file the mode of the socket, so it is never open to others.
-  if (::fchmod(fd, 0600) != 0 ||
+  if (::fchmod(fd, users_socket_mode()) != 0 ||
       ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int error = errno;
     ::close(fd);
