@@ -104,7 +104,7 @@ int on_after_fork() {
   warn_without_guard();
   const std::string socket = twinblock::nbd_socket_path(*g.config, g.config->node(g.node_name));
   // nbdkit has made it for everybody to see; who may connect is the group's matter.
-  if (const twinblock::Status own = twinblock::restrict_socket(socket); !own)
+  if (const twinblock::Status own = twinblock::open_to_users_group(socket); !own)
     return start_error(own.error());
   auto node = twinblock::Node::start(*g.config, g.node_name);
   if (!node) return start_error(node.error());

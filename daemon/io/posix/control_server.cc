@@ -90,17 +90,19 @@ Result<std::unique_ptr<ControlServer>> ControlServer::open(Loop& loop, const std
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error(errno, "socket");
   // bind() gives the file the mode of the socket, so it is never open to others.
-  if (::fchmod(fd, users_socket_mode()) != 0 ||
+  if (::fchmod(fd, 0600) != 0 ||
       ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int error = errno;
     ::close(fd);
     return system_error(error, "bind the control socket " + path);
   }
-  if (::listen(fd, static_cast<int>(limits.connections)) != 0) {
-    const int error = errno;
+  Status ready = open_to_users_group(path);
+  if (ready && ::listen(fd, static_cast<int>(limits.connections)) != 0)
+    ready = system_error(errno, "listen on " + path);
+  if (!ready) {
     ::close(fd);
     ::unlink(path.c_str());
-    return system_error(error, "listen on " + path);
+    return ready.error();
   }
   return std::unique_ptr<ControlServer>(
       new ControlServer(loop, path, fd, std::move(handler), limits));

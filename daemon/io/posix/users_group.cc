@@ -44,8 +44,6 @@ std::vector<gid_t> groups_of_peer(int fd) {
 
 }  // namespace
 
-mode_t users_socket_mode() { return has_users_group() ? 0660 : 0600; }
-
 bool from_users_group(int fd) {
   if (!has_users_group()) return false;
   const gid_t wanted = ::getegid();
@@ -57,8 +55,8 @@ bool from_users_group(int fd) {
   return std::find(groups.begin(), groups.end(), wanted) != groups.end();
 }
 
-Status restrict_socket(const std::string& path) {
-  if (::chmod(path.c_str(), users_socket_mode()) == 0 || errno == ENOENT) return ok_status();
+Status open_to_users_group(const std::string& path) {
+  if (::chmod(path.c_str(), has_users_group() ? 0660 : 0600) == 0 || errno == ENOENT) return ok_status();
   return system_error(errno, "the mode of " + path);
 }
 
