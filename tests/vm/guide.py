@@ -1,7 +1,8 @@
 """The commands of packaging/two-hosts.md, as a reader carries them out.
 
 Fenced blocks of the language `sh` are commands, one a line. A line's comment that begins with "both hosts" or "on
-beta" says where; else it is alpha. `toml` and `fstab` are what files get."""
+beta" says where; else it is alpha. Those of the language `scp` copy a file from alpha to the host that they name.
+`toml` and `fstab` are what files get."""
 
 import re
 from dataclasses import dataclass
@@ -25,6 +26,14 @@ class Block:
                 ("beta",) if comment.startswith("on beta") else ("alpha",)
             if command.strip():
                 yield hosts, command.strip()
+
+
+def copied_files(text):
+    """What the lines of an `scp` block copy: from, to which host, to."""
+    lines = text.splitlines()
+    found = [re.fullmatch(r"scp -p (/\S+) (\w+):(/\S+)", line) for line in lines]
+    assert all(found), f"not a copy: {lines}"
+    return [match.groups() for match in found]
 
 
 def blocks(page):

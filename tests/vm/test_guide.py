@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from debian import DebianHost, the_package, the_system
-from guide import FOLDER, blocks
+from guide import FOLDER, blocks, copied_files
 from lablib.guardian import Guardian
 from machine import HERE, NODES, make_networks, run
 from volume import PATIENCE_S, wait_until
@@ -33,11 +33,20 @@ class Pair:
         """The commands of the page's section; what they printed."""
         said = ""
         for block in blocks(PAGE):
+            if block.section == section and block.language == "scp":
+                for source, name, target in copied_files(block.text):
+                    self.copy(source, self.hosts[name], target)
             if block.section == section and block.language == "sh":
                 for names, command in block.commands():
                     for name in names:
                         said += self.hosts[name].run(f"cd {FOLDER} && {command}", 900) + "\n"
         return said
+
+    def copy(self, source, host, target):
+        """A file of alpha's, with its mode, as `scp -p` does it, which these hosts do not have."""
+        mode = self.alpha.run(f"stat -c %a {source}").strip()
+        data = self.alpha.run(f"base64 -w 0 {source}").strip()
+        host.run(f"(umask 077; echo {data} | base64 -d >{target}) && chmod {mode} {target}")
 
     def text_of(self, section, language):
         return next(block.text for block in blocks(PAGE) if (block.section, block.language) == (section, language))
@@ -117,6 +126,9 @@ def test_the_page_works_as_it_is_written(pair):
     pair.do(3)
     pair.do(4)
     assert pair.is_mounted()
+    keys = {host.run("twinblock key show r0") for host in pair.hosts.values()}
+    assert len(keys) == 1
+    assert {link["encryption"].rpartition(" ")[2] for link in pair.status(pair.alpha)["links"]} == keys
     for host in pair.hosts.values():
         said = host.run("systemctl is-system-running --wait || systemctl --failed --no-legend", check=False)[0]
         assert said == "running"
@@ -137,6 +149,25 @@ def test_the_primary_s_node_is_restarted_under_the_mounted_device(pair):
     pair.end_writer_and_check()
     pair.check_no_error()
     pair.wait(pair.alpha, "duplex")
+    # The node's mount namespace was made while the device was mounted: its copy of that goes with it.
+    pair.alpha.run("umount /mnt; systemctl stop twinblock-attach@r0; test ! -e /dev/twinblock/r0", 300)
+    pair.alpha.run("systemctl start twinblock-attach@r0; mount /mnt", 300)
+    pair.check_promised()
+
+
+def test_what_the_unit_leaves_to_a_node_is_enough_and_who_may_use_its_sockets(pair):
+    alpha = pair.alpha
+    memory = pair.status(alpha)["memory"]
+    assert not memory["refused"], memory
+    assert memory["io_flusher"] and memory["locked"], memory
+    exposure = alpha.run("systemd-analyze security twinblock@r0 | sed -n 's/.*level for .*: \\([0-9.]*\\) .*/\\1/p'")
+    print(f"exposure of twinblock@r0: {exposure}")
+    assert float(exposure) <= 2.5
+    alpha.run("useradd -G twinblock member; useradd stranger")
+    assert json.loads(alpha.run("runuser -u member -- twinblock status r0 --json"))["role"] == "primary"
+    assert alpha.run("runuser -u stranger -- twinblock status r0", check=False)[1] != 0
+    readable = "find /etc/twinblock /run/twinblock /var/lib/twinblock ! -type d -perm /o+rwx ! -name '*.toml*'"
+    assert alpha.run(readable).strip() == ""
 
 
 def newer(package, directory, version):
