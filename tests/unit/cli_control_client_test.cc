@@ -233,6 +233,22 @@ TEST(Locate, AVolumeIsLookedUpInItsConfigurationThenAmongTheSockets) {
             dir / "a/r0.ctl");
 }
 
+// A member of the group asks about root's node, whose directory the file does not say.
+TEST(Locate, WhereTheFileDoesNotSayTheNodeMayBeAnotherUsers) {
+  const TemporaryDirectory dir;
+  write_config(dir / "r0.toml", dir.path());
+  fs::create_directory(dir / "a");
+  fs::create_directory(dir / "system");
+  const NodeOptions alpha{"r0", "", "alpha", ""};
+  const std::vector<std::string> dirs{dir / "a", dir / "system"};
+  touch(dir / "system/r0.ctl");
+  EXPECT_EQ(locate_control_socket(alpha, dir.path(), dirs).value(), dir / "system/r0.ctl");
+  touch(dir / "a/r0.ctl");
+  EXPECT_EQ(locate_control_socket(alpha, dir.path(), dirs).value(), dir / "a/r0.ctl");
+  const std::vector<std::string> others{dir / "one", dir / "system"};
+  EXPECT_EQ(locate_control_socket(alpha, dir.path(), others).value(), dir / "a/r0.ctl");
+}
+
 TEST(Locate, TheOnlyNodeNeedsNoName) {
   const TemporaryDirectory dir;
   const Result<std::string> none = locate_control_socket({}, "/none", {dir.path()});

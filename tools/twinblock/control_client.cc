@@ -44,7 +44,8 @@ Error not_there(const std::string& path, const std::string& why) {
 Error not_connected(const std::string& path, int code) {
   if (code != EACCES && code != EPERM) return not_there(path, system_error(code, "connect").what);
   return refused("this user may not talk to the node at " + path,
-                 "do it as root (sudo twinblock …) or as the user that runs the node");
+                 "do it as root (sudo twinblock …), as the user that runs the node, or as a member of the "
+                 "group twinblock, where the node runs with that");
 }
 
 // False when `deadline` passes first, or `listener` goes away.

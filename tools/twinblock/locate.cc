@@ -32,6 +32,22 @@ Result<std::string> socket_of_config(const NodeOptions& options, const std::stri
   return control_socket_path(config.value(), config.value().node(node.value()));
 }
 
+// Of those that may be there the first one; else, where it would be.
+std::string find_in(const std::vector<std::string>& runtime_dirs, const std::string& name) {
+  for (const std::string& dir : runtime_dirs)
+    // One in a directory that this user may not look into is the right one all the same.
+    if (access((dir + name).c_str(), F_OK) == 0 || errno == EACCES) return dir + name;
+  return runtime_dirs.front() + name;
+}
+
+// Where a file does not say where the sockets are, that depends on the user; the node may be root's.
+std::string of_any_user(const std::string& socket, const std::vector<std::string>& runtime_dirs) {
+  const fs::path path(socket);
+  return path.parent_path() == runtime_dirs.front()
+             ? find_in(runtime_dirs, "/" + path.filename().string())
+             : socket;
+}
+
 std::set<std::string> control_sockets(const std::vector<std::string>& runtime_dirs) {
   std::set<std::string> found;
   for (const std::string& dir : runtime_dirs) {
@@ -72,15 +88,14 @@ Result<std::string> locate_control_socket(const NodeOptions& options, const std:
     return only_socket(runtime_dirs);
   }
   const std::string config = config_dir + "/" + options.volume + ".toml";
-  if (access(config.c_str(), R_OK) == 0) return socket_of_config(options, config);
+  if (access(config.c_str(), R_OK) == 0) {
+    Result<std::string> socket = socket_of_config(options, config);
+    return socket ? of_any_user(socket.value(), runtime_dirs) : socket;
+  }
   if (!options.node.empty())
     return wrong_usage("--node needs a configuration, and " + config + " can't be read",
                        "add --config FILE");
-  const std::string name = "/" + options.volume + kControlSuffix;
-  for (const std::string& dir : runtime_dirs)
-    // One in a directory that this user may not look into is the right one all the same.
-    if (access((dir + name).c_str(), F_OK) == 0 || errno == EACCES) return dir + name;
-  return runtime_dirs.front() + name;
+  return find_in(runtime_dirs, "/" + options.volume + kControlSuffix);
 }
 
 Result<std::string> locate_control_socket(const NodeOptions& options) {
