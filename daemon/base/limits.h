@@ -76,6 +76,10 @@ constexpr size_t kUnprovenConnectionsMax = 64;
 // What they do is told once for each of so many reasons, and then counted for so long.
 constexpr size_t kStrangerReasonsMax = 16;
 constexpr uint64_t kStrangerInterval_ns = 10 * kSecond_ns;
+// What is wrong with a link is told again, where other reasons came between, after this long; so many
+// reasons in that time.
+constexpr uint64_t kErrorRepeat_ns = 600 * kSecond_ns;
+constexpr size_t kErrorsTold = 16;
 // … where another link could be tried instead.
 constexpr uint64_t kLinkPatience_ns = 1 * kSecond_ns;
 // How long the node that is not the preferred dialler leaves it to the other one to join a session

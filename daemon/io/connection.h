@@ -95,10 +95,10 @@ class Network {
   [[nodiscard]] virtual std::unique_ptr<Connection> dial(const LinkAddresses& link) = 0;
   // Listens on the link's local address and hands over connections that come from the peer's IP and
   // have proven the key, where there is one; others are closed and reported through `refused`
-  // ("ADDRESS is not …").
+  // ("ADDRESS is not …"), not each: `more` were not since the last report.
   virtual Status listen(const LinkAddresses& link,
                         std::function<void(std::unique_ptr<Connection>)> accepted,
-                        std::function<void(const std::string& why)> refused) = 0;
+                        std::function<void(const std::string& why, uint64_t more)> refused) = 0;
   // Listens on this link no more; what was accepted goes on.
   virtual void unlisten(const std::string& link) = 0;
 };

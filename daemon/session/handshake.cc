@@ -9,6 +9,21 @@ namespace twinblock {
 
 using wire::FrameType;
 
+namespace {
+
+// What to do where the peer has a key, and this node has none.
+constexpr const char* kGiveKey =
+    ": copy the other node's key file here, and name it in this node's file with key = \"…\"";
+
+std::string without_port(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+// An acceptor speaks first, unless it waits for TLS.
+bool silent(const Channel& channel) {
+  return channel.phase == Channel::Phase::kAwaitChallenge && channel.connection->protection().empty();
+}
+
+}  // namespace
+
 void Channel::refuse(const wire::RefuseFrame& refusal, const std::string& why, uint64_t now_ns) {
   const auto text = wire::text_bytes(why);
   connection->send(wire::seal(wire::to_header(refusal), text));
@@ -53,6 +68,10 @@ void Handshake::closed(Channel& channel, const std::string& reason) {
   }
   const bool accepted = !channel.dialled(), refused = channel.phase == Channel::Phase::kClosing;
   const bool connected = channel.phase != Channel::Phase::kConnecting;
+  const std::string why =
+      silent(channel) ? channel.address + " takes connections and says nothing; perhaps its links are "
+                        "encrypted, and this node has no key" + kGiveKey
+                      : reason;
   // Who can't be reached refuses nothing any more.
   if (!connected) refusal_.clear();
   channel.link.answers = connected;
@@ -60,13 +79,16 @@ void Handshake::closed(Channel& channel, const std::string& reason) {
   if (session_.established()) return;
   // Who dials here has another address each time; that a refused one goes is as it should be.
   if (accepted && !refused) strangers_.tell(who, reason, env_.clock.now_ns());
-  if (!accepted && refusal_.empty()) session_.note_error(channel.link, reason);
+  if (!accepted && refusal_.empty()) session_.note_error(channel.link, why);
   dialler_.failed();
 }
 
 void Handshake::close_stranger(Channel& channel, const std::string& why) {
   strangers_.tell("link " + channel.link.config.name + ": closed: " + channel.address, why,
                   env_.clock.now_ns());
+  // Most probably it is the peer, which can't say it in any other way.
+  if (channel.reader.error() == wire::kTlsHello && !session_.established())
+    session_.note_error(channel.link, without_port(channel.address) + " " + why + kGiveKey);
   if (channel.unknown())
     links_.discard(channel);
   else if (channel.dialled_to_join())
@@ -79,9 +101,6 @@ void Handshake::time_out(Channel& channel) {
   closed(channel, channel.unknown() ? "it took too long"
                   : channel.phase == Channel::Phase::kConnecting
                       ? "connect to " + channel.address + ": no answer"
-                  : channel.phase == Channel::Phase::kAwaitChallenge
-                      ? channel.address + " takes the connection and says nothing; perhaps its "
-                        "links are encrypted, and this node has no key"
                       : "the handshake did not end in time");
 }
 

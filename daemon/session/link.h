@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "base/limits.h"
 #include "config/config.h"
 #include "io/clock.h"
 #include "io/connection.h"
@@ -17,6 +19,28 @@
 #include "telemetry/stack_estimate.h"
 
 namespace twinblock {
+
+// Which errors of a link were told lately, so that those that come again and again are not.
+class ToldErrors {
+ public:
+  // Whether to tell it.
+  bool news(const std::string& error, uint64_t now_ns) {
+    if (error == last_) return false;
+    last_ = error;
+    std::erase_if(told_ns_, [now_ns](const auto& each) {
+      return now_ns - each.second >= limits::kErrorRepeat_ns;
+    });
+    return told_ns_.size() < limits::kErrorsTold && told_ns_.try_emplace(error, now_ns).second;
+  }
+  void forget() {
+    last_.clear();
+    told_ns_.clear();
+  }
+
+ private:
+  std::string last_;
+  std::map<std::string, uint64_t> told_ns_;
+};
 
 // Bytes a second, averaged over about a second.
 class ByteRate {
@@ -68,7 +92,8 @@ struct Link {
   TripLatency trips;
   SampledAlone alone;
   uint64_t failovers = 0;
-  std::string last_error, logged_error;
+  std::string last_error;
+  ToldErrors errors;
   // Of connections that are gone.
   uint64_t in_before_bytes = 0, out_before_bytes = 0, cipher_before_ns = 0;
   ByteRate in_rate, out_rate;

@@ -110,7 +110,7 @@ void Links::mark_up(Channel& channel) {
   link.join_timer->disarm();
   link.damping.joined();
   link.tried = link.damped = link.refused = link.answers = false;
-  link.logged_error.clear();
+  link.errors.forget();
   if (link.failovers == 0) link.last_error.clear();  // of before it was ever up
   link.meter.restarted();
   for (const auto& each : links_) each->tried = false;

@@ -116,9 +116,8 @@ void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
 
 void Session::note_error(Link& link, const std::string& error) {
   last_error_ = link.last_error = error;
-  // A peer that stays away is reported once, not at every attempt.
-  if (error == link.logged_error) return;
-  link.logged_error = error;
+  // A peer that stays away is reported once, not at every attempt, nor each time that two reasons take turns.
+  if (!link.errors.news(error, env_.clock.now_ns())) return;
   env_.events.tell("link-error", {{"link", link.config.name}, {"reason", error}});
   env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + error);
 }
@@ -131,15 +130,14 @@ Status Session::listen(Link& link) {
       [this, &link](std::unique_ptr<Connection> connection) {
         handshake_.accept(link, std::move(connection));
       },
-      [this, &link](const std::string& why) { refused(link, why); });
+      [this, &link](const std::string& why, uint64_t more) { refused(link, why, more); });
 }
 
 // Somebody was not let in. While there is no session it may be the peer, with another key than ours.
-void Session::refused(Link& link, const std::string& why) {
-  if (established_)
-    env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + why);
-  else
-    note_error(link, why);
+void Session::refused(Link& link, const std::string& why, uint64_t more) {
+  if (!established_) return note_error(link, why);
+  const std::string count = more > 0 ? " (and " + std::to_string(more) + " more before it)" : "";
+  env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + why + count);
 }
 
 bool Session::can_spare(const std::string& name) const {

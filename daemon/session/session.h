@@ -119,7 +119,7 @@ class Session final : private SessionSteps, private ChannelOwner {
   void link_up(Channel& channel) override;
   void link_down(Channel& channel, const std::string& reason) override;
   void note_error(Link& link, const std::string& error) override;
-  void refused(Link& link, const std::string& why);
+  void refused(Link& link, const std::string& why, uint64_t more);
   // ChannelOwner
   void channel_readable(Channel& channel) override;
   void channel_closed(Channel& channel, const std::string& reason) override;

@@ -40,8 +40,7 @@ CheckedHeader check_header(std::span<const std::byte, sizeof(FrameHeader)> bytes
   FrameHeader& header = result.header;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic)
-    result.error = begins_tls(bytes) ? "a TLS hello: its links are encrypted, and this node has no key"
-                                     : "not a twinblock frame (wrong magic)";
+    result.error = begins_tls(bytes) ? kTlsHello : "not a twinblock frame (wrong magic)";
   else if (header.header_crc != crc32c(bytes.subspan(sizeof header.header_crc)))
     result.error = "a frame header with a wrong checksum";
   result.came_as_sent = result.error.empty();

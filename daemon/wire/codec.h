@@ -13,6 +13,10 @@
 
 namespace twinblock::wire {
 
+// The error of what a node with a key says first to one without.
+inline constexpr const char* kTlsHello =
+    "a TLS hello: its links are encrypted, and this node has no key";
+
 // A header with nothing but a type: frames.h makes those that say something.
 inline FrameHeader header_of(FrameType type) {
   FrameHeader header{};

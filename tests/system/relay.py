@@ -84,10 +84,51 @@ class Relay:
         self.server.close()
 
 
+class Recorder(Relay):
+    """Keeps what each side has said, by connection; or plays the acceptor's part of one."""
+
+    def __init__(self, *arguments):
+        self.said = {}
+        self.ghost = None
+        self.visits = 0
+        super().__init__(*arguments)
+
+    def passed(self, data, stream):
+        key = stream["connection"], stream["from"]
+        self.said.setdefault(key, bytearray()).extend(data)
+        return data, False
+
+    def relay(self, near):
+        if self.ghost is None:
+            super().relay(near)
+            return
+        self.visits += 1
+        with near:
+            near.settimeout(1)
+            try:
+                near.sendall(self.ghost)
+                while near.recv(65536):
+                    pass
+            except OSError:
+                pass
+
+    def latest(self, side):
+        """What was said so far on the last connection that came to be a session."""
+        with_data = [number for (number, of), data in self.said.items()
+                     if of == side and len(data) > 500]
+        return bytes(self.said[max(with_data), side])
+
+
+def dialled(lab, relays):
+    """The relay at which the node with the lower name, who dials, is taken in."""
+    by_target = {f"{relay.target[0]}:{relay.target[1]}": relay for relay in relays}
+    return by_target[lab.node("beta")["replication"]]
+
+
 @contextmanager
-def lab_over(relay_class, make_lab, **replication):
+def lab_over(relay_class, make_lab, encryption=None, **replication):
     """A lab whose two nodes reach each other through a relay each, and the relays."""
-    lab = make_lab(start=False)
+    lab = make_lab(start=False, encryption=encryption)
     true = {name: lab.node(name)["replication"] for name in ("alpha", "beta")}
     ports = dict(zip(("alpha", "beta"), free_ports(2)))
     relays = {name: relay_class(ports[name], true[name]) for name in ports}

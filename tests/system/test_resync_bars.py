@@ -11,7 +11,7 @@ import pytest
 
 from faulty_disk import FaultyDisk
 from lablib.lab import parse_size
-from support import (KIB, MIB, Fio, assert_identical, connection, promote, wait_for_writes,
+from support import (KIB, MIB, Fio, assert_identical, connection, ctl, promote, wait_for_writes,
                      wait_until_noted, write_all)
 
 GIB = 1 << 30

@@ -53,12 +53,18 @@ Result<KeyPlace> find_key(const NodeOptions& options) {
   return place;
 }
 
+// The exit status is not the kernel's number.
+Error refused(Error error) {
+  error.code = kExitRefused;
+  return error;
+}
+
 Result<Output> make_key(const KeyPlace& place) {
   const LinkKey key = make_link_key();
   if (Status folder = make_directories(fs::path(place.path).parent_path()); !folder)
-    return folder.error();
+    return refused(folder.error());
   if (Status written = write_link_keys(place.path, place.volume, {key}); !written)
-    return written.error();
+    return refused(written.error());
   Output output;
   output.data = {{"key", key.fingerprint}, {"path", place.path}};
   output.text = "made " + place.path + ", key " + key.fingerprint + "\n" +
@@ -74,7 +80,7 @@ Result<Output> make_key(const KeyPlace& place) {
 
 Result<Output> show_key(const KeyPlace& place) {
   const Result<LinkKeys> keys = read_link_keys(place.path);
-  if (!keys) return keys.error();
+  if (!keys) return refused(keys.error());
   Output output;
   output.data = {{"key", keys.value().front().fingerprint}, {"path", place.path}};
   output.text = keys.value().front().fingerprint + "\n";
@@ -87,13 +93,13 @@ Result<Output> show_key(const KeyPlace& place) {
 
 Result<Output> add_key(const KeyPlace& place) {
   Result<LinkKeys> keys = read_link_keys(place.path);
-  if (!keys) return keys.error();
+  if (!keys) return refused(keys.error());
   if (keys.value().size() >= kLinkKeysMax)
     return Error{place.path + " has a second key already, " + keys.value().back().fingerprint,
                  "go on with it: twinblock key reload " + place.volume + " on both hosts"};
   keys.value().push_back(make_link_key());
   if (Status written = replace_link_keys(place.path, place.volume, keys.value()); !written)
-    return written.error();
+    return refused(written.error());
   Output output;
   output.data = {{"key", keys.value().back().fingerprint}, {"path", place.path}};
   output.text = "added key " + keys.value().back().fingerprint + " to " + place.path + "\n" +
@@ -152,11 +158,11 @@ Result<Output> renew_key(const std::string& socket, const KeyPlace& place) {
     std::this_thread::sleep_for(kRenewLook);
   }
   Result<LinkKeys> keys = read_link_keys(place.path);
-  if (!keys) return keys.error();
+  if (!keys) return refused(keys.error());
   if (keys.value().back().fingerprint != key)
     return Error{place.path + " was changed meanwhile", "try again"};
   if (Status written = replace_link_keys(place.path, place.volume, {keys.value().back()}); !written)
-    return written.error();
+    return refused(written.error());
   const Result<json> read = order(socket, "reload");
   if (!read) return read.error();
   return Output{read.value(), "every link has a new connection with key " + key + ", the only one in " +

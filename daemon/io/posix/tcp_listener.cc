@@ -17,7 +17,7 @@ TcpListener::~TcpListener() = default;
 
 TcpListener::TcpListener(TcpNetwork& network, int fd, TcpAddress peer,
                          std::function<void(std::unique_ptr<Connection>)> accepted,
-                         std::function<void(const std::string&)> refused)
+                         std::function<void(const std::string&, uint64_t)> refused)
     : network_(network),
       peer_(peer),
       accepted_(std::move(accepted)),
@@ -80,16 +80,14 @@ void TcpListener::end_late_ones() {
   if (!unproven_.empty()) look_->arm(left_ns > 0 ? left_ns : limits::kHandshakeTimeout_ns);
 }
 
-void TcpListener::report(std::string why) {
+void TcpListener::report(const std::string& why) {
   const uint64_t now_ns = monotonic_ns();
   if (now_ns < next_report_ns_) {
     ++unreported_;
     return;
   }
-  if (unreported_ > 0) why += " (and " + std::to_string(unreported_) + " more before it)";
-  unreported_ = 0;
   next_report_ns_ = now_ns + kReportInterval_ns;
-  refused_(why);
+  refused_(why, std::exchange(unreported_, 0));
 }
 
 }  // namespace twinblock

@@ -28,7 +28,7 @@ class TcpListener {
   // Takes the listening socket.
   TcpListener(TcpNetwork& network, int fd, TcpAddress peer,
               std::function<void(std::unique_ptr<Connection>)> accepted,
-              std::function<void(const std::string&)> refused);
+              std::function<void(const std::string&, uint64_t)> refused);
   ~TcpListener();
 
  private:
@@ -48,12 +48,12 @@ class TcpListener {
   void end_late_ones();
   [[nodiscard]] std::list<Unproven>::iterator place_of(const Unproven& who);
   void take(int fd, const TcpAddress& from);
-  void report(std::string why);
+  void report(const std::string& why);
 
   TcpNetwork& network_;
   const TcpAddress peer_;
   const std::function<void(std::unique_ptr<Connection>)> accepted_;
-  const std::function<void(const std::string&)> refused_;
+  const std::function<void(const std::string&, uint64_t)> refused_;
   uint64_t next_report_ns_ = 0;
   uint64_t unreported_ = 0;
   std::list<Unproven> unproven_;  // the oldest first

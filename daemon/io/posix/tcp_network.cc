@@ -81,7 +81,7 @@ std::unique_ptr<Connection> TcpNetwork::dial(const LinkAddresses& link) {
 
 Status TcpNetwork::listen(const LinkAddresses& link,
                           std::function<void(std::unique_ptr<Connection>)> accepted,
-                          std::function<void(const std::string& why)> refused) {
+                          std::function<void(const std::string& why, uint64_t more)> refused) {
   const auto local = parse_tcp_address(link.local);
   if (!local.ok()) return local.error();
   const auto peer = parse_tcp_address(link.peer);

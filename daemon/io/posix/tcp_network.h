@@ -37,7 +37,7 @@ class TcpNetwork final : public Network, private TurnPart {
   [[nodiscard]] std::unique_ptr<Connection> dial(const LinkAddresses& link) override;
   Status listen(const LinkAddresses& link,
                 std::function<void(std::unique_ptr<Connection>)> accepted,
-                std::function<void(const std::string& why)> refused) override;
+                std::function<void(const std::string& why, uint64_t more)> refused) override;
   void unlisten(const std::string& link) override;
 
  private:

@@ -175,7 +175,7 @@ std::string TlsSession::why_failed(int code) const {
 
 std::string TlsSession::left_early() const {
   if (heard_bytes_ > 0) return "it has not proven the key";
-  return "it has said nothing: it is perhaps without a key";
+  return "it has said nothing: perhaps it has no key in its file, or encryption = \"off\"";
 }
 
 std::string TlsSession::describe() const {
