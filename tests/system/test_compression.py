@@ -179,7 +179,7 @@ FORGERIES = {
 
 @pytest.mark.sanitize
 def test_a_payload_that_can_not_be_decompressed_ends_the_session_and_no_more(make_lab):
-    with lab_over(Forger, make_lab, compression="on") as (lab, forgers):
+    with lab_over(Forger, make_lab, encryption="off", compression="on") as (lab, forgers):
         offset = 0
         for title, forgery in FORGERIES.items():
             before = {name: len(lab.log_text(name)) for name in ("alpha", "beta")}

@@ -47,7 +47,7 @@ def assert_apart(lab, word):
 
 
 def test_other_protocol_version_is_refused_with_both_versions(make_lab):
-    lab = make_lab(start=False)
+    lab = make_lab(start=False, encryption="off")
     lab.start("alpha")
     with wire.dial(lab.node("alpha")["replication"]) as sock:
         echo = wire.read_challenge(sock)
@@ -62,7 +62,7 @@ def test_other_protocol_version_is_refused_with_both_versions(make_lab):
 
 def test_refusal_by_the_peer_is_logged_and_shown(make_lab):
     """Beta's place is taken by a listener that refuses whatever comes."""
-    lab = make_lab(start=False)
+    lab = make_lab(start=False, encryption="off")
     host, port = lab.node("beta")["replication"].rsplit(":", 1)
     with socket.create_server((host, int(port))) as server:
         server.settimeout(1)

@@ -66,6 +66,12 @@ ATTACKS = {
 }
 
 
+@pytest.fixture
+def lab(make_lab):
+    """Without encryption: what is said here is to be heard."""
+    return make_lab(encryption="off")
+
+
 def assert_serving(lab):
     data = os.urandom(64 * KIB)
     with connection(lab) as handle:

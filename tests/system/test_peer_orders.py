@@ -57,6 +57,12 @@ class FalsePeer:
 
 
 @pytest.fixture
+def lab(make_lab):
+    """Without encryption: what is said here is to be heard."""
+    return make_lab(encryption="off")
+
+
+@pytest.fixture
 def false_peer(lab):
     lab.kill("beta")
     peers = []
