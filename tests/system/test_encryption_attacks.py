@@ -280,7 +280,8 @@ def test_flood_ends_no_session_and_takes_neither_memory_nor_the_log(make_lab):
     assert made["garbage"] >= GARBAGE * 0.99 and made["held"] >= HALF_OPEN / 2, made
     for name in NODES:
         more = lines(lab, name) - told[name][0], len(link_errors(lab, name)) - told[name][1]
-        print(f"{name}: {memory.grew[name] / MIB:.1f} MiB more, {memory.files[name]} files, {more[0]} lines, {more[1]} events "
+        print(f"{name}: {memory.grew[name] / MIB:.1f} MiB more, {memory.files[name]} files, "
+              f"{more[0]} lines, {more[1]} events "
               f"by {HALF_OPEN} half-open and {GARBAGE} garbage connections in {took_s:.1f} s")
         assert memory.grew[name] <= MEMORY_BYTES_MAX
         assert memory.files[name] <= FILES_MAX, "the number of strangers is bounded"
