@@ -26,6 +26,7 @@
 #include "io/posix/congestion.h"
 #include "io/posix/direct_io.h"
 #include "io/posix/link_key.h"
+#include "io/posix/tls_session.h"
 #include "io/posix/memory.h"
 
 namespace twinblock {
@@ -172,6 +173,7 @@ Status check_node(const Config& config, const NodeConfig& node) {
 Status check_links(const Config& config) {
   if (Status good = links_may_be_used(config); !good) return good;
   if (!config.encrypted()) return ok_status();
+  if (Status can = TlsSession::available(); !can) return can;
   const Result<LinkKeys> keys = read_link_keys(config.key);
   return keys ? ok_status() : Status(keys.error());
 }

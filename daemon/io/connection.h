@@ -74,6 +74,9 @@ class Connection {
   [[nodiscard]] virtual uint64_t arrived_ns() const { return 0; }
   // "10.10.0.2:7700", for logs.
   [[nodiscard]] virtual std::string peer_address() const = 0;
+  // Somebody has taken the connection, though he may not have proven the key: then connected() has
+  // not been called yet.
+  [[nodiscard]] virtual bool reached() const { return false; }
   // What keeps others out: "TLS 1.3, AES-128-GCM, key 9f86-d081-884c-7d65"; empty: nothing.
   [[nodiscard]] virtual std::string protection() const { return {}; }
   // What this thread has spent on encryption for it, so far; 0 without.
@@ -87,6 +90,13 @@ struct LinkAddresses {
   std::string peer;
 };
 
+// Somebody was not let in.
+struct Refusal {
+  std::string why;                  // "10.10.0.2 does not prove …"
+  bool from_peers_address = false;  // it may be the peer
+  uint64_t more = 0;                // that were not reported since the last one
+};
+
 class Network {
  public:
   virtual ~Network() = default;
@@ -94,11 +104,10 @@ class Network {
   // as closed().
   [[nodiscard]] virtual std::unique_ptr<Connection> dial(const LinkAddresses& link) = 0;
   // Listens on the link's local address and hands over connections that come from the peer's IP and
-  // have proven the key, where there is one; others are closed and reported through `refused`
-  // ("ADDRESS is not …"), not each: `more` were not since the last report.
+  // have proven the key, where there is one; others are closed, and reported, though not each.
   virtual Status listen(const LinkAddresses& link,
                         std::function<void(std::unique_ptr<Connection>)> accepted,
-                        std::function<void(const std::string& why, uint64_t more)> refused) = 0;
+                        std::function<void(const Refusal&)> refused) = 0;
   // Listens on this link no more; what was accepted goes on.
   virtual void unlisten(const std::string& link) = 0;
 };

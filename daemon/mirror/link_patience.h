@@ -14,8 +14,9 @@ class LinkPatience {
  public:
   // As often doubled at the most.
   static constexpr unsigned kDoublingsMax = 3;
-  // A link that is back within this, once it may be tried, was given up wrongly.
-  static constexpr uint64_t kBack_ns = 1 * kSecond_ns;
+  // A link that is back within this, once it may be tried, was given up wrongly. Not much more than it
+  // takes to join: one that was dead for a moment was given up rightly, however often it happens.
+  static constexpr uint64_t kBack_ns = 200 * kMillisecond_ns;
   // Losses further apart than this have nothing to do with each other; after as long without one
   // the limit is halved.
   static constexpr uint64_t kDecay_ns = 60 * kSecond_ns;

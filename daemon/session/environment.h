@@ -90,6 +90,8 @@ class SessionSteps {
   // A connection becomes part of the session, or ends to be.
   virtual void link_up(Channel& channel) = 0;
   virtual void link_down(Channel& channel, const std::string& reason) = 0;
+  // … as another one over the same link takes its place at once, though nothing was wrong with it.
+  virtual void link_renewed(Channel& channel) = 0;
   // Told once in a row.
   virtual void note_error(Link& link, const std::string& error) = 0;
 

@@ -67,7 +67,8 @@ void Handshake::closed(Channel& channel, const std::string& reason) {
     return;
   }
   const bool accepted = !channel.dialled(), refused = channel.phase == Channel::Phase::kClosing;
-  const bool connected = channel.phase != Channel::Phase::kConnecting;
+  const bool connected =
+      channel.phase != Channel::Phase::kConnecting || channel.connection->reached();
   const std::string why =
       silent(channel) ? channel.address + " takes connections and says nothing; perhaps its links are "
                         "encrypted, and this node has no key" + kGiveKey

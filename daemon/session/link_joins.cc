@@ -128,10 +128,14 @@ void LinkJoins::join(Link& link) {
 // Whether the link needs no other connection: it is up, and works, or is to be given up for another
 // one that does.
 bool LinkJoins::is_heard(const Link& link) const {
-  const auto works = [this, now = env_.clock.now_ns()](const Channel* channel) {
-    return channel->silent_ns(env_.lateness, now) < env_.config.link_timeout_ns;
-  };
-  return link.up != nullptr && std::any_of(links_.up().begin(), links_.up().end(), works);
+  return link.up != nullptr &&
+         std::any_of(links_.up().begin(), links_.up().end(),
+                     [this](const Channel* channel) { return works(channel->link); });
+}
+
+bool LinkJoins::works(const Link& link) const {
+  return link.up != nullptr &&
+         link.up->silent_ns(env_.lateness, env_.clock.now_ns()) < env_.config.link_timeout_ns;
 }
 
 // Whether the connection that `channel` would replace has been heard since that was dialled. A peer
@@ -159,9 +163,11 @@ void LinkJoins::ask(Channel& channel) {
                                                  .challenge = channel.intro.peer_nonce})));
 }
 
-void LinkJoins::replace(Link& link, const std::string& why) {
+// Another connection takes the place of the one that the link has.
+void LinkJoins::replace(Link& link, bool works, const std::string& why) {
   if (link.up == nullptr) return;
   replaced_ns_ = env_.clock.now_ns();
+  if (works) return session_.link_renewed(*link.up);
   session_.link_down(*link.up, why);
 }
 
@@ -172,8 +178,7 @@ bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
       failed(channel, channel.address + " answered for another session", Failure::kLater);
       return false;
     }
-    replace(channel.link, channel.renews ? "it was renewed"
-                                         : "it was silent; replaced by a new connection");
+    replace(channel.link, channel.renews, "it was silent; replaced by a new connection");
     if (!channel.open()) return false;
     channel.link.renew = false;
     session_.link_up(channel);
@@ -207,8 +212,11 @@ void LinkJoins::refused(Channel& channel, const wire::RefuseFrame& refusal,
 }
 
 void LinkJoins::closed(Channel& channel, const std::string& reason) {
+  // Who takes a connection, and does not get so far as to speak, may be about to change its key.
   failed(channel, reason,
-         channel.phase == Channel::Phase::kConnecting ? Failure::kUnreachable : Failure::kLater);
+         channel.phase != Channel::Phase::kConnecting ? Failure::kLater
+         : channel.connection->reached()              ? Failure::kNoAnswer
+                                                      : Failure::kUnreachable);
 }
 
 void LinkJoins::withdrawn(uint64_t incarnation, const std::string& reason) {
@@ -277,13 +285,14 @@ bool LinkJoins::accept(Channel& channel) {
     links_.discard(*other);
   }
   peer_incarnation_ = channel.incarnation;
-  replace(channel.link, env_.peer() + " has joined it anew");
+  replace(channel.link, works(channel.link), env_.peer() + " has joined it anew");
   if (!channel.open()) return false;
   channel.connection->send(
       wire::seal(wire::to_header(wire::JoinFrame{.incarnation = channel.incarnation,
                                                  .dialler = session_.id().dialler,
                                                  .acceptor = session_.id().acceptor})));
   session_.link_up(channel);
+  renew_next();  // one of this node's may have been under way
   return channel.open();
 }
 

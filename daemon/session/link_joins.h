@@ -64,10 +64,11 @@ class LinkJoins {
   void renew_next();
   void ask(Channel& channel);
   [[nodiscard]] bool is_heard(const Link& link) const;
+  [[nodiscard]] bool works(const Link& link) const;
   [[nodiscard]] bool lives(const Channel& channel) const;
   bool accept(Channel& channel);
   bool refuse(Channel& channel, const std::string& why, int code = 0);
-  void replace(Link& link, const std::string& why);
+  void replace(Link& link, bool works, const std::string& why);
   [[nodiscard]] std::vector<Channel*> attempts(const Link& link) const;
   void give_up_if_all_tried();
 

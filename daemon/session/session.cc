@@ -130,14 +130,15 @@ Status Session::listen(Link& link) {
       [this, &link](std::unique_ptr<Connection> connection) {
         handshake_.accept(link, std::move(connection));
       },
-      [this, &link](const std::string& why, uint64_t more) { refused(link, why, more); });
+      [this, &link](const Refusal& refusal) { refused(link, refusal); });
 }
 
-// Somebody was not let in. While there is no session it may be the peer, with another key than ours.
-void Session::refused(Link& link, const std::string& why, uint64_t more) {
-  if (!established_) return note_error(link, why);
-  const std::string count = more > 0 ? " (and " + std::to_string(more) + " more before it)" : "";
-  env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + why + count);
+// Somebody was not let in. Where the link is not up it may be the peer, with another key than ours.
+void Session::refused(Link& link, const Refusal& refusal) {
+  if (refusal.from_peers_address && link.up == nullptr) return note_error(link, refusal.why);
+  const std::string before =
+      refusal.more > 0 ? " (and " + std::to_string(refusal.more) + " more before it)" : "";
+  env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + refusal.why + before);
 }
 
 bool Session::can_spare(const std::string& name) const {
@@ -243,6 +244,13 @@ void Session::link_down(Channel& channel, const std::string& reason) {
     joins_.schedule_in_turn(link, delay);
   }
   owner_.links_changed();
+}
+
+void Session::link_renewed(Channel& channel) {
+  env_.log.log(Severity::kInfo, "link " + channel.link.config.name + " gets a new connection");
+  links_.mark_down(channel);
+  traffic_.channel_down(channel);
+  retirements_.retire(channel.incarnation);
 }
 
 void Session::tell_link_lost(const Link& link, const std::string& reason) {

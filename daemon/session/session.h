@@ -118,8 +118,9 @@ class Session final : private SessionSteps, private ChannelOwner {
   void lose(const std::string& reason, uint64_t retry_delay_ns) override;
   void link_up(Channel& channel) override;
   void link_down(Channel& channel, const std::string& reason) override;
+  void link_renewed(Channel& channel) override;
   void note_error(Link& link, const std::string& error) override;
-  void refused(Link& link, const std::string& why, uint64_t more);
+  void refused(Link& link, const Refusal& refusal);
   // ChannelOwner
   void channel_readable(Channel& channel) override;
   void channel_closed(Channel& channel, const std::string& reason) override;

@@ -21,6 +21,7 @@
 #include "io/posix/notify.h"
 #include "io/posix/parking.h"
 #include "io/posix/thread.h"
+#include "io/posix/tls_session.h"
 #include "prepare.h"
 
 namespace twinblock {
@@ -138,6 +139,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   if (Status good = links_may_be_used(config_); !good) return good;
   std::shared_ptr<const LinkKeys> keys;
   if (config_.encrypted()) {
+    if (Status can = TlsSession::available(); !can) return can;
     Result<LinkKeys> read = read_link_keys(config_.key);
     if (!read) return read.error();
     keys = std::make_shared<const LinkKeys>(std::move(read.value()));

@@ -253,7 +253,7 @@ HostilePeer::HostilePeer(FuzzNode& node, std::string name, const metadata::NodeR
         [this, number](std::unique_ptr<Connection> connection) {
           accept(std::move(connection), number);
         },
-        [](const std::string&, uint64_t) {});
+        [](const Refusal&) {});
     require(listening.ok(), "the harness's own listener");
   }
   tick();

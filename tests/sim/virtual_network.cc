@@ -234,7 +234,7 @@ class VirtualNetwork::Port final : public Network {
     return endpoint;
   }
   Status listen(const LinkAddresses& link, Accepted accepted,
-                std::function<void(const std::string&, uint64_t)>) override {
+                std::function<void(const Refusal&)>) override {
     network_.link_of(link.name).accepted[index(host_)] = std::move(accepted);
     return ok_status();
   }

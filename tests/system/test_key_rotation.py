@@ -8,6 +8,7 @@ import pytest
 
 from lablib.lab import NODES
 from links_support import MixedLoad, Undisturbed, all_up, links_of
+from relay import Relay, lab_over
 from support import ctl, twinblock, wait_for_writes, wait_until
 
 ROTATIONS = 5
@@ -107,3 +108,31 @@ def test_what_a_key_verb_can_not_do_it_says(make_lab):
     for action in ("reload", "renew"):
         refused = ctl(plain, "alpha", "key", action)
         assert refused.returncode == 1 and "not encrypted" in refused.stderr, refused.stderr
+
+
+class Cutter(Relay):
+    """Ends the connections that it has when it is told to."""
+
+    ends = 0  # those up to this number
+
+    def passed(self, data, stream):
+        return data, stream["connection"] <= self.ends
+
+
+@pytest.mark.parametrize("first", NODES)
+def test_a_connection_that_is_lost_when_only_one_node_is_renewed_costs_no_session(make_lab, first):
+    """The other one dials with the old key by itself, which nobody takes any more."""
+    with lab_over(Cutter, make_lab, encryption="tls") as (lab, relays):
+        all_up(lab, 1)
+        undisturbed = Undisturbed(lab)
+        new = key(lab, "add", "alpha")
+        for name in NODES:
+            key(lab, "reload", name)
+        assert key(lab, "renew", first) == new
+        wait_until(lambda: fingerprints(lab) == {name: {new} for name in NODES}, what="the new key")
+        for relay in relays:
+            relay.ends = relay.connections
+        wait_until(lambda: links_of(lab)["link1"]["failovers"] == 1, what="the connection to be lost")
+        all_up(lab, 1)
+        assert fingerprints(lab) == {name: {new} for name in NODES}
+        undisturbed.check()

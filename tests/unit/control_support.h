@@ -35,7 +35,7 @@ struct NoLog final : Log {
 struct NoNetwork final : Network {
   std::unique_ptr<Connection> dial(const LinkAddresses&) override { return nullptr; }
   Status listen(const LinkAddresses&, std::function<void(std::unique_ptr<Connection>)>,
-                std::function<void(const std::string&, uint64_t)>) override {
+                std::function<void(const Refusal&)>) override {
     return ok_status();
   }
   void unlisten(const std::string&) override {}

@@ -1,5 +1,6 @@
 // The key's file: what is taken, what is refused, and that what is written can be read.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -63,6 +64,20 @@ TEST_F(LinkKeyTest, what_is_no_file_is_refused) {
   EXPECT_FALSE(read_link_keys(directory_.path()).ok());
   EXPECT_FALSE(read_link_keys(directory_.path() + "/none").ok());
   EXPECT_FALSE(read_link_keys("/dev/null").ok());
+}
+
+TEST_F(LinkKeyTest, who_changes_a_key_leaves_it_to_whom_it_belongs) {
+  const std::string path = directory_.path() + "/r0.key";
+  ASSERT_TRUE(write_link_keys(path, "r0", {make_link_key()}).ok());
+  if (::chown(path.c_str(), 4321, 4322) != 0) GTEST_SKIP() << "only root can give files away";
+  const LinkKeys keys{make_link_key(), make_link_key()};
+  ASSERT_TRUE(replace_link_keys(path, "r0", keys).ok());
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 4321u);
+  EXPECT_EQ(info.st_gid, 4322u);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(::access((path + ".new").c_str(), F_OK), -1);
 }
 
 TEST(LinkKeyText, remarks_and_empty_lines_are_left_out) {

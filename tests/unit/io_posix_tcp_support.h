@@ -93,7 +93,7 @@ class TcpTest : public ::testing::Test {
       const Status status = network_->listen(
           LinkAddresses{"main", address_, peer},
           [this](std::unique_ptr<Connection> connection) { accepted_.take(std::move(connection)); },
-          [this](const std::string& why, uint64_t) { refusals_.push_back(why); });
+          [this](const Refusal& refusal) { refusals_.push_back(refusal.why); });
       ASSERT_TRUE(status.ok()) << status.error().what;
     });
   }

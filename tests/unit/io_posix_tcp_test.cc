@@ -220,8 +220,10 @@ TEST_P(LinkTest, a_reader_that_pauses_stops_the_sender_and_loses_nothing) {
 
 TEST_P(LinkTest, a_reader_that_stops_early_is_called_again) {
   connect();
-  accepted_.read_at_most = 100;
-  loop_.call([&] { dialled_.connection->send(pattern(5000, 1)); });
+  loop_.call([&] {
+    accepted_.read_at_most = 100;
+    dialled_.connection->send(pattern(5000, 1));
+  });
   EXPECT_TRUE(loop_.eventually([&] { return accepted_.received.size() == 5000; }));
 }
 

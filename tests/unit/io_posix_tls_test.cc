@@ -4,51 +4,11 @@
 
 #include <cstring>
 
-#include "io/posix/tls_session.h"
 #include "io_posix_tcp_support.h"
+#include "io_posix_tls_support.h"
 
 namespace twinblock {
 namespace {
-
-using Keys = std::shared_ptr<const LinkKeys>;
-
-Keys keys_of(std::initializer_list<LinkKey> keys) {
-  return std::make_shared<const LinkKeys>(keys);
-}
-
-// Two sessions of this thread, whose bytes go through the test's hands.
-struct Pair {
-  Pair(const Keys& of_dialler, const Keys& of_acceptor)
-      : dialler(TlsSession::Side::kDialler, of_dialler),
-        acceptor(TlsSession::Side::kAcceptor, of_acceptor) {}
-
-  static size_t carry(TlsSession& from, TlsSession& to) {
-    size_t carried = 0;
-    while (!from.sealed().empty()) {
-      const auto room = to.room();
-      const size_t n = std::min(room.size(), from.sealed().size());
-      std::memcpy(room.data(), from.sealed().data(), n);
-      from.sent(n);
-      to.received(n);
-      carried += n;
-    }
-    return carried;
-  }
-  void shake_hands() {
-    dialler_step = dialler.shake_hands();
-    carry(dialler, acceptor);
-    acceptor_step = acceptor.shake_hands();
-    carry(acceptor, dialler);
-    if (dialler_step == TlsSession::Step::kWaits) dialler_step = dialler.shake_hands();
-    carry(dialler, acceptor);
-    if (acceptor_step == TlsSession::Step::kWaits) acceptor_step = acceptor.shake_hands();
-  }
-
-  TlsSession dialler;
-  TlsSession acceptor;
-  TlsSession::Step dialler_step{};
-  TlsSession::Step acceptor_step{};
-};
 
 TEST(TlsSessionTest, both_prove_the_key_and_then_understand_each_other) {
   const LinkKey key = make_link_key();
@@ -175,6 +135,29 @@ TEST(TlsSessionTest, what_was_changed_on_its_way_is_not_believed) {
   }
   EXPECT_GT(flipped, 150u);
   EXPECT_LT(ignored, 10u);
+}
+
+// GnuTLS changes a connection's keys by itself after some hundred GiB.
+TEST(TlsSessionTest, what_follows_a_change_of_keys_is_read_at_once) {
+  const LinkKey key = make_link_key();
+  for (const unsigned whose : {0u, unsigned{GNUTLS_KU_PEER}}) {
+    OtherDialler dialler(key);
+    TlsSession acceptor(TlsSession::Side::kAcceptor, keys_of({key}));
+    ASSERT_TRUE(dialler.shake_hands(acceptor)) << acceptor.error();
+    const Bytes text = pattern(100, 1);
+    ASSERT_EQ(gnutls_session_key_update(dialler.session, whose), 0);
+    ASSERT_EQ(gnutls_record_send(dialler.session, text.data(), text.size()), 100);
+    dialler.say_to(acceptor);
+    Bytes got(200);
+    ASSERT_EQ(acceptor.open(got), 100u) << acceptor.error();
+    EXPECT_EQ(std::memcmp(got.data(), text.data(), text.size()), 0);
+    ASSERT_TRUE(acceptor.seal(text));
+    dialler.heard.assign(acceptor.sealed().begin(), acceptor.sealed().end());
+    ssize_t heard = 0;
+    do heard = gnutls_record_recv(dialler.session, got.data(), got.size());
+    while (heard == GNUTLS_E_AGAIN && !dialler.heard.empty());
+    EXPECT_EQ(heard, 100);
+  }
 }
 
 // --- over sockets
@@ -325,6 +308,101 @@ TEST_F(TlsTest, the_peer_gets_in_beside_a_flood) {
   dial();
   EXPECT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
   loop_.call([&] { EXPECT_LT(refusals_.size(), 20u) << refusals(); });
+}
+
+// A peer that is far away has answered, and its proof is on its way: it is not the one that goes.
+TEST_F(TlsTest, who_is_in_the_middle_of_the_proof_stays_beside_silent_ones) {
+  listen();
+  const int far = raw_client();
+  OtherDialler dialler(key_);
+  const auto say = [&] {
+    ASSERT_EQ(::send(far, dialler.said.data(), dialler.said.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(dialler.said.size()));
+    dialler.said.clear();
+  };
+  EXPECT_EQ(gnutls_handshake(dialler.session), GNUTLS_E_AGAIN);
+  say();
+  Bytes answer(4096);
+  const ssize_t n = ::recv(far, answer.data(), answer.size(), 0);
+  ASSERT_GT(n, 0);
+  std::vector<int> flood;
+  for (int i = 0; i < 300; ++i) flood.push_back(raw_client());
+  ASSERT_TRUE(loop_.eventually([&] { return refused_with("too many like it"); }));
+  dialler.heard.assign(answer.begin(), answer.begin() + n);
+  while (gnutls_handshake(dialler.session) == GNUTLS_E_AGAIN) {
+    const ssize_t more = ::recv(far, answer.data(), answer.size(), 0);
+    ASSERT_GT(more, 0);
+    dialler.heard.insert(dialler.heard.end(), answer.begin(), answer.begin() + more);
+  }
+  say();
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; })) << refusals();
+  for (const int fd : flood) ::close(fd);
+  ::close(far);
+}
+
+TEST_F(TlsTest, a_node_that_stops_ends_what_has_not_proven_the_key) {
+  listen();
+  const int silent = raw_client();
+  dial();  // behind it
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
+  loop_.call([&] {
+    dialled_.connection.reset();
+    accepted_.connection.reset();
+    network_.reset();
+  });
+  char byte = 0;
+  EXPECT_EQ(::recv(silent, &byte, 1, 0), 0);
+  ::close(silent);
+}
+
+// The peer may have dropped the old key already: this node dials with what the peer has shown.
+TEST_F(TlsTest, a_node_goes_on_with_the_key_that_the_peer_proves) {
+  const LinkKey next = make_link_key();
+  loop_.call([&] { network_->set_keys(keys_of({key_, next})); });
+  listen();
+  dial_with(keys_of({next}));
+  ASSERT_TRUE(loop_.eventually([&] { return other_end_.up && accepted_.connection != nullptr; }));
+  loop_.call([&] { accepted_.connection.reset(); });
+  dial();
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
+  loop_.call([&] {
+    EXPECT_EQ(dialled_.connection->protection(), "TLS 1.3, AES-128-GCM, key " + next.fingerprint);
+  });
+}
+
+TEST_F(TlsTest, a_key_that_is_dropped_while_it_is_proven_is_worth_nothing) {
+  listen();
+  const int early = raw_client();
+  OtherDialler dialler(key_);
+  dial();  // behind it, so that it has been accepted
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
+  loop_.call([&] {
+    accepted_.connection.reset();
+    network_->set_keys(keys_of({make_link_key()}));
+  });
+  Bytes answer(4096);
+  while (gnutls_handshake(dialler.session) == GNUTLS_E_AGAIN) {
+    (void)::send(early, dialler.said.data(), dialler.said.size(), MSG_NOSIGNAL);
+    dialler.said.clear();
+    const ssize_t n = ::recv(early, answer.data(), answer.size(), 0);
+    if (n <= 0) break;
+    dialler.heard.insert(dialler.heard.end(), answer.begin(), answer.begin() + n);
+  }
+  (void)::send(early, dialler.said.data(), dialler.said.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(loop_.eventually([&] { return !refusals_.empty(); }));
+  EXPECT_TRUE(refused_with("127.0.0.1 has the key " + key_.fingerprint + ", which was dropped")) << refusals();
+  loop_.call([&] { EXPECT_EQ(accepted_.connection, nullptr); });
+  ::close(early);
+}
+
+TEST_F(TlsTest, how_it_was_protected_is_known_after_its_end) {
+  connect();
+  loop_.call([&] {
+    dialled_.destroy_when_closed = false;
+    accepted_.connection.reset();
+  });
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.closings == 1; }));
+  loop_.call([&] { EXPECT_NE(dialled_.connection->protection(), ""); });
 }
 
 }  // namespace

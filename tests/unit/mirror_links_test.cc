@@ -208,7 +208,7 @@ TEST(LinkPatience, RaisedByRepeatedLossesThatWereNone) {
   uint64_t now = kSecond_ns;
   const auto lose_wrongly = [&] {
     patience.given_up(now, 0);
-    now += 300 * kMs;
+    now += LinkPatience::kBack_ns;
     return patience.returned(now);
   };
   EXPECT_FALSE(lose_wrongly());  // once may be anything

@@ -60,7 +60,8 @@ class System:
         run("mmdebstrap", "--quiet", "--variant=minbase", "--skip=cleanup/apt",
             "--dpkgopt=force-unsafe-io", f"--include={','.join(PACKAGES)}",
             *settings, f"--customize-hook=upload {package} /root/{package.name}",
-            f'--customize-hook=chroot "$1" apt-get install -y --download-only /root/{package.name}',
+            f'--customize-hook=chroot "$1" apt-get install -y --install-recommends --download-only'
+            f' /root/{package.name}',
             f'--customize-hook=rm "$1/root/{package.name}"', release, root)
         self._equip(root)
         self._to_disk(root)

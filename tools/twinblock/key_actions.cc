@@ -138,24 +138,29 @@ bool all_have(const json& status, const std::string& key, std::string& missing) 
   return missing.empty();
 }
 
-Result<Output> renew_key(const std::string& socket, const KeyPlace& place) {
-  const Result<json> begun = order(socket, "renew");
-  if (!begun) return begun.error();
-  const std::string key = text_at(begun.value(), "key");
+// Waits until every link that is up has a connection with this key.
+Status wait_for_all(const std::string& socket, const KeyPlace& place, const std::string& key) {
   std::string missing;
   const auto deadline = std::chrono::steady_clock::now() + kRenewPatience;
   for (;;) {
     const Result<json> status = ask_status(socket);
     if (!status) return status.error();
-    if (all_have(status.value(), key, missing)) break;
-    if (std::chrono::steady_clock::now() > deadline) {
-      (void)order(socket, "reload");
-      return Error{"not every link has got a connection with key " + key + " (" + missing +
-                       "); the old key stays in use",
-                   "copy " + place.path + " to the other host, run `twinblock key reload " +
-                       place.volume + "` there, and try again"};
-    }
+    if (all_have(status.value(), key, missing)) return ok_status();
+    if (std::chrono::steady_clock::now() > deadline) break;
     std::this_thread::sleep_for(kRenewLook);
+  }
+  return Error{"not every link has got a connection with key " + key + " (" + missing + ")",
+               "copy " + place.path + " to the other host, run `twinblock key reload " + place.volume +
+                   "` there, and try again"};
+}
+
+Result<Output> renew_key(const std::string& socket, const KeyPlace& place) {
+  const Result<json> begun = order(socket, "renew");
+  if (!begun) return begun.error();
+  const std::string key = text_at(begun.value(), "key");
+  if (Status all = wait_for_all(socket, place, key); !all) {
+    (void)order(socket, "reload");
+    return Error{all.error().what + "; the old key stays in use", all.error().action};
   }
   Result<LinkKeys> keys = read_link_keys(place.path);
   if (!keys) return refused(keys.error());
@@ -165,6 +170,13 @@ Result<Output> renew_key(const std::string& socket, const KeyPlace& place) {
     return refused(written.error());
   const Result<json> read = order(socket, "reload");
   if (!read) return read.error();
+  // A link that was lost meanwhile may have got a connection with the old key once more.
+  const Result<json> status = ask_status(socket);
+  if (!status) return status.error();
+  if (std::string missing; !all_have(status.value(), key, missing)) {
+    if (const Result<json> again = order(socket, "renew"); !again) return again.error();
+    if (Status all = wait_for_all(socket, place, key); !all) return all.error();
+  }
   return Output{read.value(), "every link has a new connection with key " + key + ", the only one in " +
                                   place.path + " now\n"};
 }

@@ -157,9 +157,15 @@ Status write_link_keys(const std::string& path, const std::string& volume, const
 
 Status replace_link_keys(const std::string& path, const std::string& volume, const LinkKeys& keys) {
   const std::string fresh = path + ".new";
+  struct stat old {};
+  if (::stat(path.c_str(), &old) != 0) return system_error(errno, "key " + path);
   ::unlink(fresh.c_str());  // what an earlier one left that was cut off
   if (Status written = write_link_keys(fresh, volume, keys); !written) return written;
-  if (::rename(fresh.c_str(), path.c_str()) == 0) return sync_name(path);
+  // The node may run as another user than who changes the key.
+  const bool same_owner = old.st_uid == ::geteuid() && old.st_gid == ::getegid();
+  if ((same_owner || ::chown(fresh.c_str(), old.st_uid, old.st_gid) == 0) &&
+      ::rename(fresh.c_str(), path.c_str()) == 0)
+    return sync_name(path);
   const int error = errno;
   ::unlink(fresh.c_str());
   return system_error(error, "key " + path);

@@ -18,6 +18,8 @@ struct TcpAddress {
   [[nodiscard]] int family() const { return storage.ss_family; }
   // "10.10.0.2:7700".
   [[nodiscard]] std::string text() const;
+  // "10.10.0.2", "[fe80::1]".
+  [[nodiscard]] std::string ip_text() const { return text().substr(0, text().rfind(':')); }
   [[nodiscard]] bool same_ip(const TcpAddress& other) const;
   void set_any_port();
 };

@@ -120,7 +120,12 @@ void TcpConnection::secure() {
   for (;;) {
     switch (tls_->shake_hands()) {
       case TlsSession::Step::kDone:
+        // The keys may have been changed while it was under way.
+        if (!network_.has_key(tls_->key()))
+          return fail(subject() + "has the key " + tls_->key() + ", which was dropped meanwhile");
+        if (!dialled_) network_.prefer_key(tls_->key());
         state_ = State::kUp;
+        if (interface_ == 0) interface_ = interface_of(fd_);
         unread_ = true;  // something may have come behind it
         update_reader();
         call([](ConnectionHandler& handler) { handler.connected(); });
@@ -150,7 +155,7 @@ void TcpConnection::give_up_waiting() {
 std::string TcpConnection::subject() const { return dialled_ ? peer_ + " " : std::string(); }
 
 std::string TcpConnection::protection() const {
-  return tls_ != nullptr && state_ == State::kUp ? tls_->describe() : std::string();
+  return tls_ != nullptr && tls_->done() ? tls_->describe() : std::string();
 }
 
 void TcpConnection::send(std::span<const std::byte> head, std::span<const std::byte> body) {
@@ -310,7 +315,9 @@ void TcpConnection::finish_connect() {
 
 // It is connected; with keys, the handshake is next.
 void TcpConnection::begin() {
-  interface_ = interface_of(fd_);
+  reached_ = true;
+  // Strangers are not worth the calls that it takes.
+  if (dialled_ || network_.keys_ == nullptr) interface_ = interface_of(fd_);
   times_.enable(fd_);
   state_ = State::kUp;
   if (network_.keys_ == nullptr) return;

@@ -47,6 +47,7 @@ class TcpConnection final : public Connection {
     return times_.sealing_ns(offset);
   }
   [[nodiscard]] uint64_t arrived_ns() const override { return times_.arrived_ns(); }
+  [[nodiscard]] bool reached() const override { return reached_; }
   [[nodiscard]] std::string protection() const override;
   [[nodiscard]] uint64_t cipher_ns() const override { return cipher_ns_; }
 
@@ -61,6 +62,8 @@ class TcpConnection final : public Connection {
     return unread_ && state_ == State::kUp && !paused_;
   }
   void read_on();
+  // With keys: the peer has said something that was worth an answer.
+  [[nodiscard]] bool answered() const { return tls_ != nullptr && tls_->sealed_bytes_total() > 0; }
   // The peer had its time to prove the key.
   void give_up_waiting();
   // Of its local address; 0: not known, or not connected yet.
@@ -99,6 +102,7 @@ class TcpConnection final : public Connection {
   unsigned interface_ = 0;
   ConnectionHandler* handler_ = nullptr;
   bool paused_ = false;
+  bool reached_ = false;  // it was connected
   bool drained_ = false;  // this readable event has no more bytes
   std::string reason_;
   SendQueue queue_;

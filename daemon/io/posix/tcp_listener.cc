@@ -17,7 +17,7 @@ TcpListener::~TcpListener() = default;
 
 TcpListener::TcpListener(TcpNetwork& network, int fd, TcpAddress peer,
                          std::function<void(std::unique_ptr<Connection>)> accepted,
-                         std::function<void(const std::string&, uint64_t)> refused)
+                         std::function<void(const Refusal&)> refused)
     : network_(network),
       peer_(peer),
       accepted_(std::move(accepted)),
@@ -26,25 +26,28 @@ TcpListener::TcpListener(TcpNetwork& network, int fd, TcpAddress peer,
       acceptor_(
           network.loop_, fd, kAcceptsPerTurn,
           [this](int socket, const TcpAddress& from) { take(socket, from); },
-          [this](int error) { report(system_error(error, "can't accept connections").what); }) {}
+          [this](int error) {
+            report(Whose::kStrangers, system_error(error, "can't accept connections").what);
+          }) {}
 
 void TcpListener::take(int fd, const TcpAddress& from) {
   if (!from.same_ip(peer_)) {
     ::close(fd);
-    return report("a connection from " + from.text() + ", which is not the peer's address");
+    return report(Whose::kStrangers, "a connection from " + from.ip_text() + ", which is not the peer's address");
   }
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   auto connection = std::make_unique<TcpConnection>(network_, fd, false, from.text());
   if (network_.keys_ == nullptr) return accepted_(std::move(connection));
   if (unproven_.size() >= limits::kUnprovenConnectionsMax) {
-    report(unproven_.front().address + " has not proven the key, and there are too many like it");
-    unproven_.pop_front();
+    const auto first = least_known();
+    report(Whose::kPeers, first->address + " has not proven the key, and there are too many like it");
+    unproven_.erase(first);
   }
   Unproven& who = unproven_.emplace_back(*this);
   connection->set_handler(&who);
   who.connection = std::move(connection);
-  who.address = from.text().substr(0, from.text().rfind(':'));
+  who.address = from.ip_text();
   who.since_ns = monotonic_ns();
   if (!look_->armed()) look_->arm(limits::kHandshakeTimeout_ns);
 }
@@ -52,6 +55,13 @@ void TcpListener::take(int fd, const TcpAddress& from) {
 std::list<TcpListener::Unproven>::iterator TcpListener::place_of(const Unproven& who) {
   return std::find_if(unproven_.begin(), unproven_.end(),
                       [&](const Unproven& each) { return &each == &who; });
+}
+
+// Who has said nothing worth an answer yet, else who has been here for longest.
+std::list<TcpListener::Unproven>::iterator TcpListener::least_known() {
+  const auto silent = std::find_if(unproven_.begin(), unproven_.end(),
+                                   [](const Unproven& each) { return !each.connection->answered(); });
+  return silent != unproven_.end() ? silent : unproven_.begin();
 }
 
 void TcpListener::proven(Unproven& who) {
@@ -63,7 +73,7 @@ void TcpListener::proven(Unproven& who) {
 void TcpListener::lost(Unproven& who, const std::string& reason) {
   const std::string why = who.address + " " + reason;
   unproven_.erase(place_of(who));
-  report(why);
+  report(Whose::kPeers, why);
 }
 
 void TcpListener::end_late_ones() {
@@ -80,14 +90,15 @@ void TcpListener::end_late_ones() {
   if (!unproven_.empty()) look_->arm(left_ns > 0 ? left_ns : limits::kHandshakeTimeout_ns);
 }
 
-void TcpListener::report(const std::string& why) {
+void TcpListener::report(Whose whose, const std::string& why) {
+  Reports& reports = whose == Whose::kPeers ? of_peer_ : of_strangers_;
   const uint64_t now_ns = monotonic_ns();
-  if (now_ns < next_report_ns_) {
-    ++unreported_;
+  if (now_ns < reports.next_ns) {
+    ++reports.untold;
     return;
   }
-  next_report_ns_ = now_ns + kReportInterval_ns;
-  refused_(why, std::exchange(unreported_, 0));
+  reports.next_ns = now_ns + kReportInterval_ns;
+  refused_({why, whose == Whose::kPeers, std::exchange(reports.untold, 0)});
 }
 
 }  // namespace twinblock

@@ -1,6 +1,6 @@
 // The listening socket of one link: accepts from the peer's IP only, and with keys only who proves
-// one. Who has not yet is bounded in number and time: when there are too many, the oldest goes, so
-// that a peer that is quick gets in beside any number of others. Internal to io/posix.
+// one. Who has not yet is bounded in number and time: when there are too many, one that has said
+// nothing yet goes, the oldest of them, so that the peer gets in beside any number of others. Internal to io/posix.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class TcpListener {
   // Takes the listening socket.
   TcpListener(TcpNetwork& network, int fd, TcpAddress peer,
               std::function<void(std::unique_ptr<Connection>)> accepted,
-              std::function<void(const std::string&, uint64_t)> refused);
+              std::function<void(const Refusal&)> refused);
   ~TcpListener();
 
  private:
@@ -46,16 +46,24 @@ class TcpListener {
   void proven(Unproven& who);
   void lost(Unproven& who, const std::string& reason);
   void end_late_ones();
+  [[nodiscard]] std::list<Unproven>::iterator least_known();
   [[nodiscard]] std::list<Unproven>::iterator place_of(const Unproven& who);
   void take(int fd, const TcpAddress& from);
-  void report(const std::string& why);
+  // Whose address it came from.
+  enum class Whose { kPeers, kStrangers };
+  void report(Whose whose, const std::string& why);
 
   TcpNetwork& network_;
   const TcpAddress peer_;
   const std::function<void(std::unique_ptr<Connection>)> accepted_;
-  const std::function<void(const std::string&, uint64_t)> refused_;
-  uint64_t next_report_ns_ = 0;
-  uint64_t unreported_ = 0;
+  const std::function<void(const Refusal&)> refused_;
+  // Apart, so that strangers can't hide what becomes of the peer.
+  struct Reports {
+    uint64_t next_ns = 0;
+    uint64_t untold = 0;
+  };
+  Reports of_peer_;
+  Reports of_strangers_;
   std::list<Unproven> unproven_;  // the oldest first
   std::unique_ptr<Timer> look_;
   Acceptor acceptor_;

@@ -54,6 +54,7 @@ TcpNetwork::TcpNetwork(Loop& loop, std::string congestion, std::shared_ptr<const
 }
 
 TcpNetwork::~TcpNetwork() {
+  listeners_.clear();  // with those connections whose peer has not proven the key
   for (const TcpConnection* connection : connections_)
     TB_CHECK(connection == nullptr, "a connection outlives its network");
   loop_.detach(*this);
@@ -62,6 +63,19 @@ TcpNetwork::~TcpNetwork() {
 void TcpNetwork::set_keys(std::shared_ptr<const LinkKeys> keys) {
   TB_CHECK(keys_ != nullptr && keys != nullptr, "links are encrypted from the start or never");
   keys_ = std::move(keys);
+}
+
+bool TcpNetwork::has_key(const std::string& fingerprint) const {
+  return std::any_of(keys_->begin(), keys_->end(),
+                     [&](const LinkKey& key) { return key.fingerprint == fingerprint; });
+}
+
+void TcpNetwork::prefer_key(const std::string& fingerprint) {
+  if (keys_->front().fingerprint == fingerprint) return;
+  LinkKeys keys = *keys_;
+  std::stable_partition(keys.begin(), keys.end(),
+                        [&](const LinkKey& key) { return key.fingerprint == fingerprint; });
+  keys_ = std::make_shared<const LinkKeys>(std::move(keys));
 }
 
 std::unique_ptr<Connection> TcpNetwork::dial(const LinkAddresses& link) {
@@ -81,7 +95,7 @@ std::unique_ptr<Connection> TcpNetwork::dial(const LinkAddresses& link) {
 
 Status TcpNetwork::listen(const LinkAddresses& link,
                           std::function<void(std::unique_ptr<Connection>)> accepted,
-                          std::function<void(const std::string& why, uint64_t more)> refused) {
+                          std::function<void(const Refusal&)> refused) {
   const auto local = parse_tcp_address(link.local);
   if (!local.ok()) return local.error();
   const auto peer = parse_tcp_address(link.peer);

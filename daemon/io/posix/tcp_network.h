@@ -37,13 +37,16 @@ class TcpNetwork final : public Network, private TurnPart {
   [[nodiscard]] std::unique_ptr<Connection> dial(const LinkAddresses& link) override;
   Status listen(const LinkAddresses& link,
                 std::function<void(std::unique_ptr<Connection>)> accepted,
-                std::function<void(const std::string& why, uint64_t more)> refused) override;
+                std::function<void(const Refusal&)> refused) override;
   void unlisten(const std::string& link) override;
 
  private:
   friend class TcpConnection;
   friend class TcpListener;
 
+  [[nodiscard]] bool has_key(const std::string& fingerprint) const;
+  // The peer has proven this one of ours: it may have no other by now, so we go on with it.
+  void prefer_key(const std::string& fingerprint);
   void interface_down(unsigned index, const std::string& name);
   void flush_sends() override;
   void deliver() override;

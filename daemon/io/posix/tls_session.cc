@@ -22,12 +22,11 @@ constexpr size_t kHandshakeBytesMax = 4096;
 constexpr size_t kFirstRoomBytes = 4096;
 constexpr size_t kRoomBytes = 128 * 1024;
 
+// Null: this host's settings leave nothing of them.
 gnutls_priority_t priorities() {
   static const gnutls_priority_t cache = [] {
     gnutls_priority_t made = nullptr;
-    TB_CHECK(gnutls_priority_init(&made, kPriorities, nullptr) == 0,
-             "GnuTLS has no TLS 1.3 with keys");
-    return made;
+    return gnutls_priority_init(&made, kPriorities, nullptr) == 0 ? made : nullptr;
   }();
   return cache;
 }
@@ -39,13 +38,19 @@ gnutls_datum_t datum(const LinkKey& key) {
 
 }  // namespace
 
+Status TlsSession::available() {
+  if (priorities() != nullptr) return ok_status();
+  return Error{"GnuTLS has no TLS 1.3 with pre-shared keys on this host",
+               "see what /etc/gnutls/config forbids, or write encryption = \"off\""};
+}
+
 TlsSession::TlsSession(Side side, std::shared_ptr<const LinkKeys> keys)
     : side_(side), keys_(std::move(keys)) {
   TB_CHECK(keys_ != nullptr && !keys_->empty(), "TLS without a key");
   const unsigned end = side == Side::kDialler ? GNUTLS_CLIENT : GNUTLS_SERVER;
   TB_CHECK(gnutls_init(&session_, end | GNUTLS_NONBLOCK | GNUTLS_NO_TICKETS) == 0,
            "GnuTLS has no memory");
-  gnutls_priority_set(session_, priorities());
+  TB_CHECK(gnutls_priority_set(session_, priorities()) == 0, "TlsSession::available()");
   gnutls_session_set_ptr(session_, this);
   gnutls_transport_set_ptr(session_, this);
   gnutls_transport_set_pull_function(session_, &TlsSession::pull);
@@ -135,8 +140,11 @@ TlsSession::Step TlsSession::shake_hands() {
   }
   const int code = gnutls_handshake(session_);
   if (code == 0) {
-    done_ = true;
-    return Step::kDone;
+    // What the priorities say; asked once more, since everything rests on it.
+    done_ = gnutls_auth_get_type(session_) == GNUTLS_CRD_PSK &&
+            gnutls_protocol_get_version(session_) == GNUTLS_TLS1_3;
+    if (!done_) error_ = "has agreed to something else than TLS 1.3 with a key";
+    return done_ ? Step::kDone : Step::kFailed;
   }
   if (gnutls_error_is_fatal(code) == 0) return Step::kWaits;
   error_ = why_failed(code);
@@ -207,8 +215,13 @@ size_t TlsSession::open(std::span<std::byte> into) {
   TB_CHECK(done_, "nothing is read before the key is proven");
   if (!error_.empty()) return 0;
   ssize_t got = 0;
-  do got = gnutls_record_recv(session_, into.data(), into.size());
-  while (got == GNUTLS_E_INTERRUPTED);
+  size_t left = 0;
+  // A record that holds no data, as a change of keys, is "again" as well.
+  do {
+    left = in_end_ - in_begin_;
+    got = gnutls_record_recv(session_, into.data(), into.size());
+  } while (got == GNUTLS_E_INTERRUPTED ||
+           (got == GNUTLS_E_AGAIN && in_begin_ < in_end_ && in_end_ - in_begin_ < left));
   if (got > 0) return static_cast<size_t>(got);
   if (got == GNUTLS_E_AGAIN) return 0;
   error_ = got == 0 ? "closed by the peer"

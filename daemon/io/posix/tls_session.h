@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "io/posix/link_key.h"
 
 namespace twinblock {
@@ -23,6 +24,9 @@ class TlsSession {
   // Of one record (RFC 8446, 5.1).
   static constexpr size_t kRecordBytesMax = 16 * 1024;
 
+  // Whether this host lets us; before any is made.
+  static Status available();
+
   TlsSession(Side side, std::shared_ptr<const LinkKeys> keys);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
@@ -33,7 +37,9 @@ class TlsSession {
   Step shake_hands();
   // The peer has closed the connection, or took too long, before it was done: in words.
   [[nodiscard]] std::string left_early() const;
-  [[nodiscard]] bool heard_anything() const { return heard_bytes_ > 0; }
+  [[nodiscard]] bool done() const { return done_; }
+  // The fingerprint of the key that both have proven, once it is done.
+  [[nodiscard]] const std::string& key() const { return named_; }
 
   // Where bytes that come are put, never empty; and that they were. All that can be opened is opened before.
   [[nodiscard]] std::span<std::byte> room();
