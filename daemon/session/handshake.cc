@@ -98,11 +98,29 @@ void Handshake::close_stranger(Channel& channel, const std::string& why) {
     closed(channel, channel.address + " " + why);
 }
 
+void Handshake::time_out_late(uint64_t now_ns) {
+  // With another link to try, a connection that brings nothing is not waited for as long.
+  const uint64_t patience_ns = links_.count() > 1 || session_.established()
+                                   ? limits::kLinkPatience_ns
+                                   : limits::kHandshakeTimeout_ns;
+  const auto late = links_.channels([&](const Channel& channel) {
+    return !channel.up() && channel.phase != Channel::Phase::kDraining &&
+           env_.lateness.passed_ns(channel.opened_ns, now_ns) >
+               (channel.dialled() ? patience_ns : limits::kHandshakeTimeout_ns);
+  });
+  for (Channel* channel : late)
+    if (channel->open()) time_out(*channel);
+}
+
 void Handshake::time_out(Channel& channel) {
-  closed(channel, channel.unknown() ? "it took too long"
-                  : channel.phase == Channel::Phase::kConnecting
-                      ? "connect to " + channel.address + ": no answer"
-                      : "the handshake did not end in time");
+  const bool answers = channel.phase != Channel::Phase::kConnecting || channel.connection->reached();
+  const std::string why = channel.unknown() ? "it took too long"
+                          : answers         ? "the handshake did not end in time"
+                                            : "connect to " + channel.address + ": no answer";
+  if (channel.dialled_to_join())
+    joins_.failed(channel, why, LinkJoins::Failure::kNoAnswer);
+  else
+    closed(channel, why);
 }
 
 bool Handshake::go_on() {

@@ -43,8 +43,8 @@ class Handshake {
   void close_stranger(Channel& channel, const std::string& why);
   // Such a connection, which wanted to begin a session, has ended.
   void closed(Channel& channel, const std::string& reason);
-  // It takes too long.
-  void time_out(Channel& channel);
+  // Those that do not come to an end are ended; often.
+  void time_out_late(uint64_t now_ns);
   // Disk work of an earlier session may have ended: whoever waited for that goes on. False: nobody.
   bool go_on();
 
@@ -70,6 +70,7 @@ class Handshake {
   [[nodiscard]] bool is_recorded(Channel& channel, uint64_t echo);
   [[nodiscard]] bool too_soon(const Channel& channel) const;
   void hear(const Channel& channel);
+  void time_out(Channel& channel);
   bool let_in(Channel& channel);
   bool resolve_collision(Channel& channel);
   void send_hello(Channel& channel);

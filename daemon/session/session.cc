@@ -434,32 +434,12 @@ void Session::tick() {
   }
   arm_tick(heartbeats_.interval_ns());
   strangers_.tick(now);
-  time_out_handshakes(now);
+  handshake_.time_out_late(now);
   if (!established_) return;
   heartbeats_.send_all(now);
   links_.update_rates(now);
   owner_.links_changed();
   look_for_loss(now);
-}
-
-// Handshakes that do not come to an end.
-void Session::time_out_handshakes(uint64_t now) {
-  // With another link to try, a connection that brings nothing is not waited for as long.
-  const uint64_t patience =
-      links_.count() > 1 || established_ ? limits::kLinkPatience_ns : limits::kHandshakeTimeout_ns;
-  const auto late = links_.channels([&](const Channel& channel) {
-    return !channel.up() && channel.phase != Channel::Phase::kDraining &&
-           env_.lateness.passed_ns(channel.opened_ns, now) >
-               (channel.dialled() ? patience : limits::kHandshakeTimeout_ns);
-  });
-  for (Channel* channel : late) {
-    if (!channel->open()) continue;
-    if (channel->dialled_to_join())
-      joins_.failed(*channel, "connect to " + channel->address + ": no answer",
-                    LinkJoins::Failure::kNoAnswer);
-    else
-      handshake_.time_out(*channel);
-  }
 }
 
 void Session::look_for_loss(uint64_t now) {

@@ -138,7 +138,6 @@ class Session final : private SessionSteps, private ChannelOwner {
   void close_link(Link& link);
   void tick();
   void arm_tick(uint64_t delay_ns);
-  void time_out_handshakes(uint64_t now_ns);
   void look_for_loss(uint64_t now_ns);
   void look_for_silence(uint64_t now_ns);
 
