@@ -26,8 +26,8 @@
 #include "io/posix/congestion.h"
 #include "io/posix/direct_io.h"
 #include "io/posix/link_key.h"
-#include "io/posix/tls_session.h"
 #include "io/posix/memory.h"
+#include "io/posix/tls_session.h"
 
 namespace twinblock {
 namespace {

@@ -93,7 +93,7 @@ struct LinkAddresses {
 // Somebody was not let in.
 struct Refusal {
   std::string why;                  // "10.10.0.2 does not prove …"
-  bool from_peers_address = false;  // it may be the peer
+  bool from_peers_address = false;  // or from nobody knows where: it may be the peer
   uint64_t more = 0;                // that were not reported since the last one
 };
 

@@ -119,6 +119,10 @@ class Channel final : public ConnectionHandler {
   [[nodiscard]] bool dialled_to_join() const { return dialled_ && purpose == Purpose::kJoin; }
   // Accepted, and has not said yet who it is.
   [[nodiscard]] bool unknown() const { return !dialled_ && phase == Phase::kAwaitHello; }
+  // The peer's host has taken the connection; whether the peer speaks is another matter.
+  [[nodiscard]] bool reached() const {
+    return phase != Phase::kConnecting || connection->reached();
+  }
   [[nodiscard]] uint64_t unsent_bytes() const {
     return connection->queued_bytes_total() - connection->sent_bytes_total();
   }

@@ -77,6 +77,12 @@ class SessionOwner {
 };
 
 // What the parts of a session ask of it as a whole. Each of the steps may close any connection.
+// Why a connection ends to be part of the session.
+enum class LinkEnd {
+  kLost,
+  kRenewed,  // nothing was wrong with it: another one over the same link takes its place
+};
+
 class SessionSteps {
  public:
   [[nodiscard]] virtual bool established() const = 0;
@@ -89,9 +95,7 @@ class SessionSteps {
   virtual void lose(const std::string& reason, uint64_t retry_delay_ns) = 0;
   // A connection becomes part of the session, or ends to be.
   virtual void link_up(Channel& channel) = 0;
-  virtual void link_down(Channel& channel, const std::string& reason) = 0;
-  // … as another one over the same link takes its place at once, though nothing was wrong with it.
-  virtual void link_renewed(Channel& channel) = 0;
+  virtual void link_down(Channel& channel, const std::string& reason, LinkEnd end) = 0;
   // Told once in a row.
   virtual void note_error(Link& link, const std::string& error) = 0;
 

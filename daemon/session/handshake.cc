@@ -67,15 +67,14 @@ void Handshake::closed(Channel& channel, const std::string& reason) {
     return;
   }
   const bool accepted = !channel.dialled(), refused = channel.phase == Channel::Phase::kClosing;
-  const bool connected =
-      channel.phase != Channel::Phase::kConnecting || channel.connection->reached();
+  const bool reached = channel.reached();
   const std::string why =
       silent(channel) ? channel.address + " takes connections and says nothing; perhaps its links are "
                         "encrypted, and this node has no key" + kGiveKey
                       : reason;
   // Who can't be reached refuses nothing any more.
-  if (!connected) refusal_.clear();
-  channel.link.answers = connected;
+  if (!reached) refusal_.clear();
+  channel.link.answers = reached;
   links_.discard(channel);
   if (session_.established()) return;
   // Who dials here has another address each time; that a refused one goes is as it should be.
@@ -113,10 +112,9 @@ void Handshake::time_out_late(uint64_t now_ns) {
 }
 
 void Handshake::time_out(Channel& channel) {
-  const bool answers = channel.phase != Channel::Phase::kConnecting || channel.connection->reached();
-  const std::string why = channel.unknown() ? "it took too long"
-                          : answers         ? "the handshake did not end in time"
-                                            : "connect to " + channel.address + ": no answer";
+  const std::string why = channel.unknown()   ? "it took too long"
+                          : channel.reached() ? "the handshake did not end in time"
+                                              : "connect to " + channel.address + ": no answer";
   if (channel.dialled_to_join())
     joins_.failed(channel, why, LinkJoins::Failure::kNoAnswer);
   else

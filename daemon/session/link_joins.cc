@@ -98,6 +98,13 @@ void LinkJoins::give_up_if_all_tried() {
 
 // --- the side that dials
 
+bool LinkJoins::renews(const Link& link) const {
+  const std::vector<Channel*> begun = attempts(link);
+  return std::any_of(begun.begin(), begun.end(), [](const Channel* channel) {
+    return channel->renews && channel->phase == Channel::Phase::kAwaitJoin;
+  });
+}
+
 // Connections of this link that were dialled to join, and have not.
 std::vector<Channel*> LinkJoins::attempts(const Link& link) const {
   return links_.channels([&](const Channel& channel) {
@@ -167,8 +174,7 @@ void LinkJoins::ask(Channel& channel) {
 void LinkJoins::replace(Link& link, bool works, const std::string& why) {
   if (link.up == nullptr) return;
   replaced_ns_ = env_.clock.now_ns();
-  if (works) return session_.link_renewed(*link.up);
-  session_.link_down(*link.up, why);
+  session_.link_down(*link.up, why, works ? LinkEnd::kRenewed : LinkEnd::kLost);
 }
 
 bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
@@ -215,7 +221,7 @@ void LinkJoins::closed(Channel& channel, const std::string& reason) {
   // Who takes a connection, and does not get so far as to speak, may be about to change its key.
   failed(channel, reason,
          channel.phase != Channel::Phase::kConnecting ? Failure::kLater
-         : channel.connection->reached()              ? Failure::kNoAnswer
+         : channel.reached()                          ? Failure::kNoAnswer
                                                       : Failure::kUnreachable);
 }
 

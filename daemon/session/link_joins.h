@@ -39,6 +39,9 @@ class LinkJoins {
   // Each link that is up gets a new connection, one link after the other: one that is dialled now has
   // the key of now. The old one goes when the new one stands, and stays when none can be had.
   void renew_all();
+  // The peer has been asked to take a new connection in the place of the link's own, which it may have
+  // closed already.
+  [[nodiscard]] bool renews(const Link& link) const;
   // The session stands without any link. It ends if none can be had: at once if all refuse, else
   // when the peer timeout has passed. `at_once`: somebody waits for the answer.
   void linger(bool at_once);

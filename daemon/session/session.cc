@@ -223,38 +223,33 @@ void Session::link_up(Channel& channel) {
   owner_.links_changed();
 }
 
-void Session::link_down(Channel& channel, const std::string& reason) {
+void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end) {
   Link& link = channel.link;
   const uint64_t up_for_ns = env_.clock.now_ns() - link.up_since_ns;
-  link.last_error = reason;
-  ++link.failovers;
   links_.mark_down(channel);
-  const bool last = links_.up().empty();
-  env_.log.log(Severity::kWarning,
-               "link " + link.config.name + " is lost: " + reason +
-                   (last ? "; no other link is up" : "; going on over the others"));
-  tell_link_lost(link, reason);
+  if (end == LinkEnd::kLost)
+    tell_link_lost(link, reason);
+  else
+    env_.log.log(Severity::kInfo, "link " + link.config.name + " gets a new connection");
   traffic_.channel_down(channel);
   retirements_.retire(channel.incarnation);
-  if (last) {
+  if (links_.up().empty()) {
     joins_.linger(newcomers_.waiting());
   } else {
-    const uint64_t delay = link.damping.lost(up_for_ns);
+    const uint64_t delay = end == LinkEnd::kLost ? link.damping.lost(up_for_ns) : 0;
     link.damped = delay > 0;
     joins_.schedule_in_turn(link, delay);
   }
   owner_.links_changed();
 }
 
-void Session::link_renewed(Channel& channel) {
-  env_.log.log(Severity::kInfo, "link " + channel.link.config.name + " gets a new connection");
-  links_.mark_down(channel);
-  traffic_.channel_down(channel);
-  retirements_.retire(channel.incarnation);
-}
-
-void Session::tell_link_lost(const Link& link, const std::string& reason) {
+void Session::tell_link_lost(Link& link, const std::string& reason) {
   const auto& up = links_.up();
+  link.last_error = reason;
+  ++link.failovers;
+  env_.log.log(Severity::kWarning,
+               "link " + link.config.name + " is lost: " + reason +
+                   (up.empty() ? "; no other link is up" : "; going on over the others"));
   env_.events.tell(
       "link-lost",
       {{"link", link.config.name}, {"links_up", uint64_t{up.size()}}, {"reason", reason}});
@@ -269,7 +264,8 @@ void Session::tell_link_lost(const Link& link, const std::string& reason) {
 
 void Session::channel_closed(Channel& channel, const std::string& reason) {
   if (channel.up())
-    link_down(channel, "the connection to " + channel.address + " was closed (" + reason + ")");
+    link_down(channel, "the connection to " + channel.address + " was closed (" + reason + ")",
+              joins_.renews(channel.link) ? LinkEnd::kRenewed : LinkEnd::kLost);
   else if (channel.dialled_to_join())
     joins_.closed(channel, reason);
   else

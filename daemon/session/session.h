@@ -117,8 +117,8 @@ class Session final : private SessionSteps, private ChannelOwner {
   void establish(Channel& channel, Verdict verdict) override;
   void lose(const std::string& reason, uint64_t retry_delay_ns) override;
   void link_up(Channel& channel) override;
-  void link_down(Channel& channel, const std::string& reason) override;
-  void link_renewed(Channel& channel) override;
+  void link_down(Channel& channel, const std::string& reason,
+                 LinkEnd end = LinkEnd::kLost) override;
   void note_error(Link& link, const std::string& error) override;
   void refused(Link& link, const Refusal& refusal);
   // ChannelOwner
@@ -132,7 +132,7 @@ class Session final : private SessionSteps, private ChannelOwner {
   void take_ack(Channel& channel, wire::Frame& frame);
   void take_retirement(uint64_t incarnation);
   void refuse_frame(Channel& channel);
-  void tell_link_lost(const Link& link, const std::string& reason);
+  void tell_link_lost(Link& link, const std::string& reason);
   Status listen(Link& link);
   void try_link(Link& link);
   void close_link(Link& link);

@@ -130,13 +130,13 @@ def test_nodes_without_the_same_key_do_not_meet_and_both_say_why(make_lab, node,
 
 # --- keys that are refused
 
-def run_node(lab, *words, name="alpha"):
+def run_node(lab, *words, name="alpha", **variables):
     """twinblockd, which is to end by itself."""
     program = Path(lab.state["build"]) / "daemon" / "twinblockd"
     node = lab.node(name)
     return subprocess.run([str(program), node["config"], "--node", name, *words], capture_output=True,
                           text=True, check=False, timeout=LIVENESS_S,
-                          env=node_environment(program, node, lab.state["build"]))
+                          env=node_environment(program, node, lab.state["build"], variables))
 
 
 def rewrite(text):
@@ -188,6 +188,17 @@ def test_key_that_is_not_only_this_user_s_own_is_refused_at_start(make_lab, case
         for text in (str(key), *expected):
             assert text.format(path=key) in refused.stderr
         assert SECRET[:16] not in refused.stderr, "what is in the file stays there"
+
+
+def test_host_whose_settings_forbid_it_is_told_so_at_start(make_lab, scratch):
+    lab = tls_lab(make_lab, start=False)
+    settings = scratch / "gnutls.config"
+    settings.write_text("[overrides]\ndisabled-version = tls1.3\n", encoding="ascii")
+    for words in (["--check"], []):
+        refused = run_node(lab, *words, GNUTLS_SYSTEM_PRIORITY_FILE=str(settings))
+        assert refused.returncode == 1, refused.stderr
+        for text in ("no TLS 1.3 with pre-shared keys", "/etc/gnutls/config", 'encryption = "off"'):
+            assert text in refused.stderr, refused.stderr
 
 
 @pytest.mark.parametrize("line, said", [

@@ -1,9 +1,11 @@
 """Who does not have the key, beside links that do: on the wire between the nodes, at their ports, with an
 old recording. Nothing that they send is applied, and no session ends by it."""
 
+import json
 import os
 import random
 import select
+import socket
 import subprocess
 import time
 from collections import deque
@@ -17,7 +19,7 @@ from lablib.error import LIVENESS_S
 from lablib.lab import NODES
 from lablib.processes import resident_bytes
 from relay import Recorder, Relay, dialled, lab_over
-from support import KIB, MIB, assert_identical, connection, ctl, promote, wait_until
+from support import KIB, MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until
 
 DAMAGES = 12
 PLACES = 64
@@ -195,6 +197,36 @@ def test_the_same_frames_are_heard_where_there_is_no_encryption(make_lab):
     lab = make_lab(encryption="off")
     for name in NODES:
         assert answers_of(lab, name, next(every_frame())[1])[4:8] == wire.MAGIC.to_bytes(4, "little")
+
+
+def visit(address, source):
+    """Somebody connects from there who is no node, and says so."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), LIVENESS_S, (source, 0)) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+
+
+def test_who_is_not_at_the_peer_s_address_is_told_of_in_the_log_only(make_lab):
+    lab = make_lab(encryption="off")
+    lab.kill("beta")
+    wait_until(lambda: lab.status("alpha")["state"] == "simplex", what="beta to be lost")
+    visit(lab.node("alpha")["replication"], "127.0.0.9")
+    wait_for_log(lab, "alpha", "127.0.0.9, which is not the peer's address")
+    assert "127.0.0.9" not in json.dumps(lab.status("alpha"))
+    assert not [event for event in link_errors(lab, "alpha") if "127.0.0.9" in event["reason"]]
+
+
+def test_who_was_refused_on_a_link_that_is_down_is_in_the_status_beside_a_session(make_lab):
+    """It may be the peer, with another key."""
+    lab = make_lab(links=2, encryption="tls")
+    wait_until(lambda: {each["state"] for each in lab.status("alpha")["links"]} == {"up"}, what="both links")
+    name, idle, peer = (lab.status("alpha")["links"][1][key] for key in ("name", "local", "peer"))
+    assert ctl(lab, "alpha", "link", "disable", name).returncode == 0
+    wait_until(lambda: lab.status("alpha")["links"][1]["state"] == "disabled", what="one to be down")
+    visit(idle, peer.rpartition(":")[0])
+    wait_until(lambda: "speaks without encryption" in lab.status("alpha")["links"][1]["last_error"],
+               what="who was refused")
+    assert lab.status("alpha")["state"] == "duplex"
 
 
 def openssl(lab, name, *words):

@@ -93,7 +93,7 @@ class TcpTest : public ::testing::Test {
       const Status status = network_->listen(
           LinkAddresses{"main", address_, peer},
           [this](std::unique_ptr<Connection> connection) { accepted_.take(std::move(connection)); },
-          [this](const Refusal& refusal) { refusals_.push_back(refusal.why); });
+          [this](const Refusal& refusal) { refusals_.push_back(refusal); });
       ASSERT_TRUE(status.ok()) << status.error().what;
     });
   }
@@ -125,7 +125,7 @@ class TcpTest : public ::testing::Test {
   std::unique_ptr<TcpNetwork> network_;
   End dialled_;
   End accepted_;
-  std::vector<std::string> refusals_;
+  std::vector<Refusal> refusals_;
 };
 
 }  // namespace twinblock

@@ -307,7 +307,8 @@ TEST_F(TcpTest, strangers_are_closed_and_reported_and_the_peer_is_not) {
   loop_.call([&] {
     EXPECT_EQ(accepted_.connection, nullptr);
     ASSERT_EQ(refusals_.size(), 1u);
-    EXPECT_NE(refusals_[0].find("127.0.0.8"), std::string::npos);
+    EXPECT_NE(refusals_[0].why.find("127.0.0.8"), std::string::npos);
+    EXPECT_FALSE(refusals_[0].from_peers_address);
   });
   const int peer = raw_client("127.0.0.7");
   EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; }));
@@ -336,7 +337,7 @@ TEST_F(TcpTest, a_process_without_file_descriptors_pauses_and_recovers) {
   ::setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_TRUE(refused);
   EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; }));
-  EXPECT_NE(refusals_[0].find("Too many open files"), std::string::npos);
+  EXPECT_NE(refusals_[0].why.find("Too many open files"), std::string::npos);
   ::close(fd);
   ::close(second);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gnutls/gnutls.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
@@ -100,6 +101,24 @@ struct OtherDialler {
     }
     say_to(tls);
     return tls.shake_hands() == TlsSession::Step::kDone;
+  }
+  // The same over a socket, which is blocking.
+  void say_over(int fd) {
+    (void)::send(fd, said.data(), said.size(), MSG_NOSIGNAL);
+    said.clear();
+  }
+  bool hear_over(int fd) {
+    Bytes part(4096);
+    const ssize_t n = ::recv(fd, part.data(), part.size(), 0);
+    if (n > 0) heard.insert(heard.end(), part.begin(), part.begin() + n);
+    return n > 0;
+  }
+  void shake_hands_over(int fd) {
+    int code = 0;
+    do {
+      code = gnutls_handshake(session);
+      say_over(fd);
+    } while (code == GNUTLS_E_AGAIN && hear_over(fd));
   }
   gnutls_session_t session = nullptr;
   gnutls_psk_client_credentials_t credentials = nullptr;

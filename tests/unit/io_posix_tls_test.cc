@@ -180,13 +180,13 @@ class TlsTest : public TcpTest {
     TcpTest::TearDown();
   }
   [[nodiscard]] bool refused_with(const std::string& words) const {
-    for (const std::string& each : refusals_)
-      if (each.find(words) != std::string::npos) return true;
+    for (const Refusal& each : refusals_)
+      if (each.why.find(words) != std::string::npos) return each.from_peers_address;
     return false;
   }
   [[nodiscard]] std::string refusals() const {
     std::string all;
-    for (const std::string& each : refusals_) all += each + "\n";
+    for (const Refusal& each : refusals_) all += each.why + "\n";
     return all;
   }
 
@@ -315,26 +315,13 @@ TEST_F(TlsTest, who_is_in_the_middle_of_the_proof_stays_beside_silent_ones) {
   listen();
   const int far = raw_client();
   OtherDialler dialler(key_);
-  const auto say = [&] {
-    ASSERT_EQ(::send(far, dialler.said.data(), dialler.said.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(dialler.said.size()));
-    dialler.said.clear();
-  };
   EXPECT_EQ(gnutls_handshake(dialler.session), GNUTLS_E_AGAIN);
-  say();
-  Bytes answer(4096);
-  const ssize_t n = ::recv(far, answer.data(), answer.size(), 0);
-  ASSERT_GT(n, 0);
+  dialler.say_over(far);
+  ASSERT_TRUE(dialler.hear_over(far));
   std::vector<int> flood;
   for (int i = 0; i < 300; ++i) flood.push_back(raw_client());
   ASSERT_TRUE(loop_.eventually([&] { return refused_with("too many like it"); }));
-  dialler.heard.assign(answer.begin(), answer.begin() + n);
-  while (gnutls_handshake(dialler.session) == GNUTLS_E_AGAIN) {
-    const ssize_t more = ::recv(far, answer.data(), answer.size(), 0);
-    ASSERT_GT(more, 0);
-    dialler.heard.insert(dialler.heard.end(), answer.begin(), answer.begin() + more);
-  }
-  say();
+  dialler.shake_hands_over(far);
   EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; })) << refusals();
   for (const int fd : flood) ::close(fd);
   ::close(far);
@@ -380,15 +367,7 @@ TEST_F(TlsTest, a_key_that_is_dropped_while_it_is_proven_is_worth_nothing) {
     accepted_.connection.reset();
     network_->set_keys(keys_of({make_link_key()}));
   });
-  Bytes answer(4096);
-  while (gnutls_handshake(dialler.session) == GNUTLS_E_AGAIN) {
-    (void)::send(early, dialler.said.data(), dialler.said.size(), MSG_NOSIGNAL);
-    dialler.said.clear();
-    const ssize_t n = ::recv(early, answer.data(), answer.size(), 0);
-    if (n <= 0) break;
-    dialler.heard.insert(dialler.heard.end(), answer.begin(), answer.begin() + n);
-  }
-  (void)::send(early, dialler.said.data(), dialler.said.size(), MSG_NOSIGNAL);
+  dialler.shake_hands_over(early);
   EXPECT_TRUE(loop_.eventually([&] { return !refusals_.empty(); }));
   EXPECT_TRUE(refused_with("127.0.0.1 has the key " + key_.fingerprint + ", which was dropped")) << refusals();
   loop_.call([&] { EXPECT_EQ(accepted_.connection, nullptr); });

@@ -93,6 +93,13 @@ Status check_owner(int fd, const std::string& path) {
 
 }  // namespace
 
+const LinkKey* find_link_key(const LinkKeys& keys, const std::string& fingerprint) {
+  const auto at = std::find_if(keys.begin(), keys.end(), [&](const LinkKey& key) {
+    return key.fingerprint == fingerprint;
+  });
+  return at == keys.end() ? nullptr : &*at;
+}
+
 Result<LinkKeys> parse_link_keys(const std::string& text, const std::string& path) {
   LinkKeys keys;
   std::istringstream lines(text);
@@ -106,8 +113,7 @@ Result<LinkKeys> parse_link_keys(const std::string& text, const std::string& pat
     if (!(words >> word)) continue;
     const std::optional<LinkKey> key = words >> more ? std::nullopt : parse_key(word);
     if (!key) return Error{where + "not a key, which is 64 hexadecimal digits", kMakeAnother};
-    if (std::any_of(keys.begin(), keys.end(),
-                    [&](const LinkKey& other) { return other.fingerprint == key->fingerprint; }))
+    if (find_link_key(keys, key->fingerprint) != nullptr)
       return Error{where + "the same key once more", "remove the line"};
     keys.push_back(*key);
     if (keys.size() > kLinkKeysMax)
@@ -162,8 +168,7 @@ Status replace_link_keys(const std::string& path, const std::string& volume, con
   ::unlink(fresh.c_str());  // what an earlier one left that was cut off
   if (Status written = write_link_keys(fresh, volume, keys); !written) return written;
   // The node may run as another user than who changes the key.
-  const bool same_owner = old.st_uid == ::geteuid() && old.st_gid == ::getegid();
-  if ((same_owner || ::chown(fresh.c_str(), old.st_uid, old.st_gid) == 0) &&
+  if (::chown(fresh.c_str(), old.st_uid, old.st_gid) == 0 &&
       ::rename(fresh.c_str(), path.c_str()) == 0)
     return sync_name(path);
   const int error = errno;

@@ -22,6 +22,9 @@ struct LinkKey {
 // By which of them this node proves itself, first; the others it takes from a peer as well. At least one.
 using LinkKeys = std::vector<LinkKey>;
 
+// The one with this fingerprint; null: there is none.
+const LinkKey* find_link_key(const LinkKeys& keys, const std::string& fingerprint);
+
 // More than the one in use and the next one are nobody's.
 constexpr size_t kLinkKeysMax = 2;
 

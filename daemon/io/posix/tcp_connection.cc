@@ -121,7 +121,7 @@ void TcpConnection::secure() {
     switch (tls_->shake_hands()) {
       case TlsSession::Step::kDone:
         // The keys may have been changed while it was under way.
-        if (!network_.has_key(tls_->key()))
+        if (find_link_key(*network_.keys_, tls_->key()) == nullptr)
           return fail(subject() + "has the key " + tls_->key() + ", which was dropped meanwhile");
         if (!dialled_) network_.prefer_key(tls_->key());
         state_ = State::kUp;

@@ -27,13 +27,13 @@ TcpListener::TcpListener(TcpNetwork& network, int fd, TcpAddress peer,
           network.loop_, fd, kAcceptsPerTurn,
           [this](int socket, const TcpAddress& from) { take(socket, from); },
           [this](int error) {
-            report(Whose::kStrangers, system_error(error, "can't accept connections").what);
+            report(of_peer_, system_error(error, "can't accept connections").what);
           }) {}
 
 void TcpListener::take(int fd, const TcpAddress& from) {
   if (!from.same_ip(peer_)) {
     ::close(fd);
-    return report(Whose::kStrangers, "a connection from " + from.ip_text() + ", which is not the peer's address");
+    return report(of_strangers_, "a connection from " + from.ip_text() + ", which is not the peer's address");
   }
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -41,7 +41,7 @@ void TcpListener::take(int fd, const TcpAddress& from) {
   if (network_.keys_ == nullptr) return accepted_(std::move(connection));
   if (unproven_.size() >= limits::kUnprovenConnectionsMax) {
     const auto first = least_known();
-    report(Whose::kPeers, first->address + " has not proven the key, and there are too many like it");
+    report(of_peer_, first->address + " has not proven the key, and there are too many like it");
     unproven_.erase(first);
   }
   Unproven& who = unproven_.emplace_back(*this);
@@ -73,7 +73,7 @@ void TcpListener::proven(Unproven& who) {
 void TcpListener::lost(Unproven& who, const std::string& reason) {
   const std::string why = who.address + " " + reason;
   unproven_.erase(place_of(who));
-  report(Whose::kPeers, why);
+  report(of_peer_, why);
 }
 
 void TcpListener::end_late_ones() {
@@ -90,15 +90,14 @@ void TcpListener::end_late_ones() {
   if (!unproven_.empty()) look_->arm(left_ns > 0 ? left_ns : limits::kHandshakeTimeout_ns);
 }
 
-void TcpListener::report(Whose whose, const std::string& why) {
-  Reports& reports = whose == Whose::kPeers ? of_peer_ : of_strangers_;
+void TcpListener::report(Reports& reports, const std::string& why) {
   const uint64_t now_ns = monotonic_ns();
   if (now_ns < reports.next_ns) {
     ++reports.untold;
     return;
   }
   reports.next_ns = now_ns + kReportInterval_ns;
-  refused_({why, whose == Whose::kPeers, std::exchange(reports.untold, 0)});
+  refused_({why, reports.from_peers_address, std::exchange(reports.untold, 0)});
 }
 
 }  // namespace twinblock

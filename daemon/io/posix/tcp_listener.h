@@ -49,21 +49,20 @@ class TcpListener {
   [[nodiscard]] std::list<Unproven>::iterator least_known();
   [[nodiscard]] std::list<Unproven>::iterator place_of(const Unproven& who);
   void take(int fd, const TcpAddress& from);
-  // Whose address it came from.
-  enum class Whose { kPeers, kStrangers };
-  void report(Whose whose, const std::string& why);
+  struct Reports {
+    bool from_peers_address;
+    uint64_t next_ns = 0;
+    uint64_t untold = 0;
+  };
+  void report(Reports& reports, const std::string& why);
 
   TcpNetwork& network_;
   const TcpAddress peer_;
   const std::function<void(std::unique_ptr<Connection>)> accepted_;
   const std::function<void(const Refusal&)> refused_;
   // Apart, so that strangers can't hide what becomes of the peer.
-  struct Reports {
-    uint64_t next_ns = 0;
-    uint64_t untold = 0;
-  };
-  Reports of_peer_;
-  Reports of_strangers_;
+  Reports of_peer_{.from_peers_address = true};
+  Reports of_strangers_{.from_peers_address = false};
   std::list<Unproven> unproven_;  // the oldest first
   std::unique_ptr<Timer> look_;
   Acceptor acceptor_;

@@ -65,11 +65,6 @@ void TcpNetwork::set_keys(std::shared_ptr<const LinkKeys> keys) {
   keys_ = std::move(keys);
 }
 
-bool TcpNetwork::has_key(const std::string& fingerprint) const {
-  return std::any_of(keys_->begin(), keys_->end(),
-                     [&](const LinkKey& key) { return key.fingerprint == fingerprint; });
-}
-
 void TcpNetwork::prefer_key(const std::string& fingerprint) {
   if (keys_->front().fingerprint == fingerprint) return;
   LinkKeys keys = *keys_;

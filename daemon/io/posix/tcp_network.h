@@ -44,7 +44,6 @@ class TcpNetwork final : public Network, private TurnPart {
   friend class TcpConnection;
   friend class TcpListener;
 
-  [[nodiscard]] bool has_key(const std::string& fingerprint) const;
   // The peer has proven this one of ours: it may have no other by now, so we go on with it.
   void prefer_key(const std::string& fingerprint);
   void interface_down(unsigned index, const std::string& name);

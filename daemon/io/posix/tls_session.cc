@@ -107,18 +107,12 @@ ssize_t TlsSession::push(gnutls_transport_ptr_t self, const giovec_t* parts, int
   return static_cast<ssize_t>(bytes);
 }
 
-const LinkKey* TlsSession::key_named(const std::string& name) const {
-  const auto at = std::find_if(keys_->begin(), keys_->end(),
-                               [&](const LinkKey& key) { return key.fingerprint == name; });
-  return at == keys_->end() ? nullptr : &*at;
-}
-
 // A key that there is not is answered like a wrong one.
 int TlsSession::find_key(gnutls_session_t session, const char* name, gnutls_datum_t* key) {
   auto& tls = *static_cast<TlsSession*>(gnutls_session_get_ptr(session));
   tls.named_ = name;
   LinkKey nobodys;
-  const LinkKey* found = tls.key_named(tls.named_);
+  const LinkKey* found = find_link_key(*tls.keys_, tls.named_);
   if (found == nullptr) {
     random_bytes(nobodys.secret);
     found = &nobodys;
@@ -172,7 +166,7 @@ std::string TlsSession::why_failed(int code) const {
                      compare;
   if (named_.empty())
     return std::string("does not prove that it has the key (") + gnutls_strerror(code) + ")";
-  if (key_named(named_) != nullptr)
+  if (find_link_key(*keys_, named_) != nullptr)
     return "names the key " + named_ + ", and does not prove that it has it";
   // What a stranger sends is not repeated, unless it is as a node would have sent it.
   const bool shown = named_.size() == keys_->front().fingerprint.size() &&

@@ -66,7 +66,6 @@ class TlsSession {
   static ssize_t pull(gnutls_transport_ptr_t self, void* into, size_t bytes);
   static ssize_t push(gnutls_transport_ptr_t self, const giovec_t* parts, int count);
   static int find_key(gnutls_session_t session, const char* name, gnutls_datum_t* key);
-  [[nodiscard]] const LinkKey* key_named(const std::string& name) const;
   [[nodiscard]] bool is_plain() const;
   [[nodiscard]] std::string why_failed(int code) const;
   void set_keys();
