@@ -227,13 +227,14 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
   Link& link = channel.link;
   const uint64_t up_for_ns = env_.clock.now_ns() - link.up_since_ns;
   links_.mark_down(channel);
+  const bool last = links_.up().empty();
   if (end == LinkEnd::kLost)
     tell_link_lost(link, reason);
   else
     env_.log.log(Severity::kInfo, "link " + link.config.name + " gets a new connection");
   traffic_.channel_down(channel);
   retirements_.retire(channel.incarnation);
-  if (links_.up().empty()) {
+  if (last) {
     joins_.linger(newcomers_.waiting());
   } else {
     const uint64_t delay = end == LinkEnd::kLost ? link.damping.lost(up_for_ns) : 0;
