@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "io/posix/link_key.h"
 #include "io/posix/memory.h"
 #include "io/posix/tls_session.h"
+#include "io/posix/witness_files.h"
 
 namespace twinblock {
 namespace {
@@ -48,8 +50,17 @@ struct Options {
   std::string node;
   std::string nbdkit;
   bool check_only = false;
+  bool print_json = false;
   std::vector<std::string> nbdkit_args;  // what followed "--"
 };
+
+// For programs, such as agents of cluster managers: what the check found, with what it knows so far.
+void print_json(nlohmann::json facts, const Error& error) {
+  facts["ok"] = error.what.empty();
+  facts["error"] = error.what;
+  facts["action"] = error.action;
+  std::printf("%s\n", facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
 
 int complain(const Error& error, int exit_code) {
   std::fprintf(stderr, "twinblockd: %s\n", error.what.c_str());
@@ -178,6 +189,15 @@ Status check_links(const Config& config) {
   return keys ? ok_status() : Status(keys.error());
 }
 
+// What is wrong here shows when the witness is asked, which is late.
+Status check_witness(const WitnessConfig& witness) {
+  Status good = ok_status();
+  if (!witness.command.empty()) good = check_fence_command(witness.command);
+  if (good && !witness.password_file.empty())
+    if (const auto password = read_etcd_password(witness.password_file); !password) good = password.error();
+  return good ? check_tls_files(witness.ca_file, witness.certificate_file, witness.certificate_key_file) : good;
+}
+
 // The directory that an ordinary user has in /tmp could be another one's, who made it first.
 Status check_own_directory(const std::string& path) {
   struct stat info {};
@@ -202,6 +222,10 @@ Result<int> open_pid_file(const std::string& path, const std::string& directory)
   return Error{path + " is not a plain file with one name", "remove it"};
 }
 
+std::string pid_file_path(const Config& config, const NodeConfig& node) {
+  return node.runtime + "/" + config.volume + ".pid";
+}
+
 // One process a node: the lock on RUNTIME/VOLUME.pid outlives exec and ends with the process,
 // however it ends. The descriptor stays open on purpose.
 Status lock_node(const Config& config, const NodeConfig& node) {
@@ -211,7 +235,7 @@ Status lock_node(const Config& config, const NodeConfig& node) {
     return system_error(
         error.value(), "can't create the runtime directory " + node.runtime,
         "create it for this user, or set another with runtime in [node." + node.name + "]");
-  const std::string path = node.runtime + "/" + config.volume + ".pid";
+  const std::string path = pid_file_path(config, node);
   if (Status own = check_own_directory(node.runtime); !own) return own;
   const Result<int> opened = open_pid_file(path, node.runtime);
   if (!opened) return opened.error();
@@ -289,14 +313,41 @@ Error become_nbdkit(const Options& options, const Config& config, const NodeConf
   return system_error(errno, "can't start " + nbdkit);
 }
 
+nlohmann::json facts_of(const Config& config, const NodeConfig& node) {
+  const WitnessKind witness = config.witness.kind;
+  return {{"volume", config.volume},
+          {"size_bytes", config.size_bytes},
+          {"node", node.name},
+          {"peer", config.other(node.name).name},
+          {"control", control_socket_path(config, node)},
+          {"pid_file", pid_file_path(config, node)},
+          {"on_restart", config.on_restart == OnRestart::kResume ? "resume" : "secondary"},
+          {"peer_timeout_s", static_cast<double>(config.peer_timeout_ns) / kSecond_ns},
+          {"witness", witness == WitnessKind::kEtcd      ? "etcd"
+                      : witness == WitnessKind::kCommand ? "command"
+                                                         : "none"}};
+}
+
+Status check_usable(const Config& config, const NodeConfig& node) {
+  Status usable = check_node(config, node);
+  if (usable) usable = check_links(config);
+  if (usable) usable = check_congestion(config.congestion);
+  if (usable) usable = check_witness(config.witness);
+  return usable;
+}
+
 // What would keep a node from starting is said here already.
 int check(const Options& options, const Config& config) {
   const Result<std::string> name = choose_node(config, options.node, host_name());
+  if (!name && options.print_json) print_json({}, name.error());
   if (!name) return complain(name.error(), kExitUsage);
-  Status usable = check_node(config, config.node(name.value()));
-  if (usable) usable = check_links(config);
-  if (usable) usable = check_congestion(config.congestion);
+  // A node that runs tells these itself.
+  for (const std::string& warning : config.warnings) std::fprintf(stderr, "twinblockd: warning: %s\n", warning.c_str());
+  const NodeConfig& node = config.node(name.value());
+  const Status usable = check_usable(config, node);
+  if (options.print_json) print_json(facts_of(config, node), usable ? Error{} : usable.error());
   if (!usable) return complain(usable.error(), kExitFailure);
+  if (options.print_json) return 0;
   std::printf("%s: fine; volume %s, %s, nodes %s and %s, checked the paths of %s\n",
               config.path.c_str(), config.volume.c_str(), format_size(config.size_bytes).c_str(),
               config.nodes[0].name.c_str(), config.nodes[1].name.c_str(), name.value().c_str());
@@ -308,6 +359,7 @@ int run(const Options& options) {
   const fs::path absolute = fs::absolute(options.config_path, ignored);
   const Result<Config> config =
       load_config(absolute.empty() ? options.config_path : absolute.string());
+  if (!config && options.print_json) print_json({}, config.error());
   if (!config) return complain(config.error(), kExitConfig);
   if (options.check_only) return check(options, config.value());
   const Result<std::string> name = choose_node(config.value(), options.node, host_name());
@@ -322,6 +374,10 @@ int run(const Options& options) {
   if (ready) ready = lock_node(config.value(), node);
   if (ready) ready = remove_stale_socket(nbd_socket_path(config.value(), node));
   if (!ready) return complain(ready.error(), kExitFailure);
+  // A node serves without: only going on alone needs it, and the operator is told there, too.
+  if (const Status witness = check_witness(config.value().witness); !witness)
+    std::fprintf(stderr, "twinblockd: warning: %s; to do: %s\n", witness.error().what.c_str(),
+                 witness.error().action.c_str());
   return complain(become_nbdkit(options, config.value(), node, nbdkit.value(), plugin.value()),
                   kExitFailure);
 }
@@ -343,7 +399,10 @@ int main(int argc, char** argv) {
       "twinblockd"};
   app.add_option("CONFIG", options.config_path, "the volume's file")->required();
   app.add_option("--node", options.node, "which node to run; the host's name says it otherwise");
-  app.add_flag("--check", options.check_only, "check the file, and what the node needs of this host; start nothing");
+  CLI::Option* check = app.add_flag("--check", options.check_only,
+                                    "check the file, and what the node needs of this host; start nothing");
+  app.add_flag("--json", options.print_json, "with --check: print JSON, with what the file says of this node")
+      ->needs(check);
   app.add_option("--nbdkit", options.nbdkit, "the nbdkit program; found in PATH otherwise");
   app.set_version_flag("--version", std::string("twinblockd ") + TWINBLOCK_VERSION);
   std::reverse(own.begin(), own.end());

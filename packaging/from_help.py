@@ -23,7 +23,9 @@ class Option:
 
     @property
     def takes_file(self):
-        return self.names[0] in ("--config", "--socket", "--nbdkit", "CONFIG")
+        name = self.names[0]
+        is_flag = name.startswith("-") and not self.value  # `verify --stop` takes nothing, `promoter --stop` a program
+        return not is_flag and name in ("--config", "--socket", "--nbdkit", "--start", "--stop", "--from", "CONFIG")
 
 
 @dataclass

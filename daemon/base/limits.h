@@ -92,6 +92,17 @@ constexpr uint32_t kSplitPayloadBytes = 128 * kKiB;
 // A refused connection stays open this long, for the reason to reach the peer.
 constexpr uint64_t kFarewell_ns = 500 * kMillisecond_ns;
 
+// The witness is looked at again after this: in duplex, whether it can be reached, …
+constexpr uint64_t kWitnessLook_ns = 10 * kSecond_ns;
+// … while somebody waits for it, whether the peer has overtaken this node meanwhile, …
+constexpr uint64_t kWitnessTurn_ns = 100 * kMillisecond_ns;
+// … when it refused, whether it still does, and when it could not be asked, ever more seldom.
+constexpr uint64_t kWitnessRefusedPause_ns = 2 * kSecond_ns;
+constexpr uint64_t kWitnessPauseMin_ns = 250 * kMillisecond_ns;
+constexpr uint64_t kWitnessPauseMax_ns = 5 * kSecond_ns;
+// So often in a row somebody else may have been quicker in replacing what stands there.
+constexpr uint32_t kWitnessRacesMax = 8;
+
 constexpr uint64_t kHeartbeatInterval_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMin_ns = 50 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMax_ns = 2 * kSecond_ns;
@@ -129,10 +140,14 @@ constexpr size_t kEventWaitersMax = 16;
 constexpr uint64_t kEventWait_ns = 25 * kSecond_ns;
 constexpr uint64_t kEventGather_ns = 5 * kMillisecond_ns;
 
-// Metrics over HTTP.
-constexpr size_t kHttpRequestBytesMax = 8 * kKiB;
-constexpr size_t kHttpConnectionsMax = 8;
-constexpr uint64_t kHttpTimeout_ns = 5 * kSecond_ns;
+// A witness (daemon/io/posix/WITNESS.md): endpoints of etcd, and the longest answer that is read.
+constexpr size_t kWitnessEndpointsMax = 8;
+constexpr size_t kWitnessAnswerBytesMax = 64 * kKiB;
+// Of what a fence command says, this much is logged; …
+constexpr size_t kFenceLineBytesMax = 1 * kKiB;
+constexpr size_t kFenceLinesMax = 200;
+// … and after its deadline it has so long to end by itself.
+constexpr uint64_t kFencePatience_ns = 1 * kSecond_ns;
 
 // Control socket.
 constexpr size_t kControlRequestBytesMax = 64 * kKiB;

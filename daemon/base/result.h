@@ -10,10 +10,19 @@
 
 namespace twinblock {
 
+// Of an order that was refused: whether it is of use to give it again.
+enum class Retry {
+  kUnknown,     // or not of an order
+  kWhenMended,  // not before somebody has mended something
+  kNotNow,      // not for as long as things are as they are, which is as it should be
+  kLater,       // soon, or when something is back
+};
+
 struct Error {
   std::string what;    // one sentence, names the file, option or peer; no trailing newline
   std::string action;  // what the operator can do; may be empty
   int code = 0;        // errno value where one caused it, else 0
+  Retry retry = Retry::kUnknown;
 };
 
 // "WHAT: strerror(CODE)" as an Error.

@@ -125,7 +125,7 @@ Result<Address> parse_address(const std::string& text) {
 Result<Address> parse_listen_address(const std::string& text) {
   const bool port_only = text.find(':') == std::string::npos && parse_port(text).has_value();
   return parse(port_only ? "127.0.0.1:" + text : text,
-               "write it like \"127.0.0.1:9777\" or \"[::1]:9777\"");
+               "write it like \"127.0.0.1:7780\" or \"[::1]:7780\"");
 }
 
 }  // namespace twinblock

@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "base/limits.h"
@@ -14,6 +13,8 @@
 #include "config/address.h"
 #include "config/link_rules.h"
 #include "config/toml_reader.h"
+#include "config/value_readers.h"
+#include "config/witness_table.h"
 
 namespace twinblock {
 namespace {
@@ -27,11 +28,6 @@ constexpr const char* kRateKey = "rate";
 // In the order of the enumeration.
 constexpr std::array<const char*, 3> kCompressions{"off", "on", "auto"};
 
-struct TimeoutRange {
-  uint64_t min_ns, max_ns;
-  const char* text;
-};
-constexpr TimeoutRange kTimeouts{200 * kMillisecond_ns, 600 * kSecond_ns, "200ms to 10min"};
 // Less would take a busy host for a dead link; more than a minute is not worth a second link.
 constexpr TimeoutRange kLinkTimeouts{100 * kMillisecond_ns, 60 * kSecond_ns, "100ms to 60s"};
 
@@ -39,57 +35,6 @@ void read_name(const ConfigTable& table, const std::string& key, const std::stri
                const std::string& name) {
   if (const Status good = check_name(what, name); !good)
     table.fail(key, good.error().what, good.error().action);
-}
-
-std::string read_path(const ConfigTable& table, const std::string& key, const std::string& example,
-                      bool required) {
-  const std::optional<std::string> text = table.text(key, key + " = \"" + example + "\"", required);
-  if (!text) return {};
-  const bool controls = std::any_of(text->begin(), text->end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
-  if (!text->starts_with('/') || controls) {
-    table.fail(key, "'" + *text + "' is not an absolute path",
-               "write " + key + " = \"" + example + "\"");
-    return {};
-  }
-  // Two spellings of one path must compare equal.
-  std::string path = std::filesystem::path(*text).lexically_normal().string();
-  if (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
-
-uint64_t read_timeout(const ConfigTable& table, const std::string& key, uint64_t otherwise_ns,
-                      const TimeoutRange& range = kTimeouts) {
-  const std::string example =
-      key + " = \"" +
-      (otherwise_ns % kSecond_ns == 0 ? std::to_string(otherwise_ns / kSecond_ns) + "s"
-                                      : std::to_string(otherwise_ns / kMillisecond_ns) + "ms") +
-      "\"";
-  const std::optional<std::string> text = table.text(key, example, false);
-  if (!text) return otherwise_ns;
-  const std::optional<uint64_t> duration_ns = parse_duration_ns(*text);
-  if (!duration_ns)
-    table.fail(key, "'" + *text + "' is not a duration", "write " + example);
-  else if (*duration_ns < range.min_ns || *duration_ns > range.max_ns)
-    table.fail(key, "'" + *text + "' is out of range", std::string("choose from ") + range.text);
-  return duration_ns.value_or(otherwise_ns);
-}
-
-// One of `choices` at `key`, as its index; `otherwise` where the key is missing.
-template <size_t N>
-size_t read_choice(const ConfigTable& table, const std::string& key,
-                   const std::array<const char*, N>& choices, size_t otherwise) {
-  const std::string example = key + " = \"" + choices[otherwise] + "\"";
-  const std::optional<std::string> text = table.text(key, example, false);
-  if (!text) return otherwise;
-  std::string list;
-  for (size_t i = 0; i < N; ++i) {
-    if (*text == choices[i]) return i;
-    list += std::string(i == 0 ? "" : i + 1 == N ? " or " : ", ") + "\"" + choices[i] + "\"";
-  }
-  table.fail(key, "'" + *text + "' is not a value of '" + key + "'", "choose " + list);
-  return otherwise;
 }
 
 void read_size(const ConfigTable& top, Config& config) {
@@ -119,15 +64,11 @@ void check_socket_length(const ConfigTable& table, const Config& config, const N
              "choose a shorter runtime directory");
 }
 
-// Where a node serves its metrics; without the key it does not.
-std::string read_metrics(const ConfigTable& table) {
-  const std::optional<std::string> text =
-      table.text("metrics", "metrics = \"127.0.0.1:9777\"", false);
-  if (!text) return {};
-  const Result<Address> address = parse_listen_address(*text);
-  if (address) return address.value().text();
-  table.fail("metrics", address.error().what, address.error().action);
-  return {};
+// Earlier versions served metrics themselves. A host that is upgraded must not lose its node over that line.
+void warn_of_metrics(const ConfigTable& table) {
+  if (table.has("metrics"))
+    table.warn("metrics", "'metrics' in " + table.where() + " has no effect: `twinblock web` serves the metrics now",
+               "enable twinblock-web.service, let Prometheus ask that, and remove this line");
 }
 
 BackingIo read_backing_io(const ConfigTable& table) {
@@ -140,7 +81,7 @@ void read_nodes(const ConfigTable& top, Config& config) {
   for (const ConfigTable& table : tables) {
     NodeConfig node;
     node.name = table.last_name();
-    table.allow_only({"backing", "backing_io", "metadata", "runtime", "metrics"});
+    table.allow_only({"backing", "backing_io", "metadata", "runtime"}, {"metrics"});
     read_name(table, {}, "node", node.name);
     if (node.name == kRateKey)
       table.fail({}, "a node can't be called 'rate'", "that is a key of [link.NAME]; rename it");
@@ -150,7 +91,7 @@ void read_nodes(const ConfigTable& top, Config& config) {
     node.runtime = read_path(table, "runtime", "/run/twinblock", false);
     if (node.runtime.empty()) node.runtime = default_runtime_dir();
     node.backing_io = read_backing_io(table);
-    node.metrics = read_metrics(table);
+    warn_of_metrics(table);
     if (!node.backing.empty() && node.backing == node.metadata)
       table.fail("metadata", "metadata and backing of node '" + node.name + "' are one path",
                  "metadata needs a file or device of its own");
@@ -308,9 +249,6 @@ void check_one_host(const ConfigTable& top, const Config& config) {
       table.fail("backing", both + b.backing + "'", "give each node its own file or device");
     if (b.metadata == a.metadata || b.metadata == a.backing)
       table.fail("metadata", both + b.metadata + "'", "give each node its own file or device");
-    if (!b.metrics.empty() && b.metrics == a.metrics)
-      table.fail("metrics", both + b.metrics + "' for their metrics",
-                 "give each node its own port");
     if (b.runtime == a.runtime)
       table.fail(
           "runtime", both + b.runtime + "' for their sockets",
@@ -352,13 +290,14 @@ Result<Config> parse_config(const std::string& text, const std::string& path) {
     file = toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     errors.add(static_cast<int64_t>(error.source().begin.line), std::string(error.description()),
-               "");
+               "look at that line, and at the one before: words, paths, sizes and times stand in quotes, as in "
+               "kind = \"etcd\"");
     return errors.first();
   }
   Config config;
   config.path = path;
   const ConfigTable top(file, "", errors);
-  top.allow_only({"volume", "size", "key", "encryption", "node", "link", "replication"});
+  top.allow_only({"volume", "size", "key", "encryption", "node", "link", "replication", "witness"});
   config.volume = top.text("volume", "volume = \"r0\"", true).value_or("r0");
   read_name(top, "volume", "volume", config.volume);
   read_size(top, config);
@@ -369,8 +308,10 @@ Result<Config> parse_config(const std::string& text, const std::string& path) {
   Addresses addresses;
   read_links(top, config, addresses);
   read_replication(top, config);
+  config.witness = read_witness(top, config.volume);
   if (addresses.one_host) check_one_host(top, config);
   if (errors.any()) return errors.first();
+  config.warnings = errors.warnings();
   return config;
 }
 

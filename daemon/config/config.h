@@ -22,7 +22,6 @@ struct NodeConfig {
   std::string metadata;  // absolute path of a file or block device
   std::string runtime;   // directory of the sockets; empty in the file: the default was filled in
   BackingIo backing_io = BackingIo::kBuffered;
-  std::string metrics = {};  // "IP:port" on which /metrics is served; empty: it is not
 };
 
 struct LinkConfig {
@@ -36,6 +35,24 @@ enum class OnPeerLoss { kContinue, kFreeze };
 enum class OnRestart { kResume, kSecondary };
 enum class Compression { kOff, kOn, kAuto };
 enum class Encryption { kTls, kOff };
+enum class WitnessKind { kNone, kEtcd, kCommand };
+
+// Who is asked before a node goes on without its peer: [witness] (io/witness.h).
+struct WitnessConfig {
+  WitnessKind kind = WitnessKind::kNone;
+  // kEtcd. Tried in turn, beginning with the one that answered last.
+  std::vector<std::string> endpoints;  // "http://HOST:PORT" or "https://HOST:PORT"
+  std::string user;                    // empty: without authentication
+  std::string password_file;           // absolute paths; empty: none
+  std::string ca_file;                 // … of PEM files, for https
+  std::string certificate_file;
+  std::string certificate_key_file;
+  // kCommand: an absolute path; it is run without arguments.
+  std::string command;
+  uint64_t timeout_ns = 0;  // of one question to etcd, or of one run of the command
+
+  bool operator==(const WitnessConfig&) const = default;
+};
 
 struct Config {
   std::string path;
@@ -59,8 +76,11 @@ struct Config {
   // The links' TCP congestion control by its kernel's name (tcp(7)); "system": the host's own.
   // Empty, where the file does not say: kCongestionDefault.
   std::string congestion;
+  WitnessConfig witness;
   // Where the peer's operator may let links lead, beside what the links above say (link_orders.h).
   std::vector<IpNetwork> allow_links;
+  // "FILE:LINE: what; to do: …": what earlier versions read and this one does without.
+  std::vector<std::string> warnings;
 
   [[nodiscard]] const NodeConfig& node(const std::string& name) const;   // must exist
   [[nodiscard]] const NodeConfig& other(const std::string& name) const;  // the peer of `name`

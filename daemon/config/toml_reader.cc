@@ -44,20 +44,30 @@ std::optional<std::string> nearest(const std::string& word, const std::vector<st
 
 void ConfigErrors::add(int64_t line, const std::string& what, const std::string& action) {
   if (first_) return;
-  std::string text = path_ + ":" + std::to_string(line) + ": " + what;
-  if (!action.empty()) text += "; " + action;
+  first_ = Error{placed(line, action.empty() ? what : what + "; " + action), ""};
+}
+
+void ConfigErrors::warn(int64_t line, const std::string& what, const std::string& action) {
+  warnings_.push_back(placed(line, what + "; to do: " + action));
+}
+
+std::string ConfigErrors::placed(int64_t line, const std::string& words) const {
+  std::string text = path_ + ":" + std::to_string(line) + ": " + words;
   // Names and values are quoted from the file, which may hold anything.
   std::replace_if(
       text.begin(), text.end(),
       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  first_ = Error{text, ""};
+  return text;
 }
 
-void ConfigTable::allow_only(const std::vector<std::string>& known) const {
+void ConfigTable::allow_only(const std::vector<std::string>& known, const std::vector<std::string>& former) const {
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
   std::vector<std::pair<int64_t, std::string>> unknown;
   for (auto&& [key, value] : *table_) {
     const std::string name{key.str()};
-    if (std::find(known.begin(), known.end(), name) == known.end())
+    if (!has(known, name) && !has(former, name))
       unknown.emplace_back(line(name), name);
   }
   if (unknown.empty()) return;
@@ -142,6 +152,10 @@ std::optional<ConfigTable> ConfigTable::child(const std::string& key) const {
 void ConfigTable::fail(const std::string& key, const std::string& what,
                        const std::string& action) const {
   errors_->add(line(key), what, action);
+}
+
+void ConfigTable::warn(const std::string& key, const std::string& what, const std::string& action) const {
+  errors_->warn(line(key), what, action);
 }
 
 int64_t ConfigTable::line(const std::string& key) const {

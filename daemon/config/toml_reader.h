@@ -15,12 +15,16 @@
 
 namespace twinblock {
 
-// The first error found; later ones are dropped, because they are often consequences of it.
+// The first error found; later ones are dropped, because they are often consequences of it. And all warnings, which
+// keep no file from being used.
 class ConfigErrors {
  public:
   explicit ConfigErrors(std::string path) : path_(std::move(path)) {}
   // "PATH:LINE: what; action".
   void add(int64_t line, const std::string& what, const std::string& action);
+  // "PATH:LINE: what; to do: action".
+  void warn(int64_t line, const std::string& what, const std::string& action);
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   [[nodiscard]] bool any() const { return first_.has_value(); }
   [[nodiscard]] const Error& first() const {
     TB_CHECK(first_.has_value(), "first() without an error");
@@ -28,8 +32,11 @@ class ConfigErrors {
   }
 
  private:
+  [[nodiscard]] std::string placed(int64_t line, const std::string& words) const;
+
   std::string path_;
   std::optional<Error> first_;
+  std::vector<std::string> warnings_;
 };
 
 // One table of the file. Refers to the parsed file and to `errors`, which must outlive it.
@@ -39,8 +46,9 @@ class ConfigTable {
   ConfigTable(const toml::table& table, std::string name, ConfigErrors& errors)
       : table_(&table), name_(std::move(name)), errors_(&errors) {}
 
-  // Refuses every key that is not in `known`, with the nearest known one as a suggestion.
-  void allow_only(const std::vector<std::string>& known) const;
+  // Refuses every key that is not in `known`, with the nearest known one as a suggestion. `former` ones, of earlier
+  // versions, are neither refused nor suggested.
+  void allow_only(const std::vector<std::string>& known, const std::vector<std::string>& former = {}) const;
 
   // The text at `key`. Missing or not a string: an error (missing: none when `required` is false)
   // and nullopt. `example` is a line that would be right.
@@ -56,7 +64,9 @@ class ConfigTable {
   // The table at `key`; nullopt where it is missing.
   [[nodiscard]] std::optional<ConfigTable> child(const std::string& key) const;
 
+  [[nodiscard]] bool has(const std::string& key) const { return table_->contains(key); }
   void fail(const std::string& key, const std::string& what, const std::string& action) const;
+  void warn(const std::string& key, const std::string& what, const std::string& action) const;
   // The line of `key`, or of the table's header where the key is missing.
   [[nodiscard]] int64_t line(const std::string& key = {}) const;
   // "node.alpha" -> "alpha".

@@ -26,6 +26,7 @@ json class_json(const LatencyView::Class& each) {
   for (size_t i = 0; i < kStages; ++i)
     stages[stage_name(static_cast<Stage>(i))] = distribution_json(each.stages[i]);
   json rendered = size_class_json(each);
+  rendered["bytes"] = each.bytes;
   rendered["total"] = distribution_json(each.total);
   rendered["stages"] = std::move(stages);
   return rendered;
@@ -36,10 +37,22 @@ json link_json(const LatencyView::Link& each) {
   for (size_t i = 0; i < kTripParts; ++i)
     parts[trip_part_name(static_cast<TripPart>(i))] = distribution_json(each.parts[i]);
   return {{"name", each.name},
+          {"up", each.up},
           {"rate_bits_per_s", each.rate_bits_per_s},
+          {"carried_bytes_per_s", each.carried_bytes_per_s},
           {"alone_share", each.alone_share},
           {"samples", each.parts[0].count},
           {"parts", std::move(parts)}};
+}
+
+json load_json(const WriteLoad& load) {
+  json dirtied = json::array();
+  for (size_t i = 0; i < kOutageMinutes.size(); ++i)
+    dirtied.push_back({{"minutes", kOutageMinutes[i]}, {"bytes", load.dirtied_bytes[i]}});
+  return {{"busy_ns", load.busy_ns},
+          {"depth_p99", load.depth_p99},
+          {"pause_p50_ns", load.pause_p50_ns},
+          {"dirtied", std::move(dirtied)}};
 }
 
 }  // namespace
@@ -53,7 +66,8 @@ json size_class_json(const LatencyView::Class& each) {
 
 void answer_latency(const Engine& engine, const json& args, const Send& send) {
   const std::string word = args.value("window", std::string("start"));
-  const LatencyView view = engine.figures().latency(window_of(word));
+  const Window window = window_of(word);
+  const LatencyView view = engine.figures().latency(window);
   json classes = json::array();
   for (const LatencyView::Class& each : view.classes) classes.push_back(class_json(each));
   json links = json::array();
@@ -62,6 +76,7 @@ void answer_latency(const Engine& engine, const json& args, const Send& send) {
                 {"node", engine.node()},
                 {"window", word},
                 {"sample_every", view.sample_every},
+                {"load", load_json(engine.figures().write_load(window))},
                 {"classes", std::move(classes)},
                 {"links", std::move(links)}}));
 }

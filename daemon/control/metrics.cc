@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "control/metrics_text.h"
+#include "telemetry/metrics_text.h"
 #include "control/status_words.h"
 
 namespace twinblock {

@@ -2,6 +2,7 @@
 #include "control/requests.h"
 #include "control/resync_words.h"
 #include "control/status_words.h"
+#include "control/witness_words.h"
 
 namespace twinblock {
 namespace {
@@ -34,6 +35,8 @@ json render_peer(const StatusView& view) {
           {"connected", view.peer.connected},
           {"role", role_name(view.peer.role)},
           {"data", peer_data(view)},
+          {"term", view.peer.term},
+          {"silent_ms", view.peer.silent_ns ? json(*view.peer.silent_ns / kMillisecond_ns) : json()},
           {"error", view.peer.error}};
 }
 
@@ -163,6 +166,8 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
       {"state", state_name(view.state)},
       {"data", data_state_name(view.data)},
       {"promotable", view.promotable},
+      {"frozen", view.frozen},
+      {"witness", render_witness(view.witness)},
       {"size_bytes", view.size_bytes},
       {"status", words.status},
       {"action", words.action},

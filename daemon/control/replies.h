@@ -15,8 +15,10 @@ using Send = std::function<void(std::string)>;
 // {"ok":true,"result":…}
 std::string success(nlohmann::json result);
 
-// {"ok":false,"error":…,"action":…}
+// {"ok":false,"error":…,"action":…}, and where it is known whether to try again, "refused": "for_good",
+// "now" or "later".
 std::string failure(const std::string& error, const std::string& action);
+std::string failure(const Error& error);
 
 // {"ok":true,"result":{"message":…}}, or a failure.
 OperatorOrders::Reply answer_with(Send send);

@@ -66,9 +66,14 @@ const std::array<Verb, 17> kVerbs{{
        engine.orders().init(flag(args, "force"), flag(args, "join"), answer_with(std::move(send)));
      }},
     {"promote",
-     {{{"peer_is_dead"}}},
+     {{{"peer_is_dead"}, {"without_witness"}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
-       engine.orders().promote(flag(args, "peer_is_dead"), answer_with(std::move(send)));
+       const Roles::Word word{flag(args, "peer_is_dead"), flag(args, "without_witness")};
+       if (word.without_witness && !word.peer_is_dead)
+         send(failure("'without_witness' goes with 'peer_is_dead' only",
+                      "who vouches in the witness' place vouches for the peer's death"));
+       else
+         engine.orders().promote(word, answer_with(std::move(send)));
      }},
     {"demote",
      {},
@@ -76,9 +81,9 @@ const std::array<Verb, 17> kVerbs{{
        engine.orders().demote(answer_with(std::move(send)));
      }},
     {"continue",
-     {},
-     [](Engine& engine, const NodeFacts&, const json&, Send send) {
-       engine.orders().go_on_alone(answer_with(std::move(send)));
+     {{{"without_witness"}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       engine.orders().go_on_alone(flag(args, "without_witness"), answer_with(std::move(send)));
      }},
     {"resolve",
      {{{"keep", Kind::kWord, {"local", "peer"}}, {"dry_run"}}},

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "base/units.h"
+#include "control/witness_words.h"
 #include "volume/loss_words.h"
 
 namespace twinblock {
@@ -76,6 +77,16 @@ StatusWords words_of_state(const StatusView& view) {
                                          "` on the node whose data is to be kept.";
       break;
     case VolumeState::kWaiting:
+      if (view.mine.resumes && !view.witness.kind.empty() && view.witness.standing != WitnessStanding::kOff) {
+        words.status = "This node was primary when its process ended. It goes on as that by itself when " + peer +
+                       " confirms that it was not promoted meanwhile, or, without it, when the witness (" +
+                       view.witness.name + ") consents." +
+                       (view.witness.error.empty() ? "" : " So far: " + view.witness.error + ".");
+        words.action = bring + (view.witness.action.empty() ? "" : "; or " + view.witness.action) + ". Only where " +
+                       peer + " is dead for sure, and was not promoted: twinblock promote " + volume +
+                       " --peer-is-dead --without-witness.";
+        break;
+      }
       if (view.mine.resumes) {
         words.status = "This node was primary when its process ended. It goes on as that by itself when " +
                        peer + " confirms that it was not promoted meanwhile.";
@@ -122,13 +133,16 @@ StatusWords words_of_state(const StatusView& view) {
       words.action = bring + "; it is brought up to date by itself.";
       break;
     case VolumeState::kFrozen:
+      if (view.witness.waits) return waiting_words(view);
       words.status = "Writes wait for " + peer + " (on_peer_loss = \"freeze\").";
       words.action =
           bring + "; or let this node go on alone: `twinblock continue " + volume + "`.";
       break;
     case VolumeState::kRefused:
       words.status = view.refusal + ".";
-      if (view.role == Role::kPrimary && view.frozen)
+      if (view.frozen && view.witness.waits)
+        words.status += " " + waiting_words(view).status;
+      else if (view.frozen)
         words.status += " Writes wait (on_peer_loss = \"freeze\"); `twinblock continue " + volume +
                        "` lets this node go on alone.";
       if (view.verdict && !is_usable(*view.verdict))
@@ -225,6 +239,7 @@ void add_missing_links(const StatusView& view, StatusWords& words) {
 
 StatusWords state_words(const StatusView& view) {
   StatusWords words = words_of_state(view);
+  if (view.peer.connected && (view.witness.waits || view.witness.copy_waits)) words = waiting_words(view);
   for (const std::string& line : orders_in_words(view)) words.status += " " + line;
   add_disks(view, words);
   return words;
@@ -233,6 +248,11 @@ StatusWords state_words(const StatusView& view) {
 StatusWords status_words(const StatusView& view) {
   StatusWords words = state_words(view);
   add_missing_links(view, words);
+  if (const std::string warning = witness_warning(view); !warning.empty() && !view.witness.waits &&
+      !view.witness.copy_waits) {
+    words.status += " " + warning;
+    if (words.action.empty() && !view.witness.action.empty()) words.action = view.witness.action + ".";
+  }
   for (const RefusedLinkOrder& refused : view.refused_link_orders)
     words.status += " " + view.peer.name + " refuses that link " + refused.link + " is " +
                     done_word(refused.order) + ": " + refused.reason + ".";

@@ -72,6 +72,9 @@ std::string promotion_words(const StatusView& view) {
            view.peer.name + " wrote" +
            (view.peer.facts->primary ? ", and beside " + view.peer.name + ", which is primary."
                                            : ".");
+  if (view.witness.standing != WitnessStanding::kNone && !view.promotion.forgot)
+    return "Promoting this node now asks the witness (" + view.witness.name + ") first, which agrees unless " +
+           view.peer.name + " went on without this node; nothing that was acknowledged would be lost.";
   if (view.promotion.peer_is_primary)
     return "Promoting this node now (--peer-is-dead) would lose nothing that both nodes "
            "acknowledged, but every write that " +
@@ -79,9 +82,10 @@ std::string promotion_words(const StatusView& view) {
            (view.lost_wall_ns == 0 ? "" : " at " + format_time(view.lost_wall_ns / kSecond_ns)) +
            "; if it did accept any, that becomes a split brain when it returns.";
   if (view.promotion.forgot)
-    return "Promoting this node now (--peer-is-dead) would lose what it had acknowledged as primary and "
-           "not flushed, as its host was started anew since; " +
-           view.peer.name + " may still hold that.";
+    return "Promoting this node now (--peer-is-dead) would lose what " +
+           (view.mine.crashed ? "it had acknowledged as primary" : view.peer.name + " had acknowledged") +
+           " and not flushed, as its host was started anew since; " + view.peer.name +
+           " may still hold that.";
   if (view.mine.crashed)
     return "Promoting this node now would lose nothing that it knows of; but it ended while it was "
            "primary, and " +

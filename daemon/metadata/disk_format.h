@@ -33,8 +33,9 @@ enum SuperblockFlag : uint32_t {
   kFlagKeep = 256,        // the operator's word: the peer's writes are given up
   kFlagHeldData = 512,    // the backing holds data on stable storage; found empty, it was lost
   kFlagFlushFailed = 1024,  // a flush failed: what reads as written may not be on the disk
+  kFlagUnwitnessed = 2048,  // when the two nodes met last, they did not both have the same kind of witness
 };
-constexpr uint32_t kFlagsKnown = 2047;
+constexpr uint32_t kFlagsKnown = 4095;
 
 // The state of one replica that an order gives up. The id decides; the rest is told to users.
 struct GivenUp {
@@ -74,7 +75,10 @@ struct Superblock {
   GivenUp given_up;                    // with kFlagDiscard or kFlagKeep: what the order named
   uint64_t begun_for;                  // the replica that is to record the current generation; 0
   uint64_t promoted_boot;              // of this host, at this node's last promotion; 0: not known
-  uint8_t reserved[kPageBytes - 384];  // zero
+  uint64_t claim;                      // a generation that the witness was asked for; 0: none
+  uint64_t named;                      // the generation that the witness' entry named last; 0
+  uint64_t followed_boot;              // of this host, when this node was last whole beside a primary
+  uint8_t reserved[kPageBytes - 408];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -89,7 +93,8 @@ static_assert(offsetof(Superblock, state_id) == 328);
 static_assert(offsetof(Superblock, given_up) == 336);
 static_assert(offsetof(Superblock, begun_for) == 368);
 static_assert(offsetof(Superblock, promoted_boot) == 376);
-static_assert(offsetof(Superblock, reserved) == 384);
+static_assert(offsetof(Superblock, claim) == 384);
+static_assert(offsetof(Superblock, reserved) == 408);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

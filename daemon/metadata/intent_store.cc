@@ -28,14 +28,13 @@ IntentStore::IntentStore(Disk& disk, uint64_t volume_bytes, uint32_t region_byte
       volume_bytes_(volume_bytes),
       shift_(static_cast<unsigned>(std::countr_zero(region_bytes))),
       layout_(layout_of(volume_bytes, region_bytes)),
-      clock_(clock) {
+      pages_(layout_.intent_pages),
+      gathering_(clock, [this] { begin(); }) {
   TB_CHECK(region_bytes_valid(region_bytes) && volume_bytes > 0, "what the superblock may hold");
   const uint64_t words = (layout_.regions + 63) / 64;
   for (auto* bitmap : {&bits_, &durable_, &touched_now_, &touched_before_}) bitmap->resize(words);
-  pages_.resize(layout_.intent_pages);
   flush_.op = DiskOp::kFlush;
   flush_.done = [this](DiskRequest& request) { request_done(request); };
-  if (clock_ != nullptr) gather_timer_ = clock_->make_timer([this] { begin(); });
 }
 
 void IntentStore::load(const std::vector<uint64_t>& words, uint64_t tag, uint64_t sequence) {
@@ -47,19 +46,19 @@ void IntentStore::load(const std::vector<uint64_t>& words, uint64_t tag, uint64_
     if (words[word] == 0) continue;
     bits_[word] = touched_now_[word] = words[word];
     set_regions_ += static_cast<uint64_t>(std::popcount(words[word]));
-    change_page(word / kIntentWords, PageState::kLazy);
+    pages_.change(word / kIntentWords, PageState::kLazy);
   }
 }
 
 void IntentStore::create(uint64_t tag, std::function<void(int)> done) {
-  TB_CHECK(!create_wanted_, "created once at a time");
+  TB_CHECK(!creation_.wanted, "created once at a time");
   if (error_ != 0) {
     done(error_);
     return;
   }
   tag_ = tag;
-  create_done_ = std::move(done);
-  create_wanted_ = true;
+  creation_.done = std::move(done);
+  creation_.wanted = true;
   forget_bits();
   if (step_ == Step::kIdle) begin();
 }
@@ -90,16 +89,11 @@ int IntentStore::cover(uint64_t offset_bytes, uint64_t length_bytes, Waiter& wai
   return 0;
 }
 
-bool IntentStore::worth_waiting() const {
-  return clock_ != nullptr && error_ == 0 && !create_wanted_ && !waiting_.empty() &&
-         waiting_.size() < told_ && clock_->now_ns() - told_at_ns_ < limits::kIntentGatherMax_ns;
-}
-
 void IntentStore::begin_when_worth() {
-  if (!worth_waiting())
+  if (error_ == 0 && !creating() && gathering_.worth_waiting(waiting_.size()))
+    gathering_.wait();
+  else
     begin();
-  else if (!gather_timer_->armed())
-    gather_timer_->arm(std::min(told_at_ns_ - began_ns_, limits::kIntentGatherMax_ns));
 }
 
 // A bit that is set but not durable lies on a page that is to be written, or in the images of the
@@ -111,23 +105,14 @@ void IntentStore::set(uint64_t first, uint64_t last) {
     touched_now_[word] |= mask;
     set_regions_ += static_cast<uint64_t>(std::popcount(fresh));
     const uint64_t page = word / kIntentWords;
-    const bool waits = (mask & ~durable_[word]) != 0 && pages_[page] == PageState::kLazy;
-    if (fresh != 0 || waits) change_page(page, PageState::kUrgent);
+    const bool waits = (mask & ~durable_[word]) != 0 && pages_.state(page) == PageState::kLazy;
+    if (fresh != 0 || waits) pages_.change(page, PageState::kUrgent);
   });
-}
-
-void IntentStore::change_page(uint64_t page, PageState state) {
-  PageState& is = pages_[page];
-  // A page that is waited for stays so until it is picked.
-  if (is == state || is == PageState::kUrgent) return;
-  if (is == PageState::kLazy) --lazy_pages_;
-  ++(state == PageState::kUrgent ? urgent_pages_ : lazy_pages_);
-  is = state;
 }
 
 void IntentStore::forget_bits() {
   for (uint64_t word = 0; word < bits_.size(); ++word) {
-    if (bits_[word] != 0) change_page(word / kIntentWords, PageState::kLazy);
+    if (bits_[word] != 0) pages_.change(word / kIntentWords, PageState::kLazy);
     bits_[word] = durable_[word] = touched_now_[word] = touched_before_[word] = 0;
   }
   set_regions_ = 0;
@@ -136,7 +121,7 @@ void IntentStore::forget_bits() {
 
 void IntentStore::clear_all() {
   forget_bits();
-  if (step_ == Step::kIdle && lazy_pages_ + urgent_pages_ > 0) begin();
+  if (step_ == Step::kIdle && pages_.any()) begin();
 }
 
 void IntentStore::age(const std::function<bool(uint64_t, uint64_t)>& needed) {
@@ -158,32 +143,31 @@ void IntentStore::age(const std::function<bool(uint64_t, uint64_t)>& needed) {
       bits_[word] &= keep;
       durable_[word] &= keep;
       --set_regions_;
-      change_page(word / kIntentWords, PageState::kLazy);
+      pages_.change(word / kIntentWords, PageState::kLazy);
     }
   }
   touched_before_.swap(touched_now_);
   std::fill(touched_now_.begin(), touched_now_.end(), 0);
-  if (step_ == Step::kIdle && lazy_pages_ + urgent_pages_ > 0) begin();
+  if (step_ == Step::kIdle && pages_.any()) begin();
 }
 
 void IntentStore::begin() {
-  if (gather_timer_) gather_timer_->disarm();
   if (error_ != 0) return;
+  gathering_.began();
   step_error_ = 0;
-  if (clock_ != nullptr) began_ns_ = clock_->now_ns();
-  if (create_wanted_) {
+  if (creation_.wanted) {
     begin_create();
     return;
   }
-  pick_pages();
+  const std::vector<uint32_t> picked = pages_.pick(kCommitPagesMax);
   ++sequence_;
   images_.clear();
-  for (const uint32_t page : picked_) {
+  for (const uint32_t page : picked) {
     const std::span words = std::span(bits_).subspan(page * kIntentWords);
     images_.push_back(
         encode_page(page, sequence_, tag_, words.first(std::min(words.size(), kIntentWords))));
   }
-  if (picked_.empty()) {
+  if (picked.empty()) {
     submit_flush(Step::kFlush);
     return;
   }
@@ -193,28 +177,12 @@ void IntentStore::begin() {
 
 // Whatever the disk holds is overwritten with cleared pages; what is waited for comes after them.
 void IntentStore::begin_create() {
-  std::fill(pages_.begin(), pages_.end(), PageState::kWritten);
-  urgent_pages_ = lazy_pages_ = 0;
+  pages_.all_written();
   for (uint64_t word = 0; word < bits_.size(); ++word)
-    if (bits_[word] != 0) change_page(word / kIntentWords, PageState::kUrgent);
+    if (bits_[word] != 0) pages_.change(word / kIntentWords, PageState::kUrgent);
   sequence_ = 0;
-  created_pages_ = 0;
+  creation_.written_pages = 0;
   create_pages();
-}
-
-// Those that are waited for first, then others as long as there is room.
-void IntentStore::pick_pages() {
-  picked_.clear();
-  for (const auto wanted : {PageState::kUrgent, PageState::kLazy}) {
-    uint64_t& left = wanted == PageState::kUrgent ? urgent_pages_ : lazy_pages_;
-    for (size_t page = 0; left > 0 && picked_.size() < kCommitPagesMax; ++page) {
-      if (pages_[page] != wanted) continue;
-      pages_[page] = PageState::kWritten;
-      --left;
-      picked_.push_back(static_cast<uint32_t>(page));
-    }
-  }
-  std::sort(picked_.begin(), picked_.end());
 }
 
 // The images, neighbours in one request.
@@ -251,10 +219,10 @@ void IntentStore::submit_flush(Step step) {
 // The next cleared pages of a create().
 void IntentStore::create_pages() {
   step_ = Step::kCreateWrite;
-  const uint64_t end = std::min(created_pages_ + kCommitPagesMax, layout_.intent_pages);
+  const uint64_t end = std::min(creation_.written_pages + kCommitPagesMax, layout_.intent_pages);
   images_.clear();
-  for (; created_pages_ < end; ++created_pages_)
-    images_.push_back(encode_page(static_cast<uint32_t>(created_pages_), 0, tag_, {}));
+  for (; creation_.written_pages < end; ++creation_.written_pages)
+    images_.push_back(encode_page(static_cast<uint32_t>(creation_.written_pages), 0, tag_, {}));
   submit_pages();
 }
 
@@ -278,7 +246,7 @@ void IntentStore::step_done() {
       commit_done();
       return;
     case Step::kCreateWrite:
-      if (created_pages_ < layout_.intent_pages)
+      if (creation_.written_pages < layout_.intent_pages)
         create_pages();
       else
         submit_flush(Step::kCreateFlush);
@@ -295,7 +263,7 @@ void IntentStore::step_done() {
 
 void IntentStore::commit_done() {
   // What create() is about to overwrite is no promise.
-  if (create_wanted_) images_.clear();
+  if (creation_.wanted) images_.clear();
   for (const IntentPage& image : images_) {
     // A bit that was cleared meanwhile does not count, as the next commit takes it off the disk;
     // one that has been set again is on the disk, and will be in the next commit, too.
@@ -310,9 +278,9 @@ void IntentStore::commit_done() {
 void IntentStore::tell() {
   const bool created = step_ == Step::kCreateFlush || step_ == Step::kCreateWrite;
   step_ = Step::kTell;  // who is told may ask for more, which then shares one commit
-  if (create_wanted_ && (created || error_ != 0)) {
-    create_wanted_ = false;
-    std::exchange(create_done_, nullptr)(error_);
+  if (creation_.wanted && (created || error_ != 0)) {
+    creation_.wanted = false;
+    std::exchange(creation_.done, nullptr)(error_);
   }
   std::vector<Waiting> told;
   const auto done = std::stable_partition(
@@ -320,13 +288,10 @@ void IntentStore::tell() {
       [this](const Waiting& each) { return error_ == 0 && !durable(each.first, each.last); });
   told.assign(done, waiting_.end());
   waiting_.erase(done, waiting_.end());
-  if (clock_ != nullptr && !told.empty()) {
-    told_ = std::max(told.size(), told_ - told_ / 8);
-    told_at_ns_ = clock_->now_ns();
-  }
+  gathering_.told(told.size());
   for (const Waiting& each : told) each.waiter->intent_recorded(error_);
   step_ = Step::kIdle;
-  if (create_wanted_ || !waiting_.empty() || lazy_pages_ + urgent_pages_ > 0) begin_when_worth();
+  if (creation_.wanted || !waiting_.empty() || pages_.any()) begin_when_worth();
 }
 
 void IntentStore::for_each_set(const std::function<void(uint64_t, uint64_t)>& visit) const {

@@ -6,9 +6,7 @@
 // Group commit: one commit is under way at a time. It takes copies of all changed pages, writes
 // them, flushes once, and then tells everybody whose regions it covered; who came meanwhile shares
 // the next one. Clearing a bit needs no waiting and is written along, or by the next age().
-// Clients that write to cold regions come in a stream: those of the last commit come back when
-// their data is written. So a commit with fewer waiters than the last ones had begins a moment
-// later, at most as long as the last one took.
+// When it begins: commit_gathering.h.
 //
 // Errors are errno values and final: the metadata disk has failed, nothing more is written.
 #pragma once
@@ -21,6 +19,8 @@
 
 #include "io/clock.h"
 #include "io/disk.h"
+#include "metadata/changed_pages.h"
+#include "metadata/commit_gathering.h"
 #include "metadata/disk_format.h"
 
 namespace twinblock::metadata {
@@ -52,7 +52,7 @@ class IntentStore {
   // store has failed before). The superblock that makes the pages count is written after it.
   void create(uint64_t tag, std::function<void(int error)> done);
   // Until a create() has ended there may be no other one.
-  [[nodiscard]] bool creating() const { return create_wanted_; }
+  [[nodiscard]] bool creating() const { return creation_.wanted; }
 
   // Whether all regions that the range touches are set durably; marks them as touched. A range of
   // at least one byte, inside the volume.
@@ -91,7 +91,7 @@ class IntentStore {
 
  private:
   enum class Step : uint8_t { kIdle, kWrite, kFlush, kCreateWrite, kCreateFlush, kTell };
-  enum class PageState : uint8_t { kWritten, kLazy, kUrgent };
+  using PageState = ChangedPages::State;
   struct Waiting {
     Waiter* waiter;
     uint64_t first;  // regions, inclusive
@@ -105,12 +105,9 @@ class IntentStore {
   [[nodiscard]] bool durable(uint64_t first, uint64_t last) const;
   void set(uint64_t first, uint64_t last);
   void forget_bits();
-  void change_page(uint64_t page, PageState state);
-  [[nodiscard]] bool worth_waiting() const;
   void begin_when_worth();
   void begin();
   void begin_create();
-  void pick_pages();
   void submit_pages();
   void submit_flush(Step step);
   void create_pages();
@@ -134,28 +131,22 @@ class IntentStore {
   std::vector<uint64_t> touched_before_;  // in the round before
   uint64_t set_regions_ = 0;
   uint64_t age_word_ = 0;  // where age() goes on
-  std::vector<PageState> pages_;
-  uint64_t urgent_pages_ = 0;
-  uint64_t lazy_pages_ = 0;
+  ChangedPages pages_;
   std::vector<Waiting> waiting_;
 
   // The commit under way.
   Step step_ = Step::kIdle;
   int step_error_ = 0;
   size_t outstanding_ = 0;
-  std::vector<uint32_t> picked_;    // pages, ascending
-  std::vector<IntentPage> images_;  // of those
+  std::vector<IntentPage> images_;  // of the pages that it writes, ascending
   std::vector<DiskRequest> writes_;
   DiskRequest flush_;
-  std::function<void(int)> create_done_;
-  bool create_wanted_ = false;
-  uint64_t created_pages_ = 0;
-
-  // How many to expect for the next commit, by the last ones; when the last one began and ended.
-  Clock* clock_;
-  std::unique_ptr<Timer> gather_timer_;
-  size_t told_ = 0;
-  uint64_t began_ns_ = 0, told_at_ns_ = 0;
+  struct Creation {
+    std::function<void(int)> done;
+    bool wanted = false;
+    uint64_t written_pages = 0;
+  } creation_;
+  CommitGathering gathering_;
 
   uint64_t commits_ = 0;
   uint64_t waits_ = 0;

@@ -39,6 +39,7 @@ constexpr FlagField kFlagFields[] = {
     {kFlagKeep, &NodeRecord::keep},
     {kFlagHeldData, &NodeRecord::held_data},
     {kFlagFlushFailed, &NodeRecord::flush_failed},
+    {kFlagUnwitnessed, &NodeRecord::unwitnessed},
 };
 constexpr uint32_t all_flags() {
   uint32_t flags = 0;
@@ -124,6 +125,9 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.given_up = record.given_up;
   disk.begun_for = record.begun_for;
   disk.promoted_boot = record.promoted_boot;
+  disk.claim = record.claim;
+  disk.named = record.named;
+  disk.followed_boot = record.followed_boot;
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;
   std::memcpy(bytes.data(), &disk, sizeof disk);
@@ -163,6 +167,9 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   record.given_up = disk.given_up;
   record.begun_for = disk.begun_for;
   record.promoted_boot = disk.promoted_boot;
+  record.claim = disk.claim;
+  record.named = disk.named;
+  record.followed_boot = disk.followed_boot;
   record.snapshot_bytes = disk.snapshot_bytes;
   record.snapshot_crc = disk.snapshot_crc;
   for (const FlagField& each : kFlagFields) record.*each.field = (disk.flags & each.flag) != 0;

@@ -44,7 +44,7 @@ struct NodeRecord {
   uint64_t peer_instance = 0;
   uint64_t peer_boot = 0;
   // What this replica is at this moment, for orders to name: a random number that is replaced by
-  // whatever adds to what an order here or at the peer would give up (NodeState::move_on()).
+  // whatever adds to what an order here or at the peer would give up (ReplicaHistory::move_on()).
   uint64_t state_id = 0;
   GivenUp given_up{};  // what the order named; with `discard` or `keep`
   // The state (of a blank one: the process) of the replica for which the current generation began, and
@@ -53,6 +53,14 @@ struct NodeRecord {
   // The host's boot when this node was promoted; 0: not known, or demoted by an order since. On the same
   // one, a process that begins finds in memory all that the last one had written as primary.
   uint64_t promoted_boot = 0;
+  // The generation for which the witness was asked, and which begins if it consents; 0: none is asked for.
+  uint64_t claim = 0;
+  // The generation that the witness' entry named when this node last replaced or read it: in it, and
+  // while the peer can't have it, nobody else gets the witness' consent. 0: not known.
+  uint64_t named = 0;
+  // The host's boot when this node last was whole beside its peer, or became it: with a peer that was
+  // primary, memory holds what was acknowledged since, and the disk may not. 0: not known.
+  uint64_t followed_boot = 0;
   bool primary = false;
   bool peer_primary = false;
   bool inconsistent = false;
@@ -63,12 +71,15 @@ struct NodeRecord {
   bool keep = false;       // the operator gives the peer's writes up
   bool held_data = false;  // the backing holds flushed data: found empty, it was lost
   bool flush_failed = false;  // a flush failed: what reads as written may not be on the disk
+  bool unwitnessed = false;  // when the two nodes met last, they did not both have the same kind of witness
   bool snapshot = false;   // the snapshot is valid and is the whole dirty set
   uint64_t snapshot_bytes = 0;
   uint32_t snapshot_crc = 0;
 
   bool operator==(const NodeRecord&) const = default;
 
+  // Whether there has ever been a partner: one that joins has a generation begun for it.
+  [[nodiscard]] bool had_partner() const { return generations.history.front() != 0; }
   // Whether the peer may be at the current generation, too: it was when both had it, or it was told to
   // record it.
   [[nodiscard]] bool shares_generation() const {

@@ -42,6 +42,12 @@ struct SyncFacts {
   uint64_t peer_instance = 0;  // as this node has it on record: the peer's process, when the two
   uint64_t peer_boot = 0;      // were last in a session in which this one wrote; … and its host's
 
+  // Where there is a witness: primary, and has the right to go on alone. Decides nothing about the data.
+  bool consented = false;
+  // What witness its file has. One that only one of two asks consents to nothing.
+  bool asks_register = false;
+  bool asks_command = false;
+
   // To tell users; these never decide anything.
   uint64_t dirty_bytes = 0;  // in this node's own set
   uint64_t since_s = 0;      // Unix time at which the current generation began; 0: unknown

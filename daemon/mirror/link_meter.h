@@ -32,6 +32,7 @@ class LinkMeter {
     uint64_t first_sent_ns = 0;  // when what was answered last had been sent
     uint64_t bytes = 0;
     bool busy = false;  // the link had enough to do
+    uint64_t ahead_bytes = 0;  // sent before it, and not answered yet
   };
 
   // `nominal_bytes_per_s`: 0: not known.
@@ -50,7 +51,8 @@ class LinkMeter {
             delivered_ns_,
             first_sent_ns_,
             bytes,
-            static_cast<double>(in_flight_bytes_ - bytes) > std::max(fits, double{64 * kKiB})};
+            static_cast<double>(in_flight_bytes_ - bytes) > std::max(fits, double{64 * kKiB}),
+            in_flight_bytes_ - bytes};
   }
 
   void answered(const Stamp& stamp, uint64_t now_ns) {
@@ -67,9 +69,16 @@ class LinkMeter {
     if (!stamp.busy && sample <= rate_bytes_per_s()) return;
     if (now_ns - rate_begun_ns_ > kWindow_ns) {
       rate_ = {0, now_ns - rate_begun_ns_ > 2 * kWindow_ns ? 0 : rate_[0]};
+      busy_ = {false, rate_[1] != 0 && busy_[0]};
       rate_begun_ns_ = now_ns;
     }
+    busy_[0] = busy_[0] || stamp.busy;
     rate_[0] = std::max(rate_[0], sample);
+  }
+
+  // What it moved lately while it had enough to do, else its nominal rate; 0: neither is known.
+  [[nodiscard]] uint64_t carried_bytes_per_s() const {
+    return busy_[0] || busy_[1] ? rate_bytes_per_s() : nominal_bytes_per_s_;
   }
 
   // A round trip without work at the peer's end.
@@ -113,6 +122,7 @@ class LinkMeter {
   uint64_t delivered_ns_ = 0;
   uint64_t first_sent_ns_ = 0;
   std::array<uint64_t, 2> rate_{};  // the largest of this window and of the one before
+  std::array<bool, 2> busy_{};      // … and whether the link had enough to do for any of them
   uint64_t rate_begun_ns_ = 0;
   std::array<uint64_t, 2> round_trip_{kNone, kNone};
   uint64_t round_trip_begun_ns_ = 0;

@@ -152,6 +152,14 @@ void Handshake::let_newcomers_in() {
   }
 }
 
+// Somebody was not let in. Where the link is not up it may be the peer, with another key than ours.
+void Handshake::refused(Link& link, const Refusal& refusal) {
+  if (refusal.from_peers_address && link.up == nullptr) return session_.note_error(link, refusal.why);
+  const std::string before =
+      refusal.more > 0 ? " (and " + std::to_string(refusal.more) + " more before it)" : "";
+  env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + refusal.why + before);
+}
+
 // --- frames
 
 bool Handshake::take(Channel& channel, wire::Frame& frame) {

@@ -37,6 +37,8 @@ class Handshake {
             LinkJoins& joins, Newcomers& newcomers, Dialler& dialler, StrangerLog& strangers);
 
   void accept(Link& link, std::unique_ptr<Connection> connection);
+  // Somebody was not let in so far.
+  void refused(Link& link, const Refusal& refusal);
   // A frame has come over a connection that is not part of the session. Whether it is still open.
   bool take(Channel& channel, wire::Frame& frame);
   // Closes a connection that is not part of the session, and says why in the log.

@@ -42,6 +42,7 @@ class Heartbeats {
 
   // When the latest of those was sent that the peer has answered.
   [[nodiscard]] uint64_t answered_beat_ns() const { return answered_beat_ns_; }
+  [[nodiscard]] uint64_t last_heard_ns() const { return last_heard_ns_; }
   // For how long nothing has come over any connection, while this node was there.
   [[nodiscard]] uint64_t silent_ns(uint64_t now_ns) const;
   // The same of one of them, in time in which the peer was there: it has been heard over another one

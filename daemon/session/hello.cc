@@ -29,6 +29,9 @@ constexpr FlagField kFlagFields[] = {
     {wire::kHelloForgot, &SyncFacts::forgot},
     {wire::kHelloFlushFailed, &SyncFacts::flush_failed},
     {wire::kHelloResumes, &SyncFacts::resumes},
+    {wire::kHelloConsented, &SyncFacts::consented},
+    {wire::kHelloAsksRegister, &SyncFacts::asks_register},
+    {wire::kHelloAsksCommand, &SyncFacts::asks_command},
 };
 
 uint32_t known_flags() {

@@ -128,6 +128,22 @@ void Links::mark_down(Channel& channel) {
   discard(channel);
   list_up();
 }
+void Links::tell_lost(Link& link, const std::string& reason) {
+  link.last_error = reason;
+  ++link.failovers;
+  env_.log.log(Severity::kWarning,
+               "link " + link.config.name + " is lost: " + reason +
+                   (up_.empty() ? "; no other link is up" : "; going on over the others"));
+  env_.events.tell(
+      "link-lost",
+      {{"link", link.config.name}, {"links_up", uint64_t{up_.size()}}, {"reason", reason}});
+  if (up_.empty()) return;
+  std::string others;
+  for (const Channel* channel : up_)
+    others += (others.empty() ? "" : ",") + channel->link.config.name;
+  env_.events.tell("failover", {{"link", link.config.name}, {"to", others}});
+}
+
 
 void Links::restart() {
   TB_CHECK(up_.empty(), "a session that is lost has no connection");
@@ -233,8 +249,8 @@ std::vector<LinkView> Links::views(bool refused) const {
 std::vector<LatencyView::Link> Links::latency(Window window) const {
   std::vector<LatencyView::Link> links;
   for (const auto& link : links_)
-    links.push_back({link->config.name, link->config.rate_bits_per_s,
-                     link->trips.view(window, env_.clock.now_ns()), link->alone.share()});
+    links.push_back({link->config.name, link->up != nullptr, link->config.rate_bits_per_s,
+                     link->up != nullptr ? link->meter.carried_bytes_per_s() : 0, link->trips.view(window, env_.clock.now_ns()), link->alone.share()});
   return links;
 }
 

@@ -60,6 +60,8 @@ class Links {
   void mark_up(Channel& channel);
   // Keeps what it counted, and discards it.
   void mark_down(Channel& channel);
+  // … and not for another one to take its place: says so.
+  void tell_lost(Link& link, const std::string& reason);
   // The session is lost, none is up any more: the links begin anew.
   void restart();
   // Backpressure: the peer waits as soon as its window is full.

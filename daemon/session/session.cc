@@ -5,11 +5,8 @@
 
 #include "base/checks.h"
 #include "base/limits.h"
-#include "base/units.h"
 
 namespace twinblock {
-
-using wire::FrameType;
 
 Session::Session(SessionEnvironment environment, SessionOwner& owner)
     : env_(std::move(environment)),
@@ -23,9 +20,13 @@ Session::Session(SessionEnvironment environment, SessionOwner& owner)
       joins_(env_, links_, heartbeats_, *this),
       newcomers_(env_, links_, heartbeats_, joins_, strangers_),
       dialler_(env_, owner, links_, *this),
-      handshake_(env_, owner, *this, links_, joins_, newcomers_, dialler_, strangers_) {
+      handshake_(env_, owner, *this, links_, joins_, newcomers_, dialler_, strangers_),
+      routes_(env_, owner, *this,
+              {links_, control_, heartbeats_, sampler_, traffic_, retirements_, joins_, newcomers_,
+               handshake_}),
+      watch_(env_, owner, *this,
+             {strangers_, links_, heartbeats_, traffic_, joins_, newcomers_, handshake_}) {
   for (const LinkConfig& link : env_.config.links) (void)add_link(link);
-  tick_timer_ = env_.clock.make_timer([this] { tick(); });
   resume_timer_ = env_.clock.make_timer([this] {
     for (Channel* channel : std::vector(links_.up()))
       if (!links_.paused() && channel->up()) channel_readable(*channel);
@@ -41,7 +42,7 @@ Status Session::start() {
   for (const auto& link : links_.all())
     if (Status listening = listen(*link); !listening) return listening;
   dialler_.schedule_in_turn(0);
-  arm_tick(heartbeats_.interval_ns());
+  watch_.start();
   return ok_status();
 }
 
@@ -130,15 +131,7 @@ Status Session::listen(Link& link) {
       [this, &link](std::unique_ptr<Connection> connection) {
         handshake_.accept(link, std::move(connection));
       },
-      [this, &link](const Refusal& refusal) { refused(link, refusal); });
-}
-
-// Somebody was not let in. Where the link is not up it may be the peer, with another key than ours.
-void Session::refused(Link& link, const Refusal& refusal) {
-  if (refusal.from_peers_address && link.up == nullptr) return note_error(link, refusal.why);
-  const std::string before =
-      refusal.more > 0 ? " (and " + std::to_string(refusal.more) + " more before it)" : "";
-  env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + refusal.why + before);
+      [this, &link](const Refusal& refusal) { handshake_.refused(link, refusal); });
 }
 
 bool Session::can_spare(const std::string& name) const {
@@ -229,7 +222,7 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
   links_.mark_down(channel);
   const bool last = links_.up().empty();
   if (end == LinkEnd::kLost)
-    tell_link_lost(link, reason);
+    links_.tell_lost(link, reason);
   else
     env_.log.log(Severity::kInfo, "link " + link.config.name + " gets a new connection");
   traffic_.channel_down(channel);
@@ -242,23 +235,6 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
     joins_.schedule_in_turn(link, delay);
   }
   owner_.links_changed();
-}
-
-void Session::tell_link_lost(Link& link, const std::string& reason) {
-  const auto& up = links_.up();
-  link.last_error = reason;
-  ++link.failovers;
-  env_.log.log(Severity::kWarning,
-               "link " + link.config.name + " is lost: " + reason +
-                   (up.empty() ? "; no other link is up" : "; going on over the others"));
-  env_.events.tell(
-      "link-lost",
-      {{"link", link.config.name}, {"links_up", uint64_t{up.size()}}, {"reason", reason}});
-  if (up.empty()) return;
-  std::string others;
-  for (const Channel* channel : up)
-    others += (others.empty() ? "" : ",") + channel->link.config.name;
-  env_.events.tell("failover", {{"link", link.config.name}, {"to", others}});
 }
 
 // --- from the network
@@ -284,10 +260,10 @@ void Session::channel_readable(Channel& channel) {
       case wire::FrameReader::Outcome::kNothing:
         return;
       case wire::FrameReader::Outcome::kFrame:
-        if (!(channel.up() ? route(channel, frame) : handshake_.take(channel, frame))) return;
+        if (!(channel.up() ? routes_.take(channel, frame) : handshake_.take(channel, frame))) return;
         break;
       case wire::FrameReader::Outcome::kError:
-        refuse_frame(channel);
+        routes_.refuse(channel);
         return;
     }
   }
@@ -295,189 +271,6 @@ void Session::channel_readable(Channel& channel) {
 
 void Session::channel_sampled(Channel& channel, const SendMoments& moments) {
   sampler_.sampled(channel, moments);
-}
-
-// What was damaged on its way comes again over another link. What the peer meant so is no frame of
-// this version, however often it comes: then the session ends.
-void Session::refuse_frame(Channel& channel) {
-  const std::string why = "sent " + channel.reader.error();
-  if (!channel.up())
-    handshake_.close_stranger(channel, why);
-  else if (channel.reader.error_came_as_sent())
-    lose(env_.peer() + " " + why, limits::kReconnectDelayMax_ns);
-  else
-    link_down(channel, channel.address + " " + why);
-}
-
-// Whether the channel is still open.
-bool Session::route(Channel& channel, wire::Frame& frame) {
-  if (wire::is_ordered(frame.header)) {
-    switch (traffic_.arrived(channel, frame.header)) {
-      case ControlStream::Arrival::kNext:
-        return route_ordered(channel, frame);
-      case ControlStream::Arrival::kRepeated:
-        return true;
-      case ControlStream::Arrival::kGap:
-        lose(channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
-                 " frame before another one that is missing",
-             limits::kReconnectDelayMin_ns);
-        return false;
-    }
-  }
-  switch (static_cast<FrameType>(frame.header.type)) {
-    case FrameType::kAck:
-      take_ack(channel, frame);
-      break;
-    case FrameType::kHeartbeat:
-      take_heartbeat(channel, frame);
-      break;
-    case FrameType::kTimes:
-      sampler_.take(channel, wire::frame_as<wire::TimesFrame>(frame.header));
-      break;
-    case FrameType::kData:
-    case FrameType::kFlush:
-    case FrameType::kRead:
-    case FrameType::kDigest:
-      owner_.session_frame(frame, channel.incarnation);
-      break;
-    default:
-      lose(channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
-               " frame within the session",
-           limits::kReconnectDelayMin_ns);
-      break;
-  }
-  return channel.open();
-}
-
-// A frame of the control stream, each once and in order. Whether the channel is still open.
-bool Session::route_ordered(Channel& channel, wire::Frame& frame) {
-  switch (static_cast<FrameType>(frame.header.type)) {
-    case FrameType::kAck:
-      take_ack(channel, frame);
-      break;
-    case FrameType::kRetire:
-      take_retirement(wire::frame_as<wire::RetireFrame>(frame.header).incarnation);
-      break;
-    case FrameType::kRetired: {
-      const auto retired = wire::frame_as<wire::RetiredFrame>(frame.header);
-      take_retirement(retired.incarnation);
-      retirements_.confirmed_by_peer(retired.incarnation);
-      break;
-    }
-    case FrameType::kGoodbye:
-      lose(env_.peer() + " said goodbye: " + wire::printable(frame.payload),
-           limits::kReconnectDelayMin_ns);
-      break;
-    default:
-      owner_.session_frame(frame, PeerRequests::kControlStream);
-      break;
-  }
-  return channel.open();
-}
-
-void Session::take_ack(Channel& channel, wire::Frame& frame) {
-  const uint64_t request = wire::frame_as<wire::AckFrame>(frame.header).request;
-  if (!traffic_.take_ack(channel, frame))
-    lose(env_.peer() + " acknowledged a request that it was not sent (number " +
-             std::to_string(request) + ")",
-         limits::kReconnectDelayMin_ns);
-}
-
-void Session::take_heartbeat(Channel& channel, const wire::Frame& frame) {
-  const uint64_t kept_bytes = control_.kept_bytes();
-  if (!heartbeats_.take(channel, frame)) {
-    lose(env_.peer() + " has received more than it was sent", limits::kReconnectDelayMin_ns);
-    return;
-  }
-  newcomers_.session_answers();
-  if (control_.kept_bytes() < kept_bytes) owner_.control_confirmed();
-}
-
-// The peer has closed this connection.
-void Session::take_retirement(uint64_t incarnation) {
-  const std::string reason = env_.peer() + " has retired the connection";
-  if (Channel* channel = links_.of(incarnation)) {
-    link_down(*channel, reason);
-    return;
-  }
-  if (retirements_.knows(incarnation)) return;
-  if (incarnation > limits::kIncarnationMax || retirements_.full()) {
-    lose(env_.peer() + " retires connections that there are not", limits::kReconnectDelayMin_ns);
-    return;
-  }
-  // It never came to be one on this side: nothing came over it, and nothing may.
-  joins_.withdrawn(incarnation, reason);
-  retirements_.retire(incarnation);
-}
-
-// --- as time passes
-
-void Session::arm_tick(uint64_t delay_ns) {
-  env_.lateness.expect(env_.clock.now_ns() + delay_ns);
-  tick_timer_->arm(delay_ns);
-}
-
-void Session::tick() {
-  links_.sweep();
-  const uint64_t now = env_.clock.now_ns();
-  // The loop calls timers before it looks at sockets: after a stand-still the peer hears at once that
-  // this node lives, and is judged when what it sent meanwhile has been read. Once: a loop that has
-  // time for one turn only, again and again, judges as well.
-  catching_up_ = env_.lateness.looks(now) && !catching_up_;
-  if (catching_up_) {
-    arm_tick(0);
-    if (established_) heartbeats_.send_all(now);
-    return;
-  }
-  arm_tick(heartbeats_.interval_ns());
-  strangers_.tick(now);
-  handshake_.time_out_late(now);
-  if (!established_) return;
-  heartbeats_.send_all(now);
-  links_.update_rates(now);
-  owner_.links_changed();
-  look_for_loss(now);
-}
-
-void Session::look_for_loss(uint64_t now) {
-  if (const auto silence = heartbeats_.silence(now))
-    lose(*silence, 0);
-  else if (traffic_.carries_nothing(now, joins_.replaced_ns()))
-    lose("the links to " + env_.peer() + " are up, but nothing comes through", 0);
-  else if (const auto hangs = traffic_.hangs_ns(now))
-    lose(env_.peer() + " is alive but has not finished a request for " + format_duration(*hangs) +
-             "; its disk may hang",
-         10 * limits::kReconnectDelayMax_ns);
-  else
-    look_for_silence(now);
-  if (established_ && newcomers_.believed(now))
-    lose(env_.peer() + " connected anew, and the session has been silent for " +
-             format_duration(heartbeats_.silent_ns(now)),
-         0);
-}
-
-// A silent link is given up while another one lives. The last one is the peer timeout's.
-void Session::look_for_silence(uint64_t now) {
-  std::vector<Channel*> silent;
-  bool healthy = false;
-  bool alive = false;
-  for (Channel* channel : links_.up()) {
-    const uint64_t silent_ns = channel->silent_ns(env_.lateness, now);
-    healthy = healthy || silent_ns <= heartbeats_.suspicious_ns();
-    if (heartbeats_.is_gone(*channel, now))
-      silent.push_back(channel);
-    else
-      alive = alive || silent_ns <= env_.config.link_timeout_ns;
-  }
-  if (!healthy) joins_.replace_silent();
-  if (!alive) return;
-  for (Channel* channel : silent) {
-    Link& link = channel->link;
-    link_down(*channel, env_.peer() + " was silent on it, or did not hear this node, for " +
-                            format_duration(channel->silent_ns(env_.lateness, now)));
-    // Both nodes leave it alone for the same time, and one of them dials first.
-    link.patience.given_up(now, link.join_at_ns - std::min(link.join_at_ns, now + env_.in_turn_ns(0)));
-  }
 }
 
 }  // namespace twinblock

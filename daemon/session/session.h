@@ -2,16 +2,18 @@
 // nothing about data: what the node says of itself comes from its owner, and so does what happens
 // when a session stands or is lost.
 //
-// This is the façade, which routes frames and connections between its parts:
-//   Links        which links and connections there are
-//   Dialler      when a session is dialled, and over which link
-//   Handshake    from a connection to a session, or to a refusal
-//   Newcomers    a hello while a session stands
-//   LinkJoins    how further links join it
-//   Heartbeats   whether the peer lives, and hears this node
-//   PeerTraffic  the control stream and requests, and over which connection they go
-//   Retirements  connections that are dead, and what may still land of them
-//   TripSampler  where the time of a request goes
+// This is the façade over its parts:
+//   Links         which links and connections there are
+//   Dialler       when a session is dialled, and over which link
+//   Handshake     from a connection to a session, or to a refusal
+//   Newcomers     a hello while a session stands
+//   LinkJoins     how further links join it
+//   Heartbeats    whether the peer lives, and hears this node
+//   PeerTraffic   the control stream and requests, and over which connection they go
+//   Retirements   connections that are dead, and what may still land of them
+//   TripSampler   where the time of a request goes
+//   FrameRoutes   where a frame of the session goes
+//   SessionWatch  what is due as time passes: heartbeats, and who counts as lost
 //
 // The other links join by the session's id. A connection that dies is closed on both sides; what it
 // had not answered is sent again over others when the peer has confirmed that nothing that came
@@ -25,8 +27,10 @@
 #include <span>
 #include <string>
 
+#include "session/frame_routes.h"
 #include "session/handshake.h"
 #include "session/retirements.h"
+#include "session/session_watch.h"
 
 namespace twinblock {
 
@@ -43,6 +47,10 @@ class Session final : private SessionSteps, private ChannelOwner {
   [[nodiscard]] bool up() const { return established_; }
   // Whether the peer has shown since this moment that it lives: it has answered a beat that was
   // sent later. What it had sent before may still come in when it is dead.
+  // When the latest heartbeat was sent that the peer has answered, and when the peer was last heard; in
+  // this session or the last one. 0: never.
+  [[nodiscard]] uint64_t answered_beat_ns() const { return heartbeats_.answered_beat_ns(); }
+  [[nodiscard]] uint64_t last_heard_ns() const { return heartbeats_.last_heard_ns(); }
   [[nodiscard]] bool answered_since(uint64_t moment_ns) const {
     return established_ && heartbeats_.answered_beat_ns() > moment_ns;
   }
@@ -120,26 +128,14 @@ class Session final : private SessionSteps, private ChannelOwner {
   void link_down(Channel& channel, const std::string& reason,
                  LinkEnd end = LinkEnd::kLost) override;
   void note_error(Link& link, const std::string& error) override;
-  void refused(Link& link, const Refusal& refusal);
   // ChannelOwner
   void channel_readable(Channel& channel) override;
   void channel_closed(Channel& channel, const std::string& reason) override;
   void channel_sampled(Channel& channel, const SendMoments& moments) override;
 
-  bool route(Channel& channel, wire::Frame& frame);
-  bool route_ordered(Channel& channel, wire::Frame& frame);
-  void take_heartbeat(Channel& channel, const wire::Frame& frame);
-  void take_ack(Channel& channel, wire::Frame& frame);
-  void take_retirement(uint64_t incarnation);
-  void refuse_frame(Channel& channel);
-  void tell_link_lost(Link& link, const std::string& reason);
   Status listen(Link& link);
   void try_link(Link& link);
   void close_link(Link& link);
-  void tick();
-  void arm_tick(uint64_t delay_ns);
-  void look_for_loss(uint64_t now_ns);
-  void look_for_silence(uint64_t now_ns);
 
   const SessionEnvironment env_;
   SessionOwner& owner_;
@@ -154,13 +150,13 @@ class Session final : private SessionSteps, private ChannelOwner {
   Newcomers newcomers_;
   Dialler dialler_;
   Handshake handshake_;
+  FrameRoutes routes_;
+  SessionWatch watch_;
   bool started_ = false;
   bool stopped_ = false;
   bool established_ = false;
   SessionId id_;
-  std::unique_ptr<Timer> tick_timer_;
   std::unique_ptr<Timer> resume_timer_;  // parses on after a pause
-  bool catching_up_ = false;  // a tick came late: what lies in the sockets is read before the next one
   std::string last_error_;
 };
 

@@ -9,6 +9,9 @@ using wire::FrameType;
 
 namespace {
 
+// A packet gets through the queue of a device that has nothing else to do in less.
+constexpr uint64_t kDeviceIsFree_ns = 20 * kMicrosecond_ns;
+
 uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
@@ -40,6 +43,10 @@ void TripSampler::time(Channel& channel, const PeerRequests::Entry& entry, const
   // Not before it was given to the connection, however long its socket had been full by then.
   trip.taken_ns = std::max(taken_ns, entry.stamp.sent_ns);
   trip.seal_ns = channel.connection->sealing_ns(entry.sent_end_bytes - frame_bytes);
+  if (const uint64_t rate = channel.link.meter.carried_bytes_per_s(); rate != 0) {
+    trip.line_ns = frame_bytes * kSecond_ns / rate;
+    trip.ahead_ns = entry.stamp.ahead_bytes * kSecond_ns / rate;
+  }
   trip.arrived_ns = now;
   if (frame.arrived_ns != 0)
     trip.arrived_ns = channel.life.answers.arrived_ns(ack.sent_ns, std::min(frame.arrived_ns, now),
@@ -131,9 +138,11 @@ void TripSampler::finish(Channel& channel) {
   channel.link.alone.record(sample.alone);
   // What waits in the queue of the device waits for the wire, and so does what waits in the socket
   // behind earlier bytes.
+  const bool behind_others =
+      moments.ahead_bytes > 0 || at(TripPart::kSendQdisc) > kDeviceIsFree_ns;
   channel.link.stack.sampled({sample.length_bytes, at(TripPart::kSendStack),
-                              less(sample.peer_send_ns, sample.peer_qdisc_ns), moments.ahead_bytes,
-                              channel.link.meter.rate_bytes_per_s(), moments.peer_full});
+                              less(sample.peer_send_ns, sample.peer_qdisc_ns), behind_others,
+                              moments.peer_full});
 }
 
 }  // namespace twinblock

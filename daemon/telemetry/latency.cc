@@ -24,14 +24,33 @@ Distribution distribution_of(const Histogram& histogram) {
   return result;
 }
 
-void WriteLatency::record(const WriteTimes& times, uint64_t length_bytes) {
+void WriteLatency::record(const WriteTimes& times, uint64_t offset_bytes, uint64_t length_bytes,
+                          size_t depth) {
   const size_t row = size_class_of(length_bytes) * kRow;
   const StageTimes stages = split(times);
   // Most writes spend no time in most stages; view() adds those that are missing.
   for (size_t i = 0; i < kStages; ++i)
     if (stages[i] != 0) windows_.record(row + i, stages[i], times.done_ns);
-  windows_.record(row + kStages, times.done_ns - std::min(times.done_ns, times.received_ns),
-                  times.done_ns);
+  const uint64_t received_ns = std::min(times.done_ns, times.received_ns);
+  windows_.record(row + kTotal, times.done_ns - received_ns, times.done_ns);
+  windows_.record(row + kBytes, length_bytes, times.done_ns);
+  // They end in order of time.
+  windows_.record(kBusy, times.done_ns - std::max(received_ns, latest_done_ns_), times.done_ns);
+  if (latest_done_ns_ != 0 && received_ns > latest_done_ns_)
+    windows_.record(kPause, received_ns - latest_done_ns_, times.done_ns);
+  windows_.record(kDepth, depth, times.done_ns);
+  latest_done_ns_ = times.done_ns;
+  dirtied_.record(offset_bytes, length_bytes, times.done_ns);
+}
+
+WriteLoad WriteLatency::load(Window window, uint64_t now_ns) const {
+  WriteLoad load;
+  load.busy_ns = windows_.view(kBusy, window, now_ns).sum_ns();
+  load.pause_p50_ns = windows_.view(kPause, window, now_ns).quantile_ns(0.5);
+  load.depth_p99 = windows_.view(kDepth, window, now_ns).quantile_ns(0.99);
+  for (size_t i = 0; i < kOutageMinutes.size(); ++i)
+    load.dirtied_bytes[i] = dirtied_.bytes(kOutageMinutes[i], now_ns);
+  return load;
 }
 
 std::vector<LatencyView::Class> WriteLatency::view(Window window, uint64_t now_ns) const {
@@ -40,8 +59,9 @@ std::vector<LatencyView::Class> WriteLatency::view(Window window, uint64_t now_n
     const size_t row = size_class * kRow;
     LatencyView::Class each;
     each.size_class = size_class;
-    each.total = distribution_of(windows_.view(row + kStages, window, now_ns));
+    each.total = distribution_of(windows_.view(row + kTotal, window, now_ns));
     if (each.total.count == 0) continue;
+    each.bytes = windows_.view(row + kBytes, window, now_ns).sum_ns();
     for (size_t i = 0; i < kStages; ++i) {
       Histogram stage = windows_.view(row + i, window, now_ns);
       stage.record_zeros(each.total.count - stage.count());
@@ -55,7 +75,7 @@ std::vector<LatencyView::Class> WriteLatency::view(Window window, uint64_t now_n
 Histogram WriteLatency::total() const {
   Histogram all;
   for (size_t size_class = 0; size_class < kSizeClasses; ++size_class)
-    all.merge(windows_.since_start(size_class * kRow + kStages));
+    all.merge(windows_.since_start(size_class * kRow + kTotal));
   return all;
 }
 

@@ -10,6 +10,7 @@
 
 #include "telemetry/histogram.h"
 #include "telemetry/stages.h"
+#include "telemetry/unique_blocks.h"
 #include "telemetry/windows.h"
 
 namespace twinblock {
@@ -34,6 +35,9 @@ constexpr std::array<uint64_t, 18> kMetricBounds_ns{
     1'000'000,   2'000'000,   5'000'000,   10'000'000,    20'000'000,    50'000'000,
     100'000'000, 200'000'000, 500'000'000, 1'000'000'000, 2'000'000'000, 5'000'000'000};
 
+// For outages of so long it is told what a resync would carry.
+constexpr std::array<size_t, 3> kOutageMinutes{1, 10, 60};
+
 // What is shown of a histogram.
 struct Distribution {
   uint64_t count = 0;
@@ -46,12 +50,15 @@ Distribution distribution_of(const Histogram& histogram);
 struct LatencyView {
   struct Class {
     size_t size_class = 0;
+    uint64_t bytes = 0;  // of the writes together
     Distribution total;
     std::array<Distribution, kStages> stages;
   };
   struct Link {
     std::string name;
-    uint64_t rate_bits_per_s = 0;  // nominal; 0: not known
+    bool up = false;
+    uint64_t rate_bits_per_s = 0;      // nominal; 0: not known
+    uint64_t carried_bytes_per_s = 0;  // when it had enough to do, else the nominal; 0: neither is known
     std::array<Distribution, kTripParts> parts;
     double alone_share = 0;  // SampledAlone
   };
@@ -61,18 +68,34 @@ struct LatencyView {
   std::vector<Link> links;
 };
 
+// How the clients write, all of them together.
+struct WriteLoad {
+  uint64_t busy_ns = 0;       // while any write was under way
+  uint64_t depth_p99 = 0;     // of how many were under way together
+  uint64_t pause_p50_ns = 0;  // between the end of one and the next, where none was under way
+  // Different blocks that were written in the last 1, 10 and 60 minutes, whatever the window is.
+  std::array<uint64_t, kOutageMinutes.size()> dirtied_bytes{};
+};
+
 // Of the client's writes.
 class WriteLatency {
  public:
-  WriteLatency() : windows_(kSizeClasses * kRow) {}
-  void record(const WriteTimes& times, uint64_t length_bytes);
+  WriteLatency() : windows_(kRows) {}
+  // `depth`: how many are under way, itself among them.
+  void record(const WriteTimes& times, uint64_t offset_bytes, uint64_t length_bytes, size_t depth);
   [[nodiscard]] std::vector<LatencyView::Class> view(Window window, uint64_t now_ns) const;
+  [[nodiscard]] WriteLoad load(Window window, uint64_t now_ns) const;
   // Of all sizes, since the start.
   [[nodiscard]] Histogram total() const;
 
  private:
-  static constexpr size_t kRow = kStages + 1;  // the stages, and their total
+  static constexpr size_t kTotal = kStages, kBytes = kStages + 1;
+  static constexpr size_t kRow = kStages + 2;  // the stages, their total, and the lengths in bytes
+  static constexpr size_t kBusy = kSizeClasses * kRow, kPause = kBusy + 1,
+                          kDepth = kPause + 1, kRows = kDepth + 1;
   Windows windows_;
+  uint64_t latest_done_ns_ = 0;
+  UniqueBlocks dirtied_;
 };
 
 // Which part of the sampled writes had a link for themselves: where they have not, a faster link

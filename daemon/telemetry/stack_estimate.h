@@ -20,24 +20,18 @@ class StackEstimate {
     uint64_t length_bytes = 0;
     uint64_t out_ns = 0;
     uint64_t back_ns = 0;
-    uint64_t ahead_bytes = 0;       // lay in the socket: the write waited for them
-    uint64_t rate_bytes_per_s = 0;  // … at the rate that the link carries; 0: not known
-    bool peer_full = false;         // … or until the peer read
+    // Others lay in the socket or in the device's queue: the write waited for the link …
+    bool behind_others = false;
+    bool peer_full = false;  // … or until the peer read
   };
 
   void sampled(const Sample& sample) {
     const size_t index = size_class_of(sample.length_bytes);
     add(back_ns_[index], sample.back_ns, 8);
-    uint64_t& out = out_ns_[index];
-    // A wait for the link is none of the kernels'. How long it was is known from afar, and most of
-    // what is left is not known at all: the least of it is the nearest to the truth.
-    const uint64_t wait_ns = link_ns(sample.ahead_bytes, sample.rate_bytes_per_s * 8);
-    const uint64_t out_ns = sample.out_ns - std::min(sample.out_ns, wait_ns);
-    if (sample.ahead_bytes == 0)
-      add(out, out_ns, 8);
-    else if (out == 0 || out_ns < out)
-      add(out, out_ns, 2);
-    if (sample.peer_full && sample.ahead_bytes > 0)
+    // A wait for the link is none of the kernels', and hides what they took: in the socket, and behind
+    // that for what TCP lets lie in the device's queue, which is two packets or a millisecond's worth.
+    if (!sample.behind_others) add(out_ns_[index], sample.out_ns, 8);
+    if (sample.peer_full && sample.behind_others)
       held_ += (1 - held_) / 8;
     else
       held_ -= held_ / 8;

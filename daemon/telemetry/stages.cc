@@ -6,7 +6,7 @@ namespace twinblock {
 namespace {
 
 constexpr std::array<const char*, kStages> kStageNames{
-    "prepare", "compression", "queue",      "intent",    "send",       "crypto",
+    "prepare", "compression", "queue", "intent",     "send",      "crypto",     "link-queue",
     "wire",    "stack",       "peer-queue", "peer-disk", "local-disk", "completion"};
 constexpr std::array<const char*, kSizeClasses> kClassNames{"4K",  "8K",  "16K",
                                                             "32K", "64K", "larger"};
@@ -66,13 +66,19 @@ StageTimes split(const WriteTimes& times) {
   if (times.peer && trip.answered_ns >= times.local_ns) {
     uint64_t sending_ns = ladder.step(bounded(trip.taken_ns));
     at(Stage::kCrypto) = take(sending_ns, trip.seal_ns);
-    at(Stage::kSend) = sending_ns;
     uint64_t trip_ns = ladder.step(bounded(trip.arrived_ns));
     uint64_t peer_ns = take(trip_ns, trip.peer_ns);
     at(Stage::kPeerDisk) = take(peer_ns, trip.peer_disk_ns);
     at(Stage::kCrypto) += take(peer_ns, trip.seal_ns);
     at(Stage::kPeerQueue) = peer_ns;
     at(Stage::kStack) = take(trip_ns, trip.stack_ns);
+    // What is beyond its own time on the line it has waited for others, but no longer than these
+    // take. The socket is full because the link is.
+    const uint64_t beyond_ns = sending_ns + trip_ns - std::min(sending_ns + trip_ns, trip.line_ns);
+    uint64_t behind_ns = std::min(beyond_ns, trip.ahead_ns);
+    at(Stage::kLinkQueue) = take(sending_ns, behind_ns);
+    at(Stage::kLinkQueue) += take(trip_ns, behind_ns - at(Stage::kLinkQueue));
+    at(Stage::kSend) = sending_ns;
     at(Stage::kWire) = trip_ns;
     at(Stage::kQueue) += ladder.step(bounded(trip.answered_ns));
   } else if (times.local_ns != 0) {

@@ -26,7 +26,8 @@ enum class Stage : uint8_t {
   kSend,        // until the kernel takes the frame: the socket is full
   kCrypto,      // sealing it, with what goes in the same turn, and opening it at the peer, which is
                 // taken to need as long
-  kWire,        // the link's rate, propagation and queue
+  kLinkQueue,   // behind what was sent earlier, at the rate that the link carries: it is full
+  kWire,        // the link's rate and propagation
   kStack,       // the kernels of both hosts, on the way to their network devices
   kPeerQueue,   // at the peer, but for its disk: the socket, its loop, decompressing
   kPeerDisk,    // the peer's disk
@@ -34,7 +35,7 @@ enum class Stage : uint8_t {
   kCompletion,  // from the later of the two until the client is answered; simplex: until what the
                 // peer misses is on record
 };
-constexpr size_t kStages = 12;
+constexpr size_t kStages = 13;
 const char* stage_name(Stage stage);  // "peer-disk", …
 
 using StageTimes = std::array<uint64_t, kStages>;
@@ -54,6 +55,9 @@ struct PeerTrip {
   uint64_t peer_disk_ns = 0;  // of that: its disk
   uint64_t stack_ns = 0;      // what of the rest is expected to be the kernels' (StackEstimate)
   uint64_t seal_ns = 0;       // before taken_ns: encryption
+  // What the link needs for it, and for those sent before it that were not answered yet; 0: its rate
+  // is not known.
+  uint64_t line_ns = 0, ahead_ns = 0;
 };
 
 struct WriteTimes {

@@ -23,13 +23,20 @@ class Clients {
   Status opened(uint64_t term = 0);
   void closed();
   void submit(ClientRequest& request);
-  // Whether any wait for the peer (on_peer_loss = freeze).
-  [[nodiscard]] bool any_held() const { return writes_.any_held() || flushes_.any_held(); }
-  // The process is asked to stop while clients may still wait: writes that are held for the peer
-  // (on_peer_loss = freeze) fail, so that the clients can go. May be called again.
+  // Whether any wait for the peer (on_peer_loss = freeze), or for the witness.
+  [[nodiscard]] bool any_held() const {
+    return writes_.any_held() || flushes_.any_held() || reads_.any_held();
+  }
+  // Whether all do that are under way.
+  [[nodiscard]] bool all_held() const {
+    return writes_.all_held() && (flushes_.any_held() || !flushes_.busy()) && reads_.all_held();
+  }
+  // The process is asked to stop while clients may still wait: what is held fails, so that the clients
+  // can go. May be called again.
   void let_go() {
     writes_.fail_held();
     flushes_.fail_held();
+    reads_.fail_held();
   }
   [[nodiscard]] uint64_t count() const { return count_; }
 

@@ -20,6 +20,7 @@
 #include "mirror/own_lateness.h"
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
+#include "volume/alone_right.h"
 #include "volume/counters.h"
 #include "volume/differences.h"
 #include "telemetry/events.h"
@@ -65,6 +66,7 @@ class Core {
                 std::move(parts.record_failed)}),
         intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
                  &parts.clock),
+        alone_right_(parts.config.witness.kind),
         join_order_(parts.backing_is_empty),
         differences_(parts.config.size_bytes),
         events_(parts.clock),
@@ -109,13 +111,31 @@ class Core {
   [[nodiscard]] WriteLatency& latency() { return latency_; }
   [[nodiscard]] const WriteLatency& latency() const { return latency_; }
 
-  // Writes and flushes wait for the peer (on_peer_loss = freeze).
-  [[nodiscard]] bool frozen() const {
+  // A primary's writes and flushes wait: …
+  [[nodiscard]] bool frozen() const { return waits_for_peer() || waits_for_witness(); }
+  // … for the peer (on_peer_loss = freeze) …
+  [[nodiscard]] bool waits_for_peer() const {
     return config.on_peer_loss == OnPeerLoss::kFreeze && !phase_.attached() && !alone_allowed_;
   }
+  // … or for the witness, as what it would promise now counts on its own replica only.
+  [[nodiscard]] bool waits_for_witness() const {
+    return !phase_.attached() && !may_promise_alone();
+  }
+  // Reads do as well, since the peer may have been promoted; also where the peer has not been heard
+  // for so long that it may be about to be.
+  [[nodiscard]] bool reads_wait() const {
+    return waits_for_witness() || !worker_view_.lease_holds(clock);
+  }
+  // What the peer misses may be promised, as soon as it is on record.
+  [[nodiscard]] bool may_promise_alone() const { return alone_right_.alone(record()); }
+  [[nodiscard]] AloneRight& alone_right() { return alone_right_; }
+  [[nodiscard]] const AloneRight& alone_right() const { return alone_right_; }
   // The operator's word, or nobody waits; until a session, or a promotion.
   [[nodiscard]] bool alone_allowed() const { return alone_allowed_; }
   void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
+  // The node is being demoted: nobody has the export open, and a flush promises no client anything.
+  [[nodiscard]] bool demoting() const { return demoting_; }
+  void set_demoting(bool is) { demoting_ = is; }
   // The peer sent what does not suit the state of this node: the session ends.
   void refuse(const wire::FrameHeader& header) const {
     session.drop(peer + " sent a " + wire::frame_type_name(header.type) +
@@ -128,6 +148,7 @@ class Core {
  private:
   NodeState state_;
   metadata::IntentStore intents_;
+  AloneRight alone_right_;
   JoinOrder join_order_;
   WrittenData written_;
   Differences differences_;
@@ -140,6 +161,7 @@ class Core {
   Counters counters_;
   WriteLatency latency_;
   bool alone_allowed_ = false;
+  bool demoting_ = false;
 };
 
 }  // namespace twinblock

@@ -22,6 +22,8 @@ void Demotion::begin(bool for_good, Done done) {
   // Nobody's writes wait; the flush need not wait for the peer either.
   was_alone_allowed_ = core_.alone_allowed();
   core_.set_alone_allowed(true);
+  core_.set_demoting(true);
+  parts_.flushes.release_held();  // this node's own, which the next one would wait for
   flush();
 }
 
@@ -84,13 +86,13 @@ void Demotion::write_snapshot() {
 
 void Demotion::record() {
   const Differences& differences = core_.differences();
-  core_.state().become_secondary(!differences.none_known() || !differences.epochs().empty(),
-                                 for_good_);
+  core_.state().role().become_secondary(!differences.none_known() || !differences.epochs().empty(),
+                                        for_good_);
   if (core_.written().stable()) core_.state().hold_data();
   core_.state().persist([this](int error) {
     // The disk may say by now that this node is not primary: it must not serve on as if it were.
     if (error != 0) {
-      core_.state().demotion_not_recorded();
+      core_.state().role().demotion_not_recorded();
       parts_.disks.metadata_failed(error);
       end(parts_.disks.why_metadata_failed(error));
       return;
@@ -101,6 +103,7 @@ void Demotion::record() {
 
 void Demotion::end(Result<std::string> result) {
   TB_CHECK(done_ != nullptr, "a demotion is answered once");
+  core_.set_demoting(false);
   if (!result && !was_alone_allowed_) core_.set_alone_allowed(false);
   std::exchange(done_, nullptr)(std::move(result));
 }

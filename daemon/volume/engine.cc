@@ -13,6 +13,7 @@ Engine::Engine(Parts parts)
     : core_({parts.config, parts.node, parts.clock, parts.log, parts.data, parts.metadata,
              parts.workers, session_, parts.random, parts.zero_piece_bytes, parts.loaded,
              parts.backing_is_empty, [this](int error) { disks_.record_failed(error); }}),
+      cut_off_clients_(std::move(parts.cut_off_clients)),
       instance_(metadata::format_uuid(parts.instance)),
       session_({parts.config, parts.node, parts.instance, parts.clock, core_.lateness(),
                 parts.network, parts.log, core_.events(), [this] { return core_.random(); }},
@@ -32,7 +33,8 @@ Engine::Engine(Parts parts)
                }),
       verifier_(core_, flushes_, writes_, disks_),
       asked_([this](wire::Frame& frame) { session_frame(frame, PeerRequests::kControlStream); }),
-      roles_(core_, replica_, asked_,
+      consent_(core_, parts.asked, *this),
+      roles_(core_, replica_, asked_, consent_,
              {writes_, reads_, flushes_, verifier_, parts.metadata,
               metadata::layout_of(parts.config.size_bytes, core_.intents().region_bytes())
                   .snapshot_offset,
@@ -47,10 +49,10 @@ Engine::Engine(Parts parts)
       clients_(core_, roles_, writes_, reads_, flushes_),
       upkeep_(core_, {writes_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
       split_brain_(core_, gate_, disks_, [this] { return facts(); }),
-      orders_({core_, first_record_, roles_, split_brain_, link_orders_, compression_, writes_,
-               flushes_, sync_.source(), verifier_, *this}),
+      orders_({core_, first_record_, roles_, consent_, split_brain_, link_orders_, compression_, writes_,
+               flushes_, sync_.source(), verifier_, *this, sync_}),
       states_(core_, parts.words),
-      status_({core_, roles_, disks_, sync_, verifier_, link_orders_, peer_settings_, states_,
+      status_({core_, roles_, consent_, disks_, sync_, verifier_, link_orders_, peer_settings_, states_,
                facts_, clients_}) {
   // What is of a volume of another size is refused in start().
   if (!core_.state().blank() && core_.record().size_bytes == core_.config.size_bytes) {
@@ -58,6 +60,7 @@ Engine::Engine(Parts parts)
                          metadata::intent_tag(core_.record().volume_uuid),
                          parts.loaded.intent_sequence);
     facts_.loaded(parts.cache_is_gone);
+    if (core_.record().flush_failed && parts.cache_is_gone) core_.state().forget_boot();
     core_.differences().load(parts.loaded, core_.intents(), !core_.state().backing_lost());
     disks_.load(parts.cache_is_gone);
   }
@@ -123,6 +126,7 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   core_.events().tell("session-up", {{"peer", core_.peer},
                                    {"peer_role", peer.primary ? "primary" : "secondary"},
                                    {"reason", explain(verdict, core_.peer)}});
+  consent_.session_up(facts(), peer);
   replica_.session_up();
   compression_.session_up();
   writes_.session_up(peer_fast_zero);
@@ -220,6 +224,29 @@ void Engine::peer_became(PeerRole role) {
 void Engine::note_state() {
   phase_entered();
   states_.note(volume_state(), session_.up(), [this] { return status(); });
+  consent_.look();
+}
+
+bool Engine::may_want_to_go_on() const {
+  return roles_.role() == Role::kPrimary && !roles_.resumption().under_way() && disks_.local_ok() &&
+         !core_.record().inconsistent && !core_.state().role().may_pass_for_secondary();
+}
+
+void Engine::right_changed() {
+  roles_.update_local_reads();
+  writes_.release_held();
+  flushes_.release_held();
+  reads_.release_held();
+  sync_.right_changed();
+  note_state();
+}
+
+// What is under way on the disk ends first: the peer is to write there next. Looked at again until then.
+void Engine::yield() {
+  if (roles_.role() != Role::kPrimary || !clients_.all_held()) return;
+  if (cut_off_clients_) cut_off_clients_();
+  roles_.yield();
+  while (clients_.any_held()) clients_.let_go();
 }
 
 void Engine::phase_entered() {

@@ -18,6 +18,7 @@
 #include "volume/client_request.h"
 #include "volume/clients.h"
 #include "volume/compression_orders.h"
+#include "volume/consent.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
 #include "volume/first_record.h"
@@ -43,7 +44,7 @@
 namespace twinblock {
 
 class Engine final : private SessionOwner, private DiskHealth::Owner, private PeerSync::Owner,
-                     private RolesOwner, private FirstRecord::Owner {
+                     private RolesOwner, private FirstRecord::Owner, private Consent::Owner {
  public:
   struct Parts {
     const Config& config;
@@ -64,6 +65,10 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
     // for where a flush failed before (loaded.record.flush_failed).
     bool cache_is_gone = false;
     uint64_t zero_piece_bytes = limits::kFrameZeroBytesMax;  // less for the simulator's volumes
+    // Who is asked before this node goes on alone: the one that config.witness names.
+    Consent::Asked asked = {};
+    // Ends the connections of all clients, without another answer: what they know of the volume is old.
+    std::function<void()> cut_off_clients = {};
   };
   explicit Engine(Parts parts);
 
@@ -130,10 +135,17 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void became_primary() override { sync_.became_primary(); }
   void became_secondary() override { sync_.became_secondary(); }
   void peer_became(PeerRole role) override;
+  // Consent::Owner
+  [[nodiscard]] bool may_want_to_go_on() const override;
+  [[nodiscard]] bool takes_in_another() const override { return sync_.waits_for_witness(); }
+  void right_changed() override;
+  void may_read() override { reads_.release_held(); }
+  void yield() override;
   // Of all owners: after whatever may have changed the state.
   void note_state() override;
 
   Core core_;
+  const std::function<void()> cut_off_clients_;
   const std::string instance_;
   Session session_;
   CompressionOrders compression_;
@@ -147,6 +159,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   Replica replica_;
   Verifier verifier_;
   AskedRecord asked_;
+  Consent consent_;
   Roles roles_;
   OwnFacts facts_;
   FirstRecord first_record_;

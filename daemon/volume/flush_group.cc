@@ -95,14 +95,22 @@ void FlushGroup::settle() {
   // Alone. What is stable here and may not be at the peer must be on record first, or the peer
   // could pass for current after a crash. One that took over may hold, and have shown, what the peer
   // never acknowledged. On a replica that was given up nothing is promised alone.
-  if (core_.differences().none_known() && core_.differences().valid() && !core_.state().took_over())
+  if (core_.differences().none_known() && core_.differences().valid() && !core_.state().role().took_over())
+    finish(0);
+  // What is here, and the peer misses, was never acknowledged: it waits for the right to.
+  else if (core_.demoting() && core_.waits_for_witness())
     finish(0);
   else if (core_.frozen())
     held_ = true;
   else if (!disks_.local_ok())
     finish(EIO);
   else
-    gate_.pass_flush([this](int error) { finish(error == 0 ? 0 : EIO); });
+    gate_.pass_flush([this](int error) {
+      if (error == EAGAIN)
+        begin_again();
+      else
+        finish(error == 0 ? 0 : EIO);
+    });
 }
 
 // Once more, on both nodes if the peer takes part, for all who wait.
@@ -113,12 +121,17 @@ void FlushGroup::begin_again() {
 }
 
 void FlushGroup::release_held() {
-  if (core_.frozen() || !std::exchange(held_, false)) return;
+  const bool waits = core_.frozen() && !core_.demoting();
+  if (waits || !std::exchange(held_, false)) return;
   begin_again();
 }
 
 void FlushGroup::fail_held() {
-  if (std::exchange(held_, false)) finish(ESHUTDOWN);
+  if (!std::exchange(held_, false)) return;
+  // Those that wait for the next one would be held in their turn.
+  std::vector<Done> waiting = std::exchange(waiting_, {});
+  finish(ESHUTDOWN);
+  for (const Done& done : waiting) done(ESHUTDOWN);
 }
 
 void FlushGroup::finish(int error) {

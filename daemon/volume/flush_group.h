@@ -25,7 +25,8 @@ class FlushGroup final : public PeerRequest {
   void peer_lost();
   // The peer's record that it holds the only good replica is durable.
   void sole_copy_recorded();
-  // As of writes: a flush that was held because of on_peer_loss = freeze goes on, or fails.
+  // As of writes: a flush that was held for the peer or the witness goes on, or fails; it also goes on
+  // when a demotion would wait behind it.
   void release_held();
   void fail_held();
   [[nodiscard]] bool any_held() const { return held_; }

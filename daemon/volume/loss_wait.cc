@@ -44,11 +44,12 @@ std::optional<Error> LossWait::why_not_wait(uint64_t since_ns) const {
     return Error{core_.peer + " is primary and not dead: it has just answered this node",
                  "run `twinblock demote " + volume + "` there first; if it is to be cut off, do "
                  "that before you say --peer-is-dead",
-                 EBUSY};
+                 EBUSY, Retry::kNotNow};
   if (core_.lateness().passed_ns(since_ns, core_.clock.now_ns()) >
       2 * core_.config.peer_timeout_ns)
     return Error{core_.peer + " is primary; it does not answer, but the session with it stands",
-                 "look at it with `twinblock status " + volume + "`, then try again", ETIMEDOUT};
+                 "look at it with `twinblock status " + volume + "`, then try again", ETIMEDOUT,
+                 Retry::kLater};
   return std::nullopt;
 }
 

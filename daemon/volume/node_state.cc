@@ -1,17 +1,14 @@
 #include "volume/node_state.h"
 
-#include <algorithm>
 #include <utility>
-
-#include "base/limits.h"
 
 namespace twinblock {
 
 NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, Start start)
-    : clock_(clock),
-      random_(random),
-      record_failed_(std::move(start.record_failed)),
+    : record_failed_(std::move(start.record_failed)),
       store_(metadata, start.loaded.sequence),
+      history_(record_, clock, random),
+      role_(record_, history_),
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
@@ -30,28 +27,15 @@ void NodeState::persist(metadata::SuperblockStore::Done done) {
   });
 }
 
-void NodeState::move_on() { record_.state_id = random_(); }
-
-void NodeState::begin_generation() {
-  uint64_t fresh = random_();
-  while (record_.generations.knows(fresh)) fresh = random_();
-  record_.generations.advance(fresh);
-  record_.generation_since_s = clock_.wall_ns() / kSecond_ns;
-  record_.shared = false;
-}
-
-void NodeState::begin_generation_for(uint64_t replica) {
-  begin_generation();
-  record_.generations.settle();
-  record_.begun_for = replica;
-}
-
 void NodeState::begin_volume(const metadata::NodeRecord& record) {
   const bool flush_failed = record_.flush_failed;
+  const bool unwitnessed = record_.unwitnessed;
   record_ = record;
   record_.flush_failed = flush_failed;
-  move_on();
-  blank_ = crashed_ = backing_lost_ = took_over_ = false;
+  record_.unwitnessed = unwitnessed;
+  history_.move_on();
+  blank_ = crashed_ = backing_lost_ = false;
+  role_.shares_what_it_took_over();
 }
 
 void NodeState::join(const Joined& joined) {
@@ -66,39 +50,31 @@ void NodeState::join(const Joined& joined) {
   blank_ = false;
 }
 
-void NodeState::leave_history() {
-  move_on();
-  record_.begun_for = 0;  // that was in another history
-}
-
 void NodeState::become_half_copied(const metadata::Generations& told) {
   record_.inconsistent = true;
   record_.generations = told;
+  record_.claim = 0;
   // A promotion whose writes are given up was not the later one: after a crash of both the source
   // counts, also where its own promotion was before.
-  hear_term(record_.term);
-  record_.term = record_.promoted_boot = 0;
+  role_.give_up_term();
   record_.discard = record_.keep = false;
   // What the source has yet to send is on its record.
   backing_lost_ = false;
 }
 
-void NodeState::become_whole(const metadata::Generations& told) {
-  enter_generation(told);
+void NodeState::become_whole(const metadata::Generations& told, uint64_t boot) {
+  record_.followed_boot = boot;
+  history_.enter(told);
   record_.inconsistent = record_.dirty = record_.primary = record_.shared = false;
   record_.all_dirty = record_.snapshot = record_.discard = record_.keep = false;
-  crashed_ = backing_lost_ = took_over_ = false;
+  crashed_ = backing_lost_ = false;
+  role_.shares_what_it_took_over();
 }
 
 void NodeState::hold_sole_copy(const metadata::Generations& told) {
-  enter_generation(told);
+  history_.enter(told);
   record_.dirty = record_.all_dirty = true;
   record_.snapshot = false;
-}
-
-void NodeState::enter_generation(const metadata::Generations& told) {
-  record_.generations = told;
-  record_.generation_since_s = clock_.wall_ns() / kSecond_ns;
 }
 
 void NodeState::need_copy_back() {
@@ -118,12 +94,14 @@ void NodeState::target_marked() {
   crashed_ = false;  // what may differ is in the dirty map, and the target no longer counts
 }
 
-void NodeState::found_equal() {
+void NodeState::found_equal(uint64_t boot) {
+  record_.followed_boot = boot;
   backing_lost_ = false;
   settle();
 }
 
-void NodeState::made_equal() {
+void NodeState::made_equal(uint64_t boot) {
+  record_.followed_boot = boot;
   record_.all_dirty = false;
   crashed_ = false;
   settle();
@@ -131,48 +109,16 @@ void NodeState::made_equal() {
 
 // What was to be remembered of the difference is past.
 void NodeState::settle() {
-  record_.generations.settle();
-  record_.shared = record_.dirty = record_.snapshot = false;
+  history_.settle();
+  record_.dirty = record_.snapshot = false;
   record_.keep = record_.discard = false;
-  took_over_ = false;
+  role_.shares_what_it_took_over();
 }
 
 void NodeState::take_along(uint64_t boot, uint64_t peer_instance, uint64_t peer_boot) {
   record_.boot = boot;
   record_.peer_instance = peer_instance;
   record_.peer_boot = peer_boot;
-}
-
-void NodeState::become_primary(bool alone) {
-  // What a dead primary had under way may be on one of the two disks only; it tells which blocks
-  // those are when it returns.
-  if (alone && record_.peer_primary) took_over_ = true;
-  record_.term = next_term();
-  record_.snapshot = false;
-  move_on();  // orders did not name what is written from now on
-  record_.primary = true;
-  record_.peer_primary = false;
-}
-
-void NodeState::resume_primary() {
-  record_.snapshot = false;
-  move_on();  // as for a promotion
-  record_.primary = true;
-}
-
-void NodeState::become_secondary(bool more, bool for_good) {
-  record_.primary = false;
-  if (for_good) record_.promoted_boot = 0;
-  record_.dirty = took_over_ || more;
-}
-
-void NodeState::hear_term(uint64_t term) {
-  record_.heard_term = std::max(record_.heard_term, term);
-}
-
-uint64_t NodeState::next_term() const {
-  const uint64_t last = std::max(record_.term, record_.heard_term);
-  return std::max(last, last + 1);  // what a peer tells must not begin anew at 0
 }
 
 void NodeState::set_snapshot(bool valid, uint64_t bytes, uint32_t crc) {

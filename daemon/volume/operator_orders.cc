@@ -1,28 +1,60 @@
 #include "volume/operator_orders.h"
 
 #include <cerrno>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace twinblock {
 
-void OperatorOrders::go_on_alone(const Reply& reply) {
+void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
   Core& core = parts_.core;
-  if (parts_.roles.role() != Role::kPrimary || !core.frozen()) {
+  const bool copy_waits = parts_.sync.waits_for_witness();
+  if (!copy_waits && (parts_.roles.role() != Role::kPrimary || !core.frozen())) {
     reply(Error{"no writes are held",
                 "`twinblock continue` is for a primary that waits for its peer "
-                "(on_peer_loss = \"freeze\")",
+                "(on_peer_loss = \"freeze\"), or for its witness",
                 EINVAL});
+    return;
+  }
+  // Held for its peer (on_peer_loss = freeze), it asks from now on.
+  const bool held = core.waits_for_peer();
+  const bool asks = copy_waits || core.waits_for_witness();
+  if (asks && held && !without_witness) {
+    core.set_alone_allowed(true);
+    parts_.consent.look();
+    reply("this node goes on alone as soon as its witness consents; see: twinblock status " + core.config.volume);
+    return;
+  }
+  if (asks && !without_witness) {
+    const std::string& error = parts_.consent.view().error;
+    reply(Error{std::string(copy_waits ? "a replica that is to join waits" : "writes wait") +
+                    " for the witness' consent" + (error.empty() ? "" : ": " + error),
+                "they go on by themselves when the witness agrees, or the former replica of " + core.peer +
+                    " is back; only where that is dead for sure and was not promoted: twinblock continue " +
+                    core.config.volume + " --without-witness",
+                EBUSY});
     return;
   }
   core.set_alone_allowed(true);
   core.log.log(Severity::kWarning,
                "going on alone by the operator's order, until " + core.peer + " is back");
   core.events().tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});
-  parts_.owner.note_state();
-  parts_.writes.release_held();
-  parts_.flushes.release_held();
-  reply("this node goes on alone until " + core.peer + " is back; what " + core.peer +
-        " misses is recorded");
+  const auto go_on = [this, reply](std::optional<Error> error) {
+    if (error) {
+      reply(*std::move(error));
+      return;
+    }
+    const std::string& peer = parts_.core.peer;
+    parts_.owner.note_state();
+    parts_.writes.release_held();
+    parts_.flushes.release_held();
+    reply("this node goes on alone until " + peer + " is back; what " + peer + " misses is recorded");
+  };
+  if (asks)
+    parts_.consent.take_word(go_on);
+  else
+    go_on(std::nullopt);
 }
 
 std::string OperatorOrders::apply(ResyncPace pace, uint64_t bytes_per_s) {

@@ -14,6 +14,7 @@
 #include "volume/first_record.h"
 #include "volume/flush_group.h"
 #include "volume/link_orders.h"
+#include "volume/peer_sync.h"
 #include "volume/resync_source.h"
 #include "volume/roles.h"
 #include "volume/split_brain_orders.h"
@@ -34,6 +35,7 @@ class OperatorOrders {
     Core& core;
     FirstRecord& first_record;
     Roles& roles;
+    Consent& consent;
     SplitBrainOrders& split_brain;
     LinkOrders& links;
     CompressionOrders& compression;
@@ -42,6 +44,7 @@ class OperatorOrders {
     ResyncSource& resync;
     Verifier& verifier;
     RolesOwner& owner;
+    const PeerSync& sync;
   };
 
   explicit OperatorOrders(const Parts& parts) : parts_(parts) {}
@@ -49,9 +52,7 @@ class OperatorOrders {
   void init(bool force, bool join, Reply reply) {
     parts_.first_record.init(force, join, std::move(reply));
   }
-  void promote(bool peer_is_dead, Reply reply) {
-    parts_.roles.promote(peer_is_dead, std::move(reply));
-  }
+  void promote(Roles::Word word, Reply reply) { parts_.roles.promote(word, std::move(reply)); }
   void demote(Reply reply) { parts_.roles.demote(true, std::move(reply)); }
   // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be
   // lost and changes nothing.
@@ -69,8 +70,9 @@ class OperatorOrders {
   void set_compression(Compression mode, std::optional<int> level, const Reply& reply) {
     parts_.compression.order(mode, level, reply);
   }
-  // on_peer_loss = freeze: writes that wait for the peer go on without it.
-  void go_on_alone(const Reply& reply);
+  // on_peer_loss = freeze: writes that wait for the peer go on without it. Where they wait for the
+  // witness, that is up to the witness, or to the operator who vouches for the peer in its place.
+  void go_on_alone(bool without_witness, const Reply& reply);
   void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply);
   void verify(VerifyOrder order, const Reply& reply);
   // Every so many client writes the kernels are asked for the times of one; 0: never. On this node,

@@ -11,8 +11,12 @@ SyncFacts OwnFacts::now() const {
   SyncFacts facts;
   facts.blank = core_.state().blank();
   facts.joinable = core_.state().blank() && core_.join_order().stands();
-  facts.primary = roles_.role() != Role::kSecondary;
+  facts.primary = roles_.passes_for_primary();
   facts.crashed = core_.state().crashed();
+  const AloneRight& right = core_.alone_right();
+  facts.consented = roles_.is_primary() && right.asks(core_.record()) && core_.may_promise_alone();
+  facts.asks_register = right.witness() == WitnessKind::kEtcd;
+  facts.asks_command = right.witness() == WitnessKind::kCommand;
   facts.resumes = roles_.resumption().under_way() && disks_.local_ok();
   facts.inconsistent = core_.record().inconsistent;
   facts.backing_lost = core_.state().backing_lost();
@@ -25,7 +29,7 @@ SyncFacts OwnFacts::now() const {
   facts.flush_failed = core_.record().flush_failed;
   facts.disk_failed = disks_.any_failed();
   const Differences& differences = core_.differences();
-  facts.dirty = core_.record().dirty || core_.state().took_over() || !differences.none_known();
+  facts.dirty = core_.record().dirty || core_.state().role().took_over() || !differences.none_known();
   facts.map_valid = differences.valid();
   facts.preferred = core_.node < core_.peer;
   facts.volume_uuid = core_.record().volume_uuid;

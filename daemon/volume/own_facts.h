@@ -27,9 +27,15 @@ class OwnFacts {
     return boot_ != 0 && core_.record().promoted_boot == boot_;
   }
   // This node was primary with its peer when its host lost its memory: the peer may hold more of what
-  // was acknowledged.
+  // was acknowledged. So it may where this node was in duplex with a primary, if nobody else asks the
+  // operator about that one.
   [[nodiscard]] bool peer_may_hold_more() const {
-    return core_.state().crashed() && rebooted_ && core_.record().peer_instance != 0;
+    const metadata::NodeRecord& record = core_.record();
+    const bool forgot_as_primary =
+        core_.state().crashed() && rebooted_ && record.peer_instance != 0;
+    const bool forgot_as_secondary = core_.alone_right().asks(record) && record.peer_primary &&
+                                     (boot_ == 0 || record.followed_boot != boot_);
+    return forgot_as_primary || forgot_as_secondary;
   }
 
  private:

@@ -18,7 +18,7 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
       source_(core, parts.flushes, parts.writes, parts.disks, *this),
       target_(core,
               {parts.gate, parts.disks, parts.replica, parts.asked, parts.roles,
-               parts.first_record},
+               parts.first_record, parts.facts},
               log_, *this) {}
 
 void PeerSync::enter(Phase phase) {
@@ -36,7 +36,7 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
   target_.session_up();
   // What the two write together no order has named. A target moves on when it is marked: until then
   // it is what an order to give it up has named.
-  if (!core_.state().blank() && !is_target(verdict)) core_.state().move_on();
+  if (!core_.state().blank() && !is_target(verdict)) core_.state().history().move_on();
   switch (verdict) {
     case Verdict::kInSync:
       begin_equal();
@@ -72,7 +72,7 @@ void PeerSync::begin_equal() {
   enter(Phase::kEqual);
   core_.differences().set_valid(true);
   parts_.gate.close();
-  core_.state().found_equal();
+  core_.state().found_equal(parts_.facts.boot());
 }
 
 void PeerSync::begin_diskless(const SyncFacts& peer) {
@@ -88,6 +88,7 @@ void PeerSync::begin_diskless(const SyncFacts& peer) {
 
 void PeerSync::session_lost() {
   enter(Phase::kApart);
+  waiting_copy_.reset();
   peer_process_ = {};
   target_.session_lost();
   source_.session_lost();
@@ -126,7 +127,7 @@ void PeerSync::note_peer_process() {
 // whoever was with it last still holds all that was acknowledged. So does this host for as long as it
 // is not started anew, if this process was whole beside that peer.
 void PeerSync::note_company() {
-  core_.state().promoted_on(parts_.facts.boot());
+  core_.state().role().promoted_on(parts_.facts.boot());
   if (core_.phase().both_whole())
     note_peer_process();
   else if (was_whole_)
@@ -166,7 +167,18 @@ void PeerSync::begin_same(Verdict verdict, const SyncFacts& peer) {
   });
 }
 
+void PeerSync::right_changed() {
+  if (!waiting_copy_ || !core_.alone_right().take_in_another(core_.record())) return;
+  const WaitingCopy copy = *std::exchange(waiting_copy_, std::nullopt);
+  begin_copy(copy.verdict, copy.peer);
+}
+
 void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
+  const auto another = verdict == Verdict::kSourceOfAll ? another_replica(peer) : std::nullopt;
+  if (another && !core_.alone_right().take_in_another(core_.record())) {
+    waiting_copy_ = {verdict, peer};
+    return;
+  }
   log_.found(cause_of(verdict, parts_.facts.now(), peer));
   log_.began(true);
   // One that died before it had its disk's failure on record, of which it had told this node, is not
@@ -175,7 +187,7 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   target_is_believed_ = !peer.flush_failed && !died_early;
   if (!target_is_believed_) core_.differences().compare_nothing();
   if (verdict == Verdict::kSourceOfAll) {
-    begin_generation_for(peer);
+    if (another) begin_generation_for(*another);
     // A target that holds nothing has nothing to compare with.
     if (target_is_believed_ && !peer.blank && !peer.backing_lost)
       core_.differences().all_may_differ();
@@ -214,16 +226,20 @@ void PeerSync::flush_for_resync(std::function<void()> then) {
 // be brought up to date by that map, when it comes back: it has to find its own generation in the
 // history, but not as the base, so that it is compared in full. Durable before the target hears of
 // it; a crash before leaves this node and the former member as they were.
-void PeerSync::begin_generation_for(const SyncFacts& target) {
+std::optional<uint64_t> PeerSync::another_replica(const SyncFacts& target) const {
   const metadata::NodeRecord& record = core_.record();
-  if (!target.blank && target.generations.current == record.generations.current) return;
+  if (!target.blank && target.generations.current == record.generations.current) return std::nullopt;
   // Began already for this very replica, which has not recorded it, or it would be in another state;
   // nor has anybody else, whatever this node has written alone meanwhile. However often the two begin
   // anew, what they know of each other may not leave the history. (What is blank is the same one as
   // long as its process lives.)
   const uint64_t replica = target.blank ? target.instance : target.state_id;
-  if (replica != 0 && record.begun_for == replica) return;
-  core_.state().begin_generation_for(replica);
+  return replica != 0 && record.begun_for == replica ? std::nullopt : std::optional(replica);
+}
+
+void PeerSync::begin_generation_for(uint64_t replica) {
+  core_.state().history().begin_generation_for(replica, core_.alone_right().granted());
+  core_.alone_right().withdraw();  // it is spent
 }
 
 void PeerSync::heard_set(const wire::Frame& frame) {
@@ -243,7 +259,7 @@ void PeerSync::resync_target_marked() {
 
 void PeerSync::resync_copied() {
   parts_.gate.close();
-  core_.state().share_generation();
+  core_.state().history().share_generation();
   note_peer_process();
   persist_for_resync([this] {
     durably_noted_ = peer_process_;
@@ -276,7 +292,7 @@ void PeerSync::resync_finished() {
 // Both nodes hold the same.
 void PeerSync::whole_again() {
   parts_.disks.note_in_sync();
-  core_.state().made_equal();
+  core_.state().made_equal(parts_.facts.boot());
   parts_.roles.crash_is_made_good();
   core_.log.log(Severity::kInfo, core_.peer + " is whole and current");
   log_.ended(source_.progress(), source_.sent());

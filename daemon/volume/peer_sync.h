@@ -49,6 +49,10 @@ class PeerSync final : private ResyncSource::Owner,
   // The session stands on a verdict that is usable.
   void session_up(Verdict verdict, const SyncFacts& peer);
   void session_lost();
+  // Everything is to be sent to another replica than before, as soon as the witness agrees to a generation
+  // for it (AloneRight::take_in_another()).
+  [[nodiscard]] bool waits_for_witness() const { return waiting_copy_.has_value(); }
+  void right_changed();
 
   // The node's role is about to change, or has (RolesOwner).
   void became_primary();
@@ -92,7 +96,9 @@ class PeerSync final : private ResyncSource::Owner,
   void begin_resync(Verdict verdict, const SyncFacts& peer);
   void begin_same(Verdict verdict, const SyncFacts& peer);
   void begin_copy(Verdict verdict, const SyncFacts& peer);
-  void begin_generation_for(const SyncFacts& target);
+  // What stands for the replica for which a generation has to begin; nothing: none has to.
+  [[nodiscard]] std::optional<uint64_t> another_replica(const SyncFacts& target) const;
+  void begin_generation_for(uint64_t replica);
   void flush_for_resync(std::function<void()> then);
   void note_peer_process();
   [[nodiscard]] bool same_as(Verdict verdict, const SyncFacts& peer) const;
@@ -113,6 +119,11 @@ class PeerSync final : private ResyncSource::Owner,
   bool was_whole_ = false;  // in a session of this process; and is not half-copied since
   PeerProcess peer_process_;                  // of this session
   std::optional<PeerProcess> durably_noted_;  // by this process, on record
+  struct WaitingCopy {
+    Verdict verdict;
+    SyncFacts peer;
+  };
+  std::optional<WaitingCopy> waiting_copy_;  // for the witness; of this session
   bool target_is_believed_ = true;  // what the target reads is what its disk holds
 };
 

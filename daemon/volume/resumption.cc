@@ -1,5 +1,6 @@
 #include "volume/resumption.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "base/units.h"
@@ -8,11 +9,14 @@ namespace twinblock {
 namespace {
 
 constexpr uint64_t kLook_ns = 20 * kMillisecond_ns;
+// A witness that could not be asked is asked again after this.
+constexpr uint64_t kAskAgain_ns = 1 * kSecond_ns;
 
 }  // namespace
 
-Resumption::Resumption(Core& core, std::function<void()> go_on_alone)
+Resumption::Resumption(Core& core, Consent& consent, std::function<void()> go_on_alone)
     : core_(core),
+      consent_(consent),
       go_on_alone_(std::move(go_on_alone)),
       timer_(core.clock.make_timer([this] { look(); })) {}
 
@@ -38,15 +42,35 @@ void Resumption::look() {
     refused_by_peer();
     return;
   }
+  timer_->arm(kLook_ns);
   const bool away = core_.clock.now_ns() - since_ns_ >= core_.config.peer_timeout_ns;
-  const bool alone = !core_.record().shares_generation() && !core_.record().peer_primary;
-  if (away && alone && !core_.session.up()) {
-    core_.log.log(Severity::kInfo, "goes on as primary, alone as before");
-    end();
-    go_on_alone_();
+  if (away && !core_.session.up()) look_without_peer();
+}
+
+void Resumption::look_without_peer() {
+  if (consent_.asks()) {
+    if (!consent_.promotion_waits()) ask_witness();
     return;
   }
-  timer_->arm(kLook_ns);
+  if (core_.record().shares_generation() || core_.record().peer_primary) return;
+  core_.log.log(Severity::kInfo, "goes on as primary, alone as before");
+  end();
+  go_on_alone_();
+}
+
+// Until it answers, or the peer is there.
+void Resumption::ask_witness() {
+  since_ns_ = core_.clock.now_ns() - core_.config.peer_timeout_ns + kAskAgain_ns;
+  consent_.ask_for_promotion([this](const std::optional<Error>& error) {
+    if (state_ != State::kPending || core_.session.up()) return;
+    if (!error) {
+      core_.log.log(Severity::kInfo, "goes on as primary, by the witness' consent");
+      end();
+      go_on_alone_();
+    } else if (error->code == EBUSY) {
+      give_up(error->what);
+    }
+  });
 }
 
 bool Resumption::confirmed_by(const SyncFacts& mine, const SyncFacts& peer) {
@@ -86,7 +110,7 @@ void Resumption::end() {
 
 void Resumption::give_up(const std::string& why) {
   core_.log.log(Severity::kWarning, "does not go on as primary: " + why);
-  core_.state().promoted_on(0);  // nor does a later process
+  core_.state().role().promoted_on(0);  // nor does a later process
   end();
 }
 

@@ -5,7 +5,8 @@
 //
 //   kPending    the peer confirms that in a handshake (mirror/generation.h, goes_on()); or it is away,
 //               and this node had on record that it had gone on alone, in a generation of its own: then
-//               its clients' writes are here only, and the peer may be promoted against a word only
+//               its clients' writes are here only, and the peer may be promoted against a word only;
+//               where there is a witness, it is asked instead
 //   kConfirmed  primary, but not served yet: clients could read what was under way when the process
 //               ended. That is here for sure only once the peer has the same, or is marked as half-copied
 //   kOver       served, or given up: the node is secondary until it is promoted
@@ -18,14 +19,15 @@
 #include <memory>
 #include <string>
 
+#include "volume/consent.h"
 #include "volume/core.h"
 
 namespace twinblock {
 
 class Resumption {
  public:
-  // Without a session: this node goes on alone.
-  Resumption(Core& core, std::function<void()> go_on_alone);
+  // `go_on_alone`: without a session.
+  Resumption(Core& core, Consent& consent, std::function<void()> go_on_alone);
 
   // The process begins. `on_this_boot`: that of the host when this node was promoted.
   void start(bool on_this_boot, const SyncFacts& mine);
@@ -50,9 +52,12 @@ class Resumption {
   enum class State { kOver, kPending, kConfirmed };
 
   void look();
+  void look_without_peer();
+  void ask_witness();
   void refused_by_peer();
 
   Core& core_;
+  Consent& consent_;
   const std::function<void()> go_on_alone_;
   const std::unique_ptr<Timer> timer_;
   State state_ = State::kOver;

@@ -110,7 +110,7 @@ bool ResyncTarget::takes_over(const wire::GenerationPayload& payload) {
     if (!core_.join_order().allows(volume)) return false;
     join(volume, told);
   }
-  core_.state().leave_history();
+  core_.state().history().leave();
   parts_.roles.caught_up();
   switch (payload.flags) {
     case wire::kGenerationInconsistent:
@@ -150,7 +150,7 @@ void ResyncTarget::become_half_copied(const metadata::Generations& told) {
 // if it knew of any (decide()). Writes may follow at once: the source takes this node for whole when
 // it is told to be.
 void ResyncTarget::become_whole(const metadata::Generations& told) {
-  core_.state().become_whole(told);
+  core_.state().become_whole(told, parts_.facts.boot());
   parts_.disks.copied_anew();
   core_.differences().clear_all();
   core_.differences().set_valid(true);

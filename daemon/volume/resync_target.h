@@ -14,6 +14,7 @@
 #include "volume/core.h"
 #include "volume/disk_health.h"
 #include "volume/first_record.h"
+#include "volume/own_facts.h"
 #include "volume/own_set.h"
 #include "volume/replica.h"
 #include "volume/resync_log.h"
@@ -44,6 +45,7 @@ class ResyncTarget {
     AskedRecord& asked;
     Roles& roles;
     FirstRecord& first_record;
+    const OwnFacts& facts;
   };
 
   ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner& owner);

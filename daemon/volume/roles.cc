@@ -11,17 +11,18 @@ constexpr const char* kGoesOn = "goes on as primary, as which its last process h
 
 }  // namespace
 
-Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demotion::Parts& parts,
-             RolesOwner& owner)
+Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, Consent& consent,
+             const Demotion::Parts& parts, RolesOwner& owner)
     : core_(core),
       replica_(replica),
       asked_(asked),
+      consent_(consent),
       disks_(parts.disks),
       owner_(owner),
       demotion_(core, parts),
       loss_wait_(core, {[this] { return peer_is_primary_in_session() && !why_not_serve(); },
-                        [this](Reply reply) { promote(true, std::move(reply)); }}),
-      resumption_(core, [this] { resume(); }),
+                        [this](Reply reply) { promote(promote_word_, std::move(reply)); }}),
+      resumption_(core, consent, [this] { resume(); }),
       promote_timer_(core.clock.make_timer([this] { look_for_answer(); })) {}
 
 // What is wrong with this node, whatever the peer does.
@@ -35,35 +36,40 @@ std::optional<Error> Roles::why_not_serve() const {
                                     "else after `twinblock init " +
                            volume + " --join`, which overwrites this node's data"
                      : "run `twinblock init " + volume + "` first",
-                 0};
+                 0, Retry::kWhenMended};
   }
   if (role_ != Role::kSecondary)
-    return Error{"this node is changing its role just now", "try again", EBUSY};
-  if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN};
+    return Error{"this node is changing its role just now", "try again", EBUSY, Retry::kLater};
+  if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN, Retry::kLater};
   if (auto error = disk_failed()) return error;
+  // It could not be put on record: refused before anything has changed.
+  if (const int error = core_.state().store().error(); error != 0)
+    return disks_.why_metadata_failed(error);
   if (session().up() && core_.phase().being_resynced())
     return Error{"this replica is being brought up to date by " + core_.peer,
-                 "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY};
+                 "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY,
+                 Retry::kLater};
   // It may be that this replica is whole; until that is on record the peer is not noted as taken along.
   if (session().up() && asked_.under_way())
-    return Error{"this node is just recording what " + core_.peer + " told it", "try again", EBUSY};
+    return Error{"this node is just recording what " + core_.peer + " told it", "try again", EBUSY,
+                 Retry::kLater};
   if (core_.record().flush_failed)
     return Error{"a flush failed here earlier: what this node reads may not be on its disk",
                  "start twinblockd on " + core_.peer +
                      ", which brings this node up to date; without it, restart this host, after "
                      "which the disk tells what it holds",
-                 EIO};
+                 EIO, Retry::kWhenMended};
   if (core_.record().inconsistent)
     return Error{
         "this replica is half-copied: serving it would serve a mixture of old and new data",
-        "start twinblockd on " + core_.peer + ", which finishes the copy", 0};
+        "start twinblockd on " + core_.peer + ", which finishes the copy", 0, Retry::kWhenMended};
   return std::nullopt;
 }
 
 std::optional<Error> Roles::disk_failed() const {
   if (disks_.local_ok()) return std::nullopt;
   return Error{system_error(disks_.data_error(), "this node's disk failed").what,
-               "replace the disk, then restart twinblockd", disks_.data_error()};
+               "replace the disk, then restart twinblockd", disks_.data_error(), Retry::kWhenMended};
 }
 
 bool Roles::peer_is_primary_in_session() const {
@@ -71,28 +77,33 @@ bool Roles::peer_is_primary_in_session() const {
 }
 
 std::optional<Error> Roles::why_not_promote(bool peer_is_dead) const {
-  const std::string& volume = core_.config.volume;
   if (auto error = why_not_serve()) return error;
   if (peer_is_primary_in_session())
-    return Error{core_.peer + " is primary", "run `twinblock demote " + volume + "` there first",
-                 EBUSY};
-  if (!session().up() && core_.state().backing_lost() && !peer_is_dead)
+    return Error{core_.peer + " is primary",
+                 "run `twinblock demote " + core_.config.volume + "` there first", EBUSY, Retry::kNotNow};
+  return session().up() || peer_is_dead ? std::nullopt : why_word_is_needed();
+}
+
+// Without a session, what only the operator can know. Where there is a witness, it knows whether the
+// peer goes on.
+std::optional<Error> Roles::why_word_is_needed() const {
+  if (core_.state().backing_lost())
     return Error{core_.config.node(core_.node).backing +
                      " holds no data at all, although this node was initialised",
                  "is it mounted? If the disk was replaced, wait for " + core_.peer +
                      "; if nothing was ever written, use --peer-is-dead",
-                 0};
-  if (!session().up() && owner_.forgot_what_the_peer_may_hold() && !peer_is_dead)
-    return Error{"this node's host was started anew since it was primary: what it had acknowledged and "
-                 "not flushed may be at " +
-                     core_.peer + " only",
+                 0, Retry::kWhenMended};
+  if (owner_.forgot_what_the_peer_may_hold())
+    return Error{"this node's host was started anew since it was " +
+                     std::string(core_.state().crashed() ? "primary" : "in duplex with " + core_.peer) +
+                     ": what was acknowledged and not flushed may be at " + core_.peer + " only",
                  "start twinblockd on " + core_.peer +
                      " or mend the link; only where that replica is lost, use --peer-is-dead",
-                 EBUSY};
-  const bool peer_was_primary = core_.record().peer_primary || refused_peer_is_primary();
-  if (!session().up() && peer_was_primary && !peer_is_dead)
+                 EBUSY, Retry::kLater};
+  if (!consent_.asks() && (core_.record().peer_primary || refused_peer_is_primary()))
     return Error{core_.peer + " was primary when it was last heard, and may still be writing",
-                 "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY};
+                 "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY,
+                 Retry::kNotNow};
   return std::nullopt;
 }
 
@@ -105,10 +116,16 @@ bool Roles::refused_peer_is_primary() const {
 
 void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind) {
   ++session_number_;
+  // Nothing of it is on record, nor was the peer told of it.
+  if (std::exchange(waits_for_consent_, false)) {
+    role_ = Role::kSecondary;
+    if (const Reply reply = std::exchange(promote_reply_, nullptr))
+      reply(Error{core_.peer + " is back", "try again: it is asked then", EBUSY, Retry::kLater});
+  }
   demotion_.session_changed();
   if (resumption_.pending() && resumption_.confirmed_by(mine, peer)) {
     role_ = Role::kPrimary;
-    core_.state().resume_primary();
+    core_.state().role().resume_primary();
     core_.state().persist([this](int error) {
       if (error == 0) resumption_.recorded();
       phase_entered();
@@ -117,15 +134,15 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   peer_ = peer.primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   // A node that joins has its first record with the first generation; a promotion of it is a later
   // one than the peer's.
-  core_.state().hear_term(peer.term);
+  core_.state().role().hear_term(peer.term);
   if (core_.state().blank()) return;
   keeps_primary_ = behind && core_.record().peer_primary && !peer.primary;
-  core_.state().set_peer_primary(peer.primary || keeps_primary_);
+  core_.state().role().set_peer_primary(peer.primary || keeps_primary_);
   if (before_promotion_) before_promotion_->peer_primary = false;
 }
 
 void Roles::caught_up() {
-  if (std::exchange(keeps_primary_, false)) core_.state().set_peer_primary(false);
+  if (std::exchange(keeps_primary_, false)) core_.state().role().set_peer_primary(false);
 }
 
 // It has the same, or what it has counts no more: what clients may read here stays.
@@ -137,7 +154,7 @@ void Roles::phase_entered() {
 void Roles::resume() {
   role_ = Role::kPromoting;
   remember_before_promotion();
-  core_.state().resume_primary();
+  core_.state().role().resume_primary();
   record_primary(kGoesOn, "this node is primary, as which its last process had ended");
 }
 
@@ -148,7 +165,7 @@ void Roles::session_lost() {
   peer_ = PeerRole::kUnknown;
 }
 
-void Roles::promote(bool peer_is_dead, Reply reply) {
+void Roles::promote(Word word, Reply reply) {
   core_.check_on_loop();
   if (serves()) {
     reply(std::string("this node is primary already"));
@@ -156,41 +173,80 @@ void Roles::promote(bool peer_is_dead, Reply reply) {
   }
   if (loss_wait_.waiting()) {
     reply(Error{"a promotion waits here already for the session with " + core_.peer + " to end",
-                "wait for its answer", EBUSY});
+                "wait for its answer", EBUSY, Retry::kLater});
     return;
   }
-  if (peer_is_dead && peer_is_primary_in_session() && !why_not_serve()) {
-    wait_for_loss(std::move(reply));
+  if (word.without_witness && !consent_.configured()) {
+    reply(Error{"there is no witness in " + core_.config.path, "leave --without-witness out", EINVAL});
     return;
   }
-  if (auto error = why_not_promote(peer_is_dead)) {
+  if (word.peer_is_dead && peer_is_primary_in_session() && !why_not_serve()) {
+    wait_for_loss(word, std::move(reply));
+    return;
+  }
+  if (auto error = why_not_promote(word.peer_is_dead)) {
     reply(*std::move(error));
     return;
   }
-  if (resumption_.pending()) {
+  begin_promotion(word, std::move(reply));
+}
+
+void Roles::begin_promotion(Word word, Reply reply) {
+  promote_word_ = word;
+  promote_reply_ = std::move(reply);
+  const bool asks_witness = consent_.asks() && !session().up();
+  if (resumption_.pending() && !asks_witness) {
     resumption_.end();
-    promote_reply_ = std::move(reply);
     resume();
     return;
   }
   role_ = Role::kPromoting;
-  promote_word_ = peer_is_dead;
-  promote_reply_ = std::move(reply);
   if (session().up()) {
-    session().send_ordered(wire::PromoteAskFrame{++promote_question_, core_.state().next_term()});
+    session().send_ordered(wire::PromoteAskFrame{++promote_question_, core_.state().role().next_term()});
   } else if (!replica_.draining()) {
-    become_primary();
+    go_ahead();
     return;
   }
   // Without a session, writes that the lost one had brought end first: they would land on top of
   // the new clients' (invariant 4). With the word that the peer is dead, the loss of the session may
   // come as late as its answer would.
   promote_asked_ns_ = core_.clock.now_ns();
-  promote_wait_ns_ = core_.config.peer_timeout_ns * (peer_is_dead ? 2 : 1);
+  promote_wait_ns_ = core_.config.peer_timeout_ns * (word.peer_is_dead || consent_.asks() ? 2 : 1);
   promote_timer_->arm(promote_wait_ns_);
 }
 
-void Roles::wait_for_loss(Reply reply) {
+// Nothing of the lost session's lands any more. Where there is a witness, it has to consent (or the
+// operator in its place) before anything is on record.
+void Roles::go_ahead() {
+  promote_timer_->disarm();
+  if (!consent_.asks()) {
+    become_primary();
+    return;
+  }
+  waits_for_consent_ = true;
+  consent_.forget_promotion();  // of a resumption, which this one takes the place of
+  const auto then = [this](std::optional<Error> error) { consented(std::move(error)); };
+  if (promote_word_.without_witness)
+    consent_.take_word(then);
+  else
+    consent_.ask_for_promotion(then);
+}
+
+void Roles::consented(std::optional<Error> error) {
+  if (!std::exchange(waits_for_consent_, false)) return;
+  TB_CHECK(role_ == Role::kPromoting && !session().up(), "who waits for the witness is alone");
+  if (error) {
+    promotion_ended(*std::move(error));
+  } else if (resumption_.pending()) {
+    resumption_.end();
+    resume();
+  } else {
+    become_primary();
+  }
+}
+
+void Roles::wait_for_loss(Word word, Reply reply) {
+  promote_word_ = word;
   if (role_ == Role::kPromoting) {  // it had asked the peer, which did not answer any more
     promote_timer_->disarm();
     take_promotion_back();
@@ -210,18 +266,25 @@ void Roles::look_for_answer() {
       Error{replica_.draining()
                 ? "the local disk has not finished what " + core_.peer + " had sent to it"
                 : core_.peer + " did not answer the request to become primary",
-            "try again", ETIMEDOUT});
+            "try again", ETIMEDOUT, Retry::kLater});
 }
 
 void Roles::answer_is_lost(const std::string& reason) {
-  if (promote_timer_->armed() && promote_word_ && role_ == Role::kPromoting)
-    wait_for_loss(std::exchange(promote_reply_, nullptr));
+  const bool waits = promote_timer_->armed() && role_ == Role::kPromoting;
+  if (waits && consent_.asks()) {  // who is asked instead
+    promote_timer_->disarm();
+    take_promotion_back();
+    promote(promote_word_, std::exchange(promote_reply_, nullptr));
+    return;
+  }
+  if (waits && promote_word_.peer_is_dead)
+    wait_for_loss(promote_word_, std::exchange(promote_reply_, nullptr));
   if (promote_timer_->armed())
-    promotion_ended(Error{"the session was lost: " + reason, "try again", 0});
+    promotion_ended(Error{"the session was lost: " + reason, "try again", 0, Retry::kLater});
 }
 
 void Roles::replica_drained() {
-  if (role_ == Role::kPromoting) become_primary();
+  if (role_ == Role::kPromoting && !waits_for_consent_) go_ahead();
 }
 
 // At most one node of a session becomes primary: the one that was asked has recorded the other's
@@ -234,12 +297,13 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
     return true;
   }
   if (role_ == Role::kPromoting)
-    promotion_ended(Error{core_.peer + " is being promoted at the same time", "", EBUSY});
+    promotion_ended(
+        Error{core_.peer + " is being promoted at the same time", "", EBUSY, Retry::kNotNow});
   if (asked_.under_way()) return false;
   asked_.begin();
   keeps_primary_ = false;
-  core_.state().set_peer_primary(true);
-  core_.state().hear_term(ask.term);
+  core_.state().role().set_peer_primary(true);
+  core_.state().role().hear_term(ask.term);
   core_.state().persist([this, number = session_number_, question = ask.question](int error) {
     if (number != session_number_ || !session().up()) return;
     session().send_ordered(
@@ -260,7 +324,7 @@ void Roles::heard_answer(const wire::PromoteAnswerFrame& answer,
     become_primary();
   else
     promotion_ended(Error{core_.peer + " refuses: " + wire::printable(why), "",
-                          static_cast<int>(answer.error)});
+                          static_cast<int>(answer.error), Retry::kLater});
 }
 
 void Roles::become_primary() {
@@ -271,7 +335,7 @@ void Roles::become_primary() {
     return;
   }
   remember_before_promotion();
-  core_.state().become_primary(!session().up());
+  core_.state().role().become_primary(!session().up());
   owner_.note_company();
   record_primary("promoted to primary", "this node is primary");
 }
@@ -319,16 +383,16 @@ void Roles::promotion_ended(Result<std::string> result) {
 void Roles::take_promotion_back() {
   role_ = Role::kSecondary;
   if (!before_promotion_) return;
-  core_.state().set_primary(before_promotion_->primary);
-  core_.state().promoted_on(before_promotion_->promoted_boot);
-  core_.state().set_peer_primary(core_.record().peer_primary || before_promotion_->peer_primary);
+  core_.state().role().set_primary(before_promotion_->primary);
+  core_.state().role().promoted_on(before_promotion_->promoted_boot);
+  core_.state().role().set_peer_primary(core_.record().peer_primary || before_promotion_->peer_primary);
   core_.state().persist([](int) {});
 }
 
 // A promotion that is just being recorded stays on record; should it be taken back, the crash does
 // not come back with it.
 void Roles::crash_is_made_good() {
-  core_.state().set_primary(is_primary() || before_promotion_);
+  core_.state().role().set_primary(is_primary() || before_promotion_);
   if (before_promotion_) before_promotion_->primary = false;
 }
 
@@ -350,8 +414,8 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
   keeps_primary_ = !primary && behind && core_.record().peer_primary;
   const bool known = primary || keeps_primary_;
   if (!core_.state().blank() && core_.record().peer_primary != known) {
-    core_.state().set_peer_primary(known);
-    core_.state().hear_term(told.term);
+    core_.state().role().set_peer_primary(known);
+    core_.state().role().hear_term(told.term);
     core_.state().persist([](int) {});
   }
   owner_.peer_became(peer_);
@@ -375,10 +439,12 @@ void Roles::demote(bool for_good, Reply reply) {
   if (const uint64_t clients = owner_.clients_connected(); clients > 0) {
     reply(Error{"the export is in use by " + std::to_string(clients) +
                     (clients == 1 ? " client" : " clients"),
-                (core_.frozen() ? "their writes wait for " + core_.peer +
-                                      ": start twinblockd there, or run `twinblock continue " +
-                                      core_.config.volume + "`; then detach"
-                                : "detach first") +
+                (core_.waits_for_witness()
+                     ? "their writes wait for the witness' consent, or for " + core_.peer + "; then detach"
+                 : core_.frozen() ? "their writes wait for " + core_.peer +
+                                        ": start twinblockd there, or run `twinblock continue " +
+                                        core_.config.volume + "`; then detach"
+                                  : "detach first") +
                     ": twinblock detach " + core_.config.volume,
                 EBUSY});
     return;
@@ -390,11 +456,22 @@ void Roles::demote(bool for_good, Reply reply) {
   });
 }
 
+void Roles::yield() {
+  TB_CHECK(role_ == Role::kPrimary && core_.waits_for_witness(), "who is overtaken had stood still");
+  core_.log.log(Severity::kWarning,
+                core_.peer + " went on without this node, by the witness' consent: this node becomes "
+                             "secondary, and its clients, whose data is old, are cut off");
+  const Differences& differences = core_.differences();
+  core_.state().role().become_secondary(!differences.none_known() || !differences.epochs().empty(), true);
+  core_.state().persist([](int) {});
+  demoted(std::string("this node is secondary"), [](const Result<std::string>&) {});
+}
+
 void Roles::demoted(Result<std::string> result, const Reply& reply) {
   role_ = result.ok() ? Role::kSecondary : Role::kPrimary;
   // A resync that ended while the demotion was recorded may have put it back.
   const bool again = core_.record().primary;
-  core_.state().set_primary(!result.ok());
+  core_.state().role().set_primary(!result.ok());
   if (again && result.ok()) core_.state().persist([](int) {});
   update_local_reads();
   if (result.ok()) {
@@ -410,7 +487,7 @@ void Roles::demoted(Result<std::string> result, const Reply& reply) {
 
 void Roles::update_local_reads() {
   core_.worker_view().set_local_reads(role_ == Role::kPrimary && !resumption_.under_way() &&
-                                       disks_.local_ok());
+                                      disks_.local_ok() && !core_.waits_for_witness());
 }
 
 }  // namespace twinblock

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "volume/asked_record.h"
+#include "volume/consent.h"
 #include "volume/core.h"
 #include "volume/demotion.h"
 #include "volume/disk_health.h"
@@ -53,15 +54,21 @@ class Roles {
   using Reply = std::function<void(Result<std::string>)>;
 
   // `replica` and `asked` are the engine's, as are the parts that a demotion needs.
-  Roles(Core& core, const Replica& replica, AskedRecord& asked, const Demotion::Parts& parts,
-        RolesOwner& owner);
+  Roles(Core& core, const Replica& replica, AskedRecord& asked, Consent& consent,
+        const Demotion::Parts& parts, RolesOwner& owner);
 
   // The process begins. `on_this_boot`: that of the host when this node was promoted.
   void start(bool on_this_boot, const SyncFacts& mine) { resumption_.start(on_this_boot, mine); }
   [[nodiscard]] const Resumption& resumption() const { return resumption_; }
 
-  // The operator's orders.
-  void promote(bool peer_is_dead, Reply reply);
+  // The operator's orders. `word`: what he answers for.
+  struct Word {
+    Word(bool is_dead = false, bool no_witness = false)  // NOLINT(google-explicit-constructor)
+        : peer_is_dead(is_dead), without_witness(no_witness) {}
+    bool peer_is_dead;
+    bool without_witness;  // … and does not go on, whatever the witness says of it
+  };
+  void promote(Word word, Reply reply);
   // `for_good`: the next process does not go on as primary either.
   void demote(bool for_good, Reply reply);
   // The process ends: no role is taken on any more, and nobody may open the export.
@@ -70,6 +77,10 @@ class Roles {
   [[nodiscard]] Role role() const { return role_; }
   [[nodiscard]] PeerRole peer() const { return peer_; }
   [[nodiscard]] bool is_primary() const { return twinblock::is_primary(role_); }
+  // What the peer is told of it: also while it is being promoted.
+  [[nodiscard]] bool passes_for_primary() const {
+    return role_ != Role::kSecondary && !waits_for_consent_;
+  }
   // Whether a client may open the export.
   [[nodiscard]] bool serves() const {
     return role_ == Role::kPrimary && !resumption_.under_way() && !stopping_;
@@ -97,8 +108,11 @@ class Roles {
   void heard_answer(const wire::PromoteAnswerFrame& answer, std::span<const std::byte> why);
   // The peer holds all that this node does: a crash as primary before is no matter any more.
   void crash_is_made_good();
-  // Whether workers may read the local replica: to be called when it has failed, too.
+  // Whether workers may read the local replica: to be called when it has failed, too, and when clients
+  // wait for the witness, or do so no longer.
   void update_local_reads();
+  // A primary whose clients waited for the witness was overtaken by the peer: it is secondary.
+  void yield();
 
  private:
   // What the record said before a promotion that is being recorded.
@@ -110,8 +124,12 @@ class Roles {
   [[nodiscard]] Session& session() const { return core_.session; }
   [[nodiscard]] std::optional<Error> why_not_serve() const;
   [[nodiscard]] std::optional<Error> disk_failed() const;
+  [[nodiscard]] std::optional<Error> why_word_is_needed() const;
+  void go_ahead();
+  void consented(std::optional<Error> error);
   [[nodiscard]] bool peer_is_primary_in_session() const;
-  void wait_for_loss(Reply reply);
+  void wait_for_loss(Word word, Reply reply);
+  void begin_promotion(Word word, Reply reply);
   void look_for_answer();
   void become_primary();
   void resume();
@@ -127,6 +145,7 @@ class Roles {
   Core& core_;
   const Replica& replica_;
   AskedRecord& asked_;
+  Consent& consent_;
   const DiskHealth& disks_;
   RolesOwner& owner_;
   Demotion demotion_;
@@ -138,7 +157,8 @@ class Roles {
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
   Reply promote_reply_;
   bool keeps_primary_ = false;  // on record is one of before this session
-  bool promote_word_ = false;      // the operator says that the peer is dead
+  Word promote_word_;
+  bool waits_for_consent_ = false;  // of the witness, before anything is on record
   uint64_t promote_question_ = 0;  // number of the last one that the peer was asked
   std::optional<BeforePromotion> before_promotion_;
   std::unique_ptr<Timer> promote_timer_;

@@ -1,6 +1,7 @@
 #include "volume/settings.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "base/units.h"
@@ -27,6 +28,11 @@ std::string rate(uint64_t bits_per_s) {
 }
 
 std::string loss(uint8_t value) { return value == 0 ? "continue" : "freeze"; }
+
+std::string witness(uint8_t kind) {
+  constexpr std::array kNames{"none", "etcd", "command"};
+  return kind < kNames.size() ? kNames.at(kind) : "unknown";
+}
 
 std::string compression(uint8_t mode, uint8_t level) {
   const std::string name =
@@ -74,6 +80,7 @@ wire::SettingsPayload make_settings(const Config& config) {
   payload.on_peer_loss = config.on_peer_loss == OnPeerLoss::kFreeze ? 1 : 0;
   payload.compression = static_cast<uint8_t>(config.compression);
   payload.level = static_cast<uint8_t>(config.compression_level);
+  payload.witness = static_cast<uint8_t>(config.witness.kind);
   payload.links = static_cast<uint8_t>(std::min(config.links.size(), std::size(payload.link)));
   for (size_t i = 0; i < payload.links; ++i) {
     const LinkConfig& link = config.links[i];
@@ -95,6 +102,7 @@ std::string compare_settings(const wire::SettingsPayload& theirs, const Config& 
   found.add("disk_timeout", format_duration(ours.disk_timeout_ns),
             format_duration(theirs.disk_timeout_ns));
   found.add("on_peer_loss", loss(ours.on_peer_loss), loss(theirs.on_peer_loss));
+  found.add("witness", witness(ours.witness), witness(theirs.witness));
   found.add("compression", compression(ours.compression, ours.level),
             compression(theirs.compression, theirs.level));
   compare_links(theirs, ours, config, found);

@@ -1,5 +1,6 @@
 #include "volume/simplex_gate.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "base/checks.h"
@@ -8,6 +9,7 @@ namespace twinblock {
 
 void SimplexGate::pass(std::function<void(int)> then) {
   TB_CHECK(!open_ || !recording_, "nothing passes while what allows it is being recorded");
+  TB_CHECK(core_.may_promise_alone(), "who goes on alone has the right to");
   if (open_ && !told_) {
     then(0);
     return;
@@ -17,6 +19,7 @@ void SimplexGate::pass(std::function<void(int)> then) {
 }
 
 void SimplexGate::pass_flush(std::function<void(int)> then) {
+  TB_CHECK(core_.may_promise_alone(), "who goes on alone has the right to");
   if (open_)
     then(0);
   else
@@ -37,9 +40,12 @@ void SimplexGate::record() {
   closed_meanwhile_ = false;
   // A history that the peer can't have is continued. One that it was told to record may be the
   // peer's, too, whether it confirmed that or not.
-  if (core_.record().shares_generation()) core_.state().begin_generation();
+  if (core_.record().shares_generation()) {
+    core_.state().history().begin_generation();
+    core_.alone_right().withdraw();  // it is spent
+  }
   if (std::exchange(moves_on_, false)) {
-    core_.state().move_on();
+    core_.state().history().move_on();
     told_ = false;
   }
   core_.state().hold_more();
@@ -47,10 +53,12 @@ void SimplexGate::record() {
            "who goes on alone does so in a generation that the peer can't have");
   core_.state().persist([this](int error) {
     recording_ = false;
-    if (error == 0 && (closed_meanwhile_ || moves_on_)) {
+    const bool again = error == 0 && (closed_meanwhile_ || moves_on_);
+    if (again && core_.may_promise_alone()) {
       record();
       return;
     }
+    if (again) error = EAGAIN;
     open_ = error == 0;
     for (auto& waiter : std::exchange(waiting_, {})) waiter(error);
   });

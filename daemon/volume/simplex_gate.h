@@ -2,6 +2,8 @@
 // generation and the fact that it misses something are durable (invariants 1 and 3, design section
 // 6). And before anything more is acknowledged once the peer was told what this node holds, that this
 // node has moved on since: an operator may order at the peer to give up what was told (invariant 13).
+// Whether it may go on alone at all is not decided here, but by whoever comes to the gate
+// (Core::may_promise_alone()): where a witness has to consent, that is asked before (invariant 15).
 // Owned by the engine; loop thread only.
 #pragma once
 
@@ -17,7 +19,8 @@ class SimplexGate {
   explicit SimplexGate(Core& core) : core_(core) {}
 
   // A write is to be acknowledged. Calls `then` with 0 when it may be (at once, if all is on record
-  // already), or with an errno value when it can't be recorded.
+  // already), or with an errno value when it can't be recorded; EAGAIN: the right to go on alone was
+  // lost meanwhile, as the peer is back. This node has that right when it calls.
   void pass(std::function<void(int error)> then);
   // The same of a flush, which adds nothing to what an order would give up.
   void pass_flush(std::function<void(int error)> then);
@@ -26,6 +29,7 @@ class SimplexGate {
   void close() {
     open_ = false;
     closed_meanwhile_ = true;
+    core_.alone_right().withdraw();
   }
   // The peer is told what this node holds: the next write moves on from it.
   void told() {

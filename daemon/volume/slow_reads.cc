@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/checks.h"
 #include "base/limits.h"
@@ -31,6 +32,7 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
   DiskRequest disk;
   uint32_t pieces_outstanding = 0;
   int error = 0;
+  bool reading = false;  // a disk, this node's or the peer's, has it
 };
 
 SlowReads::SlowReads(Core& core, DiskHealth& disks) : core_(core), disks_(disks) {}
@@ -42,12 +44,18 @@ void SlowReads::submit(ClientRequest& request) {
   op.client = &request;
   op.pieces_outstanding = 0;
   op.error = 0;
+  op.reading = false;
   op.ticket.begin_bytes = request.offset_bytes;
   op.ticket.end_bytes = request.offset_bytes + request.length_bytes;
   if (core_.ranges().enter(op.ticket)) start(op);
 }
 
 void SlowReads::start(Op& op) {
+  if (core_.reads_wait()) {
+    held_.push_back(&op);
+    return;
+  }
+  op.reading = true;
   op.disk.error = op.client->local_error;
   if (op.disk.error != 0) disks_.read_failed(op.disk.error, op.client->offset_bytes);
   if (!disks_.local_ok() || op.disk.error != 0) {
@@ -94,11 +102,26 @@ void SlowReads::finish(Op& op, int error) {
   ClientRequest& client = *op.client;
   op.client = nullptr;
   op.pieces_outstanding = 0;
+  op.reading = false;
   --active_;
   core_.ranges().release(op.ticket);
   ops_.give_back(op);
   client.error = error;
   client.done(client);
+}
+
+void SlowReads::release_held() {
+  if (core_.reads_wait()) return;
+  for (Op* op : std::exchange(held_, {})) start(*op);
+}
+
+// Those that wait for a range wait for another request that is held.
+bool SlowReads::all_held() const {
+  return std::ranges::none_of(ops_.all(), [](const auto& op) { return op->reading; });
+}
+
+void SlowReads::fail_held() {
+  for (Op* op : std::exchange(held_, {})) finish(*op, ESHUTDOWN);
 }
 
 void SlowReads::peer_lost() {

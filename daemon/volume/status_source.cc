@@ -84,6 +84,9 @@ void StatusSource::fill_peer(StatusView& view) const {
   view.peer.connected = session().up();
   view.peer.answers = session().links().peer_answers();
   view.peer.whole_on_this_node = parts_.core.phase().holds_sole_copy();
+  view.peer.term = parts_.core.record().heard_term;
+  if (const uint64_t heard_ns = session().last_heard_ns(); heard_ns != 0)
+    view.peer.silent_ns = parts_.core.lateness().passed_ns(heard_ns, parts_.core.clock.now_ns());
   view.peer.facts = session().handshake().peer_facts();
   if (view.peer.facts)
     view.peer.heard_ns = parts_.core.clock.now_ns() - session().handshake().peer_facts_at_ns();
@@ -94,7 +97,9 @@ void StatusSource::fill_session(StatusView& view) const {
   view.verdict = session().handshake().last_verdict();
   view.refusal = session().handshake().refusal();
   view.session_error = session().last_error();
-  view.frozen = parts_.core.frozen();
+  view.frozen = parts_.roles.role() == Role::kPrimary && parts_.core.frozen();
+  view.witness = parts_.consent.view();
+  view.witness.copy_waits = parts_.sync.waits_for_witness();
   view.refused_link_orders = parts_.link_orders.refused();
   view.settings_differ = parts_.settings.difference();
 }
@@ -204,6 +209,10 @@ LatencyView StatusSource::latency(Window window) const {
   const Core& core = parts_.core;
   return {window, session().sampler().every(), core.latency().view(window, core.clock.now_ns()),
           session().links().latency(window)};
+}
+
+WriteLoad StatusSource::write_load(Window window) const {
+  return parts_.core.latency().load(window, parts_.core.clock.now_ns());
 }
 
 }  // namespace twinblock

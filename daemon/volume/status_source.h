@@ -22,6 +22,7 @@ class StatusSource {
   struct Parts {
     const Core& core;
     const Roles& roles;
+    const Consent& consent;
     const DiskHealth& disks;
     const PeerSync& sync;
     const Verifier& verifier;
@@ -40,6 +41,7 @@ class StatusSource {
   [[nodiscard]] bool copying() const;
   [[nodiscard]] StatusView view() const;
   [[nodiscard]] LatencyView latency(Window window) const;
+  [[nodiscard]] WriteLoad write_load(Window window) const;
 
  private:
   [[nodiscard]] const Session& session() const { return parts_.core.session; }

@@ -15,6 +15,7 @@
 #include "volume/link_order.h"
 #include "volume/resync_cause.h"
 #include "volume/volume_state.h"
+#include "volume/witness_view.h"
 
 namespace twinblock {
 
@@ -43,6 +44,8 @@ struct StatusView {
     bool connected = false;          // a session stands
     bool answers = false;            // the address of a link does, whoever that is
     bool whole_on_this_node = false; // its disk failed: it works on this node's replica
+    uint64_t term = 0;  // of its last promotion, as far as this node has heard of any
+    std::optional<uint64_t> silent_ns;  // for how long nothing has come from it; nothing: not met yet
     std::optional<SyncFacts> facts;    // what it last said in a handshake of what it holds …
     std::optional<uint64_t> heard_ns;  // … and how long ago
   } peer;
@@ -53,7 +56,8 @@ struct StatusView {
   std::string session_error;       // of the last try to set one up
   std::string loss_reason;         // of the last session …
   uint64_t lost_wall_ns = 0;       // … and when that was lost; 0: there was none
-  bool frozen = false;             // writes wait for the peer
+  bool frozen = false;  // this node is primary, and its writes wait for the peer or for the witness
+  WitnessView witness;
   std::vector<RefusedLinkOrder> refused_link_orders;  // by the peer
   std::string settings_differ;  // where the two configuration files do; empty: nowhere
 

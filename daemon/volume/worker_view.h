@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/limits.h"
+#include "io/clock.h"
 #include "mirror/inflight_filter.h"
 #include "mirror/link_demand.h"
 
@@ -18,7 +19,14 @@ class WorkerView {
   // For workers that read by themselves: whether they may; a mark before they read, which there is
   // none of while a write is in flight there; and whether what they read is free of writes that
   // have begun since (mirror/inflight_filter.h).
-  [[nodiscard]] bool local_reads() const { return local_reads_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool local_reads(const Clock& clock) const {
+    return local_reads_.load(std::memory_order_acquire) && lease_holds(clock);
+  }
+  // Until then the peer is known not to have been promoted without this node (Consent).
+  [[nodiscard]] bool lease_holds(const Clock& clock) const {
+    const uint64_t until_ns = lease_until_ns_.load(std::memory_order_acquire);
+    return until_ns == kNoLease || clock.now_ns() < until_ns;
+  }
   [[nodiscard]] std::optional<InflightFilter::Mark> mark_read(uint64_t offset_bytes,
                                                               uint64_t length_bytes) const {
     return inflight_.mark(offset_bytes, length_bytes);
@@ -54,6 +62,8 @@ class WorkerView {
 
   // The loop's.
   void set_local_reads(bool may) { local_reads_.store(may, std::memory_order_release); }
+  static constexpr uint64_t kNoLease = ~uint64_t{0};  // none is needed
+  void set_lease(uint64_t until_ns) { lease_until_ns_.store(until_ns, std::memory_order_release); }
   void set_peer_receives(bool does) { peer_receives_.store(does, std::memory_order_relaxed); }
   void set_links(uint64_t piece_bytes, uint64_t rate_bytes_per_s) {
     wire_piece_bytes_.store(piece_bytes, std::memory_order_relaxed);
@@ -72,6 +82,7 @@ class WorkerView {
   std::atomic<uint64_t> reads_{0};
   std::atomic<uint64_t> read_bytes_{0};
   std::atomic<bool> local_reads_{false};
+  std::atomic<uint64_t> lease_until_ns_{kNoLease};
   std::atomic<bool> peer_receives_{false};
   std::atomic<uint64_t> wire_piece_bytes_{limits::kFramePayloadBytesMax};
   std::atomic<uint64_t> link_rate_bytes_per_s_{0};

@@ -105,7 +105,7 @@ void WritePath::start(Op& op) {
   }
   const bool stood_in_for = core_.phase().diskless();
   if ((!disks_.local_ok() && !core_.phase().attached()) ||
-      (core_.state().may_pass_for_secondary() && !stood_in_for)) {
+      (core_.state().role().may_pass_for_secondary() && !stood_in_for)) {
     finish(op, EIO);
     return;
   }
@@ -335,12 +335,22 @@ void WritePath::settle_alone(Op& op) {
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
     return;
   }
+  // The peer takes part again, and may go on by itself the next time: it takes the write, too.
+  if (core_.phase().attached() && !core_.may_promise_alone()) {
+    start(op);
+    return;
+  }
   if (core_.frozen()) {
     op.held = true;
     held_.push_back(&op);
     return;
   }
-  gate_.pass([this, &op](int error) { finish(op, error == 0 ? 0 : EIO); });
+  gate_.pass([this, &op](int error) {
+    if (error == EAGAIN)
+      settle_alone(op);
+    else
+      finish(op, error == 0 ? 0 : EIO);
+  });
 }
 
 void WritePath::finish(Op& op, int error) {
@@ -376,7 +386,8 @@ void WritePath::record_times(Op& op) {
   times.prepared_ns = client.prepared_ns;
   times.compression_ns = client.compression_ns;
   times.done_ns = core_.clock.now_ns();
-  core_.latency().record(times, client.length_bytes);
+  core_.latency().record(times, client.offset_bytes, client.length_bytes,
+                         1 + active_.size() + waiting_.size());
 }
 
 void WritePath::peer_lost() {
@@ -414,6 +425,10 @@ void WritePath::start_held(std::vector<Op*>& held) {
     op->held = false;
     start(*op);
   }
+}
+
+bool WritePath::all_held() const {
+  return std::ranges::all_of(active_, [](const Op* op) { return op->held || !op->started; });
 }
 
 void WritePath::fail_held() {

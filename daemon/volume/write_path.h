@@ -36,6 +36,9 @@ class WritePath {
   // them.
   void fail_held();
   [[nodiscard]] bool any_held() const { return !held_.empty(); }
+  // Whether no disk, here or at the peer, has any that is under way: each is held, or waits for one
+  // that is.
+  [[nodiscard]] bool all_held() const;
   // The sole-copy record at the peer is durable: writes that only the peer holds may be answered.
   void sole_copy_recorded();
   // Tells the intents that the regions of writes in flight are in use.

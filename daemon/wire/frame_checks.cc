@@ -89,7 +89,10 @@ std::string problem_of(const SettingsPayload& payload) {
     return "whose level is " + std::to_string(payload.level) + " (1 to 19)";
   if (payload.links > kSettingsLinks)
     return "with " + std::to_string(payload.links) + " links (0 to 8)";
-  if (payload.reserved != 0) return "whose reserved field is not zero";
+  if (payload.witness > kWitnessKindMax)
+    return "whose witness is " + std::to_string(payload.witness) + " (0 to 2)";
+  if (std::ranges::any_of(payload.reserved, [](uint8_t byte) { return byte != 0; }))
+    return "whose reserved field is not zero";
   static constexpr SettingsPayload::Link kNone{};
   for (size_t i = 0; i < kSettingsLinks; ++i) {
     const SettingsPayload::Link& link = payload.link[i];

@@ -120,6 +120,9 @@ enum HelloFlag : uint32_t {
   kHelloForgot = 16384,      // its process began with a page cache that had dropped what a flush had lost
   kHelloResumes = 32768,     // was primary when its process ended, and would go on as that
   kHelloFlushFailed = 8192,  // a flush failed there: what reads as written may not be on its disk
+  kHelloConsented = 65536,   // primary, and has the right to go on alone (a witness gave it)
+  kHelloAsksRegister = 131072,  // its file has a witness that is a register (etcd), …
+  kHelloAsksCommand = 262144,   // … or a fence command
 };
 
 struct HelloPayload {
@@ -205,6 +208,8 @@ constexpr uint8_t kCompressionModeMax = 2;
 // What the sender's configuration file says and the receiver's should say, too; told to users where
 // they differ, decides nothing.
 constexpr size_t kSettingsLinks = 8;
+constexpr uint8_t kWitnessKindMax = 2;
+
 struct SettingsPayload {
   uint64_t peer_timeout_ns;
   uint64_t link_timeout_ns;
@@ -213,7 +218,8 @@ struct SettingsPayload {
   uint8_t compression;   // mode
   uint8_t level;
   uint8_t links;      // how many of those below
-  uint32_t reserved;  // zero
+  uint8_t witness;    // 0 none, 1 etcd, 2 a command
+  uint8_t reserved[3];  // zero
   struct Link {
     uint64_t rate_bits_per_s;
     char name[kNameBytes];

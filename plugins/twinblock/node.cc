@@ -12,7 +12,6 @@
 #include "config/link_protection.h"
 #include "control/event_words.h"
 #include "control/memory_words.h"
-#include "control/metrics.h"
 #include "io/posix/congestion.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
@@ -85,6 +84,8 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   if (!loaded) return loaded.error();
   const Result<bool> holds = holds_data(self.backing);
   if (!holds) return holds.error();
+  for (const std::string& warning : node->config_.warnings)
+    node->log_.log(Severity::kWarning, warning);
   for (const std::string& warning : loaded.value().warnings)
     node->log_.log(Severity::kWarning, warning);
   // A block device must have all the room; a file is sparse.
@@ -147,13 +148,16 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   }
   network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion, keys);
   workers_ = std::make_unique<WorkerThreads>(loop_);
+  open_witness();
   const bool cache_is_gone = loaded.record.flush_failed && data_->forget_cache();
   metadata::Uuid instance;
   random_bytes(std::as_writable_bytes(std::span(instance)));
-  engine_ = std::make_unique<Engine>(Engine::Parts{config_, name_, loop_, log_, *network_, *data_,
-                                                   *metadata_, *workers_, std::move(loaded),
-                                                   backing_is_empty, instance, random_number,
-                                                   kEventWords, boot_number(), cache_is_gone});
+  Engine::Parts parts{config_, name_, loop_, log_, *network_, *data_, *metadata_, *workers_,
+                      std::move(loaded), backing_is_empty, instance, random_number, kEventWords,
+                      boot_number(), cache_is_gone};
+  parts.asked = {witness_.get(), fence_.get()};
+  parts.cut_off_clients = [] { cut_off_clients(); };
+  engine_ = std::make_unique<Engine>(std::move(parts));
   facts_.disk_engine = data_->engine_name();
   facts_.disk_io = data_->direct() ? "direct" : "buffered";
   facts_.nbd_uri = "nbd+unix:///?socket=" + nbd_socket_path(config_, self);
@@ -174,7 +178,6 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
       });
   if (!control) return control.error();
   control_ = std::move(control.value());
-  if (Status opened = open_metrics(); !opened) return opened;
   loop_.on_wake([this] { take_submitted(); });
   // Whose request is under way may wait for it parked: an answer to it must not find nobody.
   loop_.on_step_aside([this] { return unfinished_ > 0 || engine_->figures().copying(); });
@@ -200,18 +203,14 @@ Result<std::string> Node::read_keys(KeyChoice choice) {
   return facts_.key;
 }
 
-Status Node::open_metrics() {
-  const std::string& address = config_.node(name_).metrics;
-  if (address.empty()) return ok_status();
-  const auto page = [this](const std::string& path) -> std::optional<HttpServer::Page> {
-    if (path != "/metrics") return std::nullopt;
-    return HttpServer::Page{"text/plain; version=0.0.4; charset=utf-8", render_metrics(*engine_)};
-  };
-  Result<std::unique_ptr<HttpServer>> server = HttpServer::open(loop_, address, page);
-  if (!server) return server.error();
-  metrics_ = std::move(server.value());
-  log_.log(Severity::kInfo, "metrics are served at http://" + address + "/metrics");
-  return ok_status();
+void Node::open_witness() {
+  const WitnessConfig& say = config_.witness;
+  if (say.kind == WitnessKind::kEtcd)
+    witness_ = std::make_unique<EtcdWitness>(
+        loop_, EtcdAccess{say.endpoints, say.user, say.password_file, say.ca_file, say.certificate_file,
+                          say.certificate_key_file, say.timeout_ns});
+  if (say.kind == WitnessKind::kCommand)
+    fence_ = std::make_unique<FenceCommandProcess>(loop_, log_, say.command, say.timeout_ns);
 }
 
 Node::~Node() {
@@ -234,7 +233,6 @@ Node::~Node() {
     thread_.join();
   }
   control_.reset();
-  metrics_.reset();
   stop_timer_.reset();
   report_.reset();
   // What the workers and the disks still work on belongs to the engine.
@@ -242,6 +240,8 @@ Node::~Node() {
   if (data_) data_->shut_down();
   if (metadata_) metadata_->shut_down();
   engine_.reset();
+  witness_.reset();
+  fence_.reset();
   workers_.reset();
   network_.reset();
   metadata_.reset();
@@ -320,7 +320,7 @@ int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
   WorkerView& view = engine_->worker_view();
   view.count_read(into.size());
   ClientRequest request;
-  if (view.local_reads()) {
+  if (view.local_reads(loop_)) {
     if (const auto mark = view.mark_read(offset_bytes, into.size())) {
       const int error = data_->read_now(offset_bytes, into);
       if (error == 0 && view.unchanged(offset_bytes, into.size(), *mark)) return 0;
@@ -370,7 +370,7 @@ bool Node::is_hole(uint64_t offset_bytes, uint64_t length_bytes, uint64_t& exten
   // What a failing disk can't tell is data, as the read that follows may be served by the peer. The
   // peer itself is not asked where its holes are.
   const WorkerView& view = engine_->worker_view();
-  const bool known = view.local_reads() &&
+  const bool known = view.local_reads(loop_) &&
                      data_->extent_now(offset_bytes, length_bytes, hole, extent_bytes) == 0;
   if (!known) {
     extent_bytes = length_bytes;

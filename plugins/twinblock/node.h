@@ -14,7 +14,8 @@
 #include "config/config.h"
 #include "control/requests.h"
 #include "io/posix/control_server.h"
-#include "io/posix/http_server.h"
+#include "io/posix/etcd_witness.h"
+#include "io/posix/fence_command_process.h"
 #include "io/posix/loop.h"
 #include "io/posix/posix_disk.h"
 #include "io/posix/stderr_log.h"
@@ -53,7 +54,7 @@ class Node {
  private:
   Node(Config config, std::string name);
   Status open_files(uint64_t metadata_bytes);
-  Status open_metrics();
+  void open_witness();
   Result<std::string> read_keys(KeyChoice choice);
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
   int run_request(ClientRequest& request);
@@ -70,10 +71,11 @@ class Node {
   std::unique_ptr<PosixDisk> metadata_;
   std::unique_ptr<TcpNetwork> network_;
   std::unique_ptr<WorkerThreads> workers_;
+  std::unique_ptr<EtcdWitness> witness_;        // null: none of this kind
+  std::unique_ptr<FenceCommandProcess> fence_;  // …
   std::unique_ptr<Engine> engine_;
   NodeFacts facts_;
   std::unique_ptr<ControlServer> control_;
-  std::unique_ptr<HttpServer> metrics_;  // null: not wanted
   std::unique_ptr<ServiceReport> report_;
   std::unique_ptr<Timer> stop_timer_;    // looks whether a stop was asked for
   bool stopping_now_ = false;            // nbdkit was told

@@ -16,6 +16,7 @@ class Twinblock:
 
     title = "twinblock duplex"
     encryption = "off"
+    witness = None
 
     def __init__(self, directory, size_bytes, options):
         self.start(directory, size_bytes, options.build)
@@ -25,7 +26,8 @@ class Twinblock:
         for image in images.values():
             fill(image, size_bytes)
         self.lab = Lab(directory / "lab")
-        self.lab.create(size=str(size_bytes), backing=images, build=build, encryption=self.encryption)
+        self.lab.create(size=str(size_bytes), backing=images, build=build, encryption=self.encryption,
+                        witness=self.witness)
         self.lab.up(timeout_s=120)
         self.uri = self.lab.node("alpha")["nbd"]
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/limits.h"
 #include "base/units.h"
@@ -60,6 +61,29 @@ void check_links(const Config& config) {
   }
 }
 
+void check_witness(const WitnessConfig& witness) {
+  const bool etcd = witness.kind == WitnessKind::kEtcd;
+  const bool command = witness.kind == WitnessKind::kCommand;
+  require(witness.endpoints.empty() != etcd && witness.endpoints.size() <= limits::kWitnessEndpointsMax,
+          "a forbidden number of endpoints passed");
+  for (const std::string& url : witness.endpoints)
+    require((url.starts_with("http://") || url.starts_with("https://")) && printable_line(url) &&
+                url.find_first_of(" @?#\"'`$;&|<>\\") == std::string::npos,
+            "an endpoint passed that is none", url);
+  require(witness.user.empty() == witness.password_file.empty(), "half of a user passed");
+  require(witness.certificate_file.empty() == witness.certificate_key_file.empty(),
+          "half of a certificate passed");
+  require(witness.command.empty() != command, "a command that is none, or of another kind, passed");
+  for (const std::string& path : {witness.password_file, witness.ca_file, witness.certificate_file,
+                                  witness.certificate_key_file, witness.command})
+    if (!path.empty()) check_path(path);
+  const uint64_t least_ns = command ? kSecond_ns : 200 * kMillisecond_ns;
+  const uint64_t most_ns = (command ? 600 : 60) * kSecond_ns;
+  require(witness.kind == WitnessKind::kNone ||
+              (witness.timeout_ns >= least_ns && witness.timeout_ns <= most_ns),
+          "a forbidden timeout of a witness passed");
+}
+
 void check(const Config& config) {
   check_name(config.volume);
   require(config.size_bytes >= limits::kVolumeBytesMin &&
@@ -83,6 +107,7 @@ void check(const Config& config) {
   for (const uint64_t timeout_ns : {config.peer_timeout_ns, config.disk_timeout_ns})
     require(timeout_ns >= 200 * kMillisecond_ns && timeout_ns <= 600 * kSecond_ns,
             "a forbidden timeout passed");
+  check_witness(config.witness);
 }
 
 std::string quoted(const std::string& text) {
@@ -104,6 +129,26 @@ std::string duration(uint64_t ns) {
   return quoted(text + "us");
 }
 
+std::string rendered(const WitnessConfig& witness) {
+  if (witness.kind == WitnessKind::kNone) return {};
+  std::string text = std::string("[witness]\nkind = ") +
+                     (witness.kind == WitnessKind::kEtcd ? "\"etcd\"" : "\"command\"") +
+                     "\ntimeout = " + duration(witness.timeout_ns) + "\n";
+  if (!witness.endpoints.empty()) text += "endpoints = [";
+  for (const std::string& url : witness.endpoints) text += quoted(url) + ", ";
+  if (!witness.endpoints.empty()) text += "]\n";
+  const std::pair<const char*, const std::string*> keys[] = {
+      {"user", &witness.user},
+      {"password_file", &witness.password_file},
+      {"ca_file", &witness.ca_file},
+      {"certificate_file", &witness.certificate_file},
+      {"certificate_key_file", &witness.certificate_key_file},
+      {"command", &witness.command}};
+  for (const auto& [key, value] : keys)
+    if (!value->empty()) text += std::string(key) + " = " + quoted(*value) + "\n";
+  return text;
+}
+
 // A file that says the same.
 std::string rendered(const Config& config) {
   static constexpr const char* kCompressions[] = {"off", "on", "auto"};
@@ -122,7 +167,7 @@ std::string rendered(const Config& config) {
     if (link.rate_bits_per_s != 0)
       text += "rate = \"" + std::to_string(link.rate_bits_per_s) + "bit\"\n";
   }
-  return text + "[replication]\ncompression = \"" +
+  return text + rendered(config.witness) + "[replication]\ncompression = \"" +
          kCompressions[static_cast<size_t>(config.compression)] +
          "\"\nlevel = " + std::to_string(config.compression_level) +
          "\npeer_timeout = " + duration(config.peer_timeout_ns) +
@@ -137,7 +182,7 @@ void check_same(const Config& a, const Config& b) {
               a.peer_timeout_ns == b.peer_timeout_ns && a.disk_timeout_ns == b.disk_timeout_ns &&
               a.on_peer_loss == b.on_peer_loss && a.congestion == b.congestion &&
               a.key == b.key && a.encryption == b.encryption &&
-              a.links.size() == b.links.size(),
+              a.witness == b.witness && a.links.size() == b.links.size(),
           "written down anew, the file means something else", rendered(a));
   for (size_t i = 0; i < 2; ++i)
     require(a.nodes[i].name == b.nodes[i].name && a.nodes[i].backing == b.nodes[i].backing &&
@@ -235,6 +280,18 @@ constexpr const char* kLines[] = {
     "on_peer_loss = \"freeze\"",
     "congestion = \"bbr\"",
     "allow_links = [\"10.0.0.0/8\", \"fd00::/64\"]",
+    "[witness]",
+    "kind = \"etcd\"",
+    "kind = \"command\"",
+    "endpoints = [\"http://10.0.0.3:2379\", \"http://[fd00::3]:2379\"]",
+    "endpoints = [\"https://etcd1:2379\"]",
+    "user = \"twinblock\"",
+    "password_file = \"/etc/twinblock/r0.etcd\"",
+    "ca_file = \"/etc/ssl/ca.pem\"",
+    "certificate_file = \"/c\"",
+    "certificate_key_file = \"/k\"",
+    "command = \"/etc/twinblock/r0.fence\"",
+    "timeout = \"2s\"",
     "node.alpha.backing = \"/x\"",
     "link = {main = {alpha = \"10.0.0.1:1\", beta = \"10.0.0.2:1\"}}",
     "\"\\u001b\" = 1979-05-27T07:32:00Z",

@@ -145,8 +145,9 @@ class Stage {
     });
     look();
     if (answer->empty() || checked(*answer)["ok"].get<bool>()) return;
-    require(state() == before, "what was refused has changed something",
-            request + " -> " + *answer);
+    const json changed = json::diff(before, state());
+    require(changed.empty(), "what was refused has changed something",
+            request + " -> " + *answer + ": " + changed.dump());
   }
 
   void forget() {

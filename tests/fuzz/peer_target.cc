@@ -187,7 +187,7 @@ class Story {
     }
     node_->run(kPatience_ns / 2);
     if (node_->engine->volume_state() == VolumeState::kFrozen || clients_.outstanding() > 0)
-      engine().orders().go_on_alone(orders_.reply());
+      engine().orders().go_on_alone(false, orders_.reply());
     node_->run(kPatience_ns / 2);
     require(clients_.outstanding() == 0, "a client waits for a peer that is gone");
     require(orders_.waiting() == 0, "an order waits for a peer that is gone");
@@ -267,7 +267,7 @@ class Story {
         engine().orders().resolve(option, (code & 0x40) != 0, orders_.reply());
         break;
       case 11:
-        engine().orders().go_on_alone(orders_.reply());
+        engine().orders().go_on_alone(false, orders_.reply());
         break;
       case 12:
         engine().orders().set_resync_pace(ResyncPace::kRate, 1 + input.take<uint64_t>() / 2,

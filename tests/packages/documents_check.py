@@ -63,11 +63,12 @@ def programs_are_in_their_pages(build):
 def keys_are_in_their_pages(source, build):
     """What is named in bold, alone at the beginning of a line, is a key; and nothing else is."""
     del build
-    reader = (source / "daemon" / "config" / "config.cc").read_text(encoding="utf-8")
+    folder = source / "daemon" / "config"
+    reader = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.cc")))
     known = {"rate"}  # of kRateKey
     for group in re.findall(r"allow_only\(\{(.*?)\}\)", reader, re.S):
         known.update(re.findall(r'"(\w+)"', group))
-    known -= {"node", "link", "replication"}  # tables
+    known -= {"node", "link", "replication", "witness"}  # tables
     page = (source / "packaging" / "manuals" / "twinblock.toml.5.scd.in").read_text(encoding="utf-8")
     said = {name.replace("\\", "") for name in re.findall(r"^\*([\w\\]+)\*$", page, re.M)}
     yield from (f"twinblock.toml(5) does not have {name}" for name in sorted(known - said))
@@ -101,7 +102,7 @@ def bash_completes(build):
         yield from (f"bash: {verb} has no {name}" for name in sorted(missing))
     missing = set(options_of(build / "daemon" / "twinblockd")) - completed(build, "twinblockd", "-")
     yield from (f"bash: twinblockd has no {name}" for name in sorted(missing))
-    for words, expected in ((("sta",), {"status", "stats"}), (("help", "prom"), {"promote"}),
+    for words, expected in ((("sta",), {"status", "stats"}), (("help", "prom"), {"promote", "promoter"}),
                             (("link", "en"), {"enable"}), (("wait", "r0", "dup"), {"duplex"}),
                             (("resolve", "--keep", ""), {"local", "peer"}),
                             (("resync", "r0", "pau"), {"pause"}), (("compression", "au"), {"auto"})):

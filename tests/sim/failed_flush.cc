@@ -28,7 +28,21 @@ void World::failed_flushes() {
   wait_for_restarts();
   errors_allowed_ = true;
   operator_rests_ = true;
-  switch (random_.below(4)) {
+  const uint64_t story = random_.below(4);
+  // Drawn apart, so that what is drawn below stays what it was.
+  Random apart = random_;
+  if (apart.chance(0.2) && node(1 - primary_).data().cache_can_be_dropped())
+    demoted_too_late();
+  else
+    fail_a_flush(story);
+  operator_rests_ = false;
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a flush that failed");
+  errors_allowed_ = false;
+}
+
+void World::fail_a_flush(uint64_t story) {
+  switch (story) {
     case 0:
       copied_back();
       break;
@@ -42,10 +56,6 @@ void World::failed_flushes() {
       dies_while_nothing_is_sent();
       break;
   }
-  operator_rests_ = false;
-  wait(
-      kHealingMax_ns, [this] { return settled(); }, "duplex after a flush that failed");
-  errors_allowed_ = false;
 }
 
 void World::fail_flush(int host) {

@@ -184,9 +184,10 @@ void World::silence(uint64_t at_most_ns) {
   if (Report::verbose())
     Report::trace("network", "-- silent from " + std::string((which & 1) != 0 ? "alpha " : "") +
                                  ((which & 2) != 0 ? "beta" : ""));
-  scheduler_.after(random_.spread(50 * kMillisecond_ns, at_most_ns), nullptr, [this] {
-    network_.set_silent({false, false});
-  });
+  scheduler_.after(random_.spread(50 * kMillisecond_ns, at_most_ns), nullptr,
+                   [this, silence = network_.silences()] {
+                     if (network_.silences() == silence) network_.set_silent({false, false});
+                   });
 }
 
 void World::break_disk(VirtualDisk& disk) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lineage.h"
+#include "witnessed.h"
 #include "report.h"
 #include "sim_node.h"
 #include "world.h"
@@ -56,6 +57,11 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
     twinblock::sim::Lineage lineage(random.next());
     lineage.run();
     return ended(lineage.scheduler());
+  }
+  if (options.witness) {
+    twinblock::sim::Witnessed witnessed(random.next());
+    witnessed.run();
+    return ended(witnessed.scheduler());
   }
   twinblock::sim::World world(random.next(), options);
   world.run();

@@ -235,7 +235,7 @@ void World::give_order() {
                                       ignore);
       break;
     case 3:
-      engine.orders().go_on_alone(ignore);
+      engine.orders().go_on_alone(false, ignore);
       break;
     default:
       engine.orders().verify(random_.chance(0.2)   ? VerifyOrder::kStop

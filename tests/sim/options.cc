@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 21> kModeTable{{
+constexpr std::array<Mode, 22> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -174,6 +174,8 @@ constexpr std::array<Mode, 21> kModeTable{{
        o.faulty_ns = 60 * kSecond_ns;
      }},
     {"lineage", 1, [](Options& o) { o.lineage = true; }},
+    // (Drawn apart in "mixed".)
+    {"witness", 0, [](Options& o) { o.witness = true; }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,
@@ -246,6 +248,9 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   Random apart = random;
   const bool resumes = mode == "mixed" && apart.chance(0.08);
   const bool is_late = mode == "mixed" && !resumes && apart.chance(0.03);
+  Random copy = random;
+  Random beside(~copy.next());
+  const bool witnessed = mode == "mixed" && !resumes && !is_late && beside.chance(0.06);
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
@@ -253,6 +258,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
     const bool meant = mode != "mixed" ? mode == each.name
                        : resumes       ? each.name == std::string("resume")
                        : is_late       ? each.name == std::string("late")
+                       : witnessed     ? each.name == std::string("witness")
                                        : is_drawn;
     if (!meant) continue;
     each.apply(options);

@@ -72,13 +72,14 @@ struct Options {
   bool full_source = false;         // a resync whose source's disk is full now and then
   bool slow_disk = false;           // the secondary's disk works, but slowly
   bool lineage = false;             // nothing of the above: see lineage.h
+  bool witness = false;             // … see witnessed.h
   FaultPlan faults;
 };
 
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
-    "resync swap slow late lineage resume renewal";
+    "resync swap slow late lineage resume renewal witness";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

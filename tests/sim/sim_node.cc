@@ -104,11 +104,14 @@ void SimNode::start() {
   const bool cache_is_gone = loaded.value().record.flush_failed && data_->forget_cache();
   metadata::Uuid instance;
   for (uint8_t& byte : instance) byte = static_cast<uint8_t>(random_.next());
+  if (outside_.witness) witness_ = outside_.witness(process_);
+  if (outside_.fence) fence_ = outside_.fence(process_);
   engine_ = std::make_unique<Engine>(
       Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
                     std::move(loaded.value()), data_->is_new(), instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }, kEventWords, boot_,
-                    cache_is_gone, kZeroPieceBytes});
+                    cache_is_gone, kZeroPieceBytes, {witness_.get(), fence_.get()},
+                    outside_.cut_off_clients});
   engine_->orders().set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);
@@ -136,6 +139,8 @@ void SimNode::end_process() {
   for (size_t from = 0; from < kPhases; ++from)
     phases_seen()[from] |= engine_->phase_steps().after(static_cast<Phase>(from));
   engine_.reset();
+  witness_.reset();
+  fence_.reset();
   workers_.reset();
   port_.reset();
   clock_.reset();

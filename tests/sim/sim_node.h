@@ -1,8 +1,10 @@
 // One host: two disks that last, and processes that come and go, each with an unmodified Engine.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/config.h"
@@ -21,6 +23,15 @@ class SimNode {
   SimNode(Scheduler& scheduler, VirtualNetwork& network, const Config& config, int host,
           uint32_t region_bytes, Random random);
   ~SimNode();
+
+  // What a process has beside its disks and the network; to be set before the first one starts. Each may
+  // be missing.
+  struct Outside {
+    std::function<std::unique_ptr<Witness>(const ProcessPtr&)> witness;
+    std::function<std::unique_ptr<FenceCommand>(const ProcessPtr&)> fence;
+    std::function<void()> cut_off_clients;
+  };
+  void set_outside(Outside outside) { outside_ = std::move(outside); }
 
   void start();
   // kill -9: the page cache stays, the kernel closes connections.
@@ -93,6 +104,9 @@ class SimNode {
   std::unique_ptr<VirtualClock> clock_;
   std::unique_ptr<Network> port_;
   std::unique_ptr<Workers> workers_;
+  Outside outside_;
+  std::unique_ptr<Witness> witness_;
+  std::unique_ptr<FenceCommand> fence_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -69,7 +69,7 @@ void World::diverge(int host) {
     Engine& engine = node(each).engine();
     const VolumeState state = engine.status().state;
     if (state == VolumeState::kFrozen)
-      engine.orders().go_on_alone([](const Result<std::string>&) {});
+      engine.orders().go_on_alone(false, [](const Result<std::string>&) {});
     return state == VolumeState::kSimplex || state == VolumeState::kRefused;
   };
   wait(

@@ -80,6 +80,8 @@ void VirtualDisk::process_ended() {
     if (pending.write) pending.write->done_number = ++done_number_;
   }
   pending_.clear();
+  holds_next_flush_ = false;
+  held_flush_ = 0;
   process_.reset();
 }
 
@@ -239,10 +241,24 @@ void VirtualDisk::submit(DiskRequest& request) {
   const uint64_t id = next_id_++;
   pending_.emplace(id, Pending{&request, nullptr, done_number_});
   request.submitted_ns = process_->clock_origin_ns + scheduler_.now_ns();
+  if (request.op == DiskOp::kFlush && std::exchange(holds_next_flush_, false)) {
+    held_flush_ = id;
+    return;
+  }
   const uint64_t ns = service_ns(request);
   if (is_write(request.op) && random_.chance(0.5))
     scheduler_.after(random_.below(ns + 1), process_, [this, id] { apply_half(id); });
   scheduler_.after(ns, process_, [this, id] { finish(id); });
+}
+
+void VirtualDisk::fail_held_flush() {
+  faults.flush_error_chance = 1;
+  let_flushes_go();
+}
+
+void VirtualDisk::let_flushes_go() {
+  holds_next_flush_ = false;
+  scheduler_.after(0, process_, [this, id = std::exchange(held_flush_, 0)] { finish(id); });
 }
 
 // Writes the first bytes of a request, up to `up_to_bytes`, into the page cache.

@@ -95,6 +95,15 @@ class VirtualDisk final : public Disk {
   [[nodiscard]] std::vector<size_t> deceiving_sectors() const;
   // As DiskFile::forget_cache(). Some hosts can't.
   bool forget_cache();
+  // … another one can, as soon as it takes flushes.
+  [[nodiscard]] bool cache_can_be_dropped() const { return cache_can_be_dropped_; }
+
+  // The next flush of this process hangs, whatever else the disk does meanwhile, until it is failed, or
+  // none is to hang any more.
+  void hold_next_flush() { holds_next_flush_ = true; }
+  [[nodiscard]] bool holds_flush() const { return held_flush_ != 0; }
+  void fail_held_flush();
+  void let_flushes_go();
 
   DiskFaults faults;
 
@@ -152,6 +161,8 @@ class VirtualDisk final : public Disk {
   std::vector<size_t> dirty_sectors_;
   std::map<uint64_t, Pending> pending_;
   uint64_t next_id_ = 1;
+  bool holds_next_flush_ = false;
+  uint64_t held_flush_ = 0;  // its id; 0: none
   uint64_t done_number_ = 0;
   uint64_t errors_ = 0;
   mutable uint64_t device_work_ = 1;

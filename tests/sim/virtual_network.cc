@@ -427,6 +427,7 @@ void VirtualNetwork::release(const WirePtr& wire) {
 
 void VirtualNetwork::set_silent(const std::array<bool, 2>& silent) {
   silent_ = silent;
+  ++silences_;
   if (silent[0] || silent[1]) return;
   for (const auto& held : wires_)
     if (const WirePtr wire = held.lock()) release(wire);

@@ -49,6 +49,8 @@ class VirtualNetwork {
   void reset(const std::string& link, const std::array<bool, 2>& at);
   // All links, by the host that sends, beside what is wrong with each of them.
   void set_silent(const std::array<bool, 2>& silent);
+  // How often it was told so: who ends a silence later does not end another one.
+  [[nodiscard]] uint64_t silences() const { return silences_; }
   void set_faults(const std::string& link, const LinkFaults& faults);
   [[nodiscard]] const LinkFaults& faults(const std::string& link) { return link_of(link).faults; }
   // All faults end.
@@ -149,6 +151,7 @@ class VirtualNetwork {
   Random random_;
   std::array<Host, 2> hosts_;
   std::array<bool, 2> silent_{};
+  uint64_t silences_ = 0;
   std::map<std::string, Link> links_;  // made when they are first used
   std::vector<std::weak_ptr<Wire>> wires_;
 };

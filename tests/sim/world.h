@@ -134,6 +134,7 @@ class World {
   void slow_disk();    // slow_disk.cc
   void full_source();  // full_source.cc
   void failed_flushes();  // failed_flush.cc
+  void fail_a_flush(uint64_t story);
   void copied_back();
   void dies_when_whole(int source, int target);
   void dies_early();
@@ -141,6 +142,9 @@ class World {
   void dies_while_nothing_is_sent();
   void let_the_disk_die(int host);
   void failed_demotion();
+  void fail_a_flush_of_nothing(int host);  // late_flush.cc
+  bool leave_a_flush_behind(int host);
+  void demoted_too_late();
   void fail_flush(int host);
   void end_process(int host);
   void write_some();

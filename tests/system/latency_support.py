@@ -3,7 +3,7 @@
 import time
 from statistics import median
 
-STAGES = ["prepare", "compression", "queue", "intent", "send", "crypto", "wire", "stack", "peer-queue",
+STAGES = ["prepare", "compression", "queue", "intent", "send", "crypto", "link-queue", "wire", "stack", "peer-queue",
           "peer-disk", "local-disk", "completion"]
 
 

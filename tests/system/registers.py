@@ -164,46 +164,19 @@ def survivors(flushed_before=None):
     return survives
 
 
-class Load:
-    """Overlapping writes, zeroes, trims and flushes by several connections until stop(), or until
-    the server dies (`ended`)."""
+class Requester:
+    """Makes requests, by whatever connection, and tells the model of them. Returns those that were answered."""
 
-    def __init__(self, lab, name, registers, writers=5, fua=True, flush_every_s=0.15, seed=None):
+    def __init__(self, registers, fua=True):
         self.registers = registers
         self.fua = fua
-        self.flush_every_s = flush_every_s
-        self.stopping = threading.Event()
-        self.errors = []
-        self.began_ns = time.monotonic_ns()
-        handles = [nbd.NBD() for _ in range(writers + 1)]
-        for handle in handles:
-            handle.connect_uri(lab.node(name)["nbd"])
-        seed = seed if seed is not None else random.SystemRandom().getrandbits(32)
-        self.threads = [threading.Thread(target=self._run, args=(handle, random.Random(seed + n),
-                                                                 n == writers), daemon=True)
-                        for n, handle in enumerate(handles)]
-        for thread in self.threads:
-            thread.start()
 
-    def _run(self, handle, rng, flusher):
-        step = self._flush if flusher else self._write
-        request = None
-        try:
-            while not self.stopping.is_set():
-                request = step(handle, rng)
-                request.answered = time.monotonic_ns()
-                if flusher:
-                    self.stopping.wait(rng.uniform(0, 2 * self.flush_every_s))
-            handle.shutdown()
-        except nbd.Error as error:
-            self.errors.append(str(error))
-
-    def _flush(self, handle, _rng):
+    def flush(self, handle, _rng):
         request = self.registers.begin(0, 0, flushes=True)
         handle.flush()
         return request
 
-    def _write(self, handle, rng):
+    def write(self, handle, rng):
         length = rng.choice(LENGTHS)
         extent = rng.randrange(self.registers.size // STRIDE) * STRIDE
         first = (extent + rng.randrange(EXTENT)) // SECTOR
@@ -223,6 +196,40 @@ class Load:
             handle.pwrite(b"".join(sector_bytes(request.stamp, sector)
                                    for sector in range(first, first + length)), at, flags)
         return request
+
+
+class Load(Requester):
+    """Overlapping writes, zeroes, trims and flushes by several connections until stop(), or until
+    the server dies (`ended`)."""
+
+    def __init__(self, lab, name, registers, writers=5, fua=True, flush_every_s=0.15, seed=None):
+        super().__init__(registers, fua)
+        self.flush_every_s = flush_every_s
+        self.stopping = threading.Event()
+        self.errors = []
+        self.began_ns = time.monotonic_ns()
+        handles = [nbd.NBD() for _ in range(writers + 1)]
+        for handle in handles:
+            handle.connect_uri(lab.node(name)["nbd"])
+        seed = seed if seed is not None else random.SystemRandom().getrandbits(32)
+        self.threads = [threading.Thread(target=self._run, args=(handle, random.Random(seed + n),
+                                                                 n == writers), daemon=True)
+                        for n, handle in enumerate(handles)]
+        for thread in self.threads:
+            thread.start()
+
+    def _run(self, handle, rng, flusher):
+        step = self.flush if flusher else self.write
+        request = None
+        try:
+            while not self.stopping.is_set():
+                request = step(handle, rng)
+                request.answered = time.monotonic_ns()
+                if flusher:
+                    self.stopping.wait(rng.uniform(0, 2 * self.flush_every_s))
+            handle.shutdown()
+        except nbd.Error as error:
+            self.errors.append(str(error))
 
     def answered(self):
         return sum(1 for each in self.registers.requests if each.answered)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from lablib.error import LIVENESS_S
 from lateness import Lateness
-from support import MIB, assert_identical, connection, ctl, promote, twinblock
+from support import IS_ROOT, MIB, assert_identical, connection, ctl, promote, twinblock
 
 VERBS = ("status", "why", "init", "promote", "demote", "continue", "resolve", "attach", "detach",
          "resync", "verify", "wait", "link", "compression", "latency", "stats", "events",
@@ -88,12 +89,12 @@ def test_unreachable_daemon_exits_with_3(lab):
     assert ctl(lab, "beta", "wait", "--timeout", "1s").returncode in (3, 4)
 
 
-def test_refused_order_exits_with_1_and_says_why(lab):
+def test_refused_order_says_why_and_by_its_exit_status_whether_to_try_again(lab):
     result = ctl(lab, "alpha", "init")
     assert result.returncode == 1
     assert result.stderr.strip()
     result = ctl(lab, "beta", "promote", "--json")
-    assert result.returncode == 1
+    assert result.returncode == 8
     reply = json.loads(result.stdout)
     assert reply["ok"] is False and reply["error"]
 
@@ -139,7 +140,7 @@ def test_blank_volume_says_what_to_do(make_lab):
     status = lab.status("alpha")
     assert status["state"] == "blank" and "init" in status["action"]
     promoted = ctl(lab, "alpha", "promote")
-    assert promoted.returncode == 1 and "init" in promoted.stderr
+    assert promoted.returncode == 7 and "init" in promoted.stderr
     assert ctl(lab, "alpha", "init").returncode == 0
 
 
@@ -302,3 +303,34 @@ def test_missing_configuration_and_unknown_node(make_lab, scratch):
     unknown = daemon(lab, lab.state["config"], "--node", "gamma")
     assert unknown.returncode == 2 and "alpha" in unknown.stderr
     assert daemon(lab, lab.state["config"], "--nonsense").returncode == 2
+
+
+# Another /run than this host's, with nodes' sockets in it, and one that nobody listens at.
+SEVERAL = """mount -t tmpfs tmpfs /run && mkdir /run/twinblock && cd /run/twinblock
+ln -s "$1" r0.ctl; ln -s "$2" r1.ctl; shift 2
+[ "$1" != gone ] || { shift; touch r2.ctl; }
+exec "$@"
+"""
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="mounting another /run needs root")
+def test_without_a_name_all_volumes_of_the_host_are_told_of(lab):
+    def of_all(*words, gone=False):
+        sockets = [lab.node(name)["control"] for name in ("alpha", "beta")]
+        program = str(Path(lab.state["build"]) / "tools" / "twinblock")
+        return subprocess.run(["unshare", "--mount", "sh", "-c", SEVERAL, "sh", *sockets,
+                               *(["gone"] if gone else []), program, *words],
+                              text=True, capture_output=True, timeout=LIVENESS_S, check=False)
+
+    shown = of_all("status")
+    assert shown.returncode == 0, shown.stderr
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert lines[1][1:4] == ["alpha", "primary", "duplex"] and lines[2][1:4] == ["beta", "secondary", "duplex"]
+    told = json.loads(of_all("status", "--json").stdout)
+    assert [each["node"] for each in told["volumes"]] == ["alpha", "beta"]
+    shown = of_all("status", gone=True)
+    assert shown.returncode == 3 and "no answer" in shown.stdout and "alpha" in shown.stdout
+    shown = of_all("latency")
+    assert shown.returncode == 0 and shown.stdout.count("No writes") == 2
+    shown = of_all("promote")
+    assert shown.returncode == 2 and "several volumes" in shown.stderr, "that is never meant for all"

@@ -76,8 +76,10 @@ def test_stop_of_a_primary_with_clients_is_no_crash(lab):
     lab.wait_peer_lost("beta")
     assert_identical(lab)
     lab.start("alpha")
-    status = lab.wait_state("alpha", "duplex", 10)
-    assert status["role"] == "primary", "those clients may wait for it"
+    lab.wait_state("alpha", "duplex", 10)
+    # Duplex a moment before it serves: it is primary again when that is on record.
+    lab.wait_status("alpha", lambda status: status["role"] == "primary", 10,
+                    what="primary, as those clients may wait for it")
     assert "without demotion" not in lab.log_text("alpha")
     for name in ("alpha", "beta"):
         assert lab.status(name)["counters"]["resync_bytes"] == 0

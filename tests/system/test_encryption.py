@@ -262,7 +262,7 @@ def test_new_key_is_this_user_s_alone_and_never_overwrites_another(make_lab, scr
             lab.config_text(lab.state["replication"], volume="r1").replace(lab.state["key"], str(path)),
             encoding="utf-8")
     shown = json.loads(twinblock(lab, "key", "show", "--config", config, "--json").stdout)
-    assert shown == {"key": shown["key"], "path": str(path)} and shown["key"] in made.stdout
+    assert shown == {"key": shown["key"], "path": str(path), "version": 1} and shown["key"] in made.stdout
     if file_is_there:
         lab.up()
         assert all(lab.status(name)["encryption"]["key"] == shown["key"] for name in NODES)

@@ -2,6 +2,7 @@
 session; with two links, and with one."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -11,7 +12,7 @@ from links_support import MixedLoad, Undisturbed, all_up, links_of
 from relay import Relay, lab_over
 from support import ctl, twinblock, wait_for_writes, wait_until
 
-ROTATIONS = 5
+ROTATIONS = int(os.environ.get("TWINBLOCK_ROTATIONS", "5"))  # 20 and more on a machine that has time
 PROMISED_S = 0.3  # what a write may wait for because of it
 
 

@@ -15,7 +15,7 @@ import pytest
 from lablib.error import LIVENESS_S
 from support import KIB, MIB, connection, ctl, wait_until
 
-STAGES = {"prepare", "compression", "queue", "intent", "send", "crypto", "wire", "stack", "peer-queue",
+STAGES = {"prepare", "compression", "queue", "intent", "send", "crypto", "link-queue", "wire", "stack", "peer-queue",
           "peer-disk", "local-disk", "completion"}
 
 
@@ -60,7 +60,10 @@ def test_latency_adds_up_and_is_shown(lab):
         assert set(each["stages"]) == STAGES
         assert sum(times["sum_ns"] for times in each["stages"].values()) == each["total"]["sum_ns"]
     assert told["links"][0]["samples"] > 10
-    text = ctl(lab, "alpha", "latency", "--window", "60s").stdout
+    assert any("Of a 4K write's" in sentence for sentence in told["verdict"])
+    short = ctl(lab, "alpha", "latency", "--window", "60s").stdout
+    assert len(short.splitlines()) <= 30 and "W wire" in short and "peer-disk  " not in short
+    text = ctl(lab, "alpha", "latency", "--window", "60s", "--sizes", "--links").stdout
     assert max(map(len, text.splitlines())) <= 80
     for word in ("the last 60 s", "4K (up to 4 KiB): 200 writes", "peer-disk", "W wire", "round trips"):
         assert word in text

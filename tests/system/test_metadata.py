@@ -151,7 +151,7 @@ def test_empty_file_is_no_metadata_but_the_data_is_kept(lab):
     wait_for_log(lab, "beta", "warning", "--join")
     status = lab.status("beta")
     assert status["data"] == "blank" and "init" in status["action"], status
-    assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode == 1
+    assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode == 7
     assert Path(lab.node("beta")["backing"]).read_bytes() == data
     assert lab.status("alpha")["role"] == "primary"
 

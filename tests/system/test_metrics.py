@@ -1,14 +1,12 @@
-"""Metrics for Prometheus: over HTTP and by the command line, read by promtool and by a Prometheus
+"""Metrics for Prometheus: by `twinblock web` and by the command line, read by promtool and by a Prometheus
 server; and the dashboard, which may only show what there is."""
 
-import http.client
 import json
 import os
 import re
 import shutil
 import socket
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -16,40 +14,37 @@ from pathlib import Path
 import pytest
 
 from lablib.links import free_ports
-from support import KIB, MIB, connection, ctl, wait_until
+from support import KIB, MIB, connection, ctl, wait_for_log, wait_until
+from test_web import Web
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
-ROUNDS = 5
+OWN = "twinblock_node_answers"  # of the page's server, and of no node
 
 
 @pytest.fixture
-def served(make_lab):
-    """A lab in duplex whose nodes serve their metrics, with some writes; node name -> port."""
-    lab = make_lab(start=False)
-    ports = dict(zip(("alpha", "beta"), free_ports(2, HOST)))
-    text = Path(lab.state["config"]).read_text(encoding="utf-8")
-    for name, port in ports.items():
-        text = text.replace(f"[node.{name}]\n", f'[node.{name}]\nmetrics = "{HOST}:{port}"\n')
-    for name in ports:
-        lab.set_node_config(name, text)
-    lab.up()
+def served(lab):
+    """A lab in duplex with some writes, and a page for each node; node name -> Web."""
     with connection(lab) as handle:
         for i in range(100):
             handle.pwrite(os.urandom(4 * KIB), i * 4 * KIB)
         handle.pwrite(os.urandom(256 * KIB), 8 * MIB)
         handle.flush()
-    return lab, ports
-
-
-def get(port, path="/metrics", method="GET", body=None):
-    client = http.client.HTTPConnection(HOST, port, timeout=60)
+    webs = {}
     try:
-        client.request(method, path, body)
-        answer = client.getresponse()
-        return answer.status, answer.getheader("Content-Type"), answer.read().decode()
+        for name in ("alpha", "beta"):
+            webs[name] = Web(lab, "--socket", lab.node(name)["control"])
+        # What they asked before is not what is written now.
+        wait_until(lambda: 'twinblock_writes_total{volume="r0",node="alpha"} 101\n' in text_of(webs["alpha"]),
+                   what="the writes")
+        yield lab, webs
     finally:
-        client.close()
+        for web in webs.values():
+            web.close()
+
+
+def text_of(web):
+    return web.get("/metrics")[1]
 
 
 def families(text):
@@ -57,71 +52,65 @@ def families(text):
 
 
 @pytest.mark.sanitize
-def test_metrics_are_served_and_nothing_else(served):
-    lab, ports = served
-    status, kind, text = get(ports["alpha"])
-    assert status == 200 and kind.startswith("text/plain; version=0.0.4")
+def test_metrics_are_served_as_the_verb_tells_them(served):
+    lab, webs = served
+    status, text, headers = webs["alpha"].get("/metrics")
+    assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert 'twinblock_state{volume="r0",node="alpha",state="duplex"} 1\n' in text
     assert 'twinblock_writes_total{volume="r0",node="alpha"} 101\n' in text
     assert 'twinblock_write_duration_seconds_count{volume="r0",node="alpha",size="4K"} 100\n' in text
-    assert 'twinblock_role{volume="r0",node="beta",role="secondary"} 1\n' in get(ports["beta"])[2]
-    assert families(ctl(lab, "alpha", "metrics").stdout) == families(text)
+    assert 'twinblock_role{volume="r0",node="beta",role="secondary"} 1\n' in text_of(webs["beta"])
+    assert families(text) - families(ctl(lab, "alpha", "metrics").stdout) == {OWN}
+    assert families(ctl(lab, "alpha", "metrics").stdout) < families(text)
     assert families(json.loads(ctl(lab, "alpha", "metrics", "--json").stdout)["text"])
-    assert get(ports["alpha"], "/")[0] == 404
-    assert get(ports["alpha"], "/metrics/../etc/passwd")[0] == 404
-    assert get(ports["alpha"], method="POST", body="x" * 100_000)[0] == 405
-    with socket.create_connection((HOST, ports["alpha"]), timeout=60) as raw:
-        raw.sendall(b"\x16\x03\x01 no HTTP\r\n\r\n")
-        assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
-def test_metrics_are_off_by_default(lab):
-    config = Path(lab.state["config"]).read_text(encoding="utf-8")
-    assert "metrics" not in config and "metrics are served" not in lab.log_text("alpha")
-    assert ctl(lab, "alpha", "metrics").returncode == 0, "the verb is there all the same"
+def test_a_node_that_is_gone_is_told_and_comes_back(served):
+    lab, webs = served
+    one, none = (f'{OWN}{{volume="r0"}} {value}\n' for value in (1, 0))
+    assert one in text_of(webs["alpha"])
+    lab.kill("alpha")
+    wait_until(lambda: none in text_of(webs["alpha"]), what="that it does not answer")
+    assert families(text_of(webs["alpha"])) == {OWN}, "what it said last is no figure of now"
+    lab.start("alpha")
+    wait_until(lambda: one in text_of(webs["alpha"]), what="that it answers")
 
 
-def test_an_address_that_is_taken_is_named(make_lab):
+def test_a_file_with_the_former_key_starts_a_node_and_is_told_of(make_lab):
+    """Earlier versions served metrics themselves, where `metrics =` said so: an upgrade must not end a mirror."""
     lab = make_lab(start=False)
+    text = Path(lab.state["config"]).read_text(encoding="utf-8")
     with socket.create_server((HOST, 0)) as taken:
-        address = f"{HOST}:{taken.getsockname()[1]}"
-        text = Path(lab.state["config"]).read_text(encoding="utf-8")
-        lab.set_node_config("alpha", text.replace("[node.alpha]\n",
-                                                  f'[node.alpha]\nmetrics = "{address}"\n'))
-        with pytest.raises(Exception):
-            lab.start("alpha")
-    assert address in lab.log_text("alpha") and "metrics" in lab.log_text("alpha")
+        address = f"{HOST}:{taken.getsockname()[1]}"  # nobody tries to listen there any more
+        text = text.replace("[node.alpha]\n", f'[node.alpha]\nmetrics = "{address}"\n')
+        for name in ("alpha", "beta"):
+            lab.set_node_config(name, text)
+        lab.up()
+    line = text.splitlines().index(f'metrics = "{address}"') + 1
+    for name in ("alpha", "beta"):
+        told = wait_for_log(lab, name, "warning", "'metrics' in [node.alpha]")
+        assert f":{line}: " in told and "twinblock-web.service" in told and "remove this line" in told
+    checked = subprocess.run(
+        [str(Path(lab.state["build"]) / "daemon" / "twinblockd"), lab.node("alpha")["config"], "--node", "alpha", "--check"],
+        capture_output=True, text=True, check=False, timeout=120)
+    assert f":{line}: " in checked.stderr and "'metrics' in [node.alpha] has no effect" in checked.stderr
 
 
-def test_a_scraper_that_reads_nothing_harms_nobody(served):
-    lab, ports = served
-
-    def write_s(handle):
-        started = time.monotonic()
-        for i in range(200):
-            handle.pwrite(b"\1" * 4 * KIB, i * 4 * KIB)
-        return time.monotonic() - started
-
-    deaf = []
-    for _ in range(20):  # more than there is room for
-        deaf.append(socket.create_connection((HOST, ports["alpha"]), timeout=60))
-        deaf[-1].sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-    with connection(lab) as handle:
-        beside = [write_s(handle) for _ in range(ROUNDS)]
-    for each in deaf:
-        each.close()
-    with connection(lab) as handle:
-        alone = [write_s(handle) for _ in range(ROUNDS)]
-    print(f"200 writes: {beside} s beside scrapers that do not read, {alone} s without")
-    assert min(beside) < 3 * max(alone)
-    assert get(ports["alpha"])[0] == 200
+def test_nothing_of_the_storage_process_listens_but_its_links(served):
+    lab, _ = served
+    process = lab.process("alpha")
+    own = {os.readlink(each) for each in Path(f"/proc/{process.pid}/fd").iterdir()}
+    rows = [row.split() for row in Path(f"/proc/{process.pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    listening = [row for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+    assert len(listening) == len(lab.status("alpha")["links"]), listening
 
 
 def test_promtool_has_no_complaint(served):
-    lab, ports = served
+    lab, webs = served
     lab.kill("beta")  # what a primary says of itself alone
     lab.wait_state("alpha", "simplex")
-    for text in (get(ports["alpha"])[2], ctl(lab, "alpha", "metrics").stdout):
+    wait_until(lambda: 'state="simplex"} 1\n' in text_of(webs["alpha"]), what="simplex")
+    for text in (text_of(webs["alpha"]), text_of(webs["beta"]), ctl(lab, "alpha", "metrics").stdout):
         checked = subprocess.run(["promtool", "check", "metrics"], input=text, text=True,
                                  capture_output=True, check=False, timeout=120)
         assert checked.returncode == 0 and not (checked.stdout + checked.stderr).strip(), \
@@ -135,10 +124,10 @@ def query(port, expression):
 
 
 def test_a_prometheus_server_scrapes_both_nodes(served, scratch):
-    lab, ports = served
+    _, webs = served
     port = free_ports(1, HOST)[0]
     config = scratch / "prometheus.yml"
-    targets = ", ".join(f"'{HOST}:{each}'" for each in ports.values())
+    targets = ", ".join(f"'{HOST}:{each.port}'" for each in webs.values())
     config.write_text("global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: twinblock\n"
                       f"  static_configs: [{{targets: [{targets}]}}]\n", encoding="utf-8")
     with open(scratch / "prometheus.log", "w", encoding="utf-8") as log, subprocess.Popen(
@@ -168,8 +157,8 @@ def test_a_prometheus_server_scrapes_both_nodes(served, scratch):
 
 
 def test_the_dashboard_shows_only_what_there_is(served):
-    _, ports = served
-    exported = families(get(ports["alpha"])[2])
+    _, webs = served
+    exported = families(text_of(webs["alpha"]))
     text = (REPOSITORY / "packaging" / "grafana-dashboard.json").read_text(encoding="utf-8")
     panels = [each for each in json.loads(text)["panels"] if each["type"] != "row"]
     expressions = [target["expr"] for panel in panels for target in panel["targets"]]
@@ -179,11 +168,11 @@ def test_the_dashboard_shows_only_what_there_is(served):
     assert used <= known, used - known
     for name in used:
         if name.endswith(("_bucket", "_sum", "_count")) and name not in exported:
-            assert f"# TYPE {name.rpartition('_')[0]} histogram" in get(ports["alpha"])[2], name
+            assert f"# TYPE {name.rpartition('_')[0]} histogram" in text_of(webs["alpha"]), name
 
 
 def test_every_metric_is_in_the_table(served):
-    _, ports = served
+    _, webs = served
     table = (REPOSITORY / "docs" / "metrics.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    assert set(re.findall(r"`(twinblock_\w+)", " ".join(rows))) == families(get(ports["alpha"])[2])
+    assert set(re.findall(r"`(twinblock_\w+)", " ".join(rows))) == families(text_of(webs["alpha"]))

@@ -214,7 +214,7 @@ def test_secondary_takes_over_when_told_that_the_primary_is_dead(lab):
     lab.kill("alpha")
     lab.wait_peer_lost("beta")
     refused = ctl(lab, "beta", "promote")
-    assert refused.returncode == 1
+    assert refused.returncode == 8
     assert "peer-is-dead" in refused.stdout + refused.stderr
     assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode == 0
     with connection(lab, "beta") as handle:
@@ -268,7 +268,7 @@ def test_frozen_volume_with_a_waiting_client_still_stops(make_lab, scratch):
 
 def test_second_primary_is_refused_while_the_first_is_there(lab):
     refused = ctl(lab, "beta", "promote")
-    assert refused.returncode == 1
+    assert refused.returncode == 8
     assert "alpha" in refused.stdout + refused.stderr
     assert lab.status("beta")["role"] == "secondary"
     assert lab.status("alpha")["state"] == "duplex"
@@ -302,7 +302,7 @@ def test_a_promotion_right_after_the_primarys_death_waits_until_that_is_known(la
 def test_a_primary_that_is_said_to_be_dead_and_answers_stays_primary(lab):
     lab.wait_state("beta", "duplex", 10)
     refused = ctl(lab, "beta", "promote", "--peer-is-dead")
-    assert refused.returncode == 1
+    assert refused.returncode == 8
     said = " ".join(refused.stderr.split())
     assert "not dead: it has just answered" in said and "twinblock demote r0" in said, said
     assert lab.status("alpha")["state"] == "duplex"

@@ -39,7 +39,7 @@ class Split:
         lab.kill("alpha")
         lab.start("beta")
         refused = ctl(lab, "beta", "promote")
-        assert refused.returncode == 1 and "--peer-is-dead" in refused.stderr
+        assert refused.returncode == 8 and "--peer-is-dead" in refused.stderr
         assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode == 0
         self.beta_data = self.write("beta", BETA_AT)
         lab.start("alpha")
@@ -119,7 +119,7 @@ def test_both_sides_say_since_when_and_how_much_and_go_on_serving(split):
         if paused:
             lab.pause("beta")
         promoted = ctl(lab, "alpha", "promote")
-        assert promoted.returncode == 1 and "--peer-is-dead" in promoted.stderr, "beta is primary"
+        assert promoted.returncode == 8 and "--peer-is-dead" in promoted.stderr, "beta is primary"
     lab.resume("beta")
 
 
@@ -168,14 +168,14 @@ def test_an_order_that_is_cut_off_half_way_is_carried_out_to_its_end(split):
     lab.wait_status("alpha", lambda status: status["data"] == "inconsistent", 10)
     assert "resync r0 resume" in lab.status("beta")["action"]
     refused = ctl(lab, "alpha", "promote")
-    assert refused.returncode == 1
+    assert refused.returncode == 9
     lab.kill("alpha")
     lab.start("alpha")
     lab.wait_state("beta", "resync", 10)
     lab.kill("beta")
     lab.wait_state("alpha", "waiting", 5)
     refused = ctl(lab, "alpha", "promote", "--peer-is-dead")
-    assert refused.returncode == 1 and "half-copied" in refused.stderr
+    assert refused.returncode == 7 and "half-copied" in refused.stderr
     refused = ctl(lab, "alpha", "init")
     assert refused.returncode == 1 and "a mixture of old and new data" in refused.stderr
     lab.start("beta")

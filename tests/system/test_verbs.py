@@ -347,6 +347,20 @@ def test_a_frozen_primary_goes_on_alone_when_told_to(make_lab):
     assert_identical(lab)
 
 
+def test_a_frozen_primary_does_not_wait_for_its_own_flush_before_it_demotes(make_lab):
+    """After a second without writes a node flushes on its own. Here the peer is gone before it answers that."""
+    lab = make_lab(settings={"on_peer_loss": "freeze"}, peer_timeout="4s")
+    fill(lab)
+    with connection(lab, "alpha") as handle:
+        handle.pwrite(os.urandom(MIB), 5 * MIB)
+    lab.pause("beta")
+    lab.wait_state("alpha", "frozen", 15)
+    demoted = ctl(lab, "alpha", "demote")
+    assert demoted.returncode == 0, demoted.stderr
+    assert lab.status("alpha")["role"] == "secondary"
+    lab.resume("beta")
+
+
 # --- init --force ---
 
 

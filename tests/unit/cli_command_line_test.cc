@@ -34,7 +34,7 @@ bool says(const std::string& text, const std::string& word) {
 }
 
 TEST(CommandLine, EveryVerbExplainsItselfAndTakesTheCommonOptions) {
-  ASSERT_EQ(verbs().size(), 19u);
+  ASSERT_EQ(verbs().size(), 22u);
   for (const Verb& verb : verbs()) {
     const Result<CommandLine> help = parse_command_line({verb.name, "--help"}, "1.2.3");
     ASSERT_TRUE(help.ok()) << verb.name;
@@ -51,6 +51,15 @@ TEST(CommandLine, TheVolumeAndTheOptionsArriveInAnyOrder) {
   EXPECT_EQ(options.node.volume, "r0");
   EXPECT_EQ(options.node.node, "beta");
   EXPECT_TRUE(options.print_json && options.promote.peer_is_dead);
+}
+
+// It overrides a witness, so it has to be clear that the peer is down.
+TEST(CommandLine, AWordInTheWitnessSteadIsTakenWithTheOtherOneOnly) {
+  EXPECT_FALSE(parsed({"promote", "--peer-is-dead"}).promote.without_witness);
+  EXPECT_TRUE(parsed({"promote", "--peer-is-dead", "--without-witness"}).promote.without_witness);
+  EXPECT_TRUE(says(refusal({"promote", "r0", "--without-witness"}), "--peer-is-dead"));
+  EXPECT_FALSE(parsed({"continue", "r0"}).go_on.without_witness);
+  EXPECT_TRUE(parsed({"continue", "r0", "--without-witness"}).go_on.without_witness);
 }
 
 TEST(CommandLine, UnknownVerbsAndOptionsAreNamed) {
@@ -175,23 +184,33 @@ TEST(CommandLine, WaitTakesItsGoalAsAWordToo) {
   EXPECT_TRUE(says(refusal({"wait", "r0", "duplex", "--for", "simplex"}), "--for"));
 }
 
+TEST(CommandLine, StatusMayBeWatched) {
+  EXPECT_FALSE(parsed({"status", "r0"}).watch.on);
+  const Options all = parsed({"status", "--watch"});
+  EXPECT_TRUE(all.watch.on && all.node.volume.empty());
+  const Options one = parsed({"status", "--watch", "1s", "r0"});
+  EXPECT_EQ(one.watch.interval_ns, kSecond_ns);
+  EXPECT_EQ(one.node.volume, "r0");
+  EXPECT_TRUE(says(refusal({"status", "--watch", "1ms"}), "--watch"));
+}
+
 TEST(CommandLine, LatencyLooksBackOrWatches) {
   EXPECT_EQ(parsed({"latency", "r0"}).latency.window, "start");
   EXPECT_EQ(parsed({"latency", "--window", "60s"}).latency.window, "60s");
   EXPECT_TRUE(says(refusal({"latency", "--window", "1h"}), "10s"));
   const Options watching = parsed({"latency", "r0", "--watch"});
-  EXPECT_TRUE(watching.latency.watch);
+  EXPECT_TRUE(watching.watch.on);
   EXPECT_EQ(watching.latency.window, "10s") << "lately";
-  EXPECT_EQ(watching.latency.interval_ns, 2 * kSecond_ns);
+  EXPECT_EQ(watching.watch.interval_ns, 2 * kSecond_ns);
   EXPECT_EQ(parsed({"latency", "--watch", "--window", "start"}).latency.window, "start");
   const Options often = parsed({"latency", "--watch", "0.5s", "r0"});
-  EXPECT_EQ(often.latency.interval_ns, 500 * kMillisecond_ns);
+  EXPECT_EQ(often.watch.interval_ns, 500 * kMillisecond_ns);
   EXPECT_EQ(often.node.volume, "r0");
-  EXPECT_EQ(parsed({"latency", "--watch", "5", "--json", "r0"}).latency.interval_ns,
+  EXPECT_EQ(parsed({"latency", "--watch", "5", "--json", "r0"}).watch.interval_ns,
             5 * kSecond_ns);
   const Options volume = parsed({"latency", "--watch", "r0"});
   EXPECT_EQ(volume.node.volume, "r0") << "no interval: it may be left out";
-  EXPECT_EQ(volume.latency.interval_ns, 2 * kSecond_ns);
+  EXPECT_EQ(volume.watch.interval_ns, 2 * kSecond_ns);
   for (const char* wrong : {"0", "1ms", "3601s"})
     EXPECT_TRUE(says(refusal({"latency", "--watch", wrong}), "--watch")) << wrong;
   EXPECT_TRUE(says(refusal({"latency", "--watch", "often", "r0"}), "'often'"));

@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "config/config.h"
 #include "temporary_directory.h"
+#include "twinblock/actions.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/locate.h"
 
@@ -151,6 +152,60 @@ TEST(ControlClient, PassesTheNodesRefusalOn) {
   EXPECT_EQ(result.error().code, kExitRefused);
   EXPECT_EQ(result.error().what, "beta is primary");
   EXPECT_EQ(result.error().action, "demote it");
+}
+
+// What a script decides by: whether it is worth to try again.
+TEST(ControlClient, ARefusalsWordBecomesTheExitStatus) {
+  const std::array<std::pair<std::string, int>, 5> cases{{{"\"for_good\"", kExitForGood},
+                                                          {"\"now\"", kExitNow},
+                                                          {"\"later\"", kExitLater},
+                                                          {"\"perhaps\"", kExitRefused},
+                                                          {"7", kExitRefused}}};
+  for (const auto& [word, exit_status] : cases) {
+    const Result<json> result = ask_node([word = word](int fd, const std::string&) {
+      send_text(fd, "{\"ok\":false,\"error\":\"no\",\"refused\":" + word + "}\n");
+    });
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code, exit_status) << word;
+    EXPECT_EQ(result.error().what, "no");
+  }
+  for (const auto& [word, exit_status] : cases)
+    EXPECT_EQ("\"" + std::string(refusal_of(exit_status)) + "\"",
+              exit_status == kExitRefused ? "\"\"" : word);
+}
+
+// The actions themselves, against a node that writes down what it is asked.
+json asked_of_a_node(Result<Output> (*verb)(const Options&, const std::string&),
+                     const Options& options) {
+  const TemporaryDirectory dir;
+  std::string request;
+  {
+    const FakeNode node(dir / "r0.ctl", [&](int fd, const std::string& line) {
+      request = line;
+      send_text(fd, "{\"ok\":false,\"error\":\"no\",\"refused\":\"now\"}\n");
+    });
+    const Result<Output> output = verb(options, dir / "r0.ctl");
+    EXPECT_FALSE(output.ok());
+    if (!output.ok()) {
+      EXPECT_EQ(output.error().code, kExitNow);
+    }
+  }
+  return json::parse(request);
+}
+
+TEST(ControlClient, AWordInTheWitnessSteadIsNamedOnlyWhereItIsGiven) {
+  Options options;
+  EXPECT_EQ(asked_of_a_node(run_promote, options),
+            (json{{"verb", "promote"}, {"args", {{"peer_is_dead", false}}}}));
+  EXPECT_EQ(asked_of_a_node(run_continue, options),
+            (json{{"verb", "continue"}, {"args", json::object()}}));
+  options.go_on.without_witness = true;
+  EXPECT_EQ(asked_of_a_node(run_continue, options),
+            (json{{"verb", "continue"}, {"args", {{"without_witness", true}}}}));
+  options.promote.without_witness = true;
+  EXPECT_EQ(asked_of_a_node(run_promote, options),
+            (json{{"verb", "promote"},
+                  {"args", {{"peer_is_dead", false}, {"without_witness", true}}}}));
 }
 
 TEST(ControlClient, RefusesWhatIsNotAReply) {

@@ -7,6 +7,7 @@
 #include "twinblock/latency_bar.h"
 #include "twinblock/latency_text.h"
 #include "twinblock/latency_verdict.h"
+#include "twinblock/text_format.h"
 #include "twinblock/watch.h"
 
 namespace twinblock {
@@ -24,8 +25,8 @@ json times(uint64_t count, uint64_t mean_ns) {
 json write_class(const std::string& name, json bytes_max, uint64_t writes, const Sums& means_ns) {
   json stages = json::object();
   uint64_t total_ns = 0;
-  for (const char* stage : {"prepare", "compression", "queue", "intent", "send", "crypto", "wire",
-                            "stack", "peer-queue", "peer-disk", "local-disk", "completion"}) {
+  for (const char* stage : {"prepare", "compression", "queue", "intent", "send", "crypto", "link-queue",
+                            "wire", "stack", "peer-queue", "peer-disk", "local-disk", "completion"}) {
     const auto found = means_ns.find(stage);
     const uint64_t mean_ns = found == means_ns.end() ? 0 : found->second;
     stages[stage] = times(writes, mean_ns);
@@ -108,6 +109,7 @@ TEST(LatencyBar, HoldsEveryStageWhateverTheirShares) {
   }
   // Only one: it fills the bar.
   for (const auto& [stage, letter] : std::map<std::string, char>{{"wire", 'W'},
+                                                                 {"link-queue", 'F'},
                                                                  {"stack", 'S'},
                                                                  {"peer-queue", 'P'},
                                                                  {"peer-disk", 'D'},
@@ -196,7 +198,7 @@ TEST(LatencyVerdict, DoubtsWhatNoSampleHasTold) {
 }
 
 TEST(LatencyText, HasATableForEachClassWithTheStagesThatTookTime) {
-  const std::string text = latency_text(latency_of({mostly_wire()}), false);
+  const std::string text = latency_text(latency_of({mostly_wire()}), {true, true}, false);
   EXPECT_TRUE(says(text, "r0 on alpha, the last 10 s, 1 write of 64 is sampled\n")) << text;
   EXPECT_TRUE(says(text, "4K (up to 4 KiB): 123 writes\n"));
   EXPECT_TRUE(
@@ -213,25 +215,49 @@ TEST(LatencyText, HasATableForEachClassWithTheStagesThatTookTime) {
   EXPECT_LE(widest(text), 80u) << text;
 }
 
+// The sentence, the bars and one table, on a screen of 30 lines; the rest when it is asked for.
+TEST(LatencyText, IsShortUnlessMoreIsAskedFor) {
+  json classes;
+  for (const char* name : {"4K", "8K", "16K", "32K", "64K", "larger"}) {
+    json each = mostly_wire();
+    each["class"] = name;
+    classes.push_back(each);
+  }
+  const json latency = latency_of(classes, 0);
+  const std::string text = latency_text(latency, {}, false);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 30) << text;
+  EXPECT_LE(widest(text), 80u) << text;
+  EXPECT_TRUE(says(text, R"(
+  SIZE       writes       p50       p90       p99       max   mostly
+  4K            123    112 us    224 us    336 us    448 us   wire 54%
+)")) << text;
+  EXPECT_TRUE(says(text, "--sizes") && says(text, "--links")) << "where the rest is";
+  EXPECT_FALSE(says(text, "STAGE") || says(text, "PART"));
+  const std::string sizes = latency_text(latency_of(classes), {true, false}, false);
+  EXPECT_TRUE(says(sizes, "STAGE") && !says(sizes, "PART"));
+  const std::string links = latency_text(latency_of(classes), {false, true}, false);
+  EXPECT_TRUE(!says(links, "STAGE") && says(links, "PART"));
+}
+
 TEST(LatencyText, SaysWhatToDoWithoutWrites) {
-  const std::string text = latency_text(latency_of({}), false);
+  const std::string text = latency_text(latency_of({}), {}, false);
   EXPECT_TRUE(says(text, "No writes in the last 10 s"));
   EXPECT_TRUE(says(text, "--window start"));
   json since_start = latency_of({});
   since_start["window"] = "start";
-  EXPECT_TRUE(says(latency_text(since_start, false), "No writes yet"));
-  EXPECT_TRUE(says(latency_text(since_start, false), "status r0")) << "what to do";
-  EXPECT_FALSE(latency_text(json(), false).empty());
+  EXPECT_TRUE(says(latency_text(since_start, {}, false), "No writes yet"));
+  EXPECT_TRUE(says(latency_text(since_start, {}, false), "status r0")) << "what to do";
+  EXPECT_FALSE(latency_text(json(), {}, false).empty());
 }
 
 TEST(LatencyFrame, ShowsWhatMattersMostOnASmallScreen) {
   const json latency = latency_of({mostly_wire()});
-  const std::string all = latency_frame(latency, false, 0);
+  const std::string all = first_lines(latency_text(latency, {true, true}, false), 0);
   EXPECT_TRUE(says(all, "STAGE") && says(all, "PART"));
-  const std::string cut = latency_frame(latency, false, 12);
+  const std::string cut = first_lines(latency_text(latency, {true, true}, false), 12);
   EXPECT_EQ(std::count(cut.begin(), cut.end(), '\n'), 12);
   EXPECT_TRUE(says(cut, "WWWW") && says(cut, "54%")) << cut;
-  EXPECT_EQ(latency_frame(latency, false, 1000), all);
+  EXPECT_EQ(first_lines(latency_text(latency, {true, true}, false), 1000), all);
 }
 
 TEST(Redraw, GoesOverTheLastPictureWithoutClearingTheScreen) {

@@ -194,5 +194,27 @@ TEST(StatusText, ShowsAVerificationThatRunsAndOneThatEnded) {
       << status_text(status);
 }
 
+TEST(StatusList, HasALineForEachVolumeAndSaysWhatIsToDo) {
+  json waiting = resyncing();
+  waiting["volume"] = "r1";
+  waiting["state"] = "waiting";
+  waiting["peer"]["connected"] = false;
+  waiting["status"] = "Nobody serves it.";
+  waiting["action"] = "start twinblockd on beta";
+  json fine = resyncing();
+  fine["action"] = "";
+  const json away{{"volume", "r2"}, {"error", "no node answers at /run/r2.ctl"}, {"action", "start it"}};
+  EXPECT_EQ(status_list({{"volumes", {fine, waiting, away}}}),
+            R"(VOLUME          NODE        ROLE       STATE         DATA          PEER
+r0              alpha       primary    resync        current       beta
+r1              alpha       primary    waiting       current       beta, not connected
+r2                                     no answer
+
+r1: Nobody serves it. To do: start twinblockd on beta
+r2: no node answers at /run/r2.ctl To do: start it
+)");
+  EXPECT_FALSE(status_list(json()).empty());
+}
+
 }  // namespace
 }  // namespace twinblock

@@ -38,7 +38,7 @@ TEST(Protection, AKeyEncryptsUnlessTheFileSaysOff) {
 }
 
 TEST(Protection, WhatIsWrongIsNamedWithItsLine) {
-  EXPECT_NE(refused(file("key = \"r0.key\"\n")).find("r0.toml:3: 'r0.key' is not an absolute path"),
+  EXPECT_NE(refused(file("key = \"r0.key\"\n")).find("r0.toml:3: key: 'r0.key' is not an absolute path"),
             std::string::npos);
   EXPECT_NE(refused(file("encryption = \"on\"\n")).find("r0.toml:3"), std::string::npos);
   const std::string without = refused(file("encryption = \"tls\"\n"));

@@ -189,7 +189,7 @@ TEST(ConfigErrors, UnknownKeysAndTablesNameTheNearestOrAll) {
                "unknown key 'backng' in [node.beta]; did you mean 'backing'?");
   expect_error(small("runtime = \"/b/run\"", "colour = 3"), 10,
                "unknown key 'colour' in [node.beta]; known here: backing, backing_io, metadata, "
-               "runtime, metrics");
+               "runtime");
   expect_error(small() + "[replicaton]\n", 14, "unknown table 'replicaton' in the top level");
   expect_error(small() + "[replication]\nlevle = 3\n", 15, "did you mean 'level'?");
   expect_error(small() + "gamma = \"127.0.0.1:7703\"\n", 14,
@@ -243,20 +243,31 @@ TEST(ConfigErrors, PathsAreAbsoluteAndPresent) {
   expect_error(small("\"/a/run\"", "\"/" + std::string(110, 'x') + "\""), 6, "shorter");
 }
 
-TEST(Config, MetricsAreServedWhereTheFileSaysSo) {
-  const auto metrics = [](const std::string& value) {
-    const Result<Config> config = parse_config(
-        small("runtime = \"/b/run\"", "runtime = \"/b/run\"\nmetrics = " + value), "f");
-    return config.ok() ? config.value().node("beta").metrics : config.error().what;
+TEST(Config, AKeyOfAnEarlierVersionIsAWarning) {
+  EXPECT_TRUE(parse_config(small(), "f").value().warnings.empty());
+  for (const char* value : {"\"127.0.0.1:9777\"", "\"no address\"", "9777"}) {
+    const Result<Config> config =
+        parse_config(small("runtime = \"/b/run\"", "runtime = \"/b/run\"\nmetrics = " + std::string(value)), "f");
+    ASSERT_TRUE(config.ok()) << config.error().what;
+    ASSERT_EQ(config.value().warnings.size(), 1u);
+    const std::string& warning = config.value().warnings[0];
+    EXPECT_EQ(warning.rfind("f:11: 'metrics' in [node.beta] has no effect", 0), 0u) << warning;
+    EXPECT_NE(warning.find("to do: enable twinblock-web.service"), std::string::npos) << warning;
+    EXPECT_NE(warning.find("remove this line"), std::string::npos) << warning;
+  }
+}
+
+TEST(Address, ToListenOnIsOneAndAPort) {
+  const auto listen = [](const std::string& text) {
+    const Result<Address> address = parse_listen_address(text);
+    return address ? address.value().text() : address.error().what;
   };
-  EXPECT_EQ(parse_config(small(), "f").value().node("beta").metrics, "") << "off by default";
-  EXPECT_EQ(metrics("\"127.0.0.1:9777\""), "127.0.0.1:9777");
-  EXPECT_EQ(metrics("\"9777\""), "127.0.0.1:9777") << "a port alone is one of loopback";
-  EXPECT_EQ(metrics("\"0.0.0.0:9777\""), "0.0.0.0:9777") << "the operator's wish";
-  EXPECT_EQ(metrics("\"[::]:9777\""), "[::]:9777");
-  for (const char* wrong : {"\"\"", "\"localhost:9777\"", "\"127.0.0.1\"", "\"127.0.0.1:0\"",
-                            "\"127.0.0.1:99999\"", "\"::1:9777\"", "9777", "true"})
-    EXPECT_NE(metrics(wrong).find("f:11: "), std::string::npos) << wrong << " " << metrics(wrong);
+  EXPECT_EQ(listen("127.0.0.1:7780"), "127.0.0.1:7780");
+  EXPECT_EQ(listen("7780"), "127.0.0.1:7780") << "a port alone is one of loopback";
+  EXPECT_EQ(listen("0.0.0.0:7780"), "0.0.0.0:7780") << "the operator's wish";
+  EXPECT_EQ(listen("[::]:7780"), "[::]:7780");
+  for (const char* wrong : {"", "localhost:7780", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "::1:7780", "0", "web"})
+    EXPECT_FALSE(parse_listen_address(wrong).ok()) << wrong;
 }
 
 TEST(ConfigErrors, OneHostNeedsPathsOfItsOwnForEachNode) {
@@ -266,10 +277,6 @@ TEST(ConfigErrors, OneHostNeedsPathsOfItsOwnForEachNode) {
   expect_error(small("\"/b/r0.meta\"", "\"/a/r0.meta\""), 9, "both nodes use");
   expect_error(small("\"/b/r0.meta\"", "\"/a/r0.img\""), 9, "both nodes use");
   expect_error(small("\"/b/run\"", "\"/a/x/../run/\""), 10, "for their sockets");
-  std::string metrics = small("runtime = \"/a/run\"", "runtime = \"/a/run\"\nmetrics = \"9777\"");
-  metrics.replace(metrics.find("runtime = \"/b/run\""), 18,
-                  "runtime = \"/b/run\"\nmetrics = \"127.0.0.1:9777\"");
-  expect_error(metrics, 12, "for their metrics");
   std::string defaults = small("runtime = \"/a/run\"\n", "");
   defaults.replace(defaults.find("runtime = \"/b/run\"\n"), 19, "");
   expect_error(defaults, 6, "for their sockets");

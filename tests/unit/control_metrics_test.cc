@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "control/metrics_text.h"
+#include "telemetry/metrics_text.h"
 #include "control_support.h"
 
 namespace twinblock {

@@ -89,6 +89,21 @@ TEST(TlsSessionTest, what_a_stranger_says_is_not_repeated) {
 
 // Each bit of each message of the handshake, and of a record behind it: nothing that was changed on
 // its way is believed.
+// A frame begins with its checksum, which may look like the type of a record.
+TEST(TlsSessionTest, a_plain_frame_is_recognised_whatever_its_first_byte_is) {
+  for (unsigned first = 0; first < 256; ++first) {
+    TlsSession dialler(TlsSession::Side::kDialler, keys_of({make_link_key()}));
+    ASSERT_EQ(dialler.shake_hands(), TlsSession::Step::kWaits);
+    Bytes frame = pattern(64, 1);
+    frame[0] = std::byte(first);
+    frame[1] = std::byte(first ^ 0x5a);
+    std::memcpy(dialler.room().data(), frame.data(), frame.size());
+    dialler.received(frame.size());
+    ASSERT_EQ(dialler.shake_hands(), TlsSession::Step::kFailed);
+    EXPECT_TRUE(dialler.error().starts_with("speaks without encryption")) << first << ": " << dialler.error();
+  }
+}
+
 TEST(TlsSessionTest, what_was_changed_on_its_way_is_not_believed) {
   const LinkKey key = make_link_key();
   size_t flipped = 0;

@@ -81,6 +81,20 @@ TEST(LinkMeter, KnowsARateWhenTheLinkIsBusy) {
   EXPECT_EQ(meter.in_flight_bytes(), 0u);
 }
 
+TEST(LinkMeter, SaysWhatIsAheadOfAFrameAndWhatCarriesIt) {
+  LinkMeter meter(100'000'000);
+  EXPECT_EQ(meter.sent(100'000, kSecond_ns).ahead_bytes, 0u);
+  EXPECT_EQ(meter.sent(50'000, kSecond_ns).ahead_bytes, 100'000u);
+  EXPECT_EQ(meter.carried_bytes_per_s(), 100'000'000u) << "as it is called";
+  EXPECT_EQ(LinkMeter().carried_bytes_per_s(), 0u);
+  uint64_t now = 0;
+  run(meter, 60'000'000, 8, 64 * kKiB, now);
+  EXPECT_NEAR(static_cast<double>(meter.carried_bytes_per_s()), 60e6, 2e6) << "as it has shown";
+  LinkMeter lone(100'000'000);
+  run(lone, 20'000'000, 1, 4096, now);
+  EXPECT_EQ(lone.carried_bytes_per_s(), 100'000'000u);
+}
+
 TEST(LinkMeter, ALoneWriterSaysLittleOfTheRate) {
   LinkMeter meter(10 * kGigabit);
   uint64_t now = kSecond_ns;

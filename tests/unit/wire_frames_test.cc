@@ -142,7 +142,8 @@ TEST(Payloads, OfSettingsHaveNothingThatThisVersionDoesNotKnow) {
       {"compression is 3", [](auto& p) { p.compression = 3; }},
       {"level is 20", [](auto& p) { p.level = 20; }},
       {"9 links", [](auto& p) { p.links = 9; }},
-      {"reserved", [](auto& p) { p.reserved = 1; }},
+      {"witness", [](auto& p) { p.witness = 3; }},
+      {"reserved", [](auto& p) { p.reserved[2] = 1; }},
       {"behind the last one", [](auto& p) { p.link[1].rate_bits_per_s = 1; }},
       {"does not end", [](auto& p) { p.link[0].name[40] = 'x'; }}};
   for (const auto& [what, change] : cases) {

@@ -1,111 +1,29 @@
-"""The lab: a directory with one configuration, two nodes and their files.
-
-    DIR/r0.toml            the configuration, the same for both nodes
-    DIR/lab.json           what runs: pids, sockets, files
-    DIR/alpha/r0.img       alpha's replica; beside it r0.meta, log and run/ (sockets)
-    DIR/beta/…             the same for beta
-"""
+"""A lab that runs: its nodes, and the witness where there is one (what is there: directory.py)."""
 
 import json
 import os
-import re
-import secrets
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from . import control
+from .directory import REPOSITORY, VOLUME, LabDirectory, default_build
 from .environment import node_environment
 from .error import LIVENESS_S, LabError
-from .links import NODES, config_lines, make_links, parse_rate
-from .network import Network
+from .etcd import EtcdError
+from .links import NODES, WITNESS
 from .processes import Process
 from .sizes import parse_size
+from .witness import etcd_command
 
-VOLUME = "r0"
-SOCKET_PATH_BYTES_MAX = 107
-REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-def default_build():
-    return Path(os.environ.get("TWINBLOCK_BUILD") or REPOSITORY / "build" / "release")
+__all__ = ["NODES", "REPOSITORY", "VOLUME", "WITNESS", "Lab", "LabError", "default_build", "parse_size"]
 
 
-class Lab:
+class Lab(LabDirectory):
     """One lab directory. Every method returns with the files of the lab up to date."""
-
-    def __init__(self, directory):
-        self.dir = Path(directory).absolute()
-        self.state = None
-        self._processes = {}
-        self._network = None
-        if self._state_path().exists():
-            self.state = json.loads(self._state_path().read_text(encoding="utf-8"))
-            self._find_network()
-            for name, node in self.state["nodes"].items():
-                if node.get("process"):
-                    self._processes[name] = Process.of(node["process"])
-
-    # --- what is there ---
-
-    def node(self, name):
-        if not self.state:
-            raise LabError(f"no lab in {self.dir}; start one with: tools/lab up --dir {self.dir}")
-        if name not in self.state["nodes"]:
-            raise LabError(f"no node '{name}'; the nodes are {' and '.join(NODES)}")
-        return self.state["nodes"][name]
-
-    def process(self, name):
-        self.node(name)
-        return self._processes.get(name)
-
-    def alive(self, name):
-        process = self.process(name)
-        return process is not None and process.alive()
-
-    def process_state(self, name):
-        process = self.process(name)
-        return process.state() if process else "gone"
-
-    def describe(self):
-        """The object that `up` prints."""
-        keys = ("nbd", "control", "backing", "metadata", "pid", "log", "replication")
-        nodes = {name: {key: self.node(name)[key] for key in keys} for name in NODES}
-        return {"dir": str(self.dir), "config": self.state["config"],
-                "host_namespaces": self.state["host_namespaces"], "links": self.state["links"],
-                "key": self.state.get("key"),
-                **nodes, "nodes": nodes}
-
-    def network(self):
-        """The links that can be cut, silenced and shaped."""
-        self.node(NODES[0])
-        if self._network is None:
-            raise LabError(f"the links of the lab in {self.dir} lead over loopback; make one with "
-                           "tools/lab up --host-namespaces")
-        return self._network
-
-    def inside(self, name):
-        """The words before a command that is to run where the node's links are."""
-        self.node(name)
-        return self._network.inside(name) if self._network else []
-
-    def link_address(self, link, name):
-        """The node's address on a link, without the port."""
-        return next(each for each in self.state["links"] if each["name"] == link)[name].rpartition(":")[0]
-
-    def log_text(self, name):
-        try:
-            return Path(self.node(name)["log"]).read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
-
-    def log_tail(self, name, lines=12):
-        tail = self.log_text(name).splitlines()[-lines:]
-        return "\n".join(f"  {name}: {line}" for line in tail) or f"  {name}: (empty log)"
 
     def ctl(self, name, verb, /, timeout_s=10.0, **args):
         return control.request(self.node(name)["control"], verb, args, timeout_s)
@@ -113,190 +31,18 @@ class Lab:
     def status(self, name, timeout_s=10.0):
         return self.ctl(name, "status", timeout_s)
 
-    # --- making ---
-
-    def create(self, size=None, peer_timeout=None, settings=None, backing=None, build=None,
-               env=None, links=None, rates=(), host_namespaces=False, nbdkit_args=(), backing_io=None,
-               encryption=None):
-        """Writes configuration and empty replicas. `backing` maps a node to its file or device,
-        `env` a node to variables of its environment, `settings` are further [replication] keys,
-        `nbdkit_args` go to the nodes' nbdkit, `backing_io` into their tables.
-        `encryption` is "tls" (a key is made) or "off", by default $TWINBLOCK_LAB_ENCRYPTION or off.
-        `links` is how many, `rates` what they can carry, one for all or one each, as text."""
-        replication = {"peer_timeout": peer_timeout, **(settings or {})}
-        if self.state and self.state.get("has_run", True):
-            self._reuse(size, build, env, backing, replication, encryption)
-            self._check_links(links, rates, host_namespaces)
-            return
-        if self.state:
-            self._forget()
-        size = size or "1GiB"
-        size_bytes = parse_size(size)
-        links = make_links(1 if links is None else links, rates, host_namespaces)
-        self.dir.mkdir(parents=True, exist_ok=True)
-        runtime_root, made_runtime = self._runtime_root()
-        self.state = {"dir": str(self.dir), "config": str(self.dir / f"{VOLUME}.toml"),
-                      "size": size, "build": str(Path(build or default_build()).absolute()),
-                      "runtime_root": str(runtime_root) if made_runtime else None, "nodes": {},
-                      "links": links, "host_namespaces": host_namespaces, "keepers": {},
-                      "has_run": False, "nbdkit_args": list(nbdkit_args),
-                      "backing_io": backing_io or os.environ.get("TWINBLOCK_LAB_BACKING_IO"),
-                      "key": None}
-        if (encryption or os.environ.get("TWINBLOCK_LAB_ENCRYPTION") or "off") == "tls":
-            self._make_key()
-        self._find_network()
-        for name in NODES:
-            run = Path(runtime_root) / name / "run"
-            (self.dir / name).mkdir(exist_ok=True)
-            run.mkdir(parents=True, exist_ok=True)
-            image = Path((backing or {}).get(name) or self.dir / name / f"{VOLUME}.img").absolute()
-            _make_backing(image, size_bytes)
-            self.state["nodes"][name] = {
-                "nbd": f"nbd+unix:///?socket={run}/{VOLUME}.nbd",
-                "control": str(run / f"{VOLUME}.ctl"), "backing": str(image),
-                "metadata": str(self.dir / name / f"{VOLUME}.meta"),
-                "log": str(self.dir / name / "log"), "run": str(run),
-                "replication": links[0][name], "config": self.state["config"],
-                "env": dict((env or {}).get(name) or {}), "pid": None, "process": None}
-        replication["peer_timeout"] = replication["peer_timeout"] or "5s"
-        self.state["replication"] = replication
-        Path(self.state["config"]).write_text(self.config_text(replication), encoding="utf-8")
-        self._save()
-
-    def config_text(self, replication, volume=VOLUME, size=None):
-        lines = [f'volume = "{volume}"', f'size = "{size or self.state["size"]}"',
-                 f'key = "{key}"' if (key := self.state.get("key")) else 'encryption = "off"', ""]
-        for name in NODES:
-            node = self.node(name)
-            lines += [f"[node.{name}]", f'backing = "{node["backing"]}"',
-                      f'metadata = "{node["metadata"]}"', f'runtime = "{node["run"]}"',
-                      f'backing_io = "{io}"' if (io := self.state.get("backing_io")) else "", ""]
-        lines += [*config_lines(self.state["links"]), "[replication]"]
-        lines += [f"{key} = {_toml_value(value)}" for key, value in replication.items()]
-        return "\n".join(lines) + "\n"
-
-    def _make_key(self):
-        """As `twinblock key new` does, so that a lab needs no build to be made."""
-        path = self.dir / f"{VOLUME}.key"
-        path.unlink(missing_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32) + "\n")
-        self.state["key"] = str(path)
-
-    def set_node_config(self, name, text):
-        """Gives one node a configuration of its own (tests of disagreement)."""
-        path = self.dir / name / f"{VOLUME}.toml"
-        path.write_text(text, encoding="utf-8")
-        self.node(name)["config"] = str(path)
-        self._save()
-
-    def set_env(self, name, **variables):
-        self.node(name)["env"].update(variables)
-        self._save()
-
-    def _check_down(self):
-        running = [name for name in NODES if self.alive(name)]
-        if running:
-            raise LabError(f"the lab in {self.dir} is up ({', '.join(running)}); end it with: "
-                           f"tools/lab down --dir {self.dir}")
-
-    def _forget(self):
-        """A lab whose nodes never ran: nothing in it is worth keeping, least of all the
-        configuration that they did not start with."""
-        self._check_down()
-        self._stop_network()
-        self._network = None
-        for name in NODES:
-            for suffix in ("img", "meta"):
-                (self.dir / name / f"{VOLUME}.{suffix}").unlink(missing_ok=True)
-        if self.state["runtime_root"]:
-            shutil.rmtree(self.state["runtime_root"], ignore_errors=True)
-        self.state = None
-
-    def _reuse(self, size, build, env, backing, replication, encryption):
-        self._check_down()
-        differs = []
-        if size and parse_size(size) != parse_size(self.state["size"]):
-            differs.append(f"size {self.state['size']}")
-        for name, path in (backing or {}).items():
-            if Path(path).absolute() != Path(self.node(name)["backing"]):
-                differs.append(f"{name}'s replica in {self.node(name)['backing']}")
-        of_links = "tls" if self.state.get("key") else "off"
-        if encryption not in (None, of_links):
-            differs.append(f"encryption {of_links}")
-        own = self.state.get("replication", {})
-        for key, value in replication.items():
-            if value is not None and str(value) != str(own.get(key, value)):
-                differs.append(f"{key} {own[key]}")
-        if differs or set(replication) - set(own or replication):
-            raise LabError(f"the lab in {self.dir} exists already"
-                           f"{', with ' + ', '.join(differs) if differs else ''}; change "
-                           f"{self.state['config']}, or remove the lab with: "
-                           f"tools/lab down --purge --dir {self.dir}")
-        if build:
-            self.state["build"] = str(Path(build).absolute())
-        for name, variables in (env or {}).items():
-            self.node(name)["env"].update(variables)
-        if self.state["runtime_root"]:
-            for name in NODES:
-                Path(self.node(name)["run"]).mkdir(parents=True, exist_ok=True)
-        self._save()
-
-    def _check_links(self, count, rates, host_namespaces):
-        """Of a lab that exists already, against what is asked for now."""
-        own = self.state["links"]
-        of_each = [link["rate_bits_per_s"] for link in own]
-        asked = [parse_rate(rate) for rate in rates]
-        if (count or len(own)) != len(own) or (asked * len(own))[:len(own)] not in ([], of_each) or \
-                host_namespaces not in (False, self.state["host_namespaces"]):
-            raise LabError(f"the lab in {self.dir} exists already, with other links; remove it "
-                           f"with: tools/lab down --purge --dir {self.dir}")
-
-    def _find_network(self):
-        if self.state.get("host_namespaces"):
-            self._network = Network(self.state["links"], self.state["keepers"])
-
-    def start_network(self):
-        """Unless it is there. Nodes that survived their namespaces can't join new ones."""
-        if self._network is None or self._network.alive():
-            return
-        self._check_down()
-        self._network.start(self._state_path(), self._save)
-
-    def _stop_network(self):
-        if self._network is not None:
-            self._network.stop()
-
-    def _runtime_root(self):
-        """Where the sockets go: below DIR, or below /tmp where DIR is too long for a socket's
-        path. (root, whether `down` has to remove it)"""
-        longest = self.dir / max(NODES, key=len) / "run" / f"{VOLUME}.nbd"
-        if len(os.fsencode(str(longest))) <= SOCKET_PATH_BYTES_MAX:
-            return self.dir, False
-        parent = os.environ.get("XDG_RUNTIME_DIR") or "/tmp"
-        if not os.access(parent, os.W_OK) or len(parent) > 60:
-            parent = "/tmp"
-        return tempfile.mkdtemp(prefix="twinblock-lab-", dir=parent), True
-
-    def _save(self):
-        if self._network is not None:
-            self.state["keepers"] = self._network.record()
-        path = self._state_path()
-        temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(path)
-
-    def _state_path(self):
-        return self.dir / "lab.json"
-
     # --- running ---
 
     def up(self, init=True, timeout_s=LIVENESS_S):
-        """Starts both nodes; with `init` also makes alpha primary and waits for duplex. Ends what
-        it started when anything fails."""
+        """Starts the witness, where there is one, and both nodes; with `init` also makes alpha primary and waits
+        for duplex. Ends what it started when anything fails."""
         try:
             if self._network is not None and not any(self.alive(name) for name in NODES):
-                self._network.stop()  # what an earlier lab may have left
+                self._end_witness()  # what an earlier lab may have left
+                self._network.stop()
+            for name in self.witness_names():
+                if not self.alive(name):
+                    self.start(name)
             for name in NODES:
                 self.start(name, wait=False)
             for name in NODES:
@@ -331,10 +77,13 @@ class Lab:
         self.wait_state(name, "duplex", max(1.0, deadline - time.monotonic()))
 
     def start(self, name, wait=True, extra_env=None, **popen_options):
-        """Starts a node that does not run. `popen_options` go to subprocess.Popen."""
-        node = self.node(name)
+        """Starts a node that does not run, or the witness. `popen_options` go to subprocess.Popen."""
         if self.alive(name):
-            raise LabError(f"{name} runs already (pid {node['pid']})")
+            raise LabError(f"{name} runs already (pid {self.member(name)['pid']})")
+        if name == WITNESS:
+            self._start_witness(wait)
+            return
+        node = self.node(name)
         program = Path(self.state["build"]) / "daemon" / "twinblockd"
         if not os.access(program, os.X_OK):
             raise LabError(f"{program} is not there; build first (cmake --preset release && "
@@ -348,13 +97,27 @@ class Lab:
             preload = environment.pop("LD_PRELOAD", "")
             command = [*self.inside(name), "env", *([f"LD_PRELOAD={preload}"] if preload else []),
                        *command]
-        process = Process.spawn(command, node["log"], environment, **popen_options)
-        self._processes[name] = process
-        node["pid"] = process.pid
-        node["process"] = process.record()
-        self._save()
+        self._spawn(name, command, environment, **popen_options)
         if wait:
             self.wait_reachable(name)
+
+    def _spawn(self, name, command, environment=None, **popen_options):
+        member = self.member(name)
+        process = Process.spawn(command, member["log"], environment, **popen_options)
+        self._processes[name] = process
+        member["pid"] = process.pid
+        member["process"] = process.record()
+        self._save()
+
+    def _start_witness(self, wait):
+        self.start_network()
+        self._spawn(WITNESS, [*self.inside(WITNESS), *etcd_command(self.member(WITNESS))])
+        if not wait:
+            return
+        try:
+            self.etcd().wait_answers(lambda: self.alive(WITNESS), LIVENESS_S)
+        except EtcdError as error:
+            raise LabError(f"{error}\n{self.log_tail(WITNESS)}") from error
 
     def sanitizer_reports(self):
         """The text of every sanitizer report of this lab's nodes."""
@@ -409,10 +172,10 @@ class Lab:
             time.sleep(0.05)
 
     def kill(self, name):
-        """kill -9: as a crash of the node's process."""
+        """kill -9: as a crash of the node's process, or the witness'."""
         self._signal_checked(name, signal.SIGKILL)
         if not self._processes[name].wait_gone(LIVENESS_S):
-            raise LabError(f"{name} (pid {self.node(name)['pid']}) survives SIGKILL")
+            raise LabError(f"{name} (pid {self.member(name)['pid']}) survives SIGKILL")
 
     def pause(self, name):
         self._checked(name, lambda process: process.pause())
@@ -440,8 +203,8 @@ class Lab:
         return process.exit_code if process else None
 
     def down(self, timeout_s=LIVENESS_S):
-        """Ends both nodes, the primary first, so that its last writes reach the peer. Leaves the
-        files. True when every node ended by itself."""
+        """Ends both nodes, the primary first, so that its last writes reach the peer, and the witness. Leaves
+        the files. True when every node ended by itself."""
         if not self.state:
             return True
         for process in self._processes.values():
@@ -452,6 +215,7 @@ class Lab:
             orderly = self.stop(name, timeout_s) and orderly
             self.node(name)["process"] = None
             self.node(name)["pid"] = None
+        self._end_witness()
         self._stop_network()
         if self.dir.exists():
             self._save()
@@ -484,15 +248,3 @@ class Lab:
             shutil.rmtree(self.dir)
             self.state = None
 
-
-def _make_backing(image, size_bytes):
-    if not image.exists():
-        with open(image, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            file.truncate(size_bytes)
-    elif image.is_file() and image.stat().st_size < size_bytes:
-        os.truncate(image, size_bytes)
-
-
-def _toml_value(value):
-    text = str(value)
-    return text if re.fullmatch(r'\d+|true|false|"[^"\\]*"', text) else json.dumps(text)

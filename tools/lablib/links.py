@@ -1,4 +1,4 @@
-"""The links between a lab's nodes: their names, addresses and rates."""
+"""The links between a lab's nodes: their names, addresses and rates; and who is at a link's ends."""
 
 import random
 import re
@@ -7,8 +7,10 @@ import socket
 from .error import LabError
 
 NODES = ("alpha", "beta")
+WITNESS = "witness"
 LINKS_MAX = 8
 PORT = 7700  # in a namespace, where every port is free
+PORTS_LEASED = 50  # at once, by a process
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 
 
@@ -28,20 +30,37 @@ def rate_text(bits_per_s):
     return f"{bits_per_s}bit"
 
 
+def _leased_ports():
+    """Each once, and none that another process of a lab takes while this one runs: also while a node is down, when
+    its port looks free. Below the range that the kernel gives to outgoing connections. A lease is an abstract
+    socket's name: it goes with the process, and is the network namespace's own, as ports are."""
+    leases = []
+    blocks = range(20000, 32000, PORTS_LEASED)
+    for block in random.SystemRandom().sample(blocks, len(blocks)):
+        lease = socket.socket(socket.AF_UNIX)
+        try:
+            lease.bind(f"\0twinblock-ports-{block}")
+        except OSError:
+            lease.close()
+            continue
+        leases.append(lease)
+        yield from range(block, block + PORTS_LEASED)
+
+
+_PORTS = _leased_ports()
+
+
 def free_ports(count, host="127.0.0.1"):
-    """Distinct TCP ports free on `host`. Looked for below the range that the kernel gives to
-    outgoing connections, so that a port stays free while its node is down."""
+    """Distinct TCP ports free on `host`, which stay this process's."""
     ports = []
-    for _ in range(1000):
-        port = random.SystemRandom().randrange(20000, 32000)
+    for port in _PORTS:
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 sock.bind((host, port))
             except OSError:
                 continue
-        if port not in ports:
-            ports.append(port)
+        ports.append(port)
         if len(ports) == count:
             return ports
     raise LabError(f"found no free TCP ports on {host}")
@@ -67,6 +86,11 @@ def make_links(count, rates, host_namespaces):
         links.append({"name": f"link{number}", "rate_bits_per_s": rate,
                       **dict(zip(NODES, addresses))})
     return links
+
+
+def ends(link):
+    """Who is at its ends, the one who makes it first."""
+    return [name for name in (*NODES, WITNESS) if name in link]
 
 
 def config_lines(links):

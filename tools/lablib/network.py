@@ -1,4 +1,5 @@
-"""Two network namespaces, one a node, joined by a veth pair a link, each end shaped by tc's tbf.
+"""Two network namespaces, one a node, joined by a veth pair a link, each end shaped by tc's tbf. Where the lab
+has a witness of its own, a third one, with a link to each node.
 
 A namespace lives as long as there is a process in it: a keeper (keeper.py) holds each. Nothing of it
 shows outside (no name in /run/netns, no interface), so nothing is left when the keepers have ended.
@@ -12,7 +13,7 @@ import time
 from pathlib import Path
 
 from .error import LIVENESS_S, LabError
-from .links import NODES, parse_rate
+from .links import NODES, WITNESS, ends, parse_rate
 from .processes import Process
 
 KEEPER = Path(__file__).resolve().parent / "keeper.py"
@@ -71,6 +72,7 @@ class Network:
 
     def __init__(self, links, record):
         self.links = links
+        self.hosts = [name for name in (*NODES, WITNESS) if any(name in link for link in links)]
         self.keepers = {name: Process.of(each) for name, each in record.items()}
         self.user = any(each.get("user") for each in record.values())
 
@@ -79,7 +81,7 @@ class Network:
                 for name, keeper in self.keepers.items()}
 
     def alive(self):
-        return len(self.keepers) == len(NODES) and \
+        return len(self.keepers) == len(self.hosts) and \
             all(keeper.alive() for keeper in self.keepers.values())
 
     # --- making, ending ---
@@ -91,7 +93,7 @@ class Network:
             raise LabError(reason)
         self.stop()
         self.user = not _succeeds("unshare", "-n", "true")
-        for name in NODES:
+        for name in self.hosts:
             log = state_path.parent / name / "keeper.log"
             log.unlink(missing_ok=True)
             self.keepers[name] = Process.spawn(
@@ -121,26 +123,33 @@ class Network:
 
     def _join(self):
         """The veth pairs, with their addresses, up."""
-        beta = self.keepers["beta"].pid
-        for name in NODES:
+        for name in self.hosts:
             lines = ["link set lo up"]
             for link in self.links:
-                if name == NODES[0]:
-                    lines.append(f"link add {link['name']} type veth peer name {link['name']} "
-                                 f"netns {beta}")
-                host = link[name].rpartition(":")[0]
-                lines.append(f"address add {host}/24 dev {link['name']}")
-                lines.append(f"link set {link['name']} up")
+                if name in link:
+                    lines += self._link_lines(link, name)
             self._run(name, "ip", "-batch", "-", text="\n".join(lines) + "\n")
             # What Debian's kernels use, whatever this host does; BBR would slow down now and then
             # to measure.
             self._run(name, "sh", "-c", f"grep -qw cubic {TCP}_available_congestion_control && "
                       f"echo cubic > {TCP}_congestion_control || true")
 
+    def _link_lines(self, link, name):
+        """For `ip -batch`: that end of the link. The first one makes both."""
+        other = next(end for end in ends(link) if end != name)
+        own, far = (link[end].rpartition(":")[0] for end in (name, other))
+        # The witness has one address, over one link for each node: each is a network of two addresses.
+        address = f"{own} peer {far}/32" if WITNESS in link else f"{own}/24"
+        lines = [f"address add {address} dev {link['name']}", f"link set {link['name']} up"]
+        if name == ends(link)[0]:
+            lines.insert(0, f"link add {link['name']} type veth peer name {link['name']} "
+                            f"netns {self.keepers[other].pid}")
+        return lines
+
     def _await_carriers(self):
         """They come a moment after the interfaces are up, and a node's first try would fail."""
         deadline = time.monotonic() + START_S
-        for name in NODES:
+        for name in self.hosts:
             while "NO-CARRIER" in self._run(name, "ip", "link", "show", "up"):
                 if time.monotonic() > deadline:
                     raise LabError(f"{name}'s links have no carrier")
@@ -176,19 +185,29 @@ class Network:
 
     # --- what happens to links ---
 
-    def _check(self, link):
-        names = [each["name"] for each in self.links]
-        if link not in names:
-            raise LabError(f"no link '{link}'; the links are {', '.join(names)}")
+    def ends_of(self, link):
+        found = [each for each in self.links if each["name"] == link]
+        if not found:
+            raise LabError(f"no link '{link}'; the links are "
+                           f"{', '.join(each['name'] for each in self.links)}")
+        return ends(found[0])
 
-    def cut(self, link, node="alpha"):
-        """The node's interface goes down; the other's loses its carrier."""
-        self._check(link)
+    def _check_end(self, link, node):
+        if node not in self.ends_of(link):
+            raise LabError(f"{link} does not lead to {node}, but from {' to '.join(self.ends_of(link))}")
+
+    def cut(self, link, node=None):
+        """The node's interface goes down (by default the first end's); the other's loses its carrier."""
+        node = node or self.ends_of(link)[0]
+        self._check_end(link, node)
         self._run(node, "ip", "link", "set", link, "down")
 
-    def drop(self, link, to=NODES):
-        """Packets that arrive at the nodes `to` are discarded, ARP too; no interface changes."""
-        self._check(link)
+    def drop(self, link, to=None):
+        """Packets that arrive at the nodes `to` (by default both ends) are discarded, ARP too; no interface
+        changes."""
+        to = to or self.ends_of(link)
+        for node in to:
+            self._check_end(link, node)
         if not _find("nft"):
             raise LabError("drop needs nft, which is not there; install nftables")
         for node in to:
@@ -199,8 +218,7 @@ class Network:
 
     def restore(self, link):
         """Ends `cut` and `drop`; the shape stays."""
-        self._check(link)
-        for node in NODES:
+        for node in self.ends_of(link):
             if _find("nft"):
                 self._run(node, "nft", "-f", "-",
                           text=f"add table netdev {link}\ndelete table netdev {link}\n")
@@ -210,11 +228,10 @@ class Network:
         """At both ends, from now on; what the configuration calls its rate stays. `rate` as text,
         or "none". `burst_bytes` is what passes unshaped: small where a lone message is to take as
         long as on a real link, at the cost of what a stream can carry."""
-        self._check(link)
         self._shape(link, None if rate == "none" else parse_rate(rate), burst_bytes)
 
     def _shape(self, link, bits_per_s, burst_bytes=None):
-        for node in NODES:
+        for node in self.ends_of(link):
             if bits_per_s:
                 self._run(node, "tc", "qdisc", "replace", "dev", link, "root",
                           *tbf(bits_per_s, burst_bytes).split())

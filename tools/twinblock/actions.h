@@ -2,15 +2,26 @@
 // carry an exit status.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "twinblock/options.h"
 
 namespace twinblock {
 
-// node_actions.cc: the node and its role.
+// status_actions.cc: how a node is, or all that are here.
 Result<Output> run_status(const Options& options, const std::string& socket);
+Result<Output> run_status_of_all(const Options& options, const std::vector<std::string>& sockets);
+// The status of a node, for all of them.
+Result<nlohmann::json> ask_status(const std::string& socket);
+// {"volumes": […]}, one for each socket, in their order; of a node that does not answer its volume, "error" and
+// "action", and the exit status says so.
+Output ask_all(const std::vector<std::string>& sockets,
+               const std::function<Result<nlohmann::json>(const std::string& socket)>& ask);
+
+// node_actions.cc: the node and its role.
 Result<Output> run_why(const Options& options, const std::string& socket);
 Result<Output> run_init(const Options& options, const std::string& socket);
 Result<Output> run_promote(const Options& options, const std::string& socket);
@@ -32,8 +43,15 @@ Result<Output> run_key(const Options& options, const std::string& socket);
 
 // observe_actions.cc: figures.
 Result<Output> run_latency(const Options& options, const std::string& socket);
+Result<Output> run_latency_of_all(const Options& options, const std::vector<std::string>& sockets);
 Result<Output> run_stats(const Options& options, const std::string& socket);
 Result<Output> run_metrics(const Options& options, const std::string& socket);
+
+// plan_actions.cc: what other links would bring, or whether what was recorded needs one.
+Result<Output> run_plan(const Options& options, const std::string& socket);
+
+// web_actions.cc: the page. Asks the nodes of this host by itself.
+Result<Output> run_web(const Options& options, const std::string& socket);
 
 // event_actions.cc: what happened.
 Result<Output> run_events(const Options& options, const std::string& socket);
@@ -42,12 +60,13 @@ Result<Output> run_events(const Options& options, const std::string& socket);
 Result<Output> run_attach(const Options& options, const std::string& socket);
 Result<Output> run_detach(const Options& options, const std::string& socket);
 
-// The status of a node, for all of them.
-Result<nlohmann::json> ask_status(const std::string& socket);
+// promoter_actions.cc: who serves the volume.
+Result<Output> run_promoter(const Options& options, const std::string& socket);
 
-// With --socket the volume finds nothing: a wrong one was meant for another node, or is a slip of a
-// goal, a mode, a link. Whether the node there has it; a node that does not answer is the verb's affair.
-Status check_volume(const Options& options, const std::string& socket);
+// The control socket of the one node that the options name. With --socket the volume finds nothing: a wrong one was
+// meant for another node, or is a slip of a goal, a mode, a link; so that the node there has it is checked. A node
+// that does not answer is the verb's affair.
+Result<std::string> find_node(const Options& options);
 
 // "twinblock VERB …" with the options that name the node as the user named it: what to type next.
 std::string next_command(const Options& options, const std::string& verb);

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "base/units.h"
 #include "twinblock/exit_status.h"
@@ -20,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 // A status with all its links is a few KiB.
 constexpr size_t kReplyBytesMax = 4 * kMiB;
+// For a request that is only begun: a node that stands still takes it all the same.
+constexpr auto kBeginTimeout = std::chrono::milliseconds(200);
 
 class Socket {
  public:
@@ -30,6 +33,7 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
   [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -79,25 +83,35 @@ Status send_all(int fd, const std::string& path, const std::string& text,
   return ok_status();
 }
 
-Result<std::string> receive_line(int fd, const std::string& path, Clock::time_point deadline,
-                                 uint64_t timeout_ns, int listener) {
-  std::string line;
+// Takes what is there. Whether `line` has a whole line now.
+Result<bool> receive_some(int fd, const std::string& path, std::string& line) {
   while (true) {
     char buffer[16384];
     const ssize_t n = recv(fd, buffer, sizeof buffer, 0);
     if (n > 0) {
       line.append(buffer, static_cast<size_t>(n));
-      if (const size_t end = line.find('\n'); end != std::string::npos) return line.substr(0, end);
+      if (line.find('\n') != std::string::npos) return true;
       if (line.size() > kReplyBytesMax)
         return refused(path + " sends more than a node would", "is this a twinblock socket?");
     } else if (n == 0) {
       return not_there(path, "it closed the connection without a reply");
     } else if (errno == EAGAIN) {
-      if (!ready(fd, POLLIN, deadline, listener))
-        return not_there(path, "no reply within " + format_duration(timeout_ns));
+      return false;
     } else if (errno != EINTR) {
       return not_there(path, system_error(errno, "receive").what);
     }
+  }
+}
+
+Result<std::string> receive_line(int fd, const std::string& path, Clock::time_point deadline,
+                                 uint64_t timeout_ns, int listener) {
+  std::string line;
+  while (true) {
+    const Result<bool> whole = receive_some(fd, path, line);
+    if (!whole) return whole.error();
+    if (whole.value()) return line.substr(0, line.find('\n'));
+    if (!ready(fd, POLLIN, deadline, listener))
+      return not_there(path, "no reply within " + format_duration(timeout_ns));
   }
 }
 
@@ -110,7 +124,31 @@ Result<nlohmann::json> parse_reply(const std::string& path, const std::string& l
     return reply.contains(key) && reply[key].is_string() ? reply[key].get<std::string>() : "";
   };
   const std::string what = text("error");
-  return refused(what.empty() ? "the node refused without a reason" : what, text("action"));
+  return Error{what.empty() ? "the node refused without a reason" : what, text("action"),
+               exit_status_of(text("refused"))};
+}
+
+// Connects and sends it: the connection, of which the caller is the owner.
+Result<int> send_request(const std::string& socket_path, const std::string& verb,
+                         const nlohmann::json& args, Clock::time_point deadline) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof address.sun_path)
+    return wrong_usage(socket_path + " is longer than a socket's path can be",
+                       "name it relative to the current directory");
+  socket_path.copy(address.sun_path, socket_path.size());
+  Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.fd() < 0) return refused(system_error(errno, "can't make a socket").what);
+  while (connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    // EAGAIN: more connections wait than the node takes at once.
+    if ((errno != EAGAIN && errno != EINTR) || Clock::now() > deadline)
+      return not_connected(socket_path, errno);
+    usleep(10'000);
+  }
+  const std::string request = nlohmann::json{{"verb", verb}, {"args", args}}.dump() + "\n";
+  const Status sent = send_all(socket.fd(), socket_path, request, deadline);
+  if (!sent) return sent.error();
+  return socket.release();
 }
 
 }  // namespace
@@ -124,26 +162,27 @@ Result<nlohmann::json> control_request(const std::string& socket_path, const std
                                        const nlohmann::json& args, uint64_t timeout_ns,
                                        int listener) {
   const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (socket_path.size() >= sizeof address.sun_path)
-    return wrong_usage(socket_path + " is longer than a socket's path can be",
-                       "name it relative to the current directory");
-  socket_path.copy(address.sun_path, socket_path.size());
-  const Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.fd() < 0) return refused(system_error(errno, "can't make a socket").what);
-  while (connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-    // EAGAIN: more connections wait than the node takes at once.
-    if ((errno != EAGAIN && errno != EINTR) || Clock::now() > deadline)
-      return not_connected(socket_path, errno);
-    usleep(10'000);
-  }
-  const std::string request = nlohmann::json{{"verb", verb}, {"args", args}}.dump() + "\n";
-  const Status sent = send_all(socket.fd(), socket_path, request, deadline);
+  const Result<int> sent = send_request(socket_path, verb, args, deadline);
   if (!sent) return sent.error();
+  const Socket socket(sent.value());
   const Result<std::string> line = receive_line(socket.fd(), socket_path, deadline, timeout_ns, listener);
   if (!line) return line.error();
   return parse_reply(socket_path, line.value());
+}
+
+Result<int> begin_control_request(const std::string& socket_path, const std::string& verb,
+                                  const nlohmann::json& args) {
+  return send_request(socket_path, verb, args, Clock::now() + kBeginTimeout);
+}
+
+Result<std::optional<nlohmann::json>> read_control_reply(int fd, const std::string& socket_path,
+                                                         std::string& received) {
+  const Result<bool> whole = receive_some(fd, socket_path, received);
+  if (!whole) return whole.error();
+  if (!whole.value()) return std::optional<nlohmann::json>();
+  Result<nlohmann::json> reply = parse_reply(socket_path, received.substr(0, received.find('\n')));
+  if (!reply) return reply.error();
+  return std::optional<nlohmann::json>(std::move(reply.value()));
 }
 
 }  // namespace twinblock

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -23,11 +24,20 @@ constexpr int kNoListener = -1;
 bool has_hung_up(int fd);
 
 // Sends {"verb": verb, "args": args} and returns the reply's "result". Errors carry an exit status:
-// kExitUnreachable when nobody listens or answers in time, kExitRefused with the node's own words
-// when it says no, or when it does not speak the protocol. `listener` is where the reply is to be
+// kExitUnreachable when nobody listens or answers in time, with the node's own words when it says no
+// (exit_status_of() its "refused"), kExitRefused when it does not speak the protocol. `listener` is where the reply is to be
 // written: once that has hung up, the reply is waited for no longer (an error, too).
 Result<nlohmann::json> control_request(const std::string& socket_path, const std::string& verb,
                                        const nlohmann::json& args, uint64_t timeout_ns,
                                        int listener = kNoListener);
+
+// The same for who has more to wait for than the reply. Sends the request: the connection on which
+// the reply will come, to be closed by the caller. Errors as above.
+Result<int> begin_control_request(const std::string& socket_path, const std::string& verb,
+                                  const nlohmann::json& args);
+// Takes what has come of the reply, without waiting, and keeps in `received` what is not whole yet. The
+// reply's "result", or nothing as long as more is to come. Errors as above.
+Result<std::optional<nlohmann::json>> read_control_reply(int fd, const std::string& socket_path,
+                                                         std::string& received);
 
 }  // namespace twinblock

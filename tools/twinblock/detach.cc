@@ -168,6 +168,18 @@ Status detach(const HostPaths& host, const std::string& stem, const Attachment& 
   return remove_attachment(stem);
 }
 
+Result<std::string> detach_in_use(const HostPaths& host, const std::string& stem,
+                                  const Attachment& attachment) {
+  const Status gone = detach(host, stem, attachment, true);
+  if (gone) return std::string("is detached");
+  if (attachment.method != kMethodNbd || !attachment.ended.empty() || !attachment.complete)
+    return gone.error();
+  const std::string why = "it was given up, and " + gone.error().what;
+  Attachment given_up = attachment;
+  if (Status ended = end_nbd_device(host, stem, given_up, why); !ended) return ended.error();
+  return "is ended: " + why;
+}
+
 bool host_goes_down() {
   const Result<std::string> state =
       run_program({"systemctl", "show", "--property=SystemState", "--value"}, kManager_ns);

@@ -16,6 +16,11 @@ namespace twinblock {
 Status detach(const HostPaths& host, const std::string& stem, const Attachment& attachment,
               bool force);
 
+// The same with `force`, and a device of the kernel's nbd that somebody uses is ended under him: he gets I/O errors,
+// and the note stays until it is detached. What became of the device, as "is detached".
+Result<std::string> detach_in_use(const HostPaths& host, const std::string& stem,
+                                  const Attachment& attachment);
+
 // Whether the service manager stops everything, on the way to a reboot or to power off.
 bool host_goes_down();
 // While it does: a device of the kernel's nbd goes also when it is in use, since the node ends next, and whoever

@@ -108,11 +108,15 @@ Result<Output> run_detach(const Options& options, const std::string& socket) {
   if (options.detach.with_host) return run_detach_with_host(stem, attachment);
   if (!attachment.has_value())
     return refused("not attached (there is no " + attachment_path(stem) + ")");
-  const Status done = detach(HostPaths{}, stem, *attachment, options.detach.force);
+  Result<std::string> done = std::string("is detached");
+  if (options.detach.in_use)
+    done = detach_in_use(HostPaths{}, stem, *attachment);
+  else if (Status gone = detach(HostPaths{}, stem, *attachment, options.detach.force); !gone)
+    done = gone.error();
   if (!done) return done.error();
   const std::string device = attachment->device;
   return Output{json{{"device", device}, {"method", attachment->method}},
-                (device.empty() ? "an unfinished attach" : device) + " is detached\n"};
+                (device.empty() ? "an unfinished attach" : device) + " " + done.value() + "\n"};
 }
 
 }  // namespace twinblock

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "twinblock/actions.h"
 #include "twinblock/control_client.h"
+#include "twinblock/event_cursor.h"
 #include "twinblock/event_text.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/process.h"
@@ -22,30 +23,16 @@ constexpr uint64_t kRetry_ns = 500 * kMillisecond_ns;
 // Prints events as they come, and remembers which was the last one.
 class EventPrinter {
  public:
-  EventPrinter(bool print_json, uint64_t since) : print_json_(print_json), since_(since) {}
+  EventPrinter(bool print_json, uint64_t since) : print_json_(print_json), cursor_(since) {}
 
-  [[nodiscard]] uint64_t since() const { return since_; }
-  // Whether there are more already.
-  [[nodiscard]] bool more() const { return since_ < last_; }
+  [[nodiscard]] const EventCursor& cursor() const { return cursor_; }
 
   // False when the output is gone.
   [[nodiscard]] bool take(const json& answer) {
-    // Another process of the node counts from 1 again.
-    const std::string instance = text_at(answer, "instance");
-    const bool restarted = !instance_.empty() && instance != instance_;
-    instance_ = instance;
-    last_ = count_at(answer, "last");
-    if (restarted || since_ > last_) {
-      since_ = 0;
-      // What the answer holds was asked for by the number of another process.
-      if (restarted) return true;
-    }
+    if (!cursor_.take(answer)) return true;
     if (const uint64_t dropped = count_at(answer, "dropped"); dropped > 0)
       print(dropped_event(dropped));
-    for (const json& event : array_at(answer, "events")) {
-      print(event);
-      since_ = std::max(since_, count_at(event, "number"));
-    }
+    for (const json& event : array_at(answer, "events")) print(event);
     return std::fflush(stdout) == 0;
   }
 
@@ -56,9 +43,7 @@ class EventPrinter {
   }
 
   const bool print_json_;
-  uint64_t since_;
-  uint64_t last_ = 0;
-  std::string instance_;
+  EventCursor cursor_;
 };
 
 }  // namespace
@@ -70,15 +55,15 @@ Result<Output> run_events(const Options& options, const std::string& socket) {
   bool heard = false;
   bool complained = false;
   while (true) {
-    const bool wait = options.events.follow && heard && !printer.more();
+    const bool wait = options.events.follow && heard && !printer.cursor().more();
     const Result<json> answer =
-        control_request(socket, "events", json{{"since", printer.since()}, {"wait", wait}},
+        control_request(socket, "events", json{{"since", printer.cursor().since()}, {"wait", wait}},
                         wait ? kWaitTimeout_ns : kAskTimeout_ns, STDOUT_FILENO);
     if (answer) {
       heard = true;
       complained = false;
       if (!printer.take(answer.value())) return output;
-      if (!options.events.follow && !printer.more()) return output;
+      if (!options.events.follow && !printer.cursor().more()) return output;
       continue;
     }
     // `events --follow | head -1` ends with head, and not with the next event.

@@ -51,6 +51,14 @@ inline bool flag_at(const nlohmann::json& object, const char* key) {
          object[key].get<bool>();
 }
 
+// Of what --json prints: a key that is new needs no new number, one that goes or means another thing does.
+constexpr int kJsonVersion = 1;
+
+inline nlohmann::json versioned(nlohmann::json object) {
+  if (object.is_object()) object["version"] = kJsonVersion;
+  return object;
+}
+
 // As text: on one line, or with `indent` spaces a level. What came from a node need not be UTF-8.
 inline std::string json_text(const nlohmann::json& value, int indent = -1) {
   return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);

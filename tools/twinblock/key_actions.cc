@@ -194,9 +194,8 @@ Result<KeyPlace> key_of_node(const std::string& socket) {
 
 Result<Output> run_key(const Options& options, const std::string& /*socket*/) {
   if (options.key.action == "reload" || options.key.action == "renew") {
-    const Result<std::string> socket = locate_control_socket(options.node);
+    const Result<std::string> socket = find_node(options);
     if (!socket) return socket.error();
-    if (Status right = check_volume(options, socket.value()); !right) return right.error();
     if (options.key.action == "reload") return reload_key(socket.value());
     const Result<KeyPlace> place = key_of_node(socket.value());
     return place ? renew_key(socket.value(), place.value()) : place.error();

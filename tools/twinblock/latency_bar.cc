@@ -23,6 +23,7 @@ struct Part {
 const std::vector<Part>& parts() {
   static const std::vector<Part> table{
       {'W', "97;44", "wire", {"wire"}},
+      {'F', "30;44", "queue for the full link", {"link-queue"}},
       {'S', "30;46", "stack", {"stack"}},
       {'P', "30;43", "peer queue", {"peer-queue"}},
       {'D', "30;42", "peer disk", {"peer-disk"}},

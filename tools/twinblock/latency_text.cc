@@ -19,8 +19,8 @@ using nlohmann::json;
 constexpr size_t kWidth = 80;
 constexpr size_t kBarWidth = 56;
 // In the order in which a write goes through them.
-constexpr std::array<const char*, 12> kStages{
-    "prepare", "compression", "queue",      "intent",    "send",       "crypto",
+constexpr std::array<const char*, 13> kStages{
+    "prepare", "compression", "queue", "intent",     "send",      "crypto",     "link-queue",
     "wire",    "stack",       "peer-queue", "peer-disk", "local-disk", "completion"};
 constexpr std::array<const char*, 7> kTripParts{
     "send-stack", "send-qdisc", "wire", "peer-receive", "peer-send", "receive", "tcp-ack"};
@@ -72,6 +72,36 @@ std::string class_table(const json& each) {
     if (count_at(times, "sum_ns") > 0) out += row(stage, times, writes, total_ns);
   }
   return out + row("total", total, writes, total_ns);
+}
+
+// "wire 54%": what most of a class' time is.
+std::string mostly(const json& each) {
+  const json stages = object_at(each, "stages");
+  const char* largest = "";
+  uint64_t sum_ns = 0;
+  for (const char* stage : kStages) {
+    const uint64_t ns = count_at(object_at(stages, stage), "sum_ns");
+    if (ns <= sum_ns) continue;
+    largest = stage;
+    sum_ns = ns;
+  }
+  const uint64_t total_ns = count_at(object_at(each, "total"), "sum_ns");
+  return total_ns == 0 ? "" : printed("%s %.0f%%", largest,
+                                      100 * static_cast<double>(sum_ns) / static_cast<double>(total_ns));
+}
+
+// A line for each size class.
+std::string summary(const json& latency) {
+  std::string out = printed("  %-7s %9s %9s %9s %9s %9s   %s\n", "SIZE", "writes", "p50", "p90", "p99", "max",
+                            "mostly");
+  for (const json& each : array_at(latency, "classes")) {
+    const json total = object_at(each, "total");
+    const auto at = [&total](const char* key) { return compact_duration(count_at(total, key)); };
+    out += printed("  %-7s %9s %9s %9s %9s %9s   %s\n", text_at(each, "class").c_str(),
+                   count_text(each, "writes").c_str(), at("p50_ns").c_str(), at("p90_ns").c_str(),
+                   at("p99_ns").c_str(), at("max_ns").c_str(), mostly(each).c_str());
+  }
+  return out;
 }
 
 std::string tables(const json& latency) {
@@ -150,29 +180,15 @@ std::string no_writes(const json& latency) {
          "\n";
 }
 
-std::string cut_to(const std::string& text, size_t rows) {
-  size_t at = 0;
-  for (size_t line = 0; line < rows; ++line) {
-    const size_t end = text.find('\n', at);
-    if (end == std::string::npos) return text;
-    at = end + 1;
-  }
-  return at >= text.size() ? text : text.substr(0, at);
-}
-
 }  // namespace
 
-std::string latency_text(const json& latency, bool colour) {
+std::string latency_text(const json& latency, const LatencyDetail& detail, bool colour) {
   if (array_at(latency, "classes").empty()) return title(latency) + no_writes(latency);
-  return title(latency) + tables(latency) + bars(latency, colour) + links(latency) +
-         verdict(latency);
-}
-
-std::string latency_frame(const json& latency, bool colour, size_t rows) {
-  if (array_at(latency, "classes").empty()) return title(latency) + no_writes(latency);
-  const std::string all = title(latency) + bars(latency, colour) + verdict(latency) + "\n" +
-                          tables(latency) + links(latency);
-  return rows == 0 ? all : cut_to(all, rows);
+  std::string out = title(latency) + verdict(latency) + "\n" + bars(latency, colour) + summary(latency);
+  if (detail.sizes) out += "\n" + tables(latency);
+  if (detail.links) out += "\n" + links(latency);
+  if (!detail.sizes && !detail.links) out += "Each stage by size: --sizes. Round trips by link: --links.\n";
+  return out;
 }
 
 }  // namespace twinblock

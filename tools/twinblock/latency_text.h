@@ -2,18 +2,19 @@
 // the latency verb; members that are missing or of another type are left out.
 #pragma once
 
-#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 
 namespace twinblock {
 
-// A table for each size class, a bar for each, the parts of round trips on each link, and what that
-// means. Without writes: that there are none, and what to do.
-std::string latency_text(const nlohmann::json& latency, bool colour);
+// What is shown beside the sentence, the bars and the one table, which fit on a screen of 30 lines.
+struct LatencyDetail {
+  bool sizes = false;  // how long each stage took, a table for each size class
+  bool links = false;  // the parts of round trips, a table for each link
+};
 
-// The same for a screen that is drawn again and again: what matters most comes first, and at most
-// `rows` lines (0: all).
-std::string latency_frame(const nlohmann::json& latency, bool colour, size_t rows);
+// What it means, a bar for each size class, a table of them, and what `detail` says. Without writes: that
+// there are none, and what to do.
+std::string latency_text(const nlohmann::json& latency, const LatencyDetail& detail, bool colour);
 
 }  // namespace twinblock

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "base/units.h"
+#include "twinblock/forecast.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/text_format.h"
 
@@ -17,7 +19,7 @@ using nlohmann::json;
 constexpr double kWorthwhile = 0.1;
 // Of the sampled writes so many had the link for themselves, where writes do not wait for each other.
 constexpr double kMostlyAlone = 0.95;
-constexpr std::array<const char*, 6> kPeerStages{"send",  "crypto",     "wire",
+constexpr std::array<const char*, 7> kPeerStages{"send",  "crypto",     "link-queue", "wire",
                                                  "stack", "peer-queue", "peer-disk"};
 
 double sum_of(const json& write_class, const char* stage) {
@@ -29,9 +31,14 @@ double total_of(const json& write_class) {
   return static_cast<double>(count_at(object_at(write_class, "total"), "sum_ns"));
 }
 
+// The wire, and the queue for it.
+double link_of(const json& write_class) {
+  return sum_of(write_class, "wire") + sum_of(write_class, "link-queue");
+}
+
 double wire_share(const json& write_class) {
   const double total = total_of(write_class);
-  return total <= 0 ? 0 : sum_of(write_class, "wire") / total;
+  return total <= 0 ? 0 : link_of(write_class) / total;
 }
 
 double mean_ns(const json& write_class, double sum_ns) {
@@ -56,7 +63,7 @@ std::string largest_but_wire(const json& write_class) {
   double largest = 0;
   for (const auto& [stage, times] : stages.items()) {
     const auto sum = static_cast<double>(count_at(times, "sum_ns"));
-    if (stage == "wire" || sum <= largest) continue;
+    if (stage == "wire" || stage == "link-queue" || sum <= largest) continue;
     largest = sum;
     name = stage;
   }
@@ -78,15 +85,43 @@ Others others_beside(const json& latency) {
   return others;
 }
 
-// What twice the rate can save, at most. A write alone: half of its wire. Where writes wait for each
-// other, the wait may go altogether; but who sends no more than before is not served more than twice
-// as fast.
-double saved_ns(const json& write_class, Others others) {
-  const double wire = sum_of(write_class, "wire");
-  return others == Others::kNone ? wire / 2 : std::min(wire, total_of(write_class) / 2);
+// How clients wait, now and over a link twice as fast; nothing where the link's rate is not known.
+struct Model {
+  double line_bytes_per_s;
+  Forecast now, doubled;
+};
+std::optional<Model> model_of(const json& latency) {
+  const std::optional<Workload> workload = workload_of(latency, 0);
+  if (!workload || workload->line_bytes_per_s <= 0) return std::nullopt;
+  return Model{workload->line_bytes_per_s, as_measured(*workload),
+               forecast(*workload, 2 * workload->line_bytes_per_s, 0)};
 }
 
-std::string sentence_on(const json& write_class, Others others) {
+// What a link of twice the rate would save of a write of this size, in ns. By the model, where there is one.
+// Else what it can save at most. Of a write alone: half of its wire. Where writes wait for each other, the
+// wait may go altogether; but who sends no more than before is not served more than twice as fast.
+struct Saving {
+  double ns = 0;
+  bool at_most = true;
+};
+Saving saving_of(const std::optional<Model>& model, const json& write_class, Others others) {
+  if (model)
+    for (size_t i = 0; i < model->now.classes.size(); ++i)
+      if (model->now.classes[i].name == text_at(write_class, "class"))
+        return {std::max(0.0, model->now.classes[i].mean_ns - model->doubled.classes[i].mean_ns), false};
+  const double link = mean_ns(write_class, link_of(write_class));
+  const double half = mean_ns(write_class, total_of(write_class)) / 2;
+  return {others == Others::kNone ? link / 2 : std::min(link, half), true};
+}
+
+// A link of which nothing is left is said first.
+std::string full_link(const std::optional<Model>& model) {
+  if (!model || model->now.busy < kFull) return {};
+  return "The link is full: clients move " + printed("%.4g MB/s", model->now.bytes_per_s / 1e6) +
+         " of the " + printed("%.4g MB/s", model->line_bytes_per_s / 1e6) + " that it carries.";
+}
+
+std::string sentence_on(const std::optional<Model>& model, const json& write_class, Others others) {
   const std::string of =
       "Of " + named(write_class) + "'s " + mean(write_class, total_of(write_class)) + ", ";
   double at_peer = 0;
@@ -95,17 +130,19 @@ std::string sentence_on(const json& write_class, Others others) {
     return of +
            "nothing is waiting for the peer: in simplex, or the local disk was the later of "
            "the two. A faster link would not help.";
-  const double wire = sum_of(write_class, "wire");
-  const double most_saved = saved_ns(write_class, others);
-  const std::string saved = mean(write_class, most_saved);
+  const double wire = link_of(write_class);
+  const Saving saving = saving_of(model, write_class, others);
+  const std::string saved =
+      (saving.at_most ? "at most " : "") + compact_duration(static_cast<uint64_t>(saving.ns + 0.5));
   const double share = wire_share(write_class);
   const std::string largest = largest_but_wire(write_class);
   std::string text = of + mean(write_class, wire) + " (" + percent(share) + ") are wire: ";
   if (share < kWorthwhile) {
-    text += "a faster link would hardly help, one twice as fast by " + saved + " at most.";
+    text += "a faster link would hardly help, one twice as fast by " + saved + ".";
     return largest.empty() ? text : text + " Most is " + largest + ".";
   }
-  text += "a link twice as fast would save at most " + saved + " (" + percent(most_saved / total_of(write_class)) +
+  text += "a link twice as fast would save " + saved + " (" +
+          percent(saving.ns / mean_ns(write_class, total_of(write_class))) +
           (others == Others::kOnTheLink ? "), as writes wait for each other." : ").");
   return largest.empty() ? text : text + " The largest other part is " + largest + ".";
 }
@@ -139,9 +176,12 @@ std::vector<std::string> latency_verdict(const json& latency) {
   }
   if (most == nullptr) return {};
   const Others others = others_beside(latency);
-  std::vector<std::string> sentences{sentence_on(*most, others)};
+  const std::optional<Model> model = model_of(latency);
+  std::vector<std::string> sentences;
+  if (const std::string full = full_link(model); !full.empty()) sentences.push_back(full);
+  sentences.push_back(sentence_on(model, *most, others));
   const bool at_peer = wire_share(*longest_wire) > 0;
-  if (at_peer && longest_wire != most) sentences.push_back(sentence_on(*longest_wire, others));
+  if (at_peer && longest_wire != most) sentences.push_back(sentence_on(model, *longest_wire, others));
   if (!at_peer) return sentences;
   for (const json* each : {most, longest_wire}) {
     const std::string line = on_the_line(latency, *each);

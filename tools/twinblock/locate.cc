@@ -58,6 +58,13 @@ std::set<std::string> control_sockets(const std::vector<std::string>& runtime_di
   return found;
 }
 
+std::vector<std::string> usual_runtime_dirs() {
+  std::vector<std::string> dirs{default_runtime_dir()};
+  // An ordinary user may well ask about the system's nodes.
+  if (dirs.front() != "/run/twinblock") dirs.emplace_back("/run/twinblock");
+  return dirs;
+}
+
 Result<std::string> only_socket(const std::vector<std::string>& runtime_dirs) {
   const std::set<std::string> found = control_sockets(runtime_dirs);
   if (found.size() == 1) return *found.begin();
@@ -99,10 +106,14 @@ Result<std::string> locate_control_socket(const NodeOptions& options, const std:
 }
 
 Result<std::string> locate_control_socket(const NodeOptions& options) {
-  // An ordinary user may well ask about the system's nodes.
-  std::vector<std::string> dirs{default_runtime_dir()};
-  if (dirs.front() != "/run/twinblock") dirs.emplace_back("/run/twinblock");
-  return locate_control_socket(options, kConfigDirectory, dirs);
+  return locate_control_socket(options, kConfigDirectory, usual_runtime_dirs());
+}
+
+std::vector<std::string> all_control_sockets(const NodeOptions& options) {
+  if (!options.volume.empty() || !options.config.empty() || !options.node.empty() || !options.socket.empty())
+    return {};
+  const std::set<std::string> found = control_sockets(usual_runtime_dirs());
+  return {found.begin(), found.end()};
 }
 
 Result<std::string> locate_config(const NodeOptions& options) {

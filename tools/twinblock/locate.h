@@ -26,6 +26,9 @@ Result<std::string> locate_control_socket(const NodeOptions& options, const std:
 // As above, with /etc/twinblock, the caller's runtime directory and /run/twinblock.
 Result<std::string> locate_control_socket(const NodeOptions& options);
 
+// The control sockets on this host, where the options name none; else nothing.
+std::vector<std::string> all_control_sockets(const NodeOptions& options);
+
 // The file that the options name: --config, or that of the volume. It need not exist. An error carries
 // kExitUsage: neither was given.
 Result<std::string> locate_config(const NodeOptions& options);

@@ -12,13 +12,16 @@ namespace twinblock {
 namespace {
 
 int complain(bool print_json, const Error& error) {
-  if (print_json)
-    std::printf(
-        "%s\n",
-        json_text({{"ok", false}, {"error", error.what}, {"action", error.action}}, 2).c_str());
+  const int exit_status = error.code == 0 ? kExitRefused : error.code;
+  if (print_json) {
+    nlohmann::json reply{{"ok", false}, {"error", error.what}, {"action", error.action}};
+    if (const std::string_view refusal = refusal_of(exit_status); !refusal.empty())
+      reply["refused"] = refusal;
+    std::printf("%s\n", json_text(versioned(reply), 2).c_str());
+  }
   std::fprintf(stderr, "twinblock: %s\n", error.what.c_str());
   if (!error.action.empty()) std::fprintf(stderr, "twinblock: to do: %s\n", error.action.c_str());
-  return error.code == 0 ? kExitRefused : error.code;
+  return exit_status;
 }
 
 int print(const std::string& text, int exit_status) {
@@ -26,23 +29,21 @@ int print(const std::string& text, int exit_status) {
   return std::fflush(stdout) == 0 ? exit_status : kExitRefused;
 }
 
-int run(const Verb& verb, const Options& options) {
-  if (!verb.asks_node) {
-    const Result<Output> output = verb.run(options, "");
-    if (!output) return complain(options.print_json, output.error());
-    return print(options.print_json ? json_text(output.value().data, 2) + "\n" : output.value().text,
-                 output.value().exit_status);
-  }
-  const Result<std::string> socket = locate_control_socket(options.node);
-  if (!socket) return complain(options.print_json, socket.error());
-  if (const Status right = check_volume(options, socket.value()); !right)
-    return complain(options.print_json, right.error());
-  const Result<Output> output = verb.run(options, socket.value());
+int finish(const Options& options, const Result<Output>& output) {
   if (!output) return complain(options.print_json, output.error());
   const Output& said = output.value();
   if (said.printed) return said.exit_status;
-  if (!options.print_json) return print(said.text, said.exit_status);
-  return print(json_text(said.data, 2) + "\n", said.exit_status);
+  return print(options.print_json ? json_text(versioned(said.data), 2) + "\n" : said.text, said.exit_status);
+}
+
+int run(const Verb& verb, const Options& options) {
+  if (!verb.asks_node) return finish(options, verb.run(options, ""));
+  if (verb.run_all != nullptr)
+    if (const auto all = all_control_sockets(options.node); all.size() > 1)
+      return finish(options, verb.run_all(options, all));
+  const Result<std::string> socket = find_node(options);
+  if (!socket) return complain(options.print_json, socket.error());
+  return finish(options, verb.run(options, socket.value()));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "twinblock/device_text.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/json_fields.h"
+#include "twinblock/locate.h"
 #include "twinblock/status_text.h"
 #include "twinblock/text_wrap.h"
 
@@ -40,6 +41,13 @@ Result<Output> order(const std::string& socket, const std::string& verb, const j
   return output;
 }
 
+// The operator's word in the witness' stead. Named only where it is given: a node of an older version,
+// which runs on after an upgrade, refuses arguments that it does not know.
+json with_word(bool without_witness, json args) {
+  if (without_witness) args["without_witness"] = true;
+  return args;
+}
+
 // Quoted for a shell where it has to be.
 std::string quoted(const std::string& word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
@@ -51,12 +59,7 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-}  // namespace
-
-Result<json> ask_status(const std::string& socket) {
-  return control_request(socket, "status", json::object(), kAskTimeout_ns);
-}
-
+// Of find_node().
 Status check_volume(const Options& options, const std::string& socket) {
   if (options.node.socket.empty() || options.node.volume.empty()) return ok_status();
   const Result<json> status = ask_status(socket);
@@ -66,6 +69,15 @@ Status check_volume(const Options& options, const std::string& socket) {
   return wrong_usage(
       "the node at " + socket + " has volume '" + volume + "', not '" + options.node.volume + "'",
       "name the volume before the rest, or leave it out");
+}
+
+}  // namespace
+
+Result<std::string> find_node(const Options& options) {
+  const Result<std::string> socket = locate_control_socket(options.node);
+  if (!socket) return socket.error();
+  if (const Status right = check_volume(options, socket.value()); !right) return right.error();
+  return socket.value();
 }
 
 std::string next_command(const Options& options, const std::string& verb) {
@@ -83,22 +95,6 @@ std::string why_text(const json& result) {
     if (sentence.is_string())
       out += "- " + wrapped(sentence.get<std::string>(), kTextWidth, 2) + "\n";
   return out;
-}
-
-// A device that is attached here is told of with its node, and also where that does not answer.
-Result<Output> run_status(const Options&, const std::string& socket) {
-  const Result<json> status = ask_status(socket);
-  const json device =
-      attached_device(HostPaths{}, status ? status.value() : json(), node_file_stem(socket));
-  if (!status) {
-    Error error = status.error();
-    if (device.is_object()) error.what += "; the device " + device_text(device);
-    return error;
-  }
-  Output output{status.value(), ""};
-  output.data["device"] = device;
-  output.text = status_text(output.data);
-  return output;
 }
 
 Result<Output> run_why(const Options&, const std::string& socket) {
@@ -126,15 +122,17 @@ void say_what_is_waited_for(const std::string& socket) {
 
 Result<Output> run_promote(const Options& options, const std::string& socket) {
   if (options.promote.peer_is_dead) say_what_is_waited_for(socket);
-  return change(socket, "promote", json{{"peer_is_dead", options.promote.peer_is_dead}});
+  return change(socket, "promote",
+                with_word(options.promote.without_witness,
+                          json{{"peer_is_dead", options.promote.peer_is_dead}}));
 }
 
 Result<Output> run_demote(const Options&, const std::string& socket) {
   return change(socket, "demote", json::object());
 }
 
-Result<Output> run_continue(const Options&, const std::string& socket) {
-  return change(socket, "continue", json::object());
+Result<Output> run_continue(const Options& options, const std::string& socket) {
+  return change(socket, "continue", with_word(options.go_on.without_witness, json::object()));
 }
 
 Result<Output> run_resolve(const Options& options, const std::string& socket) {

@@ -6,7 +6,9 @@
 #include "twinblock/control_client.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/latency_text.h"
+#include "twinblock/latency_verdict.h"
 #include "twinblock/stats_text.h"
+#include "twinblock/text_wrap.h"
 #include "twinblock/watch.h"
 
 namespace twinblock {
@@ -25,33 +27,19 @@ bool wants_colour() {
          (kind == nullptr || std::string(kind) != "dumb");
 }
 
+// The node's figures, and in sentences what they mean.
 Result<json> ask_latency(const Options& options, const std::string& socket, uint64_t timeout_ns) {
-  return control_request(socket, "latency", json{{"window", options.latency.window}}, timeout_ns);
+  Result<json> latency =
+      control_request(socket, "latency", json{{"window", options.latency.window}}, timeout_ns);
+  if (!latency || !latency.value().is_object()) return latency;
+  json told = latency.value();
+  told["verdict"] = latency_verdict(told);
+  if (const std::string doubt = latency_doubt(told); !doubt.empty()) told["doubt"] = doubt;
+  return told;
 }
 
-std::string picture(const Options& options, const Screen& screen, const json& latency) {
-  if (options.print_json) return json_text(latency) + "\n";
-  if (!screen.terminal()) return latency_frame(latency, false, 0) + "\n";
-  return latency_frame(latency, wants_colour(), screen.rows());
-}
-
-// Until the user ends it. A node that does not answer for a while, or is restarted, is asked again.
-Result<Output> watch_latency(const Options& options, const std::string& socket) {
-  StopSignals stop;
-  Screen screen(stdout);
-  Output output;
-  output.printed = true;
-  bool heard = false;
-  do {
-    const Result<json> latency = ask_latency(options, socket, kWatchTimeout_ns);
-    if (!latency && (!heard || latency.error().code != kExitUnreachable)) return latency.error();
-    heard = true;
-    if (!latency && options.print_json) continue;
-    const std::string shown = latency ? picture(options, screen, latency.value())
-                                      : latency.error().what + "; trying again\n";
-    if (!screen.draw(shown)) break;
-  } while (stop.pause(options.latency.interval_ns));
-  return output;
+std::string shown(const Options& options, const json& latency) {
+  return latency_text(latency, {options.latency.sizes, options.latency.links}, wants_colour());
 }
 
 }  // namespace
@@ -76,12 +64,30 @@ Result<Output> run_latency(const Options& options, const std::string& socket) {
         control_request(socket, "sample", json{{"every", *wished.sample_every}}, kAskTimeout_ns);
     if (!set) return set.error();
     sampled = Output{set.value(), text_at(set.value(), "message") + "\n"};
-    if (!wished.watch && !wished.window_given) return sampled;
+    if (!options.watch.on && !wished.window_given) return sampled;
   }
-  if (wished.watch) return watch_latency(options, socket);
+  if (options.watch.on)
+    return watch(
+        options, [&] { return ask_latency(options, socket, kWatchTimeout_ns); },
+        [&](const json& latency) { return shown(options, latency); });
   const Result<json> latency = ask_latency(options, socket, kAskTimeout_ns);
   if (!latency) return latency.error();
-  return Output{latency.value(), sampled.text + latency_text(latency.value(), wants_colour())};
+  return Output{latency.value(), sampled.text + shown(options, latency.value())};
+}
+
+Result<Output> run_latency_of_all(const Options& options, const std::vector<std::string>& sockets) {
+  if (options.watch.on || options.latency.sample_every)
+    return wrong_usage("latency: several volumes have nodes here",
+                       "name one: twinblock latency VOLUME, with what is to be watched or set");
+  Output output = ask_all(
+      sockets, [&](const std::string& socket) { return ask_latency(options, socket, kAskTimeout_ns); });
+  for (const json& each : output.data["volumes"]) {
+    const std::string error = text_at(each, "error");
+    output.text += output.text.empty() ? "" : "\n";
+    output.text += error.empty() ? shown(options, each)
+                                 : wrapped(text_at(each, "volume") + ": " + error, kTextWidth, 0) + "\n";
+  }
+  return output;
 }
 
 }  // namespace twinblock

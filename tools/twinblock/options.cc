@@ -87,6 +87,14 @@ Status prepare_wait(Options& options) {
   return ok_status();
 }
 
+Status prepare_promote(Options& options) {
+  const PromoteOptions& promote = options.promote;
+  if (promote.without_witness && !promote.peer_is_dead)
+    return wrong_usage("promote: --without-witness goes with --peer-is-dead only",
+                       "make sure that the peer is down and stays so, then give both");
+  return ok_status();
+}
+
 Status prepare_verify(Options& options) {
   const VerifyOptions& verify = options.verify;
   if (verify.stop && (verify.repair || verify.detach || verify.follow))

@@ -23,6 +23,10 @@ struct InitOptions {
 };
 struct PromoteOptions {
   bool peer_is_dead = false;
+  bool without_witness = false;
+};
+struct ContinueOptions {
+  bool without_witness = false;
 };
 struct ResolveOptions {
   std::string keep;  // "local" or "peer"
@@ -68,15 +72,44 @@ struct AttachOptions {
 };
 struct DetachOptions {
   bool force = false;
+  bool in_use = false;
   bool with_host = false;
+};
+struct PromoterOptions {
+  std::string prefer;
+  std::string target;  // empty: twinblock-VOLUME.target
+  std::string start;
+  std::string stop;
+  std::string restart_wait;  // as typed; empty: not said
+  std::string boot_wait;
+  uint64_t restart_wait_ns = 0;  // from that
+  uint64_t boot_wait_ns = 0;
 };
 struct LatencyOptions {
   std::string window;         // "start", "10s" or "60s"
   bool window_given = false;  // the user said so
-  bool watch = false;
-  std::string interval;      // of --watch, as typed; empty: not said
-  uint64_t interval_ns = 0;  // from that
   std::optional<uint32_t> sample_every;
+  bool sizes = false;
+  bool links = false;
+};
+struct PlanOptions {
+  std::vector<std::string> links;  // as typed: "10Gbit,rtt=80us"
+  std::string window;              // "60s", "10s" or "start"; empty: the first
+  std::string now;                 // what the present links are called together; empty: as the node says
+  double now_bits_per_s = 0;       // from that
+  std::vector<std::string> from;   // recordings; without any, the node is asked
+  std::vector<std::string> devices;  // of them; empty: all whole disks
+  double times = 1;
+};
+struct WebOptions {
+  std::string listen = "127.0.0.1:7780";
+  std::vector<std::string> hosts;  // by what else than addresses a browser may call it
+};
+// --watch, of the verbs that have it.
+struct WatchOptions {
+  bool on = false;
+  std::string interval;      // as typed; empty: not said
+  uint64_t interval_ns = 0;  // from that
 };
 struct EventsOptions {
   bool follow = false;
@@ -87,9 +120,11 @@ struct Options {
   // Of all verbs:
   NodeOptions node;
   bool print_json = false;
+  WatchOptions watch;
   // Of the one that is named like it; the others stay as they are.
   InitOptions init;
   PromoteOptions promote;
+  ContinueOptions go_on;  // `continue`
   ResolveOptions resolve;
   ResyncOptions resync;
   VerifyOptions verify;
@@ -99,7 +134,10 @@ struct Options {
   KeyOptions key;
   AttachOptions attach;
   DetachOptions detach;
+  PromoterOptions promoter;
   LatencyOptions latency;
+  PlanOptions plan;
+  WebOptions web;
   EventsOptions events;
 };
 
@@ -122,10 +160,20 @@ Status prepare_compression(Options& options);
 Status prepare_key(Options& options);
 // Of `wait`: an optional volume, what to wait for, unless --for says it, and the timeout.
 Status prepare_wait(Options& options);
+// Of `promote`: which options go together.
+Status prepare_promote(Options& options);
 // Of `verify`: which options go together.
 Status prepare_verify(Options& options);
 // Of `attach`: which options go together.
 Status prepare_attach(Options& options);
+// Of `promoter`: which options go together, and its times.
+Status prepare_promoter(Options& options);
+// Of `status`: the interval of --watch.
+Status prepare_status(Options& options);
+// Of `web`: where it listens, as "IP:port" whatever was typed.
+Status prepare_web(Options& options);
+// Of `plan`: what goes together, its links, rates and recordings.
+Status prepare_plan(Options& options);
 // Of `latency`: the window and the interval of --watch.
 Status prepare_latency(Options& options);
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,6 +69,11 @@ std::string trimmed(std::string text) {
   return text;
 }
 
+bool is_program(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
 // A file in memory for a program's output: short outputs, and no pipe to drain.
 class Scratch {
  public:
@@ -92,6 +98,7 @@ class Scratch {
 }  // namespace
 
 std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return is_program(name) ? name : "";
   const char* path = std::getenv("PATH");
   // The directories of system programs are often not in an ordinary user's PATH.
   std::istringstream dirs(std::string(path == nullptr ? "" : path) +
@@ -99,10 +106,7 @@ std::string find_program(const std::string& name) {
   for (std::string dir; std::getline(dirs, dir, ':');) {
     std::string candidate = dir;
     candidate.append("/").append(name);
-    struct stat info {};
-    if (dir.starts_with('/') && stat(candidate.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-        access(candidate.c_str(), X_OK) == 0)
-      return candidate;
+    if (dir.starts_with('/') && is_program(candidate)) return candidate;
   }
   return {};
 }
@@ -134,6 +138,17 @@ Result<pid_t> start_background(const std::vector<std::string>& args, const std::
                                    O_WRONLY | O_CREAT | O_APPEND, 0640);
   posix_spawn_file_actions_adddup2(&setup.files, STDOUT_FILENO, STDERR_FILENO);
   posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETSID);
+  return spawn(args, setup);
+}
+
+Result<pid_t> start_program(const std::vector<std::string>& args) {
+  SpawnSetup setup;
+  posix_spawn_file_actions_adddup2(&setup.files, STDERR_FILENO, STDOUT_FILENO);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&setup.attributes, &none);
+  posix_spawnattr_setpgroup(&setup.attributes, 0);
+  posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   return spawn(args, setup);
 }
 
@@ -185,6 +200,13 @@ bool wait_process_end(const ProcessId& process, uint64_t timeout_ns) {
     sleep_ns(kPollInterval_ns);
   }
   return true;
+}
+
+void need_no_reclaim() {
+#ifdef PR_SET_IO_FLUSHER
+  prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+#endif
+  (void)mlockall(MCL_CURRENT | MCL_FUTURE);
 }
 
 void sleep_ns(uint64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }

@@ -11,7 +11,8 @@
 
 namespace twinblock {
 
-// The program's path in PATH or the directories of system programs; empty when it is not installed.
+// The program's path in PATH or the directories of system programs, or `name` itself where that is a
+// path; empty when it is not installed.
 std::string find_program(const std::string& name);
 
 // Runs `args` to its end, at most `timeout_ns` (then it is killed); what it printed on stdout,
@@ -21,6 +22,10 @@ Result<std::string> run_program(const std::vector<std::string>& args, uint64_t t
 // Starts `args` in a session of its own, so that it outlives this program and its terminal; both
 // its outputs go to the end of `log_path`.
 Result<pid_t> start_background(const std::vector<std::string>& args, const std::string& log_path);
+
+// Starts `args` as a process group of its own, which signals at this program's terminal do not reach, with
+// no signal blocked; what it prints goes where this program's errors go.
+Result<pid_t> start_program(const std::vector<std::string>& args);
 
 // Waits for the child; false when it did not end within `timeout_ns` and was killed, of which a
 // process that the kernel holds takes notice later.
@@ -40,6 +45,10 @@ ProcessId identify_process(pid_t pid);
 bool process_runs(const ProcessId& process);
 // False when it still runs after `timeout_ns`.
 bool wait_process_end(const ProcessId& process, uint64_t timeout_ns);
+
+// For who is needed while a device waits: those who wait for the device may hold the memory that this
+// process would ask for. As far as it may, it keeps what it has and asks without waiting for disks.
+void need_no_reclaim();
 
 void sleep_ns(uint64_t ns);
 uint64_t steady_now_ns();

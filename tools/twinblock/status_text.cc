@@ -171,6 +171,29 @@ std::string status_text(const json& status) {
   return out;
 }
 
+std::string status_list(const json& all) {
+  constexpr const char* kRow = "%-15s %-11s %-10s %-13s %-13s %s\n";
+  std::string out = printed(kRow, "VOLUME", "NODE", "ROLE", "STATE", "DATA", "PEER");
+  std::string below;
+  for (const json& each : array_at(all, "volumes")) {
+    const std::string volume = text_at(each, "volume");
+    std::string text = text_at(each, "error");
+    if (text.empty()) {
+      const json peer = object_at(each, "peer");
+      const std::string seen = text_at(peer, "name") + (flag_at(peer, "connected") ? "" : ", not connected");
+      out += printed(kRow, volume.c_str(), text_at(each, "node").c_str(), text_at(each, "role").c_str(),
+                     text_at(each, "state").c_str(), text_at(each, "data").c_str(), seen.c_str());
+    } else {
+      out += printed("%-15s %-11s %-10s no answer\n", volume.c_str(), "", "");
+    }
+    const std::string action = text_at(each, "action");
+    if (text.empty() && !action.empty()) text = text_at(each, "status");
+    if (!action.empty()) text += (text.empty() ? "" : " ") + ("To do: " + action);
+    if (!text.empty()) below += volume + ": " + wrapped(text, kTextWidth, 2) + "\n";
+  }
+  return out + (below.empty() ? "" : "\n" + below);
+}
+
 std::string short_status(const json& status) {
   return text_at(status, "volume") + " on " + text_at(status, "node") + ": " +
          text_at(status, "role") + ", " + text_at(status, "state") + "\n";

@@ -11,6 +11,10 @@ namespace twinblock {
 // other.
 std::string status_text(const nlohmann::json& status);
 
+// Of {"volumes": […]}, a line for each; what is to be done for one follows. Those that carry "error" in place
+// of a status are told of with that.
+std::string status_list(const nlohmann::json& all);
+
 // "r0 on alpha: primary, duplex", with a newline.
 std::string short_status(const nlohmann::json& status);
 

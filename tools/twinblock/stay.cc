@@ -1,20 +1,15 @@
 #include "twinblock/stay.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
-
-#include <array>
 
 #include "base/units.h"
 #include "twinblock/attach.h"
 #include "twinblock/detach.h"
 #include "twinblock/nbd_device.h"
+#include "twinblock/process.h"
+#include "twinblock/stop_pause.h"
 
 namespace twinblock {
 namespace {
@@ -26,48 +21,17 @@ constexpr uint64_t kWaiting_ns = 100 * kMillisecond_ns;
 // … and while all is well: that the node's process ends is noticed at once.
 constexpr uint64_t kWell_ns = 2 * kSecond_ns;
 
-// What pauses end by: SIGTERM and SIGINT, which end nothing else while there is one, and the end of
-// the process that the device is connected with.
-class Pause {
- public:
-  Pause() {
-    sigset_t stops;
-    sigemptyset(&stops);
-    sigaddset(&stops, SIGTERM);
-    sigaddset(&stops, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &stops, &before_);
-    signals_ = signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
-  ~Pause() {
-    if (signals_ >= 0) close(signals_);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  Pause(const Pause&) = delete;
-  Pause& operator=(const Pause&) = delete;
+// Whose end wakes up; -1: nobody's. To be closed.
+int watch_process(const ProcessId& process) {
+  return process_runs(process) ? static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)) : -1;
+}
 
-  // False once a signal has come. `server`: pid 0 for nobody.
-  bool wait(uint64_t ns, const ProcessId& server) {
-    const int process =
-        process_runs(server) ? static_cast<int>(syscall(SYS_pidfd_open, server.pid, 0)) : -1;
-    std::array<pollfd, 2> polled{pollfd{signals_, POLLIN, 0}, pollfd{process, POLLIN, 0}};
-    (void)poll(polled.data(), polled.size(), static_cast<int>(ns / kMillisecond_ns));
-    if (process >= 0) close(process);
-    // Taken from the queue, it does not end this program when signals do so again.
-    signalfd_siginfo taken{};
-    return read(signals_, &taken, sizeof taken) < 0;
-  }
-
- private:
-  sigset_t before_{};
-  int signals_ = -1;
-};
-
-// Who waits for the device may hold the memory that this process would ask for.
-void need_no_reclaim() {
-#ifdef PR_SET_IO_FLUSHER
-  prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
-#endif
-  (void)mlockall(MCL_CURRENT | MCL_FUTURE);
+// False when it is told to stop. `server`: whose end ends the pause, too; pid 0: nobody's.
+bool rest(StopPause& pause, uint64_t ns, const ProcessId& server) {
+  const int process = watch_process(server);
+  const bool goes_on = pause.wait(ns, {process});
+  if (process >= 0) close(process);
+  return goes_on;
 }
 
 class Stay {
@@ -77,13 +41,13 @@ class Stay {
       : host_(host), ask_(ask), stem_(stem), say_(say) {}
 
   Result<Output> run() {
-    Pause pause;
+    StopPause pause;
     need_no_reclaim();
     do {
       const Result<bool> goes_on = look();
       if (!goes_on) return goes_on.error();
       if (!goes_on.value()) return over("is detached");
-    } while (pause.wait(well_ ? kWell_ns : kWaiting_ns, well_ ? device_.server : ProcessId{}));
+    } while (rest(pause, well_ ? kWell_ns : kWaiting_ns, well_ ? device_.server : ProcessId{}));
     return stop();
   }
 

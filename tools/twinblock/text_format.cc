@@ -53,6 +53,17 @@ std::string compact_duration(uint64_t ns) {
   return compact(static_cast<double>(ns), units);
 }
 
+std::string first_lines(const std::string& text, size_t lines) {
+  if (lines == 0) return text;
+  size_t at = 0;
+  for (size_t line = 0; line < lines; ++line) {
+    const size_t end = text.find('\n', at);
+    if (end == std::string::npos) return text;
+    at = end + 1;
+  }
+  return text.substr(0, at);
+}
+
 std::string clock_time(uint64_t seconds) {
   const auto h = static_cast<unsigned long long>(seconds / 3600);
   const auto m = static_cast<unsigned long long>(seconds / 60 % 60);

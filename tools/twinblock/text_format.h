@@ -17,6 +17,9 @@ std::string joined(const std::vector<std::string>& parts);
 std::string compact_size(uint64_t bytes);
 std::string compact_duration(uint64_t ns);
 
+// At most so many lines of it; 0: all.
+std::string first_lines(const std::string& text, size_t lines);
+
 // 187 as "3:07", 3725 as "1:02:05".
 std::string clock_time(uint64_t seconds);
 

@@ -16,6 +16,13 @@ void add_init_options(CLI::App& app, Options& options) {
 void add_promote_options(CLI::App& app, Options& options) {
   app.add_flag("--peer-is-dead", options.promote.peer_is_dead,
                "you made sure that the unreachable peer is down");
+  app.add_flag("--without-witness", options.promote.without_witness,
+               "with --peer-is-dead: your word counts in place of the witness' consent");
+}
+
+void add_continue_options(CLI::App& app, Options& options) {
+  app.add_flag("--without-witness", options.go_on.without_witness,
+               "your word counts in place of the witness' consent");
 }
 
 void add_resolve_options(CLI::App& app, Options& options) {
@@ -79,9 +86,27 @@ void add_attach_options(CLI::App& app, Options& options) {
 void add_detach_options(CLI::App& app, Options& options) {
   CLI::Option* force =
       app.add_flag("--force", options.detach.force, "also when the device can't be flushed");
+  app.add_flag("--in-use", options.detach.in_use,
+               "with --force: also while somebody uses it, who gets I/O errors from then on")
+      ->needs(force);
   app.add_flag("--with-host", options.detach.with_host,
                "only while the host goes down, and then also what is in use: for the node's unit")
       ->excludes(force);
+}
+
+void add_promoter_options(CLI::App& app, Options& options) {
+  PromoterOptions& promoter = options.promoter;
+  app.add_option("--prefer", promoter.prefer,
+                 "the node that goes first where both may (else the one that was primary last)");
+  app.add_option("--target", promoter.target,
+                 "systemd's unit of what uses the volume (default twinblock-VOLUME.target)");
+  app.add_option("--start", promoter.start,
+                 "without systemd: the program that starts what uses the volume");
+  app.add_option("--stop", promoter.stop, "… and the one that stops it");
+  app.add_option("--restart-wait", promoter.restart_wait,
+                 "how long a primary may be silent, since its process may come back (3s)");
+  app.add_option("--boot-wait", promoter.boot_wait,
+                 "how long a node that has just begun waits to meet the other one (20s)");
 }
 
 void add_wait_options(CLI::App& app, Options& options) {
@@ -97,21 +122,54 @@ void add_wait_options(CLI::App& app, Options& options) {
   app.add_flag("--progress", options.wait.progress, "show how a resync proceeds, on stderr");
 }
 
+void add_watch_option(CLI::App& app, Options& options, const char* help) {
+  const auto watch = [&options](const std::string& interval) {
+    options.watch.on = true;
+    options.watch.interval = interval;
+  };
+  app.add_option_function<std::string>("--watch", watch, help)
+      ->option_text("[INTERVAL]")
+      ->expected(0, 1);
+}
+
+void add_status_options(CLI::App& app, Options& options) {
+  add_watch_option(app, options, "live, every so often (2s) until Ctrl-C");
+}
+
 void add_latency_options(CLI::App& app, Options& options) {
   app.add_option("--window", options.latency.window,
                  "start: since the node started (the default); 10s, 60s: lately")
       ->check(CLI::IsMember(std::vector<std::string>{"start", "10s", "60s"}));
-  const auto watch = [&options](const std::string& interval) {
-    options.latency.watch = true;
-    options.latency.interval = interval;
-  };
-  app.add_option_function<std::string>("--watch", watch,
-                                       "live, every so often (2s) until Ctrl-C; the last 10 s, "
-                                       "unless --window is given")
-      ->option_text("[INTERVAL]")
-      ->expected(0, 1);
+  add_watch_option(app, options,
+                   "live, every so often (2s) until Ctrl-C; the last 10 s, unless --window is given");
+  app.add_flag("--sizes", options.latency.sizes, "also how long each stage took, by size of the write");
+  app.add_flag("--links", options.latency.links, "also the parts of round trips, by link");
   app.add_option("--sample", options.latency.sample_every,
                  "take the kernels' timestamps of one write in so many (64 at the start); 0: none");
+}
+
+void add_web_options(CLI::App& app, Options& options) {
+  app.add_option("--listen", options.web.listen, "where: 127.0.0.1:7780 unless another address is said");
+  app.add_option("--host", options.web.hosts,
+                 "a name by which browsers may call this host, beside localhost and addresses; may be given more "
+                 "than once");
+}
+
+void add_plan_options(CLI::App& app, Options& options) {
+  app.add_option("--link", options.plan.links,
+                 "a link to plan with in place of the usual ones: 10Gbit, or 10Gbit,rtt=80us; may be given "
+                 "more than once");
+  app.add_option("--window", options.plan.window, "60s (the default), 10s: lately; start: since the node started")
+      ->check(CLI::IsMember(std::vector<std::string>{"start", "10s", "60s"}));
+  app.add_option("--now", options.plan.now,
+                 "what the present links are called together, such as 1Gbit, where the node does not know");
+  app.add_option("--from", options.plan.from, "a recording of iostat, sar, Performance Monitor or fio; again for more")
+      ->option_text("FILE ...")
+      ->allow_extra_args(false);
+  app.add_option("--device", options.plan.devices, "count this device only; again for more (all whole disks)")
+      ->option_text("NAME ...")
+      ->allow_extra_args(false);
+  app.add_option("--times", options.plan.times, "count what was recorded so many times (1)");
 }
 
 void add_events_options(CLI::App& app, Options& options) {
@@ -134,9 +192,18 @@ std::vector<Verb> role_verbs() {
        "and while this replica is not current. When the peer was primary and can't be reached, it "
        "may still be writing: first make sure that it is down (fenced), then say so with "
        "--peer-is-dead. While the session with it still stands, that waits until the peer counts as "
-       "lost (at most peer_timeout), and is refused if the peer answers.\n"
+       "lost (at most peer_timeout), and is refused if the peer answers. With [witness] in the "
+       "volume's file no such word is needed: the witness is asked, and its consent counts. Where "
+       "it can't be asked any more, --without-witness replaces it, for this once.\n"
+       "For scripts, the exit status says what becomes of a promotion that was refused: 0 it is "
+       "primary (also: was so already); 7 refused for good, until somebody mends it: half-copied, "
+       "outdated, not initialised, its disk or a flush failed; 8 refused now: the peer is primary "
+       "and answers, or the witness says that it went on alone; 9 it may succeed later: the witness "
+       "can't be reached, the peer is silent and not given up yet, this node is changing its role "
+       "or being brought up to date. With --json the same is \"refused\": \"for_good\", \"now\" or "
+       "\"later\".\n"
        "Example: twinblock promote r0",
-       run_promote, add_promote_options},
+       run_promote, add_promote_options, prepare_promote},
       {"demote", "make this node a secondary",
        "Makes this node a secondary: the device is flushed to both nodes and no longer exported. "
        "Refused while clients are connected; detach first.\n"
@@ -145,9 +212,11 @@ std::vector<Verb> role_verbs() {
       {"continue", "let a frozen primary go on alone",
        "With on_peer_loss = \"freeze\", a primary that has lost its peer holds its writes. This "
        "lets them go on without it, until it is back; what it misses is recorded. Make sure that "
-       "the peer is not being promoted at the same time.\n"
+       "the peer is not being promoted at the same time. A primary whose witness does not consent "
+       "holds reads and writes, too; --without-witness lets it go on all the same: make sure first "
+       "that the peer is down and stays so.\n"
        "Example: twinblock continue r0",
-       run_continue, nullptr},
+       run_continue, add_continue_options},
       {"resolve", "end a split brain",
        "After a split brain, says whose writes are kept, this node's or the peer's; the other "
        "node's are given up, and it is brought to the same state. Without --yes nothing is "
@@ -226,9 +295,11 @@ std::vector<Verb> looking_verbs() {
   return {
       {"status", "show how a node is",
        "Shows a node's role and state, its peer and links, a running resync or verification, "
-       "counters and latencies, and, when something is wrong, what it is and what to do.\n"
-       "Example: twinblock status r0",
-       run_status, nullptr},
+       "counters and latencies, and, when something is wrong, what it is and what to do. Without a "
+       "name, where several volumes have nodes here: a line for each. --watch shows that live.\n"
+       "Example: twinblock status r0\n"
+       "Example: twinblock status --watch",
+       run_status, add_status_options, prepare_status, true, true, run_status_of_all},
       {"why", "explain how it came to this",
        "Says in sentences why the node is in its state, why there is a resync and why it is that "
        "big, what would be lost by promoting this node now, and what would be compared after a "
@@ -241,15 +312,31 @@ std::vector<Verb> looking_verbs() {
 std::vector<Verb> observe_verbs() {
   return {
       {"latency", "show where the time of writes goes",
-       "Shows, by size of the write, how long each stage of it takes: the local and the peer's "
-       "disk, the wire, the kernels and their stacks, queues, compression; a bar for each size, "
-       "the parts of round trips on each link, as the kernels' timestamps tell them, and whether "
-       "a faster link would help. Ask the primary: it is the one that times writes. --watch shows "
-       "that live. --sample sets, until the node ends, of how many writes one is looked at by the "
-       "kernels' timestamps.\n"
+       "Says whether a faster link would help, and shows where the time of writes goes, by size of "
+       "the write: a bar of its stages, and how long writes took. --sizes shows how long each stage "
+       "took: the local and the peer's disk, the wire, the kernels and their stacks, queues, "
+       "compression; --links the parts of round trips, as the kernels' timestamps tell them. Ask the "
+       "primary: it is the one that times writes. Without a name, where several volumes have nodes "
+       "here: all of them. --watch shows that live. --sample sets, until the node ends, of how many "
+       "writes one is looked at by the kernels' timestamps.\n"
        "Example: twinblock latency r0\n"
        "Example: twinblock latency r0 --watch",
-       run_latency, add_latency_options, prepare_latency},
+       run_latency, add_latency_options, prepare_latency, true, true, run_latency_of_all},
+      {"plan", "tell whether a faster link would help, and by how much",
+       "Tells from what the clients do now how they would fare over 1, 10, 25 and 100 Gbit/s and with a second link: "
+       "how long writes take, by size, how much they move, how busy the link is, and how long a resync takes after "
+       "an outage; with a recommendation, what that rests on and how sure it is. Ask the primary, while its clients "
+       "do what they usually do. Without a name, where several volumes have nodes here: all of them, and together.\n"
+       "With --from it reads recordings of what machines write today, before there is a mirror: iostat -x -t (text, or "
+       "with -o JSON), sar -d (or sadf -j FILE -- -d), Performance Monitor's CSV, fio's JSON; it tells them by their "
+       "content. It shows average, 95th percentile and peak of MB/s and writes/s and the average size of a write, puts "
+       "them into zones (green, yellow, red) and recommends. Several files are added up, one for each machine that is "
+       "to use the link: by time where they overlap, else by their peaks. All whole disks count, unless --device says "
+       "which.\n"
+       "Example: twinblock plan r0\n"
+       "Example: twinblock plan r0 --link 10Gbit,rtt=80us\n"
+       "Example: twinblock plan --from monday.txt --times 5",
+       run_plan, add_plan_options, prepare_plan, true, false},
       {"stats", "show what a node has counted",
        "Shows what this node has counted since its process began: writes and their sizes, reads, "
        "flushes, how long it was alone (simplex), what resyncs, compression and metadata cost, and "
@@ -264,10 +351,17 @@ std::vector<Verb> observe_verbs() {
        "node.\n"
        "Example: twinblock events r0 --follow",
        run_events, add_events_options},
+      {"web", "serve a page about all volumes of this host",
+       "Serves a page for browsers: how each volume is, why, and what to do; its links, where the time of writes goes, "
+       "throughput and latency of the last hour, what happened, and what a faster link would bring. /metrics is for "
+       "Prometheus, of all volumes together. It only looks: nobody can order anything by it. It listens on this host "
+       "alone unless --listen says otherwise; who can reach it can read it. Runs until Ctrl-C or SIGTERM.\n"
+       "Example: twinblock web\n"
+       "Example: twinblock web --listen 10.0.0.1:7780 --host alpha.example",
+       run_web, add_web_options, prepare_web, true, false},
       {"metrics", "print what a node has counted and timed for Prometheus",
        "Prints the text format of Prometheus, for example for the node exporter's textfile "
-       "collector. A node serves the same over HTTP where its table in the volume's file says "
-       "so: metrics = \"127.0.0.1:9777\" in [node.NAME].\n"
+       "collector. `twinblock web` serves the same over HTTP, of all volumes of this host.\n"
        "Example: twinblock metrics r0",
        run_metrics, nullptr},
   };
@@ -291,9 +385,29 @@ std::vector<Verb> device_verbs() {
       {"detach", "undo attach",
        "Flushes the device that attach made and takes it away. Refused while it is mounted or "
        "open. Works also when the node is gone; then nothing can be flushed, and --force gives up "
-       "what was not written yet.\n"
+       "what was not written yet. A device of the kernel's nbd whose node is gone waits for the next "
+       "one, and with it all that use it, an umount too: --force --in-use ends it under them, so "
+       "that they get I/O errors; unmount it then, and detach again.\n"
        "Example: umount /mnt && twinblock detach r0",
        run_detach, add_detach_options},
+  };
+}
+
+std::vector<Verb> promoter_verbs() {
+  return {
+      {"promoter", "let a node be promoted by itself, and start what uses it",
+       "Runs beside a node until SIGTERM or Ctrl-C, on both hosts: the unit twinblock-promoter@. When "
+       "nobody serves the volume it promotes its node, and when that is primary it starts the target: a "
+       "unit of systemd to which the attachment, the mount and the services belong. It stops the target "
+       "when the node is primary no more, and at its own end, before it demotes the node. Needs a "
+       "witness, [witness] in the volume's file: without one it refuses to start.\n"
+       "When both nodes may be promoted, the one of --prefer goes first, else the one that was primary "
+       "last. A demotion moves the service: for 10 s this node leaves it to the other one; so does a "
+       "restart of this unit, where the node is primary. A target that does not start here is stopped, "
+       "and the node demoted, so that the other one may try. --start and --stop are absolute paths, run "
+       "with the volume's name; what is started or stopped already is no error to them.\n"
+       "Example: systemctl enable --now twinblock-promoter@r0",
+       run_promoter, add_promoter_options, prepare_promoter},
   };
 }
 
@@ -303,7 +417,7 @@ const std::vector<Verb>& verbs() {
   static const std::vector<Verb> table = [] {
     std::vector<Verb> all;
     for (const auto& group : {looking_verbs(), observe_verbs(), role_verbs(), device_verbs(),
-                              sync_verbs(), link_verbs()})
+                              promoter_verbs(), sync_verbs(), link_verbs()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();

@@ -19,6 +19,8 @@ struct Verb {
   Status (*prepare)(Options&) = nullptr;
   bool names_volume = true;  // false: its own options do
   bool asks_node = true;     // false: it works on files of this host, and gets no socket
+  // Of all volumes that have nodes here, where none is named and there are several.
+  Result<Output> (*run_all)(const Options&, const std::vector<std::string>& sockets) = nullptr;
 };
 
 const std::vector<Verb>& verbs();

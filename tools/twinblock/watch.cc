@@ -9,7 +9,9 @@
 #include <cerrno>
 
 #include "base/units.h"
+#include "twinblock/json_fields.h"
 #include "twinblock/process.h"
+#include "twinblock/text_format.h"
 
 namespace twinblock {
 namespace {
@@ -85,6 +87,27 @@ bool Screen::draw(const std::string& picture) {
     sent += static_cast<size_t>(n);
   }
   return true;
+}
+
+Result<Output> watch(const Options& options, const std::function<Result<nlohmann::json>()>& ask,
+                     const std::function<std::string(const nlohmann::json&)>& text) {
+  StopSignals stop;
+  Screen screen(stdout);
+  const auto picture = [&](const nlohmann::json& told) {
+    if (options.print_json) return json_text(versioned(told)) + "\n";
+    return screen.terminal() ? first_lines(text(told), screen.rows()) : text(told) + "\n";
+  };
+  Output output;
+  output.printed = true;
+  bool heard = false;
+  do {
+    const Result<nlohmann::json> told = ask();
+    if (!told && (!heard || told.error().code != kExitUnreachable)) return told.error();
+    heard = true;
+    if (!told && options.print_json) continue;
+    if (!screen.draw(told ? picture(told.value()) : told.error().what + "; trying again\n")) break;
+  } while (stop.pause(options.watch.interval_ns));
+  return output;
 }
 
 }  // namespace twinblock

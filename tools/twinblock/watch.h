@@ -4,7 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
+
+#include "base/result.h"
+#include "twinblock/options.h"
 
 namespace twinblock {
 
@@ -36,6 +41,12 @@ class Screen {
   bool terminal_;
   bool drawn_ = false;
 };
+
+// Asks and draws every options.watch.interval_ns, until the user ends it: JSON with --json, else `text` of it, on
+// a terminal as much as fits. A node that does not answer for a while, or is restarted, is asked again; one that
+// does not answer the first time is an error.
+Result<Output> watch(const Options& options, const std::function<Result<nlohmann::json>()>& ask,
+                     const std::function<std::string(const nlohmann::json&)>& text);
 
 // What a terminal is sent to draw `picture` over the one before. Pure.
 std::string redraw(const std::string& picture, bool first);

@@ -13,7 +13,9 @@
 #include <sstream>
 
 #include "base/checks.h"
+#include "io/posix/descriptor.h"
 #include "io/posix/files.h"
+#include "io/posix/secret_file.h"
 
 namespace twinblock {
 namespace {
@@ -22,6 +24,10 @@ constexpr size_t kFileBytesMax = 4096;
 constexpr const char* kDigits = "0123456789abcdef";
 constexpr const char* kMakeAnother =
     "write it with `twinblock key new`, or copy the other node's file";
+constexpr SecretWords kWords{
+    "key", kMakeAnother,
+    "make a new key as the user who runs the node: remove it, then `twinblock key new`",
+    "make a new one"};
 
 std::string hex(std::span<const std::byte> bytes) {
   std::string text;
@@ -64,33 +70,6 @@ std::optional<LinkKey> parse_key(const std::string& word) {
   return key;
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
-Status check_owner(int fd, const std::string& path) {
-  struct stat info {};
-  if (::fstat(fd, &info) != 0) return system_error(errno, "key " + path);
-  if (!S_ISREG(info.st_mode)) return Error{"key " + path + " is not a file", kMakeAnother};
-  if (info.st_uid != 0 && info.st_uid != ::geteuid())
-    return Error{"key " + path + " belongs to user " + std::to_string(info.st_uid) +
-                     ", who can read and change it",
-                 "make a new key as the user who runs the node: remove it, then `twinblock key new`"};
-  if ((info.st_mode & 077) == 0) return ok_status();
-  return Error{"key " + path + " can be read or changed by other users of this host",
-               "chmod 600 " + path + "; if somebody may have read it, make a new one"};
-}
-
 }  // namespace
 
 const LinkKey* find_link_key(const LinkKeys& keys, const std::string& fingerprint) {
@@ -124,15 +103,8 @@ Result<LinkKeys> parse_link_keys(const std::string& text, const std::string& pat
 }
 
 Result<LinkKeys> read_link_keys(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return system_error(errno, "key " + path, kMakeAnother);
-  if (Status own = check_owner(file.get(), path); !own) return own.error();
-  std::string text(kFileBytesMax + 1, '\0');
-  const ssize_t got = ::read(file.get(), text.data(), text.size());
-  if (got < 0) return system_error(errno, "key " + path);
-  text.resize(static_cast<size_t>(got));
-  if (text.size() > kFileBytesMax) return Error{path + ": too long to be a key", kMakeAnother};
-  return parse_link_keys(text, path);
+  const Result<std::string> text = read_secret_file(path, kFileBytesMax, kWords);
+  return text ? parse_link_keys(text.value(), path) : text.error();
 }
 
 LinkKey make_link_key() {
@@ -148,7 +120,7 @@ Status write_link_keys(const std::string& path, const std::string& volume, const
                      "either.\n";
   for (const LinkKey& key : keys) text += hex(key.secret) + "  # " + key.fingerprint + "\n";
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.get() < 0)
+  if (!file.open())
     return system_error(errno, "key " + path,
                         errno == EEXIST ? "nothing was changed: the key that is there may be in use; "
                                           "remove it first if it is not wanted"

@@ -193,7 +193,7 @@ void TcpConnection::deliver_failure() {
 bool TcpConnection::sample_next() {
   // Where it begins in the stream is known when it is sealed.
   if (!times_.sample(tls_ != nullptr ? SocketTimes::kLater : queued_bytes_)) return false;
-  if (tls_ != nullptr) sample_at_ = queued_bytes_;
+  if (tls_ != nullptr) sealed_.sample(queued_bytes_);
   return true;
 }
 
@@ -208,22 +208,14 @@ bool TcpConnection::wants_flush() const {
 void TcpConnection::seal() {
   const uint64_t began_ns = monotonic_ns();
   while (state_ == State::kUp && !queue_.empty() && tls_->sealed().size() < kSealedBytesMax) {
-    size_t most = TlsSession::kRecordBytesMax;
-    const bool sampled = sample_at_ == sealed_bytes_;
-    if (sampled)
-      most = SocketTimes::kSampleBytes;
-    else if (sample_at_)
-      most = std::min<uint64_t>(most, *sample_at_ - sealed_bytes_);
+    const size_t most =
+        sealed_.record_bytes(SocketTimes::kSampleBytes, TlsSession::kRecordBytesMax);
     const std::span<const std::byte> plain = queue_.front(most, network_.record_);
     const uint64_t begin = tls_->sealed_bytes_total();
     if (!tls_->seal(plain)) return fail(tls_->error());
     const uint64_t end = tls_->sealed_bytes_total();
-    if (sampled) {
-      times_.sample_begins(begin, end - begin);
-      sample_at_.reset();
-    }
-    sealed_bytes_ += plain.size();
-    records_.push_back({sealed_bytes_, end});
+    if (sealed_.sample_is_next()) times_.sample_begins(begin, end - begin);
+    sealed_.sealed(plain.size(), end);
     queue_.consume(plain.size());
   }
   const uint64_t took_ns = monotonic_ns() - began_ns;
@@ -252,8 +244,7 @@ void TcpConnection::taken(size_t bytes) {
     return;
   }
   tls_->sent(bytes);
-  for (; !records_.empty() && records_.front().stream_end <= stream_bytes_; records_.pop_front())
-    sent_bytes_ = records_.front().frames_end;
+  sent_bytes_ = sealed_.sent(stream_bytes_).value_or(sent_bytes_);
 }
 
 void TcpConnection::flush() {

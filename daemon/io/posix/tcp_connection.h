@@ -1,14 +1,13 @@
 // One TCP socket of a TcpNetwork. Internal to io/posix.
 #pragma once
 
-#include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "base/lifetime.h"
 #include "io/connection.h"
 #include "io/posix/io_watcher.h"
+#include "io/posix/sealed_frames.h"
 #include "io/posix/send_queue.h"
 #include "io/posix/socket_times.h"
 #include "io/posix/tcp_address.h"
@@ -112,14 +111,8 @@ class TcpConnection final : public Connection {
   uint64_t stream_bytes_ = 0;  // that the socket took: the same, if nothing is encrypted
   // With keys only, as what follows.
   std::unique_ptr<TlsSession> tls_;
-  struct Record {
-    uint64_t frames_end;  // of all that was queued …
-    uint64_t stream_end;  // … and of what the socket gets
-  };
-  std::deque<Record> records_;  // sealed, and not sent in full
-  uint64_t sealed_bytes_ = 0;   // of all that was queued
-  std::optional<uint64_t> sample_at_;  // a sampled frame begins there, and is not sealed yet
-  bool unread_ = false;                // opened, or not opened yet, and not asked for
+  SealedFrames sealed_;
+  bool unread_ = false;  // opened, or not opened yet, and not asked for
   uint64_t cipher_ns_ = 0;
   uint64_t sealing_ns_ = 0;  // of what the socket has not taken in full
   uint64_t full_since_ns_ = 0;  // the socket has not taken all that was queued since; 0: it has

@@ -146,11 +146,16 @@ TlsSession::Step TlsSession::shake_hands() {
   return Step::kFailed;
 }
 
-// Every record of TLS begins with a byte from 20 to 23, no frame of ours does.
+// Every record of TLS begins with its type, a byte from 20 to 23, and a version (RFC 8446, 5.1). A frame of ours begins
+// with a checksum, which is anything: one of two million passes.
 bool TlsSession::is_plain() const {
   constexpr std::byte kFirstType{20};
   constexpr std::byte kLastType{23};
-  return heard_bytes_ > 0 && (first_heard_ < kFirstType || first_heard_ > kLastType);
+  constexpr std::byte kMajor{3};
+  constexpr std::byte kMinorMax{3};
+  const auto& [type, major, minor] = first_heard_;
+  return (heard_bytes_ > 0 && (type < kFirstType || type > kLastType)) || (heard_bytes_ > 1 && major != kMajor) ||
+         (heard_bytes_ > 2 && minor > kMinorMax);
 }
 
 std::string TlsSession::why_failed(int code) const {
@@ -200,7 +205,8 @@ std::span<std::byte> TlsSession::room() {
 }
 
 void TlsSession::received(size_t bytes) {
-  if (bytes > 0 && heard_bytes_ == 0) first_heard_ = in_[in_end_];
+  for (size_t i = 0; i < bytes && heard_bytes_ + i < first_heard_.size(); ++i)
+    first_heard_[heard_bytes_ + i] = in_[in_end_ + i];
   in_end_ += bytes;
   heard_bytes_ += bytes;
 }

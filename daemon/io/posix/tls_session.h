@@ -5,6 +5,7 @@
 
 #include <gnutls/gnutls.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -79,7 +80,7 @@ class TlsSession {
   std::string named_;  // the fingerprint that the dialler says it has
   std::string error_;
   uint64_t heard_bytes_ = 0;
-  std::byte first_heard_{};
+  std::array<std::byte, 3> first_heard_{};
   std::vector<std::byte> in_;  // from begin to end: came and not opened yet
   size_t in_begin_ = 0;
   size_t in_end_ = 0;

@@ -9,11 +9,11 @@ from pathlib import Path
 from .. import network
 from ..error import LabError
 from ..lab import default_build
-from . import compression, encryption, link_speed, machine, overhead, plots, resync_speed, writers
+from . import compression, encryption, link_speed, machine, overhead, plan, plots, resync_speed, writers
 from .bench import benches, say
 
 EXPERIMENTS = {module.NAME: module for module in (link_speed, writers, overhead, compression, encryption,
-                                                resync_speed)}
+                                                resync_speed, plan)}
 ALL = "all"
 LOAD_QUIET = 0.7  # the load average of the minute before; more, and others had work to do
 # Where each is from, for those that are missing.

@@ -1,0 +1,54 @@
+// Whether this node may promise anything that counts on its own replica alone, as far as a witness
+// has a say in it (invariant 15); what the file and the operator say of it is in Core. Consent changes
+// it, all who promise ask it. Owned by Core; loop thread only.
+#pragma once
+
+#include <cstdint>
+
+#include "config/config.h"
+#include "metadata/superblock.h"
+
+namespace twinblock {
+
+class AloneRight {
+ public:
+  explicit AloneRight(WitnessKind witness) : witness_(witness) {}
+
+  // A witness that only one of the two nodes asks says nothing of the other one: then it is as if there
+  // were none, on both, until they have met with the same.
+  [[nodiscard]] bool asks(const metadata::NodeRecord& record) const {
+    return witness_ != WitnessKind::kNone && !record.unwitnessed;
+  }
+  [[nodiscard]] WitnessKind witness() const { return witness_; }
+
+  // Without the peer: in a generation that nobody else has, nor can get the right to go on beside.
+  [[nodiscard]] bool alone(const metadata::NodeRecord& record) const {
+    if (!asks(record) || granted_) return true;
+    if (record.shares_generation()) return false;
+    return witness_ == WitnessKind::kCommand || record.named == record.generations.current;
+  }
+  // … before everything is sent to another replica, in a generation that begins for it: who had been the
+  // partner until then may come back, and knows what the witness' entry names. (Of a new volume there is
+  // none; a command knows nodes, and no generations.)
+  [[nodiscard]] bool take_in_another(const metadata::NodeRecord& record) const {
+    return witness_ != WitnessKind::kEtcd || !asks(record) || !record.had_partner() || alone(record);
+  }
+
+  // The next generation that this node begins is its own by right.
+  void grant() { granted_ = true; }
+  // It has begun; or the peer is back, or about to share the current one, and may go on as well the next time.
+  void withdraw() {
+    granted_ = false;
+    ++withdrawals_;
+  }
+  // How often that was: an answer to a question of before the last one is void.
+  [[nodiscard]] uint64_t withdrawals() const { return withdrawals_; }
+  [[nodiscard]] bool granted() const { return granted_; }
+
+ private:
+  const WitnessKind witness_;
+  bool granted_ = false;
+  uint64_t withdrawals_ = 0;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,436 @@
+#include "volume/consent.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/checks.h"
+#include "base/limits.h"
+#include "mirror/witness_claim.h"
+
+namespace twinblock {
+namespace {
+
+// As DRBD's fence-peer handlers say it.
+enum FenceStatus : int {
+  kPeerInconsistent = 3,
+  kPeerOutdated = 4,
+  kPeerUnreachable = 5,
+  kPeerRefused = 6,
+  kPeerShot = 7,
+};
+
+bool consents(int status) {
+  return status == kPeerInconsistent || status == kPeerOutdated || status == kPeerUnreachable ||
+         status == kPeerShot;
+}
+
+// From the reading of an entry to its replacement.
+constexpr uint64_t kConfirmedWithin_ns = 1 * kSecond_ns;
+
+std::string host_of(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.size() > 1 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+}  // namespace
+
+Consent::Consent(Core& core, const Asked& asked, Owner& owner)
+    : core_(core),
+      asked_(asked),
+      owner_(owner),
+      timer_(core.clock.make_timer([this] { look(); })) {
+  peer_reads_until_ns_ = core.clock.now_ns() + core.config.peer_timeout_ns;
+  if (!configured()) return;
+  view_.standing = WitnessStanding::kUnasked;
+  if (asked_.witness != nullptr) {
+    view_.kind = "etcd";
+    view_.name = asked_.witness->name();
+  } else {
+    TB_CHECK(asked_.fence != nullptr, "who is to be asked can be");
+    view_.kind = "command";
+    view_.name = asked_.fence->name();
+  }
+  if (!asks()) stand_aside();
+}
+
+std::string Consent::volume_uuid() const {
+  return metadata::format_uuid(core_.record().volume_uuid);
+}
+
+// A command would shoot the peer: one that is connected takes part soon, and is waited for. A register is
+// asked beside it, too, which hurts nobody.
+bool Consent::wants_right() const {
+  if (asked_.witness == nullptr && core_.session.up()) return false;
+  return promotion_ != nullptr || owner_.takes_in_another() || waits();
+}
+
+// Who waits for the peer (on_peer_loss = freeze) would keep the other one from going on, for nothing.
+bool Consent::waits() const {
+  return owner_.may_want_to_go_on() && core_.waits_for_witness() && !core_.waits_for_peer();
+}
+
+Consent::Task Consent::task() const {
+  if (core_.state().blank()) return Task::kNone;
+  if (wants_right()) {
+    const uint64_t peer_reads_until_ns = std::max(
+        peer_reads_until_ns_, core_.session.last_heard_ns() + core_.config.peer_timeout_ns);
+    const bool too_soon = promotion_ != nullptr && asked_.witness != nullptr &&
+                          core_.clock.now_ns() < peer_reads_until_ns;
+    return too_soon ? Task::kNone : Task::kRight;
+  }
+  if (asked_.witness == nullptr) return Task::kNone;
+  if (core_.phase().both_whole()) {
+    const bool due = core_.clock.now_ns() - settled_at_ns_ >= limits::kWitnessLook_ns;
+    return settled_ != core_.record().generations.current || core_.record().claim != 0 || due
+               ? Task::kSettle
+               : Task::kNone;
+  }
+  return force_ ? Task::kForce : Task::kNone;
+}
+
+// What a node would go on with: its generation, where that is its own already.
+uint64_t Consent::claim() const {
+  return core_.record().shares_generation() ? core_.record().claim
+                                            : core_.record().generations.current;
+}
+
+void Consent::look() {
+  if (!asks()) return;
+  const bool now_waits = waits();
+  if (std::exchange(view_.waits, now_waits) != now_waits) owner_.right_changed();
+  renew_lease();
+  look_whether_overtaken();
+  confirm();
+  const uint64_t now = core_.clock.now_ns();
+  const Task next = task();
+  if (running_ == Task::kNone && next != Task::kNone && now >= pause_until_ns_) begin(next);
+  // Looked at again for as long as there is something to do, or to be overtaken by.
+  const bool leased = lease_until_ns() != WorkerView::kNoLease;
+  const bool soon =
+      view_.waits || leased || promotion_ != nullptr || to_confirm_ || next != Task::kNone;
+  timer_->arm(soon ? limits::kWitnessTurn_ns : limits::kWitnessLook_ns);
+}
+
+// By the peer's word that it heard this node, as long as it takes part.
+uint64_t Consent::lease_until_ns() const {
+  if (asked_.witness == nullptr || !owner_.may_want_to_go_on() || !core_.phase().attached() ||
+      core_.phase().diskless())
+    return WorkerView::kNoLease;
+  return core_.session.answered_beat_ns() + core_.config.peer_timeout_ns;
+}
+
+void Consent::renew_lease() {
+  core_.worker_view().set_lease(lease_until_ns());
+  // Also those that came while it had run out between two looks.
+  if (!core_.reads_wait()) owner_.may_read();
+}
+
+// It is not asked, and what it would say counts for nothing.
+void Consent::stand_aside() {
+  view_.waits = false;
+  core_.worker_view().set_lease(WorkerView::kNoLease);
+  set_standing(WitnessStanding::kOff,
+               Error{"the files of the two nodes did not have the same kind of witness when they met last: it "
+                     "is not asked, and an operator decides who goes on",
+                     "put the same [witness] into both hosts' files, and restart both nodes"});
+}
+
+void Consent::session_up(const SyncFacts& mine, const SyncFacts& peer) {
+  const bool same = (mine.asks_register && peer.asks_register) || (mine.asks_command && peer.asks_command);
+  core_.state().both_ask(same);
+  if (configured()) {
+    if (!same) stand_aside();
+    else if (view_.standing == WitnessStanding::kOff || asked_.witness == nullptr)
+      set_standing(WitnessStanding::kUnasked, {});  // what a fence command said was about the time before
+  }
+  // The peer is back, and may get the right as well the next time.
+  core_.alone_right().withdraw();
+  forget_promotion();
+  force_ = false;
+  pause_until_ns_ = pause_ns_ = 0;
+  settled_at_ns_ = 0;
+  settled_ = 0;
+}
+
+// The peer went on alone: the handshake says so, without a session. This node has promised nothing since.
+void Consent::look_whether_overtaken() {
+  if (!view_.waits || core_.session.up()) return;
+  const auto verdict = core_.session.handshake().last_verdict();
+  const auto& peer = core_.session.handshake().peer_facts();
+  if (!verdict || !peer) return;
+  const bool behind = *verdict == Verdict::kOutdated;
+  // … where it is primary, but has written nothing yet.
+  const bool beside = *verdict == Verdict::kBothPrimary && peer->consented;
+  if (behind || beside) owner_.yield();
+}
+
+void Consent::ask_for_promotion(Then then) {
+  TB_CHECK(promotion_ == nullptr, "one promotion at a time waits for the witness");
+  promotion_ = std::move(then);
+  pause_until_ns_ = pause_ns_ = 0;
+  if (core_.may_promise_alone()) {
+    answer(std::nullopt);
+    return;
+  }
+  look();
+}
+
+void Consent::take_word(Then then) {
+  const auto recorded = [this, then = std::move(then)](int error) {
+    if (error != 0) {
+      then(system_error(error, "the claim could not be recorded"));
+      return;
+    }
+    core_.alone_right().withdraw();  // what is under way is void
+    force_ = asked_.witness != nullptr;
+    core_.alone_right().grant();
+    core_.log.log(Severity::kWarning, "goes on alone by the operator's word, without the witness' consent");
+    then(std::nullopt);
+    owner_.right_changed();
+    look();
+  };
+  if (asked_.witness == nullptr || !core_.record().shares_generation()) {
+    recorded(0);
+    return;
+  }
+  core_.state().history().claim_generation();
+  core_.state().persist(recorded);
+}
+
+void Consent::begin(Task task) {
+  running_ = task;
+  asked_about_ = core_.alone_right().withdrawals();
+  races_ = 0;
+  if (view_.standing == WitnessStanding::kUnasked) view_.standing = WitnessStanding::kAsking;
+  if (task == Task::kRight && asked_.witness == nullptr)
+    fence();
+  else if (task == Task::kRight && core_.record().shares_generation() && core_.record().claim == 0)
+    record_claim();
+  else
+    read();
+}
+
+// Before it is asked for: else a crash would leave an entry that nobody knows.
+void Consent::record_claim() {
+  core_.state().history().claim_generation();
+  core_.state().persist([this](int error) {
+    if (error != 0)
+      failed(system_error(error, "the claim could not be recorded"));
+    else
+      read();
+  });
+}
+
+void Consent::read() {
+  asked_.witness->read(core_.config.volume, volume_uuid(), [this](Result<WitnessReading> said) {
+    if (!said)
+      failed(said.error());
+    else
+      judge(said.value());
+  });
+}
+
+void Consent::judge(const WitnessReading& reading) {
+  view_.holder = reading.entry ? reading.entry->holder : "";
+  view_.generation = reading.entry ? reading.entry->generation : 0;
+  if (running_ == Task::kSettle) {
+    judge_settling(reading);
+    return;
+  }
+  const WitnessEntry entry{volume_uuid(), claim(), core_.node};
+  if (!is_of_now() || entry.generation == 0) {
+    end(0);
+    return;
+  }
+  // Also where it names this claim already: what the peer may still have under way is of that revision.
+  if (running_ == Task::kForce || judge_claim(reading, core_.record()) == ClaimVerdict::kReplace) {
+    replace(reading.revision, entry);
+    return;
+  }
+  if (reading.entry)
+    refused(WitnessStanding::kRefused,
+            Error{"the witness says that " + (view_.holder.empty() ? "both nodes" : view_.holder) +
+                      " went on with generation " + metadata::format_generation(view_.generation) +
+                      ", which this node does not have",
+                  "start twinblockd on " + core_.peer + " or mend the link: this node is then brought up to "
+                  "date",
+                  EBUSY, Retry::kNotNow});
+  else
+    refused(WitnessStanding::kLost,
+            Error{"the witness knows nothing of this volume: it was not told yet, or has lost it",
+                  "start twinblockd on " + core_.peer + " or mend the link: it is told when both nodes are "
+                  "connected",
+                  EAGAIN, Retry::kLater});
+}
+
+// Both are whole, as far as this node knows: the peer may have lost the session before it, and have gone on.
+// If it answers what was sent after the entry was read, it had not, by then; and what it puts there later
+// has another revision.
+void Consent::judge_settling(const WitnessReading& reading) {
+  if (!core_.phase().both_whole() || !is_of_now()) {
+    end(0);
+  } else if (reading.entry == WitnessEntry{volume_uuid(), core_.record().generations.current, ""} &&
+             core_.record().claim == 0) {
+    replaced(*reading.entry);
+  } else {
+    to_confirm_ = {reading.revision, core_.clock.now_ns()};
+  }
+}
+
+void Consent::confirm() {
+  if (!to_confirm_) return;
+  const bool void_by_now = !core_.phase().both_whole() || !is_of_now();
+  // A node that stood still meanwhile has read what may be gone: a witness that lost everything begins to
+  // count anew.
+  if (core_.clock.now_ns() - to_confirm_->read_ns > kConfirmedWithin_ns && !void_by_now) {
+    to_confirm_.reset();
+    read();
+    return;
+  }
+  if (!void_by_now && !core_.session.answered_since(to_confirm_->read_ns)) return;
+  const Confirmation confirmed = *std::exchange(to_confirm_, std::nullopt);
+  if (void_by_now)
+    end(0);
+  else
+    replace(confirmed.revision, {volume_uuid(), core_.record().generations.current, ""});
+}
+
+void Consent::replace(int64_t revision, const WitnessEntry& entry) {
+  asked_.witness->replace(core_.config.volume, revision, entry, [this, entry](Result<bool> done) {
+    if (!done) {
+      failed(done.error());
+    } else if (done.value()) {
+      replaced(entry);
+    } else if (++races_ < limits::kWitnessRacesMax) {
+      read();
+    } else {
+      failed(Error{"the witness' entry is replaced by others all the time",
+                   "see who writes to it", EAGAIN});
+    }
+  });
+}
+
+// What stands there is this node's word.
+void Consent::replaced(const WitnessEntry& entry) {
+  view_.holder = entry.holder;
+  view_.generation = entry.generation;
+  const bool of_now = is_of_now();
+  if (running_ == Task::kSettle) {
+    settled_ = entry.generation;
+    settled_at_ns_ = core_.clock.now_ns();
+    if (of_now && entry.generation == core_.record().generations.current) {
+      const metadata::NodeRecord before = core_.record();
+      core_.state().history().settled_at_witness();
+      if (before != core_.record()) core_.state().persist([](int) {});
+    }
+    set_standing(WitnessStanding::kAgreed, {});
+    end(0);
+    return;
+  }
+  if (running_ == Task::kForce) force_ = false;
+  if (!of_now || entry.generation != claim()) {
+    end(0);
+    return;
+  }
+  granted();
+}
+
+void Consent::granted() {
+  if (core_.record().shares_generation() || asked_.witness == nullptr)
+    core_.alone_right().grant();
+  else
+    core_.state().history().named_at_witness();
+  set_standing(WitnessStanding::kAgreed, {});
+  core_.log.log(Severity::kInfo, view_.name + " agrees that this node goes on without " + core_.peer);
+  answer(std::nullopt);
+  owner_.right_changed();
+  end(0);
+}
+
+void Consent::fence() {
+  const auto address = core_.config.links.front().address.find(core_.peer);
+  for_promotion_ = promotion_ != nullptr;
+  asked_.fence->fence({core_.config.volume, core_.node, core_.peer,
+                       address == core_.config.links.front().address.end() ? "" : host_of(address->second),
+                       for_promotion_},
+                      [this](const Result<int>& status) { fenced(status); });
+}
+
+void Consent::fenced(const Result<int>& status) {
+  if (!is_of_now()) {
+    end(0);
+    return;
+  }
+  if (!status) {
+    failed(status.error());
+  } else if (consents(status.value())) {
+    granted();
+  } else if (status.value() == kPeerRefused) {
+    refused(WitnessStanding::kRefused,
+            Error{view_.name + " says (exit status 6) that " + core_.peer +
+                      " refuses, as it is primary or can't be fenced",
+                  "look at " + core_.peer + "; the command is run again", EAGAIN, Retry::kNotNow});
+  } else {
+    failed(Error{view_.name + " ended with exit status " + std::to_string(status.value()) +
+                     ", which says nothing (3, 4, 5 and 7 do)",
+                 "look at its output in the log; it is run again", EAGAIN});
+  }
+}
+
+void Consent::refused(WitnessStanding standing, Error why) {
+  set_standing(standing, why);
+  pause_ns_ = limits::kWitnessRefusedPause_ns;
+  answer(std::move(why));
+  end(pause_ns_);
+}
+
+void Consent::failed(Error why) {
+  why.retry = Retry::kLater;
+  set_standing(WitnessStanding::kUnreachable, why);
+  pause_ns_ = std::clamp(pause_ns_ * 2, limits::kWitnessPauseMin_ns, limits::kWitnessPauseMax_ns);
+  answer(std::move(why));
+  end(pause_ns_);
+}
+
+// A new question does not wait for what the last one came to.
+void Consent::end(uint64_t pause_ns) {
+  running_ = Task::kNone;
+  if (pause_ns == 0) pause_ns_ = 0;
+  pause_until_ns_ = is_of_now() ? core_.clock.now_ns() + pause_ns : 0;
+  look();
+}
+
+// A promotion that was ordered while a request was under way for another reason gets that one's answer,
+// but for one that is void.
+void Consent::answer(std::optional<Error> error) {
+  if (running_ == Task::kSettle || running_ == Task::kForce) return;
+  // What an operator may say in its stead.
+  if (error)
+    error->action += (error->action.empty() ? "only where " : "; only where ") + core_.peer +
+                     (view_.standing == WitnessStanding::kRefused && asked_.witness != nullptr
+                          ? "'s replica is lost for good"
+                          : " is dead for sure") +
+                     ": twinblock promote " + core_.config.volume + " --peer-is-dead --without-witness";
+  if (Then then = std::exchange(promotion_, nullptr)) then(std::move(error));
+}
+
+void Consent::set_standing(WitnessStanding standing, const Error& why) {
+  const bool news = standing != view_.standing || why.what != view_.error;
+  view_.standing = standing;
+  view_.error = why.what;
+  view_.action = why.action;
+  if (!news) return;
+  static constexpr const char* kWords[] = {"none",    "unknown", "asking",     "agreed",
+                                           "refused", "lost",    "unreachable", "off"};
+  core_.events().tell("witness", {{"witness", view_.name},
+                                  {"state", kWords[static_cast<size_t>(standing)]},
+                                  {"holder", view_.holder},
+                                  {"reason", why.what}});
+  if (!why.what.empty()) core_.log.log(Severity::kWarning, why.what + "; to do: " + why.action);
+}
+
+}  // namespace twinblock

@@ -1,0 +1,56 @@
+// Which history of writes this replica's data is in: the generations on its record, what the witness is
+// asked about the next one, and the state within it. A part of NodeState, which makes it durable; loop
+// thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "io/clock.h"
+#include "metadata/superblock.h"
+
+namespace twinblock {
+
+class ReplicaHistory {
+ public:
+  using Random = std::function<uint64_t()>;  // never 0
+
+  // `record` and `random` outlive it.
+  ReplicaHistory(metadata::NodeRecord& record, const Clock& clock, const Random& random)
+      : record_(record), clock_(clock), random_(random) {}
+
+  // This replica holds, or is about to, what no order could have named yet. To be made durable before
+  // anybody is promised any of it.
+  void move_on() { record_.state_id = random_(); }
+  // A new history of writes begins, as soon as the record is durable: the one that was claimed, if any
+  // was.
+  void begin_generation();
+  // … for the replica in this state, which nobody else has, and which becomes the base at once. `claimed`:
+  // the one that the witness agreed to, as this node shared the one before.
+  void begin_generation_for(uint64_t replica, bool claimed);
+  // The witness is to be asked for the right to begin a generation alone; the record has to be durable
+  // before. Stays the same until the claim is spent (begin_generation()) or void (settled_at_witness()).
+  void claim_generation();
+  // The witness' entry names the current generation: its holder is this node, …
+  void named_at_witness() { record_.named = record_.generations.current; }
+  // … or nobody, as both nodes are in it: a claim is void.
+  void settled_at_witness();
+  // The peer may record the current generation as its own from now on.
+  void share_generation() { record_.shared = true; }
+
+  // As the target, in the history that it was told: what it was in before is past, …
+  void leave();
+  // … and that one is this replica's.
+  void enter(const metadata::Generations& told);
+  // Both hold the same: nothing that was to be remembered of the difference counts.
+  void settle();
+
+ private:
+  [[nodiscard]] uint64_t fresh_generation() const;
+
+  metadata::NodeRecord& record_;
+  const Clock& clock_;
+  const Random& random_;
+};
+
+}  // namespace twinblock

@@ -1,0 +1,469 @@
+#include "witnessed.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "control/status_words.h"
+#include "report.h"
+
+namespace twinblock::sim {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 128 * kKiB;
+constexpr size_t kBlocks = kVolumeBytes / limits::kBlockBytes;
+constexpr uint64_t kFaulty_ns = 60 * kSecond_ns;
+constexpr uint64_t kHealingMax_ns = 60 * kSecond_ns;
+constexpr size_t kDepth = 4;
+constexpr uint64_t kDemotionMax_ns = 20 * kSecond_ns;
+
+Config make_config(Random& random) {
+  Config config;
+  config.path = "sim.toml";
+  config.volume = "r0";
+  config.size_bytes = kVolumeBytes;
+  config.encryption = Encryption::kOff;
+  config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
+                  {"beta", "/beta.img", "/beta.meta", "/run"}};
+  config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});
+  config.peer_timeout_ns = random.spread(500 * kMillisecond_ns, 3 * kSecond_ns);
+  config.link_timeout_ns = config.peer_timeout_ns / 3;
+  config.disk_timeout_ns = 10 * kSecond_ns;
+  config.on_restart = random.chance(0.5) ? OnRestart::kResume : OnRestart::kSecondary;
+  config.witness.kind = random.chance(0.2) ? WitnessKind::kCommand : WitnessKind::kEtcd;
+  return config;
+}
+
+}  // namespace
+
+Witnessed::Witnessed(uint64_t seed)
+    : random_(seed),
+      config_(make_config(random_)),
+      network_(scheduler_, random_.fork()),
+      register_(scheduler_, random_.fork()),
+      fence_(scheduler_, random_.fork(), [this](int host) { check_fencing(host); },
+             [this](int host) { stop(host, false); }),
+      blocks_(kBlocks),
+      power_cuts_(random_.chance(0.6)),
+      fua_(random_.chance(0.5)),
+      swaps_(random_.chance(0.5)) {
+  for (Block& block : blocks_) block[0].first_end_ns = 0;
+  for (int host = 0; host < 2; ++host) {
+    nodes_[static_cast<size_t>(host)] = std::make_unique<SimNode>(
+        scheduler_, network_, config_, host, 64 * kKiB, random_.fork());
+    SimNode::Outside outside;
+    if (config_.witness.kind == WitnessKind::kEtcd)
+      outside.witness = [this, host](const ProcessPtr& process) { return register_.port(host, process); };
+    else
+      outside.fence = [this, host](const ProcessPtr& process) { return fence_.port(host, process); };
+    outside.cut_off_clients = [this, host] { cut_off(host); };
+    node(host).set_outside(std::move(outside));
+  }
+}
+
+Witnessed::~Witnessed() {
+  for (auto& each : nodes_) each.reset();
+  scheduler_.clear();
+}
+
+std::string Witnessed::describe() {
+  std::string text;
+  for (const int host : {0, 1}) {
+    text += "\n  " + node(host).name() + ": ";
+    if (!lives(host)) {
+      text += "not running";
+      continue;
+    }
+    const StatusView view = node(host).engine().status();
+    const metadata::Generations& generations = view.mine.generations;
+    text += std::string(role_name(view.role)) + ", " + state_name(view.state) + ", generation " +
+            metadata::format_generation(generations.current) + " base " +
+            metadata::format_generation(generations.base) + ". " + status_words(view).status;
+  }
+  const auto& entry = register_.entry();
+  return text + "\n  the register: " +
+         (entry ? metadata::format_generation(entry->generation) + " of '" + entry->holder + "'" : "nothing");
+}
+
+void Witnessed::run() {
+  begin();
+  const uint64_t end = scheduler_.now_ns() + kFaulty_ns;
+  while (scheduler_.now_ns() < end) {
+    fault();
+    const uint64_t until = scheduler_.now_ns() + random_.spread(30 * kMillisecond_ns, 6 * kSecond_ns);
+    while (scheduler_.now_ns() < until) {
+      scheduler_.run_until(std::min(until, scheduler_.now_ns() + 20 * kMillisecond_ns));
+      look();
+    }
+  }
+  mend();
+  check_end();
+}
+
+void Witnessed::begin() {
+  for (const int host : {0, 1}) start(host);
+  node(0).engine().orders().init(false, false, [](const Result<std::string>& result) {
+    if (!result) Report::violation("init: " + result.error().what);
+  });
+  const uint64_t end = scheduler_.now_ns() + kHealingMax_ns;
+  // A witness that is away from the beginning holds up nobody whose peer is there.
+  register_.up = random_.chance(0.8);
+  scheduler_.run_until(end, [this] { return at_one() && acknowledged_ > 5; });
+  if (scheduler_.now_ns() >= end) Report::violation("two new nodes do not come to serve anybody" + describe());
+}
+
+bool Witnessed::at_one() {
+  if (!lives(0) || !lives(1)) return false;
+  const bool duplex = node(0).engine().volume_state() == VolumeState::kDuplex &&
+                      node(1).engine().volume_state() == VolumeState::kDuplex;
+  return duplex && node(0).engine().is_primary() != node(1).engine().is_primary();
+}
+
+// As twinblock-promoter: whenever nobody is known to be primary.
+void Witnessed::promoter_turn(int host) {
+  scheduler_.after(random_.spread(100 * kMillisecond_ns, kSecond_ns), node(host).process(), [this, host] {
+    promoter_turn(host);
+    Engine& engine = node(host).engine();
+    const StatusView view = engine.status();
+    if (view.role != Role::kSecondary || view.peer.role == PeerRole::kPrimary || view.mine.blank) return;
+    engine.orders().promote({}, [this, host](const Result<std::string>& said) {
+      if (Report::verbose())
+        Report::trace(node(host).name(), said ? "-- was promoted" : "-- not promoted: " + said.error().what);
+    });
+  });
+}
+
+void Witnessed::client_turn(int host) {
+  scheduler_.after(random_.spread(kMillisecond_ns, 60 * kMillisecond_ns), node(host).process(), [this, host] {
+    client_turn(host);
+    Client& here = client(host);
+    if (!here.open && !here.leaves && node(host).engine().clients().opened(0)) here.open = true;
+    if (!here.open) return;
+    if (here.leaves) {
+      if (here.requests.empty()) demote(host);
+      return;
+    }
+    while (here.requests.size() < kDepth && random_.chance(0.6)) {
+      const double draw = random_.unit();
+      ask(host, draw < 0.45 ? ClientOp::kRead : draw < 0.5 ? ClientOp::kFlush : ClientOp::kWrite);
+      if (!here.open) return;
+    }
+  });
+}
+
+void Witnessed::ask(int host, ClientOp op) {
+  const uint64_t id = ++ids_;
+  auto made = std::make_unique<Request>();
+  Request& request = *made;
+  client(host).requests.emplace(id, std::move(made));
+  ClientRequest& asked = request.client;
+  asked.op = op;
+  asked.received_ns = asked.prepared_ns = node(host).clock().now_ns();
+  request.began_ns = scheduler_.now_ns();
+  request.block = random_.below(kBlocks);
+  if (op != ClientOp::kFlush) {
+    request.data.resize(limits::kBlockBytes);
+    asked.offset_bytes = request.block * limits::kBlockBytes;
+    asked.length_bytes = request.data.size();
+    asked.data = request.data.data();
+  }
+  if (op == ClientOp::kWrite) {
+    request.number = ++writes_;
+    for (size_t at = 0; at < request.data.size(); at += sizeof request.number)
+      std::memcpy(request.data.data() + at, &request.number, sizeof request.number);
+    asked.fua = fua_;
+    request.piece = {request.data, crc32c(request.data), false};
+    asked.pieces = {&request.piece, 1};
+    Value& value = blocks_[request.block][request.number];
+    value.last_begin_ns = request.began_ns;
+  }
+  asked.done = [this, host, id, life = client(host).life, &request](ClientRequest&) {
+    request.done = true;
+    if (life == client(host).life) answered(host, id);
+  };
+  // As a worker that reads by itself.
+  const WorkerView& view = node(host).engine().worker_view();
+  if (op == ClientOp::kRead && view.local_reads(node(host).clock())) {
+    if (const auto mark = view.mark_read(asked.offset_bytes, asked.length_bytes)) {
+      const int error = node(host).data().read_now(asked.offset_bytes, request.data);
+      if (error == 0 && view.unchanged(asked.offset_bytes, asked.length_bytes, *mark)) {
+        answered(host, id);
+        return;
+      }
+      asked.local_error = error;
+    }
+  }
+  node(host).engine().clients().submit(asked);
+}
+
+void Witnessed::answered(int host, uint64_t id) {
+  Client& here = client(host);
+  const auto found = here.requests.find(id);
+  if (found == here.requests.end()) return;
+  // Freed when the engine has returned.
+  const std::shared_ptr<Request> request = std::move(found->second);
+  here.requests.erase(found);
+  scheduler_.after(0, nullptr, [request] {});
+  const uint64_t now = scheduler_.now_ns();
+  if (request->client.error != 0)
+    Report::violation(node(host).name() + " answers a client with error " +
+                      std::to_string(request->client.error) + describe());
+  if (request->client.op == ClientOp::kFlush) return;
+  uint64_t number = request->number;
+  if (request->client.op == ClientOp::kRead)
+    std::memcpy(&number, request->data.data(), sizeof number);
+  else
+    ++acknowledged_;
+  learn(request->block, number, request->began_ns, now, host);
+}
+
+void Witnessed::learn(size_t block, uint64_t number, uint64_t began_ns, uint64_t ended_ns, int host) {
+  Block& values = blocks_[block];
+  const auto found = values.find(number);
+  if (found == values.end())
+    Report::violation("block " + std::to_string(block) + " at " + node(host).name() + " is of write " +
+                      std::to_string(number) + ", which is not of this block" + describe());
+  Value& mine = found->second;
+  mine.first_end_ns = std::min(mine.first_end_ns, ended_ns);
+  mine.last_begin_ns = std::max(mine.last_begin_ns, began_ns);
+  for (const auto& [other, value] : values)
+    if (other != number && value.first_end_ns < mine.last_begin_ns && mine.first_end_ns < value.last_begin_ns)
+      Report::violation("block " + std::to_string(block) + " at " + node(host).name() + ": writes " +
+                        std::to_string(number) + " and " + std::to_string(other) +
+                        " are in no order: two histories" + describe());
+}
+
+void Witnessed::check_fencing(int host) {
+  if (node(host).engine().status().peer.connected)
+    Report::violation(node(host).name() + " has a peer fenced that is connected" + describe());
+}
+
+// The connections end; nbdkit tells the engine so soon.
+void Witnessed::cut_off(int host) {
+  Client& here = client(host);
+  if (Report::verbose()) Report::trace(node(host).name(), "-- its clients are cut off");
+  ++here.life;
+  here.leaves = false;
+  const auto requests = std::make_shared<std::map<uint64_t, std::unique_ptr<Request>>>(std::move(here.requests));
+  here.requests.clear();
+  const bool was_open = std::exchange(here.open, false);
+  scheduler_.after(5 * kMillisecond_ns, node(host).process(), [this, host, was_open, requests] {
+    // Else nbdkit's workers would stand there for ever.
+    for (const auto& [id, request] : *requests)
+      if (!request->done)
+        Report::violation(node(host).name() + " keeps the request of a client that was cut off" + describe());
+    if (was_open) node(host).engine().clients().closed();
+  });
+}
+
+void Witnessed::gone(int host) {
+  Client& here = client(host);
+  ++here.life;
+  here.requests.clear();
+  here.open = here.leaves = false;
+}
+
+void Witnessed::stop(int host, bool power) {
+  if (node(host).paused()) node(host).resume();
+  const bool may_lose_memory = power_cuts_ && (fua_ || (at_one() && !node(host).engine().is_primary()));
+  if (power && may_lose_memory && node(host).powered())
+    node(host).power_off();
+  else if (node(host).running())
+    node(host).kill();
+  gone(host);
+  start_later(host, 8 * kSecond_ns);
+}
+
+void Witnessed::start_later(int host, uint64_t longest_ns) {
+  if (std::exchange(start_due_[static_cast<size_t>(host)], true)) return;
+  scheduler_.after(random_.spread(20 * kMillisecond_ns, longest_ns), nullptr, [this, host] {
+    start_due_[static_cast<size_t>(host)] = false;
+    start(host);
+  });
+}
+
+void Witnessed::start(int host) {
+  node(host).power_on();
+  if (node(host).running()) return;
+  node(host).start();
+  promoter_turn(host);
+  client_turn(host);
+}
+
+void Witnessed::demote(int host) {
+  Client& here = client(host);
+  here.open = here.leaves = false;
+  ++here.life;
+  node(host).engine().clients().closed();
+  // It waits for nobody: no client is promised anything by it.
+  auto answered = std::make_shared<bool>(false);
+  node(host).engine().orders().demote([answered](const Result<std::string>&) { *answered = true; });
+  scheduler_.after(kDemotionMax_ns, node(host).process(), [this, host, answered] {
+    if (!*answered) Report::violation(node(host).name() + "'s demotion does not end" + describe());
+  });
+}
+
+// Blank ones, or some that were taken out before, with the metadata that they had then: the other node
+// holds all that was acknowledged.
+void Witnessed::swap_disks(int host) {
+  const bool half_copied = lives(host) && lives(1 - host) && node(1 - host).engine().is_primary() &&
+                           node(host).engine().status().data == DataState::kInconsistent;
+  // (A command knows nodes and no generations: it would consent to an old disk.)
+  if ((!at_one() && !half_copied) || !swaps_ || config_.witness.kind == WitnessKind::kCommand) return;
+  // A claim of the disks that go which the witness still names, though both were together since, would
+  // take an operator's word.
+  const auto& entry = register_.entry();
+  if (!entry || !node(1 - host).engine().status().mine.generations.knows(entry->generation)) return;
+  stop(host, false);
+  node(host).swap_disks();
+  swapped_ = host;
+}
+
+void Witnessed::fault() {
+  const int host = static_cast<int>(random_.below(2));
+  switch (random_.below(11)) {
+    case 0:
+      stop(host, true);
+      break;
+    case 1:
+      stop(host, false);
+      break;
+    case 2:
+      if (lives(host)) {
+        node(host).pause();
+        scheduler_.after(random_.spread(50 * kMillisecond_ns, 8 * kSecond_ns), nullptr,
+                         [this, host, process = node(host).process()] {
+                           if (node(host).process() == process && node(host).paused()) node(host).resume();
+                         });
+      }
+      break;
+    case 3:
+    case 4:
+      network_.set_silent({random_.chance(0.6), random_.chance(0.6)});
+      break;
+    case 5:
+      if (client(host).open) client(host).leaves = true;
+      break;
+    case 6:
+      network_.set_silent({false, false});
+      break;
+    case 7:
+      node(host).metadata().faults.extra_delay_ns =
+          random_.chance(0.5) ? 0 : random_.spread(kMillisecond_ns, 300 * kMillisecond_ns);
+      break;
+    case 8:
+      swap_disks(host);
+      break;
+    default:
+      witness_fault();
+      break;
+  }
+}
+
+void Witnessed::witness_fault() {
+  fence_.useless = random_.chance(0.5) ? 0 : random_.unit();
+  switch (random_.below(6)) {
+    case 0:
+      register_.up = !register_.up;
+      break;
+    case 1:
+      register_.reached = {random_.chance(0.5), random_.chance(0.5)};
+      break;
+    case 2:
+      register_.lost = random_.chance(0.5) ? 0 : 0.6;
+      break;
+    case 3:
+      register_.late = swaps_ || random_.chance(0.5) ? 0 : 0.6;
+      break;
+    case 4:
+      if (swaps_ || random_.chance(0.5)) break;
+      // It takes a while to put it up again.
+      register_.up = false;
+      scheduler_.after(3 * kSecond_ns, nullptr, [this] {
+        register_.forget();
+        register_.up = true;
+      });
+      break;
+    default:
+      register_.up = true;
+      register_.reached = {true, true};
+      break;
+  }
+}
+
+// At any instant.
+void Witnessed::look() {
+  for (const int host : {0, 1}) {
+    if (!lives(host)) continue;
+    const auto verdict = node(host).engine().status().verdict;
+    if (verdict && is_split_brain(*verdict)) Report::violation("both have moved on" + describe());
+  }
+  if (at_one()) fence_.together();
+}
+
+// Disks that were away for longer than a history remembers are refused: they go out for good.
+void Witnessed::replace_what_is_too_old(int host) {
+  if (swapped_ != host || !lives(host)) return;
+  const StatusView view = node(host).engine().status();
+  if (view.verdict != Verdict::kUnrelated || view.role != Role::kSecondary) return;
+  stop(host, false);
+  node(host).replace_disks();
+}
+
+void Witnessed::mend() {
+  if (Report::verbose()) Report::trace("world", "all faults end");
+  network_.set_silent({false, false});
+  // It may stay away: the two need it only when they are apart, and for another replica to join.
+  register_.up = random_.chance(0.8) || swapped_ >= 0;
+  register_.reached = {true, true};
+  register_.lost = register_.late = fence_.useless = 0;
+  for (const int host : {0, 1}) {
+    node(host).metadata().faults.extra_delay_ns = 0;
+    if (node(host).running() && node(host).paused()) node(host).resume();
+    start_later(host, kSecond_ns);
+  }
+  const uint64_t end = scheduler_.now_ns() + kHealingMax_ns;
+  uint64_t acknowledged = acknowledged_;
+  while (!(at_one() && acknowledged_ > acknowledged + 20)) {
+    if (scheduler_.now_ns() >= end)
+      Report::violation("when all was mended, the two did not come to duplex by themselves" + describe());
+    scheduler_.run_until(scheduler_.now_ns() + 20 * kMillisecond_ns);
+    look();
+    if (!at_one()) acknowledged = acknowledged_;
+    for (const int host : {0, 1}) replace_what_is_too_old(host);
+  }
+}
+
+// So that either may go on without the other, whatever the two had claimed before.
+void Witnessed::check_entry() {
+  if (config_.witness.kind != WitnessKind::kEtcd || !register_.up) return;
+  const auto names_both = [this] {
+    const auto& entry = register_.entry();
+    return entry && entry->holder.empty() &&
+           entry->generation == node(0).engine().status().mine.generations.current;
+  };
+  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns, names_both);
+  if (!names_both()) Report::violation("the witness does not hear that both are together" + describe());
+}
+
+void Witnessed::check_end() {
+  check_entry();
+  for (const int host : {0, 1}) client(host).leaves = client(host).open;
+  const uint64_t end = scheduler_.now_ns() + kHealingMax_ns;
+  scheduler_.run_until(end, [this] { return client(0).requests.empty() && client(1).requests.empty(); });
+  if (!client(0).requests.empty() || !client(1).requests.empty())
+    Report::violation("requests are not answered" + describe());
+  const auto mine = node(0).data().contents(), theirs = node(1).data().contents();
+  for (size_t block = 0; block < kBlocks; ++block) {
+    const size_t at = block * limits::kBlockBytes;
+    if (std::memcmp(mine.data() + at, theirs.data() + at, limits::kBlockBytes) != 0)
+      Report::violation("in duplex, block " + std::to_string(block) + " differs" + describe());
+    uint64_t number = 0;
+    std::memcpy(&number, mine.data() + at, sizeof number);
+    learn(block, number, scheduler_.now_ns(), scheduler_.now_ns(), 0);
+  }
+}
+
+}  // namespace twinblock::sim

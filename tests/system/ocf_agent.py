@@ -1,0 +1,88 @@
+"""packaging/ocf/volume as a cluster manager runs it, beside a lab's nodes. What it tells and asks Pacemaker goes to
+stand-ins: no cluster runs here."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from lablib.error import LIVENESS_S
+from lablib.lab import NODES, REPOSITORY, VOLUME
+
+AGENT = REPOSITORY / "packaging" / "ocf" / "volume"
+OCF_ROOT = Path("/usr/lib/ocf")
+SHELL_FUNCTIONS = OCF_ROOT / "lib" / "heartbeat" / "ocf-shellfuncs"
+
+SUCCESS, GENERIC, UNIMPLEMENTED, CONFIGURED = 0, 1, 3, 6
+INSTALLED, NOT_RUNNING, PROMOTED, FAILED_PROMOTED = 5, 7, 8, 9
+DEGRADED, DEGRADED_PROMOTED = 190, 191
+
+# What each stand-in prints, and keeps of its arguments.
+STAND_IN = """#!/bin/sh
+echo "$*" >>"{directory}/{name}.asked"
+cat "{directory}/{name}.says" 2>/dev/null
+exit 0
+"""
+
+
+def missing():
+    """Why the agent can't be run here; None when it can."""
+    if not SHELL_FUNCTIONS.exists():
+        return f"there is no {SHELL_FUNCTIONS}; run: packaging/install-dependencies cluster"
+    return None
+
+
+class Agent:
+    """The agent's instance on one node's host. `parameters` are the resource's."""
+
+    def __init__(self, lab, name, scratch, **parameters):
+        self.lab = lab
+        self.name = name
+        self._directory = Path(scratch) / f"cluster-{name}"
+        self._directory.mkdir()
+        for tool in ("crm_attribute", "crm_master", "crm_mon", "stonith_admin"):
+            path = self._directory / tool
+            path.write_text(STAND_IN.format(directory=self._directory, name=tool), encoding="utf-8")
+            path.chmod(0o755)
+        self.parameters = {"volume": VOLUME, "config": lab.node(name)["config"], "node": name, "attach": "false",
+                           "connect_timeout": 10, **parameters}
+
+    def environment(self, timeout_s=60, **more):
+        build = Path(self.lab.state["build"])
+        path = f"{self._directory}:{build}/tools:{build}/daemon:{os.environ['PATH']}:/usr/sbin:/sbin"
+        return {**os.environ, "PATH": path, "OCF_ROOT": str(OCF_ROOT), "OCF_RESOURCE_INSTANCE": VOLUME,
+                "HA_SBIN_DIR": str(self._directory), "HA_RSCTMP": str(self._directory), "HA_LOGFACILITY": "none",
+                "OCF_RESKEY_crm_feature_set": "3.16.2", "OCF_RESKEY_CRM_meta_timeout": str(timeout_s * 1000),
+                "TWINBLOCK_OCF_LOG": self.lab.node(self.name)["log"],
+                **{f"OCF_RESKEY_{key}": str(value) for key, value in self.parameters.items()}, **more}
+
+    def run(self, action, timeout_s=60, **more):
+        """(exit status, what it said). Pacemaker would kill it at `timeout_s`."""
+        # Into a file: a node that it starts may keep what it inherits.
+        said = self._directory / "said"
+        with open(said, "w", encoding="utf-8") as file:
+            done = subprocess.run([AGENT, action], env=self.environment(timeout_s, **more), stdin=subprocess.DEVNULL,
+                                  stdout=file, stderr=file, check=False, timeout=timeout_s + LIVENESS_S)
+        return done.returncode, said.read_text(encoding="utf-8")
+
+    def monitor(self, probe=False):
+        return self.run("monitor", OCF_RESKEY_CRM_meta_interval="0" if probe else "10000")[0]
+
+    def score(self):
+        """The promotion score that it told last; None: it took it away, or never told one."""
+        asked = self.asked("crm_attribute")
+        words = asked[-1].split() if asked else []
+        return int(words[words.index("-v") + 1]) if "-v" in words else None
+
+    def asked(self, tool):
+        path = self._directory / f"{tool}.asked"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+    def cluster_says(self, tool, text):
+        (self._directory / f"{tool}.says").write_text(text, encoding="utf-8")
+
+    def pid(self):
+        return int(self.lab.status(self.name)["pid"])
+
+
+def peer_of(name):
+    return NODES[1 - NODES.index(name)]

@@ -1,0 +1,100 @@
+"""docs/json.md against what the verbs print: no key that it lacks, no type but the page's, none that never comes."""
+
+import json
+import re
+
+from conftest import HERE
+from support import KIB, connection, ctl, promote
+
+PAGE = HERE.parents[1] / "docs" / "json.md"
+TYPES = {bool: "boolean", int: "number", float: "number", str: "text", type(None): "null"}
+# What a lab has not in its short life.
+SELDOM = {"status": {"compression.ratio", "resync.eta_s", "verify", "last_resync", "witness", "device"},
+          "verify": {"eta_s"}, "latency": {"classes[].bytes_max"}, "plan": {"now", "links[]", "sure.doubts[]"},
+          "stats": {"write_sizes[].bytes_max"}, "errors": set(), "orders": {"status"}}
+
+
+def page():
+    """{section: {key: types}}"""
+    sections, section = {}, None
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            section = sections.setdefault(line[3:], {})
+        elif row := re.fullmatch(r"\| (`.*?`) \| ([a-z, ]+) \|.*\|", line):
+            for key in re.findall(r"`([^`]+)`", row[1]):
+                section[key] = set(row[2].split(", "))
+    return sections
+
+
+def paths(value, path=""):
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from paths(each, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        yield path, "array"
+        for each in value:
+            yield from paths(each, path + "[]")
+    else:
+        yield path, TYPES[type(value)]
+
+
+def normal(path):
+    return re.sub(r"\.(stages|parts)\.[a-z-]+\.", r".\1.NAME.", path)
+
+
+class Seen:
+    """What was printed, by the page's sections."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.page = page()
+        self.keys = {}
+
+    def take(self, section, told, without=()):
+        for path, kind in paths(told):
+            key = normal(path)
+            if any(key.startswith(f"{each}.") for each in without):
+                continue
+            allowed = self.page[section].get(key)
+            assert allowed is not None, f"{section}: the page lacks {key}, which is {kind}"
+            assert kind in allowed, f"{section}: {key} is {kind}, and the page says {allowed}"
+            self.keys.setdefault(section, set()).add(key)
+
+    def run(self, section, node, *words, without=()):
+        shown = ctl(self.lab, node, *words, "--json")
+        told = json.loads(shown.stdout)
+        assert told["version"] == 1
+        self.take(section if told.get("ok", True) else "errors", told, without)
+        return told
+
+
+def test_every_key_is_in_the_page_and_comes(lab):
+    seen = Seen(lab)
+    with connection(lab) as handle:
+        for number in range(20):
+            handle.pwrite(bytes(range(256)) * 64, number * 16 * KIB)
+            handle.pread(4 * KIB, 0)
+    assert ctl(lab, "alpha", "verify").returncode == 0
+    for name in ("alpha", "beta"):
+        told = seen.run("status", name, "status", without=("verify", "device", "witness"))
+        if told["verify"]:
+            seen.take("verify", told["verify"])
+        seen.run("latency", name, "latency")
+        seen.run("stats", name, "stats")
+        seen.run("why, metrics", name, "why")
+        seen.run("why, metrics", name, "metrics")
+        links = seen.run("status", name, "link", "list")
+        assert set(links) == {"links", "version"}
+        assert set(seen.run("status", name, "compression")) == {"compression", "version"}
+    seen.run("plan", "alpha", "plan", "--window", "start", "--now", "1Gbit")
+    seen.run("status", "alpha", "wait", "--for", "duplex", without=("verify",))
+    seen.run("verify", "alpha", "verify")
+    assert seen.run("orders", "beta", "promote")["ok"] is False
+    seen.run("orders", "alpha", "demote", without=("status",))
+    promote(lab, "beta")
+    seen.run("orders", "beta", "resync", "auto")
+    for line in ctl(lab, "alpha", "events", "--json").stdout.splitlines():
+        assert {"event", "number", "time"} <= set(json.loads(line))
+    for section, keys in seen.keys.items():
+        never = set(seen.page[section]) - keys - SELDOM.get(section, set())
+        assert not never, f"{section}: the page has {sorted(never)}, which never came"

@@ -1,0 +1,227 @@
+// What is foretold of other links, and how it is told. The clients here are made up, so that the truth is known.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/units.h"
+#include "twinblock/exit_status.h"
+#include "twinblock/forecast.h"
+#include "twinblock/latency_verdict.h"
+#include "twinblock/plan.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kGbit = 1e9;
+
+// `clients` writes of `bytes` under way at a time for 10 s, each of which takes `software_ns` and `wire_ns`, and
+// waits `queue_ns` for others on the link.
+struct Clients {
+  uint64_t clients = 1, bytes = 65'536, pause_ns = 0;
+  uint64_t software_ns = 100'000, wire_ns = 0, queue_ns = 0;
+  uint64_t rate_bits_per_s = 1'000'000'000, carried_bytes_per_s = 0;
+};
+
+json latency_of(const Clients& of) {
+  const uint64_t total_ns = of.software_ns + of.wire_ns + of.queue_ns;
+  const uint64_t writes = 10 * kSecond_ns * of.clients / (total_ns + of.pause_ns);
+  // While one pauses the others go on; who is alone pauses alone.
+  const uint64_t busy_ns = of.clients == 1 ? writes * total_ns : 10 * kSecond_ns;
+  const auto times = [writes](uint64_t ns) {
+    return json{{"count", writes}, {"sum_ns", writes * ns}, {"p50_ns", ns}, {"p90_ns", ns},
+                {"p99_ns", ns + ns / 2}, {"max_ns", 2 * ns}};
+  };
+  return {{"volume", "r0"},
+          {"node", "alpha"},
+          {"window", "10s"},
+          {"sample_every", 64},
+          {"load",
+           {{"busy_ns", busy_ns},
+            {"depth_p99", of.clients},
+            {"pause_p50_ns", of.pause_ns},
+            {"dirtied", json::array({{{"minutes", 1}, {"bytes", 119'000'000}}})}}},
+          {"classes",
+           json::array({{{"class", "64K"},
+                         {"bytes_max", 65'536},
+                         {"bytes", writes * of.bytes},
+                         {"writes", writes},
+                         {"total", times(total_ns)},
+                         {"stages",
+                          {{"peer-queue", times(of.software_ns)},
+                           {"wire", times(of.wire_ns)},
+                           {"link-queue", times(of.queue_ns)}}}}})},
+          {"links",
+           json::array({{{"name", "link1"},
+                         {"up", true},
+                         {"rate_bits_per_s", of.rate_bits_per_s},
+                         {"carried_bytes_per_s", of.carried_bytes_per_s},
+                         {"samples", 100},
+                         {"alone_share", of.clients == 1 ? 1.0 : 0.0}}})}};
+}
+
+Workload workload(const Clients& of) { return workload_of(latency_of(of), 0).value(); }
+
+double line_ns(const Clients& of, double bits_per_s) {
+  return static_cast<double>(of.bytes) * 1e9 / payload_bytes_per_s(bits_per_s);
+}
+
+uint64_t whole(double value) { return static_cast<uint64_t>(value); }
+
+TEST(Forecast, OfWhatIsThereIsWhatIsThere) {
+  Clients cable;
+  cable.wire_ns = whole(line_ns(cable, kGbit)) + 20'000;  // 20 us of distance
+  cable.pause_ns = 30'000;
+  const Workload now = workload(cable);
+  EXPECT_EQ(now.clients, 1);
+  const Forecast same = forecast(now, now.line_bytes_per_s, 0);
+  const Forecast measured = as_measured(now);
+  EXPECT_NEAR(same.mean_ns, measured.mean_ns, 1'000);
+  EXPECT_NEAR(same.bytes_per_s, measured.bytes_per_s, 0.01 * measured.bytes_per_s);
+  EXPECT_NEAR(same.classes[0].p99_ns, measured.classes[0].p99_ns, 2'000);
+}
+
+// On a cable a lone write is shorter by what it is on the line for.
+TEST(Forecast, OfALoneWriterOnACable) {
+  Clients cable;
+  cable.wire_ns = whole(line_ns(cable, kGbit));
+  const Forecast ten = forecast(workload(cable), payload_bytes_per_s(10 * kGbit), 0);
+  EXPECT_NEAR(ten.mean_ns, 100'000 + line_ns(cable, 10 * kGbit), 1'000);
+  const Forecast slow = forecast(workload(cable), payload_bytes_per_s(0.2 * kGbit), 0);
+  EXPECT_NEAR(slow.mean_ns, 100'000 + line_ns(cable, 0.2 * kGbit), 2'000);
+  const Forecast far = forecast(workload(cable), payload_bytes_per_s(kGbit), 1'000'000);
+  EXPECT_NEAR(far.mean_ns, 1'100'000 + line_ns(cable, kGbit), 2'000);
+}
+
+// Behind a token bucket the link works off what it saved: only what exceeds the rest of the write shows.
+TEST(Forecast, OfALoneWriterBehindATokenBucket) {
+  Clients bucket;
+  bucket.pause_ns = 40'000;
+  bucket.wire_ns = whole(line_ns(bucket, kGbit)) - 140'000;
+  const Forecast two = forecast(workload(bucket), payload_bytes_per_s(2 * kGbit), 0);
+  EXPECT_NEAR(two.mean_ns, line_ns(bucket, 2 * kGbit), 1'000);
+  const Forecast ten = forecast(workload(bucket), payload_bytes_per_s(10 * kGbit), 0);
+  EXPECT_NEAR(ten.mean_ns, 140'000, 1'000) << "the software and the client are all that is left";
+}
+
+TEST(Forecast, OfAFullLinkIsItsRateUntilTheHostsAreTheLimit) {
+  Clients many;
+  many.clients = 8;
+  many.rate_bits_per_s = 200'000'000;
+  const double line = line_ns(many, 0.2 * kGbit);
+  many.wire_ns = whole(line);
+  many.queue_ns = whole(7 * line) - 100'000;
+  const Workload now = workload(many);
+  EXPECT_GT(as_measured(now).busy, kFull);
+  const Forecast doubled = forecast(now, payload_bytes_per_s(0.4 * kGbit), 0);
+  EXPECT_NEAR(doubled.bytes_per_s, payload_bytes_per_s(0.4 * kGbit), 1e5);
+  EXPECT_NEAR(doubled.mean_ns, 4 * line, 0.01 * line);
+  EXPECT_NEAR(doubled.classes[0].p99_ns, 6 * line, 0.1 * line) << "shared as unevenly as before";
+  const Forecast fast = forecast(now, payload_bytes_per_s(100 * kGbit), 0);
+  EXPECT_NEAR(fast.mean_ns, 100'000 + line_ns(many, 100 * kGbit), 5'000);
+  EXPECT_LT(fast.busy, kFull);
+}
+
+TEST(Forecast, KnowsClientsThatPauseByHowManyThereAreAtTheMost) {
+  Clients pausing;
+  pausing.clients = 8;
+  pausing.bytes = 4096;
+  pausing.rate_bits_per_s = 10'000'000'000;
+  pausing.pause_ns = 60'000;
+  const Workload now = workload(pausing);
+  EXPECT_EQ(now.clients, 8);
+  EXPECT_NEAR(now.pause_ns, 60'000, 1'000);
+  const Forecast slow = forecast(now, payload_bytes_per_s(0.2 * kGbit), 0);
+  EXPECT_NEAR(slow.bytes_per_s, payload_bytes_per_s(0.2 * kGbit), 1e5);
+}
+
+TEST(Workload, NeedsWritesThatWaitedForThePeerAndARate) {
+  EXPECT_FALSE(workload_of(json::object(), 0));
+  json local = latency_of({});
+  local["classes"][0]["stages"] = json::object();  // the local disk was the later one
+  EXPECT_FALSE(workload_of(local, 0));
+  EXPECT_EQ(workload_of(latency_of({.rate_bits_per_s = 0}), 0)->line_bytes_per_s, 0);
+  EXPECT_NEAR(workload_of(latency_of({.rate_bits_per_s = 0}), kGbit)->line_bytes_per_s,
+              payload_bytes_per_s(kGbit), 1);
+  // It never moves more than its rate, whatever a burst looked like; less, where that was seen.
+  EXPECT_NEAR(workload({.carried_bytes_per_s = 200'000'000}).line_bytes_per_s, payload_bytes_per_s(kGbit), 1);
+  EXPECT_NEAR(workload({.carried_bytes_per_s = 60'000'000}).line_bytes_per_s, 60e6, 1);
+  json two = latency_of({});
+  two["links"].push_back(two["links"][0]);
+  EXPECT_NEAR(workload_of(two, 0)->line_bytes_per_s, 2 * payload_bytes_per_s(kGbit), 1);
+  two["links"][1]["up"] = false;
+  EXPECT_NEAR(workload_of(two, 0)->line_bytes_per_s, payload_bytes_per_s(kGbit), 1);
+}
+
+TEST(Plan, OfAFullLinkRecommendsTheSmallestThatIsNearlyAsGood) {
+  Clients many{.clients = 8, .queue_ns = 4'000'000};
+  many.wire_ns = whole(line_ns(many, kGbit));
+  many.queue_ns = whole(7 * line_ns(many, kGbit)) - many.software_ns;
+  const json plan = plan_of(latency_of(many), json::object(), {}, 0).value();
+  EXPECT_EQ(plan["links"].size(), 5u);
+  EXPECT_GT(plan["now"]["busy_share"].get<double>(), kFull);
+  const std::string said = plan["recommendation"];
+  EXPECT_NE(said.find("A faster link will help"), std::string::npos) << said;
+  EXPECT_EQ(plan["sure"]["level"], "fair");
+  // 119 MB were written anew in a minute; 1 Gbit/s carries 119.6 MB/s.
+  EXPECT_NEAR(plan["now"]["resync"][0]["duration_s"].get<double>(), 1.0, 0.1);
+  EXPECT_NEAR(plan["links"][1]["resync"][0]["duration_s"].get<double>(), 0.1, 0.02);
+  const std::string text = plan_text(plan);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 30);
+  EXPECT_NE(text.find("a second link"), std::string::npos) << text;
+}
+
+TEST(Plan, OfALinkThatIsIdleSaysThatNoneHelps) {
+  const json plan = plan_of(latency_of({.bytes = 4096, .pause_ns = 50'000}), json::object(), {}, 0).value();
+  const std::string said = plan["recommendation"];
+  EXPECT_NE(said.find("A faster link won't help"), std::string::npos) << said;
+  EXPECT_EQ(plan["sure"]["level"], "good");
+}
+
+// The last resync was held up by something else than its link, which a faster one does not change.
+TEST(Plan, AResyncIsNoFasterThanTheHostsWere) {
+  const json status{{"last_resync", {{"bytes", 100'000'000}, {"duration_s", 4.0}}}};
+  const json plan = plan_of(latency_of({}), status, {}, 0).value();
+  EXPECT_NEAR(plan["now"]["resync"][0]["duration_s"].get<double>(), 119.0 / 25, 0.1);
+  EXPECT_NEAR(plan["links"][3]["resync"][0]["duration_s"].get<double>(), 119.0 / 25, 0.1);
+}
+
+TEST(Plan, SaysWhatItLacks) {
+  const Result<json> none = plan_of(json{{"volume", "r0"}}, json::object(), {}, 0);
+  EXPECT_EQ(none.error().code, kExitRefused);
+  EXPECT_NE(none.error().action.find("on the primary"), std::string::npos);
+  const Result<json> rate = plan_of(latency_of({.rate_bits_per_s = 0}), json::object(), {}, 0);
+  EXPECT_NE(rate.error().what.find("rate of the present link"), std::string::npos);
+  EXPECT_NE(rate.error().action.find("--now 1Gbit"), std::string::npos);
+}
+
+TEST(Plan, TakesLinksAsTheyAreWritten) {
+  const PlannedLink far = parse_planned_link("10Gbit,rtt=80us", 30'000).value();
+  EXPECT_EQ(far.bits_per_s, 10 * kGbit);
+  EXPECT_EQ(far.longer_ns, 50'000);
+  EXPECT_EQ(far.title, "10 Gbit/s, 80 us");
+  EXPECT_EQ(parse_planned_link("400Mbit", 30'000).value().longer_ns, 0);
+  for (const char* wrong : {"", "fast", "10", "10Gbit,", "10Gbit,80us", "10Gbit,rtt=", "10Gbit,rtt=near", "0Gbit"})
+    EXPECT_EQ(parse_planned_link(wrong, 0).error().code, kExitUsage) << wrong;
+  EXPECT_EQ(round_trip_of({{"links", json::array({{{"state", "up"}, {"round_trip_us", 90.5}},
+                                                  {{"state", "down"}, {"round_trip_us", 10.0}},
+                                                  {{"state", "up"}, {"round_trip_us", json()}}})}}),
+            90'500u);
+}
+
+// At 200 Mbit/s, 128 KiB, eight at a time: twice the rate takes half the time.
+TEST(LatencyVerdict, OfAFullLinkSaysSoAndWhatTwiceTheRateSaves) {
+  Clients many{.clients = 8, .bytes = 131'072, .rate_bits_per_s = 200'000'000};
+  const double line = line_ns(many, 0.2 * kGbit);
+  many.wire_ns = whole(line);
+  many.queue_ns = whole(7 * line) - many.software_ns;
+  const std::vector<std::string> said = latency_verdict(latency_of(many));
+  ASSERT_GE(said.size(), 2u);
+  EXPECT_NE(said[0].find("The link is full"), std::string::npos) << said[0];
+  EXPECT_NE(said[1].find("would save 21.9 ms (50%)"), std::string::npos) << said[1];
+}
+
+}  // namespace
+}  // namespace twinblock

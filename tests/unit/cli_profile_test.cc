@@ -1,0 +1,158 @@
+// Recordings of other tools: what is read of them, and what is refused.
+#include <gtest/gtest.h>
+
+#include "twinblock/plan_load.h"
+#include "twinblock/plan_zones.h"
+#include "twinblock/profile.h"
+
+namespace twinblock {
+namespace {
+
+const std::string kIostat =
+    "Linux 6.1 (vm) \t11/25/26 \t_x86_64_\t(2 CPU)\n\n"
+    "11/25/26 08:00:00\navg-cpu:  %user   %idle\n  1.00   99.00\n\n"
+    "Device   r/s  w/s  wkB/s\nsda  1.00 900.00 9000.00\n\n"
+    "11/25/26 08:00:10\navg-cpu:  %user   %idle\n  1.00   99.00\n\n"
+    "Device   r/s  w/s  wkB/s\nsda  1.00 10.00 80.00\nsda1  1.00 10.00 80.00\ndm-0  1.00 10.00 "
+    "80.00\nvdb 0.00 2.00 16.00\n\n"
+    "11/25/26 08:00:20\navg-cpu:  %user   %idle\n  1.00   99.00\n\n"
+    "Device   r/s  w/s  wkB/s\nsda  1.00 20.00 320.00\n\n";
+
+Profile read(const std::string& text, const ProfileDevices& devices = {}) {
+  const Result<Profile> profile = parse_profile(text, devices);
+  EXPECT_TRUE(profile.ok()) << (profile.ok() ? "" : profile.error().what);
+  return profile ? profile.value() : Profile{};
+}
+
+std::string refusal(const std::string& text, const ProfileDevices& devices = {}) {
+  const Result<Profile> profile = parse_profile(text, devices);
+  return profile.ok() ? "read" : profile.error().what;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string utf16(const std::string& text) {
+  std::string out = "\xff\xfe";
+  for (const char each : text) out += {each, '\0'};
+  return out;
+}
+
+TEST(ProfileIostat, CountsEachByteOnceAndNotWhatCameBefore) {
+  const Profile profile = read(kIostat);
+  EXPECT_EQ(profile.devices, (std::vector<std::string>{"sda", "vdb"}));
+  EXPECT_EQ(profile.left_out, (std::vector<std::string>{"dm-0", "sda1"}));
+  ASSERT_EQ(profile.samples.size(), 2U);
+  EXPECT_DOUBLE_EQ(profile.samples[0].bytes_per_s, 96 * 1024);
+  EXPECT_DOUBLE_EQ(profile.samples[0].writes_per_s, 12);
+  EXPECT_DOUBLE_EQ(profile.samples[0].interval_s, 10);
+  EXPECT_DOUBLE_EQ(profile.samples[1].bytes_per_s, 320 * 1024);
+  EXPECT_DOUBLE_EQ(read(kIostat, {"dm-0"}).samples[0].bytes_per_s, 80 * 1024);
+  EXPECT_EQ(refusal(kIostat, {"sdz"}), "it has no device 'sdz'");
+}
+
+TEST(ProfileIostat, SaysInWhichLineItIsDamaged) {
+  EXPECT_EQ(refusal(replaced(kIostat, "20.00 320.00", "20.00 x20.00")),
+            "line 25: column 4: 'x20.00' is not a number of 0 or more");
+  EXPECT_EQ(refusal(replaced(kIostat, "20.00 320.00", "20.00 -320.00")),
+            "line 25: column 4: '-320.00' is not a number of 0 or more");
+  EXPECT_EQ(refusal(replaced(kIostat, "20.00 320.00", "20.00")),
+            "line 25: there are 3 columns where the table has 4");
+  EXPECT_EQ(refusal(replaced(kIostat, "w/s  wkB/s", "q/s  wkB/s")),
+            "line 7: there is no column w/s, the writes a second");
+  EXPECT_EQ(
+      refusal(kIostat + replaced(kIostat, "wkB/s", "wMB/s")),
+      "line 33: the bytes are in wMB/s here, and in wkB/s before: two recordings in one file");
+}
+
+const std::string kPerfmon =
+    "\"(PDH-CSV 4.0) (W. Europe Standard Time)(-60)\",\"\\\\H\\System\\File Write Bytes/sec\","
+    "\"\\\\H\\System\\File Write Operations/sec\"\r\n"
+    "\"11/25/2026 08:00:00.000\",\" \",\" \"\r\n"
+    "\"11/25/2026 08:00:10.000\",\"8192.5\",\"1\"\r\n"
+    "\"11/25/2026 08:00:20.000\",\" \",\"\"\r\n"
+    "\"11/25/2026 08:00:30.000\",\"24575.5\",\"3\"\r\n";
+
+TEST(ProfilePerfmon, UnderstandsBothLocalesMarksAndGaps) {
+  std::string german = kPerfmon;
+  for (size_t at = 0; (at = german.find("\",\"", at)) != std::string::npos;) german[at + 1] = ';';
+  german = replaced(replaced(german, "8192.5", "8192,5"), "24575.5", "24575,5");
+  for (const std::string& text : {kPerfmon, german, "\xef\xbb\xbf" + kPerfmon, utf16(german)}) {
+    const Profile profile = read(text);
+    EXPECT_EQ(profile.devices, std::vector<std::string>{"System"});
+    ASSERT_EQ(profile.samples.size(), 2U);
+    EXPECT_EQ(profile.gaps, 1U);
+    EXPECT_DOUBLE_EQ(profile.samples[0].bytes_per_s + profile.samples[1].bytes_per_s, 32768);
+    EXPECT_DOUBLE_EQ(profile.samples[1].writes_per_s, 3);
+    EXPECT_DOUBLE_EQ(profile.samples[1].interval_s, 10);
+  }
+  EXPECT_EQ(refusal(replaced(kPerfmon, "8192.5", "8k")),
+            "line 3: column 2: '8k' is not a number of 0 or more");
+  EXPECT_EQ(refusal(replaced(kPerfmon, "File Write Operations", "File Read Operations")),
+            "line 1: there is no column of the number of writes of 'System'");
+}
+
+TEST(ProfileSar, TakesTheWritesShareOfTransfersAndGoesOverMidnight) {
+  const Profile profile = read(
+      "Linux 6.1 (vm) \t11/25/26 \t_x86_64_\t(2 CPU)\n\n"
+      "23:59:50  DEV  tps  rkB/s  wkB/s  dkB/s\n00:00:00  sda  10.00  10.00  30.00  0.00\n\n"
+      "00:00:00  DEV  tps  rkB/s  wkB/s  dkB/s\n00:00:10  sda  10.00  0.00  80.00  0.00\n\n"
+      "Average:  DEV  tps  rkB/s  wkB/s  dkB/s\nAverage:  sda  10.00  5.00  55.00  0.00\n");
+  ASSERT_EQ(profile.samples.size(), 2U);
+  EXPECT_DOUBLE_EQ(profile.samples[0].writes_per_s, 7.5);
+  EXPECT_DOUBLE_EQ(profile.samples[0].interval_s, 10);
+  EXPECT_DOUBLE_EQ(profile.samples[1].bytes_per_s, 80 * 1024);
+  EXPECT_DOUBLE_EQ(profile.samples[1].end_s - profile.samples[0].end_s, 10);
+  EXPECT_TRUE(profile.writes_estimated);
+}
+
+TEST(Profile, RefusesWhatIsNoRecording) {
+  EXPECT_EQ(refusal(""), "it is empty");
+  EXPECT_EQ(refusal("\n \n"), "it is empty");
+  EXPECT_EQ(refusal(std::string("\x7f"
+                                "ELF\0\1\2",
+                                7)),
+            "line 1: this is no text");
+  EXPECT_EQ(refusal("a\n" + std::string(2 << 20, 'x')), "line 2: it is longer than 1 MiB");
+  EXPECT_EQ(refusal("{\"sysstat\": {\n\"hosts\": [\n"), "line 3: the JSON ends too early");
+  EXPECT_EQ(refusal("{\"sysstat\": 1}"), "line 1: there is no list \"hosts\" in \"sysstat\"");
+  EXPECT_EQ(refusal("{\"jobs\": [\n{\"jobname\": \"a\", \"read\": {}}]}"),
+            "line 2: job 1: the job has no \"write\"");
+}
+
+Profile profile_from(double begin_s, const std::vector<double>& rates) {
+  Profile profile;
+  for (const double rate : rates) profile.samples.push_back({begin_s += 10, 10, rate, rate / 8192});
+  return profile;
+}
+
+TEST(PlanLoad, AddsByTimeWhereRecordingsOverlapElseByPeaks) {
+  const Load together = add_up({profile_from(0, {1e6, 3e6}), profile_from(0, {4e6, 0})}, 2);
+  EXPECT_TRUE(together.by_time);
+  EXPECT_DOUBLE_EQ(together.bytes_per_s.average, 8e6);
+  EXPECT_DOUBLE_EQ(together.bytes_per_s.peak, 10e6);
+  EXPECT_DOUBLE_EQ(*together.write_size_bytes, 8192);
+  EXPECT_DOUBLE_EQ(*share_above_rate(together, 8e6), 0.5);
+  const Load apart = add_up({profile_from(0, {1e6, 3e6}), profile_from(1000, {4e6, 0})}, 1);
+  EXPECT_FALSE(apart.by_time);
+  EXPECT_DOUBLE_EQ(apart.bytes_per_s.average, 4e6);
+  EXPECT_DOUBLE_EQ(apart.bytes_per_s.peak, 7e6);
+  EXPECT_FALSE(share_above_rate(apart, 8e6).has_value());
+}
+
+TEST(PlanZones, HaveThePapersLimits) {
+  const Limits limits = paper_limits();
+  EXPECT_EQ(rate_zone(34.9e6, limits), Zone::kGreen);
+  EXPECT_EQ(rate_zone(35e6, limits), Zone::kYellow);
+  EXPECT_EQ(rate_zone(50e6, limits), Zone::kYellow);
+  EXPECT_EQ(rate_zone(50.1e6, limits), Zone::kRed);
+  EXPECT_EQ(size_zone(8192, limits), Zone::kGreen);
+  EXPECT_EQ(size_zone(16384, limits), Zone::kYellow);
+  EXPECT_EQ(size_zone(16385, limits), Zone::kRed);
+}
+
+}  // namespace
+}  // namespace twinblock

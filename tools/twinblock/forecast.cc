@@ -1,0 +1,196 @@
+#include "twinblock/forecast.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "twinblock/json_fields.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+// Of what an interface moves, at an MTU of 1500: 1448 bytes of data in 1514 and the 24 that are not in the frame
+// are less, but rates are told without these; a frame's header for at most 128 KiB is next to nothing.
+constexpr double kPayloadPart = 1448.0 / 1514.0;
+// Writes that are hardly ever under way together.
+constexpr double kAlone = 1.05;
+// What a client over a socket of this host needs from an answer to its next request, at the most: less is seen of
+// an idle machine, more is the measuring's error.
+constexpr double kPauseMost_ns = 100'000;
+constexpr double kPauseByte_ns = 0.5;
+
+double mean_of(const Workload& workload, double Workload::Class::*member) {
+  double sum = 0, writes = 0;
+  for (const Workload::Class& each : workload.classes) {
+    sum += each.writes * (each.*member);
+    writes += each.writes;
+  }
+  return writes > 0 ? sum / writes : 0;
+}
+
+// How a write's own time on the line adds to the rest of it.
+enum class Line {
+  // As on a cable: it comes on top.
+  kAdds,
+  // As behind a token bucket, which clouds and policers have: what a client does not send while it does something
+  // else passes at once later. Only what exceeds the rest shows.
+  kSavesUp,
+};
+
+struct Model {
+  double clients, pause_ns;
+  double bytes;        // of a write
+  double rest_ns;      // of a write: all but the line and the queue for it
+  Line line;
+  double now_line_ns;  // the present line's time for a write
+  bool full;           // the present link
+};
+
+// Nobody times a client's pauses one by one. Where several writes are under way, so are several answers, and some
+// find their client busy with another.
+double pause_p99_ns(const Workload& workload) {
+  return workload.pause_ns * (workload.clients < kAlone ? 1 : 2);
+}
+
+double cycle_ns(const Workload& workload) {
+  const double mean_ns = mean_of(workload, &Workload::Class::mean_ns);
+  return (mean_ns + workload.pause_ns) / workload.clients;  // between the ends of two writes
+}
+
+Model model_of(const Workload& workload) {
+  Model model{};
+  model.clients = workload.clients;
+  model.pause_ns = workload.pause_ns;
+  model.bytes = mean_of(workload, &Workload::Class::bytes);
+  const double link_ns = mean_of(workload, &Workload::Class::link_ns);
+  const double software_ns = mean_of(workload, &Workload::Class::mean_ns) - link_ns;
+  model.now_line_ns = model.bytes * 1e9 / workload.line_bytes_per_s;
+  model.full = model.now_line_ns >= kFull * cycle_ns(workload);
+  const double else_ns = (software_ns + workload.pause_ns) / workload.clients;
+  // What the line needs and nobody saw. A full link with several writes under way hides it.
+  const double saved_ns = model.now_line_ns - link_ns;
+  const bool saves = saved_ns > 0.5 * std::min(model.now_line_ns, else_ns);
+  model.line = saves ? Line::kSavesUp : Line::kAdds;
+  // On the wire beyond the line: distance.
+  const double far_ns =
+      model.full || saves ? 0.0 : std::max(0.0, std::min(link_ns - model.now_line_ns, link_ns));
+  // With several under way what is beyond the line is a queue, too.
+  model.rest_ns = software_ns + (workload.clients < kAlone ? far_ns : 0.0);
+  return model;
+}
+
+double share_of_bytes(const Workload::Class& each, const Workload& workload) {
+  double all = 0;
+  for (const Workload::Class& one : workload.classes) all += one.writes * one.bytes;
+  return all > 0 ? each.writes * each.bytes / all : 0;
+}
+
+}  // namespace
+
+double payload_bytes_per_s(double bits_per_s) { return bits_per_s / 8 * kPayloadPart; }
+
+std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
+  Workload workload;
+  double waited_ns = 0, all_ns = 0, writes = 0;
+  for (const json& each : array_at(latency, "classes")) {
+    const auto count = static_cast<double>(count_at(each, "writes"));
+    if (count == 0) continue;
+    const json total = object_at(each, "total"), stages = object_at(each, "stages");
+    const auto sum = [&stages](const char* stage) {
+      return static_cast<double>(count_at(object_at(stages, stage), "sum_ns"));
+    };
+    const auto total_ns = static_cast<double>(count_at(total, "sum_ns"));
+    workload.classes.push_back({text_at(each, "class"), count,
+                                static_cast<double>(count_at(each, "bytes")) / count,
+                                total_ns / count, static_cast<double>(count_at(total, "p50_ns")),
+                                static_cast<double>(count_at(total, "p99_ns")),
+                                (sum("wire") + sum("link-queue")) / count});
+    all_ns += total_ns;
+    writes += count;
+    for (const char* stage : {"wire", "link-queue", "stack", "peer-queue", "peer-disk"})
+      waited_ns += sum(stage);
+  }
+  if (waited_ns == 0) return std::nullopt;
+  const json load = object_at(latency, "load");
+  workload.busy_ns = static_cast<double>(count_at(load, "busy_ns"));
+  if (workload.busy_ns <= 0) return std::nullopt;
+  const double depth = all_ns / workload.busy_ns;
+  if (depth < kAlone) {
+    workload.clients = 1;
+    workload.pause_ns = static_cast<double>(count_at(load, "pause_p50_ns"));
+  } else {
+    // Clients come in whole numbers; those that are missing in the mean pause just then.
+    workload.clients = std::max(std::ceil(depth - 0.05), static_cast<double>(count_at(load, "depth_p99")));
+    const double bytes = mean_of(workload, &Workload::Class::bytes);
+    workload.pause_ns =
+        std::clamp((workload.clients * workload.busy_ns - all_ns) / writes, 0.0,
+                   kPauseMost_ns + kPauseByte_ns * bytes);
+  }
+  for (const json& link : array_at(latency, "links")) {
+    if (link.contains("up") && !flag_at(link, "up")) continue;
+    const auto nominal = static_cast<double>(count_at(link, "rate_bits_per_s"));
+    const auto carried = static_cast<double>(count_at(link, "carried_bytes_per_s"));
+    const double most = payload_bytes_per_s(nominal);
+    workload.line_bytes_per_s += nominal == 0 ? carried : carried == 0 ? most : std::min(carried, most);
+  }
+  if (bits_per_s > 0) workload.line_bytes_per_s = payload_bytes_per_s(bits_per_s);
+  return workload;
+}
+
+Forecast as_measured(const Workload& workload) {
+  Forecast now;
+  now.mean_ns = mean_of(workload, &Workload::Class::mean_ns) + workload.pause_ns;
+  now.writes_per_s = 1e9 / cycle_ns(workload);
+  const double bytes = mean_of(workload, &Workload::Class::bytes);
+  now.bytes_per_s = now.writes_per_s * bytes;
+  if (workload.line_bytes_per_s > 0)
+    now.busy = std::min(1.0, now.bytes_per_s / workload.line_bytes_per_s);
+  for (const Workload::Class& each : workload.classes)
+    now.classes.push_back({each.name, each.mean_ns + workload.pause_ns,
+                           each.p50_ns + workload.pause_ns, each.p99_ns + pause_p99_ns(workload),
+                           now.bytes_per_s * share_of_bytes(each, workload)});
+  return now;
+}
+
+Forecast forecast(const Workload& workload, double line_bytes_per_s, double longer_ns) {
+  const Model model = model_of(workload);
+  const bool adds = model.line == Line::kAdds;
+  const double line_ns = model.bytes * 1e9 / line_bytes_per_s;
+  const double rest_ns = std::max(0.0, model.rest_ns + longer_ns);
+  const double unhindered_ns = rest_ns + (adds ? line_ns : 0.0);
+  const double each_ns = std::max((unhindered_ns + model.pause_ns) / model.clients, line_ns);
+  Forecast then;
+  then.writes_per_s = 1e9 / each_ns;
+  then.bytes_per_s = then.writes_per_s * model.bytes;
+  then.busy = std::min(1.0, line_ns / each_ns);
+  then.mean_ns = each_ns * model.clients;
+  const double queue_ns = std::max(0.0, then.mean_ns - model.pause_ns - unhindered_ns);
+  const bool full = then.busy >= kFull;
+  // What the rest is longer by than now: the distance, and what is added to it.
+  const double far_ns = rest_ns - (mean_of(workload, &Workload::Class::mean_ns) -
+                                   mean_of(workload, &Workload::Class::link_ns));
+  for (const Workload::Class& each : workload.classes) {
+    // Larger writes have their own line, and wait in the same queue as the others.
+    const double own_line_ns = adds ? each.bytes * 1e9 / line_bytes_per_s : 0.0;
+    const double mean_ns =
+        std::max(0.0, each.mean_ns - each.link_ns + far_ns) + own_line_ns + queue_ns;
+    const double tail_ns = std::max(0.0, each.p99_ns - each.p50_ns);
+    Forecast::Class& made = then.classes.emplace_back();
+    made.name = each.name;
+    made.p50_ns = mean_ns * std::min(each.p50_ns / each.mean_ns, 1.2);
+    // Those who queue for a full link share it as unevenly as before; else what holds up one in a hundred
+    // is no link, but takes no longer than all the rest.
+    made.p99_ns = full && model.full && model.clients >= kAlone
+                      ? mean_ns * each.p99_ns / each.mean_ns
+                      : made.p50_ns + std::min(tail_ns, made.p50_ns);
+    made.mean_ns = mean_ns + model.pause_ns;
+    made.p50_ns += model.pause_ns;
+    made.p99_ns += pause_p99_ns(workload);
+    made.bytes_per_s = then.bytes_per_s * share_of_bytes(each, workload);
+  }
+  return then;
+}
+
+}  // namespace twinblock

@@ -1,0 +1,60 @@
+// What clients would see over other links, from what they see now. Pure.
+//
+// The clients are taken for a closed system, as most are: each has so many writes under way and begins the
+// next one when one ends (Denning and Buzen, "The operational analysis of queueing network models", ACM
+// Computing Surveys 10(3), 1978). So faster links bring more writes only as far as the clients' own pauses, the
+// software and the disks let them, and where a link is full, writes queue for it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace twinblock {
+
+// What the clients do and what it takes, over one window of the `latency` verb. Times in ns, means of all writes
+// unless they say otherwise.
+struct Workload {
+  struct Class {
+    std::string name;     // "16K"
+    double writes = 0;    // how many
+    double bytes = 0;     // of one, in the mean
+    double mean_ns = 0, p50_ns = 0, p99_ns = 0;  // of the whole write
+    double link_ns = 0;  // of the mean: on the wire, and queueing for the link
+  };
+  std::vector<Class> classes;     // those with any write
+  double clients = 0;             // writes under way while any is: the clients' queue depth, together
+  double pause_ns = 0;            // from the end of a client's write to its next
+  double line_bytes_per_s = 0;    // what the links that are up carry together; 0: not known
+  double busy_ns = 0;             // the time in which any write was under way
+};
+// Of the latency verb's answer. `bits_per_s`: what the links are called, where the answer doesn't know; 0: nothing.
+// Nothing where there were no writes, or none that waited for the peer.
+std::optional<Workload> workload_of(const nlohmann::json& latency, double bits_per_s);
+
+// What a link of this rate carries of data, with headers of TCP, IP and Ethernet at an MTU of 1500.
+double payload_bytes_per_s(double bits_per_s);
+
+struct Forecast {
+  struct Class {
+    std::string name;
+    // As a client sees them: what the latency verb would show, and the client's own pause.
+    double mean_ns = 0, p50_ns = 0, p99_ns = 0;
+    double bytes_per_s = 0;
+  };
+  std::vector<Class> classes;  // as the workload's
+  double writes_per_s = 0, bytes_per_s = 0;
+  double mean_ns = 0;  // of a write, as a client sees it
+  double busy = 0;  // the share of time in which the link carries data, 0 to 1
+};
+// Over links that carry `line_bytes_per_s` together, whose round trip is longer by `longer_ns` (or shorter, if
+// that is negative). The workload's own line must be known.
+Forecast forecast(const Workload& workload, double line_bytes_per_s, double longer_ns);
+// As it is now, from what was measured alone.
+Forecast as_measured(const Workload& workload);
+
+// Busier than this the link is what the clients wait for.
+constexpr double kFull = 0.9;
+
+}  // namespace twinblock

@@ -1,0 +1,313 @@
+#include "twinblock/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+#include "twinblock/exit_status.h"
+#include "twinblock/forecast.h"
+#include "twinblock/json_fields.h"
+#include "twinblock/link_text.h"
+#include "twinblock/text_format.h"
+#include "twinblock/text_wrap.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kGbit = 1e9;
+// So much more throughput, or less time for a write, is worth another link.
+constexpr double kWorthwhile = 0.15;
+// A faster link that adds less than this to what a slower one brings is not the one to buy.
+constexpr double kStep = 0.25;
+// Fewer writes say little of one in a hundred.
+constexpr uint64_t kEnoughWrites = 1000;
+// What a resync fills of a link that nothing else limits.
+constexpr double kResyncPart = 0.95;
+// A resync that moved more than this part of what its link carries had the link for its limit.
+constexpr double kLinkWasLimit = 0.7;
+
+uint64_t whole(double value) { return static_cast<uint64_t>(std::max(0.0, value) + 0.5); }
+
+std::string rate_moved(double bytes_per_s) { return printed("%.4g MB/s", bytes_per_s / 1e6); }
+
+std::string rate_text(double bits_per_s) { return bit_rate(whole(bits_per_s)); }
+
+std::string time_text(double ns) { return compact_duration(whole(ns)); }
+
+json row_json(const std::string& title, double bits_per_s, const Forecast& of) {
+  json classes = json::array();
+  for (const Forecast::Class& each : of.classes)
+    classes.push_back({{"class", each.name},
+                       {"p50_ns", whole(each.p50_ns)},
+                       {"p99_ns", whole(each.p99_ns)},
+                       {"bytes_per_s", whole(each.bytes_per_s)}});
+  return {{"title", title},
+          {"rate_bits_per_s", whole(bits_per_s)},
+          {"busy_share", of.busy},
+          {"writes_per_s", of.writes_per_s},
+          {"bytes_per_s", whole(of.bytes_per_s)},
+          {"mean_ns", whole(of.mean_ns)},
+          {"classes", std::move(classes)}};
+}
+
+// How fast the last resync to the peer moved what it sent; 0: there was none, or it was too short to tell.
+double last_resync_bytes_per_s(const json& status) {
+  const json last = object_at(status, "last_resync");
+  const double seconds = number_at(last, "duration_s");
+  const auto bytes = static_cast<double>(count_at(last, "bytes"));
+  return seconds >= 0.5 && bytes >= 8 * static_cast<double>(kMiB) ? bytes / seconds : 0;
+}
+
+// What a resync moves over a link: as much as it carries, unless the last one was held up by something else.
+double resync_bytes_per_s(double line, double now_line, double last) {
+  const double full = kResyncPart * line;
+  if (last <= 0 || last >= kLinkWasLimit * now_line) return full;
+  return std::min(full, last);
+}
+
+json resyncs(const json& latency, double line, double now_line, double last) {
+  json found = json::array();
+  for (const json& each : array_at(object_at(latency, "load"), "dirtied")) {
+    const auto bytes = static_cast<double>(count_at(each, "bytes"));
+    found.push_back({{"outage_minutes", count_at(each, "minutes")},
+                     {"bytes", count_at(each, "bytes")},
+                     {"duration_s", bytes / resync_bytes_per_s(line, now_line, last)}});
+  }
+  return found;
+}
+
+double better(const Forecast& then, const Forecast& now) {
+  return std::max(then.bytes_per_s / std::max(1.0, now.bytes_per_s), now.mean_ns / std::max(1.0, then.mean_ns));
+}
+
+// "clients move 23.8 MB/s instead of 119 MB/s" …
+std::string change(const Forecast& then, const Forecast& now) {
+  return rate_moved(then.bytes_per_s) + " instead of " + rate_moved(now.bytes_per_s) + ", and a write takes " +
+         time_text(then.mean_ns) + " instead of " + time_text(now.mean_ns);
+}
+
+struct Candidate {
+  PlannedLink link;
+  Forecast then;
+};
+
+// The slowest to which no faster one adds enough.
+const Candidate& choice_of(std::vector<Candidate>& candidates, const Forecast& now) {
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.link.bits_per_s < b.link.bits_per_s;
+  });
+  const Candidate* choice = &candidates.front();
+  for (const Candidate& each : candidates)
+    if (better(each.then, now) > (1 + kStep) * better(choice->then, now)) choice = &each;
+  return *choice;
+}
+
+std::string recommend(std::vector<Candidate> candidates, const Forecast& now) {
+  if (candidates.empty()) return {};
+  const Candidate& choice = choice_of(candidates, now);
+  const Candidate& best = *std::max_element(
+      candidates.begin(), candidates.end(), [&now](const Candidate& a, const Candidate& b) {
+        return better(a.then, now) < better(b.then, now);
+      });
+  if (better(best.then, now) < 1 - kWorthwhile)
+    return "None of these is as good as what is there: with " + best.link.title + " clients move " +
+           change(best.then, now) + ".";
+  if (better(best.then, now) < 1 + kWorthwhile)
+    return "A faster link won't help: even with " + candidates.back().link.title + " clients move " +
+           rate_moved(candidates.back().then.bytes_per_s) + " (now " + rate_moved(now.bytes_per_s) +
+           "). What they wait for is the software and the disks; twinblock latency shows which.";
+  std::string text = "A faster link will help: with " + choice.link.title + " clients move " +
+                     change(choice.then, now) + ".";
+  if (&choice != &best)
+    text += " More than that adds little: " + best.link.title + " " + rate_moved(best.then.bytes_per_s) + ".";
+  return text;
+}
+
+std::vector<Candidate> candidates_of(const Workload& workload, const std::vector<PlannedLink>& wished,
+                                     double now_bits) {
+  std::vector<PlannedLink> links = wished;
+  if (links.empty()) {
+    for (const double gigabits : {1.0, 10.0, 25.0, 100.0})
+      links.push_back({rate_text(gigabits * kGbit), gigabits * kGbit, 0});
+    links.push_back({"a second link", 2 * now_bits, 0});
+  }
+  std::vector<Candidate> made;
+  for (const PlannedLink& link : links)
+    made.push_back({link, forecast(workload, payload_bytes_per_s(link.bits_per_s), link.longer_ns)});
+  return made;
+}
+
+uint64_t writes_of(const Workload& workload) {
+  double writes = 0;
+  for (const Workload::Class& each : workload.classes) writes += each.writes;
+  return whole(writes);
+}
+
+std::string rests_on(const Workload& workload, const json& latency) {
+  const std::string window = text_at(latency, "window");
+  return std::to_string(writes_of(workload)) + " writes " +
+         (window == "start" || window.empty() ? "since the node started" : "of the last " + window) +
+         printed(", %.0f at a time", workload.clients);
+}
+
+// How far to believe it, and why no further.
+json sureness(const Workload& workload, const Forecast& now) {
+  std::vector<std::string> doubts;
+  if (writes_of(workload) < kEnoughWrites)
+    doubts.push_back("fewer than " + std::to_string(kEnoughWrites) + " writes were measured");
+  if (now.busy >= kFull)
+    doubts.push_back(
+        "the link is full now, and nobody has seen how fast the hosts are without it: what is beyond some five "
+        "times of today's throughput is a guess");
+  json told = json::array();
+  for (const std::string& doubt : doubts) told.push_back(doubt);
+  return {{"level", doubts.empty() ? "good" : doubts.size() == 1 ? "fair" : "poor"}, {"doubts", told}};
+}
+
+}  // namespace
+
+Result<PlannedLink> parse_planned_link(const std::string& text, uint64_t round_trip_ns) {
+  const size_t comma = text.find(',');
+  const auto rate = parse_rate_bits_per_s(text.substr(0, comma));
+  const Error wrong = wrong_usage("plan: --link '" + text + "' is no link",
+                                  "write it like 10Gbit, or 10Gbit,rtt=80us");
+  if (!rate || *rate == 0) return wrong;
+  PlannedLink link{rate_text(static_cast<double>(*rate)), static_cast<double>(*rate), 0};
+  if (comma == std::string::npos) return link;
+  const std::string rest = text.substr(comma + 1);
+  if (rest.rfind("rtt=", 0) != 0) return wrong;
+  const auto wished_ns = parse_duration_ns(rest.substr(4));
+  if (!wished_ns) return wrong;
+  link.longer_ns = static_cast<double>(*wished_ns) - static_cast<double>(round_trip_ns);
+  link.title += ", " + compact_duration(*wished_ns);
+  return link;
+}
+
+uint64_t round_trip_of(const json& status) {
+  double least_us = 0;
+  for (const json& link : array_at(status, "links")) {
+    const double us = number_at(link, "round_trip_us");
+    if (text_at(link, "state") == "up" && us > 0 && (least_us == 0 || us < least_us)) least_us = us;
+  }
+  return whole(least_us * 1e3);
+}
+
+Result<json> plan_of(const json& latency, const json& status, const std::vector<PlannedLink>& wished,
+                     double bits_per_s) {
+  const std::string volume = text_at(latency, "volume");
+  const std::optional<Workload> workload = workload_of(latency, bits_per_s);
+  if (!workload)
+    return refused(
+        "plan: no write of a client has waited for the peer in this window, so there is nothing to plan with",
+        "run it on the primary, in duplex, while the clients do what they usually do; or over a longer "
+        "time: twinblock plan " + volume + " --window start");
+  if (workload->line_bytes_per_s <= 0)
+    return refused("plan: the rate of the present link is not known, as it was never busy",
+                   "say what it is called: twinblock plan " + volume +
+                       " --now 1Gbit; or write rate = \"1Gbit\" into its table [link.NAME] of the volume's file");
+  const Forecast now = as_measured(*workload);
+  const double now_bits = bits_per_s > 0 ? bits_per_s
+                                         : workload->line_bytes_per_s / payload_bytes_per_s(1.0);
+  const double last = last_resync_bytes_per_s(status);
+  json rows = json::array();
+  const std::vector<Candidate> candidates = candidates_of(*workload, wished, now_bits);
+  for (const Candidate& each : candidates) {
+    json row = row_json(each.link.title, each.link.bits_per_s, each.then);
+    row["resync"] = resyncs(latency, payload_bytes_per_s(each.link.bits_per_s), workload->line_bytes_per_s, last);
+    rows.push_back(std::move(row));
+  }
+  json present = row_json("now", now_bits, now);
+  present["resync"] = resyncs(latency, workload->line_bytes_per_s, workload->line_bytes_per_s, last);
+  return json{{"volume", volume},
+              {"node", text_at(latency, "node")},
+              {"window", text_at(latency, "window")},
+              {"load", {{"writers", workload->clients},
+                        {"pause_ns", whole(workload->pause_ns)},
+                        {"line_bytes_per_s", whole(workload->line_bytes_per_s)}}},
+              {"now", std::move(present)},
+              {"links", std::move(rows)},
+              {"recommendation", recommend(candidates, now)},
+              {"rests_on", rests_on(*workload, latency)},
+              {"sure", sureness(*workload, now)}};
+}
+
+std::string plan_text(const json& plan) {
+  std::string out = paragraph(text_at(plan, "recommendation"));
+  const json sure = object_at(plan, "sure");
+  std::string rests = "It rests on " + text_at(plan, "rests_on") + "; sureness: " + text_at(sure, "level");
+  for (const json& doubt : array_at(sure, "doubts"))
+    if (doubt.is_string()) rests += "; " + doubt.get<std::string>();
+  out += paragraph(rests + ".") + "\n";
+  std::vector<json> rows{object_at(plan, "now")};
+  for (const json& row : array_at(plan, "links")) rows.push_back(row);
+  std::string head = printed("%-22s %5s %10s", "link", "busy", "moved");
+  for (const json& each : array_at(rows.front(), "classes"))
+    head += printed(" %17s", (text_at(each, "class") + " p50/p99").c_str());
+  out += head + "\n";
+  for (const json& row : rows) {
+    out += printed("%-22s %4.0f%% %10s", text_at(row, "title").c_str(), number_at(row, "busy_share") * 100,
+                   rate_moved(number_at(row, "bytes_per_s")).c_str());
+    for (const json& each : array_at(row, "classes"))
+      out += printed(" %8s/%8s", compact_duration(count_at(each, "p50_ns")).c_str(),
+                     compact_duration(count_at(each, "p99_ns")).c_str());
+    out += "\n";
+  }
+  out += "\nA resync after an outage, by what was written in the last minutes:\n";
+  std::string outages = printed("%-22s", "");
+  for (const json& each : array_at(rows.front(), "resync"))
+    outages += printed(" %22s", (count_text(each, "outage_minutes") + " min, " +
+                                 compact_size(count_at(each, "bytes"))).c_str());
+  out += outages + "\n";
+  for (const json& row : rows) {
+    out += printed("%-22s", text_at(row, "title").c_str());
+    for (const json& each : array_at(row, "resync"))
+      out += printed(" %22s", time_text(number_at(each, "duration_s") * 1e9).c_str());
+    out += "\n";
+  }
+  return out;
+}
+
+json together(const json& plans) {
+  double writes = 0, bytes = 0;
+  uint64_t volumes = 0;
+  for (const json& plan : plans) {
+    const json now = object_at(plan, "now");
+    if (!now.is_object()) continue;
+    ++volumes;
+    writes += number_at(now, "writes_per_s");
+    bytes += number_at(now, "bytes_per_s");
+  }
+  return {{"volumes", volumes}, {"writes_per_s", writes}, {"bytes_per_s", whole(bytes)}};
+}
+
+std::string together_text(const json& together) {
+  const double bytes = number_at(together, "bytes_per_s");
+  std::string text = "Together, of " + count_text(together, "volumes") + " volumes with writes: " +
+                     printed("%.4g writes/s, ", number_at(together, "writes_per_s")) + rate_moved(bytes) +
+                     ". Where they share a link, that is";
+  const char* before = " ";
+  for (const double gigabits : {1.0, 10.0, 25.0}) {
+    text += before + printed("%.0f%% of ", 100 * bytes / payload_bytes_per_s(gigabits * kGbit)) +
+            rate_text(gigabits * kGbit);
+    before = ", ";
+  }
+  return paragraph(text + ".");
+}
+
+std::optional<Limits> measured_limits(const json& latency) {
+  const std::optional<Workload> workload = workload_of(latency, 0);
+  if (!workload || workload->line_bytes_per_s <= 0) return std::nullopt;
+  double software_ns = 0, writes = 0;
+  for (const Workload::Class& each : workload->classes) {
+    software_ns += each.writes * (each.mean_ns - each.link_ns);
+    writes += each.writes;
+  }
+  const double line = workload->line_bytes_per_s;
+  // As large as what the line carries while the rest of a write takes its time.
+  const double half_bytes = line * software_ns / writes / 1e9;
+  return Limits{0.7 * line, kFull * line, half_bytes / 3, half_bytes};
+}
+
+}  // namespace twinblock

@@ -1,0 +1,101 @@
+#include "twinblock/web_gather.h"
+
+#include <filesystem>
+#include <future>
+
+#include "base/units.h"
+#include "twinblock/control_client.h"
+#include "twinblock/json_fields.h"
+#include "twinblock/latency_verdict.h"
+#include "twinblock/plan.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kTimeout_ns = 2 * kSecond_ns;
+constexpr size_t kEventsMax = 50;
+
+// "r0" of "…/r0.ctl".
+std::string volume_of(const std::string& socket) { return std::filesystem::path(socket).stem(); }
+
+json latest(const json& events) {
+  const json all = array_at(events, "events");
+  json found = json::array();
+  for (size_t i = all.size() > kEventsMax ? all.size() - kEventsMax : 0; i < all.size(); ++i) found.push_back(all[i]);
+  return found;
+}
+
+}  // namespace
+
+WebGather::Told WebGather::ask_node(const std::string& socket) {
+  Told told;
+  const auto ask = [&](const char* verb, const json& args, json& into) {
+    const Result<json> answer = control_request(socket, verb, args, kTimeout_ns);
+    if (answer) {
+      into = answer.value();
+      return true;
+    }
+    told.error = answer.error().what;
+    told.action = answer.error().action;
+    return false;
+  };
+  json metrics;
+  told.answers = ask("status", json::object(), told.status) && ask("latency", {{"window", "10s"}}, told.latency) &&
+                 ask("events", json::object(), told.events) && ask("metrics", json::object(), metrics);
+  if (!told.answers) return told;
+  told.latency["verdict"] = latency_verdict(told.latency);
+  told.events = latest(told.events);
+  told.metrics = text_at(metrics, "text");
+  return told;
+}
+
+WebFigures WebGather::ask(const std::vector<std::string>& sockets, uint64_t now_ms) {
+  std::map<std::string, std::future<Told>> asked;
+  for (const std::string& socket : sockets)
+    asked.emplace(volume_of(socket), std::async(std::launch::async, [socket] { return ask_node(socket); }));
+  for (auto& [volume, node] : nodes_) {
+    if (asked.count(volume) != 0) continue;
+    node.answers = false;
+    node.error = "no node of " + volume + " runs here";
+    node.action = "start it: systemctl start twinblock@" + volume;
+  }
+  for (auto& [volume, answer] : asked) {
+    Told fresh = answer.get();
+    Told& node = nodes_[volume];
+    if (fresh.answers) {
+      node = std::move(fresh);
+      node.told_ms = now_ms;
+      history_.add(volume, node.status, node.latency, now_ms);
+    } else {  // what it said last is still worth something
+      node.answers = false;
+      node.error = fresh.error;
+      node.action = fresh.action;
+    }
+  }
+  WebFigures figures;
+  json volumes = json::array();
+  std::vector<std::string> metrics;
+  std::map<std::string, bool> answers;
+  for (const auto& [volume, node] : nodes_) {
+    json shown{{"volume", volume},
+               {"answers", node.answers},
+               {"error", node.error},
+               {"action", node.action},
+               {"told_ms", node.told_ms},
+               {"status", node.status},
+               {"latency", node.latency},
+               {"events", node.events}};
+    if (const Result<json> plan = plan_of(node.latency, node.status, {}, 0); plan) shown["plan"] = plan.value();
+    volumes.push_back(std::move(shown));
+    answers[volume] = node.answers;
+    if (node.answers) metrics.push_back(node.metrics);
+  }
+  figures.volumes = json_text(versioned({{"now_ms", now_ms}, {"volumes", std::move(volumes)}}));
+  figures.history = json_text(versioned(history_.shown()));
+  figures.metrics = answers_metric(answers) + joined_metrics(metrics);
+  return figures;
+}
+
+}  // namespace twinblock

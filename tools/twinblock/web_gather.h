@@ -1,0 +1,34 @@
+// Asks the nodes of this host, for the page: all of them at once, none for long, so that one that hangs holds up
+// none of the others. Remembers what each said last. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "twinblock/web_content.h"
+#include "twinblock/web_history.h"
+
+namespace twinblock {
+
+class WebGather {
+ public:
+  // Of the nodes behind these control sockets, and of those that were there before, at `now_ms` since 1970.
+  WebFigures ask(const std::vector<std::string>& sockets, uint64_t now_ms);
+
+ private:
+  struct Told {
+    nlohmann::json status, latency, events;
+    std::string metrics, error, action;
+    uint64_t told_ms = 0;  // when it answered last; 0: never
+    bool answers = false;
+  };
+  static Told ask_node(const std::string& socket);
+
+  std::map<std::string, Told> nodes_;  // by the volume
+  WebHistory history_;
+};
+
+}  // namespace twinblock
