@@ -85,6 +85,9 @@ constexpr uint64_t kLinkPatience_ns = 1 * kSecond_ns;
 // How long the node that is not the preferred dialler leaves it to the other one to join a session
 // that is without any link.
 constexpr uint64_t kSecondJoinDelay_ns = 300 * kMillisecond_ns;
+// So often a session may be without any link while one request waits; more of it, for peer_timeout, and
+// it is the links that carry nothing.
+constexpr size_t kPartingsMax = 2;
 // A link of which nothing was heard for this long gets no more work while another one is better.
 constexpr uint64_t kSuspicious_ns = 300 * kMillisecond_ns;
 // A frame's payload where a write can be spread over several links.

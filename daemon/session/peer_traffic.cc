@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/limits.h"
 #include "mirror/link_choice.h"
@@ -106,6 +107,11 @@ void PeerTraffic::channel_up(Channel& channel) {
 }
 
 void PeerTraffic::channel_down(const Channel& channel) {
+  if (links_.up().empty() && !requests_.empty()) {
+    const uint64_t oldest_ns = requests_.oldest_asked_ns();
+    if (std::exchange(partings_of_ns_, oldest_ns) != oldest_ns) partings_ = 0;
+    ++partings_;
+  }
   if (control_channel_ != &channel) return;
   control_channel_ = pick(0);
   if (control_channel_ != nullptr) control_.attach(*control_channel_->connection);
@@ -183,8 +189,14 @@ std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
 
 bool PeerTraffic::carries_nothing(uint64_t now, uint64_t replaced_ns) const {
   if (requests_.empty()) return false;
-  const uint64_t since = std::max(requests_.oldest_asked_ns(), last_answer_ns_);
-  return env_.lateness.passed_ns(since, now) > env_.config.peer_timeout_ns && replaced_ns > since;
+  const uint64_t oldest_ns = requests_.oldest_asked_ns();
+  const uint64_t since_ns = std::max(oldest_ns, last_answer_ns_);
+  const auto is_old = [&](uint64_t moment_ns) {
+    return env_.lateness.passed_ns(moment_ns, now) > env_.config.peer_timeout_ns;
+  };
+  if (replaced_ns > since_ns && is_old(since_ns)) return true;
+  // Small ones may come through, and be answered, beside it. A peer's slow disk is no parting.
+  return partings_of_ns_ == oldest_ns && partings_ > limits::kPartingsMax && is_old(oldest_ns);
 }
 
 }  // namespace twinblock

@@ -3,6 +3,7 @@
 // gone. Owned by the session; loop thread only.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -46,8 +47,9 @@ class PeerTraffic {
 
   // For how long a request has waited, if a disk that works would have done it by now.
   [[nodiscard]] std::optional<uint64_t> hangs_ns(uint64_t now_ns) const;
-  // Requests are old, nothing was answered for as long, and a connection was replaced meanwhile, at
-  // `replaced_ns`: links that join, but carry no data.
+  // Links that join, but carry no data. Requests are old, nothing was answered for as long, and a
+  // connection was replaced meanwhile, at `replaced_ns`; or a request is, and all links were lost again
+  // and again since it was asked.
   [[nodiscard]] bool carries_nothing(uint64_t now_ns, uint64_t replaced_ns) const;
 
  private:
@@ -65,6 +67,8 @@ class PeerTraffic {
   uint64_t resent_ns_ = 0;              // when requests of a dead link were last sent again
   uint64_t last_answer_ns_ = 0;         // to any request
   uint64_t last_control_ns_ = 0;        // a frame of the control stream
+  size_t partings_ = 0;  // how often no link was left since the oldest request was asked …
+  uint64_t partings_of_ns_ = 0;  // … which was then
 };
 
 }  // namespace twinblock

@@ -50,7 +50,9 @@ void SessionWatch::look_for_loss(uint64_t now) {
   if (const auto silence = parts_.heartbeats.silence(now))
     session_.lose(*silence, 0);
   else if (parts_.traffic.carries_nothing(now, parts_.joins.replaced_ns()))
-    session_.lose("the links to " + env_.peer() + " are up, but nothing comes through", 0);
+    // A client that waits has some time without the peer, before it is tried again.
+    session_.lose("the links to " + env_.peer() + " come up, but nothing comes through",
+                  limits::kReconnectDelayMax_ns);
   else if (const auto hangs = parts_.traffic.hangs_ns(now))
     session_.lose(env_.peer() + " is alive but has not finished a request for " + format_duration(*hangs) +
                       "; its disk may hang",

@@ -226,6 +226,29 @@ void World::silence_in_steps() {
       kHealingMax_ns, [this] { return settled(); }, "duplex after a silence");
 }
 
+// Links that come up again and again, carry what nodes say of themselves, and break with the first data.
+// The primary does not wait for that without end: it goes on alone.
+void World::fraying_links() {
+  constexpr uint64_t kNoData_bytes = 2 * kKiB;
+  // For as many connections as have to end, one after the other, and a session that begins anew.
+  constexpr uint64_t kDamping_ns = 10 * kSecond_ns;
+  workload().count_trouble();
+  for (const Lane& lane : lanes_) {
+    LinkFaults faults = lane.usual;
+    faults.bytes_max = kNoData_bytes;
+    network_.set_faults(lane.name, faults);
+  }
+  const auto view = [this] { return node(primary_).engine().status(); };
+  const StatusView before = view();
+  wait(
+      options_.peer_timeout_ns + kDamping_ns,
+      [&] { return view().peer_losses > before.peer_losses; },
+      "a primary that goes on beside links that carry no data");
+  for (const Lane& lane : lanes_) network_.set_faults(lane.name, lane.usual);
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after links that frayed");
+}
+
 void World::link_order() {
   const int host = static_cast<int>(random_.below(2));
   Lane& lane = lanes_[random_.below(lanes_.size())];

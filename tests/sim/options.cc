@@ -21,6 +21,7 @@ constexpr std::array<Mode, 22> kModeTable{{
        o.faults.link = 4;
        o.faults.link_order = 3;
        o.silence_in_steps = o.depth % 4 == 0;
+       o.fraying_links = o.depth % 8 == 1;
      }},
     // Something is wrong with one link or the other, but never with all of them for long.
     {"links", 4,

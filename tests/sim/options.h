@@ -64,6 +64,7 @@ struct Options {
   bool quick_return = false;        // a primary that is back soon after its death
   bool demotion_in_resync = false;  // one that is demoted before its peer is up to date
   bool silence_in_steps = false;    // links that go silent in one direction, then in both
+  bool fraying_links = false;       // links that come up and break, before any data is through
   bool old_disk = false;            // a disk that comes back late, and is cut off again and again
   bool promotions = false;          // while a record takes long
   bool goes_on = false;             // a primary that does, while its peer records slowly

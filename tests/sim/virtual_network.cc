@@ -376,6 +376,11 @@ void VirtualNetwork::arrive(const WirePtr& wire, int from, uint64_t up_to) {
     pipe.held = std::max(pipe.held, up_to);
     return;
   }
+  if (up_to > wire->link->faults.bytes_max) {
+    for (Endpoint* end : wire->end)
+      if (end != nullptr) end->break_off("Connection reset by peer");
+    return;
+  }
   if (wire->dead[index(1 - from)]) {
     send_end(wire, 1 - from, true);
   } else if (Endpoint* receiver = wire->end[index(1 - from)]) {

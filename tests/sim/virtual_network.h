@@ -31,6 +31,7 @@ struct LinkFaults {
   uint64_t delay_max_ns = 2 * kMillisecond_ns;
   uint64_t window_max_bytes = ~uint64_t{0};  // what a connection may have under way
   uint64_t bytes_per_s = 0;                  // in each direction; 0: no limit
+  uint64_t bytes_max = ~uint64_t{0};         // with more in one direction, a connection breaks
 };
 
 class VirtualNetwork {

@@ -128,6 +128,7 @@ void World::run() {
   if (options_.quick_return) quick_return();
   if (options_.demotion_in_resync) demotion_in_resync();
   if (options_.silence_in_steps) silence_in_steps();
+  if (options_.fraying_links) fraying_links();
   if (options_.promotions) promotions();
   if (options_.goes_on) goes_on_beside_a_slow_peer();
   if (options_.full_source) full_source();

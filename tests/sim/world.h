@@ -209,6 +209,7 @@ class World {
   void blackout();
   void stranger(Random& chances);
   void silence_in_steps();
+  void fraying_links();
   void link_order();
   void order_link(int host, const Lane& lane, LinkOrder order, bool addressed = false);
   bool contradict(Lane& lane, int host, Random& chances);
