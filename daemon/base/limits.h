@@ -95,6 +95,28 @@ constexpr uint32_t kSplitPayloadBytes = 128 * kKiB;
 // A refused connection stays open this long, for the reason to reach the peer.
 constexpr uint64_t kFarewell_ns = 500 * kMillisecond_ns;
 
+// A probe of a link: the longest payload, how finely what arrives is counted, and for how long at most; …
+constexpr uint32_t kProbePayloadBytesMax = 64 * kKiB;
+constexpr uint64_t kProbeInterval_ns = 600 * kMicrosecond_ns;
+constexpr size_t kProbeIntervalsMax = 8192;
+// … round trips that are taken; what goes to and fro one by one, and for how long; …
+constexpr size_t kProbeRoundTrips = 100;
+constexpr uint64_t kProbeTalk_ns = 300 * kMillisecond_ns;
+// … how long a stream is, on an idle volume and beside clients, and which part of the time it may take
+// there; …
+constexpr uint64_t kProbeStream_ns = 1 * kSecond_ns;
+constexpr uint64_t kProbeStreamBusy_ns = 400 * kMillisecond_ns;
+constexpr uint64_t kProbeDutyBusy = 4;  // per cent
+// … in round trips at least, but no longer than so much; …
+constexpr uint64_t kProbeStreamRoundTrips = 30;
+constexpr uint64_t kProbeStreamMax_ns = 3 * kSecond_ns;
+// … what lies ready for the socket; from which rate on the volume counts as busy; and how long one may
+// take in all.
+constexpr uint64_t kProbeAheadBytesMin = 512 * kKiB;
+constexpr uint64_t kProbeAheadBytesMax = 8 * kMiB;
+constexpr uint64_t kProbeBusyBytes_per_s = 64 * kKiB;
+constexpr uint64_t kProbeMax_ns = 120 * kSecond_ns;
+
 // The witness is looked at again after this: in duplex, whether it can be reached, …
 constexpr uint64_t kWitnessLook_ns = 10 * kSecond_ns;
 // … while somebody waits for it, whether the peer has overtaken this node meanwhile, …

@@ -8,6 +8,7 @@
 #include "control/latency_requests.h"
 #include "control/link_requests.h"
 #include "control/metrics.h"
+#include "control/probe_requests.h"
 #include "control/why_words.h"
 
 namespace twinblock {
@@ -54,7 +55,7 @@ ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? ResyncPace::kRate : ResyncPace::kAuto;
 }
 
-const std::array<Verb, 17> kVerbs{{
+const std::array<Verb, 18> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -144,6 +145,13 @@ const std::array<Verb, 17> kVerbs{{
      {{{"every", Kind::kNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        answer_sample(engine, args, send);
+     }},
+    {"probe",
+     {{{"action", Kind::kWord, {"begin", "result"}},
+       {"link", Kind::kText},
+       {"duty", Kind::kOptionalNumber}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       answer_probe(engine, args, send);
      }},
     {"stats",
      {},

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -24,6 +25,21 @@ struct SendMoments {
   // … and the peer's kernel had not the room that it once had, which held things up: the peer reads
   // more slowly than the link carries.
   bool peer_full = false;
+};
+
+// What the kernel knows of a stream that has something to send. Source: struct tcp_info of linux/tcp.h.
+struct StreamState {
+  uint64_t round_trip_ns = 0;  // smoothed
+  uint64_t round_trip_min_ns = 0;
+  uint32_t segment_bytes = 0;      // payload of one packet
+  uint64_t window_bytes = 0;       // that may be under way, by the congestion control …
+  uint64_t peer_window_bytes = 0;  // … and by the receiver
+  uint64_t send_buffer_bytes = 0;
+  uint64_t receive_buffer_bytes = 0;
+  uint64_t retransmitted = 0;   // packets, so far
+  uint64_t busy_ns = 0;         // it had something to send, so far; of that …
+  uint64_t peer_window_ns = 0;  // … the receiver's window held it up
+  uint64_t send_buffer_ns = 0;  // … and the size of its own buffer did
 };
 
 // Callbacks of one connection. Any of them may destroy the connection.
@@ -79,6 +95,8 @@ class Connection {
   [[nodiscard]] virtual bool reached() const { return false; }
   // What keeps others out: "TLS 1.3, AES-128-GCM, key 9f86-d081-884c-7d65"; empty: nothing.
   [[nodiscard]] virtual std::string protection() const { return {}; }
+  // Nothing: nobody knows.
+  [[nodiscard]] virtual std::optional<StreamState> stream() const { return std::nullopt; }
   // What this thread has spent on encryption for it, so far; 0 without.
   [[nodiscard]] virtual uint64_t cipher_ns() const { return 0; }
 };
@@ -88,6 +106,22 @@ struct LinkAddresses {
   std::string name;
   std::string local;
   std::string peer;
+};
+
+// What a host's settings say of its end of a link, and what its interface has counted. 0 and empty: not
+// known.
+struct LinkHost {
+  std::string interface;
+  std::string congestion;
+  uint64_t rate_bits_per_s = 0;
+  uint64_t receive_buffer_max_bytes = 0;  // that a socket's may grow to
+  uint64_t send_buffer_max_bytes = 0;
+  uint64_t receive_errors = 0;  // frames
+  uint64_t send_errors = 0;
+  uint64_t dropped = 0;
+  uint64_t collisions = 0;
+  uint32_t mtu_bytes = 0;
+  bool half_duplex = false;
 };
 
 // Somebody was not let in.
@@ -108,6 +142,7 @@ class Network {
   virtual Status listen(const LinkAddresses& link,
                         std::function<void(std::unique_ptr<Connection>)> accepted,
                         std::function<void(const Refusal&)> refused) = 0;
+  [[nodiscard]] virtual LinkHost host_of(const LinkAddresses& /*link*/) const { return {}; }
   // Listens on this link no more; what was accepted goes on.
   virtual void unlisten(const std::string& link) = 0;
 };

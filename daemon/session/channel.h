@@ -69,6 +69,7 @@ class Channel final : public ConnectionHandler {
     kAwaitJoin,       // dialled to join the session; the peer's consent is to come
     kParked,          // accepted, and wants to join a session that is about to stand here
     kAwaitHello,      // the peer's hello is to come (a dialler has sent its own)
+    kMeasuring,       // probes a link, and will never be part of a session
     kProbing,         // accepted, hello is good; does the session that stands still answer?
     kDraining,        // accepted, hello is good; an earlier session's disk work ends first
     kAwaitVerdict,    // hellos are exchanged
@@ -77,7 +78,7 @@ class Channel final : public ConnectionHandler {
     kClosed,
   };
 
-  enum class Purpose { kHandshake, kJoin };  // of a dialled one
+  enum class Purpose { kHandshake, kJoin, kProbe };  // of a dialled one
 
   Channel(ChannelOwner& owner, Link& link_, std::unique_ptr<Connection> stream, bool dialled,
           Purpose purpose_, uint64_t now_ns)
@@ -106,6 +107,10 @@ class Channel final : public ConnectionHandler {
   void close() {
     phase = Phase::kClosed;
     connection.reset();
+  }
+  // Of a probe, on either side.
+  [[nodiscard]] bool probes() const {
+    return phase == Phase::kMeasuring || (dialled_ && purpose == Purpose::kProbe);
   }
   [[nodiscard]] bool open() const { return phase != Phase::kClosed; }
   [[nodiscard]] bool up() const { return phase == Phase::kUp; }

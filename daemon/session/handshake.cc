@@ -32,16 +32,17 @@ void Channel::refuse(const wire::RefuseFrame& refusal, const std::string& why, u
 }
 
 Handshake::Handshake(const SessionEnvironment& env, SessionOwner& owner, SessionSteps& session,
-                     Links& links, LinkJoins& joins, Newcomers& newcomers, Dialler& dialler,
-                     StrangerLog& strangers)
+                     const Parts& parts)
     : env_(env),
       owner_(owner),
       session_(session),
-      links_(links),
-      joins_(joins),
-      newcomers_(newcomers),
-      dialler_(dialler),
-      strangers_(strangers) {}
+      links_(parts.links),
+      joins_(parts.joins),
+      newcomers_(parts.newcomers),
+      dialler_(parts.dialler),
+      prober_(parts.prober),
+      responder_(parts.responder),
+      strangers_(parts.strangers) {}
 
 // --- connections
 
@@ -89,7 +90,9 @@ void Handshake::close_stranger(Channel& channel, const std::string& why) {
   // Most probably it is the peer, which can't say it in any other way.
   if (channel.reader.error() == wire::kTlsHello && !session_.established())
     session_.note_error(channel.link, without_port(channel.address) + " " + why + kGiveKey);
-  if (channel.unknown())
+  if (channel.probes() && channel.dialled())
+    prober_.closed(channel, channel.address + " " + why);
+  else if (channel.unknown() || channel.probes())
     links_.discard(channel);
   else if (channel.dialled_to_join())
     joins_.closed(channel, channel.address + " " + why);
@@ -103,7 +106,7 @@ void Handshake::time_out_late(uint64_t now_ns) {
                                    ? limits::kLinkPatience_ns
                                    : limits::kHandshakeTimeout_ns;
   const auto late = links_.channels([&](const Channel& channel) {
-    return !channel.up() && channel.phase != Channel::Phase::kDraining &&
+    return !channel.up() && !channel.probes() && channel.phase != Channel::Phase::kDraining &&
            env_.lateness.passed_ns(channel.opened_ns, now_ns) >
                (channel.dialled() ? patience_ns : limits::kHandshakeTimeout_ns);
   });
@@ -165,6 +168,8 @@ void Handshake::refused(Link& link, const Refusal& refusal) {
 bool Handshake::take(Channel& channel, wire::Frame& frame) {
   const auto type = static_cast<FrameType>(frame.header.type);
   if (channel.phase == Channel::Phase::kClosing) return true;
+  if (channel.phase == Channel::Phase::kMeasuring)
+    return channel.dialled() ? prober_.take(channel, frame) : responder_.take(channel, frame);
   if (type == FrameType::kChallenge && channel.phase == Channel::Phase::kAwaitChallenge)
     return take_challenge(channel, wire::frame_as<wire::ChallengeFrame>(frame.header));
   if (type == FrameType::kJoin) {
@@ -172,6 +177,10 @@ bool Handshake::take(Channel& channel, wire::Frame& frame) {
     if (channel.phase == Channel::Phase::kAwaitJoin) return joins_.take(channel, join);
     if (channel.unknown())
       return !is_recorded(channel, join.challenge) && joins_.take(channel, join);
+  }
+  if (type == FrameType::kProbe && channel.unknown()) {
+    const auto probe = wire::frame_as<wire::ProbeFrame>(frame.header);
+    return !is_recorded(channel, probe.challenge) && responder_.accept(channel);
   }
   if (type == FrameType::kHello && channel.phase == Channel::Phase::kAwaitHello)
     return take_hello(channel, wire::payload_as<wire::HelloPayload>(frame.payload));
@@ -187,6 +196,7 @@ bool Handshake::take(Channel& channel, wire::Frame& frame) {
 // The acceptor has spoken: now we say who we are. Whether the channel is still open.
 bool Handshake::take_challenge(Channel& channel, const wire::ChallengeFrame& challenge) {
   Introduction& intro = channel.intro;
+  if (channel.probes()) return prober_.challenged(channel, challenge.nonce);
   intro.peer_nonce = challenge.nonce;
   if (channel.dialled_to_join()) {
     joins_.may_ask(channel);

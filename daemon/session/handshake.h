@@ -27,14 +27,25 @@
 #include "session/dialler.h"
 #include "session/link_joins.h"
 #include "session/newcomers.h"
+#include "session/probe_responder.h"
+#include "session/prober.h"
 #include "session/stranger_log.h"
 
 namespace twinblock {
 
 class Handshake {
  public:
-  Handshake(const SessionEnvironment& env, SessionOwner& owner, SessionSteps& session, Links& links,
-            LinkJoins& joins, Newcomers& newcomers, Dialler& dialler, StrangerLog& strangers);
+  struct Parts {
+    Links& links;
+    LinkJoins& joins;
+    Newcomers& newcomers;
+    Dialler& dialler;
+    Prober& prober;
+    ProbeResponder& responder;
+    StrangerLog& strangers;
+  };
+  Handshake(const SessionEnvironment& env, SessionOwner& owner, SessionSteps& session,
+            const Parts& parts);
 
   void accept(Link& link, std::unique_ptr<Connection> connection);
   // Somebody was not let in so far.
@@ -89,6 +100,8 @@ class Handshake {
   LinkJoins& joins_;
   Newcomers& newcomers_;
   Dialler& dialler_;
+  Prober& prober_;
+  ProbeResponder& responder_;
   StrangerLog& strangers_;
   uint64_t refuse_until_ns_ = 0;    // the same process of the peer is not talked to before
   metadata::Uuid peer_instance_{};  // of the last session

@@ -3,6 +3,7 @@
 // part of the session. Owned by the session; loop thread only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -49,7 +50,11 @@ class Links {
       if (wanted(*channel)) found.push_back(channel.get());
     return found;
   }
-  [[nodiscard]] bool idle() const { return channels_.empty(); }
+  // Nothing of a session is under way.
+  [[nodiscard]] bool idle() const {
+    return std::all_of(channels_.begin(), channels_.end(),
+                       [](const auto& channel) { return channel->probes(); });
+  }
   // Connections that are not part of the session (yet).
   [[nodiscard]] size_t count_pending() const { return channels_.size() - up_.size(); }
 

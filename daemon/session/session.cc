@@ -20,12 +20,14 @@ Session::Session(SessionEnvironment environment, SessionOwner& owner)
       joins_(env_, links_, heartbeats_, *this),
       newcomers_(env_, links_, heartbeats_, joins_, strangers_),
       dialler_(env_, owner, links_, *this),
-      handshake_(env_, owner, *this, links_, joins_, newcomers_, dialler_, strangers_),
+      prober_(env_, links_),
+      responder_(env_, links_, strangers_),
+      handshake_(env_, owner, *this, {links_, joins_, newcomers_, dialler_, prober_, responder_, strangers_}),
       routes_(env_, owner, *this,
               {links_, control_, heartbeats_, sampler_, traffic_, retirements_, joins_, newcomers_,
                handshake_}),
       watch_(env_, owner, *this,
-             {strangers_, links_, heartbeats_, traffic_, joins_, newcomers_, handshake_}) {
+             {strangers_, links_, heartbeats_, traffic_, joins_, newcomers_, handshake_, responder_}) {
   for (const LinkConfig& link : env_.config.links) (void)add_link(link);
   resume_timer_ = env_.clock.make_timer([this] {
     for (Channel* channel : std::vector(links_.up()))
@@ -245,6 +247,10 @@ void Session::channel_closed(Channel& channel, const std::string& reason) {
               joins_.renews(channel.link) ? LinkEnd::kRenewed : LinkEnd::kLost);
   else if (channel.dialled_to_join())
     joins_.closed(channel, reason);
+  else if (channel.probes() && channel.dialled())
+    prober_.closed(channel, reason);
+  else if (channel.probes())
+    links_.discard(channel);
   else
     handshake_.closed(channel, reason);
 }
@@ -258,6 +264,7 @@ void Session::channel_readable(Channel& channel) {
     if (links_.paused() && channel.up()) return;
     switch (channel.reader.next(*channel.connection, frame)) {
       case wire::FrameReader::Outcome::kNothing:
+        if (channel.probes() && !channel.dialled()) responder_.received(channel);
         return;
       case wire::FrameReader::Outcome::kFrame:
         if (!(channel.up() ? routes_.take(channel, frame) : handshake_.take(channel, frame))) return;

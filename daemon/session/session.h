@@ -13,6 +13,8 @@
 //   Retirements   connections that are dead, and what may still land of them
 //   TripSampler   where the time of a request goes
 //   FrameRoutes   where a frame of the session goes
+//   Prober        what a link gives, over a connection of its own
+//   ProbeResponder  … at the peer's
 //   SessionWatch  what is due as time passes: heartbeats, and who counts as lost
 //
 // The other links join by the session's id. A connection that dies is closed on both sides; what it
@@ -111,6 +113,8 @@ class Session final : private SessionSteps, private ChannelOwner {
 
   [[nodiscard]] const Links& links() const { return links_; }
   [[nodiscard]] std::vector<LinkView> link_views() const;
+  [[nodiscard]] Prober& prober() { return prober_; }
+  [[nodiscard]] const Prober& prober() const { return prober_; }
   [[nodiscard]] const Handshake& handshake() const { return handshake_; }
   [[nodiscard]] TripSampler& sampler() { return sampler_; }
   [[nodiscard]] const TripSampler& sampler() const { return sampler_; }
@@ -149,6 +153,8 @@ class Session final : private SessionSteps, private ChannelOwner {
   LinkJoins joins_;
   Newcomers newcomers_;
   Dialler dialler_;
+  Prober prober_;
+  ProbeResponder responder_;
   Handshake handshake_;
   FrameRoutes routes_;
   SessionWatch watch_;

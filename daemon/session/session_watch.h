@@ -20,6 +20,7 @@ class SessionWatch {
     LinkJoins& joins;
     Newcomers& newcomers;
     Handshake& handshake;
+    ProbeResponder& responder;
   };
   SessionWatch(const SessionEnvironment& env, SessionOwner& owner, SessionSteps& session,
                const Parts& parts);

@@ -63,6 +63,10 @@ class OperatorOrders {
   void change_link(LinkOrder order, const LinkConfig& link, Reply reply) {
     parts_.links.change(order, link, std::move(reply));
   }
+  // Prober::begin().
+  Result<uint64_t> probe(const std::string& link, uint64_t duty) {
+    return parts_.core.session.prober().begin(link, duty);
+  }
   // Each link gets a new connection, with the key of now, one after the other.
   void renew_links() { parts_.core.session.renew_links(); }
   // How what is sent is compressed, on both nodes, until both have restarted. Without a level: as

@@ -42,6 +42,8 @@ class StatusSource {
   [[nodiscard]] StatusView view() const;
   [[nodiscard]] LatencyView latency(Window window) const;
   [[nodiscard]] WriteLoad write_load(Window window) const;
+  // The last probe of a link; null: there was none.
+  [[nodiscard]] const ProbeResult* probe() const { return session().prober().result(); }
 
  private:
   [[nodiscard]] const Session& session() const { return parts_.core.session; }

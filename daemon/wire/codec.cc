@@ -65,6 +65,7 @@ template HelloPayload payload_as<HelloPayload>(std::span<const std::byte>);
 template SettingsPayload payload_as<SettingsPayload>(std::span<const std::byte>);
 template LinkChangePayload payload_as<LinkChangePayload>(std::span<const std::byte>);
 template GenerationPayload payload_as<GenerationPayload>(std::span<const std::byte>);
+template ProbeHostPayload payload_as<ProbeHostPayload>(std::span<const std::byte>);
 
 void set_name(char (&field)[kNameBytes], std::string_view name) {
   TB_CHECK(name.size() < kNameBytes, "names are checked with the configuration");

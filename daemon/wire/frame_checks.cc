@@ -60,6 +60,10 @@ std::string problem_of(const ProgressFrame& progress, uint32_t, uint64_t) {
   return progress.done_bytes > progress.total_bytes ? "with more done than there is" : "";
 }
 
+std::string problem_of(const ProbeReportFrame&, uint32_t payload_bytes, uint64_t) {
+  return payload_bytes % sizeof(uint32_t) != 0 ? "with a part of a number" : "";
+}
+
 // --- payloads
 
 std::string problem_of(const GenerationPayload& payload) {
@@ -102,6 +106,13 @@ std::string problem_of(const SettingsPayload& payload) {
       return "with a name or address that does not end";
   }
   return {};
+}
+
+std::string problem_of(const ProbeHostPayload& payload) {
+  if (payload.half_duplex > 1)
+    return "whose half duplex is " + std::to_string(payload.half_duplex) + " (0 to 1)";
+  const bool padded = is_padded(payload.interface) && is_padded(payload.congestion);
+  return padded ? "" : "with a name that does not end";
 }
 
 // --- all types in one table
@@ -218,6 +229,9 @@ std::string payload_problem(const FrameHeader& header, std::span<const std::byte
       break;
     case FrameType::kSettings:
       problem = problem_of(payload_as<SettingsPayload>(payload));
+      break;
+    case FrameType::kProbeHost:
+      problem = problem_of(payload_as<ProbeHostPayload>(payload));
       break;
     default:
       break;

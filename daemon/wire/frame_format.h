@@ -40,8 +40,14 @@ enum class FrameType : uint8_t {
   kTimes = 22,
   kChallenge = 23,
   kSettings = 24,
+  kProbe = 25,
+  kProbeHost = 26,
+  kProbeAsk = 27,
+  kProbeAnswer = 28,
+  kProbeData = 29,
+  kProbeReport = 30,
 };
-constexpr uint8_t kFrameTypeLast = 24;
+constexpr uint8_t kFrameTypeLast = 30;
 constexpr size_t kDigestBytes = 16;
 
 // Bits of FrameHeader::flags; which frame has which: frames.h.
@@ -228,6 +234,23 @@ struct SettingsPayload {
 };
 
 static_assert(sizeof(SettingsPayload) == 32 + kSettingsLinks * 200);
+
+// What a host says of its end of a link, for a probe. 0: not known, and so for a name that is empty.
+struct ProbeHostPayload {
+  char interface[kNameBytes];   // NUL-padded, as is the next one
+  char congestion[kNameBytes];  // control of its streams
+  uint64_t rate_bits_per_s;     // of the interface
+  uint64_t receive_buffer_max;  // bytes that a socket's buffer may grow to, …
+  uint64_t send_buffer_max;     // … by this host's settings
+  uint64_t receive_errors;      // frames, since the interface came up
+  uint64_t send_errors;
+  uint64_t dropped;
+  uint64_t collisions;
+  uint32_t mtu;          // bytes
+  uint32_t half_duplex;  // 1: it is
+};
+
+static_assert(sizeof(ProbeHostPayload) == 2 * kNameBytes + 64);
 
 // Longest payloads by kind, checked before anything is allocated.
 constexpr uint32_t kTextBytesMax = 512;

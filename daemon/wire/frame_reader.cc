@@ -78,7 +78,7 @@ FrameReader::Outcome FrameReader::next(Connection& connection, Frame& frame) {
     if (outcome != Outcome::kNothing) return outcome;
     if (reads_left_ == 0) return Outcome::kNothing;
     make_room();
-    const size_t room = slab_->size - end_;
+    const size_t room = std::min(slab_->size - end_, read_bytes_max_);
     const size_t got = connection.read(std::span(slab_->bytes.get() + end_, room));
     // A short read has emptied the socket: asking again would only cost a system call.
     reads_left_ = got < room ? 0 : reads_left_ - 1;

@@ -32,6 +32,9 @@ class FrameReader {
   // Data frames are bounded by this size from now on; 0 (the start) allows handshake frames only.
   void set_volume_bytes(uint64_t volume_bytes) { volume_bytes_ = volume_bytes; }
 
+  // Of one read, from now on: who counts what arrives, and when, wants to know it finely.
+  void set_read_bytes_max(size_t bytes) { read_bytes_max_ = bytes; }
+
   // Allows some reads from the connection again. Called once for each readable(), so that a peer
   // that sends without end does not keep the loop from its other work.
   void begin_turn() { reads_left_ = kReadsPerTurn; }
@@ -59,6 +62,7 @@ class FrameReader {
   bool have_header_ = false;
   FrameHeader header_{};
   uint64_t volume_bytes_ = 0;
+  size_t read_bytes_max_ = ~size_t{0};
   int reads_left_ = 0;
   uint64_t received_bytes_total_ = 0;
   size_t last_read_bytes_ = 0;

@@ -69,6 +69,61 @@ struct JoinFrame {  // a further connection of a session; answered by the same o
   }
 };
 
+// --- a probe of a link, on a connection of its own
+
+struct ProbeFrame {  // what a dialler says in place of a hello; answered by probe-host, or by refuse
+  static constexpr Kind kKind{FrameType::kProbe, "probe", Stream::kHandshake};
+  uint64_t challenge = 0;  // the nonce that it answers
+  static constexpr auto fields() {
+    return std::tuple(field("challenge", &ProbeFrame::challenge, &H::aux0));
+  }
+};
+
+struct ProbeHostFrame {  // payload: ProbeHostPayload, of the acceptor's host
+  static constexpr Kind kKind{FrameType::kProbeHost, "probe-host", Stream::kHandshake,
+                              sizeof(ProbeHostPayload), sizeof(ProbeHostPayload)};
+  static constexpr auto fields() { return std::tuple(); }
+};
+
+struct ProbeAskFrame {  // payload: any bytes; answered by probe-answer
+  static constexpr Kind kKind{FrameType::kProbeAsk, "probe-ask", Stream::kHandshake, 0,
+                              limits::kProbePayloadBytesMax};
+  uint64_t number = 0;
+  static constexpr auto fields() {
+    return std::tuple(field("number", &ProbeAskFrame::number, &H::sequence));
+  }
+};
+
+struct ProbeAnswerFrame {
+  static constexpr Kind kKind{FrameType::kProbeAnswer, "probe-answer", Stream::kHandshake};
+  uint64_t number = 0;  // of what it answers
+  static constexpr auto fields() {
+    return std::tuple(field("number", &ProbeAnswerFrame::number, &H::sequence));
+  }
+};
+
+struct ProbeDataFrame {  // payload: any bytes; a part of a stream, whose last one is answered by probe-report
+  static constexpr Kind kKind{FrameType::kProbeData, "probe-data", Stream::kHandshake, 0,
+                              limits::kProbePayloadBytesMax};
+  bool last = false;
+  static constexpr auto fields() {
+    return std::tuple(field("last", &ProbeDataFrame::last, &H::status, 0, 1));
+  }
+};
+
+struct ProbeReportFrame {  // payload: what came in each interval, from the first byte on; 32 bits each
+  static constexpr Kind kKind{FrameType::kProbeReport, "probe-report", Stream::kHandshake, 0,
+                              limits::kProbeIntervalsMax * 4};
+  uint64_t received_bytes = 0;
+  uint64_t passed_ns = 0;  // from the first byte to the last
+  uint64_t buffer_bytes = 0;  // that the receiving socket has had, at the end
+  static constexpr auto fields() {
+    return std::tuple(field("received", &ProbeReportFrame::received_bytes, &H::length),
+                      field("passed", &ProbeReportFrame::passed_ns, &H::offset),
+                      field("buffer", &ProbeReportFrame::buffer_bytes, &H::aux0));
+  }
+};
+
 // --- requests in any order, and what answers them
 
 struct DataFrame {  // write, zero or trim; payload: the bytes, perhaps compressed
@@ -321,6 +376,7 @@ using AllFrames =
               FlushFrame, ReadFrame, DigestFrame, AckFrame, TimesFrame, HeartbeatFrame, RoleFrame,
               PromoteAskFrame, PromoteAnswerFrame, GenerationFrame, DirtyFrame, ProgressFrame,
               CompressionFrame, GoodbyeFrame, RetireFrame, RetiredFrame, LinkChangeFrame,
-              SettingsFrame>;
+              SettingsFrame, ProbeFrame, ProbeHostFrame, ProbeAskFrame, ProbeAnswerFrame,
+              ProbeDataFrame, ProbeReportFrame>;
 
 }  // namespace twinblock::wire

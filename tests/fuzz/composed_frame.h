@@ -43,6 +43,11 @@ inline uint32_t natural_payload(const wire::FrameHeader& header, Input& input) {
       return sizeof(wire::LinkChangePayload);
     case wire::FrameType::kSettings:
       return sizeof(wire::SettingsPayload);
+    case wire::FrameType::kProbeHost:
+      return sizeof(wire::ProbeHostPayload);
+    case wire::FrameType::kProbeAsk:
+    case wire::FrameType::kProbeData:
+      return input.take<uint16_t>();
     case wire::FrameType::kDirty:
       return (input.byte() & 1) != 0 ? limits::kMapChunkBitsBytes : 0;
     case wire::FrameType::kRefuse:

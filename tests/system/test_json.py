@@ -11,6 +11,8 @@ TYPES = {bool: "boolean", int: "number", float: "number", str: "text", type(None
 # What a lab has not in its short life.
 SELDOM = {"status": {"compression.ratio", "resync.eta_s", "verify", "last_resync", "witness", "device"},
           "verify": {"eta_s"}, "latency": {"classes[].bytes_max"}, "plan": {"now", "links[]", "sure.doubts[]"},
+          "probe": {"links[].error", "links[].stream.gaps[].begin_s", "links[].stream.gaps[].length_s",
+                    "links[].warnings[].what", "links[].warnings[].to_do"},
           "stats": {"write_sizes[].bytes_max"}, "errors": set(), "orders": {"status"}}
 
 
@@ -86,6 +88,7 @@ def test_every_key_is_in_the_page_and_comes(lab):
         links = seen.run("status", name, "link", "list")
         assert set(links) == {"links", "version"}
         assert set(seen.run("status", name, "compression")) == {"compression", "version"}
+    seen.run("probe", "alpha", "probe")
     seen.run("plan", "alpha", "plan", "--window", "start", "--now", "1Gbit")
     seen.run("status", "alpha", "wait", "--for", "duplex", without=("verify",))
     seen.run("verify", "alpha", "verify")

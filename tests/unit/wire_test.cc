@@ -184,9 +184,11 @@ TEST(Header, BeforeTheHandshakeOnlyItsOwnFramesPass) {
     if (header.type == static_cast<uint8_t>(FrameType::kLinkChange))
       payload = sizeof(LinkChangePayload);
     if (header.type == static_cast<uint8_t>(FrameType::kData)) payload = 512;
+    if (header.type == static_cast<uint8_t>(FrameType::kProbeHost)) payload = sizeof(ProbeHostPayload);
     const bool handshake = check_header(seal(header, payload, 0), 0).error.empty();
     const bool wanted = type <= 3 || type == static_cast<unsigned>(FrameType::kJoin) ||
-                        type == static_cast<unsigned>(FrameType::kChallenge);
+                        type == static_cast<unsigned>(FrameType::kChallenge) ||
+                        type >= static_cast<unsigned>(FrameType::kProbe);
     EXPECT_EQ(handshake, wanted) << frame_type_name(header.type);
   }
 }

@@ -50,6 +50,9 @@ Result<Output> run_metrics(const Options& options, const std::string& socket);
 // plan_actions.cc: what other links would bring, or whether what was recorded needs one.
 Result<Output> run_plan(const Options& options, const std::string& socket);
 
+// probe_actions.cc: what the links really give.
+Result<Output> run_probe(const Options& options, const std::string& socket);
+
 // web_actions.cc: the page. Asks the nodes of this host by itself.
 Result<Output> run_web(const Options& options, const std::string& socket);
 

@@ -32,6 +32,17 @@ Status read_interval(Options& options) {
 
 Status prepare_status(Options& options) { return read_interval(options); }
 
+Status prepare_probe(Options& options) {
+  const ProbeOptions& probe = options.probe;
+  if (probe.duty > 100)
+    return wrong_usage("probe: --duty " + std::to_string(probe.duty) + " is more than all of the time", "give 1 to 100");
+  const std::string& plot = probe.plot;
+  if (!plot.empty() && (plot.size() < 5 || plot.compare(plot.size() - 4, 4, ".svg") != 0))
+    return wrong_usage("probe: --plot " + plot + ": a picture is written as SVG",
+                       "name it FILE.svg; rsvg-convert, of librsvg2-bin, makes a PNG of that");
+  return ok_status();
+}
+
 Status prepare_plan(Options& options) {
   constexpr double kTimesMax = 1e6;
   PlanOptions& plan = options.plan;

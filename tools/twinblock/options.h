@@ -101,6 +101,11 @@ struct PlanOptions {
   std::vector<std::string> devices;  // of them; empty: all whole disks
   double times = 1;
 };
+struct ProbeOptions {
+  std::vector<std::string> links;  // none: all
+  uint64_t duty = 0;               // per cent; 0: as clients allow
+  std::string plot;                // a file; empty: none
+};
 struct WebOptions {
   std::string listen = "127.0.0.1:7780";
   std::vector<std::string> hosts;  // by what else than addresses a browser may call it
@@ -137,6 +142,7 @@ struct Options {
   PromoterOptions promoter;
   LatencyOptions latency;
   PlanOptions plan;
+  ProbeOptions probe;
   WebOptions web;
   EventsOptions events;
 };
@@ -174,6 +180,8 @@ Status prepare_status(Options& options);
 Status prepare_web(Options& options);
 // Of `plan`: what goes together, its links, rates and recordings.
 Status prepare_plan(Options& options);
+// Of `probe`: the duty and the picture's file.
+Status prepare_probe(Options& options);
 // Of `latency`: the window and the interval of --watch.
 Status prepare_latency(Options& options);
 

@@ -155,6 +155,14 @@ void add_web_options(CLI::App& app, Options& options) {
                  "than once");
 }
 
+void add_probe_options(CLI::App& app, Options& options) {
+  app.add_option("--link", options.probe.links, "probe this link only; again for more (all)")->type_name("NAME");
+  app.add_option("--duty", options.probe.duty,
+                 "which part of the time a stream may take, in per cent (all; 4 while clients write)")
+      ->type_name("PERCENT");
+  app.add_option("--plot", options.probe.plot, "write the gaps picture there, as SVG")->type_name("FILE.svg");
+}
+
 void add_plan_options(CLI::App& app, Options& options) {
   app.add_option("--link", options.plan.links,
                  "a link to plan with in place of the usual ones: 10Gbit, or 10Gbit,rtt=80us; may be given "
@@ -337,6 +345,16 @@ std::vector<Verb> observe_verbs() {
        "Example: twinblock plan r0 --link 10Gbit,rtt=80us\n"
        "Example: twinblock plan --from monday.txt --times 5",
        run_plan, add_plan_options, prepare_plan, true, false},
+      {"probe", "measure what the links really give",
+       "Measures each link from this node to the peer, over a connection of its own: what the interface gives (its rate, "
+       "MTU and headers), what a stream carries, and what goes to and fro one by one; round trips; the window and what "
+       "bounds it; who limits the stream: the link, the sender, the receiver, or a buffer; and when nothing came: the "
+       "gaps picture. It warns of settings that hurt, with the command that mends them. The nodes have to run; there "
+       "need be no volume yet (init), nor a session. While clients write, streams are short and wait for each other, so "
+       "that they cost clients little. For the other direction ask the other node.\n"
+       "Example: twinblock probe r0\n"
+       "Example: twinblock probe r0 --link link1 --plot link1.svg",
+       run_probe, add_probe_options, prepare_probe},
       {"stats", "show what a node has counted",
        "Shows what this node has counted since its process began: writes and their sizes, reads, "
        "flushes, how long it was alone (simplex), what resyncs, compression and metadata cost, and "

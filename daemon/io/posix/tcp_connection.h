@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/lifetime.h"
@@ -10,6 +11,7 @@
 #include "io/posix/sealed_frames.h"
 #include "io/posix/send_queue.h"
 #include "io/posix/socket_times.h"
+#include "io/posix/stream_state.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_network.h"
 #include "io/posix/tls_session.h"
@@ -47,6 +49,7 @@ class TcpConnection final : public Connection {
   }
   [[nodiscard]] uint64_t arrived_ns() const override { return times_.arrived_ns(); }
   [[nodiscard]] bool reached() const override { return reached_; }
+  [[nodiscard]] std::optional<StreamState> stream() const override { return stream_state_of(fd_); }
   [[nodiscard]] std::string protection() const override;
   [[nodiscard]] uint64_t cipher_ns() const override { return cipher_ns_; }
 

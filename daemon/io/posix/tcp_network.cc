@@ -11,6 +11,7 @@
 
 #include "base/checks.h"
 #include "io/posix/congestion.h"
+#include "io/posix/link_host.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_connection.h"
 #include "io/posix/tcp_listener.h"
@@ -115,6 +116,12 @@ Status TcpNetwork::listen(const LinkAddresses& link,
       link.name, std::make_unique<TcpListener>(*this, fd, peer.value(), std::move(accepted),
                                                std::move(refused)));
   return ok_status();
+}
+
+LinkHost TcpNetwork::host_of(const LinkAddresses& link) const {
+  const auto local = parse_tcp_address(link.local);
+  return local ? link_host_of(local.value(), congestion_.empty() ? kCongestionDefault : congestion_)
+               : LinkHost{};
 }
 
 void TcpNetwork::unlisten(const std::string& link) {

@@ -38,6 +38,7 @@ class TcpNetwork final : public Network, private TurnPart {
   Status listen(const LinkAddresses& link,
                 std::function<void(std::unique_ptr<Connection>)> accepted,
                 std::function<void(const Refusal&)> refused) override;
+  [[nodiscard]] LinkHost host_of(const LinkAddresses& link) const override;
   void unlisten(const std::string& link) override;
 
  private:

@@ -1,0 +1,12 @@
+// The request `probe`: begins one, or tells what it has measured so far. Loop thread only.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "control/replies.h"
+
+namespace twinblock {
+
+void answer_probe(Engine& engine, const nlohmann::json& args, const Send& send);
+
+}  // namespace twinblock

@@ -1,0 +1,127 @@
+#include "session/probe_responder.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/limits.h"
+
+namespace twinblock {
+
+using wire::FrameType;
+
+namespace {
+
+void copy_name(char (&into)[wire::kNameBytes], const std::string& name) {
+  std::copy_n(name.begin(), std::min(name.size(), sizeof into - 1), into);
+}
+
+wire::ProbeHostPayload payload_of(const LinkHost& host) {
+  wire::ProbeHostPayload payload{};
+  copy_name(payload.interface, host.interface);
+  copy_name(payload.congestion, host.congestion);
+  payload.rate_bits_per_s = host.rate_bits_per_s;
+  payload.receive_buffer_max = host.receive_buffer_max_bytes;
+  payload.send_buffer_max = host.send_buffer_max_bytes;
+  payload.receive_errors = host.receive_errors;
+  payload.send_errors = host.send_errors;
+  payload.dropped = host.dropped;
+  payload.collisions = host.collisions;
+  payload.mtu = host.mtu_bytes;
+  payload.half_duplex = host.half_duplex ? 1 : 0;
+  return payload;
+}
+
+}  // namespace
+
+Channel* ProbeResponder::channel() const {
+  const auto found = links_.channels([](const Channel& each) {
+    return !each.dialled() && each.phase == Channel::Phase::kMeasuring;
+  });
+  return found.empty() ? nullptr : found.front();
+}
+
+bool ProbeResponder::accept(Channel& asking) {
+  if (channel() != nullptr) {
+    asking.refuse({}, env_.node + " answers another probe just now; try again in a moment",
+                  env_.clock.now_ns());
+    return false;
+  }
+  asking.phase = Channel::Phase::kMeasuring;
+  asking.reader.set_read_bytes_max(limits::kProbePayloadBytesMax);
+  counts_ = false;
+  const wire::ProbeHostPayload host = payload_of(env_.network.host_of(asking.link.addresses));
+  const auto payload = wire::bytes_of(host);
+  asking.connection->send(wire::seal(wire::to_header(wire::ProbeHostFrame{}), payload));
+  asking.connection->send(payload);
+  return true;
+}
+
+bool ProbeResponder::take(Channel& asking, const wire::Frame& frame) {
+  switch (static_cast<FrameType>(frame.header.type)) {
+    case FrameType::kProbeAsk: {
+      const uint64_t number = wire::frame_as<wire::ProbeAskFrame>(frame.header).number;
+      asking.connection->send(wire::seal(wire::to_header(wire::ProbeAnswerFrame{number})));
+      return true;
+    }
+    case FrameType::kProbeData:
+      if (!counts_) {
+        counts_ = true;
+        first_ns_ = last_ns_ = received_bytes_ = 0;
+        interval_bytes_.clear();
+        seen_bytes_ = asking.reader.received_bytes_total() - sizeof(wire::FrameHeader) - frame.payload.size();
+      }
+      received(asking);
+      if (wire::frame_as<wire::ProbeDataFrame>(frame.header).last) report(asking);
+      return true;
+    default:
+      strangers_.tell("link " + asking.link.config.name + ": closed: " + asking.address,
+                      std::string("sent a ") + wire::frame_type_name(frame.header.type) +
+                          " frame within a probe",
+                      env_.clock.now_ns());
+      links_.discard(asking);
+      return false;
+  }
+}
+
+void ProbeResponder::received(Channel& asking) {
+  if (!counts_) return;
+  const uint64_t total = asking.reader.received_bytes_total();
+  const uint64_t came = total - std::min(total, seen_bytes_);
+  if (came == 0) return;
+  seen_bytes_ = total;
+  const uint64_t now = env_.clock.now_ns();
+  if (first_ns_ == 0) first_ns_ = now;
+  last_ns_ = now;
+  received_bytes_ += came;
+  const uint64_t interval = (now - first_ns_) / limits::kProbeInterval_ns;
+  if (interval >= limits::kProbeIntervalsMax) return;
+  if (interval >= interval_bytes_.size()) interval_bytes_.resize(interval + 1);
+  uint32_t& bytes = interval_bytes_[interval];
+  bytes += static_cast<uint32_t>(std::min<uint64_t>(came, ~uint32_t{0} - bytes));
+}
+
+void ProbeResponder::report(Channel& asking) {
+  counts_ = false;
+  const auto state = asking.connection->stream();
+  const wire::ProbeReportFrame report{.received_bytes = received_bytes_,
+                                      .passed_ns = last_ns_ - first_ns_,
+                                      .buffer_bytes = state ? state->receive_buffer_bytes : 0};
+  const auto payload = std::as_bytes(std::span<const uint32_t>(interval_bytes_));
+  asking.connection->send(
+      wire::seal(wire::to_header(report), payload));
+  // Copied: the next stream may begin before it has gone.
+  asking.connection->send(payload);
+}
+
+void ProbeResponder::tick(uint64_t now) {
+  Channel* asking = channel();
+  if (asking == nullptr) return;
+  const bool silent =
+      env_.lateness.passed_ns(asking->life.last_heard_ns, now) > limits::kProbeMax_ns / 4;
+  if (!silent && now - asking->opened_ns <= limits::kProbeMax_ns) return;
+  strangers_.tell("link " + asking->link.config.name + ": closed: " + asking->address,
+                  silent ? "probes, and says nothing" : "probes for too long", now);
+  links_.discard(*asking);
+}
+
+}  // namespace twinblock

@@ -1,0 +1,145 @@
+"""`twinblock probe`: what it says of a link that is known, whom it names as the limit, and that nobody is hurt by it."""
+
+import json
+import subprocess
+import threading
+import xml.dom.minidom
+
+import pytest
+
+from encryption_support import tls_lab
+from links_support import need_namespaces
+from support import KIB, MIB, assert_identical, connection, ctl
+
+SLACK = 0.12  # how far off a busy machine may be; tests/bench/probe compares with iperf3
+
+
+def probe(lab, *words, node="alpha"):
+    shown = ctl(lab, node, "probe", *words, "--json")
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    return json.loads(shown.stdout)["links"]
+
+
+def shaped_lab(make_lab, rate):
+    need_namespaces()
+    return make_lab(size="64MiB", links=1, rates=[rate], host_namespaces=True)
+
+
+def sysctl(lab, node, setting):
+    subprocess.run(lab.inside(node) + ["sysctl", "-qw", setting], check=True)
+
+
+@pytest.mark.parametrize("rate, bits", [("200mbit", 200e6), ("1gbit", 1e9)])
+def test_a_link_is_measured_as_it_is_shaped(make_lab, rate, bits):
+    lab = shaped_lab(make_lab, rate)
+    link, = probe(lab)
+    stream = link["stream"]
+    payload = bits / 8 * (1448 / 1514)  # of what tbf counts, without headers
+    assert abs(stream["bytes_per_s"] / payload - 1) < SLACK
+    assert stream["plateau_bytes_per_s"] >= stream["bytes_per_s"]
+    assert link["limit"] == "link"
+    assert link["frame"]["mtu_bytes"] == 1500 and 0.04 < link["frame"]["headers_share"] < 0.09
+    assert sum(stream["interval_bytes"]) == stream["received_bytes"]
+    assert 0 < link["round_trip"]["min_ns"] <= link["round_trip"]["average_ns"] <= link["round_trip"]["p99_ns"]
+    small, large = link["conversations"]
+    assert small["writes_per_s"] > large["writes_per_s"] and small["bytes_per_s"] < large["bytes_per_s"]
+
+
+# (A sender's buffer that is too small takes a longer round trip than these links have to hold anything up.)
+def test_a_buffer_that_is_too_small_is_named_with_the_command_that_mends_it(make_lab):
+    lab = shaped_lab(make_lab, "10gbit")
+    lab.stop("beta")
+    sysctl(lab, "beta", "net.ipv4.tcp_rmem=4096 8192 16384")
+    lab.start("beta")
+    link, = probe(lab)
+    assert link["limit"] == "receive-buffer"
+    assert any(each["to_do"].startswith("on beta: sysctl -w net.ipv4.tcp_rmem=") for each in link["warnings"])
+
+
+def test_settings_that_differ_are_warned_of(make_lab):
+    lab = shaped_lab(make_lab, "1gbit")
+    interface = probe(lab)[0]["frame"]["interface"]
+    subprocess.run(lab.inside("alpha") + ["ip", "link", "set", interface, "mtu", "1400"], check=True)
+    link, = probe(lab)
+    to_do = {each["what"]: each["to_do"] for each in link["warnings"]}
+    assert to_do["the MTU differs: 1400 at alpha, 1500 at beta"].startswith(
+        f"on alpha: ip link set {interface} mtu 1500")
+
+
+def test_it_works_before_there_is_a_volume(make_lab):
+    lab = make_lab(init=False)
+    for node in ("alpha", "beta"):
+        link, = probe(lab, node=node)
+        assert link["stream"]["received_bytes"] > 0
+
+
+def test_encrypted_links_are_measured_as_they_are(make_lab):
+    link, = probe(tls_lab(make_lab))
+    assert link["encrypted"] and link["stream"]["received_bytes"] > 0
+
+
+def test_clients_go_on_and_streams_wait_for_each_other(make_lab):
+    lab = make_lab(links=2)
+    before = lab.status("alpha")["counters"]["peer_losses"]
+    ended = threading.Event()
+    with connection(lab) as handle:
+        def write():
+            place = 0
+            while not ended.is_set():
+                handle.pwrite(bytes([place % 251]) * 64 * KIB, place * 64 * KIB % (32 * MIB))
+                place += 1
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for _ in range(30):  # until the links' rates are known to be those of a volume in use
+                links = probe(lab, "--link", "link1", "--duty", "100")
+                if links[0]["clients_write"]:
+                    break
+            assert links[0]["clients_write"]
+            assert links[0]["stream"]["seconds"] < 1
+        finally:
+            ended.set()
+            writer.join()
+        handle.flush()
+    assert lab.status("alpha")["counters"]["peer_losses"] == before
+    assert_identical(lab)
+
+
+def test_the_picture_is_svg_with_each_link(make_lab, scratch):
+    lab = make_lab(links=2)
+    path = scratch / "links.svg"
+    shown = ctl(lab, "alpha", "probe", "--plot", str(path))
+    assert shown.returncode == 0 and "limit" in shown.stdout and str(path) in shown.stdout
+    picture = xml.dom.minidom.parse(str(path))
+    texts = "".join(each.firstChild.data for each in picture.getElementsByTagName("text"))
+    assert "link1, alpha to beta" in texts and "link2, alpha to beta" in texts
+    unwritable = ctl(lab, "alpha", "probe", "--link", "link1", "--plot", str(scratch / "missing" / "a.svg"))
+    assert unwritable.returncode == 1 and "No such file" in unwritable.stderr
+
+
+def test_what_can_not_be_probed_is_told(lab):
+    wrong = ctl(lab, "alpha", "probe", "--link", "link9")
+    assert wrong.returncode == 1 and "there is no link link9" in wrong.stderr and "link1" in wrong.stderr
+    assert "SVG" in ctl(lab, "alpha", "probe", "--plot", "a.png").stderr
+    assert ctl(lab, "alpha", "probe", "--duty", "101").returncode == 2
+    lab.kill("beta")
+    gone = ctl(lab, "alpha", "probe")
+    assert gone.returncode == 1 and "not probed" in gone.stdout and "refused" in gone.stdout
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex")
+    assert probe(lab)[0]["stream"]["received_bytes"] > 0
+
+
+def test_one_at_a_time(lab):
+    first = ctl_request(lab, {"action": "begin", "link": "link1"})
+    assert first["ok"]
+    second = ctl_request(lab, {"action": "begin", "link": "link1"})
+    assert not second["ok"] and "is being probed" in second["error"]
+
+
+def ctl_request(lab, args):
+    import socket
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(lab.status("alpha")["control"])
+        sock.sendall(json.dumps({"verb": "probe", "args": args}).encode() + b"\n")
+        return json.loads(sock.makefile().readline())
