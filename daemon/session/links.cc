@@ -207,7 +207,7 @@ std::string Links::peer_address() const {
 
 LinkView Links::view(const Link& link, bool refused, uint64_t now_ns) const {
   const bool pending = std::any_of(channels_.begin(), channels_.end(),
-                                   [&](const auto& each) { return &each->link == &link; });
+                                   [&](const auto& each) { return &each->link == &link && !each->probes(); });
   LinkView view;
   view.name = link.config.name;
   view.state = !link.enabled             ? "disabled"

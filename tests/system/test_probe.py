@@ -1,15 +1,18 @@
 """`twinblock probe`: what it says of a link that is known, whom it names as the limit, and that nobody is hurt by it."""
 
 import json
+import socket
+import struct
 import subprocess
 import threading
 import xml.dom.minidom
 
 import pytest
 
+import wire
 from encryption_support import tls_lab
 from links_support import need_namespaces
-from support import KIB, MIB, assert_identical, connection, ctl
+from support import KIB, MIB, assert_identical, connection, ctl, wait_until
 
 SLACK = 0.12  # how far off a busy machine may be; tests/bench/probe compares with iperf3
 
@@ -130,15 +133,50 @@ def test_what_can_not_be_probed_is_told(lab):
     assert probe(lab)[0]["stream"]["received_bytes"] > 0
 
 
+def begin(sock):
+    sock.sendall(wire.frame(wire.PROBE, aux0=wire.read_challenge(sock)))
+    return wire.read_frame(sock)
+
+
+@pytest.mark.sanitize
+def test_who_probes_from_the_peers_address_gets_answers_one_at_a_time_and_nothing_else(make_lab):
+    lab = make_lab(encryption="off")
+    address, losses = lab.node("beta")["replication"], lab.status("alpha")["counters"]["peer_losses"]
+    with wire.dial(address) as sock:  # a recording
+        sock.sendall(wire.frame(wire.PROBE, aux0=wire.read_challenge(sock) ^ 1))
+        assert wire.read_until_closed(sock) == b""
+    for _ in range(2):
+        with wire.dial(address) as sock, wire.dial(address) as second:
+            assert begin(sock)[0] == wire.PROBE_HOST
+            kind, why = begin(second)
+            assert kind == wire.REFUSE and b"another probe" in why
+            sock.sendall(wire.frame(wire.PROBE_ASK, bytes(4 * KIB), sequence=7))
+            fields, _ = wire.read_header_and_payload(sock)
+            assert fields[2] == wire.PROBE_ANSWER and fields[6] == 7
+            for _ in range(2):  # streams one after the other are counted anew
+                for last in (0, 0, 1):
+                    sock.sendall(wire.frame(wire.PROBE_DATA, bytes(64 * KIB), status=last))
+                fields, counted = wire.read_header_and_payload(sock)
+                assert fields[2] == wire.PROBE_REPORT and fields[8] == 3 * (64 * KIB + 64)
+                assert sum(struct.unpack(f"<{len(counted) // 4}I", counted)) == fields[8]
+            sock.sendall(wire.frame(wire.DATA, bytes(4 * KIB), length=4 * KIB))
+            assert wire.read_until_closed(sock) == b""
+    assert lab.status("alpha")["counters"]["peer_losses"] == losses
+    assert "before the handshake has finished" in lab.log_text("beta")
+    assert lab.status("beta")["state"] == "duplex"
+
+
+@pytest.mark.sanitize
 def test_one_at_a_time(lab):
     first = ctl_request(lab, {"action": "begin", "link": "link1"})
     assert first["ok"]
     second = ctl_request(lab, {"action": "begin", "link": "link1"})
     assert not second["ok"] and "is being probed" in second["error"]
+    wait_until(lambda: ctl_request(lab, {"action": "result"})["result"]["probe"]["stage"] == "done",
+               what="the probe to end")
 
 
 def ctl_request(lab, args):
-    import socket
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(lab.status("alpha")["control"])
         sock.sendall(json.dumps({"verb": "probe", "args": args}).encode() + b"\n")

@@ -14,6 +14,7 @@ GOODBYE = 13
 JOIN = 17
 LINK_CHANGE = 20
 CHALLENGE = 23
+PROBE, PROBE_HOST, PROBE_ASK, PROBE_ANSWER, PROBE_DATA, PROBE_REPORT = range(25, 31)
 CONTROL = 32  # the flag of the control stream
 LINK_CHANGE_FIXED = struct.Struct("<IIQQ64s64s64s")
 
@@ -40,11 +41,11 @@ def crc32c(data):
 
 
 def frame(kind, payload=b"", *, flags=0, sequence=0, offset=0, length=0, payload_bytes=None,
-          payload_crc=None, header_crc=None, magic=MAGIC, reserved=0, aux0=0, aux1=0):
+          payload_crc=None, header_crc=None, magic=MAGIC, reserved=0, status=0, aux0=0, aux1=0):
     rest = HEADER.pack(0, magic, kind, flags, reserved,
                        len(payload) if payload_bytes is None else payload_bytes, sequence, offset,
                        length, (crc32c(payload) if payload else 0) if payload_crc is None
-                       else payload_crc, 0, aux0, aux1)[4:]
+                       else payload_crc, status, aux0, aux1)[4:]
     crc = crc32c(rest) if header_crc is None else header_crc
     return struct.pack("<I", crc) + rest + payload
 
