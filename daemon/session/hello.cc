@@ -99,6 +99,38 @@ SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred) {
   return facts;
 }
 
+wire::ProbeHostPayload make_probe_host(const LinkHost& host) {
+  wire::ProbeHostPayload payload{};
+  wire::set_name(payload.interface, host.interface);
+  wire::set_name(payload.congestion, host.congestion);
+  payload.rate_bits_per_s = host.rate_bits_per_s;
+  payload.receive_buffer_max = host.receive_buffer_max_bytes;
+  payload.send_buffer_max = host.send_buffer_max_bytes;
+  payload.receive_errors = host.receive_errors;
+  payload.send_errors = host.send_errors;
+  payload.dropped = host.dropped;
+  payload.collisions = host.collisions;
+  payload.mtu = host.mtu_bytes;
+  payload.half_duplex = host.half_duplex ? 1 : 0;
+  return payload;
+}
+
+LinkHost probe_host_of(const wire::ProbeHostPayload& payload) {
+  LinkHost host;
+  host.interface = wire::get_name(payload.interface);
+  host.congestion = wire::get_name(payload.congestion);
+  host.rate_bits_per_s = payload.rate_bits_per_s;
+  host.receive_buffer_max_bytes = payload.receive_buffer_max;
+  host.send_buffer_max_bytes = payload.send_buffer_max;
+  host.receive_errors = payload.receive_errors;
+  host.send_errors = payload.send_errors;
+  host.dropped = payload.dropped;
+  host.collisions = payload.collisions;
+  host.mtu_bytes = payload.mtu;
+  host.half_duplex = payload.half_duplex != 0;
+  return host;
+}
+
 wire::GenerationPayload make_generation(const metadata::Generations& generations,
                                         const metadata::Uuid& volume_uuid, uint32_t flag) {
   wire::GenerationPayload payload{};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "config/config.h"
+#include "io/connection.h"
 #include "mirror/generation.h"
 #include "wire/codec.h"
 
@@ -19,6 +20,10 @@ SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred);
 
 // What stands for a process in records and facts: the first 8 bytes of its instance.
 uint64_t instance_number(const metadata::Uuid& instance);
+
+// What a host says of its end of a link, in a probe.
+wire::ProbeHostPayload make_probe_host(const LinkHost& host);
+LinkHost probe_host_of(const wire::ProbeHostPayload& payload);
 
 // A history of generations as a kGeneration frame carries it; `flag` is one of GenerationFlag.
 wire::GenerationPayload make_generation(const metadata::Generations& generations,

@@ -13,15 +13,15 @@ uint64_t in_bytes(const Link& link) {
   return link.in_before_bytes + (link.up != nullptr ? link.up->reader.received_bytes_total() : 0);
 }
 
-uint64_t out_bytes(const Link& link) {
-  return link.out_before_bytes + (link.up != nullptr ? link.up->connection->sent_bytes_total() : 0);
-}
-
 }  // namespace
 
 Links::Links(const SessionEnvironment& env, ChannelOwner& owner) : env_(env), owner_(owner) {}
 
 Links::~Links() = default;
+
+uint64_t Links::out_bytes(const Link& link) {
+  return link.out_before_bytes + (link.up != nullptr ? link.up->connection->sent_bytes_total() : 0);
+}
 
 // --- links
 

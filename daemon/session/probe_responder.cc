@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/limits.h"
+#include "session/hello.h"
 
 namespace twinblock {
 
@@ -11,25 +12,8 @@ using wire::FrameType;
 
 namespace {
 
-void copy_name(char (&into)[wire::kNameBytes], const std::string& name) {
-  std::copy_n(name.begin(), std::min(name.size(), sizeof into - 1), into);
-}
-
-wire::ProbeHostPayload payload_of(const LinkHost& host) {
-  wire::ProbeHostPayload payload{};
-  copy_name(payload.interface, host.interface);
-  copy_name(payload.congestion, host.congestion);
-  payload.rate_bits_per_s = host.rate_bits_per_s;
-  payload.receive_buffer_max = host.receive_buffer_max_bytes;
-  payload.send_buffer_max = host.send_buffer_max_bytes;
-  payload.receive_errors = host.receive_errors;
-  payload.send_errors = host.send_errors;
-  payload.dropped = host.dropped;
-  payload.collisions = host.collisions;
-  payload.mtu = host.mtu_bytes;
-  payload.half_duplex = host.half_duplex ? 1 : 0;
-  return payload;
-}
+// So long one may say nothing.
+constexpr uint64_t kSilence_ns = limits::kProbeMax_ns / 4;
 
 }  // namespace
 
@@ -49,7 +33,7 @@ bool ProbeResponder::accept(Channel& asking) {
   asking.phase = Channel::Phase::kMeasuring;
   asking.reader.set_read_bytes_max(limits::kProbePayloadBytesMax);
   counts_ = false;
-  const wire::ProbeHostPayload host = payload_of(env_.network.host_of(asking.link.addresses));
+  const wire::ProbeHostPayload host = make_probe_host(env_.network.host_of(asking.link.addresses));
   const auto payload = wire::bytes_of(host);
   asking.connection->send(wire::seal(wire::to_header(wire::ProbeHostFrame{}), payload));
   asking.connection->send(payload);
@@ -107,8 +91,7 @@ void ProbeResponder::report(Channel& asking) {
                                       .passed_ns = last_ns_ - first_ns_,
                                       .buffer_bytes = state ? state->receive_buffer_bytes : 0};
   const auto payload = std::as_bytes(std::span<const uint32_t>(interval_bytes_));
-  asking.connection->send(
-      wire::seal(wire::to_header(report), payload));
+  asking.connection->send(wire::seal(wire::to_header(report), payload));
   // Copied: the next stream may begin before it has gone.
   asking.connection->send(payload);
 }
@@ -117,7 +100,7 @@ void ProbeResponder::tick(uint64_t now) {
   Channel* asking = channel();
   if (asking == nullptr) return;
   const bool silent =
-      env_.lateness.passed_ns(asking->life.last_heard_ns, now) > limits::kProbeMax_ns / 4;
+      env_.lateness.passed_ns(asking->life.last_heard_ns, now) > kSilence_ns;
   if (!silent && now - asking->opened_ns <= limits::kProbeMax_ns) return;
   strangers_.tell("link " + asking->link.config.name + ": closed: " + asking->address,
                   silent ? "probes, and says nothing" : "probes for too long", now);

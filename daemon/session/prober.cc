@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/limits.h"
 #include "base/units.h"
+#include "session/hello.h"
 
 namespace twinblock {
 
@@ -32,26 +33,6 @@ const std::array<std::byte, limits::kProbePayloadBytesMax>& filling() {
     return bytes;
   }();
   return kFilling;
-}
-
-std::string text_of(const char (&name)[wire::kNameBytes]) {
-  return {name, std::find(name, name + wire::kNameBytes, '\0')};
-}
-
-LinkHost host_of(const wire::ProbeHostPayload& payload) {
-  LinkHost host;
-  host.interface = text_of(payload.interface);
-  host.congestion = text_of(payload.congestion);
-  host.rate_bits_per_s = payload.rate_bits_per_s;
-  host.receive_buffer_max_bytes = payload.receive_buffer_max;
-  host.send_buffer_max_bytes = payload.send_buffer_max;
-  host.receive_errors = payload.receive_errors;
-  host.send_errors = payload.send_errors;
-  host.dropped = payload.dropped;
-  host.collisions = payload.collisions;
-  host.mtu_bytes = payload.mtu;
-  host.half_duplex = payload.half_duplex != 0;
-  return host;
 }
 
 }  // namespace
@@ -102,7 +83,7 @@ bool Prober::take(Channel& channel, const wire::Frame& frame) {
   switch (static_cast<FrameType>(frame.header.type)) {
     case FrameType::kProbeHost:
       if (result_->stage != ProbeStage::kConnecting) break;
-      result_->there = host_of(wire::payload_as<wire::ProbeHostPayload>(frame.payload));
+      result_->there = probe_host_of(wire::payload_as<wire::ProbeHostPayload>(frame.payload));
       result_->protection = channel.connection->protection();
       result_->stage = ProbeStage::kTalking;
       next_ask(channel);
@@ -186,10 +167,6 @@ bool Prober::clients_write() const {
   return rate > limits::kProbeBusyBytes_per_s;
 }
 
-uint64_t Prober::volume_bytes(const Link& link) const {
-  return link.out_before_bytes + (link.up != nullptr ? link.up->connection->sent_bytes_total() : 0);
-}
-
 void Prober::wait_or_stream(Channel& channel) {
   result_->busy = clients_write();
   const uint64_t now = env_.clock.now_ns();
@@ -219,7 +196,7 @@ void Prober::begin_stream(Channel& channel) {
   stream_began_ns_ = looked_ns_ = now;
   all_sent_ = half_seen_ = false;
   sent_at_begin_bytes_ = channel.connection->sent_bytes_total();
-  volume_at_begin_bytes_ = volume_bytes(channel.link);
+  volume_at_begin_bytes_ = Links::out_bytes(channel.link);
   stream_on(channel);
 }
 
@@ -245,7 +222,7 @@ void Prober::stream_on(Channel& channel) {
     stream.half = *state;
   if (passed_ns >= stream.asked_ns) {
     if (state) stream.end = *state;
-    stream.beside_bytes = volume_bytes(channel.link) - volume_at_begin_bytes_;
+    stream.beside_bytes = Links::out_bytes(channel.link) - volume_at_begin_bytes_;
     all_sent_ = true;
     send_data(channel, true);
     return;

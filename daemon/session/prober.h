@@ -45,7 +45,6 @@ class Prober {
   void stream_on(Channel& channel);
   bool reported(Channel& channel, const wire::Frame& frame);
   [[nodiscard]] bool clients_write() const;
-  [[nodiscard]] uint64_t volume_bytes(const Link& link) const;
   void send_data(Channel& channel, bool last);
 
   const SessionEnvironment& env_;

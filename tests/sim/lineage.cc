@@ -52,22 +52,7 @@ Lineage::Blocks& Lineage::held(int host) {
   return blocks;
 }
 
-std::string Lineage::describe() {
-  std::string text;
-  for (const int host : {0, 1}) {
-    text += "\n  " + node(host).name() + ": ";
-    if (!lives(host)) {
-      text += "not running";
-      continue;
-    }
-    const StatusView view = node(host).engine().status();
-    const metadata::Generations& generations = view.mine.generations;
-    text += std::string(role_name(view.role)) + ", " + state_name(view.state) + ", generation " +
-            metadata::format_generation(generations.current) + " base " +
-            metadata::format_generation(generations.base) + ". " + status_words(view).status;
-  }
-  return text;
-}
+std::string Lineage::describe() { return node(0).describe() + node(1).describe(); }
 
 void Lineage::run() {
   start(0);

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "control/event_words.h"
+#include "control/status_words.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -175,6 +176,19 @@ void SimNode::pause() {
 void SimNode::resume() {
   if (Report::verbose()) Report::trace(name_, "-- goes on");
   scheduler_.resume(process_);
+}
+
+std::string SimNode::describe() {
+  const std::string text = "\n  " + name_ + ": ";
+  if (!running()) return text + "not running";
+  const StatusView view = engine().status();
+  std::string links;
+  for (const StatusView::Link& link : view.links)
+    links += ", link " + link.name + " " + link.state + " (" + link.last_error + ")";
+  return text + role_name(view.role) + ", " + state_name(view.state) + ", data " + data_state_name(view.data) +
+         ", dirty " + std::to_string(view.dirty_bytes) + ", generation " +
+         metadata::format_generation(view.mine.generations.current) + " base " +
+         metadata::format_generation(view.mine.generations.base) + links + ". " + status_words(view).status;
 }
 
 }  // namespace twinblock::sim

@@ -70,6 +70,8 @@ class SimNode {
   [[nodiscard]] uint64_t started_ns() const { return started_ns_; }
   [[nodiscard]] uint64_t pauses_total() const { return pauses_; }
   [[nodiscard]] const std::string& name() const { return name_; }
+  // What is to be told of it beside a violation: a line of its own.
+  [[nodiscard]] std::string describe();
   [[nodiscard]] int host() const { return host_; }
   [[nodiscard]] const ProcessPtr& process() const { return process_; }
   [[nodiscard]] Clock& clock() { return *clock_; }

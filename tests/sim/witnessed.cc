@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/crc32c.h"
-#include "control/status_words.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -69,21 +68,8 @@ Witnessed::~Witnessed() {
 }
 
 std::string Witnessed::describe() {
-  std::string text;
-  for (const int host : {0, 1}) {
-    text += "\n  " + node(host).name() + ": ";
-    if (!lives(host)) {
-      text += "not running";
-      continue;
-    }
-    const StatusView view = node(host).engine().status();
-    const metadata::Generations& generations = view.mine.generations;
-    text += std::string(role_name(view.role)) + ", " + state_name(view.state) + ", generation " +
-            metadata::format_generation(generations.current) + " base " +
-            metadata::format_generation(generations.base) + ". " + status_words(view).status;
-  }
   const auto& entry = register_.entry();
-  return text + "\n  the register: " +
+  return node(0).describe() + node(1).describe() + "\n  the register: " +
          (entry ? metadata::format_generation(entry->generation) + " of '" + entry->holder + "'" : "nothing");
 }
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "control/status_words.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -64,26 +63,7 @@ World::Side::Side(World& world, History past, Random random)
                  return !world.answers_alone_with_a_dead_disk(at.host());
                }) {}
 
-std::string World::describe() {
-  std::string text;
-  for (int host = 0; host < 2; ++host) {
-    text += "\n  " + node(host).name() + ": ";
-    if (!node(host).running()) {
-      text += "not running";
-      continue;
-    }
-    const StatusView view = node(host).engine().status();
-    const metadata::Generations& generations = view.mine.generations;
-    text += std::string(role_name(view.role)) + ", " + state_name(view.state) + ", data " +
-            data_state_name(view.data) + ", dirty " + std::to_string(view.dirty_bytes) +
-            ", generation " + metadata::format_generation(generations.current) + " base " +
-            metadata::format_generation(generations.base);
-    for (const StatusView::Link& link : view.links)
-      text += ", link " + link.name + " " + link.state + " (" + link.last_error + ")";
-    text += ". " + status_words(view).status;
-  }
-  return text;
-}
+std::string World::describe() { return node(0).describe() + node(1).describe(); }
 
 void World::wait(uint64_t at_most_ns, const std::function<bool()>& until, const char* for_what) {
   const uint64_t end = scheduler_.now_ns() + at_most_ns;

@@ -2,6 +2,7 @@
 for every test; and no sanitizer report left unread."""
 
 import os
+import random
 import shutil
 import signal
 import sys
@@ -96,6 +97,13 @@ def sanitized(request):
 def pytest_runtest_makereport(item, call):
     outcome = yield
     setattr(item, f"report_{call.when}", outcome.get_result())
+
+
+@pytest.fixture
+def rng():
+    seed = int(os.environ.get("TWINBLOCK_SEED") or random.SystemRandom().getrandbits(32))
+    print(f"TWINBLOCK_SEED={seed}")  # shown when the test fails
+    return random.Random(seed)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Nodes die by SIGKILL at random instants under load, in every combination. Each time the pair ends
 in duplex, with identical images that hold every write that they have to (registers.py)."""
 
-import os
-import random
 import time
 
 import pytest
@@ -18,13 +16,6 @@ OTHER = {"alpha": "beta", "beta": "alpha"}
 def lab(make_lab):
     """Where a process dies, its host is meant: no node goes on as primary by itself (test_resumption.py)."""
     return make_lab(settings={"on_restart": "secondary"})
-
-
-@pytest.fixture
-def rng():
-    seed = int(os.environ.get("TWINBLOCK_SEED") or random.SystemRandom().getrandbits(32))
-    print(f"TWINBLOCK_SEED={seed}")  # shown when the test fails
-    return random.Random(seed)
 
 
 def check(lab, name, registers, only_flushed=False):

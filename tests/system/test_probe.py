@@ -1,7 +1,6 @@
 """`twinblock probe`: what it says of a link that is known, whom it names as the limit, and that nobody is hurt by it."""
 
 import json
-import socket
 import struct
 import subprocess
 import threading
@@ -11,6 +10,7 @@ import pytest
 
 import wire
 from encryption_support import tls_lab
+from lablib.control import ControlError
 from links_support import need_namespaces
 from support import KIB, MIB, assert_identical, connection, ctl, wait_until
 
@@ -168,16 +168,7 @@ def test_who_probes_from_the_peers_address_gets_answers_one_at_a_time_and_nothin
 
 @pytest.mark.sanitize
 def test_one_at_a_time(lab):
-    first = ctl_request(lab, {"action": "begin", "link": "link1"})
-    assert first["ok"]
-    second = ctl_request(lab, {"action": "begin", "link": "link1"})
-    assert not second["ok"] and "is being probed" in second["error"]
-    wait_until(lambda: ctl_request(lab, {"action": "result"})["result"]["probe"]["stage"] == "done",
-               what="the probe to end")
-
-
-def ctl_request(lab, args):
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(lab.status("alpha")["control"])
-        sock.sendall(json.dumps({"verb": "probe", "args": args}).encode() + b"\n")
-        return json.loads(sock.makefile().readline())
+    lab.ctl("alpha", "probe", action="begin", link="link1")
+    with pytest.raises(ControlError, match="is being probed"):
+        lab.ctl("alpha", "probe", action="begin", link="link1")
+    wait_until(lambda: lab.ctl("alpha", "probe", action="result")["probe"]["stage"] == "done", what="the probe to end")

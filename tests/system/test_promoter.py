@@ -1,7 +1,6 @@
 """`twinblock promoter` with two real nodes and a real etcd: who serves the volume, without an operator."""
 
 import os
-import random
 import signal
 import time
 
@@ -20,13 +19,6 @@ PEER_TIMEOUT_S = 2
 # What a lost host may take beyond peer_timeout: the pause for a primary that lives, the witness'
 # answer, the target's start.
 ALLOWED_S = PEER_TIMEOUT_S + 2
-
-
-@pytest.fixture
-def rng():
-    seed = int(os.environ.get("TWINBLOCK_SEED") or random.SystemRandom().getrandbits(32))
-    print(f"TWINBLOCK_SEED={seed}")  # shown when the test fails
-    return random.Random(seed)
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@ promoted meanwhile; who was acknowledged anything finds it there (registers.py).
 
 import contextlib
 import errno
-import os
-import random
 import signal
 
 import nbd
@@ -15,13 +13,6 @@ from support import MIB, assert_identical, connection, ctl, promote, wait_for_lo
 
 SIZE = 64 * MIB
 OTHER = {"alpha": "beta", "beta": "alpha"}
-
-
-@pytest.fixture
-def rng():
-    seed = int(os.environ.get("TWINBLOCK_SEED") or random.SystemRandom().getrandbits(32))
-    print(f"TWINBLOCK_SEED={seed}")  # shown when the test fails
-    return random.Random(seed)
 
 
 def check(lab, registers, name="alpha"):

@@ -3,7 +3,6 @@ either order. What must hold then stands in docs/when-what-fails.md, a row for e
 
 import itertools
 import os
-import random
 import re
 import time
 
@@ -64,13 +63,6 @@ PAIRS = {
     ("witness-beta", "witness-alpha"): ("alpha", {}),
 }
 UNORDERED = sorted({tuple(sorted(pair)) for pair in PAIRS})
-
-
-@pytest.fixture
-def rng():
-    seed = int(os.environ.get("TWINBLOCK_SEED") or random.SystemRandom().getrandbits(32))
-    print(f"TWINBLOCK_SEED={seed}")  # shown when the test fails
-    return random.Random(seed)
 
 
 @pytest.fixture

@@ -117,8 +117,8 @@ Saving saving_of(const std::optional<Model>& model, const json& write_class, Oth
 // A link of which nothing is left is said first.
 std::string full_link(const std::optional<Model>& model) {
   if (!model || model->now.busy < kFull) return {};
-  return "The link is full: clients move " + printed("%.4g MB/s", model->now.bytes_per_s / 1e6) +
-         " of the " + printed("%.4g MB/s", model->line_bytes_per_s / 1e6) + " that it carries.";
+  return "The link is full: clients move " + rate_moved(model->now.bytes_per_s) +
+         " of the " + rate_moved(model->line_bytes_per_s) + " that it carries.";
 }
 
 std::string sentence_on(const std::optional<Model>& model, const json& write_class, Others others) {

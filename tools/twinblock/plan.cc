@@ -30,8 +30,6 @@ constexpr double kLinkWasLimit = 0.7;
 
 uint64_t whole(double value) { return static_cast<uint64_t>(std::max(0.0, value) + 0.5); }
 
-std::string rate_moved(double bytes_per_s) { return printed("%.4g MB/s", bytes_per_s / 1e6); }
-
 std::string rate_text(double bits_per_s) { return bit_rate(whole(bits_per_s)); }
 
 std::string time_text(double ns) { return compact_duration(whole(ns)); }

@@ -3,9 +3,11 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include "twinblock/actions.h"
 #include "twinblock/control_client.h"
@@ -40,7 +42,7 @@ Result<json> end_of_probe(const std::string& socket, const std::string& link, ui
     const std::string stage = text_at(probe, "stage");
     if (stage == "done" || stage == "failed") return probe;
     if (stage == "waiting" && !std::exchange(told, true) && ::isatty(STDERR_FILENO) != 0)
-      (void)!::write(STDERR_FILENO, "clients write: the next stream waits, so that it costs them little\n", 66);
+      std::fputs("clients write: the next stream waits, so that it costs them little\n", stderr);
     std::this_thread::sleep_for(kLook);
   }
 }

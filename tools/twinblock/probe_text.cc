@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 #include <vector>
 
 #include "twinblock/json_fields.h"
+#include "twinblock/link_text.h"
 #include "twinblock/text_format.h"
 #include "twinblock/text_wrap.h"
 
@@ -20,10 +20,6 @@ constexpr size_t kColumns = 70;
 std::string rate(double bytes_per_s) {
   if (bytes_per_s >= 1e9) return printed("%.2f GB/s", bytes_per_s / 1e9);
   return bytes_per_s >= 1e7 ? printed("%.0f MB/s", bytes_per_s / 1e6) : printed("%.2f MB/s", bytes_per_s / 1e6);
-}
-
-std::string bits(double bits_per_s) {
-  return bits_per_s >= 1e9 ? printed("%g Gbit/s", bits_per_s / 1e9) : printed("%g Mbit/s", bits_per_s / 1e6);
 }
 
 std::string time_of(double seconds) { return compact_duration(static_cast<uint64_t>(seconds * 1e9)); }
@@ -42,7 +38,7 @@ std::string frame_row(const json& link) {
   if (count_at(frame, "rate_bits_per_s") == 0)
     return row("a frame", interface + "; the driver does not say its rate; " + headers);
   return row("a frame", rate(number_at(frame, "bytes_per_s")) + ": " + interface + ", " +
-                            bits(number_at(frame, "rate_bits_per_s")) + "; " + headers);
+                            bit_rate(count_at(frame, "rate_bits_per_s")) + "; " + headers);
 }
 
 std::string stream_row(const json& link) {

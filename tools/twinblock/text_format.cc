@@ -42,6 +42,8 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
+std::string rate_moved(double bytes_per_s) { return printed("%.4g MB/s", bytes_per_s / 1e6); }
+
 std::string compact_size(uint64_t bytes) {
   constexpr std::array<Unit, 5> units{
       {{"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}}};

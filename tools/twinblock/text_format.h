@@ -17,6 +17,9 @@ std::string joined(const std::vector<std::string>& parts);
 std::string compact_size(uint64_t bytes);
 std::string compact_duration(uint64_t ns);
 
+// 23800000 as "23.8 MB/s".
+std::string rate_moved(double bytes_per_s);
+
 // At most so many lines of it; 0: all.
 std::string first_lines(const std::string& text, size_t lines);
 

@@ -1,16 +1,15 @@
 #include "io/posix/interface_watch.h"
 
-#include <ifaddrs.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstring>
 #include <utility>
+
+#include "io/posix/interface_addresses.h"
 
 namespace twinblock {
 namespace {
@@ -25,16 +24,6 @@ std::string name_in(const nlmsghdr* message) {
        attribute = RTA_NEXT(attribute, left))
     if (attribute->rta_type == IFLA_IFNAME) return static_cast<const char*>(RTA_DATA(attribute));
   return std::to_string(link->ifi_index);
-}
-
-bool same_address(const sockaddr* a, const sockaddr* b) {
-  if (a == nullptr || a->sa_family != b->sa_family) return false;
-  if (a->sa_family == AF_INET)
-    return reinterpret_cast<const sockaddr_in*>(a)->sin_addr.s_addr ==
-           reinterpret_cast<const sockaddr_in*>(b)->sin_addr.s_addr;
-  return a->sa_family == AF_INET6 &&
-         std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
-                     &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
 }
 
 }  // namespace
@@ -75,16 +64,11 @@ void InterfaceWatch::read_some() {
 }
 
 unsigned interface_of(int fd) {
-  sockaddr_storage local{};
-  socklen_t length = sizeof local;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) != 0) return 0;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return 0;
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, &::freeifaddrs);
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
-    if (same_address(each->ifa_addr, reinterpret_cast<const sockaddr*>(&local)))
-      return ::if_nametoindex(each->ifa_name);
-  return 0;
+  TcpAddress local;
+  local.length = sizeof local.storage;
+  if (::getsockname(fd, local.get(), &local.length) != 0) return 0;
+  const std::string name = interface_with(interface_addresses(), local);
+  return name.empty() ? 0 : ::if_nametoindex(name.c_str());
 }
 
 }  // namespace twinblock

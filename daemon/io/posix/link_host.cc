@@ -1,6 +1,5 @@
 #include "io/posix/link_host.h"
 
-#include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/if_link.h>
 #include <linux/sockios.h>
@@ -9,32 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
 #include <fstream>
-#include <memory>
+
+#include "io/posix/interface_addresses.h"
 
 namespace twinblock {
 namespace {
-
-using Addresses = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
-
-Addresses addresses() {
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) all = nullptr;
-  return {all, &::freeifaddrs};
-}
-
-std::string interface_with(const ifaddrs* all, const TcpAddress& local) {
-  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != local.family()) continue;
-    TcpAddress address;
-    address.length = local.length;
-    std::memcpy(&address.storage, each->ifa_addr, local.length);
-    if (address.same_ip(local)) return each->ifa_name;
-  }
-  return {};
-}
 
 void count_errors(const ifaddrs* all, LinkHost& host) {
   for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
@@ -82,8 +61,8 @@ LinkHost link_host_of(const TcpAddress& local, const std::string& congestion) {
   host.congestion = congestion;
   host.receive_buffer_max_bytes = largest_of("/proc/sys/net/ipv4/tcp_rmem");
   host.send_buffer_max_bytes = largest_of("/proc/sys/net/ipv4/tcp_wmem");
-  const Addresses all = addresses();
-  host.interface = interface_with(all.get(), local);
+  const InterfaceAddresses all = interface_addresses();
+  host.interface = interface_with(all, local);
   if (host.interface.empty()) return host;
   count_errors(all.get(), host);
   ask_driver(host);
