@@ -226,24 +226,25 @@ void World::silence_in_steps() {
       kHealingMax_ns, [this] { return settled(); }, "duplex after a silence");
 }
 
-// Links that come up again and again, carry what nodes say of themselves, and break with the first data.
-// The primary does not wait for that without end: it goes on alone.
+// Links that come up again and again, carry what nodes say of themselves and small writes perhaps, and break with
+// more. No client waits for that without end: the primary goes on alone.
 void World::fraying_links() {
-  constexpr uint64_t kNoData_bytes = 2 * kKiB;
-  // For as many connections as have to end, one after the other, and a session that begins anew.
-  constexpr uint64_t kDamping_ns = 10 * kSecond_ns;
+  constexpr uint64_t kLittle_bytes = 2 * kKiB;
+  constexpr uint64_t kLonger_ns = 2 * kSecond_ns;  // than the peer timeout: who counts as lost is looked for, and told
+  constexpr uint64_t kFrays_ns = 10 * kSecond_ns;
   workload().count_trouble();
   for (const Lane& lane : lanes_) {
     LinkFaults faults = lane.usual;
-    faults.bytes_max = kNoData_bytes;
+    faults.bytes_max = kLittle_bytes;
     network_.set_faults(lane.name, faults);
   }
-  const auto view = [this] { return node(primary_).engine().status(); };
-  const StatusView before = view();
-  wait(
-      options_.peer_timeout_ns + kDamping_ns,
-      [&] { return view().peer_losses > before.peer_losses; },
-      "a primary that goes on beside links that carry no data");
+  const uint64_t end = scheduler_.now_ns() + options_.peer_timeout_ns + kFrays_ns;
+  while (scheduler_.now_ns() < end) {
+    scheduler_.run_until(scheduler_.now_ns() + 50 * kMillisecond_ns);
+    if (const uint64_t waits_ns = workload().longest_wait_ns(); waits_ns > options_.peer_timeout_ns + kLonger_ns)
+      Report::violation("a client has waited " + std::to_string(waits_ns / kMillisecond_ns) +
+                        " ms beside links that carry no data" + describe());
+  }
   for (const Lane& lane : lanes_) network_.set_faults(lane.name, lane.usual);
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex after links that frayed");

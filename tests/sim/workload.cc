@@ -29,6 +29,10 @@ void Workload::open(SimNode& node) {
   go_on();
 }
 
+uint64_t Workload::longest_wait_ns() const {
+  return requests_.empty() ? 0 : scheduler_.now_ns() - requests_.begin()->second->began_ns;
+}
+
 void Workload::go_on() {
   issuing_ = true;
   next_due_ = false;

@@ -45,6 +45,8 @@ class Workload {
   void burst();
   [[nodiscard]] bool is_open() const { return node_ != nullptr; }
   [[nodiscard]] bool idle() const { return requests_.empty(); }
+  // For how long the oldest request has waited for its answer; 0: none does.
+  [[nodiscard]] uint64_t longest_wait_ns() const;
   void close();
   // The process is gone, and the engine in it.
   void abandon();
