@@ -155,7 +155,7 @@ Status check_backing(const Config& config, const NodeConfig& node) {
                    std::to_string(config.size_bytes),
                known_node ? "correct size in " + config.path +
                                 ", if it was changed since this node "
-                                "was initialised (it must stay the same); if the backing was cut "
+                                "was initialised (a volume grows by `twinblock grow`); if the backing was cut "
                                 "off, restore it, or move the metadata (" +
                                 node.metadata + ") away to have it copied anew, then " + truncate
                           : "enlarge it: " + truncate + ", or correct size in " + config.path};

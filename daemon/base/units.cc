@@ -102,6 +102,15 @@ std::string format_size(uint64_t bytes) {
   return std::to_string(bytes) + " B";
 }
 
+std::string format_exact_size(uint64_t bytes) {
+  constexpr std::array<Suffix, 4> units{
+      {{"TiB", kTiB}, {"GiB", kGiB}, {"MiB", kMiB}, {"KiB", kKiB}}};
+  for (const Suffix& unit : units)
+    if (bytes != 0 && bytes % unit.factor == 0)
+      return std::to_string(bytes / unit.factor) + std::string(unit.text);
+  return std::to_string(bytes);
+}
+
 std::string format_duration(uint64_t ns) {
   char text[48];
   const auto value = static_cast<double>(ns);

@@ -26,6 +26,8 @@ std::optional<uint64_t> parse_rate_bits_per_s(std::string_view text);
 
 // 1610612736 as "1.5 GiB".
 std::string format_size(uint64_t bytes);
+// 21474836480 as "20GiB", 21474840576 as "20971524KiB": what parse_size_bytes() takes for the same size.
+std::string format_exact_size(uint64_t bytes);
 // 1500000 as "1.50 ms".
 std::string format_duration(uint64_t ns);
 // Nanoseconds since 1970 as "2026-03-01T12:00:05.123Z".

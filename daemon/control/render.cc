@@ -169,6 +169,8 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
       {"frozen", view.frozen},
       {"witness", render_witness(view.witness)},
       {"size_bytes", view.size_bytes},
+      {"file_size_bytes", view.file_size_bytes},
+      {"growing_to_bytes", view.growing_to_bytes},
       {"status", words.status},
       {"action", words.action},
       {"peer", render_peer(view)},

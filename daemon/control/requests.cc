@@ -55,7 +55,7 @@ ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? ResyncPace::kRate : ResyncPace::kAuto;
 }
 
-const std::array<Verb, 18> kVerbs{{
+const std::array<Verb, 19> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -80,6 +80,11 @@ const std::array<Verb, 18> kVerbs{{
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
        engine.orders().demote(answer_with(std::move(send)));
+     }},
+    {"grow",
+     {{{"size_bytes", Kind::kNumber}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       engine.orders().grow(args["size_bytes"].get<uint64_t>(), answer_with(std::move(send)));
      }},
     {"continue",
      {{{"without_witness"}}},

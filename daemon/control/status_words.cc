@@ -235,6 +235,22 @@ void add_missing_links(const StatusView& view, StatusWords& words) {
   if (words.action.empty()) words.action = "Mend the link; it is used again by itself.";
 }
 
+// What a volume has is on record; its file tells only whoever reads it, and makes a new one.
+void add_size(const StatusView& view, StatusWords& words) {
+  if (view.growing_to_bytes != 0)
+    words.status += " It is growing to " + format_size(view.growing_to_bytes) + ".";
+  if (view.state == VolumeState::kBlank || view.file_size_bytes == view.size_bytes) return;
+  const std::string size = format_exact_size(view.size_bytes);
+  const std::string in_file = format_exact_size(view.file_size_bytes);
+  const bool larger = view.file_size_bytes > view.size_bytes;
+  words.status += " Its file on this host says size = \"" + in_file + "\", but the volume has " + size + ".";
+  if (!words.action.empty() || view.growing_to_bytes != 0) return;
+  words.action = (larger ? "To make it so large, enlarge the backing on both hosts and run `twinblock grow " +
+                               view.volume + " " + in_file + "` on the primary; else write"
+                         : std::string("Write")) +
+                 " size = \"" + size + "\" into that file.";
+}
+
 }  // namespace
 
 StatusWords state_words(const StatusView& view) {
@@ -259,6 +275,7 @@ StatusWords status_words(const StatusView& view) {
   if (!view.settings_differ.empty())
     words.status += " The configuration files of this node (here) and " + view.peer.name +
                     " (there) differ: " + view.settings_differ + ".";
+  add_size(view, words);
   return words;
 }
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/result.h"
+
 namespace twinblock {
 
 enum class DiskOp : uint8_t {
@@ -45,6 +47,10 @@ class Disk {
   virtual ~Disk() = default;
   virtual void submit(DiskRequest& request) = 0;
   [[nodiscard]] virtual uint64_t size_bytes() const = 0;
+  // From now on it has `size_bytes`, as what is below it has by now; with `extend` a regular file is made
+  // so large, by a hole. An error says what is missing, and what to do; nothing has changed then. Never
+  // less than before.
+  [[nodiscard]] virtual Status grow(uint64_t size_bytes, bool extend) = 0;
   // Whether kZero works without writing the zeroes (fallocate), so that "fast zero" can be offered.
   [[nodiscard]] virtual bool fast_zero() const = 0;
   // Changes when the device under this disk does anything, so that a long flush can be told from

@@ -124,6 +124,25 @@ void BlockMap::clear_all() {
   }
 }
 
+void BlockMap::grow(uint64_t volume_bytes) {
+  TB_CHECK(volume_bytes >= volume_bytes_, "a volume never shrinks");
+  if (!chunks_.empty()) {
+    // "All set" without bits was said of fewer blocks than the last chunk is about to have.
+    Chunk& last = chunks_.back();
+    const uint64_t room = std::min(kChunkBlocks, (volume_bytes + kBlock - 1) / kBlock -
+                                                     (chunks_.size() - 1) * kChunkBlocks);
+    if (!last.bits && last.set != 0 && last.set < room) {
+      last.bits = std::make_unique<Bits>();
+      for (uint64_t word = 0; word * 64 < last.set; ++word)
+        (*last.bits)[word] = word_mask(0, std::min<uint64_t>(64, last.set - word * 64));
+    }
+  }
+  volume_bytes_ = volume_bytes;
+  blocks_ = (volume_bytes + kBlock - 1) / kBlock;
+  chunks_.resize((blocks_ + kChunkBlocks - 1) / kChunkBlocks);
+  used_.resize((chunks_.size() + 63) / 64);
+}
+
 void BlockMap::merge(const BlockMap& other) {
   TB_CHECK(other.blocks_ == blocks_, "maps of one volume");
   for (uint64_t index = other.next_used(0, chunks_.size()); index < chunks_.size();

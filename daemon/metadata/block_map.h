@@ -45,6 +45,8 @@ class BlockMap {
   void clear(uint64_t offset_bytes, uint64_t length_bytes);
   void set_all();
   void clear_all();
+  // The volume has become larger; what is new of it is clear. No less than before.
+  void grow(uint64_t volume_bytes);
   // this |= other; same volume size.
   void merge(const BlockMap& other);
   void swap(BlockMap& other) noexcept;

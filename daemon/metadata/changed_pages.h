@@ -15,6 +15,9 @@ class ChangedPages {
 
   explicit ChangedPages(size_t pages) : pages_(pages) {}
 
+  // More pages, which are on the disk as they are in memory.
+  void grow(size_t pages) { pages_.resize(pages, State::kWritten); }
+
   [[nodiscard]] State state(uint64_t page) const { return pages_[page]; }
   [[nodiscard]] bool any() const { return lazy_ + urgent_ > 0; }
   // kLazy or kUrgent.

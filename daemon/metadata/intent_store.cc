@@ -35,6 +35,7 @@ IntentStore::IntentStore(Disk& disk, uint64_t volume_bytes, uint32_t region_byte
   for (auto* bitmap : {&bits_, &durable_, &touched_now_, &touched_before_}) bitmap->resize(words);
   flush_.op = DiskOp::kFlush;
   flush_.done = [this](DiskRequest& request) { request_done(request); };
+  growth_.request.done = [this](DiskRequest&) { growth_step(); };
 }
 
 void IntentStore::load(const std::vector<uint64_t>& words, uint64_t tag, uint64_t sequence) {
@@ -61,6 +62,46 @@ void IntentStore::create(uint64_t tag, std::function<void(int)> done) {
   creation_.wanted = true;
   forget_bits();
   if (step_ == Step::kIdle) begin();
+}
+
+void IntentStore::prepare_growth(uint64_t volume_bytes, std::function<void(int)> done) {
+  TB_CHECK(growth_.volume_bytes == 0 && volume_bytes >= volume_bytes_, "one growth at a time");
+  growth_.volume_bytes = volume_bytes;
+  growth_.done = std::move(done);
+  const uint64_t pages = layout_of(volume_bytes, region_bytes()).intent_pages;
+  growth_.images.clear();
+  for (uint64_t page = layout_.intent_pages; page < pages; ++page)
+    growth_.images.push_back(encode_page(static_cast<uint32_t>(page), 0, tag_, {}));
+  DiskRequest& request = growth_.request;
+  request.op = growth_.images.empty() ? DiskOp::kFlush : DiskOp::kWrite;
+  request.error = 0;
+  request.offset_bytes = layout_.intent_offset + layout_.intent_pages * kPageBytes;
+  request.length_bytes = growth_.images.size() * kPageBytes;
+  request.data = reinterpret_cast<std::byte*>(growth_.images.data());
+  disk_.submit(request);
+}
+
+void IntentStore::growth_step() {
+  DiskRequest& request = growth_.request;
+  if (request.error == 0 && request.op == DiskOp::kWrite) {
+    request.op = DiskOp::kFlush;
+    request.offset_bytes = request.length_bytes = 0;
+    request.data = nullptr;
+    disk_.submit(request);
+    return;
+  }
+  growth_.volume_bytes = 0;
+  growth_.images = {};
+  std::exchange(growth_.done, nullptr)(request.error);
+}
+
+void IntentStore::grow(uint64_t volume_bytes) {
+  TB_CHECK(volume_bytes >= volume_bytes_ && !creating(), "a volume never shrinks");
+  volume_bytes_ = volume_bytes;
+  layout_ = layout_of(volume_bytes, region_bytes());
+  const uint64_t words = (layout_.regions + 63) / 64;
+  for (auto* bitmap : {&bits_, &durable_, &touched_now_, &touched_before_}) bitmap->resize(words);
+  pages_.grow(layout_.intent_pages);
 }
 
 bool IntentStore::durable(uint64_t first, uint64_t last) const {

@@ -53,6 +53,12 @@ class IntentStore {
   void create(uint64_t tag, std::function<void(int error)> done);
   // Until a create() has ended there may be no other one.
   [[nodiscard]] bool creating() const { return creation_.wanted; }
+  // The volume is to become larger: writes the pages that it needs then, clear, and flushes them. `done`
+  // is called later, never from within, with 0 or an errno value. Nothing else changes: a superblock of the
+  // old size does not look at them. One at a time, with room on the disk for them.
+  void prepare_growth(uint64_t volume_bytes, std::function<void(int error)> done);
+  // It is larger, after prepare_growth().
+  void grow(uint64_t volume_bytes);
 
   // Whether all regions that the range touches are set durably; marks them as touched. A range of
   // at least one byte, inside the volume.
@@ -115,11 +121,12 @@ class IntentStore {
   void step_done();
   void commit_done();
   void tell();
+  void growth_step();
 
   Disk& disk_;
-  const uint64_t volume_bytes_;
+  uint64_t volume_bytes_;
   const unsigned shift_;  // region = offset >> shift_
-  const Layout layout_;
+  Layout layout_;
   uint64_t tag_ = 0;
   uint64_t sequence_ = 0;  // of the last commit
   int error_ = 0;
@@ -147,6 +154,13 @@ class IntentStore {
     uint64_t written_pages = 0;
   } creation_;
   CommitGathering gathering_;
+  // Pages that are not in use yet, apart from the commits.
+  struct Growth {
+    uint64_t volume_bytes = 0;  // 0: none
+    std::function<void(int)> done;
+    std::vector<IntentPage> images;
+    DiskRequest request;
+  } growth_;
 
   uint64_t commits_ = 0;
   uint64_t waits_ = 0;

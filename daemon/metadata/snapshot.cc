@@ -40,13 +40,13 @@ std::optional<size_t> take_entry(std::span<const std::byte> bytes, uint64_t volu
 
 }  // namespace
 
-SnapshotWriter::SnapshotWriter(Disk& disk, uint64_t snapshot_offset)
-    : disk_(disk), offset_bytes_(snapshot_offset) {
+SnapshotWriter::SnapshotWriter(Disk& disk) : disk_(disk) {
   request_.done = [this](DiskRequest&) { step_done(); };
 }
 
-void SnapshotWriter::write(const BlockMap& map, Done done) {
+void SnapshotWriter::write(const BlockMap& map, uint64_t snapshot_offset, Done done) {
   TB_CHECK(idle(), "one snapshot at a time");
+  offset_bytes_ = snapshot_offset;
   map_ = &map;
   done_ = std::move(done);
   from_bytes_ = written_ = 0;

@@ -25,13 +25,13 @@ class SnapshotWriter {
   // `error` is 0 or an errno value (ENOSPC: the metadata device is too small).
   using Done = std::function<void(int error, uint64_t bytes, uint32_t crc)>;
 
-  SnapshotWriter(Disk& disk, uint64_t snapshot_offset);
+  explicit SnapshotWriter(Disk& disk);
   SnapshotWriter(const SnapshotWriter&) = delete;
   SnapshotWriter& operator=(const SnapshotWriter&) = delete;
 
-  // One at a time. The map stays where it is and as it is until `done`, which is called later,
-  // never from within.
-  void write(const BlockMap& map, Done done);
+  // To snapshot_offset of the volume's layout. One at a time. The map stays where it is and as it is
+  // until `done`, which is called later, never from within.
+  void write(const BlockMap& map, uint64_t snapshot_offset, Done done);
   [[nodiscard]] bool idle() const { return map_ == nullptr; }
 
  private:
@@ -41,7 +41,7 @@ class SnapshotWriter {
   void step_done();
 
   Disk& disk_;
-  const uint64_t offset_bytes_;
+  uint64_t offset_bytes_ = 0;
   const BlockMap* map_ = nullptr;
   Done done_;
   uint64_t from_bytes_ = 0;  // the next chunk of the map

@@ -15,6 +15,10 @@ class Epochs {
  public:
   explicit Epochs(uint64_t volume_bytes) : open_(volume_bytes), closing_(volume_bytes) {}
 
+  void grow(uint64_t volume_bytes) {
+    open_.grow(volume_bytes);
+    closing_.grow(volume_bytes);
+  }
   // A write was acknowledged by the peer.
   void written(uint64_t offset_bytes, uint64_t length_bytes) {
     open_.set(offset_bytes, length_bytes);

@@ -56,6 +56,11 @@ class SessionOwner {
   // The peer is told those facts, in a hello.
   virtual void facts_told() = 0;
   virtual bool fast_zero() = 0;
+  // The volume's size here.
+  [[nodiscard]] virtual uint64_t volume_bytes() const = 0;
+  // The peer holds the same volume, and it is larger there: this node grows, unless it can't. What is to be
+  // said of that, meanwhile, instead of a session: a sentence.
+  virtual std::string peer_is_larger(uint64_t volume_bytes) = 0;
   // Whether disk work that an earlier session began is still under way.
   virtual bool draining() = 0;
   // Whether work that came over this connection of the session is still under way.

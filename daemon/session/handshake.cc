@@ -242,7 +242,11 @@ bool Handshake::take_hello(Channel& channel, const wire::HelloPayload& hello) {
   Introduction& intro = channel.intro;
   channel.link.answers = true;
   intro.peer_nonce = hello.nonce;
-  const HelloMismatch mismatch = compare_hello(hello, env_.config, env_.node);
+  HelloMismatch mismatch = compare_hello(hello, env_.config, env_.node, owner_.volume_bytes());
+  if (hello.size_bytes > owner_.volume_bytes() && !session_.established() &&
+      compare_hello(hello, env_.config, env_.node, hello.size_bytes).for_us.empty() &&
+      same_volume(hello))
+    mismatch.for_us = owner_.peer_is_larger(hello.size_bytes);
   if (!mismatch.for_us.empty()) {
     refuse(channel, mismatch.for_peer, mismatch.for_us);
     return false;
@@ -263,6 +267,13 @@ bool Handshake::take_hello(Channel& channel, const wire::HelloPayload& hello) {
   if (!session_.established()) return let_in(channel);
   newcomers_.wait(channel);
   return channel.open();
+}
+
+// A replica of the volume that this node holds one of; and not what shares its name only.
+bool Handshake::same_volume(const wire::HelloPayload& hello) const {
+  const SyncFacts mine = owner_.facts();
+  const SyncFacts theirs = facts_of(hello, !env_.preferred());
+  return !mine.blank && !theirs.blank && mine.volume_uuid == theirs.volume_uuid;
 }
 
 void Handshake::hear(const Channel& channel) {
@@ -304,7 +315,8 @@ void Handshake::send_hello(Channel& channel) {
   channel.intro.said = owner_.facts();
   owner_.facts_told();
   wire::HelloPayload hello = make_hello(env_.config, env_.node, channel.link.config.name,
-                                        env_.instance, channel.intro.said, owner_.fast_zero());
+                                        env_.instance, channel.intro.said, owner_.volume_bytes(),
+                                        owner_.fast_zero());
   hello.nonce = channel.intro.nonce;
   hello.echo = channel.intro.peer_nonce;
   const auto payload = wire::bytes_of(hello);

@@ -82,6 +82,7 @@ class Handshake {
   bool take_verdict(Channel& channel, Verdict theirs);
   [[nodiscard]] bool is_recorded(Channel& channel, uint64_t echo);
   [[nodiscard]] bool too_soon(const Channel& channel) const;
+  [[nodiscard]] bool same_volume(const wire::HelloPayload& hello) const;
   void hear(const Channel& channel);
   void time_out(Channel& channel);
   bool let_in(Channel& channel);

@@ -44,14 +44,14 @@ uint32_t known_flags() {
 
 wire::HelloPayload make_hello(const Config& config, const std::string& node,
                               const std::string& link, const metadata::Uuid& instance,
-                              const SyncFacts& facts, bool fast_zero) {
+                              const SyncFacts& facts, uint64_t volume_bytes, bool fast_zero) {
   wire::HelloPayload hello{};
   hello.version_min = wire::kProtocolVersion;
   hello.version_max = wire::kProtocolVersion;
   for (const FlagField& entry : kFlagFields)
     if (facts.*entry.field) hello.flags |= entry.flag;
   if (fast_zero) hello.flags |= wire::kHelloFastZero;
-  hello.size_bytes = config.size_bytes;
+  hello.size_bytes = volume_bytes;
   std::copy(facts.volume_uuid.begin(), facts.volume_uuid.end(), hello.volume_uuid);
   std::copy(instance.begin(), instance.end(), hello.instance);
   hello.generation_current = facts.generations.current;
@@ -151,7 +151,7 @@ metadata::Generations generations_of(const wire::GenerationPayload& payload) {
 }
 
 HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& config,
-                            const std::string& node) {
+                            const std::string& node, uint64_t volume_bytes) {
   const std::string volume = wire::get_name(hello.volume);
   const std::string their_node = wire::get_name(hello.node);
   const std::string their_peer = wire::get_name(hello.peer);
@@ -179,15 +179,19 @@ HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& confi
             "your hello has a name that does not end; " + same_version};
   if (volume != config.volume)
     return differ("the volume's name", "'" + config.volume + "'", "'" + volume + "'", same_file);
-  if (hello.size_bytes != config.size_bytes)
-    return differ("the volume's size",
-                  format_size(config.size_bytes) + " (" + std::to_string(config.size_bytes) + ")",
-                  format_size(hello.size_bytes) + " (" + std::to_string(hello.size_bytes) + ")",
-                  same_file);
   if (their_node != expected)
     return differ("the name of the peer", "'" + expected + "'", "'" + their_node + "'", same_file);
   if (their_peer != node)
     return differ("the name of this node", "'" + node + "'", "'" + their_peer + "'", same_file);
+  // Last: a node whose replica is smaller grows by what it is told, if all else fits.
+  if (hello.size_bytes != volume_bytes) {
+    const bool blank = (hello.flags & wire::kHelloBlank) != 0;
+    return differ("the volume's size", format_size(volume_bytes) + " (" + std::to_string(volume_bytes) + ")",
+                  format_size(hello.size_bytes) + " (" + std::to_string(hello.size_bytes) + ")",
+                  "the volume has grown, and the smaller replica has to grow, too: by itself, where its "
+                  "backing has the room; a node that is not initialised yet wants size = \"" +
+                      format_exact_size(blank ? volume_bytes : hello.size_bytes) + "\" in its file");
+  }
   return {};
 }
 

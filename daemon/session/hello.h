@@ -14,7 +14,7 @@ namespace twinblock {
 // Without the nonces, which are the connection's.
 wire::HelloPayload make_hello(const Config& config, const std::string& node,
                               const std::string& link, const metadata::Uuid& instance,
-                              const SyncFacts& facts, bool fast_zero);
+                              const SyncFacts& facts, uint64_t volume_bytes, bool fast_zero);
 
 SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred);
 
@@ -35,8 +35,9 @@ struct HelloMismatch {
   std::string for_us;
   std::string for_peer;
 };
+// `volume_bytes`: this node's.
 HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& config,
-                            const std::string& node);
+                            const std::string& node, uint64_t volume_bytes);
 
 // Whether two statements of one node lead to the same handshake: what is only told to users, and
 // changes with every write, does not count. Nor does the state's id, which changes with a primary's

@@ -63,6 +63,10 @@ void Session::drop(const std::string& reason, uint64_t retry_delay_ns) {
   if (established_) lose(reason, retry_delay_ns);
 }
 
+void Session::volume_grew() {
+  for (Channel* channel : links_.up()) channel->reader.set_volume_bytes(owner_.volume_bytes());
+}
+
 void Session::pause_reading(bool paused) {
   if (!paused) resume_timer_->arm(0);
   links_.pause_reading(paused);
@@ -200,7 +204,7 @@ void Session::close_link(Link& link) {
 
 void Session::link_up(Channel& channel) {
   const Link& link = channel.link;
-  channel.reader.set_volume_bytes(env_.config.size_bytes);
+  channel.reader.set_volume_bytes(owner_.volume_bytes());
   links_.mark_up(channel);
   heartbeats_.channel_up(channel);
   env_.events.tell(

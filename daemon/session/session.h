@@ -108,6 +108,8 @@ class Session final : private SessionSteps, private ChannelOwner {
   void renew_links() {
     if (established_) joins_.renew_all();
   }
+  // The volume is larger: the peer may name what is new of it.
+  void volume_grew();
   // Whether the nodes could still talk without this link.
   [[nodiscard]] bool can_spare(const std::string& name) const;
 

@@ -61,14 +61,13 @@ class Core {
         session(parts.session),
         random(std::move(parts.random)),
         zero_piece_bytes(parts.zero_piece_bytes),
+        volume_bytes_(parts.loaded.blank ? parts.config.size_bytes : parts.loaded.record.size_bytes),
         state_(parts.metadata, parts.clock, random,
-               {parts.loaded, parts.config.size_bytes, parts.backing_is_empty,
-                std::move(parts.record_failed)}),
-        intents_(parts.metadata, parts.config.size_bytes, parts.loaded.record.region_bytes,
-                 &parts.clock),
+               {parts.loaded, parts.backing_is_empty, std::move(parts.record_failed)}),
+        intents_(parts.metadata, volume_bytes_, parts.loaded.record.region_bytes, &parts.clock),
         alone_right_(parts.config.witness.kind),
         join_order_(parts.backing_is_empty),
-        differences_(parts.config.size_bytes),
+        differences_(volume_bytes_),
         events_(parts.clock),
         compression_({parts.config.compression, parts.config.compression_level}) {}
 
@@ -83,6 +82,18 @@ class Core {
   Session& session;
   const std::function<uint64_t()> random;  // never 0
   const uint64_t zero_piece_bytes;         // in which zeroes are cut
+
+  // The volume's size: what is on record, and before there is a record, what the file says. The file's is
+  // that of the beginning: a volume grows by an order.
+  [[nodiscard]] uint64_t volume_bytes() const { return volume_bytes_; }
+  // It has become larger, by what is the same on both nodes; after IntentStore::prepare_growth(). It is to
+  // be made durable.
+  void grow(uint64_t volume_bytes) {
+    volume_bytes_ = volume_bytes;
+    state_.grow(volume_bytes);
+    intents_.grow(volume_bytes);
+    differences_.grow(volume_bytes);
+  }
 
   [[nodiscard]] NodeState& state() { return state_; }
   [[nodiscard]] const NodeState& state() const { return state_; }
@@ -146,6 +157,7 @@ class Core {
   void check_on_loop() const { TB_CHECK(clock.on_loop(), "the engine is entered on the loop"); }
 
  private:
+  uint64_t volume_bytes_;
   NodeState state_;
   metadata::IntentStore intents_;
   AloneRight alone_right_;

@@ -10,7 +10,7 @@ namespace twinblock {
 Demotion::Demotion(Core& core, const Parts& parts)
     : core_(core),
       parts_(parts),
-      snapshot_(parts_.metadata, parts_.snapshot_offset),
+      snapshot_(parts_.metadata),
       timer_(core.clock.make_timer([this] { flush(); })) {}
 
 void Demotion::begin(bool for_good, Done done) {
@@ -65,7 +65,7 @@ void Demotion::flushed(int error) {
 
 // The next start then knows what the peer misses by the block and not by the region.
 void Demotion::write_snapshot() {
-  auto copy = std::make_shared<BlockMap>(core_.config.size_bytes);
+  auto copy = std::make_shared<BlockMap>(core_.volume_bytes());
   copy->merge(core_.differences().dirty());
   snapshot_is_current_ = true;
   const auto written = [this, copy](int error, uint64_t bytes, uint32_t crc) {
@@ -81,7 +81,10 @@ void Demotion::write_snapshot() {
                         "; after a restart, whole regions are compared instead");
     record();
   };
-  snapshot_.write(*copy, written);
+  const metadata::NodeRecord& recorded = core_.record();
+  snapshot_.write(*copy,
+                  metadata::layout_of(recorded.size_bytes, recorded.region_bytes).snapshot_offset,
+                  written);
 }
 
 void Demotion::record() {

@@ -31,7 +31,6 @@ class Demotion {
     FlushGroup& flushes;
     Verifier& verifier;
     Disk& metadata;
-    uint64_t snapshot_offset;  // on the metadata disk
     DiskHealth& disks;
   };
 

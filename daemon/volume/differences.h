@@ -46,6 +46,12 @@ class Differences {
   // At start, of a node that has a record: what may differ, as far as the metadata disk tells.
   // `valid`: the data is there.
   void load(metadata::Loaded& loaded, const metadata::IntentStore& intents, bool valid);
+  // The volume has become larger, by what is the same on both nodes.
+  void grow(uint64_t volume_bytes) {
+    dirty_.grow(volume_bytes);
+    coarse_.grow(volume_bytes);
+    epochs_.grow(volume_bytes);
+  }
   // The peer has not got what was written here, or not for sure.
   void missed(uint64_t offset_bytes, uint64_t length_bytes) {
     dirty_.set(offset_bytes, length_bytes);

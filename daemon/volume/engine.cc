@@ -35,13 +35,11 @@ Engine::Engine(Parts parts)
       asked_([this](wire::Frame& frame) { session_frame(frame, PeerRequests::kControlStream); }),
       consent_(core_, parts.asked, *this),
       roles_(core_, replica_, asked_, consent_,
-             {writes_, reads_, flushes_, verifier_, parts.metadata,
-              metadata::layout_of(parts.config.size_bytes, core_.intents().region_bytes())
-                  .snapshot_offset,
-              disks_},
+             {writes_, reads_, flushes_, verifier_, parts.metadata, disks_},
              *this),
       facts_(core_, disks_, roles_, instance_number(parts.instance), parts.boot),
       first_record_(core_, disks_, gate_, roles_, parts.backing_is_empty, *this),
+      growth_(core_, parts.metadata, disks_, roles_, [this] { grown(); }),
       sync_(core_,
             {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, roles_, first_record_,
              facts_, parts.words},
@@ -49,13 +47,12 @@ Engine::Engine(Parts parts)
       clients_(core_, roles_, writes_, reads_, flushes_),
       upkeep_(core_, {writes_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
       split_brain_(core_, gate_, disks_, [this] { return facts(); }),
-      orders_({core_, first_record_, roles_, consent_, split_brain_, link_orders_, compression_, writes_,
+      orders_({core_, first_record_, growth_, roles_, consent_, split_brain_, link_orders_, compression_, writes_,
                flushes_, sync_.source(), verifier_, *this, sync_}),
       states_(core_, parts.words),
-      status_({core_, roles_, consent_, disks_, sync_, verifier_, link_orders_, peer_settings_, states_,
+      status_({core_, roles_, consent_, growth_, disks_, sync_, verifier_, link_orders_, peer_settings_, states_,
                facts_, clients_}) {
-  // What is of a volume of another size is refused in start().
-  if (!core_.state().blank() && core_.record().size_bytes == core_.config.size_bytes) {
+  if (!core_.state().blank()) {
     core_.intents().load(parts.loaded.intent_words,
                          metadata::intent_tag(core_.record().volume_uuid),
                          parts.loaded.intent_sequence);
@@ -79,11 +76,6 @@ Status Engine::start() {
                        shown(record.volume) + "', not to node '" + core_.node + "' of '" +
                        core_.config.volume + "'",
                    "correct `metadata = ` in " + core_.config.path, 0};
-    if (record.size_bytes != core_.config.size_bytes)
-      return Error{path + " is of a volume of " + std::to_string(record.size_bytes) +
-                       " bytes, but " + core_.config.path + " says " +
-                       std::to_string(core_.config.size_bytes),
-                   "correct `size = `", 0};
   }
   core_.log.log(Severity::kInfo,
                 "started: " + std::string(core_.state().blank() ? "not initialised yet"
@@ -106,6 +98,7 @@ Status Engine::start() {
                       (differences.coarse().empty()
                            ? ""
                            : "; they are compared before anything is copied"));
+  core_.worker_view().set_volume_bytes(core_.volume_bytes());
   upkeep_.start();
   roles_.start(facts_.promoted_on_this_boot(), facts());
   return session_.start();
@@ -147,6 +140,7 @@ void Engine::session_lost(const std::string& reason) {
   if (core_.phase().attached() && roles_.role() != Role::kSecondary) core_.counters().lost_peer();
   sync_.session_lost();
   roles_.session_lost();
+  growth_.session_lost();
   replica_.session_lost();
   verifier_.session_lost(reason);
   writes_.peer_lost();
@@ -176,6 +170,9 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
     case wire::FrameType::kLinkChange:
       link_orders_.heard(wire::frame_as<wire::LinkChangeFrame>(header),
                          wire::payload_as<wire::LinkChangePayload>(frame.payload));
+      break;
+    case wire::FrameType::kGrow:
+      growth_.heard(wire::frame_as<wire::GrowFrame>(header));
       break;
     case wire::FrameType::kSettings:
       peer_settings_.heard(wire::payload_as<wire::SettingsPayload>(frame.payload));
@@ -247,6 +244,11 @@ void Engine::yield() {
   if (cut_off_clients_) cut_off_clients_();
   roles_.yield();
   while (clients_.any_held()) clients_.let_go();
+}
+
+void Engine::grown() {
+  core_.worker_view().set_volume_bytes(core_.volume_bytes());
+  note_state();
 }
 
 void Engine::phase_entered() {

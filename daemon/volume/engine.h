@@ -23,6 +23,7 @@
 #include "volume/disk_health.h"
 #include "volume/first_record.h"
 #include "volume/flush_group.h"
+#include "volume/growth.h"
 #include "volume/link_orders.h"
 #include "volume/operator_orders.h"
 #include "volume/own_facts.h"
@@ -113,6 +114,10 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   SyncFacts facts() const override { return facts_.now(); }
   void facts_told() override;
   bool fast_zero() override { return core_.data.fast_zero(); }
+  [[nodiscard]] uint64_t volume_bytes() const override { return core_.volume_bytes(); }
+  std::string peer_is_larger(uint64_t volume_bytes) override {
+    return growth_.peer_is_larger(volume_bytes);
+  }
   bool draining() override { return replica_.draining(); }
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
   void session_lost(const std::string& reason) override;
@@ -143,6 +148,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void yield() override;
   // Of all owners: after whatever may have changed the state.
   void note_state() override;
+  void grown();
 
   Core core_;
   const std::function<void()> cut_off_clients_;
@@ -163,6 +169,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   Roles roles_;
   OwnFacts facts_;
   FirstRecord first_record_;
+  Growth growth_;
   PeerSync sync_;
   Clients clients_;
   Upkeep upkeep_;

@@ -86,7 +86,7 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
   metadata::NodeRecord record;
   record.volume = volume;
   record.node = core_.node;
-  record.size_bytes = core_.config.size_bytes;
+  record.size_bytes = core_.volume_bytes();
   for (size_t i = 0; i < record.volume_uuid.size(); i += sizeof(uint64_t)) {
     const uint64_t random = core_.random();
     std::memcpy(record.volume_uuid.data() + i, &random, sizeof random);
@@ -130,7 +130,7 @@ void FirstRecord::order_join(Reply reply) {
   const std::string lost =
       backing_is_empty_ ? mine + " holds no data that could be lost; it will be filled"
                         : "all that " + mine + " holds (up to " +
-                              format_size(core_.config.size_bytes) + ") will be overwritten";
+                              format_size(core_.volume_bytes()) + ") will be overwritten";
   core_.log.log(Severity::kWarning, "by the operator's order " + lost + " from " + core_.peer);
   session().poke();
   reply(lost + " from " + core_.peer + "'s replica as soon as the two are connected" +

@@ -12,8 +12,6 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
-  // What is of a volume of another size is refused when the node starts.
-  if (record_.size_bytes != start.volume_bytes) return;
   // A backing without any data under a record that promises some: not mounted, or a new disk.
   // What is there is not believed; where there is a peer, it is copied from it.
   backing_lost_ = start.backing_is_empty && record_.held_data;

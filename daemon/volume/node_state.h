@@ -22,7 +22,6 @@ class NodeState {
 
   struct Start {
     const metadata::Loaded& loaded;  // what the metadata disk held
-    uint64_t volume_bytes = 0;       // what it should be of
     bool backing_is_empty = false;
     std::function<void(int error)> record_failed;  // the record could not be written
   };
@@ -60,6 +59,13 @@ class NodeState {
   };
   // The peer's.
   void join(const Joined& joined);
+
+  // The volume has become larger. A snapshot of the smaller one would lie in the way of its pages.
+  void grow(uint64_t volume_bytes) {
+    record_.size_bytes = volume_bytes;
+    record_.snapshot = false;
+    record_.snapshot_bytes = record_.snapshot_crc = 0;
+  }
 
   // As the target, in the history that it was told, after it has left its own: it is an unfinished copy.
   // What it may itself have changed stays on record until the end; …

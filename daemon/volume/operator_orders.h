@@ -13,6 +13,7 @@
 #include "volume/core.h"
 #include "volume/first_record.h"
 #include "volume/flush_group.h"
+#include "volume/growth.h"
 #include "volume/link_orders.h"
 #include "volume/peer_sync.h"
 #include "volume/resync_source.h"
@@ -34,6 +35,7 @@ class OperatorOrders {
   struct Parts {
     Core& core;
     FirstRecord& first_record;
+    Growth& growth;
     Roles& roles;
     Consent& consent;
     SplitBrainOrders& split_brain;
@@ -51,6 +53,10 @@ class OperatorOrders {
 
   void init(bool force, bool join, Reply reply) {
     parts_.first_record.init(force, join, std::move(reply));
+  }
+  // The volume's size, on both nodes.
+  void grow(uint64_t volume_bytes, Reply reply) {
+    parts_.growth.order(volume_bytes, std::move(reply));
   }
   void promote(Roles::Word word, Reply reply) { parts_.roles.promote(word, std::move(reply)); }
   void demote(Reply reply) { parts_.roles.demote(true, std::move(reply)); }

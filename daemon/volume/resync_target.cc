@@ -129,7 +129,7 @@ void ResyncTarget::join(const metadata::Uuid& volume, const metadata::Generation
   NodeState::Joined joined;
   joined.identity.volume = core_.config.volume;
   joined.identity.node = core_.node;
-  joined.identity.size_bytes = core_.config.size_bytes;
+  joined.identity.size_bytes = core_.volume_bytes();
   joined.identity.volume_uuid = volume;
   joined.identity.region_bytes = core_.intents().region_bytes();
   joined.told = told;

@@ -140,7 +140,7 @@ void SplitBrainOrders::take(const Order& order, Reply reply) {
     return;
   }
   core_.state().take_order(order.keep_local,
-                           name_of(order.lost(), order.kept(), core_.config.size_bytes));
+                           name_of(order.lost(), order.kept(), core_.volume_bytes()));
   core_.state().persist([this, reply = std::move(reply), loser = order.loser, loss, when,
                          beside](int error) {
     if (error != 0) {

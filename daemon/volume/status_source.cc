@@ -57,7 +57,9 @@ std::optional<DataState> StatusSource::peer_data() const {
 void StatusSource::fill_replica(StatusView& view) const {
   const Core& core = parts_.core;
   view.data = data_state();
-  view.size_bytes = core.config.size_bytes;
+  view.size_bytes = core.volume_bytes();
+  view.file_size_bytes = core.config.size_bytes;
+  view.growing_to_bytes = parts_.growth.under_way_bytes();
   view.dirty_bytes = core.differences().dirty().set_bytes();
   view.coarse_bytes = core.differences().coarse().set_bytes();
   view.given_up = core.record().given_up;
@@ -153,7 +155,7 @@ void StatusSource::fill_verify(StatusView::Verify& view) const {
   view.repair = report.repair;
   view.ended = report.ended;
   view.compared_bytes = report.compared_bytes;
-  view.total_bytes = parts_.core.config.size_bytes;
+  view.total_bytes = parts_.core.volume_bytes();
   view.differing_bytes = report.differing_bytes;
   view.repaired_bytes = report.repaired_bytes;
   view.rate_bytes_per_s = verifier.progress().rate_bytes_per_s();

@@ -6,6 +6,7 @@
 #include "volume/clients.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
+#include "volume/growth.h"
 #include "volume/link_orders.h"
 #include "volume/own_facts.h"
 #include "volume/peer_settings.h"
@@ -23,6 +24,7 @@ class StatusSource {
     const Core& core;
     const Roles& roles;
     const Consent& consent;
+    const Growth& growth;
     const DiskHealth& disks;
     const PeerSync& sync;
     const Verifier& verifier;

@@ -27,6 +27,8 @@ struct StatusView {
   DataState data = DataState::kBlank;
   bool promotable = false;  // secondary, and `promote` would be taken without any option
   uint64_t size_bytes = 0;
+  uint64_t file_size_bytes = 0;   // what the configuration file says
+  uint64_t growing_to_bytes = 0;  // 0: it is not growing
   uint64_t dirty_bytes = 0;
   uint64_t coarse_bytes = 0;  // of those, known to differ perhaps
   // What this node would say of itself in a handshake, and the name of what an order of `resolve`

@@ -86,7 +86,7 @@ void SyncWalk::look(uint64_t begin_bytes) {
   request_.is_hole = false;
   request_.offset_bytes = begin_bytes;
   request_.length_bytes =
-      std::min(core_.config.size_bytes - begin_bytes, limits::kFrameHoleBytesMax);
+      std::min(core_.volume_bytes() - begin_bytes, limits::kFrameHoleBytesMax);
   core_.data.submit(request_);
 }
 
@@ -97,7 +97,7 @@ void SyncWalk::found() {
     const uint64_t begin = request_.offset_bytes;
     const uint64_t end = begin + request_.length_bytes;
     if (request_.error == 0 && request_.is_hole && end - begin >= limits::kHoleBytesMin) {
-      hole_ = {begin, end >= core_.config.size_bytes ? end : block_down(end)};
+      hole_ = {begin, end >= core_.volume_bytes() ? end : block_down(end)};
       stretch_bytes_ = limits::kHoleBytesMin;
     } else {
       data_ = {begin, std::max(block_up(end), begin + stretch_bytes_)};

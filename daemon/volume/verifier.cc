@@ -24,7 +24,7 @@ Verifier::Verifier(Core& core, FlushGroup& flushes, WritePath& writes, DiskHealt
       walk_(
           core,
           [&core](uint64_t from_bytes) -> std::optional<ByteRange> {
-            const uint64_t size_bytes = core.config.size_bytes;
+            const uint64_t size_bytes = core.volume_bytes();
             if (from_bytes >= size_bytes) return std::nullopt;
             return ByteRange{from_bytes,
                              std::min(size_bytes, from_bytes + limits::kFrameHoleBytesMax)};
@@ -42,7 +42,7 @@ void Verifier::begin(bool repair) {
   walk_.restart();
   next_.reset();
   flushing_ = false;
-  progress_.begin(core_.config.size_bytes, core_.clock.now_ns());
+  progress_.begin(core_.volume_bytes(), core_.clock.now_ns());
   core_.events().tell("verify-begun", {{"repair", repair ? "yes" : "no"}});
   pump();
 }
@@ -50,7 +50,7 @@ void Verifier::begin(bool repair) {
 void Verifier::pump() {
   if (!active() || awaits_intent_ || flushing_) return;
   const uint64_t now = core_.clock.now_ns();
-  progress_.update(report_.compared_bytes, core_.config.size_bytes, now);
+  progress_.update(report_.compared_bytes, core_.volume_bytes(), now);
   const Pacer::Allowance allowed = pacer_.allowance(writes_.busy(now), now);
   while (active() && sync_.outstanding() < allowed.runs && start_next(allowed)) {
   }
@@ -78,7 +78,7 @@ bool Verifier::start_next(const Pacer::Allowance& allowed) {
 bool Verifier::covered(const BlockSync::Task& task) {
   const uint64_t begin = task.range.begin_bytes;
   if (core_.intents().covered(begin, task.range.length())) return true;
-  const uint64_t ahead = std::min(kIntentAheadBytes, core_.config.size_bytes - begin);
+  const uint64_t ahead = std::min(kIntentAheadBytes, core_.volume_bytes() - begin);
   awaits_intent_ = true;
   const int error = core_.intents().cover(begin, std::max(ahead, task.range.length()), *this);
   if (error != 0) intent_recorded(error);
@@ -114,7 +114,7 @@ void Verifier::synced(const BlockSync::Outcome& outcome) {
   report_.compared_bytes += outcome.range.length();
   report_.differing_bytes += outcome.differing_bytes;
   report_.repaired_bytes += outcome.data_bytes + outcome.zero_bytes;
-  TB_CHECK(report_.compared_bytes <= core_.config.size_bytes &&
+  TB_CHECK(report_.compared_bytes <= core_.volume_bytes() &&
                report_.differing_bytes <= report_.compared_bytes,
            "no block is compared twice, and none differs that was not compared");
   if (outcome.first_difference.length() > 0 && report_.differences.size() < kDifferencesMax)

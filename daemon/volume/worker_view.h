@@ -39,6 +39,10 @@ class WorkerView {
   [[nodiscard]] bool quiet(uint64_t offset_bytes, uint64_t length_bytes) const {
     return inflight_.quiet(offset_bytes, length_bytes);
   }
+  // How large the volume is for who opens it now.
+  [[nodiscard]] uint64_t volume_bytes() const {
+    return volume_bytes_.load(std::memory_order_acquire);
+  }
   void count_read(uint64_t bytes) {
     reads_.fetch_add(1, std::memory_order_relaxed);
     read_bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -61,6 +65,7 @@ class WorkerView {
   [[nodiscard]] LinkDemand& link_demand() { return link_demand_; }
 
   // The loop's.
+  void set_volume_bytes(uint64_t bytes) { volume_bytes_.store(bytes, std::memory_order_release); }
   void set_local_reads(bool may) { local_reads_.store(may, std::memory_order_release); }
   static constexpr uint64_t kNoLease = ~uint64_t{0};  // none is needed
   void set_lease(uint64_t until_ns) { lease_until_ns_.store(until_ns, std::memory_order_release); }
@@ -79,6 +84,7 @@ class WorkerView {
 
  private:
   InflightFilter inflight_;
+  std::atomic<uint64_t> volume_bytes_{0};
   std::atomic<uint64_t> reads_{0};
   std::atomic<uint64_t> read_bytes_{0};
   std::atomic<bool> local_reads_{false};

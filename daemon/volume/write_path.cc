@@ -55,8 +55,8 @@ WritePath::Op& WritePath::new_op() {
 }
 
 void WritePath::submit(ClientRequest& request) {
-  TB_CHECK(request.length_bytes > 0 && request.offset_bytes < core_.config.size_bytes &&
-               request.length_bytes <= core_.config.size_bytes - request.offset_bytes,
+  TB_CHECK(request.length_bytes > 0 && request.offset_bytes < core_.volume_bytes() &&
+               request.length_bytes <= core_.volume_bytes() - request.offset_bytes,
            "the plugin passes ranges inside the volume only");
   if (request.fast_only &&
       !(core_.data.fast_zero() && (!core_.phase().attached() || peer_fast_zero_))) {
@@ -139,7 +139,7 @@ uint64_t WritePath::intent_length(uint64_t offset_bytes, uint64_t length_bytes) 
   const uint64_t region = core_.intents().region_bytes();
   const uint64_t here = offset_bytes / region * region;
   if (here == 0 || !core_.intents().any(here - region, region)) return length_bytes;
-  const uint64_t rest = core_.config.size_bytes - offset_bytes;
+  const uint64_t rest = core_.volume_bytes() - offset_bytes;
   return std::min(rest, length_bytes + limits::kIntentAheadRegions * region);
 }
 
@@ -410,7 +410,7 @@ void WritePath::peer_lost() {
 }
 
 BlockMap WritePath::dirty_without_peer() const {
-  BlockMap blocks = core_.differences().without_peer(core_.config.size_bytes);
+  BlockMap blocks = core_.differences().without_peer(core_.volume_bytes());
   for (const Op* op : active_)
     if (op->on_peer) blocks.set(op->client->offset_bytes, op->client->length_bytes);
   return blocks;

@@ -46,8 +46,9 @@ enum class FrameType : uint8_t {
   kProbeAnswer = 28,
   kProbeData = 29,
   kProbeReport = 30,
+  kGrow = 31,
 };
-constexpr uint8_t kFrameTypeLast = 30;
+constexpr uint8_t kFrameTypeLast = 31;
 constexpr size_t kDigestBytes = 16;
 
 // Bits of FrameHeader::flags; which frame has which: frames.h.

@@ -345,6 +345,17 @@ struct LinkChangeFrame {  // payload: LinkChangePayload; answered by ack with a 
   }
 };
 
+struct GrowFrame {  // the volume is to be larger; answered by ack with a text as payload, when it is, durably
+  static constexpr Kind kKind{FrameType::kGrow, "grow", Stream::kOrdered};
+  uint64_t request = 0;
+  uint64_t size_bytes = 0;
+  static constexpr auto fields() {
+    return std::tuple(field("request", &GrowFrame::request, &H::sequence),
+                      field("size", &GrowFrame::size_bytes, &H::length, limits::kVolumeBytesMin,
+                            limits::kVolumeBytesMax));
+  }
+};
+
 struct SettingsFrame {  // payload: SettingsPayload
   static constexpr Kind kKind{FrameType::kSettings, "settings", Stream::kOrdered,
                               sizeof(SettingsPayload), sizeof(SettingsPayload)};
@@ -377,6 +388,6 @@ using AllFrames =
               PromoteAskFrame, PromoteAnswerFrame, GenerationFrame, DirtyFrame, ProgressFrame,
               CompressionFrame, GoodbyeFrame, RetireFrame, RetiredFrame, LinkChangeFrame,
               SettingsFrame, ProbeFrame, ProbeHostFrame, ProbeAskFrame, ProbeAnswerFrame,
-              ProbeDataFrame, ProbeReportFrame>;
+              ProbeDataFrame, ProbeReportFrame, GrowFrame>;
 
 }  // namespace twinblock::wire

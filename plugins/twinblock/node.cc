@@ -88,10 +88,11 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
     node->log_.log(Severity::kWarning, warning);
   for (const std::string& warning : loaded.value().warnings)
     node->log_.log(Severity::kWarning, warning);
-  // A block device must have all the room; a file is sparse.
-  const uint64_t metadata_bytes =
-      metadata::metadata_bytes_max(node->config_.size_bytes, loaded.value().record.region_bytes);
-  if (Status files = node->open_files(metadata_bytes); !files) return files.error();
+  // The file says how large the volume was to be; what is on record says how large it is.
+  const uint64_t volume_bytes =
+      loaded.value().blank ? node->config_.size_bytes : loaded.value().record.size_bytes;
+  if (Status files = node->open_files(volume_bytes, loaded.value().record.region_bytes); !files)
+    return files.error();
   Status engine = node->open_engine(std::move(loaded.value()), !holds.value());
   if (!engine) return engine.error();
   node->thread_ = start_thread("twinblock-loop", [&loop = node->loop_] { loop.run(); });
@@ -99,14 +100,16 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   return node;
 }
 
-Status Node::open_files(uint64_t metadata_bytes) {
+Status Node::open_files(uint64_t volume_bytes, uint32_t region_bytes) {
+  // A block device must have all the room; a file is sparse.
+  const uint64_t metadata_bytes = metadata::metadata_bytes_max(volume_bytes, region_bytes);
   const NodeConfig& self = config_.node(name_);
   const Result<PosixDisk::Engine> engine = wanted_disk_engine();
   if (!engine) return engine.error();
   PosixDisk::Options options;
   options.engine = engine.value();
   options.file.path = self.backing;
-  options.file.size_bytes = config_.size_bytes;
+  options.file.size_bytes = volume_bytes;
   options.file.create = true;
   options.file.cache = cache_of(self.backing_io);
   Result<std::unique_ptr<PosixDisk>> data = PosixDisk::open(loop_, options);

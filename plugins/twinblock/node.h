@@ -36,7 +36,7 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  [[nodiscard]] uint64_t size_bytes() const { return config_.size_bytes; }
+  [[nodiscard]] uint64_t size_bytes() const { return engine_->worker_view().volume_bytes(); }
 
   // A client opens the export; `term` as of Clients::opened.
   Status open_client(uint64_t term);
@@ -53,7 +53,7 @@ class Node {
 
  private:
   Node(Config config, std::string name);
-  Status open_files(uint64_t metadata_bytes);
+  Status open_files(uint64_t volume_bytes, uint32_t region_bytes);
   void open_witness();
   Result<std::string> read_keys(KeyChoice choice);
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);

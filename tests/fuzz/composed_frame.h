@@ -23,7 +23,7 @@ enum FrameManner : uint16_t {
   kLengthIsPayload = 4,
   kPayloadIsU16 = 8,  // else as long as suits the type
   kPayloadAtLimit = 16,
-  kAnyType = 32,       // else one of the first 31
+  kAnyType = 32,       // else one of the first 32
   kResealed = 64,      // a byte of the header is changed before its checksum is made
   kDamaged = 128,      // a byte is changed afterwards
   kWideNumbers = 256,  // offset and length are eight bytes of input and not blocks

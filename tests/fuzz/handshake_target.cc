@@ -53,12 +53,12 @@ bool plausible(const SyncFacts& facts) {
 
 void check_roundtrip(const Config& config, const SyncFacts& facts, bool fast_zero) {
   const wire::HelloPayload hello =
-      make_hello(config, "alpha", "main", metadata::Uuid{7}, facts, fast_zero);
+      make_hello(config, "alpha", "main", metadata::Uuid{7}, facts, config.size_bytes, fast_zero);
   const SyncFacts again = facts_of(hello, facts.preferred);
   require(same_facts(facts, again) && facts.dirty_bytes == again.dirty_bytes &&
               facts.since_s == again.since_s && facts.state_id == again.state_id && facts.preferred == again.preferred,
           "a hello does not say what it was made from");
-  const HelloMismatch mismatch = compare_hello(hello, config, "beta");
+  const HelloMismatch mismatch = compare_hello(hello, config, "beta", config.size_bytes);
   require(mismatch.for_us.empty() && mismatch.for_peer.empty(), "a right hello is refused");
   const metadata::Generations told = generations_of(
       make_generation(facts.generations, facts.volume_uuid, wire::kGenerationConsistent));
@@ -100,14 +100,14 @@ void check_generations(metadata::Generations generations, uint64_t fresh) {
 
 // Fields that another program, or a fault, has filled.
 void check_names(const Config& config, Input& input, const SyncFacts& facts) {
-  wire::HelloPayload hello = make_hello(config, "alpha", "main", metadata::Uuid{}, facts, false);
+  wire::HelloPayload hello = make_hello(config, "alpha", "main", metadata::Uuid{}, facts, config.size_bytes, false);
   std::byte* bytes = reinterpret_cast<std::byte*>(&hello);
   while (!input.empty()) {
     const size_t at = input.below(sizeof hello);
     const auto patch = input.bytes(std::min<size_t>(input.below(72), sizeof hello - at));
     if (!patch.empty()) std::memcpy(bytes + at, patch.data(), patch.size());
   }
-  const HelloMismatch mismatch = compare_hello(hello, config, "beta");
+  const HelloMismatch mismatch = compare_hello(hello, config, "beta", config.size_bytes);
   require(mismatch.for_us.empty() == mismatch.for_peer.empty(), "only one side is told");
   require(printable_line(mismatch.for_us) && printable_line(mismatch.for_peer),
           "a name brings control characters into the log", mismatch.for_us);

@@ -23,6 +23,7 @@ bool is_request(uint8_t type) {
     case FrameType::kDigest:
     case FrameType::kGeneration:
     case FrameType::kLinkChange:
+    case FrameType::kGrow:
       return true;
     default:
       return false;
@@ -111,7 +112,8 @@ class HostilePeer::Line final : public ConnectionHandler {
   void say_hello() {
     said_ = peer_.facts();
     wire::HelloPayload hello = make_hello(
-        peer_.node_.config, peer_.name_, peer_.links_[link_].name, metadata::Uuid{9}, said_, true);
+        peer_.node_.config, peer_.name_, peer_.links_[link_].name, metadata::Uuid{9}, said_,
+        peer_.node_.config.size_bytes, true);
     hello.nonce = nonce_;
     hello.echo = peer_nonce_;
     if (dialled_) session_ = {nonce_, peer_nonce_};

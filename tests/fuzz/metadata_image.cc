@@ -34,6 +34,9 @@ class DirectDisk final : public Disk {
   }
   [[nodiscard]] uint64_t size_bytes() const override { return file_.size(); }
   [[nodiscard]] bool fast_zero() const override { return false; }
+  [[nodiscard]] Status grow(uint64_t bytes, bool) override {
+    return bytes <= size_bytes() ? ok_status() : Status(Error{"it has no more room", "", ENOSPC});
+  }
   void finish_all() {
     while (DiskRequest* request = std::exchange(pending_, nullptr)) request->done(*request);
   }
@@ -201,9 +204,9 @@ SnapshotSum write_snapshot(std::vector<std::byte>& file, uint64_t offset, const 
   roomy.resize(std::max<size_t>(before, offset + chunks * 4104 + kPageBytes));
   SnapshotSum sum;
   DirectDisk disk(roomy);
-  metadata::SnapshotWriter writer(disk, offset);
+  metadata::SnapshotWriter writer(disk);
   bool written = false;
-  writer.write(map, [&](int error, uint64_t bytes, uint32_t crc) {
+  writer.write(map, offset, [&](int error, uint64_t bytes, uint32_t crc) {
     require(error == 0, "a snapshot without room");
     sum = {bytes, crc};
     written = true;

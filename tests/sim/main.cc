@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "grown.h"
 #include "lineage.h"
 #include "witnessed.h"
 #include "report.h"
@@ -62,6 +63,11 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
     twinblock::sim::Witnessed witnessed(random.next());
     witnessed.run();
     return ended(witnessed.scheduler());
+  }
+  if (options.grow) {
+    twinblock::sim::Grown grown(random.next());
+    grown.run();
+    return ended(grown.scheduler());
   }
   twinblock::sim::World world(random.next(), options);
   world.run();

@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 22> kModeTable{{
+constexpr std::array<Mode, 23> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -177,6 +177,7 @@ constexpr std::array<Mode, 22> kModeTable{{
     {"lineage", 1, [](Options& o) { o.lineage = true; }},
     // (Drawn apart in "mixed".)
     {"witness", 0, [](Options& o) { o.witness = true; }},
+    {"grow", 0, [](Options& o) { o.grow = true; }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,
@@ -252,6 +253,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   Random copy = random;
   Random beside(~copy.next());
   const bool witnessed = mode == "mixed" && !resumes && !is_late && beside.chance(0.06);
+  const bool grows = mode == "mixed" && !resumes && !is_late && !witnessed && beside.chance(0.05);
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
@@ -260,6 +262,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
                        : resumes       ? each.name == std::string("resume")
                        : is_late       ? each.name == std::string("late")
                        : witnessed     ? each.name == std::string("witness")
+                       : grows         ? each.name == std::string("grow")
                                        : is_drawn;
     if (!meant) continue;
     each.apply(options);

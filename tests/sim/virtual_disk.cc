@@ -59,6 +59,21 @@ bool VirtualDisk::forget_cache() {
   return true;
 }
 
+Status VirtualDisk::grow(uint64_t bytes, bool extend) {
+  if (bytes > size_bytes() && !extend)
+    return Error{name_ + " is too small", "enlarge it", ENOSPC};
+  if (bytes > size_bytes()) enlarge(bytes);
+  return ok_status();
+}
+
+void VirtualDisk::enlarge(uint64_t size_bytes, std::byte with) {
+  cache_.resize(size_bytes, with);
+  medium_.resize(size_bytes, with);
+  unflushed_.resize(size_bytes / kSectorBytes);
+  changed_ns_.resize((size_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes,
+                     scheduler_.now_ns());
+}
+
 std::vector<size_t> VirtualDisk::deceiving_sectors() const {
   std::vector<size_t> found;
   for (const size_t sector : lost_) {

@@ -50,6 +50,9 @@ class VirtualDisk final : public Disk {
 
   void submit(DiskRequest& request) override;
   [[nodiscard]] uint64_t size_bytes() const override { return cache_.size(); }
+  [[nodiscard]] Status grow(uint64_t bytes, bool extend) override;
+  // What an operator does to a file or device: more room, which is all zeroes, or holds something.
+  void enlarge(uint64_t size_bytes, std::byte with = std::byte{0});
   [[nodiscard]] bool fast_zero() const override { return fast_zero_; }
   [[nodiscard]] uint64_t device_work() const override;
   static constexpr uint64_t kSlowZeroBytes = 8 * kKiB;

@@ -25,8 +25,8 @@ class Damage : public testing::Test {
     dirty_.set(5 * kMiB - 4096, 4096);  // in region 1 …
     dirty_.set(57 * kMiB, 3 * 4096);    // … and 14
     CrashDisk disk(file_.size());
-    SnapshotWriter writer(disk, kLayout.snapshot_offset);
-    writer.write(dirty_, [this](int, uint64_t bytes, uint32_t crc) {
+    SnapshotWriter writer(disk);
+    writer.write(dirty_, kLayout.snapshot_offset, [this](int, uint64_t bytes, uint32_t crc) {
       record_.snapshot_bytes = bytes;
       record_.snapshot_crc = crc;
     });

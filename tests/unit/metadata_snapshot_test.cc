@@ -23,8 +23,8 @@ struct Written {
 
 Written write(CrashDisk& disk, const BlockMap& map) {
   Written written;
-  SnapshotWriter writer(disk, kOffset);
-  writer.write(map, [&](int error, uint64_t bytes, uint32_t crc) {
+  SnapshotWriter writer(disk);
+  writer.write(map, kOffset, [&](int error, uint64_t bytes, uint32_t crc) {
     written = {error, bytes, crc};
   });
   EXPECT_FALSE(written.error) << "not from within";
@@ -108,8 +108,8 @@ TEST(Snapshot, AFailedOrTooSmallDiskIsTold) {
   for (const int failing : {0, 1, 2, 3}) {
     CrashDisk disk(kOffset + 4 * kMiB);
     Written written;
-    SnapshotWriter writer(disk, kOffset);
-    writer.write(map, [&](int error, uint64_t, uint32_t) { written.error = error; });
+    SnapshotWriter writer(disk);
+    writer.write(map, kOffset, [&](int error, uint64_t, uint32_t) { written.error = error; });
     for (int step = 0; step < failing; ++step) disk.finish();
     disk.finish(0, EIO);
     EXPECT_EQ(written.error, EIO) << failing;

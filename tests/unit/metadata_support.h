@@ -22,6 +22,9 @@ class CrashDisk final : public Disk {
   void submit(DiskRequest& request) override { pending_.push_back({&request, done_number_}); }
   [[nodiscard]] uint64_t size_bytes() const override { return cache.size(); }
   [[nodiscard]] bool fast_zero() const override { return false; }
+  [[nodiscard]] Status grow(uint64_t bytes, bool) override {
+    return bytes <= size_bytes() ? ok_status() : Status(Error{"it has no more room", "", ENOSPC});
+  }
 
   [[nodiscard]] size_t pending() const { return pending_.size(); }
   [[nodiscard]] const DiskRequest& request(size_t index = 0) const {

@@ -309,6 +309,9 @@ class ManualDisk final : public Disk {
   void submit(DiskRequest& request) override { requests.push_back(&request); }
   [[nodiscard]] uint64_t size_bytes() const override { return kFileBytes; }
   [[nodiscard]] bool fast_zero() const override { return false; }
+  [[nodiscard]] Status grow(uint64_t bytes, bool) override {
+    return bytes <= size_bytes() ? ok_status() : Status(Error{"it has no more room", "", ENOSPC});
+  }
   void finish(int error = 0) {
     ASSERT_FALSE(requests.empty());
     DiskRequest& request = *requests.front();

@@ -243,7 +243,7 @@ Config sample_config() {
 }
 
 wire::HelloPayload hello_from_beta(const Config& config, const SyncFacts& facts = {}) {
-  return make_hello(config, "beta", "main", {}, facts, true);
+  return make_hello(config, "beta", "main", {}, facts, config.size_bytes, true);
 }
 
 TEST(Hello, BringsEveryFactAcross) {
@@ -287,7 +287,7 @@ TEST(Hello, BringsEveryFactAcross) {
 // What a record calls the peer's process is what that process says of itself.
 TEST(Hello, AProcessIsKnownByItsInstance) {
   const metadata::Uuid instance{1, 2, 3, 4, 5, 6, 7, 8, 9};
-  const wire::HelloPayload hello = make_hello(sample_config(), "beta", "main", instance, {}, true);
+  const wire::HelloPayload hello = make_hello(sample_config(), "beta", "main", instance, {}, sample_config().size_bytes, true);
   EXPECT_EQ(facts_of(hello, true).instance, instance_number(instance));
   EXPECT_NE(instance_number(instance), 0u);
 }
@@ -323,7 +323,7 @@ TEST(Hello, WhatIsOnlyToldToUsersMakesNoDifference) {
 
 TEST(Hello, OfTheSamePairFits) {
   const Config config = sample_config();
-  const HelloMismatch mismatch = compare_hello(hello_from_beta(config), config, "alpha");
+  const HelloMismatch mismatch = compare_hello(hello_from_beta(config), config, "alpha", config.size_bytes);
   EXPECT_EQ(mismatch.for_us, "");
   EXPECT_EQ(mismatch.for_peer, "");
 }
@@ -343,7 +343,7 @@ TEST(Hello, EachMismatchIsNamedOnBothSides) {
   for (const auto& [what, change] : cases) {
     wire::HelloPayload hello = hello_from_beta(config);
     change(hello);
-    const HelloMismatch mismatch = compare_hello(hello, config, "alpha");
+    const HelloMismatch mismatch = compare_hello(hello, config, "alpha", config.size_bytes);
     EXPECT_NE(mismatch.for_us.find(what), std::string::npos) << mismatch.for_us;
     EXPECT_NE(mismatch.for_peer, "") << what;
   }
@@ -435,8 +435,8 @@ TEST(StrangerLog, ReasonsWithoutEndAreOne) {
 
 TEST(Hello, ANodeThatTalksToItselfIsRefused) {
   const Config config = sample_config();
-  const wire::HelloPayload own = make_hello(config, "alpha", "main", {}, {}, false);
-  EXPECT_NE(compare_hello(own, config, "alpha").for_us, "");
+  const wire::HelloPayload own = make_hello(config, "alpha", "main", {}, {}, config.size_bytes, false);
+  EXPECT_NE(compare_hello(own, config, "alpha", config.size_bytes).for_us, "");
 }
 
 }  // namespace

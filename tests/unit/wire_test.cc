@@ -157,6 +157,7 @@ TEST(Header, EachTypeHasItsPayloadBounds) {
       {FrameType::kPromoteAnswer, 0, kTextBytesMax},
       {FrameType::kGeneration, sizeof(GenerationPayload), sizeof(GenerationPayload)},
       {FrameType::kGoodbye, 0, kTextBytesMax},
+      {FrameType::kGrow, 0, 0},
       {FrameType::kProgress, 0, 0}};
   for (const Bounds& each : all) {
     const FrameHeader header = plain_header(each.type);
@@ -188,7 +189,8 @@ TEST(Header, BeforeTheHandshakeOnlyItsOwnFramesPass) {
     const bool handshake = check_header(seal(header, payload, 0), 0).error.empty();
     const bool wanted = type <= 3 || type == static_cast<unsigned>(FrameType::kJoin) ||
                         type == static_cast<unsigned>(FrameType::kChallenge) ||
-                        type >= static_cast<unsigned>(FrameType::kProbe);
+                        (type >= static_cast<unsigned>(FrameType::kProbe) &&
+                         type <= static_cast<unsigned>(FrameType::kProbeReport));
     EXPECT_EQ(handshake, wanted) << frame_type_name(header.type);
   }
 }

@@ -27,6 +27,7 @@ Result<Output> run_init(const Options& options, const std::string& socket);
 Result<Output> run_promote(const Options& options, const std::string& socket);
 Result<Output> run_demote(const Options& options, const std::string& socket);
 Result<Output> run_continue(const Options& options, const std::string& socket);
+Result<Output> run_grow(const Options& options, const std::string& socket);
 Result<Output> run_resolve(const Options& options, const std::string& socket);
 
 // sync_actions.cc: resync and verification.

@@ -19,8 +19,9 @@ using nlohmann::json;
 std::string message_of(const json& result) { return paragraph(text_at(result, "message")); }
 
 // A verb that changes the node, then says what it is like now.
-Result<Output> change(const std::string& socket, const std::string& verb, const json& args) {
-  const Result<json> changed = control_request(socket, verb, args, kChangeTimeout_ns);
+Result<Output> change(const std::string& socket, const std::string& verb, const json& args,
+                      uint64_t timeout_ns = kChangeTimeout_ns) {
+  const Result<json> changed = control_request(socket, verb, args, timeout_ns);
   if (!changed) return changed.error();
   const Result<json> status = ask_status(socket);
   // The change was made; that the status can't be had right now does not undo it.
@@ -133,6 +134,12 @@ Result<Output> run_demote(const Options&, const std::string& socket) {
 
 Result<Output> run_continue(const Options& options, const std::string& socket) {
   return change(socket, "continue", with_word(options.go_on.without_witness, json::object()));
+}
+
+// It may have to write zeroes to all that is new.
+Result<Output> run_grow(const Options& options, const std::string& socket) {
+  constexpr uint64_t kGrowTimeout_ns = 24 * 3600 * kSecond_ns;
+  return change(socket, "grow", {{"size_bytes", options.grow.size_bytes}}, kGrowTimeout_ns);
 }
 
 Result<Output> run_resolve(const Options& options, const std::string& socket) {

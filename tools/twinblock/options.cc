@@ -87,6 +87,15 @@ Status prepare_wait(Options& options) {
   return ok_status();
 }
 
+Status prepare_grow(Options& options) {
+  const std::optional<uint64_t> bytes = parse_size_bytes(options.grow.size);
+  if (!bytes)
+    return wrong_usage("grow: '" + options.grow.size + "' is not a size",
+                       "write it like 20GiB or 500GB: how large the volume is to be");
+  options.grow.size_bytes = *bytes;
+  return ok_status();
+}
+
 Status prepare_promote(Options& options) {
   const PromoteOptions& promote = options.promote;
   if (promote.without_witness && !promote.peer_is_dead)

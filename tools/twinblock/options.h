@@ -92,6 +92,10 @@ struct LatencyOptions {
   bool sizes = false;
   bool links = false;
 };
+struct GrowOptions {
+  std::string size;         // as typed
+  uint64_t size_bytes = 0;  // from that
+};
 struct PlanOptions {
   std::vector<std::string> links;  // as typed: "10Gbit,rtt=80us"
   std::string window;              // "60s", "10s" or "start"; empty: the first
@@ -131,6 +135,7 @@ struct Options {
   PromoteOptions promote;
   ContinueOptions go_on;  // `continue`
   ResolveOptions resolve;
+  GrowOptions grow;
   ResyncOptions resync;
   VerifyOptions verify;
   WaitOptions wait;
@@ -158,6 +163,8 @@ struct Output {
 // Of the options of `resync`: an optional volume, and pause, resume, auto, or rate and a size.
 // An error (kExitUsage) says what is wrong, as from all of these.
 Status prepare_pace(Options& options);
+// Of `grow`: the size.
+Status prepare_grow(Options& options);
 // Of `link`: an action, an optional volume, names, and with add addresses.
 Status prepare_link(Options& options);
 // Of `compression`: an optional volume and an optional mode.

@@ -25,6 +25,10 @@ void add_continue_options(CLI::App& app, Options& options) {
                "your word counts in place of the witness' consent");
 }
 
+void add_grow_options(CLI::App& app, Options& options) {
+  app.add_option("size", options.grow.size, "how large it is to be, such as 20GiB or 500GB")->required();
+}
+
 void add_resolve_options(CLI::App& app, Options& options) {
   app.add_option("--keep", options.resolve.keep, "whose writes stay: local (this node's) or peer")
       ->required()
@@ -233,6 +237,15 @@ std::vector<Verb> role_verbs() {
        "order void.\n"
        "Example: twinblock resolve r0 --keep local",
        run_resolve, add_resolve_options},
+      {"grow", "make the volume larger",
+       "Makes the volume larger on both nodes, while it is in use. Enlarge the backing on both hosts "
+       "first (truncate, lvextend). Run it on the primary, in duplex, or on either node where neither "
+       "is primary. What is new reads as zeroes. A device that the kernel's nbd serves gets the new "
+       "size at once, other clients with their next connection; the file system on it is grown as on "
+       "any disk (resize2fs, xfs_growfs). Write the new size into the volume's file afterwards. A "
+       "volume can't be made smaller.\n"
+       "Example: twinblock grow r0 20GiB",
+       run_grow, add_grow_options, prepare_grow},
   };
 }
 

@@ -183,28 +183,51 @@ bool DiskFile::aligned(const std::byte* memory) const {
   return (reinterpret_cast<uintptr_t>(memory) & (kAlign - 1)) == 0;
 }
 
-Status DiskFile::set_size(const Options& options) {
+Result<uint64_t> DiskFile::actual_size() const {
   struct stat status {};
-  if (::fstat(fd_, &status) != 0) return system_error(errno, "stat " + options.path);
+  if (::fstat(fd_, &status) != 0) return system_error(errno, "stat " + path_);
   auto actual = static_cast<uint64_t>(status.st_size);
   if (is_device_ && ::ioctl(fd_, BLKGETSIZE64, &actual) != 0)
-    return system_error(errno, "size of " + options.path);
-  if (options.create && !is_device_ && actual == 0 && options.size_bytes > 0) {
+    return system_error(errno, "size of " + path_);
+  return actual;
+}
+
+Status DiskFile::too_small(uint64_t actual, uint64_t wanted) const {
+  return Error{path_ + " has " + format_size(actual) + " (" + std::to_string(actual) +
+                   " bytes), but " + format_size(wanted) + " (" + std::to_string(wanted) +
+                   " bytes) are needed",
+               is_device_ ? "enlarge the device (for example lvextend), or name a larger one"
+                          : "grow it: truncate -s " + std::to_string(wanted) + " " + path_,
+               ENOSPC};
+}
+
+Status DiskFile::set_size(const Options& options) {
+  path_ = options.path;
+  Result<uint64_t> actual = actual_size();
+  if (!actual) return actual.error();
+  if (options.create && !is_device_ && actual.value() == 0 && options.size_bytes > 0) {
     if (::ftruncate(fd_, static_cast<off_t>(options.size_bytes)) != 0)
       return system_error(errno,
                           "create " + options.path + " with " + format_size(options.size_bytes));
     if (::fsync(fd_) != 0) return system_error(errno, "fsync " + options.path);
     actual = options.size_bytes;
   }
-  const uint64_t wanted = options.size_bytes > 0 ? options.size_bytes : actual;
-  if (actual < wanted)
-    return Error{options.path + " has " + format_size(actual) + " (" + std::to_string(actual) +
-                     " bytes), but " + format_size(wanted) + " (" + std::to_string(wanted) +
-                     " bytes) are needed",
-                 is_device_ ? "enlarge the device (for example lvextend), or name a larger one"
-                            : "grow it: truncate -s " + std::to_string(wanted) + " " + options.path,
-                 ENOSPC};
+  const uint64_t wanted = options.size_bytes > 0 ? options.size_bytes : actual.value();
+  if (actual.value() < wanted) return too_small(actual.value(), wanted);
   size_bytes_ = wanted;
+  return ok_status();
+}
+
+Status DiskFile::grow(uint64_t size_bytes, bool extend) {
+  Result<uint64_t> actual = actual_size();
+  if (!actual) return actual.error();
+  if (actual.value() < size_bytes && extend && !is_device_) {
+    if (::ftruncate(fd_, static_cast<off_t>(size_bytes)) != 0)
+      return system_error(errno, "extend " + path_ + " to " + format_size(size_bytes));
+    actual = size_bytes;
+  }
+  if (actual.value() < size_bytes) return too_small(actual.value(), size_bytes);
+  size_bytes_ = std::max(size_bytes_, size_bytes);
   return ok_status();
 }
 

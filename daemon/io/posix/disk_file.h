@@ -80,6 +80,8 @@ class DiskFile {
 
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
+  // Disk::grow().
+  Status grow(uint64_t size_bytes, bool extend);
   [[nodiscard]] bool fast_zero() const { return fast_zero_; }
   [[nodiscard]] bool direct() const { return block_bytes_ > 0; }
   // Whether the kernel takes such a transfer as it is, in aligned memory.
@@ -126,6 +128,8 @@ class DiskFile {
   Status lock(const Options& options) const;
   Status set_direct(const Options& options);
   Status set_size(const Options& options);
+  [[nodiscard]] Result<uint64_t> actual_size() const;
+  [[nodiscard]] Status too_small(uint64_t actual, uint64_t wanted) const;
   void probe_fast_zero();
   void probe_file_system();
   int read_calls(uint64_t offset, std::byte* into, uint64_t length) const;
@@ -141,6 +145,7 @@ class DiskFile {
 
   const int fd_;
   const DiskCalls& calls_;
+  std::string path_;
   uint64_t size_bytes_ = 0;
   bool is_device_ = false;
   uint64_t block_bytes_ = 0;     // direct: offsets and lengths are multiples of it; else 0

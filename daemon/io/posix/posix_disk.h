@@ -85,6 +85,9 @@ class PosixDisk final : public Disk, private TurnPart {
 
   void submit(DiskRequest& request) override;
   [[nodiscard]] uint64_t size_bytes() const override { return file_->size_bytes(); }
+  [[nodiscard]] Status grow(uint64_t size_bytes, bool extend) override {
+    return file_->grow(size_bytes, extend);
+  }
   [[nodiscard]] bool fast_zero() const override { return file_->fast_zero(); }
   [[nodiscard]] uint64_t device_work() const override { return file_->device_work(); }
 

@@ -1,0 +1,299 @@
+#include "volume/growth.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/checks.h"
+#include "base/units.h"
+
+namespace twinblock {
+namespace {
+
+// What a disk is asked to make zero at a time: long enough for a device that does it by itself, short
+// enough that clients' requests get in between.
+constexpr uint64_t kZeroBytes = 16 * kMiB;
+
+std::string in_words(const Error& error) {
+  return error.what + (error.action.empty() ? "" : "; " + error.action);
+}
+
+}  // namespace
+
+Growth::Growth(Core& core, Disk& metadata, DiskHealth& disks, const Roles& roles,
+               std::function<void()> grown)
+    : core_(core),
+      metadata_(metadata),
+      disks_(disks),
+      roles_(roles),
+      grown_(std::move(grown)),
+      flush_(core.data) {}
+
+// --- whether it may be
+
+// A size that can't be, wherever it comes from.
+std::optional<Error> Growth::why_not(uint64_t volume_bytes) const {
+  const uint64_t now = core_.volume_bytes();
+  if (volume_bytes < now)
+    return Error{"the volume has " + format_size(now) + ": it can't be made smaller",
+                 "what is to be smaller is a new volume, to which the data is copied", EINVAL,
+                 Retry::kWhenMended};
+  if (volume_bytes > limits::kVolumeBytesMax)
+    return Error{format_size(volume_bytes) + " is more than a volume may have",
+                 "at most " + format_size(limits::kVolumeBytesMax), EINVAL, Retry::kWhenMended};
+  if (volume_bytes % limits::kBlockBytes != 0)
+    return Error{std::to_string(volume_bytes) + " bytes are no multiple of 4096",
+                 "the next smaller size is " +
+                     std::to_string(volume_bytes - volume_bytes % limits::kBlockBytes),
+                 EINVAL, Retry::kWhenMended};
+  return std::nullopt;
+}
+
+// What is wrong with this node.
+std::optional<Error> Growth::why_not_here() const {
+  if (run_)
+    return Error{"the volume is just growing to " + format_size(run_->volume_bytes), "try again",
+                 EBUSY, Retry::kLater};
+  if (core_.state().blank())
+    return Error{"this node is not initialised", "see twinblock status " + core_.config.volume, 0,
+                 Retry::kWhenMended};
+  if (roles_.role() != Role::kPrimary && roles_.role() != Role::kSecondary)
+    return Error{"this node is changing its role just now", "try again", EBUSY, Retry::kLater};
+  if (core_.intents().creating() || disks_.any_failed())
+    return Error{"a disk of this node has failed, or is being set up",
+                 "see twinblock status " + core_.config.volume, EIO, Retry::kLater};
+  return std::nullopt;
+}
+
+// What is wrong with an order given here.
+std::optional<Error> Growth::why_not_order() const {
+  if (auto error = why_not_here()) return error;
+  const std::string& volume = core_.config.volume;
+  if (roles_.role() != Role::kPrimary && roles_.peer() == PeerRole::kPrimary)
+    return Error{core_.peer + " is primary", "run `twinblock grow " + volume + "` there", EBUSY,
+                 Retry::kWhenMended};
+  if (!session().up() || !core_.phase().both_whole())
+    return Error{"a volume grows on both nodes, and " + core_.peer +
+                     (session().up() ? " is not up to date yet" : " is not connected"),
+                 "wait for it: twinblock wait " + volume + " --for " +
+                     (roles_.role() == Role::kPrimary ? "duplex" : "connected"),
+                 EAGAIN, Retry::kLater};
+  return std::nullopt;
+}
+
+Status Growth::make_room(uint64_t volume_bytes) {
+  if (Status data = core_.data.grow(volume_bytes, false); !data) return data;
+  return metadata_.grow(
+      metadata::metadata_bytes_max(volume_bytes, core_.record().region_bytes), true);
+}
+
+// --- who asks for it
+
+void Growth::order(uint64_t volume_bytes, Reply reply) {
+  core_.check_on_loop();
+  std::optional<Error> error = why_not_order();
+  if (!error) error = why_not(volume_bytes);
+  if (!error && volume_bytes == core_.volume_bytes()) {
+    reply("the volume has " + format_size(volume_bytes) + " already");
+    return;
+  }
+  if (!error)
+    if (Status room = make_room(volume_bytes); !room) error = room.error();
+  if (error) {
+    reply(*std::move(error));
+    return;
+  }
+  begin({.by = By::kOperator, .volume_bytes = volume_bytes, .reply = std::move(reply)});
+}
+
+void Growth::heard(const wire::GrowFrame& frame) {
+  std::optional<Error> error = why_not_here();
+  if (!error && (!core_.phase().both_whole() || roles_.role() != Role::kSecondary))
+    error = Error{"it is not a whole secondary just now", "try again", EAGAIN};
+  if (!error) error = why_not(frame.size_bytes);
+  if (!error && frame.size_bytes > core_.volume_bytes())
+    if (Status room = make_room(frame.size_bytes); !room) error = room.error();
+  // What is that large already was so when the peer asked before, and did not hear the answer.
+  if (error || frame.size_bytes == core_.volume_bytes()) {
+    wire::AckFrame ack{.request = frame.request};
+    if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
+    const std::string why = error ? in_words(*error) : "";
+    session().send_ordered(ack, wire::text_bytes(why));
+    return;
+  }
+  begin({.by = By::kPeersOrder, .volume_bytes = frame.size_bytes, .request = frame.request});
+}
+
+std::string Growth::peer_is_larger(uint64_t volume_bytes) {
+  const std::string sizes = "the volume has grown to " + format_size(volume_bytes) + ", and has " +
+                            format_size(core_.volume_bytes()) + " here";
+  if (run_ && run_->by == By::kLargerPeer) return sizes + "; this node is just growing";
+  std::optional<Error> error = why_not_here();
+  if (!error) error = why_not(volume_bytes);
+  if (!error)
+    if (Status room = make_room(volume_bytes); !room) error = room.error();
+  if (error) {
+    if (error->what != std::exchange(told_, error->what))
+      core_.events().tell("grow-failed", {{"size_bytes", std::to_string(volume_bytes)},
+                                        {"reason", in_words(*error)}});
+    return sizes + ", where it can't grow: " + in_words(*error);
+  }
+  begin({.by = By::kLargerPeer, .volume_bytes = volume_bytes});
+  return sizes + "; this node grows, too";
+}
+
+void Growth::session_lost() {
+  if (!run_ || run_->by == By::kLargerPeer) return;
+  run_->broken_off = "the session with " + core_.peer + " was lost meanwhile";
+  // Nobody else will end it. The peer may have recorded the size: then this node grows when they meet.
+  if (run_->asked && !run_->recording) (void)breaks_off();
+}
+
+// --- its steps
+
+void Growth::begin(Run run) {
+  core_.log.log(Severity::kInfo, "grows from " + format_size(core_.volume_bytes()) + " to " +
+                                     format_size(run.volume_bytes));
+  run.ready_bytes = core_.volume_bytes();
+  run_ = std::move(run);
+  look_at_next();
+}
+
+bool Growth::breaks_off() {
+  if (run_->broken_off.empty()) return false;
+  end(Error{run_->broken_off,
+            run_->asked ? "if it had grown by then, this node grows when the two meet; else try again"
+                        : "nothing was changed; try again",
+            EAGAIN, Retry::kLater});
+  return true;
+}
+
+// What is a hole is zero; what is not, or may not be, is made so.
+void Growth::look_at_next() {
+  if (run_->ready_bytes >= run_->volume_bytes) {
+    flush();
+    return;
+  }
+  request_ = {};
+  request_.op = DiskOp::kExtent;
+  request_.offset_bytes = run_->ready_bytes;
+  request_.length_bytes = run_->volume_bytes - run_->ready_bytes;
+  request_.done = [this](DiskRequest&) { looked(); };
+  core_.data.submit(request_);
+}
+
+void Growth::looked() {
+  if (breaks_off()) return;
+  const bool hole = request_.error == 0 && request_.is_hole;
+  const uint64_t length = request_.error == 0 ? request_.length_bytes : kZeroBytes;
+  if (hole) {
+    run_->ready_bytes += length;
+    look_at_next();
+    return;
+  }
+  request_ = {};
+  request_.op = DiskOp::kZero;
+  request_.may_unmap = true;
+  request_.offset_bytes = run_->ready_bytes;
+  request_.length_bytes = std::min({length, kZeroBytes, run_->volume_bytes - run_->ready_bytes});
+  request_.done = [this](DiskRequest&) { zeroed(); };
+  core_.data.submit(request_);
+}
+
+void Growth::zeroed() {
+  if (breaks_off()) return;
+  if (request_.error != 0) {
+    Error error = system_error(request_.error, "make what is new of the backing of " + core_.node + " zero");
+    error.code = request_.error;
+    end(error);
+    return;
+  }
+  run_->ready_bytes += request_.length_bytes;
+  look_at_next();
+}
+
+void Growth::flush() {
+  flush_.flush([this](const DiskRequest& flushed) {
+    if (flushed.error != 0) {
+      // It may have covered more than what is new.
+      if (roles_.role() == Role::kSecondary)
+        disks_.replica_disk_failed(flushed);
+      else
+        disks_.local_disk_failed(flushed);
+      end(system_error(flushed.error, "flush what is new of the backing of " + core_.node));
+      return;
+    }
+    if (breaks_off()) return;
+    core_.intents().prepare_growth(run_->volume_bytes, [this](int error) {
+      if (error != 0)
+        end(disks_.why_metadata_failed(error));
+      else if (!breaks_off())
+        ready();
+    });
+  });
+}
+
+void Growth::ready() {
+  if (run_->by != By::kOperator) {
+    record();
+    return;
+  }
+  run_->asked = true;
+  session().request_ordered(wire::GrowFrame{.request = 0, .size_bytes = run_->volume_bytes}, {},
+                            *this);
+}
+
+void Growth::answered(const PeerAnswer& answer) {
+  TB_CHECK(run_ && run_->asked, "the peer answers what it was asked in this session");
+  if (answer.error != 0)
+    end(Error{core_.peer + " refuses: " + wire::printable(answer.payload), "nothing was changed",
+              answer.error});
+  else
+    record();
+}
+
+void Growth::record() {
+  run_->recording = true;
+  core_.grow(run_->volume_bytes);
+  session().volume_grew();
+  core_.state().persist([this](int error) {
+    if (error != 0) {
+      disks_.metadata_failed(error);
+      end(disks_.why_metadata_failed(error));
+      return;
+    }
+    end(std::nullopt);
+  });
+}
+
+void Growth::end(const std::optional<Error>& error) {
+  const Run run = *std::exchange(run_, std::nullopt);
+  const std::string size = format_size(run.volume_bytes);
+  if (error) {
+    core_.log.log(Severity::kWarning, "did not grow to " + size + ": " + in_words(*error));
+    core_.events().tell("grow-failed", {{"size_bytes", std::to_string(run.volume_bytes)},
+                                      {"reason", in_words(*error)}});
+  } else {
+    told_.clear();
+    core_.log.log(Severity::kInfo, "has " + size + " from now on");
+    core_.events().tell("grown", {{"node", core_.node},
+                                {"size_bytes", std::to_string(run.volume_bytes)}});
+    grown_();
+  }
+  if (run.by == By::kPeersOrder && run.broken_off.empty()) {
+    wire::AckFrame ack{.request = run.request};
+    if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EIO);
+    const std::string why = error ? in_words(*error) : "";
+    session().send_ordered(ack, wire::text_bytes(why));
+  }
+  // Now there may be a session.
+  if (run.by == By::kLargerPeer && !error) session().poke();
+  if (run.by != By::kOperator) return;
+  if (error)
+    run.reply(*error);
+  else
+    run.reply("the volume has " + size + " on both nodes. Write size = \"" +
+              format_exact_size(run.volume_bytes) + "\" into its file on both hosts");
+}
+
+}  // namespace twinblock

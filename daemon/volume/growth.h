@@ -1,0 +1,95 @@
+// The volume becomes larger, on both nodes, under load. The order is the operator's, on the node that
+// writes, or on either where none does:
+//
+//   1. this node makes ready: it looks whether its backing has the room, makes what is new of it zero,
+//      flushes that, and writes the pages of intents that the larger volume needs;
+//   2. the peer is asked: it does the same, and records the new size;
+//   3. this node records it, and tells its clients.
+//
+// So a size is recorded by anybody only when both are ready for it, and a volume never shrinks: after a
+// crash at any moment the larger of the two recorded sizes is the volume's, and who has the smaller one
+// on record grows by itself when the two meet, before there is a session (peer_is_larger()). Nothing is
+// ever written beyond a node's recorded size, but by a peer that has recorded a larger one.
+//
+// Owned by the engine; loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "session/peer_requests.h"
+#include "volume/core.h"
+#include "volume/disk_health.h"
+#include "volume/local_flush.h"
+#include "volume/roles.h"
+#include "wire/frames.h"
+
+namespace twinblock {
+
+class Growth final : private PeerRequest {
+ public:
+  // A sentence for the operator, or an error with an action.
+  using Reply = std::function<void(Result<std::string>)>;
+
+  // `metadata`: what the record and the intents are on. `grown` is called when the larger size is durable
+  // here.
+  Growth(Core& core, Disk& metadata, DiskHealth& disks, const Roles& roles,
+         std::function<void()> grown);
+
+  // The operator's order, here.
+  void order(uint64_t volume_bytes, Reply reply);
+  // The peer's; answered.
+  void heard(const wire::GrowFrame& frame);
+  // The peer has recorded a larger size, and there is no session. What is to be said of it: that this node
+  // grows, or why it can't.
+  [[nodiscard]] std::string peer_is_larger(uint64_t volume_bytes);
+  void session_lost();
+  // To which size; 0: none is under way.
+  [[nodiscard]] uint64_t under_way_bytes() const { return run_ ? run_->volume_bytes : 0; }
+
+ private:
+  enum class By { kOperator, kPeersOrder, kLargerPeer };
+  struct Run {
+    By by;
+    uint64_t volume_bytes;
+    Reply reply = {};      // kOperator
+    uint64_t request = 0;  // kPeersOrder: its number
+    uint64_t ready_bytes = 0;  // so much of the backing is zero, or was the volume's before
+    bool asked = false;        // the peer is …
+    bool recording = false;    // … and has said yes, or need not be asked
+    std::string broken_off = {};  // why it goes no further than its current step
+  };
+
+  // PeerRequest
+  void answered(const PeerAnswer& answer) override;
+
+  [[nodiscard]] Session& session() const { return core_.session; }
+  [[nodiscard]] std::optional<Error> why_not(uint64_t volume_bytes) const;
+  [[nodiscard]] std::optional<Error> why_not_order() const;
+  [[nodiscard]] std::optional<Error> why_not_here() const;
+  [[nodiscard]] Status make_room(uint64_t volume_bytes);
+  void begin(Run run);
+  void look_at_next();
+  void looked();
+  void zeroed();
+  void flush();
+  void ready();
+  void record();
+  void end(const std::optional<Error>& error);
+  // Whether the run ends here.
+  [[nodiscard]] bool breaks_off();
+
+  Core& core_;
+  Disk& metadata_;
+  DiskHealth& disks_;
+  const Roles& roles_;
+  const std::function<void()> grown_;
+  LocalFlush flush_;
+  DiskRequest request_;
+  std::optional<Run> run_;
+  std::string told_;  // why this node does not grow to the peer's size: told once
+};
+
+}  // namespace twinblock

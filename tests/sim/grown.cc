@@ -1,0 +1,309 @@
+#include "grown.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "control/status_words.h"
+#include "report.h"
+
+namespace twinblock::sim {
+namespace {
+
+constexpr uint64_t kFirstBytes = 128 * kKiB;
+constexpr uint64_t kBytesMax = 4 * kMiB;
+constexpr int kSteps = 40;
+constexpr size_t kDepth = 6;
+constexpr uint64_t kHealing_ns = 60 * kSecond_ns;
+
+Config make_config() {
+  Config config;
+  config.path = "sim.toml";
+  config.volume = "r0";
+  config.size_bytes = kFirstBytes;
+  config.encryption = Encryption::kOff;
+  config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
+                  {"beta", "/beta.img", "/beta.meta", "/run"}};
+  config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});
+  config.peer_timeout_ns = kSecond_ns;
+  config.on_restart = OnRestart::kResume;
+  config.link_timeout_ns = 300 * kMillisecond_ns;
+  config.disk_timeout_ns = 5 * kSecond_ns;
+  config.compression = Compression::kOff;
+  return config;
+}
+
+}  // namespace
+
+Grown::Grown(uint64_t seed)
+    : random_(seed),
+      config_(make_config()),
+      network_(scheduler_, random_.fork()),
+      blocks_(kBytesMax / limits::kBlockBytes),
+      told_bytes_(kFirstBytes) {
+  for (int host = 0; host < 2; ++host)
+    nodes_[static_cast<size_t>(host)] = std::make_unique<SimNode>(
+        scheduler_, network_, config_, host, 64 * kKiB, random_.fork());
+}
+
+Grown::~Grown() {
+  for (auto& each : nodes_) each.reset();
+  scheduler_.clear();
+}
+
+std::string Grown::describe() { return node(0).describe() + node(1).describe(); }
+
+void Grown::run() {
+  start(0);
+  start(1);
+  node(0).engine().orders().init(false, false, [](const Result<std::string>& result) {
+    if (!result) Report::violation("init: " + result.error().what);
+  });
+  run_for(3 * kSecond_ns);
+  node(0).engine().orders().promote(false, [](const Result<std::string>&) {});
+  run_for(kSecond_ns);
+  if (!at_one()) Report::violation("two new nodes are not at one" + describe());
+  for (int i = 0; i < kSteps; ++i) {
+    step();
+    run_for(random_.chance(0.6) ? random_.spread(100 * kMicrosecond_ns, 100 * kMillisecond_ns)
+                                : random_.spread(100 * kMillisecond_ns, 4 * kSecond_ns));
+  }
+  // All is mended; a backing that is too small is, too.
+  network_.set_silent({false, false});
+  for (const int host : {0, 1}) {
+    start(host);
+    enlarge(host, std::max(node(0).data().size_bytes(), node(1).data().size_bytes()));
+  }
+  const uint64_t end = scheduler_.now_ns() + kHealing_ns;
+  while (!at_one() && scheduler_.now_ns() < end) run_for(100 * kMillisecond_ns);
+  rests_ = true;
+  run_for(5 * kSecond_ns);
+  if (!at_one() || !requests_.empty())
+    Report::violation("a minute after all was mended the two are not at one" + describe());
+  check();
+}
+
+void Grown::run_for(uint64_t ns) {
+  const uint64_t end = scheduler_.now_ns() + ns;
+  while (scheduler_.now_ns() < end) {
+    client_turn();
+    scheduler_.run_until(std::min(end, scheduler_.now_ns() + 2 * kMillisecond_ns));
+    check();
+  }
+}
+
+// Whoever opens the export sees how large it is now.
+void Grown::client_turn() {
+  if (!lives(primary_) || !node(primary_).engine().is_primary()) return;
+  Engine& engine = node(primary_).engine();
+  if (!open_) {
+    if (rests_ || !engine.clients().opened()) return;
+    open_ = true;
+  }
+  const uint64_t size = engine.worker_view().volume_bytes();
+  told(size);
+  if (rests_ || requests_.size() >= kDepth || random_.chance(0.5)) return;
+  // What is new is written as soon as it is there.
+  const uint64_t count = size / limits::kBlockBytes;
+  const uint64_t block = random_.chance(0.5) ? count - 1 - random_.below(std::min<uint64_t>(count, 8))
+                                             : random_.below(count);
+  if (blocks_[block].under_way) return;
+  const uint64_t id = ++ids_;
+  Request& request = *(requests_[id] = std::make_unique<Request>());
+  request.block = block;
+  request.number = ++writes_;
+  request.life = life_;
+  request.data.resize(limits::kBlockBytes);
+  for (size_t at = 0; at < request.data.size(); at += sizeof request.number)
+    std::memcpy(request.data.data() + at, &request.number, sizeof request.number);
+  request.piece = {request.data, crc32c(request.data), false};
+  ClientRequest& client = request.client;
+  client.op = ClientOp::kWrite;
+  client.fua = true;
+  client.received_ns = client.prepared_ns = node(primary_).clock().now_ns();
+  client.offset_bytes = block * limits::kBlockBytes;
+  client.length_bytes = request.data.size();
+  client.data = request.data.data();
+  client.pieces = {&request.piece, 1};
+  client.done = [this, id](ClientRequest&) { answered(id); };
+  blocks_[block].under_way = true;
+  blocks_[block].may_be.insert(request.number);
+  engine.clients().submit(client);
+}
+
+void Grown::answered(uint64_t id) {
+  const auto at = requests_.find(id);
+  const std::unique_ptr<Request> request = std::move(at->second);
+  requests_.erase(at);
+  Block& block = blocks_[request->block];
+  block.under_way = false;
+  if (request->client.error != 0) return;
+  block.promised = request->number;
+  block.may_be.erase(block.may_be.begin(), block.may_be.upper_bound(request->number));
+  ++acknowledged_;
+}
+
+// The process is gone, with whoever was connected.
+void Grown::cut_off() {
+  open_ = false;
+  ++life_;
+  for (const auto& [id, request] : requests_) blocks_[request->block].under_way = false;
+  requests_.clear();
+}
+
+void Grown::step() {
+  const int host = static_cast<int>(random_.below(2));
+  switch (random_.below(10)) {
+    case 0:
+      stop(host);
+      break;
+    case 1:
+      network_.set_silent({random_.chance(0.5), random_.chance(0.5)});
+      break;
+    case 2:
+      exchange_roles();
+      break;
+    case 3:
+    case 4:
+    case 5:
+      network_.set_silent({false, false});
+      for (const int each : {0, 1}) start(each);
+      run_for(random_.chance(0.7) ? 3 * kSecond_ns : 300 * kMillisecond_ns);
+      grow();
+      break;
+    default:
+      grow();
+      break;
+  }
+}
+
+void Grown::grow() {
+  const uint64_t now = told_bytes_;
+  const uint64_t bytes = std::min(
+      kBytesMax, now + limits::kBlockBytes * random_.between(1, random_.chance(0.7) ? 8 : 64));
+  if (bytes <= now) return;
+  const bool one_only = random_.chance(0.15);
+  const int first = static_cast<int>(random_.below(2));
+  for (const int host : {first, 1 - first})
+    if (!one_only || host == first) enlarge(host, bytes);
+  order(random_.chance(0.9) ? primary_ : 1 - primary_, bytes);
+  // Sizes that can't be are refused, whatever else goes on.
+  if (random_.chance(0.1)) order(primary_, now - limits::kBlockBytes);
+  if (random_.chance(0.1)) order(primary_, bytes + 1);
+  if (random_.chance(0.1)) order(primary_, kBytesMax + limits::kBlockBytes);
+  if (random_.chance(0.5)) return;
+  run_for(random_.spread(50 * kMicrosecond_ns, 20 * kMillisecond_ns));
+  if (random_.chance(0.7))
+    stop(random_.chance(0.5) ? primary_ : 1 - primary_);
+  else
+    network_.set_silent({random_.chance(0.5), random_.chance(0.5)});
+}
+
+// A file gets a hole, a device what was on it before.
+void Grown::enlarge(int host, uint64_t bytes) {
+  VirtualDisk& disk = node(host).data();
+  if (disk.size_bytes() < bytes) disk.enlarge(bytes, random_.chance(0.5) ? std::byte{0xA5} : std::byte{0});
+}
+
+void Grown::order(int host, uint64_t bytes) {
+  if (!lives(host)) return;
+  const uint64_t before = node(host).engine().worker_view().volume_bytes();
+  node(host).engine().orders().grow(bytes, [this, host, bytes, before](const Result<std::string>& said) {
+    if (Report::verbose())
+      Report::trace("operator", node(host).name() + ": grow to " + std::to_string(bytes) + ": " +
+                                    (said ? said.value() : said.error().what));
+    if (!said) return;
+    if (bytes < before || bytes % limits::kBlockBytes != 0 || bytes > node(0).data().size_bytes() ||
+        bytes > node(1).data().size_bytes())
+      Report::violation("a size was taken that can't be: " + std::to_string(bytes) + describe());
+    told(bytes);
+    ++grown_;
+  });
+}
+
+void Grown::told(uint64_t bytes) { told_bytes_ = std::max(told_bytes_, bytes); }
+
+void Grown::stop(int host) {
+  if (!lives(host)) return;
+  if (random_.chance(0.5))
+    node(host).power_off();
+  else
+    node(host).kill();
+  if (host == primary_) cut_off();
+  if (random_.chance(0.6)) {
+    run_for(random_.spread(10 * kMillisecond_ns, 3 * kSecond_ns));
+    start(host);
+  }
+}
+
+void Grown::start(int host) {
+  node(host).power_on();
+  if (!lives(host)) node(host).start();
+}
+
+// In order, and while the two are one: anybody else who is promoted would lack what was promised.
+void Grown::exchange_roles() {
+  if (!at_one() || !node(primary_).engine().is_primary()) return;
+  rests_ = true;
+  const uint64_t life = life_;
+  run_for(2 * kSecond_ns);
+  rests_ = false;
+  if (!at_one() || !requests_.empty() || life != life_ || !node(primary_).engine().is_primary()) return;
+  if (std::exchange(open_, false)) node(primary_).engine().clients().closed();
+  bool demoted = false;
+  node(primary_).engine().orders().demote([&demoted](const Result<std::string>& said) { demoted = said.ok(); });
+  const uint64_t end = scheduler_.now_ns() + 2 * kSecond_ns;
+  scheduler_.run_until(end, [&demoted] { return demoted; });
+  if (random_.chance(0.3)) grow();
+  if (!demoted || !at_one()) return;
+  const int next = random_.chance(0.7) ? 1 - primary_ : primary_;
+  bool promoted = false;
+  node(next).engine().orders().promote(false, [&promoted](const Result<std::string>& said) { promoted = said.ok(); });
+  scheduler_.run_until(scheduler_.now_ns() + 5 * kSecond_ns, [&promoted] { return promoted; });
+  if (promoted) primary_ = next;
+}
+
+bool Grown::at_one() {
+  for (const int host : {0, 1}) {
+    if (!lives(host)) return false;
+    const VolumeState state = node(host).engine().volume_state();
+    if (state != VolumeState::kDuplex && state != VolumeState::kConnected) return false;
+  }
+  // Both, in one session: the one that was left does not know it yet.
+  const auto mine = node(0).engine().status(), theirs = node(1).engine().status();
+  return mine.mine.generations.current == theirs.mine.generations.current &&
+         mine.state == theirs.state && mine.growing_to_bytes == 0 && theirs.growing_to_bytes == 0;
+}
+
+uint64_t Grown::number_in(int host, size_t block) {
+  uint64_t number = 0;
+  std::memcpy(&number, node(host).data().contents().data() + block * limits::kBlockBytes, sizeof number);
+  return number;
+}
+
+void Grown::check() {
+  if (!at_one()) return;
+  const uint64_t mine = node(0).engine().status().size_bytes;
+  const uint64_t theirs = node(1).engine().status().size_bytes;
+  if (mine != theirs)
+    Report::violation("the two say that they are the same, but alpha has " + std::to_string(mine) +
+                      " bytes and beta " + std::to_string(theirs) + describe());
+  if (mine < told_bytes_)
+    Report::violation("somebody was told that the volume has " + std::to_string(told_bytes_) +
+                      " bytes, and it has " + std::to_string(mine) + describe());
+  for (size_t block = 0; block < mine / limits::kBlockBytes; ++block) {
+    const Block& is = blocks_[block];
+    if (is.under_way) continue;
+    const uint64_t number = number_in(0, block);
+    if (number != number_in(1, block))
+      Report::violation("the two say that they are the same, but block " + std::to_string(block) +
+                        " is of write " + std::to_string(number) + " at alpha, of write " +
+                        std::to_string(number_in(1, block)) + " at beta" + describe());
+    if (number != is.promised && is.may_be.count(number) == 0)
+      Report::violation("block " + std::to_string(block) + " is of write " + std::to_string(number) +
+                        ", and write " + std::to_string(is.promised) + " was promised" + describe());
+  }
+}
+
+}  // namespace twinblock::sim
