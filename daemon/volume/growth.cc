@@ -37,15 +37,15 @@ std::optional<Error> Growth::why_not(uint64_t volume_bytes) const {
   if (volume_bytes < now)
     return Error{"the volume has " + format_size(now) + ": it can't be made smaller",
                  "what is to be smaller is a new volume, to which the data is copied", EINVAL,
-                 Retry::kWhenMended};
+                 };
   if (volume_bytes > limits::kVolumeBytesMax)
     return Error{format_size(volume_bytes) + " is more than a volume may have",
-                 "at most " + format_size(limits::kVolumeBytesMax), EINVAL, Retry::kWhenMended};
+                 "at most " + format_size(limits::kVolumeBytesMax), EINVAL};
   if (volume_bytes % limits::kBlockBytes != 0)
     return Error{std::to_string(volume_bytes) + " bytes are no multiple of 4096",
                  "the next smaller size is " +
                      std::to_string(volume_bytes - volume_bytes % limits::kBlockBytes),
-                 EINVAL, Retry::kWhenMended};
+                 EINVAL};
   return std::nullopt;
 }
 
@@ -53,15 +53,15 @@ std::optional<Error> Growth::why_not(uint64_t volume_bytes) const {
 std::optional<Error> Growth::why_not_here() const {
   if (run_)
     return Error{"the volume is just growing to " + format_size(run_->volume_bytes), "try again",
-                 EBUSY, Retry::kLater};
+                 EBUSY};
   if (core_.state().blank())
     return Error{"this node is not initialised", "see twinblock status " + core_.config.volume, 0,
-                 Retry::kWhenMended};
+                 };
   if (roles_.role() != Role::kPrimary && roles_.role() != Role::kSecondary)
-    return Error{"this node is changing its role just now", "try again", EBUSY, Retry::kLater};
+    return Error{"this node is changing its role just now", "try again", EBUSY};
   if (core_.intents().creating() || disks_.any_failed())
     return Error{"a disk of this node has failed, or is being set up",
-                 "see twinblock status " + core_.config.volume, EIO, Retry::kLater};
+                 "see twinblock status " + core_.config.volume, EIO};
   return std::nullopt;
 }
 
@@ -71,13 +71,13 @@ std::optional<Error> Growth::why_not_order() const {
   const std::string& volume = core_.config.volume;
   if (roles_.role() != Role::kPrimary && roles_.peer() == PeerRole::kPrimary)
     return Error{core_.peer + " is primary", "run `twinblock grow " + volume + "` there", EBUSY,
-                 Retry::kWhenMended};
+                 };
   if (!session().up() || !core_.phase().both_whole())
     return Error{"a volume grows on both nodes, and " + core_.peer +
                      (session().up() ? " is not up to date yet" : " is not connected"),
                  "wait for it: twinblock wait " + volume + " --for " +
                      (roles_.role() == Role::kPrimary ? "duplex" : "connected"),
-                 EAGAIN, Retry::kLater};
+                 EAGAIN};
   return std::nullopt;
 }
 
@@ -164,7 +164,7 @@ bool Growth::breaks_off() {
   end(Error{run_->broken_off,
             run_->asked ? "if it had grown by then, this node grows when the two meet; else try again"
                         : "nothing was changed; try again",
-            EAGAIN, Retry::kLater});
+            EAGAIN});
   return true;
 }
 

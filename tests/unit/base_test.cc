@@ -95,6 +95,10 @@ TEST(Units, WritesSizesAndDurationsForPeople) {
   EXPECT_EQ(format_size(1023), "1023 B");
   EXPECT_EQ(format_size(4096), "4 KiB");
   EXPECT_EQ(format_size(1610612736), "1.5 GiB");
+  for (const uint64_t bytes : {uint64_t{512}, 4 * kKiB, 20 * kGiB, 20 * kGiB + 4 * kKiB, 3 * kTiB})
+    EXPECT_EQ(parse_size_bytes(format_exact_size(bytes)), bytes) << "a file may say so";
+  EXPECT_EQ(format_exact_size(20 * kGiB), "20GiB");
+  EXPECT_EQ(format_exact_size(1610612736), "1536MiB");
   EXPECT_EQ(format_size(64 * kTiB), "64 TiB");
   EXPECT_EQ(format_duration(250), "0.2 us");
   EXPECT_EQ(format_duration(1500000), "1.50 ms");

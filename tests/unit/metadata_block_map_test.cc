@@ -314,6 +314,42 @@ TEST(Epochs, AFailedFlushIsCoveredByTheNext) {
   EXPECT_TRUE(epochs.empty());
 }
 
+// A chunk of which all blocks are set keeps no bits: what is new of it must not count as set.
+TEST(BlockMap, WhatIsNewOfALargerVolumeIsClear) {
+  for (const uint64_t blocks : {uint64_t{1}, uint64_t{5}, uint64_t{63}, uint64_t{64}, uint64_t{65},
+                                uint64_t{32767}, uint64_t{32768}, uint64_t{32769}, uint64_t{70000}})
+    for (const uint64_t more : {uint64_t{0}, uint64_t{1}, uint64_t{64}, uint64_t{32768}, uint64_t{100000}}) {
+      const uint64_t before = blocks * kBlock, after = (blocks + more) * kBlock;
+      BlockMap full(before), empty(before);
+      full.set_all();
+      full.grow(after);
+      empty.grow(after);
+      EXPECT_TRUE(empty.empty());
+      EXPECT_EQ(full.set_blocks(), blocks) << more;
+      EXPECT_EQ(full.set_bytes(), before) << more;
+      EXPECT_EQ(full.any(before, more * kBlock), false) << blocks << " and " << more;
+      EXPECT_TRUE(full.any(before - kBlock, kBlock));
+      full.set(before, more * kBlock);
+      EXPECT_EQ(full.set_blocks(), blocks + more);
+      // As good as one that was so large from the beginning.
+      BlockMap other(after);
+      other.merge(full);
+      EXPECT_EQ(other.set_bytes(), after);
+      full.clear(0, after);
+      EXPECT_TRUE(full.empty());
+    }
+}
+
+TEST(BlockMap, ALargerVolumeKeepsWhatWasSet) {
+  BlockMap map(3 * kBlock + 512);
+  map.set(3 * kBlock, 512);
+  EXPECT_EQ(map.set_bytes(), 512u);
+  map.grow(10 * kBlock);
+  EXPECT_EQ(map.set_bytes(), kBlock) << "the last block is whole now";
+  map.clear(3 * kBlock, 512);
+  EXPECT_FALSE(map.empty()) << "and not forgotten by a part of it";
+}
+
 TEST(InflightFilter, IsQuietOnlyWhereNoWriteIsInFlight) {
   InflightFilter filter;
   EXPECT_TRUE(filter.quiet(0, kMiB));

@@ -397,6 +397,50 @@ TEST(IntentStore, AgeLooksAtSomeRegionsOfAFullMapAndAtAllInTheEnd) {
   for (const uint64_t word : f.found().intent_words) ASSERT_EQ(word, 0u);
 }
 
+// Whoever looks at the larger volume finds pages that are clear, whatever lay there; and whoever looks at
+// the smaller one finds what it had, also if the record never comes.
+TEST(IntentStore, PagesOfALargerVolumeAreClearBeforeTheyCount) {
+  Fixture f;
+  const uint64_t larger = (5 * kIntentPageRegions + 7) * uint64_t{kRegion};
+  const Layout layout = layout_of(larger, kRegion);
+  ASSERT_EQ(layout.intent_pages, 6u);
+  f.disk.enlarge(layout.file_bytes);
+  Told told;
+  ASSERT_EQ(f.store.cover(f.volume - 1, 1, told), 0);
+  f.disk.finish_all();
+  std::optional<int> ready;
+  f.store.prepare_growth(larger, [&](int error) { ready = error; });
+  EXPECT_FALSE(ready) << "later, never from within";
+  EXPECT_FALSE(f.store.covered(0, 1));
+  const std::vector<Range> before = f.set();
+  f.disk.finish_all();
+  ASSERT_EQ(ready, 0);
+  EXPECT_EQ(f.set(), before) << "a volume of the old size does not look at them";
+  f.store.grow(larger);
+  f.volume = larger;
+  EXPECT_TRUE(f.found().warnings.empty()) << f.found().warnings.front();
+  const uint64_t words_set = f.store.set_bytes();
+  EXPECT_EQ(words_set, uint64_t{kRegion}) << "the region that the old end cut is whole now";
+  ASSERT_EQ(f.store.cover(larger - kRegion, 1, told), 0);
+  f.disk.finish_all();
+  EXPECT_TRUE(f.store.covered(larger - kRegion, 1));
+  EXPECT_TRUE(f.found().warnings.empty());
+}
+
+TEST(IntentStore, AGrowthThatTheDiskRefusesIsTold) {
+  Fixture f;
+  const uint64_t larger = 4 * kIntentPageRegions * uint64_t{kRegion};
+  f.disk.enlarge(layout_of(larger, kRegion).file_bytes);
+  std::optional<int> ready;
+  f.store.prepare_growth(larger, [&](int error) { ready = error; });
+  f.disk.finish(0, EIO);
+  EXPECT_EQ(ready, EIO);
+  EXPECT_EQ(f.store.error(), 0) << "what the volume needs now is well";
+  f.store.prepare_growth(larger, [&](int error) { ready = error; });
+  f.disk.finish_all();
+  EXPECT_EQ(ready, 0) << "it may be tried again";
+}
+
 TEST(IntentStoreDeathTest, RefusesARangeOutsideTheVolume) {
   Fixture f;
   Told told;

@@ -26,6 +26,12 @@ class CrashDisk final : public Disk {
     return bytes <= size_bytes() ? ok_status() : Status(Error{"it has no more room", "", ENOSPC});
   }
 
+  // By what was never written by us.
+  void enlarge(size_t size_bytes) {
+    cache.resize(size_bytes, std::byte{0xA5});
+    medium_.resize(size_bytes, std::byte{0xA5});
+  }
+
   [[nodiscard]] size_t pending() const { return pending_.size(); }
   [[nodiscard]] const DiskRequest& request(size_t index = 0) const {
     return *pending_[index].request;

@@ -157,7 +157,6 @@ TEST(Header, EachTypeHasItsPayloadBounds) {
       {FrameType::kPromoteAnswer, 0, kTextBytesMax},
       {FrameType::kGeneration, sizeof(GenerationPayload), sizeof(GenerationPayload)},
       {FrameType::kGoodbye, 0, kTextBytesMax},
-      {FrameType::kGrow, 0, 0},
       {FrameType::kProgress, 0, 0}};
   for (const Bounds& each : all) {
     const FrameHeader header = plain_header(each.type);

@@ -1,0 +1,259 @@
+"""A volume becomes larger, on both nodes, while it is used."""
+
+import os
+import random
+import shutil
+import threading
+from pathlib import Path
+
+import nbd
+import pytest
+
+from support import KIB, MIB, assert_identical, connection, ctl, promote, twinblock, wait_for_log, wait_until
+
+BEFORE = 32 * MIB
+
+
+def enlarge(lab, size, names=("alpha", "beta"), fill=None):
+    """The backings, as a file is: by a hole; or as a device is, by whatever was there."""
+    for name in names:
+        path = lab.node(name)["backing"]
+        if fill is None:
+            os.truncate(path, size)
+            continue
+        # A node may be waiting for the size: what is there comes with it.
+        with open(path, "ab") as file:
+            file.write(fill * (size - os.path.getsize(path)))
+
+
+def grow(lab, name, size):
+    return ctl(lab, name, "grow", str(size))
+
+
+def size_of(lab, name):
+    return lab.status(name)["size_bytes"]
+
+
+def grown_lab(make_lab, size, **more):
+    lab = make_lab(size="32MiB", **more)
+    enlarge(lab, size)
+    done = grow(lab, "alpha", size)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lab.state["size"] = str(size)
+    return lab
+
+
+class Writer(threading.Thread):
+    """Writes each block of the volume that it sees, again and again, with another number, and remembers what it
+    was answered; opens the export anew each time."""
+
+    def __init__(self, lab):
+        super().__init__()
+        self.lab, self.ending, self.error = lab, threading.Event(), None
+        self.blocks, self.sizes = {}, []
+
+    def run(self):
+        try:
+            chances = random.Random(1)
+            number = 0
+            while not self.ending.is_set():
+                with connection(self.lab) as handle:
+                    size = handle.get_size()
+                    self.sizes.append(size)
+                    for _ in range(64):
+                        block = chances.randrange(size // (4 * KIB))
+                        number += 1
+                        handle.pwrite(number.to_bytes(8, "little") * 512, block * 4 * KIB)
+                        self.blocks[block] = number
+        except nbd.Error as error:
+            self.error = error
+
+    def end(self):
+        self.ending.set()
+        self.join()
+        assert self.error is None, self.error
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("fill", [None, b"\xa5"], ids=["hole", "device"])
+def test_a_volume_grows_under_load(make_lab, fill):
+    lab = make_lab(size="32MiB")
+    writer = Writer(lab)
+    writer.start()
+    try:
+        for size in (40 * MIB, 40 * MIB + 4 * KIB, 96 * MIB):
+            wait_until(lambda: len(writer.sizes) > 1 or writer.error, what="some writes")
+            enlarge(lab, size, fill=fill)
+            done = grow(lab, "alpha", size)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert 'size = "' in done.stdout
+            assert size_of(lab, "alpha") == size_of(lab, "beta") == size
+            wait_until(lambda size=size: writer.sizes[-1] == size or writer.error,
+                       what="a connection that sees the new size")
+            assert lab.status("alpha")["state"] == "duplex"
+    finally:
+        writer.end()
+    with connection(lab) as handle:
+        for block in range(96 * MIB // (4 * KIB)):
+            number = writer.blocks.get(block, 0)
+            assert handle.pread(4 * KIB, block * 4 * KIB) == number.to_bytes(8, "little") * 512, block
+    lab.state["size"] = str(96 * MIB)
+    assert lab.down()
+    assert_identical(lab)
+
+
+def test_what_can_not_be_is_refused_and_says_what_to_do(make_lab):
+    lab = make_lab(size="32MiB")
+    for name, words, told in (
+            ("alpha", ["16MiB"], ["can't be made smaller"]),
+            ("alpha", [str(BEFORE + 1)], ["4096"]),
+            ("alpha", ["65TiB"], ["64 TiB"]),
+            ("alpha", ["64MiB"], [lab.node("alpha")["backing"], f"truncate -s {64 * MIB}"]),
+            ("beta", ["64MiB"], ["alpha is primary", "there"])):
+        refused = ctl(lab, name, "grow", *words)
+        assert refused.returncode == 1, refused.stdout
+        for word in told:
+            assert word in " ".join(refused.stderr.split()), refused.stderr
+    assert ctl(lab, "alpha", "grow", "much").returncode == 2
+    # The peer's backing is too small: it says so, and nothing has changed.
+    enlarge(lab, 64 * MIB, names=["alpha"])
+    refused = grow(lab, "alpha", 64 * MIB)
+    said = " ".join(refused.stderr.split())
+    assert refused.returncode == 1 and "beta refuses" in said, said
+    assert lab.node("beta")["backing"] in said and "truncate" in said, said
+    assert size_of(lab, "alpha") == size_of(lab, "beta") == BEFORE
+    lab.kill("beta")
+    lab.wait_peer_lost("alpha")
+    refused = grow(lab, "alpha", 64 * MIB)
+    assert refused.returncode == 1 and "not connected" in refused.stderr, refused.stderr
+    with connection(lab) as handle:
+        handle.pwrite(b"x" * 4096, BEFORE - 4096)
+        assert handle.get_size() == BEFORE
+
+
+def test_where_neither_is_primary_either_node_takes_the_order(make_lab):
+    lab = make_lab(size="32MiB")
+    assert ctl(lab, "alpha", "demote").returncode == 0
+    enlarge(lab, 64 * MIB)
+    lab.wait_state("beta", "connected")
+    done = grow(lab, "beta", 64 * MIB)
+    assert done.returncode == 0, done.stderr
+    promote(lab, "beta")
+    with connection(lab, "beta") as handle:
+        assert handle.get_size() == 64 * MIB
+        handle.pwrite(b"y" * 4096, 64 * MIB - 4096)
+    again = grow(lab, "beta", 64 * MIB)
+    assert again.returncode == 0 and "already" in again.stdout, again.stdout
+
+
+def test_the_size_outlives_the_process_and_the_file_is_told_to_be_out_of_date(make_lab):
+    lab = grown_lab(make_lab, 64 * MIB)
+    with connection(lab) as handle:
+        handle.pwrite(b"z" * 4096, 60 * MIB)
+    assert lab.down()
+    for name in ("alpha", "beta"):
+        lab.start(name)
+    promote(lab, "alpha")
+    lab.wait_state("alpha", "duplex")
+    status = lab.status("alpha")
+    assert status["size_bytes"] == 64 * MIB and status["file_size_bytes"] == BEFORE
+    assert 'says size = "32MiB"' in status["status"], status["status"]
+    assert 'size = "64MiB"' in status["action"], status["action"]
+    with connection(lab) as handle:
+        assert handle.pread(4096, 60 * MIB) == b"z" * 4096
+    # Its operator does so.
+    assert lab.down()
+    for name in ("alpha", "beta"):
+        lab.set_node_config(name, lab.config_text({}, size="64MiB"))
+        lab.start(name)
+    promote(lab, "alpha")
+    lab.wait_state("alpha", "duplex")
+    assert "file" not in lab.status("alpha")["status"]
+
+
+def test_a_file_that_says_more_is_told_how_to_get_it(make_lab):
+    lab = make_lab(size="32MiB")
+    assert lab.down()
+    enlarge(lab, 64 * MIB)
+    for name in ("alpha", "beta"):
+        lab.set_node_config(name, lab.config_text({}, size="64MiB"))
+        lab.start(name)
+    promote(lab, "alpha")
+    lab.wait_state("alpha", "duplex")
+    status = lab.status("alpha")
+    assert status["size_bytes"] == BEFORE
+    assert "twinblock grow r0 64MiB" in status["action"], status["action"]
+    assert grow(lab, "alpha", 64 * MIB).returncode == 0
+    assert lab.status("alpha")["action"] == ""
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("behind", ["alpha", "beta"])
+def test_a_node_that_missed_a_growth_grows_when_the_two_meet(make_lab, behind):
+    """Its disk is put back as it was before, with its metadata."""
+    lab = make_lab(size="32MiB")
+    ahead = "beta" if behind == "alpha" else "alpha"
+    assert lab.down()
+    kept = [Path(lab.node(behind)[what]) for what in ("backing", "metadata")]
+    for path in kept:
+        shutil.copyfile(path, f"{path}.before")
+    for name in ("alpha", "beta"):
+        lab.start(name)
+    promote(lab, ahead)
+    lab.wait_state(ahead, "duplex")
+    enlarge(lab, 64 * MIB)
+    assert grow(lab, ahead, 64 * MIB).returncode == 0
+    lab.kill(behind)
+    lab.wait_peer_lost(ahead)
+    with connection(lab, ahead) as handle:
+        handle.pwrite(b"n" * MIB, 50 * MIB)
+    for path in kept:
+        shutil.copyfile(f"{path}.before", path)
+    lab.start(behind)
+    # It has not the room, and says so, on both nodes.
+    wait_for_log(lab, behind, "can't grow", "truncate -s")
+    enlarge(lab, 64 * MIB, names=[behind], fill=b"\xa5")
+    lab.wait_state(ahead, "duplex")
+    assert size_of(lab, behind) == 64 * MIB
+    lab.state["size"] = str(64 * MIB)
+    assert lab.down()
+    assert_identical(lab)
+
+
+@pytest.mark.slow
+def test_nodes_that_are_killed_while_a_volume_grows_agree_on_one_size(make_lab):
+    """Either, at any moment of a growth: one size, nothing lost, no error at whoever writes through the other."""
+    lab = make_lab(size="32MiB")
+    chances = random.Random(4)
+    size = BEFORE
+    for _ in range(10):
+        size += 4 * MIB
+        enlarge(lab, size)
+        victim = chances.choice(["alpha", "beta"])
+        order = threading.Thread(target=grow, args=(lab, "alpha", size))
+        order.start()
+        threading.Event().wait(chances.random() * 0.02)
+        lab.kill(victim)
+        order.join()
+        lab.start(victim)
+        wait_until(lambda: lab.status("alpha")["peer"]["connected"], what="a session")
+        promote(lab, "alpha")
+        lab.wait_state("alpha", "duplex")
+        now = size_of(lab, "alpha")
+        assert now == size_of(lab, "beta") and now in (size, size - 4 * MIB)
+        if now != size:
+            assert grow(lab, "alpha", size).returncode == 0
+        with connection(lab) as handle:
+            assert handle.get_size() == size
+            handle.pwrite(size.to_bytes(8, "little") * 512, size - 4096)
+    with connection(lab) as handle:
+        for at in range(BEFORE + 4 * MIB, size + 1, 4 * MIB):
+            assert handle.pread(4096, at - 4096) == at.to_bytes(8, "little") * 512
+    lab.state["size"] = str(size)
+    assert lab.down()
+    assert_identical(lab)
+
+
+def test_the_help_says_what_comes_first(lab):
+    shown = twinblock(lab, "grow", "--help").stdout
+    assert "Enlarge the backing on both hosts first" in " ".join(shown.split())
