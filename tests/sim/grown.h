@@ -77,6 +77,7 @@ class Grown {
   bool open_ = false;    // a client has that one's export open
   bool rests_ = false;   // nothing new is asked
   uint64_t life_ = 1;
+  uint64_t turns_ = 0;
   uint64_t ids_ = 0;
   uint64_t writes_ = 0;
   uint64_t acknowledged_ = 0;

@@ -253,7 +253,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   Random copy = random;
   Random beside(~copy.next());
   const bool witnessed = mode == "mixed" && !resumes && !is_late && beside.chance(0.06);
-  const bool grows = mode == "mixed" && !resumes && !is_late && !witnessed && beside.chance(0.05);
+  const bool grows = mode == "mixed" && !resumes && !is_late && !witnessed && beside.chance(0.04);
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
