@@ -55,7 +55,7 @@ ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? ResyncPace::kRate : ResyncPace::kAuto;
 }
 
-const std::array<Verb, 19> kVerbs{{
+const std::array<Verb, 20> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -85,6 +85,13 @@ const std::array<Verb, 19> kVerbs{{
      {{{"size_bytes", Kind::kNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        engine.orders().grow(args["size_bytes"].get<uint64_t>(), answer_with(std::move(send)));
+     }},
+    {"hang-up",
+     {{{"pid", Kind::kNumber}}},
+     [](Engine&, const NodeFacts& facts, const json& args, Send send) {
+       const auto pid = args["pid"].get<uint64_t>();
+       const bool known = facts.hang_up && pid != 0 && pid <= INT32_MAX;
+       send(success({{"connections", known ? facts.hang_up(static_cast<int>(pid)) : 0}}));
      }},
     {"continue",
      {{{"without_witness"}}},

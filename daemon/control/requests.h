@@ -32,6 +32,8 @@ struct NodeFacts {
   // Reads the key's file anew; connections that stand are left alone. The fingerprint of the chosen
   // one. Null: links are not encrypted.
   std::function<Result<std::string>(KeyChoice)> read_keys = {};
+  // Ends the clients' connections that this process has made; how many there were.
+  std::function<int(int pid)> hang_up = {};
 };
 
 // Answers one request; `reply` is called once, at once or later, with a line without its newline.

@@ -171,6 +171,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   facts_.pid = static_cast<int>(getpid());
   facts_.key = keys != nullptr ? keys->front().fingerprint : "";
   facts_.memory = memory_;
+  facts_.hang_up = [](int pid) { return hang_up_on(pid); };
   const MemoryWords memory = memory_words(memory_);
   if (!memory.refused.empty())
     log_.log(Severity::kWarning, memory.refused + "; to do: " + memory.action);

@@ -53,6 +53,16 @@ TEST(CommandLine, TheVolumeAndTheOptionsArriveInAnyOrder) {
   EXPECT_TRUE(options.print_json && options.promote.peer_is_dead);
 }
 
+TEST(CommandLine, GrowTakesASizeBehindTheVolume) {
+  EXPECT_EQ(parsed({"grow", "r0", "20GiB"}).grow.size_bytes, 20 * kGiB);
+  EXPECT_EQ(parsed({"grow", "r0", "20GiB"}).node.volume, "r0");
+  EXPECT_EQ(parsed({"grow", "1GiB", "--socket", "/s"}).grow.size_bytes, kGiB);
+  EXPECT_EQ(parsed({"grow", "1GiB"}).node.volume, "");
+  EXPECT_TRUE(says(refusal({"grow"}), "no size"));
+  EXPECT_TRUE(says(refusal({"grow", "r0"}), "'r0' is not a size"));
+  EXPECT_TRUE(says(refusal({"grow", "r0", "1GiB", "more"}), "'more' is too much"));
+}
+
 // It overrides a witness, so it has to be clear that the peer is down.
 TEST(CommandLine, AWordInTheWitnessSteadIsTakenWithTheOtherOneOnly) {
   EXPECT_FALSE(parsed({"promote", "--peer-is-dead"}).promote.without_witness);

@@ -53,6 +53,30 @@ def test_a_freeze_longer_than_all_timeouts_costs_time_only(make_volume):
     volume.check_no_error(alpha)
 
 
+@pytest.mark.parametrize("stays", [True, False], ids=["stay", "once"])
+def test_a_device_that_is_in_use_gets_the_size_of_its_volume(make_volume, stays):
+    volume = make_volume()
+    alpha = volume.alpha
+    if stays:
+        volume.stay_attached(alpha)
+    else:
+        volume.order(alpha, "attach")
+    volume.mount(alpha)
+    volume.write(alpha)
+    for size in (192 << 20, 256 << 20):
+        for host in (alpha, volume.beta):
+            host.run(f"truncate -s {size} {volume.backing}")
+        said = volume.order(alpha, "grow", str(size))
+        assert f"has {size >> 20} MiB" in said and "/dev/nbd" in said, said
+        assert int(alpha.run("blockdev --getsize64 /dev/twinblock/r0")) == size
+        alpha.run("resize2fs /dev/twinblock/r0", 600)
+        assert int(alpha.run("df --output=size --block-size=1M /mnt | tail -n 1")) > (size >> 20) * 0.8
+        volume.wait_for_writes(alpha, 5)
+    volume.end_writer_and_check(alpha)
+    volume.check_no_error(alpha)
+    assert "identical" in volume.order(alpha, "verify")
+
+
 def needs_nodes_that_go_on(volume):
     if "term" not in volume.status(volume.alpha):
         pytest.skip("a node of this build is not primary again by itself when its process has died")

@@ -192,6 +192,13 @@ Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus
     if (!done) return done.error();
     verdict = done.value();
   }
+  const uint64_t bytes = nbd_device_bytes(host, existing->device);
+  if (verdict.fate == Fate::kKeep && status && bytes != 0 &&
+      bytes < count_at(status.value(), "size_bytes")) {
+    Result<FateVerdict> done = grow_nbd_device(host, ask, stem, *existing);
+    if (!done) return done.error();
+    verdict = done.value();
+  }
   if (verdict.fate == Fate::kEnd)
     if (const Status ended = end_nbd_device(host, stem, *existing, verdict.why); !ended)
       return ended.error();

@@ -1,8 +1,11 @@
 #include "twinblock/attach_nbd.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "base/units.h"
+#include "twinblock/control_client.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/nbd_connection.h"
@@ -49,6 +52,7 @@ Result<Served> connect_with_node(const AskStatus& ask, const std::string& volume
 void note_server(Attachment& attachment, const Served& served) {
   attachment.server = served.connection.server();
   attachment.node_pid = attachment.server.pid;
+  attachment.client_pid = getpid();
 }
 
 // The first device that is nobody's.
@@ -113,6 +117,12 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
   if (!kernel) return kernel.error();
   const uint64_t deadline_ns = steady_now_ns() + kDeathIsNoticed_ns;
   while (true) {
+    // Two may look after a device: `attach --stay`, and whoever makes its volume larger.
+    const Result<std::optional<Attachment>> now = read_attachment(stem);
+    if (now && now.value().has_value() && process_runs(now.value()->server)) {
+      attachment = *now.value();
+      return FateVerdict{Fate::kKeep, "reconnected"};
+    }
     Result<Served> served = connect_with_node(ask, attachment.volume);
     if (!served) return served.error();
     const FateVerdict verdict =
@@ -126,12 +136,34 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
     if (unix_socket_exists(host.proc, connection.inode())) {
       note_server(attachment, served.value());
       if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
-      return FateVerdict{Fate::kKeep, "reconnected: " + verdict.why};
+      // Before it has the connection that knows of it, nobody may use what is new.
+      const uint64_t size_bytes = connection.served().size_bytes;
+      const uint64_t before_bytes = nbd_device_bytes(host, attachment.device);
+      if (before_bytes == 0 || before_bytes >= size_bytes)
+        return FateVerdict{Fate::kKeep, "reconnected: " + verdict.why};
+      const Status grown =
+          kernel.value().resize(index.value_or(0), nbd_backend(attachment.volume), size_bytes);
+      if (!grown) return grown.error();
+      return FateVerdict{Fate::kKeep, "reconnected, and has " + format_size(size_bytes)};
     }
     if (steady_now_ns() > deadline_ns)
       return refused("the kernel does not take another connection for " + attachment.device);
     sleep_ns(kPollInterval_ns);
   }
+}
+
+Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
+                                    const std::string& stem, Attachment& attachment) {
+  const Result<json> status = ask();
+  if (!status) return status.error();
+  const pid_t client = attachment.client_pid != 0 ? attachment.client_pid : attachment.nbd_pid;
+  // A device without a server is one that is to be reconnected, whoever looks after it next.
+  attachment.server = {};
+  if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
+  const Result<json> ended = control_request(text_at(status.value(), "control"), "hang-up",
+                                             {{"pid", client}}, kAskTimeout_ns);
+  if (!ended) return ended.error();
+  return reconnect_nbd_device(host, ask, stem, attachment);
 }
 
 Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,

@@ -30,6 +30,11 @@ Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
 Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus& ask,
                                          const std::string& stem, Attachment& attachment);
 
+// Gives a device whose volume has grown the new size: its connection, which was made for the old one, is ended, and
+// another one takes its place. As reconnect_nbd_device(); where it is cut off in between, that connects it.
+Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
+                                    const std::string& stem, Attachment& attachment);
+
 // Ends the device, also under those who use it, and notes why.
 Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,
                       const std::string& why);

@@ -43,6 +43,7 @@ json to_json(const Attachment& attachment) {
     out["term"] = attachment.term;
     out["server_pid"] = attachment.server.pid;
     out["server_start_ticks"] = attachment.server.start_ticks;
+    out["client_pid"] = attachment.client_pid;
     out["ended"] = attachment.ended;
   }
   if (attachment.mount_dir.empty()) return out;
@@ -83,6 +84,7 @@ Result<std::optional<Attachment>> read_attachment(const std::string& stem) {
   attachment.term = count_at(note, "term");
   attachment.server.pid = static_cast<pid_t>(count_at(note, "server_pid"));
   attachment.server.start_ticks = count_at(note, "server_start_ticks");
+  attachment.client_pid = static_cast<pid_t>(count_at(note, "client_pid"));
   attachment.ended = text_at(note, "ended");
   attachment.complete = flag_at(note, "complete");
   return std::optional<Attachment>(attachment);

@@ -32,7 +32,8 @@ struct Attachment {
   std::string link;         // its stable name, /dev/twinblock/VOLUME
   std::string volume_uuid;  // what was attached: of which volume …
   uint64_t term = 0;        // … and of which promotion; 0: the node did not say
-  ProcessId server;         // whom the kernel is connected with, or was
+  ProcessId server;         // whom the kernel is connected with, or was …
+  pid_t client_pid = 0;     // … and who made that connection; 0: not known
   std::string ended;        // why the device was ended under those who use it; empty: it was not
   bool complete = false;  // false: attach ended half-way
 };

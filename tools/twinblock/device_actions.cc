@@ -85,6 +85,26 @@ Result<Output> run_attach(const Options& options, const std::string& socket) {
   return make_attachment(options, ask, stem);
 }
 
+std::string grow_attached_device(const std::string& socket) {
+  const AskStatus ask = [&socket] { return ask_status(socket); };
+  const std::string stem = node_file_stem(socket);
+  Result<std::optional<Attachment>> note = read_attachment(stem);
+  if (!note || !note.value().has_value() || !note.value()->complete) return {};
+  std::optional<Attachment>& existing = note.value();
+  const std::string device = existing->device;
+  if (existing->method != kMethodNbd)
+    return device + " was attached by " + existing->method +
+           ", and keeps its old size until it is detached and attached again.";
+  if (geteuid() != 0)
+    return device + " keeps its old size until root gives it the new one: twinblock attach " + existing->volume;
+  const Result<std::optional<FateVerdict>> verdict = revive(HostPaths{}, ask, stem, existing);
+  if (!verdict)
+    return device + " did not get the new size: " + verdict.error().what + "; try again: twinblock attach " +
+           existing->volume;
+  if (!verdict.value().has_value() || verdict.value()->why.empty()) return {};
+  return device + " is " + verdict.value()->why + ".";
+}
+
 namespace {
 
 // A stop of the node that is no end of the host leaves the device, which waits for the next one.

@@ -122,6 +122,12 @@ pid_t nbd_device_pid(const HostPaths& host, const std::string& device) {
   return is_number(pid) ? static_cast<pid_t>(std::strtol(pid.c_str(), nullptr, 10)) : 0;
 }
 
+uint64_t nbd_device_bytes(const HostPaths& host, const std::string& device) {
+  constexpr uint64_t kSectorBytes = 512;  // of sysfs, whatever the device's are
+  const std::string sectors = first_line(host.sys + "/block/" + name_of(device) + "/size");
+  return is_number(sectors) ? std::strtoull(sectors.c_str(), nullptr, 10) * kSectorBytes : 0;
+}
+
 std::string loop_backing_file(const HostPaths& host, const std::string& device) {
   return first_line(host.sys + "/block/" + name_of(device) + "/loop/backing_file");
 }

@@ -110,6 +110,14 @@ Status NbdNetlink::reconfigure(uint32_t index, const std::string& backend, int f
   return send(message, "the kernel does not reconnect nbd" + std::to_string(index));
 }
 
+Status NbdNetlink::resize(uint32_t index, const std::string& backend, uint64_t size_bytes) {
+  Message message(family_, NBD_CMD_RECONFIGURE);
+  message.put(NBD_ATTR_INDEX, index);
+  message.put(NBD_ATTR_BACKEND_IDENTIFIER, backend);
+  message.put(NBD_ATTR_SIZE_BYTES, size_bytes);
+  return send(message, "the kernel does not make nbd" + std::to_string(index) + " larger");
+}
+
 Status NbdNetlink::disconnect(uint32_t index) {
   Message message(family_, NBD_CMD_DISCONNECT);
   message.put(NBD_ATTR_INDEX, index);

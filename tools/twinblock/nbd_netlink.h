@@ -38,6 +38,8 @@ class NbdNetlink {
   // Gives a device whose socket is dead another one. While the old one lives the kernel drops the
   // new one without a word: whether it was taken is for the caller to see.
   Status reconfigure(uint32_t index, const std::string& backend, int fd);
+  // A device is as large as that from now on, for all who use it.
+  Status resize(uint32_t index, const std::string& backend, uint64_t size_bytes);
   // Ends a device, also under those who use it: they get I/O errors.
   Status disconnect(uint32_t index);
 

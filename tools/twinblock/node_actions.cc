@@ -139,7 +139,13 @@ Result<Output> run_continue(const Options& options, const std::string& socket) {
 // It may have to write zeroes to all that is new.
 Result<Output> run_grow(const Options& options, const std::string& socket) {
   constexpr uint64_t kGrowTimeout_ns = 24 * 3600 * kSecond_ns;
-  return change(socket, "grow", {{"size_bytes", options.grow.size_bytes}}, kGrowTimeout_ns);
+  Result<Output> output =
+      change(socket, "grow", {{"size_bytes", options.grow.size_bytes}}, kGrowTimeout_ns);
+  if (!output) return output;
+  const std::string device = grow_attached_device(socket);
+  output.value().data["device"] = device;
+  if (!device.empty()) output.value().text += paragraph(device);
+  return output;
 }
 
 Result<Output> run_resolve(const Options& options, const std::string& socket) {

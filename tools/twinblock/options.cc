@@ -88,10 +88,13 @@ Status prepare_wait(Options& options) {
 }
 
 Status prepare_grow(Options& options) {
-  const std::optional<uint64_t> bytes = parse_size_bytes(options.grow.size);
-  if (!bytes)
-    return wrong_usage("grow: '" + options.grow.size + "' is not a size",
-                       "write it like 20GiB or 500GB: how large the volume is to be");
+  const std::vector<std::string>& words = options.grow.words;
+  const std::string usage = "write it like: twinblock grow r0 20GiB, which is how large r0 is to be";
+  if (words.empty()) return wrong_usage("grow: no size given", usage);
+  if (words.size() > 2) return wrong_usage("grow: '" + words[2] + "' is too much", usage);
+  const std::optional<uint64_t> bytes = parse_size_bytes(words.back());
+  if (!bytes) return wrong_usage("grow: '" + words.back() + "' is not a size", usage);
+  if (words.size() == 2) options.node.volume = words.front();
   options.grow.size_bytes = *bytes;
   return ok_status();
 }

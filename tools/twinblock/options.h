@@ -93,8 +93,8 @@ struct LatencyOptions {
   bool links = false;
 };
 struct GrowOptions {
-  std::string size;         // as typed
-  uint64_t size_bytes = 0;  // from that
+  std::vector<std::string> words;  // as typed: a volume, if any, and a size
+  uint64_t size_bytes = 0;         // from the latter
 };
 struct PlanOptions {
   std::vector<std::string> links;  // as typed: "10Gbit,rtt=80us"
@@ -163,7 +163,7 @@ struct Output {
 // Of the options of `resync`: an optional volume, and pause, resume, auto, or rate and a size.
 // An error (kExitUsage) says what is wrong, as from all of these.
 Status prepare_pace(Options& options);
-// Of `grow`: the size.
+// Of `grow`: an optional volume, and a size.
 Status prepare_grow(Options& options);
 // Of `link`: an action, an optional volume, names, and with add addresses.
 Status prepare_link(Options& options);

@@ -26,7 +26,10 @@ void add_continue_options(CLI::App& app, Options& options) {
 }
 
 void add_grow_options(CLI::App& app, Options& options) {
-  app.add_option("size", options.grow.size, "how large it is to be, such as 20GiB or 500GB")->required();
+  app.add_option("WORDS", options.grow.words, "")
+      ->option_text("([VOLUME] SIZE, such as 20GiB or 500GB: how large it is to be)")
+      ->type_size(1)
+      ->expected(-1);
 }
 
 void add_resolve_options(CLI::App& app, Options& options) {
@@ -245,7 +248,7 @@ std::vector<Verb> role_verbs() {
        "any disk (resize2fs, xfs_growfs). Write the new size into the volume's file afterwards. A "
        "volume can't be made smaller.\n"
        "Example: twinblock grow r0 20GiB",
-       run_grow, add_grow_options, prepare_grow},
+       run_grow, add_grow_options, prepare_grow, false},
   };
 }
 

@@ -27,8 +27,9 @@ std::atomic<int> g_stop_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler sets it");
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
-// Only calls that POSIX allows in a signal handler. `how`: as shutdown() has it. How many there were.
-int hang_up(int how) {
+// Only calls that POSIX allows in a signal handler, without `pid`. `how`: as shutdown() has it. `pid`: of whose
+// connections; 0: of all. How many there were.
+int hang_up(int how, pid_t pid = 0) {
   int found = 0;
   for (int fd = 3; fd < g_descriptors; ++fd) {
     sockaddr_un address{};
@@ -38,10 +39,12 @@ int hang_up(int how) {
       continue;
     int listening = 0;
     socklen_t size = sizeof listening;
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening == 0) {
-      shutdown(fd, how);
-      ++found;
-    }
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening != 0) continue;
+    ucred peer{};
+    size = sizeof peer;
+    if (pid != 0 && (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid != pid)) continue;
+    shutdown(fd, how);
+    ++found;
   }
   return found;
 }
@@ -77,6 +80,8 @@ void on_stop(int signal, siginfo_t* info, void* context) {
 bool stop_requested() { return g_stop_requested.load(std::memory_order_relaxed); }
 
 void stop_now() { kill(getpid(), g_stop_signal.load(std::memory_order_relaxed)); }
+
+int hang_up_on(int pid) { return hang_up(SHUT_RD, pid); }
 
 void cut_off_clients() { hang_up(SHUT_RDWR); }
 

@@ -17,6 +17,9 @@ void hang_up_on_stop(const std::string& socket_path);
 void stop_now();
 // Whether such a signal has come. Any thread.
 bool stop_requested();
+// Closes the receiving side of the connections that process `pid` has made: what was received is answered. How
+// many there were. Any thread, after hang_up_on_stop().
+int hang_up_on(int pid);
 // Also ends the sending to those clients, for the one that takes no answers: what it was not told
 // by now it will not be told. Any thread, after hang_up_on_stop().
 void cut_off_clients();
