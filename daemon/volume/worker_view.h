@@ -1,13 +1,17 @@
 // What threads other than the loop's may know of a node: workers that read by themselves, and that
-// prepare writes. Atomics only, so that none of them waits for the loop. Owned by Core; what is
-// said to be the loop's is called there, all else on any thread.
+// prepare writes. Atomics only, so that none of them waits for the loop; the cache of reads, where there is one, has
+// locks of its own, which are held for less than a microsecond. Owned by Core; what is said to be the loop's is called there,
+// all else on any thread.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/limits.h"
+#include "cache/content_cache.h"
 #include "io/clock.h"
 #include "mirror/inflight_filter.h"
 #include "mirror/link_demand.h"
@@ -35,6 +39,9 @@ class WorkerView {
                                InflightFilter::Mark mark) const {
     return inflight_.unchanged(offset_bytes, length_bytes, mark);
   }
+  // What is known of what lies where (nullptr: there is no cache). Who asks it has a mark, and asks afterwards whether that
+  // is unchanged, as if the disk had been read.
+  [[nodiscard]] ContentCache* cache() const { return cache_.get(); }
   // … whether no write is in flight there.
   [[nodiscard]] bool quiet(uint64_t offset_bytes, uint64_t length_bytes) const {
     return inflight_.quiet(offset_bytes, length_bytes);
@@ -61,7 +68,22 @@ class WorkerView {
   [[nodiscard]] LinkDemand& link_demand() { return link_demand_; }
 
   // The loop's.
-  void set_local_reads(bool may) { local_reads_.store(may, std::memory_order_release); }
+  // What was learned of the disk before it may be read here, or may not any more, counts for nothing.
+  void set_local_reads(bool may) {
+    if (local_reads_.exchange(may, std::memory_order_acq_rel) != may) forget_places();
+  }
+  // Before the node starts.
+  void set_cache(std::unique_ptr<ContentCache> cache, uint64_t volume_bytes) {
+    cache_ = std::move(cache);
+    volume_bytes_ = volume_bytes;
+  }
+  // Nothing is known any more of what lies where, and what is being read now is not learned either: its mark has gone.
+  void forget_places() {
+    if (!cache_) return;
+    inflight_.raise(0, volume_bytes_);
+    cache_->forget_all();
+    inflight_.lower(0, volume_bytes_);
+  }
   static constexpr uint64_t kNoLease = ~uint64_t{0};  // none is needed
   void set_lease(uint64_t until_ns) { lease_until_ns_.store(until_ns, std::memory_order_release); }
   void set_peer_receives(bool does) { peer_receives_.store(does, std::memory_order_relaxed); }
@@ -69,9 +91,11 @@ class WorkerView {
     wire_piece_bytes_.store(piece_bytes, std::memory_order_relaxed);
     link_rate_bytes_per_s_.store(rate_bytes_per_s, std::memory_order_relaxed);
   }
-  // Before a write touches the local disk, and after it was acknowledged or failed.
+  // Before a write touches the local disk, whoever writes, and after it was acknowledged or failed. In this order: see
+  // cache/content_cache.h.
   void write_begins(uint64_t offset_bytes, uint64_t length_bytes) {
     inflight_.raise(offset_bytes, length_bytes);
+    if (cache_) cache_->forget(offset_bytes, length_bytes);
   }
   void write_ended(uint64_t offset_bytes, uint64_t length_bytes) {
     inflight_.lower(offset_bytes, length_bytes);
@@ -79,6 +103,8 @@ class WorkerView {
 
  private:
   InflightFilter inflight_;
+  std::unique_ptr<ContentCache> cache_;
+  uint64_t volume_bytes_ = 0;
   std::atomic<uint64_t> reads_{0};
   std::atomic<uint64_t> read_bytes_{0};
   std::atomic<bool> local_reads_{false};
