@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "cache/cache_effort.h"
 #include "cache/content_digest.h"
 #include "cache/content_store.h"
 #include "cache/place_index.h"
@@ -55,6 +56,8 @@ class ContentCache {
   void forget(uint64_t offset_bytes, uint64_t length_bytes);
   void forget_all() { places_.forget_all(); }
 
+  // What it may cost those who have other things to do.
+  [[nodiscard]] CacheEffort& effort() { return effort_; }
   [[nodiscard]] Figures figures() const;
 
  private:
@@ -62,6 +65,7 @@ class ContentCache {
   ContentDigest digest_;
   PlaceIndex places_;
   ContentStore contents_;
+  CacheEffort effort_;
   std::atomic<uint64_t> hits_{0}, misses_{0}, equal_hits_{0}, shared_blocks_{0};
 };
 

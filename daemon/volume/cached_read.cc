@@ -9,10 +9,9 @@ constexpr uint64_t kBlock = limits::kBlockBytes;
 
 }  // namespace
 
-CachedRead::CachedRead(const WorkerView& view, InflightFilter::Mark mark, uint64_t offset_bytes,
+CachedRead::CachedRead(ContentCache* cache, const WorkerView& view, InflightFilter::Mark mark, uint64_t offset_bytes,
                        std::span<std::byte> into)
-    : view_(view), mark_(mark), offset_bytes_(offset_bytes), whole_{0, into.size()} {
-  ContentCache* cache = view.cache();
+    : cache_(cache), view_(view), mark_(mark), offset_bytes_(offset_bytes), whole_{0, into.size()} {
   if (cache == nullptr) return;
   first_block_ = (offset_bytes + kBlock - 1) / kBlock;
   const uint64_t end_block = (offset_bytes + into.size()) / kBlock;
@@ -38,8 +37,8 @@ void CachedRead::find_gaps(uint64_t begin_bytes) {
 
 void CachedRead::keep() const {
   if (blocks_missing_ == 0) return;
-  view_.cache()->keep(first_block_, blocks_, found_,
-                      [this] { return view_.unchanged(offset_bytes_, whole_.length_bytes, mark_); });
+  cache_->keep(first_block_, blocks_, found_,
+               [this] { return view_.unchanged(offset_bytes_, whole_.length_bytes, mark_); });
 }
 
 }  // namespace twinblock

@@ -19,19 +19,23 @@ class CachedRead {
     uint64_t at_bytes, length_bytes;  // within the request
   };
 
-  // Copies what is cached.
-  CachedRead(const WorkerView& view, InflightFilter::Mark mark, uint64_t offset_bytes, std::span<std::byte> into);
+  // Copies what is cached. Without a cache (nullptr) all is missing.
+  CachedRead(ContentCache* cache, const WorkerView& view, InflightFilter::Mark mark, uint64_t offset_bytes,
+             std::span<std::byte> into);
   CachedRead(const CachedRead&) = delete;
   CachedRead& operator=(const CachedRead&) = delete;
 
   // What is still to be read from the disk, in order: the gaps, or all at once where most of it is missing.
   [[nodiscard]] std::span<const Run> missing() const { return all_ ? std::span(&whole_, 1) : std::span(gaps_); }
+  // Blocks that the cache has not.
+  [[nodiscard]] size_t blocks_missing() const { return blocks_missing_; }
   // The rest was read, and the mark was unchanged afterwards. It may have changed again by now.
   void keep() const;
 
  private:
   void find_gaps(uint64_t begin_bytes);
 
+  ContentCache* const cache_;
   const WorkerView& view_;
   const InflightFilter::Mark mark_;
   const uint64_t offset_bytes_;

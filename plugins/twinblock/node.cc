@@ -336,16 +336,28 @@ int Node::read_missing(const CachedRead& cached, uint64_t offset_bytes, std::spa
   return 0;
 }
 
+// What a client's read has brought, if there is time.
+void Node::learn(const CachedRead& cached, ContentCache& cache, uint64_t asked_ns) {
+  const size_t blocks = cached.blocks_missing();
+  if (blocks == 0) return;
+  const uint64_t now_ns = loop_.now_ns();
+  cache.effort().disk_took(blocks, now_ns - asked_ns);
+  if (cache.effort().may_learn(blocks, now_ns)) cached.keep();
+}
+
 int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
   WorkerView& view = engine_->worker_view();
   view.count_read(into.size());
   ClientRequest request;
+  ContentCache* cache = view.cache();
+  if (cache != nullptr && !cache->effort().asks()) cache = nullptr;
+  const uint64_t asked_ns = cache != nullptr ? loop_.now_ns() : 0;
   if (view.local_reads(loop_)) {
     if (const auto mark = view.mark_read(offset_bytes, into.size())) {
-      const CachedRead cached(view, *mark, offset_bytes, into);
+      const CachedRead cached(cache, view, *mark, offset_bytes, into);
       const int error = read_missing(cached, offset_bytes, into);
       if (error == 0 && view.unchanged(offset_bytes, into.size(), *mark)) {
-        cached.keep();
+        if (cache != nullptr) learn(cached, *cache, asked_ns);
         return 0;
       }
       request.local_error = error;

@@ -13,7 +13,11 @@ PreparedWrite::PreparedWrite(Engine& engine, uint64_t offset_bytes, std::span<co
       all_zero_(all_zero(data)),
       piece_bytes_(engine.worker_view().wire_piece_bytes()) {
   if (all_zero_) return;
-  if (ContentCache* cache = engine.worker_view().cache()) tags_ = cache->tags_of(offset_bytes, data);
+  // Where reads of the disk are as fast as memory, nobody will ask.
+  if (ContentCache* cache = engine.worker_view().cache();
+      cache != nullptr && cache->effort().pays() &&
+      cache->effort().may_learn(data.size() / limits::kBlockBytes, engine.clock().now_ns()))
+    tags_ = cache->tags_of(offset_bytes, data);
   piece_bytes_ = std::min<uint64_t>(piece_bytes_, data.size());
   cut(data);
   WorkerView& view = engine_.worker_view();

@@ -187,7 +187,7 @@ void Workload::begin_read(Request& request) {
     submit(request);
     return;
   }
-  request.cached = std::make_unique<CachedRead>(view, *mark, client.offset_bytes, request.buffer);
+  request.cached = std::make_unique<CachedRead>(view.cache(), view, *mark, client.offset_bytes, request.buffer);
   const uint64_t half = client.length_bytes / kSectorBytes / 2 * kSectorBytes;
   const bool failed = !read_missing(request, 0, half);
   scheduler_.after(random_.below(50'000), node_->process(),

@@ -45,7 +45,7 @@ class CacheRaces : public testing::Test {
     std::vector<std::byte> into(kBlock);
     const auto mark = view_.mark_read(block * kBlock, kBlock);
     if (!mark) return std::nullopt;
-    const CachedRead cached(view_, *mark, block * kBlock, into);
+    const CachedRead cached(view_.cache(), view_, *mark, block * kBlock, into);
     read_disk(cached, block, into);
     if (!view_.unchanged(block * kBlock, kBlock, *mark)) return std::nullopt;
     cached.keep();
@@ -71,7 +71,7 @@ TEST_F(CacheRaces, AReadThatIsKeptAfterAWriteCameAndWentIsNotLearned) {
   std::vector<std::byte> into(kBlock);
   const auto mark = view_.mark_read(3 * kBlock, kBlock);
   ASSERT_TRUE(mark);
-  const CachedRead cached(view_, *mark, 3 * kBlock, into);
+  const CachedRead cached(view_.cache(), view_, *mark, 3 * kBlock, into);
   read_disk(cached, 3, into);
   ASSERT_TRUE(view_.unchanged(3 * kBlock, kBlock, *mark)) << "the client is answered with this";
   // The worker is held up here, …
@@ -118,7 +118,7 @@ TEST_F(CacheRaces, ARoleChangeLeavesNothingKnownNorWhatIsBeingRead) {
   EXPECT_EQ(read(3), 100u);
   const auto mark = view_.mark_read(4 * kBlock, kBlock);
   std::vector<std::byte> into(kBlock);
-  const CachedRead cached(view_, *mark, 4 * kBlock, into);
+  const CachedRead cached(view_.cache(), view_, *mark, 4 * kBlock, into);
   view_.set_local_reads(false);
   cached.keep();
   EXPECT_EQ(view_.cache()->figures().places, 0u);
@@ -130,7 +130,7 @@ TEST_F(CacheRaces, ARoleChangeLeavesNothingKnownNorWhatIsBeingRead) {
 TEST_F(CacheRaces, OnlyTheGapsAreReadWhereMostIsThere) {
   for (const uint64_t block : {0, 1, 3, 4, 6}) put(block, 100 + block), read(block);
   std::vector<std::byte> into(7 * kBlock);
-  const CachedRead cached(view_, *view_.mark_read(0, into.size()), 0, into);
+  const CachedRead cached(view_.cache(), view_, *view_.mark_read(0, into.size()), 0, into);
   ASSERT_EQ(cached.missing().size(), 2u);
   EXPECT_EQ(cached.missing()[0].at_bytes, 2 * kBlock);
   EXPECT_EQ(cached.missing()[0].length_bytes, kBlock);
@@ -138,7 +138,7 @@ TEST_F(CacheRaces, OnlyTheGapsAreReadWhereMostIsThere) {
   EXPECT_EQ(into[6 * kBlock], block_of(106)[0]);
   // Edges that are no whole blocks are the disk's.
   std::vector<std::byte> odd(3 * kBlock);
-  const CachedRead shifted(view_, *view_.mark_read(512, odd.size()), 512, odd);
+  const CachedRead shifted(view_.cache(), view_, *view_.mark_read(512, odd.size()), 512, odd);
   ASSERT_EQ(shifted.missing().size(), 2u);
   EXPECT_EQ(shifted.missing()[0].length_bytes, kBlock - 512);
   EXPECT_EQ(shifted.missing()[1].at_bytes, 2 * kBlock - 512);

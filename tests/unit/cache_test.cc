@@ -264,5 +264,35 @@ TEST(PlaceIndexTest, ATableThatIsFullKeepsWhatIsAskedFor) {
   EXPECT_GT(kept, hot / 8 * 3 / 4);
 }
 
+TEST(CacheEffortTest, WhereThePageCacheAnswersOnlyOneReadInSomeAsks) {
+  CacheEffort effort;
+  const auto asked = [&] {
+    int count = 0;
+    for (int i = 0; i < 320; ++i) count += effort.asks() ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(asked(), 320) << "nothing is known of the disk";
+  for (int i = 0; i < 100; ++i) effort.disk_took(256, 256 * 300);
+  EXPECT_EQ(asked(), 10);
+  for (int i = 0; i < 100; ++i) effort.disk_took(1, 80'000);
+  EXPECT_EQ(asked(), 320) << "it is the disk now";
+}
+
+TEST(CacheEffortTest, LearningTakesItsPartOfTheTimeAndNoMore) {
+  CacheEffort effort;
+  uint64_t now = 5 * kSecond_ns;
+  while (effort.may_learn(256, now)) {
+  }
+  uint64_t learned = 0;
+  for (int i = 0; i < 100'000; ++i, now += 100'000)
+    if (effort.may_learn(256, now)) learned += 256;
+  const uint64_t all = 10 * kSecond_ns / CacheEffort::kLearnBlock_ns / CacheEffort::kLearnPart;
+  EXPECT_GT(learned, all * 9 / 10);
+  EXPECT_LT(learned, all * 11 / 10);
+  // A slow disk's reads are all learned.
+  now += kSecond_ns;
+  for (int i = 0; i < 10'000; ++i, now += 80'000) EXPECT_TRUE(effort.may_learn(1, now));
+}
+
 }  // namespace
 }  // namespace twinblock
