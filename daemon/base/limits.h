@@ -174,6 +174,10 @@ constexpr size_t kFenceLinesMax = 200;
 // … and after its deadline it has so long to end by itself.
 constexpr uint64_t kFencePatience_ns = 1 * kSecond_ns;
 
+// The cache of reads ([cache], cache/content_cache.h): what it may take in all.
+constexpr uint64_t kCacheBytesMin = 16 * kMiB;
+constexpr uint64_t kCacheBytesMax = 1 * kTiB;
+
 // Control socket.
 constexpr size_t kControlRequestBytesMax = 64 * kKiB;
 constexpr size_t kControlConnectionsMax = 32;

@@ -77,6 +77,8 @@ struct Config {
   // Empty, where the file does not say: kCongestionDefault.
   std::string congestion;
   WitnessConfig witness;
+  // What the cache of reads may take of memory in all (cache/content_cache.h); 0: there is none.
+  uint64_t cache_bytes = 0;
   // Where the peer's operator may let links lead, beside what the links above say (link_orders.h).
   std::vector<IpNetwork> allow_links;
   // "FILE:LINE: what; to do: …": what earlier versions read and this one does without.

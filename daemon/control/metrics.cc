@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "telemetry/metrics_text.h"
 #include "control/status_words.h"
 
@@ -64,6 +65,18 @@ void add_requests(MetricsText& text, const StatusView& view) {
   text.counter("twinblock_read_bytes_total", "Bytes that clients read.", view.read_bytes);
   text.counter("twinblock_flushes_total", "Flushes of clients.", view.flushes);
   text.counter("twinblock_zeroes_total", "Zero and trim requests of clients.", view.zeroes);
+  if (!view.cache) return;
+  const ContentCache::Figures& cache = *view.cache;
+  text.counter("twinblock_cache_hits_total", "Blocks that the cache of reads had.", cache.hits);
+  text.counter("twinblock_cache_misses_total", "Blocks that it had not.", cache.misses);
+  text.counter("twinblock_cache_equal_hits_total",
+               "Of the hits, those that only an equal block has made one.", cache.equal_hits);
+  text.counter("twinblock_cache_shared_bytes_total", "Bytes that were read, and kept already.",
+               cache.shared_blocks * limits::kBlockBytes);
+  text.gauge("twinblock_cache_memory_bytes", "Memory that it has taken, with its index.",
+             cache.memory_bytes);
+  text.gauge("twinblock_cache_size_bytes", "Memory that it may take.", cache.size_bytes);
+  text.gauge("twinblock_cache_places", "Blocks of the volume whose content is known.", cache.places);
 }
 
 void add_mirror(MetricsText& text, const StatusView& view, uint64_t events_total) {

@@ -1,3 +1,4 @@
+#include "base/limits.h"
 #include "control/memory_words.h"
 #include "control/requests.h"
 #include "control/resync_words.h"
@@ -104,6 +105,20 @@ json render_counters(const StatusView& view) {
 
 }  // namespace
 
+json render_cache(const StatusView& view) {
+  if (!view.cache) return {};
+  const ContentCache::Figures& cache = *view.cache;
+  return {{"size_bytes", cache.size_bytes},
+          {"memory_bytes", cache.memory_bytes},
+          {"cached_bytes", cache.blocks * limits::kBlockBytes},
+          {"hits", cache.hits},
+          {"misses", cache.misses},
+          {"equal_hits", cache.equal_hits},
+          {"shared_bytes", cache.shared_blocks * limits::kBlockBytes},
+          {"places", cache.places},
+          {"places_max", cache.places_max}};
+}
+
 json render_links(const StatusView& view) {
   json links = json::array();
   for (const StatusView::Link& link : view.links)
@@ -181,6 +196,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
       {"links", render_links(view)},
       {"encryption", {{"mode", facts.key.empty() ? "off" : "tls"}, {"key", facts.key}}},
       {"compression", render_compression(view)},
+      {"cache", render_cache(view)},
       {"resync", render_resync(view)},
       {"last_resync", last_resync},
       {"verify", render_verify(view)},

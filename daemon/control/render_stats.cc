@@ -54,6 +54,7 @@ json render_stats(const StatusView& view, const LatencyView& latency) {
         {"incompressible_bytes", compression.incompressible_bytes},
         {"compress_s", seconds(compression.compress_ns)},
         {"decompress_s", seconds(compression.decompress_ns)}}},
+      {"cache", render_cache(view)},
       {"links", links(view)},
       {"metadata",
        {{"intent_commits", view.intent_commits},

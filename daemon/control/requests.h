@@ -47,6 +47,8 @@ nlohmann::json render_stats(const StatusView& view, const LatencyView& latency);
 // The "result" of `status`, and two parts of it.
 nlohmann::json render_status(const StatusView& view, const NodeFacts& facts);
 nlohmann::json render_links(const StatusView& view);
+// null: there is no cache of reads.
+nlohmann::json render_cache(const StatusView& view);
 nlohmann::json render_compression(const StatusView& view);
 
 }  // namespace twinblock

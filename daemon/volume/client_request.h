@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/limits.h"
+#include "cache/content_digest.h"
 
 namespace twinblock {
 
@@ -36,6 +37,8 @@ struct ClientRequest {
   // of the worker's, which stays valid as `data` does.
   uint64_t piece_bytes = limits::kFramePayloadBytesMax;
   std::span<const WirePiece> pieces;
+  // kWrite, where there is a cache of reads: the digests of the whole blocks in it.
+  std::span<const ContentTag> tags;
   uint64_t received_ns = 0;                  // when the plugin got it, …
   uint64_t prepared_ns = 0;                  // … and the worker handed it to the loop
   uint64_t compression_ns = 0;               // kWrite: of what lies between

@@ -3,8 +3,11 @@
 // only, but for the worker's view and the compression.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/checks.h"
@@ -69,7 +72,13 @@ class Core {
         join_order_(parts.backing_is_empty),
         differences_(volume_bytes_),
         events_(parts.clock),
-        compression_({parts.config.compression, parts.config.compression_level}) {}
+        compression_({parts.config.compression, parts.config.compression_level}) {
+    worker_view_.set_volume_bytes(volume_bytes_);
+    if (config.cache_bytes > 0)
+      worker_view_.set_cache(
+          std::make_unique<ContentCache>(volume_bytes_, config.cache_bytes,
+                                         std::bit_cast<ContentDigest::Key>(std::array{random(), random()})));
+  }
 
   // What surrounds the node, and is never another one.
   const Config& config;

@@ -98,7 +98,6 @@ Status Engine::start() {
                       (differences.coarse().empty()
                            ? ""
                            : "; they are compared before anything is copied"));
-  core_.worker_view().set_volume_bytes(core_.volume_bytes());
   upkeep_.start();
   roles_.start(facts_.promoted_on_this_boot(), facts());
   return session_.start();

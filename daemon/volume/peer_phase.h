@@ -43,7 +43,10 @@ class PeerPhase {
     TB_CHECK(may_follow(phase_, to), "the table of phases has this step");
     if (phase_ == Phase::kApart && to != Phase::kApart) ++session_;
     steps_.took(phase_, to);
+    // What is known of the disk's contents was this disk's or is the peer's; a target's are about to change.
+    const bool other_contents = rules_of(to).attachment == Attachment::kDiskless || diskless() || rules_of(to).receives;
     phase_ = to;
+    if (other_contents) workers_.forget_places();
     workers_.set_peer_receives(attached());
   }
 

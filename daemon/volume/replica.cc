@@ -163,7 +163,12 @@ void Replica::decompressed(Op& op) {
   release(op);
 }
 
+bool Replica::changes_disk(const Op& op) {
+  return op.disk.op == DiskOp::kWrite || op.disk.op == DiskOp::kZero;
+}
+
 void Replica::start(Op& op) {
+  if (changes_disk(op)) core_.worker_view().write_begins(op.disk.offset_bytes, op.disk.length_bytes);
   if (disks_.local_ok()) {
     core_.data.submit(op.disk);
   } else {
@@ -206,6 +211,7 @@ std::span<std::byte> Replica::body_of(Op& op) {
 void Replica::finished(Op& op) {
   if (op.asks == Op::Asks::kHole && op.disk.error == 0 && looks_behind(op)) return;
   op.keeps_payload.reset();
+  if (changes_disk(op)) core_.worker_view().write_ended(op.disk.offset_bytes, op.disk.length_bytes);
   got_on_ns_ = core_.clock.now_ns();
   looked_before_ = false;
   if (op.disk.op == DiskOp::kFlush) {
@@ -213,7 +219,7 @@ void Replica::finished(Op& op) {
     --flushes_;
   }
   if (op.disk.error == 0 && op.disk.op == DiskOp::kWrite) core_.written().wrote();
-  if (op.disk.error == 0 && (op.disk.op == DiskOp::kWrite || op.disk.op == DiskOp::kZero))
+  if (op.disk.error == 0 && changes_disk(op))
     disks_.written(op.disk.offset_bytes, op.disk.length_bytes);
   if (op.disk.error == 0 && op.disk.op == DiskOp::kFlush && op.covers_data)
     core_.written().flushed();

@@ -49,6 +49,7 @@ class Replica {
   void decompress_now(Op& op) const;
   void decompressed(Op& op);
   void start(Op& op);
+  static bool changes_disk(const Op& op);
   [[nodiscard]] bool looks_behind(Op& op);
   [[nodiscard]] static std::span<std::byte> body_of(Op& op);
   void finished(Op& op);

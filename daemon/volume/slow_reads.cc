@@ -75,6 +75,10 @@ void SlowReads::read_from_peer(Op& op) {
     return;
   }
   const ClientRequest& client = *op.client;
+  if (cached(client)) {
+    finish(op, 0);
+    return;
+  }
   const uint64_t piece = limits::kFramePayloadBytesMax;
   op.pieces_outstanding = static_cast<uint32_t>((client.length_bytes + piece - 1) / piece);
   for (uint64_t at = 0; at < client.length_bytes; at += piece)
@@ -82,6 +86,29 @@ void SlowReads::read_from_peer(Op& op) {
         wire::ReadFrame{.offset_bytes = client.offset_bytes + at,
                         .length_bytes = std::min(piece, client.length_bytes - at)},
         op);
+}
+
+// Where the peer's replica is the only one, what is known of the contents is answered from the cache, as the peer would
+// answer it: it is asked for nothing else, so this node is primary, may read now, and has a whole peer in a session. The
+// range is held, by the loop, which alone begins writes: what lies there does not change between the question and the
+// answer, and no mark is needed. All of it or nothing: what the peer is asked is one round trip, long or short.
+bool SlowReads::cached(const ClientRequest& client) {
+  ContentCache* cache = core_.worker_view().cache();
+  if (cache == nullptr || !core_.phase().diskless() || !whole_blocks(client)) return false;
+  std::vector<bool> found;
+  return cache->look(client.offset_bytes / limits::kBlockBytes, {client.data, client.length_bytes}, found) == 0;
+}
+
+// The peer has answered, and the range is still held. On the loop, some 600 ns a block beside a round trip.
+void SlowReads::keep(const ClientRequest& client) {
+  ContentCache* cache = core_.worker_view().cache();
+  if (cache == nullptr || !core_.phase().diskless() || !whole_blocks(client)) return;
+  cache->keep(client.offset_bytes / limits::kBlockBytes, {client.data, client.length_bytes},
+              std::vector<bool>(client.length_bytes / limits::kBlockBytes), [] { return true; });
+}
+
+bool SlowReads::whole_blocks(const ClientRequest& client) {
+  return client.offset_bytes % limits::kBlockBytes == 0 && client.length_bytes % limits::kBlockBytes == 0;
 }
 
 void SlowReads::Op::answered(const PeerAnswer& answer) {
@@ -94,7 +121,9 @@ void SlowReads::Op::answered(const PeerAnswer& answer) {
     error = EIO;
   else
     std::memcpy(client->data + at, answer.payload.data(), answer.payload.size());
-  if (--pieces_outstanding == 0) reads.finish(*this, error);
+  if (--pieces_outstanding > 0) return;
+  if (error == 0) reads.keep(*client);
+  reads.finish(*this, error);
 }
 
 void SlowReads::finish(Op& op, int error) {

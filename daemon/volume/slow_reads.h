@@ -31,6 +31,9 @@ class SlowReads {
   struct Op;
   void start(Op& op);
   void read_from_peer(Op& op);
+  [[nodiscard]] bool cached(const ClientRequest& client);
+  void keep(const ClientRequest& client);
+  static bool whole_blocks(const ClientRequest& client);
   void finish(Op& op, int error);
 
   Core& core_;

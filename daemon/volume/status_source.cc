@@ -170,6 +170,7 @@ void StatusSource::fill_counters(StatusView& view) const {
   view.write_bytes = core.counters().now().write_bytes;
   view.reads = core.worker_view().reads();
   view.read_bytes = core.worker_view().read_bytes();
+  if (const ContentCache* cache = core.worker_view().cache()) view.cache = cache->figures();
   view.zeroes = core.counters().now().zeroes;
   view.flushes = core.counters().now().flushes;
   view.resync_bytes = core.counters().now().resync_bytes;

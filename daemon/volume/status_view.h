@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/content_cache.h"
 #include "config/config.h"
 #include "mirror/generation.h"
 #include "session/link_view.h"
@@ -60,6 +61,7 @@ struct StatusView {
   uint64_t lost_wall_ns = 0;       // … and when that was lost; 0: there was none
   bool frozen = false;  // this node is primary, and its writes wait for the peer or for the witness
   WitnessView witness;
+  std::optional<ContentCache::Figures> cache;  // of reads; nothing: there is none
   std::vector<RefusedLinkOrder> refused_link_orders;  // by the peer
   std::string settings_differ;  // where the two configuration files do; empty: nowhere
 

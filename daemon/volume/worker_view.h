@@ -1,13 +1,17 @@
 // What threads other than the loop's may know of a node: workers that read by themselves, and that
-// prepare writes. Atomics only, so that none of them waits for the loop. Owned by Core; what is
-// said to be the loop's is called there, all else on any thread.
+// prepare writes. Atomics only, so that none of them waits for the loop; the cache of reads, where there is one, has
+// locks of its own, which are held for less than a microsecond. Owned by Core; what is said to be the loop's is called there,
+// all else on any thread.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/limits.h"
+#include "cache/content_cache.h"
 #include "io/clock.h"
 #include "mirror/inflight_filter.h"
 #include "mirror/link_demand.h"
@@ -35,6 +39,9 @@ class WorkerView {
                                InflightFilter::Mark mark) const {
     return inflight_.unchanged(offset_bytes, length_bytes, mark);
   }
+  // What is known of what lies where (nullptr: there is no cache). Who asks it has a mark, and asks afterwards whether that
+  // is unchanged, as if the disk had been read.
+  [[nodiscard]] ContentCache* cache() const { return cache_.get(); }
   // … whether no write is in flight there.
   [[nodiscard]] bool quiet(uint64_t offset_bytes, uint64_t length_bytes) const {
     return inflight_.quiet(offset_bytes, length_bytes);
@@ -66,7 +73,20 @@ class WorkerView {
 
   // The loop's.
   void set_volume_bytes(uint64_t bytes) { volume_bytes_.store(bytes, std::memory_order_release); }
-  void set_local_reads(bool may) { local_reads_.store(may, std::memory_order_release); }
+  // What was learned of the disk before it may be read here, or may not any more, counts for nothing.
+  void set_local_reads(bool may) {
+    if (local_reads_.exchange(may, std::memory_order_acq_rel) != may) forget_places();
+  }
+  // Before the node starts. It knows nothing of what lies behind the volume's end of then.
+  void set_cache(std::unique_ptr<ContentCache> cache) { cache_ = std::move(cache); }
+  // Nothing is known any more of what lies where, and what is being read now is not learned either: its mark has gone.
+  void forget_places() {
+    if (!cache_) return;
+    const uint64_t bytes = volume_bytes();
+    inflight_.raise(0, bytes);
+    cache_->forget_all();
+    inflight_.lower(0, bytes);
+  }
   static constexpr uint64_t kNoLease = ~uint64_t{0};  // none is needed
   void set_lease(uint64_t until_ns) { lease_until_ns_.store(until_ns, std::memory_order_release); }
   void set_peer_receives(bool does) { peer_receives_.store(does, std::memory_order_relaxed); }
@@ -74,9 +94,11 @@ class WorkerView {
     wire_piece_bytes_.store(piece_bytes, std::memory_order_relaxed);
     link_rate_bytes_per_s_.store(rate_bytes_per_s, std::memory_order_relaxed);
   }
-  // Before a write touches the local disk, and after it was acknowledged or failed.
+  // Before a write touches the local disk, whoever writes, and after it was acknowledged or failed. In this order: see
+  // cache/content_cache.h.
   void write_begins(uint64_t offset_bytes, uint64_t length_bytes) {
     inflight_.raise(offset_bytes, length_bytes);
+    if (cache_) cache_->forget(offset_bytes, length_bytes);
   }
   void write_ended(uint64_t offset_bytes, uint64_t length_bytes) {
     inflight_.lower(offset_bytes, length_bytes);
@@ -84,6 +106,7 @@ class WorkerView {
 
  private:
   InflightFilter inflight_;
+  std::unique_ptr<ContentCache> cache_;
   std::atomic<uint64_t> volume_bytes_{0};
   std::atomic<uint64_t> reads_{0};
   std::atomic<uint64_t> read_bytes_{0};

@@ -360,6 +360,9 @@ void WritePath::finish(Op& op, int error) {
            "what is acknowledged is on this disk, or at a peer that knows itself as the only copy");
   TB_CHECK(op.active_slot < active_.size() && active_[op.active_slot] == &op,
            "a write is answered once");
+  // The range is still held: nothing has begun since that would change what lies there.
+  if (ContentCache* cache = core_.worker_view().cache(); cache != nullptr && error == 0)
+    cache->written(client.offset_bytes, client.tags);
   core_.worker_view().write_ended(client.offset_bytes, client.length_bytes);
   active_[op.active_slot] = active_.back();
   active_[op.active_slot]->active_slot = op.active_slot;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/units.h"
 #include "config/link_protection.h"
 #include "control/event_words.h"
 #include "control/memory_words.h"
@@ -68,6 +69,16 @@ uint64_t random_number() {
   return number;
 }
 
+// A node that does without its cache is slower; one that does not start, or drives its host out of memory, is gone.
+void leave_out_what_does_not_fit(Config& config) {
+  const uint64_t host_bytes = host_memory_bytes();
+  if (host_bytes == 0 || config.cache_bytes <= host_bytes) return;
+  config.warnings.push_back(config.path + ": [cache] asks for " + format_size(config.cache_bytes) +
+                            ", and this host has " + format_size(host_bytes) +
+                            " of memory: there is no cache; to do: choose a smaller size");
+  config.cache_bytes = 0;
+}
+
 }  // namespace
 
 Node::Node(Config config, std::string name)
@@ -77,6 +88,7 @@ Node::Node(Config config, std::string name)
       log_(config_.volume + "/" + name_) {}
 
 Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name) {
+  leave_out_what_does_not_fit(config);
   std::unique_ptr<Node> node(new Node(std::move(config), name));
   const NodeConfig& self = node->config_.node(name);
   // Both are looked at before they are opened, which may create them.
@@ -320,14 +332,38 @@ void Node::close_client() {
   });
 }
 
+int Node::read_missing(const CachedRead& cached, uint64_t offset_bytes, std::span<std::byte> into) {
+  for (const CachedRead::Run& run : cached.missing()) {
+    const auto part = into.subspan(run.at_bytes, run.length_bytes);
+    if (const int error = data_->read_now(offset_bytes + run.at_bytes, part); error != 0) return error;
+  }
+  return 0;
+}
+
+// What a client's read has brought, if there is time.
+void Node::learn(const CachedRead& cached, ContentCache& cache, uint64_t asked_ns) {
+  const size_t blocks = cached.blocks_missing();
+  if (blocks == 0) return;
+  const uint64_t now_ns = loop_.now_ns();
+  cache.effort().disk_took(blocks, now_ns - asked_ns);
+  if (cache.effort().may_learn(blocks, now_ns)) cached.keep();
+}
+
 int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
   WorkerView& view = engine_->worker_view();
   view.count_read(into.size());
   ClientRequest request;
+  ContentCache* cache = view.cache();
+  if (cache != nullptr && !cache->effort().asks()) cache = nullptr;
+  const uint64_t asked_ns = cache != nullptr ? loop_.now_ns() : 0;
   if (view.local_reads(loop_)) {
     if (const auto mark = view.mark_read(offset_bytes, into.size())) {
-      const int error = data_->read_now(offset_bytes, into);
-      if (error == 0 && view.unchanged(offset_bytes, into.size(), *mark)) return 0;
+      const CachedRead cached(cache, view, *mark, offset_bytes, into);
+      const int error = read_missing(cached, offset_bytes, into);
+      if (error == 0 && view.unchanged(offset_bytes, into.size(), *mark)) {
+        if (cache != nullptr) learn(cached, *cache, asked_ns);
+        return 0;
+      }
       request.local_error = error;
     }
   }
@@ -346,7 +382,7 @@ int Node::write(std::span<const std::byte> from, uint64_t offset_bytes, bool fua
   request.offset_bytes = offset_bytes;
   request.length_bytes = from.size();
   request.data = const_cast<std::byte*>(from.data());  // the engine only reads it
-  PreparedWrite prepared(*engine_, from);
+  PreparedWrite prepared(*engine_, offset_bytes, from);
   prepared.describe(request);
   return run_request(request);
 }

@@ -22,6 +22,7 @@
 #include "io/posix/tcp_network.h"
 #include "io/posix/worker_threads.h"
 #include "service_report.h"
+#include "volume/cached_read.h"
 #include "volume/engine.h"
 
 namespace twinblock {
@@ -58,6 +59,8 @@ class Node {
   Result<std::string> read_keys(KeyChoice choice);
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
   int run_request(ClientRequest& request);
+  void learn(const CachedRead& cached, ContentCache& cache, uint64_t asked_ns);
+  int read_missing(const CachedRead& cached, uint64_t offset_bytes, std::span<std::byte> into);
   void end_clients();
   void take_submitted();
   Status call(const std::function<Status()>& work);

@@ -8,11 +8,16 @@
 #include "wire/compression.h"
 
 namespace twinblock {
-PreparedWrite::PreparedWrite(Engine& engine, std::span<const std::byte> data)
+PreparedWrite::PreparedWrite(Engine& engine, uint64_t offset_bytes, std::span<const std::byte> data)
     : engine_(engine),
       all_zero_(all_zero(data)),
       piece_bytes_(engine.worker_view().wire_piece_bytes()) {
   if (all_zero_) return;
+  // Where reads of the disk are as fast as memory, nobody will ask.
+  if (ContentCache* cache = engine.worker_view().cache();
+      cache != nullptr && cache->effort().pays() &&
+      cache->effort().may_learn(data.size() / limits::kBlockBytes, engine.clock().now_ns()))
+    tags_ = cache->tags_of(offset_bytes, data);
   piece_bytes_ = std::min<uint64_t>(piece_bytes_, data.size());
   cut(data);
   WorkerView& view = engine_.worker_view();
@@ -84,6 +89,7 @@ void PreparedWrite::describe(ClientRequest& request) const {
   request.all_zero = all_zero_;
   request.piece_bytes = piece_bytes_;
   request.pieces = pieces_;
+  request.tags = tags_;
   request.compression_ns = compression_ns_;
 }
 

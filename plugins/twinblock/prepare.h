@@ -1,6 +1,6 @@
 // What a worker does to a write before the loop sees it, on its own thread: looks whether all is
 // zero, cuts the data into pieces, each of which becomes one frame, compresses those for which it
-// pays, and computes their checksums.
+// pays, computes their checksums, and the digests by which a cache of reads will know what lies there.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace twinblock {
 class PreparedWrite {
  public:
   // `data` stays valid for as long as this object is used.
-  PreparedWrite(Engine& engine, std::span<const std::byte> data);
+  PreparedWrite(Engine& engine, uint64_t offset_bytes, std::span<const std::byte> data);
   // When the write has ended.
   ~PreparedWrite();
   PreparedWrite(const PreparedWrite&) = delete;
@@ -41,6 +41,7 @@ class PreparedWrite {
   std::array<WirePiece, 32> few_;  // without an allocation
   std::vector<WirePiece> many_;
   std::span<WirePiece> pieces_;
+  std::vector<ContentTag> tags_;  // of its whole blocks, where there is a cache of reads
   std::unique_ptr<std::byte[]> room_;  // of compressed pieces
 };
 

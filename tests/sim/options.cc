@@ -237,6 +237,8 @@ void vary(Options& o, Random& random) {
   o.links = apart.chance(0.4) ? 1 : static_cast<unsigned>(apart.between(2, 3));
   o.link_timeout_ns = apart.spread(150 * kMillisecond_ns, 700 * kMillisecond_ns);
   o.hasty = apart.chance(0.3);
+  // Of some dozens of blocks, or of more than the volume has.
+  if (apart.chance(0.4)) o.cache_bytes = apart.spread(64 * kKiB, 2 * kMiB);
 }
 
 }  // namespace

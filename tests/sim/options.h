@@ -39,6 +39,7 @@ struct Options {
   uint64_t link_timeout_ns = 500 * kMillisecond_ns;
   uint64_t peer_timeout_ns = 2 * kSecond_ns;
   uint64_t disk_timeout_ns = 15 * kSecond_ns;
+  uint64_t cache_bytes = 0;  // of the cache of reads; 0: there is none
   bool freeze = false;
   bool resume = false;  // a node goes on as primary, as which its process had ended
   uint64_t absence_ns = 0;  // some nodes and connections are away for up to this; 0: seconds

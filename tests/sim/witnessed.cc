@@ -7,6 +7,7 @@
 
 #include "base/crc32c.h"
 #include "report.h"
+#include "volume/cached_read.h"
 
 namespace twinblock::sim {
 namespace {
@@ -32,6 +33,8 @@ Config make_config(Random& random) {
   config.disk_timeout_ns = 10 * kSecond_ns;
   config.on_restart = random.chance(0.5) ? OnRestart::kResume : OnRestart::kSecondary;
   config.witness.kind = random.chance(0.2) ? WitnessKind::kCommand : WitnessKind::kEtcd;
+  Random apart = random;  // so that what is drawn otherwise stays what it was
+  if (apart.chance(0.5)) config.cache_bytes = apart.spread(64 * kKiB, 512 * kKiB);
   return config;
 }
 
@@ -162,6 +165,10 @@ void Witnessed::ask(int host, ClientOp op) {
     asked.fua = fua_;
     request.piece = {request.data, crc32c(request.data), false};
     asked.pieces = {&request.piece, 1};
+    if (ContentCache* cache = node(host).engine().worker_view().cache()) {
+      request.tags = cache->tags_of(asked.offset_bytes, request.data);
+      asked.tags = request.tags;
+    }
     Value& value = blocks_[request.block][request.number];
     value.last_begin_ns = request.began_ns;
   }
@@ -173,8 +180,10 @@ void Witnessed::ask(int host, ClientOp op) {
   const WorkerView& view = node(host).engine().worker_view();
   if (op == ClientOp::kRead && view.local_reads(node(host).clock())) {
     if (const auto mark = view.mark_read(asked.offset_bytes, asked.length_bytes)) {
-      const int error = node(host).data().read_now(asked.offset_bytes, request.data);
+      const CachedRead cached(view.cache(), view, *mark, asked.offset_bytes, request.data);
+      const int error = cached.missing().empty() ? 0 : node(host).data().read_now(asked.offset_bytes, request.data);
       if (error == 0 && view.unchanged(asked.offset_bytes, asked.length_bytes, *mark)) {
+        cached.keep();
         answered(host, id);
         return;
       }

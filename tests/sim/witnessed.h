@@ -46,6 +46,7 @@ class Witnessed {
     ClientRequest client;
     WirePiece piece;
     std::vector<std::byte> data;
+    std::vector<ContentTag> tags;
     size_t block = 0;
     uint64_t number = 0;
     uint64_t began_ns = 0;

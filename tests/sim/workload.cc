@@ -18,6 +18,7 @@ Workload::Workload(Scheduler& scheduler, History& history, const Options& option
       options_(options),
       random_(random),
       piece_random_(random),
+      keep_random_(random),
       answered_(std::move(answered)) {}
 
 void Workload::open(SimNode& node) {
@@ -126,6 +127,10 @@ void Workload::begin_write(Request& request) {
   if (!client.all_zero) history_.fill(request.number, client.offset_bytes, request.buffer);
   client.data = request.buffer.data();
   if (!client.all_zero) cut(request);
+  if (ContentCache* cache = node_->engine().worker_view().cache(); cache != nullptr && !client.all_zero) {
+    request.tags = cache->tags_of(client.offset_bytes, request.buffer);
+    client.tags = request.tags;
+  }
   submit(request);
 }
 
@@ -182,25 +187,54 @@ void Workload::begin_read(Request& request) {
     submit(request);
     return;
   }
+  request.cached = std::make_unique<CachedRead>(view.cache(), view, *mark, client.offset_bytes, request.buffer);
   const uint64_t half = client.length_bytes / kSectorBytes / 2 * kSectorBytes;
-  const std::span<std::byte> front = std::span(request.buffer).first(half);
-  const bool failed = half > 0 && node_->data().read_now(client.offset_bytes, front) != 0;
+  const bool failed = !read_missing(request, 0, half);
   scheduler_.after(random_.below(50'000), node_->process(),
                    [this, opened = opened_, id = request.id, mark = *mark, half, failed] {
                      if (opened == opened_) finish_read(id, mark, half, failed);
                    });
 }
 
+// Of what the cache has not, the part of the request between two places.
+bool Workload::read_missing(Request& request, uint64_t from, uint64_t to) {
+  for (const CachedRead::Run& run : request.cached->missing()) {
+    const uint64_t begin = std::max(from, run.at_bytes);
+    const uint64_t end = std::min(to, run.at_bytes + run.length_bytes);
+    if (begin >= end) continue;
+    const std::span<std::byte> part = std::span(request.buffer).subspan(begin, end - begin);
+    if (node_->data().read_now(request.client.offset_bytes + begin, part) != 0) return false;
+  }
+  return true;
+}
+
+// A worker may be held up between its last question and the moment at which it keeps what it has read: that comes
+// later here, when the client has its answer and writes may have come and gone.
+void Workload::keep(Request& request) {
+  const WorkerView& view = node_->engine().worker_view();
+  if (view.cache() == nullptr) return;
+  if (keep_random_.chance(0.5)) {
+    request.cached->keep();
+    return;
+  }
+  // What was read stays where it is, and the client gets a copy.
+  auto read = std::make_shared<std::vector<std::byte>>(request.buffer);
+  read->swap(request.buffer);
+  const std::shared_ptr<CachedRead> cached = std::move(request.cached);
+  scheduler_.after(keep_random_.below(2'000'000), node_->process(),
+                   [this, opened = opened_, cached, read] {
+                     if (opened == opened_) cached->keep();
+                   });
+}
+
 void Workload::finish_read(uint64_t id, InflightFilter::Mark mark, uint64_t from, bool failed) {
   Request& request = *requests_.at(id);
   ClientRequest& client = request.client;
-  if (!failed) {
-    const std::span<std::byte> rest = std::span(request.buffer).subspan(from);
-    failed = node_->data().read_now(client.offset_bytes + from, rest) != 0;
-  }
+  if (!failed) failed = !read_missing(request, from, client.length_bytes);
   const WorkerView& view = node_->engine().worker_view();
   if (!failed && view.unchanged(client.offset_bytes, client.length_bytes, mark)) {
     check_bypassed(request);
+    keep(request);
     answered(request);
     return;
   }

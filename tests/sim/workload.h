@@ -11,6 +11,7 @@
 #include "options.h"
 #include "random.h"
 #include "sim_node.h"
+#include "volume/cached_read.h"
 
 namespace twinblock::sim {
 
@@ -27,6 +28,8 @@ class Workload {
     std::vector<std::byte> buffer;
     std::vector<WirePiece> pieces;
     std::vector<std::vector<std::byte>> compressed;  // what some of them travel as
+    std::vector<ContentTag> tags;                    // of whole blocks, where there is a cache of reads
+    std::unique_ptr<CachedRead> cached;              // of a read beside the loop
   };
   // Called at the instant of each answer, before the history hears of it. False: nobody can keep what
   // this answer promises, and nobody has to.
@@ -74,6 +77,8 @@ class Workload {
   void begin_zero(Request& request);
   void begin_read(Request& request);
   void finish_read(uint64_t id, InflightFilter::Mark mark, uint64_t from, bool failed);
+  bool read_missing(Request& request, uint64_t from, uint64_t to);
+  void keep(Request& request);
   void check_bypassed(const Request& request) const;
   void note_acknowledged(const Request& request, bool counts);
   void submit(Request& request);
@@ -84,6 +89,7 @@ class Workload {
   const Options& options_;
   Random random_;
   Random piece_random_;  // apart, so that it does not shift what is drawn otherwise
+  Random keep_random_;   // …
   Answered answered_;
   SimNode* node_ = nullptr;
   bool issuing_ = false;

@@ -26,6 +26,7 @@ Config make_config(const Options& options) {
   config.peer_timeout_ns = options.peer_timeout_ns;
   config.link_timeout_ns = options.link_timeout_ns;
   config.disk_timeout_ns = options.disk_timeout_ns;
+  config.cache_bytes = options.cache_bytes;
   config.compression = options.compressed_share > 0 ? Compression::kOn : Compression::kOff;
   config.on_restart = options.resume ? OnRestart::kResume : OnRestart::kSecondary;
   config.on_peer_loss = options.freeze ? OnPeerLoss::kFreeze : OnPeerLoss::kContinue;

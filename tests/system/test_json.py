@@ -9,11 +9,11 @@ from support import KIB, connection, ctl, promote
 PAGE = HERE.parents[1] / "docs" / "json.md"
 TYPES = {bool: "boolean", int: "number", float: "number", str: "text", type(None): "null"}
 # What a lab has not in its short life.
-SELDOM = {"status": {"compression.ratio", "resync.eta_s", "verify", "last_resync", "witness", "device"},
+SELDOM = {"status": {"compression.ratio", "resync.eta_s", "verify", "last_resync", "witness", "device", "cache"},
           "verify": {"eta_s"}, "latency": {"classes[].bytes_max"}, "plan": {"now", "links[]", "sure.doubts[]"},
           "probe": {"links[].error", "links[].stream.gaps[].begin_s", "links[].stream.gaps[].length_s",
                     "links[].warnings[].what", "links[].warnings[].to_do"},
-          "stats": {"write_sizes[].bytes_max"}, "errors": set(), "orders": {"status"}}
+          "stats": {"write_sizes[].bytes_max", "cache"}, "errors": set(), "orders": {"status"}}
 
 
 def page():
@@ -70,7 +70,8 @@ class Seen:
         return told
 
 
-def test_every_key_is_in_the_page_and_comes(lab):
+def test_every_key_is_in_the_page_and_comes(make_lab):
+    lab = make_lab(cache="16MiB")
     seen = Seen(lab)
     with connection(lab) as handle:
         for number in range(20):

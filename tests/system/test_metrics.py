@@ -23,8 +23,9 @@ OWN = "twinblock_node_answers"  # of the page's server, and of no node
 
 
 @pytest.fixture
-def served(lab):
-    """A lab in duplex with some writes, and a page for each node; node name -> Web."""
+def served(make_lab):
+    """A lab in duplex with a cache of reads, some writes, and a page for each node; node name -> Web."""
+    lab = make_lab(cache="16MiB")
     with connection(lab) as handle:
         for i in range(100):
             handle.pwrite(os.urandom(4 * KIB), i * 4 * KIB)

@@ -127,10 +127,12 @@ class LabDirectory:
 
     def create(self, size=None, peer_timeout=None, settings=None, backing=None, build=None,
                env=None, links=None, rates=(), host_namespaces=False, nbdkit_args=(), backing_io=None,
-               encryption=None, witness=None, fence_command=None, witness_settings=None, witness_args=()):
+               encryption=None, witness=None, fence_command=None, witness_settings=None, witness_args=(),
+               cache=None):
         """Writes configuration and empty replicas. `backing` maps a node to its file or device,
         `env` a node to variables of its environment, `settings` are further [replication] keys,
         `nbdkit_args` go to the nodes' nbdkit, `backing_io` into their tables.
+        `cache` is the size of both nodes' cache of reads, by default $TWINBLOCK_LAB_CACHE, or none.
         `encryption` is "tls" (a key is made) or "off", by default $TWINBLOCK_LAB_ENCRYPTION or off.
         `links` is how many, `rates` what they can carry, one for all or one each, as text.
         `witness` is "etcd", which the lab runs (`witness_args` go to it), or "command", which is `fence_command`;
@@ -156,6 +158,7 @@ class LabDirectory:
                       "links": links, "host_namespaces": host_namespaces, "keepers": {},
                       "has_run": False, "nbdkit_args": list(nbdkit_args),
                       "backing_io": backing_io or os.environ.get("TWINBLOCK_LAB_BACKING_IO"),
+                      "cache": cache or os.environ.get("TWINBLOCK_LAB_CACHE"),
                       "key": None, "witness": witness}
         if (encryption or os.environ.get("TWINBLOCK_LAB_ENCRYPTION") or "off") == "tls":
             self._make_key()
@@ -189,6 +192,7 @@ class LabDirectory:
                       f'metadata = "{node["metadata"]}"', f'runtime = "{node["run"]}"',
                       f'backing_io = "{io}"' if (io := self.state.get("backing_io")) else "", ""]
         lines += [*config_lines(self.state["links"]), *witnesses.config_lines(self.state.get("witness")),
+                  *(["[cache]", f'size = "{cache}"', ""] if (cache := self.state.get("cache")) else []),
                   "[replication]"]
         lines += [f"{key} = {_toml_value(value)}" for key, value in replication.items()]
         return "\n".join(lines) + "\n"

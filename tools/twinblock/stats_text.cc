@@ -59,6 +59,15 @@ std::string metadata(const json& stats) {
          count_text(all, "record_writes") + " times";
 }
 
+std::string cache(const json& stats) {
+  const json all = object_at(stats, "cache");
+  if (all.empty()) return {};
+  return line("read cache", count_text(all, "hits") + " hits (" + count_text(all, "equal_hits") + " by an equal block), " +
+                                count_text(all, "misses") + " misses; " + size(all, "cached_bytes") + " kept, " +
+                                size(all, "shared_bytes") + " read that were there; " + count_text(all, "places") +
+                                " places known; memory " + size(all, "memory_bytes"));
+}
+
 }  // namespace
 
 std::string stats_text(const json& stats) {
@@ -73,7 +82,7 @@ std::string stats_text(const json& stats) {
       line("zeroes, trims", count_text(stats, "zeroes")) + line("simplex", simplex(stats)) +
       line("peer losses", count_text(stats, "peer_losses")) +
       line("resync", size(stats, "resync_bytes") + " sent to the peer") +
-      line("compression", compression(stats)) + line("metadata", metadata(stats));
+      line("compression", compression(stats)) + cache(stats) + line("metadata", metadata(stats));
   for (const json& link : array_at(stats, "links"))
     out += line("link " + text_at(link, "name"), size(link, "out_bytes") + " sent, " +
                                                      size(link, "in_bytes") + " received, " +

@@ -128,6 +128,15 @@ std::string encryption_text(const json& status) {
   return "key " + text_at(encryption, "key");
 }
 
+// Nothing where there is no cache: "1.2 GiB of 2 GiB, 93% of 120000 blocks (4000 by an equal one), 1000000 places known".
+std::string cache_text(const json& cache) {
+  if (!cache.is_object()) return {};
+  const uint64_t hits = count_at(cache, "hits"), asked = hits + count_at(cache, "misses");
+  return format_size(count_at(cache, "memory_bytes")) + " of " + format_size(count_at(cache, "size_bytes")) + ", hits " +
+         (asked == 0 ? "0" : std::to_string(hits * 100 / asked)) + "% of " + std::to_string(asked) + " blocks (" +
+         count_text(cache, "equal_hits") + " by an equal one), " + count_text(cache, "places") + " places known";
+}
+
 // Nothing where all was granted.
 std::string memory_text(const json& memory) {
   const std::string refused = text_at(memory, "refused");
@@ -159,6 +168,7 @@ std::string status_text(const json& status) {
   add(out, "compress", compression_text(object_at(status, "compression")));
   add(out, "writes", writes_text(counters, object_at(status, "latency")));
   add(out, "reads", counters_text(counters));
+  add(out, "cache", cache_text(status.is_object() && status.contains("cache") ? status["cache"] : json()));
   add(out, "disk", disk_text(status, sentences));
   add(out, "memory", memory_text(object_at(status, "memory")));
   add(out, "device", device_text(object_at(status, "device")));

@@ -76,4 +76,9 @@ MemoryStanding stand_memory_shortage_locked() {
   return standing;
 }
 
+uint64_t host_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return pages <= 0 || page_bytes <= 0 ? 0 : static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
+}
+
 }  // namespace twinblock

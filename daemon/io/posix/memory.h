@@ -1,6 +1,8 @@
 // A process that gets on while its host is short of memory; io/memory_standing.h says why.
 #pragma once
 
+#include <cstdint>
+
 #include "io/memory_standing.h"
 
 namespace twinblock {
@@ -20,5 +22,8 @@ MemoryStanding stand_memory_shortage();
 // brought in for it. Where the limit of locked memory would make a later allocation fail, nothing
 // is locked.
 MemoryStanding stand_memory_shortage_locked();
+
+// That this host has in all; 0: it can't tell.
+uint64_t host_memory_bytes();
 
 }  // namespace twinblock

@@ -1,0 +1,105 @@
+"""The cache of reads by content ([cache], docs/read-cache.md), seen from the client: what it answers is what the disk
+holds, and what it says of itself is true."""
+
+import os
+import random
+
+from support import KIB, MIB, connection, ctl, promote, wait_until
+
+BLOCK = 4 * KIB
+
+
+def cache_of(lab, name="alpha"):
+    return lab.status(name)["cache"]
+
+
+def hand_over(lab, old, new):
+    wait_until(lambda: ctl(lab, old, "demote").returncode == 0, what=f"{old}'s demotion")
+    promote(lab, new)
+
+
+def rewrite_backing(lab, name, data, offset):
+    """Past the node: what a client is told of it then can't come from the disk."""
+    with open(lab.node(name)["backing"], "r+b") as image:
+        image.seek(offset)
+        image.write(data)
+
+
+def test_there_is_none_unless_the_file_says_so(make_lab):
+    lab = make_lab(cache=None) if not os.environ.get("TWINBLOCK_LAB_CACHE") else None
+    if lab:
+        assert cache_of(lab) is None
+
+
+def test_a_block_that_is_known_is_not_read_from_the_disk(make_lab):
+    lab = make_lab(cache="16MiB")
+    data = random.randbytes(64 * KIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, 0)
+        assert handle.pread(len(data), 0) == data
+        rewrite_backing(lab, "alpha", bytes(len(data)), 0)
+        assert handle.pread(len(data), 0) == data, "it was read before, and is cached"
+    cache = cache_of(lab)
+    assert cache["hits"] >= 16 and cache["places"] >= 16
+    assert 0 < cache["memory_bytes"] <= cache["size_bytes"] == 16 * MIB
+
+
+def test_an_equal_block_makes_a_hit_of_a_place_that_was_never_read(make_lab):
+    lab = make_lab(cache="16MiB")
+    data = random.randbytes(64 * KIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, 0)
+        handle.pwrite(data, MIB)
+        assert handle.pread(len(data), 0) == data
+        rewrite_backing(lab, "alpha", bytes(len(data)), MIB)
+        assert handle.pread(len(data), MIB) == data
+    cache = cache_of(lab)
+    assert cache["equal_hits"] == 16
+    assert cache["cached_bytes"] == len(data), "one copy of each content"
+
+
+def test_writes_zeroes_and_trims_are_read_as_they_are(make_lab):
+    lab = make_lab(cache="16MiB")
+    volume = bytearray(4 * MIB)
+    draw = random.Random(seed := random.randrange(1 << 32))
+    print("seed", seed)
+    with connection(lab) as handle:
+        for _ in range(3000):
+            length = draw.choice((512, BLOCK, 3 * BLOCK, 64 * KIB, 5000))
+            offset = draw.randrange(0, len(volume) - length)
+            if draw.random() < 0.6:
+                offset = offset // BLOCK * BLOCK
+            what = draw.random()
+            if what < 0.2:
+                # Of few contents, so that many are equal.
+                data = bytes([draw.randrange(1, 5)]) * length
+                handle.pwrite(data, offset)
+                volume[offset:offset + length] = data
+            elif what < 0.3:
+                (handle.zero if what < 0.25 else handle.trim)(length, offset)
+                volume[offset:offset + length] = bytes(length)
+            else:
+                assert handle.pread(length, offset) == volume[offset:offset + length], (offset, length)
+    cache = cache_of(lab)
+    assert cache["hits"] > 100 and cache["equal_hits"] > 0
+
+
+def test_another_primary_s_writes_are_seen(make_lab):
+    lab = make_lab(cache="16MiB")
+    old, new = random.randbytes(64 * KIB), random.randbytes(64 * KIB)
+    with connection(lab) as handle:
+        handle.pwrite(old, 0)
+        assert handle.pread(len(old), 0) == old
+    hand_over(lab, "alpha", "beta")
+    with connection(lab, "beta") as handle:
+        assert handle.pread(len(old), 0) == old
+        handle.pwrite(new, 0)
+    hand_over(lab, "beta", "alpha")
+    with connection(lab, "alpha") as handle:
+        assert handle.pread(len(new), 0) == new
+
+
+def test_more_than_the_host_has_is_left_out_with_a_warning(make_lab):
+    lab = make_lab(cache="1TiB")
+    wait_until(lambda: "there is no cache" in lab.log_text("alpha"))
+    assert cache_of(lab) is None
