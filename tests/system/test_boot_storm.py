@@ -34,6 +34,11 @@ def in_memory():
     return set(Path("/dev/shm").glob("tb-exp-*"))
 
 
+def all_read(sample, node):
+    """From that node's disk, in whole blocks: some of the boot's reads are of a sector."""
+    return sample["bytes"] <= sample[node] <= sample["bytes"] * 1.02
+
+
 @needs_namespaces
 @pytest.mark.slow
 @pytest.mark.parametrize("cases", [[BASE], [case.name for case in CASES if case.cache]], ids=["no-cache", "caches"])
@@ -52,10 +57,10 @@ def test_machines_boot_from_clones_in_each_case_and_nothing_is_left(scratch, cas
             assert len(samples[0]["reader_s"]) == READERS and samples[0]["took_s"] == max(samples[0]["reader_s"])
     base = {phase: samples[0] for phase, samples in figures["points"][BASE].items()}
     for phase in (LEARNED, WARM):  # no page cache answers, and no peer
-        assert base[phase]["alpha"] == base[phase]["bytes"] and base[phase]["beta"] == 0
+        assert all_read(base[phase], "alpha") and base[phase]["beta"] == 0
         assert base[phase]["took_s"] >= base[phase]["bytes"] / boot_cases.RATE_BYTES
     for phase in (REMOTE, REMOTE_WARM):
-        assert base[phase]["beta"] == base[phase]["bytes"] and base[phase]["alpha"] == 0
+        assert all_read(base[phase], "beta") and base[phase]["alpha"] == 0
     if cases != [BASE]:  # what it takes is the machine's matter; what is read from a disk is the cache's
         for phase in (WARM, REMOTE_WARM):
             assert boot_storm.served(figures["points"]["twice"][phase][0], phase) < base[phase]["bytes"] / 2

@@ -16,6 +16,7 @@ RATE_BYTES, DELAY_US = 240_000_000, 2000
 FAST_LINK, LINK = "10gbit", "1gbit"  # while clones are written; while a node reads from its peer
 MIB = 1 << 20
 TRIAL_CACHE = "1GiB"
+CACHE_BYTES_MIN = 16 * MIB  # that a configuration may ask for; only the sets of a quick trial are smaller
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ def titled(name):
 
 def cache_bytes(case, clones_with_equals):
     """The same for clones that are distinct: it is the bytes that an operator gives."""
-    return -(-round(case.cache * clones_with_equals.unique_bytes()) // MIB) * MIB
+    wanted = round(case.cache * clones_with_equals.unique_bytes())
+    return max(CACHE_BYTES_MIN, -(-wanted // MIB) * MIB) if wanted else 0
 
 
 def refusal(program, config, node, table):

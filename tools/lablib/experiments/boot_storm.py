@@ -15,7 +15,7 @@ NAME = "boot-storm"
 TITLE = "machines that boot at once from clones of one system, with a cache of blocks and without"
 ROUNDS, SECONDS, SECONDS_QUICK = 1, 0, 0  # a storm lasts as long as it lasts
 
-READERS, READERS_QUICK, READERS_MAX = 24, 4, 200
+READERS, READERS_QUICK, READERS_MAX = 32, 4, 200
 READS_QUICK = 400
 CHANGED_PERCENT = 5.0
 ROOM_BYTES = 1 << 30  # beside the images
@@ -211,7 +211,7 @@ def storm_rows(figures):
                 rows.append([titled(name), phase, f"{seconds:.2f}", f"{median(sample['reader_s']):.2f}",
                              f"{sample['bytes'] / seconds / 1e6:.0f}", f"{from_disk / seconds / 1e6:.0f}",
                              sample["beta_reads" if phase in (REMOTE, REMOTE_WARM) else "alpha_reads"],
-                             f"{(1 - from_disk / sample['bytes']) * 100:.1f}%", f"{sample['link'] / 1e6:.1f}"])
+                             f"{max(0.0, 1 - from_disk / sample['bytes']) * 100:.1f}%", f"{sample['link'] / 1e6:.1f}"])
     return rows
 
 
@@ -220,7 +220,7 @@ def add_counters(made, figures):
     rows = [(titled(name), phase, sample["cache"]) for name in figures["cases"] for phase in PHASES
             for sample in figures["points"][name].get(phase, []) if sample["cache"]]
     if rows:
-        keys = sorted({key for *_, counters in rows for key in counters})
+        keys = sorted({key for *_, counters in rows for key, value in counters.items() if value})
         made.add("What the node says of its cache", "How far each of its figures rose in the storm.\n\n" + table(
             ["cache", "phase", *keys], [[title, phase, *(f"{counters.get(key, 0):g}" for key in keys)]
                                         for title, phase, counters in rows]))
