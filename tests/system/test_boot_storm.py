@@ -7,14 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbd
 import pytest
 
 from conftest import HERE
 
 from lablib import LabError, network
-from lablib.experiments import boot_cases, boot_record, boot_storm, boot_trace
+from lablib.experiments import boot_cases, boot_machines, boot_record, boot_storm, boot_trace
+from lablib.experiments.bench import benches
 from lablib.experiments.boot_cases import BASE, CASES, LEARNED, PHASES, REMOTE, REMOTE_WARM, RESTARTED, WARM
-from lablib.experiments.boot_clones import Clones, content
+from lablib.experiments.boot_clones import Clones, content, write
 from lablib.experiments.boot_trace import BLOCK, Trace
 
 LAB = HERE.parents[1] / "tools" / "lab"
@@ -177,6 +179,29 @@ def test_clones_hold_what_readers_expect_and_are_as_unique_as_they_say(distinct)
 def test_clones_of_which_nothing_is_changed_are_equal_but_for_what_is_distinct():
     assert Clones(TRACE, 5, 0).unique_bytes() == len(TRACE.unique() + [None]) * BLOCK
     assert content(None) == bytes(BLOCK) and content("a") != content("b") and len(content("a")) == BLOCK
+
+
+def test_readers_notice_blocks_that_do_not_hold_what_was_written(scratch):
+    with benches(scratch, None) as bench:
+        clones = Clones(TRACE, 2, 10)
+        sock = bench.dir / "sock"
+        bench.spawn(["nbdkit", "-f", "--unix", sock, "memory", clones.size], "memory")
+        bench.first_answer(sock, "memory")
+        uri = f"nbd+unix:///?socket={sock}"
+        with pytest.raises(LabError, match="0 errors, and 9[0-9] blocks that do not hold"):
+            boot_machines.boot(bench, clones, uri)
+        write(clones, uri)
+        assert len(boot_machines.boot(bench, clones, uri)) == 2
+        flip(uri, clones.stride + 110 * BLOCK)
+        with pytest.raises(LabError, match="0 errors, and 1 blocks that do not hold"):
+            boot_machines.boot(bench, clones, uri)
+
+
+def flip(uri, offset):
+    handle = nbd.NBD()
+    handle.connect_uri(uri)
+    handle.pwrite(bytes([handle.pread(1, offset)[0] ^ 1]), offset)
+    handle.shutdown()
 
 
 # --- what the report says follows from the figures ---

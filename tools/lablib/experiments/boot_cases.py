@@ -81,10 +81,9 @@ def check_support(bench):
 class Volume:
     """A lab whose clones are written, for one case."""
 
-    def __init__(self, bench, case, clones, size, trace):
-        self.case = case
+    def __init__(self, bench, case, clones, size):
+        self._bench = bench
         self._clones = clones
-        self._trace = trace  # its path, and how many of its reads
         self._broken = bench.dir / f"{case.name}-broken"
         images = {node: held_disk.sparse_image(bench, f"{case.name}-{node}", clones.size) for node in NODES}
         preload = held_disk.library(bench)
@@ -135,9 +134,8 @@ class Volume:
 
     def storm(self, state):
         """One, and what it cost. It counts only where the volume was in `state` to its end."""
-        path, reads = self._trace
         before = self._reading()
-        ended = boot_machines.boot(self._clones, path, reads, self._lab.node("alpha")["nbd"])
+        ended = boot_machines.boot(self._bench, self._clones, self._lab.node("alpha")["nbd"])
         after = self._reading()
         if (now := self._lab.status("alpha")["state"]) != state:
             raise LabError(f"alpha should be in {state}, and is in {now}\n{self._lab.log_tail('alpha')}")
@@ -162,15 +160,15 @@ def changes(before, after):
 
 
 @contextmanager
-def volume(bench, case, clones, size, trace):
-    made = Volume(bench, case, clones, size, trace)
+def volume(bench, case, clones, size):
+    made = Volume(bench, case, clones, size)
     try:
         yield made
     finally:
         made.close()
 
 
-def measure(bench, case, clones, size, trace):
+def measure(bench, case, clones, size):
     """All phases of one case, each a storm."""
     found = {}
 
@@ -178,7 +176,7 @@ def measure(bench, case, clones, size, trace):
         found[phase] = each.storm(state)
         say(f"{case.title}, {phase}: {found[phase]['took_s']:.1f} s")
 
-    with volume(bench, case, clones, size, trace) as each:
+    with volume(bench, case, clones, size) as each:
         began = time.monotonic()
         each.write()
         say(f"{case.title}: {clones.count} clones are written in {time.monotonic() - began:.1f} s")

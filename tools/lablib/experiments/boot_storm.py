@@ -66,11 +66,9 @@ def check():
 
 def measure(bench, options):
     cases = chosen(options)
-    path = options.trace or boot_trace.RECORDED
-    reads = READS_QUICK if options.quick else 0
-    trace = boot_trace.load(path)
-    if reads:
-        trace = trace.first(reads)
+    trace = boot_trace.load(options.trace or boot_trace.RECORDED)
+    if options.quick:
+        trace = trace.first(READS_QUICK)
     count = options.readers or (READERS_QUICK if options.quick else READERS)
     clones = {distinct: Clones(trace, count, options.changed, distinct) for distinct in (False, True)}
     check_machine(clones[False])
@@ -86,12 +84,11 @@ def measure(bench, options):
                "cache_bytes": {case.name: boot_cases.cache_bytes(case, clones[False]) for case in cases},
                "points": {case.name: {} for case in cases}}
     say(sizes_sentence(figures))
-    figures["readers_alone_s"] = readers_alone(bench, clones[False], path, reads)
+    figures["readers_alone_s"] = readers_alone(bench, clones[False])
     say(f"the readers alone, from nbdkit's memory: {figures['readers_alone_s']:.2f} s")
     for number in range(options.rounds):
         for case in cases:
-            found = boot_cases.measure(bench, case, clones[case.distinct], figures["cache_bytes"][case.name],
-                                       (path, reads))
+            found = boot_cases.measure(bench, case, clones[case.distinct], figures["cache_bytes"][case.name])
             for phase, sample in found.items():
                 figures["points"][case.name].setdefault(phase, []).append(sample)
         say(f"round {number + 1}/{options.rounds} is done")
@@ -112,12 +109,12 @@ def check_machine(clones):
         trial.unlink()
 
 
-def readers_alone(bench, clones, path, reads):
+def readers_alone(bench, clones):
     """How long they take where nothing is slow: what they themselves cost on this machine."""
     sock = bench.dir / "memory.sock"
     server = bench.spawn(["nbdkit", "-f", "--threads", 32, "--unix", sock, "memory", clones.size], "memory")
     bench.first_answer(sock, "memory")
-    took = boot_machines.boot(clones, path, reads, f"nbd+unix:///?socket={sock}", check=False)[-1]
+    took = boot_machines.boot(bench, clones, f"nbd+unix:///?socket={sock}", check=False)[-1]
     server.stop(10)
     return took
 
