@@ -168,8 +168,9 @@ def report(figures):
         f"boots also does. Each node's disk is held: {disk['bytes_per_s'] / 1e6:.0f} MB/s, {disk['delay_us'] / 1000:g} ms "
         "a request, for direct reads too; the nodes use direct I/O, so that no page cache answers. *Cold*: the clones were "
         "just written through the device, and nothing was read since. *Warm*: the same once more. *Cold, restarted*: both "
-        "nodes were, so that nothing is known of any block. *No disk*: the disk of the node that serves the machines has "
-        f"failed after the clones had been written, and it reads from its peer over {figures['link']}. *Nothing equal*: "
+        "nodes were, so that nothing is known of any block. *No disk*: the disk of the node that serves the machines failed "
+        "before the clones were written through it once more; it reads from its peer over "
+        f"{figures['link']}. *Nothing equal*: "
         "the same clones as if each were encrypted with a key of its own, with caches of the same bytes: what is lost "
         "there is what knowing equal blocks gains.")
     made.add("Until the last machine is up", "In s; in brackets, of the same without a cache (*cold, restarted*: of "
