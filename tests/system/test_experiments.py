@@ -181,7 +181,7 @@ def test_list_names_each_experiment_of_the_issue():
     done = run("--list")
     assert done.returncode == 0
     assert [line.split()[0] for line in done.stdout.splitlines()] == \
-        ["link-speed", "writers", "overhead", "compression", "encryption", "resync-speed", "plan"]
+        ["link-speed", "writers", "overhead", "compression", "encryption", "resync-speed", "plan", "boot-storm"]
 
 
 def test_wrong_options_are_refused_before_anything_is_made(places):

@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,17 @@ class Bench:
             line, end, _ = (self.dir / f"{name}.log").read_text(encoding="utf-8").partition("\n")
             if end or time.monotonic() > deadline:
                 return line
+            time.sleep(0.02)
+
+    def first_answer(self, sock, name):
+        """Waits for a server that was spawned to listen there."""
+        deadline = time.monotonic() + START_S
+        while True:
+            with socket.socket(socket.AF_UNIX) as client:
+                if client.connect_ex(str(sock)) == 0:
+                    return
+            if time.monotonic() > deadline:
+                raise LabError(f"{name} does not answer: {self.log_tail(name)}")
             time.sleep(0.02)
 
     def log_tail(self, name):

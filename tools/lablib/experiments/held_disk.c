@@ -6,8 +6,13 @@
  * disk has taken all that was written before, one byte after the other at its rate, and the delay
  * has passed for the last of it. Requests wait out their delays side by side. There is no volatile
  * cache in the disk, so a flush with nothing to write costs nothing, and a direct write (O_DIRECT), which
- * returns when the disk has taken it, leaves nothing to flush. System calls that do not go
- * through libc (io_uring) are not seen: run nodes with TWINBLOCK_DISK=threads, files on a tmpfs. */
+ * returns when the disk has taken it, leaves nothing to flush. Direct reads wait like direct writes, behind the
+ * same rate; others may come from the page cache, and do not. System calls that do not go
+ * through libc (io_uring) are not seen: run nodes with TWINBLOCK_DISK=threads, files on a tmpfs.
+ *
+ * While the file $TWINBLOCK_HELD_DISKS_BROKEN exists, the disks fail (EIO). Into the file
+ * $TWINBLOCK_HELD_DISKS_COUNT, of 16 bytes, goes what was read directly from all of them: how often, and how many
+ * bytes, added to what it held. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -39,11 +45,22 @@ struct disk {
 
 static struct disk disks[DISKS_MAX];
 static int disks_count;
+static uint64_t* counts; /* direct reads and their bytes; NULL: nobody asks */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void give_up(const char* why) {
   fprintf(stderr, "held_disk: TWINBLOCK_HELD_DISKS: %s\n", why);
   abort();
+}
+
+static void map_counts(void) {
+  const char* path = getenv("TWINBLOCK_HELD_DISKS_COUNT");
+  if (!path) return;
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  void* place = mmap(NULL, 2 * sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (fd < 0 || place == MAP_FAILED) give_up("TWINBLOCK_HELD_DISKS_COUNT can't be mapped");
+  close(fd);
+  counts = place;
 }
 
 static void configure(void) {
@@ -64,6 +81,7 @@ static void configure(void) {
       disk->paths[disk->paths_count++] = path;
     }
   }
+  map_counts();
 }
 
 static struct disk* disk_of(int fd) {
@@ -99,6 +117,30 @@ static int64_t take(struct disk* disk, int64_t bytes) {
   return disk->busy_until_ns + disk->delay_ns;
 }
 
+/* Whether that call is to fail; errno says so then. */
+static int broken(int fd) {
+  const char* trigger = getenv("TWINBLOCK_HELD_DISKS_BROKEN");
+  int saved = errno;
+  int fails = trigger && access(trigger, F_OK) == 0 && disk_of(fd);
+  errno = fails ? EIO : saved;
+  return fails;
+}
+
+static void have_read(int fd, ssize_t bytes) {
+  struct disk* disk = bytes > 0 ? disk_of(fd) : NULL;
+  if (!disk || (fcntl(fd, F_GETFL) & O_DIRECT) == 0) return;
+  int saved = errno;
+  pthread_mutex_lock(&disk->lock);
+  int64_t until_ns = take(disk, bytes);
+  pthread_mutex_unlock(&disk->lock);
+  if (counts) {
+    __atomic_fetch_add(&counts[0], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&counts[1], (uint64_t)bytes, __ATOMIC_RELAXED);
+  }
+  sleep_until(until_ns);
+  errno = saved;
+}
+
 static void wrote(int fd, ssize_t bytes) {
   struct disk* disk = bytes > 0 ? disk_of(fd) : NULL;
   if (!disk) return;
@@ -126,19 +168,24 @@ static void await(int fd) {
   sleep_until(until_ns);
 }
 
-#define WRITE(NAME, PARAMETERS, ARGUMENTS)                            \
+#define TRANSFER(NAME, PARAMETERS, ARGUMENTS, DONE)                   \
   ssize_t NAME PARAMETERS {                                           \
     static ssize_t(*real) PARAMETERS;                                 \
     if (!real) real = (ssize_t(*) PARAMETERS)dlsym(RTLD_NEXT, #NAME); \
+    if (broken(fd)) return -1;                                        \
     ssize_t bytes = real ARGUMENTS;                                   \
-    wrote(fd, bytes);                                                 \
+    DONE(fd, bytes);                                                  \
     return bytes;                                                     \
   }
+
+#define WRITE(NAME, PARAMETERS, ARGUMENTS) TRANSFER(NAME, PARAMETERS, ARGUMENTS, wrote)
+#define READ(NAME, PARAMETERS, ARGUMENTS) TRANSFER(NAME, PARAMETERS, ARGUMENTS, have_read)
 
 #define SYNC(NAME)                                           \
   int NAME(int fd) {                                         \
     static int (*real)(int);                                 \
     if (!real) real = (int (*)(int))dlsym(RTLD_NEXT, #NAME); \
+    if (broken(fd)) return -1;                               \
     int result = real(fd);                                   \
     if (result == 0) await(fd);                              \
     return result;                                           \
@@ -152,5 +199,7 @@ WRITE(pwritev2, (int fd, const struct iovec* from, int count, off_t at, int flag
       (fd, from, count, at, flags))
 WRITE(pwritev64v2, (int fd, const struct iovec* from, int count, off_t at, int flags),
       (fd, from, count, at, flags))
+READ(pread, (int fd, void* into, size_t size, off_t at), (fd, into, size, at))
+READ(pread64, (int fd, void* into, size_t size, off_t at), (fd, into, size, at))
 SYNC(fdatasync)
 SYNC(fsync)

@@ -7,6 +7,7 @@ processor is the limit long before the disk is, twice as early for two nodes."""
 
 import os
 import shutil
+import struct
 from pathlib import Path
 
 from ..error import LabError
@@ -15,6 +16,7 @@ from ..lab import parse_size
 
 SOURCE = Path(__file__).resolve().with_name("held_disk.c")
 MEMORY = Path("/dev/shm")
+COUNTS = struct.Struct("QQ")
 
 
 def check(room_bytes):
@@ -37,8 +39,31 @@ def image(bench, name, size):
     return path
 
 
-def environment(preload, disks):
-    """What the process needs. `disks`: tuples (bytes a second, us a request, paths)."""
+def sparse_image(bench, name, size_bytes):
+    """Like image(), but with nothing in it."""
+    path = MEMORY / f"{bench.dir.name}-{name}.img"
+    bench.remove_at_end(path)
+    with open(path, "wb") as file:
+        file.truncate(size_bytes)
+    return path
+
+
+def environment(preload, disks, broken=None, count=None):
+    """What the process needs. `disks`: tuples (bytes a second, us a request, paths). While the file `broken`
+    exists, they fail; `count` is a file of new_count()."""
     text = ";".join(",".join([str(rate), str(delay_us), *map(os.fspath, paths)])
                     for rate, delay_us, paths in disks)
-    return {"LD_PRELOAD": str(preload), "TWINBLOCK_HELD_DISKS": text}
+    more = {"TWINBLOCK_HELD_DISKS_BROKEN": broken, "TWINBLOCK_HELD_DISKS_COUNT": count}
+    return {"LD_PRELOAD": str(preload), "TWINBLOCK_HELD_DISKS": text,
+            **{name: str(path) for name, path in more.items() if path}}
+
+
+def new_count(path):
+    """A file that counts direct reads."""
+    path.write_bytes(bytes(COUNTS.size))
+    return path
+
+
+def counted(path):
+    """How often its processes have read directly, and how many bytes."""
+    return COUNTS.unpack(path.read_bytes())
