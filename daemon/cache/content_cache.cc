@@ -20,10 +20,15 @@ ContentCache::ContentCache(uint64_t volume_bytes, uint64_t size_bytes, const Con
       places_(volume_bytes, size_bytes / kPlacesPart),
       contents_(size_bytes - places_.memory_bytes()) {}
 
+std::vector<PlaceIndex::Place> ContentCache::places(uint64_t first, size_t count) {
+  std::vector<PlaceIndex::Place> places(count);
+  places_.find(first, places);
+  return places;
+}
+
 size_t ContentCache::look(uint64_t first, std::span<std::byte> into, std::vector<bool>& found) {
   const size_t blocks = into.size() / limits::kBlockBytes;
-  std::vector<PlaceIndex::Place> places(blocks);
-  places_.find(first, places);
+  const std::vector<PlaceIndex::Place> places = this->places(first, blocks);
   found.assign(blocks, false);
   uint64_t hits = 0, equal = 0;
   for (size_t i = 0; i < blocks; ++i) {

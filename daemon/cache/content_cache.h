@@ -44,6 +44,10 @@ class ContentCache {
   // Copies what is known to lie in the blocks from `first` on, and is here, into their parts of `into`. `found` says of
   // each block whether it was. How many were not.
   size_t look(uint64_t first, std::span<std::byte> into, std::vector<bool>& found);
+  // What is known of the blocks from `first` on, whether or not their contents are here …
+  [[nodiscard]] std::vector<PlaceIndex::Place> places(uint64_t first, size_t count);
+  // … and one of those contents, if it is here by now.
+  [[nodiscard]] bool copy(const ContentTag& tag, std::byte* into) { return contents_.copy(tag, into); }
   // What was read there, of the blocks that `found` does not have.
   void keep(uint64_t first, std::span<const std::byte> data, const std::vector<bool>& found,
             const std::function<bool()>& still_true);

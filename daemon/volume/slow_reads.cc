@@ -32,6 +32,12 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
   DiskRequest disk;
   uint32_t pieces_outstanding = 0;
   int error = 0;
+  // Of a read whose blocks a cache may have. The peer is not asked for those that are found: they are here, or come
+  // for another read.
+  std::vector<bool> found;
+  size_t awaited = 0;                 // of the latter
+  std::vector<size_t> lacking;        // … which did not come, and are to be asked for
+  std::vector<ContentTag> asked_for;  // contents that others may be waiting for
   bool reading = false;  // a disk, this node's or the peer's, has it
 };
 
@@ -44,6 +50,10 @@ void SlowReads::submit(ClientRequest& request) {
   op.client = &request;
   op.pieces_outstanding = 0;
   op.error = 0;
+  op.found.clear();
+  op.lacking.clear();
+  op.asked_for.clear();
+  op.awaited = 0;
   op.reading = false;
   op.ticket.begin_bytes = request.offset_bytes;
   op.ticket.end_bytes = request.offset_bytes + request.length_bytes;
@@ -74,56 +84,118 @@ void SlowReads::read_from_peer(Op& op) {
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
     return;
   }
-  const ClientRequest& client = *op.client;
-  if (cached(client)) {
-    finish(op, 0);
-    return;
-  }
-  const uint64_t piece = limits::kFramePayloadBytesMax;
-  op.pieces_outstanding = static_cast<uint32_t>((client.length_bytes + piece - 1) / piece);
-  for (uint64_t at = 0; at < client.length_bytes; at += piece)
-    core_.session.request_unordered(
-        wire::ReadFrame{.offset_bytes = client.offset_bytes + at,
-                        .length_bytes = std::min(piece, client.length_bytes - at)},
-        op);
+  if (ContentCache* cache = cache_for(*op.client)) look(*cache, op);
+  ask_for_what_is_missing(op);
+  end_if_whole(op);
 }
 
 // Where the peer's replica is the only one, what is known of the contents is answered from the cache, as the peer would
 // answer it: it is asked for nothing else, so this node is primary, may read now, and has a whole peer in a session. The
 // range is held, by the loop, which alone begins writes: what lies there does not change between the question and the
-// answer, and no mark is needed. All of it or nothing: what the peer is asked is one round trip, long or short.
-bool SlowReads::cached(const ClientRequest& client) {
-  ContentCache* cache = core_.worker_view().cache();
-  if (cache == nullptr || !core_.phase().diskless() || !whole_blocks(client)) return false;
-  std::vector<bool> found;
-  return cache->look(client.offset_bytes / limits::kBlockBytes, {client.data, client.length_bytes}, found) == 0;
+// answer, and no mark is needed.
+ContentCache* SlowReads::cache_for(const ClientRequest& client) {
+  const bool whole_blocks =
+      client.offset_bytes % limits::kBlockBytes == 0 && client.length_bytes % limits::kBlockBytes == 0;
+  return core_.phase().diskless() && whole_blocks ? core_.worker_view().cache() : nullptr;
 }
 
-// The peer has answered, and the range is still held. On the loop, some 600 ns a block beside a round trip.
-void SlowReads::keep(const ClientRequest& client) {
-  ContentCache* cache = core_.worker_view().cache();
-  if (cache == nullptr || !core_.phase().diskless() || !whole_blocks(client)) return;
-  cache->keep(client.offset_bytes / limits::kBlockBytes, {client.data, client.length_bytes},
-              std::vector<bool>(client.length_bytes / limits::kBlockBytes), [] { return true; });
+// What is here is copied. What is on its way for another read, by its digest, is waited for: machines that do the same
+// at the same time ask for equal blocks before the first of them has come.
+void SlowReads::look(ContentCache& cache, Op& op) {
+  const uint64_t first = op.client->offset_bytes / limits::kBlockBytes;
+  if (cache.look(first, {op.client->data, op.client->length_bytes}, op.found) == 0) return;
+  const std::vector<PlaceIndex::Place> places = cache.places(first, op.found.size());
+  for (size_t block = 0; block < places.size(); ++block) {
+    if (op.found[block] || !places[block].known) continue;
+    const auto [at, is_new] = coming_.try_emplace(places[block].tag);
+    if (is_new) {
+      op.asked_for.push_back(places[block].tag);
+      continue;
+    }
+    at->second.emplace_back(&op, block);
+    op.found[block] = true;
+    ++op.awaited;
+  }
 }
 
-bool SlowReads::whole_blocks(const ClientRequest& client) {
-  return client.offset_bytes % limits::kBlockBytes == 0 && client.length_bytes % limits::kBlockBytes == 0;
+void SlowReads::ask(Op& op, uint64_t at_bytes, uint64_t length_bytes) {
+  const uint64_t piece = limits::kFramePayloadBytesMax;
+  for (const uint64_t end = at_bytes + length_bytes; at_bytes < end; at_bytes += piece) {
+    ++op.pieces_outstanding;
+    core_.session.request_unordered(wire::ReadFrame{.offset_bytes = op.client->offset_bytes + at_bytes,
+                                                    .length_bytes = std::min(piece, end - at_bytes)},
+                                    op);
+  }
+}
+
+void SlowReads::ask_for_what_is_missing(Op& op) {
+  if (op.found.empty()) {
+    ask(op, 0, op.client->length_bytes);
+    return;
+  }
+  for (size_t begin = 0; begin < op.found.size(); ++begin) {
+    if (op.found[begin]) continue;
+    size_t end = begin;
+    while (end < op.found.size() && !op.found[end]) ++end;
+    ask(op, begin * limits::kBlockBytes, (end - begin) * limits::kBlockBytes);
+    begin = end;
+  }
 }
 
 void SlowReads::Op::answered(const PeerAnswer& answer) {
   const uint64_t at = answer.offset_bytes - client->offset_bytes;
-  const uint64_t expected =
-      std::min<uint64_t>(limits::kFramePayloadBytesMax, client->length_bytes - at);
+  // What was asked for: up to a block that was not, or a whole piece.
+  uint64_t expected = std::min<uint64_t>(limits::kFramePayloadBytesMax, client->length_bytes - at);
+  for (uint64_t block = 0; !found.empty() && block * limits::kBlockBytes < expected; ++block)
+    if (found[at / limits::kBlockBytes + block]) expected = block * limits::kBlockBytes;
   if (answer.error != 0)
     error = answer.error;
   else if (answer.payload.size() != expected)
     error = EIO;
   else
     std::memcpy(client->data + at, answer.payload.data(), answer.payload.size());
-  if (--pieces_outstanding > 0) return;
-  if (error == 0) reads.keep(*client);
-  reads.finish(*this, error);
+  if (--pieces_outstanding == 0) reads.arrived(*this);
+}
+
+// All that the peer was asked for, and the range is still held. What is kept costs some 600 ns a block, on the loop,
+// beside a round trip.
+void SlowReads::arrived(Op& op) {
+  ContentCache* cache = cache_for(*op.client);
+  if (op.error == 0 && cache != nullptr && !op.found.empty())
+    cache->keep(op.client->offset_bytes / limits::kBlockBytes, {op.client->data, op.client->length_bytes},
+                op.found, [] { return true; });
+  op.found.assign(op.found.size(), true);
+  if (!op.asked_for.empty()) hand_on(*core_.worker_view().cache(), op);
+  go_on(op);
+}
+
+// To those who waited for what this one has asked for.
+void SlowReads::hand_on(ContentCache& cache, Op& op) {
+  std::vector<Op*> others;
+  for (const ContentTag& tag : std::exchange(op.asked_for, {})) {
+    const auto at = coming_.find(tag);
+    const Waiting waiting = std::move(at->second);
+    coming_.erase(at);
+    for (const auto& [other, block] : waiting) {
+      --other->awaited;
+      // It did not come, did not stay, or is not what it was taken for.
+      if (!cache.copy(tag, other->client->data + block * limits::kBlockBytes)) other->lacking.push_back(block);
+      if (other != &op && std::ranges::find(others, other) == others.end()) others.push_back(other);
+    }
+  }
+  for (Op* other : others)
+    if (other->pieces_outstanding == 0) go_on(*other);
+}
+
+// Nothing is on its way from the peer for this one.
+void SlowReads::go_on(Op& op) {
+  for (const size_t block : std::exchange(op.lacking, {})) op.found[block] = false;
+  if (!op.found.empty()) ask_for_what_is_missing(op);
+  end_if_whole(op);
+}
+
+void SlowReads::end_if_whole(Op& op) {
+  if (op.pieces_outstanding == 0 && op.awaited == 0) finish(op, op.error);
 }
 
 void SlowReads::finish(Op& op, int error) {
@@ -155,8 +227,9 @@ void SlowReads::fail_held() {
 
 void SlowReads::peer_lost() {
   std::vector<Op*> lost;
+  coming_.clear();
   for (const auto& op : ops_.all())
-    if (op->client != nullptr && op->pieces_outstanding > 0) lost.push_back(op.get());
+    if (op->client != nullptr && (op->pieces_outstanding > 0 || op->awaited > 0)) lost.push_back(op.get());
   for (Op* op : lost) finish(*op, EIO);
 }
 

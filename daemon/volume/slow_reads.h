@@ -3,9 +3,12 @@
 // was promoted, and writes, wait for the witness. Owned by the engine; loop thread only.
 #pragma once
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "base/pool.h"
+#include "cache/content_digest.h"
 #include "volume/client_request.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
@@ -31,15 +34,23 @@ class SlowReads {
   struct Op;
   void start(Op& op);
   void read_from_peer(Op& op);
-  [[nodiscard]] bool cached(const ClientRequest& client);
-  void keep(const ClientRequest& client);
-  static bool whole_blocks(const ClientRequest& client);
+  [[nodiscard]] ContentCache* cache_for(const ClientRequest& client);
+  void look(ContentCache& cache, Op& op);
+  void ask(Op& op, uint64_t at_bytes, uint64_t length_bytes);
+  void ask_for_what_is_missing(Op& op);
+  void arrived(Op& op);
+  void hand_on(ContentCache& cache, Op& op);
+  void go_on(Op& op);
+  void end_if_whole(Op& op);
   void finish(Op& op, int error);
 
   Core& core_;
   DiskHealth& disks_;
   size_t active_ = 0;
   std::vector<Op*> held_;
+  // Contents that the peer was asked for, and what else is waiting for one: a block of another read.
+  using Waiting = std::vector<std::pair<Op*, size_t>>;
+  std::map<ContentTag, Waiting> coming_;
   Pool<Op> ops_;
 };
 

@@ -1,9 +1,13 @@
 """The cache of reads by content ([cache], docs/read-cache.md), seen from the client: what it answers is what the disk
 holds, and what it says of itself is true."""
 
+import errno
 import os
 import random
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
+from faulty_disk import FaultyDisk
 from support import KIB, MIB, connection, ctl, promote, wait_until
 
 BLOCK = 4 * KIB
@@ -97,6 +101,47 @@ def test_another_primary_s_writes_are_seen(make_lab):
     hand_over(lab, "beta", "alpha")
     with connection(lab, "alpha") as handle:
         assert handle.pread(len(new), 0) == new
+
+
+def test_readers_that_go_in_step_get_an_equal_block_from_the_peer_once(scratch, make_lab):
+    """The local disk has failed. Clones, each with some blocks of its own, are read side by side: what one reader has
+    asked the peer for, the others wait for."""
+    disk = FaultyDisk(scratch, make_lab, "alpha", cache="32MiB", size="64MiB")
+    lab = disk.lab
+    draw = random.Random(7)
+    system = [draw.randbytes(BLOCK) for _ in range(512)]
+    clones = 8
+    volume = bytearray()
+    for _ in range(clones):
+        for block in system:
+            volume += draw.randbytes(BLOCK) if draw.random() < 0.05 else block
+    own = sum(volume[at:at + BLOCK] != system[at // BLOCK % len(system)] for at in range(0, len(volume), BLOCK))
+    with connection(lab) as handle:
+        disk.begin(errno.EIO)
+        handle.pwrite(bytes(BLOCK), 60 * MIB)
+        lab.wait_state("alpha", "diskless")
+        for at in range(0, len(volume), MIB):
+            handle.pwrite(volume[at:at + MIB], at)
+    before = lab.status("beta")["counters"]
+    together = Barrier(clones)
+    length = len(system) * BLOCK
+
+    def boot(number):
+        with connection(lab) as handle:
+            # Also reads of the same block twice, and of several clones' edges.
+            for at in range(0, length, 16 * BLOCK):
+                together.wait()
+                begin = number * length + at
+                assert handle.pread(16 * BLOCK, begin) == volume[begin:begin + 16 * BLOCK], (number, at)
+
+    with ThreadPoolExecutor(clones) as pool:
+        for done in [pool.submit(boot, number) for number in range(clones)]:
+            done.result()
+    cache = cache_of(lab)
+    # Of all that was read, the system's blocks came once, and each clone's own.
+    assert cache["shared_bytes"] < len(volume) / 20, (cache, own, before)
+    with connection(lab) as handle:
+        assert handle.pread(len(volume), 0) == volume
 
 
 def test_more_than_the_host_has_is_left_out_with_a_warning(make_lab):
