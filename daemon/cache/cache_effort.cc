@@ -5,18 +5,26 @@
 namespace twinblock {
 namespace {
 
-// One that hung says little of the next one.
-constexpr uint64_t kBlockMax_ns = 1 * kMillisecond_ns;
-constexpr uint64_t kWeight = 32;
+// Of what was measured, the call itself, which is there however fast the data comes.
+constexpr uint64_t kCall_ns = 3'000;
+// A step of the estimate, as a part of it, and at least.
+constexpr uint64_t kStepPart = 32;
+constexpr uint64_t kStepMin_ns = 16;
+// So many up for a read that took longer, and one down for each that did not: three of four are faster than the estimate.
+constexpr uint64_t kStepsUp = 3;
 
 }  // namespace
 
 void CacheEffort::disk_took(uint64_t blocks, uint64_t ns) {
   if (blocks == 0) return;
   blocks_read_.fetch_add(blocks, std::memory_order_relaxed);
-  const uint64_t now = std::min(ns / blocks, kBlockMax_ns);
-  const uint64_t mean = block_ns_.load(std::memory_order_relaxed);
-  block_ns_.store(mean - mean / kWeight + now / kWeight, std::memory_order_relaxed);
+  // Not the mean: on a busy host, some reads of the page cache take as long as another process had the processor.
+  const uint64_t estimate_ns = block_ns_.load(std::memory_order_relaxed);
+  const uint64_t step_ns = std::max(estimate_ns / kStepPart, kStepMin_ns);
+  const uint64_t block_ns = (ns - std::min(ns, kCall_ns)) / blocks;
+  block_ns_.store(block_ns > estimate_ns ? estimate_ns + kStepsUp * step_ns
+                                         : estimate_ns - std::min(estimate_ns, step_ns),
+                  std::memory_order_relaxed);
 }
 
 bool CacheEffort::may_learn(uint64_t blocks, uint64_t now_ns) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/units.h"
 #include "config/link_protection.h"
 #include "control/event_words.h"
@@ -341,12 +342,13 @@ int Node::read_missing(const CachedRead& cached, uint64_t offset_bytes, std::spa
 }
 
 // What a client's read has brought, if there is time.
-void Node::learn(const CachedRead& cached, ContentCache& cache, uint64_t asked_ns) {
-  const size_t blocks = cached.blocks_missing();
-  if (blocks == 0) return;
+void Node::learn(const CachedRead& cached, ContentCache& cache, uint64_t began_ns) {
+  if (cached.missing().empty()) return;
   const uint64_t now_ns = loop_.now_ns();
-  cache.effort().disk_took(blocks, now_ns - asked_ns);
-  if (cache.effort().may_learn(blocks, now_ns)) cached.keep();
+  uint64_t read_bytes = 0;
+  for (const CachedRead::Run& run : cached.missing()) read_bytes += run.length_bytes;
+  cache.effort().disk_took((read_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes, now_ns - began_ns);
+  if (cache.effort().may_learn(cached.blocks_missing(), now_ns)) cached.keep();
 }
 
 int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
@@ -355,13 +357,13 @@ int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
   ClientRequest request;
   ContentCache* cache = view.cache();
   if (cache != nullptr && !cache->effort().asks()) cache = nullptr;
-  const uint64_t asked_ns = cache != nullptr ? loop_.now_ns() : 0;
   if (view.local_reads(loop_)) {
     if (const auto mark = view.mark_read(offset_bytes, into.size())) {
       const CachedRead cached(cache, view, *mark, offset_bytes, into);
+      const uint64_t began_ns = cache != nullptr ? loop_.now_ns() : 0;
       const int error = read_missing(cached, offset_bytes, into);
       if (error == 0 && view.unchanged(offset_bytes, into.size(), *mark)) {
-        if (cache != nullptr) learn(cached, *cache, asked_ns);
+        if (cache != nullptr) learn(cached, *cache, began_ns);
         return 0;
       }
       request.local_error = error;

@@ -59,7 +59,7 @@ class Node {
   Result<std::string> read_keys(KeyChoice choice);
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
   int run_request(ClientRequest& request);
-  void learn(const CachedRead& cached, ContentCache& cache, uint64_t asked_ns);
+  void learn(const CachedRead& cached, ContentCache& cache, uint64_t began_ns);
   int read_missing(const CachedRead& cached, uint64_t offset_bytes, std::span<std::byte> into);
   void end_clients();
   void take_submitted();
