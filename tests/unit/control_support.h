@@ -44,6 +44,9 @@ struct QueueDisk final : Disk {
   void submit(DiskRequest& request) override { requests.push_back(&request); }
   [[nodiscard]] uint64_t size_bytes() const override { return kMiB; }
   [[nodiscard]] bool fast_zero() const override { return true; }
+  [[nodiscard]] Status grow(uint64_t bytes, bool) override {
+    return bytes <= size_bytes() ? ok_status() : Status(Error{"it has no more room", "", ENOSPC});
+  }
   void finish_all() {
     while (!requests.empty()) {
       DiskRequest& request = *requests.front();
