@@ -6,6 +6,7 @@ namespace twinblock {
 namespace {
 
 constexpr uint64_t kBlock = limits::kBlockBytes;
+constexpr size_t kGapsMax = 4;
 
 }  // namespace
 
@@ -19,9 +20,10 @@ CachedRead::CachedRead(ContentCache* cache, const WorkerView& view, InflightFilt
   const uint64_t begin_bytes = first_block_ * kBlock - offset_bytes;
   blocks_ = into.subspan(begin_bytes, (end_block - first_block_) * kBlock);
   blocks_missing_ = cache->look(first_block_, blocks_, found_);
-  // Calls cost more than bytes: where most is missing, all is read.
+  // Calls cost more than bytes: where most is missing, or here and there, all is read.
   all_ = blocks_missing_ * 2 > found_.size();
   if (!all_) find_gaps(begin_bytes);
+  all_ = all_ || gaps_.size() > kGapsMax;
 }
 
 void CachedRead::find_gaps(uint64_t begin_bytes) {

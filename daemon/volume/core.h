@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "base/checks.h"
@@ -74,10 +75,7 @@ class Core {
         events_(parts.clock),
         compression_({parts.config.compression, parts.config.compression_level}) {
     worker_view_.set_volume_bytes(volume_bytes_);
-    if (config.cache_bytes > 0)
-      worker_view_.set_cache(
-          std::make_unique<ContentCache>(volume_bytes_, config.cache_bytes,
-                                         std::bit_cast<ContentDigest::Key>(std::array{random(), random()})));
+    if (config.cache_bytes > 0) make_cache();
   }
 
   // What surrounds the node, and is never another one.
@@ -166,6 +164,18 @@ class Core {
   void check_on_loop() const { TB_CHECK(clock.on_loop(), "the engine is entered on the loop"); }
 
  private:
+  // A node without its cache is slower; one that does not start is gone.
+  void make_cache() {
+    try {
+      worker_view_.set_cache(
+          std::make_unique<ContentCache>(volume_bytes_, config.cache_bytes,
+                                         std::bit_cast<ContentDigest::Key>(std::array{random(), random()})));
+    } catch (const std::bad_alloc&) {
+      log.log(Severity::kWarning, "the kernel does not give the memory of [cache]: there is no cache; to do: choose a "
+                                  "smaller size, or look at vm.overcommit_memory");
+    }
+  }
+
   uint64_t volume_bytes_;
   NodeState state_;
   metadata::IntentStore intents_;

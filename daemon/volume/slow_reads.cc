@@ -90,13 +90,16 @@ void SlowReads::read_from_peer(Op& op) {
 }
 
 // Where the peer's replica is the only one, what is known of the contents is answered from the cache, as the peer would
-// answer it: it is asked for nothing else, so this node is primary, may read now, and has a whole peer in a session. The
-// range is held, by the loop, which alone begins writes: what lies there does not change between the question and the
-// answer, and no mark is needed.
+// answer it: it is asked for nothing else, so this node is primary and has a whole peer in a session. Whether it may
+// still be, the peer is not asked for each read: it has answered a heartbeat so lately that it can't have given this node up
+// and been promoted since. The range is held, by the loop, which alone begins writes: what lies there does not change
+// between the question and the answer, and no mark is needed.
 ContentCache* SlowReads::cache_for(const ClientRequest& client) {
   const bool whole_blocks =
       client.offset_bytes % limits::kBlockBytes == 0 && client.length_bytes % limits::kBlockBytes == 0;
-  return core_.phase().diskless() && whole_blocks ? core_.worker_view().cache() : nullptr;
+  const bool peer_waits =
+      core_.clock.now_ns() < core_.session.answered_beat_ns() + core_.config.peer_timeout_ns;
+  return core_.phase().diskless() && whole_blocks && peer_waits ? core_.worker_view().cache() : nullptr;
 }
 
 // What is here is copied. What is on its way for another read, by its digest, is waited for: machines that do the same

@@ -20,9 +20,10 @@ namespace twinblock {
 
 class WorkerView {
  public:
-  // For workers that read by themselves: whether they may; a mark before they read, which there is
-  // none of while a write is in flight there; and whether what they read is free of writes that
-  // have begun since (mirror/inflight_filter.h).
+  // For workers that read by themselves: a mark before they read, which there is none of while a write
+  // is in flight there; then whether they may; and afterwards whether what they read is free of writes
+  // that have begun since the mark (mirror/inflight_filter.h). Where they may not any more, set_local_reads()
+  // has taken earlier marks away, so that nobody learns of a disk that was given up what lies at the peer.
   [[nodiscard]] bool local_reads(const Clock& clock) const {
     return local_reads_.load(std::memory_order_acquire) && lease_holds(clock);
   }

@@ -73,10 +73,12 @@ uint64_t random_number() {
 // A node that does without its cache is slower; one that does not start, or drives its host out of memory, is gone.
 void leave_out_what_does_not_fit(Config& config) {
   const uint64_t host_bytes = host_memory_bytes();
-  if (host_bytes == 0 || config.cache_bytes <= host_bytes) return;
+  // What is left is for the rest of the host: the node's memory is locked.
+  const uint64_t most_bytes = host_bytes / 4 * 3;
+  if (host_bytes == 0 || config.cache_bytes <= most_bytes) return;
   config.warnings.push_back(config.path + ": [cache] asks for " + format_size(config.cache_bytes) +
                             ", and this host has " + format_size(host_bytes) +
-                            " of memory: there is no cache; to do: choose a smaller size");
+                            " of memory: there is no cache; to do: choose at most " + format_size(most_bytes));
   config.cache_bytes = 0;
 }
 
@@ -357,8 +359,9 @@ int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
   ClientRequest request;
   ContentCache* cache = view.cache();
   if (cache != nullptr && !cache->effort().asks()) cache = nullptr;
-  if (view.local_reads(loop_)) {
-    if (const auto mark = view.mark_read(offset_bytes, into.size())) {
+  // In this order: a disk that is given up after the mark takes the mark away.
+  if (const auto mark = view.mark_read(offset_bytes, into.size())) {
+    if (view.local_reads(loop_)) {
       const CachedRead cached(cache, view, *mark, offset_bytes, into);
       const uint64_t began_ns = cache != nullptr ? loop_.now_ns() : 0;
       const int error = read_missing(cached, offset_bytes, into);
@@ -419,7 +422,8 @@ bool Node::is_hole(uint64_t offset_bytes, uint64_t length_bytes, uint64_t& exten
     return false;
   }
   // A hole that a trim in flight has made may be filled again by a crash of this node.
-  return hole && view.quiet(offset_bytes, extent_bytes);
+  // Nor is one of a disk that was given up meanwhile: what was written since is at the peer.
+  return hole && view.quiet(offset_bytes, extent_bytes) && view.local_reads(loop_);
 }
 
 }  // namespace twinblock

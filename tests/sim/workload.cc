@@ -181,8 +181,8 @@ void Workload::begin_read(Request& request) {
   ClientRequest& client = request.client;
   client.data = request.buffer.data();
   const WorkerView& view = node_->engine().worker_view();
-  const auto mark = view.local_reads(node_->clock()) ? view.mark_read(client.offset_bytes, client.length_bytes)
-                                       : std::nullopt;
+  const auto before = view.mark_read(client.offset_bytes, client.length_bytes);
+  const auto mark = view.local_reads(node_->clock()) ? before : std::nullopt;
   if (!mark) {
     submit(request);
     return;
