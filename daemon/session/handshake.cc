@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "base/units.h"
 #include "session/hello.h"
 
 namespace twinblock {
@@ -135,6 +136,7 @@ bool Handshake::go_on() {
 
 void Handshake::session_up(const Channel& channel) {
   peer_instance_ = channel.intro.peer_instance;
+  peer_has_another_size_ = false;
   refusal_.clear();
   told_refusal_.clear();
   dialler_.session_up();
@@ -243,10 +245,7 @@ bool Handshake::take_hello(Channel& channel, const wire::HelloPayload& hello) {
   channel.link.answers = true;
   intro.peer_nonce = hello.nonce;
   HelloMismatch mismatch = compare_hello(hello, env_.config, env_.node, owner_.volume_bytes());
-  if (hello.size_bytes > owner_.volume_bytes() && !session_.established() &&
-      compare_hello(hello, env_.config, env_.node, hello.size_bytes).for_us.empty() &&
-      same_volume(hello))
-    mismatch.for_us = owner_.peer_is_larger(hello.size_bytes);
+  if (!session_.established()) see_size(channel, hello, mismatch);
   if (!mismatch.for_us.empty()) {
     refuse(channel, mismatch.for_peer, mismatch.for_us);
     return false;
@@ -267,6 +266,24 @@ bool Handshake::take_hello(Channel& channel, const wire::HelloPayload& hello) {
   if (!session_.established()) return let_in(channel);
   newcomers_.wait(channel);
   return channel.open();
+}
+
+// A volume grows, and one of two that hold it may not know it yet: it has to hear the other's size, from whoever
+// dials. What else it says of itself counts, too: it may be primary.
+void Handshake::see_size(Channel& channel, const wire::HelloPayload& hello, HelloMismatch& mismatch) {
+  const uint64_t mine = owner_.volume_bytes();
+  peer_has_another_size_ = hello.size_bytes != mine && same_volume(hello) &&
+                           compare_hello(hello, env_.config, env_.node, hello.size_bytes).for_us.empty();
+  if (!peer_has_another_size_) return;
+  channel.intro.heard = facts_of(hello, !env_.preferred());
+  hear(channel);
+  if (hello.size_bytes > mine) {
+    mismatch.for_us = mismatch.for_peer = owner_.peer_is_larger(hello.size_bytes);
+    return;
+  }
+  mismatch.for_us = mismatch.for_peer = "the volume has grown to " + format_size(mine) + " on " + env_.node + ", and has " +
+                                        format_size(hello.size_bytes) + " on " + env_.peer() + ", which is to grow, too";
+  if (!channel.dialled()) send_hello(channel);
 }
 
 // A replica of the volume that this node holds one of; and not what shares its name only.

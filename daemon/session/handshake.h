@@ -25,6 +25,7 @@
 #include <string>
 
 #include "session/dialler.h"
+#include "session/hello.h"
 #include "session/link_joins.h"
 #include "session/newcomers.h"
 #include "session/probe_responder.h"
@@ -74,6 +75,8 @@ class Handshake {
   // What the peer last said of itself, whether a session came of it or not, and when.
   [[nodiscard]] const std::optional<SyncFacts>& peer_facts() const { return peer_facts_; }
   [[nodiscard]] uint64_t peer_facts_at_ns() const { return peer_facts_at_ns_; }
+  // When it last said so it named another size of the same volume: until one of the two has grown there is no session.
+  [[nodiscard]] bool peer_has_another_size() const { return peer_has_another_size_; }
 
  private:
   bool take_challenge(Channel& channel, const wire::ChallengeFrame& challenge);
@@ -83,6 +86,7 @@ class Handshake {
   [[nodiscard]] bool is_recorded(Channel& channel, uint64_t echo);
   [[nodiscard]] bool too_soon(const Channel& channel) const;
   [[nodiscard]] bool same_volume(const wire::HelloPayload& hello) const;
+  void see_size(Channel& channel, const wire::HelloPayload& hello, HelloMismatch& mismatch);
   void hear(const Channel& channel);
   void time_out(Channel& channel);
   bool let_in(Channel& channel);
@@ -111,6 +115,7 @@ class Handshake {
   std::optional<Verdict> last_verdict_;
   std::optional<SyncFacts> peer_facts_;
   uint64_t peer_facts_at_ns_ = 0;
+  bool peer_has_another_size_ = false;
 };
 
 }  // namespace twinblock

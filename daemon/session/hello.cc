@@ -183,14 +183,13 @@ HelloMismatch compare_hello(const wire::HelloPayload& hello, const Config& confi
     return differ("the name of the peer", "'" + expected + "'", "'" + their_node + "'", same_file);
   if (their_peer != node)
     return differ("the name of this node", "'" + node + "'", "'" + their_peer + "'", same_file);
-  // Last: a node whose replica is smaller grows by what it is told, if all else fits.
+  // Last: where it is the same volume, and all else fits, the smaller replica grows.
   if (hello.size_bytes != volume_bytes) {
     const bool blank = (hello.flags & wire::kHelloBlank) != 0;
     return differ("the volume's size", format_size(volume_bytes) + " (" + std::to_string(volume_bytes) + ")",
                   format_size(hello.size_bytes) + " (" + std::to_string(hello.size_bytes) + ")",
-                  "the volume has grown, and the smaller replica has to grow, too: by itself, where its "
-                  "backing has the room; a node that is not initialised yet wants size = \"" +
-                      format_exact_size(blank ? volume_bytes : hello.size_bytes) + "\" in its file");
+                  "use the same size in both nodes' files; of a volume that there is already, its own: size = \"" +
+                      format_exact_size(blank ? volume_bytes : hello.size_bytes) + "\"");
   }
   return {};
 }

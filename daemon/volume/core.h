@@ -151,6 +151,10 @@ class Core {
   // The operator's word, or nobody waits; until a session, or a promotion.
   [[nodiscard]] bool alone_allowed() const { return alone_allowed_; }
   void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
+  // The volume is growing: until both have recorded its size, or neither, who is primary stays as it is, and nobody
+  // begins a volume anew.
+  [[nodiscard]] bool growing() const { return growing_; }
+  void set_growing(bool is) { growing_ = is; }
   // The node is being demoted: nobody has the export open, and a flush promises no client anything.
   [[nodiscard]] bool demoting() const { return demoting_; }
   void set_demoting(bool is) { demoting_ = is; }
@@ -193,6 +197,7 @@ class Core {
   WriteLatency latency_;
   bool alone_allowed_ = false;
   bool demoting_ = false;
+  bool growing_ = false;
 };
 
 }  // namespace twinblock

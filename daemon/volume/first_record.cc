@@ -29,6 +29,10 @@ std::string FirstRecord::described_history() const {
 void FirstRecord::init(bool force, bool join, Reply reply) {
   const std::string& volume = core_.config.volume;
   const auto& peer = session().handshake().peer_facts();
+  if (core_.growing()) {
+    reply(Error{"the volume is just growing here", "try again when it has, or restart twinblockd", EBUSY});
+    return;
+  }
   if (core_.intents().creating()) {
     reply(Error{"this node's metadata is being made just now", "try again", EBUSY});
     return;

@@ -13,6 +13,8 @@ namespace {
 // What a disk is asked to make zero at a time: long enough for a device that does it by itself, short
 // enough that clients' requests get in between.
 constexpr uint64_t kZeroBytes = 16 * kMiB;
+constexpr uint64_t kAskAgain_ns = 200 * kMillisecond_ns;
+constexpr uint64_t kTellAgain_ns = 60 * kSecond_ns;
 
 std::string in_words(const Error& error) {
   return error.what + (error.action.empty() ? "" : "; " + error.action);
@@ -27,7 +29,8 @@ Growth::Growth(Core& core, Disk& metadata, DiskHealth& disks, const Roles& roles
       disks_(disks),
       roles_(roles),
       grown_(std::move(grown)),
-      flush_(core.data) {}
+      flush_(core.data),
+      ask_again_(core.clock.make_timer([this] { ask(); })) {}
 
 // --- whether it may be
 
@@ -107,42 +110,74 @@ void Growth::order(uint64_t volume_bytes, Reply reply) {
 }
 
 void Growth::heard(const wire::GrowFrame& frame) {
+  if (run_ && run_->by == By::kPeersOrder && run_->volume_bytes == frame.size_bytes) {
+    answer_peer(frame, Error{"it is just growing", "", EINPROGRESS});
+    return;
+  }
+  if (failed_ && failed_->first == frame.size_bytes) {
+    answer_peer(frame, std::exchange(failed_, std::nullopt)->second);
+    return;
+  }
   std::optional<Error> error = why_not_here();
   if (!error && (!core_.phase().both_whole() || roles_.role() != Role::kSecondary))
     error = Error{"it is not a whole secondary just now", "try again", EAGAIN};
   if (!error) error = why_not(frame.size_bytes);
-  if (!error && frame.size_bytes > core_.volume_bytes())
-    if (Status room = make_room(frame.size_bytes); !room) error = room.error();
-  // What is that large already was so when the peer asked before, and did not hear the answer.
+  // What is that large already has become so since the peer asked first.
   if (error || frame.size_bytes == core_.volume_bytes()) {
-    wire::AckFrame ack{.request = frame.request};
-    if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
-    const std::string why = error ? in_words(*error) : "";
-    session().send_ordered(ack, wire::text_bytes(why));
+    answer_peer(frame, error);
     return;
   }
-  begin({.by = By::kPeersOrder, .volume_bytes = frame.size_bytes, .request = frame.request});
+  if (Status room = make_room(frame.size_bytes); !room) {
+    answer_peer(frame, room.error());
+    return;
+  }
+  answer_peer(frame, Error{"it is just growing", "", EINPROGRESS});
+  begin({.by = By::kPeersOrder, .volume_bytes = frame.size_bytes});
+}
+
+void Growth::answer_peer(const wire::GrowFrame& frame, const std::optional<Error>& error) {
+  wire::AckFrame ack{.request = frame.request};
+  if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
+  const std::string why = error ? in_words(*error) : "";
+  session().send_ordered(ack, wire::text_bytes(why));
 }
 
 std::string Growth::peer_is_larger(uint64_t volume_bytes) {
   const std::string sizes = "the volume has grown to " + format_size(volume_bytes) + ", and has " +
-                            format_size(core_.volume_bytes()) + " here";
-  if (run_ && run_->by == By::kLargerPeer) return sizes + "; this node is just growing";
+                            format_size(core_.volume_bytes()) + " on " + core_.node;
+  if (run_ && run_->by == By::kLargerPeer) return sizes + ", which is just growing";
   std::optional<Error> error = why_not_here();
   if (!error) error = why_not(volume_bytes);
   if (!error)
     if (Status room = make_room(volume_bytes); !room) error = room.error();
   if (error) {
-    if (error->what != std::exchange(told_, error->what))
-      core_.events().tell("grow-failed", {{"size_bytes", std::to_string(volume_bytes)},
-                                        {"reason", in_words(*error)}});
-    return sizes + ", where it can't grow: " + in_words(*error);
+    const uint64_t now = core_.clock.now_ns();
+    if (told_ns_ == 0 || now - told_ns_ >= kTellAgain_ns) {
+      told_ns_ = now;
+      tell_failure(volume_bytes, *error);
+    }
+    return sizes + ", which can't grow: " + in_words(*error);
   }
   begin({.by = By::kLargerPeer, .volume_bytes = volume_bytes});
-  return sizes + "; this node grows, too";
+  return sizes + ", which grows, too";
+}
+
+void Growth::tell_failure(uint64_t volume_bytes, const Error& error) {
+  core_.log.log(Severity::kWarning,
+                "did not grow to " + format_size(volume_bytes) + ": " + in_words(error));
+  core_.events().tell("grow-failed", {{"size_bytes", std::to_string(volume_bytes)},
+                                    {"reason", in_words(error)}});
+}
+
+// Of the size that both have: whoever said that there is a larger one is gone.
+void Growth::session_up() {
+  failed_.reset();
+  if (run_ && run_->by == By::kLargerPeer && !run_->recording)
+    run_->broken_off = "a session of the old size stands meanwhile";
 }
 
 void Growth::session_lost() {
+  failed_.reset();
   if (!run_ || run_->by == By::kLargerPeer) return;
   run_->broken_off = "the session with " + core_.peer + " was lost meanwhile";
   // Nobody else will end it. The peer may have recorded the size: then this node grows when they meet.
@@ -156,6 +191,7 @@ void Growth::begin(Run run) {
                                      format_size(run.volume_bytes));
   run.ready_bytes = core_.volume_bytes();
   run_ = std::move(run);
+  core_.set_growing(true);
   look_at_next();
 }
 
@@ -239,15 +275,20 @@ void Growth::ready() {
     return;
   }
   run_->asked = true;
+  ask();
+}
+
+void Growth::ask() {
   session().request_ordered(wire::GrowFrame{.request = 0, .size_bytes = run_->volume_bytes}, {},
                             *this);
 }
 
 void Growth::answered(const PeerAnswer& answer) {
   TB_CHECK(run_ && run_->asked, "the peer answers what it was asked in this session");
-  if (answer.error != 0)
-    end(Error{core_.peer + " refuses: " + wire::printable(answer.payload), "nothing was changed",
-              answer.error});
+  if (answer.error == EINPROGRESS)
+    ask_again_->arm(kAskAgain_ns);
+  else if (answer.error != 0)
+    end(Error{core_.peer + " refuses: " + wire::printable(answer.payload), "", answer.error});
   else
     record();
 }
@@ -267,24 +308,19 @@ void Growth::record() {
 }
 
 void Growth::end(const std::optional<Error>& error) {
+  ask_again_->disarm();
+  core_.set_growing(false);
   const Run run = *std::exchange(run_, std::nullopt);
   const std::string size = format_size(run.volume_bytes);
   if (error) {
-    core_.log.log(Severity::kWarning, "did not grow to " + size + ": " + in_words(*error));
-    core_.events().tell("grow-failed", {{"size_bytes", std::to_string(run.volume_bytes)},
-                                      {"reason", in_words(*error)}});
+    tell_failure(run.volume_bytes, *error);
+    if (run.by == By::kPeersOrder && run.broken_off.empty()) failed_.emplace(run.volume_bytes, *error);
   } else {
-    told_.clear();
+    told_ns_ = 0;
     core_.log.log(Severity::kInfo, "has " + size + " from now on");
     core_.events().tell("grown", {{"node", core_.node},
                                 {"size_bytes", std::to_string(run.volume_bytes)}});
     grown_();
-  }
-  if (run.by == By::kPeersOrder && run.broken_off.empty()) {
-    wire::AckFrame ack{.request = run.request};
-    if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EIO);
-    const std::string why = error ? in_words(*error) : "";
-    session().send_ordered(ack, wire::text_bytes(why));
   }
   // Now there may be a session.
   if (run.by == By::kLargerPeer && !error) session().poke();

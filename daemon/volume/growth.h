@@ -3,21 +3,25 @@
 //
 //   1. this node makes ready: it looks whether its backing has the room, makes what is new of it zero,
 //      flushes that, and writes the pages of intents that the larger volume needs;
-//   2. the peer is asked: it does the same, and records the new size;
+//   2. the peer is asked, which does the same, and records the new size. That may take as long as writing
+//      to a disk does, so that it answers at once, and is asked again until it has ended;
 //   3. this node records it, and tells its clients.
 //
 // So a size is recorded by anybody only when both are ready for it, and a volume never shrinks: after a
 // crash at any moment the larger of the two recorded sizes is the volume's, and who has the smaller one
-// on record grows by itself when the two meet, before there is a session (peer_is_larger()). Nothing is
-// ever written beyond a node's recorded size, but by a peer that has recorded a larger one.
+// on record grows by itself when the two meet, before there is a session (peer_is_larger()). Meanwhile
+// neither node is promoted (Core::growing()): who writes stays who had recorded the size last, and nothing
+// is written beyond the recorded size of the other one.
 //
 // Owned by the engine; loop thread only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "session/peer_requests.h"
 #include "volume/core.h"
@@ -45,6 +49,7 @@ class Growth final : private PeerRequest {
   // The peer has recorded a larger size, and there is no session. What is to be said of it: that this node
   // grows, or why it can't.
   [[nodiscard]] std::string peer_is_larger(uint64_t volume_bytes);
+  void session_up();
   void session_lost();
   // To which size; 0: none is under way.
   [[nodiscard]] uint64_t under_way_bytes() const { return run_ ? run_->volume_bytes : 0; }
@@ -54,8 +59,7 @@ class Growth final : private PeerRequest {
   struct Run {
     By by;
     uint64_t volume_bytes;
-    Reply reply = {};      // kOperator
-    uint64_t request = 0;  // kPeersOrder: its number
+    Reply reply = {};          // kOperator
     uint64_t ready_bytes = 0;  // so much of the backing is zero, or was the volume's before
     bool asked = false;        // the peer is …
     bool recording = false;    // … and has said yes, or need not be asked
@@ -76,7 +80,10 @@ class Growth final : private PeerRequest {
   void zeroed();
   void flush();
   void ready();
+  void ask();
   void record();
+  void answer_peer(const wire::GrowFrame& frame, const std::optional<Error>& error);
+  void tell_failure(uint64_t volume_bytes, const Error& error);
   void end(const std::optional<Error>& error);
   // Whether the run ends here.
   [[nodiscard]] bool breaks_off();
@@ -89,7 +96,10 @@ class Growth final : private PeerRequest {
   LocalFlush flush_;
   DiskRequest request_;
   std::optional<Run> run_;
-  std::string told_;  // why this node does not grow to the peer's size: told once
+  // How the last run of the peer's order has failed, which it has not been told yet.
+  std::optional<std::pair<uint64_t, Error>> failed_;
+  uint64_t told_ns_ = 0;  // when it was last told why this node does not grow to the peer's size
+  std::unique_ptr<Timer> ask_again_;
 };
 
 }  // namespace twinblock

@@ -41,6 +41,9 @@ std::optional<Error> Roles::why_not_serve() const {
   if (role_ != Role::kSecondary)
     return Error{"this node is changing its role just now", "try again", EBUSY, Retry::kLater};
   if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN, Retry::kLater};
+  if (core_.growing())
+    return Error{"the volume is just growing", "try again when it has: twinblock status " + volume, EBUSY,
+                 Retry::kLater};
   if (auto error = disk_failed()) return error;
   // It could not be put on record: refused before anything has changed.
   if (const int error = core_.state().store().error(); error != 0)
@@ -109,9 +112,10 @@ std::optional<Error> Roles::why_word_is_needed() const {
 
 // A peer that was refused last has said so without a session.
 bool Roles::refused_peer_is_primary() const {
-  const auto verdict = session().handshake().last_verdict();
-  return verdict && !is_usable(*verdict) && session().handshake().peer_facts() &&
-         session().handshake().peer_facts()->primary;
+  const Handshake& handshake = session().handshake();
+  const auto verdict = handshake.last_verdict();
+  const bool refused = (verdict && !is_usable(*verdict)) || handshake.peer_has_another_size();
+  return refused && handshake.peer_facts() && handshake.peer_facts()->primary;
 }
 
 void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind) {
@@ -294,6 +298,11 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   if (is_primary() || contested || core_.state().blank()) {
     session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY},
                            wire::text_bytes(core_.node + " is primary or about to become it"));
+    return true;
+  }
+  if (core_.growing()) {
+    session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY},
+                           wire::text_bytes("the volume is just growing on " + core_.node));
     return true;
   }
   if (role_ == Role::kPromoting)

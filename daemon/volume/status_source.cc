@@ -57,7 +57,7 @@ std::optional<DataState> StatusSource::peer_data() const {
 void StatusSource::fill_replica(StatusView& view) const {
   const Core& core = parts_.core;
   view.data = data_state();
-  view.size_bytes = core.volume_bytes();
+  view.size_bytes = core.worker_view().volume_bytes();  // as clients are told
   view.file_size_bytes = core.config.size_bytes;
   view.growing_to_bytes = parts_.growth.under_way_bytes();
   view.dirty_bytes = core.differences().dirty().set_bytes();

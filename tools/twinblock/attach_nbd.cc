@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/units.h"
 #include "twinblock/control_client.h"
@@ -157,13 +158,24 @@ Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
   const Result<json> status = ask();
   if (!status) return status.error();
   const pid_t client = attachment.client_pid != 0 ? attachment.client_pid : attachment.nbd_pid;
+  const Result<std::optional<Attachment>> now = read_attachment(stem);
+  if (!now) return now.error();
+  // Somebody else is at it.
+  if (!now.value().has_value() || now.value()->server.pid != attachment.server.pid)
+    return FateVerdict{Fate::kKeep, ""};
   // A device without a server is one that is to be reconnected, whoever looks after it next.
-  attachment.server = {};
+  const ProcessId server = std::exchange(attachment.server, ProcessId{});
   if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
   const Result<json> ended = control_request(text_at(status.value(), "control"), "hang-up",
                                              {{"pid", client}}, kAskTimeout_ns);
+  if (ended && count_at(ended.value(), "connections") > 0)
+    return reconnect_nbd_device(host, ask, stem, attachment);
+  // Its connection lives, and serves what is not new.
+  attachment.server = server;
+  if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
   if (!ended) return ended.error();
-  return reconnect_nbd_device(host, ask, stem, attachment);
+  return refused("the node does not find the connection of " + attachment.device,
+                 "to use what is new of the volume, detach it and attach it again");
 }
 
 Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,
