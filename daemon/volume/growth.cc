@@ -110,6 +110,11 @@ void Growth::order(uint64_t volume_bytes, Reply reply) {
 }
 
 void Growth::heard(const wire::GrowFrame& frame) {
+  // It has become so large since the peer asked first, whatever goes on here by now.
+  if (!core_.state().blank() && frame.size_bytes == core_.volume_bytes() && !recording()) {
+    answer_peer(frame, std::nullopt);
+    return;
+  }
   if (run_ && run_->by == By::kPeersOrder && run_->volume_bytes == frame.size_bytes) {
     answer_peer(frame, Error{"it is just growing", "", EINPROGRESS});
     return;
@@ -122,13 +127,10 @@ void Growth::heard(const wire::GrowFrame& frame) {
   if (!error && (!core_.phase().both_whole() || roles_.role() != Role::kSecondary))
     error = Error{"it is not a whole secondary just now", "try again", EAGAIN};
   if (!error) error = why_not(frame.size_bytes);
-  // What is that large already has become so since the peer asked first.
-  if (error || frame.size_bytes == core_.volume_bytes()) {
+  if (!error)
+    if (Status room = make_room(frame.size_bytes); !room) error = room.error();
+  if (error) {
     answer_peer(frame, error);
-    return;
-  }
-  if (Status room = make_room(frame.size_bytes); !room) {
-    answer_peer(frame, room.error());
     return;
   }
   answer_peer(frame, Error{"it is just growing", "", EINPROGRESS});

@@ -85,6 +85,8 @@ class Growth final : private PeerRequest {
   void answer_peer(const wire::GrowFrame& frame, const std::optional<Error>& error);
   void tell_failure(uint64_t volume_bytes, const Error& error);
   void end(const std::optional<Error>& error);
+  // The size is larger in memory, and not yet on record.
+  [[nodiscard]] bool recording() const { return run_ && run_->recording; }
   // Whether the run ends here.
   [[nodiscard]] bool breaks_off();
 
