@@ -9,6 +9,7 @@ from pathlib import Path
 import nbd
 import pytest
 
+from faulty_disk import FaultyDisk
 from support import KIB, MIB, assert_identical, connection, ctl, promote, twinblock, wait_for_log, wait_until
 
 BEFORE = 32 * MIB
@@ -129,6 +130,26 @@ def test_what_can_not_be_is_refused_and_says_what_to_do(make_lab):
     with connection(lab) as handle:
         handle.pwrite(b"x" * 4096, BEFORE - 4096)
         assert handle.get_size() == BEFORE
+
+
+def test_a_peer_that_takes_longer_than_any_request_may_is_waited_for(scratch, make_lab):
+    """What its device held is overwritten, which takes its time; nobody is promoted meanwhile, and no session is lost."""
+    disk = FaultyDisk(scratch, make_lab, "beta", size="32MiB", settings={"disk_timeout": "500ms"})
+    lab = disk.lab
+    enlarge(lab, 160 * MIB, fill=b"\xa5")
+    before = lab.status("alpha")["counters"]["peer_losses"]
+    disk.begin_delay(0.4)  # each of eight pieces, and the flush
+    order = threading.Thread(target=grow, args=(lab, "alpha", 160 * MIB))
+    order.start()
+    wait_until(lambda: lab.status("beta")["growing_to_bytes"] == 160 * MIB, what="the growth at beta")
+    assert ctl(lab, "beta", "promote").returncode != 0
+    order.join()
+    disk.end()
+    assert size_of(lab, "alpha") == size_of(lab, "beta") == 160 * MIB
+    assert lab.status("alpha")["counters"]["peer_losses"] == before
+    lab.state["size"] = str(160 * MIB)
+    assert lab.down()
+    assert_identical(lab)
 
 
 def test_where_neither_is_primary_either_node_takes_the_order(make_lab):
