@@ -295,14 +295,9 @@ void Roles::replica_drained() {
 // right before it says yes.
 bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
-  if (is_primary() || contested || core_.state().blank()) {
-    session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY},
-                           wire::text_bytes(core_.node + " is primary or about to become it"));
-    return true;
-  }
-  if (core_.growing()) {
-    session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY},
-                           wire::text_bytes("the volume is just growing on " + core_.node));
+  if (is_primary() || contested || core_.state().blank() || core_.growing()) {
+    const char* const why = core_.growing() ? " is just growing" : " is primary or about to become it";
+    session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY}, wire::text_bytes(core_.node + why));
     return true;
   }
   if (role_ == Role::kPromoting)
