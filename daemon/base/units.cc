@@ -67,6 +67,9 @@ constexpr std::array<Suffix, 10> kSizes{{{"", 1},
                                          {"MB", 1000'000},
                                          {"GB", 1000'000'000},
                                          {"TB", 1000'000'000'000}}};
+// As sizes are written, the largest first.
+constexpr std::array<Suffix, 4> kBinarySizes{
+    {{"TiB", kTiB}, {"GiB", kGiB}, {"MiB", kMiB}, {"KiB", kKiB}}};
 constexpr std::array<Suffix, 4> kDurations{{{"s", kSecond_ns},
                                             {"ms", kMillisecond_ns},
                                             {"us", kMicrosecond_ns},
@@ -89,9 +92,7 @@ std::optional<uint64_t> parse_rate_bits_per_s(std::string_view text) {
 }
 
 std::string format_size(uint64_t bytes) {
-  constexpr std::array<Suffix, 4> units{
-      {{"TiB", kTiB}, {"GiB", kGiB}, {"MiB", kMiB}, {"KiB", kKiB}}};
-  for (const Suffix& unit : units) {
+  for (const Suffix& unit : kBinarySizes) {
     if (bytes < unit.factor) continue;
     char text[48];
     const double value = static_cast<double>(bytes) / static_cast<double>(unit.factor);
@@ -103,9 +104,7 @@ std::string format_size(uint64_t bytes) {
 }
 
 std::string format_exact_size(uint64_t bytes) {
-  constexpr std::array<Suffix, 4> units{
-      {{"TiB", kTiB}, {"GiB", kGiB}, {"MiB", kMiB}, {"KiB", kKiB}}};
-  for (const Suffix& unit : units)
+  for (const Suffix& unit : kBinarySizes)
     if (bytes != 0 && bytes % unit.factor == 0)
       return std::to_string(bytes / unit.factor) + std::string(unit.text);
   return std::to_string(bytes);

@@ -26,9 +26,9 @@ std::vector<PlaceIndex::Place> ContentCache::places(uint64_t first, size_t count
   return places;
 }
 
-size_t ContentCache::look(uint64_t first, std::span<std::byte> into, std::vector<bool>& found) {
-  const size_t blocks = into.size() / limits::kBlockBytes;
-  const std::vector<PlaceIndex::Place> places = this->places(first, blocks);
+size_t ContentCache::look(std::span<const PlaceIndex::Place> places, std::span<std::byte> into,
+                          std::vector<bool>& found) {
+  const size_t blocks = places.size();
   found.assign(blocks, false);
   uint64_t hits = 0, equal = 0;
   for (size_t i = 0; i < blocks; ++i) {

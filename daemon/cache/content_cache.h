@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "base/limits.h"
 #include "cache/cache_effort.h"
 #include "cache/content_digest.h"
 #include "cache/content_store.h"
@@ -41,11 +42,14 @@ class ContentCache {
   // Takes `size_bytes` in all, its index included.
   ContentCache(uint64_t volume_bytes, uint64_t size_bytes, const ContentDigest::Key& key);
 
-  // Copies what is known to lie in the blocks from `first` on, and is here, into their parts of `into`. `found` says of
-  // each block whether it was. How many were not.
-  size_t look(uint64_t first, std::span<std::byte> into, std::vector<bool>& found);
   // What is known of the blocks from `first` on, whether or not their contents are here …
   [[nodiscard]] std::vector<PlaceIndex::Place> places(uint64_t first, size_t count);
+  // … what is here of them, copied into their parts of `into`. `found` says of each block whether it was. How many
+  // were not.
+  size_t look(std::span<const PlaceIndex::Place> places, std::span<std::byte> into, std::vector<bool>& found);
+  size_t look(uint64_t first, std::span<std::byte> into, std::vector<bool>& found) {
+    return look(places(first, into.size() / limits::kBlockBytes), into, found);
+  }
   // … and one of those contents, if it is here by now.
   [[nodiscard]] bool copy(const ContentTag& tag, std::byte* into) { return contents_.copy(tag, into); }
   // What was read there, of the blocks that `found` does not have.

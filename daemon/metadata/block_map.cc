@@ -24,11 +24,15 @@ uint64_t word_mask(uint64_t begin, uint64_t end) {
 
 }  // namespace
 
-BlockMap::BlockMap(uint64_t volume_bytes)
-    : volume_bytes_(volume_bytes),
-      blocks_((volume_bytes + kBlock - 1) / kBlock),
-      chunks_((blocks_ + kChunkBlocks - 1) / kChunkBlocks),
-      used_((chunks_.size() + 63) / 64) {}
+BlockMap::BlockMap(uint64_t volume_bytes) { grow(volume_bytes); }
+
+// Bits of a chunk whose first blocks are set. Those past its last block stay clear: merge() counts what is set.
+std::unique_ptr<BlockMap::Bits> BlockMap::first_set(uint32_t blocks) {
+  auto bits = std::make_unique<Bits>();
+  for (uint64_t word = 0; word * 64 < blocks; ++word)
+    (*bits)[word] = word_mask(0, std::min<uint64_t>(64, blocks - word * 64));
+  return bits;
+}
 
 uint32_t BlockMap::blocks_in(uint64_t chunk) const {
   return static_cast<uint32_t>(std::min(kChunkBlocks, blocks_ - chunk * kChunkBlocks));
@@ -71,12 +75,7 @@ void BlockMap::change_in_chunk(uint64_t index, uint64_t begin, uint64_t end, boo
     chunk.bits.reset();
     chunk.set = value ? all : 0;
   } else {
-    if (!chunk.bits) {
-      chunk.bits = std::make_unique<Bits>();
-      // Bits past the last block stay clear: merge() counts what is set.
-      for (uint64_t word = 0; before != 0 && word * 64 < all; ++word)
-        (*chunk.bits)[word] = word_mask(0, std::min<uint64_t>(64, all - word * 64));
-    }
+    if (!chunk.bits) chunk.bits = first_set(before);  // all were clear, or all were set
     for (uint64_t word = begin / 64; word * 64 < end; ++word) {
       const uint64_t mask =
           word_mask(word * 64 < begin ? begin % 64 : 0, std::min<uint64_t>(64, end - word * 64));
@@ -131,11 +130,7 @@ void BlockMap::grow(uint64_t volume_bytes) {
     Chunk& last = chunks_.back();
     const uint64_t room = std::min(kChunkBlocks, (volume_bytes + kBlock - 1) / kBlock -
                                                      (chunks_.size() - 1) * kChunkBlocks);
-    if (!last.bits && last.set != 0 && last.set < room) {
-      last.bits = std::make_unique<Bits>();
-      for (uint64_t word = 0; word * 64 < last.set; ++word)
-        (*last.bits)[word] = word_mask(0, std::min<uint64_t>(64, last.set - word * 64));
-    }
+    if (!last.bits && last.set != 0 && last.set < room) last.bits = first_set(last.set);
   }
   volume_bytes_ = volume_bytes;
   blocks_ = (volume_bytes + kBlock - 1) / kBlock;

@@ -77,6 +77,7 @@ class BlockMap {
     uint32_t set = 0;
   };
 
+  static std::unique_ptr<Bits> first_set(uint32_t blocks);
   [[nodiscard]] uint32_t blocks_in(uint64_t chunk) const;
   [[nodiscard]] bool is_set(const Chunk& chunk, uint64_t block_in_chunk) const;
   void change(uint64_t first_block, uint64_t end_block, bool value);
@@ -86,8 +87,8 @@ class BlockMap {
   [[nodiscard]] uint64_t next_used(uint64_t chunk, uint64_t end) const;
   [[nodiscard]] uint64_t end_of_run(const Chunk& chunk, uint64_t from, uint64_t end) const;
 
-  uint64_t volume_bytes_;
-  uint64_t blocks_;
+  uint64_t volume_bytes_ = 0;
+  uint64_t blocks_ = 0;
   uint64_t set_blocks_ = 0;
   std::vector<Chunk> chunks_;
   std::vector<uint64_t> used_;  // a bit for each chunk that has a block set

@@ -13,8 +13,6 @@ class ChangedPages {
  public:
   enum class State : uint8_t { kWritten, kLazy, kUrgent };
 
-  explicit ChangedPages(size_t pages) : pages_(pages) {}
-
   // More pages, which are on the disk as they are in memory.
   void grow(size_t pages) { pages_.resize(pages, State::kWritten); }
 

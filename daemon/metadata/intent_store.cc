@@ -27,12 +27,9 @@ IntentStore::IntentStore(Disk& disk, uint64_t volume_bytes, uint32_t region_byte
     : disk_(disk),
       volume_bytes_(volume_bytes),
       shift_(static_cast<unsigned>(std::countr_zero(region_bytes))),
-      layout_(layout_of(volume_bytes, region_bytes)),
-      pages_(layout_.intent_pages),
       gathering_(clock, [this] { begin(); }) {
   TB_CHECK(region_bytes_valid(region_bytes) && volume_bytes > 0, "what the superblock may hold");
-  const uint64_t words = (layout_.regions + 63) / 64;
-  for (auto* bitmap : {&bits_, &durable_, &touched_now_, &touched_before_}) bitmap->resize(words);
+  grow(volume_bytes);
   flush_.op = DiskOp::kFlush;
   flush_.done = [this](DiskRequest& request) { request_done(request); };
   growth_.request.done = [this](DiskRequest&) { growth_step(); };

@@ -25,6 +25,10 @@ struct Loaded {
   // bit past the last region.
   std::vector<uint64_t> intent_words;
   uint64_t intent_sequence = 0;   // the highest of any page
+  // The volume's size: what is on record, and before there is a record, what the file says.
+  [[nodiscard]] uint64_t volume_bytes(uint64_t in_file_bytes) const {
+    return blank ? in_file_bytes : record.size_bytes;
+  }
   std::optional<BlockMap> dirty;  // precise, from the snapshot: only with record.snapshot
 };
 

@@ -65,7 +65,7 @@ class Core {
         session(parts.session),
         random(std::move(parts.random)),
         zero_piece_bytes(parts.zero_piece_bytes),
-        volume_bytes_(parts.loaded.blank ? parts.config.size_bytes : parts.loaded.record.size_bytes),
+        volume_bytes_(parts.loaded.volume_bytes(parts.config.size_bytes)),
         state_(parts.metadata, parts.clock, random,
                {parts.loaded, parts.backing_is_empty, std::move(parts.record_failed)}),
         intents_(parts.metadata, volume_bytes_, parts.loaded.record.region_bytes, &parts.clock),

@@ -16,6 +16,8 @@ constexpr uint64_t kZeroBytes = 16 * kMiB;
 constexpr uint64_t kAskAgain_ns = 200 * kMillisecond_ns;
 constexpr uint64_t kTellAgain_ns = 60 * kSecond_ns;
 
+Error still_growing() { return {"it is just growing", "", EINPROGRESS}; }
+
 std::string in_words(const Error& error) {
   return error.what + (error.action.empty() ? "" : "; " + error.action);
 }
@@ -116,7 +118,7 @@ void Growth::heard(const wire::GrowFrame& frame) {
     return;
   }
   if (run_ && run_->by == By::kPeersOrder && run_->volume_bytes == frame.size_bytes) {
-    answer_peer(frame, Error{"it is just growing", "", EINPROGRESS});
+    answer_peer(frame, still_growing());
     return;
   }
   if (failed_ && failed_->first == frame.size_bytes) {
@@ -133,7 +135,7 @@ void Growth::heard(const wire::GrowFrame& frame) {
     answer_peer(frame, error);
     return;
   }
-  answer_peer(frame, Error{"it is just growing", "", EINPROGRESS});
+  answer_peer(frame, still_growing());
   begin({.by = By::kPeersOrder, .volume_bytes = frame.size_bytes});
 }
 
@@ -241,9 +243,7 @@ void Growth::looked() {
 void Growth::zeroed() {
   if (breaks_off()) return;
   if (request_.error != 0) {
-    Error error = system_error(request_.error, "make what is new of the backing of " + core_.node + " zero");
-    error.code = request_.error;
-    end(error);
+    end(system_error(request_.error, "make what is new of the backing of " + core_.node + " zero"));
     return;
   }
   run_->ready_bytes += request_.length_bytes;

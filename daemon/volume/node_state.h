@@ -63,8 +63,7 @@ class NodeState {
   // The volume has become larger. A snapshot of the smaller one would lie in the way of its pages.
   void grow(uint64_t volume_bytes) {
     record_.size_bytes = volume_bytes;
-    record_.snapshot = false;
-    record_.snapshot_bytes = record_.snapshot_crc = 0;
+    set_snapshot(false, 0, 0);
   }
 
   // As the target, in the history that it was told, after it has left its own: it is an unfinished copy.

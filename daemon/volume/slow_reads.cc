@@ -105,9 +105,10 @@ ContentCache* SlowReads::cache_for(const ClientRequest& client) {
 // What is here is copied. What is on its way for another read, by its digest, is waited for: machines that do the same
 // at the same time ask for equal blocks before the first of them has come.
 void SlowReads::look(ContentCache& cache, Op& op) {
-  const uint64_t first = op.client->offset_bytes / limits::kBlockBytes;
-  if (cache.look(first, {op.client->data, op.client->length_bytes}, op.found) == 0) return;
-  const std::vector<PlaceIndex::Place> places = cache.places(first, op.found.size());
+  const ClientRequest& client = *op.client;
+  const std::vector<PlaceIndex::Place> places =
+      cache.places(client.offset_bytes / limits::kBlockBytes, client.length_bytes / limits::kBlockBytes);
+  if (cache.look(places, {client.data, client.length_bytes}, op.found) == 0) return;
   for (size_t block = 0; block < places.size(); ++block) {
     if (op.found[block] || !places[block].known) continue;
     const auto [at, is_new] = coming_.try_emplace(places[block].tag);

@@ -103,9 +103,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
     node->log_.log(Severity::kWarning, warning);
   for (const std::string& warning : loaded.value().warnings)
     node->log_.log(Severity::kWarning, warning);
-  // The file says how large the volume was to be; what is on record says how large it is.
-  const uint64_t volume_bytes =
-      loaded.value().blank ? node->config_.size_bytes : loaded.value().record.size_bytes;
+  const uint64_t volume_bytes = loaded.value().volume_bytes(node->config_.size_bytes);
   if (Status files = node->open_files(volume_bytes, loaded.value().record.region_bytes); !files)
     return files.error();
   Status engine = node->open_engine(std::move(loaded.value()), !holds.value());

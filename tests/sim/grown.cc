@@ -6,6 +6,7 @@
 
 #include "base/crc32c.h"
 #include "control/status_words.h"
+#include "pair_config.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -20,14 +21,7 @@ constexpr size_t kDepth = 6;
 constexpr uint64_t kHealing_ns = 60 * kSecond_ns;
 
 Config make_config() {
-  Config config;
-  config.path = "sim.toml";
-  config.volume = "r0";
-  config.size_bytes = kFirstBytes;
-  config.encryption = Encryption::kOff;
-  config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
-                  {"beta", "/beta.img", "/beta.meta", "/run"}};
-  config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});
+  Config config = linked_pair_config(kFirstBytes);
   config.peer_timeout_ns = kSecond_ns;
   config.on_restart = OnRestart::kResume;
   config.link_timeout_ns = 300 * kMillisecond_ns;

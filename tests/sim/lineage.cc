@@ -6,6 +6,7 @@
 
 #include "base/crc32c.h"
 #include "control/status_words.h"
+#include "pair_config.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -16,14 +17,7 @@ constexpr size_t kBlocks = kVolumeBytes / limits::kBlockBytes;
 constexpr int kSteps = 60;
 
 Config make_config() {
-  Config config;
-  config.path = "sim.toml";
-  config.volume = "r0";
-  config.size_bytes = kVolumeBytes;
-  config.encryption = Encryption::kOff;
-  config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
-                  {"beta", "/beta.img", "/beta.meta", "/run"}};
-  config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});
+  Config config = linked_pair_config(kVolumeBytes);
   config.peer_timeout_ns = kSecond_ns;
   config.on_restart = OnRestart::kSecondary;
   config.link_timeout_ns = 300 * kMillisecond_ns;

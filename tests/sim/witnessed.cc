@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/crc32c.h"
+#include "pair_config.h"
 #include "report.h"
 #include "volume/cached_read.h"
 
@@ -20,14 +21,7 @@ constexpr size_t kDepth = 4;
 constexpr uint64_t kDemotionMax_ns = 20 * kSecond_ns;
 
 Config make_config(Random& random) {
-  Config config;
-  config.path = "sim.toml";
-  config.volume = "r0";
-  config.size_bytes = kVolumeBytes;
-  config.encryption = Encryption::kOff;
-  config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
-                  {"beta", "/beta.img", "/beta.meta", "/run"}};
-  config.links.push_back({"main", {{"alpha", "10.0.0.1:7700"}, {"beta", "10.0.0.2:7700"}}, 0});
+  Config config = linked_pair_config(kVolumeBytes);
   config.peer_timeout_ns = random.spread(500 * kMillisecond_ns, 3 * kSecond_ns);
   config.link_timeout_ns = config.peer_timeout_ns / 3;
   config.disk_timeout_ns = 10 * kSecond_ns;

@@ -4,19 +4,14 @@
 #include <array>
 #include <utility>
 
+#include "pair_config.h"
 #include "report.h"
 
 namespace twinblock::sim {
 namespace {
 
 Config make_config(const Options& options) {
-  Config config;
-  config.path = "sim.toml";
-  config.volume = "r0";
-  config.size_bytes = options.volume_bytes;
-  config.encryption = Encryption::kOff;
-  config.nodes = {{"alpha", "/alpha.img", "/alpha.meta", "/run"},
-                  {"beta", "/beta.img", "/beta.meta", "/run"}};
+  Config config = pair_config(options.volume_bytes);
   constexpr std::array<const char*, 3> kLinkNames{"main", "backup", "third"};
   for (size_t i = 0; i < options.links; ++i) {
     const std::string net = "10.0." + std::to_string(i);

@@ -134,11 +134,11 @@ def test_what_can_not_be_is_refused_and_says_what_to_do(make_lab):
 
 def test_a_peer_that_takes_longer_than_any_request_may_is_waited_for(scratch, make_lab):
     """What its device held is overwritten, which takes its time; nobody is promoted meanwhile, and no session is lost."""
-    disk = FaultyDisk(scratch, make_lab, "beta", size="32MiB", settings={"disk_timeout": "500ms"})
+    disk = FaultyDisk(scratch, make_lab, "beta", size="32MiB", settings={"disk_timeout": "3s"})
     lab = disk.lab
     enlarge(lab, 160 * MIB, fill=b"\xa5")
     before = lab.status("alpha")["counters"]["peer_losses"]
-    disk.begin_delay(0.4)  # each of eight pieces, and the flush
+    disk.begin_delay(0.8)  # each of eight pieces, and the flush
     order = threading.Thread(target=grow, args=(lab, "alpha", 160 * MIB))
     order.start()
     wait_until(lambda: lab.status("beta")["growing_to_bytes"] == 160 * MIB, what="the growth at beta")

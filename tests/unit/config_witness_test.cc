@@ -5,29 +5,14 @@
 #include <vector>
 
 #include "base/units.h"
-#include "config/config.h"
+#include "config_support.h"
 
 namespace twinblock {
 namespace {
 
 constexpr int kFirstLine = 14;  // of what stands below [witness]
 
-std::string file(const std::string& witness) {
-  return R"(volume = "r0"
-size = "1GiB"
-[node.alpha]
-backing = "/a/r0.img"
-metadata = "/a/r0.meta"
-[node.beta]
-backing = "/b/r0.img"
-metadata = "/b/r0.meta"
-[link.main]
-alpha = "10.0.0.1:7700"
-beta = "10.0.0.2:7700"
-
-[witness]
-)" + witness;
-}
+std::string file(const std::string& witness) { return minimal_file("\n[witness]\n" + witness); }
 
 WitnessConfig parsed(const std::string& witness) {
   const Result<Config> config = parse_config(file(witness), "r0.toml");
@@ -37,11 +22,7 @@ WitnessConfig parsed(const std::string& witness) {
 
 // The error names line `line` below [witness] (0: that itself), and has every one of `parts`.
 void expect_refused(const std::string& witness, int line, const std::vector<std::string>& parts) {
-  const Result<Config> config = parse_config(file(witness), "r0.toml");
-  ASSERT_FALSE(config.ok()) << witness;
-  const std::string& error = config.error().what;
-  EXPECT_TRUE(error.starts_with("r0.toml:" + std::to_string(kFirstLine + line - 1) + ": ")) << error;
-  for (const std::string& part : parts) EXPECT_NE(error.find(part), std::string::npos) << error;
+  expect_refused_at(file(witness), kFirstLine + line - 1, parts);
 }
 
 std::string etcd(const std::string& endpoints, const std::string& more = "") {

@@ -195,7 +195,7 @@ Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus
   const uint64_t bytes = nbd_device_bytes(host, existing->device);
   if (verdict.fate == Fate::kKeep && status && bytes != 0 &&
       bytes < count_at(status.value(), "size_bytes")) {
-    Result<FateVerdict> done = grow_nbd_device(host, ask, stem, *existing);
+    Result<FateVerdict> done = grow_nbd_device(host, ask, text_at(status.value(), "control"), stem, *existing);
     if (!done) return done.error();
     verdict = done.value();
   }

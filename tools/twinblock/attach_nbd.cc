@@ -153,10 +153,8 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
   }
 }
 
-Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
+Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask, const std::string& control,
                                     const std::string& stem, Attachment& attachment) {
-  const Result<json> status = ask();
-  if (!status) return status.error();
   const pid_t client = attachment.client_pid != 0 ? attachment.client_pid : attachment.nbd_pid;
   const Result<std::optional<Attachment>> now = read_attachment(stem);
   if (!now) return now.error();
@@ -166,8 +164,7 @@ Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
   // A device without a server is one that is to be reconnected, whoever looks after it next.
   const ProcessId server = std::exchange(attachment.server, ProcessId{});
   if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
-  const Result<json> ended = control_request(text_at(status.value(), "control"), "hang-up",
-                                             {{"pid", client}}, kAskTimeout_ns);
+  const Result<json> ended = control_request(control, "hang-up", {{"pid", client}}, kAskTimeout_ns);
   if (ended && count_at(ended.value(), "connections") > 0)
     return reconnect_nbd_device(host, ask, stem, attachment);
   // Its connection lives, and serves what is not new.

@@ -32,7 +32,8 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
 
 // Gives a device whose volume has grown the new size: its connection, which was made for the old one, is ended, and
 // another one takes its place. As reconnect_nbd_device(); where it is cut off in between, that connects it.
-Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
+// `control`: the node's control socket.
+Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask, const std::string& control,
                                     const std::string& stem, Attachment& attachment);
 
 // Ends the device, also under those who use it, and notes why.
