@@ -24,6 +24,7 @@
 #include "base/units.h"
 #include "config/config.h"
 #include "config/link_protection.h"
+#include "io/posix/backing_copies.h"
 #include "io/posix/congestion.h"
 #include "io/posix/direct_io.h"
 #include "io/posix/link_key.h"
@@ -333,6 +334,7 @@ Status check_usable(const Config& config, const NodeConfig& node) {
   if (usable) usable = check_links(config);
   if (usable) usable = check_congestion(config.congestion);
   if (usable) usable = check_witness(config.witness);
+  if (usable) usable = check_copies(config.copies, node.backing);
   return usable;
 }
 

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "config/address.h"
 #include "config/cache_table.h"
+#include "config/copies_table.h"
 #include "config/link_rules.h"
 #include "config/toml_reader.h"
 #include "config/value_readers.h"
@@ -298,7 +299,8 @@ Result<Config> parse_config(const std::string& text, const std::string& path) {
   Config config;
   config.path = path;
   const ConfigTable top(file, "", errors);
-  top.allow_only({"volume", "size", "key", "encryption", "node", "link", "replication", "witness", "cache"});
+  top.allow_only({"volume", "size", "key", "encryption", "node", "link", "replication", "witness", "cache",
+                  "copies"});
   config.volume = top.text("volume", "volume = \"r0\"", true).value_or("r0");
   read_name(top, "volume", "volume", config.volume);
   read_size(top, config);
@@ -311,6 +313,7 @@ Result<Config> parse_config(const std::string& text, const std::string& path) {
   read_replication(top, config);
   config.witness = read_witness(top, config.volume);
   config.cache_bytes = read_cache_bytes(top);
+  read_copies(top, config);
   if (addresses.one_host) check_one_host(top, config);
   if (errors.any()) return errors.first();
   config.warnings = errors.warnings();

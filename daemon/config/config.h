@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/copy_ways.h"
 #include "base/result.h"
 #include "config/address.h"
 
@@ -54,6 +55,9 @@ struct WitnessConfig {
   bool operator==(const WitnessConfig&) const = default;
 };
 
+// What a resync does whose way back can't be kept.
+enum class OnNoWayBack { kGoOn, kWait };
+
 struct Config {
   std::string path;
   std::string volume;
@@ -77,6 +81,9 @@ struct Config {
   // Empty, where the file does not say: kCongestionDefault.
   std::string congestion;
   WitnessConfig witness;
+  // [copies]: how copies of the backing are taken (io/copies.h); no way back is kept without before_resync.
+  CopyWays copies;
+  OnNoWayBack on_no_way_back = OnNoWayBack::kGoOn;
   // What the cache of reads may take of memory in all (cache/content_cache.h); 0: there is none.
   uint64_t cache_bytes = 0;
   // Where the peer's operator may let links lead, beside what the links above say (link_orders.h).

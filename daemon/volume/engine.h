@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/copies.h"
 #include "metadata/load.h"
 #include "volume/asked_record.h"
 #include "volume/client_request.h"
@@ -70,6 +71,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
     Consent::Asked asked = {};
     // Ends the connections of all clients, without another answer: what they know of the volume is old.
     std::function<void()> cut_off_clients = {};
+    Copies* copies = nullptr;  // of the backing; null: none can be taken
   };
   explicit Engine(Parts parts);
 

@@ -173,6 +173,9 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
                       boot_number(), cache_is_gone};
   parts.asked = {witness_.get(), fence_.get()};
   parts.cut_off_clients = [] { cut_off_clients(); };
+  copies_ = std::make_unique<BackingCopies>(
+      loop_, log_, BackingCopies::Of{config_.volume, name_, self.backing}, config_.copies);
+  parts.copies = copies_.get();
   engine_ = std::make_unique<Engine>(std::move(parts));
   facts_.disk_engine = data_->engine_name();
   facts_.disk_io = data_->direct() ? "direct" : "buffered";
@@ -257,6 +260,7 @@ Node::~Node() {
   if (data_) data_->shut_down();
   if (metadata_) metadata_->shut_down();
   engine_.reset();
+  copies_.reset();
   witness_.reset();
   fence_.reset();
   workers_.reset();

@@ -13,6 +13,7 @@
 #include "base/hand_over_stack.h"
 #include "config/config.h"
 #include "control/requests.h"
+#include "io/posix/backing_copies.h"
 #include "io/posix/control_server.h"
 #include "io/posix/etcd_witness.h"
 #include "io/posix/fence_command_process.h"
@@ -76,6 +77,7 @@ class Node {
   std::unique_ptr<WorkerThreads> workers_;
   std::unique_ptr<EtcdWitness> witness_;        // null: none of this kind
   std::unique_ptr<FenceCommandProcess> fence_;  // …
+  std::unique_ptr<BackingCopies> copies_;
   std::unique_ptr<Engine> engine_;
   NodeFacts facts_;
   std::unique_ptr<ControlServer> control_;

@@ -48,6 +48,8 @@ SimNode::~SimNode() {
 void SimNode::replace_disks() {
   data_ = std::make_unique<VirtualDisk>(scheduler_, random_.fork(), name_ + "'s data disk",
                                         config_.size_bytes);
+  // A copy of the chances: drawing from them would shift what other parts see.
+  copies_shelf_ = std::make_unique<CopyShelf>(scheduler_, Random(random_).fork());
   replace_metadata();
 }
 
@@ -69,7 +71,7 @@ void SimNode::put_back_disks() { put_in(shelf_.size() - 1); }
 
 void SimNode::put_in(size_t which) {
   data_->faults = metadata_->faults = DiskFaults{};
-  Pair out{std::move(data_), std::move(metadata_)};
+  Pair out{std::move(data_), std::move(metadata_), std::move(copies_shelf_)};
   if (which == shelf_.size()) {
     if (Report::verbose()) Report::trace(name_, "-- gets a blank pair of disks");
     replace_disks();
@@ -78,6 +80,7 @@ void SimNode::put_in(size_t which) {
       Report::trace(name_, "-- gets a pair of disks back from the shelf, with its metadata");
     data_ = std::move(shelf_[which].data);
     metadata_ = std::move(shelf_[which].metadata);
+    copies_shelf_ = std::move(shelf_[which].copies);
     shelf_.erase(shelf_.begin() + static_cast<std::ptrdiff_t>(which));
   }
   shelf_.push_back(std::move(out));
@@ -107,12 +110,13 @@ void SimNode::start() {
   for (uint8_t& byte : instance) byte = static_cast<uint8_t>(random_.next());
   if (outside_.witness) witness_ = outside_.witness(process_);
   if (outside_.fence) fence_ = outside_.fence(process_);
+  copies_ = copies_shelf_->port(process_, *data_);
   engine_ = std::make_unique<Engine>(
       Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
                     std::move(loaded.value()), data_->is_new(), instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }, kEventWords, boot_,
                     cache_is_gone, kZeroPieceBytes, {witness_.get(), fence_.get()},
-                    outside_.cut_off_clients});
+                    outside_.cut_off_clients, copies_.get()});
   engine_->orders().set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);
@@ -140,6 +144,7 @@ void SimNode::end_process() {
   for (size_t from = 0; from < kPhases; ++from)
     phases_seen()[from] |= engine_->phase_steps().after(static_cast<Phase>(from));
   engine_.reset();
+  copies_.reset();
   witness_.reset();
   fence_.reset();
   workers_.reset();

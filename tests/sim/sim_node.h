@@ -11,6 +11,7 @@
 #include "random.h"
 #include "scheduler.h"
 #include "virtual_clock.h"
+#include "virtual_copies.h"
 #include "virtual_disk.h"
 #include "virtual_network.h"
 #include "virtual_workers.h"
@@ -78,6 +79,7 @@ class SimNode {
   Engine& engine() { return *engine_; }
   VirtualDisk& data() { return *data_; }
   VirtualDisk& metadata() { return *metadata_; }
+  CopyShelf& copies() { return *copies_shelf_; }
 
  private:
   class NodeLog;
@@ -97,8 +99,10 @@ class SimNode {
   uint64_t pauses_ = 0;
   std::unique_ptr<VirtualDisk> data_;
   std::unique_ptr<VirtualDisk> metadata_;
+  std::unique_ptr<CopyShelf> copies_shelf_;  // of the data disk's file system
   struct Pair {
     std::unique_ptr<VirtualDisk> data, metadata;
+    std::unique_ptr<CopyShelf> copies;
   };
   std::vector<Pair> shelf_;
   std::unique_ptr<Log> log_;
@@ -109,6 +113,7 @@ class SimNode {
   Outside outside_;
   std::unique_ptr<Witness> witness_;
   std::unique_ptr<FenceCommand> fence_;
+  std::unique_ptr<Copies> copies_;
   std::unique_ptr<Engine> engine_;
 };
 

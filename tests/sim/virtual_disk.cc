@@ -74,6 +74,19 @@ void VirtualDisk::enlarge(uint64_t size_bytes, std::byte with) {
                      scheduler_.now_ns());
 }
 
+void VirtualDisk::restore(std::span<const std::byte> contents, uint64_t end_bytes) {
+  const uint64_t bytes = std::min<uint64_t>({contents.size(), end_bytes, size_bytes()}) / kSectorBytes * kSectorBytes;
+  for (size_t sector = 0; sector < bytes / kSectorBytes; ++sector) {
+    unflushed_[sector].clear();
+    lost_.erase(sector);
+  }
+  std::erase_if(dirty_sectors_, [bytes](size_t sector) { return sector < bytes / kSectorBytes; });
+  std::memcpy(cache_.data(), contents.data(), bytes);
+  std::memcpy(medium_.data(), contents.data(), bytes);
+  written_ = true;
+  changed(0, bytes);
+}
+
 std::vector<size_t> VirtualDisk::deceiving_sectors() const {
   std::vector<size_t> found;
   for (const size_t sector : lost_) {

@@ -78,6 +78,9 @@ class VirtualDisk final : public Disk {
   // As it was put in. A volume that clients have zeroed is told from a new disk, which a real host
   // can't always do (a file that was trimmed as a whole).
   [[nodiscard]] bool is_new() const { return !written_; }
+  // Another's contents, as far as `end_bytes`, come into the place of what it holds, past all requests; durable
+  // at once, as a reflink onto it that was synced.
+  void restore(std::span<const std::byte> contents, uint64_t end_bytes);
   // Everything that is in the cache reaches the medium, at once.
   void flush_now() { persist(done_number_, 0); }
   // Whether it shows what a loss of power may take back.

@@ -2,14 +2,13 @@
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
 #include <iterator>
 
 #include "base/units.h"
+#include "io/posix/command_run.h"
 #include "io/posix/secret_file.h"
 
 namespace twinblock {
@@ -31,18 +30,7 @@ gnutls_datum_t datum_of(const std::string& text) {
 }  // namespace
 
 Status check_fence_command(const std::string& path) {
-  const std::string named = "the fence command " + path;
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0)
-    return system_error(errno, named, "install it, or correct command of [witness]");
-  if (!S_ISREG(info.st_mode)) return Error{named + " is not a file", "correct command of [witness]"};
-  if (info.st_uid != 0 && info.st_uid != ::geteuid())
-    return Error{named + " belongs to user " + std::to_string(info.st_uid) + ", who can change it",
-                 "chown root " + path};
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return Error{named + " can be changed by other users of this host", "chmod go-w " + path};
-  if (::access(path.c_str(), X_OK) != 0) return system_error(errno, named, "chmod +x " + path);
-  return ok_status();
+  return check_command("the fence command " + path, path, "command of [witness]");
 }
 
 Result<std::string> read_etcd_password(const std::string& path) {

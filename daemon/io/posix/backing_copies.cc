@@ -1,0 +1,205 @@
+#include "io/posix/backing_copies.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/checks.h"
+#include "base/units.h"
+#include "io/posix/command_run.h"
+#include "io/posix/files.h"
+#include "io/posix/monotonic.h"
+#include "io/posix/reflink.h"
+#include "io/posix/thread.h"
+
+namespace twinblock {
+namespace {
+
+const char* step_name(CopyStep step) {
+  switch (step) {
+    case CopyStep::kBeforeResync:
+      return "before-resync";
+    case CopyStep::kAfterResync:
+      return "after-resync";
+    case CopyStep::kRollback:
+      return "rollback";
+    case CopyStep::kTakeSnapshot:
+      return "snapshot";
+    case CopyStep::kKeepSnapshot:
+      return "keep-snapshot";
+    case CopyStep::kDropSnapshot:
+      return "drop-snapshot";
+  }
+  return "?";
+}
+
+std::string named(CopyStep step, const std::string& path) {
+  return std::string("the ") + step_name(step) + " command " + path;
+}
+
+std::string part_of(const std::string& path) { return path + ".part"; }
+
+}  // namespace
+
+BackingCopies::BackingCopies(Loop& loop, Log& log, Of of, CopyWays ways)
+    : loop_(loop),
+      log_(log),
+      of_(std::move(of)),
+      ways_(std::move(ways)),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      deadline_(loop.make_timer([this] { at_deadline(); })) {
+  TB_CHECK(stop_.open(), "out of descriptors");
+}
+
+BackingCopies::~BackingCopies() {
+  const uint64_t one = 1;
+  TB_CHECK(::write(stop_.get(), &one, sizeof one) == sizeof one, "an eventfd takes a number");
+  if (step_) step_->given_up = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+CopyWay BackingCopies::way(CopyStep step) const {
+  switch (step) {
+    case CopyStep::kBeforeResync:
+      return ways_.before_resync;
+    case CopyStep::kAfterResync:
+      return ways_.after_resync;
+    case CopyStep::kRollback:
+      return ways_.rollback;
+    case CopyStep::kKeepSnapshot:
+      // A command's copy has its name at once.
+      return ways_.snapshot.reflink ? ways_.snapshot : CopyWay{};
+    case CopyStep::kTakeSnapshot:
+    case CopyStep::kDropSnapshot:
+      return ways_.snapshot;
+  }
+  return {};
+}
+
+bool BackingCopies::can(CopyStep step) const { return !way(step).none(); }
+
+std::string BackingCopies::place(CopyStep step, const std::string& name) const {
+  if (const CopyWay by = way(step); !by.reflink) return by.command;
+  return name.empty() ? of_.backing + ".before-resync" : of_.backing + ".snapshot." + name;
+}
+
+void BackingCopies::begin(CopyStep step, const std::string& name, Done done) {
+  auto next = std::make_shared<Step>(step, name, way(step), monotonic_ns() + ways_.timeout_ns, std::move(done));
+  if (next->way.none()) {
+    answer(next, ok_status());
+    return;
+  }
+  if (running_.exchange(true)) {
+    answer(next, Error{"the last copy (" + std::string(step_name(step_->step)) + ") is still under way",
+                       "try again when it has ended: see dmesg where it does not", EBUSY, Retry::kLater});
+    return;
+  }
+  if (thread_.joinable()) thread_.join();
+  step_ = next;
+  try {
+    thread_ = start_thread("tb-copies", [this, next] { work(next); });
+  } catch (const std::system_error& error) {
+    running_ = false;
+    answer(next, system_error(error.code().value(), "no thread can be started for a copy of " + of_.backing,
+                              "see the limits of tasks of this host"));
+    return;
+  }
+  // A command ends by itself then.
+  if (next->way.reflink && step != CopyStep::kRollback) deadline_->arm(ways_.timeout_ns);
+}
+
+void BackingCopies::answer(const std::shared_ptr<Step>& step, Status status) {
+  loop_.post([this, alive = std::weak_ptr(alive_), step, status = std::move(status)] {
+    if (!alive.expired()) tell(*step, status);
+  });
+}
+
+void BackingCopies::tell(Step& step, const Status& status) {
+  if (!step.done) return;
+  if (&step == step_.get()) deadline_->disarm();
+  std::exchange(step.done, nullptr)(status);
+}
+
+void BackingCopies::at_deadline() {
+  step_->given_up = true;
+  tell(*step_, Error{"a copy of " + of_.backing + " (" + step_name(step_->step) + ") did not end within " +
+                         format_duration(ways_.timeout_ns),
+                     "give it more time (timeout in [copies]), or see whether its disk answers (dmesg)", ETIMEDOUT,
+                     Retry::kLater});
+}
+
+void BackingCopies::work(const std::shared_ptr<Step>& step) {
+  std::optional<ChildProcess> left;
+  Status status = step->way.reflink ? by_reflink(*step) : by_command(*step, left);
+  // What may still write to the backing comes before anything else that is done to it.
+  const bool waits = left && step->step == CopyStep::kRollback;
+  if (!left) running_ = false;
+  if (!waits) answer(step, status);
+  if (!left) return;
+  if (waits) log_.log(Severity::kWarning, status.error().what + "; to do: " + status.error().action);
+  wait_for_what_is_left(left, stop_.get());
+  running_ = false;
+  if (waits) answer(step, status);
+}
+
+Status BackingCopies::by_reflink(const Step& step) const {
+  const std::string path = place(step.step, step.name);
+  const std::string part = part_of(path);
+  switch (step.step) {
+    case CopyStep::kBeforeResync: {
+      Status copied = reflink(of_.backing, part);
+      return copied ? keep_reflink(part, path, true, step.given_up) : copied;
+    }
+    case CopyStep::kAfterResync:
+      return remove_file(path);
+    case CopyStep::kRollback:
+      return reflink_onto(path, of_.backing);
+    case CopyStep::kTakeSnapshot: {
+      if (const Result<FileKind> there = file_kind(path); !there || there.value() != FileKind::kMissing)
+        return Error{"there is a snapshot " + path, "choose another name, or remove it", EEXIST, Retry::kNotNow};
+      Status copied = reflink(of_.backing, part);
+      if (step.given_up) (void)remove_file(part);
+      return copied;
+    }
+    case CopyStep::kKeepSnapshot:
+      return keep_reflink(part, path, false, step.given_up);
+    case CopyStep::kDropSnapshot:
+      return remove_file(part);
+  }
+  return ok_status();
+}
+
+Status BackingCopies::by_command(const Step& step, std::optional<ChildProcess>& left) {
+  const std::string& path = step.way.command;
+  const std::string name = named(step.step, path);
+  if (Status good = check_command(name, path, "[copies]"); !good) return good;
+  const Result<int> status = run_command(
+      {name, path, std::string(step_name(step.step)) + " command: ", "timeout in [copies]", ways_.timeout_ns},
+      {kCommandPath, "TWINBLOCK_VOLUME=" + of_.volume, "TWINBLOCK_NODE=" + of_.node,
+       "TWINBLOCK_BACKING=" + of_.backing, std::string("TWINBLOCK_STEP=") + step_name(step.step),
+       "TWINBLOCK_SNAPSHOT=" + step.name},
+      stop_.get(), log_, step.deadline_ns, left);
+  if (!status) return status.error();
+  if (status.value() == 0) return ok_status();
+  return Error{name + " ended with status " + std::to_string(status.value()), "see its lines in the log", EIO};
+}
+
+Status check_copies(const CopyWays& ways, const std::string& backing) {
+  const auto check = [](const char* key, const CopyWay& way) {
+    if (way.command.empty()) return ok_status();
+    return check_command(std::string("the command of ") + key + ", " + way.command + ",", way.command, "[copies]");
+  };
+  Status good = check("before_resync", ways.before_resync);
+  if (good) good = check("snapshot", ways.snapshot);
+  if (good) good = check("after_resync", ways.after_resync);
+  if (good) good = check("rollback", ways.rollback);
+  if (good && ways.before_resync.reflink) good = can_reflink(backing);
+  return good;
+}
+
+}  // namespace twinblock

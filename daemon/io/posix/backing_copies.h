@@ -1,0 +1,78 @@
+// The copies of one backing: by reflinks beside it, and by the user's commands. Each step is taken by a thread
+// of its own, since both may wait for a disk that hangs. Used and destroyed on the loop, or before and after
+// it runs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/copy_ways.h"
+#include "io/copies.h"
+#include "io/log.h"
+#include "io/posix/child_process.h"
+#include "io/posix/descriptor.h"
+#include "io/posix/loop.h"
+
+namespace twinblock {
+
+class BackingCopies final : public Copies {
+ public:
+  struct Of {
+    std::string volume;
+    std::string node;
+    std::string backing;
+  };
+  // What commands write goes to `log`, which takes lines from any thread, as StderrLog does.
+  BackingCopies(Loop& loop, Log& log, Of of, CopyWays ways);
+  // Ends what runs, as at the deadline; a reflink is waited for.
+  ~BackingCopies() override;
+  BackingCopies(const BackingCopies&) = delete;
+  BackingCopies& operator=(const BackingCopies&) = delete;
+
+  [[nodiscard]] bool can(CopyStep step) const override;
+  void begin(CopyStep step, const std::string& name, std::function<void(Status)> done) override;
+  [[nodiscard]] std::string place(CopyStep step, const std::string& name) const override;
+
+ private:
+  using Done = std::function<void(Status)>;
+  // One step that is under way; the thread's and the loop's.
+  struct Step {
+    CopyStep step;
+    std::string name;
+    CopyWay way;
+    uint64_t deadline_ns;
+    Done done;  // the loop's; empty: told
+    std::atomic<bool> given_up{false};
+  };
+
+  [[nodiscard]] CopyWay way(CopyStep step) const;
+  void work(const std::shared_ptr<Step>& step);
+  [[nodiscard]] Status by_reflink(const Step& step) const;
+  [[nodiscard]] Status by_command(const Step& step, std::optional<ChildProcess>& left);
+  void answer(const std::shared_ptr<Step>& step, Status status);
+  void tell(Step& step, const Status& status);
+  void at_deadline();
+
+  Loop& loop_;
+  Log& log_;
+  const Of of_;
+  const CopyWays ways_;
+  const Descriptor stop_;  // an eventfd: readable when this ends
+  // Goes with this: an answer that comes later finds nobody.
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+  std::unique_ptr<Timer> deadline_;
+  std::shared_ptr<Step> step_;  // the last one
+  std::atomic<bool> running_{false};
+  std::thread thread_;
+};
+
+// Whether the copies of the file's [copies] can be taken: the commands are there and nobody else's, and the
+// backing's file system takes reflinks. Blocks.
+Status check_copies(const CopyWays& ways, const std::string& backing);
+
+}  // namespace twinblock

@@ -1,0 +1,88 @@
+#include "virtual_copies.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "base/units.h"
+
+namespace twinblock::sim {
+
+class CopyShelf::Port final : public Copies {
+ public:
+  Port(CopyShelf& shelf, ProcessPtr process, VirtualDisk& disk)
+      : shelf_(shelf), process_(std::move(process)), disk_(disk) {}
+
+  [[nodiscard]] bool can(CopyStep step) const override {
+    return shelf_.can_keep_a_way_back || step >= CopyStep::kTakeSnapshot;
+  }
+  [[nodiscard]] std::string place(CopyStep, const std::string& name) const override {
+    return name.empty() ? "/copy" : "/snapshot." + name;
+  }
+
+  void begin(CopyStep step, const std::string& name, std::function<void(Status)> done) override {
+    Random& random = shelf_.random_;
+    if (busy_) {
+      shelf_.scheduler_.after(0, process_, [done] { done(Error{"a copy is under way", "", EBUSY}); });
+      return;
+    }
+    busy_ = true;
+    const bool fails = random.chance(shelf_.fails);
+    const bool hangs = fails && step != CopyStep::kRollback && random.chance(0.4);
+    const uint64_t takes_ns = hangs ? kTimeout_ns : random.spread(kMillisecond_ns, kSecond_ns);
+    // A part of what is brought back lands before the rest, or alone.
+    if (step == CopyStep::kRollback && shelf_.before_resync_)
+      shelf_.scheduler_.after(random.between(0, takes_ns), process_, [this, end = random.between(0, disk_.size_bytes())] {
+        disk_.restore(*shelf_.before_resync_, end);
+      });
+    shelf_.scheduler_.after(takes_ns, process_, [this, step, name, done = std::move(done), fails, hangs] {
+      busy_ = false;
+      if (hangs)
+        done(Error{"it did not end in time", "", ETIMEDOUT});
+      else if (fails)
+        done(Error{"it failed", "", EIO});
+      else
+        done(carry_out(step, name));
+    });
+  }
+
+ private:
+  Status carry_out(CopyStep step, const std::string& name) {
+    const Bytes now(disk_.contents().begin(), disk_.contents().end());
+    switch (step) {
+      case CopyStep::kBeforeResync:
+        shelf_.before_resync_ = now;
+        break;
+      case CopyStep::kAfterResync:
+        shelf_.before_resync_.reset();
+        break;
+      case CopyStep::kRollback:
+        if (!shelf_.before_resync_) return Error{"there is no copy", "", ENOENT};
+        disk_.restore(*shelf_.before_resync_, disk_.size_bytes());
+        break;
+      case CopyStep::kTakeSnapshot:
+        if (shelf_.snapshots_.contains(name)) return Error{"there is a snapshot of that name", "", EEXIST};
+        shelf_.parts_[name] = now;
+        break;
+      case CopyStep::kKeepSnapshot:
+        if (!shelf_.parts_.contains(name)) return Error{"there is no such part", "", ENOENT};
+        shelf_.snapshots_[name] = std::move(shelf_.parts_[name]);
+        shelf_.parts_.erase(name);
+        break;
+      case CopyStep::kDropSnapshot:
+        shelf_.parts_.erase(name);
+        break;
+    }
+    return ok_status();
+  }
+
+  CopyShelf& shelf_;
+  const ProcessPtr process_;
+  VirtualDisk& disk_;
+  bool busy_ = false;
+};
+
+std::unique_ptr<Copies> CopyShelf::port(ProcessPtr process, VirtualDisk& disk) {
+  return std::make_unique<Port>(*this, std::move(process), disk);
+}
+
+}  // namespace twinblock::sim
