@@ -161,7 +161,8 @@ const std::array<Verb, 20> kVerbs{{
     {"probe",
      {{{"action", Kind::kWord, {"begin", "result"}},
        {"link", Kind::kText},
-       {"duty", Kind::kOptionalNumber}}},
+       {"duty", Kind::kOptionalNumber},
+       {"known", Kind::kOptionalNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        answer_probe(engine, args, send);
      }},

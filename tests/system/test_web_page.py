@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from support import KIB, MIB, connection, wait_until
+from test_probe import probe, shaped_lab
 from test_web import Web
 
 try:
@@ -196,6 +197,27 @@ def spoiled(value):
     if isinstance(value, list):
         return [spoiled(each) for each in value]
     return HOSTILE if isinstance(value, str) and value else value
+
+
+def test_what_a_probe_saw_and_what_other_links_would_bring_are_pictures(make_lab, scratch):
+    lab = shaped_lab(make_lab, "1gbit")
+    with connection(lab) as handle:
+        for number in range(200):
+            handle.pwrite(os.urandom(64 * KIB), number * 64 * KIB)
+    with opened(lab, scratch, lab.node("alpha")["control"]) as (_, browser):
+        assert "when it was probed" not in article(browser)
+        link, = probe(lab)
+        wait_until(lambda: "when it was probed" in article(browser), what="the probe")
+        assert f"{link['stream']['bytes_per_s'] / 1e6:.0f} MB/s, from alpha to beta" in article(browser)
+        picture = browser.find_element(By.CSS_SELECTOR, "svg[aria-label^='What came over link']")
+        assert picture.find_elements(By.CSS_SELECTOR, ".arrived[d^='M']") and picture.find_elements(By.CSS_SELECTOR, ".plateau")
+        for gap in link["stream"]["gaps"][:1]:
+            assert picture.find_elements(By.CSS_SELECTOR, ".gap"), gap
+        # It is asked for once, and stays.
+        time.sleep(4.5)
+        assert "when it was probed" in article(browser)
+        bars = browser.find_elements(By.CSS_SELECTOR, "svg[aria-label^='What clients would move'] rect")
+        assert len(bars) >= 6, "now, four links, a second one"
 
 
 def test_texts_that_mean_harm_stay_texts(lab, scratch):

@@ -9,6 +9,7 @@
 #include "twinblock/forecast.h"
 #include "twinblock/latency_verdict.h"
 #include "twinblock/plan.h"
+#include "twinblock/seal_cost.h"
 
 namespace twinblock {
 namespace {
@@ -159,7 +160,7 @@ TEST(Plan, OfAFullLinkRecommendsTheSmallestThatIsNearlyAsGood) {
   Clients many{.clients = 8, .queue_ns = 4'000'000};
   many.wire_ns = whole(line_ns(many, kGbit));
   many.queue_ns = whole(7 * line_ns(many, kGbit)) - many.software_ns;
-  const json plan = plan_of(latency_of(many), json::object(), {}, 0).value();
+  const json plan = plan_of(latency_of(many), json::object(), {}).value();
   EXPECT_EQ(plan["links"].size(), 5u);
   EXPECT_GT(plan["now"]["busy_share"].get<double>(), kFull);
   const std::string said = plan["recommendation"];
@@ -174,7 +175,7 @@ TEST(Plan, OfAFullLinkRecommendsTheSmallestThatIsNearlyAsGood) {
 }
 
 TEST(Plan, OfALinkThatIsIdleSaysThatNoneHelps) {
-  const json plan = plan_of(latency_of({.bytes = 4096, .pause_ns = 50'000}), json::object(), {}, 0).value();
+  const json plan = plan_of(latency_of({.bytes = 4096, .pause_ns = 50'000}), json::object(), {}).value();
   const std::string said = plan["recommendation"];
   EXPECT_NE(said.find("A faster link won't help"), std::string::npos) << said;
   EXPECT_EQ(plan["sure"]["level"], "good");
@@ -183,16 +184,89 @@ TEST(Plan, OfALinkThatIsIdleSaysThatNoneHelps) {
 // The last resync was held up by something else than its link, which a faster one does not change.
 TEST(Plan, AResyncIsNoFasterThanTheHostsWere) {
   const json status{{"last_resync", {{"bytes", 100'000'000}, {"duration_s", 4.0}}}};
-  const json plan = plan_of(latency_of({}), status, {}, 0).value();
+  const json plan = plan_of(latency_of({}), status, {}).value();
   EXPECT_NEAR(plan["now"]["resync"][0]["duration_s"].get<double>(), 119.0 / 25, 0.1);
   EXPECT_NEAR(plan["links"][3]["resync"][0]["duration_s"].get<double>(), 119.0 / 25, 0.1);
 }
 
+json row_of(const json& plan, const std::string& title) {
+  for (const json& row : plan["changes"])
+    if (row["title"] == title) return row;
+  return nullptr;
+}
+
+double p50_of(const json& row) { return row["classes"][0]["p50_ns"].get<double>(); }
+
+json with_stage(Clients of, const char* stage, uint64_t ns) {
+  json latency = latency_of(of);
+  json& stages = latency["classes"][0]["stages"];
+  stages[stage] = stages["wire"];
+  stages[stage]["sum_ns"] = stages["wire"]["count"].get<uint64_t>() * ns;
+  return latency;
+}
+
+const json kStatus{{"peer", {{"name", "beta"}}}, {"encryption", {{"mode", "tls"}}}};
+
+// Disks count as far as writes wait for them: the peer's in full, this node's as far as it is the later one.
+TEST(Plan, OfDisksTwiceAsFast) {
+  const Clients one{.bytes = 4096, .software_ns = 400'000, .wire_ns = 1'000, .rate_bits_per_s = 10'000'000'000};
+  const json theirs = plan_of(with_stage(one, "peer-disk", 200'000), kStatus, {}).value();
+  EXPECT_NEAR(p50_of(theirs["now"]) - p50_of(row_of(theirs, "disk of beta, 2x")), 100'000, 2'000);
+  EXPECT_TRUE(row_of(theirs, "disk of alpha, 2x").is_null());
+  // 30 us later than a peer that takes 400: twice as fast, it would not be the later one any more.
+  const json ours = plan_of(with_stage(one, "local-disk", 30'000), kStatus, {}).value();
+  EXPECT_NEAR(p50_of(ours["now"]) - p50_of(row_of(ours, "disk of alpha, 2x")), 30'000, 2'000);
+  EXPECT_TRUE(row_of(ours, "disk of beta, 2x").is_null());
+}
+
+TEST(Plan, OfEncryptionAsItWasMeasuredHereOrIsNow) {
+  const Clients one{.bytes = 4096, .software_ns = 400'000, .wire_ns = 1'000, .rate_bits_per_s = 10'000'000'000};
+  const json on = plan_of(with_stage(one, "crypto", 50'000), kStatus, {}).value();
+  EXPECT_NEAR(p50_of(on["now"]) - p50_of(row_of(on, "no encryption")), 50'000, 2'000);
+  PlanWishes wishes;
+  wishes.seal = {1'000, 1.0};
+  const json off = plan_of(latency_of(one), {{"encryption", {{"mode", "off"}}}}, wishes).value();
+  EXPECT_NEAR(p50_of(row_of(off, "encryption")) - p50_of(off["now"]), 2 * (1'000 + 4'096), 1'000);
+  EXPECT_TRUE(row_of(off, "no encryption").is_null());
+}
+
+// A full link carries as much more as the data is smaller; without, as much less.
+TEST(Plan, OfCompression) {
+  Clients many{.clients = 8, .queue_ns = 4'000'000};
+  many.wire_ns = whole(line_ns(many, kGbit));
+  many.queue_ns = whole(7 * line_ns(many, kGbit)) - many.software_ns;
+  PlanWishes wishes;
+  wishes.ratio = 2;
+  const json off = plan_of(latency_of(many), {{"compression", {{"mode", "off"}}}}, wishes).value();
+  EXPECT_NEAR(row_of(off, "compression 2:1")["bytes_per_s"].get<double>() / off["now"]["bytes_per_s"].get<double>(), 2,
+              0.05);
+  EXPECT_NE(row_of(off, "compression 2:1")["doubt"], "");
+  // What clients write is twice what travels.
+  const json status{{"compression",
+                     {{"mode", "on"}, {"raw_bytes", 2'000'000}, {"sent_bytes", 1'000'000},
+                      {"writes_compressed", 20}, {"writes_raw", 0}}}};
+  many.wire_ns /= 2;
+  many.queue_ns = 7 * many.wire_ns - many.software_ns;
+  const json on = plan_of(latency_of(many), status, {}).value();
+  EXPECT_GT(on["now"]["busy_share"].get<double>(), kFull);
+  EXPECT_NEAR(row_of(on, "no compression")["bytes_per_s"].get<double>() / on["now"]["bytes_per_s"].get<double>(), 0.5,
+              0.05);
+  const std::string text = plan_text(on);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 30);
+  EXPECT_NE(text.find("no compression"), std::string::npos) << text;
+}
+
+TEST(SealCost, IsMeasured) {
+  const SealCost cost = measure_seal_cost();
+  EXPECT_GT(cost.byte_ns, 0);
+  EXPECT_LT(cost.byte_ns, 1'000);
+}
+
 TEST(Plan, SaysWhatItLacks) {
-  const Result<json> none = plan_of(json{{"volume", "r0"}}, json::object(), {}, 0);
+  const Result<json> none = plan_of(json{{"volume", "r0"}}, json::object(), {});
   EXPECT_EQ(none.error().code, kExitRefused);
   EXPECT_NE(none.error().action.find("on the primary"), std::string::npos);
-  const Result<json> rate = plan_of(latency_of({.rate_bits_per_s = 0}), json::object(), {}, 0);
+  const Result<json> rate = plan_of(latency_of({.rate_bits_per_s = 0}), json::object(), {});
   EXPECT_NE(rate.error().what.find("rate of the present link"), std::string::npos);
   EXPECT_NE(rate.error().action.find("--now 1Gbit"), std::string::npos);
 }

@@ -14,6 +14,8 @@ using nlohmann::json;
 // Of what an interface moves, at an MTU of 1500: 1448 bytes of data in 1514 and the 24 that are not in the frame
 // are less, but rates are told without these; a frame's header for at most 128 KiB is next to nothing.
 constexpr double kPayloadPart = 1448.0 / 1514.0;
+// A write's way to the peer, there and back.
+constexpr std::array kPeerStages{"send", "crypto", "link-queue", "wire", "stack", "peer-queue", "peer-disk"};
 // Writes that are hardly ever under way together.
 constexpr double kAlone = 1.05;
 // What a client over a socket of this host needs from an answer to its next request, at the most: less is seen of
@@ -66,7 +68,7 @@ Model model_of(const Workload& workload) {
   model.bytes = mean_of(workload, &Workload::Class::bytes);
   const double link_ns = mean_of(workload, &Workload::Class::link_ns);
   const double software_ns = mean_of(workload, &Workload::Class::mean_ns) - link_ns;
-  model.now_line_ns = model.bytes * 1e9 / workload.line_bytes_per_s;
+  model.now_line_ns = model.bytes * workload.wire_part * 1e9 / workload.line_bytes_per_s;
   model.full = model.now_line_ns >= kFull * cycle_ns(workload);
   const double else_ns = (software_ns + workload.pause_ns) / workload.clients;
   // What the line needs and nobody saw. A full link with several writes under way hides it.
@@ -79,6 +81,15 @@ Model model_of(const Workload& workload) {
   // With several under way what is beyond the line is a queue, too.
   model.rest_ns = software_ns + (workload.clients < kAlone ? far_ns : 0.0);
   return model;
+}
+
+double mean_saved_ns(const Workload& workload, const Change& change) {
+  double sum = 0, writes = 0;
+  for (size_t i = 0; i < workload.classes.size(); ++i) {
+    sum += change.saved_ns.empty() ? 0 : workload.classes[i].writes * change.saved_ns[i];
+    writes += workload.classes[i].writes;
+  }
+  return writes > 0 ? sum / writes : 0;
 }
 
 double share_of_bytes(const Workload::Class& each, const Workload& workload) {
@@ -102,11 +113,15 @@ std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
       return static_cast<double>(count_at(object_at(stages, stage), "sum_ns"));
     };
     const auto total_ns = static_cast<double>(count_at(total, "sum_ns"));
+    double peer_ns = 0;
+    for (const char* stage : kPeerStages) peer_ns += sum(stage);
     workload.classes.push_back({text_at(each, "class"), count,
                                 static_cast<double>(count_at(each, "bytes")) / count,
                                 total_ns / count, static_cast<double>(count_at(total, "p50_ns")),
                                 static_cast<double>(count_at(total, "p99_ns")),
-                                (sum("wire") + sum("link-queue")) / count});
+                                (sum("wire") + sum("link-queue")) / count, sum("crypto") / count,
+                                sum("compression") / count, sum("peer-disk") / count, sum("local-disk") / count,
+                                peer_ns / count});
     all_ns += total_ns;
     writes += count;
     for (const char* stage : {"wire", "link-queue", "stack", "peer-queue", "peer-disk"})
@@ -146,7 +161,7 @@ Forecast as_measured(const Workload& workload) {
   const double bytes = mean_of(workload, &Workload::Class::bytes);
   now.bytes_per_s = now.writes_per_s * bytes;
   if (workload.line_bytes_per_s > 0)
-    now.busy = std::min(1.0, now.bytes_per_s / workload.line_bytes_per_s);
+    now.busy = std::min(1.0, now.bytes_per_s * workload.wire_part / workload.line_bytes_per_s);
   for (const Workload::Class& each : workload.classes)
     now.classes.push_back({each.name, each.mean_ns + workload.pause_ns,
                            each.p50_ns + workload.pause_ns, each.p99_ns + pause_p99_ns(workload),
@@ -155,10 +170,16 @@ Forecast as_measured(const Workload& workload) {
 }
 
 Forecast forecast(const Workload& workload, double line_bytes_per_s, double longer_ns) {
+  return forecast(workload, line_bytes_per_s, longer_ns, {workload.wire_part, {}});
+}
+
+Forecast forecast(const Workload& workload, double line_bytes_per_s, double longer_ns, const Change& change) {
   const Model model = model_of(workload);
   const bool adds = model.line == Line::kAdds;
-  const double line_ns = model.bytes * 1e9 / line_bytes_per_s;
-  const double rest_ns = std::max(0.0, model.rest_ns + longer_ns);
+  const double byte_ns = change.wire_part * 1e9 / line_bytes_per_s;
+  const double line_ns = model.bytes * byte_ns;
+  const double saved_ns = mean_saved_ns(workload, change);
+  const double rest_ns = std::max(0.0, model.rest_ns + longer_ns - saved_ns);
   const double unhindered_ns = rest_ns + (adds ? line_ns : 0.0);
   const double each_ns = std::max((unhindered_ns + model.pause_ns) / model.clients, line_ns);
   Forecast then;
@@ -169,13 +190,15 @@ Forecast forecast(const Workload& workload, double line_bytes_per_s, double long
   const double queue_ns = std::max(0.0, then.mean_ns - model.pause_ns - unhindered_ns);
   const bool full = then.busy >= kFull;
   // What the rest is longer by than now: the distance, and what is added to it.
-  const double far_ns = rest_ns - (mean_of(workload, &Workload::Class::mean_ns) -
+  const double far_ns = rest_ns + saved_ns - (mean_of(workload, &Workload::Class::mean_ns) -
                                    mean_of(workload, &Workload::Class::link_ns));
-  for (const Workload::Class& each : workload.classes) {
+  for (size_t i = 0; i < workload.classes.size(); ++i) {
+    const Workload::Class& each = workload.classes[i];
     // Larger writes have their own line, and wait in the same queue as the others.
-    const double own_line_ns = adds ? each.bytes * 1e9 / line_bytes_per_s : 0.0;
+    const double own_line_ns = adds ? each.bytes * byte_ns : 0.0;
+    const double own_saved_ns = change.saved_ns.empty() ? 0 : change.saved_ns[i];
     const double mean_ns =
-        std::max(0.0, each.mean_ns - each.link_ns + far_ns) + own_line_ns + queue_ns;
+        std::max(0.0, each.mean_ns - each.link_ns + far_ns - own_saved_ns) + own_line_ns + queue_ns;
     const double tail_ns = std::max(0.0, each.p99_ns - each.p50_ns);
     Forecast::Class& made = then.classes.emplace_back();
     made.name = each.name;

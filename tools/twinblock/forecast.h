@@ -22,12 +22,17 @@ struct Workload {
     double bytes = 0;     // of one, in the mean
     double mean_ns = 0, p50_ns = 0, p99_ns = 0;  // of the whole write
     double link_ns = 0;  // of the mean: on the wire, and queueing for the link
+    // Others of its stages (telemetry/stages.h).
+    double crypto_ns = 0, compression_ns = 0, peer_disk_ns = 0;
+    double local_disk_ns = 0;  // by how much this node's disk was later than the peer …
+    double peer_ns = 0;        // … which took so long in all, with the way there and back
   };
   std::vector<Class> classes;     // those with any write
   double clients = 0;             // writes under way while any is: the clients' queue depth, together
   double pause_ns = 0;            // from the end of a client's write to its next
   double line_bytes_per_s = 0;    // what the links that are up carry together; 0: not known
   double busy_ns = 0;             // the time in which any write was under way
+  double wire_part = 1;           // what travels of a client's byte: less where it is compressed
 };
 // Of the latency verb's answer. `bits_per_s`: what the links are called, where the answer doesn't know; 0: nothing.
 // Nothing where there were no writes, or none that waited for the peer.
@@ -48,9 +53,15 @@ struct Forecast {
   double mean_ns = 0;  // of a write, as a client sees it
   double busy = 0;  // the share of time in which the link carries data, 0 to 1
 };
+// What else may be another one than now.
+struct Change {
+  double wire_part = 1;          // as the workload's
+  std::vector<double> saved_ns;  // of a write, by class; less than 0: it takes longer
+};
 // Over links that carry `line_bytes_per_s` together, whose round trip is longer by `longer_ns` (or shorter, if
 // that is negative). The workload's own line must be known.
 Forecast forecast(const Workload& workload, double line_bytes_per_s, double longer_ns);
+Forecast forecast(const Workload& workload, double line_bytes_per_s, double longer_ns, const Change& change);
 // As it is now, from what was measured alone.
 Forecast as_measured(const Workload& workload);
 

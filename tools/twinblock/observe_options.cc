@@ -46,9 +46,10 @@ Status prepare_probe(Options& options) {
 Status prepare_plan(Options& options) {
   constexpr double kTimesMax = 1e6;
   PlanOptions& plan = options.plan;
-  const bool lives = !plan.links.empty() || !plan.window.empty() || !plan.now.empty();
+  const bool lives =
+      !plan.links.empty() || !plan.window.empty() || !plan.now.empty() || plan.ratio != 0;
   if (!plan.from.empty() && lives)
-    return wrong_usage("plan: --link, --window and --now are about a mirror that runs, --from is about recordings",
+    return wrong_usage("plan: --link, --window, --now and --compression are about a mirror that runs, --from is about recordings",
                        "leave one or the other out");
   if (plan.from.empty() && (!plan.devices.empty() || plan.times != 1))
     return wrong_usage("plan: --device and --times are about recordings", "name these, too: --from FILE");

@@ -101,6 +101,7 @@ struct PlanOptions {
   std::string window;              // "60s", "10s" or "start"; empty: the first
   std::string now;                 // what the present links are called together; empty: as the node says
   double now_bits_per_s = 0;       // from that
+  double ratio = 0;                // what the data compresses to; 0: not said
   std::vector<std::string> from;   // recordings; without any, the node is asked
   std::vector<std::string> devices;  // of them; empty: all whole disks
   double times = 1;

@@ -164,6 +164,15 @@ json sureness(const Workload& workload, const Forecast& now) {
   return {{"level", doubts.empty() ? "good" : doubts.size() == 1 ? "fair" : "poor"}, {"doubts", told}};
 }
 
+std::string plan_row(const json& row) {
+  std::string out = printed("%-22s %4.0f%% %10s", text_at(row, "title").c_str(), number_at(row, "busy_share") * 100,
+                            rate_moved(number_at(row, "bytes_per_s")).c_str());
+  for (const json& each : array_at(row, "classes"))
+    out += printed(" %8s/%8s", compact_duration(count_at(each, "p50_ns")).c_str(),
+                   compact_duration(count_at(each, "p99_ns")).c_str());
+  return out + "\n";
+}
+
 }  // namespace
 
 Result<PlannedLink> parse_planned_link(const std::string& text, uint64_t round_trip_ns) {
@@ -192,10 +201,9 @@ uint64_t round_trip_of(const json& status) {
   return whole(least_us * 1e3);
 }
 
-Result<json> plan_of(const json& latency, const json& status, const std::vector<PlannedLink>& wished,
-                     double bits_per_s) {
+Result<json> plan_of(const json& latency, const json& status, const PlanWishes& wishes) {
   const std::string volume = text_at(latency, "volume");
-  const std::optional<Workload> workload = workload_of(latency, bits_per_s);
+  std::optional<Workload> workload = workload_of(latency, wishes.bits_per_s);
   if (!workload)
     return refused(
         "plan: no write of a client has waited for the peer in this window, so there is nothing to plan with",
@@ -205,12 +213,13 @@ Result<json> plan_of(const json& latency, const json& status, const std::vector<
     return refused("plan: the rate of the present link is not known, as it was never busy",
                    "say what it is called: twinblock plan " + volume +
                        " --now 1Gbit; or write rate = \"1Gbit\" into its table [link.NAME] of the volume's file");
+  workload->wire_part = wire_part_of(status);
   const Forecast now = as_measured(*workload);
-  const double now_bits = bits_per_s > 0 ? bits_per_s
+  const double now_bits = wishes.bits_per_s > 0 ? wishes.bits_per_s
                                          : workload->line_bytes_per_s / payload_bytes_per_s(1.0);
   const double last = last_resync_bytes_per_s(status);
   json rows = json::array();
-  const std::vector<Candidate> candidates = candidates_of(*workload, wished, now_bits);
+  const std::vector<Candidate> candidates = candidates_of(*workload, wishes.links, now_bits);
   for (const Candidate& each : candidates) {
     json row = row_json(each.link.title, each.link.bits_per_s, each.then);
     row["resync"] = resyncs(latency, payload_bytes_per_s(each.link.bits_per_s), workload->line_bytes_per_s, last);
@@ -218,6 +227,12 @@ Result<json> plan_of(const json& latency, const json& status, const std::vector<
   }
   json present = row_json("now", now_bits, now);
   present["resync"] = resyncs(latency, workload->line_bytes_per_s, workload->line_bytes_per_s, last);
+  json changes = json::array();
+  for (const PlannedChange& each : changes_of(*workload, latency, status, wishes.seal, wishes.ratio)) {
+    json row = row_json(each.title, now_bits, forecast(*workload, workload->line_bytes_per_s, 0, each.change));
+    row["doubt"] = each.doubt;
+    changes.push_back(std::move(row));
+  }
   return json{{"volume", volume},
               {"node", text_at(latency, "node")},
               {"window", text_at(latency, "window")},
@@ -226,6 +241,7 @@ Result<json> plan_of(const json& latency, const json& status, const std::vector<
                         {"line_bytes_per_s", whole(workload->line_bytes_per_s)}}},
               {"now", std::move(present)},
               {"links", std::move(rows)},
+              {"changes", std::move(changes)},
               {"recommendation", recommend(candidates, now)},
               {"rests_on", rests_on(*workload, latency)},
               {"sure", sureness(*workload, now)}};
@@ -244,14 +260,10 @@ std::string plan_text(const json& plan) {
   for (const json& each : array_at(rows.front(), "classes"))
     head += printed(" %17s", (text_at(each, "class") + " p50/p99").c_str());
   out += head + "\n";
-  for (const json& row : rows) {
-    out += printed("%-22s %4.0f%% %10s", text_at(row, "title").c_str(), number_at(row, "busy_share") * 100,
-                   rate_moved(number_at(row, "bytes_per_s")).c_str());
-    for (const json& each : array_at(row, "classes"))
-      out += printed(" %8s/%8s", compact_duration(count_at(each, "p50_ns")).c_str(),
-                     compact_duration(count_at(each, "p99_ns")).c_str());
-    out += "\n";
-  }
+  for (const json& row : rows) out += plan_row(row);
+  const json changes = array_at(plan, "changes");
+  if (!changes.empty()) out += "over the present link:\n";
+  for (const json& row : changes) out += plan_row(row);
   out += "\nA resync after an outage, by what was written in the last minutes:\n";
   std::string outages = printed("%-22s", "");
   for (const json& each : array_at(rows.front(), "resync"))

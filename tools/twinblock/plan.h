@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "twinblock/plan_changes.h"
 #include "twinblock/plan_zones.h"
 
 namespace twinblock {
@@ -23,11 +24,16 @@ Result<PlannedLink> parse_planned_link(const std::string& text, uint64_t round_t
 // The shortest round trip of the links that are up, by `status`; 0: not known.
 uint64_t round_trip_of(const nlohmann::json& status);
 
-// The object that `plan --json` prints. `wished`: links of the user's in place of the usual ones. `bits_per_s`:
-// what the present links are called together; 0: as the nodes say. Fails, with what to do, where nothing was
-// written or the rate is not known.
-Result<nlohmann::json> plan_of(const nlohmann::json& latency, const nlohmann::json& status,
-                               const std::vector<PlannedLink>& wished, double bits_per_s);
+// What is planned with, but for what the nodes say.
+struct PlanWishes {
+  std::vector<PlannedLink> links;  // in place of the usual ones
+  double bits_per_s = 0;           // what the present links are called together; 0: as the nodes say
+  double ratio = 0;                // to how much less the data compresses; 0: not said
+  SealCost seal;
+};
+// The object that `plan --json` prints. Fails, with what to do, where nothing was written or
+// the rate is not known.
+Result<nlohmann::json> plan_of(const nlohmann::json& latency, const nlohmann::json& status, const PlanWishes& wishes);
 
 // That as text for people, at most 30 lines.
 std::string plan_text(const nlohmann::json& plan);

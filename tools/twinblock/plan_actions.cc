@@ -6,6 +6,7 @@
 #include "twinblock/plan.h"
 #include "twinblock/plan_text.h"
 #include "twinblock/profile_read.h"
+#include "twinblock/seal_cost.h"
 #include "twinblock/text_wrap.h"
 
 namespace twinblock {
@@ -22,10 +23,10 @@ Result<json> plan_for(const Options& options, const std::string& socket) {
   if (!status) return status.error();
   const Result<json> latency = ask_latency_of(options, socket);
   if (!latency) return latency.error();
-  std::vector<PlannedLink> links;
+  PlanWishes wishes{{}, options.plan.now_bits_per_s, options.plan.ratio, measure_seal_cost()};
   for (const std::string& link : options.plan.links)
-    links.push_back(parse_planned_link(link, round_trip_of(status.value())).value());
-  return plan_of(latency.value(), status.value(), links, options.plan.now_bits_per_s);
+    wishes.links.push_back(parse_planned_link(link, round_trip_of(status.value())).value());
+  return plan_of(latency.value(), status.value(), wishes);
 }
 
 Result<Output> plan_of_all(const Options& options, const std::vector<std::string>& sockets) {

@@ -178,6 +178,10 @@ void add_plan_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember(std::vector<std::string>{"start", "10s", "60s"}));
   app.add_option("--now", options.plan.now,
                  "what the present links are called together, such as 1Gbit, where the node does not know");
+  app.add_option("--compression", options.plan.ratio,
+                 "plan with compression, too, where the data compresses to so much less: 2.5")
+      ->type_name("RATIO")
+      ->check(CLI::Range(1.01, 100.0));
   app.add_option("--from", options.plan.from, "a recording of iostat, sar, Performance Monitor or fio; again for more")
       ->option_text("FILE ...")
       ->allow_extra_args(false);
@@ -350,7 +354,8 @@ std::vector<Verb> observe_verbs() {
        "Tells from what the clients do now how they would fare over 1, 10, 25 and 100 Gbit/s and with a second link: "
        "how long writes take, by size, how much they move, how busy the link is, and how long a resync takes after "
        "an outage; with a recommendation, what that rests on and how sure it is. Ask the primary, while its clients "
-       "do what they usually do. Without a name, where several volumes have nodes here: all of them, and together.\n"
+       "do what they usually do. Over the present link it tells what disks twice as fast would bring, and how it would be "
+       "without encryption, or with it, and without compression, or (--compression) with it. Without a name, where several volumes have nodes here: all of them, and together.\n"
        "With --from it reads recordings of what machines write today, before there is a mirror: iostat -x -t (text, or "
        "with -o JSON), sar -d (or sadf -j FILE -- -d), Performance Monitor's CSV, fio's JSON; it tells them by their "
        "content. It shows average, 95th percentile and peak of MB/s and writes/s and the average size of a write, puts "

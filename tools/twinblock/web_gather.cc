@@ -8,6 +8,7 @@
 #include "twinblock/json_fields.h"
 #include "twinblock/latency_verdict.h"
 #include "twinblock/plan.h"
+#include "twinblock/probe.h"
 
 namespace twinblock {
 namespace {
@@ -29,7 +30,18 @@ json latest(const json& events) {
 
 }  // namespace
 
-WebGather::Told WebGather::ask_node(const std::string& socket) {
+// One that still runs, or failed, leaves what is known.
+void WebGather::ask_probe(const std::string& socket, uint64_t known, Told& told) {
+  told.probe_number = known;
+  const Result<json> answer =
+      control_request(socket, "probe", {{"action", "result"}, {"known", known}}, kTimeout_ns);
+  const json probe = answer ? object_at(answer.value(), "probe") : json();
+  if (text_at(probe, "stage") != "done") return;
+  told.probe_number = count_at(probe, "number");
+  told.probe = probe_json(probe, text_at(told.status, "node"), text_at(object_at(told.status, "peer"), "name"));
+}
+
+WebGather::Told WebGather::ask_node(const std::string& socket, uint64_t known) {
   Told told;
   const auto ask = [&](const char* verb, const json& args, json& into) {
     const Result<json> answer = control_request(socket, verb, args, kTimeout_ns);
@@ -48,13 +60,16 @@ WebGather::Told WebGather::ask_node(const std::string& socket) {
   told.latency["verdict"] = latency_verdict(told.latency);
   told.events = latest(told.events);
   told.metrics = text_at(metrics, "text");
+  ask_probe(socket, known, told);
   return told;
 }
 
 WebFigures WebGather::ask(const std::vector<std::string>& sockets, uint64_t now_ms) {
   std::map<std::string, std::future<Told>> asked;
-  for (const std::string& socket : sockets)
-    asked.emplace(volume_of(socket), std::async(std::launch::async, [socket] { return ask_node(socket); }));
+  for (const std::string& socket : sockets) {
+    const uint64_t known = nodes_[volume_of(socket)].probe_number;
+    asked.emplace(volume_of(socket), std::async(std::launch::async, [socket, known] { return ask_node(socket, known); }));
+  }
   for (auto& [volume, node] : nodes_) {
     if (asked.count(volume) != 0) continue;
     node.answers = false;
@@ -65,6 +80,7 @@ WebFigures WebGather::ask(const std::vector<std::string>& sockets, uint64_t now_
     Told fresh = answer.get();
     Told& node = nodes_[volume];
     if (fresh.answers) {
+      if (fresh.probe.is_null()) fresh.probe = std::move(node.probe);
       node = std::move(fresh);
       node.told_ms = now_ms;
       history_.add(volume, node.status, node.latency, now_ms);
@@ -86,8 +102,9 @@ WebFigures WebGather::ask(const std::vector<std::string>& sockets, uint64_t now_
                {"told_ms", node.told_ms},
                {"status", node.status},
                {"latency", node.latency},
-               {"events", node.events}};
-    if (const Result<json> plan = plan_of(node.latency, node.status, {}, 0); plan) shown["plan"] = plan.value();
+               {"events", node.events},
+               {"probe", node.probe}};
+    if (const Result<json> plan = plan_of(node.latency, node.status, {}); plan) shown["plan"] = plan.value();
     volumes.push_back(std::move(shown));
     answers[volume] = node.answers;
     if (node.answers) metrics.push_back(node.metrics);

@@ -21,11 +21,15 @@ class WebGather {
  private:
   struct Told {
     nlohmann::json status, latency, events;
+    nlohmann::json probe;  // of a link, the last one; null: there was none
+    uint64_t probe_number = 0;
     std::string metrics, error, action;
     uint64_t told_ms = 0;  // when it answered last; 0: never
     bool answers = false;
   };
-  static Told ask_node(const std::string& socket);
+  // `known`: the probe that is here.
+  static Told ask_node(const std::string& socket, uint64_t known);
+  static void ask_probe(const std::string& socket, uint64_t known, Told& told);
 
   std::map<std::string, Told> nodes_;  // by the volume
   WebHistory history_;

@@ -113,3 +113,47 @@ function lineChart(points, lines, format, label, nowMs, least) {
   });
   return picture;
 }
+
+// One bar for each of [title, value]; the longest fills the width. The table that follows has the figures.
+function plainBars(rows, format, label) {
+  const row = 26, left = 150, right = 84, width = pictureWidth();
+  const most = Math.max(...rows.map(([, value]) => value), 1);
+  const picture = svg("svg", {viewBox: `0 0 ${width} ${row * rows.length}`, role: "img", "aria-label": label});
+  rows.forEach(([title, value], index) => {
+    const y = row * index + 3, length = (width - left - right) * value / most;
+    picture.append(svg("text", {x: 0, y: y + 15}, title),
+      svg("rect", {x: left, y, width: Math.max(1, length), height: row - 7, class: index ? "c-wire" : "c-local-disk"},
+        svg("title", {}, `${title}: ${format(value)}`)),
+      svg("text", {x: left + length + 6, y: y + 15}, format(value)));
+  });
+  return picture;
+}
+
+// What came in over a link, interval by interval, and where nothing came.
+function gapsPicture(link, label) {
+  const stream = link.stream, bytes = stream.interval_bytes;
+  const width = pictureWidth(), height = 170, left = 74, bottom = 22, top = 8, columns = width - left - 6;
+  const length = Math.max(stream.interval_s, stream.interval_s * bytes.length);
+  const most = ceiling(2 * Math.max(1, stream.plateau_bytes_per_s));
+  const x = seconds => left + columns * seconds / length;
+  const y = value => top + (height - top - bottom) * (1 - Math.min(1, value / most));
+  const picture = svg("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label});
+  for (const part of [0, 0.5, 1])
+    picture.append(svg("line", {x1: left, x2: width - 6, y1: y(most * part), y2: y(most * part), class: "grid"}),
+      svg("text", {x: left - 6, y: y(most * part) + 4, "text-anchor": "end"}, rate(most * part)));
+  for (const gap of stream.gaps)
+    picture.append(svg("rect", {x: x(gap.begin_s), y: y(most), width: Math.max(0.6, x(gap.length_s) - left),
+      height: y(0) - y(most), class: "gap"}, svg("title", {}, `nothing came for ${duration(gap.length_s * 1e9)}`)));
+  let bars = "", line = "", sum = 0;
+  bytes.forEach((each, index) => {
+    const end = stream.interval_s * (index + 1);
+    sum += each;
+    if (each > 0) bars += `M${x(end - stream.interval_s / 2).toFixed(1)} ${y(0).toFixed(1)}V${y(each / stream.interval_s).toFixed(1)}`;
+    line += `${index ? "L" : "M"}${x(end).toFixed(1)} ${y(sum / end).toFixed(1)}`;
+  });
+  picture.append(svg("path", {d: bars || "M0 0", class: "arrived"}), svg("path", {d: line || "M0 0", class: "l-2"}),
+    svg("path", {d: `M${x(stream.steady_from_s).toFixed(1)} ${y(stream.plateau_bytes_per_s).toFixed(1)}H${width - 6}`, class: "plateau"}));
+  picture.append(svg("text", {x: left, y: height - 6}, "0 s"),
+    svg("text", {x: width - 6, y: height - 6, "text-anchor": "end"}, duration(length * 1e9)));
+  return picture;
+}

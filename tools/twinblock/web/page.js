@@ -111,12 +111,26 @@ function lastHour(volume, nowMs) {
 
 function planOf(plan) {
   if (!plan) return null;
-  const rows = [plan.now, ...plan.links];
+  const rows = [plan.now, ...plan.links, ...plan.changes];
   return element("section", {}, element("h3", {}, "Would a faster link help?"),
     element("p", {}, plan.recommendation), element("p", {class: "faint"}, `It rests on ${plan.rests_on}; sureness: ${plan.sure.level}.`),
+    plainBars(rows.map(row => [row.title, row.bytes_per_s]), rate, "What clients would move over other links; the table that follows has the figures."),
     table("What clients would see", ["link", "busy", "moved", ...plan.now.classes.map(each => `${each.class} p50 / p99`)],
       rows.map(row => [row.title, `${Math.round(row.busy_share * 100)}%`, rate(row.bytes_per_s),
         ...row.classes.map(each => `${duration(each.p50_ns)} / ${duration(each.p99_ns)}`)])));
+}
+
+function probeOf(probe) {
+  if (!probe) return null;
+  const stream = probe.stream;
+  const gaps = stream.gaps.length;
+  return element("section", {}, element("h3", {}, `What link ${probe.link} gave when it was probed`),
+    element("p", {}, `${rate(stream.bytes_per_s)}, from ${probe.from} to ${probe.to}; without gaps ` +
+      `${rate(stream.plateau_bytes_per_s)}. ` + (gaps ? `${gaps} ${gaps === 1 ? "gap" : "gaps"}, ` +
+      `${(100 * stream.gap_share).toFixed(1)}% of the time, the longest ${duration(stream.longest_gap_s * 1e9)}.` : "No gaps.") +
+      ` The limit: ${probe.limit}.`),
+    gapsPicture(probe, `What came over link ${probe.link}: a rate for each ${duration(stream.interval_s * 1e9)}, gaps marked`),
+    element("p", {class: "faint"}, "Bars: each interval; dashed line: the rate up to then; thick dashes: the plateau; red: gaps."));
 }
 
 function eventsOf(events) {
@@ -151,6 +165,8 @@ function volumeOf(volume, nowMs, open) {
     lastHour(volume, nowMs)));
   const plan = planOf(volume.plan);
   if (plan) section.append(plan);
+  const probe = probeOf(volume.probe);
+  if (probe) section.append(probe);
   const details = element("details", {}, element("summary", {}, "What happened"), eventsOf(volume.events || []));
   details.open = open.has(volume.volume);
   section.append(details);

@@ -1,0 +1,119 @@
+#include "twinblock/plan_changes.h"
+
+#include <algorithm>
+
+#include "twinblock/json_fields.h"
+#include "twinblock/text_format.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+// Less than this part of a write is not worth a row.
+constexpr double kShown = 0.01;
+// One core's zstd at level 1, with data of 2 to 4 : 1, and its way back: where it was never tried here.
+constexpr double kCompressByte_ns = 2.5, kDecompressByte_ns = 0.8;
+
+// What `saved` says of each class.
+template <typename Saved>
+Change saving(const Workload& workload, Saved saved) {
+  Change change{workload.wire_part, {}};
+  for (const Workload::Class& each : workload.classes) change.saved_ns.push_back(saved(each));
+  return change;
+}
+
+bool shows(const Workload& workload, const Change& change) {
+  double saved = 0, all = 0;
+  for (size_t i = 0; i < workload.classes.size(); ++i) {
+    saved += workload.classes[i].writes * change.saved_ns[i];
+    all += workload.classes[i].writes * workload.classes[i].mean_ns;
+  }
+  return saved > kShown * all;
+}
+
+void add_disks(const Workload& workload, const json& latency, const json& status, std::vector<PlannedChange>& found) {
+  const std::string peer = text_at(object_at(status, "peer"), "name");
+  PlannedChange theirs{"disk of " + peer + ", 2x",
+                       saving(workload, [](const Workload::Class& each) { return each.peer_disk_ns / 2; }),
+                       "a faster disk of " + peer + " saves less where the one of " + text_at(latency, "node") +
+                           " is hardly faster than it now"};
+  // Half of all that it takes, but no more than it is later than the peer.
+  PlannedChange ours{"disk of " + text_at(latency, "node") + ", 2x", saving(workload, [](const Workload::Class& each) {
+                       return std::min(each.local_disk_ns, (each.local_disk_ns + each.peer_ns) / 2);
+                     }),
+                     ""};
+  for (PlannedChange* each : {&theirs, &ours})
+    if (shows(workload, each->change)) found.push_back(std::move(*each));
+}
+
+void add_encryption(const Workload& workload, const json& status, const SealCost& seal,
+                    std::vector<PlannedChange>& found) {
+  const bool on = text_at(object_at(status, "encryption"), "mode") == "tls";
+  if (on) {
+    Change off = saving(workload, [](const Workload::Class& each) { return each.crypto_ns; });
+    if (shows(workload, off)) found.push_back({"no encryption", std::move(off), ""});
+    return;
+  }
+  if (seal.byte_ns <= 0) return;
+  // Sealed here, and opened there.
+  found.push_back({"encryption", saving(workload, [&seal](const Workload::Class& each) {
+                     return -2 * (seal.fixed_ns + seal.byte_ns * each.bytes);
+                   }),
+                   "the peer is taken to open what it gets as fast as this host seals it"});
+}
+
+// Of one byte, at both ends together, and what is left of it.
+struct Packing {
+  double byte_ns, part;
+  bool guessed;
+};
+
+Packing packing_of(const json& compression, double ratio) {
+  const auto raw = static_cast<double>(count_at(compression, "raw_bytes"));
+  const double cpu_s = number_at(compression, "compress_s") + number_at(compression, "decompress_s");
+  const bool tried = raw > 0 && cpu_s > 0;
+  return {tried ? cpu_s * 1e9 / raw : kCompressByte_ns + kDecompressByte_ns, 1 / ratio, !tried};
+}
+
+void add_compression(const Workload& workload, const json& status, double ratio, std::vector<PlannedChange>& found) {
+  const json compression = object_at(status, "compression");
+  if (workload.wire_part < 1) {
+    Change off = saving(workload, [](const Workload::Class& each) { return each.compression_ns; });
+    off.wire_part = 1;
+    found.push_back({"no compression", std::move(off), ""});
+    return;
+  }
+  if (ratio <= 1) return;
+  const Packing packing = packing_of(compression, ratio);
+  Change on = saving(workload, [&packing](const Workload::Class& each) { return -packing.byte_ns * each.bytes; });
+  on.wire_part = packing.part;
+  found.push_back({printed("compression %.3g:1", ratio), std::move(on),
+                   packing.guessed ? "nothing was compressed here yet: that is taken to need 2.5 ns a byte, and 0.8 ns "
+                                     "at the peer"
+                                   : ""});
+}
+
+}  // namespace
+
+double wire_part_of(const json& status) {
+  const json compression = object_at(status, "compression");
+  if (text_at(compression, "mode") == "off") return 1;
+  const auto raw = static_cast<double>(count_at(compression, "raw_bytes"));
+  const auto sent = static_cast<double>(count_at(compression, "sent_bytes"));
+  const auto packed = static_cast<double>(count_at(compression, "writes_compressed"));
+  const auto plain = static_cast<double>(count_at(compression, "writes_raw"));
+  if (raw <= 0 || packed + plain <= 0) return 1;
+  return 1 - packed / (packed + plain) * std::max(0.0, 1 - sent / raw);
+}
+
+std::vector<PlannedChange> changes_of(const Workload& workload, const json& latency, const json& status,
+                                      const SealCost& seal, double ratio) {
+  std::vector<PlannedChange> found;
+  add_disks(workload, latency, status, found);
+  add_encryption(workload, status, seal, found);
+  add_compression(workload, status, ratio, found);
+  return found;
+}
+
+}  // namespace twinblock
