@@ -185,10 +185,10 @@ TEST_F(CacheRaces, OnlyTheGapsAreReadWhereMostIsThere) {
 class CacheJoins : public CacheRaces {
  protected:
   struct Reader {
-    Reader(CacheJoins& test, uint64_t block, uint64_t now_ns)
-        : block(block),
-          mark(*test.view_.mark_read(block * kBlock, kBlock)),
-          cached(test.view_.cache(), test.view_, mark, block * kBlock, into, now_ns) {}
+    Reader(CacheJoins& test, uint64_t at, uint64_t now_ns)
+        : block(at),
+          mark(*test.view_.mark_read(at * kBlock, kBlock)),
+          cached(test.view_.cache(), test.view_, mark, at * kBlock, into, now_ns) {}
     [[nodiscard]] bool joins() const { return cached.missing().empty(); }
 
     uint64_t block;
