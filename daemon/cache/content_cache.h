@@ -68,6 +68,10 @@ class ContentCache {
 
   // Any block that the range touches.
   void forget(uint64_t offset_bytes, uint64_t length_bytes);
+  // … which will be soon: a hint.
+  void expect(uint64_t offset_bytes, uint64_t length_bytes) const {
+    places_.expect(offset_bytes / limits::kBlockBytes, length_bytes / limits::kBlockBytes);
+  }
   void forget_all() { places_.forget_all(); }
 
   // What it may cost those who have other things to do.

@@ -58,7 +58,8 @@ class ReadsUnderWay {
   // then it is `mine` from now on.
   void begin(const std::shared_ptr<Reading>& mine, std::span<const PlaceIndex::Place> places,
              const std::vector<bool>& found, std::span<std::shared_ptr<Reading>> others, uint64_t now_ns);
-  [[nodiscard]] uint64_t memory_bytes() const { return slots_.size() * sizeof slots_[0]; }
+  // With what each slot may keep alive.
+  [[nodiscard]] uint64_t memory_bytes() const { return slots_.size() * (sizeof(Slot) + kReadingBytes); }
 
  private:
   // As many as readers have under way. Two that would lie in the same slot do without each other.
@@ -67,6 +68,7 @@ class ReadsUnderWay {
     ContentTag tag{};
     std::shared_ptr<Reading> reading;  // one that is over counts for nothing
   };
+  static constexpr uint64_t kReadingBytes = sizeof(Reading) + 2 * sizeof(void*);
   // Held for some tens of nanoseconds a block that is to be read from a disk.
   std::mutex lock_;
   std::vector<Slot> slots_;

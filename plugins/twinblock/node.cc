@@ -282,6 +282,10 @@ void Node::end_clients() {
 
 void Node::take_submitted() {
   ClientRequest* oldest = submitted_.take();
+  // The loop is one thread: it does not wait for memory for each of them.
+  if (const ContentCache* cache = engine_->worker_view().cache())
+    for (const ClientRequest* each = oldest; each != nullptr; each = each->next)
+      if (each->op == ClientOp::kWrite) cache->expect(each->offset_bytes, each->length_bytes);
   while (oldest != nullptr) {
     ClientRequest* next = oldest->next;  // the request may be gone when submit() returns
     ++unfinished_;
