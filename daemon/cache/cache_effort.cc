@@ -27,18 +27,23 @@ void CacheEffort::disk_took(uint64_t blocks, uint64_t ns) {
                   std::memory_order_relaxed);
 }
 
-bool CacheEffort::may_learn(uint64_t blocks, uint64_t now_ns) {
+bool CacheEffort::Time::take(uint64_t blocks, uint64_t now_ns) {
   uint64_t before_ns = saved_at_ns_.load(std::memory_order_relaxed);
   // One of those who come at the same time adds what has been saved.
-  if (now_ns > before_ns && saved_at_ns_.compare_exchange_strong(before_ns, now_ns, std::memory_order_relaxed)) {
-    const auto passed_ns = static_cast<int64_t>(std::min<uint64_t>(now_ns - before_ns, 1000 * kSecond_ns));
-    const int64_t saved = saved_ns_.load(std::memory_order_relaxed);
-    saved_ns_.fetch_add(std::min(passed_ns / kLearnPart, std::max<int64_t>(0, kSavedMax_ns - saved)),
-                        std::memory_order_relaxed);
-  }
+  if (now_ns > before_ns && saved_at_ns_.compare_exchange_strong(before_ns, now_ns, std::memory_order_relaxed))
+    save(static_cast<int64_t>(std::min<uint64_t>(now_ns - before_ns, 1000 * kSecond_ns)) / part_);
   if (saved_ns_.load(std::memory_order_relaxed) <= 0) return false;
   saved_ns_.fetch_sub(static_cast<int64_t>(blocks) * kLearnBlock_ns, std::memory_order_relaxed);
   return true;
+}
+
+void CacheEffort::Time::earn(uint64_t blocks) {
+  if (blocks > 0) save(static_cast<int64_t>(blocks) * kLearnBlock_ns);
+}
+
+void CacheEffort::Time::save(int64_t ns) {
+  const int64_t room = kSavedMax_ns - saved_ns_.load(std::memory_order_relaxed);
+  if (room > 0) saved_ns_.fetch_add(std::min(ns, room), std::memory_order_relaxed);
 }
 
 }  // namespace twinblock

@@ -7,6 +7,8 @@ namespace {
 
 // Of the memory, an eighth says what lies where: of some twelve times as many places as there is data for.
 constexpr uint64_t kPlacesPart = 8;
+// … and some thousandths what has been seen and what is under way.
+constexpr uint64_t kBytesForHash = limits::kBlockBytes, kBytesForSlot = 4 * limits::kBlockBytes;
 
 uint64_t whole_block_from(uint64_t offset_bytes) {
   return (offset_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes;
@@ -18,7 +20,9 @@ ContentCache::ContentCache(uint64_t volume_bytes, uint64_t size_bytes, const Con
     : size_bytes_(size_bytes),
       digest_(key),
       places_(volume_bytes, size_bytes / kPlacesPart),
-      contents_(size_bytes - places_.memory_bytes()) {}
+      probe_(size_bytes / kBytesForHash),
+      under_way_(size_bytes / kBytesForSlot),
+      contents_(size_bytes - index_bytes()) {}
 
 std::vector<PlaceIndex::Place> ContentCache::places(uint64_t first, size_t count) {
   std::vector<PlaceIndex::Place> places(count);
@@ -40,6 +44,7 @@ size_t ContentCache::look(std::span<const PlaceIndex::Place> places, std::span<s
   hits_.fetch_add(hits, std::memory_order_relaxed);
   equal_hits_.fetch_add(equal, std::memory_order_relaxed);
   misses_.fetch_add(blocks - hits, std::memory_order_relaxed);
+  effort_.found(hits);
   return blocks - hits;
 }
 
@@ -68,6 +73,25 @@ void ContentCache::keep(uint64_t first, std::span<const std::byte> data, const s
     places_.learn(first + learned, std::span(tags).subspan(learned, end - learned), true, still_true);
     begin = end;
   }
+}
+
+bool ContentCache::may_keep(std::span<const std::byte> data, const std::vector<bool>& found, uint64_t now_ns) {
+  uint64_t equal = 0, missing = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i]) continue;
+    ++missing;
+    equal += probe_.equal(data.subspan(i * limits::kBlockBytes, limits::kBlockBytes));
+  }
+  effort_.equal(equal);
+  return effort_.may_learn_read(missing, now_ns);
+}
+
+bool ContentCache::may_learn(uint64_t offset_bytes, std::span<const std::byte> data, uint64_t now_ns) {
+  const uint64_t begin_bytes = whole_block_from(offset_bytes) * limits::kBlockBytes - offset_bytes;
+  if (data.size() < begin_bytes + limits::kBlockBytes) return false;
+  const auto blocks = data.subspan(begin_bytes);
+  effort_.equal(probe_.equal(blocks));
+  return effort_.may_learn_write(blocks.size() / limits::kBlockBytes, now_ns);
 }
 
 std::vector<ContentTag> ContentCache::tags_of(uint64_t offset_bytes, std::span<const std::byte> data) {
@@ -102,7 +126,7 @@ ContentCache::Figures ContentCache::figures() const {
   // What has been touched: the contents' share of what they may take, and the places' table, whose pages all have been
   // after a while.
   figures.memory_bytes =
-      places_.memory_bytes() + contents_.memory_bytes() * figures.blocks / figures.blocks_max;
+      index_bytes() + contents_.memory_bytes() * figures.blocks / figures.blocks_max;
   figures.size_bytes = size_bytes_;
   return figures;
 }

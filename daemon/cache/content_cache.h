@@ -24,7 +24,9 @@
 #include "cache/cache_effort.h"
 #include "cache/content_digest.h"
 #include "cache/content_store.h"
+#include "cache/equal_probe.h"
 #include "cache/place_index.h"
+#include "cache/reads_under_way.h"
 
 namespace twinblock {
 
@@ -55,6 +57,10 @@ class ContentCache {
   // What was read there, of the blocks that `found` does not have.
   void keep(uint64_t first, std::span<const std::byte> data, const std::vector<bool>& found,
             const std::function<bool()>& still_true);
+  // Whether there is time to keep() that: what was read, of the blocks that `found` does not have, …
+  bool may_keep(std::span<const std::byte> data, const std::vector<bool>& found, uint64_t now_ns);
+  // … and to have tags_of() what is to be written.
+  bool may_learn(uint64_t offset_bytes, std::span<const std::byte> data, uint64_t now_ns);
   // Digests of the whole blocks in what is to be written, for written().
   std::vector<ContentTag> tags_of(uint64_t offset_bytes, std::span<const std::byte> data);
   // Loop thread, while the range is held: it was written and acknowledged.
@@ -62,16 +68,27 @@ class ContentCache {
 
   // Any block that the range touches.
   void forget(uint64_t offset_bytes, uint64_t length_bytes);
+  // … which will be soon: a hint.
+  void expect(uint64_t offset_bytes, uint64_t length_bytes) const {
+    places_.expect(offset_bytes / limits::kBlockBytes, length_bytes / limits::kBlockBytes);
+  }
   void forget_all() { places_.forget_all(); }
 
   // What it may cost those who have other things to do.
   [[nodiscard]] CacheEffort& effort() { return effort_; }
+  [[nodiscard]] ReadsUnderWay& under_way() { return under_way_; }
   [[nodiscard]] Figures figures() const;
 
  private:
+  [[nodiscard]] uint64_t index_bytes() const {
+    return places_.memory_bytes() + probe_.memory_bytes() + under_way_.memory_bytes();
+  }
+
   const uint64_t size_bytes_;
   ContentDigest digest_;
   PlaceIndex places_;
+  EqualProbe probe_;
+  ReadsUnderWay under_way_;
   ContentStore contents_;
   CacheEffort effort_;
   std::atomic<uint64_t> hits_{0}, misses_{0}, equal_hits_{0}, shared_blocks_{0};

@@ -10,6 +10,8 @@ namespace twinblock {
 namespace {
 
 constexpr uint64_t kChunksMax = 65536;
+// More than these of a long write are fetched as they are needed, several at a time.
+constexpr uint64_t kExpected = 8;
 constexpr uint64_t kChunkBlocksMin = kMiB / limits::kBlockBytes;
 
 uint64_t chunk_blocks_of(uint64_t volume_blocks) {
@@ -56,10 +58,10 @@ uint64_t PlaceIndex::name_of(uint64_t block) const {
   return block | (uint64_t{chunks_[block / chunk_blocks_].epoch} + 1) << kBlockBits;
 }
 
-PlaceIndex::Bucket& PlaceIndex::bucket_of(const Shard& shard, uint64_t block) {
+size_t PlaceIndex::bucket_number(const Shard& shard, uint64_t block) const {
   // Blocks next to each other lie apart (Fibonacci hashing), so that none of a run has to give way to another.
   const uint64_t hash = block * 0x9e3779b97f4a7c15;
-  return buckets_[shard.first_bucket + spread_over(hash, shard.buckets)];
+  return shard.first_bucket + spread_over(hash, shard.buckets);
 }
 
 void PlaceIndex::find(uint64_t first, std::span<Place> into) {
@@ -135,6 +137,11 @@ void PlaceIndex::forget(uint64_t first, uint64_t count) {
         if ((there & kNameMask) == name) remove(there);
     }
   });
+}
+
+void PlaceIndex::expect(uint64_t first, uint64_t count) const {
+  for (uint64_t block = first; block < std::min(blocks_, first + std::min(count, kExpected)); ++block)
+    __builtin_prefetch(&buckets_[bucket_number(shards_[block / chunk_blocks_ % shards_.size()], block)], 1);
 }
 
 void PlaceIndex::forget_all() {

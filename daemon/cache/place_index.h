@@ -39,6 +39,8 @@ class PlaceIndex {
   // The blocks from `first` on hold these contents, unless `still_true`, which is asked under the lock, says no.
   void learn(uint64_t first, std::span<const ContentTag> tags, bool was_read, const std::function<bool()>& still_true);
   void forget(uint64_t first, uint64_t count);
+  // Of these blocks the first few will be forgotten or asked for soon: what is known of them is fetched from memory.
+  void expect(uint64_t first, uint64_t count) const;
   void forget_all();
 
   [[nodiscard]] uint64_t known() const { return known_.load(std::memory_order_relaxed); }
@@ -73,7 +75,8 @@ class PlaceIndex {
   template <typename F>
   void each_chunk(uint64_t first, uint64_t count, F&& visit);
   [[nodiscard]] uint64_t name_of(uint64_t block) const;
-  Bucket& bucket_of(const Shard& shard, uint64_t block);
+  [[nodiscard]] size_t bucket_number(const Shard& shard, uint64_t block) const;
+  Bucket& bucket_of(const Shard& shard, uint64_t block) { return buckets_[bucket_number(shard, block)]; }
   size_t way_for(Shard& shard, Bucket& bucket, uint64_t name);
   void remove(uint64_t& name);
   void forget_chunk(Shard& shard, uint64_t chunk);

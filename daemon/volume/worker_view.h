@@ -36,6 +36,12 @@ class WorkerView {
                                                               uint64_t length_bytes) const {
     return inflight_.mark(offset_bytes, length_bytes);
   }
+  // Both. In this order: a disk that is given up after the mark takes the mark away.
+  [[nodiscard]] std::optional<InflightFilter::Mark> mark_local_read(const Clock& clock, uint64_t offset_bytes,
+                                                                    uint64_t length_bytes) const {
+    const auto mark = mark_read(offset_bytes, length_bytes);
+    return local_reads(clock) ? mark : std::nullopt;
+  }
   [[nodiscard]] bool unchanged(uint64_t offset_bytes, uint64_t length_bytes,
                                InflightFilter::Mark mark) const {
     return inflight_.unchanged(offset_bytes, length_bytes, mark);

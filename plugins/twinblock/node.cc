@@ -282,6 +282,10 @@ void Node::end_clients() {
 
 void Node::take_submitted() {
   ClientRequest* oldest = submitted_.take();
+  // The loop is one thread: it does not wait for memory for each of them.
+  if (const ContentCache* cache = engine_->worker_view().cache())
+    for (const ClientRequest* each = oldest; each != nullptr; each = each->next)
+      if (each->op == ClientOp::kWrite) cache->expect(each->offset_bytes, each->length_bytes);
   while (oldest != nullptr) {
     ClientRequest* next = oldest->next;  // the request may be gone when submit() returns
     ++unfinished_;
@@ -347,33 +351,41 @@ int Node::read_missing(const CachedRead& cached, uint64_t offset_bytes, std::spa
 
 // What a client's read has brought, if there is time.
 void Node::learn(const CachedRead& cached, ContentCache& cache, uint64_t began_ns) {
-  if (cached.missing().empty()) return;
   const uint64_t now_ns = loop_.now_ns();
   uint64_t read_bytes = 0;
   for (const CachedRead::Run& run : cached.missing()) read_bytes += run.length_bytes;
   cache.effort().disk_took((read_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes, now_ns - began_ns);
-  if (cache.effort().may_learn(cached.blocks_missing(), now_ns)) cached.keep();
+  if (cached.worth_keeping(now_ns)) cached.keep();
+}
+
+// What the disk has answered is in `error`. Whether the client may be answered with it.
+bool Node::read_beside_the_loop(std::span<std::byte> into, uint64_t offset_bytes, InflightFilter::Mark mark,
+                                int& error) {
+  const WorkerView& view = engine_->worker_view();
+  ContentCache* cache = view.cache();
+  const bool timed = cache != nullptr && cache->effort().times();
+  const bool asked = timed && cache->effort().pays();
+  CachedRead cached(asked ? cache : nullptr, view, mark, offset_bytes, into, asked ? loop_.now_ns() : 0);
+  const uint64_t began_ns = timed ? loop_.now_ns() : 0;
+  error = read_missing(cached, offset_bytes, into);
+  const auto may_answer = [&] { return error == 0 && view.unchanged(offset_bytes, into.size(), mark); };
+  if (timed && may_answer()) learn(cached, *cache, began_ns);
+  // Before this one waits for others, those who wait for it go on.
+  cached.end();
+  if (error == 0) {
+    cached.wait(loop_);
+    cached.take_what_came();
+    error = read_missing(cached, offset_bytes, into);
+  }
+  return may_answer();
 }
 
 int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
   WorkerView& view = engine_->worker_view();
   view.count_read(into.size());
   ClientRequest request;
-  ContentCache* cache = view.cache();
-  if (cache != nullptr && !cache->effort().asks()) cache = nullptr;
-  // In this order: a disk that is given up after the mark takes the mark away.
-  if (const auto mark = view.mark_read(offset_bytes, into.size())) {
-    if (view.local_reads(loop_)) {
-      const CachedRead cached(cache, view, *mark, offset_bytes, into);
-      const uint64_t began_ns = cache != nullptr ? loop_.now_ns() : 0;
-      const int error = read_missing(cached, offset_bytes, into);
-      if (error == 0 && view.unchanged(offset_bytes, into.size(), *mark)) {
-        if (cache != nullptr) learn(cached, *cache, began_ns);
-        return 0;
-      }
-      request.local_error = error;
-    }
-  }
+  if (const auto mark = view.mark_local_read(loop_, offset_bytes, into.size()))
+    if (read_beside_the_loop(into, offset_bytes, *mark, request.local_error)) return 0;
   request.op = ClientOp::kRead;
   request.offset_bytes = offset_bytes;
   request.length_bytes = into.size();

@@ -61,6 +61,7 @@ class Node {
   Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
   int run_request(ClientRequest& request);
   void learn(const CachedRead& cached, ContentCache& cache, uint64_t began_ns);
+  bool read_beside_the_loop(std::span<std::byte> into, uint64_t offset_bytes, InflightFilter::Mark mark, int& error);
   int read_missing(const CachedRead& cached, uint64_t offset_bytes, std::span<std::byte> into);
   void end_clients();
   void take_submitted();

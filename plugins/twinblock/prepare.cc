@@ -15,8 +15,7 @@ PreparedWrite::PreparedWrite(Engine& engine, uint64_t offset_bytes, std::span<co
   if (all_zero_) return;
   // Where reads of the disk are as fast as memory, nobody will ask.
   if (ContentCache* cache = engine.worker_view().cache();
-      cache != nullptr && cache->effort().pays() &&
-      cache->effort().may_learn(data.size() / limits::kBlockBytes, engine.clock().now_ns()))
+      cache != nullptr && cache->effort().pays() && cache->may_learn(offset_bytes, data, engine.clock().now_ns()))
     tags_ = cache->tags_of(offset_bytes, data);
   piece_bytes_ = std::min<uint64_t>(piece_bytes_, data.size());
   cut(data);

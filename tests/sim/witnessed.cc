@@ -174,7 +174,8 @@ void Witnessed::ask(int host, ClientOp op) {
   const WorkerView& view = node(host).engine().worker_view();
   if (op == ClientOp::kRead && view.local_reads(node(host).clock())) {
     if (const auto mark = view.mark_read(asked.offset_bytes, asked.length_bytes)) {
-      const CachedRead cached(view.cache(), view, *mark, asked.offset_bytes, request.data);
+      const CachedRead cached(view.cache(), view, *mark, asked.offset_bytes, request.data,
+                              node(host).clock().now_ns());
       const int error = cached.missing().empty() ? 0 : node(host).data().read_now(asked.offset_bytes, request.data);
       if (error == 0 && view.unchanged(asked.offset_bytes, asked.length_bytes, *mark)) {
         cached.keep();

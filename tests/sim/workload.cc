@@ -10,6 +10,11 @@
 #include "wire/compression.h"
 
 namespace twinblock::sim {
+namespace {
+
+constexpr uint64_t kLookForOthers_ns = 20'000;
+
+}  // namespace
 
 Workload::Workload(Scheduler& scheduler, History& history, const Options& options, Random random,
                    Answered answered)
@@ -181,13 +186,13 @@ void Workload::begin_read(Request& request) {
   ClientRequest& client = request.client;
   client.data = request.buffer.data();
   const WorkerView& view = node_->engine().worker_view();
-  const auto before = view.mark_read(client.offset_bytes, client.length_bytes);
-  const auto mark = view.local_reads(node_->clock()) ? before : std::nullopt;
+  const auto mark = view.mark_local_read(node_->clock(), client.offset_bytes, client.length_bytes);
   if (!mark) {
     submit(request);
     return;
   }
-  request.cached = std::make_unique<CachedRead>(view.cache(), view, *mark, client.offset_bytes, request.buffer);
+  request.cached = std::make_unique<CachedRead>(view.cache(), view, *mark, client.offset_bytes, request.buffer,
+                                                node_->clock().now_ns());
   const uint64_t half = client.length_bytes / kSectorBytes / 2 * kSectorBytes;
   const bool failed = !read_missing(request, 0, half);
   scheduler_.after(random_.below(50'000), node_->process(),
@@ -210,13 +215,7 @@ bool Workload::read_missing(Request& request, uint64_t from, uint64_t to) {
 
 // A worker may be held up between its last question and the moment at which it keeps what it has read: that comes
 // later here, when the client has its answer and writes may have come and gone.
-void Workload::keep(Request& request) {
-  const WorkerView& view = node_->engine().worker_view();
-  if (view.cache() == nullptr) return;
-  if (keep_random_.chance(0.5)) {
-    request.cached->keep();
-    return;
-  }
+void Workload::keep_later(Request& request) {
   // What was read stays where it is, and the client gets a copy.
   auto read = std::make_shared<std::vector<std::byte>>(request.buffer);
   read->swap(request.buffer);
@@ -229,12 +228,37 @@ void Workload::keep(Request& request) {
 
 void Workload::finish_read(uint64_t id, InflightFilter::Mark mark, uint64_t from, bool failed) {
   Request& request = *requests_.at(id);
-  ClientRequest& client = request.client;
+  const ClientRequest& client = request.client;
   if (!failed) failed = !read_missing(request, from, client.length_bytes);
+  const WorkerView& view = node_->engine().worker_view();
+  bool later = false;
+  if (!failed && view.cache() != nullptr && view.unchanged(client.offset_bytes, client.length_bytes, mark)) {
+    later = !keep_random_.chance(0.5);
+    if (!later) request.cached->keep();
+  }
+  request.cached->end();
+  wait_for_others(id, mark, failed, later);
+}
+
+// As a worker that waits, but for the scheduler.
+void Workload::wait_for_others(uint64_t id, InflightFilter::Mark mark, bool failed, bool later) {
+  Request& request = *requests_.at(id);
+  ClientRequest& client = request.client;
+  if (!failed && request.cached->waits(node_->clock().now_ns())) {
+    scheduler_.after(kLookForOthers_ns, node_->process(),
+                     [this, opened = opened_, id, mark, later] {
+                       if (opened == opened_) wait_for_others(id, mark, false, later);
+                     });
+    return;
+  }
+  if (!failed) {
+    request.cached->take_what_came();
+    failed = !read_missing(request, 0, client.length_bytes);
+  }
   const WorkerView& view = node_->engine().worker_view();
   if (!failed && view.unchanged(client.offset_bytes, client.length_bytes, mark)) {
     check_bypassed(request);
-    keep(request);
+    if (later) keep_later(request);
     answered(request);
     return;
   }

@@ -77,8 +77,9 @@ class Workload {
   void begin_zero(Request& request);
   void begin_read(Request& request);
   void finish_read(uint64_t id, InflightFilter::Mark mark, uint64_t from, bool failed);
+  void wait_for_others(uint64_t id, InflightFilter::Mark mark, bool failed, bool later);
   bool read_missing(Request& request, uint64_t from, uint64_t to);
-  void keep(Request& request);
+  void keep_later(Request& request);
   void check_bypassed(const Request& request) const;
   void note_acknowledged(const Request& request, bool counts);
   void submit(Request& request);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -19,6 +20,15 @@ namespace {
 constexpr uint64_t kBlock = limits::kBlockBytes;
 constexpr uint64_t kVolumeBytes = 256 * kKiB;
 constexpr uint64_t kBlocks = kVolumeBytes / kBlock;
+
+class MonotonicClock : public Clock {
+ public:
+  [[nodiscard]] uint64_t now_ns() const override {
+    return static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+  }
+  [[nodiscard]] uint64_t wall_ns() const override { return 0; }
+  [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()> /*callback*/) override { return nullptr; }
+};
 
 // A disk of blocks that are each full of one number, and a view of it, as an engine has.
 class CacheRaces : public testing::Test {
@@ -46,10 +56,15 @@ class CacheRaces : public testing::Test {
     std::vector<std::byte> into(kBlock);
     const auto mark = view_.mark_read(block * kBlock, kBlock);
     if (!mark) return std::nullopt;
-    const CachedRead cached(view_.cache(), view_, *mark, block * kBlock, into);
+    CachedRead cached(view_.cache(), view_, *mark, block * kBlock, into, clock_.now_ns());
     read_disk(cached, block, into);
     if (!view_.unchanged(block * kBlock, kBlock, *mark)) return std::nullopt;
     cached.keep();
+    cached.end();
+    cached.wait(clock_);
+    cached.take_what_came();
+    read_disk(cached, block, into);
+    if (!view_.unchanged(block * kBlock, kBlock, *mark)) return std::nullopt;
     uint64_t number = 0;
     std::memcpy(&number, into.data(), sizeof number);
     return number;
@@ -63,6 +78,7 @@ class CacheRaces : public testing::Test {
     view_.write_ended(block * kBlock, kBlock);
   }
 
+  const MonotonicClock clock_;
   WorkerView view_;
   std::array<std::atomic<uint64_t>, kBlocks> disk_{};
 };
@@ -72,7 +88,7 @@ TEST_F(CacheRaces, AReadThatIsKeptAfterAWriteCameAndWentIsNotLearned) {
   std::vector<std::byte> into(kBlock);
   const auto mark = view_.mark_read(3 * kBlock, kBlock);
   ASSERT_TRUE(mark);
-  const CachedRead cached(view_.cache(), view_, *mark, 3 * kBlock, into);
+  const CachedRead cached(view_.cache(), view_, *mark, 3 * kBlock, into, 0);
   read_disk(cached, 3, into);
   ASSERT_TRUE(view_.unchanged(3 * kBlock, kBlock, *mark)) << "the client is answered with this";
   // The worker is held up here, …
@@ -119,7 +135,7 @@ TEST_F(CacheRaces, ARoleChangeLeavesNothingKnownNorWhatIsBeingRead) {
   EXPECT_EQ(read(3), 100u);
   const auto mark = view_.mark_read(4 * kBlock, kBlock);
   std::vector<std::byte> into(kBlock);
-  const CachedRead cached(view_.cache(), view_, *mark, 4 * kBlock, into);
+  const CachedRead cached(view_.cache(), view_, *mark, 4 * kBlock, into, 0);
   view_.set_local_reads(false);
   cached.keep();
   EXPECT_EQ(view_.cache()->figures().places, 0u);
@@ -128,10 +144,30 @@ TEST_F(CacheRaces, ARoleChangeLeavesNothingKnownNorWhatIsBeingRead) {
   EXPECT_EQ(read(3), 101u);
 }
 
+// A worker that is held up between its mark and the question whether it may read: the disk is given up then, and is back.
+TEST_F(CacheRaces, ADiskThatIsGivenUpAfterTheMarkTakesTheMarkAway) {
+  class HeldUp final : public MonotonicClock {
+   public:
+    explicit HeldUp(WorkerView& view) : view_(view) {}
+    [[nodiscard]] uint64_t now_ns() const override {
+      view_.set_local_reads(false);
+      view_.set_local_reads(true);
+      return 0;
+    }
+
+   private:
+    WorkerView& view_;
+  };
+  view_.set_lease(1);
+  const auto mark = view_.mark_local_read(HeldUp(view_), 3 * kBlock, kBlock);
+  ASSERT_TRUE(mark);
+  EXPECT_FALSE(view_.unchanged(3 * kBlock, kBlock, *mark));
+}
+
 TEST_F(CacheRaces, OnlyTheGapsAreReadWhereMostIsThere) {
   for (const uint64_t block : {0, 1, 3, 4, 6}) put(block, 100 + block), read(block);
   std::vector<std::byte> into(7 * kBlock);
-  const CachedRead cached(view_.cache(), view_, *view_.mark_read(0, into.size()), 0, into);
+  const CachedRead cached(view_.cache(), view_, *view_.mark_read(0, into.size()), 0, into, 0);
   ASSERT_EQ(cached.missing().size(), 2u);
   EXPECT_EQ(cached.missing()[0].at_bytes, 2 * kBlock);
   EXPECT_EQ(cached.missing()[0].length_bytes, kBlock);
@@ -139,10 +175,136 @@ TEST_F(CacheRaces, OnlyTheGapsAreReadWhereMostIsThere) {
   EXPECT_EQ(into[6 * kBlock], block_of(106)[0]);
   // Edges that are no whole blocks are the disk's.
   std::vector<std::byte> odd(3 * kBlock);
-  const CachedRead shifted(view_.cache(), view_, *view_.mark_read(512, odd.size()), 512, odd);
+  const CachedRead shifted(view_.cache(), view_, *view_.mark_read(512, odd.size()), 512, odd, 0);
   ASSERT_EQ(shifted.missing().size(), 2u);
   EXPECT_EQ(shifted.missing()[0].length_bytes, kBlock - 512);
   EXPECT_EQ(shifted.missing()[1].at_bytes, 2 * kBlock - 512);
+}
+
+// Two machines that read an equal block from places that are known by what was written there.
+class CacheJoins : public CacheRaces {
+ protected:
+  struct Reader {
+    Reader(CacheJoins& test, uint64_t at, uint64_t now_ns)
+        : block(at),
+          mark(*test.view_.mark_read(at * kBlock, kBlock)),
+          cached(test.view_.cache(), test.view_, mark, at * kBlock, into, now_ns) {}
+    [[nodiscard]] bool joins() const { return cached.missing().empty(); }
+
+    uint64_t block;
+    std::vector<std::byte> into = std::vector<std::byte>(kBlock);
+    InflightFilter::Mark mark;
+    CachedRead cached;
+  };
+  CacheJoins() {
+    for (const uint64_t block : {3, 9, 20}) write(block, 100);
+  }
+};
+
+TEST_F(CacheJoins, WhatAnotherOneIsReadingIsNotReadOnceMore) {
+  Reader first(*this, 3, 0), second(*this, 9, 0);
+  ASSERT_FALSE(first.joins());
+  ASSERT_TRUE(second.joins());
+  EXPECT_TRUE(second.cached.waits(0));
+  read_disk(first.cached, 3, first.into);
+  EXPECT_TRUE(first.cached.worth_keeping(0));
+  first.cached.keep();
+  EXPECT_TRUE(second.cached.waits(0));
+  first.cached.end();
+  EXPECT_FALSE(second.cached.waits(0));
+  second.cached.take_what_came();
+  EXPECT_TRUE(second.cached.missing().empty());
+  EXPECT_EQ(second.into, block_of(100));
+}
+
+TEST_F(CacheJoins, WhatOthersWaitForIsKeptThoughThereIsNoTime) {
+  Reader first(*this, 3, 0);
+  while (view_.cache()->effort().may_learn_read(1, 0)) {
+  }
+  EXPECT_FALSE(first.cached.worth_keeping(0));
+  const Reader second(*this, 9, 0);
+  EXPECT_TRUE(first.cached.worth_keeping(0));
+}
+
+TEST_F(CacheJoins, OneThatFailsLeavesItToTheOthers) {
+  std::optional<Reader> first(std::in_place, *this, 3, 0);
+  Reader second(*this, 9, 0), third(*this, 20, 0);
+  ASSERT_TRUE(second.joins() && third.joins());
+  first.reset();  // its disk has failed, or its client is gone
+  for (Reader* each : {&second, &third}) {
+    EXPECT_FALSE(each->cached.waits(0));
+    each->cached.take_what_came();
+    ASSERT_EQ(each->cached.missing().size(), 1u);
+    read_disk(each->cached, each->block, each->into);
+    EXPECT_EQ(each->into, block_of(100));
+  }
+}
+
+TEST_F(CacheJoins, OneThatFoundSomethingElseLeavesItToTheOthers) {
+  Reader first(*this, 3, 0), second(*this, 9, 0);
+  write(3, 200);
+  read_disk(first.cached, 3, first.into);
+  first.cached.keep();
+  first.cached.end();
+  second.cached.take_what_came();
+  ASSERT_EQ(second.cached.missing().size(), 1u);
+  read_disk(second.cached, 9, second.into);
+  EXPECT_EQ(second.into, block_of(100));
+}
+
+// What is waited for is what lay there under the mark; that it is old then, the mark tells.
+TEST_F(CacheJoins, AWriteBesideTheWaitTakesTheMarkAway) {
+  Reader first(*this, 3, 0), second(*this, 9, 0);
+  read_disk(first.cached, 3, first.into);
+  first.cached.keep();
+  first.cached.end();
+  write(9, 200);
+  second.cached.take_what_came();
+  EXPECT_EQ(second.into, block_of(100));
+  EXPECT_FALSE(view_.unchanged(9 * kBlock, kBlock, second.mark)) << "the client is not answered with it";
+}
+
+TEST_F(CacheJoins, OneThatHangsIsWaitedForOnlyForAWhile) {
+  const Reader hangs(*this, 3, 0);
+  const uint64_t late = ReadsUnderWay::kPatience_ns;
+  Reader second(*this, 9, late / 2);
+  EXPECT_TRUE(second.cached.waits(late - 1));
+  EXPECT_FALSE(second.cached.waits(late));
+  second.cached.take_what_came();
+  EXPECT_EQ(second.cached.missing().size(), 1u);
+  // Who comes then reads by himself, and the next one waits for him.
+  EXPECT_FALSE(Reader(*this, 20, late).joins());
+  const Reader third(*this, 20, late);
+  EXPECT_TRUE(Reader(*this, 9, late).joins());
+}
+
+TEST_F(CacheJoins, NobodyWaitsForHimself) {
+  for (const uint64_t block : {30, 31, 32, 33}) write(block, 100);
+  std::vector<std::byte> into(4 * kBlock);
+  CachedRead cached(view_.cache(), view_, *view_.mark_read(30 * kBlock, into.size()), 30 * kBlock, into, 0);
+  EXPECT_EQ(cached.missing().size(), 1u);
+  EXPECT_EQ(cached.missing()[0].length_bytes, 4 * kBlock);
+  EXPECT_FALSE(cached.waits(0));
+}
+
+TEST_F(CacheJoins, AWaitEndsWithTheOtherRead) {
+  const MonotonicClock& clock = clock_;
+  std::optional<Reader> first(std::in_place, *this, 3, clock.now_ns());
+  Reader second(*this, 9, clock.now_ns());
+  ASSERT_TRUE(second.joins());
+  std::thread waits([&] { second.cached.wait(clock); });
+  read_disk(first->cached, 3, first->into);
+  first->cached.keep();
+  first->cached.end();
+  waits.join();
+  second.cached.take_what_came();
+  EXPECT_TRUE(second.cached.missing().empty());
+  // Where nobody ends it, it ends by itself.
+  write(40, 300), write(41, 300);
+  const Reader hangs(*this, 40, clock.now_ns());
+  Reader third(*this, 41, clock.now_ns());
+  third.cached.wait(clock);
+  EXPECT_FALSE(third.cached.waits(clock.now_ns()));
 }
 
 TEST_F(CacheRaces, ReadersBesideAWriterSeeWhatWasAcknowledgedLast) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <random>
 #include <vector>
 
 #include "base/limits.h"
@@ -264,34 +266,98 @@ TEST(PlaceIndexTest, ATableThatIsFullKeepsWhatIsAskedFor) {
   EXPECT_GT(kept, hot / 8 * 3 / 4);
 }
 
-TEST(CacheEffortTest, WhereThePageCacheAnswersOnlyOneReadInSomeAsks) {
+TEST(CacheEffortTest, WhereThePageCacheAnswersOnlyOneReadInSomeIsTimed) {
   CacheEffort effort;
-  const auto asked = [&] {
+  const auto timed = [&] {
     int count = 0;
-    for (int i = 0; i < 320; ++i) count += effort.asks() ? 1 : 0;
+    for (int i = 0; i < 320; ++i) count += effort.times() ? 1 : 0;
     return count;
   };
-  EXPECT_EQ(asked(), 320) << "nothing is known of the disk";
+  EXPECT_EQ(timed(), 320) << "nothing is known of the disk";
+  EXPECT_TRUE(effort.pays());
   for (int i = 0; i < 100; ++i) effort.disk_took(256, 256 * 300);
-  EXPECT_EQ(asked(), 10);
+  EXPECT_EQ(timed(), 10);
+  EXPECT_FALSE(effort.pays());
   for (int i = 0; i < 100; ++i) effort.disk_took(1, 80'000);
-  EXPECT_EQ(asked(), 320) << "it is the disk now";
+  EXPECT_EQ(timed(), 320) << "it is the disk now";
+  EXPECT_TRUE(effort.pays());
 }
 
-TEST(CacheEffortTest, LearningTakesItsPartOfTheTimeAndNoMore) {
-  CacheEffort effort;
-  uint64_t now = 5 * kSecond_ns;
-  while (effort.may_learn(256, now)) {
+uint64_t learned_in_10_s(const std::function<bool(uint64_t now_ns)>& may_learn_256) {
+  uint64_t now = 5 * kSecond_ns, learned = 0;
+  while (may_learn_256(now)) {
   }
-  uint64_t learned = 0;
   for (int i = 0; i < 100'000; ++i, now += 100'000)
-    if (effort.may_learn(256, now)) learned += 256;
-  const uint64_t all = 10 * kSecond_ns / CacheEffort::kLearnBlock_ns / CacheEffort::kLearnPart;
-  EXPECT_GT(learned, all * 9 / 10);
-  EXPECT_LT(learned, all * 11 / 10);
+    if (may_learn_256(now)) learned += 256;
+  return learned;
+}
+
+TEST(CacheEffortTest, LearningWhatNothingIsEqualToTakesItsPartOfTheTimeAndNoMore) {
+  CacheEffort effort;
+  const uint64_t all = 10 * kSecond_ns / CacheEffort::kLearnBlock_ns;
+  const uint64_t of_reads = learned_in_10_s([&](uint64_t now) { return effort.may_learn_read(256, now); });
+  EXPECT_GT(of_reads, all / CacheEffort::kReadsPart * 9 / 10);
+  EXPECT_LT(of_reads, all / CacheEffort::kReadsPart * 11 / 10);
+  const uint64_t of_writes = learned_in_10_s([&](uint64_t now) { return effort.may_learn_write(256, now); });
+  EXPECT_GT(of_writes, all / CacheEffort::kWritesPart * 9 / 10);
+  EXPECT_LT(of_writes, all / CacheEffort::kWritesPart * 11 / 10);
   // A slow disk's reads are all learned.
-  now += kSecond_ns;
-  for (int i = 0; i < 10'000; ++i, now += 80'000) EXPECT_TRUE(effort.may_learn(1, now));
+  uint64_t now = 20 * kSecond_ns;
+  for (int i = 0; i < 10'000; ++i, now += 80'000) EXPECT_TRUE(effort.may_learn_read(1, now));
+}
+
+TEST(CacheEffortTest, WhereAQuarterIsEqualAllIsLearned) {
+  CacheEffort effort;
+  const auto learned = [&](uint64_t equal_of_256) {
+    return learned_in_10_s([&, number = 0](uint64_t now) mutable {
+      const bool may = effort.may_learn_write(256, now);
+      // Those that were used up first find nothing.
+      if (now > 5 * kSecond_ns || !may) effort.equal(++number % 4 == 0 ? 4 * equal_of_256 : 0);
+      return may;
+    });
+  };
+  EXPECT_GT(learned(64), 99'000u * 256);
+  const uint64_t of_a_sixteenth = learned(16);
+  EXPECT_GT(of_a_sixteenth, 100'000u * 256 / 5);
+  EXPECT_LT(of_a_sixteenth, 100'000u * 256 / 3);
+}
+
+TEST(CacheEffortTest, WhatIsFoundEarnsTimeForReads) {
+  CacheEffort effort;
+  while (effort.may_learn_read(256, kSecond_ns)) {
+  }
+  effort.found(1000);
+  EXPECT_TRUE(effort.may_learn_read(1, kSecond_ns));
+  while (effort.may_learn_write(256, kSecond_ns)) {
+  }
+  effort.found(1000);
+  EXPECT_FALSE(effort.may_learn_write(1, kSecond_ns));
+}
+
+// Random blocks, each of a number of its own.
+std::vector<std::byte> random_blocks(uint64_t first, size_t count) {
+  std::vector<std::byte> data(count * kBlock);
+  for (size_t i = 0; i < count; ++i) {
+    std::mt19937_64 draw(first + i);
+    for (size_t at = 0; at < kBlock; at += sizeof(uint64_t)) {
+      const uint64_t word = draw();
+      std::memcpy(data.data() + i * kBlock + at, &word, sizeof word);
+    }
+  }
+  return data;
+}
+
+TEST(EqualProbeTest, TellsAboutHowManyBlocksHaveComeBefore) {
+  EqualProbe probe(4096);
+  constexpr size_t kBlocks = 20'000;
+  const std::vector<std::byte> data = random_blocks(1, kBlocks);
+  EXPECT_EQ(probe.equal(data), 0u) << "no two are equal";
+  // One by one, and of others as many.
+  uint64_t equal = 0;
+  for (size_t i = 0; i < kBlocks; ++i) equal += probe.equal(std::span(data).subspan(i * kBlock, kBlock));
+  EXPECT_GT(equal, kBlocks / 2);
+  EXPECT_LT(equal, kBlocks * 2);
+  EXPECT_EQ(probe.equal(random_blocks(1 << 20, kBlocks)), 0u);
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ class Volume:
         self._bench = bench
         self._clones = clones
         self._broken = bench.dir / f"{case.name}-broken"
+        self._broken.unlink(missing_ok=True)  # of the round before, whose disk ended failed
         images = {node: held_disk.sparse_image(bench, f"{case.name}-{node}", clones.size) for node in NODES}
         preload = held_disk.library(bench)
         self._images = list(images.values())
