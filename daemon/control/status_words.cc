@@ -77,7 +77,8 @@ StatusWords words_of_state(const StatusView& view) {
                                          "` on the node whose data is to be kept.";
       break;
     case VolumeState::kWaiting:
-      if (view.mine.resumes && !view.witness.kind.empty() && view.witness.standing != WitnessStanding::kOff) {
+      if (view.mine.resumes && !view.promotion.forgot && !view.witness.kind.empty() &&
+          view.witness.standing != WitnessStanding::kOff) {
         words.status = "This node was primary when its process ended. It goes on as that by itself when " + peer +
                        " confirms that it was not promoted meanwhile, or, without it, when the witness (" +
                        view.witness.name + ") consents." +
@@ -89,9 +90,14 @@ StatusWords words_of_state(const StatusView& view) {
       }
       if (view.mine.resumes) {
         words.status = "This node was primary when its process ended. It goes on as that by itself when " +
-                       peer + " confirms that it was not promoted meanwhile.";
-        words.action = bring + "; or, if " + peer + " was not promoted, run `twinblock promote " +
-                       volume + "` here.";
+                       peer + " confirms that it was not promoted meanwhile" +
+                       (view.promotion.forgot ? ", and holds no more than this host, which was started anew."
+                                              : ".");
+        words.action = bring + (view.promotion.forgot
+                                    ? "; or, only where that replica is lost, run `twinblock promote " + volume +
+                                          " --peer-is-dead` here."
+                                    : "; or, if " + peer + " was not promoted, run `twinblock promote " + volume +
+                                          "` here.");
         break;
       }
       words.status = "Secondary, without a session with " + peer + ".";

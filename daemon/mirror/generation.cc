@@ -324,13 +324,16 @@ bool died(const SyncFacts& node, const SyncFacts& other) {
 
 // A promotion has a higher term than all that the other node had told of: with a lower one, the other
 // node was not promoted since. (It was told of this one's, unless it was away all the time; then it is
-// in an older generation, and a promotion there shows as a split.)
+// in an older generation, and a promotion there shows as a split.) In the same generation nothing was
+// acknowledged since a promotion without the peer: where that was of a host which had lost what its memory
+// held, and the other one holds it, the other one counts, as if nobody had been promoted.
 bool goes_on(const SyncFacts& node, const SyncFacts& other) {
   if (!node.resumes || node.blank || other.blank || other.primary || other.term >= node.term)
     return false;
   switch (relate(
       kinship(node.generations, other.generations, node.volume_uuid == other.volume_uuid))) {
     case Relation::kSame:
+      return !(node.rebooted && source_of_same(node, other) == Source::kPeer);
     case Relation::kIAmNewer:
     case Relation::kIAmMuchNewer:
       return true;

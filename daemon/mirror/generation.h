@@ -62,7 +62,8 @@ bool died_too(const SyncFacts& node, const SyncFacts& primary_that_died);
 bool died(const SyncFacts& node, const SyncFacts& other);
 
 // Whether `node`, which was primary when its process ended, goes on as primary: nobody was promoted
-// since. It counts as primary in this handshake then.
+// since, nor holds what this one's host had forgotten when it was promoted. It counts as primary in this
+// handshake then.
 bool goes_on(const SyncFacts& node, const SyncFacts& other);
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs);

@@ -26,6 +26,13 @@ class OwnFacts {
   [[nodiscard]] bool promoted_on_this_boot() const {
     return boot_ != 0 && core_.record().promoted_boot == boot_;
   }
+  // All that was acknowledged is here, in this host's memory or on its disk: it was not started anew since
+  // this node was primary, or was whole beside a primary; or the primary's end was in order.
+  [[nodiscard]] bool holds_what_was_acknowledged() const {
+    const metadata::NodeRecord& record = core_.record();
+    if (core_.state().crashed()) return !rebooted_;
+    return !record.peer_primary || (boot_ != 0 && record.followed_boot == boot_);
+  }
   // This node was primary with its peer when its host lost its memory: the peer may hold more of what
   // was acknowledged. So it may where this node was in duplex with a primary, if nobody else asks the
   // operator about that one.

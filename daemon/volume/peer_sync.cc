@@ -23,8 +23,6 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
 
 void PeerSync::enter(Phase phase) {
   core_.phase().enter(phase);
-  if (core_.phase().both_whole()) was_whole_ = true;
-  if (phase == Phase::kBehind) was_whole_ = false;
   owner_.phase_entered();
   if (!core_.phase().attached()) return;
   parts_.writes.release_held();
@@ -125,12 +123,12 @@ void PeerSync::note_peer_process() {
 
 // A primary without a peer takes nobody along, and what is noted stays: until it begins a generation,
 // whoever was with it last still holds all that was acknowledged. So does this host for as long as it
-// is not started anew, if this process was whole beside that peer.
+// is not started anew, if it does now. (An empty disk under a record that promises data does not.)
 void PeerSync::note_company() {
   core_.state().role().promoted_on(parts_.facts.boot());
   if (core_.phase().both_whole())
     note_peer_process();
-  else if (was_whole_)
+  else if (parts_.facts.holds_what_was_acknowledged() && !core_.state().backing_lost())
     core_.state().note_boot(parts_.facts.boot());
 }
 

@@ -57,7 +57,7 @@ class PeerSync final : private ResyncSource::Owner,
   // The node's role is about to change, or has (RolesOwner).
   void became_primary();
   void became_secondary();
-  // Puts into the record whom this node takes along in what it writes from now on.
+  // Puts into the record whom this node takes along in what it writes from now on (RolesOwner).
   void note_company();
   // The local disk failed while the peer was whole.
   void peer_stands_in();
@@ -116,7 +116,6 @@ class PeerSync final : private ResyncSource::Owner,
   ResyncLog log_;
   ResyncSource source_;
   ResyncTarget target_;
-  bool was_whole_ = false;  // in a session of this process; and is not half-copied since
   PeerProcess peer_process_;                  // of this session
   std::optional<PeerProcess> durably_noted_;  // by this process, on record
   struct WaitingCopy {

@@ -48,6 +48,9 @@ void Resumption::look() {
 }
 
 void Resumption::look_without_peer() {
+  // The peer may hold what was acknowledged before this host was started anew: consent does not bring
+  // that back.
+  if (mine_.rebooted && core_.record().shares_generation()) return;
   if (consent_.asks()) {
     if (!consent_.promotion_waits()) ask_witness();
     return;
@@ -84,7 +87,8 @@ bool Resumption::confirmed_by(const SyncFacts& mine, const SyncFacts& peer) {
 }
 
 void Resumption::refused_by_peer() {
-  give_up(core_.peer + " was promoted meanwhile, or holds another state of the volume");
+  give_up(core_.peer + " was promoted meanwhile, or holds another state of the volume, or "
+                           "what this host has lost with its memory");
 }
 
 bool Resumption::session_lost() {

@@ -1,7 +1,9 @@
 // A node that was primary when its process ended goes on as primary by itself, so that a device whose
 // connections are kept for it (the kernel's nbd) loses time only. That is so on the same boot of its
-// host alone: only then does its page cache hold all that it acknowledged, and only then can such a
-// device still be there. And it must be known that nobody was promoted since:
+// host alone: only then does its page cache hold all that it acknowledged since, and only then can such a
+// device still be there. (What it had acknowledged before a loss of power, when an operator's word made it
+// primary again, its peer may hold: until it has acknowledged more in a generation of its own, it does not
+// go on against that one.) And it must be known that nobody was promoted since:
 //
 //   kPending    the peer confirms that in a handshake (mirror/generation.h, goes_on()); or it is away,
 //               and this node had on record that it had gone on alone, in a generation of its own: then

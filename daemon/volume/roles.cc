@@ -339,8 +339,8 @@ void Roles::become_primary() {
     return;
   }
   remember_before_promotion();
-  core_.state().role().become_primary(!session().up());
   owner_.note_company();
+  core_.state().role().become_primary(!session().up());
   record_primary("promoted to primary", "this node is primary");
 }
 

@@ -30,7 +30,8 @@ class RolesOwner {
  public:
   // How many have the export open.
   [[nodiscard]] virtual uint64_t clients_connected() const = 0;
-  // Puts into the record whom this node takes along in what it writes from now on.
+  // Puts into the record whom this node takes along in what it writes from now on. Before it is recorded as
+  // primary: it is asked what it followed.
   virtual void note_company() = 0;
   // This node was primary with its peer when its host lost its memory: the peer may hold more of what
   // was acknowledged.

@@ -245,6 +245,17 @@ void World::check_promoted_without_word(int host) {
                     ", which an acknowledged write had replaced that is whole there" + describe());
 }
 
+// What was acknowledged until then, flushed or not.
+void World::check_all_is_there(int host, const History& promised) {
+  Random apart = check_random_;  // what the others draw stays what it was
+  const Remains has = survivor(node(host), apart);
+  const auto sector = first_that_lacks(has, promised, History::Kept::kAll);
+  if (!sector) return;
+  Report::violation(node(host).name() + "'s sector " + std::to_string(*sector) + " is of " +
+                    promised.describe(promised.number_said(*sector, has.data.sector(*sector))) +
+                    ", which an acknowledged write had replaced that its peer's host held" + describe());
+}
+
 void World::check_identical(const char* when) {
   const auto a = node(0).data().contents();
   const auto b = node(1).data().contents();

@@ -195,6 +195,7 @@ constexpr std::array<Mode, 23> kModeTable{{
      [](Options& o) {
        o.resume = true;
        o.goes_on = o.depth % 4 == 1;
+       o.word_and_kill = o.depth % 4 == 3;
        o.freeze = o.depth % 5 == 0;
        o.faults.interval_ns = std::min(o.faults.interval_ns, 2 * kSecond_ns);
        o.faults.kill = 6;

@@ -69,6 +69,7 @@ struct Options {
   bool old_disk = false;            // a disk that comes back late, and is cut off again and again
   bool promotions = false;          // while a record takes long
   bool goes_on = false;             // a primary that does, while its peer records slowly
+  bool word_and_kill = false;       // promoted by the operator's word, and killed before it writes
   bool failed_flushes = false;      // that nobody on the host remembers
   bool failed_demotion = false;     // for its metadata disk
   bool full_source = false;         // a resync whose source's disk is full now and then

@@ -4,6 +4,9 @@
 // comes back to a primary that it does not know of, with a disk that is slow to record that. Then a
 // primary dies, and comes back while its successor still does a flush that it began alone. At last one
 // dies while its peer's disk fails at what it had sent.
+//
+// In the mode "resume" two stories of their own: a primary goes on beside a slow peer; one is promoted by the
+// word that its peer is dead, and nothing comes of it.
 #include <algorithm>
 #include <utility>
 
@@ -127,6 +130,48 @@ void World::goes_on_beside_a_slow_peer() {
   operator_rests_ = false;
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex after a primary has gone on");
+}
+
+// A primary dies, its peer's process ends as well, and the primary's host loses its memory: what was not flushed
+// is in the peer's host's. By the word that the peer is dead the other one is promoted, and killed before it has
+// acknowledged anything; so may the peer have been before, by the process that was there or by the next one. These
+// promotions leave no trace: when the two meet, nothing is lost, which the history can't know that has heard of
+// the word.
+void World::killed_when_promoted_by_word() {
+  wait_for_restarts();
+  operator_rests_ = true;
+  const int host = primary_;
+  const int other = 1 - host;
+  write_some();
+  end_process(host);
+  clients_rest_ = true;
+  const History promised = history();
+  if (random_.chance(0.5)) {
+    if (random_.chance(0.5)) {
+      end_process(other);
+      restart(other);
+    }
+    promote(other);
+    wait(
+        kHealingMax_ns, [&] { return primary_ == other; }, "a promotion of the peer");
+  }
+  end_process(other);
+  node(host).power_off();
+  intact_[static_cast<size_t>(host)] = false;
+  restart(host);
+  promote(host);
+  wait(
+      kHealingMax_ns, [&] { return primary_ == host; }, "a promotion by the operator's word");
+  scheduler_.run_until(scheduler_.now_ns() + random_.below(kSecond_ns));
+  end_process(host);
+  restart(host);
+  restart(other);
+  operator_rests_ = false;
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after a promotion by the operator's word");
+  check_all_is_there(host, promised);
+  clients_rest_ = false;
+  workload().go_on();
 }
 
 // The peer has written nothing while it was primary, so that there is nothing to send to it; but who took

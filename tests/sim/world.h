@@ -129,6 +129,7 @@ class World {
   void return_during_a_flush();
   void succeed_with_a_failing_disk();
   void goes_on_beside_a_slow_peer();
+  void killed_when_promoted_by_word();
   void check_recorded_as_primary(int host);
   void wait_for_two_secondaries();
   void slow_disk();    // slow_disk.cc
@@ -247,6 +248,7 @@ class World {
                          const std::string& story);
   void check_survivor(const Remains& kept, const Remains& source, const std::string& story);
   void check_promoted_without_word(int host);
+  void check_all_is_there(int host, const History& promised);
   void check_duplex_now();
   void check_primaries();
 

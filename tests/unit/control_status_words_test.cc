@@ -90,6 +90,14 @@ TEST(Resumption, WhoWaitsForThePeerSSayIsToldHowToGoOn) {
   EXPECT_NE(status_words(view).action.find("if beta was not promoted, run `twinblock promote r0`"),
             std::string::npos)
       << status_words(view).action;
+  view.promotion.forgot = true;
+  view.witness.kind = "etcd";
+  view.witness.standing = WitnessStanding::kAgreed;
+  EXPECT_NE(status_words(view).status.find("holds no more than this host, which was started anew"),
+            std::string::npos)
+      << status_words(view).status;
+  EXPECT_NE(status_words(view).action.find("`twinblock promote r0 --peer-is-dead`"), std::string::npos)
+      << status_words(view).action;
 }
 
 TEST(DisksInStatus, ADiskThatFailedComesFirst) {

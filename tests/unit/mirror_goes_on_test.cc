@@ -39,7 +39,7 @@ constexpr std::array<Pair, 8> kPairs{{
 // Every combination of what the rule looks at. Who goes on counts as primary; both sides see the same.
 TEST(GoesOn, WhoWasPrimaryGoesOnOnlyWhereNobodyWasPromotedSince) {
   for (const Pair& pair : kPairs) {
-    for (unsigned bits = 0; bits < 512; ++bits) {
+    for (unsigned bits = 0; bits < 1024; ++bits) {
       SyncFacts a, b;
       a.generations = history(pair.mine);
       b.generations = history(pair.theirs);
@@ -55,12 +55,18 @@ TEST(GoesOn, WhoWasPrimaryGoesOnOnlyWhereNobodyWasPromotedSince) {
       b.blank = bits & 32u;
       b.dirty = bits & 64u;
       a.term = 5;
-      b.term = 4 + (bits >> 7u);  // 4 to 7
+      b.term = 4 + (bits >> 7u & 3u);  // 4 to 7
+      // The hosts of both: this one's was started anew since, the other one's was not.
+      a.rebooted = a.crashed && (bits & 512u);
+      a.peer_boot = b.boot = 9;
+      b.instance = 3;
+      const bool peer_holds_more =
+          a.rebooted && pair.relation == Relation::kSame && !b.inconsistent;
       const bool older_or_same = pair.relation == Relation::kSame ||
                                  pair.relation == Relation::kIAmNewer ||
                                  pair.relation == Relation::kIAmMuchNewer;
       EXPECT_EQ(goes_on(a, b),
-                a.resumes && !b.blank && !b.primary && b.term < 5 && older_or_same)
+                a.resumes && !b.blank && !b.primary && b.term < 5 && older_or_same && !peer_holds_more)
           << pair.name << bits;
       EXPECT_FALSE(goes_on(a, b) && goes_on(b, a)) << pair.name << bits;
       const Verdict verdict = decide(a, b);
@@ -72,6 +78,43 @@ TEST(GoesOn, WhoWasPrimaryGoesOnOnlyWhereNobodyWasPromotedSince) {
       EXPECT_EQ(verdict, decide(as_primary, b)) << pair.name << bits;
     }
   }
+}
+
+// A primary whose host had lost its memory was promoted again without its peer, and its process ended before
+// it had acknowledged anything: what the peer's memory still holds is not given up for that.
+TEST(GoesOn, WhoseHostForgotGoesOnOnlyWhereThePeerHoldsNoMore) {
+  const auto answer = [](const auto& change) {
+    SyncFacts a, b;
+    a.generations = b.generations = history({7, 7, 0});
+    a.volume_uuid[0] = b.volume_uuid[0] = 1;
+    a.map_valid = b.map_valid = true;
+    a.crashed = a.resumes = a.rebooted = a.dirty = true;
+    a.instance = 1;
+    a.boot = 8;
+    a.peer_instance = 2;  // its process has ended since
+    a.peer_boot = b.boot = 9;
+    b.instance = 3;
+    a.term = 5;
+    b.term = 4;
+    change(a, b);
+    const Verdict verdict = decide(a, b);
+    EXPECT_EQ(mirrored(verdict), decide(b, a));
+    EXPECT_TRUE(goes_on(a, b) ? is_source(verdict) : is_target(verdict));
+    return goes_on(a, b);
+  };
+  EXPECT_FALSE(answer([](SyncFacts&, SyncFacts&) {}));
+  EXPECT_FALSE(answer([](SyncFacts&, SyncFacts& b) { b.instance = 2; }));
+  EXPECT_FALSE(answer([](SyncFacts&, SyncFacts& b) { b.crashed = b.resumes = true; }))
+      << "the peer was the primary that died, and its host has all";
+  EXPECT_TRUE(answer([](SyncFacts& a, SyncFacts&) { a.rebooted = false; }));
+  EXPECT_TRUE(answer([](SyncFacts&, SyncFacts& b) { b.boot = 10; })) << "both forgot";
+  EXPECT_TRUE(answer([](SyncFacts&, SyncFacts& b) { b.crashed = b.rebooted = true; }));
+  EXPECT_TRUE(answer([](SyncFacts&, SyncFacts& b) { b.forgot = true; }));
+  EXPECT_TRUE(answer([](SyncFacts&, SyncFacts& b) { b.inconsistent = true; }));
+  EXPECT_TRUE(answer([](SyncFacts&, SyncFacts& b) { b.flush_failed = true; }));
+  EXPECT_TRUE(answer([](SyncFacts&, SyncFacts& b) { b.backing_lost = true; }));
+  EXPECT_TRUE(answer([](SyncFacts& a, SyncFacts&) { a.generations = history({8, 7, 0}); }))
+      << "it has acknowledged something since";
 }
 
 }  // namespace
