@@ -239,12 +239,16 @@ bool RolledBack::roll_back() {
     leave_export(false);
   }
   const bool source_returns = random_.chance(0.15);
+  bool ordered = false;
   const uint64_t end = scheduler_.now_ns() + kPatience_ns;
   while (scheduler_.now_ns() < end) {
     start(target_);
     if (random_.chance(0.2)) run_for(random_.spread(kMillisecond_ns, 2 * kSecond_ns));
     const StatusView now = status(target_);
-    if (now.data != DataState::kInconsistent || !now.way_back.kept) return false;
+    // One that died with the order may have carried it out, all but the answer.
+    if (now.data != DataState::kInconsistent) return ordered && now.all_dirty;
+    if (!now.way_back.kept) return false;
+    ordered = true;
     std::optional<bool> done;
     const auto kept = std::make_shared<std::optional<bool>*>(&done);
     node(target_).engine().orders().roll_back([this, kept](const Result<std::string>& said) {
