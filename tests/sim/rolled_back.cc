@@ -16,6 +16,7 @@ constexpr uint64_t kVolumeBytes = 512 * kKiB;
 constexpr int kRounds = 4;
 constexpr size_t kDepth = 6;
 constexpr uint64_t kPatience_ns = 120 * kSecond_ns;
+constexpr uint64_t kTurnsOfALook = 50;
 // A copy, and all that may go wrong with it.
 constexpr uint64_t kCopyPatience_ns = 4 * CopyShelf::kTimeout_ns + 20 * kSecond_ns;
 
@@ -74,6 +75,19 @@ void RolledBack::run_for(uint64_t ns) {
   while (scheduler_.now_ns() < end) {
     client_turn();
     scheduler_.run_until(std::min(end, scheduler_.now_ns() + 2 * kMillisecond_ns));
+    if (++turns_ % kTurnsOfALook == 0) look_whether_anybody_waits();
+  }
+}
+
+void RolledBack::look_whether_anybody_waits() {
+  for (const int host : {0, 1}) {
+    uint64_t& since_ns = taking_since_ns_[static_cast<size_t>(host)];
+    if (!lives(host) || !status(host).way_back.taking)
+      since_ns = 0;
+    else if (since_ns == 0)
+      since_ns = scheduler_.now_ns();
+    else if (scheduler_.now_ns() - since_ns > kCopyPatience_ns)
+      Report::violation("a resync waits for its copy without an end" + describe());
   }
 }
 

@@ -58,6 +58,7 @@ class RolledBack {
   void answered(uint64_t id);
   void leave_export(bool dies);
   void run_for(uint64_t ns);
+  void look_whether_anybody_waits();
   bool wait_for(const std::function<bool()>& what, uint64_t ns);
 
   void round();
@@ -94,8 +95,8 @@ class RolledBack {
   bool open_ = false;
   bool rests_ = false;  // nothing new is asked
   Image before_;        // the target's, before it was half-copied
-  bool lost_power_ = false;
-  uint64_t ids_ = 0, writes_ = 0;
+  std::array<uint64_t, 2> taking_since_ns_{};  // 0: no resync waits for a copy there
+  uint64_t ids_ = 0, writes_ = 0, turns_ = 0;
   double fails_ = 0;
 };
 
