@@ -95,7 +95,7 @@ def roll_back(lab, name):
     wait_until(lambda: not lab.status(name)["peer"]["connected"], what="the end of the session")
     done = ctl(lab, name, "rollback")
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return " ".join(done.stdout.split())
 
 
 @needs_root
