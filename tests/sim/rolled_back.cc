@@ -230,6 +230,14 @@ void RolledBack::meet() {
 }
 
 void RolledBack::lose_source() {
+  while (random_.chance(0.4)) {  // it is cut off, and goes on
+    (void)wait_for([this] { return half_copied(target_); }, 3 * kSecond_ns);
+    run_for(random_.spread(kMillisecond_ns, 2 * kSecond_ns));
+    network_.set_silent({true, true});
+    run_for(3 * kSecond_ns);
+    if (!half_copied(target_)) before_ = contents(target_);
+    network_.set_silent({false, false});
+  }
   if (random_.chance(0.8)) (void)wait_for([this] { return half_copied(target_); }, 8 * kSecond_ns);
   run_for(random_.spread(100 * kMicrosecond_ns, 4 * kSecond_ns));
   if (random_.chance(0.25)) {
@@ -272,7 +280,15 @@ bool RolledBack::roll_back() {
     });
     if (random_.chance(0.25) && !done) {
       run_for(random_.spread(100 * kMicrosecond_ns, 500 * kMillisecond_ns));
-      if (!done) stop(target_, random_.chance(0.5));
+      if (!done) {
+        stop(target_, random_.chance(0.5));
+        *kept = nullptr;
+        // Nobody gives the order again: the source is back, and finishes the copy.
+        if (random_.chance(0.3)) {
+          start(target_);
+          return status(target_).data != DataState::kInconsistent;
+        }
+      }
     } else if (source_returns && !done) {
       run_for(random_.spread(kMillisecond_ns, kSecond_ns));
       network_.set_silent({false, false});
