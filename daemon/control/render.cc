@@ -103,6 +103,15 @@ json render_counters(const StatusView& view) {
           {"peer_losses", view.peer_losses}};
 }
 
+json render_way_back(const StatusView::WayBack& way) {
+  return {{"kept", way.kept},
+          {"since", way.kept ? format_time(way.since_s) : ""},
+          {"to_get_bytes", way.to_get_bytes},
+          {"taking", way.taking},
+          {"rolling_back", way.rolling_back},
+          {"failure", way.failure}};
+}
+
 }  // namespace
 
 json render_cache(const StatusView& view) {
@@ -186,6 +195,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
       {"size_bytes", view.size_bytes},
       {"file_size_bytes", view.file_size_bytes},
       {"growing_to_bytes", view.growing_to_bytes},
+      {"way_back", render_way_back(view.way_back)},
       {"status", words.status},
       {"action", words.action},
       {"peer", render_peer(view)},

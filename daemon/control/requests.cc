@@ -55,7 +55,7 @@ ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? ResyncPace::kRate : ResyncPace::kAuto;
 }
 
-const std::array<Verb, 20> kVerbs{{
+const std::array<Verb, 21> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -85,6 +85,11 @@ const std::array<Verb, 20> kVerbs{{
      {{{"size_bytes", Kind::kNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
        engine.orders().grow(args["size_bytes"].get<uint64_t>(), answer_with(std::move(send)));
+     }},
+    {"rollback",
+     {},
+     [](Engine& engine, const NodeFacts&, const json&, Send send) {
+       engine.orders().roll_back(answer_with(std::move(send)));
      }},
     {"hang-up",
      {{{"pid", Kind::kNumber}}},

@@ -257,12 +257,38 @@ void add_size(const StatusView& view, StatusWords& words) {
                  " size = \"" + size + "\" into that file.";
 }
 
+// What the node was before a resync, and how that is gone back to.
+void add_way_back(const StatusView& view, StatusWords& words) {
+  const StatusView::WayBack& way = view.way_back;
+  const std::string& peer = view.peer.name;
+  if (way.rolling_back) {
+    words.status = "This replica is being rolled back to what it was before the resync. No session comes up meanwhile.";
+    words.action = "Wait until it has ended; where it does not, see whether the disk of " + view.backing +
+                   " answers (dmesg).";
+    return;
+  }
+  if (way.taking) words.status += " A copy of what this node holds is taken first ([copies] before_resync).";
+  if (!way.failure.empty())
+    words.status += " The last copy before a resync could not be taken: " + way.failure + ".";
+  if (!way.kept) return;
+  const std::string was = "what it was at " + format_time(way.since_s) + ", before the resync, is kept.";
+  if (view.peer.connected) {
+    words.status += " This replica is half-copied; " + was;
+    return;
+  }
+  words.status += " This replica is half-copied: " + peer + " was lost in the middle of the resync; " + was;
+  words.action = "Start twinblockd on " + peer + " or mend the link: the copy goes on where it was. If " + peer +
+                 " does not come back: `twinblock rollback " + view.volume +
+                 "` makes this replica again what it was, without what " + peer + " has acknowledged since.";
+}
+
 }  // namespace
 
 StatusWords state_words(const StatusView& view) {
   StatusWords words = words_of_state(view);
   if (view.peer.connected && (view.witness.waits || view.witness.copy_waits)) words = waiting_words(view);
   for (const std::string& line : orders_in_words(view)) words.status += " " + line;
+  add_way_back(view, words);
   add_disks(view, words);
   return words;
 }

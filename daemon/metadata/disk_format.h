@@ -48,6 +48,17 @@ struct GivenUp {
 };
 static_assert(sizeof(GivenUp) == 32);
 
+// What a half-copied node was before, as long as there is a copy of that: a way back.
+struct WayBackEntry {
+  uint64_t generation_current;  // 0: there is none
+  uint64_t generation_base;
+  uint64_t generation_history[kHistoryEntries];
+  uint64_t term;
+  uint64_t taken_s;       // Unix time
+  uint64_t to_get_bytes;  // which might have differed from the source's then
+};
+static_assert(sizeof(WayBackEntry) == 104);
+
 struct Superblock {
   uint64_t magic;
   uint32_t version;
@@ -78,7 +89,8 @@ struct Superblock {
   uint64_t claim;                      // a generation that the witness was asked for; 0: none
   uint64_t named;                      // the generation that the witness' entry named last; 0
   uint64_t followed_boot;              // of this host, when this node was last whole beside a primary
-  uint8_t reserved[kPageBytes - 408];  // zero
+  WayBackEntry way_back;               // with kFlagInconsistent: what the node was before
+  uint8_t reserved[kPageBytes - 512];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -94,7 +106,8 @@ static_assert(offsetof(Superblock, given_up) == 336);
 static_assert(offsetof(Superblock, begun_for) == 368);
 static_assert(offsetof(Superblock, promoted_boot) == 376);
 static_assert(offsetof(Superblock, claim) == 384);
-static_assert(offsetof(Superblock, reserved) == 408);
+static_assert(offsetof(Superblock, way_back) == 408);
+static_assert(offsetof(Superblock, reserved) == 512);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

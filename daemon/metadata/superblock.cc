@@ -62,7 +62,31 @@ std::string why_unusable(const Superblock& disk) {
   if (disk.generation_current == 0) return "no generation";
   if ((disk.flags & kFlagDiscard) != 0 && (disk.flags & kFlagKeep) != 0)
     return "orders to give up both nodes' writes";
+  if (disk.way_back.generation_current != 0 && (disk.flags & kFlagInconsistent) == 0)
+    return "a way back of a replica that is whole";
   return "";
+}
+
+WayBackEntry entry_of(const WayBack& way) {
+  WayBackEntry entry{};
+  entry.generation_current = way.generations.current;
+  entry.generation_base = way.generations.base;
+  std::copy(way.generations.history.begin(), way.generations.history.end(), entry.generation_history);
+  entry.term = way.term;
+  entry.taken_s = way.taken_s;
+  entry.to_get_bytes = way.to_get_bytes;
+  return entry;
+}
+
+WayBack way_of(const WayBackEntry& entry) {
+  WayBack way;
+  way.generations.current = entry.generation_current;
+  way.generations.base = entry.generation_base;
+  std::copy_n(entry.generation_history, kHistoryEntries, way.generations.history.begin());
+  way.term = entry.term;
+  way.taken_s = entry.taken_s;
+  way.to_get_bytes = entry.to_get_bytes;
+  return way;
 }
 
 void set_name(char (&field)[kNameBytes], const std::string& name) {
@@ -88,6 +112,21 @@ void Generations::advance(uint64_t fresh) {
   // Without the peer a second time, the base stays.
   if (base == current || base == 0) base = current;
   current = fresh;
+}
+
+// Who is at `told` holds more than this replica does, and must not find itself in its past: it would be brought
+// up to date by it without a question. What lies before `told` both still share, so that they have diverged.
+void Generations::go_on_without(uint64_t told, uint64_t fresh) {
+  TB_CHECK(fresh != 0 && fresh != told && !knows(fresh), "a new generation must be new");
+  const auto end = std::remove(history.begin(), history.end(), told);
+  std::fill(end, history.end(), 0);
+  if (base == told) base = 0;
+  if (current != told) {
+    advance(fresh);
+    return;
+  }
+  current = fresh;
+  if (base == 0) base = fresh;
 }
 
 uint64_t intent_tag(const Uuid& volume_uuid) {
@@ -128,6 +167,7 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.claim = record.claim;
   disk.named = record.named;
   disk.followed_boot = record.followed_boot;
+  disk.way_back = entry_of(record.way_back);
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;
   std::memcpy(bytes.data(), &disk, sizeof disk);
@@ -170,6 +210,7 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   record.claim = disk.claim;
   record.named = disk.named;
   record.followed_boot = disk.followed_boot;
+  record.way_back = way_of(disk.way_back);
   record.snapshot_bytes = disk.snapshot_bytes;
   record.snapshot_crc = disk.snapshot_crc;
   for (const FlagField& each : kFlagFields) record.*each.field = (disk.flags & each.flag) != 0;

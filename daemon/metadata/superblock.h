@@ -26,6 +26,20 @@ struct Generations {
   void advance(uint64_t fresh);
   // Both nodes share the current generation from now on: it becomes the base, too.
   void settle() { base = current; }
+  // The data is again what it was in these generations, of which the node whose generation `told` is has gone
+  // on: `fresh` begins a history of which that one is no ancestor, whatever it has taken since in `told`.
+  void go_on_without(uint64_t told, uint64_t fresh);
+};
+
+// What this node was before it became half-copied: a copy of its backing of then can be brought back.
+struct WayBack {
+  Generations generations;  // current 0: there is none
+  uint64_t term = 0;
+  uint64_t taken_s = 0;       // Unix time
+  uint64_t to_get_bytes = 0;  // that might have differed from the source's then
+
+  bool operator==(const WayBack&) const = default;
+  explicit operator bool() const { return generations.current != 0; }
 };
 
 struct NodeRecord {
@@ -61,6 +75,7 @@ struct NodeRecord {
   // The host's boot when this node last was whole beside its peer, or became it: with a peer that was
   // primary, memory holds what was acknowledged since, and the disk may not. 0: not known.
   uint64_t followed_boot = 0;
+  WayBack way_back;
   bool primary = false;
   bool peer_primary = false;
   bool inconsistent = false;

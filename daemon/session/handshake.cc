@@ -362,8 +362,8 @@ bool Handshake::take_verdict(Channel& channel, Verdict theirs) {
                "); this is a bug in twinblock");
     return false;
   }
-  if (!same_facts(intro.said, owner_.facts())) {
-    // Not an error: something happened here meanwhile. Say nothing and begin anew.
+  if (owner_.draining() || !same_facts(intro.said, owner_.facts())) {
+    // Not an error: something happened, or has begun, here meanwhile. Say nothing and begin anew.
     links_.discard(channel);
     dialler_.schedule(limits::kReconnectDelayMin_ns);
     return false;

@@ -153,8 +153,9 @@ class Core {
   void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
   // The volume is growing: until both have recorded its size, or neither, who is primary stays as it is, and nobody
   // begins a volume anew.
-  [[nodiscard]] bool growing() const { return growing_; }
-  void set_growing(bool is) { growing_ = is; }
+  // So it is while the volume is rolled back here. What it is just doing ("growing"); null: neither.
+  [[nodiscard]] const char* changing() const { return changing_; }
+  void set_changing(const char* what) { changing_ = what; }
   // The node is being demoted: nobody has the export open, and a flush promises no client anything.
   [[nodiscard]] bool demoting() const { return demoting_; }
   void set_demoting(bool is) { demoting_ = is; }
@@ -197,7 +198,7 @@ class Core {
   WriteLatency latency_;
   bool alone_allowed_ = false;
   bool demoting_ = false;
-  bool growing_ = false;
+  const char* changing_ = nullptr;
 };
 
 }  // namespace twinblock

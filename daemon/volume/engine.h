@@ -41,6 +41,7 @@
 #include "volume/status_view.h"
 #include "volume/upkeep.h"
 #include "volume/verifier.h"
+#include "volume/way_back.h"
 #include "volume/write_path.h"
 
 namespace twinblock {
@@ -120,7 +121,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   std::string peer_is_larger(uint64_t volume_bytes) override {
     return growth_.peer_is_larger(volume_bytes);
   }
-  bool draining() override { return replica_.draining(); }
+  bool draining() override { return replica_.draining() || way_back_.rolling_back(); }
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
   void session_lost(const std::string& reason) override;
   void session_frame(wire::Frame& frame, uint64_t incarnation) override;
@@ -172,6 +173,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   OwnFacts facts_;
   FirstRecord first_record_;
   Growth growth_;
+  WayBack way_back_;
   PeerSync sync_;
   Clients clients_;
   Upkeep upkeep_;

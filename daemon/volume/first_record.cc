@@ -29,8 +29,8 @@ std::string FirstRecord::described_history() const {
 void FirstRecord::init(bool force, bool join, Reply reply) {
   const std::string& volume = core_.config.volume;
   const auto& peer = session().handshake().peer_facts();
-  if (core_.growing()) {
-    reply(Error{"the volume is just growing here", "try again when it has, or restart twinblockd", EBUSY});
+  if (const char* what = core_.changing()) {
+    reply(Error{std::string("the volume is just ") + what + " here", "try again when that has ended, or restart twinblockd", EBUSY});
     return;
   }
   if (core_.intents().creating()) {

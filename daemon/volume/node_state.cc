@@ -48,7 +48,14 @@ void NodeState::join(const Joined& joined) {
   blank_ = false;
 }
 
-void NodeState::become_half_copied(const metadata::Generations& told) {
+void NodeState::become_half_copied(const metadata::Generations& told, const std::optional<metadata::WayBack>& copy) {
+  if (!record_.inconsistent) {
+    record_.way_back = copy.value_or(metadata::WayBack{});
+    if (copy) {
+      record_.way_back.generations = record_.generations;
+      record_.way_back.term = record_.term;
+    }
+  }
   record_.inconsistent = true;
   record_.generations = told;
   record_.claim = 0;
@@ -65,6 +72,7 @@ void NodeState::become_whole(const metadata::Generations& told, uint64_t boot) {
   history_.enter(told);
   record_.inconsistent = record_.dirty = record_.primary = record_.shared = false;
   record_.all_dirty = record_.snapshot = record_.discard = record_.keep = false;
+  record_.way_back = {};
   crashed_ = backing_lost_ = false;
   role_.shares_what_it_took_over();
 }
@@ -73,6 +81,27 @@ void NodeState::hold_sole_copy(const metadata::Generations& told) {
   history_.enter(told);
   record_.dirty = record_.all_dirty = true;
   record_.snapshot = false;
+  record_.way_back = {};
+}
+
+void NodeState::begin_rollback() {
+  history_.move_on();
+  record_.dirty = record_.all_dirty = true;
+  record_.snapshot = false;
+}
+
+// Whoever was the source may have acknowledged more since, as a primary: as long as it is away, this node takes
+// the operator's word.
+void NodeState::roll_back() {
+  const metadata::WayBack was = std::exchange(record_.way_back, {});
+  history_.return_to(was.generations);
+  record_.term = was.term;
+  record_.inconsistent = record_.primary = false;
+  crashed_ = false;
+  record_.dirty = record_.all_dirty = true;
+  record_.snapshot = false;
+  record_.peer_primary = true;
+  record_.followed_boot = 0;
 }
 
 void NodeState::need_copy_back() {

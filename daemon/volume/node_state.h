@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "io/clock.h"
 #include "io/disk.h"
@@ -60,19 +61,27 @@ class NodeState {
   // The peer's.
   void join(const Joined& joined);
 
-  // The volume has become larger. A snapshot of the smaller one would lie in the way of its pages.
+  // The volume has become larger. A snapshot of the smaller one would lie in the way of its pages; a copy of it
+  // is no way back.
   void grow(uint64_t volume_bytes) {
     record_.size_bytes = volume_bytes;
+    record_.way_back = {};
     set_snapshot(false, 0, 0);
   }
 
   // As the target, in the history that it was told, after it has left its own: it is an unfinished copy.
-  // What it may itself have changed stays on record until the end; …
-  void become_half_copied(const metadata::Generations& told);
+  // What it may itself have changed stays on record until the end; what it was stays, too, where a copy of
+  // that was taken (`copy`); …
+  void become_half_copied(const metadata::Generations& told, const std::optional<metadata::WayBack>& copy);
   // … it is the same as the source, on this boot of the host; …
   void become_whole(const metadata::Generations& told, uint64_t boot);
   // … it is the only one.
   void hold_sole_copy(const metadata::Generations& told);
+  // That copy is about to be brought back: whatever the peer knows of what is missing here, every block may be;
+  // …
+  void begin_rollback();
+  // … and has been, all of it.
+  void roll_back();
   // Its disk failed, and the peer stands in: what is here is stale.
   void become_stale() { record_.inconsistent = true; }
   // All of it is to be copied back from the peer.

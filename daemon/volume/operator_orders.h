@@ -20,6 +20,7 @@
 #include "volume/roles.h"
 #include "volume/split_brain_orders.h"
 #include "volume/verifier.h"
+#include "volume/way_back.h"
 #include "volume/write_path.h"
 
 namespace twinblock {
@@ -36,6 +37,7 @@ class OperatorOrders {
     Core& core;
     FirstRecord& first_record;
     Growth& growth;
+    WayBack& way_back;
     Roles& roles;
     Consent& consent;
     SplitBrainOrders& split_brain;
@@ -58,6 +60,8 @@ class OperatorOrders {
   void grow(uint64_t volume_bytes, Reply reply) {
     parts_.growth.order(volume_bytes, std::move(reply));
   }
+  // A half-copied node becomes what it was before the resync.
+  void roll_back(Reply reply) { parts_.way_back.order(std::move(reply)); }
   void promote(Roles::Word word, Reply reply) { parts_.roles.promote(word, std::move(reply)); }
   void demote(Reply reply) { parts_.roles.demote(true, std::move(reply)); }
   // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be

@@ -18,7 +18,7 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
       source_(core, parts.flushes, parts.writes, parts.disks, *this),
       target_(core,
               {parts.gate, parts.disks, parts.replica, parts.asked, parts.roles,
-               parts.first_record, parts.facts},
+               parts.first_record, parts.facts, parts.way_back},
               log_, *this) {}
 
 void PeerSync::enter(Phase phase) {

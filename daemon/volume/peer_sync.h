@@ -41,6 +41,7 @@ class PeerSync final : private ResyncSource::Owner,
     Roles& roles;
     FirstRecord& first_record;
     const OwnFacts& facts;
+    WayBack& way_back;
     const EventWords& words;
   };
 

@@ -50,6 +50,17 @@ void ReplicaHistory::enter(const metadata::Generations& told) {
   record_.generation_since_s = clock_.wall_ns() / kSecond_ns;
 }
 
+void ReplicaHistory::return_to(const metadata::Generations& before) {
+  const uint64_t told = record_.generations.current;
+  record_.generations = before;
+  uint64_t fresh = fresh_generation();
+  while (fresh == told) fresh = fresh_generation();
+  record_.generations.go_on_without(told, fresh);
+  record_.generation_since_s = clock_.wall_ns() / kSecond_ns;
+  record_.shared = false;
+  leave();
+}
+
 void ReplicaHistory::settle() {
   record_.generations.settle();
   record_.shared = false;

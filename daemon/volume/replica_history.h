@@ -42,6 +42,8 @@ class ReplicaHistory {
   void leave();
   // … and that one is this replica's.
   void enter(const metadata::Generations& told);
+  // What it was in before that counts again, and a new one begins on it, in which what it was told does not occur.
+  void return_to(const metadata::Generations& before);
   // Both hold the same: nothing that was to be remembered of the difference counts.
   void settle();
 

@@ -1,6 +1,7 @@
 #include "volume/resync_source.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/checks.h"
 #include "base/limits.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr uint64_t kReportInterval_ns = 250 * kMillisecond_ns;
 constexpr uint64_t kPaceInterval_ns = 5 * kMillisecond_ns;
+constexpr uint64_t kMarkAgain_ns = 200 * kMillisecond_ns;
 
 }  // namespace
 
@@ -26,6 +28,7 @@ ResyncSource::ResyncSource(Core& core, FlushGroup& flushes, WritePath& writes,
             [this] { pump(); }) {
   report_timer_ = core_.clock.make_timer([this] { report(); });
   pace_timer_ = core_.clock.make_timer([this] { pump(); });
+  mark_again_ = core_.clock.make_timer([this] { mark(); });
 }
 ResyncSource::~ResyncSource() = default;
 
@@ -37,8 +40,11 @@ void ResyncSource::begin(const metadata::Generations& label) {
   walk_.restart();
   sent_ = {};
   progress_.begin(core_.differences().dirty().set_bytes(), core_.clock.now_ns());
-  send_generation(label, wire::kGenerationInconsistent);
+  label_ = label;
+  mark();
 }
+
+void ResyncSource::mark() { send_generation(label_, wire::kGenerationInconsistent); }
 
 void ResyncSource::begin_with_nothing_to_send() {
   TB_CHECK(step_ == Step::kIdle, "one resync at a time");
@@ -59,6 +65,10 @@ void ResyncSource::send_generation(metadata::Generations generations, uint32_t f
 
 // The target has recorded what it was told.
 void ResyncSource::answered(const PeerAnswer& answer) {
+  if (answer.error == EINPROGRESS && step_ == Step::kMarking) {
+    mark_again_->arm(kMarkAgain_ns);
+    return;
+  }
   if (answer.error != 0) {
     disks_.peer_metadata_failed(answer.error);
     return;
@@ -208,6 +218,7 @@ void ResyncSource::session_lost() {
   step_ = Step::kIdle;
   report_timer_->disarm();
   pace_timer_->disarm();
+  mark_again_->disarm();
   if (progress_.active()) progress_.end(core_.clock.now_ns());
   sync_.session_lost();
 }

@@ -1,7 +1,8 @@
 // Brings the peer up to date from this node's dirty map, with writes going on. Owned by the engine;
 // loop thread only.
 //
-//   begin ─▶ marking: the target records that it is half-copied (invariant 7)
+//   begin ─▶ marking: the target records that it is half-copied (invariant 7), and takes a copy of what it
+//                     holds before, where its file says so: then it is asked again until it has
 //         ─▶ copying: runs of dirty blocks; those known coarsely are compared first
 //         ─▶ flushing: both disks
 //         ─▶ recording: the target records that it is whole, in the source's generation
@@ -77,6 +78,7 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   void sync_has_room() override { pump(); }
 
   void send_generation(metadata::Generations generations, uint32_t flag);
+  void mark();
   void copy();
   void pump();
   bool start_next(const Pacer::Allowance& allowed);
@@ -98,6 +100,8 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   Sent sent_;
   std::unique_ptr<Timer> report_timer_;
   std::unique_ptr<Timer> pace_timer_;
+  metadata::Generations label_;  // what the target is told while it is marked
+  std::unique_ptr<Timer> mark_again_;
 };
 
 }  // namespace twinblock

@@ -1,6 +1,7 @@
 #include "volume/resync_target.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/checks.h"
@@ -84,6 +85,7 @@ bool ResyncTarget::hold_until_recorded(wire::Frame& frame) {
 void ResyncTarget::heard_generation(wire::Frame& frame) {
   if (hold_until_recorded(frame)) return;
   const auto payload = wire::payload_as<wire::GenerationPayload>(frame.payload);
+  if (waits_for_copy(frame, payload)) return;
   // One at a time: the source waits for each answer.
   if (parts_.roles.role() != Role::kSecondary || parts_.asked.under_way() ||
       !takes_over(payload)) {
@@ -93,6 +95,26 @@ void ResyncTarget::heard_generation(wire::Frame& frame) {
   parts_.asked.begin();
   if (payload.flags == wire::kGenerationInconsistent) log_.began(false);
   record(wire::frame_as<wire::GenerationFrame>(frame.header).request, payload.flags);
+}
+
+// A way back is taken first, which may take as long as it takes to write a disk: the source asks again until then.
+bool ResyncTarget::waits_for_copy(const wire::Frame& frame, const wire::GenerationPayload& payload) {
+  const bool may = parts_.roles.role() == Role::kSecondary && !parts_.asked.under_way() &&
+                   core_.phase().now() == Phase::kBehind && payload.flags == wire::kGenerationInconsistent;
+  const uint64_t session = core_.phase().session();
+  if (!may || parts_.way_back.may_become_half_copied()) return false;
+  if (core_.phase().still(session))
+    core_.session.send_ordered(wire::AckFrame{.request = wire::frame_as<wire::GenerationFrame>(frame.header).request,
+                                              .error = EINPROGRESS});
+  return true;
+}
+
+// By the records of both.
+uint64_t ResyncTarget::to_get_bytes() const {
+  const auto& verdict = core_.session.handshake().last_verdict();
+  const auto& source = core_.session.handshake().peer_facts();
+  if (verdict != Verdict::kTargetOfMap || !source) return core_.volume_bytes();
+  return std::min(core_.volume_bytes(), source->dirty_bytes + core_.differences().dirty().set_bytes());
 }
 
 // Takes over what the source tells; false when that makes no sense here.
@@ -142,7 +164,7 @@ void ResyncTarget::join(const metadata::Uuid& volume, const metadata::Generation
 // From now on this is an unfinished copy of the source's history: a resync that is cut off goes on
 // where it was. What this node itself may have changed stays on record until the end.
 void ResyncTarget::become_half_copied(const metadata::Generations& told) {
-  core_.state().become_half_copied(told);
+  core_.state().become_half_copied(told, parts_.way_back.to_record(to_get_bytes()));
   core_.differences().set_valid(true);
 }
 
@@ -168,7 +190,10 @@ void ResyncTarget::record(uint64_t request, uint32_t flags) {
   // What this node may have recorded of going on alone was about another history.
   parts_.gate.close();
   auto recorded = [this, session = core_.phase().session(), request, flags](int error) {
-    if (error == 0 && flags == wire::kGenerationConsistent) core_.intents().clear_all();
+    if (error == 0 && flags == wire::kGenerationConsistent) {
+      core_.intents().clear_all();
+      parts_.way_back.whole();
+    }
     if (!core_.phase().still(session)) return;
     // The source takes the set for complete when the answer comes.
     own_set_.when_told([this, request, flags, error] { acknowledge(request, flags, error); });

@@ -2,7 +2,7 @@
 // may differ, and the data, which it takes when what must be durable before is. Owned by PeerSync;
 // loop thread only.
 //
-//   session_up ─▶ the set is told ─▶ "half-copied" is recorded ─▶ data ─▶ "whole" is recorded
+//   session_up ─▶ the set is told ─▶ a copy of what is here is taken (WayBack) ─▶ "half-copied" is recorded ─▶ data ─▶ "whole" is recorded
 //
 // A source with nothing to send makes it record "whole" at once.
 #pragma once
@@ -20,6 +20,7 @@
 #include "volume/resync_log.h"
 #include "volume/roles.h"
 #include "volume/simplex_gate.h"
+#include "volume/way_back.h"
 
 namespace twinblock {
 
@@ -46,6 +47,7 @@ class ResyncTarget {
     Roles& roles;
     FirstRecord& first_record;
     const OwnFacts& facts;
+    WayBack& way_back;
   };
 
   ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner& owner);
@@ -81,6 +83,8 @@ class ResyncTarget {
 
   [[nodiscard]] bool may_receive() const;
   [[nodiscard]] bool hold_early(wire::Frame& frame, uint64_t incarnation);
+  [[nodiscard]] bool waits_for_copy(const wire::Frame& frame, const wire::GenerationPayload& payload);
+  [[nodiscard]] uint64_t to_get_bytes() const;
   [[nodiscard]] bool takes_over(const wire::GenerationPayload& payload);
   void join(const metadata::Uuid& volume, const metadata::Generations& told);
   void become_half_copied(const metadata::Generations& told);

@@ -41,9 +41,9 @@ std::optional<Error> Roles::why_not_serve() const {
   if (role_ != Role::kSecondary)
     return Error{"this node is changing its role just now", "try again", EBUSY, Retry::kLater};
   if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN, Retry::kLater};
-  if (core_.growing())
-    return Error{"the volume is just growing", "try again when it has: twinblock status " + volume, EBUSY,
-                 Retry::kLater};
+  if (const char* what = core_.changing())
+    return Error{std::string("the volume is just ") + what,
+                 "try again when that has ended: twinblock status " + volume, EBUSY, Retry::kLater};
   if (auto error = disk_failed()) return error;
   // It could not be put on record: refused before anything has changed.
   if (const int error = core_.state().store().error(); error != 0)
@@ -295,9 +295,9 @@ void Roles::replica_drained() {
 // right before it says yes.
 bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
-  if (is_primary() || contested || core_.state().blank() || core_.growing()) {
-    const char* const why = core_.growing() ? " is just growing" : " is primary or about to become it";
-    session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY}, wire::text_bytes(core_.node + why));
+  if (is_primary() || contested || core_.state().blank() || core_.changing()) {
+    const std::string why = core_.changing() ? std::string("just ") + core_.changing() : "primary or about to become it";
+    session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY}, wire::text_bytes(core_.node + " is " + why));
     return true;
   }
   if (role_ == Role::kPromoting)

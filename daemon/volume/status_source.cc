@@ -60,6 +60,9 @@ void StatusSource::fill_replica(StatusView& view) const {
   view.size_bytes = core.worker_view().volume_bytes();  // as clients are told
   view.file_size_bytes = core.config.size_bytes;
   view.growing_to_bytes = parts_.growth.under_way_bytes();
+  const metadata::WayBack& kept = core.record().way_back;
+  view.way_back = {kept.taken_s, kept.to_get_bytes, static_cast<bool>(kept), parts_.way_back.taking(),
+                   parts_.way_back.rolling_back(), parts_.way_back.failure()};
   view.dirty_bytes = core.differences().dirty().set_bytes();
   view.coarse_bytes = core.differences().coarse().set_bytes();
   view.given_up = core.record().given_up;

@@ -25,6 +25,7 @@ class StatusSource {
     const Roles& roles;
     const Consent& consent;
     const Growth& growth;
+    const WayBack& way_back;
     const DiskHealth& disks;
     const PeerSync& sync;
     const Verifier& verifier;

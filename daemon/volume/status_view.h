@@ -30,6 +30,15 @@ struct StatusView {
   uint64_t size_bytes = 0;
   uint64_t file_size_bytes = 0;   // what the configuration file says
   uint64_t growing_to_bytes = 0;  // 0: it is not growing
+  // What this half-copied node was before its resync, and can be again.
+  struct WayBack {
+    uint64_t since_s = 0;       // Unix time at which the copy was taken
+    uint64_t to_get_bytes = 0;  // that might have differed from the source's then
+    bool kept = false;          // there is one
+    bool taking = false;        // a resync waits for its copy
+    bool rolling_back = false;
+    std::string failure;  // why there was none the last time: a sentence, or more
+  } way_back;
   uint64_t dirty_bytes = 0;
   uint64_t coarse_bytes = 0;  // of those, known to differ perhaps
   // What this node would say of itself in a handshake, and the name of what an order of `resolve`

@@ -15,6 +15,7 @@
 
 #include "grown.h"
 #include "lineage.h"
+#include "rolled_back.h"
 #include "witnessed.h"
 #include "report.h"
 #include "sim_node.h"
@@ -68,6 +69,11 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
     twinblock::sim::Grown grown(random.next());
     grown.run();
     return ended(grown.scheduler());
+  }
+  if (options.rollback) {
+    twinblock::sim::RolledBack rolled_back(random.next());
+    rolled_back.run();
+    return ended(rolled_back.scheduler());
   }
   twinblock::sim::World world(random.next(), options);
   world.run();

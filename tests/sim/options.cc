@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 23> kModeTable{{
+constexpr std::array<Mode, 24> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -178,6 +178,7 @@ constexpr std::array<Mode, 23> kModeTable{{
     // (Drawn apart in "mixed".)
     {"witness", 0, [](Options& o) { o.witness = true; }},
     {"grow", 0, [](Options& o) { o.grow = true; }},
+    {"rollback", 0, [](Options& o) { o.rollback = true; }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,
@@ -257,6 +258,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   Random beside(~copy.next());
   const bool witnessed = mode == "mixed" && !resumes && !is_late && beside.chance(0.06);
   const bool grows = mode == "mixed" && !resumes && !is_late && !witnessed && beside.chance(0.04);
+  const bool rolls_back = mode == "mixed" && !resumes && !is_late && !witnessed && !grows && beside.chance(0.04);
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
@@ -266,6 +268,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
                        : is_late       ? each.name == std::string("late")
                        : witnessed     ? each.name == std::string("witness")
                        : grows         ? each.name == std::string("grow")
+                       : rolls_back    ? each.name == std::string("rollback")
                                        : is_drawn;
     if (!meant) continue;
     each.apply(options);

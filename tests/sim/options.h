@@ -76,6 +76,7 @@ struct Options {
   bool slow_disk = false;           // the secondary's disk works, but slowly
   bool lineage = false;             // nothing of the above: see lineage.h
   bool witness = false;             // … see witnessed.h
+  bool rollback = false;            // … see rolled_back.h
   bool grow = false;                // … see grown.h
   FaultPlan faults;
 };
@@ -83,7 +84,7 @@ struct Options {
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
-    "resync swap slow late lineage resume renewal witness grow";
+    "resync swap slow late lineage resume renewal witness grow rollback";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

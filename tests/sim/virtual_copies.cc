@@ -28,14 +28,19 @@ class CopyShelf::Port final : public Copies {
     busy_ = true;
     const bool fails = random.chance(shelf_.fails);
     const bool hangs = fails && step != CopyStep::kRollback && random.chance(0.4);
-    const uint64_t takes_ns = hangs ? kTimeout_ns : random.spread(kMillisecond_ns, kSecond_ns);
+    // One that answers nobody, against its promise.
+    const bool silent = hangs && (step == CopyStep::kBeforeResync || step == CopyStep::kAfterResync) && random.chance(0.2);
+    const uint64_t takes_ns = silent  ? 8 * kTimeout_ns
+                              : hangs ? kTimeout_ns
+                                      : random.spread(kMillisecond_ns, kSecond_ns);
     // A part of what is brought back lands before the rest, or alone.
     if (step == CopyStep::kRollback && shelf_.before_resync_)
       shelf_.scheduler_.after(random.between(0, takes_ns), process_, [this, end = random.between(0, disk_.size_bytes())] {
         disk_.restore(*shelf_.before_resync_, end);
       });
-    shelf_.scheduler_.after(takes_ns, process_, [this, step, name, done = std::move(done), fails, hangs] {
+    shelf_.scheduler_.after(takes_ns, process_, [this, step, name, done = std::move(done), fails, hangs, silent] {
       busy_ = false;
+      if (silent) return;
       if (hangs)
         done(Error{"it did not end in time", "", ETIMEDOUT});
       else if (fails)

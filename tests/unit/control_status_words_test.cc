@@ -135,5 +135,44 @@ TEST(OrdersInStatus, AnOrderIsVoidWhenWhatItNamedHasMovedOn) {
             std::string::npos);
 }
 
+// A target whose source is gone, as `why` and `status` tell it.
+StatusView half_copied() {
+  StatusView view = duplex();
+  view.state = VolumeState::kWaiting;
+  view.data = DataState::kInconsistent;
+  view.peer.connected = false;
+  view.way_back.kept = true;
+  view.way_back.since_s = 1'795'637'463;
+  return view;
+}
+
+TEST(WayBackInStatus, OfAHalfCopiedNodeWithoutItsSourceIsAdvised) {
+  const StatusWords words = status_words(half_copied());
+  EXPECT_NE(words.status.find("is kept"), std::string::npos) << words.status;
+  EXPECT_NE(words.action.find("`twinblock rollback r0`"), std::string::npos) << words.action;
+  EXPECT_NE(words.action.find("Start twinblockd on beta"), std::string::npos) << "which loses nothing";
+}
+
+TEST(WayBackInStatus, WhileTheSourceIsThereNobodyIsToldToGoBack) {
+  StatusView view = half_copied();
+  view.state = VolumeState::kResync;
+  view.resync.target = view.peer.connected = true;
+  const StatusWords words = status_words(view);
+  EXPECT_NE(words.status.find("is kept"), std::string::npos) << words.status;
+  EXPECT_EQ(words.action.find("rollback"), std::string::npos) << words.action;
+}
+
+TEST(WayBackInStatus, WhatIsUnderWayAndWhatFailedIsSaid) {
+  StatusView view = half_copied();
+  view.way_back.rolling_back = true;
+  EXPECT_NE(status_words(view).status.find("is being rolled back"), std::string::npos);
+  view = duplex();
+  view.way_back.taking = true;
+  EXPECT_NE(status_words(view).status.find("is taken first"), std::string::npos);
+  view.way_back = {};
+  view.way_back.failure = "no room; make some";
+  EXPECT_NE(status_words(view).status.find("could not be taken: no room; make some."), std::string::npos);
+}
+
 }  // namespace
 }  // namespace twinblock

@@ -104,6 +104,28 @@ TEST(Relation, OfAllSmallHistoriesIsRightAndMirrored) {
     }
 }
 
+// Of a node that was rolled back, and the source that had told it `told` (Generations::go_on_without): whatever the two
+// knew, and wherever the source has gone since, neither passes for the past of the other, and no past that both
+// share is lost.
+TEST(Relation, WhoWasRolledBackHasDivergedFromItsSource) {
+  for (const uint64_t before_current : {10, 11, 12})
+    for (const uint64_t before_base : {9, 10, 11, 12})
+      for (const uint64_t source_current : {11, 12, 13})
+        for (const uint64_t source_base : {9, 10, 11, 12, 13})
+          for (const bool went_on : {false, true}) {
+            Generations before{before_current, before_base, {10, 9, 8}};
+            Generations source{source_current, source_base, {11, 10, 9, 8}};
+            const uint64_t told = source.current;
+            if (went_on) source.advance(20);
+            before.go_on_without(told, 30);
+            EXPECT_EQ(before.current, 30u);
+            EXPECT_FALSE(before.knows(told));
+            const Relation relation = relate(kinship(before, source, true));
+            EXPECT_TRUE(relation == Relation::kDiverged || relation == Relation::kDivergedFromBase)
+                << before_current << " " << before_base << " " << source_current << " " << source_base << went_on;
+          }
+}
+
 TEST(Relation, EveryEntryOfAHistoryCounts) {
   for (size_t i = 0; i < metadata::kHistoryEntries; ++i) {
     Generations mine, theirs;

@@ -136,6 +136,12 @@ Result<Output> run_continue(const Options& options, const std::string& socket) {
   return change(socket, "continue", with_word(options.go_on.without_witness, json::object()));
 }
 
+// A command of the user's may take as long as it takes to write the disk.
+Result<Output> run_rollback(const Options&, const std::string& socket) {
+  constexpr uint64_t kRollbackTimeout_ns = 24 * 3600 * kSecond_ns;
+  return change(socket, "rollback", json::object(), kRollbackTimeout_ns);
+}
+
 // It may have to write zeroes to all that is new.
 Result<Output> run_grow(const Options& options, const std::string& socket) {
   constexpr uint64_t kGrowTimeout_ns = 24 * 3600 * kSecond_ns;

@@ -1,0 +1,253 @@
+"""A way back before a resync: a target whose source dies in the middle is what it was before; copies that fail, hang
+or are killed keep nobody waiting beyond their deadline."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from lablib.filesystems import run
+from support import IS_ROOT, MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until
+
+SIZE = "48MiB"
+FILE_SYSTEM_BYTES = 32 * MIB
+# How often a rollback is done at a random point of a resync: 20 take some three minutes.
+TIMES = int(os.environ.get("TWINBLOCK_ROLLBACKS") or 4)
+
+needs_root = pytest.mark.skipif(not IS_ROOT, reason="mounting needs root")
+
+
+@pytest.fixture
+def xfs(scratch):
+    """A directory on a file system with reflinks."""
+    image, mount = scratch / "xfs", scratch / "mnt"
+    mount.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(400 * MIB)
+    run("mkfs.xfs", "-q", "-m", "reflink=1", image)
+    device = run("losetup", "-f", "--show", image).strip()
+    try:
+        run("mount", device, mount)
+        yield mount
+    finally:  # (the lab ends before it: tests ask for this one first)
+        subprocess.run(["umount", str(mount)], capture_output=True, check=False)
+        subprocess.run(["losetup", "-d", device], capture_output=True, check=False)
+        assert not os.path.ismount(mount)
+
+
+def lab_with_copies(make_lab, copies, backing=None):
+    lab = make_lab(size=SIZE, start=False, peer_timeout="1s", backing=backing, settings={"on_restart": "secondary"})
+    with open(lab.state["config"], "a", encoding="utf-8") as file:
+        file.write("\n[copies]\n" + copies)
+    lab.up()
+    return lab
+
+
+def on_xfs(xfs):
+    return {name: xfs / f"{name}.img" for name in ("alpha", "beta")}
+
+
+def put(lab, name, data, offset=0):
+    with connection(lab, name) as handle:
+        for at in range(0, len(data), MIB):
+            handle.pwrite(data[at:at + MIB], offset + at)
+        handle.flush()
+
+
+def file_system(scratch, rng, generation):
+    """An ext4 with files of that generation."""
+    tree, image = scratch / "tree", scratch / "ext4"
+    subprocess.run(["rm", "-rf", str(tree), str(image)], check=True)
+    tree.mkdir()
+    for number in range(40):
+        (tree / f"{generation}-{number}").write_bytes(rng.randbytes(rng.randrange(400_000)))
+    run("mkfs.ext4", "-q", "-d", tree, image, f"{FILE_SYSTEM_BYTES >> 10}k")
+    return image.read_bytes()
+
+
+def held(lab, name):
+    return Path(lab.node(name)["backing"]).read_bytes()
+
+
+def rate(lab, name, words):
+    assert ctl(lab, name, "resync", *words.split()).returncode == 0
+
+
+def half_copied(lab, source, target):
+    """The target was away while the source wrote, and is on its way back, slowly; what it held before."""
+    lab.kill(target)
+    lab.wait_state(source, "simplex")
+    before = held(lab, target)
+    return before
+
+
+def begin_slow_resync(lab, source, target, kept=True):
+    rate(lab, source, "rate 4MiB")
+    lab.start(target)
+    if kept:
+        wait_until(lambda: lab.status(target)["way_back"]["kept"], what="the way back:\n" + lab.log_tail(target))
+
+
+def roll_back(lab, name):
+    """Once the session is lost."""
+    wait_until(lambda: not lab.status(name)["peer"]["connected"], what="the end of the session")
+    done = ctl(lab, name, "rollback")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return " ".join(done.stdout.split())
+
+
+@needs_root
+@pytest.mark.seconds(900)
+def test_source_dies_at_a_random_point_and_the_target_is_what_it_was(xfs, make_lab, scratch, rng):
+    lab = lab_with_copies(make_lab, 'before_resync = "reflink"\n', on_xfs(xfs))
+    source, target = "alpha", "beta"
+    put(lab, source, file_system(scratch, rng, 0))
+    for number in range(1, TIMES + 1):
+        before = half_copied(lab, source, target)
+        put(lab, source, file_system(scratch, rng, number))
+        begin_slow_resync(lab, source, target)
+        time.sleep(rng.random() * 5)
+        lab.kill(source)
+        said = roll_back(lab, target)
+        assert "again what it was at" in said and "lacks what" in said and "--peer-is-dead" in said, said
+        assert held(lab, target) == before, f"rollback {number}"
+        run("e2fsck", "-fn", lab.node(target)["backing"])
+        assert not os.path.exists(str(lab.node(target)["backing"]) + ".before-resync.part")
+        refused = ctl(lab, target, "promote")
+        assert refused.returncode != 0, "it lacks what the source has acknowledged"
+        promote(lab, target, "--peer-is-dead")
+        put(lab, target, rng.randbytes(MIB), 40 * MIB)
+        lab.start(source)
+        lab.wait_state(source, "refused")
+        lab.wait_state(target, "refused")
+        keep = "local" if rng.random() < 0.5 else "peer"
+        if keep == "peer":
+            assert ctl(lab, target, "demote").returncode == 0
+        resolved = ctl(lab, target, "resolve", "--keep", keep, "--yes")
+        assert resolved.returncode == 0, resolved.stdout + resolved.stderr
+        if keep == "local":
+            source, target = target, source
+            lab.wait_state(source, "duplex", 60)
+        else:
+            lab.wait_state(source, "connected", 60)
+            promote(lab, source)
+        assert_identical(lab)
+        wait_until(lambda: not any(Path(xfs).glob("*.before-resync")), what="the removal of copies")
+
+
+@needs_root
+def test_status_says_how_to_go_back_and_orders_that_can_t_be_are_refused(xfs, make_lab, rng):
+    lab = lab_with_copies(make_lab, 'before_resync = "reflink"\n', on_xfs(xfs))
+    refused = ctl(lab, "beta", "rollback")
+    assert refused.returncode != 0 and "not half-copied" in refused.stderr
+    half_copied(lab, "alpha", "beta")
+    put(lab, "alpha", rng.randbytes(32 * MIB))
+    begin_slow_resync(lab, "alpha", "beta")
+    status = lab.status("beta")
+    assert status["state"] == "resync" and status["data"] == "inconsistent" and status["way_back"]["since"]
+    refused = ctl(lab, "beta", "rollback")
+    assert refused.returncode != 0 and "alpha is connected" in refused.stderr, refused.stderr
+    lab.kill("alpha")
+    wait_until(lambda: "twinblock rollback r0" in lab.status("beta")["action"], what="the advice")
+    assert "is kept" in " ".join(ctl(lab, "beta", "why").stdout.split())
+    assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode != 0
+    # The source is back: the copy goes on, and the way back is gone.
+    lab.start("alpha")
+    lab.wait_state("beta", "connected", 60)
+    promote(lab, "alpha")
+    assert_identical(lab)
+    assert not lab.status("beta")["way_back"]["kept"]
+
+
+class Command:
+    """A command of [copies], which does what the file `how` says."""
+
+    def __init__(self, scratch):
+        self.path, self.how, self.pids = scratch / "copies", scratch / "how", scratch / "pids"
+        self.set("work")
+        self.path.write_text(f"""#!/bin/sh
+echo "$TWINBLOCK_STEP" >> {scratch}/steps
+echo $$ >> {self.pids}
+copy={scratch}/copy-of-$TWINBLOCK_NODE
+case $(cat {self.how}) in
+  hang) trap '' TERM; while :; do sleep 1; done ;;
+  fail) echo "there is no room"; exit 7 ;;
+  killed) kill -9 $$ ;;
+esac
+case $TWINBLOCK_STEP in
+  before-resync) cp "$TWINBLOCK_BACKING" "$copy" && sync "$copy" ;;
+  after-resync) rm "$copy" ;;
+  rollback) dd if="$copy" of="$TWINBLOCK_BACKING" bs=1M conv=notrunc,fsync status=none ;;
+esac
+""", encoding="utf-8")
+        self.path.chmod(0o755)
+
+    def set(self, how):
+        self.how.write_text(how, encoding="utf-8")
+
+    def table(self, on_failure):
+        return (f'before_resync = "{self.path}"\nafter_resync = "{self.path}"\nrollback = "{self.path}"\n'
+                f'timeout = "1500ms"\non_failure = "{on_failure}"\n')
+
+    def none_runs(self):
+        pids = self.pids.read_text(encoding="utf-8").split() if self.pids.exists() else []
+        return not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+@pytest.mark.parametrize("how", ["hang", "fail", "killed"])
+@pytest.mark.parametrize("on_failure", ["go on", "wait"])
+def test_a_copy_that_is_not_taken_is_told_and_keeps_nobody_waiting(make_lab, scratch, rng, how, on_failure):
+    command = Command(scratch)
+    lab = lab_with_copies(make_lab, command.table(on_failure))
+    put(lab, "alpha", rng.randbytes(4 * MIB))
+    half_copied(lab, "alpha", "beta")
+    command.set(how)
+    put(lab, "alpha", rng.randbytes(4 * MIB))
+    since = len(lab.log_text("beta"))
+    lab.start("beta")
+    began = time.monotonic()
+    wait_for_log(lab, "beta", "no way back before the resync", since=since)
+    assert time.monotonic() - began < 15
+    put(lab, "alpha", rng.randbytes(MIB))  # nobody waits for it
+    wait_until(command.none_runs, what="the end of the command")
+    if on_failure == "wait":
+        wait_until(lambda: "could not be taken" in lab.status("beta")["status"], what="the reason in status")
+        assert lab.status("alpha")["state"] in ("simplex", "resync")
+        assert lab.status("beta")["data"] == "current", "it is what it was"
+        command.set("work")
+    lab.wait_state("alpha", "duplex", 60)
+    command.set("work")
+    assert_identical(lab)
+    wait_until(command.none_runs, what="the end of the commands")
+
+
+def test_a_rollback_by_commands_that_fails_can_be_ordered_again(make_lab, scratch, rng):
+    command = Command(scratch)
+    lab = lab_with_copies(make_lab, command.table("wait"))
+    put(lab, "alpha", rng.randbytes(4 * MIB))
+    before = half_copied(lab, "alpha", "beta")
+    put(lab, "alpha", rng.randbytes(40 * MIB))
+    begin_slow_resync(lab, "alpha", "beta")
+    lab.kill("alpha")
+    wait_until(lambda: not lab.status("beta")["peer"]["connected"], what="the end of the session")
+    for how in ("fail", "hang", "killed"):
+        command.set(how)
+        failed = ctl(lab, "beta", "rollback")
+        assert failed.returncode != 0 and "the rollback failed" in failed.stderr, failed.stderr
+        wait_until(command.none_runs, what="the end of the command")
+        assert lab.status("beta")["way_back"]["kept"] and not lab.status("beta")["way_back"]["rolling_back"]
+    command.set("work")
+    lab.kill("beta")
+    lab.start("beta")
+    roll_back(lab, "beta")
+    assert held(lab, "beta") == before
+    wait_until(lambda: not (scratch / "copy-of-beta").exists(), what="the removal of the copy")
+    # The old source's data counts after all.
+    lab.start("alpha")
+    lab.wait_state("beta", "refused")
+    assert ctl(lab, "beta", "resolve", "--keep", "peer", "--yes").returncode == 0
+    lab.wait_state("beta", "connected", 60)
+    promote(lab, "alpha")
+    assert_identical(lab)

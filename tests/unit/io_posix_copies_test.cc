@@ -1,0 +1,249 @@
+// Copies of a backing: by reflinks, where the file system takes them, and by commands that do what they should, or
+// fail, hang and are killed.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <mutex>
+
+#include "io/posix/backing_copies.h"
+#include "io/posix/monotonic.h"
+#include "io/posix/reflink.h"
+#include "io_posix_support.h"
+#include "loop_device.h"
+
+namespace twinblock {
+namespace {
+
+class KeptLog final : public Log {
+ public:
+  void log(Severity, const std::string& line) override {
+    const std::lock_guard lock(mutex_);
+    lines_ += line + "\n";
+  }
+  std::string lines() {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string lines_;
+};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+bool says(const Status& status, const std::string& part) {
+  return !status.ok() && (status.error().what + "; " + status.error().action).find(part) != std::string::npos;
+}
+
+class CopiesTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    if (copies_) loop_.call([&] { copies_.reset(); });
+  }
+  std::string script(const std::string& body, mode_t mode = 0755) {
+    const std::string path = directory_ / "copy";
+    write(path, "#!/bin/sh\n" + body);
+    ::chmod(path.c_str(), mode);
+    return path;
+  }
+  void open(CopyWays ways, const std::string& backing) {
+    loop_.start();
+    loop_.call([&] {
+      copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", backing}, ways);
+    });
+  }
+  void open_command(const std::string& path, uint64_t timeout_ns = 600 * kSecond_ns) {
+    CopyWays ways;
+    ways.before_resync.command = ways.after_resync.command = ways.rollback.command = path;
+    ways.timeout_ns = timeout_ns;
+    open(ways, directory_ / "backing");
+  }
+  Status run(CopyStep step, const std::string& name = "") {
+    std::promise<Status> said;
+    loop_->post([&] {
+      bool inside = true;
+      copies_->begin(step, name, [&](Status status) {
+        EXPECT_FALSE(inside) << "never from within the request";
+        said.set_value(std::move(status));
+      });
+      inside = false;
+    });
+    return said.get_future().get();
+  }
+
+  const TemporaryDirectory directory_;
+  KeptLog log_;
+  RunningLoop loop_;
+  std::unique_ptr<BackingCopies> copies_;
+};
+
+TEST_F(CopiesTest, a_command_knows_what_it_is_about) {
+  open_command(script("env > " + (directory_ / "env") + "; echo said; exit $#\n"));
+  EXPECT_TRUE(run(CopyStep::kBeforeResync).ok());
+  const std::string environment = text_of(directory_ / "env");
+  for (const char* line : {"TWINBLOCK_STEP=before-resync\n", "TWINBLOCK_VOLUME=r0\n", "TWINBLOCK_NODE=beta\n",
+                           "TWINBLOCK_SNAPSHOT=\n", "PATH=/usr/"})
+    EXPECT_NE(environment.find(line), std::string::npos) << line << environment;
+  EXPECT_NE(environment.find("TWINBLOCK_BACKING=" + (directory_ / "backing") + "\n"), std::string::npos);
+  EXPECT_NE(log_.lines().find("before-resync command: said"), std::string::npos) << log_.lines();
+  EXPECT_TRUE(run(CopyStep::kAfterResync).ok());
+  EXPECT_NE(text_of(directory_ / "env").find("TWINBLOCK_STEP=after-resync\n"), std::string::npos);
+  EXPECT_TRUE(run(CopyStep::kRollback).ok());
+  EXPECT_NE(text_of(directory_ / "env").find("TWINBLOCK_STEP=rollback\n"), std::string::npos);
+}
+
+TEST_F(CopiesTest, a_command_that_fails_is_told_with_its_status) {
+  open_command(script("exit 3\n"));
+  EXPECT_TRUE(says(run(CopyStep::kBeforeResync), "ended with status 3"));
+  EXPECT_TRUE(says(run(CopyStep::kBeforeResync), "ended with status 3")) << "and the next one is run";
+}
+
+TEST_F(CopiesTest, a_command_that_is_killed_is_told) {
+  open_command(script("kill -9 $$\n"));
+  EXPECT_TRUE(says(run(CopyStep::kBeforeResync), "signal"));
+}
+
+TEST_F(CopiesTest, a_command_that_hangs_is_ended_at_the_deadline) {
+  open_command(script("trap '' TERM; echo $$ > " + (directory_ / "pid") + "; sleep 1000\n"), 300 * kMillisecond_ns);
+  const uint64_t began_ns = monotonic_ns();
+  const Status said = run(CopyStep::kBeforeResync);
+  EXPECT_TRUE(says(said, "timeout in [copies]"));
+  EXPECT_LT(monotonic_ns() - began_ns, 30 * kSecond_ns);
+  const std::string pid = text_of(directory_ / "pid");
+  if (!pid.empty()) EXPECT_TRUE(soon([&] { return ::kill(std::stoi(pid), 0) != 0; })) << "nothing of it is left";
+}
+
+TEST_F(CopiesTest, a_command_that_is_missing_or_anybodys_is_not_run) {
+  open_command(directory_ / "nothing");
+  EXPECT_TRUE(says(run(CopyStep::kBeforeResync), "nothing"));
+  loop_.call([&] { copies_.reset(); });
+  CopyWays ways;
+  ways.timeout_ns = kSecond_ns;
+  ways.before_resync.command = script("touch " + (directory_ / "ran") + "\n", 0777);
+  loop_.call([&] {
+    copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", "/b"}, ways);
+  });
+  EXPECT_FALSE(run(CopyStep::kBeforeResync).ok());
+  EXPECT_FALSE(exists(directory_ / "ran"));
+  EXPECT_FALSE(check_copies(ways, "/b").ok());
+}
+
+TEST_F(CopiesTest, a_step_of_which_the_file_says_nothing_is_done) {
+  CopyWays ways;
+  ways.timeout_ns = kSecond_ns;
+  open(ways, directory_ / "backing");
+  EXPECT_FALSE(copies_->can(CopyStep::kAfterResync));
+  EXPECT_TRUE(run(CopyStep::kAfterResync).ok());
+}
+
+TEST_F(CopiesTest, one_at_a_time) {
+  open_command(script("sleep 2\n"));
+  std::promise<Status> first;
+  loop_.call([&] { copies_->begin(CopyStep::kBeforeResync, "", [&](Status status) { first.set_value(status); }); });
+  const Status second = run(CopyStep::kBeforeResync);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, EBUSY);
+  EXPECT_TRUE(first.get_future().get().ok());
+}
+
+TEST_F(CopiesTest, its_end_ends_what_runs) {
+  open_command(script("echo $$ > " + (directory_ / "pid") + "; exec sleep 1000\n"));
+  loop_.call([&] { copies_->begin(CopyStep::kBeforeResync, "", [](const Status&) { ADD_FAILURE(); }); });
+  ASSERT_TRUE(soon([&] { return text_of(directory_ / "pid").ends_with("\n"); }));
+  loop_.call([&] { copies_.reset(); });
+  EXPECT_TRUE(soon([&] { return ::kill(std::stoi(text_of(directory_ / "pid")), 0) != 0; }));
+}
+
+CopyWays reflinks() {
+  CopyWays ways;
+  ways.before_resync.reflink = ways.after_resync.reflink = ways.rollback.reflink = true;
+  ways.timeout_ns = 60 * kSecond_ns;
+  return ways;
+}
+
+TEST_F(CopiesTest, a_file_system_without_reflinks_is_told_with_what_to_do) {
+  const std::string backing = "/dev/shm/twinblock-copies-test." + std::to_string(::getpid());
+  write(backing, "data");
+  const Status can = can_reflink(backing);
+  EXPECT_TRUE(says(can, "XFS or btrfs")) << (can.ok() ? "it can" : can.error().what);
+  open(reflinks(), backing);
+  EXPECT_TRUE(says(run(CopyStep::kBeforeResync), "name a command in [copies]"));
+  EXPECT_FALSE(exists(backing + ".before-resync"));
+  EXPECT_FALSE(exists(backing + ".before-resync.part"));
+  ::unlink(backing.c_str());
+}
+
+TEST_F(CopiesTest, a_device_has_no_reflinks) {
+  open(reflinks(), "/dev/null");
+  EXPECT_TRUE(says(run(CopyStep::kBeforeResync), "XFS or btrfs"));
+}
+
+// A file system with reflinks on a loop device, as root.
+class XfsCopiesTest : public CopiesTest {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "mounting needs root";
+    const std::string image = directory_ / "image";
+    write(image, "");
+    ASSERT_EQ(::truncate(image.c_str(), 320 << 20), 0);
+    mount_ = directory_ / "mnt";
+    ::mkdir(mount_.c_str(), 0755);
+    if (::system(("mkfs.xfs -q -m reflink=1 " + image + " >/dev/null 2>&1").c_str()) != 0)
+      GTEST_SKIP() << "there is no mkfs.xfs";
+    device_ = std::make_unique<LoopDevice>(image);
+    if (device_->path().empty() || ::system(("mount " + device_->path() + " " + mount_ + " 2>/dev/null").c_str()) != 0)
+      GTEST_SKIP() << "no loop device can be mounted here";
+    mounted_ = true;
+    backing_ = mount_ + "/r0.img";
+    write(backing_, std::string(1 << 20, 'a'));
+    open(reflinks(), backing_);
+  }
+  void TearDown() override {
+    CopiesTest::TearDown();
+    if (mounted_) EXPECT_EQ(::system(("umount " + mount_).c_str()), 0);
+    device_.reset();
+  }
+  std::string mount_, backing_;
+  std::unique_ptr<LoopDevice> device_;
+  bool mounted_ = false;
+};
+
+TEST_F(XfsCopiesTest, what_was_is_brought_back_and_removed) {
+  EXPECT_TRUE(can_reflink(backing_).ok());
+  const std::string copy = copies_->place(CopyStep::kBeforeResync, "");
+  EXPECT_EQ(copy, backing_ + ".before-resync");
+  ASSERT_TRUE(run(CopyStep::kBeforeResync).ok());
+  write(backing_, std::string(1 << 20, 'b'));
+  EXPECT_EQ(text_of(copy), std::string(1 << 20, 'a'));
+  ASSERT_TRUE(run(CopyStep::kRollback).ok());
+  EXPECT_EQ(text_of(backing_), std::string(1 << 20, 'a'));
+  EXPECT_TRUE(exists(copy)) << "it stays until it is not needed";
+  write(backing_, std::string(1 << 20, 'c'));
+  ASSERT_TRUE(run(CopyStep::kBeforeResync).ok()) << "in the place of an older one";
+  EXPECT_EQ(text_of(copy), std::string(1 << 20, 'c'));
+  ASSERT_TRUE(run(CopyStep::kAfterResync).ok());
+  EXPECT_FALSE(exists(copy));
+  EXPECT_FALSE(exists(copy + ".part"));
+  ASSERT_TRUE(run(CopyStep::kAfterResync).ok()) << "there is none";
+  EXPECT_FALSE(run(CopyStep::kRollback).ok()) << "there is nothing to bring back";
+  EXPECT_EQ(text_of(backing_), std::string(1 << 20, 'c'));
+}
+
+}  // namespace
+}  // namespace twinblock
