@@ -155,6 +155,14 @@ class Core {
   // begins a volume anew.
   [[nodiscard]] bool growing() const { return growing_; }
   void set_growing(bool is) { growing_ = is; }
+  // A snapshot is being taken by this node's order: until both copies are taken, nobody but clients changes what the
+  // backings hold, and those wait for it.
+  [[nodiscard]] bool taking_snapshot() const { return taking_snapshot_; }
+  void set_taking_snapshot(bool is) { taking_snapshot_ = is; }
+  // Why who is primary stays as it is for now: what the volume is just doing; null where nothing keeps it.
+  [[nodiscard]] const char* why_roles_stay() const {
+    return growing_ ? "growing" : taking_snapshot_ ? "being copied for a snapshot" : nullptr;
+  }
   // The node is being demoted: nobody has the export open, and a flush promises no client anything.
   [[nodiscard]] bool demoting() const { return demoting_; }
   void set_demoting(bool is) { demoting_ = is; }
@@ -198,6 +206,7 @@ class Core {
   bool alone_allowed_ = false;
   bool demoting_ = false;
   bool growing_ = false;
+  bool taking_snapshot_ = false;
 };
 
 }  // namespace twinblock

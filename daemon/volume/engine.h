@@ -35,6 +35,7 @@
 #include "session/session.h"
 #include "volume/simplex_gate.h"
 #include "volume/slow_reads.h"
+#include "volume/snapshots.h"
 #include "volume/split_brain_orders.h"
 #include "volume/state_log.h"
 #include "volume/status_source.h"
@@ -108,6 +109,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
     BlockMap dirty;
   };
   [[nodiscard]] Outlook without_peer() const;
+  // Writes wait for a snapshot's copies.
+  [[nodiscard]] bool holds_writes() const { return writes_.held_back(); }
+  [[nodiscard]] bool session_stands() const { return session_.up(); }
   // The steps of the table of phases that were taken.
   [[nodiscard]] const PhaseSteps& phase_steps() const { return core_.phase().steps(); }
 
@@ -172,6 +176,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   OwnFacts facts_;
   FirstRecord first_record_;
   Growth growth_;
+  Snapshots snapshots_;
   PeerSync sync_;
   Clients clients_;
   Upkeep upkeep_;

@@ -62,6 +62,8 @@ std::optional<Error> Growth::why_not_here() const {
   if (core_.state().blank())
     return Error{"this node is not initialised", "see twinblock status " + core_.config.volume, 0,
                  };
+  if (core_.taking_snapshot())
+    return Error{"a snapshot is just being taken", "try again when it has been", EBUSY, Retry::kLater};
   if (roles_.role() != Role::kPrimary && roles_.role() != Role::kSecondary)
     return Error{"this node is changing its role just now", "try again", EBUSY};
   if (core_.intents().creating() || disks_.any_failed())

@@ -18,6 +18,7 @@
 #include "volume/peer_sync.h"
 #include "volume/resync_source.h"
 #include "volume/roles.h"
+#include "volume/snapshots.h"
 #include "volume/split_brain_orders.h"
 #include "volume/verifier.h"
 #include "volume/write_path.h"
@@ -36,6 +37,7 @@ class OperatorOrders {
     Core& core;
     FirstRecord& first_record;
     Growth& growth;
+    Snapshots& snapshots;
     Roles& roles;
     Consent& consent;
     SplitBrainOrders& split_brain;
@@ -57,6 +59,10 @@ class OperatorOrders {
   // The volume's size, on both nodes.
   void grow(uint64_t volume_bytes, Reply reply) {
     parts_.growth.order(volume_bytes, std::move(reply));
+  }
+  // Copies of both nodes' backings that hold the same, under a name.
+  void snapshot(const std::string& name, Snapshots::Reply reply) {
+    parts_.snapshots.order(name, std::move(reply));
   }
   void promote(Roles::Word word, Reply reply) { parts_.roles.promote(word, std::move(reply)); }
   void demote(Reply reply) { parts_.roles.demote(true, std::move(reply)); }

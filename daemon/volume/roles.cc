@@ -41,8 +41,8 @@ std::optional<Error> Roles::why_not_serve() const {
   if (role_ != Role::kSecondary)
     return Error{"this node is changing its role just now", "try again", EBUSY, Retry::kLater};
   if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN, Retry::kLater};
-  if (core_.growing())
-    return Error{"the volume is just growing", "try again when it has: twinblock status " + volume, EBUSY,
+  if (const char* const just = core_.why_roles_stay())
+    return Error{std::string("the volume is just ") + just, "try again when it has: twinblock status " + volume, EBUSY,
                  Retry::kLater};
   if (auto error = disk_failed()) return error;
   // It could not be put on record: refused before anything has changed.
@@ -295,8 +295,9 @@ void Roles::replica_drained() {
 // right before it says yes.
 bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
-  if (is_primary() || contested || core_.state().blank() || core_.growing()) {
-    const char* const why = core_.growing() ? " is just growing" : " is primary or about to become it";
+  if (is_primary() || contested || core_.state().blank() || core_.why_roles_stay() != nullptr) {
+    const char* const just = core_.why_roles_stay();
+    const std::string why = just != nullptr ? std::string(" is just ") + just : " is primary or about to become it";
     session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY}, wire::text_bytes(core_.node + why));
     return true;
   }

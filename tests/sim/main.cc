@@ -15,6 +15,7 @@
 
 #include "grown.h"
 #include "lineage.h"
+#include "snapshotted.h"
 #include "witnessed.h"
 #include "report.h"
 #include "sim_node.h"
@@ -68,6 +69,11 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
     twinblock::sim::Grown grown(random.next());
     grown.run();
     return ended(grown.scheduler());
+  }
+  if (options.snapshot) {
+    twinblock::sim::Snapshotted snapshotted(random.next());
+    snapshotted.run();
+    return ended(snapshotted.scheduler());
   }
   twinblock::sim::World world(random.next(), options);
   world.run();

@@ -178,6 +178,7 @@ constexpr std::array<Mode, 23> kModeTable{{
     // (Drawn apart in "mixed".)
     {"witness", 0, [](Options& o) { o.witness = true; }},
     {"grow", 0, [](Options& o) { o.grow = true; }},
+    {"snapshot", 0, [](Options& o) { o.snapshot = true; }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,
@@ -256,6 +257,9 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   Random beside(~copy.next());
   const bool witnessed = mode == "mixed" && !resumes && !is_late && beside.chance(0.06);
   const bool grows = mode == "mixed" && !resumes && !is_late && !witnessed && beside.chance(0.04);
+  // Further on: who asks of `beside` now or later sees the same.
+  Random further(~beside.next() ^ 0x5eed);
+  const bool copies = mode == "mixed" && !resumes && !is_late && !witnessed && !grows && further.chance(0.04);
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
@@ -265,6 +269,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
                        : is_late       ? each.name == std::string("late")
                        : witnessed     ? each.name == std::string("witness")
                        : grows         ? each.name == std::string("grow")
+                       : copies        ? each.name == std::string("snapshot")
                                        : is_drawn;
     if (!meant) continue;
     each.apply(options);

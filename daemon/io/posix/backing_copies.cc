@@ -147,7 +147,7 @@ void BackingCopies::work(const std::shared_ptr<Step>& step) {
   if (waits) answer(step, status);
 }
 
-Status BackingCopies::by_reflink(const Step& step) const {
+Status BackingCopies::by_reflink(const Step& step) {
   const std::string path = place(step.step, step.name);
   const std::string part = part_of(path);
   switch (step.step) {
@@ -164,11 +164,19 @@ Status BackingCopies::by_reflink(const Step& step) const {
         return Error{"there is a snapshot " + path, "choose another name, or remove it", EEXIST, Retry::kNotNow};
       Status copied = reflink(of_.backing, part);
       if (step.given_up) (void)remove_file(part);
+      kept_.clear();
       return copied;
     }
-    case CopyStep::kKeepSnapshot:
-      return keep_reflink(part, path, false, step.given_up);
+    case CopyStep::kKeepSnapshot: {
+      Status kept = keep_reflink(part, path, false, step.given_up);
+      // It has its name, even if that may not be durable.
+      const Result<FileKind> left = file_kind(part);
+      if (!step.given_up && left && left.value() == FileKind::kMissing) kept_ = path;
+      return kept;
+    }
     case CopyStep::kDropSnapshot:
+      // Of another file that has this name nothing is known here.
+      if (std::exchange(kept_, {}) == path) return remove_file(path);
       return remove_file(part);
   }
   return ok_status();
