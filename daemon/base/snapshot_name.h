@@ -14,11 +14,12 @@ constexpr bool is_snapshot_name(std::string_view name) {
   const auto alphanumeric = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
-  return !name.empty() && name.size() <= limits::kSnapshotNameBytesMax && alphanumeric(name.front()) &&
+  // What is not finished yet of snapshot "x" is in ….x.part.
+  return !name.ends_with(".part") && !name.empty() && name.size() <= limits::kSnapshotNameBytesMax && alphanumeric(name.front()) &&
          std::all_of(name.begin(), name.end(),
                      [&](char c) { return alphanumeric(c) || c == '_' || c == '.' || c == '-'; });
 }
 constexpr const char* kSnapshotNameRule =
-    "1 to 63 letters, digits, '_', '.' and '-', the first one a letter or a digit";
+    "1 to 63 letters, digits, '_', '.' and '-', the first one a letter or a digit, and does not end in .part";
 
 }  // namespace twinblock

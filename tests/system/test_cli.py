@@ -15,7 +15,7 @@ from lablib.error import LIVENESS_S
 from lateness import Lateness
 from support import IS_ROOT, MIB, assert_identical, connection, ctl, promote, twinblock
 
-VERBS = ("status", "why", "init", "promote", "grow", "demote", "continue", "resolve", "attach", "detach",
+VERBS = ("status", "why", "init", "promote", "grow", "snapshot", "demote", "continue", "resolve", "attach", "detach",
          "resync", "verify", "wait", "link", "compression", "latency", "stats", "events",
          "metrics")
 
