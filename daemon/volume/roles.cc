@@ -295,8 +295,7 @@ void Roles::replica_drained() {
 // right before it says yes.
 bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
-  if (is_primary() || contested || core_.state().blank() || core_.why_roles_stay() != nullptr) {
-    const char* const just = core_.why_roles_stay();
+  if (const char* const just = core_.why_roles_stay(); is_primary() || contested || core_.state().blank() || just) {
     const std::string why = just != nullptr ? std::string(" is just ") + just : " is primary or about to become it";
     session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY}, wire::text_bytes(core_.node + why));
     return true;
