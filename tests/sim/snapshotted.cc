@@ -286,9 +286,18 @@ bool Snapshotted::at_one() {
 }
 
 void Snapshotted::check() {
-  for (const int host : {0, 1})
-    if (lives(host) && node(host).engine().holds_writes() && !node(host).engine().session_stands())
+  for (const int host : {0, 1}) {
+    uint64_t& since_ns = held_since_ns_[static_cast<size_t>(host)];
+    if (!lives(host) || !node(host).engine().holds_writes()) {
+      since_ns = 0;
+      continue;
+    }
+    if (!node(host).engine().session_stands())
       Report::violation("writes wait for a snapshot, and there is no session" + describe());
+    if (since_ns == 0) since_ns = scheduler_.now_ns();
+    if (scheduler_.now_ns() > since_ns + CopyShelf::kTimeout_ns)
+      Report::violation("a snapshot holds writes for longer than the file says" + describe());
+  }
   if (requests_.empty()) return;
   const uint64_t oldest_ns = writes_[requests_.begin()->first].began_ns;
   if (scheduler_.now_ns() - oldest_ns > kWait_ns)
