@@ -73,7 +73,9 @@ void PeerSnapshot::begin(SnapshotStep step) {
 
 void PeerSnapshot::ended(SnapshotStep step, const Status& status) {
   part_->under_way = false;
-  if (step == SnapshotStep::kTake && status) part_->taken = true;
+  const bool takes =
+      step == SnapshotStep::kTake || (step == SnapshotStep::kFlush && core_.config.copies.snapshot.reflink);
+  if (takes && status) part_->taken = true;
   if (step == SnapshotStep::kDrop) part_->taken = false;
   part_->error = status ? std::nullopt : std::optional(status.error());
   if (!status)

@@ -53,10 +53,18 @@ void SnapshotSteps::begin(wire::SnapshotStep step, const std::string& name, Done
     under_way_ = false;
     done(std::move(status));
   };
-  if (step == wire::SnapshotStep::kFlush)
-    flush(std::move(ended));
-  else
+  if (step != wire::SnapshotStep::kFlush) {
     copies_->begin(copy_step(step), name, std::move(ended));
+    return;
+  }
+  flush([this, name, ended = std::move(ended)](const Status& flushed) {
+    // A reflink walks all pieces of the file, and does so in no time over those that an earlier one has: it
+    // is taken once now, while nobody waits, and anew when writes are held. What can't be is seen here, too.
+    if (flushed && core_.config.copies.snapshot.reflink)
+      copies_->begin(CopyStep::kTakeSnapshot, name, ended);
+    else
+      ended(flushed);
+  });
 }
 
 void SnapshotSteps::flush(Done done) {

@@ -142,7 +142,9 @@ void Snapshots::answered(const PeerAnswer& answer) {
 
 void Snapshots::ended_here(const Status& status) {
   run_->here = false;
-  if (run_->step == SnapshotStep::kTake && status) run_->taken_here = true;
+  const bool takes = run_->step == SnapshotStep::kTake ||
+                     (run_->step == SnapshotStep::kFlush && core_.config.copies.snapshot.reflink);
+  if (takes && status) run_->taken_here = true;
   if (run_->step == SnapshotStep::kDrop) run_->taken_here = false;
   if (!status) {
     Error error = status.error();

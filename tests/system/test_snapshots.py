@@ -128,7 +128,7 @@ def test_snapshots_under_load_are_equal_and_the_pause_is_told(xfs_lab, scratch, 
     print(f"pauses in ms, {backing_io}: " + ", ".join(f"{each:.1f}" for each in sorted(pauses)))
     assert len(digests) == 20, "each has what was written meanwhile"
     assert len(events(lab, "alpha", "snapshot")) == 20
-    assert all(event["pause_ms"] >= 1 for event in events(lab, "alpha", "snapshot"))
+    assert all(int(event["pause_ms"]) >= 1 for event in events(lab, "alpha", "snapshot"))
     assert lab.status("alpha")["state"] == "duplex" and lab.status("alpha")["counters"]["peer_losses"] == 0
     assert nothing_left(lab)
 
@@ -150,6 +150,7 @@ def test_a_snapshot_has_what_was_acknowledged_before_it(xfs_lab):
     assert "beta: " in told["error"] and "there is a snapshot" in told["error"], told
     assert digest(copies_of(lab, "one")[1]) == before
     wait_until(lambda: not list(copies_of(lab, "one")[0].parent.glob("alpha.img.snapshot.*")), what="alpha to drop its copy")
+    assert not Path(f"{copies_of(lab, 'one')[1]}.part").exists()
 
 
 def test_who_takes_the_order_and_which_name(xfs_lab):
@@ -224,5 +225,5 @@ def test_a_node_that_dies_meanwhile_leaves_nobody_waiting(xfs_lab, scratch):
                    what="writes to be held")
         lab.kill("beta")
         wait_for_writes(lab, 200)
-        assert order.wait() == 1 and "session" in order.stderr.read()
+        assert order.wait() != 0 and "session" in order.stderr.read()
     fio.finish()

@@ -167,14 +167,23 @@ Status BackingCopies::by_reflink(const Step& step) {
     case CopyStep::kRollback:
       return reflink_onto(path, of_.backing);
     case CopyStep::kTakeSnapshot: {
-      if (const Result<FileKind> there = file_kind(path); !there || there.value() != FileKind::kMissing)
-        return Error{"there is a snapshot " + path, "choose another name, or remove it", EEXIST, Retry::kNotNow};
-      Status copied = reflink(of_.backing, part);
-      if (step.given_up) (void)remove_file(part);
+      if (std::exchange(part_, {}) != part) {
+        if (const Result<FileKind> there = file_kind(path); !there || there.value() != FileKind::kMissing)
+          return Error{"there is a snapshot " + path, "choose another name, or remove it", EEXIST, Retry::kNotNow};
+        if (Status copied = reflink(of_.backing, part); !copied) return copied;
+      } else if (Status copied = reflink_again(of_.backing, part); !copied) {
+        (void)remove_file(part);
+        return copied;
+      }
       kept_.clear();
-      return copied;
+      if (step.given_up)
+        (void)remove_file(part);
+      else
+        part_ = part;
+      return ok_status();
     }
     case CopyStep::kKeepSnapshot: {
+      part_.clear();
       Status kept = keep_reflink(part, path, false, step.given_up);
       // It has its name, even if that may not be durable.
       const Result<FileKind> left = file_kind(part);
@@ -182,6 +191,7 @@ Status BackingCopies::by_reflink(const Step& step) {
       return kept;
     }
     case CopyStep::kDropSnapshot:
+      part_.clear();
       // Of another file that has this name nothing is known here.
       if (std::exchange(kept_, {}) == path) return remove_file(path);
       return remove_file(part);

@@ -69,6 +69,7 @@ class BackingCopies final : public Copies {
   std::shared_ptr<Step> step_;  // the last one
   std::atomic<bool> running_{false};
   std::thread thread_;
+  std::string part_;  // the copy that was taken and is neither kept nor dropped; the thread's
   std::string kept_;  // the last snapshot that got its name; the thread's
 };
 
