@@ -25,6 +25,11 @@ std::string in_words(const Error& error) {
 // In milliseconds.
 std::string pause_words(uint64_t ns) { return std::to_string((ns + kMillisecond_ns - 1) / kMillisecond_ns); }
 
+// Of what the peer refuses.
+Retry retry_of(int error) {
+  return error == EBUSY || error == EAGAIN || error == ETIMEDOUT ? Retry::kLater : Retry::kWhenMended;
+}
+
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -134,7 +139,7 @@ void Snapshots::answered(const PeerAnswer& answer) {
   }
   run_->there = false;
   if (answer.error != 0 && answer.error != EINPROGRESS)
-    fail(Error{core_.peer + ": " + wire::printable(answer.payload), "", answer.error, Retry::kLater});
+    fail(Error{core_.peer + ": " + wire::printable(answer.payload), "", answer.error, retry_of(answer.error)});
   else if (answer.error == 0 && run_->step == SnapshotStep::kKeep)
     run_->taken.there = wire::printable(answer.payload);
   next();

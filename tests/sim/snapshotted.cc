@@ -39,7 +39,11 @@ uint64_t number_in(std::span<const std::byte> bytes, size_t block) {
 }  // namespace
 
 Snapshotted::Snapshotted(uint64_t seed)
-    : random_(seed), config_(make_config()), network_(scheduler_, random_.fork()), writes_(1), busy_(kBlocks) {
+    : random_(seed),
+      config_(make_config()), network_(scheduler_, random_.fork()),
+      writes_(1),
+      busy_(kBlocks),
+      powered_(random_.chance(0.5)) {
   const double fails = random_.chance(0.6) ? 0 : 0.1;
   for (int host = 0; host < 2; ++host) {
     nodes_[static_cast<size_t>(host)] =
@@ -115,7 +119,7 @@ void Snapshotted::client_turn() {
   request.piece = {request.data, crc32c(request.data), false};
   ClientRequest& client = request.client;
   client.op = ClientOp::kWrite;
-  client.fua = random_.chance(0.7);
+  client.fua = !powered_ || random_.chance(0.5);
   client.received_ns = client.prepared_ns = node(primary_).clock().now_ns();
   client.offset_bytes = block * limits::kBlockBytes;
   client.length_bytes = request.data.size();
@@ -228,7 +232,7 @@ void Snapshotted::check_copy(const std::string& name, uint64_t order_ns) {
 void Snapshotted::stop(int host) {
   if (!lives(host)) return;
   ++ends_;
-  if (random_.chance(0.5))
+  if (!powered_ && random_.chance(0.5))
     node(host).power_off();
   else
     node(host).kill();

@@ -75,6 +75,7 @@ class Snapshotted {
   int primary_ = 0;
   bool open_ = false;
   bool rests_ = false;
+  const bool powered_;   // no host loses its power, and nothing that was acknowledged and not flushed
   uint64_t ends_ = 0;    // of processes
   uint64_t names_ = 0;
   uint64_t taken_ = 0;

@@ -208,7 +208,9 @@ def test_where_there_are_no_reflinks_it_is_said_what_to_do(make_lab, scratch_in_
     """tmpfs has none."""
     lab = make_lab(backing={name: scratch_in_memory / f"{name}.img" for name in NODES})
     told = snapshot(lab, "alpha", "s")
-    assert os.strerror(95) in told["error"] and "XFS" in told["action"] and "[copies]" in told["action"], told
+    said = told["error"] + told["action"]
+    assert os.strerror(95) in said and "XFS" in said and "[copies]" in said, told
+    assert events(lab, "alpha", "snapshot-failed")[0]["pause_ms"] in (0, "0"), "it is seen before anybody waits"
     with connection(lab) as handle:
         handle.pwrite(b"x" * 4 * KIB, 0)
     assert nothing_left(lab)
