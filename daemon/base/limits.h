@@ -31,6 +31,11 @@ constexpr uint32_t kClientRequestBytesMax = 32 * kMiB;
 constexpr size_t kWritesInFlightMax = 1024;
 // … and their bytes, but that one write of any length may always be in flight.
 constexpr uint64_t kWriteBytesInFlightMax = 48 * kMiB;
+// Snapshots: how long a name is, how long the flush before one may take (nobody waits for it), and after
+// which time a step that is still under way is answered as such (shorter than any time that ends a session).
+constexpr size_t kSnapshotNameBytesMax = 63;
+constexpr uint64_t kSnapshotFlushMax_ns = 120 * kSecond_ns;
+constexpr uint64_t kSnapshotAnswer_ns = 250 * kMillisecond_ns;
 // A peer whose disk fails is tried again after this.
 constexpr uint64_t kPeerDiskRetry_ns = 10 * kSecond_ns;
 // A disk that can't be read in so many places counts as failed.

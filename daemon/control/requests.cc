@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/units.h"
 #include "control/event_requests.h"
 #include "control/latency_requests.h"
 #include "control/link_requests.h"
@@ -47,6 +48,22 @@ void answer_key(Engine& engine, const NodeFacts& facts, bool renew, const Send& 
   send(success({{"key", key.value()}}));
 }
 
+void answer_snapshot(Engine& engine, const std::string& name, Send send) {
+  engine.orders().snapshot(name, [node = engine.node(), peer = engine.config().other(engine.node()).name,
+                                  send = std::move(send)](const Result<Snapshots::Taken>& taken) {
+    if (!taken) {
+      send(failure(taken.error()));
+      return;
+    }
+    const Snapshots::Taken& is = taken.value();
+    send(success({{"message", is.said},
+                  {"snapshot", is.name},
+                  {"taken_at", format_timestamp(is.at_ns)},
+                  {"pause_ns", is.pause_ns},
+                  {"copies", {{node, is.here}, {peer, is.there}}}}));
+  });
+}
+
 bool flag(const json& args, const char* name) { return args.value(name, false); }
 
 ResyncPace pace_of(const std::string& word) {
@@ -55,7 +72,7 @@ ResyncPace pace_of(const std::string& word) {
   return word == "rate" ? ResyncPace::kRate : ResyncPace::kAuto;
 }
 
-const std::array<Verb, 21> kVerbs{{
+const std::array<Verb, 22> kVerbs{{
     {"status",
      {},
      [](Engine& engine, const NodeFacts& facts, const json&, Send send) {
@@ -90,6 +107,11 @@ const std::array<Verb, 21> kVerbs{{
      {},
      [](Engine& engine, const NodeFacts&, const json&, Send send) {
        engine.orders().roll_back(answer_with(std::move(send)));
+     }},
+    {"snapshot",
+     {{{"name", Kind::kText}}},
+     [](Engine& engine, const NodeFacts&, const json& args, Send send) {
+       answer_snapshot(engine, args.value("name", std::string()), std::move(send));
      }},
     {"hang-up",
      {{{"pid", Kind::kNumber}}},

@@ -17,7 +17,7 @@ enum class CopyStep {
   kAfterResync,   // … is not needed any more
   kRollback,      // the backing becomes what that copy holds, and that is durable; the copy stays
   // A snapshot under a name: first the copy alone, while no write is under way; then it is made durable, and
-  // has its name; or it is given up.
+  // has its name; or it is given up, also when it has its name already.
   kTakeSnapshot,
   kKeepSnapshot,
   kDropSnapshot,

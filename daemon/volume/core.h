@@ -153,9 +153,16 @@ class Core {
   void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
   // The volume is growing: until both have recorded its size, or neither, who is primary stays as it is, and nobody
   // begins a volume anew.
-  // So it is while the volume is rolled back here. What it is just doing ("growing"); null: neither.
-  [[nodiscard]] const char* changing() const { return changing_; }
+  // So it is while the volume is rolled back here, or a snapshot is taken. What it is just doing ("growing"); null:
+  // nothing of these.
+  [[nodiscard]] const char* changing() const {
+    return changing_ == nullptr && taking_snapshot_ ? "being copied for a snapshot" : changing_;
+  }
   void set_changing(const char* what) { changing_ = what; }
+  // A snapshot is being taken by this node's order: until both copies are taken, nobody but clients changes what the
+  // backings hold, and those wait for it.
+  [[nodiscard]] bool taking_snapshot() const { return taking_snapshot_; }
+  void set_taking_snapshot(bool is) { taking_snapshot_ = is; }
   // The node is being demoted: nobody has the export open, and a flush promises no client anything.
   [[nodiscard]] bool demoting() const { return demoting_; }
   void set_demoting(bool is) { demoting_ = is; }
@@ -199,6 +206,7 @@ class Core {
   bool alone_allowed_ = false;
   bool demoting_ = false;
   const char* changing_ = nullptr;
+  bool taking_snapshot_ = false;
 };
 
 }  // namespace twinblock

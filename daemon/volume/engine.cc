@@ -41,6 +41,7 @@ Engine::Engine(Parts parts)
       first_record_(core_, disks_, gate_, roles_, parts.backing_is_empty, *this),
       growth_(core_, parts.metadata, disks_, roles_, [this] { grown(); }),
       way_back_(core_, {parts.copies, disks_, replica_, roles_, [this] { note_state(); }}),
+      snapshots_(core_, writes_, verifier_, disks_, roles_, parts.copies),
       sync_(core_,
             {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, roles_, first_record_,
              facts_, way_back_, parts.words},
@@ -48,7 +49,7 @@ Engine::Engine(Parts parts)
       clients_(core_, roles_, writes_, reads_, flushes_),
       upkeep_(core_, {writes_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
       split_brain_(core_, gate_, disks_, [this] { return facts(); }),
-      orders_({core_, first_record_, growth_, way_back_, roles_, consent_, split_brain_, link_orders_, compression_, writes_,
+      orders_({core_, first_record_, growth_, way_back_, snapshots_, roles_, consent_, split_brain_, link_orders_, compression_, writes_,
                flushes_, sync_.source(), verifier_, *this, sync_}),
       states_(core_, parts.words),
       status_({core_, roles_, consent_, growth_, way_back_, disks_, sync_, verifier_, link_orders_, peer_settings_, states_,
@@ -142,6 +143,7 @@ void Engine::session_lost(const std::string& reason) {
   sync_.session_lost();
   roles_.session_lost();
   growth_.session_lost();
+  snapshots_.session_lost();
   replica_.session_lost();
   verifier_.session_lost(reason);
   writes_.peer_lost();
@@ -174,6 +176,9 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       break;
     case wire::FrameType::kGrow:
       growth_.heard(wire::frame_as<wire::GrowFrame>(header));
+      break;
+    case wire::FrameType::kSnapshot:
+      snapshots_.heard(wire::frame_as<wire::SnapshotFrame>(header), frame.payload);
       break;
     case wire::FrameType::kSettings:
       peer_settings_.heard(wire::payload_as<wire::SettingsPayload>(frame.payload));

@@ -35,6 +35,7 @@
 #include "session/session.h"
 #include "volume/simplex_gate.h"
 #include "volume/slow_reads.h"
+#include "volume/snapshots.h"
 #include "volume/split_brain_orders.h"
 #include "volume/state_log.h"
 #include "volume/status_source.h"
@@ -109,6 +110,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
     BlockMap dirty;
   };
   [[nodiscard]] Outlook without_peer() const;
+  // Writes wait for a snapshot's copies.
+  [[nodiscard]] bool holds_writes() const { return writes_.held_back(); }
+  [[nodiscard]] bool session_stands() const { return session_.up(); }
   // The steps of the table of phases that were taken.
   [[nodiscard]] const PhaseSteps& phase_steps() const { return core_.phase().steps(); }
 
@@ -174,6 +178,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   FirstRecord first_record_;
   Growth growth_;
   WayBack way_back_;
+  Snapshots snapshots_;
   PeerSync sync_;
   Clients clients_;
   Upkeep upkeep_;

@@ -114,6 +114,10 @@ void OperatorOrders::verify(VerifyOrder order, const Reply& reply) {
                 EINVAL});
     return;
   }
+  if (core.taking_snapshot() && order == VerifyOrder::kRepair) {
+    reply(Error{"a snapshot is just being taken", "try again when it has been", EBUSY, Retry::kLater});
+    return;
+  }
   verifier.begin(order == VerifyOrder::kRepair);
   reply(std::string("verification began"));
 }

@@ -18,6 +18,7 @@
 #include "volume/peer_sync.h"
 #include "volume/resync_source.h"
 #include "volume/roles.h"
+#include "volume/snapshots.h"
 #include "volume/split_brain_orders.h"
 #include "volume/verifier.h"
 #include "volume/way_back.h"
@@ -38,6 +39,7 @@ class OperatorOrders {
     FirstRecord& first_record;
     Growth& growth;
     WayBack& way_back;
+    Snapshots& snapshots;
     Roles& roles;
     Consent& consent;
     SplitBrainOrders& split_brain;
@@ -62,6 +64,10 @@ class OperatorOrders {
   }
   // A half-copied node becomes what it was before the resync.
   void roll_back(Reply reply) { parts_.way_back.order(std::move(reply)); }
+  // Copies of both nodes' backings that hold the same, under a name.
+  void snapshot(const std::string& name, Snapshots::Reply reply) {
+    parts_.snapshots.order(name, std::move(reply));
+  }
   void promote(Roles::Word word, Reply reply) { parts_.roles.promote(word, std::move(reply)); }
   void demote(Reply reply) { parts_.roles.demote(true, std::move(reply)); }
   // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be

@@ -70,7 +70,7 @@ void WritePath::submit(ClientRequest& request) {
 }
 
 void WritePath::admit_waiting() {
-  while (!waiting_.empty() && active_.size() < limits::kWritesInFlightMax) {
+  while (!waiting_.empty() && active_.size() < room_) {
     const ClientRequest& next = *waiting_.front();
     const uint64_t bytes = next.op == ClientOp::kWrite ? next.length_bytes : 0;
     if (active_bytes_ > 0 && active_bytes_ + bytes > limits::kWriteBytesInFlightMax) return;
@@ -380,6 +380,7 @@ void WritePath::finish(Op& op, int error) {
   core_.ranges().release(op.ticket);
   ops_.give_back(op);
   admit_waiting();
+  if (holder_ != nullptr && active_.empty()) holder_->drained();
 }
 
 void WritePath::record_times(Op& op) {
@@ -434,7 +435,21 @@ bool WritePath::all_held() const {
   return std::ranges::all_of(active_, [](const Op* op) { return op->held || !op->started; });
 }
 
+bool WritePath::hold(WriteHold& by) {
+  TB_CHECK(holder_ == nullptr, "one holds writes back at a time");
+  holder_ = &by;
+  room_ = 0;
+  return active_.empty();
+}
+
+void WritePath::let_go_on() {
+  holder_ = nullptr;
+  room_ = limits::kWritesInFlightMax;
+  admit_waiting();
+}
+
 void WritePath::fail_held() {
+  if (holder_ != nullptr) holder_->hold_denied();
   for (Op* op : std::exchange(held_, {})) finish(*op, ESHUTDOWN);
 }
 

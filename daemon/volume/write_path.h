@@ -18,6 +18,18 @@
 
 namespace twinblock {
 
+// Who has writes wait for a moment: for a snapshot.
+class WriteHold {
+ public:
+  // All that had begun when the hold did has ended.
+  virtual void drained() = 0;
+  // Writes can't wait: the process is to end.
+  virtual void hold_denied() = 0;
+
+ protected:
+  ~WriteHold() = default;
+};
+
 class WritePath {
  public:
   WritePath(Core& core, SimplexGate& gate, DiskHealth& disks);
@@ -36,6 +48,11 @@ class WritePath {
   // them.
   void fail_held();
   [[nodiscard]] bool any_held() const { return !held_.empty(); }
+  // What comes in from now on waits, until let_go_on(). True: nothing is under way; else `by` is told when that is
+  // so. Both are the holder's alone, who sees to it that nobody waits for long.
+  [[nodiscard]] bool hold(WriteHold& by);
+  void let_go_on();
+  [[nodiscard]] bool held_back() const { return holder_ != nullptr; }
   // Whether no disk, here or at the peer, has any that is under way: each is held, or waits for one
   // that is.
   [[nodiscard]] bool all_held() const;
@@ -81,6 +98,8 @@ class WritePath {
   SimplexGate& gate_;
   DiskHealth& disks_;
   bool peer_fast_zero_ = false;
+  size_t room_ = limits::kWritesInFlightMax;  // how many may be under way; none while they are held back
+  WriteHold* holder_ = nullptr;
   uint64_t active_bytes_ = 0;
   uint64_t last_write_ns_ = 0;
   uint64_t zero_bytes_in_flight_ = 0;   // to the peer

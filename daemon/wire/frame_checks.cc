@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/limits.h"
+#include "base/snapshot_name.h"
 #include "wire/codec.h"
 
 namespace twinblock::wire {
@@ -232,6 +233,10 @@ std::string payload_problem(const FrameHeader& header, std::span<const std::byte
       break;
     case FrameType::kProbeHost:
       problem = problem_of(payload_as<ProbeHostPayload>(payload));
+      break;
+    case FrameType::kSnapshot:
+      if (!is_snapshot_name({reinterpret_cast<const char*>(payload.data()), payload.size()}))
+        problem = "with a name that no snapshot has";
       break;
     default:
       break;

@@ -47,8 +47,9 @@ enum class FrameType : uint8_t {
   kProbeData = 29,
   kProbeReport = 30,
   kGrow = 31,
+  kSnapshot = 32,
 };
-constexpr uint8_t kFrameTypeLast = 31;
+constexpr uint8_t kFrameTypeLast = 32;
 constexpr size_t kDigestBytes = 16;
 
 // Bits of FrameHeader::flags; which frame has which: frames.h.

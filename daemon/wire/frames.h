@@ -356,6 +356,26 @@ struct GrowFrame {  // the volume is to be larger; answered by ack with a text a
   }
 };
 
+enum class SnapshotStep : uint8_t {
+  kFlush = 1,  // what was written is made stable, so that the copy need not
+  kTake = 2,   // the copy; the sender lets nobody write until it has been taken on both nodes
+  kKeep = 3,   // … is made durable, and has its name
+  kDrop = 4,   // … is removed, kept or not
+};
+
+// A step of a snapshot of both backings is to be done; payload: its name; answered by ack with a text as payload.
+struct SnapshotFrame {
+  static constexpr Kind kKind{FrameType::kSnapshot, "snapshot", Stream::kOrdered, 1, limits::kSnapshotNameBytesMax};
+  uint64_t request = 0;
+  SnapshotStep step = SnapshotStep::kFlush;
+  uint64_t number = 0;  // of the step, as the sender counts; the same again asks how it stands
+  static constexpr auto fields() {
+    return std::tuple(field("request", &SnapshotFrame::request, &H::sequence),
+                      field("step", &SnapshotFrame::step, &H::offset, 1, 4),
+                      field("number", &SnapshotFrame::number, &H::length));
+  }
+};
+
 struct SettingsFrame {  // payload: SettingsPayload
   static constexpr Kind kKind{FrameType::kSettings, "settings", Stream::kOrdered,
                               sizeof(SettingsPayload), sizeof(SettingsPayload)};
@@ -388,6 +408,6 @@ using AllFrames =
               PromoteAskFrame, PromoteAnswerFrame, GenerationFrame, DirtyFrame, ProgressFrame,
               CompressionFrame, GoodbyeFrame, RetireFrame, RetiredFrame, LinkChangeFrame,
               SettingsFrame, ProbeFrame, ProbeHostFrame, ProbeAskFrame, ProbeAnswerFrame,
-              ProbeDataFrame, ProbeReportFrame, GrowFrame>;
+              ProbeDataFrame, ProbeReportFrame, GrowFrame, SnapshotFrame>;
 
 }  // namespace twinblock::wire

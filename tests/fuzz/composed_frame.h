@@ -53,6 +53,7 @@ inline uint32_t natural_payload(const wire::FrameHeader& header, Input& input) {
     case wire::FrameType::kRefuse:
     case wire::FrameType::kGoodbye:
     case wire::FrameType::kPromoteAnswer:
+    case wire::FrameType::kSnapshot:
       return input.byte();
     case wire::FrameType::kData:
       if ((header.flags & wire::kFlagZero) != 0) return 0;
@@ -70,7 +71,7 @@ inline std::vector<std::byte> composed_frame(Input& input, uint64_t volume_bytes
   const auto manner = input.take<uint16_t>();
   wire::FrameHeader header{};
   const uint8_t type = input.byte();
-  header.type = (manner & kAnyType) != 0 ? type : type % 32;
+  header.type = (manner & kAnyType) != 0 ? type : type % (wire::kFrameTypeLast + 1);
   header.flags = input.byte();
   if ((manner & kWideNumbers) != 0) {
     header.offset = input.take<uint64_t>();

@@ -24,6 +24,7 @@ bool is_request(uint8_t type) {
     case FrameType::kGeneration:
     case FrameType::kLinkChange:
     case FrameType::kGrow:
+    case FrameType::kSnapshot:
       return true;
     default:
       return false;

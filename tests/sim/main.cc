@@ -16,6 +16,7 @@
 #include "grown.h"
 #include "lineage.h"
 #include "rolled_back.h"
+#include "snapshotted.h"
 #include "witnessed.h"
 #include "report.h"
 #include "sim_node.h"
@@ -74,6 +75,11 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
     twinblock::sim::RolledBack rolled_back(random.next());
     rolled_back.run();
     return ended(rolled_back.scheduler());
+  }
+  if (options.snapshot) {
+    twinblock::sim::Snapshotted snapshotted(random.next());
+    snapshotted.run();
+    return ended(snapshotted.scheduler());
   }
   twinblock::sim::World world(random.next(), options);
   world.run();

@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 24> kModeTable{{
+constexpr std::array<Mode, 25> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -179,6 +179,7 @@ constexpr std::array<Mode, 24> kModeTable{{
     {"witness", 0, [](Options& o) { o.witness = true; }},
     {"grow", 0, [](Options& o) { o.grow = true; }},
     {"rollback", 0, [](Options& o) { o.rollback = true; }},
+    {"snapshot", 0, [](Options& o) { o.snapshot = true; }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,
@@ -259,6 +260,8 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   const bool witnessed = mode == "mixed" && !resumes && !is_late && beside.chance(0.06);
   const bool grows = mode == "mixed" && !resumes && !is_late && !witnessed && beside.chance(0.04);
   const bool rolls_back = mode == "mixed" && !resumes && !is_late && !witnessed && !grows && beside.chance(0.04);
+  const bool copies =
+      mode == "mixed" && !resumes && !is_late && !witnessed && !grows && !rolls_back && beside.chance(0.04);
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
@@ -269,6 +272,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
                        : witnessed     ? each.name == std::string("witness")
                        : grows         ? each.name == std::string("grow")
                        : rolls_back    ? each.name == std::string("rollback")
+                       : copies        ? each.name == std::string("snapshot")
                                        : is_drawn;
     if (!meant) continue;
     each.apply(options);

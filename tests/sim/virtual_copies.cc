@@ -33,6 +33,9 @@ class CopyShelf::Port final : public Copies {
     const uint64_t takes_ns = silent  ? 8 * kTimeout_ns
                               : hangs ? kTimeout_ns
                                       : random.spread(kMillisecond_ns, kSecond_ns);
+    // Of what it holds: at some moment until it has ended.
+    if (step == CopyStep::kTakeSnapshot && !fails && !shelf_.snapshots_.contains(name))
+      shelf_.scheduler_.after(random.between(0, takes_ns), process_, [this, name] { shelf_.parts_[name] = held(); });
     // A part of what is brought back lands before the rest, or alone.
     if (step == CopyStep::kRollback && shelf_.before_resync_)
       shelf_.scheduler_.after(random.between(0, takes_ns), process_, [this, end = random.between(0, disk_.size_bytes())] {
@@ -51,11 +54,11 @@ class CopyShelf::Port final : public Copies {
   }
 
  private:
+  [[nodiscard]] Bytes held() const { return {disk_.contents().begin(), disk_.contents().end()}; }
   Status carry_out(CopyStep step, const std::string& name) {
-    const Bytes now(disk_.contents().begin(), disk_.contents().end());
     switch (step) {
       case CopyStep::kBeforeResync:
-        shelf_.before_resync_ = now;
+        shelf_.before_resync_ = held();
         break;
       case CopyStep::kAfterResync:
         shelf_.before_resync_.reset();
@@ -66,15 +69,17 @@ class CopyShelf::Port final : public Copies {
         break;
       case CopyStep::kTakeSnapshot:
         if (shelf_.snapshots_.contains(name)) return Error{"there is a snapshot of that name", "", EEXIST};
-        shelf_.parts_[name] = now;
+        kept_.clear();
         break;
       case CopyStep::kKeepSnapshot:
         if (!shelf_.parts_.contains(name)) return Error{"there is no such part", "", ENOENT};
         shelf_.snapshots_[name] = std::move(shelf_.parts_[name]);
         shelf_.parts_.erase(name);
+        kept_ = name;
         break;
       case CopyStep::kDropSnapshot:
         shelf_.parts_.erase(name);
+        if (std::exchange(kept_, {}) == name) shelf_.snapshots_.erase(name);
         break;
     }
     return ok_status();
@@ -84,6 +89,7 @@ class CopyShelf::Port final : public Copies {
   const ProcessPtr process_;
   VirtualDisk& disk_;
   bool busy_ = false;
+  std::string kept_;  // the last one that got its name from this process
 };
 
 std::unique_ptr<Copies> CopyShelf::port(ProcessPtr process, VirtualDisk& disk) {

@@ -31,6 +31,10 @@ class CopyShelf {
   using Bytes = std::vector<std::byte>;
   [[nodiscard]] const std::optional<Bytes>& before_resync() const { return before_resync_; }
   [[nodiscard]] const std::map<std::string, Bytes>& snapshots() const { return snapshots_; }
+  // A snapshot, or a part of one that was neither kept nor dropped.
+  [[nodiscard]] bool has_anything_of(const std::string& name) const {
+    return snapshots_.contains(name) || parts_.contains(name);
+  }
 
  private:
   class Port;

@@ -15,8 +15,8 @@ from lablib.error import LIVENESS_S
 from lateness import Lateness
 from support import IS_ROOT, MIB, assert_identical, connection, ctl, promote, twinblock
 
-VERBS = ("status", "why", "init", "promote", "grow", "rollback", "demote", "continue", "resolve", "attach", "detach",
-         "resync", "verify", "wait", "link", "compression", "latency", "stats", "events",
+VERBS = ("status", "why", "init", "promote", "grow", "rollback", "snapshot", "demote", "continue", "resolve", "attach",
+         "detach", "resync", "verify", "wait", "link", "compression", "latency", "stats", "events",
          "metrics")
 
 

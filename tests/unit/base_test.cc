@@ -12,6 +12,7 @@
 #include "base/crc32c.h"
 #include "base/lifetime.h"
 #include "base/result.h"
+#include "base/snapshot_name.h"
 #include "base/units.h"
 
 namespace twinblock {
@@ -19,6 +20,16 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+TEST(SnapshotName, LeadsNowhereElse) {
+  for (const char* good : {"a", "0", "monday", "2026-11-25T21.30.00", "A_b-c.d", "part"})
+    EXPECT_TRUE(is_snapshot_name(good)) << good;
+  for (const char* bad : {"", ".", "..", "../x", "a/b", "/a", "-rf", "_a", ".hidden", "a b", "a\nb", "a$b", "x.part", "\xc3\xa4", "a:"})
+    EXPECT_FALSE(is_snapshot_name(bad)) << bad;
+  EXPECT_FALSE(is_snapshot_name(std::string_view("a\0b", 3)));
+  EXPECT_TRUE(is_snapshot_name(std::string(63, 'a')));
+  EXPECT_FALSE(is_snapshot_name(std::string(64, 'a')));
 }
 
 TEST(Crc32c, GivesThePublishedCheckValue) {

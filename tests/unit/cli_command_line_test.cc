@@ -34,7 +34,7 @@ bool says(const std::string& text, const std::string& word) {
 }
 
 TEST(CommandLine, EveryVerbExplainsItselfAndTakesTheCommonOptions) {
-  ASSERT_EQ(verbs().size(), 25u);
+  ASSERT_EQ(verbs().size(), 26u);
   for (const Verb& verb : verbs()) {
     const Result<CommandLine> help = parse_command_line({verb.name, "--help"}, "1.2.3");
     ASSERT_TRUE(help.ok()) << verb.name;
@@ -61,6 +61,15 @@ TEST(CommandLine, GrowTakesASizeBehindTheVolume) {
   EXPECT_TRUE(says(refusal({"grow"}), "no size"));
   EXPECT_TRUE(says(refusal({"grow", "r0"}), "'r0' is not a size"));
   EXPECT_TRUE(says(refusal({"grow", "r0", "1GiB", "more"}), "'more' is too much"));
+}
+
+TEST(CommandLine, SnapshotTakesANameBehindTheVolume) {
+  EXPECT_EQ(parsed({"snapshot", "r0", "monday"}).snapshot.name, "monday");
+  EXPECT_EQ(parsed({"snapshot", "r0", "monday"}).node.volume, "r0");
+  EXPECT_EQ(parsed({"snapshot", "monday"}).node.volume, "");
+  EXPECT_TRUE(says(refusal({"snapshot"}), "no name"));
+  EXPECT_TRUE(says(refusal({"snapshot", "r0", "../monday"}), "can't be a name"));
+  EXPECT_TRUE(says(refusal({"snapshot", "r0", "monday", "more"}), "'more' is too much"));
 }
 
 // It overrides a witness, so it has to be clear that the peer is down.

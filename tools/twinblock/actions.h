@@ -30,6 +30,7 @@ Result<Output> run_continue(const Options& options, const std::string& socket);
 // The volume's device on this host gets the volume's size, where it can: a sentence; empty: there is none.
 std::string grow_attached_device(const std::string& socket);
 Result<Output> run_rollback(const Options& options, const std::string& socket);
+Result<Output> run_snapshot(const Options& options, const std::string& socket);
 Result<Output> run_grow(const Options& options, const std::string& socket);
 Result<Output> run_resolve(const Options& options, const std::string& socket);
 

@@ -154,6 +154,12 @@ Result<Output> run_grow(const Options& options, const std::string& socket) {
   return output;
 }
 
+// The flush before it takes as long as the disks do.
+Result<Output> run_snapshot(const Options& options, const std::string& socket) {
+  constexpr uint64_t kSnapshotTimeout_ns = 24 * 3600 * kSecond_ns;
+  return change(socket, "snapshot", {{"name", options.snapshot.name}}, kSnapshotTimeout_ns);
+}
+
 Result<Output> run_resolve(const Options& options, const std::string& socket) {
   const json args{{"keep", options.resolve.keep}, {"dry_run", !options.resolve.yes}};
   if (options.resolve.yes) return order(socket, "resolve", args);

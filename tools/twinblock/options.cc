@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/snapshot_name.h"
 #include "base/units.h"
 #include "twinblock/did_you_mean.h"
 #include "twinblock/wait.h"
@@ -96,6 +97,19 @@ Status prepare_grow(Options& options) {
   if (!bytes) return wrong_usage("grow: '" + words.back() + "' is not a size", usage);
   if (words.size() == 2) options.node.volume = words.front();
   options.grow.size_bytes = *bytes;
+  return ok_status();
+}
+
+Status prepare_snapshot(Options& options) {
+  const std::vector<std::string>& words = options.snapshot.words;
+  const std::string usage = "write it like: twinblock snapshot r0 before-upgrade";
+  if (words.empty()) return wrong_usage("snapshot: no name given", usage);
+  if (words.size() > 2) return wrong_usage("snapshot: '" + words[2] + "' is too much", usage);
+  if (!is_snapshot_name(words.back()))
+    return wrong_usage("snapshot: '" + words.back() + "' can't be a name",
+                       std::string("a name is ") + kSnapshotNameRule);
+  if (words.size() == 2) options.node.volume = words.front();
+  options.snapshot.name = words.back();
   return ok_status();
 }
 

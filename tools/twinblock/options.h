@@ -96,6 +96,10 @@ struct GrowOptions {
   std::vector<std::string> words;  // as typed: a volume, if any, and a size
   uint64_t size_bytes = 0;         // from the latter
 };
+struct SnapshotOptions {
+  std::vector<std::string> words;  // as typed: a volume, if any, and a name
+  std::string name;                // the latter
+};
 struct PlanOptions {
   std::vector<std::string> links;  // as typed: "10Gbit,rtt=80us"
   std::string window;              // "60s", "10s" or "start"; empty: the first
@@ -137,6 +141,7 @@ struct Options {
   ContinueOptions go_on;  // `continue`
   ResolveOptions resolve;
   GrowOptions grow;
+  SnapshotOptions snapshot;
   ResyncOptions resync;
   VerifyOptions verify;
   WaitOptions wait;
@@ -166,6 +171,8 @@ struct Output {
 Status prepare_pace(Options& options);
 // Of `grow`: an optional volume, and a size.
 Status prepare_grow(Options& options);
+// Of `snapshot`: an optional volume, and a name.
+Status prepare_snapshot(Options& options);
 // Of `link`: an action, an optional volume, names, and with add addresses.
 Status prepare_link(Options& options);
 // Of `compression`: an optional volume and an optional mode.

@@ -32,6 +32,13 @@ void add_grow_options(CLI::App& app, Options& options) {
       ->expected(-1);
 }
 
+void add_snapshot_options(CLI::App& app, Options& options) {
+  app.add_option("WORDS", options.snapshot.words, "")
+      ->option_text("([VOLUME] NAME, such as before-upgrade: how it is to be called)")
+      ->type_size(1)
+      ->expected(-1);
+}
+
 void add_resolve_options(CLI::App& app, Options& options) {
   app.add_option("--keep", options.resolve.keep, "whose writes stay: local (this node's) or peer")
       ->required()
@@ -262,6 +269,16 @@ std::vector<Verb> role_verbs() {
        "volume can't be made smaller.\n"
        "Example: twinblock grow r0 20GiB",
        run_grow, add_grow_options, prepare_grow, false},
+      {"snapshot", "copy both replicas at the same moment",
+       "Takes a copy of the backing on both nodes, at the same point of the order of writes, so that "
+       "both copies hold the same; for backups, from the secondary too. Clients' writes wait while the "
+       "copies are taken, for no longer than timeout in [copies]; how long that was is told. Reads go on. "
+       "The copy is a reflink beside the backing (a file on XFS or btrfs), or what the command does that "
+       "[copies] names. It holds what a power cut at that moment would have left. Run it on the primary, "
+       "in duplex, or on either node where neither is primary. Where anything fails, there is no copy on "
+       "either node. A copy is removed like a file.\n"
+       "Example: twinblock snapshot r0 before-upgrade",
+       run_snapshot, add_snapshot_options, prepare_snapshot, false},
   };
 }
 

@@ -1,5 +1,6 @@
 #include "io/posix/backing_copies.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -40,6 +41,12 @@ const char* step_name(CopyStep step) {
 
 std::string named(CopyStep step, const std::string& path) {
   return std::string("the ") + step_name(step) + " command " + path;
+}
+
+Status flush_file(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open() || ::fsync(file.get()) != 0) return system_error(errno, "flush " + path);
+  return ok_status();
 }
 
 std::string part_of(const std::string& path) { return path + ".part"; }
@@ -147,7 +154,7 @@ void BackingCopies::work(const std::shared_ptr<Step>& step) {
   if (waits) answer(step, status);
 }
 
-Status BackingCopies::by_reflink(const Step& step) const {
+Status BackingCopies::by_reflink(const Step& step) {
   const std::string path = place(step.step, step.name);
   const std::string part = part_of(path);
   switch (step.step) {
@@ -160,15 +167,33 @@ Status BackingCopies::by_reflink(const Step& step) const {
     case CopyStep::kRollback:
       return reflink_onto(path, of_.backing);
     case CopyStep::kTakeSnapshot: {
-      if (const Result<FileKind> there = file_kind(path); !there || there.value() != FileKind::kMissing)
-        return Error{"there is a snapshot " + path, "choose another name, or remove it", EEXIST, Retry::kNotNow};
-      Status copied = reflink(of_.backing, part);
-      if (step.given_up) (void)remove_file(part);
-      return copied;
+      if (std::exchange(part_, {}) != part) {
+        if (const Result<FileKind> there = file_kind(path); !there || there.value() != FileKind::kMissing)
+          return Error{"there is a snapshot " + path, "choose another name, or remove it", EEXIST, Retry::kNotNow};
+        if (Status copied = reflink(of_.backing, part); !copied) return copied;
+      } else if (Status copied = reflink_again(of_.backing, part); !copied) {
+        (void)remove_file(part);
+        return copied;
+      }
+      kept_.clear();
+      if (step.given_up)
+        (void)remove_file(part);
+      else
+        part_ = part;
+      return ok_status();
     }
-    case CopyStep::kKeepSnapshot:
-      return keep_reflink(part, path, false, step.given_up);
+    case CopyStep::kKeepSnapshot: {
+      part_.clear();
+      Status kept = keep_reflink(part, path, false, step.given_up);
+      // It has its name, even if that may not be durable.
+      const Result<FileKind> left = file_kind(part);
+      if (!step.given_up && left && left.value() == FileKind::kMissing) kept_ = path;
+      return kept;
+    }
     case CopyStep::kDropSnapshot:
+      part_.clear();
+      // Of another file that has this name nothing is known here.
+      if (std::exchange(kept_, {}) == path) return remove_file(path);
       return remove_file(part);
   }
   return ok_status();
@@ -178,6 +203,9 @@ Status BackingCopies::by_command(const Step& step, std::optional<ChildProcess>& 
   const std::string& path = step.way.command;
   const std::string name = named(step.step, path);
   if (Status good = check_command(name, path, "[copies]"); !good) return good;
+  // A copy that is taken below the page cache lacks what is in there only. Nobody writes meanwhile.
+  if (step.step == CopyStep::kTakeSnapshot || step.step == CopyStep::kBeforeResync)
+    if (Status flushed = flush_file(of_.backing); !flushed) return flushed;
   const Result<int> status = run_command(
       {name, path, std::string(step_name(step.step)) + " command: ", "timeout in [copies]", ways_.timeout_ns},
       {kCommandPath, "TWINBLOCK_VOLUME=" + of_.volume, "TWINBLOCK_NODE=" + of_.node,

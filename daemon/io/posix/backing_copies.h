@@ -52,7 +52,7 @@ class BackingCopies final : public Copies {
 
   [[nodiscard]] CopyWay way(CopyStep step) const;
   void work(const std::shared_ptr<Step>& step);
-  [[nodiscard]] Status by_reflink(const Step& step) const;
+  [[nodiscard]] Status by_reflink(const Step& step);
   [[nodiscard]] Status by_command(const Step& step, std::optional<ChildProcess>& left);
   void answer(const std::shared_ptr<Step>& step, Status status);
   void tell(Step& step, const Status& status);
@@ -69,6 +69,8 @@ class BackingCopies final : public Copies {
   std::shared_ptr<Step> step_;  // the last one
   std::atomic<bool> running_{false};
   std::thread thread_;
+  std::string part_;  // the copy that was taken and is neither kept nor dropped; the thread's
+  std::string kept_;  // the last snapshot that got its name; the thread's
 };
 
 // Whether the copies of the file's [copies] can be taken: the commands are there and nobody else's, and the

@@ -64,6 +64,14 @@ Status reflink(const std::string& from, const std::string& to) {
   return cloned;
 }
 
+Status reflink_again(const std::string& from, const std::string& to) {
+  const Result<Descriptor> source = open_to_read(from);
+  if (!source) return source.error();
+  const Descriptor copy(::open(to.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!copy.open()) return system_error(errno, to);
+  return clone_into(source.value().get(), copy.get(), from, to);
+}
+
 Status keep_reflink(const std::string& part, const std::string& to, bool replace,
                     const std::atomic<bool>& given_up) {
   const Result<Descriptor> copy = open_to_read(part);

@@ -11,6 +11,8 @@ namespace twinblock {
 
 // What is at `from` at one instant, as the file `to`, which is made, or is emptied before. Not durable yet.
 Status reflink(const std::string& from, const std::string& to);
+// The same again, into the file that reflink() made: what has not changed since costs next to nothing.
+Status reflink_again(const std::string& from, const std::string& to);
 // `part`, durable, under its name `to`; in the place of what is there with `replace`. `given_up`: it is removed
 // instead, if that is set by then.
 Status keep_reflink(const std::string& part, const std::string& to, bool replace,

@@ -1,0 +1,311 @@
+#include "snapshotted.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "pair_config.h"
+#include "report.h"
+
+namespace twinblock::sim {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+constexpr size_t kBlocks = kVolumeBytes / limits::kBlockBytes;
+constexpr int kSteps = 30;
+constexpr size_t kDepth = 8;
+constexpr uint64_t kHealing_ns = 60 * kSecond_ns;
+// The longest that a write may wait: a hold, and then a peer that is lost, or a disk that hangs.
+constexpr uint64_t kWait_ns = CopyShelf::kTimeout_ns + 8 * kSecond_ns;
+
+Config make_config() {
+  Config config = linked_pair_config(kVolumeBytes);
+  config.peer_timeout_ns = kSecond_ns;
+  config.on_restart = OnRestart::kResume;
+  config.link_timeout_ns = 300 * kMillisecond_ns;
+  config.disk_timeout_ns = 5 * kSecond_ns;
+  config.compression = Compression::kOff;
+  config.copies.timeout_ns = CopyShelf::kTimeout_ns;
+  return config;
+}
+
+uint64_t number_in(std::span<const std::byte> bytes, size_t block) {
+  uint64_t number = 0;
+  std::memcpy(&number, bytes.data() + block * limits::kBlockBytes, sizeof number);
+  return number;
+}
+
+}  // namespace
+
+Snapshotted::Snapshotted(uint64_t seed)
+    : random_(seed),
+      config_(make_config()), network_(scheduler_, random_.fork()),
+      writes_(1),
+      busy_(kBlocks),
+      powered_(random_.chance(0.5)) {
+  const double fails = random_.chance(0.6) ? 0 : 0.1;
+  for (int host = 0; host < 2; ++host) {
+    nodes_[static_cast<size_t>(host)] =
+        std::make_unique<SimNode>(scheduler_, network_, config_, host, 64 * kKiB, random_.fork());
+    node(host).copies().fails = fails;
+  }
+}
+
+Snapshotted::~Snapshotted() {
+  for (auto& each : nodes_) each.reset();
+  scheduler_.clear();
+}
+
+std::string Snapshotted::describe() { return node(0).describe() + node(1).describe(); }
+
+void Snapshotted::run() {
+  start(0);
+  start(1);
+  node(0).engine().orders().init(false, false, [](const Result<std::string>& result) {
+    if (!result) Report::violation("init: " + result.error().what);
+  });
+  run_for(3 * kSecond_ns);
+  node(0).engine().orders().promote(false, [](const Result<std::string>&) {});
+  run_for(kSecond_ns);
+  if (!at_one()) Report::violation("two new nodes are not at one" + describe());
+  for (int i = 0; i < kSteps; ++i) step();
+  mend();
+  const uint64_t end = scheduler_.now_ns() + kHealing_ns;
+  while (!at_one() && scheduler_.now_ns() < end) run_for(100 * kMillisecond_ns);
+  rests_ = true;
+  run_for(10 * kSecond_ns);
+  if (!at_one() || !requests_.empty())
+    Report::violation("a minute after all was mended the two are not at one" + describe());
+  // Whose copies were given up: nothing is left, unless the process that had to do it has ended.
+  for (size_t i = 0; i < failed_.size(); ++i)
+    for (const int host : {0, 1})
+      if (failed_at_ends_[i] == ends_ && ends_ == 0 && node(host).copies().has_anything_of(failed_[i]))
+        Report::violation("something of snapshot " + failed_[i] + ", which failed, is left on " + node(host).name());
+}
+
+void Snapshotted::mend() {
+  network_.set_silent({false, false});
+  for (const int host : {0, 1}) start(host);
+}
+
+void Snapshotted::run_for(uint64_t ns) {
+  const uint64_t end = scheduler_.now_ns() + ns;
+  while (scheduler_.now_ns() < end) {
+    client_turn();
+    scheduler_.run_until(std::min(end, scheduler_.now_ns() + random_.spread(20 * kMicrosecond_ns, 2 * kMillisecond_ns)));
+    check();
+  }
+}
+
+// Whoever can't write where the primary was comes again.
+void Snapshotted::client_turn() {
+  if (!lives(primary_) || !node(primary_).engine().is_primary()) return;
+  Engine& engine = node(primary_).engine();
+  if (!open_) {
+    if (rests_ || !engine.clients().opened()) return;
+    open_ = true;
+  }
+  if (rests_ || requests_.size() >= kDepth) return;
+  const size_t block = random_.below(kBlocks);
+  if (busy_[block]) return;
+  const uint64_t number = writes_.size();
+  writes_.push_back({block, scheduler_.now_ns()});
+  Request& request = *(requests_[number] = std::make_unique<Request>());
+  request.number = number;
+  request.data.resize(limits::kBlockBytes);
+  for (size_t at = 0; at < request.data.size(); at += sizeof number)
+    std::memcpy(request.data.data() + at, &number, sizeof number);
+  request.piece = {request.data, crc32c(request.data), false};
+  ClientRequest& client = request.client;
+  client.op = ClientOp::kWrite;
+  client.fua = !powered_ || random_.chance(0.5);
+  client.received_ns = client.prepared_ns = node(primary_).clock().now_ns();
+  client.offset_bytes = block * limits::kBlockBytes;
+  client.length_bytes = request.data.size();
+  client.data = request.data.data();
+  client.pieces = {&request.piece, 1};
+  client.done = [this, number](ClientRequest&) { answered(number); };
+  busy_[block] = true;
+  engine.clients().submit(client);
+}
+
+void Snapshotted::answered(uint64_t number) {
+  const auto at = requests_.find(number);
+  const std::unique_ptr<Request> request = std::move(at->second);
+  requests_.erase(at);
+  busy_[writes_[number].block] = false;
+  if (request->client.error == 0) writes_[number].acknowledged_ns = scheduler_.now_ns();
+}
+
+void Snapshotted::cut_off() {
+  open_ = false;
+  requests_.clear();
+  std::fill(busy_.begin(), busy_.end(), false);
+}
+
+void Snapshotted::step() {
+  const int host = static_cast<int>(random_.below(2));
+  const unsigned what = static_cast<unsigned>(random_.below(12));
+  if (what == 0) {
+    stop(host);
+  } else if (what == 1) {
+    network_.set_silent({random_.chance(0.5), random_.chance(0.5)});
+  } else if (what == 2) {
+    exchange_roles();
+  } else {
+    if (!at_one()) {
+      mend();
+      run_for(random_.chance(0.8) ? 3 * kSecond_ns : 300 * kMillisecond_ns);
+    }
+    order(random_.chance(0.85) ? primary_ : 1 - primary_);
+    if (random_.chance(0.1)) order(host);
+    if (random_.chance(0.3)) {
+      run_for(random_.spread(50 * kMicrosecond_ns, 2 * kSecond_ns));
+      if (random_.chance(0.5))
+        stop(random_.chance(0.5) ? primary_ : 1 - primary_);
+      else
+        network_.set_silent({random_.chance(0.5), random_.chance(0.5)});
+    }
+  }
+  run_for(random_.chance(0.6) ? random_.spread(100 * kMicrosecond_ns, 100 * kMillisecond_ns)
+                              : random_.spread(100 * kMillisecond_ns, 6 * kSecond_ns));
+}
+
+void Snapshotted::order(int host) {
+  if (!lives(host)) return;
+  // Now and then one that is there already.
+  const std::string name = "s" + std::to_string(random_.chance(0.9) ? ++names_ : names_);
+  node(host).engine().orders().snapshot(
+      name, [this, host, name, order_ns = scheduler_.now_ns()](const Result<Snapshots::Taken>& taken) {
+        ordered(host, name, order_ns, taken);
+      });
+}
+
+void Snapshotted::ordered(int host, const std::string& name, uint64_t order_ns,
+                          const Result<Snapshots::Taken>& taken) {
+  if (Report::verbose())
+    Report::trace("operator", node(host).name() + ": snapshot " + name + ": " +
+                                  (taken ? taken.value().said : taken.error().what));
+  if (!taken) {
+    if (taken.error().code != EBUSY && !node(0).copies().snapshots().contains(name)) {
+      failed_.push_back(name);
+      failed_at_ends_.push_back(ends_);
+    }
+    return;
+  }
+  ++taken_;
+  if (taken.value().pause_ns > CopyShelf::kTimeout_ns)
+    Report::violation("writes waited for longer than a snapshot may hold them" + describe());
+  check_copy(name, order_ns);
+}
+
+void Snapshotted::check_copy(const std::string& name, uint64_t order_ns) {
+  const auto& mine = node(0).copies().snapshots();
+  const auto& theirs = node(1).copies().snapshots();
+  if (!mine.contains(name) || !theirs.contains(name))
+    Report::violation("snapshot " + name + " was told, and is not on both hosts" + describe());
+  const CopyShelf::Bytes& copy = mine.at(name);
+  uint64_t last_ns = order_ns;  // when the last of what it holds began
+  for (size_t block = 0; block < kBlocks; ++block) {
+    const uint64_t number = number_in(copy, block);
+    if (number >= writes_.size() || (number != 0 && writes_[number].block != block))
+      Report::violation("block " + std::to_string(block) + " of snapshot " + name + " is nobody's" + describe());
+    last_ns = std::max(last_ns, writes_[number].began_ns);
+  }
+  for (uint64_t number = 1; number < writes_.size(); ++number) {
+    const Write& write = writes_[number];
+    if (write.acknowledged_ns != 0 && write.acknowledged_ns < last_ns && number_in(copy, write.block) < number)
+      Report::violation("snapshot " + name + " lacks write " + std::to_string(number) + " of block " +
+                        std::to_string(write.block) + ", which was acknowledged before " +
+                        (last_ns == order_ns ? "the order" : "something in it began") + describe());
+  }
+  const CopyShelf::Bytes& other = theirs.at(name);
+  for (size_t block = 0; block < kBlocks; ++block)
+    if (std::memcmp(copy.data() + block * limits::kBlockBytes, other.data() + block * limits::kBlockBytes,
+                    limits::kBlockBytes) != 0)
+      Report::violation("block " + std::to_string(block) + " of snapshot " + name + " is of write " +
+                        std::to_string(number_in(copy, block)) + " at alpha, of write " +
+                        std::to_string(number_in(other, block)) + " at beta" + describe());
+}
+
+void Snapshotted::stop(int host) {
+  if (!lives(host)) return;
+  ++ends_;
+  if (!powered_ && random_.chance(0.5))
+    node(host).power_off();
+  else
+    node(host).kill();
+  if (host == primary_) cut_off();
+  if (random_.chance(0.6)) {
+    run_for(random_.spread(10 * kMillisecond_ns, 3 * kSecond_ns));
+    start(host);
+  }
+}
+
+void Snapshotted::start(int host) {
+  node(host).power_on();
+  if (!lives(host)) node(host).start();
+}
+
+// In order, and while the two are one. Snapshots are ordered in between, too.
+void Snapshotted::exchange_roles() {
+  if (!at_one() || !node(primary_).engine().is_primary()) return;
+  rests_ = true;
+  run_for(3 * kSecond_ns);
+  rests_ = false;
+  if (!at_one() || !requests_.empty() || !node(primary_).engine().is_primary()) return;
+  if (std::exchange(open_, false)) node(primary_).engine().clients().closed();
+  bool demoted = false;
+  if (random_.chance(0.3)) order(primary_);
+  node(primary_).engine().orders().demote([&demoted](const Result<std::string>& said) { demoted = said.ok(); });
+  scheduler_.run_until(scheduler_.now_ns() + 2 * kSecond_ns, [&demoted] { return demoted; });
+  if (!demoted || !at_one()) return;
+  if (random_.chance(0.5)) order(random_.chance(0.5) ? 0 : 1);
+  if (random_.chance(0.2)) order(random_.chance(0.5) ? 0 : 1);
+  const int next = random_.chance(0.7) ? 1 - primary_ : primary_;
+  // Refused as long as a snapshot is being taken.
+  bool promoted = false;
+  for (int tries = 0; tries < 10 && !promoted; ++tries) {
+    bool refused = false;
+    node(next).engine().orders().promote(false, [&](const Result<std::string>& said) {
+      promoted = said.ok();
+      refused = !promoted;
+    });
+    scheduler_.run_until(scheduler_.now_ns() + 5 * kSecond_ns, [&] { return promoted || refused; });
+    if (promoted) primary_ = next;
+    const uint64_t wait_ns = random_.spread(kMillisecond_ns, 500 * kMillisecond_ns);
+    run_for(wait_ns);
+  }
+}
+
+bool Snapshotted::at_one() {
+  for (const int host : {0, 1}) {
+    if (!lives(host)) return false;
+    const VolumeState state = node(host).engine().volume_state();
+    if (state != VolumeState::kDuplex && state != VolumeState::kConnected) return false;
+  }
+  const auto mine = node(0).engine().status(), theirs = node(1).engine().status();
+  return mine.mine.generations.current == theirs.mine.generations.current && mine.state == theirs.state;
+}
+
+void Snapshotted::check() {
+  for (const int host : {0, 1}) {
+    uint64_t& since_ns = held_since_ns_[static_cast<size_t>(host)];
+    if (!lives(host) || !node(host).engine().holds_writes()) {
+      since_ns = 0;
+      continue;
+    }
+    if (!node(host).engine().session_stands())
+      Report::violation("writes wait for a snapshot, and there is no session" + describe());
+    if (since_ns == 0) since_ns = scheduler_.now_ns();
+    if (scheduler_.now_ns() > since_ns + CopyShelf::kTimeout_ns)
+      Report::violation("a snapshot holds writes for longer than the file says" + describe());
+  }
+  if (requests_.empty()) return;
+  const uint64_t oldest_ns = writes_[requests_.begin()->first].began_ns;
+  if (scheduler_.now_ns() - oldest_ns > kWait_ns)
+    Report::violation("write " + std::to_string(requests_.begin()->first) + " waits for too long" + describe());
+}
+
+}  // namespace twinblock::sim
