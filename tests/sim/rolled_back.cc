@@ -273,7 +273,7 @@ bool RolledBack::roll_back() {
     ordered = true;
     std::optional<bool> done;
     const auto kept = std::make_shared<std::optional<bool>*>(&done);
-    node(target_).engine().orders().roll_back([this, kept](const Result<std::string>& said) {
+    node(target_).engine().orders().roll_back([kept](const Result<std::string>& said) {
       if (Report::verbose())
         Report::trace("operator", "rollback: " + (said ? said.value() : said.error().what));
       if (*kept != nullptr) **kept = said.ok();

@@ -26,8 +26,8 @@ class CopyShelf::Port final : public Copies {
       return;
     }
     busy_ = true;
-    const bool fails = random.chance(shelf_.fails);
-    const bool hangs = fails && step != CopyStep::kRollback && random.chance(0.4);
+    const bool failing = random.chance(shelf_.fails);
+    const bool hangs = failing && step != CopyStep::kRollback && random.chance(0.4);
     // One that answers nobody, against its promise.
     const bool silent = hangs && (step == CopyStep::kBeforeResync || step == CopyStep::kAfterResync) && random.chance(0.2);
     const uint64_t takes_ns = silent  ? 8 * kTimeout_ns
@@ -41,12 +41,12 @@ class CopyShelf::Port final : public Copies {
       shelf_.scheduler_.after(random.between(0, takes_ns), process_, [this, end = random.between(0, disk_.size_bytes())] {
         disk_.restore(*shelf_.before_resync_, end);
       });
-    shelf_.scheduler_.after(takes_ns, process_, [this, step, name, done = std::move(done), fails, hangs, silent] {
+    shelf_.scheduler_.after(takes_ns, process_, [this, step, name, done = std::move(done), failing, hangs, silent] {
       busy_ = false;
       if (silent) return;
       if (hangs)
         done(Error{"it did not end in time", "", ETIMEDOUT});
-      else if (fails)
+      else if (failing)
         done(Error{"it failed", "", EIO});
       else
         done(carry_out(step, name));
