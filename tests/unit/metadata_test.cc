@@ -80,6 +80,7 @@ TEST(Superblock, ComesBackAsItWasWritten) {
     record.begun_for = 0x6161 + flags;
     record.promoted_boot = 0x6262 + flags;
     record.given_up = {7 + flags, 8, 9, 10};
+    if (record.inconsistent) record.way_back = {{11 + flags, 12, {13, 14, 15, 16, 17, 18, 19, 20}}, 21, 22, 23};
     const Result<Loaded> loaded = load(file_with_both(record, 9), "m");
     ASSERT_TRUE(loaded.ok());
     EXPECT_EQ(loaded.value().record, record);
@@ -194,6 +195,10 @@ TEST(Superblock, WhatNoTwinblockWouldWriteIsRefusedInSpiteOfAGoodChecksum) {
   EXPECT_FALSE(refused([](Superblock&) {}));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.reserved0 = 1; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.reserved[0] = 1; }));
+  EXPECT_TRUE(refused([](Superblock& raw) {
+    raw.flags &= ~uint32_t{kFlagInconsistent};
+    raw.way_back.generation_current = 1;  // of a replica that is whole
+  }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.reserved[sizeof raw.reserved - 1] = 1; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.flags |= kFlagsKnown + 1; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.region_bytes = 0; }));
