@@ -17,7 +17,8 @@ enum class CopyStep {
   kAfterResync,   // … is not needed any more
   kRollback,      // the backing becomes what that copy holds, and that is durable; the copy stays
   // A snapshot under a name: first the copy alone, while no write is under way; then it is made durable, and
-  // has its name; or it is given up, also when it has its name already.
+  // has its name; or it is given up, also when it has its name already. A reflink may be taken once before, with
+  // writes under way: the next one of that name renews it.
   kTakeSnapshot,
   kKeepSnapshot,
   kDropSnapshot,

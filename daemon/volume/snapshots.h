@@ -1,7 +1,8 @@
 // Copies of both nodes' backings that are equal byte by byte, under load. The order is the operator's, on the
 // node that writes, or on either where none does. Each step is done by both at the same time:
 //
-//   1. flush: what was written is made stable, so that the copy itself need not; nobody waits for that;
+//   1. flush: what was written is made stable, and a reflink is taken, which the one in 3. renews: so that has
+//      little left to do. Nobody waits for that;
 //   2. writes are held (WriteHold): those under way end on both nodes, the next ones wait;
 //   3. take: each takes its copy. When both have, and whatever else happens, writes go on;
 //   4. keep: the copies are made durable and get their name; or, where anything failed, both are dropped.
