@@ -34,7 +34,7 @@ class CopyShelf::Port final : public Copies {
                               : hangs ? kTimeout_ns
                                       : random.spread(kMillisecond_ns, kSecond_ns);
     // Of what it holds: at some moment until it has ended.
-    if (step == CopyStep::kTakeSnapshot && !fails && !shelf_.snapshots_.contains(name))
+    if (step == CopyStep::kTakeSnapshot && !failing && !shelf_.snapshots_.contains(name))
       shelf_.scheduler_.after(random.between(0, takes_ns), process_, [this, name] { shelf_.parts_[name] = held(); });
     // A part of what is brought back lands before the rest, or alone.
     if (step == CopyStep::kRollback && shelf_.before_resync_)

@@ -72,6 +72,7 @@ class CopiesTest : public ::testing::Test {
     CopyWays ways;
     ways.before_resync.command = ways.after_resync.command = ways.rollback.command = path;
     ways.timeout_ns = timeout_ns;
+    write(directory_ / "backing", "data");
     open(ways, directory_ / "backing");
   }
   Status run(CopyStep step, const std::string& name = "") {
@@ -138,11 +139,11 @@ TEST_F(CopiesTest, a_command_that_is_missing_or_anybodys_is_not_run) {
   ways.timeout_ns = kSecond_ns;
   ways.before_resync.command = script("touch " + (directory_ / "ran") + "\n", 0777);
   loop_.call([&] {
-    copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", "/b"}, ways);
+    copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", directory_ / "backing"}, ways);
   });
   EXPECT_FALSE(run(CopyStep::kBeforeResync).ok());
   EXPECT_FALSE(exists(directory_ / "ran"));
-  EXPECT_FALSE(check_copies(ways, "/b").ok());
+  EXPECT_FALSE(check_copies(ways, directory_ / "backing").ok());
 }
 
 TEST_F(CopiesTest, a_step_of_which_the_file_says_nothing_is_done) {
