@@ -36,6 +36,8 @@ constexpr uint64_t kWriteBytesInFlightMax = 48 * kMiB;
 constexpr size_t kSnapshotNameBytesMax = 63;
 constexpr uint64_t kSnapshotFlushMax_ns = 120 * kSecond_ns;
 constexpr uint64_t kSnapshotAnswer_ns = 250 * kMillisecond_ns;
+// … and how long writes may wait, whatever the file allows a copy: after more of it a device counts as one that hangs.
+constexpr uint64_t kSnapshotHoldMax_ns = 30 * kSecond_ns;
 // A peer whose disk fails is tried again after this.
 constexpr uint64_t kPeerDiskRetry_ns = 10 * kSecond_ns;
 // A disk that can't be read in so many places counts as failed.
@@ -173,12 +175,14 @@ constexpr uint64_t kEventGather_ns = 5 * kMillisecond_ns;
 // A witness (daemon/io/posix/WITNESS.md): endpoints of etcd, and the longest answer that is read.
 constexpr size_t kWitnessEndpointsMax = 8;
 constexpr size_t kWitnessAnswerBytesMax = 64 * kKiB;
-// Of what a fence command says, this much is logged; …
+// Of what a command of the user's says, this much is logged; …
 constexpr size_t kFenceLineBytesMax = 1 * kKiB;
 constexpr size_t kFenceLinesMax = 200;
 // … and after its deadline it has so long to end by itself.
-constexpr uint64_t kFencePatience_ns = 1 * kSecond_ns;
+constexpr uint64_t kCommandPatience_ns = 1 * kSecond_ns;
 
+// So long a read waits at most, from its begin on, for another one of the same content: a disk may hang for one request.
+constexpr uint64_t kJoinedReadPatience_ns = 50 * kMillisecond_ns;
 // The cache of reads ([cache], cache/content_cache.h): what it may take in all.
 constexpr uint64_t kCacheBytesMin = 16 * kMiB;
 constexpr uint64_t kCacheBytesMax = 1 * kTiB;

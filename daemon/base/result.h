@@ -25,6 +25,9 @@ struct Error {
   Retry retry = Retry::kUnknown;
 };
 
+// "WHAT; ACTION", or what there is of it: for logs, events and other nodes.
+std::string in_words(const Error& error);
+
 // "WHAT: strerror(CODE)" as an Error.
 Error system_error(int code, std::string what, std::string action = {});
 

@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/units.h"
 #include "cache/content_digest.h"
 #include "cache/place_index.h"
@@ -25,15 +26,12 @@ namespace twinblock {
 
 class ReadsUnderWay {
  public:
-  // One that takes longer is not waited for: a disk may hang for one request.
-  static constexpr uint64_t kPatience_ns = 200 * kMillisecond_ns;
-
   // Of so many contents at a time, at most some thousand.
   explicit ReadsUnderWay(uint64_t slots) : slots_(std::clamp<uint64_t>(slots, 1, kSlotsMax)) {}
 
   class Reading {
    public:
-    explicit Reading(uint64_t began_ns) : until_ns_(began_ns + kPatience_ns) {}
+    explicit Reading(uint64_t began_ns) : until_ns_(began_ns + limits::kJoinedReadPatience_ns) {}
     // Everybody goes on. Once, by who reads.
     void end();
     [[nodiscard]] bool awaited() const { return awaited_.load(std::memory_order_relaxed); }

@@ -4,7 +4,6 @@
 // blocks it.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -23,7 +22,6 @@ enum class CopyStep {
   kKeepSnapshot,
   kDropSnapshot,
 };
-constexpr size_t kCopySteps = 6;
 
 class Copies {
  public:

@@ -37,7 +37,9 @@ class CachedRead {
   void keep() const;
   // What was missing has been read, or could not be: who waits for it goes on.
   void end();
-  // Whether some blocks are still to come for other readers; not for ever.
+  // Whether some blocks were to come for other readers, …
+  [[nodiscard]] bool joined() const { return !coming_.empty(); }
+  // … and still are; not for ever.
   [[nodiscard]] bool waits(uint64_t now_ns) const;
   // Blocks until it does not.
   void wait(const Clock& clock);

@@ -151,10 +151,8 @@ class Core {
   // The operator's word, or nobody waits; until a session, or a promotion.
   [[nodiscard]] bool alone_allowed() const { return alone_allowed_; }
   void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
-  // The volume is growing: until both have recorded its size, or neither, who is primary stays as it is, and nobody
-  // begins a volume anew.
-  // So it is while the volume is rolled back here, or a snapshot is taken. What it is just doing ("growing"); null:
-  // nothing of these.
+  // What the volume is just doing ("growing", until both have recorded its size, or neither; being rolled back here; being
+  // copied for a snapshot), while who is primary stays as it is, and nobody begins a volume anew; null: nothing of these.
   [[nodiscard]] const char* changing() const {
     return changing_ == nullptr && taking_snapshot_ ? "being copied for a snapshot" : changing_;
   }

@@ -18,10 +18,6 @@ constexpr uint64_t kTellAgain_ns = 60 * kSecond_ns;
 
 Error still_growing() { return {"it is just growing", "", EINPROGRESS}; }
 
-std::string in_words(const Error& error) {
-  return error.what + (error.action.empty() ? "" : "; " + error.action);
-}
-
 }  // namespace
 
 Growth::Growth(Core& core, Disk& metadata, DiskHealth& disks, const Roles& roles,

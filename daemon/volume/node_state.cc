@@ -102,6 +102,8 @@ void NodeState::roll_back() {
   record_.snapshot = false;
   record_.peer_primary = true;
   record_.followed_boot = 0;
+  // Nobody has been asked yet whether this node may go on alone with it: the first write alone asks, and begins another.
+  record_.shared = true;
 }
 
 void NodeState::need_copy_back() {

@@ -19,6 +19,10 @@ PeerSnapshot::PeerSnapshot(Core& core, SnapshotSteps& steps)
 void PeerSnapshot::heard(const wire::SnapshotFrame& frame, const std::string& name,
                          const std::optional<Error>& refused) {
   const bool again = part_ && part_->number == frame.number && part_->step == frame.step && part_->name == name;
+  if (again && part_->abandoned && frame.step != SnapshotStep::kDrop) {
+    answer(frame.request, given_up());
+    return;
+  }
   if (!again) {
     const bool first = frame.step == SnapshotStep::kFlush && !under_way();
     std::optional<Error> error = frame.step == SnapshotStep::kDrop ? std::nullopt : refused;
@@ -56,13 +60,16 @@ std::optional<Error> PeerSnapshot::why_not(const wire::SnapshotFrame& frame, con
     if (!part_ || (part_->name == name && (part_->under_way || !steps_.under_way()))) return std::nullopt;
     return Error{core_.node + " is busy with another snapshot", "", EBUSY};
   }
-  if (!part_ || part_->name != name || part_->abandoned)
-    return Error{core_.node + " has given this snapshot up meanwhile, or is busy with another one",
-                 "see its log, and try again", EBUSY, Retry::kLater};
+  if (!part_ || part_->name != name || part_->abandoned) return given_up();
   const SnapshotStep after = frame.step == SnapshotStep::kKeep ? SnapshotStep::kTake : SnapshotStep::kFlush;
   if (part_->under_way || part_->error || part_->step != after)
     return Error{core_.node + " is not ready for this step of a snapshot", "try again", EPROTO, Retry::kLater};
   return std::nullopt;
+}
+
+Error PeerSnapshot::given_up() const {
+  return {core_.node + " has given this snapshot up meanwhile, or is busy with another one",
+          "see its log, and try again", EBUSY, Retry::kLater};
 }
 
 void PeerSnapshot::begin(SnapshotStep step) {
@@ -80,7 +87,7 @@ void PeerSnapshot::ended(SnapshotStep step, const Status& status) {
   part_->error = status ? std::nullopt : std::optional(status.error());
   if (!status)
     core_.log.log(Severity::kWarning, "snapshot " + part_->name + ", ordered at " + core_.peer + ": " +
-                                          status.error().what + "; " + status.error().action);
+                                          in_words(status.error()));
   if (part_->abandoned && step != SnapshotStep::kDrop) {
     if (part_->taken) {
       begin(SnapshotStep::kDrop);
@@ -121,7 +128,7 @@ void PeerSnapshot::answer_ended() {
 void PeerSnapshot::answer(uint64_t request, const std::optional<Error>& error, const std::string& text) {
   wire::AckFrame ack{.request = request};
   if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
-  const std::string said = error ? error->what + (error->action.empty() ? "" : "; " + error->action) : text;
+  const std::string said = error ? in_words(*error) : text;
   core_.session.send_ordered(ack, wire::text_bytes(said));
 }
 

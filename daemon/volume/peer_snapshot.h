@@ -21,7 +21,9 @@ class PeerSnapshot {
   // `refused`: why none may begin here, beside what is wrong with the node itself.
   void heard(const wire::SnapshotFrame& frame, const std::string& name, const std::optional<Error>& refused);
   void session_lost();
-  // There is one of which the end is not known here yet.
+  // There is one, which whoever ordered it may yet have dropped.
+  [[nodiscard]] bool may_be_dropped() const { return part_.has_value(); }
+  // … of which the end is not known here yet.
   [[nodiscard]] bool under_way() const { return part_ && (part_->under_way || (part_->taken && !part_->kept)); }
 
  private:
@@ -36,6 +38,7 @@ class PeerSnapshot {
     std::optional<Error> error = {};  // how the step ended
   };
 
+  [[nodiscard]] Error given_up() const;
   [[nodiscard]] std::optional<Error> why_not(const wire::SnapshotFrame& frame, const std::string& name) const;
   void begin(wire::SnapshotStep step);
   void ended(wire::SnapshotStep step, const Status& status);

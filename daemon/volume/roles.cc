@@ -63,9 +63,10 @@ std::optional<Error> Roles::why_not_serve() const {
                      "which the disk tells what it holds",
                  EIO, Retry::kWhenMended};
   if (core_.record().inconsistent)
-    return Error{
-        "this replica is half-copied: serving it would serve a mixture of old and new data",
-        "start twinblockd on " + core_.peer + ", which finishes the copy", 0, Retry::kWhenMended};
+    return Error{"this replica is half-copied: serving it would serve a mixture of old and new data",
+                 "start twinblockd on " + core_.peer + ", which finishes the copy" +
+                     (core_.record().way_back ? "; or go back to what was here before: twinblock rollback " + volume : ""),
+                 0, Retry::kWhenMended};
   return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 #include "volume/snapshots.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -17,10 +18,6 @@ using wire::SnapshotStep;
 // until that took a short time, as it will in the pause; but not for ever where clients write faster.
 constexpr int kFlushesMax = 4;
 constexpr uint64_t kShortFlush_ns = 20 * kMillisecond_ns;
-
-std::string in_words(const Error& error) {
-  return error.what + (error.action.empty() ? "" : "; " + error.action);
-}
 
 // In milliseconds.
 std::string pause_words(uint64_t ns) { return std::to_string((ns + kMillisecond_ns - 1) / kMillisecond_ns); }
@@ -55,7 +52,8 @@ std::optional<Error> Snapshots::why_not_order(const std::string& name) const {
   if (run_ && !run_->failed)
     return Error{"snapshot " + run_->name + " is just being taken", "try again when it has been", EBUSY,
                  Retry::kLater};
-  if (run_ || part_.under_way())
+  // (What the peer has kept may still be dropped by it.)
+  if (run_ || part_.may_be_dropped())
     return Error{run_ ? "the last snapshot is still being given up" : "a snapshot is just being taken, ordered at " +
                                                                           core_.peer,
                  "try again soon", EBUSY, Retry::kLater};
@@ -191,10 +189,14 @@ void Snapshots::flushed() {
     hold();
 }
 
+uint64_t Snapshots::hold_limit_ns() const {
+  return std::min(core_.config.copies.timeout_ns, limits::kSnapshotHoldMax_ns);
+}
+
 void Snapshots::hold() {
   run_->held_since_ns = core_.clock.now_ns();
   run_->draining = true;
-  deadline_->arm(core_.config.copies.timeout_ns);
+  deadline_->arm(hold_limit_ns());
   if (writes_.hold(*this)) drained();
 }
 
@@ -229,7 +231,7 @@ void Snapshots::late() {
                           : run_->here && run_->there ? core_.node + " and " + core_.peer
                           : run_->here                ? core_.node
                                                       : core_.peer;
-  const uint64_t limit_ns = held ? core_.config.copies.timeout_ns : limits::kSnapshotFlushMax_ns;
+  const uint64_t limit_ns = held ? hold_limit_ns() : limits::kSnapshotFlushMax_ns;
   fail(Error{who + " did not get ready " + (held ? "with the copy" : "with the flush before it") + " within " +
                  format_duration(limit_ns) + ": writes go on without a snapshot",
              held ? "give it more time (timeout in [copies]), or see the logs of both nodes"

@@ -86,6 +86,7 @@ class Snapshots final : private PeerRequest, private WriteHold {
   void next();
   void flushed();
   void hold();
+  [[nodiscard]] uint64_t hold_limit_ns() const;
   void let_go_on();
   void late();
   void fail(Error error);

@@ -12,10 +12,6 @@ namespace {
 // Copies answer within the file's time limit and some 2 s. Who never does keeps nobody waiting.
 constexpr uint64_t kBeyondTimeout_ns = 5 * kSecond_ns;
 
-std::string in_words(const Error& error) {
-  return error.what + (error.action.empty() ? "" : "; " + error.action);
-}
-
 }  // namespace
 
 WayBack::WayBack(Core& core, Parts parts)

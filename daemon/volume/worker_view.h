@@ -1,6 +1,6 @@
 // What threads other than the loop's may know of a node: workers that read by themselves, and that
 // prepare writes. Atomics only, so that none of them waits for the loop; the cache of reads, where there is one, has
-// locks of its own, which are held for less than a microsecond. Owned by Core; what is said to be the loop's is called there,
+// locks of its own, which are held for some tens of nanoseconds a block. Owned by Core; what is said to be the loop's is called there,
 // all else on any thread.
 #pragma once
 

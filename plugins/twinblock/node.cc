@@ -82,6 +82,20 @@ void leave_out_what_does_not_fit(Config& config) {
   config.cache_bytes = 0;
 }
 
+// A file's copies lie beside the file itself, and not beside a link to it. (A device is known by the name that it has.)
+std::string place_of(const std::string& backing) {
+  const Result<FileKind> kind = file_kind(backing);
+  std::error_code error;
+  if (!kind || kind.value() != FileKind::kRegular) return backing;
+  const std::string place = std::filesystem::canonical(backing, error);
+  return error ? backing : place;
+}
+
+// Held by the commands of [copies] (CommandLock).
+std::string copies_lock_path(const Config& config, const NodeConfig& node) {
+  return node.runtime + "/" + config.volume + ".copies";
+}
+
 }  // namespace
 
 Node::Node(Config config, std::string name)
@@ -94,6 +108,8 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   leave_out_what_does_not_fit(config);
   std::unique_ptr<Node> node(new Node(std::move(config), name));
   const NodeConfig& self = node->config_.node(name);
+  if (Status ended = CommandLock(copies_lock_path(node->config_, self)).end_what_is_left(); !ended)
+    return ended.error();
   // Both are looked at before they are opened, which may create them.
   Result<metadata::Loaded> loaded = load_metadata(self.metadata, node->config_.size_bytes);
   if (!loaded) return loaded.error();
@@ -174,7 +190,8 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   parts.asked = {witness_.get(), fence_.get()};
   parts.cut_off_clients = [] { cut_off_clients(); };
   copies_ = std::make_unique<BackingCopies>(
-      loop_, log_, BackingCopies::Of{config_.volume, name_, self.backing}, config_.copies);
+      loop_, log_, BackingCopies::Of{config_.volume, name_, place_of(self.backing), copies_lock_path(config_, self)},
+      config_.copies);
   parts.copies = copies_.get();
   engine_ = std::make_unique<Engine>(std::move(parts));
   facts_.disk_engine = data_->engine_name();
@@ -372,11 +389,10 @@ bool Node::read_beside_the_loop(std::span<std::byte> into, uint64_t offset_bytes
   if (timed && may_answer()) learn(cached, *cache, began_ns);
   // Before this one waits for others, those who wait for it go on.
   cached.end();
-  if (error == 0) {
-    cached.wait(loop_);
-    cached.take_what_came();
-    error = read_missing(cached, offset_bytes, into);
-  }
+  if (!cached.joined() || !may_answer()) return may_answer();
+  cached.wait(loop_);
+  cached.take_what_came();
+  error = read_missing(cached, offset_bytes, into);
   return may_answer();
 }
 

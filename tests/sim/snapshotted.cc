@@ -78,10 +78,11 @@ void Snapshotted::run() {
   if (!at_one() || !requests_.empty())
     Report::violation("a minute after all was mended the two are not at one" + describe());
   // Whose copies were given up: nothing is left, unless the process that had to do it has ended.
-  for (size_t i = 0; i < failed_.size(); ++i)
+  if (ends_ > 0) return;
+  for (const std::string& name : failed_)
     for (const int host : {0, 1})
-      if (failed_at_ends_[i] == ends_ && ends_ == 0 && node(host).copies().has_anything_of(failed_[i]))
-        Report::violation("something of snapshot " + failed_[i] + ", which failed, is left on " + node(host).name());
+      if (node(host).copies().has_anything_of(name))
+        Report::violation("something of snapshot " + name + ", which failed, is left on " + node(host).name());
 }
 
 void Snapshotted::mend() {
@@ -188,10 +189,7 @@ void Snapshotted::ordered(int host, const std::string& name, uint64_t order_ns,
     Report::trace("operator", node(host).name() + ": snapshot " + name + ": " +
                                   (taken ? taken.value().said : taken.error().what));
   if (!taken) {
-    if (taken.error().code != EBUSY && !node(0).copies().snapshots().contains(name)) {
-      failed_.push_back(name);
-      failed_at_ends_.push_back(ends_);
-    }
+    if (taken.error().code != EBUSY && !node(0).copies().snapshots().contains(name)) failed_.push_back(name);
     return;
   }
   ++taken_;

@@ -69,8 +69,7 @@ class Snapshotted {
   std::vector<Write> writes_;  // by number; the first is none
   std::vector<bool> busy_;     // blocks that are being written
   std::map<uint64_t, std::unique_ptr<Request>> requests_;
-  std::vector<uint64_t> failed_at_ends_;  // how many processes had ended when an order failed …
-  std::vector<std::string> failed_;       // … and its name
+  std::vector<std::string> failed_;  // names of orders that were refused, or failed
   std::array<uint64_t, 2> held_since_ns_{};  // when a node was first seen to hold writes; 0: it does not
   int primary_ = 0;
   bool open_ = false;

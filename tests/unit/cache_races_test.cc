@@ -266,7 +266,7 @@ TEST_F(CacheJoins, AWriteBesideTheWaitTakesTheMarkAway) {
 
 TEST_F(CacheJoins, OneThatHangsIsWaitedForOnlyForAWhile) {
   const Reader hangs(*this, 3, 0);
-  const uint64_t late = ReadsUnderWay::kPatience_ns;
+  const uint64_t late = limits::kJoinedReadPatience_ns;
   Reader second(*this, 9, late / 2);
   EXPECT_TRUE(second.cached.waits(late - 1));
   EXPECT_FALSE(second.cached.waits(late));

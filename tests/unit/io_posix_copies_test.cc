@@ -6,14 +6,18 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <future>
 #include <iterator>
 #include <mutex>
+#include <thread>
 
 #include "io/posix/backing_copies.h"
+#include "io/posix/command_lock.h"
 #include "io/posix/monotonic.h"
 #include "io/posix/reflink.h"
 #include "io_posix_support.h"
@@ -65,7 +69,7 @@ class CopiesTest : public ::testing::Test {
   void open(CopyWays ways, const std::string& backing) {
     loop_.start();
     loop_.call([&] {
-      copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", backing}, ways);
+      copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", backing, directory_ / "lock"}, ways);
     });
   }
   void open_command(const std::string& path, uint64_t timeout_ns = 600 * kSecond_ns) {
@@ -139,7 +143,7 @@ TEST_F(CopiesTest, a_command_that_is_missing_or_anybodys_is_not_run) {
   ways.timeout_ns = kSecond_ns;
   ways.before_resync.command = script("touch " + (directory_ / "ran") + "\n", 0777);
   loop_.call([&] {
-    copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", directory_ / "backing"}, ways);
+    copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", directory_ / "backing", directory_ / "lock"}, ways);
   });
   EXPECT_FALSE(run(CopyStep::kBeforeResync).ok());
   EXPECT_FALSE(exists(directory_ / "ran"));
@@ -170,6 +174,42 @@ TEST_F(CopiesTest, its_end_ends_what_runs) {
   ASSERT_TRUE(soon([&] { return text_of(directory_ / "pid").ends_with("\n"); }));
   loop_.call([&] { copies_.reset(); });
   EXPECT_TRUE(soon([&] { return ::kill(std::stoi(text_of(directory_ / "pid")), 0) != 0; }));
+}
+
+// What it has started, in a session of its own, may still write: nothing else is begun meanwhile, a rollback is not said to have
+// ended, and whoever comes after a process that died ends it.
+TEST_F(CopiesTest, what_a_command_has_started_counts_until_it_ends) {
+  open_command(script("setsid sh -c 'while [ ! -e " + (directory_ / "go") + " ]; do sleep 0.02; done' & exit 0\n"));
+  EXPECT_TRUE(run(CopyStep::kBeforeResync).ok());
+  const Status second = run(CopyStep::kAfterResync);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, EBUSY);
+  write(directory_ / "go", "");
+  EXPECT_TRUE(soon([&] { return run(CopyStep::kAfterResync).ok(); }));
+  ASSERT_TRUE(soon([&] { return !CommandLock(directory_ / "lock").held(); }));
+  ::unlink((directory_ / "go").c_str());
+  std::promise<Status> rolled_back;
+  std::atomic<bool> told{false};
+  loop_.call([&] {
+    copies_->begin(CopyStep::kRollback, "", [&](const Status& status) {
+      told = true;
+      rolled_back.set_value(status);
+    });
+  });
+  ASSERT_TRUE(soon([&] { return CommandLock(directory_ / "lock").held(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(told) << "it may still write";
+  EXPECT_TRUE(CommandLock(directory_ / "lock").end_what_is_left().ok());
+  EXPECT_FALSE(CommandLock(directory_ / "lock").held());
+  EXPECT_TRUE(rolled_back.get_future().get().ok());
+}
+
+TEST_F(CopiesTest, another_file_under_the_backings_name_is_not_copied) {
+  open_command(script("touch " + (directory_ / "ran") + "\n"));
+  ::rename((directory_ / "backing").c_str(), (directory_ / "moved").c_str());
+  write(directory_ / "backing", "another");
+  EXPECT_TRUE(says(run(CopyStep::kBeforeResync), "another file"));
+  EXPECT_FALSE(exists(directory_ / "ran"));
 }
 
 CopyWays reflinks() {

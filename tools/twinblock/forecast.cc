@@ -14,8 +14,6 @@ using nlohmann::json;
 // Of what an interface moves, at an MTU of 1500: 1448 bytes of data in 1514 and the 24 that are not in the frame
 // are less, but rates are told without these; a frame's header for at most 128 KiB is next to nothing.
 constexpr double kPayloadPart = 1448.0 / 1514.0;
-// A write's way to the peer, there and back.
-constexpr std::array kPeerStages{"send", "crypto", "link-queue", "wire", "stack", "peer-queue", "peer-disk"};
 // Writes that are hardly ever under way together.
 constexpr double kAlone = 1.05;
 // What a client over a socket of this host needs from an answer to its next request, at the most: less is seen of
@@ -113,15 +111,12 @@ std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
       return static_cast<double>(count_at(object_at(stages, stage), "sum_ns"));
     };
     const auto total_ns = static_cast<double>(count_at(total, "sum_ns"));
-    double peer_ns = 0;
-    for (const char* stage : kPeerStages) peer_ns += sum(stage);
     workload.classes.push_back({text_at(each, "class"), count,
                                 static_cast<double>(count_at(each, "bytes")) / count,
                                 total_ns / count, static_cast<double>(count_at(total, "p50_ns")),
                                 static_cast<double>(count_at(total, "p99_ns")),
                                 (sum("wire") + sum("link-queue")) / count, sum("crypto") / count,
-                                sum("compression") / count, sum("peer-disk") / count, sum("local-disk") / count,
-                                peer_ns / count});
+                                sum("compression") / count, sum("peer-disk") / count, sum("local-disk") / count});
     all_ns += total_ns;
     writes += count;
     for (const char* stage : {"wire", "link-queue", "stack", "peer-queue", "peer-disk"})

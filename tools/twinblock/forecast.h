@@ -24,8 +24,7 @@ struct Workload {
     double link_ns = 0;  // of the mean: on the wire, and queueing for the link
     // Others of its stages (telemetry/stages.h).
     double crypto_ns = 0, compression_ns = 0, peer_disk_ns = 0;
-    double local_disk_ns = 0;  // by how much this node's disk was later than the peer …
-    double peer_ns = 0;        // … which took so long in all, with the way there and back
+    double local_disk_ns = 0;  // of writes of which this node's disk was the later one
   };
   std::vector<Class> classes;     // those with any write
   double clients = 0;             // writes under way while any is: the clients' queue depth, together

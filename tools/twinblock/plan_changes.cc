@@ -38,11 +38,10 @@ void add_disks(const Workload& workload, const json& latency, const json& status
                        saving(workload, [](const Workload::Class& each) { return each.peer_disk_ns / 2; }),
                        "a faster disk of " + peer + " saves less where the one of " + text_at(latency, "node") +
                            " is hardly faster than it now"};
-  // Half of all that it takes, but no more than it is later than the peer.
-  PlannedChange ours{"disk of " + text_at(latency, "node") + ", 2x", saving(workload, [](const Workload::Class& each) {
-                       return std::min(each.local_disk_ns, (each.local_disk_ns + each.peer_ns) / 2);
-                     }),
-                     ""};
+  PlannedChange ours{"disk of " + text_at(latency, "node") + ", 2x",
+                     saving(workload, [](const Workload::Class& each) { return each.local_disk_ns / 2; }),
+                     "a faster disk of " + text_at(latency, "node") + " saves less where " + peer +
+                         " is hardly faster than it now"};
   for (PlannedChange* each : {&theirs, &ours})
     if (shows(workload, each->change)) found.push_back(std::move(*each));
 }
@@ -69,11 +68,12 @@ struct Packing {
   bool guessed;
 };
 
+// (What this node has decompressed is what the peer had sent, when that was primary.)
 Packing packing_of(const json& compression, double ratio) {
   const auto raw = static_cast<double>(count_at(compression, "raw_bytes"));
-  const double cpu_s = number_at(compression, "compress_s") + number_at(compression, "decompress_s");
-  const bool tried = raw > 0 && cpu_s > 0;
-  return {tried ? cpu_s * 1e9 / raw : kCompressByte_ns + kDecompressByte_ns, 1 / ratio, !tried};
+  const double compress_s = number_at(compression, "compress_s");
+  const bool tried = raw > 0 && compress_s > 0;
+  return {(tried ? compress_s * 1e9 / raw : kCompressByte_ns) + kDecompressByte_ns, 1 / ratio, !tried};
 }
 
 void add_compression(const Workload& workload, const json& status, double ratio, std::vector<PlannedChange>& found) {
@@ -84,7 +84,7 @@ void add_compression(const Workload& workload, const json& status, double ratio,
     found.push_back({"no compression", std::move(off), ""});
     return;
   }
-  if (ratio <= 1) return;
+  if (ratio <= 1 || text_at(compression, "mode") != "off") return;
   const Packing packing = packing_of(compression, ratio);
   Change on = saving(workload, [&packing](const Workload::Class& each) { return -packing.byte_ns * each.bytes; });
   on.wire_part = packing.part;
@@ -101,10 +101,9 @@ double wire_part_of(const json& status) {
   if (text_at(compression, "mode") == "off") return 1;
   const auto raw = static_cast<double>(count_at(compression, "raw_bytes"));
   const auto sent = static_cast<double>(count_at(compression, "sent_bytes"));
-  const auto packed = static_cast<double>(count_at(compression, "writes_compressed"));
-  const auto plain = static_cast<double>(count_at(compression, "writes_raw"));
-  if (raw <= 0 || packed + plain <= 0) return 1;
-  return 1 - packed / (packed + plain) * std::max(0.0, 1 - sent / raw);
+  const auto written = static_cast<double>(count_at(object_at(status, "counters"), "write_bytes"));
+  if (raw <= 0 || written <= 0) return 1;
+  return std::clamp(1 - (raw - sent) / written, 0.0, 1.0);
 }
 
 std::vector<PlannedChange> changes_of(const Workload& workload, const json& latency, const json& status,

@@ -41,7 +41,7 @@ void WebGather::ask_probe(const std::string& socket, uint64_t known, Told& told)
   told.probe = probe_json(probe, text_at(told.status, "node"), text_at(object_at(told.status, "peer"), "name"));
 }
 
-WebGather::Told WebGather::ask_node(const std::string& socket, uint64_t known) {
+WebGather::Told WebGather::ask_node(const std::string& socket, uint64_t known, uint64_t pid) {
   Told told;
   const auto ask = [&](const char* verb, const json& args, json& into) {
     const Result<json> answer = control_request(socket, verb, args, kTimeout_ns);
@@ -60,15 +60,19 @@ WebGather::Told WebGather::ask_node(const std::string& socket, uint64_t known) {
   told.latency["verdict"] = latency_verdict(told.latency);
   told.events = latest(told.events);
   told.metrics = text_at(metrics, "text");
-  ask_probe(socket, known, told);
+  ask_probe(socket, count_at(told.status, "pid") == pid ? known : 0, told);
   return told;
 }
 
 WebFigures WebGather::ask(const std::vector<std::string>& sockets, uint64_t now_ms) {
   std::map<std::string, std::future<Told>> asked;
   for (const std::string& socket : sockets) {
-    const uint64_t known = nodes_[volume_of(socket)].probe_number;
-    asked.emplace(volume_of(socket), std::async(std::launch::async, [socket, known] { return ask_node(socket, known); }));
+    const Told& before = nodes_[volume_of(socket)];
+    asked.emplace(volume_of(socket),
+                  std::async(std::launch::async, [socket, known = before.probe_number,
+                                                  pid = count_at(before.status, "pid")] {
+                    return ask_node(socket, known, pid);
+                  }));
   }
   for (auto& [volume, node] : nodes_) {
     if (asked.count(volume) != 0) continue;

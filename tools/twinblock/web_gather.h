@@ -27,8 +27,8 @@ class WebGather {
     uint64_t told_ms = 0;  // when it answered last; 0: never
     bool answers = false;
   };
-  // `known`: the probe that is here.
-  static Told ask_node(const std::string& socket, uint64_t known);
+  // `known`: the probe that is here, of the process `pid`: each counts its own.
+  static Told ask_node(const std::string& socket, uint64_t known, uint64_t pid);
   static void ask_probe(const std::string& socket, uint64_t known, Told& told);
 
   std::map<std::string, Told> nodes_;  // by the volume

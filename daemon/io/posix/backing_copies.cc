@@ -1,7 +1,9 @@
 #include "io/posix/backing_copies.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -51,6 +53,14 @@ Status flush_file(const std::string& path) {
 
 std::string part_of(const std::string& path) { return path + ".part"; }
 
+// Of a file, or of the device to which a special file leads; nothing where there is none.
+std::optional<std::pair<uint64_t, uint64_t>> identity_of(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::nullopt;
+  if (S_ISBLK(info.st_mode)) return std::pair<uint64_t, uint64_t>(info.st_rdev, 0);
+  return std::pair<uint64_t, uint64_t>(info.st_dev, info.st_ino);
+}
+
 }  // namespace
 
 BackingCopies::BackingCopies(Loop& loop, Log& log, Of of, CopyWays ways)
@@ -58,6 +68,8 @@ BackingCopies::BackingCopies(Loop& loop, Log& log, Of of, CopyWays ways)
       log_(log),
       of_(std::move(of)),
       ways_(std::move(ways)),
+      backing_is_(identity_of(of_.backing)),
+      lock_(of_.lock),
       stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       deadline_(loop.make_timer([this] { at_deadline(); })) {
   TB_CHECK(stop_.open(), "out of descriptors");
@@ -102,11 +114,14 @@ void BackingCopies::begin(CopyStep step, const std::string& name, Done done) {
     return;
   }
   if (running_.exchange(true)) {
+    // What it would have dropped is not there yet.
+    if (step == CopyStep::kDropSnapshot && step_->name == name) step_->given_up = true;
     answer(next, Error{"the last copy (" + std::string(step_name(step_->step)) + ") is still under way",
                        "try again when it has ended: see dmesg where it does not", EBUSY, Retry::kLater});
     return;
   }
   if (thread_.joinable()) thread_.join();
+  deadline_->disarm();
   step_ = next;
   try {
     thread_ = start_thread("tb-copies", [this, next] { work(next); });
@@ -127,7 +142,12 @@ void BackingCopies::answer(const std::shared_ptr<Step>& step, Status status) {
 }
 
 void BackingCopies::tell(Step& step, const Status& status) {
-  if (!step.done) return;
+  if (!step.done) {
+    // It was told that there is none.
+    if (status && step.step == CopyStep::kKeepSnapshot && step.way.reflink)
+      begin(CopyStep::kDropSnapshot, step.name, [](const Status&) {});
+    return;
+  }
   if (&step == step_.get()) deadline_->disarm();
   std::exchange(step.done, nullptr)(status);
 }
@@ -142,16 +162,38 @@ void BackingCopies::at_deadline() {
 
 void BackingCopies::work(const std::shared_ptr<Step>& step) {
   std::optional<ChildProcess> left;
-  Status status = step->way.reflink ? by_reflink(*step) : by_command(*step, left);
+  Status status = same_backing();
+  if (status) status = step->way.reflink ? by_reflink(*step) : by_command(*step, left);
   // What may still write to the backing comes before anything else that is done to it.
-  const bool waits = left && step->step == CopyStep::kRollback;
-  if (!left) running_ = false;
+  const bool runs_on = left || (!step->way.reflink && lock_.held());
+  const bool waits = runs_on && step->step == CopyStep::kRollback;
+  if (!runs_on) running_ = false;
   if (!waits) answer(step, status);
-  if (!left) return;
-  if (waits) log_.log(Severity::kWarning, status.error().what + "; to do: " + status.error().action);
-  wait_for_what_is_left(left, stop_.get());
+  if (!runs_on) return;
+  if (left && waits) log_.log(Severity::kWarning, status.error().what + "; to do: " + status.error().action);
+  if (left) wait_for_what_is_left(left, stop_.get());
+  wait_for_descendants(*step);
   running_ = false;
   if (waits) answer(step, status);
+}
+
+void BackingCopies::wait_for_descendants(const Step& step) {
+  constexpr int kLook_ms = 50;
+  pollfd stop{stop_.get(), POLLIN, 0};
+  for (bool told = false; lock_.held() && ::poll(&stop, 1, kLook_ms) <= 0;) {
+    if (told || monotonic_ns() < step.deadline_ns) continue;
+    told = true;
+    log_.log(Severity::kWarning, named(step.step, step.way.command) +
+                                     " has started something that does not end, and may still write: see fuser -v " +
+                                     of_.lock);
+  }
+}
+
+// A path may lead elsewhere by now: to another file, or below a mount.
+Status BackingCopies::same_backing() const {
+  if (!backing_is_ || identity_of(of_.backing) == backing_is_) return ok_status();
+  return Error{of_.backing + " is another file than the one that this node has open",
+               "put that one back where it was, or restart twinblockd", ESTALE, Retry::kWhenMended};
 }
 
 Status BackingCopies::by_reflink(const Step& step) {
@@ -160,7 +202,8 @@ Status BackingCopies::by_reflink(const Step& step) {
   switch (step.step) {
     case CopyStep::kBeforeResync: {
       Status copied = reflink(of_.backing, part);
-      return copied ? keep_reflink(part, path, true, step.given_up) : copied;
+      bool named = false;
+      return copied ? keep_reflink(part, path, true, step.given_up, named) : copied;
     }
     case CopyStep::kAfterResync:
       return remove_file(path);
@@ -184,11 +227,16 @@ Status BackingCopies::by_reflink(const Step& step) {
     }
     case CopyStep::kKeepSnapshot: {
       part_.clear();
-      Status kept = keep_reflink(part, path, false, step.given_up);
-      // It has its name, even if that may not be durable.
-      const Result<FileKind> left = file_kind(part);
-      if (!step.given_up && left && left.value() == FileKind::kMissing) kept_ = path;
-      return kept;
+      bool named = false;
+      Status kept = keep_reflink(part, path, false, step.given_up, named);
+      // It has its name, even if that may not be durable; and perhaps too late.
+      if (!named) return kept;
+      if (!step.given_up) {
+        kept_ = path;
+        return kept;
+      }
+      (void)remove_file(path);
+      return Error{path + " came too late", "", ETIMEDOUT};
     }
     case CopyStep::kDropSnapshot:
       part_.clear();
@@ -207,10 +255,13 @@ Status BackingCopies::by_command(const Step& step, std::optional<ChildProcess>& 
   if (step.step == CopyStep::kTakeSnapshot || step.step == CopyStep::kBeforeResync)
     if (Status flushed = flush_file(of_.backing); !flushed) return flushed;
   const Result<int> status = run_command(
-      {name, path, std::string(step_name(step.step)) + " command: ", "timeout in [copies]", ways_.timeout_ns},
+      {name, path, std::string(step_name(step.step)) + " command: ", "timeout in [copies]", ways_.timeout_ns,
+       &lock_},
       {kCommandPath, "TWINBLOCK_VOLUME=" + of_.volume, "TWINBLOCK_NODE=" + of_.node,
        "TWINBLOCK_BACKING=" + of_.backing, std::string("TWINBLOCK_STEP=") + step_name(step.step),
-       "TWINBLOCK_SNAPSHOT=" + step.name},
+       "TWINBLOCK_SNAPSHOT=" + step.name,
+       // It has a file more open than LVM's programs like.
+       "LVM_SUPPRESS_FD_WARNINGS=1"},
       stop_.get(), log_, step.deadline_ns, left);
   if (!status) return status.error();
   if (status.value() == 0) return ok_status();

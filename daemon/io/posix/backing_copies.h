@@ -1,4 +1,6 @@
-// The copies of one backing: by reflinks beside it, and by the user's commands. Each step is taken by a thread
+// The copies of one backing: by reflinks beside it, and by the user's commands. Nothing of a command outlives its step unseen
+// (CommandLock): what still runs of one keeps the next step waiting, and what a dead process has left is ended before a node looks at
+// its disks (end_what_is_left()). Each step is taken by a thread
 // of its own, since both may wait for a disk that hangs. Used and destroyed on the loop, or before and after
 // it runs.
 #pragma once
@@ -10,11 +12,13 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/copy_ways.h"
 #include "io/copies.h"
 #include "io/log.h"
 #include "io/posix/child_process.h"
+#include "io/posix/command_lock.h"
 #include "io/posix/descriptor.h"
 #include "io/posix/loop.h"
 
@@ -26,6 +30,7 @@ class BackingCopies final : public Copies {
     std::string volume;
     std::string node;
     std::string backing;
+    std::string lock;  // a file in the node's runtime directory (CommandLock)
   };
   // What commands write goes to `log`, which takes lines from any thread, as StderrLog does.
   BackingCopies(Loop& loop, Log& log, Of of, CopyWays ways);
@@ -57,11 +62,16 @@ class BackingCopies final : public Copies {
   void answer(const std::shared_ptr<Step>& step, Status status);
   void tell(Step& step, const Status& status);
   void at_deadline();
+  [[nodiscard]] Status same_backing() const;
+  // Until nothing runs any more of what the step's command has started, or this ends.
+  void wait_for_descendants(const Step& step);
 
   Loop& loop_;
   Log& log_;
   const Of of_;
   const CopyWays ways_;
+  const std::optional<std::pair<uint64_t, uint64_t>> backing_is_;  // as the node has it open
+  const CommandLock lock_;
   const Descriptor stop_;  // an eventfd: readable when this ends
   // Goes with this: an answer that comes later finds nobody.
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);

@@ -17,6 +17,7 @@ namespace twinblock {
 namespace {
 
 constexpr int kKillPatience_ms = 1000;
+constexpr int kInputAgain = ChildProcess::kInputAgain;
 
 struct Pipe {
   Descriptor from;
@@ -45,12 +46,17 @@ void listen_to_children() {
 // posix_spawn(3) is safe beside other threads: nothing but system calls lies between fork and exec.
 class SpawnRules {
  public:
-  SpawnRules(int out, int err) {
+  SpawnRules(int in, int out, int err) {
     check(posix_spawn_file_actions_init(&files_));
-    check(posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
+    const int files = in >= 0 ? kInputAgain + 1 : STDERR_FILENO + 1;
+    if (in >= 0)
+      check(posix_spawn_file_actions_adddup2(&files_, in, STDIN_FILENO));
+    else
+      check(posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
     check(posix_spawn_file_actions_adddup2(&files_, out, STDOUT_FILENO));
     check(posix_spawn_file_actions_adddup2(&files_, err, STDERR_FILENO));
-    check(posix_spawn_file_actions_addclosefrom_np(&files_, STDERR_FILENO + 1));
+    if (in >= 0) check(posix_spawn_file_actions_adddup2(&files_, STDIN_FILENO, kInputAgain));
+    check(posix_spawn_file_actions_addclosefrom_np(&files_, files));
     check(posix_spawn_file_actions_addchdir_np(&files_, "/"));
     check(posix_spawnattr_init(&attributes_));
     sigset_t none;
@@ -87,13 +93,14 @@ bool ended_within(int end_fd, int patience_ms) {
 
 }  // namespace
 
-Result<ChildProcess> ChildProcess::start(const std::string& path, const std::vector<std::string>& environment) {
+Result<ChildProcess> ChildProcess::start(const std::string& path, const std::vector<std::string>& environment,
+                                         int input) {
   Result<Pipe> out = make_pipe();
   if (!out) return out.error();
   Result<Pipe> err = make_pipe();
   if (!err) return err.error();
   listen_to_children();
-  const SpawnRules rules(out.value().into.get(), err.value().into.get());
+  const SpawnRules rules(input, out.value().into.get(), err.value().into.get());
   std::vector<char*> words;
   words.reserve(environment.size() + 1);
   for (const std::string& word : environment) words.push_back(const_cast<char*>(word.c_str()));

@@ -15,8 +15,12 @@ namespace twinblock {
 
 class ChildProcess {
  public:
-  // Runs `path` without arguments, in `environment` ("NAME=value") and no other.
-  static Result<ChildProcess> start(const std::string& path, const std::vector<std::string>& environment);
+  // Runs `path` without arguments, in `environment` ("NAME=value") and no other. `input`: its standard input, where that is
+  // not to be /dev/null; then it is open as kInputAgain, too, since a shell gives what it starts in the background no standard
+  // input, and sudo nothing else.
+  static constexpr int kInputAgain = 3;
+  static Result<ChildProcess> start(const std::string& path, const std::vector<std::string>& environment,
+                                    int input = -1);
   // Ends what still runs of it (SIGKILL), and waits for that as far as it is quick.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;

@@ -55,10 +55,10 @@ class Run {
   bool end_it() {
     fds_[kStop] = {-1, 0, 0};
     child_.signal_group(SIGTERM);
-    const bool ended = ends_by(monotonic_ns() + limits::kFencePatience_ns);
+    const bool ended = ends_by(monotonic_ns() + limits::kCommandPatience_ns);
     // Not waited for yet, so that nobody else has its number; what it leaves behind goes, too.
     child_.signal_group(SIGKILL);
-    return ended || ends_by(monotonic_ns() + limits::kFencePatience_ns);
+    return ended || ends_by(monotonic_ns() + limits::kCommandPatience_ns);
   }
 
  private:
@@ -93,7 +93,7 @@ Error not_in_time(const Command& command, bool ended) {
 }
 
 Result<int> judge(const Command& command, const Result<ChildProcess::End>& end) {
-  if (!end) return Error{command.named + ": " + end.error().what, "it is run again", end.error().code};
+  if (!end) return Error{command.named + ": " + end.error().what, "see its lines in the log", end.error().code};
   if (end.value().signal == 0) return end.value().status;
   return Error{command.named + " was ended by signal " + std::to_string(end.value().signal) + " (" +
                    ::strsignal(end.value().signal) + ")",
@@ -118,7 +118,14 @@ Status check_command(const std::string& named, const std::string& path, const st
 
 Result<int> run_command(const Command& command, const std::vector<std::string>& environment, int stop_fd,
                         Log& log, uint64_t deadline_ns, std::optional<ChildProcess>& left) {
-  Result<ChildProcess> child = ChildProcess::start(command.path, environment);
+  Descriptor input;
+  if (command.lock != nullptr) {
+    Result<Descriptor> taken = command.lock->take();
+    if (!taken) return taken.error();
+    input = std::move(taken.value());
+  }
+  Result<ChildProcess> child = ChildProcess::start(command.path, environment, input.get());
+  input.reset();
   if (!child) return not_started(child.error(), command);
   bool in_time = false;
   bool ended = false;

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "io/log.h"
 #include "io/posix/child_process.h"
+#include "io/posix/command_lock.h"
 
 namespace twinblock {
 
@@ -19,6 +20,8 @@ struct Command {
   std::string log_prefix;  // of the lines that it writes
   std::string setting;     // what to change where it needs more time: "timeout in [witness]"
   uint64_t timeout_ns = 0;
+  // Held by it, and by all that it has started; null: nobody asks.
+  const CommandLock* lock = nullptr;
 };
 
 // In the environment of all commands.

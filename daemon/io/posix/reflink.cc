@@ -73,7 +73,7 @@ Status reflink_again(const std::string& from, const std::string& to) {
 }
 
 Status keep_reflink(const std::string& part, const std::string& to, bool replace,
-                    const std::atomic<bool>& given_up) {
+                    const std::atomic<bool>& given_up, bool& named) {
   const Result<Descriptor> copy = open_to_read(part);
   if (!copy) return copy.error();
   if (::fsync(copy.value().get()) != 0) return system_error(errno, part);
@@ -83,6 +83,7 @@ Status keep_reflink(const std::string& part, const std::string& to, bool replace
   }
   const unsigned flags = replace ? 0 : RENAME_NOREPLACE;
   if (::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, to.c_str(), flags) != 0) return system_error(errno, to);
+  named = true;
   return sync_name(to);
 }
 

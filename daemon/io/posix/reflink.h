@@ -14,9 +14,9 @@ Status reflink(const std::string& from, const std::string& to);
 // The same again, into the file that reflink() made: what has not changed since costs next to nothing.
 Status reflink_again(const std::string& from, const std::string& to);
 // `part`, durable, under its name `to`; in the place of what is there with `replace`. `given_up`: it is removed
-// instead, if that is set by then.
+// instead, if that is set by then. `named`: it has the name, whatever failed.
 Status keep_reflink(const std::string& part, const std::string& to, bool replace,
-                    const std::atomic<bool>& given_up);
+                    const std::atomic<bool>& given_up, bool& named);
 // What is at `from` becomes the contents of the file `onto`, which others may have open; durable. After a
 // crash `onto` may hold a part of it.
 Status reflink_onto(const std::string& from, const std::string& onto);

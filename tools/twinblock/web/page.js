@@ -111,13 +111,15 @@ function lastHour(volume, nowMs) {
 
 function planOf(plan) {
   if (!plan) return null;
-  const rows = [plan.now, ...plan.links, ...plan.changes];
+  const rows = [plan.now, ...plan.links];
+  const seen = shown => shown.map(row => [row.title, `${Math.round(row.busy_share * 100)}%`, rate(row.bytes_per_s),
+    ...row.classes.map(each => `${duration(each.p50_ns)} / ${duration(each.p99_ns)}`)]);
+  const header = first => [first, "busy", "moved", ...plan.now.classes.map(each => `${each.class} p50 / p99`)];
   return element("section", {}, element("h3", {}, "Would a faster link help?"),
     element("p", {}, plan.recommendation), element("p", {class: "faint"}, `It rests on ${plan.rests_on}; sureness: ${plan.sure.level}.`),
     plainBars(rows.map(row => [row.title, row.bytes_per_s]), rate, "What clients would move over other links; the table that follows has the figures."),
-    table("What clients would see", ["link", "busy", "moved", ...plan.now.classes.map(each => `${each.class} p50 / p99`)],
-      rows.map(row => [row.title, `${Math.round(row.busy_share * 100)}%`, rate(row.bytes_per_s),
-        ...row.classes.map(each => `${duration(each.p50_ns)} / ${duration(each.p99_ns)}`)])));
+    table("What clients would see", header("link"), seen(rows)),
+    plan.changes.length ? table("What they would see over the present link, with another change", header("change"), seen(plan.changes)) : null);
 }
 
 function probeOf(probe) {
