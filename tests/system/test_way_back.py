@@ -3,6 +3,7 @@ or are killed keep nobody waiting beyond their deadline."""
 
 import os
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from lablib.filesystems import run
 from support import IS_ROOT, MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until
+from test_fence_command import Fence
 
 SIZE = "48MiB"
 FILE_SYSTEM_BYTES = 32 * MIB
@@ -37,8 +39,9 @@ def xfs(scratch):
         assert not os.path.ismount(mount)
 
 
-def lab_with_copies(make_lab, copies, backing=None):
-    lab = make_lab(size=SIZE, start=False, peer_timeout="1s", backing=backing, settings={"on_restart": "secondary"})
+def lab_with_copies(make_lab, copies, backing=None, **more):
+    lab = make_lab(size=SIZE, start=False, peer_timeout="1s", backing=backing, settings={"on_restart": "secondary"},
+                   **more)
     with open(lab.state["config"], "a", encoding="utf-8") as file:
         file.write("\n[copies]\n" + copies)
     lab.up()
@@ -175,6 +178,7 @@ case $(cat {self.how}) in
   hang) trap '' TERM; while :; do sleep 1; done ;;
   fail) echo "there is no room"; exit 7 ;;
   killed) kill -9 $$ ;;
+  slow) touch {scratch}/waits; while [ ! -e {scratch}/go ]; do sleep 0.05; done ;;
 esac
 case $TWINBLOCK_STEP in
   before-resync) cp "$TWINBLOCK_BACKING" "$copy" && sync "$copy" ;;
@@ -251,3 +255,53 @@ def test_a_rollback_by_commands_that_fails_can_be_ordered_again(make_lab, scratc
     lab.wait_state("beta", "connected", 60)
     promote(lab, "alpha")
     assert_identical(lab)
+
+
+def test_a_rollback_command_does_not_outlive_its_node_into_the_next_life(make_lab, scratch, rng):
+    """What a dead process has left running would write old blocks into a replica that is whole by then."""
+    command = Command(scratch)
+    lab = lab_with_copies(make_lab, command.table("wait").replace("1500ms", "10min"))
+    put(lab, "alpha", rng.randbytes(4 * MIB))
+    half_copied(lab, "alpha", "beta")
+    put(lab, "alpha", rng.randbytes(40 * MIB))
+    begin_slow_resync(lab, "alpha", "beta")
+    lab.kill("alpha")
+    wait_until(lambda: not lab.status("beta")["peer"]["connected"], what="the end of the session")
+    command.set("slow")
+    order = threading.Thread(target=ctl, args=(lab, "beta", "rollback"))
+    order.start()
+    wait_until((scratch / "waits").exists, what="the command")
+    assert not command.none_runs()
+    lab.kill("beta")
+    order.join()
+    assert not command.none_runs(), "it lives on"
+    command.set("work")
+    lab.start("beta")
+    wait_until(command.none_runs, what="the end of the command")
+    (scratch / "go").touch()
+    lab.start("alpha")
+    lab.wait_state("alpha", "connected", 60)
+    promote(lab, "alpha")
+    assert_identical(lab)
+
+
+def test_who_was_rolled_back_asks_the_fence_command(make_lab, scratch, rng):
+    fence = Fence(scratch)
+    fence.says(7)
+    command = Command(scratch)
+    lab = lab_with_copies(make_lab, command.table("go on"), witness="command", fence_command=str(fence.path),
+                          witness_settings={"timeout": "5s"})
+    put(lab, "alpha", rng.randbytes(4 * MIB))
+    half_copied(lab, "alpha", "beta")
+    put(lab, "alpha", rng.randbytes(40 * MIB))
+    begin_slow_resync(lab, "alpha", "beta")
+    lab.kill("alpha")
+    roll_back(lab, "beta")
+    fence.forget()
+    fence.says(6)
+    refused = ctl(lab, "beta", "promote", "--peer-is-dead")
+    assert refused.returncode != 0 and "exit status 6" in refused.stderr, refused.stdout + refused.stderr
+    assert fence.runs()
+    fence.says(7)
+    assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode == 0
+    put(lab, "beta", rng.randbytes(MIB))

@@ -1,5 +1,8 @@
 // A lone caller that runs the loop's part on its own thread: it is alone with the loop's state,
 // loses nothing, and leaves the loop able to go on.
+#include <pthread.h>
+#include <signal.h>
+
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -80,6 +83,42 @@ TEST(GuestTest, guests_and_the_loop_are_never_in_together) {
   EXPECT_GT(entered.load(), 0u);
   EXPECT_TRUE(loop.eventually([&] { return fired > 5 && handled >= entered + fired; }));
   loop.call([&] { timer.reset(); });
+}
+
+// A stop of the process, a debugger or a signal interrupts the wait; libev ends the process where errno says anything else then.
+TEST(GuestTest, a_wait_that_is_interrupted_while_guests_come_and_go_ends_nothing) {
+  struct sigaction quiet {};
+  quiet.sa_handler = [](int) {};
+  struct sigaction before {};
+  ASSERT_EQ(::sigaction(SIGUSR1, &quiet, &before), 0);
+  {
+    RunningLoop loop;
+    std::atomic<pthread_t> runner{};
+    std::atomic<uint64_t> entered{0};
+    loop->on_wake([&] {
+      if (!::pthread_equal(::pthread_self(), runner)) (void)::pthread_kill(runner, SIGUSR1);
+    });
+    loop.start();
+    loop.call([&] {
+      sigset_t one;
+      sigemptyset(&one);
+      sigaddset(&one, SIGUSR1);
+      ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+      runner = ::pthread_self();
+    });
+    std::vector<std::thread> guests;
+    for (int i = 0; i < 2; ++i)
+      guests.emplace_back([&] {
+        for (int n = 0; n < 1'000'000; ++n) {
+          Parking caller;
+          caller.unpark();
+          if (loop->run_for(caller)) ++entered; else std::this_thread::yield();
+        }
+      });
+    for (std::thread& guest : guests) guest.join();
+    EXPECT_GT(entered.load(), 0u);
+  }
+  ::sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST(GuestTest, a_timer_that_a_guest_arms_fires) {

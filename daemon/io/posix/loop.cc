@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -80,8 +81,11 @@ Loop::Loop(const Pace& pace)
         self->changed_ = false;
         self->ownership_.begin_wait();
       },
+      // libev looks at errno afterwards: a wait that a signal, or a stop of the process, has interrupted ends it else.
       [](struct ev_loop* loop) noexcept {
+        const int error = errno;
         static_cast<Loop*>(ev_userdata(loop))->ownership_.end_wait();
+        errno = error;
       });
 }
 
