@@ -82,8 +82,9 @@ class CopiesTest : public ::testing::Test {
   }
   Status run(CopyStep step, const std::string& name = "") {
     std::promise<Status> said;
+    bool inside = false;
     loop_->post([&] {
-      bool inside = true;
+      inside = true;
       copies_->begin(step, name, [&](Status status) {
         EXPECT_FALSE(inside) << "never from within the request";
         said.set_value(std::move(status));
