@@ -1,10 +1,8 @@
 #include "grown.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "control/status_words.h"
 #include "pair_config.h"
 #include "report.h"
@@ -20,42 +18,19 @@ constexpr uint64_t kTurnsOfALook = 8;
 constexpr size_t kDepth = 6;
 constexpr uint64_t kHealing_ns = 60 * kSecond_ns;
 
-Config make_config() {
-  Config config = linked_pair_config(kFirstBytes);
-  config.peer_timeout_ns = kSecond_ns;
-  config.on_restart = OnRestart::kResume;
-  config.link_timeout_ns = 300 * kMillisecond_ns;
-  config.disk_timeout_ns = 5 * kSecond_ns;
-  config.compression = Compression::kOff;
-  return config;
-}
+Config make_config(Random&) { return quick_pair_config(kFirstBytes, OnRestart::kResume); }
 
 }  // namespace
 
 Grown::Grown(uint64_t seed)
-    : random_(seed),
-      config_(make_config()),
-      network_(scheduler_, random_.fork()),
-      blocks_(kBytesMax / limits::kBlockBytes),
-      told_bytes_(kFirstBytes) {
-  for (int host = 0; host < 2; ++host)
-    nodes_[static_cast<size_t>(host)] = std::make_unique<SimNode>(
-        scheduler_, network_, config_, host, 64 * kKiB, random_.fork());
+    : NodePair(seed, make_config), blocks_(kBytesMax / limits::kBlockBytes), told_bytes_(kFirstBytes) {
+  make_nodes();
 }
 
-Grown::~Grown() {
-  for (auto& each : nodes_) each.reset();
-  scheduler_.clear();
-}
-
-std::string Grown::describe() { return node(0).describe() + node(1).describe(); }
+Grown::~Grown() { end_nodes(); }
 
 void Grown::run() {
-  start(0);
-  start(1);
-  node(0).engine().orders().init(false, false, [](const Result<std::string>& result) {
-    if (!result) Report::violation("init: " + result.error().what);
-  });
+  begin();
   run_for(3 * kSecond_ns);
   node(0).engine().orders().promote(false, [](const Result<std::string>&) {});
   run_for(kSecond_ns);
@@ -106,31 +81,18 @@ void Grown::client_turn() {
                                              : random_.below(count);
   if (blocks_[block].under_way) return;
   const uint64_t id = ++ids_;
-  Request& request = *(requests_[id] = std::make_unique<Request>());
-  request.block = block;
-  request.number = ++writes_;
-  request.life = life_;
-  request.data.resize(limits::kBlockBytes);
-  for (size_t at = 0; at < request.data.size(); at += sizeof request.number)
-    std::memcpy(request.data.data() + at, &request.number, sizeof request.number);
-  request.piece = {request.data, crc32c(request.data), false};
-  ClientRequest& client = request.client;
-  client.op = ClientOp::kWrite;
-  client.fua = true;
-  client.received_ns = client.prepared_ns = node(primary_).clock().now_ns();
-  client.offset_bytes = block * limits::kBlockBytes;
-  client.length_bytes = request.data.size();
-  client.data = request.data.data();
-  client.pieces = {&request.piece, 1};
-  client.done = [this, id](ClientRequest&) { answered(id); };
+  NumberedWrite& request = *(requests_[id] = std::make_unique<NumberedWrite>());
+  request.fill(block, ++writes_, node(primary_).clock().now_ns());
+  request.client.fua = true;
+  request.client.done = [this, id](ClientRequest&) { answered(id); };
   blocks_[block].under_way = true;
   blocks_[block].may_be.insert(request.number);
-  engine.clients().submit(client);
+  engine.clients().submit(request.client);
 }
 
 void Grown::answered(uint64_t id) {
   const auto at = requests_.find(id);
-  const std::unique_ptr<Request> request = std::move(at->second);
+  const std::unique_ptr<NumberedWrite> request = std::move(at->second);
   requests_.erase(at);
   Block& block = blocks_[request->block];
   block.under_way = false;
@@ -233,11 +195,6 @@ void Grown::stop(int host) {
   }
 }
 
-void Grown::start(int host) {
-  node(host).power_on();
-  if (!lives(host)) node(host).start();
-}
-
 // In order, and while the two are one: anybody else who is promoted would lack what was promised.
 void Grown::exchange_roles() {
   if (!at_one() || !node(primary_).engine().is_primary()) return;
@@ -261,21 +218,8 @@ void Grown::exchange_roles() {
 }
 
 bool Grown::at_one() {
-  for (const int host : {0, 1}) {
-    if (!lives(host)) return false;
-    const VolumeState state = node(host).engine().volume_state();
-    if (state != VolumeState::kDuplex && state != VolumeState::kConnected) return false;
-  }
-  // Both, in one session: the one that was left does not know it yet.
-  const auto mine = node(0).engine().status(), theirs = node(1).engine().status();
-  return mine.mine.generations.current == theirs.mine.generations.current &&
-         mine.state == theirs.state && mine.growing_to_bytes == 0 && theirs.growing_to_bytes == 0;
-}
-
-uint64_t Grown::number_in(int host, size_t block) {
-  uint64_t number = 0;
-  std::memcpy(&number, node(host).data().contents().data() + block * limits::kBlockBytes, sizeof number);
-  return number;
+  const auto both = both_at_one();
+  return both && both->first.growing_to_bytes == 0 && both->second.growing_to_bytes == 0;
 }
 
 void Grown::check() {
@@ -291,11 +235,12 @@ void Grown::check() {
   for (size_t block = 0; block < mine / limits::kBlockBytes; ++block) {
     const Block& is = blocks_[block];
     if (is.under_way) continue;
-    const uint64_t number = number_in(0, block);
-    if (number != number_in(1, block))
+    const uint64_t number = number_in(node(0).data().contents(), block);
+    const uint64_t other = number_in(node(1).data().contents(), block);
+    if (number != other)
       Report::violation("the two say that they are the same, but block " + std::to_string(block) +
                         " is of write " + std::to_string(number) + " at alpha, of write " +
-                        std::to_string(number_in(1, block)) + " at beta" + describe());
+                        std::to_string(other) + " at beta" + describe());
     if (number != is.promised && is.may_be.count(number) == 0)
       Report::violation("block " + std::to_string(block) + " is of write " + std::to_string(number) +
                         ", and write " + std::to_string(is.promised) + " was promised" + describe());

@@ -16,39 +16,23 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
-#include "random.h"
-#include "scheduler.h"
-#include "sim_node.h"
-#include "virtual_network.h"
+#include "node_pair.h"
 
 namespace twinblock::sim {
 
-class Grown {
+class Grown final : public NodePair {
  public:
   explicit Grown(uint64_t seed);
   ~Grown();
   void run();
-  [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
 
  private:
-  // One write, on stable storage before it is answered.
-  struct Request {
-    ClientRequest client;
-    WirePiece piece;
-    std::vector<std::byte> data;
-    size_t block = 0;
-    uint64_t number = 0;
-    uint64_t life = 0;  // of the process that it was given to
-  };
   struct Block {
     uint64_t promised = 0;         // the number of the write; 0: zeroes
     std::set<uint64_t> may_be;     // later ones that were not answered, or not well
     bool under_way = false;
   };
 
-  SimNode& node(int host) { return *nodes_[static_cast<size_t>(host)]; }
-  [[nodiscard]] bool lives(int host) { return node(host).running(); }
   void client_turn();
   void answered(uint64_t id);
   void cut_off();
@@ -57,22 +41,14 @@ class Grown {
   void order(int host, uint64_t bytes);
   void enlarge(int host, uint64_t bytes);
   void stop(int host);
-  void start(int host);
   void exchange_roles();
   void run_for(uint64_t ns);
   void told(uint64_t bytes);
   [[nodiscard]] bool at_one();
-  [[nodiscard]] uint64_t number_in(int host, size_t block);
   void check();
-  [[nodiscard]] std::string describe();
 
-  Scheduler scheduler_;
-  Random random_;
-  Config config_;
-  VirtualNetwork network_;
-  std::array<std::unique_ptr<SimNode>, 2> nodes_;
   std::vector<Block> blocks_;
-  std::map<uint64_t, std::unique_ptr<Request>> requests_;
+  std::map<uint64_t, std::unique_ptr<NumberedWrite>> requests_;  // each on stable storage before it is answered
   int primary_ = 0;      // who is, or was last
   bool open_ = false;    // a client has that one's export open
   bool rests_ = false;   // nothing new is asked

@@ -1,10 +1,8 @@
 #include "lineage.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "control/status_words.h"
 #include "pair_config.h"
 #include "report.h"
@@ -16,29 +14,13 @@ constexpr uint64_t kVolumeBytes = 256 * kKiB;
 constexpr size_t kBlocks = kVolumeBytes / limits::kBlockBytes;
 constexpr int kSteps = 60;
 
-Config make_config() {
-  Config config = linked_pair_config(kVolumeBytes);
-  config.peer_timeout_ns = kSecond_ns;
-  config.on_restart = OnRestart::kSecondary;
-  config.link_timeout_ns = 300 * kMillisecond_ns;
-  config.disk_timeout_ns = 5 * kSecond_ns;
-  config.compression = Compression::kOff;
-  return config;
-}
+Config make_config(Random&) { return quick_pair_config(kVolumeBytes, OnRestart::kSecondary); }
 
 }  // namespace
 
-Lineage::Lineage(uint64_t seed)
-    : random_(seed), config_(make_config()), network_(scheduler_, random_.fork()) {
-  for (int host = 0; host < 2; ++host)
-    nodes_[static_cast<size_t>(host)] = std::make_unique<SimNode>(
-        scheduler_, network_, config_, host, 64 * kKiB, random_.fork());
-}
+Lineage::Lineage(uint64_t seed) : NodePair(seed, make_config) { make_nodes(); }
 
-Lineage::~Lineage() {
-  for (auto& each : nodes_) each.reset();
-  scheduler_.clear();
-}
+Lineage::~Lineage() { end_nodes(); }
 
 Lineage::Blocks& Lineage::held(int host) {
   Blocks& blocks = held_[&node(host).data()];
@@ -46,14 +28,8 @@ Lineage::Blocks& Lineage::held(int host) {
   return blocks;
 }
 
-std::string Lineage::describe() { return node(0).describe() + node(1).describe(); }
-
 void Lineage::run() {
-  start(0);
-  start(1);
-  node(0).engine().orders().init(false, false, [](const Result<std::string>& result) {
-    if (!result) Report::violation("init: " + result.error().what);
-  });
+  begin();
   run_for(3 * kSecond_ns);
   promote(0);
   run_for(kSecond_ns);
@@ -134,10 +110,6 @@ void Lineage::stop(int host) {
   open_[static_cast<size_t>(host)] = false;
 }
 
-void Lineage::start(int host) {
-  node(host).power_on();
-  if (!lives(host)) node(host).start();
-}
 
 void Lineage::swap(int host) {
   stop(host);
@@ -210,19 +182,11 @@ void Lineage::verify(int host) {
 int Lineage::ask(int host, ClientOp op, uint64_t block, uint64_t number) {
   clients_.push_back(std::make_unique<Client>());
   Client& client = *clients_.back();
-  ClientRequest& request = client.request;
+  ClientRequest& request = client.client;
+  const uint64_t now_ns = node(host).clock().now_ns();
+  if (op == ClientOp::kWrite) client.fill(block, number, now_ns);
   request.op = op;
-  request.received_ns = request.prepared_ns = node(host).clock().now_ns();
-  if (op == ClientOp::kWrite) {
-    client.data.resize(limits::kBlockBytes);
-    for (size_t at = 0; at < client.data.size(); at += sizeof number)
-      std::memcpy(client.data.data() + at, &number, sizeof number);
-    client.piece = {client.data, crc32c(client.data), false};
-    request.offset_bytes = block * limits::kBlockBytes;
-    request.length_bytes = client.data.size();
-    request.data = client.data.data();
-    request.pieces = {&client.piece, 1};
-  }
+  request.received_ns = request.prepared_ns = now_ns;
   request.done = [&client](ClientRequest&) { client.answered = true; };
   under_way_ = true;
   node(host).engine().clients().submit(request);
@@ -251,37 +215,24 @@ void Lineage::write(int host) {
 }
 
 bool Lineage::at_one() {
-  for (const int host : {0, 1}) {
-    if (!lives(host)) return false;
-    const VolumeState state = node(host).engine().volume_state();
-    if (state != VolumeState::kDuplex && state != VolumeState::kConnected) return false;
-  }
-  // Both, in one session: the one that was left does not know it yet.
-  const auto mine = node(0).engine().status(), theirs = node(1).engine().status();
+  const auto both = both_at_one();
   const auto knows = [](const StatusView& node, const StatusView& peer) {
     return node.peer.role == (is_primary(peer.role) ? PeerRole::kPrimary : PeerRole::kSecondary);
   };
-  return mine.mine.generations.current == theirs.mine.generations.current && knows(mine, theirs) &&
-         knows(theirs, mine) && mine.state == theirs.state;
-}
-
-uint64_t Lineage::found(int host, size_t block) {
-  uint64_t number = 0;
-  std::memcpy(&number, node(host).data().contents().data() + block * limits::kBlockBytes,
-              sizeof number);
-  return number;
+  return both && knows(both->first, both->second) && knows(both->second, both->first);
 }
 
 void Lineage::check() {
   if (!at_one()) return;
   for (size_t block = 0; block < kBlocks; ++block) {
-    const uint64_t number = found(0, block);
+    const uint64_t number = number_in(node(0).data().contents(), block);
+    const uint64_t other = number_in(node(1).data().contents(), block);
     uint64_t& mine = held(0)[block];
     uint64_t& theirs = held(1)[block];
-    if (number != found(1, block))
+    if (number != other)
       Report::violation("the two say that they are the same, but block " + std::to_string(block) +
                         " is of write " + std::to_string(number) + " at alpha, of write " +
-                        std::to_string(found(1, block)) + " at beta" + describe());
+                        std::to_string(other) + " at beta" + describe());
     for (const uint64_t promised : {mine, theirs})
       if (number < promised && given_up_.count(promised) == 0)
         Report::violation("write " + std::to_string(promised) + " of block " +

@@ -13,40 +13,28 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
-#include "options.h"
-#include "random.h"
-#include "scheduler.h"
-#include "sim_node.h"
-#include "virtual_network.h"
+#include "node_pair.h"
 
 namespace twinblock::sim {
 
-class Lineage {
+class Lineage final : public NodePair {
  public:
   explicit Lineage(uint64_t seed);
   ~Lineage();
   void run();
-  [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
 
  private:
   // The number of the last write of each block that was flushed while this disk was the one, or one
   // of the two, that took it; 0: none.
   using Blocks = std::vector<uint64_t>;
-  struct Client {
-    ClientRequest request;
-    WirePiece piece;
-    std::vector<std::byte> data;
+  struct Client : NumberedWrite {
     bool answered = false;
   };
 
-  SimNode& node(int host) { return *nodes_[static_cast<size_t>(host)]; }
-  [[nodiscard]] bool lives(int host) { return node(host).running(); }
   Blocks& held(int host);
   void run_for(uint64_t ns);
   void step();
   void stop(int host);
-  void start(int host);
   void swap(int host);
   void promote(int host);
   void demote(int host);
@@ -58,14 +46,7 @@ class Lineage {
   [[nodiscard]] bool says(int host, const char* words);
   [[nodiscard]] bool at_one();
   void check();
-  [[nodiscard]] uint64_t found(int host, size_t block);
-  [[nodiscard]] std::string describe();
 
-  Scheduler scheduler_;
-  Random random_;
-  Config config_;
-  VirtualNetwork network_;
-  std::array<std::unique_ptr<SimNode>, 2> nodes_;
   std::map<const VirtualDisk*, Blocks> held_;
   std::set<uint64_t> given_up_;  // writes whose loss was named
   std::array<bool, 2> open_{};   // a client has the export open

@@ -56,34 +56,16 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
   Report::begin_run(
       arguments.program + " --seed " + std::to_string(seed) + " --mode " + arguments.mode,
       arguments.verbose);
-  if (options.lineage) {
-    twinblock::sim::Lineage lineage(random.next());
-    lineage.run();
-    return ended(lineage.scheduler());
-  }
-  if (options.witness) {
-    twinblock::sim::Witnessed witnessed(random.next());
-    witnessed.run();
-    return ended(witnessed.scheduler());
-  }
-  if (options.grow) {
-    twinblock::sim::Grown grown(random.next());
-    grown.run();
-    return ended(grown.scheduler());
-  }
-  if (options.rollback) {
-    twinblock::sim::RolledBack rolled_back(random.next());
-    rolled_back.run();
-    return ended(rolled_back.scheduler());
-  }
-  if (options.snapshot) {
-    twinblock::sim::Snapshotted snapshotted(random.next());
-    snapshotted.run();
-    return ended(snapshotted.scheduler());
-  }
-  twinblock::sim::World world(random.next(), options);
-  world.run();
-  return ended(world.scheduler());
+  const auto run = [&ended](auto&& world) {
+    world.run();
+    return ended(world.scheduler());
+  };
+  if (options.lineage) return run(twinblock::sim::Lineage(random.next()));
+  if (options.witness) return run(twinblock::sim::Witnessed(random.next()));
+  if (options.grow) return run(twinblock::sim::Grown(random.next()));
+  if (options.rollback) return run(twinblock::sim::RolledBack(random.next()));
+  if (options.snapshot) return run(twinblock::sim::Snapshotted(random.next()));
+  return run(twinblock::sim::World(random.next(), options));
 }
 
 // The jobs draw the seeds from one row, so that one that gets little processor does not keep the

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "control/status_words.h"
 #include "pair_config.h"
 #include "report.h"
@@ -21,12 +20,7 @@ constexpr uint64_t kTurnsOfALook = 50;
 constexpr uint64_t kCopyPatience_ns = 4 * CopyShelf::kTimeout_ns + 20 * kSecond_ns;
 
 Config make_config(Random& random) {
-  Config config = linked_pair_config(kVolumeBytes);
-  config.peer_timeout_ns = kSecond_ns;
-  config.on_restart = OnRestart::kSecondary;
-  config.link_timeout_ns = 300 * kMillisecond_ns;
-  config.disk_timeout_ns = 5 * kSecond_ns;
-  config.compression = Compression::kOff;
+  Config config = quick_pair_config(kVolumeBytes, OnRestart::kSecondary);
   config.copies.before_resync.reflink = true;
   config.copies.timeout_ns = CopyShelf::kTimeout_ns;
   config.on_no_way_back = random.chance(0.5) ? OnNoWayBack::kWait : OnNoWayBack::kGoOn;
@@ -37,31 +31,16 @@ Config make_config(Random& random) {
 }  // namespace
 
 RolledBack::RolledBack(uint64_t seed)
-    : random_(seed),
-      config_(make_config(random_)),
-      network_(scheduler_, random_.fork()),
+    : NodePair(seed, make_config),
       blocks_(kVolumeBytes / limits::kBlockBytes),
       fails_(random_.chance(0.3) ? 0 : 0.5 * random_.unit()) {
-  for (int host = 0; host < 2; ++host) {
-    nodes_[static_cast<size_t>(host)] = std::make_unique<SimNode>(
-        scheduler_, network_, config_, host, 64 * kKiB, random_.fork());
-    node(host).copies().can_keep_a_way_back = random_.chance(0.95);
-  }
+  make_nodes([this](SimNode& made) { made.copies().can_keep_a_way_back = random_.chance(0.95); });
 }
 
-RolledBack::~RolledBack() {
-  for (auto& each : nodes_) each.reset();
-  scheduler_.clear();
-}
-
-std::string RolledBack::describe() { return node(0).describe() + node(1).describe(); }
+RolledBack::~RolledBack() { end_nodes(); }
 
 void RolledBack::run() {
-  start(0);
-  start(1);
-  node(0).engine().orders().init(false, false, [](const Result<std::string>& result) {
-    if (!result) Report::violation("init: " + result.error().what);
-  });
+  begin();
   run_for(3 * kSecond_ns);
   (void)promote(0, false);
   come_together();
@@ -108,30 +87,18 @@ void RolledBack::client_turn() {
   const uint64_t block = random_.below(blocks_.size());
   if (blocks_[block].under_way) return;
   const uint64_t id = ++ids_;
-  Request& request = *(requests_[id] = std::make_unique<Request>());
-  request.block = block;
-  request.number = ++writes_;
-  request.data.resize(limits::kBlockBytes);
-  for (size_t at = 0; at < request.data.size(); at += sizeof request.number)
-    std::memcpy(request.data.data() + at, &request.number, sizeof request.number);
-  request.piece = {request.data, crc32c(request.data), false};
-  ClientRequest& client = request.client;
-  client.op = ClientOp::kWrite;
-  client.fua = random_.chance(0.5);
-  client.received_ns = client.prepared_ns = node(primary_).clock().now_ns();
-  client.offset_bytes = block * limits::kBlockBytes;
-  client.length_bytes = request.data.size();
-  client.data = request.data.data();
-  client.pieces = {&request.piece, 1};
-  client.done = [this, id](ClientRequest&) { answered(id); };
+  NumberedWrite& request = *(requests_[id] = std::make_unique<NumberedWrite>());
+  request.fill(block, ++writes_, node(primary_).clock().now_ns());
+  request.client.fua = random_.chance(0.5);
+  request.client.done = [this, id](ClientRequest&) { answered(id); };
   blocks_[block].under_way = true;
   blocks_[block].may_be.insert(request.number);
-  engine.clients().submit(client);
+  engine.clients().submit(request.client);
 }
 
 void RolledBack::answered(uint64_t id) {
   const auto at = requests_.find(id);
-  const std::unique_ptr<Request> request = std::move(at->second);
+  const std::unique_ptr<NumberedWrite> request = std::move(at->second);
   requests_.erase(at);
   Block& block = blocks_[request->block];
   block.under_way = false;
@@ -158,11 +125,6 @@ void RolledBack::stop(int host, bool power) {
   else
     node(host).kill();
   if (host == primary_) leave_export(true);
-}
-
-void RolledBack::start(int host) {
-  node(host).power_on();
-  if (!lives(host)) node(host).start();
 }
 
 bool RolledBack::promote(int host, bool peer_is_dead) {
@@ -395,25 +357,9 @@ void RolledBack::come_together() {
 
 // --- what is looked at
 
-bool RolledBack::at_one() {
-  for (const int host : {0, 1}) {
-    if (!lives(host)) return false;
-    const VolumeState state = node(host).engine().volume_state();
-    if (state != VolumeState::kDuplex && state != VolumeState::kConnected) return false;
-  }
-  const auto mine = status(0), theirs = status(1);
-  return mine.mine.generations.current == theirs.mine.generations.current && mine.state == theirs.state;
-}
-
 RolledBack::Image RolledBack::contents(int host) {
   const auto& bytes = node(host).data().contents();
   return {bytes.begin(), bytes.begin() + kVolumeBytes};
-}
-
-uint64_t RolledBack::number_in(std::span<const std::byte> image, size_t block) const {
-  uint64_t number = 0;
-  std::memcpy(&number, image.data() + block * limits::kBlockBytes, sizeof number);
-  return number;
 }
 
 void RolledBack::check_equal() {

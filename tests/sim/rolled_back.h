@@ -18,29 +18,17 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
-#include "random.h"
-#include "scheduler.h"
-#include "sim_node.h"
-#include "virtual_network.h"
+#include "node_pair.h"
 
 namespace twinblock::sim {
 
-class RolledBack {
+class RolledBack final : public NodePair {
  public:
   explicit RolledBack(uint64_t seed);
   ~RolledBack();
   void run();
-  [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
 
  private:
-  struct Request {
-    ClientRequest client;
-    WirePiece piece;
-    std::vector<std::byte> data;
-    size_t block = 0;
-    uint64_t number = 0;
-  };
   // What may be read: what was promised to be stable, or any of the writes since.
   struct Block {
     uint64_t promised = 0;  // the number of the write; 0: zeroes
@@ -49,8 +37,6 @@ class RolledBack {
   };
   using Image = std::vector<std::byte>;
 
-  SimNode& node(int host) { return *nodes_[static_cast<size_t>(host)]; }
-  [[nodiscard]] bool lives(int host) { return node(host).running(); }
   [[nodiscard]] bool serves(int host) { return lives(host) && node(host).engine().is_primary(); }
   [[nodiscard]] StatusView status(int host) { return node(host).engine().status(); }
 
@@ -70,26 +56,17 @@ class RolledBack {
   void resolve();
   void come_together();
   void stop(int host, bool power);
-  void start(int host);
   bool promote(int host, bool peer_is_dead);
   bool demote(int host);
 
   [[nodiscard]] bool half_copied(int host);
-  [[nodiscard]] bool at_one();
-  [[nodiscard]] uint64_t number_in(std::span<const std::byte> image, size_t block) const;
   [[nodiscard]] Image contents(int host);
   void check_rolled_back();
   void check_equal();
-  [[nodiscard]] std::string describe();
 
-  Scheduler scheduler_;
-  Random random_;
-  Config config_;
-  VirtualNetwork network_;
-  std::array<std::unique_ptr<SimNode>, 2> nodes_;
   std::vector<Block> blocks_;                // what the one that clients write to has promised, …
   std::optional<std::vector<Block>> other_;  // … and what the source had, that a rollback went away from
-  std::map<uint64_t, std::unique_ptr<Request>> requests_;
+  std::map<uint64_t, std::unique_ptr<NumberedWrite>> requests_;
   int source_ = 0, target_ = 1;  // of this round
   int primary_ = 0;              // whose export clients have, or want to have
   bool open_ = false;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "pair_config.h"
 #include "report.h"
 
@@ -19,52 +18,24 @@ constexpr uint64_t kHealing_ns = 60 * kSecond_ns;
 // The longest that a write may wait: a hold, and then a peer that is lost, or a disk that hangs.
 constexpr uint64_t kWait_ns = CopyShelf::kTimeout_ns + 8 * kSecond_ns;
 
-Config make_config() {
-  Config config = linked_pair_config(kVolumeBytes);
-  config.peer_timeout_ns = kSecond_ns;
-  config.on_restart = OnRestart::kResume;
-  config.link_timeout_ns = 300 * kMillisecond_ns;
-  config.disk_timeout_ns = 5 * kSecond_ns;
-  config.compression = Compression::kOff;
+Config make_config(Random&) {
+  Config config = quick_pair_config(kVolumeBytes, OnRestart::kResume);
   config.copies.timeout_ns = CopyShelf::kTimeout_ns;
   return config;
-}
-
-uint64_t number_in(std::span<const std::byte> bytes, size_t block) {
-  uint64_t number = 0;
-  std::memcpy(&number, bytes.data() + block * limits::kBlockBytes, sizeof number);
-  return number;
 }
 
 }  // namespace
 
 Snapshotted::Snapshotted(uint64_t seed)
-    : random_(seed),
-      config_(make_config()), network_(scheduler_, random_.fork()),
-      writes_(1),
-      busy_(kBlocks),
-      powered_(random_.chance(0.5)) {
+    : NodePair(seed, make_config), writes_(1), busy_(kBlocks), powered_(random_.chance(0.5)) {
   const double fails = random_.chance(0.6) ? 0 : 0.1;
-  for (int host = 0; host < 2; ++host) {
-    nodes_[static_cast<size_t>(host)] =
-        std::make_unique<SimNode>(scheduler_, network_, config_, host, 64 * kKiB, random_.fork());
-    node(host).copies().fails = fails;
-  }
+  make_nodes([fails](SimNode& made) { made.copies().fails = fails; });
 }
 
-Snapshotted::~Snapshotted() {
-  for (auto& each : nodes_) each.reset();
-  scheduler_.clear();
-}
-
-std::string Snapshotted::describe() { return node(0).describe() + node(1).describe(); }
+Snapshotted::~Snapshotted() { end_nodes(); }
 
 void Snapshotted::run() {
-  start(0);
-  start(1);
-  node(0).engine().orders().init(false, false, [](const Result<std::string>& result) {
-    if (!result) Report::violation("init: " + result.error().what);
-  });
+  begin();
   run_for(3 * kSecond_ns);
   node(0).engine().orders().promote(false, [](const Result<std::string>&) {});
   run_for(kSecond_ns);
@@ -112,28 +83,17 @@ void Snapshotted::client_turn() {
   if (busy_[block]) return;
   const uint64_t number = writes_.size();
   writes_.push_back({block, scheduler_.now_ns()});
-  Request& request = *(requests_[number] = std::make_unique<Request>());
-  request.number = number;
-  request.data.resize(limits::kBlockBytes);
-  for (size_t at = 0; at < request.data.size(); at += sizeof number)
-    std::memcpy(request.data.data() + at, &number, sizeof number);
-  request.piece = {request.data, crc32c(request.data), false};
-  ClientRequest& client = request.client;
-  client.op = ClientOp::kWrite;
-  client.fua = !powered_ || random_.chance(0.5);
-  client.received_ns = client.prepared_ns = node(primary_).clock().now_ns();
-  client.offset_bytes = block * limits::kBlockBytes;
-  client.length_bytes = request.data.size();
-  client.data = request.data.data();
-  client.pieces = {&request.piece, 1};
-  client.done = [this, number](ClientRequest&) { answered(number); };
+  NumberedWrite& request = *(requests_[number] = std::make_unique<NumberedWrite>());
+  request.fill(block, number, node(primary_).clock().now_ns());
+  request.client.fua = !powered_ || random_.chance(0.5);
+  request.client.done = [this, number](ClientRequest&) { answered(number); };
   busy_[block] = true;
-  engine.clients().submit(client);
+  engine.clients().submit(request.client);
 }
 
 void Snapshotted::answered(uint64_t number) {
   const auto at = requests_.find(number);
-  const std::unique_ptr<Request> request = std::move(at->second);
+  const std::unique_ptr<NumberedWrite> request = std::move(at->second);
   requests_.erase(at);
   busy_[writes_[number].block] = false;
   if (request->client.error == 0) writes_[number].acknowledged_ns = scheduler_.now_ns();
@@ -241,11 +201,6 @@ void Snapshotted::stop(int host) {
   }
 }
 
-void Snapshotted::start(int host) {
-  node(host).power_on();
-  if (!lives(host)) node(host).start();
-}
-
 // In order, and while the two are one. Snapshots are ordered in between, too.
 void Snapshotted::exchange_roles() {
   if (!at_one() || !node(primary_).engine().is_primary()) return;
@@ -275,16 +230,6 @@ void Snapshotted::exchange_roles() {
     const uint64_t wait_ns = random_.spread(kMillisecond_ns, 500 * kMillisecond_ns);
     run_for(wait_ns);
   }
-}
-
-bool Snapshotted::at_one() {
-  for (const int host : {0, 1}) {
-    if (!lives(host)) return false;
-    const VolumeState state = node(host).engine().volume_state();
-    if (state != VolumeState::kDuplex && state != VolumeState::kConnected) return false;
-  }
-  const auto mine = node(0).engine().status(), theirs = node(1).engine().status();
-  return mine.mine.generations.current == theirs.mine.generations.current && mine.state == theirs.state;
 }
 
 void Snapshotted::check() {

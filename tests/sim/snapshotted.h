@@ -15,20 +15,15 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
-#include "random.h"
-#include "scheduler.h"
-#include "sim_node.h"
-#include "virtual_network.h"
+#include "node_pair.h"
 
 namespace twinblock::sim {
 
-class Snapshotted {
+class Snapshotted final : public NodePair {
  public:
   explicit Snapshotted(uint64_t seed);
   ~Snapshotted();
   void run();
-  [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
 
  private:
   struct Write {
@@ -36,15 +31,7 @@ class Snapshotted {
     uint64_t began_ns = 0;
     uint64_t acknowledged_ns = 0;  // 0: not
   };
-  struct Request {
-    ClientRequest client;
-    WirePiece piece;
-    std::vector<std::byte> data;
-    uint64_t number = 0;
-  };
 
-  SimNode& node(int host) { return *nodes_[static_cast<size_t>(host)]; }
-  [[nodiscard]] bool lives(int host) { return node(host).running(); }
   void run_for(uint64_t ns);
   void client_turn();
   void answered(uint64_t number);
@@ -54,21 +41,13 @@ class Snapshotted {
   void ordered(int host, const std::string& name, uint64_t order_ns, const Result<Snapshots::Taken>& taken);
   void check_copy(const std::string& name, uint64_t order_ns);
   void stop(int host);
-  void start(int host);
   void exchange_roles();
   void mend();
-  [[nodiscard]] bool at_one();
   void check();
-  [[nodiscard]] std::string describe();
 
-  Scheduler scheduler_;
-  Random random_;
-  Config config_;
-  VirtualNetwork network_;
-  std::array<std::unique_ptr<SimNode>, 2> nodes_;
   std::vector<Write> writes_;  // by number; the first is none
   std::vector<bool> busy_;     // blocks that are being written
-  std::map<uint64_t, std::unique_ptr<Request>> requests_;
+  std::map<uint64_t, std::unique_ptr<NumberedWrite>> requests_;
   std::vector<std::string> failed_;  // names of orders that were refused, or failed
   std::array<uint64_t, 2> held_since_ns_{};  // when a node was first seen to hold writes; 0: it does not
   int primary_ = 0;

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "pair_config.h"
 #include "report.h"
 #include "volume/cached_read.h"
@@ -35,9 +34,7 @@ Config make_config(Random& random) {
 }  // namespace
 
 Witnessed::Witnessed(uint64_t seed)
-    : random_(seed),
-      config_(make_config(random_)),
-      network_(scheduler_, random_.fork()),
+    : NodePair(seed, make_config),
       register_(scheduler_, random_.fork()),
       fence_(scheduler_, random_.fork(), [this](int host) { check_fencing(host); },
              [this](int host) { stop(host, false); }),
@@ -46,27 +43,23 @@ Witnessed::Witnessed(uint64_t seed)
       fua_(random_.chance(0.5)),
       swaps_(random_.chance(0.5)) {
   for (Block& block : blocks_) block[0].first_end_ns = 0;
-  for (int host = 0; host < 2; ++host) {
-    nodes_[static_cast<size_t>(host)] = std::make_unique<SimNode>(
-        scheduler_, network_, config_, host, 64 * kKiB, random_.fork());
+  make_nodes([this](SimNode& made) {
+    const int host = made.host();
     SimNode::Outside outside;
     if (config_.witness.kind == WitnessKind::kEtcd)
       outside.witness = [this, host](const ProcessPtr& process) { return register_.port(host, process); };
     else
       outside.fence = [this, host](const ProcessPtr& process) { return fence_.port(host, process); };
     outside.cut_off_clients = [this, host] { cut_off(host); };
-    node(host).set_outside(std::move(outside));
-  }
+    made.set_outside(std::move(outside));
+  });
 }
 
-Witnessed::~Witnessed() {
-  for (auto& each : nodes_) each.reset();
-  scheduler_.clear();
-}
+Witnessed::~Witnessed() { end_nodes(); }
 
 std::string Witnessed::describe() {
   const auto& entry = register_.entry();
-  return node(0).describe() + node(1).describe() + "\n  the register: " +
+  return NodePair::describe() + "\n  the register: " +
          (entry ? metadata::format_generation(entry->generation) + " of '" + entry->holder + "'" : "nothing");
 }
 
@@ -142,23 +135,20 @@ void Witnessed::ask(int host, ClientOp op) {
   Request& request = *made;
   client(host).requests.emplace(id, std::move(made));
   ClientRequest& asked = request.client;
-  asked.op = op;
-  asked.received_ns = asked.prepared_ns = node(host).clock().now_ns();
+  const uint64_t now_ns = node(host).clock().now_ns();
   request.began_ns = scheduler_.now_ns();
   request.block = random_.below(kBlocks);
-  if (op != ClientOp::kFlush) {
+  asked.op = op;
+  asked.received_ns = asked.prepared_ns = now_ns;
+  if (op == ClientOp::kRead) {
     request.data.resize(limits::kBlockBytes);
     asked.offset_bytes = request.block * limits::kBlockBytes;
     asked.length_bytes = request.data.size();
     asked.data = request.data.data();
   }
   if (op == ClientOp::kWrite) {
-    request.number = ++writes_;
-    for (size_t at = 0; at < request.data.size(); at += sizeof request.number)
-      std::memcpy(request.data.data() + at, &request.number, sizeof request.number);
+    request.fill(request.block, ++writes_, now_ns);
     asked.fua = fua_;
-    request.piece = {request.data, crc32c(request.data), false};
-    asked.pieces = {&request.piece, 1};
     if (ContentCache* cache = node(host).engine().worker_view().cache()) {
       request.tags = cache->tags_of(asked.offset_bytes, request.data);
       asked.tags = request.tags;
@@ -172,8 +162,9 @@ void Witnessed::ask(int host, ClientOp op) {
   };
   // As a worker that reads by itself.
   const WorkerView& view = node(host).engine().worker_view();
-  if (op == ClientOp::kRead && view.local_reads(node(host).clock())) {
-    if (const auto mark = view.mark_read(asked.offset_bytes, asked.length_bytes)) {
+  if (op == ClientOp::kRead) {
+    if (const auto mark = view.mark_local_read(node(host).clock(), asked.offset_bytes, asked.length_bytes)) {
+      // Each read ends within this call: none is ever waited for.
       const CachedRead cached(view.cache(), view, *mark, asked.offset_bytes, request.data,
                               node(host).clock().now_ns());
       const int error = cached.missing().empty() ? 0 : node(host).data().read_now(asked.offset_bytes, request.data);

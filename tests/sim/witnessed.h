@@ -15,21 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
-#include "random.h"
-#include "scheduler.h"
-#include "sim_node.h"
-#include "virtual_network.h"
+#include "node_pair.h"
 #include "virtual_witness.h"
 
 namespace twinblock::sim {
 
-class Witnessed {
+class Witnessed final : public NodePair {
  public:
   explicit Witnessed(uint64_t seed);
   ~Witnessed();
   void run();
-  [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
 
  private:
   static constexpr uint64_t kNever = ~uint64_t{0};
@@ -42,13 +37,8 @@ class Witnessed {
     uint64_t last_begin_ns = 0;
   };
   using Block = std::map<uint64_t, Value>;  // by the number of the write; 0: as it was at first
-  struct Request {
-    ClientRequest client;
-    WirePiece piece;
-    std::vector<std::byte> data;
+  struct Request : NumberedWrite {  // or a read, or a flush
     std::vector<ContentTag> tags;
-    size_t block = 0;
-    uint64_t number = 0;
     uint64_t began_ns = 0;
     bool done = false;
   };
@@ -60,7 +50,6 @@ class Witnessed {
     std::map<uint64_t, std::unique_ptr<Request>> requests;
   };
 
-  SimNode& node(int host) { return *nodes_[static_cast<size_t>(host)]; }
   Client& client(int host) { return clients_[static_cast<size_t>(host)]; }
   [[nodiscard]] bool lives(int host) { return node(host).running() && !node(host).paused(); }
   void begin();
@@ -87,13 +76,8 @@ class Witnessed {
   [[nodiscard]] bool at_one();
   [[nodiscard]] std::string describe();
 
-  Scheduler scheduler_;
-  Random random_;
-  Config config_;
-  VirtualNetwork network_;
   VirtualRegister register_;
   VirtualFence fence_;
-  std::array<std::unique_ptr<SimNode>, 2> nodes_;
   std::array<Client, 2> clients_;
   std::array<bool, 2> start_due_{};
   std::vector<Block> blocks_;
