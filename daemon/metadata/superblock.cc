@@ -67,11 +67,24 @@ std::string why_unusable(const Superblock& disk) {
   return "";
 }
 
+// Those of the record and of a way back lie under the same names.
+template <typename Disk>
+void set_generations(Disk& disk, const Generations& generations) {
+  disk.generation_current = generations.current;
+  disk.generation_base = generations.base;
+  std::copy(generations.history.begin(), generations.history.end(), disk.generation_history);
+}
+
+template <typename Disk>
+Generations generations_of(const Disk& disk) {
+  Generations generations{.current = disk.generation_current, .base = disk.generation_base};
+  std::copy_n(disk.generation_history, kHistoryEntries, generations.history.begin());
+  return generations;
+}
+
 WayBackEntry entry_of(const WayBack& way) {
   WayBackEntry entry{};
-  entry.generation_current = way.generations.current;
-  entry.generation_base = way.generations.base;
-  std::copy(way.generations.history.begin(), way.generations.history.end(), entry.generation_history);
+  set_generations(entry, way.generations);
   entry.term = way.term;
   entry.taken_s = way.taken_s;
   entry.to_get_bytes = way.to_get_bytes;
@@ -79,14 +92,7 @@ WayBackEntry entry_of(const WayBack& way) {
 }
 
 WayBack way_of(const WayBackEntry& entry) {
-  WayBack way;
-  way.generations.current = entry.generation_current;
-  way.generations.base = entry.generation_base;
-  std::copy_n(entry.generation_history, kHistoryEntries, way.generations.history.begin());
-  way.term = entry.term;
-  way.taken_s = entry.taken_s;
-  way.to_get_bytes = entry.to_get_bytes;
-  return way;
+  return {generations_of(entry), entry.term, entry.taken_s, entry.to_get_bytes};
 }
 
 void set_name(char (&field)[kNameBytes], const std::string& name) {
@@ -146,10 +152,7 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   for (const FlagField& each : kFlagFields)
     if (record.*each.field) disk.flags |= each.flag;
   disk.region_bytes = record.region_bytes;
-  disk.generation_current = record.generations.current;
-  disk.generation_base = record.generations.base;
-  std::copy(record.generations.history.begin(), record.generations.history.end(),
-            disk.generation_history);
+  set_generations(disk, record.generations);
   set_name(disk.volume, record.volume);
   set_name(disk.node, record.node);
   disk.snapshot_bytes = record.snapshot_bytes;
@@ -194,9 +197,7 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   record.node = name_of(disk.node);
   record.size_bytes = disk.size_bytes;
   record.region_bytes = disk.region_bytes;
-  record.generations.current = disk.generation_current;
-  record.generations.base = disk.generation_base;
-  std::copy_n(disk.generation_history, kHistoryEntries, record.generations.history.begin());
+  record.generations = generations_of(disk);
   record.generation_since_s = disk.generation_since_s;
   record.term = disk.term;
   record.heard_term = disk.heard_term;

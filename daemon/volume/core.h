@@ -5,10 +5,12 @@
 
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "base/checks.h"
@@ -169,6 +171,13 @@ class Core {
     session.drop(peer + " sent a " + wire::frame_type_name(header.type) +
                      " frame that does not suit the state of this node",
                  limits::kReconnectDelayMax_ns);
+  }
+  // What the peer asked for is done, or why it is not; `text` goes with what is done.
+  void answer(uint64_t request, const std::optional<Error>& error, const std::string& text = {}) const {
+    wire::AckFrame ack{.request = request};
+    if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
+    const std::string said = error ? in_words(*error) : text;
+    session.send_ordered(ack, wire::text_bytes(said));
   }
   // The engine's state is the loop's: whoever comes in from outside asks first.
   void check_on_loop() const { TB_CHECK(clock.on_loop(), "the engine is entered on the loop"); }

@@ -41,6 +41,13 @@ void DiskHealth::replica_disk_failed(const DiskRequest& request) {
   if (lasting && local_ok()) data_error_ = request.error;
 }
 
+void DiskHealth::own_flush_failed(const DiskRequest& request) {
+  if (owner_.is_secondary())
+    replica_disk_failed(request);
+  else
+    local_disk_failed(request);
+}
+
 // The peer answers what can't be read here, and what is compared counts as different: nobody has
 // noticed anything so far.
 void DiskHealth::read_failed(int error, uint64_t offset_bytes) {

@@ -34,6 +34,8 @@ class DiskHealth {
   void local_disk_failed(const DiskRequest& request);
   // What the peer sent, or its flush, failed here.
   void replica_disk_failed(const DiskRequest& request);
+  // A flush of this node's own, which may have covered more than what it was for: by the node's role, one of these.
+  void own_flush_failed(const DiskRequest& request);
   void read_failed(int error, uint64_t offset_bytes);
   // The disk took these bytes.
   void written(uint64_t offset_bytes, uint64_t length_bytes) {

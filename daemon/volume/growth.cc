@@ -112,15 +112,15 @@ void Growth::order(uint64_t volume_bytes, Reply reply) {
 void Growth::heard(const wire::GrowFrame& frame) {
   // It has become so large since the peer asked first, whatever goes on here by now.
   if (!core_.state().blank() && frame.size_bytes == core_.volume_bytes() && !recording()) {
-    answer_peer(frame, std::nullopt);
+    core_.answer(frame.request, std::nullopt);
     return;
   }
   if (run_ && run_->by == By::kPeersOrder && run_->volume_bytes == frame.size_bytes) {
-    answer_peer(frame, still_growing());
+    core_.answer(frame.request, still_growing());
     return;
   }
   if (failed_ && failed_->first == frame.size_bytes) {
-    answer_peer(frame, std::exchange(failed_, std::nullopt)->second);
+    core_.answer(frame.request, std::exchange(failed_, std::nullopt)->second);
     return;
   }
   std::optional<Error> error = why_not_here();
@@ -130,18 +130,11 @@ void Growth::heard(const wire::GrowFrame& frame) {
   if (!error)
     if (Status room = make_room(frame.size_bytes); !room) error = room.error();
   if (error) {
-    answer_peer(frame, error);
+    core_.answer(frame.request, error);
     return;
   }
-  answer_peer(frame, still_growing());
+  core_.answer(frame.request, still_growing());
   begin({.by = By::kPeersOrder, .volume_bytes = frame.size_bytes});
-}
-
-void Growth::answer_peer(const wire::GrowFrame& frame, const std::optional<Error>& error) {
-  wire::AckFrame ack{.request = frame.request};
-  if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
-  const std::string why = error ? in_words(*error) : "";
-  session().send_ordered(ack, wire::text_bytes(why));
 }
 
 std::string Growth::peer_is_larger(uint64_t volume_bytes) {
@@ -251,11 +244,7 @@ void Growth::zeroed() {
 void Growth::flush() {
   flush_.flush([this](const DiskRequest& flushed) {
     if (flushed.error != 0) {
-      // It may have covered more than what is new.
-      if (roles_.role() == Role::kSecondary)
-        disks_.replica_disk_failed(flushed);
-      else
-        disks_.local_disk_failed(flushed);
+      disks_.own_flush_failed(flushed);
       end(system_error(flushed.error, "flush what is new of the backing of " + core_.node));
       return;
     }

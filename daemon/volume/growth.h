@@ -82,7 +82,6 @@ class Growth final : private PeerRequest {
   void ready();
   void ask();
   void record();
-  void answer_peer(const wire::GrowFrame& frame, const std::optional<Error>& error);
   void tell_failure(uint64_t volume_bytes, const Error& error);
   void end(const std::optional<Error>& error);
   // The size is larger in memory, and not yet on record.

@@ -20,7 +20,7 @@ void PeerSnapshot::heard(const wire::SnapshotFrame& frame, const std::string& na
                          const std::optional<Error>& refused) {
   const bool again = part_ && part_->number == frame.number && part_->step == frame.step && part_->name == name;
   if (again && part_->abandoned && frame.step != SnapshotStep::kDrop) {
-    answer(frame.request, given_up());
+    core_.answer(frame.request, given_up());
     return;
   }
   if (!again) {
@@ -28,13 +28,13 @@ void PeerSnapshot::heard(const wire::SnapshotFrame& frame, const std::string& na
     std::optional<Error> error = frame.step == SnapshotStep::kDrop ? std::nullopt : refused;
     if (!error) error = first ? steps_.why_not() : why_not(frame, name);
     if (error) {
-      answer(frame.request, error);
+      core_.answer(frame.request, error);
       return;
     }
     // There is nothing to drop: it was, or it never was.
     if (frame.step == SnapshotStep::kDrop && (!part_ || (!part_->under_way && !part_->taken))) {
       forget();
-      answer(frame.request, std::nullopt);
+      core_.answer(frame.request, std::nullopt);
       return;
     }
     if (first) part_.emplace(Part{.name = name, .step = frame.step, .number = frame.number, .under_way = false});
@@ -106,14 +106,14 @@ void PeerSnapshot::ended(SnapshotStep step, const Status& status) {
 
 // It is asked again at once.
 void PeerSnapshot::answer_late() {
-  if (asks_) answer(*std::exchange(asks_, std::nullopt), Error{"it is still under way", "", EINPROGRESS});
+  if (asks_) core_.answer(*std::exchange(asks_, std::nullopt), Error{"it is still under way", "", EINPROGRESS});
   silence_->arm(core_.config.copies.timeout_ns);
 }
 
 void PeerSnapshot::answer_ended() {
   late_->disarm();
   const bool kept = part_->step == SnapshotStep::kKeep && !part_->error;
-  answer(*std::exchange(asks_, std::nullopt), part_->error, kept ? steps_.place(part_->name) : "");
+  core_.answer(*std::exchange(asks_, std::nullopt), part_->error, kept ? steps_.place(part_->name) : "");
   if (kept) {
     part_->kept = true;
     core_.log.log(Severity::kInfo, "snapshot " + part_->name + ", ordered at " + core_.peer + ": " +
@@ -123,13 +123,6 @@ void PeerSnapshot::answer_ended() {
     forget();
   else
     silence_->arm(core_.config.copies.timeout_ns);
-}
-
-void PeerSnapshot::answer(uint64_t request, const std::optional<Error>& error, const std::string& text) {
-  wire::AckFrame ack{.request = request};
-  if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);
-  const std::string said = error ? in_words(*error) : text;
-  core_.session.send_ordered(ack, wire::text_bytes(said));
 }
 
 void PeerSnapshot::forget() {

@@ -44,7 +44,6 @@ class PeerSnapshot {
   void ended(wire::SnapshotStep step, const Status& status);
   void answer_late();
   void answer_ended();
-  void answer(uint64_t request, const std::optional<Error>& error, const std::string& text = {});
   void forget();
   void abandon(const std::string& why);
   void at_silence();

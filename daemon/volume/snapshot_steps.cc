@@ -73,11 +73,7 @@ void SnapshotSteps::flush(Done done) {
       done(ok_status());
       return;
     }
-    // What was written before may be lost, whoever asked for it.
-    if (roles_.role() == Role::kSecondary)
-      disks_.replica_disk_failed(flushed);
-    else
-      disks_.local_disk_failed(flushed);
+    disks_.own_flush_failed(flushed);
     done(system_error(flushed.error, "flush the backing of " + core_.node));
   });
 }

@@ -182,7 +182,7 @@ void WayBack::order(Reply reply) {
     reply(*std::move(error));
     return;
   }
-  rollback_ = Rollback{std::move(reply)};
+  rollback_ = std::move(reply);
   core_.set_changing("being rolled back");
   core_.log.log(Severity::kWarning, "rolling back by the operator's order to what this node was before the resync, from " +
                                         parts_.copies->place(CopyStep::kRollback, ""));
@@ -248,8 +248,7 @@ void WayBack::rollback_failed(const Error& error) {
 }
 
 void WayBack::end_rollback(Result<std::string> result) {
-  const Reply reply = std::move(rollback_->reply);
-  rollback_.reset();
+  const Reply reply = *std::exchange(rollback_, std::nullopt);
   core_.set_changing(nullptr);
   parts_.note_state();
   reply(std::move(result));

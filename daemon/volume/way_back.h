@@ -73,9 +73,6 @@ class WayBack {
     CopyState state = CopyState::kWanted;
     uint64_t taken_s = 0;
   };
-  struct Rollback {
-    Reply reply;
-  };
   using Then = std::function<void(const Status&)>;
 
   [[nodiscard]] bool worth_keeping() const;
@@ -101,7 +98,7 @@ class WayBack {
   uint64_t step_number_ = 0;
   Then then_;
   std::optional<Copy> copy_;
-  std::optional<Rollback> rollback_;
+  std::optional<Reply> rollback_;  // who is answered when it has ended
   bool kept_;               // a copy is there of which the record says so, or said
   bool to_remove_ = false;  // … not any more: it is removed when nothing else is under way
   std::string failure_;

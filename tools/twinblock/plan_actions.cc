@@ -23,7 +23,9 @@ Result<json> plan_for(const Options& options, const std::string& socket) {
   if (!status) return status.error();
   const Result<json> latency = ask_latency_of(options, socket);
   if (!latency) return latency.error();
-  PlanWishes wishes{{}, options.plan.now_bits_per_s, options.plan.ratio, measure_seal_cost()};
+  PlanWishes wishes{{}, options.plan.now_bits_per_s, options.plan.ratio, {}};
+  // What encryption costs is known where it is on.
+  if (!is_encrypted(status.value())) wishes.seal = measure_seal_cost();
   for (const std::string& link : options.plan.links)
     wishes.links.push_back(parse_planned_link(link, round_trip_of(status.value())).value());
   return plan_of(latency.value(), status.value(), wishes);

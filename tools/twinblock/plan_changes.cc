@@ -48,8 +48,7 @@ void add_disks(const Workload& workload, const json& latency, const json& status
 
 void add_encryption(const Workload& workload, const json& status, const SealCost& seal,
                     std::vector<PlannedChange>& found) {
-  const bool on = text_at(object_at(status, "encryption"), "mode") == "tls";
-  if (on) {
+  if (is_encrypted(status)) {
     Change off = saving(workload, [](const Workload::Class& each) { return each.crypto_ns; });
     if (shows(workload, off)) found.push_back({"no encryption", std::move(off), ""});
     return;
@@ -95,6 +94,8 @@ void add_compression(const Workload& workload, const json& status, double ratio,
 }
 
 }  // namespace
+
+bool is_encrypted(const json& status) { return text_at(object_at(status, "encryption"), "mode") == "tls"; }
 
 double wire_part_of(const json& status) {
   const json compression = object_at(status, "compression");

@@ -26,6 +26,8 @@ struct PlannedChange {
 // began.
 double wire_part_of(const nlohmann::json& status);
 
+bool is_encrypted(const nlohmann::json& status);
+
 // Each disk twice as fast, where writes wait for it; encryption, and compression, off where they are on; encryption
 // on where it is off, by `seal`; compression on where it is off and `ratio` (over 1) says to how much less the data
 // compresses.

@@ -1,6 +1,5 @@
 #include "io/posix/backing_copies.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
@@ -43,12 +42,6 @@ const char* step_name(CopyStep step) {
 
 std::string named(CopyStep step, const std::string& path) {
   return std::string("the ") + step_name(step) + " command " + path;
-}
-
-Status flush_file(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.open() || ::fsync(file.get()) != 0) return system_error(errno, "flush " + path);
-  return ok_status();
 }
 
 std::string part_of(const std::string& path) { return path + ".part"; }
@@ -252,8 +245,11 @@ Status BackingCopies::by_command(const Step& step, std::optional<ChildProcess>& 
   const std::string name = named(step.step, path);
   if (Status good = check_command(name, path, "[copies]"); !good) return good;
   // A copy that is taken below the page cache lacks what is in there only. Nobody writes meanwhile.
-  if (step.step == CopyStep::kTakeSnapshot || step.step == CopyStep::kBeforeResync)
-    if (Status flushed = flush_file(of_.backing); !flushed) return flushed;
+  if (step.step == CopyStep::kTakeSnapshot || step.step == CopyStep::kBeforeResync) {
+    const auto backing = FileReader::open(of_.backing);
+    if (!backing) return backing.error();
+    if (Status flushed = backing.value()->flush(); !flushed) return flushed;
+  }
   const Result<int> status = run_command(
       {name, path, std::string(step_name(step.step)) + " command: ", "timeout in [copies]", ways_.timeout_ns,
        &lock_},
