@@ -1,23 +1,18 @@
 #include "io/posix/backing_copies.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "base/checks.h"
 #include "base/units.h"
 #include "io/posix/command_run.h"
 #include "io/posix/files.h"
 #include "io/posix/monotonic.h"
 #include "io/posix/reflink.h"
-#include "io/posix/thread.h"
 
 namespace twinblock {
 namespace {
@@ -57,22 +52,16 @@ std::optional<std::pair<uint64_t, uint64_t>> identity_of(const std::string& path
 }  // namespace
 
 BackingCopies::BackingCopies(Loop& loop, Log& log, Of of, CopyWays ways)
-    : loop_(loop),
-      log_(log),
+    : log_(log),
       of_(std::move(of)),
       ways_(std::move(ways)),
       backing_is_(identity_of(of_.backing)),
       lock_(of_.lock),
-      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      deadline_(loop.make_timer([this] { at_deadline(); })) {
-  TB_CHECK(stop_.open(), "out of descriptors");
-}
+      deadline_(loop.make_timer([this] { at_deadline(); })),
+      thread_(loop, "tb-copies") {}
 
 BackingCopies::~BackingCopies() {
-  const uint64_t one = 1;
-  TB_CHECK(::write(stop_.get(), &one, sizeof one) == sizeof one, "an eventfd takes a number");
   if (step_) step_->given_up = true;
-  if (thread_.joinable()) thread_.join();
 }
 
 CopyWay BackingCopies::way(CopyStep step) const {
@@ -106,22 +95,17 @@ void BackingCopies::begin(CopyStep step, const std::string& name, Done done) {
     answer(next, ok_status());
     return;
   }
-  if (running_.exchange(true)) {
+  if (!thread_.claim()) {
     // What it would have dropped is not there yet.
     if (step == CopyStep::kDropSnapshot && step_->name == name) step_->given_up = true;
     answer(next, Error{"the last copy (" + std::string(step_name(step_->step)) + ") is still under way",
                        "try again when it has ended: see dmesg where it does not", EBUSY, Retry::kLater});
     return;
   }
-  if (thread_.joinable()) thread_.join();
   deadline_->disarm();
   step_ = next;
-  try {
-    thread_ = start_thread("tb-copies", [this, next] { work(next); });
-  } catch (const std::system_error& error) {
-    running_ = false;
-    answer(next, system_error(error.code().value(), "no thread can be started for a copy of " + of_.backing,
-                              "see the limits of tasks of this host"));
+  if (Status started = thread_.start([this, next] { work(next); }, "a copy of " + of_.backing); !started) {
+    answer(next, std::move(started));
     return;
   }
   // A command ends by itself then.
@@ -129,9 +113,7 @@ void BackingCopies::begin(CopyStep step, const std::string& name, Done done) {
 }
 
 void BackingCopies::answer(const std::shared_ptr<Step>& step, Status status) {
-  loop_.post([this, alive = std::weak_ptr(alive_), step, status = std::move(status)] {
-    if (!alive.expired()) tell(*step, status);
-  });
+  thread_.post([this, step, status = std::move(status)] { tell(*step, status); });
 }
 
 void BackingCopies::tell(Step& step, const Status& status) {
@@ -160,19 +142,19 @@ void BackingCopies::work(const std::shared_ptr<Step>& step) {
   // What may still write to the backing comes before anything else that is done to it.
   const bool runs_on = left || (!step->way.reflink && lock_.held());
   const bool waits = runs_on && step->step == CopyStep::kRollback;
-  if (!runs_on) running_ = false;
+  if (!runs_on) thread_.end();
   if (!waits) answer(step, status);
   if (!runs_on) return;
   if (left && waits) log_.log(Severity::kWarning, status.error().what + "; to do: " + status.error().action);
-  if (left) wait_for_what_is_left(left, stop_.get());
+  if (left) wait_for_what_is_left(left, thread_.stop_fd());
   wait_for_descendants(*step);
-  running_ = false;
+  thread_.end();
   if (waits) answer(step, status);
 }
 
 void BackingCopies::wait_for_descendants(const Step& step) {
   constexpr int kLook_ms = 50;
-  pollfd stop{stop_.get(), POLLIN, 0};
+  pollfd stop{thread_.stop_fd(), POLLIN, 0};
   for (bool told = false; lock_.held() && ::poll(&stop, 1, kLook_ms) <= 0;) {
     if (told || monotonic_ns() < step.deadline_ns) continue;
     told = true;
@@ -258,7 +240,7 @@ Status BackingCopies::by_command(const Step& step, std::optional<ChildProcess>& 
        "TWINBLOCK_SNAPSHOT=" + step.name,
        // It has a file more open than LVM's programs like.
        "LVM_SUPPRESS_FD_WARNINGS=1"},
-      stop_.get(), log_, step.deadline_ns, left);
+      thread_.stop_fd(), log_, step.deadline_ns, left);
   if (!status) return status.error();
   if (status.value() == 0) return ok_status();
   return Error{name + " ended with status " + std::to_string(status.value()), "see its lines in the log", EIO};

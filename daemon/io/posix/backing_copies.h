@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "base/copy_ways.h"
@@ -19,8 +18,7 @@
 #include "io/log.h"
 #include "io/posix/child_process.h"
 #include "io/posix/command_lock.h"
-#include "io/posix/descriptor.h"
-#include "io/posix/loop.h"
+#include "io/posix/lone_thread.h"
 
 namespace twinblock {
 
@@ -66,21 +64,16 @@ class BackingCopies final : public Copies {
   // Until nothing runs any more of what the step's command has started, or this ends.
   void wait_for_descendants(const Step& step);
 
-  Loop& loop_;
   Log& log_;
   const Of of_;
   const CopyWays ways_;
   const std::optional<std::pair<uint64_t, uint64_t>> backing_is_;  // as the node has it open
   const CommandLock lock_;
-  const Descriptor stop_;  // an eventfd: readable when this ends
-  // Goes with this: an answer that comes later finds nobody.
-  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
   std::unique_ptr<Timer> deadline_;
   std::shared_ptr<Step> step_;  // the last one
-  std::atomic<bool> running_{false};
-  std::thread thread_;
   std::string part_;  // the copy that was taken and is neither kept nor dropped; the thread's
   std::string kept_;  // the last snapshot that got its name; the thread's
+  LoneThread thread_;
 };
 
 // Whether the copies of the file's [copies] can be taken: the commands are there and nobody else's, and the

@@ -1,18 +1,12 @@
 #include "io/posix/fence_command_process.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "base/checks.h"
 #include "io/posix/command_run.h"
 #include "io/posix/monotonic.h"
-#include "io/posix/thread.h"
 #include "io/posix/witness_files.h"
 
 namespace twinblock {
@@ -40,38 +34,21 @@ std::vector<std::string> environment_of(const FenceCall& call) {
 }  // namespace
 
 FenceCommandProcess::FenceCommandProcess(Loop& loop, Log& log, std::string path, uint64_t timeout_ns)
-    : loop_(loop), log_(log), path_(std::move(path)), timeout_ns_(timeout_ns),
-      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  TB_CHECK(stop_.open(), "out of descriptors");
-}
-
-FenceCommandProcess::~FenceCommandProcess() {
-  const uint64_t one = 1;
-  TB_CHECK(::write(stop_.get(), &one, sizeof one) == sizeof one, "an eventfd takes a number");
-  if (thread_.joinable()) thread_.join();
-}
+    : log_(log), path_(std::move(path)), timeout_ns_(timeout_ns), thread_(loop, "tb-fence") {}
 
 void FenceCommandProcess::fence(const FenceCall& call, std::function<void(Result<int>)> done) {
-  if (running_.exchange(true)) {
+  if (!thread_.claim()) {
     answer(Error{named(path_) + " still runs", "it is asked again when it has ended", EBUSY}, done);
     return;
   }
-  if (thread_.joinable()) thread_.join();
   const uint64_t deadline_ns = monotonic_ns() + timeout_ns_;
-  try {
-    thread_ = start_thread("tb-fence", [this, call, done, deadline_ns] { work(call, done, deadline_ns); });
-  } catch (const std::system_error& error) {
-    running_ = false;
-    answer(system_error(error.code().value(), "no thread can be started for " + named(path_),
-                        "see the limits of tasks of this host"),
-           done);
-  }
+  const Status started =
+      thread_.start([this, call, done, deadline_ns] { work(call, done, deadline_ns); }, named(path_));
+  if (!started) answer(started.error(), done);
 }
 
 void FenceCommandProcess::answer(Result<int> status, const std::function<void(Result<int>)>& done) {
-  loop_.post([alive = std::weak_ptr(alive_), done, status = std::move(status)] {
-    if (!alive.expired()) done(status);
-  });
+  thread_.post([done, status = std::move(status)] { done(status); });
 }
 
 void FenceCommandProcess::work(const FenceCall& call, const std::function<void(Result<int>)>& done,
@@ -80,13 +57,13 @@ void FenceCommandProcess::work(const FenceCall& call, const std::function<void(R
   Status good = check_fence_command(path_);
   Result<int> status =
       good ? run_command({named(path_), path_, "fence command: ", "timeout in [witness]", timeout_ns_},
-                         environment_of(call), stop_.get(), log_, deadline_ns, left)
+                         environment_of(call), thread_.stop_fd(), log_, deadline_ns, left)
            : Result<int>(good.error());
-  if (!left) running_ = false;
+  if (!left) thread_.end();
   answer(std::move(status), done);
   if (!left) return;
-  wait_for_what_is_left(left, stop_.get());
-  running_ = false;
+  wait_for_what_is_left(left, thread_.stop_fd());
+  thread_.end();
 }
 
 }  // namespace twinblock
