@@ -13,6 +13,8 @@
 
 namespace twinblock {
 
+struct Link;
+
 // What the peer answered to a request.
 struct PeerAnswer {
   uint64_t offset_bytes = 0;  // where the request's range begins, if it has one
@@ -48,6 +50,7 @@ class PeerRequests {
     std::span<const std::byte> body;  // valid until the answer
     uint32_t body_crc = 0;
     uint64_t incarnation = kNoConnection;
+    const Link* link = nullptr;    // over which it was sent last: a name only, which may be gone
     uint64_t sent_end_bytes = 0;  // where its frame ends in that connection's byte stream
     uint64_t asked_ns = 0;
     LinkMeter::Stamp stamp;

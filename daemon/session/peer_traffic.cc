@@ -47,16 +47,21 @@ void PeerTraffic::answer(uint64_t incarnation, const wire::AckFrame& ack,
       wire::seal(wire::to_header(ack), static_cast<uint32_t>(body.size()), crc), body);
 }
 
-Channel* PeerTraffic::pick(uint64_t bytes) const {
+// A link that is back after it kept a request for itself may do so again, however good it looks: small
+// frames may pass where large ones do not, and nothing is known yet of its new connection. So what it had
+// goes over another one, where there is one that is heard.
+Channel* PeerTraffic::pick(uint64_t bytes, const Link* lost_on) const {
   const std::vector<Channel*>& up = links_.up();
   if (up.size() <= 1) return up.empty() ? nullptr : up.front();
   const uint64_t now = env_.clock.now_ns();
   std::array<LinkLoad, limits::kLinksMax> loads;
   std::array<Channel*, limits::kLinksMax> channels;
   size_t count = 0;
-  for (const bool suspicious_too : {false, true}) {
+  enum class Wanted : uint8_t { kHeardAndNew, kHeard, kAny };
+  for (const Wanted wanted : {Wanted::kHeardAndNew, Wanted::kHeard, Wanted::kAny}) {
     for (Channel* channel : up) {
-      if (!suspicious_too && channel->silent_ns(env_.lateness, now) > heartbeats_.suspicious_ns()) continue;
+      if (wanted != Wanted::kAny && channel->silent_ns(env_.lateness, now) > heartbeats_.suspicious_ns()) continue;
+      if (wanted == Wanted::kHeardAndNew && &channel->link == lost_on) continue;
       const LinkMeter& meter = channel->link.meter;
       loads[count] = {meter.in_flight_bytes(), meter.rate_bytes_per_s(), meter.round_trip_ns(),
                       meter.proven()};
@@ -70,6 +75,7 @@ Channel* PeerTraffic::pick(uint64_t bytes) const {
 void PeerTraffic::send_over(Channel& channel, PeerRequests::Entry& entry) {
   const uint64_t bytes = sizeof(FrameHeader) + entry.body.size();
   entry.incarnation = channel.incarnation;
+  entry.link = &channel.link;
   entry.sent_end_bytes = channel.connection->queued_bytes_total() + bytes;
   entry.stamp = channel.link.meter.sent(bytes, env_.clock.now_ns());
   FrameHeader header = entry.header;
@@ -79,7 +85,7 @@ void PeerTraffic::send_over(Channel& channel, PeerRequests::Entry& entry) {
 }
 
 void PeerTraffic::send(PeerRequests::Entry& entry) {
-  if (Channel* channel = pick(sizeof(FrameHeader) + entry.body.size()))
+  if (Channel* channel = pick(sizeof(FrameHeader) + entry.body.size(), entry.link))
     send_over(*channel, entry);
   else
     entry.incarnation = PeerRequests::kNoConnection;

@@ -53,7 +53,8 @@ class PeerTraffic {
   [[nodiscard]] bool carries_nothing(uint64_t now_ns, uint64_t replaced_ns) const;
 
  private:
-  [[nodiscard]] Channel* pick(uint64_t bytes) const;
+  // `lost_on`: the link that has had it, and lost its connection; null: none has.
+  [[nodiscard]] Channel* pick(uint64_t bytes, const Link* lost_on = nullptr) const;
   void send_over(Channel& channel, PeerRequests::Entry& entry);
   void send(PeerRequests::Entry& entry);
 

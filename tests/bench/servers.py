@@ -17,6 +17,7 @@ class Twinblock:
     title = "twinblock duplex"
     encryption = "off"
     witness = None
+    cache = None  # of reads, on both nodes: its size
 
     def __init__(self, directory, size_bytes, options):
         self.start(directory, size_bytes, options.build)
@@ -27,7 +28,7 @@ class Twinblock:
             fill(image, size_bytes)
         self.lab = Lab(directory / "lab")
         self.lab.create(size=str(size_bytes), backing=images, build=build, encryption=self.encryption,
-                        witness=self.witness)
+                        witness=self.witness, cache=self.cache)
         self.lab.up(timeout_s=120)
         self.uri = self.lab.node("alpha")["nbd"]
 

@@ -8,14 +8,14 @@ from .error import LabError
 
 
 def fill(image, size_bytes):
-    """Allocated and written in full, so that no run pays for allocation; in small pieces, since ext4
-    keeps a long write as one folio, in which each later 4 KiB write, whoever makes it, is slow."""
-    chunk = os.urandom(1 << 16)
+    """Allocated and written in full, so that no run pays for allocation, with no two blocks equal; in
+    small pieces, since ext4 keeps a long write as one folio, in which each later 4 KiB write, whoever
+    makes it, is slow."""
     with open(image, "wb", buffering=0) as file:
         os.posix_fallocate(file.fileno(), 0, size_bytes)
         left = size_bytes
         while left:
-            left -= file.write(chunk[:left])
+            left -= file.write(os.urandom(min(left, 1 << 16)))
 
 
 def run_fio(uri, mode, block, depth, seconds=None, ramp=0.5, extra=()):
