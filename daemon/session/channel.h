@@ -32,7 +32,8 @@ class ChannelOwner {
 
 // What both sides have said of themselves in the handshake.
 struct Introduction {
-  SyncFacts said;   // what we said in our hello
+  SyncFacts said;   // what we said in our hello …
+  uint64_t said_bytes = 0;  // … and how large the volume is
   SyncFacts heard;  // what the peer said
   bool peer_fast_zero = false;
   metadata::Uuid peer_instance{};

@@ -330,9 +330,10 @@ bool Handshake::resolve_collision(Channel& channel) {
 
 void Handshake::send_hello(Channel& channel) {
   channel.intro.said = owner_.facts();
+  channel.intro.said_bytes = owner_.volume_bytes();
   owner_.facts_told();
   wire::HelloPayload hello = make_hello(env_.config, env_.node, channel.link.config.name,
-                                        env_.instance, channel.intro.said, owner_.volume_bytes(),
+                                        env_.instance, channel.intro.said, channel.intro.said_bytes,
                                         owner_.fast_zero());
   hello.nonce = channel.intro.nonce;
   hello.echo = channel.intro.peer_nonce;
@@ -362,7 +363,7 @@ bool Handshake::take_verdict(Channel& channel, Verdict theirs) {
                "); this is a bug in twinblock");
     return false;
   }
-  if (owner_.draining() || !same_facts(intro.said, owner_.facts())) {
+  if (owner_.draining() || !same_facts(intro.said, owner_.facts()) || intro.said_bytes != owner_.volume_bytes()) {
     // Not an error: something happened, or has begun, here meanwhile. Say nothing and begin anew.
     links_.discard(channel);
     dialler_.schedule(limits::kReconnectDelayMin_ns);

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/checks.h"
 #include "base/limits.h"
 #include "mirror/link_choice.h"
 
@@ -47,9 +48,6 @@ void PeerTraffic::answer(uint64_t incarnation, const wire::AckFrame& ack,
       wire::seal(wire::to_header(ack), static_cast<uint32_t>(body.size()), crc), body);
 }
 
-// A link that is back after it kept a request for itself may do so again, however good it looks: small
-// frames may pass where large ones do not, and nothing is known yet of its new connection. So what it had
-// goes over another one, where there is one that is heard.
 Channel* PeerTraffic::pick(uint64_t bytes, const Link* lost_on) const {
   const std::vector<Channel*>& up = links_.up();
   if (up.size() <= 1) return up.empty() ? nullptr : up.front();
@@ -57,19 +55,17 @@ Channel* PeerTraffic::pick(uint64_t bytes, const Link* lost_on) const {
   std::array<LinkLoad, limits::kLinksMax> loads;
   std::array<Channel*, limits::kLinksMax> channels;
   size_t count = 0;
-  enum class Wanted : uint8_t { kHeardAndNew, kHeard, kAny };
-  for (const Wanted wanted : {Wanted::kHeardAndNew, Wanted::kHeard, Wanted::kAny}) {
+  for (const bool suspicious_too : {false, true}) {
     for (Channel* channel : up) {
-      if (wanted != Wanted::kAny && channel->silent_ns(env_.lateness, now) > heartbeats_.suspicious_ns()) continue;
-      if (wanted == Wanted::kHeardAndNew && &channel->link == lost_on) continue;
+      if (!suspicious_too && channel->silent_ns(env_.lateness, now) > heartbeats_.suspicious_ns()) continue;
       const LinkMeter& meter = channel->link.meter;
       loads[count] = {meter.in_flight_bytes(), meter.rate_bytes_per_s(), meter.round_trip_ns(),
-                      meter.proven()};
+                      meter.proven(), &channel->link == lost_on};
       channels[count++] = channel;
     }
     if (count > 0) break;
   }
-  return channels[choose_link(std::span(loads).first(count), bytes)];
+  return channels[choose_link(std::span(loads).first(count), bytes, env_.config.link_timeout_ns)];
 }
 
 void PeerTraffic::send_over(Channel& channel, PeerRequests::Entry& entry) {
@@ -94,6 +90,7 @@ void PeerTraffic::send(PeerRequests::Entry& entry) {
 // --- sessions and connections
 
 void PeerTraffic::session_up() {
+  TB_CHECK(requests_.empty(), "what is asked without a session is never sent, and waits for its answer");
   last_answer_ns_ = 0;
   control_.reset();
 }

@@ -12,6 +12,8 @@ using wire::FrameType;
 
 namespace {
 
+// Who asks without reading the answers; who probes has one question under way.
+constexpr uint64_t kUnreadBytesMax = 64 * kKiB;
 // So long one may say nothing.
 constexpr uint64_t kSilence_ns = limits::kProbeMax_ns / 4;
 
@@ -45,7 +47,7 @@ bool ProbeResponder::take(Channel& asking, const wire::Frame& frame) {
     case FrameType::kProbeAsk: {
       const uint64_t number = wire::frame_as<wire::ProbeAskFrame>(frame.header).number;
       asking.connection->send(wire::seal(wire::to_header(wire::ProbeAnswerFrame{number})));
-      return true;
+      return reads(asking);
     }
     case FrameType::kProbeData:
       if (!counts_) {
@@ -55,16 +57,25 @@ bool ProbeResponder::take(Channel& asking, const wire::Frame& frame) {
         seen_bytes_ = asking.reader.received_bytes_total() - sizeof(wire::FrameHeader) - frame.payload.size();
       }
       received(asking);
-      if (wire::frame_as<wire::ProbeDataFrame>(frame.header).last) report(asking);
-      return true;
+      if (!wire::frame_as<wire::ProbeDataFrame>(frame.header).last) return true;
+      report(asking);
+      return reads(asking);
     default:
-      strangers_.tell("link " + asking.link.config.name + ": closed: " + asking.address,
-                      std::string("sent a ") + wire::frame_type_name(frame.header.type) +
-                          " frame within a probe",
-                      env_.clock.now_ns());
-      links_.discard(asking);
+      close(asking, std::string("sent a ") + wire::frame_type_name(frame.header.type) + " frame within a probe");
       return false;
   }
+}
+
+// Whether it takes what it has asked for; else it is closed.
+bool ProbeResponder::reads(Channel& asking) {
+  if (asking.unsent_bytes() <= kUnreadBytesMax) return true;
+  close(asking, "probes, and does not read the answers");
+  return false;
+}
+
+void ProbeResponder::close(Channel& asking, const std::string& why) {
+  strangers_.tell("link " + asking.link.config.name + ": closed: " + asking.address, why, env_.clock.now_ns());
+  links_.discard(asking);
 }
 
 void ProbeResponder::received(Channel& asking) {
@@ -102,9 +113,7 @@ void ProbeResponder::tick(uint64_t now) {
   const bool silent =
       env_.lateness.passed_ns(asking->life.last_heard_ns, now) > kSilence_ns;
   if (!silent && now - asking->opened_ns <= limits::kProbeMax_ns) return;
-  strangers_.tell("link " + asking->link.config.name + ": closed: " + asking->address,
-                  silent ? "probes, and says nothing" : "probes for too long", now);
-  links_.discard(*asking);
+  close(*asking, silent ? "probes, and says nothing" : "probes for too long");
 }
 
 }  // namespace twinblock

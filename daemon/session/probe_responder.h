@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "session/links.h"
@@ -27,6 +28,8 @@ class ProbeResponder {
  private:
   [[nodiscard]] Channel* channel() const;
   void report(Channel& channel);
+  [[nodiscard]] bool reads(Channel& channel);
+  void close(Channel& channel, const std::string& why);
 
   const SessionEnvironment& env_;
   Links& links_;

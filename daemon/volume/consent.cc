@@ -99,7 +99,10 @@ uint64_t Consent::claim() const {
 }
 
 void Consent::look() {
-  if (!asks()) return;
+  if (!asks()) {
+    let_go();
+    return;
+  }
   const bool now_waits = waits();
   if (std::exchange(view_.waits, now_waits) != now_waits) owner_.right_changed();
   renew_lease();
@@ -129,9 +132,17 @@ void Consent::renew_lease() {
   if (!core_.reads_wait()) owner_.may_read();
 }
 
+// It is not asked: nothing waits for it, nor for its lease, whatever did.
+void Consent::let_go() {
+  if (!configured()) return;
+  if (std::exchange(view_.waits, false))
+    owner_.right_changed();
+  else if (!core_.reads_wait())
+    owner_.may_read();
+}
+
 // It is not asked, and what it would say counts for nothing.
 void Consent::stand_aside() {
-  view_.waits = false;
   core_.worker_view().set_lease(WorkerView::kNoLease);
   set_standing(WitnessStanding::kOff,
                Error{"the files of the two nodes did not have the same kind of witness when they met last: it "
@@ -180,9 +191,14 @@ void Consent::ask_for_promotion(Then then) {
 }
 
 void Consent::take_word(Then then) {
-  const auto recorded = [this, then = std::move(then)](int error) {
+  const auto recorded = [this, then = std::move(then), given = core_.alone_right().withdrawals()](int error) {
     if (error != 0) {
       then(system_error(error, "the claim could not be recorded"));
+      return;
+    }
+    // The word was about a peer that was away.
+    if (core_.alone_right().withdrawals() != given) {
+      then(Error{core_.peer + " is back meanwhile", "see twinblock status " + core_.config.volume, EBUSY});
       return;
     }
     core_.alone_right().withdraw();  // what is under way is void

@@ -108,6 +108,7 @@ class Consent {
   void answer(std::optional<Error> error);
   void set_standing(WitnessStanding standing, const Error& why);
   void look_whether_overtaken();
+  void let_go();
 
   Core& core_;
   const Asked asked_;

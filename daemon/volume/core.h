@@ -95,13 +95,14 @@ class Core {
   // The volume's size: what is on record, and before there is a record, what the file says. The file's is
   // that of the beginning: a volume grows by an order.
   [[nodiscard]] uint64_t volume_bytes() const { return volume_bytes_; }
-  // It has become larger, by what is the same on both nodes; after IntentStore::prepare_growth(). It is to
-  // be made durable.
+  // It has become larger, by what is the same on both nodes, and that is on record; after
+  // IntentStore::prepare_growth().
   void grow(uint64_t volume_bytes) {
-    volume_bytes_ = volume_bytes;
-    state_.grow(volume_bytes);
+    const uint64_t before = std::exchange(volume_bytes_, volume_bytes);
     intents_.grow(volume_bytes);
     differences_.grow(volume_bytes);
+    // This node's is the only copy, then, and the peer misses all that is written: none of that is noted one by one.
+    if (record().all_dirty) differences_.may_differ(before, volume_bytes - before);
   }
 
   [[nodiscard]] NodeState& state() { return state_; }
@@ -150,7 +151,7 @@ class Core {
   [[nodiscard]] bool may_promise_alone() const { return alone_right_.alone(record()); }
   [[nodiscard]] AloneRight& alone_right() { return alone_right_; }
   [[nodiscard]] const AloneRight& alone_right() const { return alone_right_; }
-  // The operator's word, or nobody waits; until a session, or a promotion.
+  // The operator's word, or nobody waits; until the peer takes part, or a promotion.
   [[nodiscard]] bool alone_allowed() const { return alone_allowed_; }
   void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
   // What the volume is just doing ("growing", until both have recorded its size, or neither; being rolled back here; being

@@ -129,7 +129,6 @@ void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_z
   link_orders_.session_up();
   peer_settings_.session_up();
   growth_.session_up();
-  core_.set_alone_allowed(false);
   split_brain_.session_up();
   sync_.session_up(verdict, peer);
   note_state();

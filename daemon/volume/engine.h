@@ -125,7 +125,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   std::string peer_is_larger(uint64_t volume_bytes) override {
     return growth_.peer_is_larger(volume_bytes);
   }
-  bool draining() override { return replica_.draining() || way_back_.rolling_back(); }
+  bool draining() override { return replica_.draining() || way_back_.rolling_back() || growth_.recording(); }
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
   void session_lost(const std::string& reason) override;
   void session_frame(wire::Frame& frame, uint64_t incarnation) override;

@@ -110,8 +110,8 @@ void Growth::order(uint64_t volume_bytes, Reply reply) {
 }
 
 void Growth::heard(const wire::GrowFrame& frame) {
-  // It has become so large since the peer asked first, whatever goes on here by now.
-  if (!core_.state().blank() && frame.size_bytes == core_.volume_bytes() && !recording()) {
+  // It has become so large, for good, since the peer asked first, whatever goes on here by now.
+  if (!core_.state().blank() && frame.size_bytes == core_.volume_bytes()) {
     core_.answer(frame.request, std::nullopt);
     return;
   }
@@ -191,6 +191,10 @@ void Growth::begin(Run run) {
 }
 
 bool Growth::breaks_off() {
+  // What is new is the same on both only while all is.
+  const bool of_both = run_->by != By::kLargerPeer;
+  if (of_both && run_->broken_off.empty() && !core_.phase().both_whole())
+    run_->broken_off = "one of the two nodes' disks is not up to date any more";
   if (run_->broken_off.empty()) return false;
   end(Error{run_->broken_off,
             run_->asked ? "if it had grown by then, this node grows when the two meet; else try again"
@@ -282,16 +286,20 @@ void Growth::answered(const PeerAnswer& answer) {
     record();
 }
 
+// Nobody is told of a size, nor writes there, before that is on record for good: a node that forgot it would make
+// what is new of the volume zero once more.
 void Growth::record() {
   run_->recording = true;
-  core_.grow(run_->volume_bytes);
-  session().volume_grew();
+  core_.state().grow(run_->volume_bytes);
   core_.state().persist([this](int error) {
     if (error != 0) {
+      core_.state().grow(core_.volume_bytes());
       disks_.metadata_failed(error);
       end(disks_.why_metadata_failed(error));
       return;
     }
+    core_.grow(run_->volume_bytes);
+    session().volume_grew();
     end(std::nullopt);
   });
 }
@@ -311,8 +319,7 @@ void Growth::end(const std::optional<Error>& error) {
                                 {"size_bytes", std::to_string(run.volume_bytes)}});
     grown_();
   }
-  // Now there may be a session.
-  if (run.by == By::kLargerPeer && !error) session().poke();
+  session().poke();  // now there may be a session
   if (run.by != By::kOperator) return;
   if (error)
     run.reply(*error);

@@ -51,6 +51,8 @@ class Growth final : private PeerRequest {
   [[nodiscard]] std::string peer_is_larger(uint64_t volume_bytes);
   void session_up();
   void session_lost();
+  // The new size is going on record, and nobody knows yet whether it is: no session may come up.
+  [[nodiscard]] bool recording() const { return run_ && run_->recording; }
   // To which size; 0: none is under way.
   [[nodiscard]] uint64_t under_way_bytes() const { return run_ ? run_->volume_bytes : 0; }
 
@@ -84,8 +86,6 @@ class Growth final : private PeerRequest {
   void record();
   void tell_failure(uint64_t volume_bytes, const Error& error);
   void end(const std::optional<Error>& error);
-  // The size is larger in memory, and not yet on record.
-  [[nodiscard]] bool recording() const { return run_ && run_->recording; }
   // Whether the run ends here.
   [[nodiscard]] bool breaks_off();
 

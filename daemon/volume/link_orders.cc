@@ -351,16 +351,15 @@ void LinkOrders::session_up() {
 }
 
 void LinkOrders::session_lost() {
+  tell_again_ = false;  // all are told anyway when the next one is up
   for (auto& answer : std::exchange(answers_, {})) answer->lost();
 }
 
 void LinkOrders::links_changed() {
+  if (!tell_again_ || !session().up()) return;
   // Not while the session hangs on the very link that an order takes away.
-  const bool may_spare = tell_again_ && std::any_of(latest_.begin(), latest_.end(),
-                                                    [&](const Latest& each) {
-                                                      return session().can_spare(each.link.name);
-                                                    });
-  if (may_spare) session_up();
+  const auto can_be_spared = [this](const Latest& each) { return session().can_spare(each.link.name); };
+  if (std::any_of(latest_.begin(), latest_.end(), can_be_spared)) session_up();
 }
 
 }  // namespace twinblock

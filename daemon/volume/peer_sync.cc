@@ -25,6 +25,7 @@ void PeerSync::enter(Phase phase) {
   core_.phase().enter(phase);
   owner_.phase_entered();
   if (!core_.phase().attached()) return;
+  core_.set_alone_allowed(false);
   parts_.writes.release_held();
   parts_.flushes.release_held();
 }

@@ -121,8 +121,11 @@ uint64_t ResyncTarget::to_get_bytes() const {
 bool ResyncTarget::takes_over(const wire::GenerationPayload& payload) {
   const metadata::Generations told = generations_of(payload);
   const Phase phase = core_.phase().now();
+  // Only a primary gives its disk up: a node that takes the sole copy of another secondary's word could not be
+  // promoted itself.
+  const bool of_a_primary = parts_.roles.peer() == PeerRole::kPrimary;
   const bool suits = payload.flags == wire::kGenerationSoleCopy
-                         ? phase == Phase::kEqual || phase == Phase::kSoleCopy
+                         ? of_a_primary && (phase == Phase::kEqual || phase == Phase::kSoleCopy)
                          : phase == Phase::kBehind;
   if (told.current == 0 || !suits) return false;
   if (core_.state().blank()) {

@@ -28,7 +28,9 @@
 namespace twinblock {
 namespace {
 
-constexpr std::chrono::seconds kShutdownPatience{10};
+// For the demotion: what clients wrote is flushed on both nodes, which takes what it takes; in vain where a disk hangs.
+constexpr std::chrono::minutes kShutdownPatience{2};
+constexpr std::chrono::seconds kShutdownLook{1};
 constexpr uint64_t kStopLook_ns = 200 * kMillisecond_ns;
 // nbdkit waits that long for clients that take no answers, a suspended one for example.
 constexpr int kStopLooksMax = 25;
@@ -263,11 +265,14 @@ Node::~Node() {
         loop_.post([finished] { finished->store(true); });
       });
     });
-    const auto deadline = std::chrono::steady_clock::now() + kShutdownPatience;
-    while (!finished->load() && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    wait_for(*finished);
     loop_.stop();
     thread_.join();
+    if (!finished->load())
+      log_.log(Severity::kWarning,
+               "stopped before what was written last was stable on both nodes, as a disk takes too long: " +
+                   config_.other(name_).name + " can be promoted by --peer-is-dead only, and gives up what it has not got; "
+                   "start this node again instead");
   }
   control_.reset();
   stop_timer_.reset();
@@ -284,6 +289,19 @@ Node::~Node() {
   network_.reset();
   metadata_.reset();
   data_.reset();
+}
+
+// For the goodbye, with the service manager's patience as well.
+void Node::wait_for(const std::atomic<bool>& finished) const {
+  const auto deadline = std::chrono::steady_clock::now() + kShutdownPatience;
+  auto look = std::chrono::steady_clock::now();
+  while (!finished.load() && std::chrono::steady_clock::now() < deadline) {
+    if (std::chrono::steady_clock::now() >= look) {
+      notify_stopping_lasts(10 * kShutdownLook);
+      look += kShutdownLook;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 // Held writes fail, so that nbdkit can end; their clients are not told, since those who wait for the next

@@ -64,6 +64,7 @@ class Node {
   bool read_beside_the_loop(std::span<std::byte> into, uint64_t offset_bytes, InflightFilter::Mark mark, int& error);
   int read_missing(const CachedRead& cached, uint64_t offset_bytes, std::span<std::byte> into);
   void end_clients();
+  void wait_for(const std::atomic<bool>& finished) const;
   void take_submitted();
   Status call(const std::function<Status()>& work);
 

@@ -42,6 +42,7 @@ void Grown::run() {
   }
   // All is mended; a backing that is too small is, too.
   network_.set_silent({false, false});
+  mend_disks();
   for (const int host : {0, 1}) {
     start(host);
     enlarge(host, std::max(node(0).data().size_bytes(), node(1).data().size_bytes()));
@@ -112,6 +113,8 @@ void Grown::cut_off() {
 
 void Grown::step() {
   const int host = static_cast<int>(random_.below(2));
+  if (random_.chance(0.4)) mend_disks();
+  serve_again();
   switch (random_.below(10)) {
     case 0:
       stop(host);
@@ -127,6 +130,7 @@ void Grown::step() {
     case 5:
       network_.set_silent({false, false});
       for (const int each : {0, 1}) start(each);
+      mend_disks();
       run_for(random_.chance(0.7) ? 3 * kSecond_ns : 300 * kMillisecond_ns);
       grow();
       break;
@@ -152,7 +156,9 @@ void Grown::grow() {
   if (random_.chance(0.1)) order(primary_, kBytesMax + limits::kBlockBytes);
   if (random_.chance(0.5)) return;
   run_for(random_.spread(50 * kMicrosecond_ns, 20 * kMillisecond_ns));
-  if (random_.chance(0.7))
+  if (random_.chance(0.3))
+    fail_a_disk();
+  else if (random_.chance(0.7))
     stop(random_.chance(0.5) ? primary_ : 1 - primary_);
   else
     network_.set_silent({random_.chance(0.5), random_.chance(0.5)});
@@ -193,6 +199,33 @@ void Grown::stop(int host) {
     run_for(random_.spread(10 * kMillisecond_ns, 3 * kSecond_ns));
     start(host);
   }
+}
+
+// Of one node at a time: what the other one holds is all that there is then.
+void Grown::fail_a_disk() {
+  if (failed_ >= 0 || !both_at_one()) return;
+  failed_ = static_cast<int>(random_.below(2));
+  VirtualDisk& disk = random_.chance(0.5) ? node(failed_).metadata() : node(failed_).data();
+  disk.faults.write_error_chance = 1;
+  run_for(random_.spread(kMillisecond_ns, 3 * kSecond_ns));
+}
+
+// Another process finds it as good as new, with what it held.
+void Grown::mend_disks() {
+  if (failed_ < 0) return;
+  const int host = std::exchange(failed_, -1);
+  node(host).metadata().faults.write_error_chance = node(host).data().faults.write_error_chance = 0;
+  if (!lives(host)) return;
+  node(host).kill();
+  if (host == primary_) cut_off();
+  start(host);
+}
+
+// A primary whose disk had failed comes back as secondary.
+void Grown::serve_again() {
+  if (!at_one() || node(0).engine().is_primary() || node(1).engine().is_primary()) return;
+  node(primary_).engine().orders().promote(false, [](const Result<std::string>&) {});
+  run_for(kSecond_ns);
 }
 
 // In order, and while the two are one: anybody else who is promoted would lack what was promised.

@@ -1,7 +1,7 @@
 // A volume that is made larger again and again, while clients write to all that there is of it: nodes are
 // killed and lose power, links are silent, at any moment of a growth; backings are enlarged in time, late,
 // or on one host only, by zeroes or by what was there before (a device); orders come on the right node and
-// on the wrong one.
+// on the wrong one; a disk for data or metadata takes no writes, until the process ends.
 //
 // What must hold: whenever the two say that they are the same, both have one size, and the same in every
 // block, which is what a client was last told to be stable there, or zero where nobody ever wrote. The
@@ -41,6 +41,9 @@ class Grown final : public NodePair {
   void order(int host, uint64_t bytes);
   void enlarge(int host, uint64_t bytes);
   void stop(int host);
+  void fail_a_disk();
+  void mend_disks();
+  void serve_again();
   void exchange_roles();
   void run_for(uint64_t ns);
   void told(uint64_t bytes);
@@ -50,6 +53,7 @@ class Grown final : public NodePair {
   std::vector<Block> blocks_;
   std::map<uint64_t, std::unique_ptr<NumberedWrite>> requests_;  // each on stable storage before it is answered
   int primary_ = 0;      // who is, or was last
+  int failed_ = -1;      // whose disk takes no writes; -1: nobody's
   bool open_ = false;    // a client has that one's export open
   bool rests_ = false;   // nothing new is asked
   uint64_t life_ = 1;

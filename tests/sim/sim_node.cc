@@ -31,7 +31,7 @@ SimNode::SimNode(Scheduler& scheduler, VirtualNetwork& network, const Config& co
                  uint32_t region_bytes, Random random)
     : scheduler_(scheduler),
       network_(network),
-      config_(config),
+      config_(&config),
       host_(host),
       region_bytes_(region_bytes),
       name_(config.nodes[static_cast<size_t>(host)].name),
@@ -47,7 +47,7 @@ SimNode::~SimNode() {
 
 void SimNode::replace_disks() {
   data_ = std::make_unique<VirtualDisk>(scheduler_, random_.fork(), name_ + "'s data disk",
-                                        config_.size_bytes);
+                                        config_->size_bytes);
   // A copy of the chances: drawing from them would shift what other parts see.
   copies_shelf_ = std::make_unique<CopyShelf>(scheduler_, Random(random_).fork());
   replace_metadata();
@@ -56,7 +56,7 @@ void SimNode::replace_disks() {
 void SimNode::replace_metadata() {
   metadata_ = std::make_unique<VirtualDisk>(
       scheduler_, random_.fork(), name_ + "'s metadata disk",
-      metadata::metadata_bytes_max(config_.size_bytes, region_bytes_));
+      metadata::metadata_bytes_max(config_->size_bytes, region_bytes_));
 }
 
 void SimNode::swap_disks() {
@@ -101,18 +101,18 @@ void SimNode::start() {
   metadata_->flush_now();
   const std::span<const std::byte> found = metadata_->contents();
   Result<metadata::Loaded> loaded =
-      metadata::load(metadata::reader_of(found), found.size(), config_.size_bytes, name_ + ".meta");
+      metadata::load(metadata::reader_of(found), found.size(), config_->size_bytes, name_ + ".meta");
   if (!loaded) Report::violation(name_ + " refuses to start: " + loaded.error().what);
   if (loaded.value().blank) loaded.value().record.region_bytes = region_bytes_;
   for (const std::string& warning : loaded.value().warnings) Report::trace(name_, warning);
   const bool cache_is_gone = loaded.value().record.flush_failed && data_->forget_cache();
   metadata::Uuid instance;
   for (uint8_t& byte : instance) byte = static_cast<uint8_t>(random_.next());
-  if (outside_.witness) witness_ = outside_.witness(process_);
-  if (outside_.fence) fence_ = outside_.fence(process_);
+  if (outside_.witness && config_->witness.kind == WitnessKind::kEtcd) witness_ = outside_.witness(process_);
+  if (outside_.fence && config_->witness.kind == WitnessKind::kCommand) fence_ = outside_.fence(process_);
   copies_ = copies_shelf_->port(process_, *data_);
   engine_ = std::make_unique<Engine>(
-      Engine::Parts{config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
+      Engine::Parts{*config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
                     std::move(loaded.value()), data_->is_new(), instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }, kEventWords, boot_,
                     cache_is_gone, kZeroPieceBytes, {witness_.get(), fence_.get()},
@@ -131,7 +131,7 @@ bool SimNode::remembers_failed_flush() const {
   if (!metadata_->idle()) return false;
   const std::span<const std::byte> found = metadata_->contents();
   const Result<metadata::Loaded> loaded =
-      metadata::load(metadata::reader_of(found), found.size(), config_.size_bytes, name_ + ".meta");
+      metadata::load(metadata::reader_of(found), found.size(), config_->size_bytes, name_ + ".meta");
   return loaded.ok() && loaded.value().record.flush_failed;
 }
 

@@ -34,6 +34,8 @@ class SimNode {
   };
   void set_outside(Outside outside) { outside_ = std::move(outside); }
 
+  // Another file, for the next process; it outlives this.
+  void set_config(const Config& config) { config_ = &config; }
   void start();
   // kill -9: the page cache stays, the kernel closes connections.
   void kill();
@@ -67,7 +69,7 @@ class SimNode {
   [[nodiscard]] uint64_t boot() const { return boot_; }
   [[nodiscard]] bool powered() const { return powered_; }
   // Whether a primary goes on by itself when its process begins anew.
-  [[nodiscard]] bool goes_on() const { return config_.on_restart == OnRestart::kResume; }
+  [[nodiscard]] bool goes_on() const { return config_->on_restart == OnRestart::kResume; }
   [[nodiscard]] uint64_t started_ns() const { return started_ns_; }
   [[nodiscard]] uint64_t pauses_total() const { return pauses_; }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -88,7 +90,7 @@ class SimNode {
 
   Scheduler& scheduler_;
   VirtualNetwork& network_;
-  const Config& config_;
+  const Config* config_;
   const int host_;
   const uint32_t region_bytes_;  // of metadata made anew
   const std::string name_;

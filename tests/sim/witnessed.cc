@@ -43,6 +43,8 @@ Witnessed::Witnessed(uint64_t seed)
       fua_(random_.chance(0.5)),
       swaps_(random_.chance(0.5)) {
   for (Block& block : blocks_) block[0].first_end_ns = 0;
+  unwitnessed_ = config_;
+  unwitnessed_.witness = {};
   make_nodes([this](SimNode& made) {
     const int host = made.host();
     SimNode::Outside outside;
@@ -75,6 +77,7 @@ void Witnessed::run() {
     }
   }
   mend();
+  if (Random apart = random_; apart.chance(0.2)) without_witness();
   check_end();
 }
 
@@ -304,7 +307,7 @@ void Witnessed::swap_disks(int host) {
 
 void Witnessed::fault() {
   const int host = static_cast<int>(random_.below(2));
-  switch (random_.below(11)) {
+  switch (random_.below(12)) {
     case 0:
       stop(host, true);
       break;
@@ -337,10 +340,55 @@ void Witnessed::fault() {
     case 8:
       swap_disks(host);
       break;
+    case 9:
+      word_about_a_dead_peer();
+      break;
     default:
       witness_fault();
       break;
   }
+}
+
+// It is true: the primary's process has ended. It is back at any moment of what the order takes.
+void Witnessed::word_about_a_dead_peer() {
+  if (!at_one()) return;
+  const int dead = node(0).engine().is_primary() ? 0 : 1;
+  const int host = 1 - dead;
+  node(host).metadata().faults.extra_delay_ns = random_.spread(10 * kMillisecond_ns, kSecond_ns);
+  node(dead).kill();
+  gone(dead);
+  start_later(dead, 2 * config_.peer_timeout_ns);
+  scheduler_.after(random_.spread(kMillisecond_ns, 2 * config_.peer_timeout_ns), node(host).process(), [this, host] {
+    node(host).engine().orders().promote({.peer_is_dead = true, .without_witness = true},
+                                         [](const Result<std::string>&) {});
+  });
+}
+
+// How one is taken out of service: host by host, and it is away already. What waited for it goes on.
+void Witnessed::without_witness() {
+  without_ = true;
+  if (config_.witness.kind == WitnessKind::kEtcd) register_.up = false;
+  else fence_.useless = 1;
+  const int primary = node(0).engine().is_primary() ? 0 : 1;
+  for (const int host : {1 - primary, primary}) {
+    node(host).kill();
+    gone(host);
+    node(host).set_config(unwitnessed_);
+    const uint64_t until = scheduler_.now_ns() + random_.spread(10 * kMillisecond_ns, 4 * config_.peer_timeout_ns);
+    scheduler_.run_until(until);
+    start(host);
+    const int other = 1 - host;
+    const uint64_t end = scheduler_.now_ns() + kHealingMax_ns;
+    const uint64_t acknowledged = acknowledged_;
+    const uint64_t asked = ids_;
+    const auto answered_all = [&] {
+      const auto& waiting = client(other).requests;
+      return at_one() && acknowledged_ > acknowledged + 5 && (waiting.empty() || waiting.begin()->first > asked);
+    };
+    scheduler_.run_until(end, answered_all);
+    if (!answered_all()) Report::violation("without a witness, what waited for it waits still" + describe());
+  }
+  register_.up = true;
 }
 
 void Witnessed::witness_fault() {
@@ -419,7 +467,7 @@ void Witnessed::mend() {
 
 // So that either may go on without the other, whatever the two had claimed before.
 void Witnessed::check_entry() {
-  if (config_.witness.kind != WitnessKind::kEtcd || !register_.up) return;
+  if (config_.witness.kind != WitnessKind::kEtcd || !register_.up || without_) return;
   const auto names_both = [this] {
     const auto& entry = register_.entry();
     return entry && entry->holder.empty() &&

@@ -68,6 +68,8 @@ class Witnessed final : public NodePair {
   void demote(int host);
   void swap_disks(int host);
   void witness_fault();
+  void word_about_a_dead_peer();
+  void without_witness();
   void mend();
   void replace_what_is_too_old(int host);
   void look();
@@ -76,6 +78,8 @@ class Witnessed final : public NodePair {
   [[nodiscard]] bool at_one();
   [[nodiscard]] std::string describe();
 
+  Config unwitnessed_;   // the same without [witness] …
+  bool without_ = false;  // … which is in force by now
   VirtualRegister register_;
   VirtualFence fence_;
   std::array<Client, 2> clients_;

@@ -10,7 +10,7 @@ HERE = Path(__file__).resolve().parent
 class FaultyDisk:
     """Makes the backing, or the metadata, of one node fail from `begin` to `end`."""
 
-    def __init__(self, scratch, make_lab, name, what="backing", **options):
+    def __init__(self, scratch, make_lab, name, what="backing", up=True, **options):
         library = scratch / "disk_fault.so"
         subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library),
                         str(HERE / "disk_fault.c"), "-ldl"], check=True)
@@ -19,7 +19,8 @@ class FaultyDisk:
         self.lab.set_env(name, LD_PRELOAD=str(library), TWINBLOCK_DISK="threads",
                          DISK_FAULT_PATH=os.path.realpath(self.lab.node(name)[what]),
                          DISK_FAULT_TRIGGER=str(self.trigger))
-        self.lab.up()
+        if up:
+            self.lab.up()
 
     def begin(self, error, only_writes=False, only_reads=False, only=""):
         """`only`: "reads", "writes", "transfers" or "flushes" (disk_fault.c)."""

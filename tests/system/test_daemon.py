@@ -10,6 +10,7 @@ import time
 import nbd
 import pytest
 
+from faulty_disk import FaultyDisk
 from lateness import Lateness
 from support import MIB, assert_identical, connection, ctl, wait_until
 
@@ -161,6 +162,28 @@ def test_node_that_was_killed_starts_again_over_its_stale_sockets(lab):
     assert os.path.exists(lab.node("beta")["control"])
     lab.start("beta")
     lab.wait_state("alpha", "duplex", 20)
+
+
+def test_a_stop_waits_for_a_slow_flush(make_lab, scratch):
+    """What clients wrote is stable on both nodes then, and the peer can be promoted without a word. Longer than most
+    things take, and the service manager is asked for its patience."""
+    disk = FaultyDisk(scratch, make_lab, "alpha", up=False, backing_io="buffered")
+    lab = disk.lab
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(str(scratch / "notify"))
+        notify.settimeout(60)
+        lab.set_env("alpha", NOTIFY_SOCKET=str(scratch / "notify"), **lab.node("alpha")["env"])
+        lab.up()
+        with connection(lab) as handle:
+            handle.pwrite(b"\x12" * MIB, 0)
+        disk.begin("delay 13000000", only="flushes")
+        assert lab.stop("alpha")
+        received = b""
+        while b"EXTEND_TIMEOUT_USEC=" not in received:
+            received = notify.recv(4096)
+    assert lab.exit_code("alpha") == 0
+    promoted = ctl(lab, "beta", "promote")
+    assert promoted.returncode == 0, promoted.stderr
 
 
 def test_orderly_restart_of_both_needs_no_resync(lab):

@@ -175,6 +175,21 @@ def test_who_probes_from_the_peers_address_gets_answers_one_at_a_time_and_nothin
 
 
 @pytest.mark.sanitize
+def test_who_probes_and_does_not_read_the_answers_is_closed(make_lab):
+    """… before they have filled more than the kernel's buffers."""
+    lab = make_lab(encryption="off")
+    asks = wire.frame(wire.PROBE_ASK, sequence=1) * KIB
+    with wire.dial(lab.node("beta")["replication"]) as sock:
+        assert begin(sock)[0] == wire.PROBE_HOST
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            for _ in range(64 * MIB // len(asks)):
+                sock.sendall(asks)
+    assert "does not read the answers" in lab.log_text("beta")
+    assert lab.status("beta")["state"] == "duplex"
+    assert probe(lab, node="beta")[0]["stream"]["received_bytes"] > 0
+
+
+@pytest.mark.sanitize
 def test_one_at_a_time(lab):
     lab.ctl("alpha", "probe", action="begin", link="link1")
     with pytest.raises(ControlError, match="is being probed"):

@@ -39,9 +39,9 @@ def xfs(scratch):
         assert not os.path.ismount(mount)
 
 
-def lab_with_copies(make_lab, copies, backing=None, **more):
-    lab = make_lab(size=SIZE, start=False, peer_timeout="1s", backing=backing, settings={"on_restart": "secondary"},
-                   **more)
+def lab_with_copies(make_lab, copies, backing=None, settings=None, **more):
+    lab = make_lab(size=SIZE, start=False, peer_timeout="1s", backing=backing,
+                   settings={"on_restart": "secondary", **(settings or {})}, **more)
     with open(lab.state["config"], "a", encoding="utf-8") as file:
         file.write("\n[copies]\n" + copies)
     lab.up()
@@ -225,6 +225,27 @@ def test_a_copy_that_is_not_taken_is_told_and_keeps_nobody_waiting(make_lab, scr
     command.set("work")
     assert_identical(lab)
     wait_until(command.none_runs, what="the end of the commands")
+
+
+def test_an_order_to_go_on_alone_holds_while_no_copy_can_be_taken(make_lab, scratch, rng):
+    """A peer that comes again and again, and takes no part, does not freeze what the operator has let go on."""
+    command = Command(scratch)
+    lab = lab_with_copies(make_lab, command.table("wait"), settings={"on_peer_loss": "freeze"})
+    lab.kill("beta")
+    lab.wait_state("alpha", "frozen")
+    assert ctl(lab, "alpha", "continue").returncode == 0
+    put(lab, "alpha", rng.randbytes(MIB))
+    command.set("fail")
+    lab.start("beta")
+    wait_for_log(lab, "beta", "no way back before the resync")
+    put(lab, "alpha", rng.randbytes(MIB), MIB)
+    command.set("work")
+    lab.wait_state("alpha", "duplex", 60)
+    lab.kill("beta")
+    lab.wait_state("alpha", "frozen")  # the order has done its part
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex", 60)
+    assert_identical(lab)
 
 
 def test_a_rollback_by_commands_that_fails_can_be_ordered_again(make_lab, scratch, rng):

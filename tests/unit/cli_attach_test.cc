@@ -152,6 +152,47 @@ TEST_F(FakeHost, AMountedPartitionIsAUseOfTheDevice) {
   EXPECT_EQ(device_user(host_, "/dev/nbd0"), "its partition nbd0p1: it is mounted at /mnt");
 }
 
+// A btrfs has numbers of its own in mountinfo.
+TEST_F(FakeHost, AMountedBtrfsIsAUseOfTheDeviceThatItWasMountedBy) {
+  put(host_.sys + "/block/nbd0/dev", "43:0\n");
+  put(host_.dev + "/nbd0");
+  put(host_.dev + "/nbd1");
+  fs::create_directories(host_.dev + "/twinblock");
+  fs::create_symlink("../nbd0", host_.dev + "/twinblock/r0");
+  put(mountinfo(), "30 22 0:45 / /mnt rw shared:7 - btrfs " + host_.dev + "/nbd1 rw\n");
+  EXPECT_EQ(device_user(host_, "/dev/nbd0"), "");
+  put(mountinfo(), "30 22 0:45 / /mnt rw shared:7 - btrfs " + host_.dev + "/twinblock/r0 rw\n");
+  EXPECT_EQ(device_user(host_, "/dev/nbd0"), "it is mounted at /mnt");
+}
+
+TEST_F(FakeHost, ASwapAreaIsAUseOfTheDevice) {
+  put(host_.sys + "/block/nbd0/dev", "43:0\n");
+  put(host_.dev + "/nbd0");
+  const std::string title = "Filename\tType\tSize\tUsed\tPriority\n";
+  put(host_.proc + "/swaps", title + host_.dev + "/nbd01 partition\t65532\t0\t-2\n");
+  EXPECT_EQ(device_user(host_, "/dev/nbd0"), "");
+  put(host_.proc + "/swaps", title + host_.dev + "/nbd0 partition\t65532\t0\t-2\n");
+  EXPECT_EQ(device_user(host_, "/dev/nbd0"), "it is a swap area; try: swapoff /dev/nbd0");
+}
+
+TEST_F(FakeHost, WhoHasADeviceOpenIsNamed) {
+  put(host_.sys + "/block/nbd0/dev", "43:0\n");
+  put(host_.sys + "/block/nbd0/nbd0p1/dev", "43:1\n");
+  put(host_.sys + "/block/nbd0/nbd0p1/partition", "1\n");
+  const std::string process = host_.proc + "/4712";
+  put(process + "/comm", "qemu-system-x86\n");
+  fs::create_directories(process + "/fd");
+  fs::create_directories(host_.proc + "/bus/fd");
+  fs::create_symlink(host_.dev + "/nbd0", host_.proc + "/bus/fd/3");
+  fs::create_symlink("/home/someone/nbd0", process + "/fd/3");
+  fs::create_symlink(host_.dev + "/nbd01", process + "/fd/4");
+  EXPECT_EQ(device_opener(host_, "/dev/nbd0"), "");
+  fs::create_symlink(host_.dev + "/nbd0p1", process + "/fd/5");
+  EXPECT_EQ(device_opener(host_, "/dev/nbd0"), "its partition nbd0p1: process 4712 (qemu-system-x86) has it open");
+  fs::create_symlink(host_.dev + "/nbd0", process + "/fd/6");
+  EXPECT_EQ(device_opener(host_, "/dev/nbd0"), "process 4712 (qemu-system-x86) has it open");
+}
+
 TEST_F(FakeHost, WithoutFuseTheUserIsToldWhatIsMissing) {
   const Result<AttachPlan> plan = plan_attach(host_, true, kMethodAuto);
   ASSERT_FALSE(plan.ok());

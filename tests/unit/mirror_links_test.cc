@@ -17,6 +17,26 @@ namespace {
 
 constexpr uint64_t kGigabit = 125'000'000;  // bytes a second
 
+TEST(LinkChoice, WhatALinkLostGoesOverAnotherOne) {
+  std::array<LinkLoad, 2> loads{{{0, 10 * kGigabit, 1000}, {0, kGigabit, kMillisecond_ns}}};
+  loads[0].lost_it = true;
+  EXPECT_EQ(choose_link(loads, 64 * kKiB, kSecond_ns), 1u);
+  std::swap(loads[0], loads[1]);
+  EXPECT_EQ(choose_link(loads, 64 * kKiB, kSecond_ns), 0u);
+  EXPECT_EQ(choose_link(std::span(loads).last(1), 64 * kKiB, kSecond_ns), 0u) << "there is no other one";
+}
+
+TEST(LinkChoice, WhatALinkLostDoesNotWaitForASlowOne) {
+  constexpr uint64_t kSlow = kGigabit / 1000;
+  std::array<LinkLoad, 2> loads{{{0, 10 * kGigabit, 1000}, {0, kSlow, 1000}}};
+  loads[0].lost_it = true;
+  EXPECT_EQ(choose_link(loads, 4096, kSecond_ns), 1u);
+  loads[1].in_flight_bytes = 2 * kSlow;
+  EXPECT_EQ(choose_link(loads, 4096, kSecond_ns), 0u) << "two seconds of work lie before it there";
+  loads[1] = {kUnprovenBytesMax, 10 * kGigabit, 0, false};
+  EXPECT_EQ(choose_link(loads, 4096, kSecond_ns), 0u) << "nobody knows what the other one carries";
+}
+
 TEST(LinkChoice, TheFirstOfEqualLinks) {
   const std::array<LinkLoad, 2> loads{{{0, kGigabit, 1000}, {0, kGigabit, 1000}}};
   EXPECT_EQ(choose_link(loads, 4096), 0u);

@@ -33,6 +33,32 @@ def test_a_device_is_made_used_and_taken_away(make_volume):
     volume.check_no_error(alpha)
 
 
+def test_a_device_that_anybody_uses_is_not_taken_away(make_volume):
+    """Also where no mount shows it: swap, a file system of several devices, whoever has it open."""
+    volume = make_volume()
+    alpha = volume.alpha
+    volume.order(alpha, "attach")
+
+    def refused(why):
+        said, status = volume.order(alpha, "detach", check=False)
+        assert status == 1 and why in said, said
+        said, status = volume.order(alpha, "detach", "--force", check=False)
+        assert status == 1 and why in said, said
+
+    alpha.run("mkswap /dev/twinblock/r0 && swapon /dev/twinblock/r0")
+    refused("swap area")
+    alpha.run("swapoff -a")
+    alpha.run("sleep 600 < /dev/twinblock/r0 > /dev/null 2>&1 & echo $! > /tmp/opener; sleep 1")
+    refused("(sleep) has it open")
+    alpha.run("kill $(cat /tmp/opener)")
+    alpha.run("modprobe btrfs && mkfs.btrfs -q -f /dev/twinblock/r0 && mount /dev/twinblock/r0 /mnt", 900)
+    refused("mounted at /mnt")
+    alpha.run("umount /mnt")
+    volume.order(alpha, "detach")
+    assert "identical" in volume.order(alpha, "verify")
+    volume.check_no_error(alpha)
+
+
 def test_a_freeze_longer_than_all_timeouts_costs_time_only(make_volume):
     volume = make_volume(on_peer_loss="freeze")
     alpha = volume.alpha

@@ -28,6 +28,8 @@ constexpr uint64_t kSync_ns = 40 * kSecond_ns;
 constexpr uint64_t kManager_ns = 10 * kSecond_ns;
 constexpr uint64_t kKilledEnd_ns = 5 * kSecond_ns;
 constexpr uint64_t kReleaseTimeout_ns = 5 * kSecond_ns;
+// Whoever looks at devices that are new or have been written (udev) is done by then.
+constexpr uint64_t kOpenForAMoment_ns = 2 * kSecond_ns;
 constexpr uint64_t kPollInterval_ns = 20 * kMillisecond_ns;
 
 // Runs in a process of its own, since the kernel lets nobody go who waits for a device.
@@ -53,16 +55,41 @@ Status flush(const std::string& device, bool force) {
       "yet");
 }
 
-Status refuse_if_used(const HostPaths& host, const std::string& device) {
-  const std::string user = device_user(host, device);
-  if (user.empty()) return ok_status();
-  return refused(device + " is in use: " + user, "unmount it, or stop what uses it, then detach");
+// Whether something in the kernel has claimed it for itself, which need not show elsewhere: a file system of several
+// devices, RAID, a target of iSCSI. In a process of its own, see flush_status(); one that can't tell has not seen any.
+bool is_claimed(const std::string& device) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const int fd = open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC);
+    _exit(fd < 0 && errno == EBUSY ? EBUSY : 0);
+  }
+  int wait_status = 0;
+  const bool ended = child > 0 && reap(child, kReleaseTimeout_ns, wait_status);
+  return ended && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EBUSY;
+}
+
+// `answers`: not a device that waits for its node, which would keep who opens it.
+Status refuse_if_used(const HostPaths& host, const std::string& device, bool answers) {
+  const uint64_t deadline_ns = steady_now_ns() + kOpenForAMoment_ns;
+  while (true) {
+    std::string user = device_user(host, device);
+    const bool stays = !user.empty();
+    if (!stays) user = device_opener(host, device);
+    if (user.empty() && answers && is_claimed(device)) user = "something in the kernel has claimed it";
+    if (user.empty()) return ok_status();
+    if (stays || steady_now_ns() > deadline_ns)
+      return refused(device + " is in use: " + user, "unmount it, or stop what uses it, then detach");
+    sleep_ns(kPollInterval_ns);
+  }
+}
+
+bool is_connected(const Attachment& attachment) {
+  return attachment.server.pid == 0 || process_runs(attachment.server);
 }
 
 // A device that waits for its node would keep whoever flushes it waiting as well.
 Status flush_if_connected(const Attachment& attachment, bool force) {
-  if (attachment.server.pid == 0 || process_runs(attachment.server))
-    return flush(attachment.device, force);
+  if (is_connected(attachment)) return flush(attachment.device, force);
   if (force) return ok_status();
   return refused("can't flush " + attachment.device + ": its node's process has ended",
                  "attach again, which reconnects it; --force detaches without, and gives up what "
@@ -75,7 +102,7 @@ Status detach_nbd(const HostPaths& host, const Attachment& attachment, bool forc
   if (!attachment.complete && !force)
     return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
                    "look at it (lsblk " + attachment.device + "); --force disconnects it");
-  Status unused = refuse_if_used(host, attachment.device);
+  Status unused = refuse_if_used(host, attachment.device, is_connected(attachment) && attachment.ended.empty());
   if (!unused) return unused;
   // It has been disconnected, and goes when the last one closes it.
   if (!attachment.ended.empty()) return ok_status();
@@ -87,7 +114,7 @@ Status detach_nbd(const HostPaths& host, const Attachment& attachment, bool forc
 // `losetup -d` of a device that is open elsewhere succeeds and takes effect at the last close.
 Status detach_loop(const HostPaths& host, const std::string& device, const std::string& file,
                    bool force) {
-  Status unused = refuse_if_used(host, device);
+  Status unused = refuse_if_used(host, device, true);
   if (!unused) return unused;
   Status flushed = flush(device, force);
   if (!flushed) return flushed;

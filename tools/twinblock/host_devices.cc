@@ -4,6 +4,7 @@
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -46,16 +47,46 @@ std::string unescaped(const std::string& text) {
   return out;
 }
 
-// Where the device with these numbers ("7:0") is mounted; empty when nowhere.
-std::string mount_point(const std::string& mountinfo, const std::string& numbers) {
+// A disk or a partition.
+struct Block {
+  std::string name;     // "nbd0p1"
+  std::string numbers;  // "43:1"
+};
+
+// Whether `path` is a name of it: /dev/nbd0, or a link to that.
+bool names(const HostPaths& host, const std::string& path, const Block& block) {
+  if (!path.starts_with(host.dev + "/")) return false;
+  std::error_code error;
+  return fs::weakly_canonical(path, error).filename() == block.name;
+}
+
+// Where it is mounted; empty when nowhere. A btrfs has numbers of its own, which say nothing of its device: what it
+// was mounted by does.
+std::string mount_point(const HostPaths& host, const std::string& mountinfo, const Block& block) {
   std::ifstream file(mountinfo);
   for (std::string line; std::getline(file, line);) {
     std::istringstream fields(line);
-    std::string id, parent, device, root, mounted_at;
+    std::string id, parent, device, root, mounted_at, word, type, source;
     fields >> id >> parent >> device >> root >> mounted_at;
-    if (device == numbers) return unescaped(mounted_at);
+    while (fields >> word && word != "-") {
+    }
+    fields >> type >> source;
+    const bool anonymous = device.starts_with("0:");
+    if (device == block.numbers || (anonymous && names(host, unescaped(source), block)))
+      return unescaped(mounted_at);
   }
   return {};
+}
+
+bool is_swap(const HostPaths& host, const Block& block) {
+  std::ifstream file(host.proc + "/swaps");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::string path;
+    fields >> path;
+    if (names(host, unescaped(path), block)) return true;
+  }
+  return false;
 }
 
 bool is_number(const std::string& text) {
@@ -70,8 +101,8 @@ std::string mount_namespace(const HostPaths& host, const std::string& process) {
 
 // As mount_point(), for the user, of all processes: what one unmounts may stay mounted where a
 // container or a service has a copy of it.
-std::string any_mount_point(const HostPaths& host, const std::string& numbers) {
-  if (const std::string here = mount_point(host.proc + "/self/mountinfo", numbers); !here.empty())
+std::string any_mount_point(const HostPaths& host, const Block& block) {
+  if (const std::string here = mount_point(host, host.proc + "/self/mountinfo", block); !here.empty())
     return here;
   std::set<std::string> seen{mount_namespace(host, "self")};
   std::error_code error;
@@ -80,7 +111,7 @@ std::string any_mount_point(const HostPaths& host, const std::string& numbers) {
     if (!is_number(pid)) continue;
     const std::string spaces = mount_namespace(host, pid);
     if (!spaces.empty() && !seen.insert(spaces).second) continue;
-    const std::string there = mount_point(entry.path() / "mountinfo", numbers);
+    const std::string there = mount_point(host, entry.path() / "mountinfo", block);
     if (there.empty()) continue;
     const std::string name = first_line(entry.path() / "comm");
     return there + " in another mount namespace, that of process " + pid +
@@ -91,14 +122,57 @@ std::string any_mount_point(const HostPaths& host, const std::string& numbers) {
 }
 
 // The same for one directory of sysfs, of a disk or of a partition.
-std::string user_of(const HostPaths& host, const fs::path& block) {
-  const std::string numbers = first_line(block / "dev");
-  const std::string at = numbers.empty() ? "" : any_mount_point(host, numbers);
+std::string user_of(const HostPaths& host, const fs::path& directory) {
+  const Block block{directory.filename().string(), first_line(directory / "dev")};
+  const std::string at = block.numbers.empty() ? "" : any_mount_point(host, block);
   if (!at.empty()) return "it is mounted at " + at;
+  if (is_swap(host, block)) return "it is a swap area; try: swapoff /dev/" + block.name;
   std::error_code error;
-  for (const auto& holder : fs::directory_iterator(block / "holders", error))
+  for (const auto& holder : fs::directory_iterator(directory / "holders", error))
     return "/dev/" + holder.path().filename().string() + " is built on it";
   return {};
+}
+
+// Whether an open file of a process is this device, by what procfs says of it. Only what has its name is looked at any
+// closer, since a file whose server is gone would keep who asks for it.
+bool is_open_as(const HostPaths& host, const fs::path& descriptor, const Block& block) {
+  std::error_code error;
+  const std::string path = fs::read_symlink(descriptor, error).string();
+  if (path == host.dev + "/" + block.name) return true;
+  if (!path.ends_with("/" + block.name)) return false;
+  struct stat file {};
+  return stat(descriptor.c_str(), &file) == 0 && S_ISBLK(file.st_mode) &&
+         block.numbers == std::to_string(major(file.st_rdev)) + ":" + std::to_string(minor(file.st_rdev));
+}
+
+std::string opener_of(const HostPaths& host, const Block& block) {
+  std::error_code error;
+  for (const auto& process : fs::directory_iterator(host.proc, error)) {
+    const std::string pid = process.path().filename().string();
+    if (!is_number(pid) || pid == std::to_string(getpid())) continue;
+    std::error_code gone;
+    for (const auto& descriptor : fs::directory_iterator(process.path() / "fd", gone)) {
+      if (!is_open_as(host, descriptor.path(), block)) continue;
+      const std::string name = first_line(process.path() / "comm");
+      return "process " + pid + (name.empty() ? "" : " (" + name + ")") + " has it open";
+    }
+  }
+  return {};
+}
+
+// Of a disk, and of its partitions, the first that `user` says something of.
+template <typename User>
+std::string disk_or_partition(const HostPaths& host, const std::string& device, User&& user) {
+  const fs::path disk = fs::path(host.sys) / "block" / name_of(device);
+  std::string found = user(disk);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(disk, error)) {
+    if (!found.empty()) break;
+    if (!fs::exists(entry.path() / "partition", error) || empty_dir(entry.path())) continue;
+    found = user(entry.path());
+    if (!found.empty()) found.insert(0, "its partition " + entry.path().filename().string() + ": ");
+  }
+  return found;
 }
 
 }  // namespace
@@ -176,16 +250,13 @@ bool in_another_mount_namespace(const HostPaths& host, pid_t pid) {
 }
 
 std::string device_user(const HostPaths& host, const std::string& device) {
-  const fs::path block = fs::path(host.sys) / "block" / name_of(device);
-  std::string user = user_of(host, block);
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(block, error)) {
-    if (!user.empty()) break;
-    if (!fs::exists(entry.path() / "partition", error) || empty_dir(entry.path())) continue;
-    user = user_of(host, entry.path());
-    if (!user.empty()) user.insert(0, "its partition " + entry.path().filename().string() + ": ");
-  }
-  return user;
+  return disk_or_partition(host, device, [&host](const fs::path& directory) { return user_of(host, directory); });
+}
+
+std::string device_opener(const HostPaths& host, const std::string& device) {
+  return disk_or_partition(host, device, [&host](const fs::path& directory) {
+    return opener_of(host, Block{directory.filename().string(), first_line(directory / "dev")});
+  });
 }
 
 }  // namespace twinblock

@@ -42,8 +42,11 @@ bool mounted_at(const HostPaths& host, const std::string& dir);
 bool in_another_mount_namespace(const HostPaths& host, pid_t pid);
 
 // Who uses a block device: a mount point, also of processes that see other mounts than this one
-// (containers, services), or a device on top of it (LVM, dm-crypt, a partition that is mounted); a
+// (containers, services), swap, or a device on top of it (LVM, dm-crypt, a partition that is mounted); a
 // few words for the user, empty when nobody does.
 std::string device_user(const HostPaths& host, const std::string& device);
+// A process that has it, or one of its partitions, open: a virtual machine, a database; in a few words as well. Whoever
+// looks at new devices (udev) has it for a moment, too.
+std::string device_opener(const HostPaths& host, const std::string& device);
 
 }  // namespace twinblock

@@ -25,6 +25,10 @@ void notify_status(const std::string& status) {
 
 void notify_stopping() { sd_notify(0, "STOPPING=1"); }
 
+void notify_stopping_lasts(std::chrono::microseconds longer) {
+  sd_notify(0, ("EXTEND_TIMEOUT_USEC=" + std::to_string(longer.count())).c_str());
+}
+
 bool notify_is_wanted() { return std::getenv("NOTIFY_SOCKET") != nullptr; }
 
 void notify_alive() { sd_notify(0, "WATCHDOG=1"); }

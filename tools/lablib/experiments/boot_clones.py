@@ -80,16 +80,26 @@ def write(clones, uri):
     handle = nbd.NBD()
     handle.connect_uri(uri)
     failed = []
+    # By length, and used again: libnbd 1.14 keeps what each write was given.
+    free = {}
 
-    def done(error):
-        if error.value:
-            failed.append(error.value)
-        return 1
+    def write_piece(offset, data):
+        buffers = free.setdefault(len(data), [])
+        buffer = buffers.pop() if buffers else nbd.Buffer(len(data))
+        buffer.to_buffer()[:] = data
+
+        def done(error):
+            if error.value:
+                failed.append(error.value)
+            buffers.append(buffer)
+            return 1
+
+        handle.aio_pwrite(buffer, offset, done)
 
     for offset, data in clones.pieces():
         while handle.aio_in_flight() >= WRITES_UNDER_WAY:
             handle.poll(-1)
-        handle.aio_pwrite(nbd.Buffer.from_buffer(data), offset, done)
+        write_piece(offset, data)
     while handle.aio_in_flight():
         handle.poll(-1)
     handle.flush()
