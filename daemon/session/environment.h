@@ -61,7 +61,8 @@ class SessionOwner {
   // The peer holds the same volume, and it is larger there: this node grows, unless it can't. What is to be
   // said of that, meanwhile, instead of a session: a sentence.
   virtual std::string peer_is_larger(uint64_t volume_bytes) = 0;
-  // Whether disk work that an earlier session began, or a rollback, is still under way: no session may come up.
+  // Whether disk work that an earlier session began, or a rollback, is still under way, or a new size goes on record: no
+  // session may come up.
   virtual bool draining() = 0;
   // Whether work that came over this connection of the session is still under way.
   virtual bool working_for(uint64_t incarnation) = 0;
