@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Holds manual pages and completions against what they describe: every verb and option that --help
-names, every key that the configuration's reader allows, every parameter of the plugin, and none beside.
-Prints what is wrong.
+names, every key that the configuration's reader allows, every parameter of the plugin, and none beside. And
+that a package has each page which what it installs, or a message, sends its reader to. Prints what is wrong.
 
 usage: documents_check.py SOURCE_DIR BUILD_DIR"""
 
@@ -130,10 +130,34 @@ def other_shells_complete(build):
                     yield f"{shell}: {verb} has no {name}"
 
 
+def installed_texts(source, build):
+    """What the build's rules of installation take from these sources, and from what was made of them for readers."""
+    rules = (build / "packaging" / "cmake_install.cmake").read_text(encoding="utf-8")
+    for name in sorted(set(re.findall(r'"(/[^"]+)"', rules))):
+        path = Path(name)
+        if path.is_file() and (path.is_relative_to(source / "docs") or path.is_relative_to(source / "packaging") or
+                               path.is_relative_to(build / "packaging")):
+            yield path
+
+
+def named_pages_are_installed(source, build):
+    texts = list(installed_texts(source, build))
+    pages = {path.name for path in texts if path.suffix == ".md"}
+    if not pages:
+        yield "no page is installed, or it is not known any more how"
+    for path in texts:
+        for name in sorted(set(re.findall(r"[\w-]+\.md\b", page_text(path))) - pages - {"NAME.md"}):
+            yield f"{path.name} names {name}, which is not installed"
+    for path in sorted([*(source / "tools").rglob("*.cc"), *(source / "daemon").rglob("*.cc")]):
+        text = path.read_text(encoding="utf-8")
+        for name in sorted(set(re.findall(r"/usr/share/doc/twinblock/([\w-]+\.md)", text)) - pages):
+            yield f"{path.relative_to(source)} names {name}, which is not installed"
+
+
 def main():
     source, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     wrong = [*programs_are_in_their_pages(build), *keys_are_in_their_pages(source, build),
-             *bash_completes(build), *other_shells_complete(build)]
+             *bash_completes(build), *other_shells_complete(build), *named_pages_are_installed(source, build)]
     print("\n".join(wrong) if wrong else "the documents say what there is")
     return 1 if wrong else 0
 

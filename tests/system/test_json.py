@@ -1,12 +1,16 @@
-"""docs/json.md against what the verbs print: no key that it lacks, no type but the page's, none that never comes."""
+"""docs/json.md against what the verbs print: no key that it lacks, no type but the page's, none that never comes; and
+against the code: the words that it lists for a key are those that come."""
 
 import json
 import re
 
+import pytest
+
 from conftest import HERE
 from support import KIB, connection, ctl, promote
 
-PAGE = HERE.parents[1] / "docs" / "json.md"
+SOURCES = HERE.parents[1]
+PAGE = SOURCES / "docs" / "json.md"
 TYPES = {bool: "boolean", int: "number", float: "number", str: "text", type(None): "null"}
 # What a lab has not in its short life.
 SELDOM = {"status": {"compression.ratio", "resync.eta_s", "verify", "last_resync", "witness", "device", "cache"},
@@ -14,6 +18,21 @@ SELDOM = {"status": {"compression.ratio", "resync.eta_s", "verify", "last_resync
           "probe": {"links[].error", "links[].stream.gaps[].begin_s", "links[].stream.gaps[].length_s",
                     "links[].warnings[].what", "links[].warnings[].to_do"},
           "stats": {"write_sizes[].bytes_max", "cache"}, "errors": set(), "orders": {"status"}}
+# Where the code has the words of a key: a file, what stands before them and what after.
+WORDS = {
+    "errors refused": ("tools/twinblock/exit_status.h", "kRefusedForGood = ", "constexpr int exit_status_of"),
+    "status role": ("daemon/control/status_words.cc", "role_name(Role role)", "\n"),
+    "status state": ("daemon/volume/volume_state.cc", "* state_name(", "}\n  return"),
+    "status data": ("daemon/volume/volume_state.cc", "* data_state_name(", "}\n  return"),
+    "status links[].state": ("daemon/session/links.cc", "view.state = ", ";"),
+    "status encryption.mode": ("daemon/control/render.cc", "facts.key.empty() ?", "}"),
+    "status compression.mode": ("daemon/config/config.cc", "kCompressions{", "}"),
+    "status resync.direction": ("daemon/control/render.cc", '{"direction",', "}"),
+    "latency window": ("daemon/control/requests.cc", '{{{"window",', "}"),
+    "latency classes[].class": ("daemon/telemetry/stages.cc", '"4K"', "}"),
+    "probe links[].limit": ("tools/twinblock/probe.cc", "* stream_limit_word(", "\n}"),
+    "plan sure.level": ("tools/twinblock/plan.cc", '{{"level",', "}"),
+}
 
 
 def page():
@@ -26,6 +45,18 @@ def page():
             for key in re.findall(r"`([^`]+)`", row[1]):
                 section[key] = set(row[2].split(", "))
     return sections
+
+
+def listed(section, key):
+    """The words that the page lists for a key, in its order. Where a row is of several keys it names the one."""
+    text = PAGE.read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+    for row in re.findall(r"\| (`.*?`) \| [a-z, ]+ \|(.*)\|", text):
+        keys = re.findall(r"`([^`]+)`", row[0])
+        if key in keys:
+            named = row[1].split(f"`{key.rpartition('.')[2]}`: ")
+            assert len(keys) == 1 or len(named) == 2, f"{section}: whose words are these? {row}"
+            return re.findall(r"`([^`]+)`", named[-1].split(";")[0])
+    raise AssertionError(f"{section}: the page has no {key}")
 
 
 def paths(value, path=""):
@@ -102,3 +133,15 @@ def test_every_key_is_in_the_page_and_comes(make_lab):
     for section, keys in seen.keys.items():
         never = set(seen.page[section]) - keys - SELDOM.get(section, set())
         assert not never, f"{section}: the page has {sorted(never)}, which never came"
+
+
+@pytest.mark.parametrize("section_and_key", WORDS)
+def test_words_for_programs_are_those_that_come(section_and_key):
+    path, before, after = WORDS[section_and_key]
+    text = (SOURCES / path).read_text(encoding="utf-8")
+    assert text.count(before) == 1, f"{path}: '{before}' is not where the words are any more"
+    begin = text.index(before)
+    said = set(re.findall(r'"([\w-]+)"', text[begin:text.index(after, begin + len(before))]))
+    said -= {section_and_key.rpartition(" ")[2].rpartition(".")[2]}  # the key itself
+    section, key = section_and_key.split(" ")
+    assert sorted(listed(section, key)) == sorted(said)

@@ -15,6 +15,7 @@
 
 #include "base/units.h"
 #include "config/config.h"
+#include "scripted_node.h"
 #include "temporary_directory.h"
 #include "twinblock/actions.h"
 #include "twinblock/exit_status.h"
@@ -227,6 +228,37 @@ TEST(ControlClient, SilenceAndHangUpMeanUnreachable) {
   const Result<json> silent = ask_node(until_the_client_hangs_up, 100 * kMillisecond_ns);
   EXPECT_EQ(silent.error().code, kExitUnreachable);
   EXPECT_NE(silent.error().what.find("no reply within 100.00 ms"), std::string::npos);
+}
+
+// It has taken the order, and only its answer is not waited for any longer: who started the node anew, or took the
+// exit status for that, would be wrong.
+TEST(ControlClient, AnOrderThatIsNotAnsweredInTimeGoesOn) {
+  const TemporaryDirectory dir;
+  const ScriptedNode node(dir / "r0.ctl", [](const std::string&, const json&) { return std::nullopt; });
+  const Result<json> silent = control_order(dir / "r0.ctl", "demote", json::object(), 100 * kMillisecond_ns,
+                                            "twinblock status r0");
+  ASSERT_FALSE(silent.ok());
+  EXPECT_EQ(silent.error().code, kExitTimedOut);
+  EXPECT_NE(silent.error().what.find("has not answered within 100.00 ms"), std::string::npos);
+  EXPECT_NE(silent.error().action.find("twinblock status r0"), std::string::npos);
+  EXPECT_EQ((silent.error().what + silent.error().action).find("tart it"), std::string::npos);
+}
+
+TEST(ControlClient, AnOrderIsOtherwiseAsARequest) {
+  const TemporaryDirectory dir;
+  const auto order = [&] {
+    return control_order(dir / "r0.ctl", "demote", json::object(), 60 * kSecond_ns, "twinblock status r0");
+  };
+  EXPECT_EQ(order().error().code, kExitUnreachable) << "nobody listens";
+  {
+    const FakeNode node(dir / "r0.ctl", [](int, const std::string&) {});
+    EXPECT_EQ(order().error().code, kExitUnreachable) << "it died";
+  }
+  fs::remove(dir / "r0.ctl");
+  const ScriptedNode node(dir / "r0.ctl", [](const std::string&, const json&) {
+    return ScriptedNode::refusal("clients are connected", "");
+  });
+  EXPECT_EQ(order().error().code, kExitRefused);
 }
 
 TEST(ControlClient, AMissingSocketIsNamedWithHowToStartTheNode) {

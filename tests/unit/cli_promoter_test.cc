@@ -30,6 +30,7 @@ struct Volume {
   uint64_t term = 1;
   std::string state = "waiting";
   std::string refused;      // of promotions; empty: they are carried out
+  std::string unanswered;   // the verb to which there is no answer yet
   bool start_fails = false;
   std::vector<std::string> done;
   unsigned asked = 0;  // for its status
@@ -64,6 +65,7 @@ struct Volume {
       ++asked;
       return ScriptedNode::good(status());
     }
+    if (verb == unanswered) return std::nullopt;
     done.push_back(verb);
     if (verb == "promote") {
       EXPECT_EQ(args, (json{{"peer_is_dead", false}})) << "nobody has given his word";
@@ -250,6 +252,33 @@ TEST_F(PromoterTest, WhatMaySucceedLaterIsTriedAgain) {
   wait([this] { return targets() == "stop start"; }, "success");
   const std::string all = said();
   EXPECT_EQ(all.find("not promoted"), all.rfind("not promoted")) << "said once:\n" << all;
+}
+
+TEST_F(PromoterTest, APromotionThatIsNotAnsweredYetIsNotCalledRefused) {
+  setup_.order_ns = 100 * kMillisecond_ns;
+  volume_.unanswered = "promote";
+  begin();
+  wait([this] { return said().find("has not answered within") != std::string::npos; }, "its words");
+  wait_looks(2);
+  EXPECT_NE(said().find("alpha may be promoted yet"), std::string::npos) << said();
+  EXPECT_EQ(said().find("no node answers"), std::string::npos) << said();
+  EXPECT_NE(said().find("twinblock status r0"), std::string::npos) << said();
+  set([](Volume& volume) { volume.unanswered.clear(); });
+  wait([this] { return targets() == "stop start"; }, "the target's start");
+}
+
+TEST_F(PromoterTest, ADemotionThatIsNotAnsweredYetIsNoReasonToStartTheNode) {
+  setup_.order_ns = 100 * kMillisecond_ns;
+  volume_.primary = true;
+  begin();
+  wait([this] { return targets() == "start"; }, "the target's start");
+  set([](Volume& volume) { volume.unanswered = "demote"; });
+  kill(getpid(), SIGTERM);
+  wait([this] { return said().find("alpha may be demoted yet") != std::string::npos; }, "its words");
+  set([](Volume& volume) { volume.unanswered.clear(); });
+  thread_.join();
+  EXPECT_TRUE(ended_.ok()) << ended_.error().what;
+  EXPECT_EQ(said().find("tart it"), std::string::npos) << said();
 }
 
 TEST_F(PromoterTest, ANodeThatIsAwayIsWaitedFor) {

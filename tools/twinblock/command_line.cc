@@ -14,8 +14,9 @@ constexpr size_t kHelpWidth = 80;
 constexpr const char* kFooter =
     "'twinblock help VERB' explains a verb, as 'twinblock VERB --help' does.\n"
     "Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no node answers,\n"
-    "4 wait timed out, 5 verify found differences; promote was refused: 7 for good,\n"
-    "8 now, 9 for a while.";
+    "4 wait timed out, or an order was not answered in time and goes on,\n"
+    "5 verify found differences; promote was refused: 7 for good, 8 now,\n"
+    "9 for a while.";
 
 void add_common_options(CLI::App& app, const Verb& verb, Options& options) {
   if (verb.names_volume)

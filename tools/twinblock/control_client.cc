@@ -45,6 +45,12 @@ Error not_there(const std::string& path, const std::string& why) {
                      "twinblock@VOLUME); name another socket with --socket, or use --config");
 }
 
+Error not_answered_yet(const std::string& path, uint64_t timeout_ns, const std::string& status_command) {
+  return Error{"the node at " + path + " has not answered within " + format_duration(timeout_ns) +
+                   ", and goes on with what was ordered",
+               "see what has come of it: " + status_command, kExitTimedOut};
+}
+
 Error not_connected(const std::string& path, int code) {
   if (code != EACCES && code != EPERM) return not_there(path, system_error(code, "connect").what);
   return refused("this user may not talk to the node at " + path,
@@ -103,15 +109,15 @@ Result<bool> receive_some(int fd, const std::string& path, std::string& line) {
   }
 }
 
+// `late`: what it means that no whole line has come in time, or that `listener` has gone before.
 Result<std::string> receive_line(int fd, const std::string& path, Clock::time_point deadline,
-                                 uint64_t timeout_ns, int listener) {
+                                 const Error& late, int listener) {
   std::string line;
   while (true) {
     const Result<bool> whole = receive_some(fd, path, line);
     if (!whole) return whole.error();
     if (whole.value()) return line.substr(0, line.find('\n'));
-    if (!ready(fd, POLLIN, deadline, listener))
-      return not_there(path, "no reply within " + format_duration(timeout_ns));
+    if (!ready(fd, POLLIN, deadline, listener)) return late;
   }
 }
 
@@ -151,6 +157,19 @@ Result<int> send_request(const std::string& socket_path, const std::string& verb
   return socket.release();
 }
 
+// `late` as above.
+Result<nlohmann::json> exchange(const std::string& socket_path, const std::string& verb,
+                                const nlohmann::json& args, uint64_t timeout_ns, const Error& late,
+                                int listener) {
+  const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns);
+  const Result<int> sent = send_request(socket_path, verb, args, deadline);
+  if (!sent) return sent.error();
+  const Socket socket(sent.value());
+  const Result<std::string> line = receive_line(socket.fd(), socket_path, deadline, late, listener);
+  if (!line) return line.error();
+  return parse_reply(socket_path, line.value());
+}
+
 }  // namespace
 
 bool has_hung_up(int fd) {
@@ -161,13 +180,15 @@ bool has_hung_up(int fd) {
 Result<nlohmann::json> control_request(const std::string& socket_path, const std::string& verb,
                                        const nlohmann::json& args, uint64_t timeout_ns,
                                        int listener) {
-  const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns);
-  const Result<int> sent = send_request(socket_path, verb, args, deadline);
-  if (!sent) return sent.error();
-  const Socket socket(sent.value());
-  const Result<std::string> line = receive_line(socket.fd(), socket_path, deadline, timeout_ns, listener);
-  if (!line) return line.error();
-  return parse_reply(socket_path, line.value());
+  const Error late = not_there(socket_path, "no reply within " + format_duration(timeout_ns));
+  return exchange(socket_path, verb, args, timeout_ns, late, listener);
+}
+
+Result<nlohmann::json> control_order(const std::string& socket_path, const std::string& verb,
+                                     const nlohmann::json& args, uint64_t timeout_ns,
+                                     const std::string& status_command) {
+  const Error late = not_answered_yet(socket_path, timeout_ns, status_command);
+  return exchange(socket_path, verb, args, timeout_ns, late, kNoListener);
 }
 
 Result<int> begin_control_request(const std::string& socket_path, const std::string& verb,

@@ -16,6 +16,8 @@ namespace twinblock {
 constexpr uint64_t kAskTimeout_ns = 10 * kSecond_ns;
 // For what it agrees on with its peer, or makes durable: a peer that is silent is waited for.
 constexpr uint64_t kChangeTimeout_ns = 120 * kSecond_ns;
+// For what takes as long as disks, a command of the user's or a long peer_timeout do.
+constexpr uint64_t kLongChangeTimeout_ns = 24 * 3600 * kSecond_ns;
 
 // Nobody in particular.
 constexpr int kNoListener = -1;
@@ -30,6 +32,13 @@ bool has_hung_up(int fd);
 Result<nlohmann::json> control_request(const std::string& socket_path, const std::string& verb,
                                        const nlohmann::json& args, uint64_t timeout_ns,
                                        int listener = kNoListener);
+
+// The same for an order. A node that has one carries it out, whoever waits for the reply: when none has come in
+// time, nothing speaks against the node, and nobody is to start it. The error is kExitTimedOut then, and
+// names `status_command`, which shows what becomes of the order.
+Result<nlohmann::json> control_order(const std::string& socket_path, const std::string& verb,
+                                     const nlohmann::json& args, uint64_t timeout_ns,
+                                     const std::string& status_command);
 
 // The same for who has more to wait for than the reply. Sends the request: the connection on which
 // the reply will come, to be closed by the caller. Errors as above.

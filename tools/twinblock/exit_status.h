@@ -14,7 +14,7 @@ constexpr int kExitOk = 0;
 constexpr int kExitRefused = 1;      // the node refused, or the operation failed
 constexpr int kExitUsage = 2;        // wrong options
 constexpr int kExitUnreachable = 3;  // no node answers at the control socket
-constexpr int kExitTimedOut = 4;     // `wait` waited in vain
+constexpr int kExitTimedOut = 4;     // `wait` waited in vain; an order was not answered in time, and goes on
 constexpr int kExitDiffer = 5;       // `verify` found blocks that differ, repaired or not
 constexpr int kExitStale = 6;        // `attach --stay` ended the device: it may be stale
 // `promote` was refused, and the node says what becomes of trying again:

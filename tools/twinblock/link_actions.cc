@@ -39,8 +39,8 @@ Result<Output> run_link(const Options& options, const std::string& socket) {
   output.data["messages"] = json::array();
   std::string done;
   for (const std::string& name : options.link.names) {
-    const Result<json> changed =
-        control_request(socket, "link", args_of(options, name), kChangeTimeout_ns);
+    const Result<json> changed = control_order(socket, "link", args_of(options, name), kChangeTimeout_ns,
+                                               next_command(options, "link list"));
     if (!changed) return with_done(changed.error(), done);
     done += (done.empty() ? "" : ", ") + name;
     const std::string message = text_at(changed.value(), "message");

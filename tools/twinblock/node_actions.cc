@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/units.h"
 #include "twinblock/actions.h"
 #include "twinblock/control_client.h"
 #include "twinblock/device_text.h"
@@ -19,9 +18,10 @@ using nlohmann::json;
 std::string message_of(const json& result) { return paragraph(text_at(result, "message")); }
 
 // A verb that changes the node, then says what it is like now.
-Result<Output> change(const std::string& socket, const std::string& verb, const json& args,
-                      uint64_t timeout_ns = kChangeTimeout_ns) {
-  const Result<json> changed = control_request(socket, verb, args, timeout_ns);
+Result<Output> change(const Options& options, const std::string& socket, const std::string& verb,
+                      const json& args, uint64_t timeout_ns = kChangeTimeout_ns) {
+  const Result<json> changed =
+      control_order(socket, verb, args, timeout_ns, next_command(options, "status"));
   if (!changed) return changed.error();
   const Result<json> status = ask_status(socket);
   // The change was made; that the status can't be had right now does not undo it.
@@ -36,8 +36,9 @@ Result<Output> change(const std::string& socket, const std::string& verb, const 
 }
 
 // As change(), where the state is still the one that the verb is about to end.
-Result<Output> order(const std::string& socket, const std::string& verb, const json& args) {
-  Result<Output> output = change(socket, verb, args);
+Result<Output> order(const Options& options, const std::string& socket, const std::string& verb,
+                     const json& args) {
+  Result<Output> output = change(options, socket, verb, args);
   if (output) output.value().text = message_of(output.value().data);
   return output;
 }
@@ -105,7 +106,7 @@ Result<Output> run_why(const Options&, const std::string& socket) {
 }
 
 Result<Output> run_init(const Options& options, const std::string& socket) {
-  return order(socket, "init", json{{"force", options.init.force}, {"join", options.init.join}});
+  return order(options, socket, "init", json{{"force", options.init.force}, {"join", options.init.join}});
 }
 
 // A node that is still in session with the peer waits for the end of it before it believes that the
@@ -121,32 +122,33 @@ void say_what_is_waited_for(const std::string& socket) {
                text_at(peer, "name").c_str(), text_at(peer, "name").c_str());
 }
 
+// Without the peer's answer it takes twice peer_timeout, which may be minutes.
 Result<Output> run_promote(const Options& options, const std::string& socket) {
   if (options.promote.peer_is_dead) say_what_is_waited_for(socket);
-  return change(socket, "promote",
+  return change(options, socket, "promote",
                 with_word(options.promote.without_witness,
-                          json{{"peer_is_dead", options.promote.peer_is_dead}}));
+                          json{{"peer_is_dead", options.promote.peer_is_dead}}),
+                kLongChangeTimeout_ns);
 }
 
-Result<Output> run_demote(const Options&, const std::string& socket) {
-  return change(socket, "demote", json::object());
+// The flush of both nodes takes as long as the disks do.
+Result<Output> run_demote(const Options& options, const std::string& socket) {
+  return change(options, socket, "demote", json::object(), kLongChangeTimeout_ns);
 }
 
 Result<Output> run_continue(const Options& options, const std::string& socket) {
-  return change(socket, "continue", with_word(options.go_on.without_witness, json::object()));
+  return change(options, socket, "continue", with_word(options.go_on.without_witness, json::object()));
 }
 
 // A command of the user's may take as long as it takes to write the disk.
-Result<Output> run_rollback(const Options&, const std::string& socket) {
-  constexpr uint64_t kRollbackTimeout_ns = 24 * 3600 * kSecond_ns;
-  return change(socket, "rollback", json::object(), kRollbackTimeout_ns);
+Result<Output> run_rollback(const Options& options, const std::string& socket) {
+  return change(options, socket, "rollback", json::object(), kLongChangeTimeout_ns);
 }
 
 // It may have to write zeroes to all that is new.
 Result<Output> run_grow(const Options& options, const std::string& socket) {
-  constexpr uint64_t kGrowTimeout_ns = 24 * 3600 * kSecond_ns;
-  Result<Output> output =
-      change(socket, "grow", {{"size_bytes", options.grow.size_bytes}}, kGrowTimeout_ns);
+  Result<Output> output = change(options, socket, "grow",
+                                 {{"size_bytes", options.grow.size_bytes}}, kLongChangeTimeout_ns);
   if (!output) return output;
   const std::string device = grow_attached_device(socket);
   output.value().data["device"] = device;
@@ -156,13 +158,12 @@ Result<Output> run_grow(const Options& options, const std::string& socket) {
 
 // The flush before it takes as long as the disks do.
 Result<Output> run_snapshot(const Options& options, const std::string& socket) {
-  constexpr uint64_t kSnapshotTimeout_ns = 24 * 3600 * kSecond_ns;
-  return change(socket, "snapshot", {{"name", options.snapshot.name}}, kSnapshotTimeout_ns);
+  return change(options, socket, "snapshot", {{"name", options.snapshot.name}}, kLongChangeTimeout_ns);
 }
 
 Result<Output> run_resolve(const Options& options, const std::string& socket) {
   const json args{{"keep", options.resolve.keep}, {"dry_run", !options.resolve.yes}};
-  if (options.resolve.yes) return order(socket, "resolve", args);
+  if (options.resolve.yes) return order(options, socket, "resolve", args);
   const Result<json> lost = control_request(socket, "resolve", args, kAskTimeout_ns);
   if (!lost) return lost.error();
   Output output{lost.value(), message_of(lost.value())};

@@ -35,6 +35,12 @@ std::string with_action(const Error& error) {
   return error.what + (error.action.empty() ? "" : " (to do: " + error.action + ")");
 }
 
+// Of an order that was not carried out, or may yet be. `done`: "promoted" or "demoted".
+std::string not_done(const std::string& node, const std::string& done, const Error& error) {
+  const bool goes_on = error.code == kExitTimedOut;
+  return node + (goes_on ? " may be " + done + " yet: " : " is not " + done + ": ") + with_action(error);
+}
+
 Status check_setup(const PromoterView& view, const std::string& config, const PromoterRules& rules) {
   if (!view.witness)
     return wrong_usage(
@@ -148,23 +154,24 @@ class Promoter {
 
   void promote(const std::string& why) {
     const std::string node = memory_.facts().view->node;
-    const Result<json> done =
-        control_request(setup_.socket, "promote", json{{"peer_is_dead", false}}, kChangeTimeout_ns);
+    const Result<json> done = order("promote", json{{"peer_is_dead", false}});
     // One that did not last until the next look is tried again no sooner than a refused one.
     memory_.promotion_refused(done ? PromotionRefusal::kLater : refusal_kind(done.error()),
                               steady_now_ns());
-    remark(done ? node + " is promoted: " + why
-                : node + " is not promoted: " + with_action(done.error()));
+    remark(done ? node + " is promoted: " + why : not_done(node, "promoted", done.error()));
   }
 
   void demote(const std::string& why) {
     const std::string node = memory_.facts().view->node;
-    const Result<json> done =
-        control_request(setup_.socket, "demote", json::object(), kChangeTimeout_ns);
+    const Result<json> done = order("demote", json::object());
     memory_.demotion_refused(steady_now_ns());
     if (!done) stays_ = done.error();
-    remark(done ? node + " is demoted: " + why
-                : node + " is not demoted: " + with_action(done.error()));
+    remark(done ? node + " is demoted: " + why : not_done(node, "demoted", done.error()));
+  }
+
+  Result<json> order(const std::string& verb, const json& args) {
+    return control_order(setup_.socket, verb, args, setup_.order_ns,
+                         "twinblock status " + memory_.facts().view->volume);
   }
 
   [[nodiscard]] uint64_t rest_ns(const PromoterVerdict& verdict, uint64_t now_ns) const {
@@ -177,8 +184,11 @@ class Promoter {
 
   Result<Output> over() {
     const std::optional<PromoterView>& view = memory_.facts().view;
-    if (view && view->primary)
-      return refused(view->node + " stays primary: " + stays_.what, stays_.action);
+    if (view && view->primary) {
+      const bool goes_on = stays_.code == kExitTimedOut;
+      return refused(view->node + (goes_on ? " is primary still: " : " stays primary: ") + stays_.what,
+                     stays_.action);
+    }
     const std::string node = view ? view->node : "a node that does not answer";
     return Output{json{{"node", node}}, "nobody looks after " + node + " any more\n"};
   }

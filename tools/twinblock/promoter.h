@@ -18,11 +18,16 @@ namespace twinblock {
 // How often the node is asked although no event of its has come.
 constexpr uint64_t kPromoterLook_ns = 2 * kSecond_ns;
 
+// An order that the node has not answered by then goes on; the promoter looks how things are meanwhile, and
+// hears that it is to end.
+constexpr uint64_t kPromoterOrder_ns = 120 * kSecond_ns;
+
 struct PromoterSetup {
   std::string socket;  // of the node
   PromoterRules rules;
   TargetCommands target;
   uint64_t look_ns = kPromoterLook_ns;
+  uint64_t order_ns = kPromoterOrder_ns;
 };
 
 // Blocks until SIGTERM or SIGINT, on which the target is stopped and the node demoted. Errors: kExitUsage

@@ -1,0 +1,113 @@
+"""packaging/ocf/fence-by-pacemaker beside stand-ins for Pacemaker's tools: to whom it grants to go on alone. With a
+cluster it is run by tests/cluster."""
+
+import os
+import subprocess
+
+import pytest
+
+from conftest import HERE
+from lablib.error import LIVENESS_S
+
+COMMAND = HERE.parents[1] / "packaging" / "ocf" / "fence-by-pacemaker"
+OUTDATED, REFUSED, SHOT, NO_ANSWER = 4, 6, 7, 1
+# The cluster's register, a file `ban` with a node and the stamp of its run. What a file `appears` has comes there as soon
+# as somebody has been told that there is no ban.
+CIBADMIN = r"""#!/bin/sh
+cd {directory} || exit 99
+node= stamp=
+[ -e ban ] && read -r node stamp <ban
+for last; do :; done
+took() {{
+  echo "$1" >>taken
+  printf '%s %s\n' "$(printf '%s' "$last" | sed -n "s/.* value='\([^']*\)'.*/\1/p")" \
+    "$(printf '%s' "$last" | sed -n "s/.*<rule id='twinblock-r0-alone-\([0-9.]*\)'.*/\1/p")" >ban
+}}
+case "$*" in
+  *--query*//clone*) echo "/cib/configuration/resources/clone[@id='r0-clone']" ;;
+  *--query*//expression*)
+    [ -z "$node" ] || echo "<expression id=\"twinblock-r0-alone-$stamp-node\" operation=\"ne\" value=\"$node\"/>"
+    [ -n "$node" ] || [ ! -e appears ] || mv appears ban ;;
+  *--query*/rule*) [ -z "$stamp" ] || echo "<rule id=\"twinblock-r0-alone-$stamp\" role=\"Promoted\">" ;;
+  *--create*) [ ! -e ban ] && took create ;;
+  *--replace*) [ -e ban ] && took replace ;;
+esac
+"""
+CRM_MON = """#!/bin/sh
+echo '<current_dc present="true" name="alpha" with_quorum="true"/>'
+echo '<node name="beta" id="2" online="{online}" standby="false" unclean="false"/>'
+"""
+TWINBLOCK = """#!/bin/sh
+exit 3
+"""
+
+
+class Cluster:
+    def __init__(self, directory):
+        self.directory = directory
+        self._tool("cibadmin", CIBADMIN.format(directory=directory))
+        self._tool("twinblock", TWINBLOCK)
+        self.peer_is(online=True)
+
+    def _tool(self, name, text):
+        path = self.directory / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+
+    def peer_is(self, online):
+        self._tool("crm_mon", CRM_MON.format(online="true" if online else "false"))
+
+    def has(self, ban, file="ban"):
+        (self.directory / file).write_text(ban + "\n", encoding="ascii")
+
+    def ban(self):
+        return (self.directory / "ban").read_text(encoding="ascii").strip()
+
+    def taken(self):
+        """How the ban came to be this node's."""
+        path = self.directory / "taken"
+        return path.read_text(encoding="ascii").split() if path.exists() else []
+
+    def fence(self):
+        environment = {"PATH": f"{self.directory}:{os.environ['PATH']}", "TWINBLOCK_VOLUME": "r0",
+                       "TWINBLOCK_NODE": "alpha", "TWINBLOCK_PEER": "beta", "TWINBLOCK_REASON": "loss"}
+        return subprocess.run([COMMAND], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False, timeout=LIVENESS_S)
+
+
+@pytest.fixture
+def cluster(scratch):
+    return Cluster(scratch)
+
+
+@pytest.mark.parametrize("online, consent", [(True, OUTDATED), (False, SHOT)])
+def test_one_node_that_asks_is_granted_it(cluster, online, consent):
+    cluster.peer_is(online)
+    done = cluster.fence()
+    assert done.returncode == consent, done.stdout + done.stderr
+    assert cluster.ban().startswith("alpha ") and cluster.taken() == ["create"]
+
+
+@pytest.mark.parametrize("online, consent", [(True, OUTDATED), (False, SHOT)])
+def test_an_older_ban_of_its_own_is_replaced(cluster, online, consent):
+    cluster.peer_is(online)
+    cluster.has("alpha 17.4")
+    assert cluster.fence().returncode == consent
+    assert cluster.ban().startswith("alpha ") and cluster.ban() != "alpha 17.4" and cluster.taken() == ["replace"]
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_a_ban_of_the_peer_is_a_refusal(cluster, online):
+    cluster.peer_is(online)
+    cluster.has("beta 17.4")
+    assert cluster.fence().returncode == REFUSED
+    assert cluster.ban() == "beta 17.4" and not cluster.taken()
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_a_peer_that_asks_in_the_same_moment_keeps_what_it_was_granted(cluster, online):
+    cluster.peer_is(online)
+    cluster.has("beta 17.4", file="appears")
+    done = cluster.fence()
+    assert done.returncode == (REFUSED if online else NO_ANSWER), done.stdout + done.stderr
+    assert cluster.ban() == "beta 17.4" and not cluster.taken()

@@ -1,0 +1,85 @@
+"""What the package's scripts do on a host with systemd, by stand-ins for it, in a /run of their own: tests/packages/run
+uses the whole package, in roots in which no systemd runs."""
+
+import os
+import subprocess
+
+import pytest
+
+from conftest import HERE
+
+SCRIPTS = HERE.parents[1] / "packaging" / "debian"
+STAND_IN = """#!/bin/sh
+echo "{name} $*" >>"{directory}/done"
+exit {status}
+"""
+# Mounts of its own, as root or where user namespaces are allowed.
+OWN_RUN = ["unshare", "--mount", "--propagation", "private"]
+IN_IT = """mount -t tmpfs none /run || exit 77
+mkdir -p {made} || exit 77
+for note in {notes}; do echo '{{}}' >"/run/twinblock/$note" || exit 77; done
+exec sh {script} {words}
+"""
+
+
+class Scripts:
+    def __init__(self, directory):
+        self.directory = directory
+        for name in ("deb-systemd-invoke", "systemctl", "getent", "groupadd"):
+            self.answers(name, 0)
+
+    def answers(self, name, status):
+        path = self.directory / name
+        path.write_text(STAND_IN.format(name=name, directory=self.directory, status=status), encoding="utf-8")
+        path.chmod(0o755)
+
+    def run(self, script, *words, notes=(), systemd=True):
+        """How it ended, and what it did."""
+        made = ["/run/twinblock", *(["/run/systemd/system"] if systemd else [])]
+        text = IN_IT.format(made=" ".join(made), notes=" ".join(notes), script=SCRIPTS / f"twinblock.{script}",
+                            words=" ".join(words))
+        unshare = OWN_RUN if os.geteuid() == 0 else [*OWN_RUN, "--map-root-user"]
+        (self.directory / "done").unlink(missing_ok=True)
+        done = subprocess.run([*unshare, "sh", "-c", text], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PATH": f"{self.directory}:{os.environ['PATH']}"})
+        if done.returncode == 77 or done.stderr.startswith("unshare:"):
+            pytest.skip(f"no namespace of mounts: {done.stderr.strip()}")
+        path = self.directory / "done"
+        return done, path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+@pytest.fixture
+def scripts(scratch):
+    return Scripts(scratch)
+
+
+def test_a_removal_stops_the_nodes_last(scripts):
+    done, did = scripts.run("prerm", "remove", notes=["r0.pid"])
+    assert done.returncode == 0, done.stderr
+    assert [line.split("@")[0] for line in did] == [
+        "deb-systemd-invoke stop twinblock-promoter", "deb-systemd-invoke stop twinblock-attach",
+        "deb-systemd-invoke stop twinblock"]
+    assert scripts.run("prerm", "upgrade", "0.2", notes=["r0.attach.json"])[1] == [], "an upgrade leaves all as it is"
+
+
+@pytest.mark.parametrize("systemd", [True, False])
+def test_a_removal_below_an_attached_device_is_refused_before_a_node_is_stopped(scripts, systemd):
+    done, did = scripts.run("prerm", "remove", notes=["r0.attach.json", "r-1.attach.json"], systemd=systemd)
+    assert done.returncode == 1
+    for volume in ("r0", "r-1"):
+        assert f"{volume} is attached on this host" in done.stderr and f"twinblock detach {volume}\n" in done.stderr
+    assert not any(" twinblock@" in line for line in did), did
+    assert any("twinblock-attach@" in line for line in did) == systemd, "its own unit takes it away where nobody uses it"
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_systemd_reads_the_units_of_a_new_version(scripts, status):
+    scripts.answers("systemctl", status)
+    done, did = scripts.run("postinst", "configure", "0.1.0")
+    assert done.returncode == 0, done.stderr
+    assert [line for line in did if line.startswith("systemctl")] == ["systemctl --system daemon-reload"]
+
+
+def test_nobody_asks_a_systemd_that_does_not_run(scripts):
+    done, did = scripts.run("postinst", "configure", systemd=False)
+    assert done.returncode == 0 and not any(line.startswith("systemctl") for line in did), did
