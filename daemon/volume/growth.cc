@@ -295,7 +295,11 @@ void Growth::record() {
     if (error != 0) {
       core_.state().grow(core_.volume_bytes());
       disks_.metadata_failed(error);
+      const bool smaller = run_->by == By::kOperator && roles_.role() != Role::kPrimary;
       end(disks_.why_metadata_failed(error));
+      // The peer has it. (A primary goes on with the peer's disk instead of its own.)
+      if (smaller)
+        session().drop("the volume has grown on " + core_.peer + ", and not here", limits::kPeerDiskRetry_ns);
       return;
     }
     core_.grow(run_->volume_bytes);

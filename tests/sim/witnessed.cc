@@ -349,19 +349,29 @@ void Witnessed::fault() {
   }
 }
 
-// It is true: the primary's process has ended. It is back at any moment of what the order takes.
+// It is true: the primary's process has ended. It is back at any moment of what the order takes, and nothing else
+// happens until the two have met, nor does it get the witness' consent: who goes on by himself makes it a lie.
 void Witnessed::word_about_a_dead_peer() {
-  if (!at_one()) return;
+  // (A command is told of no word, and has who was given it fenced when the other one is back.)
+  if (!at_one() || config_.witness.kind == WitnessKind::kCommand) return;
+  network_.set_silent({false, false});
+  const auto reached = register_.reached;
   const int dead = node(0).engine().is_primary() ? 0 : 1;
   const int host = 1 - dead;
+  register_.reached[static_cast<size_t>(dead)] = false;
   node(host).metadata().faults.extra_delay_ns = random_.spread(10 * kMillisecond_ns, kSecond_ns);
   node(dead).kill();
   gone(dead);
   start_later(dead, 2 * config_.peer_timeout_ns);
   scheduler_.after(random_.spread(kMillisecond_ns, 2 * config_.peer_timeout_ns), node(host).process(), [this, host] {
-    node(host).engine().orders().promote({.peer_is_dead = true, .without_witness = true},
-                                         [](const Result<std::string>&) {});
+    node(host).engine().orders().promote({true, true}, [](const Result<std::string>&) {});
   });
+  const uint64_t end = scheduler_.now_ns() + kHealingMax_ns;
+  do {
+    scheduler_.run_until(scheduler_.now_ns() + 20 * kMillisecond_ns);
+    look();
+  } while (!at_one() && scheduler_.now_ns() < end);
+  register_.reached = reached;
 }
 
 // How one is taken out of service: host by host, and it is away already. What waited for it goes on.
