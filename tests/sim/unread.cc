@@ -128,10 +128,11 @@ void Unread::a_link_dies() {
   LinkFaults silent = network_.faults("main");
   silent.silent = {random_.chance(0.5), true};
   network_.set_faults("main", silent);
+  // Both, also the one that reads nothing and so does not hear of the other one's.
   wait(
-      kPeerTimeout_ns + kLonger_ns, [this] { return outstanding_ == 0; },
-      "reads whose link is dead, while another one lives");
-  run_for(kSecond_ns);
+      config_.link_timeout_ns + kLonger_ns, [this] { return !up(0, "main") && !up(1, "main"); },
+      "a dead link to be given up, while another one lives");
+  wait(kPatience_ns, [this] { return outstanding_ == 0; }, "reads whose link is dead");
   check_session("though a link lives");
 }
 
