@@ -60,6 +60,8 @@ constexpr size_t kReceiveSlabBytes = kFramePayloadBytesMax + 64 * kKiB;
 constexpr size_t kReceiveSlabsKept = 16;
 // Of the control stream, for a sender who has much to say: kept until the peer is known to have it.
 constexpr uint64_t kControlBytesMax = 4 * kMiB;
+// … and with so much a peer that goes on sending, and confirms nothing, has gone mad.
+constexpr uint64_t kControlBytesKeptMax = 4 * kControlBytesMax;
 // So many frames of it are confirmed at once, and not with the next heartbeat.
 constexpr uint64_t kControlFramesUnconfirmedMax = 256;
 // Links of a volume, in the configuration and at run time.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/limits.h"
+#include "base/units.h"
 
 namespace twinblock {
 
@@ -49,6 +50,13 @@ bool FrameRoutes::take(Channel& channel, wire::Frame& frame) {
 
 // A frame of the control stream, each once and in order.
 bool FrameRoutes::take_ordered(Channel& channel, wire::Frame& frame) {
+  // Each may be answered by another one, which is kept until the peer says that it has it.
+  if (const uint64_t kept_bytes = parts_.control.kept_bytes(); kept_bytes > limits::kControlBytesKeptMax) {
+    session_.lose(env_.peer() + " asks on and on, and does not confirm what it is told: " +
+                      format_size(kept_bytes) + " are kept for it",
+                  limits::kReconnectDelayMax_ns);
+    return false;
+  }
   switch (static_cast<FrameType>(frame.header.type)) {
     case FrameType::kAck:
       take_ack(channel, frame);

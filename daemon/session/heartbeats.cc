@@ -63,22 +63,23 @@ void Heartbeats::send(Channel& channel, uint64_t now) {
 }
 
 void Heartbeats::send_all(uint64_t now) {
-  // What this node has not read because it has enough to do is not the peer's silence, and what the
-  // peer takes from a long queue proves that our direction works before any answer to it can come.
-  if (links_.paused()) last_heard_ns_ = last_echo_ns_ = now;
   for (Channel* channel : links_.up()) {
     SignsOfLife& life = channel->life;
-    if (links_.paused()) {
-      life.last_heard_ns = life.last_echo_ns = now;
-      life.heard_presence_ns = life.echo_presence_ns = presence_ns_;
-    }
     // Before the heartbeat, which waits for the end of this turn and says nothing of a queue. Nor
     // does what the kernel has room for: of the bytes that were queued at the last tick some must
     // have left since, and some must wait still.
     const uint64_t sent = channel->connection->sent_bytes_total();
     const bool waits =
         sent < std::exchange(life.queued_at_tick_bytes, channel->connection->queued_bytes_total());
-    if (sent != std::exchange(life.sent_at_tick_bytes, sent) && waits) {
+    const bool moves = sent != std::exchange(life.sent_at_tick_bytes, sent);
+    // What this node has not read because it has enough to do is not the peer's silence. But where
+    // it has enough to do because of answers that wait to be sent, and nothing takes any of them, the
+    // pause would last as long as the silence: such a connection is judged as ever.
+    const bool unread = links_.paused() && (moves || !waits);
+    if (unread) heard(*channel);
+    // What the peer takes from a long queue proves that our direction works before any answer to it
+    // can come.
+    if (unread || (waits && moves)) {
       life.last_echo_ns = last_echo_ns_ = now;
       life.echo_presence_ns = presence_ns_;
     }

@@ -26,7 +26,7 @@ Engine::Engine(Parts parts)
       writes_(core_, gate_, disks_),
       flushes_(core_, gate_, disks_),
       reads_(core_, disks_),
-      replica_(core_, disks_,
+      replica_(core_, disks_, parts.receive_bytes_max,
                [this] {
                  roles_.replica_drained();
                  session_.poke();

@@ -74,6 +74,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
     // Ends the connections of all clients, without another answer: what they know of the volume is old.
     std::function<void()> cut_off_clients = {};
     Copies* copies = nullptr;  // of the backing; null: none can be taken
+    uint64_t receive_bytes_max = limits::kReceiveBytesMax;  // less for the simulator's volumes
   };
   explicit Engine(Parts parts);
 
@@ -113,6 +114,8 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   // Writes wait for a snapshot's copies.
   [[nodiscard]] bool holds_writes() const { return writes_.held_back(); }
   [[nodiscard]] bool session_stands() const { return session_.up(); }
+  // It has enough to do, and reads nothing of its peer's until some of it is done.
+  [[nodiscard]] bool stopped_reading() const { return session_.up() && session_.links().paused(); }
   // The steps of the table of phases that were taken.
   [[nodiscard]] const PhaseSteps& phase_steps() const { return core_.phase().steps(); }
 

@@ -69,8 +69,8 @@ struct Replica::Op {
   bool looked_behind = false;
 };
 
-Replica::Replica(Core& core, DiskHealth& disks, std::function<void()> drained)
-    : core_(core), disks_(disks), drained_(std::move(drained)) {}
+Replica::Replica(Core& core, DiskHealth& disks, uint64_t held_bytes_max, std::function<void()> drained)
+    : core_(core), disks_(disks), held_bytes_max_(held_bytes_max), drained_(std::move(drained)) {}
 Replica::~Replica() = default;
 
 void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
@@ -117,7 +117,7 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
   op.working_bytes =
       sizeof op + frame.payload.size() + (op.body || compressed ? op.length_bytes : 0);
   working_bytes_ += op.working_bytes;
-  if (!paused_ && held_bytes() > limits::kReceiveBytesMax) {
+  if (!paused_ && held_bytes() > held_bytes_max_) {
     paused_ = true;
     core_.session.pause_reading(true);
   }
@@ -288,7 +288,7 @@ uint64_t Replica::held_bytes() const { return working_bytes_ + core_.session.lin
 void Replica::resume_if_drained() {
   if (!answering_) return;
   release_sent_bodies();
-  if (!paused_ || held_bytes() > limits::kReceiveBytesMax / 2) return;
+  if (!paused_ || held_bytes() > held_bytes_max_ / 2) return;
   paused_ = false;
   core_.session.pause_reading(false);
 }

@@ -19,8 +19,9 @@ namespace twinblock {
 
 class Replica {
  public:
-  // `drained` is called when the last disk request of a lost session has ended.
-  Replica(Core& core, DiskHealth& disks, std::function<void()> drained);
+  // Stops reading when it holds more than `held_bytes_max`. `drained` is called when the last disk request
+  // of a lost session has ended.
+  Replica(Core& core, DiskHealth& disks, uint64_t held_bytes_max, std::function<void()> drained);
   ~Replica();
 
   // kData, kFlush, kRead or kDigest of the session; the answer goes to connection `incarnation`.
@@ -60,6 +61,7 @@ class Replica {
 
   Core& core_;
   DiskHealth& disks_;
+  const uint64_t held_bytes_max_;
   std::function<void()> drained_;
   wire::SlabPool long_pieces_;  // for what is decompressed
   bool answering_ = false;

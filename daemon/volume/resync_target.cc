@@ -58,6 +58,7 @@ bool ResyncTarget::hold_early(wire::Frame& frame, uint64_t incarnation) {
                         !takes_data_ && !core_.state().blank();
   early_bytes_ += sizeof frame + frame.payload.size();
   if (!expected || early_bytes_ > limits::kReceiveBytesMax) return false;
+  wire::keep_apart(frame);
   early_.push_back({std::move(frame), incarnation});
   return true;
 }

@@ -9,6 +9,17 @@
 
 namespace twinblock::wire {
 
+void keep_apart(Frame& frame) {
+  const size_t size = frame.payload.size();
+  if (frame.keeps_payload == nullptr || size >= frame.keeps_payload->size / 2) return;
+  auto own = std::make_shared<Slab>();
+  own->bytes = std::make_unique_for_overwrite<std::byte[]>(size);
+  own->size = size;
+  std::memcpy(own->bytes.get(), frame.payload.data(), size);
+  frame.payload = {own->bytes.get(), size};
+  frame.keeps_payload = std::move(own);
+}
+
 // Makes sure that the slab has room for the rest of the frame that has begun. A slab that only this
 // reader holds is used again; one whose payloads are still on their way to the disk is left to
 // them.

@@ -25,6 +25,10 @@ struct Frame {
   bool arrived_alone = false;
 };
 
+// For who keeps a frame for long: a payload that is much shorter than the slab that it lies in gets one
+// of its own, so that what is held is not a multiple of what was sent.
+void keep_apart(Frame& frame);
+
 class FrameReader {
  public:
   enum class Outcome { kFrame, kNothing, kError };

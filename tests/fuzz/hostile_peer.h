@@ -51,6 +51,7 @@ class HostilePeer {
   bool shakes_hands = true;
   bool answers = true;
   bool beats = true;
+  bool confirms = true;  // that it has the control stream's frames
 
  private:
   class Line;

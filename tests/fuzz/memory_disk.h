@@ -18,8 +18,8 @@ namespace twinblock::fuzz {
 
 class MemoryDisk final : public Disk {
  public:
-  MemoryDisk(sim::Scheduler& scheduler, std::vector<std::byte> contents)
-      : contents(std::move(contents)), scheduler_(scheduler) {}
+  MemoryDisk(sim::Scheduler& scheduler, std::vector<std::byte> image)
+      : contents(std::move(image)), scheduler_(scheduler) {}
 
   void submit(DiskRequest& request) override {
     require(request.done != nullptr, "a disk request whose end nobody hears of");

@@ -17,6 +17,7 @@
 #include "lineage.h"
 #include "rolled_back.h"
 #include "snapshotted.h"
+#include "unread.h"
 #include "witnessed.h"
 #include "report.h"
 #include "sim_node.h"
@@ -65,6 +66,7 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
   if (options.grow) return run(twinblock::sim::Grown(random.next()));
   if (options.rollback) return run(twinblock::sim::RolledBack(random.next()));
   if (options.snapshot) return run(twinblock::sim::Snapshotted(random.next()));
+  if (options.unread) return run(twinblock::sim::Unread(random.next()));
   return run(twinblock::sim::World(random.next(), options));
 }
 

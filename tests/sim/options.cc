@@ -12,7 +12,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 25> kModeTable{{
+constexpr std::array<Mode, 26> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -180,6 +180,7 @@ constexpr std::array<Mode, 25> kModeTable{{
     {"grow", 0, [](Options& o) { o.grow = true; }},
     {"rollback", 0, [](Options& o) { o.rollback = true; }},
     {"snapshot", 0, [](Options& o) { o.snapshot = true; }},
+    {"unread", 0, [](Options& o) { o.unread = true; }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,
@@ -262,6 +263,8 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   const bool rolls_back = mode == "mixed" && !resumes && !is_late && !witnessed && !grows && beside.chance(0.04);
   const bool copies =
       mode == "mixed" && !resumes && !is_late && !witnessed && !grows && !rolls_back && beside.chance(0.04);
+  const bool unread = mode == "mixed" && !resumes && !is_late && !witnessed && !grows && !rolls_back && !copies &&
+                      beside.chance(0.02);
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
@@ -273,6 +276,7 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
                        : grows         ? each.name == std::string("grow")
                        : rolls_back    ? each.name == std::string("rollback")
                        : copies        ? each.name == std::string("snapshot")
+                       : unread        ? each.name == std::string("unread")
                                        : is_drawn;
     if (!meant) continue;
     each.apply(options);

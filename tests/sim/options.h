@@ -79,13 +79,14 @@ struct Options {
   bool rollback = false;            // … see rolled_back.h
   bool grow = false;                // … see grown.h
   bool snapshot = false;            // … see snapshotted.h
+  bool unread = false;              // … see unread.h
   FaultPlan faults;
 };
 
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
-    "resync swap slow late lineage resume renewal witness grow rollback snapshot";
+    "resync swap slow late lineage resume renewal witness grow rollback snapshot unread";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

@@ -116,7 +116,7 @@ void SimNode::start() {
                     std::move(loaded.value()), data_->is_new(), instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }, kEventWords, boot_,
                     cache_is_gone, kZeroPieceBytes, {witness_.get(), fence_.get()},
-                    outside_.cut_off_clients, copies_.get()});
+                    outside_.cut_off_clients, copies_.get(), receive_bytes_max_});
   engine_->orders().set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);

@@ -33,6 +33,8 @@ class SimNode {
     std::function<void()> cut_off_clients;
   };
   void set_outside(Outside outside) { outside_ = std::move(outside); }
+  // Of its processes from now on: with more in its hands a node stops reading.
+  void set_receive_bytes_max(uint64_t bytes) { receive_bytes_max_ = bytes; }
 
   // Another file, for the next process; it outlives this.
   void set_config(const Config& config) { config_ = &config; }
@@ -95,6 +97,7 @@ class SimNode {
   const uint32_t region_bytes_;  // of metadata made anew
   const std::string name_;
   Random random_;
+  uint64_t receive_bytes_max_ = limits::kReceiveBytesMax;
   bool powered_ = true;
   uint64_t boot_;
   uint64_t started_ns_ = 0;

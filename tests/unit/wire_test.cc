@@ -316,6 +316,28 @@ void drain(FrameReader& reader, Stream& stream, std::vector<Frame>& frames) {
   }
 }
 
+TEST(FrameReader, AShortPayloadCanBeKeptWithoutTheSlabThatItCameIn) {
+  const Bytes small = pattern(100), large = pattern(limits::kFramePayloadBytesMax);
+  Bytes bytes = frame(data_header(0, 100), small);
+  const Bytes more = frame(data_header(0, large.size()), large);
+  bytes.insert(bytes.end(), more.begin(), more.end());
+  Stream stream(bytes);
+  stream.allow(bytes.size());
+  FrameReader reader;
+  reader.set_volume_bytes(8 * kMiB);
+  std::vector<Frame> frames;
+  drain(reader, stream, frames);
+  ASSERT_EQ(frames.size(), 2u);
+  for (Frame& each : frames) keep_apart(each);
+  EXPECT_EQ(frames[0].keeps_payload->size, small.size());
+  EXPECT_EQ(Bytes(frames[0].payload.begin(), frames[0].payload.end()), small);
+  EXPECT_EQ(frames[1].keeps_payload->size, limits::kReceiveSlabBytes) << "a long one is not copied";
+  EXPECT_EQ(Bytes(frames[1].payload.begin(), frames[1].payload.end()), large);
+  Frame none;
+  keep_apart(none);
+  EXPECT_EQ(none.keeps_payload, nullptr);
+}
+
 TEST(FrameReader, CutsTheSameFramesFromEverySegmentation) {
   const Bytes payload = pattern(700);
   Bytes stream_bytes = frame(header_of(FrameType::kHeartbeat));

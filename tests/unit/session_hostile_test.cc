@@ -1,0 +1,116 @@
+// What a peer that has the key, and has gone mad, can make a node keep: an engine on virtual parts, and the fuzzers'
+// hostile peer.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <memory>
+#include <vector>
+
+#include "hostile_peer.h"
+#include "metadata_image.h"
+#include "wire/codec.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+
+size_t allocated_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+class HostilePeerTest : public testing::Test {
+ protected:
+  HostilePeerTest() : config_(make_config(kVolumeBytes)), record_(record()) {
+    std::vector<std::byte> file = plain_file(record_);
+    Result<metadata::Loaded> loaded =
+        metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
+    require(loaded.ok(), "the test's own metadata");
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded.value()), false);
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  }
+  ~HostilePeerTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+
+  static metadata::NodeRecord record() {
+    metadata::NodeRecord record;
+    record.volume_uuid[0] = 1;
+    record.volume = "r0";
+    record.node = "alpha";
+    record.size_bytes = kVolumeBytes;
+    record.region_bytes = 64 * kKiB;
+    record.generations.current = record.generations.base = 11;
+    record.generations.history[0] = 9;
+    return record;
+  }
+  void meet(HostilePeer::Stance stance, uint8_t flags) {
+    peer_->take(stance, flags, 2);
+    ASSERT_TRUE(node_->engine->start().ok());
+    node_->run(3 * kSecond_ns);
+    ASSERT_TRUE(stands());
+  }
+  [[nodiscard]] bool stands() const { return node_->engine->session_stands(); }
+  // `count` frames in one piece.
+  template <typename Make>
+  void send(size_t count, Make&& make) {
+    std::vector<std::byte> bytes;
+    for (size_t i = 0; i < count; ++i) {
+      const wire::HeaderBytes sealed = wire::seal(make());
+      bytes.insert(bytes.end(), sealed.begin(), sealed.end());
+    }
+    peer_->send(0, bytes);
+  }
+
+  const Config config_;
+  const metadata::NodeRecord record_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+};
+
+// Each of these is answered by one that is kept until the peer has confirmed it.
+TEST_F(HostilePeerTest, WhoConfirmsNothingIsNotToldWithoutEnd) {
+  peer_->answers = peer_->confirms = false;
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  constexpr size_t kBatch = 5000;
+  constexpr size_t kFramesMax = 2 * limits::kControlBytesKeptMax / sizeof(wire::FrameHeader);
+  uint64_t incarnation = 1000;
+  size_t sent = 0;
+  for (; stands() && sent < kFramesMax; sent += kBatch) {
+    send(kBatch, [&] {
+      wire::FrameHeader header = wire::to_header(wire::RetiredFrame{.incarnation = ++incarnation});
+      wire::set_order(header, ++*peer_->control());
+      return header;
+    });
+    node_->run(50 * kMillisecond_ns);
+  }
+  EXPECT_FALSE(stands()) << "after " << sent << " frames it still keeps an answer to each";
+  EXPECT_GT(sent * sizeof(wire::FrameHeader), limits::kControlBytesMax)
+      << "one that only stands still for a moment is not parted from";
+}
+
+// Data that has overtaken the generation is held. It may not keep the receive slab that it lies in, nearly all of which
+// was used for other frames.
+TEST_F(HostilePeerTest, EarlyDataIsHeldForWhatItIs) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
+  const size_t before = allocated_bytes();
+  constexpr size_t kHeld = 100;
+  const std::vector<std::byte> one(1, std::byte{7});
+  for (size_t i = 0; i < kHeld; ++i) {
+    const wire::HeaderBytes data = wire::seal(
+        wire::to_header(wire::DataFrame{.request = peer_->next_sequence(), .offset_bytes = 0, .length_bytes = 1}), one);
+    peer_->send(0, data);
+    peer_->send(0, one);
+    send(limits::kReceiveSlabBytes / sizeof(wire::FrameHeader),
+         [this] { return wire::to_header(wire::HeartbeatFrame{.sent_ns = node_->scheduler.now_ns()}); });
+    node_->run(60 * kMillisecond_ns);
+  }
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(stands()) << "a good source's data may come early";
+  EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 40 * kMiB);
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
