@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import nbd
@@ -177,10 +178,18 @@ def test_a_stop_waits_for_a_slow_flush(make_lab, scratch):
         with connection(lab) as handle:
             handle.pwrite(b"\x12" * MIB, 0)
         disk.begin("delay 13000000", only="flushes")
-        assert lab.stop("alpha")
-        received = b""
-        while b"EXTEND_TIMEOUT_USEC=" not in received:
-            received = notify.recv(4096)
+        stopped = []
+        stop = threading.Thread(target=lambda: stopped.append(lab.stop("alpha")))
+        stop.start()
+        while b"EXTEND_TIMEOUT_USEC=" not in notify.recv(4096):
+            pass
+        time.sleep(2)  # its flush has begun by then, which takes its time; the next ones are quick
+        disk.end()
+        while stop.is_alive():
+            notify.settimeout(0.2)
+            with contextlib.suppress(TimeoutError):
+                notify.recv(4096)
+        assert stopped == [True]
     assert lab.exit_code("alpha") == 0
     promoted = ctl(lab, "beta", "promote")
     assert promoted.returncode == 0, promoted.stderr
