@@ -198,9 +198,11 @@ SnapshotSum write_snapshot(std::vector<std::byte>& file, uint64_t offset, const 
   std::vector<std::byte> roomy(std::move(file));
   const size_t before = roomy.size();
   uint64_t chunks = 0;
-  for (uint64_t from = 0; const auto chunk = map.next_chunk(from);
-       from = chunk->offset_bytes + chunk->length_bytes)
+  uint64_t from = 0;
+  while (const auto chunk = map.next_chunk(from)) {
+    from = chunk->offset_bytes + chunk->length_bytes;
     ++chunks;
+  }
   roomy.resize(std::max<size_t>(before, offset + chunks * 4104 + kPageBytes));
   SnapshotSum sum;
   DirectDisk disk(roomy);
