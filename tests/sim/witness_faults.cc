@@ -5,11 +5,6 @@
 #include "witnessed.h"
 
 namespace twinblock::sim {
-namespace {
-
-constexpr uint64_t kHealingMax_ns = 60 * kSecond_ns;
-
-}  // namespace
 
 // Blank ones, or some that were taken out before, with the metadata that they had then: the other node
 // holds all that was acknowledged.

@@ -15,7 +15,6 @@ namespace {
 constexpr uint64_t kVolumeBytes = 128 * kKiB;
 constexpr size_t kBlocks = kVolumeBytes / limits::kBlockBytes;
 constexpr uint64_t kFaulty_ns = 60 * kSecond_ns;
-constexpr uint64_t kHealingMax_ns = 60 * kSecond_ns;
 constexpr size_t kDepth = 4;
 constexpr uint64_t kDemotionMax_ns = 20 * kSecond_ns;
 

@@ -28,6 +28,7 @@ class Witnessed final : public NodePair {
 
  private:
   static constexpr uint64_t kNever = ~uint64_t{0};
+  static constexpr uint64_t kHealingMax_ns = 60 * kSecond_ns;
 
   // The operations on one value of one block: its write, and the reads that returned it (Gibbons and
   // Korach: two values of which each has an operation that ended before one of the other began are in no

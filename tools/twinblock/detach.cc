@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <functional>
+#include <optional>
 
 #include "base/units.h"
 #include "twinblock/attach_nbd.h"
@@ -32,7 +34,16 @@ constexpr uint64_t kReleaseTimeout_ns = 5 * kSecond_ns;
 constexpr uint64_t kOpenForAMoment_ns = 2 * kSecond_ns;
 constexpr uint64_t kPollInterval_ns = 20 * kMillisecond_ns;
 
-// Runs in a process of its own, since the kernel lets nobody go who waits for a device.
+// What `work` returns in a process of its own, since the kernel lets nobody go who waits for a device; nothing where
+// that does not end in time.
+std::optional<int> apart(const std::function<int()>& work, uint64_t timeout_ns) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work());
+  int wait_status = 0;
+  const bool ended = child > 0 && reap(child, timeout_ns, wait_status);
+  return ended && WIFEXITED(wait_status) ? std::optional(WEXITSTATUS(wait_status)) : std::nullopt;
+}
+
 int flush_status(const std::string& device) {
   const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0 || fsync(fd) != 0) return errno;
@@ -42,13 +53,8 @@ int flush_status(const std::string& device) {
 
 // Writes that only the kernel has must be on both replicas before the device goes.
 Status flush(const std::string& device, bool force) {
-  const pid_t child = fork();
-  if (child == 0) _exit(flush_status(device));
-  int wait_status = 0;
-  const bool ended = child > 0 && reap(child, kFlush_ns, wait_status);
-  const bool flushed = ended && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
-  if (flushed || force) return ok_status();
-  const int code = ended && WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : ETIMEDOUT;
+  const int code = apart([&device] { return flush_status(device); }, kFlush_ns).value_or(ETIMEDOUT);
+  if (code == 0 || force) return ok_status();
   return refused(
       system_error(code, "can't flush " + device).what,
       "see twinblock status; --force detaches without, and gives up what was not written "
@@ -56,16 +62,12 @@ Status flush(const std::string& device, bool force) {
 }
 
 // Whether something in the kernel has claimed it for itself, which need not show elsewhere: a file system of several
-// devices, RAID, a target of iSCSI. In a process of its own, see flush_status(); one that can't tell has not seen any.
+// devices, RAID, a target of iSCSI. Where that can't be told, nothing has.
 bool is_claimed(const std::string& device) {
-  const pid_t child = fork();
-  if (child == 0) {
-    const int fd = open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC);
-    _exit(fd < 0 && errno == EBUSY ? EBUSY : 0);
-  }
-  int wait_status = 0;
-  const bool ended = child > 0 && reap(child, kReleaseTimeout_ns, wait_status);
-  return ended && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EBUSY;
+  const auto open_alone = [&device] {
+    return open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC) < 0 ? errno : 0;
+  };
+  return apart(open_alone, kReleaseTimeout_ns) == EBUSY;
 }
 
 // `answers`: not a device that waits for its node, which would keep who opens it.
