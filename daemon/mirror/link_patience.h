@@ -1,6 +1,7 @@
-// How long a link may be silent while another one lives. A link that was given up for that, and is
-// back as soon as it is tried, was not dead: where that happens again and again, it is waited for
-// longer, up to a limit, and after a while without it no longer. Pure.
+// How long a link may be silent while another one lives. A link that was given up for that, is tried at
+// once, and is back, was not dead: where that happens again and again, it is waited for longer, up to
+// a limit, and after a while without it no longer. Of one that was left alone first, as it flaps, nobody
+// knows what it was meanwhile. Pure.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,8 @@ class LinkPatience {
  public:
   // As often doubled at the most.
   static constexpr unsigned kDoublingsMax = 3;
-  // A link that is back within this, once it may be tried, was given up wrongly. Not much more than it
-  // takes to join: one that was dead for a moment was given up rightly, however often it happens.
+  // A link that is back within this was given up wrongly. Not much more than it takes to join: one
+  // that was dead for a moment was given up rightly, however often it happens.
   static constexpr uint64_t kBack_ns = 200 * kMillisecond_ns;
   // Losses further apart than this have nothing to do with each other; after as long without one
   // the limit is halved.
@@ -29,9 +30,9 @@ class LinkPatience {
   }
   [[nodiscard]] bool raised(uint64_t now_ns) const { return limit_ns(now_ns) > timeout_ns_; }
 
-  // It is given up for its silence, and left alone for so long.
-  void given_up(uint64_t now_ns, uint64_t left_alone_ns) {
-    back_until_ns_ = now_ns + left_alone_ns + kBack_ns;
+  // It is given up for its silence, and tried again at once, or left alone (LinkDamping).
+  void given_up(uint64_t now_ns, bool left_alone) {
+    back_until_ns_ = left_alone ? 0 : now_ns + kBack_ns;
   }
   // It is up again. Whether the limit is higher now.
   bool returned(uint64_t now_ns) {

@@ -87,8 +87,7 @@ void SessionWatch::look_for_silence(uint64_t now) {
     session_.link_down(*channel,
                        env_.peer() + " was silent on it, or did not hear this node, for " + silence,
                        LinkEnd::kLost);
-    // Both nodes leave it alone for the same time, and one of them dials first.
-    link.patience.given_up(now, link.join_at_ns - std::min(link.join_at_ns, now + env_.in_turn_ns(0)));
+    link.patience.given_up(now, link.damped);
   }
 }
 

@@ -3,16 +3,12 @@ through fio's nbd engine. A bar is held against the median of the rounds' own ra
 
 import argparse
 import json
-import os
-import shutil
 import statistics
 import sys
 from pathlib import Path
 
-from benchlib import bench_directory, say
 from lablib import LabError
-from lablib.lab import parse_size
-from servers import measure, medians
+from servers import medians, run_all
 
 
 def parse(argv, text, rounds):
@@ -26,21 +22,6 @@ def parse(argv, text, rounds):
     parser.add_argument("--build", help="build tree (default $TWINBLOCK_BUILD, else build/release)")
     parser.add_argument("--json", help="the figures as JSON, into this file")
     return parser.parse_args(argv)
-
-
-def run_all(servers, cases, options):
-    """results[case][kind]: a list of measurements, one a round; who comes first changes."""
-    results = {case[0]: {name: [] for name in servers} for case in cases}
-    names = list(servers)
-    for number in range(options.rounds):
-        for case in cases:
-            for name in names if number % 2 == 0 else names[::-1]:
-                os.sync()
-                sample = measure(servers[name], case, options)
-                results[case[0]][name].append(sample)
-                say(f"round {number + 1}/{options.rounds}  {case[0]:18} {name:8}"
-                    f"{sample['iops']:9.0f}/s  p50 {sample['p50_us']:7.0f} us")
-    return results
 
 
 def ratios(samples):
@@ -78,19 +59,7 @@ def compare(kinds, cases, options, bar):
     chosen = [case for case in cases if not options.case or any(word in case[0] for word in options.case)]
     if not chosen:
         raise LabError("no case of that name; they are: " + ", ".join(case[0] for case in cases))
-    directory = bench_directory(options.dir or "/var/tmp")
-    servers = {}
-    try:
-        for name, kind in kinds.items():
-            say(f"starting {kind.title}")
-            below = directory / name
-            below.mkdir()
-            servers[name] = kind(below, parse_size(options.size), options)
-        results = run_all(servers, chosen, options)
-    finally:
-        for server in servers.values():
-            server.close()
-        shutil.rmtree(directory, ignore_errors=True)
+    results = run_all(kinds, chosen, options)
     print(table(results, kinds, bar))
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -241,7 +241,7 @@ TEST(LinkPatience, RaisedByRepeatedLossesThatWereNone) {
   LinkPatience patience(500 * kMs, 2500 * kMs);
   uint64_t now = kSecond_ns;
   const auto lose_wrongly = [&] {
-    patience.given_up(now, 0);
+    patience.given_up(now, false);
     now += LinkPatience::kBack_ns;
     return patience.returned(now);
   };
@@ -265,9 +265,12 @@ TEST(LinkPatience, NotByALinkThatWasGone) {
   LinkPatience patience(500 * kMs, 2500 * kMs);
   uint64_t now = kSecond_ns;
   for (int i = 0; i < 5; ++i) {
-    patience.given_up(now, 500 * kMs);
-    now += 500 * kMs + LinkPatience::kBack_ns + 1;
+    patience.given_up(now, false);
+    now += LinkPatience::kBack_ns + 1;
     EXPECT_FALSE(patience.returned(now));
+    // It may have been dead for as long as it was left alone, or for a moment.
+    patience.given_up(now, true);
+    EXPECT_FALSE(patience.returned(now + 1));
   }
   EXPECT_FALSE(patience.returned(now));  // up again after another kind of loss
 }
