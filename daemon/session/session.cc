@@ -259,14 +259,22 @@ void Session::channel_closed(Channel& channel, const std::string& reason) {
     handshake_.closed(channel, reason);
 }
 
+// Bytes are a sign of life; that the socket is looked at is none: its kernel may have something to tell, such
+// as that it sent again what nobody acknowledges.
+wire::FrameReader::Outcome Session::next_frame(Channel& channel, wire::Frame& frame) {
+  const uint64_t before = channel.reader.received_bytes_total();
+  const wire::FrameReader::Outcome outcome = channel.reader.next(*channel.connection, frame);
+  if (channel.reader.received_bytes_total() != before) heartbeats_.heard(channel);
+  return outcome;
+}
+
 void Session::channel_readable(Channel& channel) {
-  heartbeats_.heard(channel);
   channel.reader.begin_turn();
   wire::Frame frame;
   while (channel.open()) {
     // What has been read already waits, too (pause_reading).
     if (links_.paused() && channel.up()) return;
-    switch (channel.reader.next(*channel.connection, frame)) {
+    switch (next_frame(channel, frame)) {
       case wire::FrameReader::Outcome::kNothing:
         if (channel.probes() && !channel.dialled()) responder_.received(channel);
         return;

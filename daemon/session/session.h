@@ -139,6 +139,7 @@ class Session final : private SessionSteps, private ChannelOwner {
   void channel_closed(Channel& channel, const std::string& reason) override;
   void channel_sampled(Channel& channel, const SendMoments& moments) override;
 
+  [[nodiscard]] wire::FrameReader::Outcome next_frame(Channel& channel, wire::Frame& frame);
   Status listen(Link& link);
   void try_link(Link& link);
   void close_link(Link& link);

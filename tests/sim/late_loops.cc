@@ -11,6 +11,8 @@ namespace {
 
 // Ticks, trips, and what else goes by no timeout.
 constexpr uint64_t kSome_ns = 600 * kMillisecond_ns;
+// … of a link, beside which another one carries on.
+constexpr uint64_t kTicks_ns = 400 * kMillisecond_ns;
 
 }  // namespace
 
@@ -76,7 +78,7 @@ void World::dead_link() {
     return scheduler_.now_ns() - began - (scheduler_.stood_still_total_ns() - late);
   };
   const auto noticed = [&] { return gave_up(0, lane.name) || gave_up(1, lane.name); };
-  const uint64_t bound = options_.link_timeout_ns + kSome_ns;
+  const uint64_t bound = options_.link_timeout_ns + kTicks_ns;
   while (!noticed()) {
     const int64_t left = static_cast<int64_t>(bound) - static_cast<int64_t>(spent());
     if (left < 0)

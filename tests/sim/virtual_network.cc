@@ -93,6 +93,10 @@ class VirtualNetwork::Endpoint final : public Connection {
       self.look();
     });
   }
+  // The kernel has something to tell that is no byte, such as when it sent something again.
+  void woken() {
+    if (!closed_ && !paused_ && connected_ && handler_ != nullptr) handler_->readable();
+  }
   // This host drops the connection: nothing more leaves it, and it answers to nothing but by a
   // reset.
   void break_off(const std::string& reason) {
@@ -372,6 +376,7 @@ void VirtualNetwork::arrive(const WirePtr& wire, int from, uint64_t up_to) {
   Pipe& pipe = wire->pipe[index(from)];
   Host& target = hosts_[index(1 - from)];
   if (!target.powered) return;
+  if (!carries(*wire->link, from) || !carries(*wire->link, 1 - from)) repeat(wire, from);
   if (!carries(*wire->link, from)) {
     pipe.held = std::max(pipe.held, up_to);
     return;
@@ -387,6 +392,19 @@ void VirtualNetwork::arrive(const WirePtr& wire, int from, uint64_t up_to) {
     pipe.arrived = std::max(pipe.arrived, up_to);
     receiver->notify();
   }
+}
+
+// What is not acknowledged is sent again, later each time, and the sender's process hears of it, where it
+// has asked for the moments.
+void VirtualNetwork::repeat(const WirePtr& wire, int from, uint64_t delay_ns) {
+  if (std::exchange(wire->pipe[index(from)].repeated, true)) return;
+  scheduler_.after(delay_ns, hosts_[index(from)].process, [this, wire, from, delay_ns] {
+    wire->pipe[index(from)].repeated = false;
+    Endpoint* sender = wire->end[index(from)];
+    if (sender == nullptr || (carries(*wire->link, 0) && carries(*wire->link, 1))) return;
+    repeat(wire, from, 2 * delay_ns);
+    sender->woken();
+  });
 }
 
 void VirtualNetwork::window_opened(const WirePtr& wire, int sender) {

@@ -108,6 +108,7 @@ class VirtualNetwork {
     bool end_arrived = false;  // the sender has closed
     bool end_held = false;
     bool reset = false;  // … and what it had sent is void
+    bool repeated = false;  // the sender's kernel sends again what nobody acknowledges
   };
   struct Wire {
     Link* link = nullptr;
@@ -135,6 +136,7 @@ class VirtualNetwork {
   void segment(const WirePtr& wire, int from, uint64_t up_to);
   void window_opened(const WirePtr& wire, int sender);
   void arrive(const WirePtr& wire, int from, uint64_t up_to);
+  void repeat(const WirePtr& wire, int from, uint64_t delay_ns = 200 * kMillisecond_ns);
   void send_end(const WirePtr& wire, int from, bool reset);
   void end_arrives(const WirePtr& wire, int from);
   void release(const WirePtr& wire);
