@@ -96,6 +96,8 @@ bool Resumption::session_lost() {
   state_ = State::kPending;
   since_ns_ = core_.clock.now_ns();
   timer_->arm(kLook_ns);
+  answer(Error{"the session with " + core_.peer + " was lost before this node went on as primary", "try again", 0,
+               Retry::kLater});
   return true;
 }
 
@@ -104,7 +106,17 @@ bool Resumption::may_serve() {
   if (state_ != State::kConfirmed || !recorded_ || (phase != Phase::kCopying && phase != Phase::kDuplex))
     return false;
   end();
+  answer(std::string(kWentOn));
   return true;
+}
+
+void Resumption::wait(Reply reply) {
+  TB_CHECK(state_ == State::kConfirmed, "who waits to serve has been confirmed");
+  waiting_.push_back(std::move(reply));
+}
+
+void Resumption::answer(const Result<std::string>& result) {
+  for (const Reply& reply : std::exchange(waiting_, {})) reply(result);
 }
 
 void Resumption::end() {

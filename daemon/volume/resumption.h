@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "volume/consent.h"
 #include "volume/core.h"
@@ -28,6 +29,9 @@ namespace twinblock {
 
 class Resumption {
  public:
+  using Reply = std::function<void(Result<std::string>)>;
+  static constexpr const char* kWentOn = "this node is primary, as which its last process had ended";
+
   // `go_on_alone`: without a session.
   Resumption(Core& core, Consent& consent, std::function<void()> go_on_alone);
 
@@ -45,6 +49,8 @@ class Resumption {
   // Whether the peer's replica can't be promoted any more over what clients may read here; then it is
   // over, and this node serves.
   bool may_serve();
+  // An order to be primary, of a node that has been confirmed: answered when it serves, or can't yet.
+  void wait(Reply reply);
   // It serves, by an operator's word.
   void end();
   // It stays secondary. `why`: a sentence for the log.
@@ -57,6 +63,7 @@ class Resumption {
   void look_without_peer();
   void ask_witness();
   void refused_by_peer();
+  void answer(const Result<std::string>& result);
 
   Core& core_;
   Consent& consent_;
@@ -64,6 +71,7 @@ class Resumption {
   const std::unique_ptr<Timer> timer_;
   State state_ = State::kOver;
   bool recorded_ = false;
+  std::vector<Reply> waiting_;
   SyncFacts mine_;  // as they were at the start
   uint64_t since_ns_ = 0;
 };

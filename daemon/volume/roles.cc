@@ -160,7 +160,7 @@ void Roles::resume() {
   role_ = Role::kPromoting;
   remember_before_promotion();
   core_.state().role().resume_primary();
-  record_primary(kGoesOn, "this node is primary, as which its last process had ended");
+  record_primary(kGoesOn, Resumption::kWentOn);
 }
 
 void Roles::session_lost() {
@@ -179,6 +179,10 @@ void Roles::promote(Word word, Reply reply) {
   if (loss_wait_.waiting()) {
     reply(Error{"a promotion waits here already for the session with " + core_.peer + " to end",
                 "wait for its answer", EBUSY, Retry::kLater});
+    return;
+  }
+  if (waits_to_serve()) {
+    resumption_.wait(std::move(reply));
     return;
   }
   if (word.without_witness && !consent_.configured()) {
@@ -261,8 +265,7 @@ void Roles::wait_for_loss(Word word, Reply reply) {
 
 // Time in which this node stood still does not count, and the answer may lie in the socket.
 void Roles::look_for_answer() {
-  const uint64_t waited_ns =
-      core_.lateness().passed_ns(promote_asked_ns_, core_.clock.now_ns());
+  const uint64_t waited_ns = core_.lateness().passed_ns(promote_asked_ns_, core_.clock.now_ns());
   if (waited_ns < promote_wait_ns_) {
     promote_timer_->arm(promote_wait_ns_ - waited_ns);
     return;
@@ -302,8 +305,7 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
     return true;
   }
   if (role_ == Role::kPromoting)
-    promotion_ended(
-        Error{core_.peer + " is being promoted at the same time", "", EBUSY, Retry::kNotNow});
+    promotion_ended(Error{core_.peer + " is being promoted at the same time", "", EBUSY, Retry::kNotNow});
   if (asked_.under_way()) return false;
   asked_.begin();
   keeps_primary_ = false;
@@ -319,8 +321,7 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   return true;
 }
 
-void Roles::heard_answer(const wire::PromoteAnswerFrame& answer,
-                         std::span<const std::byte> why) {
+void Roles::heard_answer(const wire::PromoteAnswerFrame& answer, std::span<const std::byte> why) {
   // An answer to a question that is not waited for any more: the peer was told so (send_role()), and
   // has taken back what it recorded for it.
   if (!promote_timer_->armed() || answer.question != promote_question_) return;
@@ -346,8 +347,7 @@ void Roles::become_primary() {
 }
 
 void Roles::remember_before_promotion() {
-  before_promotion_ = {core_.record().primary, core_.record().peer_primary,
-                       core_.record().promoted_boot};
+  before_promotion_ = {core_.record().primary, core_.record().peer_primary, core_.record().promoted_boot};
   core_.set_alone_allowed(false);
 }
 
@@ -410,8 +410,7 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
   if (primary && role_ != Role::kSecondary) return false;
   asked_.forget_promotion();
   peer_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
-  core_.log.log(Severity::kInfo,
-                core_.peer + (primary ? " is primary now" : " is secondary now"));
+  core_.log.log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
   core_.events().tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
   if (before_promotion_) before_promotion_->peer_primary = false;
   // Not marked as half-copied yet, it is what it was, and knows of no end of a primary before.
@@ -429,6 +428,8 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
 
 void Roles::demote(bool for_good, Reply reply) {
   core_.check_on_loop();
+  // It has served nobody: the next session knows it as what its last process left.
+  if (waits_to_serve()) session().drop("this node is to be demoted, and had not gone on as primary yet", 0);
   if (resumption_.pending()) {
     resumption_.give_up("it is to be demoted");
     core_.state().persist([](int) {});
@@ -454,6 +455,7 @@ void Roles::demote(bool for_good, Reply reply) {
                 EBUSY});
     return;
   }
+  TB_CHECK(!resumption_.under_way(), "who is demoted does not go on as primary by itself");
   role_ = Role::kDemoting;
   update_local_reads();
   demotion_.begin(for_good, [this, reply = std::move(reply)](Result<std::string> result) {

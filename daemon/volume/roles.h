@@ -86,6 +86,8 @@ class Roles {
   [[nodiscard]] bool serves() const {
     return role_ == Role::kPrimary && !resumption_.under_way() && !stopping_;
   }
+  // Primary by its peer's confirmation, and not for clients yet (volume/resumption.h).
+  [[nodiscard]] bool waits_to_serve() const { return role_ == Role::kPrimary && resumption_.under_way(); }
   [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
   [[nodiscard]] bool refused_peer_is_primary() const;
 

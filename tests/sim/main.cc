@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "confirmed.h"
 #include "grown.h"
 #include "lineage.h"
 #include "rolled_back.h"
@@ -67,6 +68,7 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
   if (options.rollback) return run(twinblock::sim::RolledBack(random.next()));
   if (options.snapshot) return run(twinblock::sim::Snapshotted(random.next()));
   if (options.unread) return run(twinblock::sim::Unread(random.next()));
+  if (options.confirmed) return run(twinblock::sim::Confirmed(random.next()));
   return run(twinblock::sim::World(random.next(), options));
 }
 

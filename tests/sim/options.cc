@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace twinblock::sim {
 namespace {
@@ -12,7 +13,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 26> kModeTable{{
+constexpr std::array<Mode, 27> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -181,6 +182,7 @@ constexpr std::array<Mode, 26> kModeTable{{
     {"rollback", 0, [](Options& o) { o.rollback = true; }},
     {"snapshot", 0, [](Options& o) { o.snapshot = true; }},
     {"unread", 0, [](Options& o) { o.unread = true; }},
+    {"confirmed", 0, [](Options& o) { o.confirmed = true; }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,
@@ -211,6 +213,14 @@ constexpr std::array<Mode, 26> kModeTable{{
        o.faults.swap = o.depth % 8 == 4 ? 1 : 0;
      }},
 }};
+
+// Runs of another kind, and their share of "mixed".
+constexpr std::array<std::pair<const char*, double>, 6> kBeside{{{"witness", 0.06},
+                                                                 {"grow", 0.04},
+                                                                 {"rollback", 0.04},
+                                                                 {"snapshot", 0.04},
+                                                                 {"unread", 0.02},
+                                                                 {"confirmed", 0.02}}};
 
 void vary(Options& o, Random& random) {
   constexpr std::array<uint64_t, 4> kSizes{64 * kKiB, 256 * kKiB, 512 * kKiB, kMiB};
@@ -254,30 +264,22 @@ bool make_options(const std::string& mode, Random& random, Options& options) {
   const uint64_t drawn = random.below(weights);
   // Apart, so that all others are drawn as they always were.
   Random apart = random;
-  const bool resumes = mode == "mixed" && apart.chance(0.08);
-  const bool is_late = mode == "mixed" && !resumes && apart.chance(0.03);
-  Random copy = random;
-  Random beside(~copy.next());
-  const bool witnessed = mode == "mixed" && !resumes && !is_late && beside.chance(0.06);
-  const bool grows = mode == "mixed" && !resumes && !is_late && !witnessed && beside.chance(0.04);
-  const bool rolls_back = mode == "mixed" && !resumes && !is_late && !witnessed && !grows && beside.chance(0.04);
-  const bool copies =
-      mode == "mixed" && !resumes && !is_late && !witnessed && !grows && !rolls_back && beside.chance(0.04);
-  const bool unread = mode == "mixed" && !resumes && !is_late && !witnessed && !grows && !rolls_back && !copies &&
-                      beside.chance(0.02);
+  std::string drawn_apart;
+  if (mode == "mixed") {
+    if (apart.chance(0.08)) drawn_apart = "resume";
+    else if (apart.chance(0.03)) drawn_apart = "late";
+    Random copy = random;
+    Random beside(~copy.next());
+    for (const auto& [name, chance] : kBeside)
+      if (drawn_apart.empty() && beside.chance(chance)) drawn_apart = name;
+  }
   unsigned below = 0;
   for (const Mode& each : kModeTable) {
     const bool is_drawn = drawn >= below && drawn < below + each.weight;
     below += each.weight;
-    const bool meant = mode != "mixed" ? mode == each.name
-                       : resumes       ? each.name == std::string("resume")
-                       : is_late       ? each.name == std::string("late")
-                       : witnessed     ? each.name == std::string("witness")
-                       : grows         ? each.name == std::string("grow")
-                       : rolls_back    ? each.name == std::string("rollback")
-                       : copies        ? each.name == std::string("snapshot")
-                       : unread        ? each.name == std::string("unread")
-                                       : is_drawn;
+    const bool meant = mode != "mixed"       ? mode == each.name
+                       : drawn_apart.empty() ? is_drawn
+                                             : drawn_apart == each.name;
     if (!meant) continue;
     each.apply(options);
     if (mode == "mixed" && options.late_max_ns == 0 && apart.chance(0.1))

@@ -80,6 +80,7 @@ struct Options {
   bool grow = false;                // … see grown.h
   bool snapshot = false;            // … see snapshotted.h
   bool unread = false;              // … see unread.h
+  bool confirmed = false;           // … see confirmed.h
   FaultPlan faults;
 };
 

@@ -1,4 +1,5 @@
 // What happens to two nodes and their witness.
+#include <memory>
 #include <utility>
 
 #include "report.h"
@@ -80,14 +81,18 @@ void Witnessed::word_about_a_dead_peer() {
   node(dead).kill();
   gone(dead);
   start_later(dead, 2 * config_.peer_timeout_ns);
-  scheduler_.after(random_.spread(kMillisecond_ns, 2 * config_.peer_timeout_ns), node(host).process(), [this, host] {
-    node(host).engine().orders().promote({true, true}, [](const Result<std::string>&) {});
-  });
+  const auto true_still = std::make_shared<bool>(true);
+  scheduler_.after(random_.spread(kMillisecond_ns, 2 * config_.peer_timeout_ns), node(host).process(),
+                   [this, host, true_still] {
+                     if (*true_still)
+                       node(host).engine().orders().promote({true, true}, [](const Result<std::string>&) {});
+                   });
   const uint64_t end = scheduler_.now_ns() + kHealingMax_ns;
   do {
     scheduler_.run_until(scheduler_.now_ns() + 20 * kMillisecond_ns);
     look();
   } while (!at_one() && scheduler_.now_ns() < end);
+  *true_still = false;
   register_.reached = reached;
 }
 
