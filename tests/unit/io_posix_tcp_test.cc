@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "io/posix/congestion.h"
+#include "io/posix/socket_times.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_network.h"
 #include "io_posix_tcp_support.h"
@@ -182,6 +184,72 @@ TEST_P(LinkTest, the_moments_tell_what_a_frame_waited_for) {
     EXPECT_NE(taken_ns, 0u);
     EXPECT_LE(taken_ns, put_ns) << "it has waited for the socket since it was put";
   });
+}
+
+// The dialled end of this process's connection to `address`.
+int dialled_descriptor(const std::string& address) {
+  const auto port = static_cast<uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
+  for (int fd = 0; fd < 256; ++fd) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sin_port == htons(port)) return fd;
+  }
+  return -1;
+}
+
+bool has_something_to_tell(int fd) {
+  pollfd look{fd, 0, 0};
+  return ::poll(&look, 1, 0) == 1 && (look.revents & POLLERR) != 0;
+}
+
+// Sends a byte whose times nobody expects, as those of a frame that goes out a second time: until somebody
+// takes them, the socket counts as ready.
+void leave_times(int fd) {
+  char byte = 0;
+  iovec vector{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  SocketTimes::Room room;
+  SocketTimes::ask(message, room);
+  ASSERT_EQ(::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT), 1);
+  ASSERT_TRUE(soon([&] { return has_something_to_tell(fd); }));
+}
+
+TEST_F(TcpTest, times_that_nobody_expects_do_not_wake_for_ever) {
+  connect();
+  loop_.call([&] {
+    ASSERT_TRUE(dialled_.connection->sample_next());
+    dialled_.connection->send(pattern(64, 1));
+  });
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.samples.size() == 1; }));
+  const int fd = dialled_descriptor(address_);
+  loop_.call([&] { leave_times(fd); });
+  EXPECT_TRUE(soon([&] { return !has_something_to_tell(fd); }));
+  loop_.call([&] { EXPECT_EQ(dialled_.samples.size(), 1u) << "nobody's times are no sample"; });
+}
+
+TEST_F(TcpTest, times_do_not_wake_a_full_socket_that_is_not_read) {
+  connect();
+  const int fd = dialled_descriptor(address_);
+  loop_.call([&] {
+    ASSERT_TRUE(dialled_.connection->sample_next());
+    dialled_.connection->send(pattern(64, 1));
+  });
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.samples.size() == 1; }));
+  const Bytes body = pattern(16 * kMiB, 2);
+  loop_.call([&] {
+    dialled_.connection->pause_reading(true);
+    accepted_.connection->pause_reading(true);
+    leave_times(fd);
+    dialled_.connection->send(body);
+  });
+  EXPECT_TRUE(soon([&] { return !has_something_to_tell(fd); }));
+  loop_.call([&] {
+    EXPECT_LT(dialled_.connection->sent_bytes_total(), dialled_.connection->queued_bytes_total());
+    accepted_.connection->pause_reading(false);
+  });
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.received.size() == 64 + 1 + body.size(); }));
 }
 
 TEST_P(LinkTest, what_is_sent_while_connecting_follows) {

@@ -134,7 +134,7 @@ void SocketTimes::sent(uint64_t sent, const Mark& mark, uint64_t now_ns, bool as
   marks_[marks_total_++ % kMarks] = mark;
   if (!asked) return;
   wanted_ = false;
-  expected_ = unacknowledged_ = true;
+  expected_ = unacknowledged_ = asked_ = true;
   key_ = static_cast<uint32_t>(sent - 1);  // bytes are numbered from the connection's first one
   moments_.taken_ns = now_ns;
 }
@@ -164,8 +164,11 @@ void SocketTimes::note(uint32_t kind, uint64_t at_ns) {
     moments_.acknowledged_ns = at_ns;
 }
 
-bool SocketTimes::collect(int fd) {
-  if (!expected_ && !unacknowledged_) return false;
+bool SocketTimes::collect(int fd) { return (expected_ || unacknowledged_) && take_in(fd); }
+
+bool SocketTimes::collect_leftovers(int fd) { return asked_ && take_in(fd); }
+
+bool SocketTimes::take_in(int fd) {
   bool told = false;
   for (;;) {
     alignas(cmsghdr) std::array<char, 512> control;
@@ -186,10 +189,12 @@ bool SocketTimes::collect(int fd) {
           (head->cmsg_level == IPPROTO_IPV6 && head->cmsg_type == IPV6_RECVERR))
         std::memcpy(&error, CMSG_DATA(head), sizeof error);
     }
-    if (stamped && error.ee_origin == SO_EE_ORIGIN_TIMESTAMPING && error.ee_data == key_)
+    const bool expected = error.ee_data == key_ && !wanted_;
+    if (stamped && error.ee_origin == SO_EE_ORIGIN_TIMESTAMPING && expected)
       note(error.ee_info, on_our_clock(stamp));
     told = true;
   }
+  if (wanted_) return false;  // moments() are the next sample's, which has not gone yet
   if (moments_.queued_ns == 0 || moments_.sent_ns == 0) {
     unacknowledged_ = moments_.acknowledged_ns == 0;
     return false;

@@ -61,6 +61,10 @@ class SocketTimes {
   // Takes in what the kernel has to tell of the sample; true when moments() are those of a frame
   // that has gone, or has been acknowledged.
   bool collect(int fd);
+  // As collect(), also of what nobody expects any more: of a frame that went out a second time after its sample was
+  // complete the kernel tells again, and as long as that lies there the socket counts as ready. Costs a call once a
+  // sample was taken: for when the socket was ready and there was nothing to read.
+  bool collect_leftovers(int fd);
   [[nodiscard]] const SendMoments& moments() const { return moments_; }
 
  private:
@@ -69,6 +73,7 @@ class SocketTimes {
   [[nodiscard]] Mark mark_of(uint64_t offset) const;
   uint64_t on_our_clock(const timespec& stamp);
   void note(uint32_t kind, uint64_t at_ns);
+  bool take_in(int fd);
 
   bool enabled_ = false;
   uint32_t lookups_ = 0;
@@ -77,6 +82,7 @@ class SocketTimes {
   bool wanted_ = false;          // a frame is to be sampled, and has not gone out yet
   bool expected_ = false;        // it has, and the kernel is to tell when it left
   bool unacknowledged_ = false;  // … and when the peer's kernel had it
+  bool asked_ = false;           // ever
   uint64_t begin_ = 0;
   size_t sample_bytes_ = kSampleBytes;
   uint32_t key_ = 0;  // number of the byte that was asked about

@@ -54,13 +54,17 @@ bool TcpConnection::call(Call&& call) {
 
 // There are bytes to read, or the kernel has something to tell.
 void TcpConnection::woken() {
-  if (times_.collect(fd_) &&
-      !call([this](ConnectionHandler& handler) { handler.sampled(times_.moments()); }))
-    return;
+  if (times_.collect(fd_) && !tell_sample()) return;
   drained_ = false;
   if (state_ == State::kSecuring) return secure();
-  if (state_ != State::kUp || paused_) return;
-  call([](ConnectionHandler& handler) { handler.readable(); });
+  received_ = false;
+  if (state_ == State::kUp && !paused_ && !call([](ConnectionHandler& handler) { handler.readable(); })) return;
+  if (!received_ && times_.collect_leftovers(fd_)) tell_sample();
+}
+
+// False when that has destroyed this.
+bool TcpConnection::tell_sample() {
+  return call([this](ConnectionHandler& handler) { handler.sampled(times_.moments()); });
 }
 
 void TcpConnection::read_on() {
@@ -82,6 +86,7 @@ ssize_t TcpConnection::receive(std::span<std::byte> into) {
   do n = times_.receive(fd_, into);
   while (n < 0 && errno == EINTR);
   drained_ = n < static_cast<ssize_t>(into.size());
+  received_ = received_ || n > 0;
   if (n > 0) return n;
   if (n == 0)
     fail("closed by the peer");
@@ -290,6 +295,8 @@ void TcpConnection::flush() {
 void TcpConnection::writable() {
   if (state_ == State::kConnecting) return finish_connect();
   writer_->stop();  // the turn's end flushes, and starts it again if need be
+  // Who does not read is told here what the kernel has to tell: until it is taken, the socket counts as writable.
+  if (paused_ && times_.collect_leftovers(fd_)) tell_sample();
 }
 
 void TcpConnection::finish_connect() {

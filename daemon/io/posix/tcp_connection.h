@@ -82,6 +82,7 @@ class TcpConnection final : public Connection {
     kClosed,  // closed() has been called
   };
   void woken();
+  bool tell_sample();
   void writable();
   void finish_connect();
   void begin();
@@ -106,6 +107,7 @@ class TcpConnection final : public Connection {
   bool paused_ = false;
   bool reached_ = false;  // it was connected
   bool drained_ = false;  // this readable event has no more bytes
+  bool received_ = false;  // this event has brought some
   std::string reason_;
   SendQueue queue_;
   SocketTimes times_;
