@@ -126,6 +126,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
     return files.error();
   Status engine = node->open_engine(std::move(loaded.value()), !holds.value());
   if (!engine) return engine.error();
+  node->loop_.prepare();
   node->thread_ = start_thread("twinblock-loop", [&loop = node->loop_] { loop.run(); });
   notify_ready("volume " + node->config_.volume + ", node " + name);
   return node;

@@ -30,7 +30,8 @@ namespace twinblock {
 
 class Node {
  public:
-  // Opens the files and sockets of node `name` and starts the loop.
+  // Opens the files and sockets of node `name` and starts the loop, and all threads without which it can't go on.
+  // Throws std::system_error when there can be no more of them.
   static Result<std::unique_ptr<Node>> start(Config config, const std::string& name);
   // Orderly: a primary is demoted, the peer is told. No call of a client's is under way, and none
   // comes any more; close_client() need not have been called for each.

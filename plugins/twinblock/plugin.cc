@@ -100,9 +100,7 @@ void warn_without_guard() {
            "LD_PRELOAD");
 }
 
-// Threads do not survive nbdkit's fork, so everything starts after it.
-int on_after_fork() {
-  twinblock::outlive_parent();
+int start_node() {
   warn_without_guard();
   const std::string socket = twinblock::nbd_socket_path(*g.config, g.config->node(g.node_name));
   // nbdkit has made it for everybody to see; who may connect is the group's matter.
@@ -113,6 +111,17 @@ int on_after_fork() {
   g.node = std::move(node.value());
   twinblock::hang_up_on_stop(socket);
   return 0;
+}
+
+// Threads do not survive nbdkit's fork, so everything starts after it.
+int on_after_fork() {
+  twinblock::outlive_parent();
+  try {
+    return start_node();
+  } catch (const std::system_error& error) {
+    return start_error(twinblock::system_error(error.code().value(), "not all threads of this node can be started",
+                                               "see the limits of tasks of this host"));
+  }
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

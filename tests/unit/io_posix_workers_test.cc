@@ -1,8 +1,12 @@
 // Computations beside the loop.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -79,6 +83,54 @@ TEST(WorkerThreads, EndInTheMiddleDeliversNothingMore) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(worked, worked_then);
   EXPECT_LE(ended, worked);
+}
+
+// No thread more for this process, whoever runs the tests: the limit does not hold for root.
+void forbid_threads() {
+  const rlimit none{0, 0};
+  constexpr uid_t kNobody = 65534;
+  if (::setrlimit(RLIMIT_NPROC, &none) != 0 || (::getuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0))
+    std::abort();
+}
+
+TEST(WorkerThreadsDeathTest, ComputationsAreMadeWhereNoMoreThreadsCanBeStarted) {
+  const auto compute = [] {
+    Loop loop;
+    loop.prepare();
+    WorkerThreads workers(loop);
+    loop.post([&] {
+      forbid_threads();
+      workers.run([] {}, [&] { loop.stop(); });
+    });
+    loop.run();
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(compute(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(WorkerThreadsDeathTest, WhoStartsThemIsToldThatNoThreadsCanBeStarted) {
+  const auto start = [] {
+    forbid_threads();
+    int refused = 0;
+    Loop loop;
+    try {
+      loop.prepare();
+    } catch (const std::system_error&) {
+      ++refused;
+    }
+    try {
+      const WorkerThreads workers(loop);
+    } catch (const std::system_error&) {
+      ++refused;
+    }
+    std::_Exit(refused == 2 ? 0 : 1);
+  };
+  EXPECT_EXIT(start(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(WorkerThreads, ALoopThatIsPreparedNeedNotRun) {
+  Loop loop;
+  loop.prepare();
 }
 
 }  // namespace

@@ -90,15 +90,23 @@ Loop::Loop(const Pace& pace)
 }
 
 Loop::~Loop() {
+  if (standby_.joinable()) {  // prepared, and never run
+    role_.stop();
+    standby_.join();
+  }
   for (const TurnPart* part : parts_) TB_CHECK(part == nullptr, "a part outlives its loop");
   ev_async_stop(ev_, interrupt_.get());
   ev_loop_destroy(ev_);
 }
 
+void Loop::prepare() {
+  standby_ = start_thread("tb-standby", [this] { take_part(false); });
+}
+
 void Loop::run() {
-  std::thread standby = start_thread("tb-standby", [this] { take_part(false); });
+  if (!standby_.joinable()) prepare();
   take_part(true);
-  standby.join();
+  standby_.join();
   leader_.store({}, std::memory_order_relaxed);
 }
 

@@ -85,6 +85,9 @@ class Loop final : public Clock {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
+  // Before run(): starts the second thread that it takes. Throws std::system_error when there can be no more. Left out,
+  // run() does it, for whom that would be the end of the process.
+  void prepare();
   // Runs turns until stop(); the caller takes part in them, and so does one thread more. Once.
   void run();
   void stop();
@@ -148,6 +151,7 @@ class Loop final : public Clock {
   uint32_t lone_callers_ = 0;    // in a row
   uint64_t lone_caller_ns_ = 0;  // the last one
   std::function<bool()> busy_;
+  std::thread standby_;
   std::atomic<std::thread::id> leader_{};  // who has the loop at this moment, be it as a guest
   std::thread::id host_{};                 // whose guest that is
   std::atomic<bool> stopping_{false};

@@ -6,17 +6,23 @@
 
 namespace twinblock {
 
+WorkerThreads::WorkerThreads(Loop& loop) : loop_(loop) {
+  try {
+    while (threads_.size() < kThreads) threads_.push_back(start_thread("tb-worker", [this] { work(); }));
+  } catch (...) {
+    shut_down();
+    throw;
+  }
+}
+
 void WorkerThreads::run(std::function<void()> work, std::function<void()> done) {
   bool wake = false;
-  bool start = false;
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back({std::move(work), std::move(done)});
     wake = idle_ > 0;
-    start = idle_ < queue_.size() && threads_.size() < kThreads;
   }
   if (wake) filled_.notify_one();
-  if (start) threads_.push_back(start_thread("tb-worker", [this] { this->work(); }));
 }
 
 void WorkerThreads::work() {

@@ -1,5 +1,5 @@
-// A few threads for computations beside the loop (io/workers.h), started with the first of them.
-// Created, used and destroyed on the loop, or before and after it runs.
+// A few threads for computations beside the loop (io/workers.h). They are there from the start: who has begun to
+// serve must not come to need one that the host's limits refuse. Created, used and destroyed on the loop, or before and after it runs.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,8 @@ class WorkerThreads final : public Workers {
  public:
   static constexpr size_t kThreads = 2;
 
-  explicit WorkerThreads(Loop& loop) : loop_(loop) {}
+  // Throws std::system_error when there can be no more threads.
+  explicit WorkerThreads(Loop& loop);
   ~WorkerThreads() override { shut_down(); }
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
