@@ -177,6 +177,13 @@ constexpr uint64_t kEventGather_ns = 5 * kMillisecond_ns;
 // A witness (daemon/io/posix/WITNESS.md): endpoints of etcd, and the longest answer that is read.
 constexpr size_t kWitnessEndpointsMax = 8;
 constexpr size_t kWitnessAnswerBytesMax = 64 * kKiB;
+// Log lines that nobody takes, as from a pipe that is full, are dropped when that much time has passed since the end of
+// the log; it looks that often whether there is room.
+constexpr uint64_t kLogPatience_ns = 2 * kSecond_ns;
+constexpr uint64_t kLogLook_ns = 50 * kMillisecond_ns;
+// So many lines about what failed at clients are logged in such a time; of the rest, the number.
+constexpr uint32_t kClientErrorLines = 20;
+constexpr uint64_t kClientErrorWindow_ns = 10 * kSecond_ns;
 // Of what a command of the user's says, this much is logged; …
 constexpr size_t kFenceLineBytesMax = 1 * kKiB;
 constexpr size_t kFenceLinesMax = 200;

@@ -104,7 +104,8 @@ Node::Node(Config config, std::string name)
     : config_(std::move(config)),
       name_(std::move(name)),
       memory_(stand_memory_shortage_locked()),
-      log_(config_.volume + "/" + name_) {}
+      log_(config_.volume + "/" + name_),
+      client_errors_(log_, "errors of clients", limits::kClientErrorLines, limits::kClientErrorWindow_ns) {}
 
 Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name) {
   leave_out_what_does_not_fit(config);
@@ -375,6 +376,10 @@ void Node::close_client() {
     clients_cut_off_ = clients_cut_off_ || stop_requested();
     return ok_status();
   });
+}
+
+void Node::log_client_error(const std::string& line) {
+  client_errors_.log(Severity::kError, line, loop_.now_ns());
 }
 
 int Node::read_missing(const CachedRead& cached, uint64_t offset_bytes, std::span<std::byte> into) {

@@ -21,6 +21,7 @@
 #include "io/posix/posix_disk.h"
 #include "io/posix/stderr_log.h"
 #include "io/posix/tcp_network.h"
+#include "io/posix/throttled_log.h"
 #include "io/posix/worker_threads.h"
 #include "service_report.h"
 #include "volume/cached_read.h"
@@ -44,6 +45,8 @@ class Node {
   // A client opens the export; `term` as of Clients::opened.
   Status open_client(uint64_t term);
   void close_client();
+  // Something has failed at a client, who is told no more than a number. Does not wait for who reads the log.
+  void log_client_error(const std::string& line);
 
   // Blocking; 0 or an errno value. The range lies inside the volume.
   int read(std::span<std::byte> into, uint64_t offset_bytes);
@@ -73,6 +76,7 @@ class Node {
   const std::string name_;
   const MemoryStanding memory_;  // before anything that starts a thread
   StderrLog log_;
+  ThrottledLog client_errors_;
   Loop loop_;
   std::unique_ptr<PosixDisk> data_;
   std::unique_ptr<PosixDisk> metadata_;

@@ -43,18 +43,21 @@ struct {
   std::unique_ptr<twinblock::Node> node;
 } g;
 
+std::string sentence(const Error& error) {
+  return error.action.empty() ? error.what : error.what + "; " + error.action;
+}
+
 int start_error(const Error& error) {
-  nbdkit_error("%s%s%s", error.what.c_str(), error.action.empty() ? "" : "; ",
-               error.action.c_str());
+  nbdkit_error("%s", sentence(error).c_str());
   return -1;
 }
 
+// Logged by the node: nbdkit_error() writes on this thread, which stands still where nobody reads stderr.
 int request_error(int error, const char* what, uint64_t offset, uint64_t length) {
   // An expected answer to a question, not a fault.
   if (error != EOPNOTSUPP)
-    nbdkit_error("%s of %llu bytes at offset %llu: %s", what,
-                 static_cast<unsigned long long>(length), static_cast<unsigned long long>(offset),
-                 std::strerror(error));
+    g.node->log_client_error(std::string(what) + " of " + std::to_string(length) + " bytes at offset " +
+                             std::to_string(offset) + ": " + std::strerror(error));
   nbdkit_set_error(error);
   return -1;
 }
@@ -156,9 +159,9 @@ std::optional<uint64_t> asked_term() {
     const auto [end, error] = std::from_chars(digits.begin(), digits.end(), term);
     if (error == std::errc() && end == digits.end() && term != 0) return term;
   }
-  nbdkit_error("there is no export '%s' here: this is volume '%s'; ask for that, for %s@TERM, or for none",
-               twinblock::wire::printable(twinblock::wire::text_bytes(name)).c_str(), volume.c_str(),
-               volume.c_str());
+  g.node->log_client_error("there is no export '" + twinblock::wire::printable(twinblock::wire::text_bytes(name)) +
+                           "' here: this is volume '" + volume + "'; ask for that, for " + volume +
+                           "@TERM, or for none");
   return std::nullopt;
 }
 
@@ -169,7 +172,7 @@ void* on_open(int) {
   twinblock::run_in_batches();
   const twinblock::Status opened = g.node->open_client(*term);
   if (!opened) {
-    start_error(opened.error());
+    g.node->log_client_error(sentence(opened.error()));
     return nullptr;
   }
   return &g;

@@ -4,18 +4,22 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "io/posix/disk_file.h"
 #include "io/posix/files.h"
 #include "io/posix/notify.h"
 #include "io/posix/stderr_log.h"
+#include "io/posix/throttled_log.h"
 #include "io_posix_support.h"
 
 namespace twinblock {
@@ -221,6 +225,59 @@ TEST(StderrLogTest, a_reader_that_sleeps_blocks_nobody_and_losses_are_told) {
   ::close(ends[0]);
   EXPECT_NE(text.find("log lines were dropped"), std::string::npos);
   EXPECT_LT(text.size(), 5000u * 1000u);
+}
+
+TEST(StderrLogTest, who_is_never_read_ends) {
+  int pipe_ends[2];
+  int socket_ends[2];
+  ASSERT_EQ(::pipe(pipe_ends), 0);
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, socket_ends), 0);
+  for (const int* ends : {pipe_ends, socket_ends}) {
+    auto log = std::make_unique<StderrLog>("r0/alpha", ends[1]);
+    for (int i = 0; i < 900; ++i) log->log(Severity::kInfo, std::string(1000, 'x'));
+    std::atomic<bool> ended{false};
+    std::thread ends_it([&] {
+      log.reset();
+      ended = true;
+    });
+    EXPECT_TRUE(soon([&] { return ended.load(); }));
+    ::close(ends[0]);
+    ends_it.join();
+    ::close(ends[1]);
+  }
+}
+
+TEST(StderrLogTest, a_line_that_is_longer_than_a_pipe_arrives) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  std::string text;
+  std::thread reader([&] { text = read_all(ends[0]); });
+  const std::string line(300'000, 'x');
+  {
+    StderrLog log("r0/alpha", ends[1]);
+    log.log(Severity::kInfo, line);
+  }
+  ::close(ends[1]);
+  reader.join();
+  ::close(ends[0]);
+  EXPECT_EQ(text, "twinblock: r0/alpha: " + line + "\n");
+}
+
+struct Lines : Log {
+  std::vector<std::string> said;
+  void log(Severity, const std::string& line) override { said.push_back(line); }
+};
+
+TEST(ThrottledLogTest, of_many_lines_some_are_logged_and_of_the_rest_the_number) {
+  Lines lines;
+  {
+    ThrottledLog log(lines, "errors", 2, 10);
+    for (const uint64_t now_ns : {0, 1, 2, 9}) log.log(Severity::kError, std::to_string(now_ns), now_ns);
+    EXPECT_EQ(lines.said, (std::vector<std::string>{"0", "1"}));
+    for (const uint64_t now_ns : {10, 11, 12}) log.log(Severity::kError, std::to_string(now_ns), now_ns);
+    EXPECT_EQ(lines.said, (std::vector<std::string>{"0", "1", "2 more errors were not logged", "10", "11"}));
+  }
+  EXPECT_EQ(lines.said.back(), "1 more errors were not logged");
 }
 
 TEST(NotifyTest, the_manager_hears_ready_status_and_stopping) {

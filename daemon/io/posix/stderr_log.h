@@ -2,6 +2,7 @@
 // Under systemd (JOURNAL_STREAM) each line begins with its syslog level, "<3>".
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "io/log.h"
+#include "io/posix/descriptor.h"
 
 namespace twinblock {
 
@@ -22,7 +24,7 @@ class StderrLog final : public Log {
 
   // `who`: "VOLUME/NODE". `fd`: for tests; not closed.
   explicit StderrLog(const std::string& who, int fd = 2);
-  // Writes what waits.
+  // Writes what waits, and drops what nobody takes within limits::kLogPatience_ns.
   ~StderrLog() override;
   StderrLog(const StderrLog&) = delete;
   StderrLog& operator=(const StderrLog&) = delete;
@@ -31,8 +33,11 @@ class StderrLog final : public Log {
 
  private:
   void write_lines();
+  void write_all(const std::string& text) const;
+  [[nodiscard]] bool wait_for_room() const;
   [[nodiscard]] std::string format(Severity severity, const std::string& line) const;
 
+  const Descriptor own_;  // of what `fd` leads to; none where that need not be
   const int fd_;
   const std::string prefix_;
   const bool levels_;
@@ -42,6 +47,7 @@ class StderrLog final : public Log {
   std::deque<std::string> lines_;
   uint64_t dropped_ = 0;
   bool stopping_ = false;
+  std::atomic<uint64_t> give_up_ns_{UINT64_MAX};  // what has not been written by then is dropped
   std::thread writer_;
 };
 
