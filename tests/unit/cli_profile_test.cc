@@ -1,6 +1,8 @@
 // Recordings of other tools: what is read of them, and what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "twinblock/plan_load.h"
 #include "twinblock/plan_zones.h"
 #include "twinblock/profile.h"
@@ -84,7 +86,7 @@ TEST(ProfilePerfmon, UnderstandsBothLocalesMarksAndGaps) {
     const Profile profile = read(text);
     EXPECT_EQ(profile.devices, std::vector<std::string>{"System"});
     ASSERT_EQ(profile.samples.size(), 2U);
-    EXPECT_EQ(profile.gaps, 1U);
+    EXPECT_EQ(profile.gap_ends_s.size(), 1U);
     EXPECT_DOUBLE_EQ(profile.samples[0].bytes_per_s + profile.samples[1].bytes_per_s, 32768);
     EXPECT_DOUBLE_EQ(profile.samples[1].writes_per_s, 3);
     EXPECT_DOUBLE_EQ(profile.samples[1].interval_s, 10);
@@ -141,6 +143,33 @@ TEST(PlanLoad, AddsByTimeWhereRecordingsOverlapElseByPeaks) {
   EXPECT_DOUBLE_EQ(apart.bytes_per_s.average, 4e6);
   EXPECT_DOUBLE_EQ(apart.bytes_per_s.peak, 7e6);
   EXPECT_FALSE(share_above_rate(apart, 8e6).has_value());
+}
+
+// Ten hours of which three are busy, and ten minutes of another machine in the quiet part.
+TEST(PlanLoad, AShortRecordingHidesNothingOfALongOne) {
+  std::vector<double> day(3600, 1e6);
+  std::fill(day.begin(), day.begin() + 1000, 92e6);
+  const Load load = add_up({profile_from(0, day), profile_from(20000, std::vector<double>(60, 1e6))}, 1);
+  EXPECT_FALSE(load.by_time);
+  EXPECT_DOUBLE_EQ(load.bytes_per_s.peak, 93e6);
+  EXPECT_NE(recommendation(load, paper_limits()).find("Take a faster link"), std::string::npos);
+  EXPECT_NE(confidence(load).find("3660 samples over 10 min to 10.0 h"), std::string::npos)
+      << confidence(load);
+}
+
+// What lies a little outside of the common time keeps its weight in the verdict, and out of the count.
+TEST(PlanLoad, CountsOnlySamplesThatWereUsedAndIsNeverBelowOneMachine) {
+  std::vector<double> busy(100, 1e6);
+  std::fill(busy.begin(), busy.begin() + 10, 60e6);
+  Profile quiet = profile_from(100, std::vector<double>(100, 2e6));
+  quiet.gap_ends_s = {500, 1090};
+  const Load load = add_up({profile_from(0, busy), quiet}, 1);
+  ASSERT_TRUE(load.by_time);
+  EXPECT_EQ(load.sample_count, 180U);
+  EXPECT_EQ(load.gaps, 1U);
+  EXPECT_DOUBLE_EQ(load.span_s, 900);
+  EXPECT_DOUBLE_EQ(load.bytes_per_s.peak, 60e6);
+  EXPECT_DOUBLE_EQ(load.bytes_per_s.p95, 60e6);
 }
 
 TEST(PlanZones, HaveThePapersLimits) {

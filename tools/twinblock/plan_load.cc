@@ -8,7 +8,7 @@ namespace twinblock {
 namespace {
 
 constexpr double kPercentile = 0.95;
-constexpr double kOverlapMin = 0.5;  // of the shortest recording
+constexpr double kOverlapMin = 0.8;  // of each recording
 
 double begin_of(const ProfileSample& sample) { return sample.end_s - sample.interval_s; }
 
@@ -39,19 +39,15 @@ LoadFigures figures_of(const std::vector<ProfileSample>& samples, double Profile
 }
 
 // What all wrote while all were recorded: between any two instants at which one of their samples
-// ends. Empty where they hardly overlap.
+// ends. Empty where that leaves out much of any recording, which might be just what a link has to
+// carry.
 std::vector<ProfileSample> sums_by_time(const std::vector<Profile>& profiles) {
   double begin_s = begin_of(profiles[0].samples.front());
   double end_s = profiles[0].samples.back().end_s;
-  double shortest_s = end_s - begin_s;
   for (const Profile& profile : profiles) {
-    const double from_s = begin_of(profile.samples.front());
-    const double to_s = profile.samples.back().end_s;
-    begin_s = std::max(begin_s, from_s);
-    end_s = std::min(end_s, to_s);
-    shortest_s = std::min(shortest_s, to_s - from_s);
+    begin_s = std::max(begin_s, begin_of(profile.samples.front()));
+    end_s = std::min(end_s, profile.samples.back().end_s);
   }
-  if (end_s - begin_s < kOverlapMin * shortest_s) return {};
   std::vector<double> instants{begin_s};
   for (const Profile& profile : profiles)
     for (const ProfileSample& sample : profile.samples)
@@ -75,7 +71,26 @@ std::vector<ProfileSample> sums_by_time(const std::vector<Profile>& profiles) {
     }
     if (all_known) sums.push_back(sum);
   }
+  const double common_s = covered_s(sums);
+  for (const Profile& profile : profiles)
+    if (common_s < kOverlapMin * covered_s(profile.samples)) return {};
   return sums;
+}
+
+// How many samples and gaps of a recording lie between the sums' ends.
+void count_used(const Profile& profile, const std::vector<ProfileSample>& sums, Load& load) {
+  const double begin_s = begin_of(sums.front());
+  const double end_s = sums.back().end_s;
+  for (const ProfileSample& sample : profile.samples)
+    load.sample_count += begin_of(sample) < end_s && sample.end_s > begin_s ? 1 : 0;
+  for (const double gap_end_s : profile.gap_ends_s)
+    load.gaps += gap_end_s > begin_s && gap_end_s <= end_s ? 1 : 0;
+}
+
+// Together they need no less than one of them alone, also outside of the common time.
+void raise(LoadFigures& sum, const LoadFigures& own) {
+  sum.p95 = std::max(sum.p95, own.p95);
+  sum.peak = std::max(sum.peak, own.peak);
 }
 
 void add(LoadFigures& sum, const LoadFigures& figures) {
@@ -106,21 +121,30 @@ Load add_up(const std::vector<Profile>& profiles, double times) {
   load.samples = profiles.size() == 1 ? profiles[0].samples : sums_by_time(profiles);
   load.by_time = !load.samples.empty();
   load.span_s = load.by_time ? covered_s(load.samples) : covered_s(profiles[0].samples);
-  for (const Profile& profile : profiles) {
-    const double own_s = covered_s(profile.samples);
-    load.sample_count += profile.samples.size();
-    load.gaps += profile.gaps;
-    load.writes_estimated |= profile.writes_estimated;
-    load.interval_s =
-        std::max(load.interval_s, own_s / static_cast<double>(profile.samples.size()));
-    if (load.by_time) continue;
-    load.span_s = std::min(load.span_s, own_s);
-    add(load.bytes_per_s, figures_of(profile.samples, &ProfileSample::bytes_per_s));
-    add(load.writes_per_s, figures_of(profile.samples, &ProfileSample::writes_per_s));
-  }
+  load.longest_s = load.span_s;
   if (load.by_time) {
     load.bytes_per_s = figures_of(load.samples, &ProfileSample::bytes_per_s);
     load.writes_per_s = figures_of(load.samples, &ProfileSample::writes_per_s);
+  }
+  for (const Profile& profile : profiles) {
+    const double own_s = covered_s(profile.samples);
+    load.writes_estimated |= profile.writes_estimated;
+    load.interval_s =
+        std::max(load.interval_s, own_s / static_cast<double>(profile.samples.size()));
+    const LoadFigures bytes = figures_of(profile.samples, &ProfileSample::bytes_per_s);
+    const LoadFigures writes = figures_of(profile.samples, &ProfileSample::writes_per_s);
+    if (load.by_time) {
+      count_used(profile, load.samples, load);
+      raise(load.bytes_per_s, bytes);
+      raise(load.writes_per_s, writes);
+      continue;
+    }
+    load.sample_count += profile.samples.size();
+    load.gaps += profile.gap_ends_s.size();
+    load.span_s = std::min(load.span_s, own_s);
+    load.longest_s = std::max(load.longest_s, own_s);
+    add(load.bytes_per_s, bytes);
+    add(load.writes_per_s, writes);
   }
   multiply(load.bytes_per_s, times);
   multiply(load.writes_per_s, times);

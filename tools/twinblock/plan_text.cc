@@ -74,8 +74,8 @@ std::string file_text(const ProfileFile& file) {
   std::string text =
       file.path + ": " + profile.format + ", " + std::to_string(profile.samples.size()) +
       (profile.samples.size() == 1 ? " sample" : " samples") +
-      printed(" over %.0f s, ", covered_s(profile)) + std::to_string(profile.gaps) +
-      (profile.gaps == 1 ? " gap" : " gaps") + "; counted: " + names(profile.devices);
+      printed(" over %.0f s, ", covered_s(profile)) + std::to_string(profile.gap_ends_s.size()) +
+      (profile.gap_ends_s.size() == 1 ? " gap" : " gaps") + "; counted: " + names(profile.devices);
   if (!profile.left_out.empty()) text += "; left out: " + names(profile.left_out);
   text += ".";
   for (const std::string& note : profile.notes) text += " " + note;
@@ -86,8 +86,8 @@ std::string together_text(size_t files, const Load& load, double times) {
   std::string text;
   if (files > 1)
     text = load.by_time ? "Added up by time, where the recordings overlap"
-                        : "Added up by their averages and by their peaks: the recordings hardly "
-                          "overlap in time";
+                        : "Added up by their averages and by their peaks: much of what was recorded "
+                          "lies outside of the time that the recordings share";
   if (times != 1) text += (text.empty() ? "Taken" : ", and taken") + printed(" %g times", times);
   return text.empty() ? "" : text + ".\n";
 }
@@ -138,7 +138,7 @@ json recorded_plan_json(const std::vector<ProfileFile>& files, const Load& load,
                     {"left_out", file.profile.left_out},
                     {"samples", file.profile.samples.size()},
                     {"span_s", covered_s(file.profile)},
-                    {"gaps", file.profile.gaps},
+                    {"gaps", file.profile.gap_ends_s.size()},
                     {"writes_estimated", file.profile.writes_estimated},
                     {"notes", file.profile.notes}});
   return {{"files", told},

@@ -81,7 +81,8 @@ std::string confidence(const Load& load) {
   std::string text = "This is " + std::string(confidence_word(load)) + ": it rests on " +
                      std::to_string(load.sample_count) +
                      (load.sample_count == 1 ? " sample" : " samples") + " over " +
-                     span(load.span_s) + ", with " + std::to_string(load.gaps) +
+                     span(load.span_s) +
+                     (load.longest_s > 1.05 * load.span_s ? " to " + span(load.longest_s) : "") + ", with " + std::to_string(load.gaps) +
                      (load.gaps == 1 ? " gap" : " gaps");
   if (load.interval_s > kCoarseInterval_s)
     text += printed("; peaks shorter than %.0f s do not show", load.interval_s);

@@ -25,7 +25,7 @@ struct Profile {
   std::vector<std::string> devices;    // whose writes were added up
   std::vector<std::string> left_out;   // which others the file has
   std::vector<ProfileSample> samples;  // in the order of time
-  size_t gaps = 0;                     // intervals of which the file knows nothing
+  std::vector<double> gap_ends_s;      // when intervals ended of which the file does not know all
   bool writes_estimated = false;       // the file does not count writes alone
   std::vector<std::string> notes;      // whole sentences
 };

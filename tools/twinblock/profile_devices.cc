@@ -82,7 +82,7 @@ Result<Profile> profile_of(const std::vector<DeviceReport>& reports, const Profi
     if (sample.interval_s <= 0 && i > 0) sample.interval_s = report.end_s - reports[i - 1].end_s;
     if (sample.interval_s <= 0) {
       set_back |= i > 0;
-      ++profile.gaps;
+      profile.gap_ends_s.push_back(report.end_s);
       continue;
     }
     for (const std::string& name : profile.devices)
@@ -97,9 +97,8 @@ Result<Profile> profile_of(const std::vector<DeviceReport>& reports, const Profi
                        " report, the first of which is the average since boot",
                    "record for longer, such as a working day");
   const double usual_s = median_interval_s(profile.samples);
-  profile.gaps += static_cast<size_t>(std::count_if(
-      profile.samples.begin(), profile.samples.end(),
-      [usual_s](const ProfileSample& sample) { return sample.interval_s > kGapFactor * usual_s; }));
+  for (const ProfileSample& sample : profile.samples)
+    if (sample.interval_s > kGapFactor * usual_s) profile.gap_ends_s.push_back(sample.end_s);
   if (left_out)
     profile.notes.emplace_back("The first report is the average since boot and was left out.");
   if (set_back) profile.notes.emplace_back("Its clock was set back: that interval was left out.");

@@ -155,7 +155,7 @@ class PerfmonText {
       sample.bytes_per_s += bytes.value();
       sample.writes_per_s += writes.value();
     }
-    if (blank && !first) ++profile.gaps;
+    if (blank && !first) profile.gap_ends_s.push_back(*time);
     // What the first row says is of an interval whose beginning nobody noted: as long as the
     // second's.
     if (first && !blank) first_ = sample;
