@@ -125,6 +125,50 @@ TEST(Profile, RefusesWhatIsNoRecording) {
             "line 2: job 1: the job has no \"write\"");
 }
 
+std::string iostat_at(const std::vector<std::string>& clocks) {
+  std::string text = "Linux 6.1 (vm) \t03/29/26 \t_x86_64_\t(2 CPU)\n\n";
+  for (const std::string& clock : clocks)
+    text += "03/29/26 " + clock + "\nDevice   w/s  wkB/s\nsda  1.00 8.00\n\n";
+  return text;
+}
+
+std::string sar_at(const std::vector<std::string>& clocks) {
+  std::string text = "Linux 6.1 (vm) \t10/25/26 \t_x86_64_\t(2 CPU)\n\n" + clocks.front() +
+                     "  DEV  tps  rkB/s  wkB/s\n";
+  for (size_t i = 1; i < clocks.size(); ++i) text += clocks[i] + "  sda  1.00  0.00  8.00\n";
+  return text;
+}
+
+std::string perfmon_at(const std::vector<std::string>& clocks) {
+  std::string text = kPerfmon.substr(0, kPerfmon.find('\n') + 1);
+  for (const std::string& clock : clocks) text += "\"10/25/2026 " + clock + "\",\"8192\",\"1\"\n";
+  return text;
+}
+
+void expect_even(const Profile& profile, size_t samples, size_t gaps, double interval_s) {
+  ASSERT_EQ(profile.samples.size(), samples);
+  EXPECT_EQ(profile.gap_ends_s.size(), gaps);
+  for (const ProfileSample& sample : profile.samples) EXPECT_DOUBLE_EQ(sample.interval_s, interval_s);
+  for (size_t i = 1; i < samples; ++i)
+    EXPECT_GE(profile.samples[i].end_s, profile.samples[i - 1].end_s + interval_s);
+}
+
+TEST(ProfileTimes, AHoleOrAClockPutForwardWeighsOneUsualInterval) {
+  expect_even(read(iostat_at({"01:59:30", "01:59:40", "01:59:50", "03:00:00", "03:00:10"})), 4, 1, 10);
+  expect_even(read(sar_at({"01:00:00", "01:10:00", "01:20:00", "09:00:00", "09:10:00"})), 4, 1, 600);
+  expect_even(read(perfmon_at({"01:00:00", "01:00:10", "01:00:20", "08:30:00", "08:30:10"})), 5, 1, 10);
+  // The hole is the first interval.
+  expect_even(read(iostat_at({"01:00:00", "02:00:00", "02:00:10"})), 2, 1, 10);
+}
+
+TEST(ProfileTimes, AClockSetBackIsAGapAndNoMidnight) {
+  expect_even(read(iostat_at({"02:59:40", "02:59:50", "02:00:00", "02:00:10"})), 3, 1, 10);
+  expect_even(read(sar_at({"02:40:00", "02:50:00", "02:00:00", "02:10:00"})), 3, 1, 600);
+  expect_even(read(sar_at({"23:50:00", "00:00:00", "23:10:00", "23:20:00", "00:00:00"})), 4, 2, 600);
+  expect_even(read(perfmon_at({"02:59:40", "02:59:50", "02:00:00", "02:00:10"})), 4, 1, 10);
+  EXPECT_EQ(read(perfmon_at({"02:59:40", "02:59:50", "02:59:50"})).samples.size(), 2U);
+}
+
 Profile profile_from(double begin_s, const std::vector<double>& rates) {
   Profile profile;
   for (const double rate : rates) profile.samples.push_back({begin_s += 10, 10, rate, rate / 8192});

@@ -4,13 +4,11 @@
 #include <regex>
 
 #include "twinblock/exit_status.h"
+#include "twinblock/profile_times.h"
 #include "twinblock/text_format.h"
 
 namespace twinblock {
 namespace {
-
-// An interval so much longer than the usual one has a hole in it.
-constexpr double kGapFactor = 1.5;
 
 bool is_disk(const std::string& name) {
   // The last: sar's "dev8-16", of SCSI disks, which have 16 minors each.
@@ -34,14 +32,6 @@ bool counts(const std::string& name, const std::set<std::string>& seen) {
   if (is_disk(name)) return true;
   const std::string disk = disk_of_partition(name);
   return !disk.empty() && !seen.contains(disk);
-}
-
-double median_interval_s(const std::vector<ProfileSample>& samples) {
-  std::vector<double> all;
-  for (const ProfileSample& sample : samples) all.push_back(sample.interval_s);
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
 }
 
 }  // namespace
@@ -73,18 +63,15 @@ Result<Profile> profile_of(const std::vector<DeviceReport>& reports, const Profi
     for (const auto& [name, rate] : report.rates) seen.insert(name);
   if (const Status chosen = choose_devices(seen, wanted, profile); !chosen) return chosen.error();
   bool left_out = false;
-  bool set_back = false;
+  std::vector<ReportTime> times;
+  for (const DeviceReport& report : reports)
+    times.push_back({report.end_s, report.interval_s, !report.since_boot});
+  const std::vector<PlacedInterval> placed = placed_in_time(times, profile);
   for (size_t i = 0; i < reports.size(); ++i) {
     const DeviceReport& report = reports[i];
     left_out |= report.since_boot;
-    if (report.since_boot) continue;
-    ProfileSample sample{report.end_s, report.interval_s, 0, 0};
-    if (sample.interval_s <= 0 && i > 0) sample.interval_s = report.end_s - reports[i - 1].end_s;
-    if (sample.interval_s <= 0) {
-      set_back |= i > 0;
-      profile.gap_ends_s.push_back(report.end_s);
-      continue;
-    }
+    if (placed[i].interval_s <= 0) continue;
+    ProfileSample sample{placed[i].end_s, placed[i].interval_s, 0, 0};
     for (const std::string& name : profile.devices)
       if (const auto rate = report.rates.find(name); rate != report.rates.end()) {
         sample.bytes_per_s += rate->second.bytes_per_s;
@@ -96,12 +83,8 @@ Result<Profile> profile_of(const std::vector<DeviceReport>& reports, const Profi
     return refused("it has no interval to go by: only " + std::to_string(reports.size()) +
                        " report, the first of which is the average since boot",
                    "record for longer, such as a working day");
-  const double usual_s = median_interval_s(profile.samples);
-  for (const ProfileSample& sample : profile.samples)
-    if (sample.interval_s > kGapFactor * usual_s) profile.gap_ends_s.push_back(sample.end_s);
   if (left_out)
     profile.notes.emplace_back("The first report is the average since boot and was left out.");
-  if (set_back) profile.notes.emplace_back("Its clock was set back: that interval was left out.");
   return profile;
 }
 

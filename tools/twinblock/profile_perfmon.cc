@@ -9,6 +9,7 @@
 #include "twinblock/profile.h"
 #include "twinblock/profile_devices.h"
 #include "twinblock/profile_lines.h"
+#include "twinblock/profile_times.h"
 #include "twinblock/text_format.h"
 
 namespace twinblock {
@@ -140,12 +141,7 @@ class PerfmonText {
                                        " cells where the heading has " + std::to_string(columns_));
     const auto time = profile_time(cells->front());
     if (!time) return profile_error(number, shown(cells->front()) + " is not a time");
-    const double interval_s = *time - previous_s_;
-    const bool first = rows_++ == 0;
-    if (!first && interval_s <= 0)
-      return profile_error(number, "the time goes back, or stands still");
-    previous_s_ = *time;
-    ProfileSample sample{*time, interval_s, 0, 0};
+    ProfileSample sample{*time, 0, 0, 0};
     bool blank = false;
     for (const Columns& columns : counted_) {
       const Result<double> bytes = figure(*cells, columns.bytes, number, blank);
@@ -155,21 +151,35 @@ class PerfmonText {
       sample.bytes_per_s += bytes.value();
       sample.writes_per_s += writes.value();
     }
-    if (blank && !first) profile.gap_ends_s.push_back(*time);
-    // What the first row says is of an interval whose beginning nobody noted: as long as the
-    // second's.
-    if (first && !blank) first_ = sample;
-    if (!first && first_) {
-      first_->interval_s = interval_s;
-      profile.samples.push_back(*std::exchange(first_, std::nullopt));
-    }
-    if (!first && !blank) profile.samples.push_back(sample);
+    rows_.push_back({sample, blank});
     return ok_status();
+  }
+
+  // After the last row.
+  void finish() {
+    std::vector<ReportTime> times;
+    for (const Row& each : rows_) times.push_back({each.sample.end_s, 0, true});
+    const std::vector<PlacedInterval> placed = placed_in_time(times, profile);
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      ProfileSample sample = rows_[i].sample;
+      sample.end_s = placed[i].end_s;
+      sample.interval_s = placed[i].interval_s;
+      // What the first row says is of an interval whose beginning nobody noted: as long as the
+      // second's.
+      if (i == 0 && rows_.size() > 1) sample.interval_s = placed[1].interval_s;
+      if (rows_[i].blank && i > 0) profile.gap_ends_s.push_back(sample.end_s);
+      if (!rows_[i].blank && sample.interval_s > 0) profile.samples.push_back(sample);
+    }
   }
 
   Profile profile;
 
  private:
+  struct Row {
+    ProfileSample sample;  // its interval comes at the end
+    bool blank = false;
+  };
+
   static Result<double> figure(const std::vector<std::string>& cells, size_t column, size_t number,
                                bool& blank) {
     if (is_blank(cells[column])) {
@@ -187,9 +197,7 @@ class PerfmonText {
   char separator_ = ',';
   size_t columns_ = 0;
   std::vector<Columns> counted_;
-  std::optional<ProfileSample> first_;
-  double previous_s_ = 0;
-  size_t rows_ = 0;
+  std::vector<Row> rows_;
 };
 
 }  // namespace
@@ -202,6 +210,7 @@ Result<Profile> parse_perfmon(std::string_view text, const ProfileDevices& devic
   if (const Status read = parser.header(line); !read) return read.error();
   while (lines.next(line))
     if (const Status read = parser.row(line, lines.number()); !read) return read.error();
+  parser.finish();
   if (parser.profile.samples.empty())
     return refused("it has no interval with figures", "record for longer, such as a working day");
   return parser.profile;

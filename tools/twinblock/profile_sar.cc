@@ -7,6 +7,7 @@
 #include "twinblock/profile.h"
 #include "twinblock/profile_devices.h"
 #include "twinblock/profile_lines.h"
+#include "twinblock/profile_times.h"
 
 namespace twinblock {
 namespace {
@@ -116,9 +117,12 @@ class SarText {
   }
 
   void begin_report(double clock_s) {
-    if (clock_s < previous_s_) day_s_ += kDay_s;  // midnight
-    const double interval_s = clock_s - previous_s_ + (clock_s < previous_s_ ? kDay_s : 0);
-    reports.push_back({day_s_ + clock_s, interval_s, false, {}});
+    double step_s = clock_s - previous_s_;
+    // Past midnight; or the clock was set back to before it.
+    const double days_s = step_s < -kSetBackMost_s ? kDay_s : step_s > kDay_s - kSetBackMost_s ? -kDay_s : 0;
+    day_s_ += days_s;
+    step_s += days_s;
+    reports.push_back({day_s_ + clock_s, std::max(step_s, 0.0), false, {}});
     previous_s_ = clock_s;
   }
 
