@@ -121,6 +121,8 @@ def test_files_add_up_and_times_multiply(recorded):
     one = planned("--from", recorded / "iostat.txt")
     five = planned("--from", recorded / "iostat.txt", "--from", recorded / "iostat.txt", "--times", 2.5)
     assert five["added"] == "by_time"
+    assert not any("same recording" in note for note in five["files"][0]["notes"])
+    assert "same recording" in five["files"][1]["notes"][0]
     for key in ("average", "p95", "peak"):
         assert five["write_bytes_per_s"][key] == pytest.approx(5 * one["write_bytes_per_s"][key])
     fio = planned("--from", recorded / "iostat.txt", "--from", recorded / "fio.json")
@@ -199,6 +201,6 @@ def test_wrong_words_are_named():
     for words in (("--device", "sda"), ("--times", "5"), ("--from", "/dev/null", "--now", "1Gbit")):
         done = plan(*words)
         assert done.returncode == 2 and "--from" in done.stderr, done
-    for times in ("0", "-1", "nan", "many"):
+    for times in ("0", "-1", "nan", "many", "0x10", "1e3"):
         done = plan("--from", "/dev/null", "--times", times)
         assert done.returncode == 2 and "--times" in done.stderr, done

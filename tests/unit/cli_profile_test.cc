@@ -56,6 +56,46 @@ TEST(ProfileIostat, CountsEachByteOnceAndNotWhatCameBefore) {
   EXPECT_EQ(refusal(kIostat, {"sdz"}), "it has no device 'sdz'");
 }
 
+TEST(ProfileIostat, SaysThatAnArraysDisksMayMirror) {
+  const std::string raid = replaced(kIostat, "\ndm-0  1.00", "\nmd0  1.00");
+  const auto told = [](const Profile& profile) {
+    return std::any_of(profile.notes.begin(), profile.notes.end(), [](const std::string& note) {
+      return note.find("with --device md0 once") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(told(read(raid)));
+  EXPECT_FALSE(told(read(raid, {"md0"})));
+  EXPECT_FALSE(told(read(kIostat)));
+}
+
+TEST(ProfileIostat, SaysWhatIsTooLargeAsSuch) {
+  EXPECT_EQ(refusal(replaced(kIostat, "20.00 320.00", "20.00 2e15")),
+            "line 25: column 4: '2e15' is more than any disk writes");
+}
+
+std::string fio_job(const std::string& name, int group, double begin_ms) {
+  return "{\"jobname\": \"" + name + "\", \"groupid\": " + std::to_string(group) +
+         (begin_ms > 0 ? ", \"job_start\": " + std::to_string(begin_ms) : std::string()) +
+         ", \"write\": {\"io_bytes\": 2097152, \"total_ios\": 128, \"runtime\": 2000}}";
+}
+
+TEST(ProfileFio, JobsThatWaitForOthersDoNotAddUp) {
+  const auto jobs = [](const std::string& a, const std::string& b) {
+    return read("{\"fio version\": \"3\", \"timestamp\": 1000,\n\"jobs\": [" + a + "," + b + "]}");
+  };
+  const Profile together = jobs(fio_job("a", 0, 0), fio_job("b", 0, 0));
+  ASSERT_EQ(together.samples.size(), 1U);
+  EXPECT_DOUBLE_EQ(together.samples[0].bytes_per_s, 2097152);
+  const Profile later = jobs(fio_job("a", 0, 0), fio_job("b", 1, 0));
+  ASSERT_EQ(later.samples.size(), 2U);
+  EXPECT_DOUBLE_EQ(later.samples[0].bytes_per_s, 1048576);
+  EXPECT_DOUBLE_EQ(later.samples[0].end_s, 998);
+  EXPECT_DOUBLE_EQ(later.samples[1].interval_s, 2);
+  // A group of its own that did not wait (new_group), where fio says when each began.
+  EXPECT_EQ(jobs(fio_job("a", 0, 5000), fio_job("b", 1, 5010)).samples.size(), 1U);
+  EXPECT_EQ(jobs(fio_job("a", 0, 5000), fio_job("b", 1, 7010)).samples.size(), 2U);
+}
+
 TEST(ProfileIostat, SaysInWhichLineItIsDamaged) {
   EXPECT_EQ(refusal(replaced(kIostat, "20.00 320.00", "20.00 x20.00")),
             "line 25: column 4: 'x20.00' is not a number of 0 or more");

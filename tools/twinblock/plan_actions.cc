@@ -1,4 +1,7 @@
 // The verb `plan`: of a mirror that runs, of all that run here, or of recordings.
+#include <functional>
+#include <map>
+
 #include "twinblock/actions.h"
 #include "twinblock/control_client.h"
 #include "twinblock/json_fields.h"
@@ -55,11 +58,17 @@ std::optional<Limits> limits_here(const Options& options) {
 Result<Output> plan_of_recordings(const Options& options) {
   std::vector<ProfileFile> files;
   std::vector<Profile> profiles;
+  std::map<std::string, std::string> seen;  // a text's digest, and the file that had it first
   for (const std::string& path : options.plan.from) {
     const Result<std::string> text = read_profile_file(path);
     if (!text) return text.error();
     Result<Profile> profile = parse_profile(text.value(), options.plan.devices);
     if (!profile) return refused(path + ": " + profile.error().what, profile.error().action);
+    const std::string digest = std::to_string(text.value().size()) + ":" +
+                               std::to_string(std::hash<std::string>()(text.value()));
+    if (const auto [first, is_new] = seen.emplace(digest, path); !is_new)
+      profile.value().notes.insert(profile.value().notes.begin(),
+                                   "This is the same recording as " + first->second + ", and counted once more.");
     profiles.push_back(profile.value());
     files.push_back({path, std::move(profile.value())});
   }

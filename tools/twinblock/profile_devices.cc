@@ -34,6 +34,17 @@ bool counts(const std::string& name, const std::set<std::string>& seen) {
   return !disk.empty() && !seen.contains(disk);
 }
 
+// Arrays of md, whose disks are counted each: nothing here says whether they mirror.
+std::string arrays_note(const Profile& profile) {
+  std::vector<std::string> arrays;
+  for (const std::string& name : profile.left_out)
+    if (name.starts_with("md")) arrays.push_back(name);
+  if (arrays.empty()) return {};
+  return joined(arrays) + (arrays.size() == 1 ? " lies" : " lie") +
+         " over disks that are counted: if it mirrors (RAID 1, 10) each write is counted once a disk, and with " +
+         "--device " + arrays.front() + " once.";
+}
+
 }  // namespace
 
 Status choose_devices(const std::set<std::string>& seen, const ProfileDevices& wanted,
@@ -53,6 +64,8 @@ Status choose_devices(const std::set<std::string>& seen, const ProfileDevices& w
     return refused(
         "none of its devices is known to be a whole disk" + (all.empty() ? "" : ": " + all),
         "name those that count with --device");
+  if (const std::string note = arrays_note(profile); wanted.empty() && !note.empty())
+    profile.notes.push_back(note);
   return ok_status();
 }
 

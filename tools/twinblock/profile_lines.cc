@@ -53,7 +53,10 @@ std::string shown(std::string_view text) {
   return "'" + out + (text.size() > 40 ? "…'" : "'");
 }
 
-std::optional<double> profile_number(std::string_view text) {
+namespace {
+
+// Any, however large.
+std::optional<double> any_number(std::string_view text) {
   if (text.empty() || text.size() > 60) return std::nullopt;
   std::string word(text);
   const size_t comma = word.find(',');
@@ -65,8 +68,18 @@ std::optional<double> profile_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  if (!std::isfinite(value) || value > kNumberMost) return std::nullopt;
-  return value;
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> profile_number(std::string_view text) {
+  const auto value = any_number(text);
+  return value && *value <= kNumberMost ? value : std::nullopt;
+}
+
+std::string number_fault(std::string_view text) {
+  return shown(text) + (any_number(text) ? " is more than any disk writes" : " is not a number of 0 or more");
 }
 
 std::optional<int64_t> profile_date(std::string_view text) {
@@ -181,8 +194,7 @@ Status each_sysstat_report(std::string_view text,
 Status check_numbers(const std::vector<std::string_view>& words, size_t first, size_t line) {
   for (size_t i = first; i < words.size(); ++i)
     if (!profile_number(words[i]))
-      return profile_error(line, "column " + std::to_string(i + 1) + ": " + shown(words[i]) +
-                                     " is not a number of 0 or more");
+      return profile_error(line, "column " + std::to_string(i + 1) + ": " + number_fault(words[i]));
   return ok_status();
 }
 

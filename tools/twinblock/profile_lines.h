@@ -25,6 +25,9 @@ std::string shown(std::string_view text);
 // Not negative and finite, with a point or a comma before the decimals; nullopt for all else.
 std::optional<double> profile_number(std::string_view text);
 
+// Why that is none: "'x20' is not a number of 0 or more".
+std::string number_fault(std::string_view text);
+
 // "11/25/2026", "25.11.2026", "2026-11-25" (years of two digits are of this century): days since
 // 1970.
 std::optional<int64_t> profile_date(std::string_view text);

@@ -188,8 +188,8 @@ class PerfmonText {
     }
     const auto value = profile_number(cells[column]);
     if (!value)
-      return profile_error(number, "column " + std::to_string(column + 1) + ": " +
-                                       shown(cells[column]) + " is not a number of 0 or more");
+      return profile_error(number,
+                           "column " + std::to_string(column + 1) + ": " + number_fault(cells[column]));
     return *value;
   }
 

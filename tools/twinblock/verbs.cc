@@ -195,7 +195,11 @@ void add_plan_options(CLI::App& app, Options& options) {
   app.add_option("--device", options.plan.devices, "count this device only; again for more (all whole disks)")
       ->option_text("NAME ...")
       ->allow_extra_args(false);
-  app.add_option("--times", options.plan.times, "count what was recorded so many times (1)");
+  app.add_option("--times", options.plan.times, "count what was recorded so many times (1)")
+      ->check([](const std::string& text) {
+        const bool plain = text.find_first_not_of("0123456789.") == std::string::npos;
+        return plain ? std::string() : "it is not a number above 0, written like 5 or 2.5";
+      });
 }
 
 void add_events_options(CLI::App& app, Options& options) {
