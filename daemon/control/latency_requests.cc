@@ -50,6 +50,7 @@ json load_json(const WriteLoad& load) {
   for (size_t i = 0; i < kOutageMinutes.size(); ++i)
     dirtied.push_back({{"minutes", kOutageMinutes[i]}, {"bytes", load.dirtied_bytes[i]}});
   return {{"busy_ns", load.busy_ns},
+          {"window_ns", load.window_ns},
           {"depth_p99", load.depth_p99},
           {"pause_p50_ns", load.pause_p50_ns},
           {"dirtied", std::move(dirtied)}};

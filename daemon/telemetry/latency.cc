@@ -46,6 +46,7 @@ void WriteLatency::record(const WriteTimes& times, uint64_t offset_bytes, uint64
 WriteLoad WriteLatency::load(Window window, uint64_t now_ns) const {
   WriteLoad load;
   load.busy_ns = windows_.view(kBusy, window, now_ns).sum_ns();
+  load.window_ns = windows_.length_ns(window, now_ns);
   load.pause_p50_ns = windows_.view(kPause, window, now_ns).quantile_ns(0.5);
   load.depth_p99 = windows_.view(kDepth, window, now_ns).quantile_ns(0.99);
   for (size_t i = 0; i < kOutageMinutes.size(); ++i)

@@ -70,7 +70,8 @@ struct LatencyView {
 
 // How the clients write, all of them together.
 struct WriteLoad {
-  uint64_t busy_ns = 0;       // while any write was under way
+  uint64_t busy_ns = 0;       // while any write was under way, of …
+  uint64_t window_ns = 0;     // the time in which all this was, from the first write on
   uint64_t depth_p99 = 0;     // of how many were under way together
   uint64_t pause_p50_ns = 0;  // between the end of one and the next, where none was under way
   // Different blocks that were written in the last 1, 10 and 60 minutes, whatever the window is.

@@ -1,5 +1,7 @@
 #include "telemetry/windows.h"
 
+#include <algorithm>
+
 namespace twinblock {
 namespace {
 
@@ -66,6 +68,16 @@ Histogram Windows::view(size_t index, Window window, uint64_t now_ns) const {
     add(sum, slots_[slot_], index);
   }
   return sum;
+}
+
+uint64_t Windows::length_ns(Window window, uint64_t now_ns) const {
+  if (began_ns_ == 0) return 0;
+  if (now_ns >= slot_end_ns_) roll(now_ns);
+  const uint64_t all_ns = now_ns - std::min(now_ns, began_ns_);
+  if (window == Window::kStart) return all_ns;
+  const uint64_t at_hand_ns = kSlot_ns - (slot_end_ns_ - now_ns);
+  const uint64_t full = window == Window::k10s ? kSlots - 1 : (kLongSlots - 1) * (kSlots - 1) + slots_in_long_;
+  return std::min(all_ns, full * kSlot_ns + at_hand_ns);
 }
 
 }  // namespace twinblock

@@ -22,11 +22,14 @@ class Windows {
 
   void record(size_t index, uint64_t value_ns, uint64_t now_ns) {
     if (now_ns >= slot_end_ns_) roll(now_ns);
+    if (began_ns_ == 0) began_ns_ = now_ns;
     of(slots_[slot_], index).record(value_ns);
   }
   // What `window` holds of histogram `index`.
   [[nodiscard]] Histogram view(size_t index, Window window, uint64_t now_ns) const;
   [[nodiscard]] Histogram since_start(size_t index) const;
+  // Over how much time that is; since the start: since the first value. 0: there was none.
+  [[nodiscard]] uint64_t length_ns(Window window, uint64_t now_ns) const;
 
  private:
   static constexpr uint64_t kSlot_ns = 2 * kSecond_ns;
@@ -49,6 +52,7 @@ class Windows {
   mutable size_t slot_ = 0, long_slot_ = 0;
   mutable size_t slots_in_long_ = 0;
   mutable uint64_t slot_end_ns_ = 0;
+  uint64_t began_ns_ = 0;  // the first value
 };
 
 }  // namespace twinblock

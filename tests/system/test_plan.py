@@ -74,5 +74,5 @@ def test_a_full_link_is_told_as_full_and_a_faster_one_as_help(make_lab, scratch)
     assert stages["link-queue"] > each["total"]["sum_ns"] / 2, stages
     told = plan(lab)
     assert "A faster link will help" in told["recommendation"]
-    assert told["now"]["busy_share"] > 0.7
+    assert told["while_writing"]["busy_share"] > 0.7
     assert "The link is full" in ctl(lab, "alpha", "latency").stdout

@@ -138,6 +138,49 @@ TEST(Forecast, KnowsClientsThatPauseByHowManyThereAreAtTheMost) {
   EXPECT_NEAR(slow.bytes_per_s, payload_bytes_per_s(0.2 * kGbit), 1e5);
 }
 
+// Four writes of 16 KiB at once, 250 times a second, over 1 Gbit/s: the link is full, for an eighth of the time.
+TEST(Plan, SaysWhatIsMovedOverAllTheTimeAndWhatWhileClientsWrite) {
+  Clients bursts{.clients = 4, .bytes = 16'384};
+  bursts.wire_ns = whole(line_ns(bursts, kGbit));
+  bursts.queue_ns = whole(3 * line_ns(bursts, kGbit)) - bursts.software_ns;
+  json latency = latency_of(bursts);
+  latency["load"]["window_ns"] = 80 * kSecond_ns;
+  const json plan = plan_of(latency, json::object(), {}).value();
+  const double line = payload_bytes_per_s(kGbit);
+  EXPECT_NEAR(plan["now"]["bytes_per_s"].get<double>(), line / 8, 0.01 * line);
+  EXPECT_NEAR(plan["now"]["busy_share"].get<double>(), 0.125, 0.01);
+  EXPECT_NEAR(plan["now"]["classes"][0]["bytes_per_s"].get<double>(), line / 8, 0.01 * line);
+  EXPECT_NEAR(plan["while_writing"]["bytes_per_s"].get<double>(), line, 0.01 * line);
+  EXPECT_NEAR(plan["load"]["under_way_share"].get<double>(), 0.125, 0.001);
+  EXPECT_NEAR(together(json::array({plan}))["bytes_per_s"].get<double>(), line / 8, 0.01 * line);
+  const std::string text = plan_text(plan);
+  EXPECT_EQ(text.find("the link is full now"), std::string::npos) << text;
+  EXPECT_NE(text.find("while clients write, which is 12% of the"), std::string::npos) << text;
+  // What is foretold is the same as without the quiet time.
+  EXPECT_EQ(plan["links"], plan_of(latency_of(bursts), json::object(), {}).value()["links"]);
+  EXPECT_EQ(plan["links"].size(), 5u);
+}
+
+// The model of what is there may be a little beside what was measured; a disk that is faster slows nothing down.
+TEST(Plan, NoFasterDiskIsSlowerThanNow) {
+  Clients many{.clients = 8, .software_ns = 300'000, .wire_ns = 100'000, .rate_bits_per_s = 10'000'000'000};
+  json latency = latency_of(many);
+  latency["load"]["busy_ns"] = 9 * kSecond_ns;  // more are under way than there are clients
+  json& stages = latency["classes"][0]["stages"];
+  stages["peer-disk"] = stages["peer-queue"];
+  stages["peer-disk"]["sum_ns"] = stages["peer-queue"]["sum_ns"].get<uint64_t>() / 2;
+  const json plan = plan_of(latency, json{{"peer", {{"name", "beta"}}}}, {}).value();
+  const json& now = plan["while_writing"];
+  for (const json& row : plan["changes"]) {
+    if (row["title"] != "disk of beta, 2x") continue;
+    EXPECT_GE(row["bytes_per_s"].get<double>(), now["bytes_per_s"].get<double>());
+    EXPECT_LE(row["classes"][0]["p50_ns"].get<double>(), now["classes"][0]["p50_ns"].get<double>());
+    EXPECT_LE(row["mean_ns"].get<double>(), now["mean_ns"].get<double>());
+    return;
+  }
+  ADD_FAILURE() << plan["changes"].dump(1);
+}
+
 TEST(Workload, NeedsWritesThatWaitedForThePeerAndARate) {
   EXPECT_FALSE(workload_of(json::object(), 0));
   json local = latency_of({});

@@ -122,6 +122,21 @@ TEST(Windows, HoldWhatTheirNamesSayAndLittleMore) {
   EXPECT_EQ(windows.view(0, Window::kStart, 301 * kSecond_ns).count(), 0u);
 }
 
+TEST(Windows, SayOverHowMuchTimeTheyAre) {
+  Windows windows(1);
+  EXPECT_EQ(windows.length_ns(Window::kStart, kSecond_ns), 0U);
+  windows.record(0, 1, 10 * kSecond_ns);
+  EXPECT_EQ(windows.length_ns(Window::k10s, 13 * kSecond_ns), 3 * kSecond_ns);
+  EXPECT_EQ(windows.length_ns(Window::kStart, 90 * kSecond_ns), 80 * kSecond_ns);
+  // What they hold is of no longer ago.
+  for (uint64_t now_s = 91; now_s < 200; ++now_s) {
+    const uint64_t ten_s = windows.length_ns(Window::k10s, now_s * kSecond_ns) / kSecond_ns;
+    const uint64_t sixty_s = windows.length_ns(Window::k60s, now_s * kSecond_ns) / kSecond_ns;
+    EXPECT_TRUE(ten_s >= 10 && ten_s <= 12) << ten_s;
+    EXPECT_TRUE(sixty_s >= 60 && sixty_s <= 72) << sixty_s;
+  }
+}
+
 TEST(Windows, AreEmptyAfterARest) {
   Windows windows(1);
   windows.record(0, 7, kSecond_ns);

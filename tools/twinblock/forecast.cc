@@ -126,6 +126,7 @@ std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
   const json load = object_at(latency, "load");
   workload.busy_ns = static_cast<double>(count_at(load, "busy_ns"));
   if (workload.busy_ns <= 0) return std::nullopt;
+  workload.window_ns = std::max(workload.busy_ns, static_cast<double>(count_at(load, "window_ns")));
   const double depth = all_ns / workload.busy_ns;
   if (depth < kAlone) {
     workload.clients = 1;
@@ -162,6 +163,44 @@ Forecast as_measured(const Workload& workload) {
                            each.p50_ns + workload.pause_ns, each.p99_ns + pause_p99_ns(workload),
                            now.bytes_per_s * share_of_bytes(each, workload)});
   return now;
+}
+
+double under_way_share(const Workload& workload) { return workload.busy_ns / workload.window_ns; }
+
+Forecast over_window(const Workload& workload) {
+  Forecast now = as_measured(workload);
+  double writes = 0, bytes = 0;
+  for (const Workload::Class& each : workload.classes) {
+    writes += each.writes;
+    bytes += each.writes * each.bytes;
+  }
+  now.writes_per_s = writes * 1e9 / workload.window_ns;
+  now.bytes_per_s = bytes * 1e9 / workload.window_ns;
+  if (workload.line_bytes_per_s > 0)
+    now.busy = std::min(1.0, now.bytes_per_s * workload.wire_part / workload.line_bytes_per_s);
+  for (size_t i = 0; i < now.classes.size(); ++i)
+    now.classes[i].bytes_per_s = now.bytes_per_s * share_of_bytes(workload.classes[i], workload);
+  return now;
+}
+
+Forecast changed(const Workload& workload, const Change& change) {
+  const Forecast now = as_measured(workload);
+  const Forecast same = forecast(workload, workload.line_bytes_per_s, 0);
+  Forecast then = forecast(workload, workload.line_bytes_per_s, 0, change);
+  const auto rebase = [](double& value, double foretold, double measured) {
+    if (foretold > 0) value *= measured / foretold;
+  };
+  rebase(then.writes_per_s, same.writes_per_s, now.writes_per_s);
+  rebase(then.bytes_per_s, same.bytes_per_s, now.bytes_per_s);
+  rebase(then.mean_ns, same.mean_ns, now.mean_ns);
+  then.busy = std::min(1.0, then.bytes_per_s * change.wire_part / workload.line_bytes_per_s);
+  for (size_t i = 0; i < then.classes.size(); ++i) {
+    rebase(then.classes[i].mean_ns, same.classes[i].mean_ns, now.classes[i].mean_ns);
+    rebase(then.classes[i].p50_ns, same.classes[i].p50_ns, now.classes[i].p50_ns);
+    rebase(then.classes[i].p99_ns, same.classes[i].p99_ns, now.classes[i].p99_ns);
+    then.classes[i].bytes_per_s = then.bytes_per_s * share_of_bytes(workload.classes[i], workload);
+  }
+  return then;
 }
 
 Forecast forecast(const Workload& workload, double line_bytes_per_s, double longer_ns) {

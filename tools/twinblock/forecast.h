@@ -31,6 +31,7 @@ struct Workload {
   double pause_ns = 0;            // from the end of a client's write to its next
   double line_bytes_per_s = 0;    // what the links that are up carry together; 0: not known
   double busy_ns = 0;             // the time in which any write was under way
+  double window_ns = 0;           // … of that much
   double wire_part = 1;           // what travels of a client's byte: less where it is compressed
 };
 // Of the latency verb's answer. `bits_per_s`: what the links are called, where the answer doesn't know; 0: nothing.
@@ -61,8 +62,15 @@ struct Change {
 // that is negative). The workload's own line must be known.
 Forecast forecast(const Workload& workload, double line_bytes_per_s, double longer_ns);
 Forecast forecast(const Workload& workload, double line_bytes_per_s, double longer_ns, const Change& change);
-// As it is now, from what was measured alone.
+// As it is while any write is under way, from what was measured alone.
 Forecast as_measured(const Workload& workload);
+// As it is over the whole window, in which nobody may have written for a time: the same, but fewer writes a second.
+Forecast over_window(const Workload& workload);
+// The forecast of another change over the present link, by what it changes in what is measured: the forecast of no
+// change is a little beside that.
+Forecast changed(const Workload& workload, const Change& change);
+// The share of the window in which any write was under way.
+double under_way_share(const Workload& workload);
 
 // Busier than this the link is what the clients wait for.
 constexpr double kFull = 0.9;

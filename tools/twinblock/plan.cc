@@ -25,6 +25,8 @@ constexpr double kStep = 0.25;
 constexpr uint64_t kEnoughWrites = 1000;
 // What a resync fills of a link that nothing else limits.
 constexpr double kResyncPart = 0.95;
+// Clients that write for less than this part of the window do something else for a good part of it.
+constexpr double kAllTheTime = 0.9;
 // A resync that moved more than this part of what its link carries had the link for its limit.
 constexpr double kLinkWasLimit = 0.7;
 
@@ -102,7 +104,12 @@ const Candidate& choice_of(std::vector<Candidate>& candidates, const Forecast& n
   return *choice;
 }
 
-std::string recommend(std::vector<Candidate> candidates, const Forecast& now) {
+std::string percent(double share) {
+  return share < 0.01 ? "less than 1%" : printed("%.0f%%", share * 100);
+}
+
+// `now`: while they write.
+std::string recommend(std::vector<Candidate> candidates, const Forecast& now, double under_way) {
   if (candidates.empty()) return {};
   const Candidate& choice = choice_of(candidates, now);
   const Candidate& best = *std::max_element(
@@ -115,9 +122,11 @@ std::string recommend(std::vector<Candidate> candidates, const Forecast& now) {
   if (better(best.then, now) < 1 + kWorthwhile)
     return "A faster link won't help: even with " + candidates.back().link.title + " clients move " +
            rate_moved(candidates.back().then.bytes_per_s) + " (now " + rate_moved(now.bytes_per_s) +
+           (under_way < kAllTheTime ? ", both while they write, " + percent(under_way) + " of the time" : "") +
            "). What they wait for is the software and the disks; twinblock latency shows which.";
-  std::string text = "A faster link will help: with " + choice.link.title + " clients move " +
-                     change(choice.then, now) + ".";
+  std::string text = "A faster link will help";
+  if (under_way < kAllTheTime) text += " while clients write, which is " + percent(under_way) + " of the time";
+  text += ": with " + choice.link.title + " clients move " + change(choice.then, now) + ".";
   if (&choice != &best)
     text += " More than that adds little: " + best.link.title + " " + rate_moved(best.then.bytes_per_s) + ".";
   return text;
@@ -151,13 +160,16 @@ std::string rests_on(const Workload& workload, const json& latency) {
 }
 
 // How far to believe it, and why no further.
-json sureness(const Workload& workload, const Forecast& now) {
+json sureness(const Workload& workload) {
   std::vector<std::string> doubts;
   if (writes_of(workload) < kEnoughWrites)
     doubts.push_back("fewer than " + std::to_string(kEnoughWrites) + " writes were measured");
-  if (now.busy >= kFull)
+  if (as_measured(workload).busy >= kFull)
     doubts.push_back(
-        "the link is full now, and nobody has seen how fast the hosts are without it: what is beyond some five "
+        (over_window(workload).busy >= kFull
+             ? "the link is full now"
+             : "the link is full while clients write, " + percent(under_way_share(workload)) + " of the time") +
+        ", and nobody has seen how fast the hosts are without it: what is beyond some five "
         "times of today's throughput is a guess");
   json told = json::array();
   for (const std::string& doubt : doubts) told.push_back(doubt);
@@ -214,7 +226,7 @@ Result<json> plan_of(const json& latency, const json& status, const PlanWishes& 
                    "say what it is called: twinblock plan " + volume +
                        " --now 1Gbit; or write rate = \"1Gbit\" into its table [link.NAME] of the volume's file");
   workload->wire_part = wire_part_of(status);
-  const Forecast now = as_measured(*workload);
+  const Forecast writing = as_measured(*workload);
   const double now_bits = wishes.bits_per_s > 0 ? wishes.bits_per_s
                                          : workload->line_bytes_per_s / payload_bytes_per_s(1.0);
   const double last = last_resync_bytes_per_s(status);
@@ -225,11 +237,11 @@ Result<json> plan_of(const json& latency, const json& status, const PlanWishes& 
     row["resync"] = resyncs(latency, payload_bytes_per_s(each.link.bits_per_s), workload->line_bytes_per_s, last);
     rows.push_back(std::move(row));
   }
-  json present = row_json("now", now_bits, now);
+  json present = row_json("now", now_bits, over_window(*workload));
   present["resync"] = resyncs(latency, workload->line_bytes_per_s, workload->line_bytes_per_s, last);
   json changes = json::array();
   for (const PlannedChange& each : changes_of(*workload, latency, status, wishes.seal, wishes.ratio)) {
-    json row = row_json(each.title, now_bits, forecast(*workload, workload->line_bytes_per_s, 0, each.change));
+    json row = row_json(each.title, now_bits, changed(*workload, each.change));
     row["doubt"] = each.doubt;
     changes.push_back(std::move(row));
   }
@@ -238,13 +250,15 @@ Result<json> plan_of(const json& latency, const json& status, const PlanWishes& 
               {"window", text_at(latency, "window")},
               {"load", {{"writers", workload->clients},
                         {"pause_ns", whole(workload->pause_ns)},
-                        {"line_bytes_per_s", whole(workload->line_bytes_per_s)}}},
+                        {"line_bytes_per_s", whole(workload->line_bytes_per_s)},
+                        {"under_way_share", under_way_share(*workload)}}},
               {"now", std::move(present)},
+              {"while_writing", row_json("while they write", now_bits, writing)},
               {"links", std::move(rows)},
               {"changes", std::move(changes)},
-              {"recommendation", recommend(candidates, now)},
+              {"recommendation", recommend(candidates, writing, under_way_share(*workload))},
               {"rests_on", rests_on(*workload, latency)},
-              {"sure", sureness(*workload, now)}};
+              {"sure", sureness(*workload)}};
 }
 
 std::string plan_text(const json& plan) {
@@ -260,7 +274,13 @@ std::string plan_text(const json& plan) {
   for (const json& each : array_at(rows.front(), "classes"))
     head += printed(" %17s", (text_at(each, "class") + " p50/p99").c_str());
   out += head + "\n";
-  for (const json& row : rows) out += plan_row(row);
+  out += plan_row(rows.front());
+  const double under_way = number_at(object_at(plan, "load"), "under_way_share");
+  if (under_way < kAllTheTime) {
+    out += "while they write, " + percent(under_way) + " of the time:\n";
+    out += plan_row(object_at(plan, "while_writing"));
+  }
+  for (size_t i = 1; i < rows.size(); ++i) out += plan_row(rows[i]);
   const json changes = array_at(plan, "changes");
   if (!changes.empty()) out += "over the present link:\n";
   for (const json& row : changes) out += plan_row(row);

@@ -111,7 +111,7 @@ function lastHour(volume, nowMs) {
 
 function planOf(plan) {
   if (!plan) return null;
-  const rows = [plan.now, ...plan.links];
+  const rows = [plan.now, ...(plan.load.under_way_share < 0.9 ? [plan.while_writing] : []), ...plan.links];
   const seen = shown => shown.map(row => [row.title, `${Math.round(row.busy_share * 100)}%`, rate(row.bytes_per_s),
     ...row.classes.map(each => `${duration(each.p50_ns)} / ${duration(each.p99_ns)}`)]);
   const header = first => [first, "busy", "moved", ...plan.now.classes.map(each => `${each.class} p50 / p99`)];
