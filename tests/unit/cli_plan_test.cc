@@ -315,6 +315,22 @@ TEST(Plan, SaysWhatItLacks) {
   EXPECT_NE(rate.error().action.find("--now 1Gbit"), std::string::npos);
 }
 
+TEST(Plan, OfSeveralVolumesCountsWhatIsWrittenWhereNoPlanIs) {
+  json unknown = latency_of({.rate_bits_per_s = 0});
+  unknown["load"]["window_ns"] = 20 * kSecond_ns;
+  const json known = plan_of(latency_of({}), json::object(), {}).value();
+  const json none = plan_or_why_not(json{{"volume", "r1"}}, json::object(), {});
+  EXPECT_FALSE(none.contains("now"));
+  const json told = plan_or_why_not(unknown, json::object(), {});
+  EXPECT_NE(plan_text(told).find("--now 1Gbit"), std::string::npos) << plan_text(told);
+  const json sum = together(json::array({known, none, told, {{"volume", "r2"}, {"error", "no node answers"}}}));
+  EXPECT_EQ(sum["volumes"], 2);
+  EXPECT_EQ(sum["left_out"], json::array({"r1", "r2"}));
+  const double bytes = known["now"]["bytes_per_s"];
+  EXPECT_NEAR(sum["bytes_per_s"].get<double>(), 1.5 * bytes, 0.01 * bytes);
+  EXPECT_NE(together_text(sum).find("r1, r2"), std::string::npos) << together_text(sum);
+}
+
 TEST(Plan, TakesLinksAsTheyAreWritten) {
   const PlannedLink far = parse_planned_link("10Gbit,rtt=80us", 30'000).value();
   EXPECT_EQ(far.bits_per_s, 10 * kGbit);

@@ -261,7 +261,26 @@ Result<json> plan_of(const json& latency, const json& status, const PlanWishes& 
               {"sure", sureness(*workload)}};
 }
 
+json plan_or_why_not(const json& latency, const json& status, const PlanWishes& wishes) {
+  const Result<json> plan = plan_of(latency, status, wishes);
+  if (plan) return plan.value();
+  json told{{"volume", text_at(latency, "volume")}, {"error", plan.error().what}, {"action", plan.error().action}};
+  double writes = 0, bytes = 0;
+  for (const json& each : array_at(latency, "classes")) {
+    writes += number_at(each, "writes");
+    bytes += number_at(each, "bytes");
+  }
+  const double window_s = number_at(object_at(latency, "load"), "window_ns") / 1e9;
+  if (writes > 0 && window_s > 0)
+    told["now"] = {{"writes_per_s", writes / window_s}, {"bytes_per_s", whole(bytes / window_s)}};
+  return told;
+}
+
 std::string plan_text(const json& plan) {
+  if (const std::string error = text_at(plan, "error"); !error.empty()) {
+    const std::string action = text_at(plan, "action");
+    return paragraph(error + ".") + (action.empty() ? "" : paragraph("to do: " + action));
+  }
   std::string out = paragraph(text_at(plan, "recommendation"));
   const json sure = object_at(plan, "sure");
   std::string rests = "It rests on " + text_at(plan, "rests_on") + "; sureness: " + text_at(sure, "level");
@@ -302,14 +321,18 @@ std::string plan_text(const json& plan) {
 json together(const json& plans) {
   double writes = 0, bytes = 0;
   uint64_t volumes = 0;
+  json left_out = json::array();
   for (const json& plan : plans) {
     const json now = object_at(plan, "now");
-    if (!now.is_object()) continue;
+    if (!now.is_object() || now.empty()) {
+      left_out.push_back(text_at(plan, "volume"));
+      continue;
+    }
     ++volumes;
     writes += number_at(now, "writes_per_s");
     bytes += number_at(now, "bytes_per_s");
   }
-  return {{"volumes", volumes}, {"writes_per_s", writes}, {"bytes_per_s", whole(bytes)}};
+  return {{"volumes", volumes}, {"writes_per_s", writes}, {"bytes_per_s", whole(bytes)}, {"left_out", left_out}};
 }
 
 std::string together_text(const json& together) {
@@ -323,6 +346,10 @@ std::string together_text(const json& together) {
             rate_text(gigabits * kGbit);
     before = ", ";
   }
+  std::vector<std::string> left_out;
+  for (const json& each : array_at(together, "left_out"))
+    if (each.is_string()) left_out.push_back(each.get<std::string>());
+  if (!left_out.empty()) text += ". Left out, as nothing was written there: " + joined(left_out);
   return paragraph(text + ".");
 }
 

@@ -21,7 +21,8 @@ Result<json> ask_latency_of(const Options& options, const std::string& socket) {
   return control_request(socket, "latency", json{{"window", options.plan.window}}, kAskTimeout_ns);
 }
 
-Result<json> plan_for(const Options& options, const std::string& socket) {
+// Of one volume alone, or of one of several, for which no plan is no failure.
+Result<json> plan_for(const Options& options, const std::string& socket, bool alone) {
   const Result<json> status = ask_status(socket);
   if (!status) return status.error();
   const Result<json> latency = ask_latency_of(options, socket);
@@ -31,17 +32,14 @@ Result<json> plan_for(const Options& options, const std::string& socket) {
   if (!is_encrypted(status.value())) wishes.seal = measure_seal_cost();
   for (const std::string& link : options.plan.links)
     wishes.links.push_back(parse_planned_link(link, round_trip_of(status.value())).value());
+  if (!alone) return plan_or_why_not(latency.value(), status.value(), wishes);
   return plan_of(latency.value(), status.value(), wishes);
 }
 
 Result<Output> plan_of_all(const Options& options, const std::vector<std::string>& sockets) {
-  Output output = ask_all(sockets, [&](const std::string& socket) { return plan_for(options, socket); });
-  for (const json& each : output.data["volumes"]) {
-    const std::string error = text_at(each, "error");
-    output.text += text_at(each, "volume") + ":\n";
-    output.text += error.empty() ? plan_text(each) : paragraph(error);
-    output.text += "\n";
-  }
+  Output output = ask_all(sockets, [&](const std::string& socket) { return plan_for(options, socket, false); });
+  for (const json& each : output.data["volumes"])
+    output.text += text_at(each, "volume") + ":\n" + plan_text(each) + "\n";
   output.data["together"] = together(output.data["volumes"]);
   output.text += together_text(output.data["together"]);
   return output;
@@ -85,7 +83,7 @@ Result<Output> run_plan(const Options& options, const std::string& /*socket*/) {
   if (const auto all = all_control_sockets(options.node); all.size() > 1) return plan_of_all(options, all);
   const Result<std::string> socket = find_node(options);
   if (!socket) return socket.error();
-  const Result<json> plan = plan_for(options, socket.value());
+  const Result<json> plan = plan_for(options, socket.value(), true);
   if (!plan) return plan.error();
   return Output{plan.value(), plan_text(plan.value())};
 }

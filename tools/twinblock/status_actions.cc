@@ -1,4 +1,5 @@
 // The verb that says how nodes are: one, or all that are on this host.
+#include <algorithm>
 #include <filesystem>
 
 #include "twinblock/actions.h"
@@ -44,7 +45,10 @@ Output ask_all(const std::vector<std::string>& sockets,
                                           : json{{"volume", std::filesystem::path(socket).stem().string()},
                                                  {"error", told.error().what},
                                                  {"action", told.error().action}});
-    if (!told) output.exit_status = kExitUnreachable;
+    if (told) continue;
+    // A node that refuses has answered.
+    const int code = told.error().code == kExitRefused ? kExitRefused : kExitUnreachable;
+    output.exit_status = std::max(output.exit_status, code);
   }
   return output;
 }
