@@ -124,8 +124,10 @@ def test_the_picture_is_svg_with_each_link(make_lab, scratch):
     picture = xml.dom.minidom.parse(str(path))
     texts = "".join(each.firstChild.data for each in picture.getElementsByTagName("text"))
     assert "link1, alpha to beta" in texts and "link2, alpha to beta" in texts
-    unwritable = ctl(lab, "alpha", "probe", "--link", "link1", "--plot", str(scratch / "missing" / "a.svg"))
-    assert unwritable.returncode == 1 and "No such file" in unwritable.stderr
+    unwritable = ctl(lab, "alpha", "probe", "--link", "link9", "--plot", str(scratch / "missing" / "a.svg"))
+    assert unwritable.returncode == 1 and "No such file" in unwritable.stderr, "told before anything is probed"
+    assert ctl(lab, "alpha", "probe", "--link", "link9", "--plot", str(scratch / "new.svg")).returncode == 1
+    assert not (scratch / "new.svg").exists()
 
 
 def test_what_can_not_be_probed_is_told(lab):
@@ -133,6 +135,8 @@ def test_what_can_not_be_probed_is_told(lab):
     assert wrong.returncode == 1 and "there is no link link9" in wrong.stderr and "link1" in wrong.stderr
     assert "SVG" in ctl(lab, "alpha", "probe", "--plot", "a.png").stderr
     assert ctl(lab, "alpha", "probe", "--duty", "101").returncode == 2
+    none = ctl(lab, "alpha", "probe", "--duty", "0")
+    assert none.returncode == 2 and "1 to 100" in none.stderr, none.stderr
     lab.kill("beta")
     gone = ctl(lab, "alpha", "probe")
     assert gone.returncode == 1 and "not probed" in gone.stdout and "refused" in gone.stdout

@@ -56,6 +56,26 @@ TEST(Arrivals, PacketsThatAreFartherApartThanAnIntervalLeaveNoGaps) {
   EXPECT_EQ(arrivals_of(bytes, kInterval_s, 1448).gaps.size(), 1U);
 }
 
+// At 100 Mbit/s a record of TLS, of 16 KiB, is whole every 1.4 ms.
+TEST(Probe, RecordsOfAnEncryptedLinkLeaveNoGaps) {
+  json bytes = json::array();
+  double sent = 0;
+  for (size_t i = 0; i < 1600; ++i) {
+    sent += 11.9e6 * kInterval_s;
+    bytes.push_back(sent >= 16'384 ? uint64_t{16'384} : uint64_t{0});
+    if (sent >= 16'384) sent -= 16'384;
+  }
+  json probe{{"link", "link1"},
+             {"protection", "TLS 1.3"},
+             {"stream", {{"interval_ns", 600'000}, {"interval_bytes", bytes}, {"end", {{"segment_bytes", 1448}}}}}};
+  const json told = probe_json(probe, "alpha", "beta");
+  EXPECT_EQ(told["stream"]["gaps"].size(), 0U);
+  EXPECT_NEAR(told["stream"]["plateau_bytes_per_s"].get<double>(), 11.9e6, 0.2e6);
+  EXPECT_TRUE(told["warnings"].empty()) << told["warnings"];
+  probe["protection"] = "";
+  EXPECT_GT(probe_json(probe, "alpha", "beta")["stream"]["gaps"].size(), 100U);
+}
+
 TEST(Arrivals, NothingAtAllIsNothing) {
   for (const size_t count : {0U, 1U, 2U, 3U}) {
     const Arrivals seen = arrivals_of(steady(count, 0), kInterval_s, 1448);

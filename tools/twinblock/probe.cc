@@ -21,6 +21,7 @@ constexpr double kUpToSpeed = 0.9;
 constexpr double kLimits = 0.4;
 constexpr double kLateLimits = 0.3;
 constexpr double kGapsTold = 0.1;
+constexpr double kRecordBytes = 16.0 * kKiB + 22;  // of TLS 1.3, the largest: header, kind and tag (RFC 8446, 5.2)
 constexpr double kEthernetBytes = 38;  // preamble, header, checksum, pause between frames (IEEE 802.3)
 
 double seconds(const json& object, const char* key) { return number_at(object, key) / kSecond; }
@@ -281,12 +282,14 @@ json probe_json(const json& probe, const std::string& node, const std::string& p
     bytes.push_back(each.is_number_unsigned() ? each.get<uint64_t>() : 0);
   const json round_trip = round_trip_json(probe);
   const double round_trip_s = seconds(round_trip, "average_ns");
-  const double packet = std::max<double>(1460, number_at(object_at(stream, "end"), "segment_bytes"));
+  const bool encrypted = !text_at(probe, "protection").empty();
+  const double segment = std::max<double>(1460, number_at(object_at(stream, "end"), "segment_bytes"));
+  const double packet = encrypted ? std::max(kRecordBytes, segment) : segment;
   const Arrivals arrivals = arrivals_of(bytes, seconds(stream, "interval_ns"), packet);
   return {{"link", text_at(probe, "link")},
           {"from", node},
           {"to", peer},
-          {"encrypted", !text_at(probe, "protection").empty()},
+          {"encrypted", encrypted},
           {"clients_write", flag_at(probe, "busy")},
           {"frame", frame_json(probe)},
           {"stream", stream_part(probe, arrivals)},

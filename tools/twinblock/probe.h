@@ -26,7 +26,8 @@ struct Arrivals {
 };
 
 // An interval belongs to a gap when nothing came in it, and something would have at the stream's own rate: of
-// slow links, packets of `packet_bytes` are further apart than one interval.
+// slow links, packets of `packet_bytes` are further apart than one interval. Of an encrypted link these are records of
+// TLS, none of whose bytes come before all of them are there.
 Arrivals arrivals_of(const std::vector<uint64_t>& bytes, double interval_s, double packet_bytes);
 
 // Who keeps a stream from being faster.

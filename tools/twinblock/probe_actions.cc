@@ -58,15 +58,29 @@ Result<json> probe_link(const Options& options, const std::string& socket, const
   return json{{"link", link}, {"from", node}, {"to", peer}, {"error", text_at(probe.value(), "error")}};
 }
 
+Error cannot_write(const std::string& path) {
+  return refused("probe: " + path + ": " + std::strerror(errno), "name a file that can be written: --plot FILE.svg");
+}
+
+// Before anything is measured. Leaves what is there as it is.
+Status check_picture(const std::string& path) {
+  const bool was_there = ::access(path.c_str(), F_OK) == 0;
+  if (!std::ofstream(path, std::ios::app)) return cannot_write(path);
+  if (!was_there) ::unlink(path.c_str());
+  return ok_status();
+}
+
 Status write_picture(const std::string& path, const std::string& picture) {
   std::ofstream file(path, std::ios::trunc);
   if (file << picture && file.flush()) return ok_status();
-  return refused("probe: " + path + ": " + std::strerror(errno), "name a file that can be written: --plot FILE.svg");
+  return cannot_write(path);
 }
 
 }  // namespace
 
 Result<Output> run_probe(const Options& options, const std::string& socket) {
+  if (!options.probe.plot.empty())
+    if (Status writable = check_picture(options.probe.plot); !writable) return writable.error();
   const Result<json> status = ask_status(socket);
   if (!status) return status.error();
   const std::string node = text_at(status.value(), "node");

@@ -173,7 +173,11 @@ void add_probe_options(CLI::App& app, Options& options) {
   app.add_option("--link", options.probe.links, "probe this link only; again for more (all)")->type_name("NAME");
   app.add_option("--duty", options.probe.duty,
                  "which part of the time a stream may take, in per cent (all; 4 while clients write)")
-      ->type_name("PERCENT");
+      ->type_name("PERCENT")
+      ->check([](const std::string& text) {
+        const bool none = !text.empty() && text.find_first_not_of('0') == std::string::npos;
+        return none ? "0 is none of the time: give 1 to 100" : std::string();
+      });
   app.add_option("--plot", options.probe.plot, "write the gaps picture there, as SVG")->type_name("FILE.svg");
 }
 
