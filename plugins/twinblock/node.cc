@@ -24,6 +24,7 @@
 #include "io/posix/thread.h"
 #include "io/posix/tls_session.h"
 #include "prepare.h"
+#include "wire/codec.h"
 
 namespace twinblock {
 namespace {
@@ -216,6 +217,10 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   Result<std::unique_ptr<ControlServer>> control = ControlServer::open(
       loop_, facts_.control_path, [this](const std::string& request, ControlServer::Reply reply) {
         handle_control_request(*engine_, facts_, request, std::move(reply));
+      },
+      {}, [this](const std::string& request) {
+        log_.log(Severity::kInfo, "not carried out, since who asked for it had gone before it began: " +
+                                      wire::printable(wire::text_bytes(request)));
       });
   if (!control) return control.error();
   control_ = std::move(control.value());

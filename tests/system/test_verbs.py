@@ -12,7 +12,7 @@ import pytest
 
 from lablib.error import LIVENESS_S
 from lateness import Lateness
-from support import (KIB, MIB, Fio, assert_identical, connection, ctl, wait_for_writes, wait_until,
+from support import (KIB, MIB, Fio, assert_identical, connection, ctl, wait_for_log, wait_for_writes, wait_until,
                      wait_until_noted)
 
 BLOCK = 4 * KIB
@@ -39,6 +39,21 @@ def why(lab, name):
     assert sum(line.startswith("- ") for line in lines) == len(sentences)
     assert all(len(line) <= 92 for line in lines), lines
     return " ".join(sentences)
+
+
+# --- an order that was withdrawn ---
+
+
+def test_an_order_whose_giver_went_before_it_began_is_not_carried_out(lab):
+    lab.pause("alpha")
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):  # (which kills it)
+            ctl(lab, "alpha", "demote", timeout_s=1)
+    finally:
+        lab.resume("alpha")
+    wait_for_log(lab, "alpha", "not carried out", "demote")
+    assert lab.status("alpha")["role"] == "primary"
+    lab.wait_state("alpha", "duplex")
 
 
 # --- why ---

@@ -15,7 +15,7 @@ namespace {
 class ControlServerTest : public ServerTest<ControlServer> {
  protected:
   void SetUp() override { path_ = directory_ / "r0.ctl"; }
-  void open(ControlLimits limits = {}) {
+  void open(ControlLimits limits = {}, ControlServer::Dropped dropped = {}) {
     start(ControlServer::open(
         *loop_, path_,
         [this](const std::string& request, ControlServer::Reply reply) {
@@ -24,7 +24,7 @@ class ControlServerTest : public ServerTest<ControlServer> {
           else
             reply("got " + (request.size() < 100 ? request : std::to_string(request.size())));
         },
-        limits));
+        limits, std::move(dropped)));
   }
 
   TemporaryDirectory directory_;
@@ -77,6 +77,24 @@ TEST_F(ControlServerTest, answers_for_who_has_gone_do_no_harm) {
   loop_.call([&] { kept_[1]("from nobody"); });
   EXPECT_EQ(client.line(), "EOF");
   EXPECT_NE(::access(path_.c_str(), F_OK), 0) << "the socket is removed";
+}
+
+TEST_F(ControlServerTest, what_was_withdrawn_before_it_began_is_not_carried_out) {
+  std::vector<std::string> dropped;
+  open({}, [&dropped](const std::string& request) { dropped.push_back(request); });
+  std::unique_ptr<RawClient> stays;
+  loop_.call([&] {  // while the loop stands still
+    const RawClient gone(path_);
+    gone.send("later\n");
+    stays = std::make_unique<RawClient>(path_);
+    stays->send("a\n");
+    stays->end_sending();
+  });
+  EXPECT_EQ(stays->line(), "got a") << "who only sends no more waits for its answer";
+  EXPECT_EQ(stays->line(), "EOF");
+  EXPECT_TRUE(loop_.eventually([&] { return dropped.size() == 1; }));
+  EXPECT_TRUE(kept_.empty()) << "the handler has it";
+  EXPECT_EQ(dropped, std::vector<std::string>{"later"});
 }
 
 TEST_F(ControlServerTest, a_request_that_is_too_long_is_refused) {

@@ -82,7 +82,8 @@ struct ControlServer::Client : ServerClient {
 };
 
 Result<std::unique_ptr<ControlServer>> ControlServer::open(Loop& loop, const std::string& path,
-                                                           Handler handler, ControlLimits limits) {
+                                                           Handler handler, ControlLimits limits,
+                                                           Dropped dropped) {
   sockaddr_un address{};
   Status prepared = socket_address(path, address);
   if (prepared.ok()) prepared = remove_stale(path, address);
@@ -105,15 +106,16 @@ Result<std::unique_ptr<ControlServer>> ControlServer::open(Loop& loop, const std
     return ready.error();
   }
   return std::unique_ptr<ControlServer>(
-      new ControlServer(loop, path, fd, std::move(handler), limits));
+      new ControlServer(loop, path, fd, std::move(handler), limits, std::move(dropped)));
 }
 
 ControlServer::ControlServer(Loop& loop, std::string path, int fd, Handler handler,
-                             ControlLimits limits)
+                             ControlLimits limits, Dropped dropped)
     : loop_(loop),
       path_(std::move(path)),
       handler_(std::move(handler)),
       limits_(limits),
+      dropped_(std::move(dropped)),
       acceptor_(std::make_unique<Acceptor>(
           loop, fd, 1, [this](int socket, const TcpAddress&) { accepted(socket); })),
       self_(std::make_shared<ControlServer*>(this)) {}
@@ -190,6 +192,11 @@ void ControlServer::next_request(uint64_t id) {
                 "a request may have " + std::to_string(limits_.request_bytes) + " bytes at most");
   if (newline == std::string::npos) return update(client);
   std::string request = client.input.substr(0, newline);
+  if (has_gone(client.fd)) {
+    drop(id);
+    if (dropped_) dropped_(request);
+    return;
+  }
   client.input.erase(0, newline + 1);
   client.answering = true;
   client.timer->disarm();

@@ -1,7 +1,9 @@
 // The control socket: a Unix stream socket on which a client sends requests, one line each, and
 // gets one line back for each, in order. What the lines mean is the handler's business. Loop only,
 // or before it runs. Never blocks; memory is bounded: a client's next request is read once its last
-// response has left.
+// response has left. What a client had asked for that closed its socket before it began is dropped: an
+// order that was withdrawn is not carried out because the node stood still. (Who only says that it
+// sends no more is answered.)
 #pragma once
 
 #include <cstdint>
@@ -31,11 +33,14 @@ class ControlServer {
   // Gets one request without its newline. `reply` is called once, now or later, on the loop, with a
   // response without newline; it does nothing when the client or the server has gone.
   using Handler = std::function<void(std::string request, Reply reply)>;
+  // Is told of a request that was dropped, since who gave it had gone before it began.
+  using Dropped = std::function<void(const std::string& request)>;
 
   // Listens on `path`, for this user and root only. A socket that a dead process has left there is
   // replaced; one that somebody listens on is an error.
   static Result<std::unique_ptr<ControlServer>> open(Loop& loop, const std::string& path,
-                                                     Handler handler, ControlLimits limits = {});
+                                                     Handler handler, ControlLimits limits = {},
+                                                     Dropped dropped = {});
   // Closes all connections and removes the socket.
   ~ControlServer();
   ControlServer(const ControlServer&) = delete;
@@ -43,7 +48,8 @@ class ControlServer {
 
  private:
   struct Client;
-  ControlServer(Loop& loop, std::string path, int fd, Handler handler, ControlLimits limits);
+  ControlServer(Loop& loop, std::string path, int fd, Handler handler, ControlLimits limits,
+                Dropped dropped);
 
   void accepted(int fd);
   [[nodiscard]] bool make_room();
@@ -60,6 +66,7 @@ class ControlServer {
   const std::string path_;
   const Handler handler_;
   const ControlLimits limits_;
+  const Dropped dropped_;
   uint64_t next_id_ = 1;
   std::map<uint64_t, std::unique_ptr<Client>> clients_;  // oldest first
   std::unique_ptr<Acceptor> acceptor_;
