@@ -181,7 +181,8 @@ std::vector<std::string> orders_in_words(const StatusView& view) {
               named(loser->dirty_bytes, loser->generations.current, loser->term);
     lines.push_back(line + ".");
   }
-  if (!theirs) return lines;
+  // What was agreed on since has ended the peer's order.
+  if (!theirs || (view.verdict && is_usable(*view.verdict))) return lines;
   if (theirs->keep)
     lines.push_back("By order at " + peer + ", this node's writes are given up" +
                     (gives_up(*theirs, mine)
@@ -257,6 +258,23 @@ void add_size(const StatusView& view, StatusWords& words) {
                  " size = \"" + size + "\" into that file.";
 }
 
+// Neither is brought up to date from the other when the peer returns.
+void add_rolled_back(const StatusView& view, StatusWords& words) {
+  if (view.state != VolumeState::kWaiting && view.state != VolumeState::kSimplex && view.state != VolumeState::kFrozen)
+    return;
+  const std::string& peer = view.peer.name;
+  words.status += " This replica was rolled back to what it was at " + format_time(view.way_back.rolled_back_to_s) +
+                  ", and lacks what " + peer + " has acknowledged since.";
+  const std::string then = "When " + peer + " returns, the two have diverged: `twinblock resolve " + view.volume +
+                           "` says what each would lose.";
+  if (view.state == VolumeState::kFrozen)
+    words.action += " " + then;
+  else if (view.state == VolumeState::kWaiting)
+    words.action = "To go on with it, `twinblock promote " + view.volume + " --peer-is-dead`. " + then;
+  else
+    words.action = then;
+}
+
 // What the node was before a resync, and how that is gone back to.
 void add_way_back(const StatusView& view, StatusWords& words) {
   const StatusView::WayBack& way = view.way_back;
@@ -270,6 +288,7 @@ void add_way_back(const StatusView& view, StatusWords& words) {
   if (way.taking) words.status += " A copy of what this node holds is taken first ([copies] before_resync).";
   if (!way.failure.empty())
     words.status += " The last copy before a resync could not be taken: " + way.failure + ".";
+  if (way.rolled_back_to_s != 0) add_rolled_back(view, words);
   if (!way.kept) return;
   const std::string was = "what it was at " + format_time(way.since_s) + ", before the resync, is kept.";
   if (view.peer.connected) {

@@ -19,8 +19,8 @@ void add_split_brain(const StatusView& view, std::vector<std::string>& lines) {
   const auto& theirs = view.peer.facts;
   if (!theirs || !view.verdict || !is_split_brain(*view.verdict)) return;
   const SyncFacts& mine = view.mine;
-  lines.push_back("Since they parted, this node has " + written(mine, *theirs) + ", " + view.peer.name +
-                  " has " + written(*theirs, mine) + "; neither has the other's.");
+  lines.push_back("Since they parted, this node has " + written(mine, *theirs, view.size_bytes) + ", " +
+                  view.peer.name + " has " + written(*theirs, mine, view.size_bytes) + "; neither has the other's.");
 }
 
 void add_with_peer(const StatusView& view, std::vector<std::string>& lines) {
@@ -72,6 +72,10 @@ std::string promotion_words(const StatusView& view) {
            view.peer.name + " wrote" +
            (view.peer.facts->primary ? ", and beside " + view.peer.name + ", which is primary."
                                            : ".");
+  if (view.way_back.rolled_back_to_s != 0)
+    return "Promoting this node now (--peer-is-dead) would serve what it was at " +
+           format_time(view.way_back.rolled_back_to_s) + ", without all that " + view.peer.name +
+           " has acknowledged since; that becomes a split brain when it returns.";
   if (view.witness.standing != WitnessStanding::kNone && !view.promotion.forgot)
     return "Promoting this node now asks the witness (" + view.witness.name + ") first, which agrees unless " +
            view.peer.name + " went on without this node; nothing that was acknowledged would be lost.";

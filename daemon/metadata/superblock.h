@@ -31,7 +31,8 @@ struct Generations {
   void go_on_without(uint64_t told, uint64_t fresh);
 };
 
-// What this node was before it became half-copied: a copy of its backing of then can be brought back.
+// What this node was before it became half-copied: a copy of its backing of then can be brought back. Once it
+// has been, taken_s alone stays, and says that it was, until the peer takes part in this history.
 struct WayBack {
   Generations generations;  // current 0: there is none
   uint64_t term = 0;
@@ -40,6 +41,7 @@ struct WayBack {
 
   bool operator==(const WayBack&) const = default;
   explicit operator bool() const { return generations.current != 0; }
+  [[nodiscard]] uint64_t rolled_back_to_s() const { return generations.current == 0 ? taken_s : 0; }
 };
 
 struct NodeRecord {

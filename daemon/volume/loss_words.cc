@@ -1,5 +1,7 @@
 #include "volume/loss_words.h"
 
+#include <algorithm>
+
 #include "base/units.h"
 #include "mirror/relation.h"
 
@@ -10,16 +12,30 @@ std::string named(uint64_t dirty_bytes, uint64_t generation, uint64_t term) {
          ", term " + std::to_string(term) + ")";
 }
 
-bool knows_the_loss(const SyncFacts& node, const SyncFacts& other) {
+namespace {
+
+bool has_a_set(const SyncFacts& node, const SyncFacts& other) {
   return node.map_valid && relate(kinship(node.generations, other.generations, true)) ==
                                Relation::kDivergedFromBase;
 }
 
-std::string written(const SyncFacts& node, const SyncFacts& other) {
+bool either_is_of_all(const SyncFacts& node, const SyncFacts& other, uint64_t volume_bytes) {
+  return std::max(node.dirty_bytes, other.dirty_bytes) >= volume_bytes;
+}
+
+}  // namespace
+
+bool knows_the_loss(const SyncFacts& node, const SyncFacts& other, uint64_t volume_bytes) {
+  return has_a_set(node, other) && !either_is_of_all(node, other, volume_bytes);
+}
+
+std::string written(const SyncFacts& node, const SyncFacts& other, uint64_t volume_bytes) {
   const std::string state = "generation " +
                             metadata::format_generation(node.generations.current) + ", term " +
                             std::to_string(node.term);
-  if (!knows_the_loss(node, other))
+  if (has_a_set(node, other) && either_is_of_all(node, other, volume_bytes))
+    return "writes, if any, in blocks that differ, at most " + format_size(volume_bytes) + " (" + state + ")";
+  if (!has_a_set(node, other))
     return "writes of unknown extent, perhaps all over the volume (" + state + ")";
   return (node.crashed ? "at most " : "") + format_size(node.dirty_bytes) +
          " in blocks written since " + format_time(node.since_s) + " (" + state + ")";

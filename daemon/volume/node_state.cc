@@ -94,6 +94,7 @@ void NodeState::begin_rollback() {
 // the operator's word.
 void NodeState::roll_back() {
   const metadata::WayBack was = std::exchange(record_.way_back, {});
+  record_.way_back.taken_s = was.taken_s;
   history_.return_to(was.generations);
   record_.term = was.term;
   record_.inconsistent = record_.primary = false;
@@ -120,6 +121,7 @@ void NodeState::begin_copy() {
 void NodeState::target_marked() {
   record_.keep = false;  // the order has been carried out
   record_.begun_for = 0;
+  record_.way_back = {};  // that this one was rolled back parts the two no more
   crashed_ = false;  // what may differ is in the dirty map, and the target no longer counts
 }
 
@@ -139,6 +141,7 @@ void NodeState::made_equal(uint64_t boot) {
 // What was to be remembered of the difference is past.
 void NodeState::settle() {
   history_.settle();
+  record_.way_back = {};
   record_.dirty = record_.snapshot = false;
   record_.keep = record_.discard = false;
   role_.shares_what_it_took_over();

@@ -11,7 +11,7 @@ namespace {
 // What is not known counts as the whole volume.
 metadata::GivenUp name_of(const SyncFacts& loser, const SyncFacts& other, uint64_t volume_bytes) {
   return {loser.state_id, loser.generations.current, loser.term,
-          knows_the_loss(loser, other) ? loser.dirty_bytes : volume_bytes};
+          knows_the_loss(loser, other, volume_bytes) ? loser.dirty_bytes : volume_bytes};
 }
 
 }  // namespace
@@ -23,10 +23,11 @@ struct SplitBrainOrders::Order {
   const SyncFacts& theirs;
   const std::string& loser;
   const std::string& winner;
+  uint64_t volume_bytes;
 
   [[nodiscard]] const SyncFacts& lost() const { return keep_local ? theirs : mine; }
   [[nodiscard]] const SyncFacts& kept() const { return keep_local ? mine : theirs; }
-  [[nodiscard]] std::string loss() const { return loser + "'s " + written(lost(), kept()); }
+  [[nodiscard]] std::string loss() const { return loser + "'s " + written(lost(), kept(), volume_bytes); }
   [[nodiscard]] std::string demote_first(const std::string& volume) const {
     return "`twinblock demote " + volume + "` on " + loser;
   }
@@ -56,7 +57,7 @@ void SplitBrainOrders::resolve(bool keep_local, bool dry_run, Reply reply) {
     return;
   }
   const Order order{keep_local, mine, *theirs, keep_local ? core_.peer : core_.node,
-                           keep_local ? core_.node : core_.peer};
+                           keep_local ? core_.node : core_.peer, core_.volume_bytes()};
   if (auto error = why_not(order)) {
     reply(*std::move(error));
     return;
@@ -92,7 +93,7 @@ void SplitBrainOrders::show(const Order& order, const Reply& reply) {
   shown_state_[order.keep_local ? 1 : 0] = order.lost().state_id;
   if (!order.keep_local) gate_.told();  // what is written from now on was not shown
   reply("nothing was changed. What would be lost: " + order.loss() +
-        ". What stays: " + order.winner + "'s " + written(order.kept(), order.lost()) + "." +
+        ". What stays: " + order.winner + "'s " + written(order.kept(), order.lost(), order.volume_bytes) + "." +
         (order.lost().primary ? " Before it can be done: detach and run " +
                                     order.demote_first(core_.config.volume) +
                                     "; what is written until then makes the order void."

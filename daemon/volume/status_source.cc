@@ -61,8 +61,8 @@ void StatusSource::fill_replica(StatusView& view) const {
   view.file_size_bytes = core.config.size_bytes;
   view.growing_to_bytes = parts_.growth.under_way_bytes();
   const metadata::WayBack& kept = core.record().way_back;
-  view.way_back = {kept.taken_s, kept.to_get_bytes, static_cast<bool>(kept), parts_.way_back.taking(),
-                   parts_.way_back.rolling_back(), parts_.way_back.failure()};
+  view.way_back = {kept.taken_s, kept.to_get_bytes, kept.rolled_back_to_s(), static_cast<bool>(kept),
+                   parts_.way_back.taking(), parts_.way_back.rolling_back(), parts_.way_back.failure()};
   view.dirty_bytes = core.differences().dirty().set_bytes();
   view.coarse_bytes = core.differences().coarse().set_bytes();
   view.given_up = core.record().given_up;

@@ -34,6 +34,7 @@ struct StatusView {
   struct WayBack {
     uint64_t since_s = 0;       // Unix time at which the copy was taken
     uint64_t to_get_bytes = 0;  // that might have differed from the source's then
+    uint64_t rolled_back_to_s = 0;  // it is again what it was then, and the peer is not in that history; 0: no
     bool kept = false;          // there is one
     bool taking = false;        // a resync waits for its copy
     bool rolling_back = false;

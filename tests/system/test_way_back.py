@@ -164,6 +164,37 @@ def test_status_says_how_to_go_back_and_orders_that_can_t_be_are_refused(xfs, ma
     assert not lab.status("beta")["way_back"]["kept"]
 
 
+@needs_root
+def test_who_was_rolled_back_is_told_of_the_split_to_come_and_of_no_writes_that_were_not(xfs, make_lab, rng):
+    lab = lab_with_copies(make_lab, 'before_resync = "reflink"\n', on_xfs(xfs))
+    half_copied(lab, "alpha", "beta")
+    put(lab, "alpha", rng.randbytes(32 * MIB))
+    begin_slow_resync(lab, "alpha", "beta")
+    lab.kill("alpha")
+    roll_back(lab, "beta")
+    promote(lab, "beta", "--peer-is-dead")
+    for _life in range(2):
+        told = lab.status("beta")
+        assert "was rolled back" in told["status"] and "up to date by itself" not in told["action"], told["action"]
+        assert "have diverged" in told["action"] and "twinblock resolve r0" in told["action"], told["action"]
+        lab.kill("beta")  # it is on record
+        lab.start("beta")
+        promote(lab, "beta")
+    lab.start("alpha")
+    lab.wait_state("alpha", "refused")
+    for name in ("alpha", "beta"):
+        shown = ctl(lab, name, "resolve", "--keep", "local")
+        assert shown.returncode == 0, shown.stderr
+        said = " ".join(shown.stdout.split())
+        assert said.count("writes, if any, in blocks that differ, at most 48 MiB") == 2, said
+    assert ctl(lab, "alpha", "resolve", "--keep", "peer", "--yes").returncode == 0
+    lab.wait_state("beta", "duplex", 60)
+    lab.kill("alpha")
+    lab.wait_state("beta", "simplex")
+    told = lab.status("beta")
+    assert "rolled back" not in told["status"] and "up to date by itself" in told["action"], told
+
+
 class Command:
     """A command of [copies], which does what the file `how` says."""
 

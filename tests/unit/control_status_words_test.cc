@@ -135,6 +135,20 @@ TEST(OrdersInStatus, AnOrderIsVoidWhenWhatItNamedHasMovedOn) {
             std::string::npos);
 }
 
+TEST(OrdersInStatus, ThePeerSOneIsToldUntilTheTwoHaveAgreed) {
+  StatusView view = duplex();
+  view.state = VolumeState::kWaiting;
+  view.peer.connected = false;
+  view.mine.generations = {.current = 2, .base = 1};
+  view.peer.facts.emplace();
+  view.peer.facts->generations = {.current = 3, .base = 1};
+  view.peer.facts->keep = true;
+  view.verdict = Verdict::kOrdersContradict;
+  EXPECT_NE(status_words(view).status.find("By order at beta"), std::string::npos);
+  view.verdict = Verdict::kTargetOfMap;
+  EXPECT_EQ(status_words(view).status.find("By order"), std::string::npos) << status_words(view).status;
+}
+
 // A target whose source is gone, as `why` and `status` tell it.
 StatusView half_copied() {
   StatusView view = duplex();
@@ -160,6 +174,18 @@ TEST(WayBackInStatus, WhileTheSourceIsThereNobodyIsToldToGoBack) {
   const StatusWords words = status_words(view);
   EXPECT_NE(words.status.find("is kept"), std::string::npos) << words.status;
   EXPECT_EQ(words.action.find("rollback"), std::string::npos) << words.action;
+}
+
+TEST(WayBackInStatus, WhoWasRolledBackIsNotSaidToBringThePeerUpToDate) {
+  StatusView view = half_copied();
+  view.way_back = {};
+  view.way_back.rolled_back_to_s = 1'795'637'463;
+  EXPECT_NE(status_words(view).action.find("promote r0 --peer-is-dead"), std::string::npos);
+  view.state = VolumeState::kSimplex;
+  const StatusWords words = status_words(view);
+  EXPECT_NE(words.status.find("was rolled back"), std::string::npos) << words.status;
+  EXPECT_NE(words.action.find("have diverged: `twinblock resolve r0`"), std::string::npos) << words.action;
+  EXPECT_EQ(words.action.find("by itself"), std::string::npos) << words.action;
 }
 
 TEST(WayBackInStatus, WhatIsUnderWayAndWhatFailedIsSaid) {

@@ -41,6 +41,22 @@ TEST(WhyWords, TheEndOfTheLastSessionIsTold) {
   EXPECT_TRUE(says(view, ": beta is silent."));
 }
 
+TEST(WhyWords, ASetOfEveryBlockIsNotTakenForWrites) {
+  StatusView view = alone();
+  view.size_bytes = 48ull << 20;
+  view.verdict = Verdict::kSplitBrain;
+  view.mine.map_valid = true;
+  view.mine.generations = {.current = 2, .base = 1};
+  view.mine.dirty_bytes = 4ull << 20;
+  view.peer.facts = view.mine;
+  view.peer.facts->generations.current = 3;
+  EXPECT_TRUE(says(view, "this node has 4 MiB in blocks written since"));
+  view.peer.facts->dirty_bytes = view.size_bytes;  // it was rolled back
+  EXPECT_TRUE(says(view, "beta has writes, if any, in blocks that differ, at most 48 MiB"));
+  EXPECT_TRUE(says(view, "this node has writes, if any, in blocks that differ, at most 48 MiB"))
+      << "nor is what it sent before known any more";
+}
+
 TEST(WhyWords, WhatAPromotionWouldLoseIsTold) {
   StatusView view = alone();
   EXPECT_TRUE(says(view, "would lose nothing that it knows of."));
