@@ -31,6 +31,12 @@ constexpr uint32_t kClientRequestBytesMax = 32 * kMiB;
 constexpr size_t kWritesInFlightMax = 1024;
 // … and their bytes, but that one write of any length may always be in flight.
 constexpr uint64_t kWriteBytesInFlightMax = 48 * kMiB;
+// Whether a device holds data (base/data_search.h): how long that is looked for at the start of a node, how much is
+// read at its ends and in order, how much in one place between, and how close to each other these places become.
+constexpr uint64_t kSearch_ns = 10 * kSecond_ns;
+constexpr uint64_t kSearchEdgeBytes = 1 * kMiB;
+constexpr uint64_t kSearchPlaceBytes = 64 * kKiB;
+constexpr uint64_t kSearchStrideBytesMin = 16 * kMiB;
 // Snapshots: how long a name is, how long the flush before one may take (nobody waits for it), and after
 // which time a step that is still under way is answered as such (shorter than any time that ends a session).
 constexpr size_t kSnapshotNameBytesMax = 63;
