@@ -10,7 +10,7 @@ std::string reason_of(ResyncCause::Why why, const std::string& target) {
     case ResyncCause::Why::kTargetIsNew:
       return target + " is new";
     case ResyncCause::Why::kTargetFoundEmpty:
-      return target + "'s backing was found empty";
+      return "no data were found in " + target + "'s backing, although it held some";
     case ResyncCause::Why::kSplitBrainResolved:
       return "a split brain was resolved against " + target;
     case ResyncCause::Why::kTargetFlushFailed:

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/units.h"
 #include "control/witness_words.h"
+#include "volume/backing_words.h"
 #include "volume/loss_words.h"
 
 namespace twinblock {
@@ -17,6 +18,13 @@ std::string bring_back(const std::string& peer, bool answers) {
            " answers, but no session comes about: see `twinblock status` and the log of "
            "twinblockd there";
   return "Start twinblockd on " + peer + " or mend the link";
+}
+
+// Why a node without metadata does not join by itself, although no data were found.
+std::string unseen(const StatusView& view) {
+  std::string words = unseen_words(view.backing);
+  words[0] = 'N';
+  return words + ": it does not join by itself, but by `twinblock init " + view.volume + " --join` here.";
 }
 
 StatusWords degraded_words(const StatusView& view) {
@@ -67,6 +75,7 @@ StatusWords words_of_state(const StatusView& view) {
   switch (view.state) {
     case VolumeState::kBlank:
       words.status = "This node has not been initialised.";
+      if (!view.joinable && view.found == DataFound::kUnknown) words.status += " " + unseen(view);
       words.action = view.joinable ? "It joins by itself when it reaches " + peer +
                                          ", if that is initialised; "
                                          "else run `twinblock init " +
@@ -151,8 +160,12 @@ StatusWords words_of_state(const StatusView& view) {
       else if (view.frozen)
         words.status += " Writes wait (on_peer_loss = \"freeze\"); `twinblock continue " + volume +
                        "` lets this node go on alone.";
+      if (view.verdict == Verdict::kNotJoinable && view.found == DataFound::kUnknown)
+        words.status += " " + unseen(view);
       if (view.verdict && !is_usable(*view.verdict))
-        words.action = advise(*view.verdict, volume, peer) + ".";
+        words.action = (view.peer.facts ? advise(*view.verdict, view.mine, *view.peer.facts, volume, peer)
+                                        : advise(*view.verdict, volume, peer)) +
+                       ".";
       break;
     case VolumeState::kFailed:
       words.status = "This node's disk failed, and " + peer + " does not stand in.";

@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "control/resync_words.h"
 #include "control/status_words.h"
+#include "volume/backing_words.h"
 #include "volume/loss_words.h"
 
 namespace twinblock {
@@ -67,6 +68,9 @@ std::string promotion_words(const StatusView& view) {
   if (!view.promotion.refusal.empty())
     return "This node can't be promoted now: " + view.promotion.refusal + ".";
   if (view.peer.connected) return "Promoting this node now would lose nothing.";
+  if (view.mine.backing_lost)
+    return "Promoting this node now (--peer-is-dead) would serve what is here: " +
+           lost_words(view.found, view.backing) + ".";
   if (view.verdict && is_split_brain(*view.verdict))
     return "Promoting this node now would serve its own side of the split brain, without what " +
            view.peer.name + " wrote" +

@@ -214,10 +214,10 @@ constexpr std::array<VerdictRow, wire::kVerdictLast> kVerdicts{{
     {Verdict::kWaitForInit, Verdict::kWaitForInit, false, "neither node has been initialised",
      "run `twinblock init %V` on the node whose data is to be kept"},
     {Verdict::kPeerNotJoinable, Verdict::kNotJoinable, false,
-     "%P has no metadata, but its backing holds data, which joining would overwrite",
+     "%P has no metadata, and joining would overwrite its backing, which holds data or may hold some",
      "on %P run `twinblock init %V --join` to let its data be overwritten"},
     {Verdict::kNotJoinable, Verdict::kPeerNotJoinable, false,
-     "this node has no metadata, but its backing holds data, which joining would overwrite",
+     "this node has no metadata, and joining would overwrite its backing, which holds data or may hold some",
      "run `twinblock init %V --join` here to let this node's data be overwritten by %P's"},
     {Verdict::kUnrelated, Verdict::kUnrelated, false,
      "%P holds another volume, or a state of this one that is too old to be recognised: the two "
@@ -279,6 +279,32 @@ constexpr std::array<VerdictRow, wire::kVerdictLast> kVerdicts{{
      "this node was ordered to join another volume than the one that %P holds now",
      "run `twinblock init %V --join` here again, to let this node's data be overwritten by %P's"},
 }};
+
+// Instead of kNoGoodCopy's, where no data were found in the backing of the replica that counts: it may be another disk.
+struct LostWords {
+  const char* sentence;
+  const char* advice;
+};
+constexpr LostWords kLostHere{
+    "this node's backing holds nothing but zeroes, as far as was read, although it held data, and %P's replica is not "
+    "current",
+    "see whether the right disk is attached here; if not, attach it and restart twinblockd. If it is the right one, "
+    "and nothing else was ever written, run `twinblock promote %V --peer-is-dead` here. If its data are gone for good: "
+    "restore the volume from a backup, or go back to %P's replica, without what it misses: stop this node, move its "
+    "metadata file away, start it and run `twinblock init %V --join` here"};
+constexpr LostWords kLostThere{
+    "%P's backing holds nothing but zeroes, as far as was read, although it held data, and this node's replica is not "
+    "current",
+    "see whether the right disk is attached on %P; if not, attach it and restart twinblockd there. If it is the right "
+    "one, and nothing else was ever written, run `twinblock promote %V --peer-is-dead` on %P. If its data are gone for "
+    "good: restore the volume from a backup, or go back to this node's replica, without what it misses: stop %P, move "
+    "its metadata file away, start it and run `twinblock init %V --join` there"};
+
+const LostWords* lost_words(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs) {
+  if (verdict != Verdict::kNoGoodCopy || mine.backing_lost == theirs.backing_lost) return nullptr;
+  if (mine.backing_lost) return mine.inconsistent ? nullptr : &kLostHere;
+  return theirs.inconsistent ? nullptr : &kLostThere;
+}
 
 constexpr const VerdictRow& row_of(Verdict verdict) {
   return kVerdicts[static_cast<size_t>(verdict) - wire::kVerdictFirst];
@@ -406,6 +432,18 @@ std::string explain(Verdict verdict, const std::string& peer) {
 
 std::string advise(Verdict verdict, const std::string& volume, const std::string& peer) {
   return fill_in(fill_in(row_of(verdict).advice, "%P", peer), "%V", volume);
+}
+
+std::string explain(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& peer) {
+  const LostWords* lost = lost_words(verdict, mine, theirs);
+  return lost == nullptr ? explain(verdict, peer) : fill_in(lost->sentence, "%P", peer);
+}
+
+std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& volume,
+                   const std::string& peer) {
+  const LostWords* lost = lost_words(verdict, mine, theirs);
+  return lost == nullptr ? advise(verdict, volume, peer)
+                         : fill_in(fill_in(lost->advice, "%P", peer), "%V", volume);
 }
 
 }  // namespace twinblock

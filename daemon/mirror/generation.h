@@ -18,7 +18,7 @@ struct SyncFacts {
   bool primary = false;       // is primary now
   bool crashed = false;       // stopped while primary
   bool resumes = false;       // was primary when its process ended, and would go on as that
-  bool backing_lost = false;  // its backing holds nothing at all, although it was initialised
+  bool backing_lost = false;  // no data were found in its backing, although it held some
   bool inconsistent = false;  // half-copied, or missed writes
   bool disk_failed = false;   // can't take writes
   bool flush_failed = false;  // a flush failed there: what it reads may not be on its disk, so that
@@ -89,5 +89,9 @@ bool gives_up(const SyncFacts& giver, const SyncFacts& loser);
 // peer node's name, `volume` the volume's.
 std::string explain(Verdict verdict, const std::string& peer);
 std::string advise(Verdict verdict, const std::string& volume, const std::string& peer);
+// The same where it is known what both said, which may tell more.
+std::string explain(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& peer);
+std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& volume,
+                   const std::string& peer);
 
 }  // namespace twinblock

@@ -401,9 +401,10 @@ void Handshake::refuse(Channel& channel, const std::string& to_peer, const std::
 }
 
 void Handshake::not_usable(Channel& channel, Verdict verdict) {
-  refusal_ = explain(verdict, env_.peer());
+  const SyncFacts &mine = channel.intro.said, &theirs = channel.intro.heard;
+  refusal_ = explain(verdict, mine, theirs, env_.peer());
   tell_refusal();
-  const std::string advice = advise(verdict, env_.config.volume, env_.peer());
+  const std::string advice = advise(verdict, mine, theirs, env_.config.volume, env_.peer());
   session_.note_error(channel.link, refusal_ + (advice.empty() ? "" : "; " + advice));
   dialler_.pause(limits::kReconnectDelayMax_ns);
   if (channel.dialled()) {

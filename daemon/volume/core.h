@@ -53,7 +53,7 @@ class Core {
     std::function<uint64_t()> random;
     uint64_t zero_piece_bytes;
     const metadata::Loaded& loaded;
-    bool backing_is_empty;
+    DataFound found;  // in the backing
     std::function<void(int error)> record_failed;
   };
   explicit Core(Parts parts)
@@ -69,10 +69,10 @@ class Core {
         zero_piece_bytes(parts.zero_piece_bytes),
         volume_bytes_(parts.loaded.volume_bytes(parts.config.size_bytes)),
         state_(parts.metadata, parts.clock, random,
-               {parts.loaded, parts.backing_is_empty, std::move(parts.record_failed)}),
+               {parts.loaded, parts.found, std::move(parts.record_failed)}),
         intents_(parts.metadata, volume_bytes_, parts.loaded.record.region_bytes, &parts.clock),
         alone_right_(parts.config.witness.kind),
-        join_order_(parts.backing_is_empty),
+        join_order_(parts.found),
         differences_(volume_bytes_),
         events_(parts.clock),
         compression_({parts.config.compression, parts.config.compression_level}) {

@@ -6,13 +6,14 @@
 #include "base/checks.h"
 #include "base/limits.h"
 #include "session/hello.h"
+#include "volume/backing_words.h"
 
 namespace twinblock {
 
 Engine::Engine(Parts parts)
     : core_({parts.config, parts.node, parts.clock, parts.log, parts.data, parts.metadata,
              parts.workers, session_, parts.random, parts.zero_piece_bytes, parts.loaded,
-             parts.backing_is_empty, [this](int error) { disks_.record_failed(error); }}),
+             parts.found, [this](int error) { disks_.record_failed(error); }}),
       cut_off_clients_(std::move(parts.cut_off_clients)),
       instance_(metadata::format_uuid(parts.instance)),
       session_({parts.config, parts.node, parts.instance, parts.clock, core_.lateness(),
@@ -38,7 +39,7 @@ Engine::Engine(Parts parts)
              {writes_, reads_, flushes_, verifier_, parts.metadata, disks_},
              *this),
       facts_(core_, disks_, roles_, instance_number(parts.instance), parts.boot),
-      first_record_(core_, disks_, gate_, roles_, parts.backing_is_empty, *this),
+      first_record_(core_, disks_, gate_, roles_, *this),
       growth_(core_, parts.metadata, disks_, roles_, [this] { grown(); }),
       way_back_(core_, {parts.copies, disks_, replica_, roles_, [this] { note_state(); }}),
       snapshots_(core_, writes_, verifier_, disks_, roles_, parts.copies),
@@ -87,12 +88,14 @@ Status Engine::start() {
   core_.events().tell("started", {{"node", core_.node},
                                 {"initialised", core_.state().blank() ? "no" : "yes"},
                                 {"crashed", core_.state().crashed() ? "yes" : "no"}});
+  const std::string& backing = core_.config.node(core_.node).backing;
   if (core_.state().backing_lost())
-    core_.log.log(Severity::kWarning,
-                  core_.config.node(core_.node).backing +
-                      " holds no data at all, although this node was initialised; it will "
-                      "be copied anew from " +
-                      core_.peer);
+    core_.log.log(Severity::kWarning, lost_words(core_.state().found(), backing) + "; it is copied anew from " +
+                                          core_.peer + " if that is current. Is the right disk attached?");
+  if (core_.state().blank() && core_.state().found() == DataFound::kUnknown)
+    core_.log.log(Severity::kWarning, unseen_words(backing) + ": this node does not join by itself; to do: " +
+                                          "`twinblock init " + core_.config.volume +
+                                          " --join` here, to let it be overwritten");
   const Differences& differences = core_.differences();
   if (!differences.none_known())
     core_.log.log(Severity::kInfo,

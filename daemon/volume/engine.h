@@ -60,7 +60,7 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
     Disk& metadata;
     Workers& workers;
     metadata::Loaded loaded;        // what the metadata disk held
-    bool backing_is_empty = false;  // nothing would be lost if this node joined
+    DataFound found = DataFound::kUnknown;  // in the backing, at the start
     metadata::Uuid instance;        // random, anew for each process
     std::function<uint64_t()> random;
     const EventWords& words;  // what its events say in sentences

@@ -132,9 +132,9 @@ void FirstRecord::order_join(Reply reply) {
   core_.join_order().give(known ? peer->volume_uuid : metadata::Uuid{});
   const std::string mine = core_.config.node(core_.node).backing;
   const std::string lost =
-      backing_is_empty_ ? mine + " holds no data that could be lost; it will be filled"
-                        : "all that " + mine + " holds (up to " +
-                              format_size(core_.volume_bytes()) + ") will be overwritten";
+      core_.state().found() == DataFound::kNone
+          ? mine + " holds no data that could be lost; it will be filled"
+          : "all that " + mine + " holds (up to " + format_size(core_.volume_bytes()) + ") will be overwritten";
   core_.log.log(Severity::kWarning, "by the operator's order " + lost + " from " + core_.peer);
   session().poke();
   reply(lost + " from " + core_.peer + "'s replica as soon as the two are connected" +

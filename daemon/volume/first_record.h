@@ -27,15 +27,13 @@ class FirstRecord {
   // A sentence for the operator, or an error with an action.
   using Reply = std::function<void(Result<std::string>)>;
 
-  // `backing_is_empty`: at start nothing would have been lost if this node joined.
   FirstRecord(Core& core, const DiskHealth& disks, SimplexGate& gate, const Roles& roles,
-              bool backing_is_empty, Owner& owner)
+              Owner& owner)
       : core_(core),
         disks_(disks),
         gate_(gate),
         roles_(roles),
-        owner_(owner),
-        backing_is_empty_(backing_is_empty) {}
+        owner_(owner) {}
 
   void init(bool force, bool join, Reply reply);
   // Makes the record durable as the first one of its history.
@@ -51,7 +49,6 @@ class FirstRecord {
   SimplexGate& gate_;
   const Roles& roles_;
   Owner& owner_;
-  const bool backing_is_empty_;
 };
 
 }  // namespace twinblock

@@ -2,13 +2,15 @@
 // lost, or by the operator's word. Owned by Core; loop thread only.
 #pragma once
 
+#include "base/data_search.h"
 #include "metadata/superblock.h"
 
 namespace twinblock {
 
 class JoinOrder {
  public:
-  explicit JoinOrder(bool backing_is_empty) : stands_(backing_is_empty) {}
+  // By itself only where it is known that there is nothing: `found` in the backing.
+  explicit JoinOrder(DataFound found) : stands_(found == DataFound::kNone) {}
 
   void give(const metadata::Uuid& volume) {
     stands_ = true;

@@ -9,12 +9,13 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
       store_(metadata, start.loaded.sequence),
       history_(record_, clock, random),
       role_(record_, history_),
+      found_(start.found),
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
-  // A backing without any data under a record that promises some: not mounted, or a new disk.
-  // What is there is not believed; where there is a peer, it is copied from it.
-  backing_lost_ = start.backing_is_empty && record_.held_data;
+  // No data were found under a record that promises some: not mounted, or a new disk. What is there is not
+  // believed; where there is a peer, it is copied from it.
+  backing_lost_ = start.found != DataFound::kSome && record_.held_data;
   crashed_ = record_.primary;
 }
 

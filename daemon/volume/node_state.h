@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/data_search.h"
 #include "io/clock.h"
 #include "io/disk.h"
 #include "metadata/load.h"
@@ -23,7 +24,7 @@ class NodeState {
 
   struct Start {
     const metadata::Loaded& loaded;  // what the metadata disk held
-    bool backing_is_empty = false;
+    DataFound found = DataFound::kUnknown;  // in the backing
     std::function<void(int error)> record_failed;  // the record could not be written
   };
   // `random` outlives it.
@@ -35,8 +36,10 @@ class NodeState {
   [[nodiscard]] bool blank() const { return blank_; }
   // Was primary when it stopped: blocks in its intents may differ.
   [[nodiscard]] bool crashed() const { return crashed_; }
-  // Held data once, but the backing was found without any.
+  // Held data once, but none were found in the backing.
   [[nodiscard]] bool backing_lost() const { return backing_lost_; }
+  // What was found there when the process began.
+  [[nodiscard]] DataFound found() const { return found_; }
 
   // Makes the record durable.
   void persist(metadata::SuperblockStore::Done done);
@@ -126,6 +129,7 @@ class NodeState {
   metadata::NodeRecord record_;
   ReplicaHistory history_;
   RecordedRole role_;
+  const DataFound found_;
   bool blank_;
   bool crashed_ = false;
   bool backing_lost_ = false;

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "volume/backing_words.h"
+
 namespace twinblock {
 namespace {
 
@@ -92,11 +94,7 @@ std::optional<Error> Roles::why_not_promote(bool peer_is_dead) const {
 // peer goes on.
 std::optional<Error> Roles::why_word_is_needed() const {
   if (core_.state().backing_lost())
-    return Error{core_.config.node(core_.node).backing +
-                     " holds no data at all, although this node was initialised",
-                 "is it mounted? If the disk was replaced, wait for " + core_.peer +
-                     "; if nothing was ever written, use --peer-is-dead",
-                 0, Retry::kWhenMended};
+    return why_lost_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);
   if (owner_.forgot_what_the_peer_may_hold())
     return Error{"this node's host was started anew since it was " +
                      std::string(core_.state().crashed() ? "primary" : "in duplex with " + core_.peer) +

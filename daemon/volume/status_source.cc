@@ -67,6 +67,7 @@ void StatusSource::fill_replica(StatusView& view) const {
   view.coarse_bytes = core.differences().coarse().set_bytes();
   view.given_up = core.record().given_up;
   view.joinable = core.join_order().stands();
+  view.found = core.state().found();
   view.intent_bytes = core.intents().set_bytes();
   view.all_dirty = core.record().all_dirty;
   view.intent_commits = core.intents().commits_total();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/data_search.h"
 #include "cache/content_cache.h"
 #include "config/config.h"
 #include "mirror/generation.h"
@@ -47,6 +48,7 @@ struct StatusView {
   SyncFacts mine;
   metadata::GivenUp given_up{};
   bool joinable = false;  // blank, and joins a peer that is initialised
+  DataFound found = DataFound::kUnknown;  // in the backing, where this node is blank or knew of data
 
   struct Peer {
     std::string name;

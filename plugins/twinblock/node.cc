@@ -15,6 +15,7 @@
 #include "control/event_words.h"
 #include "control/memory_words.h"
 #include "io/posix/congestion.h"
+#include "io/posix/data_look.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
 #include "io/posix/link_key.h"
@@ -67,6 +68,11 @@ Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_
       file.value()->size_bytes(), volume_bytes, path);
 }
 
+// It may take a while, and is done only where the answer decides anything: may this node join, has it lost its data?
+Result<DataFound> look_at_backing(const std::string& backing, const metadata::Loaded& loaded) {
+  return loaded.blank || loaded.record.held_data ? look_for_data(backing) : DataFound::kUnknown;
+}
+
 uint64_t random_number() {
   uint64_t number = 0;
   while (number == 0) random_bytes(std::as_writable_bytes(std::span(&number, 1)));
@@ -117,8 +123,8 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   // Both are looked at before they are opened, which may create them.
   Result<metadata::Loaded> loaded = load_metadata(self.metadata, node->config_.size_bytes);
   if (!loaded) return loaded.error();
-  const Result<bool> holds = holds_data(self.backing);
-  if (!holds) return holds.error();
+  const Result<DataFound> found = look_at_backing(self.backing, loaded.value());
+  if (!found) return found.error();
   for (const std::string& warning : node->config_.warnings)
     node->log_.log(Severity::kWarning, warning);
   for (const std::string& warning : loaded.value().warnings)
@@ -126,7 +132,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   const uint64_t volume_bytes = loaded.value().volume_bytes(node->config_.size_bytes);
   if (Status files = node->open_files(volume_bytes, loaded.value().record.region_bytes); !files)
     return files.error();
-  Status engine = node->open_engine(std::move(loaded.value()), !holds.value());
+  Status engine = node->open_engine(std::move(loaded.value()), found.value());
   if (!engine) return engine.error();
   node->loop_.prepare();
   node->thread_ = start_thread("twinblock-loop", [&loop = node->loop_] { loop.run(); });
@@ -171,7 +177,7 @@ Status Node::open_files(uint64_t volume_bytes, uint32_t region_bytes) {
   return ok_status();
 }
 
-Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
+Status Node::open_engine(metadata::Loaded loaded, DataFound found) {
   const NodeConfig& self = config_.node(name_);
   if (Status can = check_congestion(config_.congestion); !can) return can;
   if (Status good = links_may_be_used(config_); !good) return good;
@@ -190,7 +196,7 @@ Status Node::open_engine(metadata::Loaded loaded, bool backing_is_empty) {
   metadata::Uuid instance;
   random_bytes(std::as_writable_bytes(std::span(instance)));
   Engine::Parts parts{config_, name_, loop_, log_, *network_, *data_, *metadata_, *workers_,
-                      std::move(loaded), backing_is_empty, instance, random_number, kEventWords,
+                      std::move(loaded), found, instance, random_number, kEventWords,
                       boot_number(), cache_is_gone};
   parts.asked = {witness_.get(), fence_.get()};
   parts.cut_off_clients = [] { cut_off_clients(); };

@@ -62,7 +62,7 @@ class Node {
   Status open_files(uint64_t volume_bytes, uint32_t region_bytes);
   void open_witness();
   Result<std::string> read_keys(KeyChoice choice);
-  Status open_engine(metadata::Loaded loaded, bool backing_is_empty);
+  Status open_engine(metadata::Loaded loaded, DataFound found);
   int run_request(ClientRequest& request);
   void learn(const CachedRead& cached, ContentCache& cache, uint64_t began_ns);
   bool read_beside_the_loop(std::span<std::byte> into, uint64_t offset_bytes, InflightFilter::Mark mark, int& error);

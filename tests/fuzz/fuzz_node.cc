@@ -40,7 +40,7 @@ beta = "10.1.0.2:7700"
 
 FuzzNode::FuzzNode(const Config& configuration, std::string name,
                    std::vector<std::byte> metadata_file, metadata::Loaded loaded,
-                   bool backing_is_empty)
+                   DataFound found)
     : config(configuration),
       network(scheduler, sim::Random(1)),
       data(scheduler, std::vector<std::byte>(configuration.size_bytes)),
@@ -53,7 +53,7 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
   workers_ = std::make_unique<sim::VirtualWorkers>(scheduler, process_, sim::Random(4));
   engine = std::make_unique<Engine>(
       Engine::Parts{config, std::move(name), *clock, *log_, *port_, data, metadata, *workers_,
-                    std::move(loaded), backing_is_empty, metadata::Uuid{1},
+                    std::move(loaded), found, metadata::Uuid{1},
                     [random = sim::Random(3)]() mutable { return random.next() | 1; }, kEventWords});
 }
 

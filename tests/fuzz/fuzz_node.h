@@ -24,7 +24,7 @@ class FuzzNode {
  public:
   // On host 0. `metadata_file` is what was found; `loaded` is what load() made of it.
   FuzzNode(const Config& config, std::string name, std::vector<std::byte> metadata_file,
-           metadata::Loaded loaded, bool backing_is_empty);
+           metadata::Loaded loaded, DataFound found);
   ~FuzzNode();
   FuzzNode(const FuzzNode&) = delete;
   FuzzNode& operator=(const FuzzNode&) = delete;

@@ -162,7 +162,8 @@ void live(const Config& config, const Image& image, Loaded loaded, uint8_t manne
   std::vector<std::byte> file = image.file;
   const uint64_t room = metadata::metadata_bytes_max(config.size_bytes, loaded.record.region_bytes);
   file.resize(std::max<size_t>(file.size(), room));
-  FuzzNode node(config, "alpha", std::move(file), std::move(loaded), (manner & 1) != 0);
+  FuzzNode node(config, "alpha", std::move(file), std::move(loaded),
+                (manner & 1) != 0 ? DataFound::kNone : DataFound::kSome);
   Orders orders;
   Clients clients;
   if (const Status started = node.engine->start(); !started.ok()) {

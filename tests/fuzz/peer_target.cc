@@ -25,7 +25,7 @@ constexpr uint64_t kPatience_ns = 8 * kSecond_ns;
 struct Start {
   bool blank;
   bool freeze;
-  bool backing_is_empty;
+  DataFound found;
   std::string name;
   metadata::NodeRecord record;
 };
@@ -35,7 +35,7 @@ Start start_from(Input& input) {
   const auto flags = input.take<uint16_t>();
   start.blank = (flags & 3) == 3;
   start.freeze = (flags & 4) != 0;
-  start.backing_is_empty = (flags & 8) != 0;
+  start.found = (flags & 8) == 0 ? DataFound::kSome : (flags & 8192) == 0 ? DataFound::kNone : DataFound::kUnknown;
   start.name = (flags & 16) != 0 ? "beta" : "alpha";
   metadata::NodeRecord& record = start.record;
   record.volume_uuid[0] = 1;
@@ -72,7 +72,7 @@ std::unique_ptr<FuzzNode> make_node(const Start& start) {
   loaded.value().record.region_bytes = start.record.region_bytes;
   auto node =
       std::make_unique<FuzzNode>(start.freeze ? freezing : lasting, start.name, std::move(file),
-                                 std::move(loaded.value()), start.backing_is_empty);
+                                 std::move(loaded.value()), start.found);
   return node;
 }
 

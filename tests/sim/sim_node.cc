@@ -113,7 +113,7 @@ void SimNode::start() {
   copies_ = copies_shelf_->port(process_, *data_);
   engine_ = std::make_unique<Engine>(
       Engine::Parts{*config_, name_, *clock_, *log_, *port_, *data_, *metadata_, *workers_,
-                    std::move(loaded.value()), data_->is_new(), instance,
+                    std::move(loaded.value()), data_->is_new() ? DataFound::kNone : DataFound::kSome, instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }, kEventWords, boot_,
                     cache_is_gone, kZeroPieceBytes, {witness_.get(), fence_.get()},
                     outside_.cut_off_clients, copies_.get(), receive_bytes_max_});

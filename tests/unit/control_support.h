@@ -83,7 +83,7 @@ class ControlTest : public testing::Test {
                                                      metadata_,
                                                      workers_,
                                                      std::move(loaded),
-                                                     true,
+                                                     DataFound::kNone,
                                                      {},
                                                      [this] { return ++random_; },
                                                      kEventWords});

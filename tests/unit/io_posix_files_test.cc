@@ -113,18 +113,6 @@ TEST_F(DiskFileTest, kinds_of_files_are_told_apart) {
   EXPECT_EQ(file_kind("/dev/null").value(), FileKind::kOther);
 }
 
-TEST_F(DiskFileTest, data_in_a_file_is_noticed) {
-  EXPECT_FALSE(holds_data(directory_ / "none").value());
-  ASSERT_TRUE(DiskFile::open(options("disk", 16 * kMiB, true)).ok());
-  EXPECT_FALSE(holds_data(directory_ / "disk").value());
-  {
-    const auto file = DiskFile::open(options("disk", 0, false));
-    const std::byte one{1};
-    ASSERT_EQ(file.value()->write(15 * kMiB, &one, 1), 0);
-  }
-  EXPECT_TRUE(holds_data(directory_ / "disk").value());
-}
-
 TEST_F(DiskFileTest, a_file_is_read_piece_by_piece_and_not_past_its_end) {
   EXPECT_EQ(FileReader::open(directory_ / "none").error().code, ENOENT);
   std::ofstream(directory_ / "file") << std::string(999, 'x') + "y";

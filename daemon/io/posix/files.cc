@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -14,7 +13,6 @@
 #include <fstream>
 #include <optional>
 #include <system_error>
-#include <vector>
 
 #include "base/checks.h"
 #include "base/units.h"
@@ -36,19 +34,6 @@ class OpenFile {
  private:
   const int fd_;
 };
-
-// Up to into.size() bytes, fewer only at the end of the file; negative: failed, see errno.
-ssize_t read_full(int fd, std::span<std::byte> into) {
-  size_t got = 0;
-  while (got < into.size()) {
-    const ssize_t n = ::read(fd, into.data() + got, into.size() - got);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return n;
-    if (n == 0) break;
-    got += static_cast<size_t>(n);
-  }
-  return static_cast<ssize_t>(got);
-}
 
 }  // namespace
 
@@ -134,24 +119,6 @@ Status sync_name(const std::string& path) {
     }
     if (at == at.root_path()) return ok_status();
   }
-}
-
-Result<bool> holds_data(const std::string& path) {
-  const auto kind = file_kind(path);
-  if (!kind.ok()) return kind.error();
-  if (kind.value() == FileKind::kMissing) return false;
-  const OpenFile file(path);
-  if (file.fd() < 0) return system_error(errno, "open " + path);
-  if (kind.value() == FileKind::kRegular) {
-    if (::lseek(file.fd(), 0, SEEK_DATA) >= 0) return true;
-    if (errno == ENXIO) return false;
-    if (errno != EINVAL) return system_error(errno, "seek data in " + path);
-  }
-  std::vector<std::byte> start(1 * kMiB);
-  const ssize_t n = read_full(file.fd(), start);
-  if (n < 0) return system_error(errno, "read " + path);
-  return std::any_of(start.begin(), start.begin() + n,
-                     [](std::byte byte) { return byte != std::byte{0}; });
 }
 
 void random_bytes(std::span<std::byte> into) {

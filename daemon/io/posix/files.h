@@ -45,9 +45,6 @@ Status make_directories(const std::string& path);
 // died right after that may have left them in the cache. Directories that this user may not read are
 // left out.
 Status sync_name(const std::string& path);
-// Whether somebody's data may be in the file: a regular file with any data extent, a block device
-// whose first 1 MiB is not all zeroes. False where there is no file.
-Result<bool> holds_data(const std::string& path);
 // Random bytes from the kernel, for UUIDs and generations.
 void random_bytes(std::span<std::byte> into);
 // Tells one boot of this host from another: what was in the page cache is lost in between. 0: the

@@ -1,0 +1,91 @@
+#include "io/posix/data_look.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "io/posix/descriptor.h"
+#include "io/posix/files.h"
+#include "io/posix/monotonic.h"
+
+namespace twinblock {
+namespace {
+
+// An error number; 0: all of `into` was read.
+int read_all(int fd, uint64_t offset_bytes, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset_bytes));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EIO;
+    into = into.subspan(static_cast<size_t>(n));
+    offset_bytes += static_cast<uint64_t>(n);
+  }
+  return 0;
+}
+
+bool is_zero(std::span<const std::byte> bytes) {
+  return bytes.empty() ||
+         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+// Advice only: the kernel reads ahead where that is of use, and forgets the zeroes, which are for nobody.
+void advise_before(int fd, bool in_order) {
+  (void)::posix_fadvise(fd, 0, 0, in_order ? POSIX_FADV_SEQUENTIAL : POSIX_FADV_RANDOM);
+}
+void forget(int fd, const SearchOrder::Place& place) {
+  (void)::posix_fadvise(fd, static_cast<off_t>(place.offset_bytes), static_cast<off_t>(place.length_bytes),
+                        POSIX_FADV_DONTNEED);
+}
+
+Result<DataFound> look_at_bytes(int fd, const std::string& path, uint64_t patience_ns) {
+  const off_t end = ::lseek(fd, 0, SEEK_END);  // of a device, too
+  if (end < 0) return system_error(errno, "find the size of " + path);
+  const uint64_t deadline_ns = monotonic_ns() + patience_ns;
+  SearchOrder order(static_cast<uint64_t>(end));
+  std::vector<std::byte> buffer(limits::kSearchEdgeBytes);
+  int error = 0;  // the last one
+  size_t failures = 0;
+  bool seen = false;
+  bool in_order = false;
+  advise_before(fd, in_order);
+  while (const auto place = order.next()) {
+    if (place->all && !in_order) advise_before(fd, in_order = true);
+    const auto bytes = std::span(buffer).first(place->length_bytes);
+    if (const int failed = read_all(fd, place->offset_bytes, bytes); failed != 0) {
+      error = failed;
+      if (++failures == limits::kBadPlacesMax) break;
+    } else if (!is_zero(bytes)) {
+      return DataFound::kSome;
+    } else {
+      seen = true;
+      forget(fd, *place);
+    }
+    if (monotonic_ns() >= deadline_ns) break;
+  }
+  if (error != 0 && !seen) return system_error(error, "read " + path);
+  return error == 0 && !order.next() ? DataFound::kNone : DataFound::kUnknown;
+}
+
+}  // namespace
+
+Result<DataFound> look_for_data(const std::string& path, uint64_t patience_ns) {
+  const auto kind = file_kind(path);
+  if (!kind.ok()) return kind.error();
+  if (kind.value() == FileKind::kMissing) return DataFound::kNone;
+  if (kind.value() == FileKind::kDirectory) return system_error(EISDIR, "read " + path);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!file.open()) return system_error(errno, "open " + path);
+  if (kind.value() == FileKind::kRegular) {
+    if (::lseek(file.get(), 0, SEEK_DATA) >= 0) return DataFound::kSome;
+    if (errno == ENXIO) return DataFound::kNone;
+    if (errno != EINVAL) return system_error(errno, "seek data in " + path);
+  }
+  return look_at_bytes(file.get(), path, patience_ns);
+}
+
+}  // namespace twinblock

@@ -1,0 +1,27 @@
+#include "volume/backing_words.h"
+
+#include "base/limits.h"
+#include "base/units.h"
+
+namespace twinblock {
+
+std::string unseen_words(const std::string& path) {
+  return "no data were found in " + path + " within " + format_duration(limits::kSearch_ns) +
+         ", but not all of it was read";
+}
+
+std::string lost_words(DataFound found, const std::string& path) {
+  const bool proven = found == DataFound::kNone;
+  return path + " holds nothing but zeroes" +
+         (proven ? "" : ", as far as it was read in " + format_duration(limits::kSearch_ns) + ",") +
+         " although it held data";
+}
+
+Error why_lost_is_not_promoted(DataFound found, const std::string& path, const std::string& peer) {
+  return Error{lost_words(found, path),
+               "is the right disk attached, its file system mounted? If the disk was replaced, wait for " + peer +
+                   "; only if it is the right one, and nothing else was ever written, use --peer-is-dead",
+               0, Retry::kWhenMended};
+}
+
+}  // namespace twinblock

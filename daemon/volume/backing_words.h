@@ -1,0 +1,18 @@
+// What users are told of a backing in which no data were found. Pure; any thread.
+#pragma once
+
+#include <string>
+
+#include "base/data_search.h"
+#include "base/result.h"
+
+namespace twinblock {
+
+// Parts of sentences about the backing at `path`. Where this node has no metadata, and nothing was found; …
+std::string unseen_words(const std::string& path);
+// … and where its record says that there were data.
+std::string lost_words(DataFound found, const std::string& path);
+// Why such a node is not promoted without a word.
+Error why_lost_is_not_promoted(DataFound found, const std::string& path, const std::string& peer);
+
+}  // namespace twinblock

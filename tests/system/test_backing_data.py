@@ -1,0 +1,177 @@
+"""Whether a backing holds anybody's data is seen wherever they lie on a device: nothing is overwritten without an
+order, and a replica whose data lie far behind the beginning is not taken for a disk that was lost."""
+
+import os
+import re
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+
+from support import IS_ROOT, MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until_noted
+
+pytestmark = pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
+
+SIZE = 64 * MIB
+FAR = 2 * MIB  # behind the first MiB
+TOO_LARGE = 48 << 40  # to be read to its end in the time of a look
+NODES = ("alpha", "beta")
+
+
+@contextmanager
+def loop_device(image, size=SIZE):
+    with open(image, "wb") as file:
+        file.truncate(size)
+    made = subprocess.run(["losetup", "--find", "--show", str(image)], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no loop device: {made.stderr.strip()}")
+    device = made.stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+@contextmanager
+def lab_on_device(make_lab, name, image, size=SIZE):
+    """The backing of that node is a device, which outlives it; the other one's is a file."""
+    with loop_device(image, size) as device:
+        backing = {each: device if each == name else image.parent / "file.img" for each in NODES}
+        lab = make_lab(size=f"{SIZE}", peer_timeout="1s", start=False, backing=backing)
+        try:
+            yield lab
+        finally:
+            assert lab.down()
+
+
+@pytest.fixture(name="on_alpha")
+def fixture_on_alpha(make_lab, scratch):
+    """A lab in duplex, alpha primary and on a device, with data far behind the beginning, of which it has a record."""
+    with lab_on_device(make_lab, "alpha", scratch / "device.img") as lab:
+        lab.up()
+        with connection(lab) as handle:
+            handle.pwrite(os.urandom(MIB), FAR)
+            handle.flush()
+        wait_until_noted(lab)
+        yield lab
+
+
+@pytest.fixture(name="on_beta")
+def fixture_on_beta(make_lab, scratch):
+    """Not started yet; beta is on a device."""
+    with lab_on_device(make_lab, "beta", scratch / "device.img") as lab:
+        yield lab
+
+
+def on_device(lab, name, data, offset):
+    with open(lab.node(name)["backing"], "r+b") as device:
+        device.seek(offset)
+        device.write(data)
+        device.flush()
+        os.fsync(device.fileno())
+
+
+def bytes_of_device(lab, name):
+    with open(lab.node(name)["backing"], "rb") as device:
+        return device.read(SIZE)
+
+
+def refused(lab, name):
+    return lab.wait_status(name, lambda status: status["state"] == "refused", what="a refusal")
+
+
+def write_alone(lab, data, offset):
+    """By alpha, without beta."""
+    lab.stop("beta")
+    lab.wait_peer_lost("alpha")
+    with connection(lab) as handle:
+        handle.pwrite(data, offset)
+        handle.flush()
+
+
+@pytest.mark.parametrize("offset", [FAR, 37 * MIB + 512, SIZE - 512])
+def test_data_anywhere_on_a_device_are_not_overwritten_without_an_order(on_beta, offset):
+    lab = on_beta
+    theirs = os.urandom(512)
+    on_device(lab, "beta", theirs, offset)
+    before = bytes_of_device(lab, "beta")
+    lab.up(init=False)
+    assert ctl(lab, "alpha", "init").returncode == 0
+    status = refused(lab, "beta")
+    assert "its backing, which holds data" in status["status"] and "init r0 --join" in status["action"]
+    promote(lab, "alpha")
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), 0)
+        handle.flush()
+    refused(lab, "beta")
+    assert bytes_of_device(lab, "beta") == before
+    assert ctl(lab, "beta", "init", "--join").returncode == 0
+    lab.wait_state("alpha", "duplex")
+    assert_identical(lab)
+
+
+def test_an_empty_device_joins_by_itself(on_beta):
+    lab = on_beta
+    lab.up(init=False)
+    assert ctl(lab, "alpha", "init").returncode == 0
+    promote(lab, "alpha")
+    lab.wait_state("alpha", "duplex")
+
+
+def test_a_sole_replica_with_its_data_far_behind_the_beginning_counts(on_alpha):
+    """Both stop and start in order: alpha holds what only it has acknowledged."""
+    data = os.urandom(MIB)
+    write_alone(on_alpha, data, FAR)
+    on_alpha.stop("alpha")
+    for name in NODES:
+        on_alpha.start(name)
+    promote(on_alpha, "alpha")
+    on_alpha.wait_state("alpha", "duplex")
+    with connection(on_alpha) as handle:
+        assert handle.pread(MIB, FAR) == data
+    assert_identical(on_alpha)
+
+
+def test_a_primary_with_its_data_far_behind_the_beginning_goes_on(on_alpha):
+    on_alpha.kill("alpha")
+    on_alpha.start("alpha")
+    on_alpha.wait_status("alpha", lambda status: status["role"] == "primary", what="primary again")
+    on_alpha.wait_state("alpha", "duplex")
+    assert_identical(on_alpha)
+
+
+def test_a_device_whose_data_are_gone_is_told_and_nothing_is_thrown_away(on_alpha):
+    """What is there reads as zeroes: is it another disk? The other replica is not current, and not filled with them."""
+    write_alone(on_alpha, os.urandom(MIB), FAR)
+    on_alpha.stop("alpha")
+    on_device(on_alpha, "alpha", bytes(2 * MIB), FAR)
+    before = bytes_of_device(on_alpha, "beta")
+    for name in NODES:
+        on_alpha.start(name)
+    for name, whose in (("alpha", "this node"), ("beta", "alpha")):
+        said = refused(on_alpha, name)
+        assert f"{whose}'s backing holds nothing but zeroes" in said["status"], said
+        assert "right disk" in said["action"], said
+        assert "metadata" not in re.split(r"[.;?]", said["action"])[0], "that is for when there is no other way"
+    refusal = ctl(on_alpha, "alpha", "promote")
+    assert refusal.returncode != 0 and "holds nothing but zeroes" in refusal.stderr, refusal.stderr
+    assert "right disk" in refusal.stderr and "no data at all" not in refusal.stderr
+    assert bytes_of_device(on_alpha, "beta") == before
+    promote(on_alpha, "alpha", "--peer-is-dead")  # the operator vouches for the disk
+    on_alpha.wait_state("alpha", "duplex")
+    assert_identical(on_alpha)
+
+
+def test_a_device_that_was_not_read_to_its_end_waits_for_the_order(make_lab, roomy):
+    """There may be data where nobody has looked."""
+    with lab_on_device(make_lab, "beta", roomy["beta"], TOO_LARGE) as lab:
+        lab.up(init=False)
+        assert ctl(lab, "alpha", "init").returncode == 0
+        status = refused(lab, "beta")
+        assert "No data were found" in status["status"] and "not all of it was read" in status["status"], status
+        assert "init r0 --join" in status["action"], status
+        wait_for_log(lab, "beta", "no data were found", "does not join by itself", "--join")
+        ordered = ctl(lab, "beta", "init", "--join")
+        assert ordered.returncode == 0 and "will be overwritten" in ordered.stdout, ordered
+        promote(lab, "alpha")
+        lab.wait_state("alpha", "duplex")

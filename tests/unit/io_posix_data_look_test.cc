@@ -1,0 +1,86 @@
+// Whether a backing holds data: the three answers, of files and of a real block device.
+#include "io/posix/data_look.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/units.h"
+#include "loop_device.h"
+#include "temporary_directory.h"
+
+namespace twinblock {
+namespace {
+
+class DataLook : public ::testing::Test {
+ protected:
+  std::string image(uint64_t size_bytes) {
+    const std::string path = directory_ / "image";
+    std::ofstream(path).flush();
+    EXPECT_EQ(::truncate(path.c_str(), static_cast<off_t>(size_bytes)), 0);
+    return path;
+  }
+  static void put(const std::string& path, uint64_t offset_bytes, char byte) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(::pwrite(fd, &byte, 1, static_cast<off_t>(offset_bytes)), 1);
+    EXPECT_EQ(::fsync(fd), 0);
+    ::close(fd);
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(DataLook, a_file_holds_data_where_any_were_written) {
+  EXPECT_EQ(look_for_data(directory_ / "none").value(), DataFound::kNone);
+  const std::string path = image(16 * kMiB);
+  EXPECT_EQ(look_for_data(path).value(), DataFound::kNone);
+  EXPECT_EQ(look_for_data(path, 0).value(), DataFound::kNone) << "that takes no time";
+  put(path, 15 * kMiB, 1);
+  EXPECT_EQ(look_for_data(path).value(), DataFound::kSome);
+}
+
+TEST_F(DataLook, links_are_followed) {
+  const std::string path = image(1 * kMiB);
+  std::filesystem::create_symlink(path, directory_ / "link");
+  EXPECT_EQ(look_for_data(directory_ / "link").value(), DataFound::kNone);
+  put(path, 5, 1);
+  EXPECT_EQ(look_for_data(directory_ / "link").value(), DataFound::kSome);
+}
+
+TEST_F(DataLook, what_can_t_be_read_is_an_error) {
+  const auto looked = look_for_data(directory_ / "");
+  ASSERT_FALSE(looked.ok());
+  EXPECT_EQ(looked.error().code, EISDIR);
+}
+
+TEST_F(DataLook, a_device_is_looked_at_to_its_end) {
+  const LoopDevice device(image(40 * kMiB + 512));
+  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+  EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kNone);
+  for (const uint64_t offset :
+       {uint64_t{0}, 1 * kMiB - 1, 1 * kMiB, 2 * kMiB, 17 * kMiB + 5, 39 * kMiB, 40 * kMiB + 511}) {
+    put(device.path(), offset, 1);
+    EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kSome) << "at " << offset;
+    put(device.path(), offset, 0);
+  }
+  EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kNone) << "zeroes are no data";
+}
+
+TEST_F(DataLook, without_the_time_for_all_of_a_device_the_answer_is_not_known) {
+  const LoopDevice device(image(40 * kMiB));
+  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+  EXPECT_EQ(look_for_data(device.path(), 0).value(), DataFound::kUnknown);
+  put(device.path(), 39 * kMiB, 1);
+  EXPECT_EQ(look_for_data(device.path(), 0).value(), DataFound::kUnknown);
+  put(device.path(), 5, 1);
+  EXPECT_EQ(look_for_data(device.path(), 0).value(), DataFound::kSome) << "the beginning is always looked at";
+}
+
+}  // namespace
+}  // namespace twinblock
