@@ -10,11 +10,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
 #include <iterator>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "io/posix/backing_copies.h"
@@ -234,6 +236,18 @@ TEST_F(CopiesTest, a_file_system_without_reflinks_is_told_with_what_to_do) {
   EXPECT_FALSE(exists(backing + ".before-resync"));
   EXPECT_FALSE(exists(backing + ".before-resync.part"));
   ::unlink(backing.c_str());
+}
+
+// Whether it can do it is tried with files that nobody else has.
+TEST_F(CopiesTest, what_stands_beside_a_backing_stays_when_reflinks_are_tried) {
+  write(directory_ / "backing", "data");
+  write(directory_ / "backing.reflink-from", "somebody's");
+  write(directory_ / "backing.reflink-to", "somebody's");
+  (void)can_reflink(directory_ / "backing");
+  EXPECT_EQ(text_of(directory_ / "backing.reflink-from"), "somebody's");
+  EXPECT_EQ(text_of(directory_ / "backing.reflink-to"), "somebody's");
+  const std::filesystem::directory_iterator first(std::filesystem::path(directory_ / "backing").parent_path());
+  EXPECT_EQ(std::distance(first, std::filesystem::directory_iterator()), 3) << "nothing is left";
 }
 
 TEST_F(CopiesTest, a_device_has_no_reflinks) {

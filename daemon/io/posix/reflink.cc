@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <span>
 
 #include "io/posix/descriptor.h"
 #include "io/posix/files.h"
@@ -103,9 +105,12 @@ Status remove_file(const std::string& path) {
 }
 
 Status can_reflink(const std::string& path) {
-  const std::string from = path + ".reflink-from";
-  const std::string to = path + ".reflink-to";
-  const Descriptor empty(::open(from.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  // Names that nobody has chosen: what stands beside the backing is somebody's.
+  uint64_t number = 0;
+  random_bytes(std::as_writable_bytes(std::span(&number, 1)));
+  const std::string from = path + ".reflink-from-" + std::to_string(number);
+  const std::string to = path + ".reflink-to-" + std::to_string(number);
+  const Descriptor empty(::open(from.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!empty.open()) return system_error(errno, from, "give this user write access to its directory");
   Status can = reflink(from, to);
   (void)::unlink(from.c_str());
