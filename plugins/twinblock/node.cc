@@ -81,12 +81,12 @@ uint64_t random_number() {
 
 // A node that does without its cache is slower; one that does not start, or drives its host out of memory, is gone.
 void leave_out_what_does_not_fit(Config& config) {
-  const uint64_t host_bytes = host_memory_bytes();
+  const uint64_t usable_bytes = usable_memory_bytes();
   // What is left is for the rest of the host: the node's memory is locked.
-  const uint64_t most_bytes = host_bytes / 4 * 3;
-  if (host_bytes == 0 || config.cache_bytes <= most_bytes) return;
+  const uint64_t most_bytes = usable_bytes / 4 * 3;
+  if (usable_bytes == 0 || config.cache_bytes <= most_bytes) return;
   config.warnings.push_back(config.path + ": [cache] asks for " + format_size(config.cache_bytes) +
-                            ", and this host has " + format_size(host_bytes) +
+                            ", and this process can have " + format_size(usable_bytes) +
                             " of memory: there is no cache; to do: choose at most " + format_size(most_bytes));
   config.cache_bytes = 0;
 }

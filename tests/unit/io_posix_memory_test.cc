@@ -8,11 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
+
+#include "temporary_directory.h"
 
 namespace twinblock {
 namespace {
@@ -100,6 +104,28 @@ TEST(Memory, WithoutALimitAllIsLockedAndNothingIsBroughtIn) {
   });
   if (status == 77) GTEST_SKIP() << "this user may not lock its memory";
   EXPECT_EQ(status, 0);
+}
+
+// What counts is the least that any of the groups around a process is allowed.
+TEST(GroupMemory, TheLeastOfAllGroupsAroundAProcessCounts) {
+  const TemporaryDirectory mount;
+  const std::string own = "1:name=systemd:/elsewhere\n0::/slice/service\n";
+  EXPECT_EQ(group_memory_bytes(own, mount.path()), UINT64_MAX) << "there is no such thing";
+  std::filesystem::create_directories(mount / "slice/service");
+  const auto allow = [&](const std::string& group, const std::string& bytes) {
+    std::ofstream(mount / (group + "/memory.max")) << bytes << "\n";
+  };
+  allow("slice/service", "max");
+  EXPECT_EQ(group_memory_bytes(own, mount.path()), UINT64_MAX);
+  allow("slice", "2000");
+  EXPECT_EQ(group_memory_bytes(own, mount.path()), 2000u);
+  allow("slice/service", "1000");
+  EXPECT_EQ(group_memory_bytes(own, mount.path()), 1000u);
+  allow("slice/service", "3000");
+  EXPECT_EQ(group_memory_bytes(own, mount.path()), 2000u);
+  EXPECT_EQ(group_memory_bytes("0::/\n", mount.path()), UINT64_MAX);
+  EXPECT_EQ(group_memory_bytes("", mount.path()), UINT64_MAX);
+  EXPECT_GT(usable_memory_bytes(), 0u);
 }
 
 }  // namespace

@@ -6,8 +6,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 namespace twinblock {
@@ -76,9 +79,29 @@ MemoryStanding stand_memory_shortage_locked() {
   return standing;
 }
 
-uint64_t host_memory_bytes() {
+uint64_t group_memory_bytes(const std::string& own, const std::string& mount) {
+  uint64_t least_bytes = UINT64_MAX;
+  std::istringstream lines(own);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("0::/")) continue;  // of version 1
+    std::string group = line.substr(3);
+    for (;; group.erase(group.rfind('/'))) {
+      uint64_t bytes = 0;
+      // Where there is no limit it says "max"; the outermost group has no such file.
+      if (std::ifstream(mount + group + "/memory.max") >> bytes) least_bytes = std::min(least_bytes, bytes);
+      if (group.find('/') == std::string::npos) break;
+    }
+  }
+  return least_bytes;
+}
+
+uint64_t usable_memory_bytes() {
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-  return pages <= 0 || page_bytes <= 0 ? 0 : static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
+  if (pages <= 0 || page_bytes <= 0) return 0;
+  std::stringstream own;
+  own << std::ifstream("/proc/self/cgroup").rdbuf();
+  return std::min(static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes),
+                  group_memory_bytes(own.str(), "/sys/fs/cgroup"));
 }
 
 }  // namespace twinblock

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "io/memory_standing.h"
 
@@ -23,7 +24,10 @@ MemoryStanding stand_memory_shortage();
 // is locked.
 MemoryStanding stand_memory_shortage_locked();
 
-// That this host has in all; 0: it can't tell.
-uint64_t host_memory_bytes();
+// That this host has in all, or this process' control group is allowed where that is less; 0: it can't tell.
+uint64_t usable_memory_bytes();
+// What a control group (version 2) and those around it are allowed together; UINT64_MAX: no limit is known. `own` is
+// what /proc/self/cgroup says, `mount` where the hierarchy is.
+uint64_t group_memory_bytes(const std::string& own, const std::string& mount);
 
 }  // namespace twinblock
