@@ -203,6 +203,7 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found) {
   copies_ = std::make_unique<BackingCopies>(
       loop_, log_, BackingCopies::Of{config_.volume, name_, place_of(self.backing), copies_lock_path(config_, self)},
       config_.copies);
+  copies_->remove_unfinished();
   parts.copies = copies_.get();
   engine_ = std::make_unique<Engine>(std::move(parts));
   facts_.disk_engine = data_->engine_name();

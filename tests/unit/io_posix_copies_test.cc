@@ -18,6 +18,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "io/posix/backing_copies.h"
 #include "io/posix/command_lock.h"
@@ -248,6 +249,22 @@ TEST_F(CopiesTest, what_stands_beside_a_backing_stays_when_reflinks_are_tried) {
   EXPECT_EQ(text_of(directory_ / "backing.reflink-to"), "somebody's");
   const std::filesystem::directory_iterator first(std::filesystem::path(directory_ / "backing").parent_path());
   EXPECT_EQ(std::distance(first, std::filesystem::directory_iterator()), 3) << "nothing is left";
+}
+
+TEST_F(CopiesTest, what_a_killed_process_left_of_a_snapshot_is_removed_and_nothing_else) {
+  CopyWays ways = reflinks();
+  ways.snapshot.reflink = true;
+  open(ways, directory_ / "backing");
+  const std::vector<std::string> left{"backing.snapshot.monday.part", "backing.snapshot.a.b.part"};
+  const std::vector<std::string> others{"backing", "backing.snapshot.monday", "backing.snapshot..part", "backing.part",
+                                        "backing.snapshot.x.part.part", "backing2.snapshot.monday.part",
+                                        "backing.before-resync.part", "backing.snapshot.part"};
+  for (const auto& names : {left, others})
+    for (const std::string& name : names) write(directory_ / name, "");
+  loop_.call([&] { copies_->remove_unfinished(); });
+  for (const std::string& name : left) EXPECT_FALSE(exists(directory_ / name)) << name;
+  for (const std::string& name : others) EXPECT_TRUE(exists(directory_ / name)) << name;
+  EXPECT_NE(log_.lines().find("monday.part"), std::string::npos);
 }
 
 TEST_F(CopiesTest, a_device_has_no_reflinks) {

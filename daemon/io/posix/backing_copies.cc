@@ -4,10 +4,15 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/snapshot_name.h"
 #include "base/units.h"
 #include "io/posix/command_run.h"
 #include "io/posix/files.h"
@@ -87,6 +92,30 @@ bool BackingCopies::can(CopyStep step) const { return !way(step).none(); }
 std::string BackingCopies::place(CopyStep step, const std::string& name) const {
   if (const CopyWay by = way(step); !by.reflink) return by.command;
   return name.empty() ? of_.backing + ".before-resync" : of_.backing + ".snapshot." + name;
+}
+
+void BackingCopies::remove_unfinished() {
+  if (!way(CopyStep::kTakeSnapshot).reflink) return;
+  const std::filesystem::path backing(of_.backing);
+  const std::string head = backing.filename().string() + ".snapshot.";
+  std::error_code error;
+  std::vector<std::string> left;
+  std::filesystem::directory_iterator at(backing.parent_path(), error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename();
+    constexpr std::string_view kPart = ".part";
+    if (!name.starts_with(head) || !name.ends_with(kPart) || name.size() < head.size() + kPart.size()) continue;
+    const size_t bytes = name.size() - head.size() - kPart.size();
+    const std::string_view called = std::string_view(name).substr(head.size(), bytes);
+    struct stat info {};
+    if (is_snapshot_name(called) && ::lstat(at->path().c_str(), &info) == 0 && S_ISREG(info.st_mode))
+      left.push_back(at->path());
+  }
+  for (const std::string& path : left)
+    if (const Status gone = remove_file(path); gone)
+      log_.log(Severity::kInfo, "removed " + path + ", of a snapshot that was not finished");
+    else
+      log_.log(Severity::kWarning, "a snapshot that was not finished stays: " + gone.error().what);
 }
 
 void BackingCopies::begin(CopyStep step, const std::string& name, Done done) {

@@ -37,6 +37,10 @@ class BackingCopies final : public Copies {
   BackingCopies(const BackingCopies&) = delete;
   BackingCopies& operator=(const BackingCopies&) = delete;
 
+  // At the start, when this node has the backing to itself: what a process that was killed has left of a snapshot that
+  // it had not finished. Everything else beside the backing is somebody's.
+  void remove_unfinished();
+
   [[nodiscard]] bool can(CopyStep step) const override;
   void begin(CopyStep step, const std::string& name, std::function<void(Status)> done) override;
   [[nodiscard]] std::string place(CopyStep step, const std::string& name) const override;

@@ -1,5 +1,6 @@
 // A few threads for computations beside the loop (io/workers.h). They are there from the start: who has begun to
-// serve must not come to need one that the host's limits refuse. Created, used and destroyed on the loop, or before and after it runs.
+// serve must not come to need one that the host's limits refuse. Created, used and destroyed on the loop, or before and
+// after it runs.
 #pragma once
 
 #include <condition_variable>
