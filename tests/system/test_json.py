@@ -14,7 +14,7 @@ PAGE = SOURCES / "docs" / "json.md"
 TYPES = {bool: "boolean", int: "number", float: "number", str: "text", type(None): "null"}
 # What a lab has not in its short life.
 SELDOM = {"status": {"compression.ratio", "resync.eta_s", "verify", "last_resync", "witness", "device", "cache"},
-          "verify": {"eta_s"}, "latency": {"classes[].bytes_max"}, "plan": {"now", "links[]", "sure.doubts[]"},
+          "verify": {"eta_s"}, "latency": {"classes[].bytes_max"}, "plan": {"now", "while_writing", "links[]", "sure.doubts[]"},
           "probe": {"links[].error", "links[].stream.gaps[].begin_s", "links[].stream.gaps[].length_s",
                     "links[].warnings[].what", "links[].warnings[].to_do"},
           "stats": {"write_sizes[].bytes_max", "cache"}, "errors": set(), "orders": {"status"}}

@@ -349,7 +349,7 @@ std::string together_text(const json& together) {
   std::vector<std::string> left_out;
   for (const json& each : array_at(together, "left_out"))
     if (each.is_string()) left_out.push_back(each.get<std::string>());
-  if (!left_out.empty()) text += ". Left out, as nothing was written there: " + joined(left_out);
+  if (!left_out.empty()) text += ". Left out, as nothing was written there or no node answers: " + joined(left_out);
   return paragraph(text + ".");
 }
 

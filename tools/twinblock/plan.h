@@ -35,16 +35,16 @@ struct PlanWishes {
 // the rate is not known.
 Result<nlohmann::json> plan_of(const nlohmann::json& latency, const nlohmann::json& status, const PlanWishes& wishes);
 
-// The same, of one volume of several: where there is no plan, {"volume", "error", "action"}, and where clients wrote all
-// the same, "now" with "writes_per_s" and "bytes_per_s".
+// The same, of one volume of several: where there is no plan, {"volume", "error", "action"}, and where clients wrote
+// all the same, "now" with "writes_per_s" and "bytes_per_s".
 nlohmann::json plan_or_why_not(const nlohmann::json& latency, const nlohmann::json& status, const PlanWishes& wishes);
 
 // A plan as text for people, at most 30 lines; or why there is none, and what to do.
 std::string plan_text(const nlohmann::json& plan);
 
 // All volumes of a host, which mostly share its link: what their clients write together now, and what of the
-// link that takes. {"volumes", "writes_per_s", "bytes_per_s", "left_out"}: the last are names of those where nothing was
-// written, or that did not answer.
+// link that takes. {"volumes", "writes_per_s", "bytes_per_s", "left_out"}: the last are names of those where nothing
+// was written, or that did not answer.
 nlohmann::json together(const nlohmann::json& plans);
 std::string together_text(const nlohmann::json& together);
 

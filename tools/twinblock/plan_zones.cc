@@ -82,7 +82,8 @@ std::string confidence(const Load& load) {
                      std::to_string(load.sample_count) +
                      (load.sample_count == 1 ? " sample" : " samples") + " over " +
                      span(load.span_s) +
-                     (load.longest_s > 1.05 * load.span_s ? " to " + span(load.longest_s) : "") + ", with " + std::to_string(load.gaps) +
+                     (load.longest_s > 1.05 * load.span_s ? " to " + span(load.longest_s) : "") +
+                     ", with " + std::to_string(load.gaps) +
                      (load.gaps == 1 ? " gap" : " gaps");
   if (load.interval_s > kCoarseInterval_s)
     text += printed("; peaks shorter than %.0f s do not show", load.interval_s);
