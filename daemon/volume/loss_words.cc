@@ -1,7 +1,5 @@
 #include "volume/loss_words.h"
 
-#include <algorithm>
-
 #include "base/units.h"
 #include "mirror/relation.h"
 
@@ -19,8 +17,13 @@ bool has_a_set(const SyncFacts& node, const SyncFacts& other) {
                                Relation::kDivergedFromBase;
 }
 
+// One that crashed may have written lately in every region, and says "at most" of that.
+bool is_of_all(const SyncFacts& node, uint64_t volume_bytes) {
+  return !node.crashed && node.dirty_bytes >= volume_bytes;
+}
+
 bool either_is_of_all(const SyncFacts& node, const SyncFacts& other, uint64_t volume_bytes) {
-  return std::max(node.dirty_bytes, other.dirty_bytes) >= volume_bytes;
+  return is_of_all(node, volume_bytes) || is_of_all(other, volume_bytes);
 }
 
 }  // namespace
