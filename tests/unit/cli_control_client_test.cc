@@ -62,10 +62,10 @@ class FakeNode {
 };
 
 Result<json> ask_node(std::function<void(int, const std::string&)> answer,
-                      uint64_t timeout_ns = 60 * kSecond_ns) {
+                      uint64_t timeout_ns = 60 * kSecond_ns, const std::string& verb = "promote") {
   const TemporaryDirectory dir;
   const FakeNode node(dir / "r0.ctl", std::move(answer));
-  return control_request(dir / "r0.ctl", "promote", {{"force", true}}, timeout_ns);
+  return control_request(dir / "r0.ctl", verb, {{"force", true}}, timeout_ns);
 }
 
 // As `events --follow | head -1`: when head has gone, nobody reads what the node may say one day.
@@ -170,6 +170,11 @@ TEST(ControlClient, ARefusalsWordBecomesTheExitStatus) {
     EXPECT_EQ(result.error().code, exit_status) << word;
     EXPECT_EQ(result.error().what, "no");
   }
+  const Result<json> of_another = ask_node(
+      [](int fd, const std::string&) { send_text(fd, "{\"ok\":false,\"error\":\"no\",\"refused\":\"now\"}\n"); },
+      60 * kSecond_ns, "snapshot");
+  ASSERT_FALSE(of_another.ok());
+  EXPECT_EQ(of_another.error().code, kExitRefused) << "they are promotions' only";
   for (const auto& [word, exit_status] : cases)
     EXPECT_EQ("\"" + std::string(refusal_of(exit_status)) + "\"",
               exit_status == kExitRefused ? "\"\"" : word);
@@ -188,7 +193,7 @@ json asked_of_a_node(Result<Output> (*verb)(const Options&, const std::string&),
     const Result<Output> output = verb(options, dir / "r0.ctl");
     EXPECT_FALSE(output.ok());
     if (!output.ok()) {
-      EXPECT_EQ(output.error().code, kExitNow);
+      EXPECT_EQ(output.error().code, verb == run_promote ? kExitNow : kExitRefused);
     }
   }
   return json::parse(request);
@@ -227,7 +232,8 @@ TEST(ControlClient, SilenceAndHangUpMeanUnreachable) {
   };
   const Result<json> silent = ask_node(until_the_client_hangs_up, 100 * kMillisecond_ns);
   EXPECT_EQ(silent.error().code, kExitUnreachable);
-  EXPECT_NE(silent.error().what.find("no reply within 100.00 ms"), std::string::npos);
+  EXPECT_NE(silent.error().what.find("does not answer: no reply within 100.00 ms"), std::string::npos);
+  EXPECT_EQ(silent.error().action.find("Start"), std::string::npos) << "it runs";
 }
 
 // It has taken the order, and only its answer is not waited for any longer: who started the node anew, or took the

@@ -15,8 +15,8 @@ constexpr const char* kFooter =
     "'twinblock help VERB' explains a verb, as 'twinblock VERB --help' does.\n"
     "Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no node answers,\n"
     "4 wait timed out, or an order was not answered in time and goes on,\n"
-    "5 verify found differences; promote was refused: 7 for good, 8 now,\n"
-    "9 for a while.";
+    "5 verify found differences, 6 attach --stay had to end the device;\n"
+    "promote was refused: 7 for good, 8 now, 9 for a while.";
 
 void add_common_options(CLI::App& app, const Verb& verb, Options& options) {
   if (verb.names_volume)

@@ -45,6 +45,13 @@ Error not_there(const std::string& path, const std::string& why) {
                      "twinblock@VOLUME); name another socket with --socket, or use --config");
 }
 
+// The connection is made by the kernel, also where the process stands still.
+Error does_not_answer(const std::string& path, const std::string& why) {
+  return unreachable("the node at " + path + " has taken the connection and does not answer: " + why,
+                     "its process runs, and hangs or was stopped: see its log, and its state (ps; SIGCONT lets one "
+                     "that was stopped go on)");
+}
+
 Error not_answered_yet(const std::string& path, uint64_t timeout_ns, const std::string& status_command) {
   return Error{"the node at " + path + " has not answered within " + format_duration(timeout_ns) +
                    ", and goes on with what was ordered",
@@ -81,7 +88,7 @@ Status send_all(int fd, const std::string& path, const std::string& text,
     if (n > 0) {
       sent += static_cast<size_t>(n);
     } else if (errno == EAGAIN) {
-      if (!ready(fd, POLLOUT, deadline)) return not_there(path, "it does not take the request");
+      if (!ready(fd, POLLOUT, deadline)) return does_not_answer(path, "it does not take the request");
     } else if (errno != EINTR) {
       return not_there(path, std::string(system_error(errno, "send").what));
     }
@@ -121,7 +128,10 @@ Result<std::string> receive_line(int fd, const std::string& path, Clock::time_po
   }
 }
 
-Result<nlohmann::json> parse_reply(const std::string& path, const std::string& line) {
+// Of what else is refused no exit status says whether to try again.
+bool is_promotion(const std::string& verb) { return verb == "promote"; }
+
+Result<nlohmann::json> parse_reply(const std::string& path, const std::string& line, bool promotion) {
   const nlohmann::json reply = nlohmann::json::parse(line, nullptr, false);
   if (!reply.is_object() || !reply.contains("ok") || !reply["ok"].is_boolean())
     return refused(path + " does not answer like a twinblock node", "is this a twinblock socket?");
@@ -131,7 +141,7 @@ Result<nlohmann::json> parse_reply(const std::string& path, const std::string& l
   };
   const std::string what = text("error");
   return Error{what.empty() ? "the node refused without a reason" : what, text("action"),
-               exit_status_of(text("refused"))};
+               promotion ? exit_status_of(text("refused")) : kExitRefused};
 }
 
 // Connects and sends it: the connection, of which the caller is the owner.
@@ -167,7 +177,7 @@ Result<nlohmann::json> exchange(const std::string& socket_path, const std::strin
   const Socket socket(sent.value());
   const Result<std::string> line = receive_line(socket.fd(), socket_path, deadline, late, listener);
   if (!line) return line.error();
-  return parse_reply(socket_path, line.value());
+  return parse_reply(socket_path, line.value(), is_promotion(verb));
 }
 
 }  // namespace
@@ -180,7 +190,7 @@ bool has_hung_up(int fd) {
 Result<nlohmann::json> control_request(const std::string& socket_path, const std::string& verb,
                                        const nlohmann::json& args, uint64_t timeout_ns,
                                        int listener) {
-  const Error late = not_there(socket_path, "no reply within " + format_duration(timeout_ns));
+  const Error late = does_not_answer(socket_path, "no reply within " + format_duration(timeout_ns));
   return exchange(socket_path, verb, args, timeout_ns, late, listener);
 }
 
@@ -201,7 +211,7 @@ Result<std::optional<nlohmann::json>> read_control_reply(int fd, const std::stri
   const Result<bool> whole = receive_some(fd, socket_path, received);
   if (!whole) return whole.error();
   if (!whole.value()) return std::optional<nlohmann::json>();
-  Result<nlohmann::json> reply = parse_reply(socket_path, received.substr(0, received.find('\n')));
+  Result<nlohmann::json> reply = parse_reply(socket_path, received.substr(0, received.find('\n')), false);
   if (!reply) return reply.error();
   return std::optional<nlohmann::json>(std::move(reply.value()));
 }

@@ -27,8 +27,9 @@ bool has_hung_up(int fd);
 
 // Sends {"verb": verb, "args": args} and returns the reply's "result". Errors carry an exit status:
 // kExitUnreachable when nobody listens or answers in time, with the node's own words when it says no
-// (exit_status_of() its "refused"), kExitRefused when it does not speak the protocol. `listener` is where the reply is to be
-// written: once that has hung up, the reply is waited for no longer (an error, too).
+// (of "promote": exit_status_of() its "refused"), kExitRefused when it does not speak the protocol.
+// `listener` is where the reply is to be written: once that has hung up, the reply is waited for no longer
+// (an error, too).
 Result<nlohmann::json> control_request(const std::string& socket_path, const std::string& verb,
                                        const nlohmann::json& args, uint64_t timeout_ns,
                                        int listener = kNoListener);

@@ -19,7 +19,7 @@ constexpr int kExitDiffer = 5;       // `verify` found blocks that differ, repai
 constexpr int kExitStale = 6;        // `attach --stay` ended the device: it may be stale
 // `promote` was refused, and the node says what becomes of trying again:
 constexpr int kExitForGood = 7;  // nothing, until somebody mends it: half-copied, outdated, disk failed
-constexpr int kExitNow = 8;      // nothing, while things are as they are: the peer is to serve the volume
+constexpr int kExitNow = 8;      // nothing, while things are as they are: the peer is primary, or was when last heard
 constexpr int kExitLater = 9;    // it may succeed: an answer is missing, or the node is just changing
 
 inline Error refused(std::string what, std::string action = {}) {

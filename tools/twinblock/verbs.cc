@@ -231,10 +231,11 @@ std::vector<Verb> role_verbs() {
        "it can't be asked any more, --without-witness replaces it, for this once.\n"
        "For scripts, the exit status says what becomes of a promotion that was refused: 0 it is "
        "primary (also: was so already); 7 refused for good, until somebody mends it: half-copied, "
-       "outdated, not initialised, its disk or a flush failed; 8 refused now: the peer is primary "
-       "and answers, or the witness says that it went on alone; 9 it may succeed later: the witness "
-       "can't be reached, the peer is silent and not given up yet, this node is changing its role "
-       "or being brought up to date. With --json the same is \"refused\": \"for_good\", \"now\" or "
+       "outdated, not initialised, its disk or a flush failed; 8 refused now: the peer is primary, "
+       "or was when it was last heard (also where it is silent since; without a witness it takes "
+       "--peer-is-dead then), or the witness says that it went on alone; 9 it may succeed later: the "
+       "witness can't be reached, the peer has not answered, or may hold more than this node, whose "
+       "host was started anew, or this node is changing its role or being brought up to date. With --json the same is \"refused\": \"for_good\", \"now\" or "
        "\"later\".\n"
        "Example: twinblock promote r0",
        run_promote, add_promote_options, prepare_promote},
