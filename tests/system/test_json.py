@@ -7,7 +7,8 @@ import re
 import pytest
 
 from conftest import HERE
-from support import KIB, connection, ctl, promote
+from support import KIB, connection, ctl, promote, twinblock
+from test_web import Web
 
 SOURCES = HERE.parents[1]
 PAGE = SOURCES / "docs" / "json.md"
@@ -17,7 +18,8 @@ SELDOM = {"status": {"compression.ratio", "resync.eta_s", "verify", "last_resync
           "verify": {"eta_s"}, "latency": {"classes[].bytes_max"}, "plan": {"now", "while_writing", "links[]", "sure.doubts[]"},
           "probe": {"links[].error", "links[].stream.gaps[].begin_s", "links[].stream.gaps[].length_s",
                     "links[].warnings[].what", "links[].warnings[].to_do"},
-          "stats": {"write_sizes[].bytes_max", "cache"}, "errors": set(), "orders": {"status"}}
+          "stats": {"write_sizes[].bytes_max", "cache"}, "errors": set(), "orders": {"status", "messages", "messages[]", "links"},
+          "key": {"also"}}
 # Where the code has the words of a key: a file, what stands before them and what after.
 WORDS = {
     "errors refused": ("tools/twinblock/exit_status.h", "kRefusedForGood = ", "constexpr int exit_status_of"),
@@ -75,6 +77,22 @@ def normal(path):
     return re.sub(r"\.(stages|parts)\.[a-z-]+\.", r".\1.NAME.", path)
 
 
+def split_brain(lab):
+    """beta is primary, and each has written alone."""
+    lab.kill("alpha")
+    lab.wait_state("beta", "simplex")
+    with connection(lab, "beta") as handle:
+        handle.pwrite(bytes(4 * KIB), 0)
+    lab.kill("beta")
+    lab.start("alpha")
+    promote(lab, "alpha", "--peer-is-dead")
+    with connection(lab, "alpha") as handle:
+        handle.pwrite(bytes(4 * KIB), 0)
+    assert ctl(lab, "alpha", "demote").returncode == 0
+    lab.start("beta")
+    lab.wait_state("beta", "refused")
+
+
 class Seen:
     """What was printed, by the page's sections."""
 
@@ -99,6 +117,27 @@ class Seen:
         assert told["version"] == 1
         self.take(section if told.get("ok", True) else "errors", told, without)
         return told
+
+
+def keys_of(text, before, after):
+    return set(re.findall(r'\{"(\w+)",', text[text.index(before):].split(after)[0]))
+
+
+def test_what_attach_and_detach_print_is_in_the_page():
+    """Against the code: what can be attached is another thing on each host."""
+    code = (SOURCES / "tools/twinblock/device_actions.cc").read_text(encoding="utf-8")
+    assert "Output output{to_json(" not in code and "Output{to_json(" not in code, "the note is attach's own"
+    printed = keys_of(code, "json shown(", "\n}") | keys_of(code, "Result<Output> run_detach(", "\n}")
+    assert printed | {"version"} == set(page()["attach, detach"])
+
+
+def test_web_prints_an_object(make_lab):
+    lab = make_lab()
+    web = Web(lab, "--json", "--socket", lab.node("alpha")["control"])
+    web.process.terminate()
+    told = json.loads(web.process.stdout.read())
+    web.close()
+    assert set(told) == set(page()["web"]) and told["url"].startswith("http://127.0.0.1"), told
 
 
 def test_every_key_is_in_the_page_and_comes(make_lab):
@@ -127,7 +166,15 @@ def test_every_key_is_in_the_page_and_comes(make_lab):
     assert seen.run("orders", "beta", "promote")["ok"] is False
     seen.run("orders", "alpha", "demote", without=("status",))
     promote(lab, "beta")
+    lab.wait_state("beta", "duplex")
     seen.run("orders", "beta", "resync", "auto")
+    seen.run("orders", "beta", "grow", "64MiB", without=("status",))
+    split_brain(lab)
+    assert "--yes" in seen.run("orders", "beta", "resolve", "--keep", "local")["next"]
+    seen.run("orders", "beta", "resolve", "--keep", "local", "--yes", without=("status",))
+    for action in ("new", "add", "show"):
+        made = twinblock(lab, "key", action, "--config", lab.state["config"], "--json")
+        seen.take("key", json.loads(made.stdout))
     for line in ctl(lab, "alpha", "events", "--json").stdout.splitlines():
         assert {"event", "number", "time"} <= set(json.loads(line))
     for section, keys in seen.keys.items():

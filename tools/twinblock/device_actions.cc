@@ -6,6 +6,7 @@
 #include "twinblock/actions.h"
 #include "twinblock/attach.h"
 #include "twinblock/detach.h"
+#include "twinblock/json_fields.h"
 #include "twinblock/nbd_device.h"
 #include "twinblock/stay.h"
 
@@ -20,6 +21,13 @@ void say(const Options& options, const std::string& what) {
   if (!options.print_json && !what.empty()) std::fprintf(stderr, "%s\n", what.c_str());
 }
 
+// What users are told of it; the rest of the note is attach's and detach's own.
+json shown(const Attachment& attachment, const std::string& note, const std::string& cleared) {
+  return {{"volume", attachment.volume}, {"node", attachment.node}, {"method", attachment.method},
+          {"device", attachment.device}, {"link", attachment.link}, {"note", note},
+          {"cleared", cleared}};
+}
+
 // What attach has left of a device that is there already: nothing to do but to name it, or an
 // error.
 Result<Output> attached_already(const FateVerdict& verdict, const Attachment& attachment) {
@@ -27,10 +35,7 @@ Result<Output> attached_already(const FateVerdict& verdict, const Attachment& at
     return refused(attachment.device + " is attached and waits for its node: " + verdict.why,
                    "make the node primary again, or give up what was not written: "
                    "twinblock detach --force");
-  Output output{to_json(attachment), attachment.device + "\n"};
-  output.data["note"] = verdict.why;
-  output.data["cleared"] = "";
-  return output;
+  return Output{shown(attachment, verdict.why, ""), attachment.device + "\n"};
 }
 
 Result<Output> make_attachment(const Options& options, const AskStatus& ask,
@@ -50,9 +55,7 @@ Result<Output> make_attachment(const Options& options, const AskStatus& ask,
             std::string(
                 "this is a plain file with the volume's content, which mke2fs, qemu and the "
                 "like take as it is");
-  Output output{to_json(attachment), attachment.device + "\n"};
-  output.data["note"] = note;
-  output.data["cleared"] = cleared.value();
+  Output output{shown(attachment, note, cleared.value()), attachment.device + "\n"};
   const std::string also = attachment.link.empty() ? "" : ", also called " + attachment.link;
   const std::string ends =
       attachment.method == kMethodNbd ? "" : "; it ends with the node's process";
@@ -61,14 +64,22 @@ Result<Output> make_attachment(const Options& options, const AskStatus& ask,
   return output;
 }
 
+// A node that is secondary refuses, whatever the kernel has. (Who stays is going to need it.)
+bool needs_kernel_nbd(const Options& options, const AskStatus& ask) {
+  const bool may_be_nbd =
+      options.attach.method == kMethodAuto || options.attach.method == kMethodNbd;
+  if (geteuid() != 0 || !may_be_nbd) return false;
+  if (options.attach.stay) return true;
+  const Result<json> status = ask();
+  return status && text_at(status.value(), "role") == "primary";
+}
+
 }  // namespace
 
 Result<Output> run_attach(const Options& options, const std::string& socket) {
   const AskStatus ask = [&socket] { return ask_status(socket); };
   const std::string stem = node_file_stem(socket);
-  const bool may_be_nbd =
-      options.attach.method == kMethodAuto || options.attach.method == kMethodNbd;
-  if (geteuid() == 0 && may_be_nbd) say(options, load_kernel_nbd(HostPaths{}));
+  if (needs_kernel_nbd(options, ask)) say(options, load_kernel_nbd(HostPaths{}));
   if (options.attach.stay)
     return stay_attached(HostPaths{}, ask, stem,
                          [&options](const std::string& what) { say(options, what); });

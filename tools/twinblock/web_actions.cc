@@ -44,7 +44,11 @@ Result<Output> run_web(const Options& options, const std::string&) {
   StopPause pause;  // before the server's thread begins, so that signals come here
   const auto server = WebServer::open(options.web.listen, options.web.hosts);
   if (!server) return server.error();
-  std::printf("twinblock web: http://%s/\n", options.web.listen.c_str());
+  const std::string url = "http://" + options.web.listen + "/";
+  if (options.print_json)
+    std::printf("%s\n", json_text(versioned({{"url", url}}), 2).c_str());
+  else
+    std::printf("twinblock web: %s\n", url.c_str());
   std::fflush(stdout);
   WebGather gather;
   bool told = false;
