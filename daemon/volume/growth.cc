@@ -6,6 +6,7 @@
 
 #include "base/checks.h"
 #include "base/units.h"
+#include "volume/wait_words.h"
 
 namespace twinblock {
 namespace {
@@ -78,9 +79,7 @@ std::optional<Error> Growth::why_not_order() const {
   if (!session().up() || !core_.phase().both_whole())
     return Error{"a volume grows on both nodes, and " + core_.peer +
                      (session().up() ? " is not up to date yet" : " is not connected"),
-                 "wait for it: twinblock wait " + volume + " --for " +
-                     (roles_.role() == Role::kPrimary ? "duplex" : "connected"),
-                 EAGAIN};
+                 advise_wait_for_both(core_, roles_.role() == Role::kPrimary), EAGAIN};
   return std::nullopt;
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "volume/wait_words.h"
+
 namespace twinblock {
 
 void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
@@ -105,13 +107,22 @@ void OperatorOrders::verify(VerifyOrder order, const Reply& reply) {
   }
   // A node that was demoted may be in duplex still, until the other one is promoted.
   const bool primary = parts_.roles.role() == Role::kPrimary;
-  if (!primary || core.phase().attachment() != Attachment::kDuplex) {
-    reply(Error{primary ? "both replicas must be current to be compared"
-                        : "verification runs on the primary",
-                primary
-                    ? "wait for it: twinblock wait " + core.config.volume + " --for duplex"
-                    : "run it on " + core.peer + ", or promote this node",
+  if (core.state().blank()) {
+    reply(Error{"this node is not initialised: there is nothing to compare",
+                "see twinblock status " + core.config.volume, EINVAL});
+    return;
+  }
+  if (!primary) {
+    reply(Error{"verification runs on the primary",
+                parts_.roles.peer() == PeerRole::kPrimary
+                    ? "run it on " + core.peer
+                    : "neither node is known to be that: first run `twinblock promote " + core.config.volume +
+                          "` on the one that is to serve the volume",
                 EINVAL});
+    return;
+  }
+  if (core.phase().attachment() != Attachment::kDuplex) {
+    reply(Error{"both replicas must be current to be compared", advise_wait_for_both(core, true), EINVAL});
     return;
   }
   if (core.taking_snapshot() && order == VerifyOrder::kRepair) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/checks.h"
+#include "volume/wait_words.h"
 
 namespace twinblock {
 namespace {
@@ -40,9 +41,7 @@ std::optional<Error> SnapshotSteps::why_not() const {
   if (!core_.session.up() || !core_.phase().both_whole())
     return Error{"a snapshot is taken on both nodes, and " + core_.peer +
                      (core_.session.up() ? " is not up to date" : " is not connected"),
-                 "wait for it: twinblock wait " + core_.config.volume + " --for " +
-                     (roles_.role() == Role::kPrimary ? "duplex" : "connected"),
-                 EAGAIN, Retry::kLater};
+                 advise_wait_for_both(core_, roles_.role() == Role::kPrimary), EAGAIN, Retry::kLater};
   return std::nullopt;
 }
 

@@ -49,6 +49,9 @@ std::optional<Error> Snapshots::why_not_order(const std::string& name) const {
   if (!is_snapshot_name(name))
     return Error{"'" + wire::printable(wire::text_bytes(name)) + "' can't be the name of a snapshot",
                  std::string("a name is ") + kSnapshotNameRule, EINVAL, Retry::kWhenMended};
+  if (name == core_.config.volume)
+    return Error{"'" + name + "' is the volume's name, and no snapshot's", "write it like: twinblock snapshot " + name +
+                     " before-upgrade", EINVAL, Retry::kWhenMended};
   if (run_ && !run_->failed)
     return Error{"snapshot " + run_->name + " is just being taken", "try again when it has been", EBUSY,
                  Retry::kLater};

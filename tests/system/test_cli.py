@@ -97,6 +97,33 @@ def test_refused_order_says_why_and_by_its_exit_status_whether_to_try_again(lab)
     assert result.returncode == 8
     reply = json.loads(result.stdout)
     assert reply["ok"] is False and reply["error"]
+    # Of other verbs no exit status but 1 says it.
+    for words in (("rollback",), ("snapshot", "r0", "x")):
+        result = ctl(lab, "alpha", *words, "--json")
+        assert result.returncode == 1, words
+        assert "refused" not in json.loads(result.stdout)
+
+
+def test_a_node_that_stands_still_is_not_to_be_started(lab):
+    lab.pause("beta")
+    try:
+        result = ctl(lab, "beta", "status")
+    finally:
+        lab.resume("beta")
+    assert result.returncode == 3
+    assert "does not answer" in result.stderr and "Start it" not in result.stderr, result.stderr
+
+
+def test_a_snapshot_without_a_name_is_not_called_as_the_volume(lab):
+    result = ctl(lab, "alpha", "snapshot", "r0")
+    assert result.returncode == 1 and "is the volume's name" in result.stderr, result.stderr
+
+
+def test_verify_names_no_node_that_can_t_either(lab):
+    assert "run it on alpha" in ctl(lab, "beta", "verify").stderr
+    assert ctl(lab, "alpha", "demote").returncode == 0
+    result = ctl(lab, "beta", "verify")
+    assert "run it on" not in result.stderr and "promote" in result.stderr, result.stderr
 
 
 def test_wait_takes_the_goal_as_a_word(lab):
@@ -241,7 +268,7 @@ def test_attach_after_a_crash_of_the_node_replaces_the_dead_device(lab, method):
 def test_attach_on_the_secondary_names_the_primary(lab):
     result = ctl(lab, "beta", "attach")
     assert result.returncode == 1
-    assert "alpha" in result.stderr
+    assert "alpha" in result.stderr and "module" not in result.stderr, result.stderr
 
 
 def daemon(lab, config, *words):

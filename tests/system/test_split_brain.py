@@ -254,6 +254,9 @@ def test_orders_that_repeat_and_contradict_each_other_are_told_apart(split):
         assert done.returncode == 0, done.stderr
         return " ".join(done.stdout.split())
 
+    for words in (("grow", "1GiB"), ("snapshot", "r0", "x"), ("verify",)):  # alpha is secondary, or primary
+        refused = ctl(lab, "beta", *words)
+        assert refused.returncode == 1 and "twinblock wait" not in refused.stderr, refused.stderr
     assert "stands already" not in order("alpha", "local")
     assert "stands already" in order("alpha", "local")
     lab.wait_status("beta", lambda status: "By order at alpha" in status["status"], 10)

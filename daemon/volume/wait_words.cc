@@ -1,0 +1,17 @@
+#include "volume/wait_words.h"
+
+namespace twinblock {
+
+std::string advise_wait_for_both(const Core& core, bool primary) {
+  const std::string& volume = core.config.volume;
+  const Handshake& handshake = core.session.handshake();
+  if (!core.session.up() && !handshake.refusal().empty()) {
+    const auto& verdict = handshake.last_verdict();
+    const std::string advice = verdict ? advise(*verdict, volume, core.peer) : "";
+    return "waiting does not help: " + handshake.refusal() + "; " +
+           (advice.empty() ? "see twinblock status " + volume : advice);
+  }
+  return "wait for it: twinblock wait " + volume + " --for " + (primary ? "duplex" : "connected");
+}
+
+}  // namespace twinblock

@@ -1,0 +1,13 @@
+// What an order that needs both replicas whole advises where they are not. Pure but for what it reads; loop thread.
+#pragma once
+
+#include <string>
+
+#include "volume/core.h"
+
+namespace twinblock {
+
+// To wait, unless the two refuse each other: that (a split brain, say) passes by no waiting. `primary`: this node is.
+std::string advise_wait_for_both(const Core& core, bool primary);
+
+}  // namespace twinblock
