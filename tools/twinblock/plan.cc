@@ -296,7 +296,7 @@ std::string plan_text(const json& plan) {
   out += plan_row(rows.front());
   const double under_way = number_at(object_at(plan, "load"), "under_way_share");
   if (under_way < kAllTheTime) {
-    out += "while they write, " + percent(under_way) + " of the time:\n";
+    out += "in the " + percent(under_way) + " of the time in which any write is under way:\n";
     out += plan_row(object_at(plan, "while_writing"));
   }
   for (size_t i = 1; i < rows.size(); ++i) out += plan_row(rows[i]);
