@@ -88,6 +88,7 @@ class Channel final : public ConnectionHandler {
         link(link_),
         phase(dialled ? Phase::kConnecting : Phase::kAwaitHello),
         opened_ns(now_ns),
+        step_ns(now_ns),
         address(stream->peer_address()),
         connection(std::move(stream)),
         owner_(owner) {
@@ -129,6 +130,11 @@ class Channel final : public ConnectionHandler {
   [[nodiscard]] bool reached() const {
     return phase != Phase::kConnecting || connection->reached();
   }
+  // Before it is up, at each tick: whoever takes the next step of what leads there answers, however far away.
+  void look_for_steps(uint64_t now_ns) {
+    const std::pair step{phase, reached()};
+    if (std::exchange(seen_, step) != step) step_ns = now_ns;
+  }
   [[nodiscard]] uint64_t unsent_bytes() const {
     return connection->queued_bytes_total() - connection->sent_bytes_total();
   }
@@ -146,6 +152,7 @@ class Channel final : public ConnectionHandler {
   Link& link;
   Phase phase;
   uint64_t opened_ns;
+  uint64_t step_ns;          // when it was last seen to have got on, before it is up
   bool renews = false;       // dialled to take the place of a connection that works
   uint64_t incarnation = 0;  // unique in the session; of the connection that began it: 0
   std::string address;
@@ -156,6 +163,7 @@ class Channel final : public ConnectionHandler {
   TripSamples samples;  // once up
 
  private:
+  std::pair<Phase, bool> seen_{Phase::kConnecting, false};  // by look_for_steps()
   ChannelOwner& owner_;
 };
 

@@ -101,15 +101,16 @@ void Handshake::close_stranger(Channel& channel, const std::string& why) {
     closed(channel, channel.address + " " + why);
 }
 
+// With another link to try, a connection that brings nothing is not waited for as long. One that gets on is: from
+// its dial to its last step, several round trips may take longer than that together, over every link.
 void Handshake::time_out_late(uint64_t now_ns) {
-  // With another link to try, a connection that brings nothing is not waited for as long.
-  const uint64_t patience_ns = links_.count() > 1 || session_.established()
-                                   ? limits::kLinkPatience_ns
-                                   : limits::kHandshakeTimeout_ns;
-  const auto late = links_.channels([&](const Channel& channel) {
-    return !channel.up() && !channel.probes() && channel.phase != Channel::Phase::kDraining &&
-           env_.lateness.passed_ns(channel.opened_ns, now_ns) >
-               (channel.dialled() ? patience_ns : limits::kHandshakeTimeout_ns);
+  const bool others = links_.count() > 1 || session_.established();
+  const auto late = links_.channels([&](Channel& channel) {
+    if (channel.up() || channel.probes() || channel.phase == Channel::Phase::kDraining) return false;
+    channel.look_for_steps(now_ns);
+    if (env_.lateness.passed_ns(channel.opened_ns, now_ns) > limits::kHandshakeTimeout_ns) return true;
+    return others && channel.dialled() && channel.phase != Channel::Phase::kClosing &&
+           env_.lateness.passed_ns(channel.step_ns, now_ns) > limits::kLinkPatience_ns;
   });
   for (Channel* channel : late)
     if (channel->open()) time_out(*channel);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "confirmed.h"
+#include "far_apart.h"
 #include "grown.h"
 #include "lineage.h"
 #include "rolled_back.h"
@@ -69,6 +70,7 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
   if (options.snapshot) return run(twinblock::sim::Snapshotted(random.next()));
   if (options.unread) return run(twinblock::sim::Unread(random.next()));
   if (options.confirmed) return run(twinblock::sim::Confirmed(random.next()));
+  if (options.far) return run(twinblock::sim::FarApart(random.next()));
   return run(twinblock::sim::World(random.next(), options));
 }
 

@@ -270,7 +270,7 @@ bool VirtualNetwork::carries(const Link& link, int from) const {
 }
 
 uint64_t VirtualNetwork::delay_ns(const Link& link) {
-  return random_.spread(10 * kMicrosecond_ns, link.faults.delay_max_ns);
+  return random_.spread(link.faults.delay_min_ns, link.faults.delay_max_ns);
 }
 
 VirtualNetwork::WirePtr VirtualNetwork::new_wire(Link& link) {
