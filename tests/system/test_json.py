@@ -18,7 +18,8 @@ SELDOM = {"status": {"compression.ratio", "resync.eta_s", "verify", "last_resync
           "verify": {"eta_s"}, "latency": {"classes[].bytes_max"}, "plan": {"now", "while_writing", "links[]", "sure.doubts[]"},
           "probe": {"links[].error", "links[].stream.gaps[].begin_s", "links[].stream.gaps[].length_s",
                     "links[].warnings[].what", "links[].warnings[].to_do"},
-          "stats": {"write_sizes[].bytes_max", "cache"}, "errors": set(), "orders": {"status", "messages", "messages[]", "links"},
+          "stats": {"write_sizes[].bytes_max", "cache"}, "errors": set(),
+          "orders": {"status", "messages", "messages[]", "links"},
           "key": {"also"}}
 # Where the code has the words of a key: a file, what stands before them and what after.
 WORDS = {
