@@ -210,7 +210,7 @@ TEST_F(ControlTest, WhatIsOnRecordSaysHowLargeAVolumeIs) {
                  metadata_,
                  workers_,
                  std::move(loaded),
-                 false,
+                 DataFound::kSome,
                  {},
                  [] { return uint64_t{1}; },
                  kEventWords});

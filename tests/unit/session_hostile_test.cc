@@ -27,7 +27,8 @@ class HostilePeerTest : public testing::Test {
     Result<metadata::Loaded> loaded =
         metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
     require(loaded.ok(), "the test's own metadata");
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded.value()), false);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded.value()),
+                                       DataFound::kSome);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
   }
   ~HostilePeerTest() override {
