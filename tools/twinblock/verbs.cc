@@ -218,8 +218,7 @@ std::vector<Verb> role_verbs() {
        "and the peer's blank replica is filled from it when they meet. Run it on one node only. "
        "Refuses a replica that belongs to a volume already; --force makes a new volume of it and "
        "forgets the old one: the peer's replica then belongs to another volume, and it says so. "
-       "--join makes this node wait for the peer's data instead.\n"
-       "Example: twinblock init r0",
+       "--join makes this node wait for the peer's data instead.\nExample: twinblock init r0",
        run_init, add_init_options},
       {"promote", "make this node the primary",
        "Makes this node the primary, which exports the device. Refused while the peer is primary, "
