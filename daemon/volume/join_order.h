@@ -13,13 +13,11 @@ class JoinOrder {
   explicit JoinOrder(DataFound found) : stands_(found == DataFound::kNone) {}
 
   void give(const metadata::Uuid& volume) {
-    stands_ = by_word_ = true;
+    stands_ = true;
     volume_ = volume;
   }
-  void take_back() { stands_ = by_word_ = false; }
+  void take_back() { stands_ = false; }
   [[nodiscard]] bool stands() const { return stands_; }
-  // … because nothing would be lost.
-  [[nodiscard]] bool stands_by_itself() const { return stands_ && !by_word_; }
   // By which volume the backing may be overwritten; zero: by any.
   [[nodiscard]] const metadata::Uuid& volume() const { return volume_; }
   [[nodiscard]] bool allows(const metadata::Uuid& volume) const {
@@ -28,7 +26,6 @@ class JoinOrder {
 
  private:
   bool stands_;
-  bool by_word_ = false;
   metadata::Uuid volume_{};
 };
 
