@@ -33,10 +33,10 @@ void Confirmed::run() {
   run_for(3 * kSecond_ns);
   node(0).engine().orders().promote(false, [](const Result<std::string>&) {});
   const auto duplex = [this] { return node(0).engine().volume_state() == VolumeState::kDuplex; };
-  if (!wait(kPatience_ns, duplex) || !node(0).engine().clients().opened())
+  if (!comes_true(kPatience_ns, duplex) || !node(0).engine().clients().opened())
     Report::violation("a primary does not serve" + describe());
   end_and_begin();
-  if (!wait(kPatience_ns, [this] { return waits_to_serve() || serves(); }))
+  if (!comes_true(kPatience_ns, [this] { return waits_to_serve() || serves(); }))
     Report::violation("a primary's process does not go on" + describe());
   if (!waits_to_serve()) return;  // it was quicker
   run_for(random_.spread(kMillisecond_ns, kSecond_ns));
@@ -47,17 +47,11 @@ void Confirmed::run() {
     if (random_.chance(0.5)) disturb();
   }
   node(0).data().faults = DiskFaults{};
-  if (!wait(kPatience_ns, [this] { return outstanding_ == 0; }))
+  if (!comes_true(kPatience_ns, [this] { return outstanding_ == 0; }))
     Report::violation("an order beside a process that goes on is not answered" + describe());
   if (crossed_) return;
   if (last_ == Order::kDemote) check_demoted();
   if (last_ == Order::kPromote) check_promoted();
-}
-
-bool Confirmed::wait(uint64_t ns, const std::function<bool()>& what) {
-  const uint64_t end = scheduler_.now_ns() + ns;
-  while (!what() && scheduler_.now_ns() < end) run_for(kMillisecond_ns);
-  return what();
 }
 
 bool Confirmed::waits_to_serve() {
@@ -124,13 +118,13 @@ void Confirmed::check_demoted() {
   if (primary()) Report::violation("a node that was demoted is primary" + describe());
   if (random_.chance(0.5)) node(1).kill();
   if (random_.chance(0.5)) network_.reset_all();
-  if (wait(5 * config_.peer_timeout_ns, primary))
+  if (comes_true(5 * config_.peer_timeout_ns, primary))
     Report::violation("a node that was demoted becomes primary without an order" + describe());
 }
 
 void Confirmed::check_promoted() {
   node(1).copies().fails = 0;
-  if (!wait(kPatience_ns, [this] { return serves(); }))
+  if (!comes_true(kPatience_ns, [this] { return serves(); }))
     Report::violation("a node that was promoted does not serve" + describe());
 }
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +25,6 @@ class Confirmed final : public NodePair {
   enum class Order { kNone, kDemote, kPromote };
 
   void run_for(uint64_t ns) { scheduler_.run_until(scheduler_.now_ns() + ns); }
-  [[nodiscard]] bool wait(uint64_t ns, const std::function<bool()>& what);
   [[nodiscard]] StatusView status(int host) { return node(host).engine().status(); }
   // Primary by the peer's confirmation, and not served.
   [[nodiscard]] bool waits_to_serve();

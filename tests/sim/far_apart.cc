@@ -49,9 +49,7 @@ void FarApart::run() {
 }
 
 void FarApart::wait(uint64_t at_most_ns, const std::function<bool()>& what, const std::string& name) {
-  const uint64_t end = scheduler_.now_ns() + at_most_ns;
-  while (!what() && scheduler_.now_ns() < end) scheduler_.run_until(scheduler_.now_ns() + 20 * kMillisecond_ns);
-  if (!what())
+  if (!comes_true(at_most_ns, what, 20 * kMillisecond_ns))
     Report::violation("two nodes that are far apart waited in vain for " + name + describe());
 }
 

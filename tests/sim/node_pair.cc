@@ -56,6 +56,12 @@ void NodePair::begin() {
   });
 }
 
+bool NodePair::comes_true(uint64_t at_most_ns, const std::function<bool()>& what, uint64_t look_ns) {
+  const uint64_t end = scheduler_.now_ns() + at_most_ns;
+  while (!what() && scheduler_.now_ns() < end) scheduler_.run_until(scheduler_.now_ns() + look_ns);
+  return what();
+}
+
 std::optional<std::pair<StatusView, StatusView>> NodePair::both_at_one() {
   for (const int host : {0, 1}) {
     if (!lives(host)) return std::nullopt;

@@ -58,6 +58,9 @@ class NodePair {
   // that yet.)
   [[nodiscard]] std::optional<std::pair<StatusView, StatusView>> both_at_one();
   [[nodiscard]] bool at_one() { return both_at_one().has_value(); }
+  // Whether that comes true in the time; it is looked at that often.
+  [[nodiscard]] bool comes_true(uint64_t at_most_ns, const std::function<bool()>& what,
+                                uint64_t look_ns = kMillisecond_ns);
   [[nodiscard]] std::string describe() { return node(0).describe() + node(1).describe(); }
 
   Scheduler scheduler_;

@@ -50,9 +50,7 @@ void Unread::run() {
 }
 
 void Unread::wait(uint64_t ns, const std::function<bool()>& what, const std::string& name) {
-  const uint64_t end = scheduler_.now_ns() + ns;
-  while (!what() && scheduler_.now_ns() < end) run_for(kMillisecond_ns);
-  if (!what()) Report::violation("waited in vain for " + name + describe());
+  if (!comes_true(ns, what)) Report::violation("waited in vain for " + name + describe());
 }
 
 bool Unread::up(int host, const std::string& link) {

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import nbd
+import pytest
 
 from lablib.error import LIVENESS_S
 from lablib.lab import parse_size
@@ -20,6 +21,21 @@ COMPARE_CHUNK = 4 * MIB
 ENDLESS_S = 3600
 SUPERBLOCKS = (0, 64 * KIB)  # daemon/metadata/disk_format.h
 FLAGS_AT, FLAG_HELD_DATA = 48, 512
+
+
+@contextmanager
+def loop_device(image, size):
+    """A block device over `image`, which is made."""
+    with open(image, "wb") as file:
+        file.truncate(size)
+    made = subprocess.run(["losetup", "--find", "--show", str(image)], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no loop device: {made.stderr.strip()}")
+    device = made.stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
 
 
 @contextmanager

@@ -3,12 +3,12 @@ order, and a replica whose data lie far behind the beginning is not taken for a 
 
 import os
 import re
-import subprocess
 from contextlib import contextmanager
 
 import pytest
 
-from support import IS_ROOT, MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until_noted
+from support import (IS_ROOT, MIB, assert_identical, connection, ctl, loop_device, promote, wait_for_log,
+                     wait_until_noted)
 
 pytestmark = pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
 
@@ -16,20 +16,6 @@ SIZE = 64 * MIB
 FAR = 2 * MIB  # behind the first MiB
 TOO_LARGE = 48 << 40  # to be read to its end in the time of a look
 NODES = ("alpha", "beta")
-
-
-@contextmanager
-def loop_device(image, size=SIZE):
-    with open(image, "wb") as file:
-        file.truncate(size)
-    made = subprocess.run(["losetup", "--find", "--show", str(image)], capture_output=True, text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"no loop device: {made.stderr.strip()}")
-    device = made.stdout.strip()
-    try:
-        yield device
-    finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lablib import LabError
-from support import (IS_ROOT, KIB, MIB, SUPERBLOCKS, Fio, assert_identical, connection, ctl, promote,
-                     wait_for_log, wait_for_writes, wait_until, wait_until_noted)
+from support import (IS_ROOT, KIB, MIB, SUPERBLOCKS, Fio, assert_identical, connection, ctl, loop_device,
+                     promote, wait_for_log, wait_for_writes, wait_until, wait_until_noted)
 from test_disk_errors import FaultyDisk, words_of
 
 INTENTS = 128 * KIB
@@ -258,25 +258,9 @@ def test_metadata_in_another_directory(make_lab, scratch):
     assert not (lab.dir / "alpha" / "r0.meta").exists()
 
 
-@contextmanager
-def loop_device(scratch, size):
-    image = scratch / "loop.img"
-    with open(image, "wb") as file:
-        file.truncate(size)
-    made = subprocess.run(["losetup", "--find", "--show", str(image)], capture_output=True,
-                          text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"no loop device: {made.stderr.strip()}")
-    device = made.stdout.strip()
-    try:
-        yield device
-    finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
-
-
 @needs_root
 def test_metadata_on_a_block_device(make_lab, scratch):
-    with loop_device(scratch, MIB) as device:
+    with loop_device(scratch / "loop.img", MIB) as device:
         lab = lab_with_metadata_at(make_lab, {"alpha": device})
         try:
             crash_and_return(lab)
@@ -286,7 +270,7 @@ def test_metadata_on_a_block_device(make_lab, scratch):
 
 @needs_root
 def test_block_device_that_is_too_small_is_refused(make_lab, scratch):
-    with loop_device(scratch, INTENTS) as device:
+    with loop_device(scratch / "loop.img", INTENTS) as device:
         lab = lab_with_metadata_at(make_lab, {"alpha": device}, start=False)
         words = refused_start(lab, "alpha")
         assert device in words and "enlarge the device" in words

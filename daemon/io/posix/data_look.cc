@@ -5,10 +5,10 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <vector>
 
+#include "base/bytes.h"
 #include "io/posix/descriptor.h"
 #include "io/posix/files.h"
 #include "io/posix/monotonic.h"
@@ -26,11 +26,6 @@ int read_all(int fd, uint64_t offset_bytes, std::span<std::byte> into) {
     offset_bytes += static_cast<uint64_t>(n);
   }
   return 0;
-}
-
-bool is_zero(std::span<const std::byte> bytes) {
-  return bytes.empty() ||
-         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 // Advice only: the kernel reads ahead where that is of use, and forgets the zeroes, which are for nobody.
@@ -59,7 +54,7 @@ Result<DataFound> look_at_bytes(int fd, const std::string& path, uint64_t patien
     if (const int failed = read_all(fd, place->offset_bytes, bytes); failed != 0) {
       error = failed;
       if (++failures == limits::kBadPlacesMax) break;
-    } else if (!is_zero(bytes)) {
+    } else if (!all_zero(bytes)) {
       return DataFound::kSome;
     } else {
       seen = true;
