@@ -133,7 +133,7 @@ void FirstRecord::order_join(Reply reply) {
   const std::string mine = core_.config.node(core_.node).backing;
   const std::string lost =
       core_.state().found() == DataFound::kNone
-          ? mine + " holds no data that could be lost; it will be filled"
+          ? mine + " held no data when this process began; it will be filled"
           : "all that " + mine + " holds (up to " + format_size(core_.volume_bytes()) + ") will be overwritten";
   core_.log.log(Severity::kWarning, "by the operator's order " + lost + " from " + core_.peer);
   session().poke();

@@ -13,11 +13,13 @@ class JoinOrder {
   explicit JoinOrder(DataFound found) : stands_(found == DataFound::kNone) {}
 
   void give(const metadata::Uuid& volume) {
-    stands_ = true;
+    stands_ = by_word_ = true;
     volume_ = volume;
   }
-  void take_back() { stands_ = false; }
+  void take_back() { stands_ = by_word_ = false; }
   [[nodiscard]] bool stands() const { return stands_; }
+  // … because nothing would be lost.
+  [[nodiscard]] bool stands_by_itself() const { return stands_ && !by_word_; }
   // By which volume the backing may be overwritten; zero: by any.
   [[nodiscard]] const metadata::Uuid& volume() const { return volume_; }
   [[nodiscard]] bool allows(const metadata::Uuid& volume) const {
@@ -26,6 +28,7 @@ class JoinOrder {
 
  private:
   bool stands_;
+  bool by_word_ = false;
   metadata::Uuid volume_{};
 };
 

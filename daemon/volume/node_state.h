@@ -40,6 +40,8 @@ class NodeState {
   [[nodiscard]] bool backing_lost() const { return backing_lost_; }
   // What was found there when the process began.
   [[nodiscard]] DataFound found() const { return found_; }
+  // A blank node has looked again.
+  void found_now(DataFound found) { found_ = found; }
 
   // Makes the record durable.
   void persist(metadata::SuperblockStore::Done done);
@@ -129,7 +131,7 @@ class NodeState {
   metadata::NodeRecord record_;
   ReplicaHistory history_;
   RecordedRole role_;
-  const DataFound found_;
+  DataFound found_;
   bool blank_;
   bool crashed_ = false;
   bool backing_lost_ = false;

@@ -15,6 +15,7 @@ ResyncTarget::ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner
       parts_(parts),
       log_(log),
       owner_(owner),
+      fresh_look_(core),
       own_set_(core.differences().dirty(),
                {[this](const wire::DirtyFrame& chunk, std::span<const std::byte> bits) {
                   core_.session.send_ordered(chunk, bits);
@@ -29,6 +30,7 @@ void ResyncTarget::begin(bool tells) {
 }
 
 void ResyncTarget::session_lost() {
+  fresh_look_.session_lost();
   own_set_.session_lost();
   early_.clear();
   early_bytes_ = 0;
@@ -98,12 +100,13 @@ void ResyncTarget::heard_generation(wire::Frame& frame) {
   record(wire::frame_as<wire::GenerationFrame>(frame.header).request, payload.flags);
 }
 
-// A way back is taken first, which may take as long as it takes to write a disk: the source asks again until then.
+// A blank node looks for data first, and a way back is taken, which may take as long as it takes to write a disk: the
+// source asks again until then.
 bool ResyncTarget::waits_for_copy(const wire::Frame& frame, const wire::GenerationPayload& payload) {
   const bool may = parts_.roles.role() == Role::kSecondary && !parts_.asked.under_way() &&
                    core_.phase().now() == Phase::kBehind && payload.flags == wire::kGenerationInconsistent;
   const uint64_t session = core_.phase().session();
-  if (!may || parts_.way_back.may_become_half_copied()) return false;
+  if (!may || (fresh_look_.ended() && parts_.way_back.may_become_half_copied())) return false;
   if (core_.phase().still(session))
     core_.session.send_ordered(wire::AckFrame{.request = wire::frame_as<wire::GenerationFrame>(frame.header).request,
                                               .error = EINPROGRESS});

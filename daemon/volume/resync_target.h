@@ -14,6 +14,7 @@
 #include "volume/core.h"
 #include "volume/disk_health.h"
 #include "volume/first_record.h"
+#include "volume/fresh_look.h"
 #include "volume/own_facts.h"
 #include "volume/own_set.h"
 #include "volume/replica.h"
@@ -97,6 +98,7 @@ class ResyncTarget {
   const Parts parts_;
   ResyncLog& log_;
   Owner& owner_;
+  FreshLook fresh_look_;
   OwnSet own_set_;  // on its way to the source, between begin() and the mark
   Progress progress_;
   bool takes_data_ = false;

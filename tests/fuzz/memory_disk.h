@@ -35,6 +35,7 @@ class MemoryDisk final : public Disk {
   }
   [[nodiscard]] uint64_t size_bytes() const override { return contents.size(); }
   [[nodiscard]] bool fast_zero() const override { return true; }
+  [[nodiscard]] DataFound look_for_data() const override { return DataFound::kNone; }
   [[nodiscard]] Status grow(uint64_t bytes, bool) override {
     return bytes <= size_bytes() ? ok_status() : Status(Error{"it has no more room", "", ENOSPC});
   }

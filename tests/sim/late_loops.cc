@@ -18,7 +18,6 @@ constexpr uint64_t kTicks_ns = 400 * kMillisecond_ns;
 
 void World::begin_to_be_late() {
   late_ = true;
-  network_.tell_of_repetitions();
   late_max_ns_ = options_.late_max_ns;
   for (const int host : {0, 1}) late_turn(host);
 }

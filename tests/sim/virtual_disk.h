@@ -55,6 +55,7 @@ class VirtualDisk final : public Disk {
   void enlarge(uint64_t size_bytes, std::byte with = std::byte{0});
   [[nodiscard]] bool fast_zero() const override { return fast_zero_; }
   [[nodiscard]] uint64_t device_work() const override;
+  [[nodiscard]] DataFound look_for_data() const override { return is_new() ? DataFound::kNone : DataFound::kSome; }
   static constexpr uint64_t kSlowZeroBytes = 8 * kKiB;
   static constexpr uint64_t kSlowFlushBytes = 64 * kKiB;
 

@@ -376,7 +376,7 @@ void VirtualNetwork::arrive(const WirePtr& wire, int from, uint64_t up_to) {
   Pipe& pipe = wire->pipe[index(from)];
   Host& target = hosts_[index(1 - from)];
   if (!target.powered) return;
-  if (tells_of_repetitions_ && (!carries(*wire->link, from) || !carries(*wire->link, 1 - from))) repeat(wire, from);
+  if (!carries(*wire->link, from) || !carries(*wire->link, 1 - from)) repeat(wire, from);
   if (!carries(*wire->link, from)) {
     pipe.held = std::max(pipe.held, up_to);
     return;

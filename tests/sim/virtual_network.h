@@ -44,8 +44,6 @@ class VirtualNetwork {
   std::unique_ptr<Network> attach(int host, ProcessPtr process);
   // Without power a host answers nothing, and what it had open is gone without a word.
   void set_power(int host, bool on) { hosts_[index(host)].powered = on; }
-  // Kernels tell their processes when they send something again.
-  void tell_of_repetitions() { tells_of_repetitions_ = true; }
   // All connections break, with what they carry.
   void reset_all();
   // Those of one link break at these hosts; what they carry still arrives. The other side hears of
@@ -158,7 +156,6 @@ class VirtualNetwork {
   std::array<Host, 2> hosts_;
   std::array<bool, 2> silent_{};
   uint64_t silences_ = 0;
-  bool tells_of_repetitions_ = false;
   std::map<std::string, Link> links_;  // made when they are first used
   std::vector<std::weak_ptr<Wire>> wires_;
 };

@@ -96,6 +96,28 @@ def test_data_anywhere_on_a_device_are_not_overwritten_without_an_order(on_beta,
     assert_identical(lab)
 
 
+@pytest.mark.parametrize("by_order", [False, True])
+def test_data_that_came_while_the_node_waited_are_not_overwritten(on_beta, by_order):
+    """An image is restored on a node whose process has seen an empty device; then the other one is told to begin."""
+    lab = on_beta
+    lab.up(init=False)
+    on_device(lab, "beta", os.urandom(512), FAR)
+    before = bytes_of_device(lab, "beta")
+    if by_order:
+        said = ctl(lab, "beta", "init", "--join")
+        assert said.returncode == 0 and "no data that could be lost" not in said.stdout, said
+    assert ctl(lab, "alpha", "init").returncode == 0
+    promote(lab, "alpha")
+    if by_order:
+        lab.wait_state("alpha", "duplex")
+        assert_identical(lab)
+        return
+    status = refused(lab, "beta")
+    assert "its backing, which holds data" in status["status"] and "init r0 --join" in status["action"]
+    wait_for_log(lab, "beta", "was not there when this process began", "--join")
+    assert bytes_of_device(lab, "beta") == before
+
+
 def test_an_empty_device_joins_by_itself(on_beta):
     lab = on_beta
     lab.up(init=False)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checks.h"
+#include "io/posix/data_look.h"
 #include "io/posix/io_watcher.h"
 #include "io/posix/monotonic.h"
 #include "io/posix/uring.h"
@@ -60,6 +61,11 @@ PosixDisk::PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFil
     loop_.nudge();
   });
   loop_.attach(*this);
+}
+
+DataFound PosixDisk::look_for_data() const {
+  const Result<DataFound> found = twinblock::look_for_data(file_->path());
+  return found.ok() ? found.value() : DataFound::kUnknown;
 }
 
 PosixDisk::~PosixDisk() {

@@ -1,0 +1,27 @@
+#include "volume/fresh_look.h"
+
+namespace twinblock {
+
+bool FreshLook::ended() {
+  if (!core_.state().blank() || !core_.join_order().stands_by_itself() || empty_) return true;
+  if (looking_) return false;
+  looking_ = true;
+  core_.workers.run([this] { found_ = core_.data.look_for_data(); }, [this] { looked(); });
+  return false;
+}
+
+void FreshLook::looked() {
+  looking_ = false;
+  if (!core_.state().blank()) return;
+  core_.state().found_now(found_);
+  empty_ = found_ == DataFound::kNone;
+  if (empty_ || !core_.join_order().stands_by_itself()) return;
+  core_.join_order().take_back();
+  core_.log.log(Severity::kWarning, core_.config.node(core_.node).backing +
+                                        " may hold data that was not there when this process began: it is not "
+                                        "overwritten without `twinblock init " +
+                                        core_.config.volume + " --join` here");
+  core_.session.drop("this node's backing may hold data by now, which a resync would overwrite", 0);
+}
+
+}  // namespace twinblock
