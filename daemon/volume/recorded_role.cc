@@ -6,8 +6,8 @@ namespace twinblock {
 
 void RecordedRole::become_primary(bool alone) {
   // What a dead primary had under way may be on one of the two disks only; it tells which blocks
-  // those are when it returns.
-  if (alone && record_.peer_primary) took_over_ = true;
+  // those are when it returns. That holds of this one's last process, too, which may have taken over itself.
+  if (alone && (record_.peer_primary || record_.primary)) took_over_ = true;
   record_.term = next_term();
   record_.snapshot = false;
   history_.move_on();  // orders did not name what is written from now on
@@ -15,7 +15,8 @@ void RecordedRole::become_primary(bool alone) {
   record_.peer_primary = false;
 }
 
-void RecordedRole::resume_primary() {
+void RecordedRole::resume_primary(bool alone) {
+  if (alone) took_over_ = true;
   record_.snapshot = false;
   history_.move_on();  // as for a promotion
   record_.primary = true;

@@ -18,7 +18,7 @@ class RecordedRole {
   // A promotion begins a term above all that were heard; `alone`: without a session.
   void become_primary(bool alone);
   // … goes on as what its last process was, under the same term.
-  void resume_primary();
+  void resume_primary(bool alone);
   // `more`: this node holds what the peer may miss. `for_good`: no later process goes on as primary.
   void become_secondary(bool more, bool for_good);
   // … which could not be recorded: it is primary still, and its disk may say that it is not. Whatever
@@ -37,8 +37,8 @@ class RecordedRole {
   // Its promotion is given up: it was not the later one, also where its own was before.
   void give_up_term();
 
-  // Became primary without a peer that was primary, so that clients may have read what only this
-  // node holds; it says that it is dirty until the two are the same again.
+  // Became primary without its peer after one of the two had been, so that clients may have read what only
+  // this node holds; it says that it is dirty until the two are the same again.
   [[nodiscard]] bool took_over() const { return took_over_; }
   void shares_what_it_took_over() { took_over_ = false; }
 

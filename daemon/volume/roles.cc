@@ -128,7 +128,7 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   demotion_.session_changed();
   if (resumption_.pending() && resumption_.confirmed_by(mine, peer)) {
     role_ = Role::kPrimary;
-    core_.state().role().resume_primary();
+    core_.state().role().resume_primary(false);
     core_.state().persist([this](int error) {
       if (error == 0) resumption_.recorded();
       phase_entered();
@@ -157,7 +157,7 @@ void Roles::phase_entered() {
 void Roles::resume() {
   role_ = Role::kPromoting;
   remember_before_promotion();
-  core_.state().role().resume_primary();
+  core_.state().role().resume_primary(!session().up());
   record_primary(kGoesOn, Resumption::kWentOn);
 }
 

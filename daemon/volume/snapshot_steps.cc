@@ -52,6 +52,12 @@ void SnapshotSteps::begin(wire::SnapshotStep step, const std::string& name, Done
     under_way_ = false;
     done(std::move(status));
   };
+  if (step == wire::SnapshotStep::kDrop) {
+    copies_->begin(CopyStep::kDropSnapshot, name, [this, name, ended = std::move(ended)](const Status& dropped) {
+      ended(dropped ? dropped : Status(may_be_left(dropped.error(), name)));
+    });
+    return;
+  }
   if (step != wire::SnapshotStep::kFlush) {
     copies_->begin(copy_step(step), name, std::move(ended));
     return;
@@ -75,6 +81,14 @@ void SnapshotSteps::flush(Done done) {
     disks_.own_flush_failed(flushed);
     done(system_error(flushed.error, "flush the backing of " + core_.node));
   });
+}
+
+// It is not dropped a second time.
+Error SnapshotSteps::may_be_left(Error error, const std::string& name) const {
+  error.what = "something of snapshot " + name + ", which failed, may be left: " + error.what;
+  error.action = core_.config.copies.snapshot.reflink ? "remove " + place(name) + "* if it is there"
+                                                      : "see what its command has left";
+  return error;
 }
 
 std::string SnapshotSteps::place(const std::string& name) const {

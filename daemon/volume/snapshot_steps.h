@@ -32,6 +32,7 @@ class SnapshotSteps {
 
  private:
   void flush(Done done);
+  [[nodiscard]] Error may_be_left(Error error, const std::string& name) const;
 
   Core& core_;
   DiskHealth& disks_;

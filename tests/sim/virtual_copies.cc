@@ -28,6 +28,7 @@ class CopyShelf::Port final : public Copies {
     busy_ = true;
     const bool failing = random.chance(shelf_.fails);
     const bool hangs = failing && step != CopyStep::kRollback && random.chance(0.4);
+    if (failing && step == CopyStep::kDropSnapshot) shelf_.not_dropped_.insert(name);
     // One that answers nobody, against its promise.
     const bool silent = hangs && (step == CopyStep::kBeforeResync || step == CopyStep::kAfterResync) && random.chance(0.2);
     const uint64_t takes_ns = silent  ? 8 * kTimeout_ns

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ class CopyShelf {
   [[nodiscard]] bool has_anything_of(const std::string& name) const {
     return snapshots_.contains(name) || parts_.contains(name);
   }
+  // Whether the node was told that it could not be dropped.
+  [[nodiscard]] bool was_told_to_be_left(const std::string& name) const { return not_dropped_.contains(name); }
 
  private:
   class Port;
@@ -43,6 +46,7 @@ class CopyShelf {
   std::optional<Bytes> before_resync_;
   std::map<std::string, Bytes> snapshots_;
   std::map<std::string, Bytes> parts_;  // taken, and not kept yet
+  std::set<std::string> not_dropped_;
 };
 
 }  // namespace twinblock::sim

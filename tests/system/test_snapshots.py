@@ -204,6 +204,16 @@ def test_a_command_in_trouble_leaves_nothing_suspended(xfs_lab, scratch, trouble
     wait_until(lambda: "pause_ns" in snapshot(lab, "alpha", "next"), what="the next one")
 
 
+def test_what_a_failed_snapshot_may_have_left_is_told(xfs_lab, scratch):
+    """Nobody drops it a second time."""
+    fails = {name: command(scratch / name, f'[ "$TWINBLOCK_STEP" != {step} ] || exit 7')
+             for name, step in (("alpha", "snapshot"), ("beta", "drop-snapshot"))}
+    lab = xfs_lab(copies={name: f'snapshot = "{path}"' for name, path in fails.items()})
+    told = snapshot(lab, "alpha", "s")
+    assert "status 7" in told["error"], told
+    wait_for_log(lab, "beta", "something of snapshot s, which failed, may be left", "see what its command has left")
+
+
 def test_where_there_are_no_reflinks_it_is_said_what_to_do(make_lab, scratch_in_memory):
     """tmpfs has none."""
     lab = make_lab(backing={name: scratch_in_memory / f"{name}.img" for name in NODES})
