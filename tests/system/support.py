@@ -84,6 +84,29 @@ def promote(lab, name, *words, timeout_s=LIVENESS_S):
                f"{name}'s promotion:\n{lab.log_tail(name)}")
 
 
+def wait_until_left(lab, name="alpha"):
+    """Until the node has heard that its clients are gone: the server ends a connection first, and tells it then."""
+    lab.wait_status(name, lambda status: not status["clients"], what="the end of its clients")
+
+
+def demote(lab, name):
+    """Once its clients are gone."""
+    wait_until_left(lab, name)
+    demoted = ctl(lab, name, "demote")
+    assert demoted.returncode == 0, demoted.stderr
+
+
+def left_in_memory(scratch):
+    """The files of experiments that have ended. One that runs yet, for somebody who tests beside this, has its directory."""
+    def running():
+        return {path.name for path in Path(scratch).parent.glob("*/images/tb-exp-*")}
+
+    begun = running()
+    files = set(Path("/dev/shm").glob("tb-exp-*"))
+    begun |= running()
+    return {path for path in files if not any(path.name.startswith(f"{each}-") for each in begun)}
+
+
 def first_difference(lab):
     """Offset of the first byte in which the replicas differ, or None."""
     offset = 0

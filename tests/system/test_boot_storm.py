@@ -5,7 +5,6 @@ import json
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import nbd
 import pytest
@@ -18,6 +17,7 @@ from lablib.experiments.bench import benches
 from lablib.experiments.boot_cases import BASE, CASES, LEARNED, PHASES, REMOTE, REMOTE_WARM, RESTARTED, WARM
 from lablib.experiments.boot_clones import Clones, content, write
 from lablib.experiments.boot_trace import BLOCK, Trace
+from support import left_in_memory
 
 LAB = HERE.parents[1] / "tools" / "lab"
 READERS = 3
@@ -32,10 +32,6 @@ def run(scratch, *words):
                           capture_output=True, text=True, check=False, timeout=280)
 
 
-def in_memory():
-    return set(Path("/dev/shm").glob("tb-exp-*"))
-
-
 def all_read(sample, node):
     """From that node's disk, in whole blocks: some of the boot's reads are of a sector."""
     return sample["bytes"] <= sample[node] <= sample["bytes"] * 1.02
@@ -45,10 +41,10 @@ def all_read(sample, node):
 @pytest.mark.slow
 @pytest.mark.parametrize("cases", [[BASE], [case.name for case in CASES if case.cache]], ids=["no-cache", "caches"])
 def test_machines_boot_from_clones_in_each_case_and_nothing_is_left(scratch, cases):
-    before = in_memory()
+    before = left_in_memory(scratch)
     done = run(scratch, "--json", "--cases", ",".join([BASE, *cases] if cases != [BASE] else cases))
     assert done.returncode == 0, done.stderr
-    assert not list((scratch / "images").iterdir()) and in_memory() <= before
+    assert not list((scratch / "images").iterdir()) and left_in_memory(scratch) <= before
     found = json.loads(done.stdout)
     assert found == json.loads((scratch / "out" / "boot-storm.json").read_text(encoding="utf-8"))
     figures = found["figures"]

@@ -11,7 +11,7 @@ import pytest
 
 import wire
 from relay import Relay, lab_over
-from support import (KIB, MIB, Fio, assert_identical, connection, ctl, wait_for_log, wait_for_writes,
+from support import (KIB, MIB, Fio, assert_identical, connection, ctl, demote, promote, wait_for_log, wait_for_writes,
                      write_all)
 
 MODES = ("off", "on", "auto")
@@ -218,8 +218,8 @@ def test_many_writers_switch_roles_while_it_changes(lab, scratch):
                       time_based=None, runtime=3, norandommap=None, refill_buffers=None,
                       buffer_compress_percentage=60)
             fio.result()
-            assert ctl(lab, primary, "demote").returncode == 0
-            assert ctl(lab, other, "promote").returncode == 0
+            demote(lab, primary)
+            promote(lab, other)
     finally:
         stop.set()
         switcher.join()

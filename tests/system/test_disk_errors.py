@@ -13,8 +13,8 @@ import nbd
 import pytest
 
 from faulty_disk import FaultyDisk
-from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, promote,
-                     wait_for_writes, wait_until)
+from support import (IS_ROOT, KIB, MIB, Fio, assert_identical, connection, ctl, demote, promote, wait_for_writes,
+                     wait_until)
 
 HERE = Path(__file__).resolve().parent
 LOAD = {"rw": "randrw", "bs": "4k", "iodepth": 8, "runtime": None,
@@ -144,7 +144,7 @@ def test_node_with_the_only_good_copy_takes_over(scratch, make_lab):
         lab.start("beta")
         lab.wait_state("alpha", "diskless", 20)
         lab.wait_state("beta", "diskless", 5)
-    assert ctl(lab, "alpha", "demote").returncode == 0
+    demote(lab, "alpha")
     promote(lab, "beta")
     status = lab.status("beta")
     assert status["state"] in ("simplex", "refused"), status

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from conftest import HERE
-from support import KIB, connection, ctl, promote, twinblock
+from support import KIB, connection, ctl, demote, promote, twinblock
 from test_web import Web
 
 SOURCES = HERE.parents[1]
@@ -89,7 +89,7 @@ def split_brain(lab):
     promote(lab, "alpha", "--peer-is-dead")
     with connection(lab, "alpha") as handle:
         handle.pwrite(bytes(4 * KIB), 0)
-    assert ctl(lab, "alpha", "demote").returncode == 0
+    demote(lab, "alpha")
     lab.start("beta")
     lab.wait_state("beta", "refused")
 

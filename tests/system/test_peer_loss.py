@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lateness import Lateness
-from support import (KIB, MIB, Fio, assert_identical, connection, ctl, longest_stall_s, promote,
+from support import (KIB, MIB, Fio, assert_identical, connection, ctl, demote, longest_stall_s, promote,
                      wait_for_writes, wait_until, wait_until_noted)
 
 PEER_TIMEOUT_S = 2.0
@@ -230,8 +230,7 @@ def test_secondary_takes_over_when_told_that_the_primary_is_dead(lab):
 def test_roles_change_sides_in_order(lab):
     with connection(lab) as handle:
         handle.pwrite(b"\x42" * MIB, 0)
-    demoted = ctl(lab, "alpha", "demote")
-    assert demoted.returncode == 0, demoted.stderr
+    demote(lab, "alpha")
     promoted = ctl(lab, "beta", "promote")
     assert promoted.returncode == 0, promoted.stderr
     lab.wait_state("beta", "duplex", 10)

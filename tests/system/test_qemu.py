@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from support import assert_identical, connection, ctl, promote, wait_for_log
+from support import assert_identical, connection, demote, promote, wait_for_log
 
 PIECE = 64 << 10
 # Longer than any test: what ends a request is the node's answer, or its process.
@@ -88,7 +88,7 @@ def test_qemu_does_not_go_on_beside_another_promotion(lab, qemu):
         handle.pwrite(b"\x63" * PIECE, 2 * PIECE)
     lab.start("alpha")
     lab.wait_state("beta", "duplex")
-    assert ctl(lab, "beta", "demote").returncode == 0
+    demote(lab, "beta")
     promote(lab, "alpha")
     wait_for_log(lab, "alpha", "may be old")
     assert pieces(lab, 3) == [0, 1, 0x63]

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from faulty_disk import FaultyDisk
-from support import KIB, MIB, connection, ctl, promote, wait_until
+from support import KIB, MIB, connection, demote, promote, wait_until
 
 BLOCK = 4 * KIB
 
@@ -18,7 +18,7 @@ def cache_of(lab, name="alpha"):
 
 
 def hand_over(lab, old, new):
-    wait_until(lambda: ctl(lab, old, "demote").returncode == 0, what=f"{old}'s demotion")
+    demote(lab, old)
     promote(lab, new)
 
 

@@ -9,7 +9,7 @@ import nbd
 import pytest
 
 from registers import Load, Registers
-from support import MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until
+from support import MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until, wait_until_left
 
 SIZE = 64 * MIB
 OTHER = {"alpha": "beta", "beta": "alpha"}
@@ -131,6 +131,7 @@ def test_a_stop_without_clients_is_for_good(make_lab):
     lab = make_lab()
     with connection(lab, "alpha") as handle:
         handle.pwrite(b"x" * 4096, 0)
+    wait_until_left(lab)
     lab.stop("alpha")
     lab.wait_peer_lost("beta")
     promote(lab, "beta")

@@ -11,7 +11,7 @@ import pytest
 
 from faulty_disk import FaultyDisk
 from lablib.lab import parse_size
-from support import (KIB, MIB, Fio, assert_identical, connection, ctl, promote, wait_for_writes,
+from support import (KIB, MIB, Fio, assert_identical, connection, demote, promote, wait_for_writes,
                      wait_until_noted, write_all)
 
 GIB = 1 << 30
@@ -215,7 +215,7 @@ def test_memory_with_the_most_fragmented_dirty_map(roomy, make_lab):
     note_memory(lab, figures, "beta", "after an orderly stop: from the snapshot")
     promote(lab, "beta", "--peer-is-dead")
     touch("beta")
-    assert ctl(lab, "beta", "demote").returncode == 0
+    demote(lab, "beta")
     note_memory(lab, figures, "beta", "demoted: while the snapshot was written")
     too_much = [figure for figure in figures if figure[2] > 128 * MIB]
     assert not too_much, too_much

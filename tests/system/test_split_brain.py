@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from support import KIB, MIB, assert_identical, connection, ctl, twinblock, wait_until
+from support import KIB, MIB, assert_identical, connection, ctl, demote, promote, twinblock, wait_until
 
 ALPHA_AT, BETA_AT = 8 * MIB, 10 * MIB
 WRITTEN = 4 * MIB  # each; half of it overlaps
@@ -70,7 +70,7 @@ class Split:
         assert read(self.lab, winner, 0, 64 * MIB) == self.expected(winner)
         assert_identical(self.lab)
         if self.lab.status("beta")["role"] != "primary":
-            assert ctl(self.lab, "alpha", "promote").returncode == 0
+            promote(self.lab, "alpha")
         primary = "beta" if self.lab.status("beta")["role"] == "primary" else "alpha"
         self.lab.wait_state(primary, "duplex", 10)
         assert reason in ctl(self.lab, primary, "why", "--json").stdout
@@ -204,7 +204,7 @@ def test_two_primaries_go_on_until_one_of_them_is_given_up(lab):
         in_use = twinblock(lab, *command)
         assert in_use.returncode == 1 and "primary" in in_use.stderr
         assert ctl(lab, "alpha", "demote").returncode == 1, "a client is attached"
-    assert ctl(lab, "alpha", "demote").returncode == 0
+    demote(lab, "alpha")
     lab.wait_state("alpha", "refused", 10)
     assert twinblock(lab, *command).returncode == 0
     lab.wait_state("beta", "duplex", 20)
@@ -235,7 +235,7 @@ def test_what_the_loser_writes_after_an_order_is_not_given_up(split, giver):
     with connection(lab, "beta") as handle:
         handle.pwrite(more, 40 * MIB)
         handle.flush()
-    assert ctl(lab, "beta", "demote").returncode == 0
+    demote(lab, "beta")
     if giver == "away":
         lab.start("alpha")
     both_say_void(lab)
@@ -278,7 +278,7 @@ def test_an_order_after_a_look_at_something_else_is_asked_for_again(split):
     with connection(lab, "beta") as handle:
         handle.pwrite(os.urandom(8 * MIB), 40 * MIB)
         handle.flush()
-    assert ctl(lab, "beta", "demote").returncode == 0
+    demote(lab, "beta")
     wait_until(lambda: ctl(lab, "alpha", "why", "--json").stdout != shown, 10)
     refused = twinblock(lab, *command)
     assert refused.returncode == 1 and "has moved on since" in refused.stderr, refused.stderr

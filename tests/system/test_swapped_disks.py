@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from support import MIB, assert_identical, connection, ctl, wait_for_log
+from support import MIB, assert_identical, connection, ctl, demote, promote, wait_for_log
 
 
 class Shelf:
@@ -57,8 +57,8 @@ def test_after_both_died_the_last_primary_is_the_source_and_either_can_be_promot
     other = "beta" if last == "alpha" else "alpha"
     write(lab, 0)
     if last == "beta":
-        assert ctl(lab, "alpha", "demote").returncode == 0
-        assert ctl(lab, "beta", "promote").returncode == 0
+        demote(lab, "alpha")
+        promote(lab, "beta")
         lab.wait_state("beta", "duplex")
     for name in (last, other):
         lab.kill(name)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lablib.filesystems import run
-from support import IS_ROOT, MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until
+from support import IS_ROOT, MIB, assert_identical, connection, ctl, demote, promote, wait_for_log, wait_until
 from test_fence_command import Fence
 
 SIZE = "48MiB"
@@ -127,7 +127,7 @@ def test_source_dies_at_a_random_point_and_the_target_is_what_it_was(xfs, make_l
         lab.wait_state(target, "refused")
         keep = "local" if rng.random() < 0.5 else "peer"
         if keep == "peer":
-            assert ctl(lab, target, "demote").returncode == 0
+            demote(lab, target)
         resolved = ctl(lab, target, "resolve", "--keep", keep, "--yes")
         assert resolved.returncode == 0, resolved.stdout + resolved.stderr
         if keep == "local":

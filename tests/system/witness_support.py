@@ -13,7 +13,7 @@ from lablib.etcd import EtcdError
 from lablib.lab import NODES, WITNESS
 from lablib.witness import VOLUMES
 from registers import Registers, Requester
-from support import MIB, assert_identical, connection, ctl, wait_until
+from support import MIB, assert_identical, connection, ctl, demote, wait_until
 
 OTHER = {"alpha": "beta", "beta": "alpha"}
 SIZE = 16 * MIB
@@ -256,8 +256,7 @@ class Service:
     def change_sides(self, name):
         """For the next round; the clients have ended."""
         if self.primary() != name:
-            demoted = ctl(self.lab, OTHER[name], "demote")
-            assert demoted.returncode == 0, demoted.stderr
+            demote(self.lab, OTHER[name])
             self.promotes(name)
             self.lab.wait_state(name, "duplex")
 
