@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from lablib.error import LIVENESS_S
-from support import KIB, MIB, assert_identical, connection, ctl, wait_until
+from support import KIB, MIB, assert_identical, connection, ctl, promote, wait_until
 from test_disk_errors import FaultyDisk
 
 SLOW = str(4 * MIB)  # bytes a second
@@ -48,7 +48,7 @@ def test_full_copy_cut_off_by_an_orderly_restart_is_not_taken_for_the_list_befor
     lab.start("alpha")
     lab.wait_state("alpha", "connected", 60)
     assert lab.status("beta")["data"] == "current"
-    lab.ctl("alpha", "promote")
+    promote(lab, "alpha")
     settle(lab)
     assert_identical(lab)
 

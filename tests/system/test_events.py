@@ -98,9 +98,9 @@ def test_the_life_of_a_volume_is_told(lab, follow):
                     {"event": "state", "state": "duplex"},
                     {"event": "compression-order", "mode": "auto", "by": "alpha"}), lines
     assert all(line["reason"] for line in lines if line["event"] in ("link-lost", "session-lost"))
-    assert in_order(events(lab, "beta"), {"event": "resync-begun", "direction": "from-peer"},
-                    {"event": "resync-ended", "direction": "from-peer"},
-                    {"event": "compression-order", "by": "alpha"})
+    wait_until(lambda: in_order(events(lab, "beta"), {"event": "resync-begun", "direction": "from-peer"},
+                                {"event": "resync-ended", "direction": "from-peer"},
+                                {"event": "compression-order", "by": "alpha"}), what="beta to hear of the order, too")
     assert events(lab, "alpha", "--since", str(len(lines) - 1))[0]["event"] == "compression-order"
     assert events(lab, "alpha", "--since", str(len(lines))) == []
     wait_until(lambda: len(follower.lines) == len(lines), 5, "the follower to have all")

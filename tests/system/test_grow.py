@@ -320,7 +320,9 @@ def die_while_it_grows(lab, writer, chances, size):
     lab.start(victim)
     wait_until(lambda: lab.status("alpha")["peer"]["connected"], what="a session")
     promote(lab, "alpha")
-    writer.may_fail.clear()
+    seen = len(writer.sizes)
+    wait_until(lambda: len(writer.sizes) > seen or writer.error, what="a connection of the writer")
+    writer.may_fail.clear()  # what failed before has been noted by then
     lab.wait_state("alpha", "duplex")
     now = size_of(lab, "alpha")
     assert now == size_of(lab, "beta") and now in (size, size - 4 * MIB)

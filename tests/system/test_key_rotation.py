@@ -97,7 +97,7 @@ def test_a_peer_that_has_not_got_the_new_key_keeps_the_old_one_in_use(make_lab):
     key(lab, "reload", "beta")
     for name in NODES:
         assert key(lab, "renew", name) == new
-    assert fingerprints(lab) == {name: {new} for name in NODES}
+    wait_until(lambda: fingerprints(lab) == {name: {new} for name in NODES}, what="the new key")
 
 
 def test_what_a_key_verb_can_not_do_it_says(make_lab):

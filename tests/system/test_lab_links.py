@@ -76,23 +76,31 @@ def ways(network, link):
             for sender, to in (("alpha", "beta"), ("beta", "alpha"))}
 
 
+def carries(network, link, to_alpha=True, to_beta=True):
+    """What is silent is so at once. Where something is to arrive, a busy machine may take longer than one waits for it."""
+    expected = {"to alpha": to_alpha, "to beta": to_beta}
+    found = ways(network, link)
+    assert all(expected[way] for way, arrived in found.items() if arrived), (link, found)
+    wait_until(lambda: ways(network, link) == expected, what=f"{link} to carry: {expected}")
+
+
 def flags(network, node, link):
     said = json.loads(run_inside(network, node, "ip", "-json", "link", "show", link).stdout)
     return set(said[0]["flags"])
 
 
 def test_silent_link_loses_what_it_carries_and_no_interface_changes(network):
-    assert ways(network, "link1") == {"to alpha": True, "to beta": True}
+    carries(network, "link1")
     before = {node: flags(network, node, "link1") for node in ("alpha", "beta")}
     network.drop("link1", ["beta"])
-    assert ways(network, "link1") == {"to alpha": True, "to beta": False}
+    carries(network, "link1", to_beta=False)
     network.drop("link1")
     network.drop("link1")
-    assert ways(network, "link1") == {"to alpha": False, "to beta": False}
-    assert ways(network, "link2") == {"to alpha": True, "to beta": True}
+    carries(network, "link1", to_alpha=False, to_beta=False)
+    carries(network, "link2")
     assert {node: flags(network, node, "link1") for node in before} == before
     network.restore("link1")
-    assert ways(network, "link1") == {"to alpha": True, "to beta": True}
+    carries(network, "link1")
 
 
 @pytest.mark.parametrize("node, other", [("alpha", "beta"), ("beta", "alpha")])
@@ -100,9 +108,9 @@ def test_cut_link_is_down_here_and_has_no_carrier_there(network, node, other):
     network.cut("link2", node)
     assert "UP" not in flags(network, node, "link2")
     wait_until(lambda: "NO-CARRIER" in flags(network, other, "link2"), what="the carrier to go")
-    assert ways(network, "link1") == {"to alpha": True, "to beta": True}
+    carries(network, "link1")
     network.restore("link2")
-    wait_until(lambda: all(ways(network, "link2").values()), 5, "the link to carry again")
+    wait_until(lambda: all(ways(network, "link2").values()), what="the link to carry again")
 
 
 def carried(network, link, seconds=1):
@@ -119,7 +127,7 @@ def carried(network, link, seconds=1):
 
 @pytest.mark.parametrize("least", [0.75, pytest.param(0.92, marks=pytest.mark.idle)])
 def test_link_carries_what_its_shape_says_as_payload(network, least):
-    shares, free = {}, []
+    shares, too_much, free = {}, {}, []
     for _ in range(3):
         network.shape("link1", "none")
         free.append(carried(network, "link1"))
@@ -128,10 +136,11 @@ def test_link_carries_what_its_shape_says_as_payload(network, least):
             got = carried(network, "link1")
             print(f"{bits / 1e6:.0f} Mbit/s: {got / 1e6:.1f} of payload; {free[-1] / 1e6:.0f} without")
             # Segments of 1448 bytes take 1514 each; a burst may go ahead. A busy machine gives some of
-            # the time in which the bucket was full to others.
-            assert got <= 1.02 * bits
+            # the time in which the bucket was full to others, and may have iperf3 begin its clock late.
+            too_much.setdefault(rate, []).append(got / bits)
             # No more than half of what the machine has time for just then is to be expected.
             shares.setdefault(rate, []).append(got / min(bits, free[-1] / 2))
+    assert all(median(each) <= 1.02 for each in too_much.values()), too_much
     assert all(median(each) >= least for each in shares.values()), shares
     assert median(free) > 2 * 20e6, "a link without a shape carries more than a slow one"
 

@@ -54,16 +54,18 @@ def test_each_node_reaches_the_witness_over_a_link_of_its_own(alone):
     network = alone.network()
     for end in ("cut", "silence"):
         for node, other in (("alpha", "beta"), ("beta", "alpha")):
-            assert reaches(alone, node) and reaches(alone, other)
+            for each in (node, other):  # a link that was down carries again a moment after it is up
+                wait_until(lambda each=each: reaches(alone, each), what=f"{each} to reach the witness")
             if end == "cut":
                 network.cut(f"witness-{node}")
             else:
                 network.drop(f"witness-{node}", ["witness"])
-            assert not reaches(alone, node) and reaches(alone, other)
+            assert not reaches(alone, node)
+            wait_until(lambda other=other: reaches(alone, other), what=f"{other} to reach the witness")
             network.restore(f"witness-{node}")
     network.cut("link1")
     network.cut("link2")
-    assert reaches(alone, "alpha") and reaches(alone, "beta")
+    wait_until(lambda: reaches(alone, "alpha") and reaches(alone, "beta"), what="both to reach the witness")
     with pytest.raises(LabError, match="does not lead to beta"):
         network.cut("witness-alpha", "beta")
 

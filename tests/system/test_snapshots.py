@@ -227,11 +227,13 @@ def test_where_there_are_no_reflinks_it_is_said_what_to_do(make_lab, scratch_in_
 
 
 def test_a_node_that_dies_meanwhile_leaves_nobody_waiting(xfs_lab, scratch):
-    slow = command(scratch / "slow", '[ "$TWINBLOCK_STEP" = snapshot ] && sleep 20; exit 0')
+    slow = command(scratch / "slow", f'[ "$TWINBLOCK_STEP" = snapshot ] && touch {scratch}/begun-$TWINBLOCK_NODE && '
+                                     'sleep 20; exit 0')
     lab = xfs_lab(copies=f'snapshot = "{slow}"\ntimeout = "60s"')
     fio = load(lab, scratch)
     with subprocess.Popen([str(Path(lab.state["build"]) / "tools" / "twinblock"), "snapshot", "--socket",
                            lab.node("alpha")["control"], "s"], stderr=subprocess.PIPE, text=True) as order:
+        wait_until(lambda: all((scratch / f"begun-{name}").exists() for name in NODES), what="the command on both nodes")
         wait_until(lambda: lab.status("alpha")["counters"]["writes"] == (time.sleep(0.3) or
                                                                          lab.status("alpha")["counters"]["writes"]),
                    what="writes to be held")

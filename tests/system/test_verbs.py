@@ -12,8 +12,8 @@ import pytest
 
 from lablib.error import LIVENESS_S
 from lateness import Lateness
-from support import (KIB, MIB, Fio, assert_identical, connection, ctl, wait_for_log, wait_for_writes, wait_until,
-                     wait_until_noted)
+from support import (KIB, MIB, Fio, assert_identical, connection, ctl, demote, promote, wait_for_log, wait_for_writes,
+                     wait_until, wait_until_noted)
 
 BLOCK = 4 * KIB
 DIFFER = 5  # exit status of `verify`
@@ -67,8 +67,9 @@ def test_why_follows_a_volume_from_blank_to_duplex(make_lab):
     lab.ctl("alpha", "init")
     lab.wait_state("alpha", "connected", 20)
     assert "promote" in why(lab, "alpha")
+    lab.wait_state("beta", "connected")
     assert "would lose nothing" in why(lab, "beta")
-    lab.ctl("alpha", "promote")
+    promote(lab, "alpha")
     lab.wait_state("alpha", "duplex")
     assert "on both before it is acknowledged" in why(lab, "alpha")
     assert "alpha is primary" in why(lab, "beta")
@@ -98,8 +99,8 @@ def test_why_explains_simplex_and_the_resync_that_follows(lab):
     assert "beta may miss 3 MiB" in said
     lab.ctl("alpha", "resync", pace="pause")
     lab.start("beta")
-    lab.wait_state("alpha", "resync", 10)
     for name in ("alpha", "beta"):
+        lab.wait_state(name, "resync", 10)
         assert "beta was away while the volume was written" in why(lab, name)
     assert "paused by an operator" in why(lab, "alpha")
     assert "can't be promoted now" in why(lab, "beta")
@@ -370,8 +371,7 @@ def test_a_frozen_primary_does_not_wait_for_its_own_flush_before_it_demotes(make
         handle.pwrite(os.urandom(MIB), 5 * MIB)
     lab.pause("beta")
     lab.wait_state("alpha", "frozen", 15)
-    demoted = ctl(lab, "alpha", "demote")
-    assert demoted.returncode == 0, demoted.stderr
+    demote(lab, "alpha")
     assert lab.status("alpha")["role"] == "secondary"
     lab.resume("beta")
 

@@ -86,9 +86,13 @@ def test_it_tells_what_status_tells_in_every_state(make_lab, serve):
     with connection(lab) as handle:
         handle.pwrite(bytes(MIB), 0)
     told = web.wait(lambda told: told["status"]["counters"]["write_bytes"] == MIB, "what was written")
-    status = lab.status("alpha")
-    for key in ("state", "role", "status", "action", "size_bytes", "generation", "dirty_bytes", "counters"):
-        assert told["status"][key] == status[key], key
+
+    def differs():  # it asks now and then
+        status, shown = lab.status("alpha"), web.volumes()["r0"]["status"]
+        keys = ("state", "role", "status", "action", "size_bytes", "generation", "dirty_bytes", "counters")
+        return {key: (shown[key], status[key]) for key in keys if shown[key] != status[key]}
+
+    wait_until(lambda: not differs(), what=f"what status tells; {differs()}")
     assert [each["class"] for each in told["latency"]["classes"]] == ["larger"]
     assert any(event["event"] == "initialised" for event in told["events"])
     lab.kill("beta")
