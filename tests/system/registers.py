@@ -17,6 +17,7 @@ import time
 
 import nbd
 
+from lablib.error import LIVENESS_S
 from support import KIB, MIB
 
 SECTOR = 512
@@ -234,17 +235,17 @@ class Load(Requester):
     def answered(self):
         return sum(1 for each in self.registers.requests if each.answered)
 
-    def wait_for(self, requests, timeout_s=15):
+    def wait_for(self, requests):
         """Until so many requests have been answered: a load that proves something."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + LIVENESS_S
         while self.answered() < requests and not self.errors:
-            assert time.monotonic() < deadline, f"{self.answered()} answers in {timeout_s} s"
+            assert time.monotonic() < deadline, f"{self.answered()} answers in {LIVENESS_S:.0f} s"
             time.sleep(0.02)
 
-    def ended(self, timeout_s=20):
+    def ended(self):
         """The server was killed: waits until all connections have noticed."""
         for thread in self.threads:
-            thread.join(timeout_s)
+            thread.join(LIVENESS_S)
             assert not thread.is_alive(), "a client still waits for a server that is dead"
 
     def stop(self):

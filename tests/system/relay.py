@@ -1,5 +1,6 @@
 """A wire between the nodes that a test can damage: a TCP relay in front of each."""
 
+import itertools
 import selectors
 import socket
 import threading
@@ -22,6 +23,7 @@ class Relay:
         self.target = (host, int(port))
         self.server = socket.create_server(("127.0.0.1", listen_port))
         self.damaged = 0
+        self.numbers = itertools.count(1)
         self.closing = False
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -48,9 +50,9 @@ class Relay:
             near.close()
             return
         with near, far, selectors.DefaultSelector() as selector:
-            self.connections += 1
+            number = self.connections = next(self.numbers)  # two may begin at once
             for here, there, side in ((near, far, "dialler"), (far, near, "acceptor")):
-                stream = {"connection": self.connections, "from": side}
+                stream = {"connection": number, "from": side}
                 selector.register(here, selectors.EVENT_READ, (there, stream))
             on_the_way = deque()  # (when it is due, where to, what), the oldest first
             try:

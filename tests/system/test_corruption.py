@@ -16,13 +16,14 @@ pytestmark = pytest.mark.sanitize
 class Wire(Relay):
     """Flips a bit, or breaks off, so many bytes from now on."""
 
+    dice = None
     flip_at = None
     cut_at = None
 
     def passed(self, data, _stream):
         if self.flip_at is not None:
             if self.flip_at < len(data):
-                data[self.flip_at] ^= 1 << random.randrange(8)
+                data[self.flip_at] ^= 1 << self.dice.randrange(8)
                 self.flip_at = None
                 self.damaged += 1
             else:
@@ -44,17 +45,19 @@ def wired(make_lab):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flip_at", "cut_at"])
-def test_damaged_frames_never_reach_the_secondarys_disk(wired, scratch, kind):
+def test_damaged_frames_never_reach_the_secondarys_disk(wired, scratch, rng, kind):
     lab, wires = wired
+    for wire in wires:
+        wire.dice = random.Random(rng.getrandbits(32))
     fio = Fio(lab.node("alpha")["nbd"], scratch, rw="randwrite", bsrange="512-64k", iodepth=8,
               runtime=None, norandommap=None, randrepeat=0, rate="8m", fsync=100)
     for _ in range(8):
         damaged = sum(wire.damaged for wire in wires)
         for wire in wires:
-            setattr(wire, kind, random.randrange(200000))
+            setattr(wire, kind, rng.randrange(200000))
         wait_until(lambda: sum(wire.damaged for wire in wires) > damaged,  # noqa: B023
                    what="damage")
-        time.sleep(random.uniform(0.2, 0.7))
+        time.sleep(rng.uniform(0.2, 0.7))
     for wire in wires:
         setattr(wire, kind, None)
     fio.finish()

@@ -1,11 +1,13 @@
 """What a peer orders that is not to be trusted: nothing but what this node's own file allows."""
 
+import contextlib
 import socket
 import threading
 
 import pytest
 
 import wire
+from lablib.error import LIVENESS_S
 from lablib.links import free_ports
 from support import ctl, wait_for_log, wait_until
 
@@ -23,14 +25,16 @@ class FalsePeer:
     def __init__(self, lab):
         host, port = lab.node("beta")["replication"].rsplit(":", 1)
         self.server = socket.create_server((host, int(port)))
-        self.server.settimeout(20)
-        # Until the session with the beta that was killed is given up, what comes is a join of it.
+        self.server.settimeout(LIVENESS_S)
+        # Until the session with the beta that was killed is given up, what comes is a join of it; or one that is given
+        # up with it, and says nothing.
         while True:
             self.sock, _ = self.server.accept()
-            self.sock.settimeout(10)
-            self.sock.sendall(wire.frame(wire.CHALLENGE, offset=77))
-            header, hello = wire.read_header_and_payload(self.sock)
-            if header[2] == wire.HELLO:
+            self.sock.settimeout(LIVENESS_S)
+            with contextlib.suppress(ConnectionError):
+                self.sock.sendall(wire.frame(wire.CHALLENGE, offset=77))
+            header, hello = wire.read_header_and_payload(self.sock) or (None, None)
+            if header and header[2] == wire.HELLO:
                 break
             self.sock.close()
         nonce, echo = wire.HELLO_FIXED.unpack(hello)[-4:-2]
