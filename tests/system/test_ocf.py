@@ -1,9 +1,11 @@
 """The agent ocf:twinblock:volume: what each action does in each state of a node, and what it says of it."""
 
+import contextlib
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -40,6 +42,20 @@ def make_agents(make_lab, scratch):
 
 
 @pytest.fixture
+def link():
+    """/dev/twinblock/r0 is the host's: of tests that run beside each other, one at a time has it."""
+    with socket.socket(socket.AF_UNIX) as held:
+        def taken():
+            with contextlib.suppress(OSError):
+                held.bind("\0twinblock-device-r0")
+                return True
+            return False
+
+        wait_until(taken, 10 * LIVENESS_S, "who else has the device's name")
+        yield Path("/dev/twinblock/r0")
+
+
+@pytest.fixture
 def pair(make_agents):
     return make_agents()
 
@@ -65,6 +81,7 @@ def half_copied(lab, name, source):
     lab.wait_peer_lost(name)
 
 
+@pytest.mark.usefixtures("link")
 def test_ocf_tester_passes(make_agents):
     program = shutil.which("ocf-tester", path=f"{os.environ['PATH']}:/usr/sbin")
     if not program:
@@ -276,12 +293,11 @@ def test_proven_fencing_is_the_word(make_agents):
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
-def test_the_device_comes_with_the_promotion_and_goes_with_the_demotion(make_agents):
+def test_the_device_comes_with_the_promotion_and_goes_with_the_demotion(link, make_agents):
     lab, agents = make_agents(attach="true")
     alpha = agents["alpha"]
     assert alpha.monitor(probe=True) == PROMOTED, "promoted by hand: it is running, whatever it lacks"
     assert alpha.monitor() == FAILED_PROMOTED
-    link = Path("/dev/twinblock/r0")
     if link.is_symlink():
         pytest.skip(f"{link} is somebody's already")
     for _ in range(2):
@@ -298,14 +314,14 @@ def test_the_device_comes_with_the_promotion_and_goes_with_the_demotion(make_age
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
-def test_a_device_that_is_in_use_keeps_the_node_primary(make_agents, scratch):
+def test_a_device_that_is_in_use_keeps_the_node_primary(link, make_agents, scratch):
     lab, agents = make_agents(attach="true")
     alpha = agents["alpha"]
     assert alpha.run("promote")[0] == SUCCESS
     mounted = scratch / "mounted"
     mounted.mkdir()
-    subprocess.run(["mkfs.ext4", "-q", "/dev/twinblock/r0"], check=True)
-    subprocess.run(["mount", "/dev/twinblock/r0", mounted], check=True)
+    subprocess.run(["mkfs.ext4", "-q", link], check=True)
+    subprocess.run(["mount", link, mounted], check=True)
     try:
         for action in ("demote", "stop"):
             code, said = alpha.run(action, timeout_s=10)
@@ -318,14 +334,14 @@ def test_a_device_that_is_in_use_keeps_the_node_primary(make_agents, scratch):
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
-def test_what_a_dead_node_leaves_of_its_device_does_not_stand_in_the_way(make_agents):
+def test_what_a_dead_node_leaves_of_its_device_does_not_stand_in_the_way(link, make_agents):
     lab, agents = make_agents(attach="true")
     alpha = agents["alpha"]
     assert alpha.run("promote")[0] == SUCCESS
     os.kill(alpha.pid(), signal.SIGKILL)
     wait_until(lambda: not lab.alive("alpha"), what="the end of the node")
     assert alpha.monitor() == NOT_RUNNING
-    assert not Path("/dev/twinblock/r0").is_symlink()
+    assert not link.is_symlink()
     assert alpha.run("start")[0] == SUCCESS
     lab.wait_status("alpha", lambda status: status["promotable"])
     code, said = alpha.run("promote")
