@@ -142,15 +142,15 @@ def kill_nodes(lab):
 
 @pytest.fixture
 def make_lab(request, scratch):
-    """make_lab(size=…, init=…, …) brings up a lab. All labs end with the test, paused nodes and
-    timed out tests included; a sanitizer report fails the test."""
+    """make_lab(size=…, init=…, …) brings up a lab, below `scratch` unless it is told where. All labs end with
+    the test, paused nodes and timed out tests included; a sanitizer report fails the test."""
     labs = []
     ending = request.config.twinblock_ending
 
-    def make(init=True, start=True, **options):
+    def make(init=True, start=True, below=scratch, **options):
         options.setdefault("size", DEFAULT_SIZE)
         options.setdefault("peer_timeout", "2s")
-        lab = Lab(scratch / f"lab{len(labs)}")
+        lab = Lab(below / f"lab{len(labs)}")
         labs.append(lab)
         ending.labs.append(lab)
         lab.create(**options)

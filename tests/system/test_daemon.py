@@ -36,8 +36,8 @@ def test_readiness_is_announced_once_it_answers(make_lab, scratch):
 
 
 @pytest.mark.sanitize
-def test_sigterm_ends_in_order_and_in_time(make_lab):
-    lab = make_lab()
+def test_sigterm_ends_in_order_and_in_time(make_lab, scratch_in_memory):
+    lab = make_lab(below=scratch_in_memory)  # what it takes is no matter of a disk that others use
     with connection(lab) as handle:
         handle.pwrite(b"\x12" * MIB, 0)
         with Lateness() as machine:

@@ -22,6 +22,12 @@ ALLOWED_S = PEER_TIMEOUT_S + 2
 
 
 @pytest.fixture
+def scratch(scratch_in_memory):
+    """It is measured how long a service is away: no disk that others use is to take part."""
+    return scratch_in_memory
+
+
+@pytest.fixture
 def make_promoters(make_lab, scratch):
     """make_promoters(*options, …): a lab in duplex with a witness, and a promoter beside each node; alpha serves."""
     made = []
