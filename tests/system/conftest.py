@@ -99,10 +99,17 @@ def pytest_runtest_makereport(item, call):
     setattr(item, f"report_{call.when}", outcome.get_result())
 
 
+@pytest.fixture(autouse=True)
+def seed():
+    """Of all that rests on chance, also of what a test draws from `random` itself."""
+    drawn = int(os.environ.get("TWINBLOCK_SEED") or random.SystemRandom().getrandbits(32))
+    print(f"TWINBLOCK_SEED={drawn}")  # shown when the test fails
+    random.seed(drawn)
+    return drawn
+
+
 @pytest.fixture
-def rng():
-    seed = int(os.environ.get("TWINBLOCK_SEED") or random.SystemRandom().getrandbits(32))
-    print(f"TWINBLOCK_SEED={seed}")  # shown when the test fails
+def rng(seed):
     return random.Random(seed)
 
 
