@@ -162,6 +162,12 @@ void IntentStore::clear_all() {
   if (step_ == Step::kIdle && pages_.any()) begin();
 }
 
+void IntentStore::give_up(int error) {
+  if (error_ != 0) return;
+  error_ = error;
+  for (const Waiting& each : std::exchange(waiting_, {})) each.waiter->intent_recorded(error);
+}
+
 void IntentStore::age(const std::function<bool(uint64_t, uint64_t)>& needed) {
   for (const Waiting& each : waiting_)
     for_words(each.first, each.last,
@@ -271,8 +277,8 @@ void IntentStore::request_done(const DiskRequest& request) {
 }
 
 void IntentStore::step_done() {
-  if (step_error_ != 0) {
-    error_ = step_error_;
+  if (step_error_ != 0 || error_ != 0) {
+    if (error_ == 0) error_ = step_error_;
     tell();
     return;
   }

@@ -83,6 +83,9 @@ class IntentStore {
   // Forgets all, but for what is waited for: this node's replica is what the peer's is.
   void clear_all();
 
+  // The disk does not answer: it has failed, and everybody who waits is told, whatever comes of what is under way.
+  void give_up(int error);
+
   // In runs of adjacent set regions, ascending, not past the volume's end.
   void for_each_set(
       const std::function<void(uint64_t offset_bytes, uint64_t length_bytes)>& visit) const;

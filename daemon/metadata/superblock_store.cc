@@ -21,6 +21,13 @@ void SuperblockStore::update(const NodeRecord& record, Done done) {
   if (step_ == Step::kIdle) begin();
 }
 
+void SuperblockStore::give_up(int error) {
+  if (error_ != 0) return;
+  error_ = error;
+  answer(writing_);
+  answer(waiting_);
+}
+
 void SuperblockStore::begin() {
   wanted_is_new_ = false;
   writing_ = std::exchange(waiting_, {});
@@ -44,8 +51,8 @@ void SuperblockStore::submit(Step step) {
 }
 
 void SuperblockStore::step_done() {
-  if (request_.error != 0) {
-    error_ = request_.error;
+  if (request_.error != 0 || error_ != 0) {
+    if (error_ == 0) error_ = request_.error;
     step_ = Step::kIdle;
     answer(writing_);
     answer(waiting_);

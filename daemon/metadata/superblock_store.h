@@ -23,6 +23,8 @@ class SuperblockStore {
 
   // Makes `record` durable.
   void update(const NodeRecord& record, Done done);
+  // The disk does not answer: it has failed, whatever comes of what is under way.
+  void give_up(int error);
   [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] uint64_t writes_total() const { return writes_; }  // of a copy, begun
 

@@ -89,6 +89,7 @@ Consent::Task Consent::task() const {
                ? Task::kSettle
                : Task::kNone;
   }
+  if (sole_copy_ != 0 && core_.phase().diskless()) return Task::kSoleCopy;
   return force_ ? Task::kForce : Task::kNone;
 }
 
@@ -162,6 +163,8 @@ void Consent::session_up(const SyncFacts& mine, const SyncFacts& peer) {
   core_.alone_right().withdraw();
   forget_promotion();
   force_ = false;
+  sole_copy_ = 0;
+  sole_copy_then_ = nullptr;
   pause_until_ns_ = pause_ns_ = 0;
   settled_at_ns_ = 0;
   settled_ = 0;
@@ -217,6 +220,17 @@ void Consent::take_word(Then then) {
   core_.state().persist(recorded);
 }
 
+void Consent::name_sole_copy(uint64_t generation, std::function<void()> then) {
+  if (!asks() || asked_.witness == nullptr) {  // a command knows nodes, and no generations
+    if (then) then();
+    return;
+  }
+  sole_copy_ = generation;
+  sole_copy_then_ = std::move(then);
+  pause_until_ns_ = pause_ns_ = 0;
+  look();
+}
+
 void Consent::begin(Task task) {
   running_ = task;
   asked_about_ = core_.alone_right().withdrawals();
@@ -257,6 +271,10 @@ void Consent::judge(const WitnessReading& reading) {
     judge_settling(reading);
     return;
   }
+  if (running_ == Task::kSoleCopy) {
+    judge_sole_copy(reading);
+    return;
+  }
   const WitnessEntry entry{volume_uuid(), claim(), core_.node};
   if (!is_of_now() || entry.generation == 0) {
     end(0);
@@ -295,6 +313,27 @@ void Consent::judge_settling(const WitnessReading& reading) {
   } else {
     to_confirm_ = {reading.revision, core_.clock.now_ns()};
   }
+}
+
+// Where nothing stands nobody gets consent, until both have met as equals.
+void Consent::judge_sole_copy(const WitnessReading& reading) {
+  const WitnessEntry entry{volume_uuid(), sole_copy_, core_.peer};
+  if (!core_.phase().diskless() || !is_of_now() || sole_copy_ == 0)
+    end(0);
+  else if (!reading.entry || *reading.entry == entry)
+    sole_copy_named();
+  else if (judge_claim(reading, core_.record()) == ClaimVerdict::kReplace)
+    replace(reading.revision, entry);
+  else
+    failed(Error{"the witness names a generation that this node does not know, though it works on the peer's replica",
+                 "see twinblock status " + core_.config.volume, EAGAIN});
+}
+
+void Consent::sole_copy_named() {
+  sole_copy_ = 0;
+  set_standing(WitnessStanding::kAgreed, {});
+  answer(std::nullopt);
+  end(0);
 }
 
 void Consent::confirm() {
@@ -345,6 +384,10 @@ void Consent::replaced(const WitnessEntry& entry) {
     }
     set_standing(WitnessStanding::kAgreed, {});
     end(0);
+    return;
+  }
+  if (running_ == Task::kSoleCopy) {
+    of_now && entry.generation == sole_copy_ ? sole_copy_named() : end(0);
     return;
   }
   if (running_ == Task::kForce) force_ = false;
@@ -424,6 +467,10 @@ void Consent::end(uint64_t pause_ns) {
 // but for one that is void.
 void Consent::answer(std::optional<Error> error) {
   if (running_ == Task::kSettle || running_ == Task::kForce) return;
+  if (running_ == Task::kSoleCopy) {
+    if (const auto then = std::exchange(sole_copy_then_, nullptr)) then();
+    return;
+  }
   // What an operator may say in its stead.
   if (error)
     error->action += (error->action.empty() ? "only where " : "; only where ") + core_.peer +

@@ -10,6 +10,8 @@
 //   right    ─▶ the claim on record ─▶ read ─▶ judge_claim() ─▶ replace ─▶ AloneRight::grant()
 //   settle   ─▶ read ─▶ the peer answers ─▶ replace by {the shared generation, nobody}
 //                                                                       (in duplex, in the background)
+//   sole copy ─▶ read ─▶ judge_claim() ─▶ replace by {the peer's generation, the peer}
+//                                             (in the background, where this node's own record says it)
 //
 // A fence command is run instead of the first; its exit status says who goes on. One request is under way
 // at a time; one that failed may have been carried out, or still be: by its revision it can't replace
@@ -76,10 +78,15 @@ class Consent {
   // gets an error only where the claim can't be recorded.
   void take_word(Then then);
 
+  // The peer has it on record that it holds the only copy, in this generation: the entry is to name it, so
+  // that no process of this node that knows nothing of it gets consent. `then`: it does, or the witness
+  // could not be asked, after which it still is; not when the session has ended before.
+  void name_sole_copy(uint64_t generation, std::function<void()> then);
+
   [[nodiscard]] const WitnessView& view() const { return view_; }
 
  private:
-  enum class Task { kNone, kRight, kSettle, kForce };
+  enum class Task { kNone, kRight, kSettle, kForce, kSoleCopy };
 
   [[nodiscard]] Task task() const;
   [[nodiscard]] bool wants_right() const;
@@ -96,6 +103,8 @@ class Consent {
   void read();
   void judge(const WitnessReading& reading);
   void judge_settling(const WitnessReading& reading);
+  void judge_sole_copy(const WitnessReading& reading);
+  void sole_copy_named();
   void confirm();
   void replace(int64_t revision, const WitnessEntry& entry);
   void replaced(const WitnessEntry& entry);
@@ -130,6 +139,8 @@ class Consent {
   uint64_t settled_ = 0;      // the generation that the witness knows both nodes to share …
   uint64_t settled_at_ns_ = 0;
   bool force_ = false;        // the operator's word: whatever stands there is replaced
+  uint64_t sole_copy_ = 0;    // the generation of the peer's that is still to be named; 0: none
+  std::function<void()> sole_copy_then_;
   uint64_t peer_reads_until_ns_;  // it may, at least, where this process heard nothing of it
   WitnessView view_;
 };

@@ -44,7 +44,7 @@ Engine::Engine(Parts parts)
       way_back_(core_, {parts.copies, disks_, replica_, roles_, [this] { note_state(); }}),
       snapshots_(core_, writes_, verifier_, disks_, roles_, parts.copies),
       sync_(core_,
-            {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, roles_, first_record_,
+            {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, consent_, roles_, first_record_,
              facts_, way_back_, parts.words},
             *this),
       clients_(core_, roles_, writes_, reads_, flushes_),

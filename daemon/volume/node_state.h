@@ -45,6 +45,8 @@ class NodeState {
 
   // Makes the record durable.
   void persist(metadata::SuperblockStore::Done done);
+  // The metadata disk does not answer: all who wait for the record are told that it failed.
+  void give_up_disk(int error) { store_.give_up(error); }
   [[nodiscard]] const metadata::SuperblockStore& store() const { return store_; }
 
   // What else changes of it.

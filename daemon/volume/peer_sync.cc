@@ -1,6 +1,7 @@
 #include "volume/peer_sync.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/checks.h"
@@ -19,7 +20,8 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
       target_(core,
               {parts.gate, parts.disks, parts.replica, parts.asked, parts.roles,
                parts.first_record, parts.facts, parts.way_back},
-              log_, *this) {}
+              log_, *this),
+      mark_timer_(core.clock.make_timer([this] { mark_overdue(); })) {}
 
 void PeerSync::enter(Phase phase) {
   core_.phase().enter(phase);
@@ -81,8 +83,9 @@ void PeerSync::begin_diskless(const SyncFacts& peer) {
   }
   // Nothing that it may have forgotten was acknowledged, or it would be refused.
   note_peer_process();
-  enter(Phase::kDiskless);
-  sole_copy_recorded();
+  sole_copy_ = peer.generations.current;
+  enter(mark_ == StaleMark::kDurable ? Phase::kDiskless : Phase::kLeaving);
+  mark_stale();
 }
 
 void PeerSync::session_lost() {
@@ -347,14 +350,62 @@ void PeerSync::peer_stands_in() {
 }
 
 void PeerSync::leave_to_peer() {
-  // What is here is stale from now on.
   parts_.verifier.stop("the local disk failed");
   enter(Phase::kLeaving);
   owner_.note_state();
+  sole_copy_ = 0;
+  mark_stale();
+}
+
+// What is here is stale from now on. That is on record before the peer is told, and before anything is
+// acknowledged that only the peer has: else this node would pass for current when it is back alone, and
+// its disk can be read again. But a metadata disk that does not take it, often as it is the one that
+// died, may not cost the device: then the peer's own record protects what it holds, and the witness.
+void PeerSync::mark_stale() {
   core_.state().become_stale();
-  core_.state().persist([](int) {});
+  if (mark_ == StaleMark::kAsked) return;
+  if (mark_ != StaleMark::kNone) {
+    mark_settled();
+    return;
+  }
+  mark_ = StaleMark::kAsked;
+  mark_asked_ns_ = core_.clock.now_ns();
+  mark_timer_->arm(core_.config.disk_timeout_ns);
+  core_.state().persist([this](int error) { mark_answered(error); });
+}
+
+void PeerSync::mark_answered(int error) {
+  mark_timer_->disarm();
+  mark_ = error == 0 ? StaleMark::kDurable : StaleMark::kFailed;
+  mark_settled();
+}
+
+// A metadata disk that hangs has failed; the answer of one that does not may wait for a loop that stood still.
+void PeerSync::mark_overdue() {
+  const uint64_t waited_ns = core_.lateness().passed_ns(mark_asked_ns_, core_.clock.now_ns());
+  if (waited_ns < core_.config.disk_timeout_ns) {
+    mark_timer_->arm(core_.config.disk_timeout_ns - waited_ns);
+    return;
+  }
+  core_.state().give_up_disk(ETIMEDOUT);
+  core_.intents().give_up(ETIMEDOUT);
+}
+
+void PeerSync::mark_settled() {
+  const Phase phase = core_.phase().now();
+  if (phase == Phase::kApart) return;
+  if (!core_.phase().diskless())  // it was demoted meanwhile, and the peer knows of nothing
+    core_.session.drop("this node was demoted while its disk failed", limits::kPeerDiskRetry_ns);
+  else if (sole_copy_ == 0)
+    tell_sole_copy();
+  else
+    name_sole_copy();
+}
+
+void PeerSync::tell_sole_copy() {
   metadata::Generations generations = core_.record().generations;
   generations.advance(core_.random());
+  told_copy_ = generations.current;
   const wire::GenerationPayload payload =
       make_generation(generations, core_.record().volume_uuid, wire::kGenerationSoleCopy);
   core_.session.request_ordered(wire::GenerationFrame{}, wire::bytes_of(payload), *this);
@@ -365,11 +416,25 @@ void PeerSync::answered(const PeerAnswer& answer) {
     parts_.disks.peer_metadata_failed(answer.error);
     return;
   }
-  if (core_.phase().now() == Phase::kLeaving) enter(Phase::kDiskless);
-  sole_copy_recorded();
+  sole_copy_ = told_copy_;
+  name_sole_copy();
 }
 
-void PeerSync::sole_copy_recorded() {
+// The witness names it before anything is acknowledged that this node's own record can't protect; or it
+// can't be asked. Else that is done beside.
+void PeerSync::name_sole_copy() {
+  if (mark_ == StaleMark::kDurable) {
+    parts_.consent.name_sole_copy(sole_copy_, nullptr);
+    go_on_with_peer();
+    return;
+  }
+  parts_.consent.name_sole_copy(sole_copy_, [this, session = core_.phase().session()] {
+    if (core_.phase().still(session)) go_on_with_peer();
+  });
+}
+
+void PeerSync::go_on_with_peer() {
+  if (core_.phase().now() == Phase::kLeaving) enter(Phase::kDiskless);
   parts_.writes.sole_copy_recorded();
   parts_.flushes.sole_copy_recorded();
 }

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 
+#include "volume/consent.h"
 #include "volume/core.h"
 #include "volume/local_flush.h"
 #include "volume/own_facts.h"
@@ -38,6 +40,7 @@ class PeerSync final : private ResyncSource::Owner,
     Verifier& verifier;
     Replica& replica;
     AskedRecord& asked;
+    Consent& consent;
     Roles& roles;
     FirstRecord& first_record;
     const OwnFacts& facts;
@@ -104,7 +107,13 @@ class PeerSync final : private ResyncSource::Owner,
   void note_peer_process();
   [[nodiscard]] bool same_as(Verdict verdict, const SyncFacts& peer) const;
   void leave_to_peer();
-  void sole_copy_recorded();
+  void mark_stale();
+  void mark_answered(int error);
+  void mark_overdue();
+  void mark_settled();
+  void tell_sole_copy();
+  void name_sole_copy();
+  void go_on_with_peer();
   void whole_again();
   void ask_to_be_copied_back();
   // Makes the record durable, and goes on if the session still stands.
@@ -125,6 +134,13 @@ class PeerSync final : private ResyncSource::Owner,
   };
   std::optional<WaitingCopy> waiting_copy_;  // for the witness; of this session
   bool target_is_believed_ = true;  // what the target reads is what its disk holds
+  // That this replica is stale is on this node's record, which this process does not take back.
+  enum class StaleMark : uint8_t { kNone, kAsked, kDurable, kFailed };
+  StaleMark mark_ = StaleMark::kNone;
+  uint64_t mark_asked_ns_ = 0;
+  const std::unique_ptr<Timer> mark_timer_;
+  uint64_t told_copy_ = 0;  // the generation in which the peer was told that it holds the only copy …
+  uint64_t sole_copy_ = 0;  // … and has it on record, as it said in this session; 0: not yet
 };
 
 }  // namespace twinblock

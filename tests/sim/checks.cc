@@ -324,6 +324,20 @@ void World::check_sole_copy(SimNode& at, const Workload::Request& request) {
   if (recorded.current == recorded.base)
     Report::violation(node(1 - at.host()).name() + " does not know that it holds the only copy" +
                       describe());
+  check_knows_to_be_stale(at);
+}
+
+// … and it has it on record itself that its own is none, but where its metadata disk does not take that:
+// else it would pass for current when it is back alone, and its disk can be read again.
+void World::check_knows_to_be_stale(SimNode& at) {
+  if (at.metadata().has_failed() ||
+      at.metadata().faults.hung_until_ns + kSecond_ns > scheduler_.now_ns())
+    return;
+  Random apart = check_random_;  // what the others draw stays what it was
+  const Remains left = remains_of(at, node(1 - at.host()), apart);
+  if (!left.facts.inconsistent)
+    Report::violation(left.fate + ", " + at.name() + " would not know that " +
+                      node(1 - at.host()).name() + " holds the only copy" + describe());
 }
 
 // What is acknowledged in duplex is on a peer that has it on record that this node is primary:

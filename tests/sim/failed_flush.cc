@@ -142,14 +142,14 @@ void World::dies_when_whole(int source, int target) {
   current_ = {true, true};
 }
 
-// A primary's flush fails, and it dies when its peer has it on record that it holds the only good copy,
-// before anything of that is on its own. Its page cache shows what its disk does not hold.
+// A primary's flush fails, its metadata disk hangs, and it dies when its peer has it on record that it holds the
+// only good copy, before anything of that is on its own. Its page cache shows what its disk does not hold.
 void World::dies_early() {
   const int host = primary_;
   const int other = 1 - host;
   slow_disks_ = true;
   forgets_flush_ = host;
-  node(host).metadata().faults.extra_delay_ns = 600 * kMillisecond_ns;
+  node(host).metadata().faults.hung_until_ns = scheduler_.now_ns() + 10 * kHealingMax_ns;
   node(host).data().faults.flush_error_chance = 1;
   workload().flush_all();
   wait_for_moment(

@@ -19,6 +19,7 @@
 #include "lineage.h"
 #include "rolled_back.h"
 #include "snapshotted.h"
+#include "sole_copy.h"
 #include "unread.h"
 #include "witnessed.h"
 #include "report.h"
@@ -69,6 +70,7 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
   if (options.rollback) return run(twinblock::sim::RolledBack(random.next()));
   if (options.snapshot) return run(twinblock::sim::Snapshotted(random.next()));
   if (options.unread) return run(twinblock::sim::Unread(random.next()));
+  if (options.sole) return run(twinblock::sim::SoleCopy(random.next()));
   if (options.confirmed) return run(twinblock::sim::Confirmed(random.next()));
   if (options.far) return run(twinblock::sim::FarApart(random.next()));
   return run(twinblock::sim::World(random.next(), options));

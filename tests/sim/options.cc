@@ -13,7 +13,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 28> kModeTable{{
+constexpr std::array<Mode, 29> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -184,6 +184,7 @@ constexpr std::array<Mode, 28> kModeTable{{
     {"unread", 0, [](Options& o) { o.unread = true; }},
     {"confirmed", 0, [](Options& o) { o.confirmed = true; }},
     {"far", 0, [](Options& o) { o.far = true; }},
+    {"sole", 0, [](Options& o) { o.sole = true; }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,
@@ -216,13 +217,14 @@ constexpr std::array<Mode, 28> kModeTable{{
 }};
 
 // Runs of another kind, and their share of "mixed".
-constexpr std::array<std::pair<const char*, double>, 7> kBeside{{{"witness", 0.06},
+constexpr std::array<std::pair<const char*, double>, 8> kBeside{{{"witness", 0.06},
                                                                  {"grow", 0.04},
                                                                  {"rollback", 0.04},
                                                                  {"snapshot", 0.04},
                                                                  {"unread", 0.02},
                                                                  {"confirmed", 0.02},
-                                                                 {"far", 0.02}}};
+                                                                 {"far", 0.02},
+                                                                 {"sole", 0.02}}};
 
 void vary(Options& o, Random& random) {
   constexpr std::array<uint64_t, 4> kSizes{64 * kKiB, 256 * kKiB, 512 * kKiB, kMiB};

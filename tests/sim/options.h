@@ -81,6 +81,7 @@ struct Options {
   bool snapshot = false;            // … see snapshotted.h
   bool unread = false;              // … see unread.h
   bool confirmed = false;           // … see confirmed.h
+  bool sole = false;                // … see sole_copy.h
   bool far = false;                 // … see far_apart.h
   FaultPlan faults;
 };
@@ -88,7 +89,7 @@ struct Options {
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
-    "resync swap slow late lineage resume renewal witness grow rollback snapshot unread far";
+    "resync swap slow late lineage resume renewal witness grow rollback snapshot unread far sole";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

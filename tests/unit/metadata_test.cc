@@ -411,6 +411,22 @@ TEST(SuperblockStore, AnUpdateAskedForWithinAnAnswerIsMade) {
   EXPECT_EQ(load(disk.medium, "m").value().record.generations.current, 2u);
 }
 
+TEST(SuperblockStore, ADiskThatHangsIsGivenUpForGood) {
+  ManualDisk disk;
+  SuperblockStore store(disk, 0);
+  std::vector<int> answers;
+  const auto answer = [&answers](int error) { answers.push_back(error); };
+  store.update(sample(), answer);
+  store.update(sample(2), answer);
+  store.give_up(ETIMEDOUT);
+  EXPECT_EQ(answers, (std::vector<int>{ETIMEDOUT, ETIMEDOUT}));
+  disk.finish();  // too late
+  EXPECT_TRUE(disk.requests.empty());
+  store.update(sample(3), answer);
+  EXPECT_EQ(answers.size(), 3u);
+  EXPECT_EQ(store.error(), ETIMEDOUT);
+}
+
 TEST(SuperblockStore, AFailedDiskStaysFailed) {
   for (const int failing_step : {0, 1, 2, 3}) {
     ManualDisk disk;
