@@ -392,10 +392,10 @@ void Roles::take_promotion_back() {
   core_.state().persist([](int) {});
 }
 
-// A promotion that is just being recorded stays on record; should it be taken back, the crash does
-// not come back with it.
+// A promotion or demotion that is just being recorded stays on record; should the former be taken back, the
+// crash does not come back with it.
 void Roles::crash_is_made_good() {
-  core_.state().role().set_primary(is_primary() || before_promotion_);
+  core_.state().role().set_primary((is_primary() && core_.record().primary) || before_promotion_);
   if (before_promotion_) before_promotion_->primary = false;
 }
 
@@ -428,14 +428,18 @@ void Roles::demote(bool for_good, Reply reply) {
   core_.check_on_loop();
   // It has served nobody: the next session knows it as what its last process left.
   if (waits_to_serve()) session().drop("this node is to be demoted, and had not gone on as primary yet", 0);
-  if (resumption_.pending()) {
-    resumption_.give_up("it is to be demoted");
-    core_.state().persist([](int) {});
-  }
+  const bool was_to_go_on = resumption_.pending();
+  if (was_to_go_on) resumption_.give_up("it is to be demoted");
   if (role_ == Role::kSecondary) {
-    reply(std::string("this node is secondary already"));
+    const auto recorded = [this, reply = std::move(reply)](int error) {
+      reply(error == 0 ? Result<std::string>("this node is secondary already") : disks_.why_metadata_failed(error));
+    };
+    // Before it is said: a later process would go on.
+    if (was_to_go_on) core_.state().persist(recorded);
+    else recorded(0);
     return;
   }
+  if (was_to_go_on) core_.state().persist([](int) {});
   if (role_ != Role::kPrimary) {
     reply(Error{"this node is changing its role just now", "try again", EBUSY});
     return;
@@ -474,10 +478,7 @@ void Roles::yield() {
 
 void Roles::demoted(Result<std::string> result, const Reply& reply) {
   role_ = result.ok() ? Role::kSecondary : Role::kPrimary;
-  // A resync that ended while the demotion was recorded may have put it back.
-  const bool again = core_.record().primary;
   core_.state().role().set_primary(!result.ok());
-  if (again && result.ok()) core_.state().persist([](int) {});
   update_local_reads();
   if (result.ok()) {
     core_.log.log(Severity::kInfo, "demoted to secondary");

@@ -24,6 +24,8 @@ Config make_config(Random& random) {
 
 Confirmed::Confirmed(uint64_t seed) : NodePair(seed, make_config) {
   make_nodes([](SimNode& made) { made.copies().can_keep_a_way_back = true; });
+  Random apart = random_;  // so that what is drawn otherwise stays what it was
+  dies_when_demoted_ = apart.chance(0.3);
 }
 
 Confirmed::~Confirmed() { end_nodes(); }
@@ -94,6 +96,11 @@ void Confirmed::order(Order what) {
     if (Report::verbose()) Report::trace("operator", said ? said.value() : said.error().what);
     --outstanding_;
     if (said) last_ = what;
+    if (said && what == Order::kDemote && outstanding_ == 0 && dies_when_demoted_)
+      scheduler_.after(0, node(0).process(), [this] {
+        node(0).kill();
+        start(0);
+      });
   };
   if (what == Order::kDemote)
     node(0).engine().orders().demote(answered);

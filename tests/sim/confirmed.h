@@ -41,6 +41,7 @@ class Confirmed final : public NodePair {
   uint64_t outstanding_ = 0;       // orders
   Order last_ = Order::kNone;  // of those that succeeded
   bool crossed_ = false;       // two different ones were under way at once
+  bool dies_when_demoted_ = false;  // its process ends as soon as it has said so, and begins anew
 };
 
 }  // namespace twinblock::sim
