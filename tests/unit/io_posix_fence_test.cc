@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -141,6 +142,27 @@ TEST_F(FenceTest, it_knows_what_it_is_about) {
   EXPECT_NE(promotion.find("DRBD_PEER_AF=ipv6\n"), std::string::npos);
   ::unsetenv("LD_PRELOAD");
   ::unsetenv("NOTIFY_SOCKET");
+}
+
+// The node is the last to be killed when memory is short, and need not wait for disks to get some: a user's program is and does.
+TEST_F(FenceTest, it_is_an_ordinary_process_when_memory_is_short) {
+  const auto set_score = [](int score) { std::ofstream("/proc/self/oom_score_adj") << score << std::flush; };
+  int before = 0;
+  std::ifstream("/proc/self/oom_score_adj") >> before;
+  set_score(300);  // a lower one takes a right that few have
+#ifdef PR_SET_IO_FLUSHER
+  const bool flusher = ::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) == 0;
+#else
+  const bool flusher = false;
+#endif
+  const std::string to = (directory_ / "score") + "\ncut -d' ' -f9 /proc/$$/stat > " + (directory_ / "flags");
+  EXPECT_EQ(run("cat /proc/$$/oom_score_adj > " + to + "\n").value(), 0);
+  EXPECT_EQ(text("score"), "0\n");
+  // PF_MEMALLOC_NOIO and PF_LOCAL_THROTTLE of linux/sched.h.
+  if (flusher) {
+    EXPECT_EQ(std::stoul(text("flags")) & 0x180000, 0u);
+  }
+  set_score(before);
 }
 
 TEST_F(FenceTest, it_inherits_nothing_of_the_node) {

@@ -3,12 +3,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include "base/checks.h"
@@ -43,45 +44,77 @@ void listen_to_children() {
   (void)::sigaction(SIGCHLD, &now, nullptr);
 }
 
-// posix_spawn(3) is safe beside other threads: nothing but system calls lies between fork and exec.
-class SpawnRules {
- public:
-  SpawnRules(int in, int out, int err) {
-    check(posix_spawn_file_actions_init(&files_));
-    const int files = in >= 0 ? kInputAgain + 1 : STDERR_FILENO + 1;
-    if (in >= 0)
-      check(posix_spawn_file_actions_adddup2(&files_, in, STDIN_FILENO));
-    else
-      check(posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
-    check(posix_spawn_file_actions_adddup2(&files_, out, STDOUT_FILENO));
-    check(posix_spawn_file_actions_adddup2(&files_, err, STDERR_FILENO));
-    if (in >= 0) check(posix_spawn_file_actions_adddup2(&files_, STDIN_FILENO, kInputAgain));
-    check(posix_spawn_file_actions_addclosefrom_np(&files_, files));
-    check(posix_spawn_file_actions_addchdir_np(&files_, "/"));
-    check(posix_spawnattr_init(&attributes_));
-    sigset_t none;
-    sigset_t all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    check(posix_spawnattr_setsigmask(&attributes_, &none));
-    check(posix_spawnattr_setsigdefault(&attributes_, &all));
-    check(posix_spawnattr_setflags(
-        &attributes_, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-  }
-  ~SpawnRules() {
-    posix_spawn_file_actions_destroy(&files_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  SpawnRules(const SpawnRules&) = delete;
-  SpawnRules& operator=(const SpawnRules&) = delete;
-  [[nodiscard]] const posix_spawn_file_actions_t* files() const { return &files_; }
-  [[nodiscard]] const posix_spawnattr_t* attributes() const { return &attributes_; }
-
- private:
-  static void check(int error) { TB_CHECK(error == 0, "posix_spawn takes the rules"); }
-  posix_spawn_file_actions_t files_{};
-  posix_spawnattr_t attributes_{};
+// What a child needs to become the program.
+struct Start {
+  const char* path;
+  char* const* arguments;
+  char* const* environment;
+  int in;  // -1: /dev/null
+  int out;
+  int err;
 };
+
+// What the node is, and a program that it starts need not be: the last to be killed when memory is short, and one for which the
+// kernel frees memory without waiting for disks. As far as the node may take that back; who may set it may.
+void be_ordinary() {
+#ifdef PR_SET_IO_FLUSHER
+  (void)::prctl(PR_SET_IO_FLUSHER, 0, 0, 0, 0);
+#endif
+  const int score = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (score < 0) return;
+  (void)!::write(score, "0", 1);
+  ::close(score);
+}
+
+// In the child, whose memory is this process' until exec() while the thread that made it waits: nothing but system calls.
+// Returns where it went wrong, with errno.
+[[gnu::noinline]] void become(const Start& start) {
+  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);  // but for those that nobody may handle
+  sigset_t none;
+  sigemptyset(&none);
+  be_ordinary();
+  const bool has_input = start.in >= 0;
+  const int in = has_input ? start.in : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const unsigned first_closed = has_input ? kInputAgain + 1 : STDERR_FILENO + 1;
+  if (in < 0 || ::setsid() < 0 || ::chdir("/") != 0 || ::dup2(in, STDIN_FILENO) < 0 ||
+      ::dup2(start.out, STDOUT_FILENO) < 0 || ::dup2(start.err, STDERR_FILENO) < 0 ||
+      (has_input && ::dup2(STDIN_FILENO, kInputAgain) < 0) ||
+      ::close_range(first_closed, ~0U, CLOSE_RANGE_CLOEXEC) != 0 || ::sigprocmask(SIG_SETMASK, &none, nullptr) != 0)
+    return;
+  ::execve(start.path, start.arguments, start.environment);
+}
+
+// Its process number, or why there is none. As posix_spawn(3) does it, which has no rule for be_ordinary(): no copy is made of
+// this process' memory, and no signal is handled in the child.
+Result<pid_t> spawn(const Start& start) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(errno, "no pipe for its start");
+  const Descriptor told(ends[0]);
+  Descriptor tells(ends[1]);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = ::vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+  if (pid == 0) {
+    become(start);  // NOLINT(clang-analyzer-unix.Vfork)
+    const int error = errno;
+    (void)!::write(ends[1], &error, sizeof error);
+    ::_exit(EXIT_FAILURE);
+  }
+  const int failure = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return system_error(failure, start.path);
+  tells.reset();
+  // Nothing, where exec() has closed it.
+  int error = 0;
+  ssize_t n = 0;
+  do n = ::read(told.get(), &error, sizeof error);
+  while (n < 0 && errno == EINTR);
+  if (n != sizeof error) return pid;
+  (void)::waitpid(pid, nullptr, 0);
+  return system_error(error, start.path);
+}
 
 // glibc 2.36 declares it for C only.
 int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
@@ -100,19 +133,15 @@ Result<ChildProcess> ChildProcess::start(const std::string& path, const std::vec
   Result<Pipe> err = make_pipe();
   if (!err) return err.error();
   listen_to_children();
-  const SpawnRules rules(input, out.value().into.get(), err.value().into.get());
   std::vector<char*> words;
   words.reserve(environment.size() + 1);
   for (const std::string& word : environment) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   char* arguments[] = {const_cast<char*>(path.c_str()), nullptr};
+  const Result<pid_t> pid = spawn({path.c_str(), arguments, words.data(), input, out.value().into.get(), err.value().into.get()});
+  if (!pid) return pid.error();
   ChildProcess child;
-  const int error = ::posix_spawn(&child.pid_, path.c_str(), rules.files(), rules.attributes(), arguments,
-                                  words.data());
-  if (error != 0) {
-    child.pid_ = 0;
-    return system_error(error, path);
-  }
+  child.pid_ = pid.value();
   child.end_ = Descriptor(open_pidfd(child.pid_));
   if (!child.end_.open()) return system_error(errno, path + " can't be waited for (pidfd_open)");
   child.out_ = std::move(out.value().from);

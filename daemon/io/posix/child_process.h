@@ -1,6 +1,6 @@
 // A program that this process has started, in a session and process group of its own: with nothing open
-// but /dev/null, and its output, which comes here; with no signal blocked, ignored or handled; in "/". It is
-// waited for by its pidfd, so that nobody's SIGCHLD has a part in it. For a thread that may wait.
+// but /dev/null, and its output, which comes here; with no signal blocked, ignored or handled; in "/"; one like any other
+// where memory is short, whatever the node is (memory.h). It is waited for by its pidfd, so that nobody's SIGCHLD has a part in it. For a thread that may wait.
 #pragma once
 
 #include <sys/types.h>
