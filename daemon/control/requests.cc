@@ -39,13 +39,15 @@ void answer_key(Engine& engine, const NodeFacts& facts, bool renew, const Send& 
                  "see `man twinblock.toml` for key, and restart it"));
     return;
   }
-  const Result<std::string> key = facts.read_keys(renew ? KeyChoice::kLast : KeyChoice::kFirst);
-  if (!key) {
-    send(failure(key.error().what, key.error().action));
-    return;
-  }
-  if (renew) engine.orders().renew_links();
-  send(success({{"key", key.value()}}));
+  facts.read_keys(renew ? KeyChoice::kLast : KeyChoice::kFirst, [&engine, renew, send](const Result<std::string>& key) {
+    if (!key) {
+      send(failure(key.error().what, key.error().action));
+      return;
+    }
+    engine.orders().keys_changed();
+    if (renew) engine.orders().renew_links();
+    send(success({{"key", key.value()}}));
+  });
 }
 
 void answer_snapshot(Engine& engine, const std::string& name, Send send) {

@@ -29,9 +29,9 @@ struct NodeFacts {
   int pid = 0;
   MemoryStanding memory = {};
   std::string key = {};  // the fingerprint of this node's; empty: links are not encrypted
-  // Reads the key's file anew; connections that stand are left alone. The fingerprint of the chosen
-  // one. Null: links are not encrypted.
-  std::function<Result<std::string>(KeyChoice)> read_keys = {};
+  // Reads the key's file anew; connections that stand are left alone. `done` is told the fingerprint of the chosen one, on the
+  // loop, when it was read. Null: links are not encrypted.
+  std::function<void(KeyChoice, std::function<void(const Result<std::string>&)> done)> read_keys = {};
   // Ends the clients' connections that this process has made; how many there were.
   std::function<int(int pid)> hang_up = {};
 };

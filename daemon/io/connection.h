@@ -95,6 +95,8 @@ class Connection {
   [[nodiscard]] virtual bool reached() const { return false; }
   // What keeps others out: "TLS 1.3, AES-128-GCM, key 9f86-d081-884c-7d65"; empty: nothing.
   [[nodiscard]] virtual std::string protection() const { return {}; }
+  // The key that the peer has proven is none of this node's any more: it was dropped since.
+  [[nodiscard]] virtual bool key_dropped() const { return false; }
   // Nothing: nobody knows.
   [[nodiscard]] virtual std::optional<StreamState> stream() const { return std::nullopt; }
   // What this thread has spent on encryption for it, so far; 0 without.

@@ -63,6 +63,14 @@ void Session::drop(const std::string& reason, uint64_t retry_delay_ns) {
   if (established_) lose(reason, retry_delay_ns);
 }
 
+void Session::keys_changed() {
+  const auto too_late = [](const Channel& channel) {
+    return channel.open() && !channel.up() && channel.connection->key_dropped();
+  };
+  for (Channel* channel : links_.channels(too_late))
+    if (channel->open()) channel_closed(*channel, "the key that was proven there was dropped meanwhile");
+}
+
 void Session::volume_grew() {
   for (Channel* channel : links_.up()) channel->reader.set_volume_bytes(owner_.volume_bytes());
 }

@@ -108,6 +108,9 @@ class Session final : private SessionSteps, private ChannelOwner {
   void renew_links() {
     if (established_) joins_.renew_all();
   }
+  // This node's keys are others now: who has proven one that was dropped, and has no part in a session yet, gets none. What is up
+  // stays: a renewal replaces it without a loss.
+  void keys_changed();
   // The volume is larger: the peer may name what is new of it.
   void volume_grew();
   // Whether the nodes could still talk without this link.

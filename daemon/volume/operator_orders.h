@@ -83,6 +83,8 @@ class OperatorOrders {
   Result<uint64_t> probe(const std::string& link, uint64_t duty) {
     return parts_.core.session.prober().begin(link, duty);
   }
+  // Session::keys_changed().
+  void keys_changed() { parts_.core.session.keys_changed(); }
   // Each link gets a new connection, with the key of now, one after the other.
   void renew_links() { parts_.core.session.renew_links(); }
   // How what is sent is compressed, on both nodes, until both have restarted. Without a level: as

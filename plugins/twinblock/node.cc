@@ -187,7 +187,10 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found) {
     Result<LinkKeys> read = read_link_keys(config_.key);
     if (!read) return read.error();
     keys = std::make_shared<const LinkKeys>(std::move(read.value()));
-    facts_.read_keys = [this](KeyChoice choice) { return read_keys(choice); };
+    key_reader_ = std::make_unique<KeyReader>(loop_, [this] { return read_link_keys(config_.key); });
+    facts_.read_keys = [this](KeyChoice choice, const std::function<void(const Result<std::string>&)>& done) {
+      key_reader_->read([this, choice, done](Result<LinkKeys> read) { done(take_keys(choice, std::move(read))); });
+    };
   }
   network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion, keys);
   workers_ = std::make_unique<WorkerThreads>(loop_);
@@ -246,8 +249,7 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found) {
   return engine_->start();
 }
 
-Result<std::string> Node::read_keys(KeyChoice choice) {
-  Result<LinkKeys> read = read_link_keys(config_.key);
+Result<std::string> Node::take_keys(KeyChoice choice, Result<LinkKeys> read) {
   if (!read) return read.error();
   LinkKeys keys = std::move(read.value());
   if (choice == KeyChoice::kLast) std::reverse(keys.begin(), keys.end());
@@ -288,6 +290,7 @@ Node::~Node() {
                    config_.other(name_).name + " can be promoted by --peer-is-dead only, and gives up what it has not got; "
                    "start this node again instead");
   }
+  key_reader_.reset();
   control_.reset();
   stop_timer_.reset();
   report_.reset();

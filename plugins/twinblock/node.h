@@ -17,6 +17,7 @@
 #include "io/posix/control_server.h"
 #include "io/posix/etcd_witness.h"
 #include "io/posix/fence_command_process.h"
+#include "io/posix/key_reader.h"
 #include "io/posix/loop.h"
 #include "io/posix/posix_disk.h"
 #include "io/posix/stderr_log.h"
@@ -61,7 +62,7 @@ class Node {
   Node(Config config, std::string name);
   Status open_files(uint64_t volume_bytes, uint32_t region_bytes);
   void open_witness();
-  Result<std::string> read_keys(KeyChoice choice);
+  Result<std::string> take_keys(KeyChoice choice, Result<LinkKeys> read);
   Status open_engine(metadata::Loaded loaded, DataFound found);
   int run_request(ClientRequest& request);
   void learn(const CachedRead& cached, ContentCache& cache, uint64_t began_ns);
@@ -82,6 +83,7 @@ class Node {
   std::unique_ptr<PosixDisk> metadata_;
   std::unique_ptr<TcpNetwork> network_;
   std::unique_ptr<WorkerThreads> workers_;
+  std::unique_ptr<KeyReader> key_reader_;  // null: links are not encrypted
   std::unique_ptr<EtcdWitness> witness_;        // null: none of this kind
   std::unique_ptr<FenceCommandProcess> fence_;  // …
   std::unique_ptr<BackingCopies> copies_;

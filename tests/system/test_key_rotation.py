@@ -4,13 +4,16 @@ session; with two links, and with one."""
 import json
 import os
 import shutil
+import threading
 
 import pytest
 
+from encryption_support import sessions, write_key
+from lablib.error import LIVENESS_S
 from lablib.lab import NODES
 from links_support import MixedLoad, Undisturbed, all_up, links_of
-from relay import Relay, lab_over
-from support import ctl, twinblock, wait_for_writes, wait_until
+from relay import Relay, dialled, lab_over
+from support import ctl, twinblock, wait_for_log, wait_for_writes, wait_until
 
 ROTATIONS = int(os.environ.get("TWINBLOCK_ROTATIONS", "5"))  # 20 and more on a machine that has time
 PROMISED_S = 0.3  # what a write may wait for because of it
@@ -123,6 +126,46 @@ class Cutter(Relay):
 
     def passed(self, data, stream):
         return data, stream["connection"] <= self.ends
+
+
+class Holder(Relay):
+    """Ends connections ("cut"), or keeps the dialler's hello back, which is what it says third ("hold")."""
+
+    mode = "pass"
+
+    def __init__(self, *arguments):
+        self.holds = threading.Event()
+        self.goes_on = threading.Event()
+        super().__init__(*arguments)
+
+    def passed(self, data, stream):
+        stream["pieces"] = stream.get("pieces", 0) + (stream["from"] == "dialler")
+        if self.mode == "hold" and stream["pieces"] == 3:
+            self.holds.set()
+            self.goes_on.wait(LIVENESS_S)
+        return data, self.mode == "cut"
+
+
+@pytest.mark.parametrize("drops", NODES)
+def test_who_has_proven_a_key_that_is_dropped_before_his_hello_comes_to_no_session(make_lab, drops):
+    with lab_over(Holder, make_lab, encryption="tls") as (lab, relays):
+        all_up(lab, 1)
+        for relay in relays:
+            relay.mode = "cut"
+        for name in NODES:
+            wait_for_log(lab, name, " is lost: ")
+        for relay in relays:
+            relay.mode = "hold"
+        alpha_dials = dialled(lab, relays)
+        assert alpha_dials.holds.wait(LIVENESS_S)
+        write_key(lab.state["key"])
+        new = key(lab, "reload", drops)
+        before = {name: len(lab.log_text(name)) for name in NODES}
+        for relay in relays:
+            relay.goes_on.set()
+        wait_until(lambda: any(new in link["last_error"] for name in NODES for link in links_of(lab, name).values()),
+                   what=f"a refusal with key {new}: {losses(lab)}")
+        assert not any(sessions(lab, name, since) for name, since in before.items())
 
 
 @pytest.mark.parametrize("first", NODES)

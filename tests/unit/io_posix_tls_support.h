@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 
@@ -53,6 +54,24 @@ struct Pair {
   TlsSession::Step dialler_step{};
   TlsSession::Step acceptor_step{};
 };
+
+// A hello (RFC 8446, 4.1.2) that has no key, and no share of a Diffie-Hellman exchange either: what follows is a
+// HelloRetryRequest.
+inline Bytes hello_of_a_stranger() {
+  constexpr std::array<uint8_t, 11> kHead{0x16, 3, 1, 0, 82, 1, 0, 0, 78, 3, 3};
+  constexpr size_t kRandomBytes = 32;
+  constexpr std::array<uint8_t, 44> kRest{
+      0,    0,    2, 0x13, 1, 1, 0, 0, 35,    // no session; AES-128-GCM; no compression; extensions:
+      0,    0x2b, 0, 3,    2, 3, 4,           // supported_versions
+      0,    0x0a, 0, 4,    0, 2, 0, 0x1d,     // supported_groups: X25519
+      0,    0x0d, 0, 4,    0, 2, 8, 4,        // signature_algorithms
+      0,    0x33, 0, 2,    0, 0,              // key_share: none
+      0,    0x2d, 0, 2,    1, 1};             // psk_key_exchange_modes: with Diffie-Hellman
+  Bytes hello(kHead.size() + kRandomBytes + kRest.size(), std::byte{7});
+  std::memcpy(hello.data(), kHead.data(), kHead.size());
+  std::memcpy(hello.data() + kHead.size() + kRandomBytes, kRest.data(), kRest.size());
+  return hello;
+}
 
 // A dialler of GnuTLS' own, which can do what a TlsSession never does.
 struct OtherDialler {

@@ -3,7 +3,10 @@
 #include <poll.h>
 
 #include <cstring>
+#include <future>
 
+#include "base/limits.h"
+#include "io/posix/key_reader.h"
 #include "io_posix_tcp_support.h"
 #include "io_posix_tls_support.h"
 
@@ -342,6 +345,28 @@ TEST_F(TlsTest, who_is_in_the_middle_of_the_proof_stays_beside_silent_ones) {
   ::close(far);
 }
 
+// Another hello is asked of anybody: strangers who have been asked are no better than a peer that has said nothing yet.
+TEST_F(TlsTest, who_was_asked_for_another_hello_does_not_stay_for_it) {
+  listen();
+  const Bytes hello = hello_of_a_stranger();
+  std::vector<int> strangers;
+  for (size_t i = 0; i < limits::kUnprovenConnectionsMax - 1; ++i) {
+    const int fd = strangers.emplace_back(raw_client());
+    ASSERT_EQ(::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
+    std::array<std::byte, 256> answer{};
+    ASSERT_GT(::recv(fd, answer.data(), answer.size(), 0), 0);
+    ASSERT_EQ(answer[0], std::byte{22}) << "a handshake goes on";
+  }
+  const int peer = raw_client();  // its hello is on its way
+  strangers.push_back(raw_client());
+  ASSERT_TRUE(loop_.eventually([&] { return refused_with("too many like it"); }));
+  OtherDialler dialler(key_);
+  dialler.shake_hands_over(peer);
+  EXPECT_TRUE(loop_.eventually([&] { return accepted_.connection != nullptr; })) << refusals();
+  for (const int fd : strangers) ::close(fd);
+  ::close(peer);
+}
+
 TEST_F(TlsTest, a_node_that_stops_ends_what_has_not_proven_the_key) {
   listen();
   const int silent = raw_client();
@@ -387,6 +412,36 @@ TEST_F(TlsTest, a_key_that_is_dropped_while_it_is_proven_is_worth_nothing) {
   EXPECT_TRUE(refused_with("127.0.0.1 has the key " + key_.fingerprint + ", which was dropped")) << refusals();
   loop_.call([&] { EXPECT_EQ(accepted_.connection, nullptr); });
   ::close(early);
+}
+
+TEST(KeyReaderTest, the_loop_goes_on_while_the_file_system_of_the_keys_hangs) {
+  RunningLoop loop;
+  std::promise<void> mends;
+  const std::shared_future<void> mended = mends.get_future().share();
+  KeyReader reader(*loop, [mended] {
+    mended.wait();
+    return Result<LinkKeys>(LinkKeys{make_link_key()});
+  });
+  std::vector<bool> told;
+  loop.start();
+  loop.call([&] {
+    for (int i = 0; i < 2; ++i)
+      reader.read([&](const Result<LinkKeys>& keys) { told.push_back(keys.ok()); });
+  });
+  loop.call([&] { EXPECT_EQ(told, std::vector{false}) << "one at a time"; });
+  mends.set_value();
+  EXPECT_TRUE(loop.eventually([&] { return told == std::vector{false, true}; }));
+}
+
+TEST_F(TlsTest, that_a_proven_key_was_dropped_is_known_at_both_ends) {
+  connect();
+  const LinkKey next = make_link_key();
+  loop_.call([&] {
+    network_->set_keys(keys_of({next, key_}));
+    EXPECT_FALSE(dialled_.connection->key_dropped() || accepted_.connection->key_dropped());
+    network_->set_keys(keys_of({next}));
+    EXPECT_TRUE(dialled_.connection->key_dropped() && accepted_.connection->key_dropped());
+  });
 }
 
 TEST_F(TlsTest, how_it_was_protected_is_known_after_its_end) {

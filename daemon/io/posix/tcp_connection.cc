@@ -126,7 +126,7 @@ void TcpConnection::secure() {
     switch (tls_->shake_hands()) {
       case TlsSession::Step::kDone:
         // The keys may have been changed while it was under way.
-        if (find_link_key(*network_.keys_, tls_->key()) == nullptr)
+        if (key_dropped())
           return fail(subject() + "has the key " + tls_->key() + ", which was dropped meanwhile");
         if (!dialled_) network_.prefer_key(tls_->key());
         state_ = State::kUp;
@@ -161,6 +161,10 @@ std::string TcpConnection::subject() const { return dialled_ ? peer_ + " " : std
 
 std::string TcpConnection::protection() const {
   return tls_ != nullptr && tls_->done() ? tls_->describe() : std::string();
+}
+
+bool TcpConnection::key_dropped() const {
+  return tls_ != nullptr && tls_->done() && find_link_key(*network_.keys_, tls_->key()) == nullptr;
 }
 
 void TcpConnection::send(std::span<const std::byte> head, std::span<const std::byte> body) {

@@ -51,6 +51,7 @@ class TcpConnection final : public Connection {
   [[nodiscard]] bool reached() const override { return reached_; }
   [[nodiscard]] std::optional<StreamState> stream() const override { return stream_state_of(fd_); }
   [[nodiscard]] std::string protection() const override;
+  [[nodiscard]] bool key_dropped() const override;
   [[nodiscard]] uint64_t cipher_ns() const override { return cipher_ns_; }
 
   // The stream is over; closed() is called at the end of this turn.
@@ -64,8 +65,8 @@ class TcpConnection final : public Connection {
     return unread_ && state_ == State::kUp && !paused_;
   }
   void read_on();
-  // With keys: the peer has said something that was worth an answer.
-  [[nodiscard]] bool answered() const { return tls_ != nullptr && tls_->sealed_bytes_total() > 0; }
+  // TlsSession::hello_holds().
+  [[nodiscard]] bool hello_holds() const { return tls_ != nullptr && tls_->hello_holds(); }
   // The peer had its time to prove the key.
   void give_up_waiting();
   // Of its local address; 0: not known, or not connected yet.

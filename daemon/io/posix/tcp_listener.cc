@@ -57,11 +57,11 @@ std::list<TcpListener::Unproven>::iterator TcpListener::place_of(const Unproven&
                       [&](const Unproven& each) { return &each == &who; });
 }
 
-// Who has said nothing worth an answer yet, else who has been here for longest.
+// Who has shown nothing of a key yet, whatever he has said; else who has been here for longest.
 std::list<TcpListener::Unproven>::iterator TcpListener::least_known() {
-  const auto silent = std::find_if(unproven_.begin(), unproven_.end(),
-                                   [](const Unproven& each) { return !each.connection->answered(); });
-  return silent != unproven_.end() ? silent : unproven_.begin();
+  const auto anybody = std::find_if(unproven_.begin(), unproven_.end(),
+                                    [](const Unproven& each) { return !each.connection->hello_holds(); });
+  return anybody != unproven_.end() ? anybody : unproven_.begin();
 }
 
 void TcpListener::proven(Unproven& who) {

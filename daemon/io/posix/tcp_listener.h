@@ -1,6 +1,6 @@
 // The listening socket of one link: accepts from the peer's IP only, and with keys only who proves
-// one. Who has not yet is bounded in number and time: when there are too many, one that has said
-// nothing yet goes, the oldest of them, so that the peer gets in beside any number of others. Internal to io/posix.
+// one. Who has not yet is bounded in number and time: when there are too many, one that has shown
+// nothing of a key goes, the oldest of them, so that the peer gets in beside any number of others. Internal to io/posix.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,8 @@ class TcpNetwork final : public Network, private TurnPart {
   TcpNetwork(const TcpNetwork&) = delete;
   TcpNetwork& operator=(const TcpNetwork&) = delete;
 
-  // For connections that begin from now on; where there were keys before.
+  // Where there were keys before. What is connected stays so, but for who is still to prove a key and proves one that was
+  // dropped; of the others Connection::key_dropped() tells.
   void set_keys(std::shared_ptr<const LinkKeys> keys);
   [[nodiscard]] std::unique_ptr<Connection> dial(const LinkAddresses& link) override;
   Status listen(const LinkAddresses& link,

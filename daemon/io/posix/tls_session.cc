@@ -79,6 +79,7 @@ void TlsSession::set_keys() {
   TB_CHECK(gnutls_psk_allocate_server_credentials(&server_) == 0, "GnuTLS has no memory");
   gnutls_psk_set_server_credentials_function(server_, &TlsSession::find_key);
   gnutls_credentials_set(session_, GNUTLS_CRD_PSK, server_);
+  gnutls_handshake_set_hook_function(session_, GNUTLS_HANDSHAKE_SERVER_HELLO, GNUTLS_HOOK_POST, &TlsSession::answered);
 }
 
 // --- what GnuTLS calls
@@ -105,6 +106,13 @@ ssize_t TlsSession::push(gnutls_transport_ptr_t self, const giovec_t* parts, int
   }
   tls.out_total_ += bytes;
   return static_cast<ssize_t>(bytes);
+}
+
+// A hello of ours is made when the binder of theirs was right (RFC 8446, 4.2.11.2).
+int TlsSession::answered(gnutls_session_t session, unsigned /*type*/, unsigned /*when*/, unsigned /*incoming*/,
+                         const gnutls_datum_t* /*message*/) {
+  static_cast<TlsSession*>(gnutls_session_get_ptr(session))->hello_holds_ = true;
+  return 0;
 }
 
 // A key that there is not is answered like a wrong one.

@@ -39,6 +39,9 @@ class TlsSession {
   // The peer has closed the connection, or took too long, before it was done: in words.
   [[nodiscard]] std::string left_early() const;
   [[nodiscard]] bool done() const { return done_; }
+  // Of an acceptor: the dialler's hello holds up to a key, though it may be a recording. Others are asked for another hello at
+  // most (HelloRetryRequest).
+  [[nodiscard]] bool hello_holds() const { return hello_holds_; }
   // The fingerprint of the key that both have proven, once it is done.
   [[nodiscard]] const std::string& key() const { return named_; }
 
@@ -66,6 +69,8 @@ class TlsSession {
  private:
   static ssize_t pull(gnutls_transport_ptr_t self, void* into, size_t bytes);
   static ssize_t push(gnutls_transport_ptr_t self, const giovec_t* parts, int count);
+  static int answered(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                      const gnutls_datum_t* message);
   static int find_key(gnutls_session_t session, const char* name, gnutls_datum_t* key);
   [[nodiscard]] bool is_plain() const;
   [[nodiscard]] std::string why_failed(int code) const;
@@ -77,6 +82,7 @@ class TlsSession {
   gnutls_psk_client_credentials_t client_ = nullptr;
   gnutls_psk_server_credentials_t server_ = nullptr;
   bool done_ = false;
+  bool hello_holds_ = false;
   std::string named_;  // the fingerprint that the dialler says it has
   std::string error_;
   uint64_t heard_bytes_ = 0;
