@@ -33,7 +33,8 @@ class Epochs {
       open_.clear_all();
     }
   }
-  // It has completed on both nodes: what it covers is forgotten.
+  // It has completed on both nodes, or on the one whose replica is the only good one and on record as that: what it covers is
+  // forgotten.
   void flush_completed() {
     TB_CHECK(flushing_, "an epoch is closed by a flush that began after its writes");
     flushing_ = false;

@@ -75,7 +75,8 @@ void FlushGroup::peer_lost() {
 
 void FlushGroup::settle() {
   if (local_pending_ || peer_pending_) return;
-  if (on_peer_ && on_local_) core_.differences().flush_completed();
+  // A disk that the peer stands in for counts no more, as the peer has on record: what that one has is all there is.
+  if (on_peer_ && (on_local_ || core_.phase().now() == Phase::kDiskless)) core_.differences().flush_completed();
   if (on_peer_ && (on_local_ || core_.phase().diskless())) {
     // Until the peer knows that it holds the only copy, a crash here would forget that.
     for_sole_copy_ = !on_local_ && core_.phase().now() != Phase::kDiskless;

@@ -211,10 +211,27 @@ void World::dies_while_nothing_is_sent() {
   node(other).metadata().faults = DiskFaults{};
   workload().go_on();
   write_some();
+  check_rest(other);
   operator_rests_ = false;
   replace_local_disk();
   wait(
       kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the disk's replacement");
+}
+
+// What was written is made stable on the only good replica, once.
+void World::check_rest(int stands_in) {
+  workload().stop();
+  wait(
+      kHealingMax_ns, [this] { return workload().idle(); }, "answers by a replica that stands in");
+  VirtualDisk& disk = node(stands_in).data();
+  scheduler_.run_until(scheduler_.now_ns() + 3 * limits::kEpochIdle_ns);
+  if (disk.unflushed())
+    Report::violation("what was acknowledged by the only good replica stays in its page cache" + describe());
+  const uint64_t flushes = disk.flushes_total();
+  scheduler_.run_until(scheduler_.now_ns() + 10 * limits::kEpochIdle_ns);
+  if (disk.flushes_total() != flushes)
+    Report::violation("the only good replica is flushed again and again, with nothing written" + describe());
+  workload().go_on();
 }
 
 // A primary's disk dies, and its peer stands in; there a flush fails, and what that was to cover is gone

@@ -265,6 +265,7 @@ void VirtualDisk::submit(DiskRequest& request) {
     Report::violation("a request outside " + name_);
   request.flush_failed = false;
   if (is_write(request.op)) written_ = true;
+  if (request.op == DiskOp::kFlush) ++flushes_;
   check_overlap(request);
   const uint64_t id = next_id_++;
   pending_.emplace(id, Pending{&request, nullptr, done_number_});

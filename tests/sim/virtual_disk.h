@@ -86,6 +86,8 @@ class VirtualDisk final : public Disk {
   void flush_now() { persist(done_number_, 0); }
   // Whether it shows what a loss of power may take back.
   [[nodiscard]] bool unflushed() const { return !dirty_sectors_.empty(); }
+  // That it was given, since it was made.
+  [[nodiscard]] uint64_t flushes_total() const { return flushes_; }
   // Whether it has done all that it was given.
   [[nodiscard]] bool idle() const { return pending_.empty(); }
   int read_now(uint64_t offset_bytes, std::span<std::byte> into);
@@ -172,6 +174,7 @@ class VirtualDisk final : public Disk {
   uint64_t held_flush_ = 0;  // its id; 0: none
   uint64_t done_number_ = 0;
   uint64_t errors_ = 0;
+  uint64_t flushes_ = 0;
   mutable uint64_t device_work_ = 1;
   uint64_t errors_of_room_ = 0;  // of those, writes that failed with ENOSPC
   int flush_error_ = 0;          // of the first flush that failed

@@ -122,6 +122,7 @@ class World {
   void order_before_writes(int loser);
   void check_shown(int giver, bool keep_local, uint64_t known_ns, const Result<std::string>& said);
   void verification();
+  void repair_is_cut_off();
   void promotions();  // promotions.cc
   void demote_primary();
   void ask_twice();
@@ -141,6 +142,7 @@ class World {
   void dies_early();
   void stand_in_forgets();
   void dies_while_nothing_is_sent();
+  void check_rest(int stands_in);
   void let_the_disk_die(int host);
   void failed_demotion();
   void fail_a_flush_of_nothing(int host);  // late_flush.cc
