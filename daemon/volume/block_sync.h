@@ -59,6 +59,10 @@ class BlockSync {
   // after the other; none is to be started before all have.
   void halt();
   [[nodiscard]] size_t outstanding() const { return outstanding_; }
+  // The ranges of tasks that have not ended; of those only that the peer was sent, and has not acknowledged: it may have any
+  // part of that.
+  [[nodiscard]] std::vector<ByteRange> under_way() const;
+  [[nodiscard]] std::vector<ByteRange> sent() const;
   // Gives up the buffers; nothing is outstanding.
   void release_memory();
 

@@ -11,6 +11,7 @@
 #include "volume/flush_group.h"
 #include "volume/replica.h"
 #include "volume/roles.h"
+#include "volume/verifier.h"
 #include "volume/write_path.h"
 
 namespace twinblock {
@@ -20,6 +21,7 @@ class Upkeep {
   // The engine's.
   struct Parts {
     WritePath& writes;
+    Verifier& verifier;
     FlushGroup& flushes;
     Replica& replica;
     DiskHealth& disks;

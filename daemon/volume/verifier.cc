@@ -138,7 +138,15 @@ void Verifier::stop(const std::string& why) {
 
 void Verifier::session_lost(const std::string& reason) {
   stop("the session was lost: " + reason);
+  // What differed, and was just written anew, may differ still.
+  if (report_.repair)
+    for (const ByteRange& range : sync_.sent()) core_.differences().may_differ(range.begin_bytes, range.length());
   sync_.session_lost();
+}
+
+void Verifier::touch_intents() {
+  if (!report_.repair) return;
+  for (const ByteRange& range : sync_.under_way()) (void)core_.intents().covered(range.begin_bytes, range.length());
 }
 
 void Verifier::end(const std::string& why) {

@@ -37,6 +37,8 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
   // In duplex; not while one runs.
   void begin(bool repair);
   void stop(const std::string& why);
+  // What a repair may yet write stays on record, however long it waits (see WritePath::touch_intents).
+  void touch_intents();
   // Called by the engine: the session is gone.
   void session_lost(const std::string& reason);
   // It was stopped, but some of what it had begun is still under way.

@@ -59,9 +59,34 @@ void World::verification() {
   workload().flush_all();
   wait(
       kAnswerMax_ns, [this] { return workload().idle(); }, "a flush");
+  repair_is_cut_off();
   corrupted_ = false;
   verify_may_find_ = true;  // this process's last report
   workload().go_on();
+}
+
+// The peer loses power while it writes what a repair sends: what was found to differ is brought there when it is back.
+void World::repair_is_cut_off() {
+  quiesce();
+  const int target = 1 - primary_;
+  VirtualDisk& disk = node(target).data();
+  disk.corrupt(check_random_.below(options_.volume_bytes), 1);
+  disk.faults.extra_delay_ns = kSecond_ns;
+  Engine& engine = node(primary_).engine();
+  engine.orders().verify(VerifyOrder::kRepair, [this](const Result<std::string>& result) {
+    if (!result) Report::violation("verify: " + result.error().what + describe());
+  });
+  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns, [&] { return disk.writing(); });
+  if (!disk.writing()) Report::violation("a repair writes nothing" + describe());
+  if (engine.status().intent_bytes == 0) Report::violation("what a repair writes is in no intent" + describe());
+  node(target).power_off();
+  process_gone(target);
+  disk.faults = DiskFaults{};
+  scheduler_.run_until(scheduler_.now_ns() + options_.peer_timeout_ns);
+  restart(target);
+  wait(
+      kHealingMax_ns, [this] { return both_duplex(); }, "duplex after a repair that was cut off");
+  check_identical("after a repair that was cut off");
 }
 
 }  // namespace twinblock::sim
