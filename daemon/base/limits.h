@@ -143,6 +143,10 @@ constexpr uint64_t kWitnessPauseMax_ns = 5 * kSecond_ns;
 // So often in a row somebody else may have been quicker in replacing what stands there.
 constexpr uint32_t kWitnessRacesMax = 8;
 
+// For so long at most a primary beside a witness reads by itself after its peer answered it last: what a peer lets pass
+// that has just been started, as it does not know what an earlier process, with another file, has told.
+constexpr uint64_t kLeaseMax_ns = 5 * kSecond_ns;
+
 constexpr uint64_t kHeartbeatInterval_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMin_ns = 50 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMax_ns = 2 * kSecond_ns;

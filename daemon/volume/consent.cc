@@ -43,7 +43,7 @@ Consent::Consent(Core& core, const Asked& asked, Owner& owner)
       asked_(asked),
       owner_(owner),
       timer_(core.clock.make_timer([this] { look(); })) {
-  peer_reads_until_ns_ = core.clock.now_ns() + core.config.peer_timeout_ns;
+  peer_reads_until_ns_ = core.clock.now_ns() + std::max(core.config.peer_timeout_ns, limits::kLeaseMax_ns);
   if (!configured()) return;
   view_.standing = WitnessStanding::kUnasked;
   if (asked_.witness != nullptr) {
@@ -124,7 +124,7 @@ uint64_t Consent::lease_until_ns() const {
   if (asked_.witness == nullptr || !owner_.may_want_to_go_on() || !core_.phase().attached() ||
       core_.phase().diskless())
     return WorkerView::kNoLease;
-  return core_.session.answered_beat_ns() + core_.config.peer_timeout_ns;
+  return core_.peer_waits_until_ns();
 }
 
 void Consent::renew_lease() {

@@ -2,10 +2,11 @@
 // again (invariant 15). It is asked when a primary loses its peer, before the first acknowledgement that
 // the peer would miss, and before a node is promoted without its peer; in duplex nobody waits for it.
 //
-// Nobody reads what is old, either (WorkerView::lease_holds()): a primary reads by itself only for the
-// peer timeout after it sent the last heartbeat that the peer has answered; the peer lets that time pass
-// after it heard this node last, before it asks to be promoted without it. A fence command makes sure by
-// itself.
+// Nobody reads what is old, either (WorkerView::lease_holds()): a primary reads by itself only for a while after it
+// sent the last heartbeat that the peer has answered: for its own peer timeout or the one that the peer has told in this
+// session, whichever is less (Core::peer_waits_until_ns()). The peer lets its own pass after it heard this node last,
+// before it asks to be promoted without it; and after it was started what any lease may last, as an earlier process of
+// another file may have told more. A fence command makes sure by itself.
 //
 //   right    ─▶ the claim on record ─▶ read ─▶ judge_claim() ─▶ replace ─▶ AloneRight::grant()
 //   settle   ─▶ read ─▶ the peer answers ─▶ replace by {the shared generation, nobody}

@@ -147,6 +147,14 @@ class Core {
   [[nodiscard]] bool reads_wait() const {
     return waits_for_witness() || !worker_view_.lease_holds(clock);
   }
+  // Until then the peer, as far as it has told in this session what it waits for, does not ask a witness to be promoted
+  // without this node.
+  [[nodiscard]] uint64_t peer_waits_until_ns() const {
+    return session.answered_beat_ns() +
+           std::min({config.peer_timeout_ns, peer_told_timeout_ns_, limits::kLeaseMax_ns});
+  }
+  // Its peer_timeout; 0: not told yet.
+  void set_peer_told_timeout(uint64_t ns) { peer_told_timeout_ns_ = ns; }
   // What the peer misses may be promised, as soon as it is on record.
   [[nodiscard]] bool may_promise_alone() const { return alone_right_.alone(record()); }
   [[nodiscard]] AloneRight& alone_right() { return alone_right_; }
@@ -211,6 +219,7 @@ class Core {
   CompressionPolicy compression_;
   Counters counters_;
   WriteLatency latency_;
+  uint64_t peer_told_timeout_ns_ = 0;
   bool alone_allowed_ = false;
   bool demoting_ = false;
   const char* changing_ = nullptr;

@@ -184,6 +184,7 @@ void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
       break;
     case wire::FrameType::kSettings:
       peer_settings_.heard(wire::payload_as<wire::SettingsPayload>(frame.payload));
+      consent_.look();  // it may read by itself now
       break;
     case wire::FrameType::kRole:
       if (!roles_.heard_role(wire::frame_as<wire::RoleFrame>(header))) core_.refuse(header);

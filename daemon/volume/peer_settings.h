@@ -1,5 +1,5 @@
-// What the two configuration files say, and should say alike: told to the peer, and compared. Owned
-// by the engine; loop thread only.
+// What the two configuration files say, and should say alike: told to the peer, and compared; Core is told for how long
+// the peer waits. Owned by the engine; loop thread only.
 #pragma once
 
 #include <string>

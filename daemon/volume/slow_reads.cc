@@ -97,8 +97,7 @@ void SlowReads::read_from_peer(Op& op) {
 ContentCache* SlowReads::cache_for(const ClientRequest& client) {
   const bool whole_blocks =
       client.offset_bytes % limits::kBlockBytes == 0 && client.length_bytes % limits::kBlockBytes == 0;
-  const bool peer_waits =
-      core_.clock.now_ns() < core_.session.answered_beat_ns() + core_.config.peer_timeout_ns;
+  const bool peer_waits = core_.clock.now_ns() < core_.peer_waits_until_ns();
   return core_.phase().diskless() && whole_blocks && peer_waits ? core_.worker_view().cache() : nullptr;
 }
 

@@ -96,6 +96,29 @@ void Witnessed::word_about_a_dead_peer() {
   register_.reached = reached;
 }
 
+// Both are there, and so is the witness: the secondary, or the process that follows on it, is promoted as soon as it may be,
+// and the primary reads for as long as it may.
+void Witnessed::cut_apart(Random& apart) {
+  if (!at_one()) return;
+  register_.up = true;
+  register_.reached = {true, true};
+  register_.lost = register_.late = 0;
+  network_.set_silent({true, true});
+  const int secondary = node(0).engine().is_primary() ? 1 : 0;
+  if (apart.chance(0.5)) {
+    node(secondary).kill();
+    gone(secondary);
+    start_later(secondary, 300 * kMillisecond_ns);
+  }
+  for (const uint64_t end = scheduler_.now_ns() + 6 * kSecond_ns; scheduler_.now_ns() < end; look()) {
+    // Beside its clients' writes, none of which is answered.
+    const Client& reader = client(1 - secondary);
+    if (lives(1 - secondary) && reader.open && !reader.leaves) ask(1 - secondary, ClientOp::kRead);
+    scheduler_.run_until(scheduler_.now_ns() + 20 * kMillisecond_ns);
+  }
+  network_.set_silent({false, false});
+}
+
 // How one is taken out of service: host by host, and it is away already. What waited for it goes on.
 void Witnessed::without_witness() {
   without_ = true;

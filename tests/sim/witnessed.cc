@@ -44,6 +44,11 @@ Witnessed::Witnessed(uint64_t seed)
   for (Block& block : blocks_) block[0].first_end_ns = 0;
   unwitnessed_ = config_;
   unwitnessed_.witness = {};
+  Random apart = random_;  // so that what is drawn otherwise stays what it was
+  files_differ_ = apart.chance(0.4);
+  other_file_ = config_;
+  other_file_.peer_timeout_ns = apart.spread(500 * kMillisecond_ns, 8 * kSecond_ns);
+  other_file_.link_timeout_ns = other_file_.peer_timeout_ns / 3;
   make_nodes([this](SimNode& made) {
     const int host = made.host();
     SimNode::Outside outside;
@@ -69,6 +74,7 @@ void Witnessed::run() {
   const uint64_t end = scheduler_.now_ns() + kFaulty_ns;
   while (scheduler_.now_ns() < end) {
     fault();
+    if (Random apart = random_; files_differ_ && apart.chance(0.2)) cut_apart(apart);
     const uint64_t until = scheduler_.now_ns() + random_.spread(30 * kMillisecond_ns, 6 * kSecond_ns);
     while (scheduler_.now_ns() < until) {
       scheduler_.run_until(std::min(until, scheduler_.now_ns() + 20 * kMillisecond_ns));
@@ -270,6 +276,8 @@ void Witnessed::start_later(int host, uint64_t longest_ns) {
 void Witnessed::start(int host) {
   node(host).power_on();
   if (node(host).running()) return;
+  if (Random apart = random_; files_differ_ && !without_)
+    node(host).set_config(apart.chance(0.5) ? config_ : other_file_);
   node(host).start();
   promoter_turn(host);
   client_turn(host);

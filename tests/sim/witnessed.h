@@ -70,6 +70,7 @@ class Witnessed final : public NodePair {
   void swap_disks(int host);
   void witness_fault();
   void word_about_a_dead_peer();
+  void cut_apart(Random& apart);
   void without_witness();
   void mend();
   void replace_what_is_too_old(int host);
@@ -81,6 +82,9 @@ class Witnessed final : public NodePair {
 
   Config unwitnessed_;   // the same without [witness] …
   bool without_ = false;  // … which is in force by now
+  // Operators change peer_timeout in one host's file and then in the other's: each process begins with either.
+  bool files_differ_ = false;
+  Config other_file_;
   VirtualRegister register_;
   VirtualFence fence_;
   std::array<Client, 2> clients_;
