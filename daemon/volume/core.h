@@ -3,6 +3,7 @@
 // only, but for the worker's view and the compression.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
