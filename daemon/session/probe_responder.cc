@@ -54,7 +54,9 @@ bool ProbeResponder::take(Channel& asking, const wire::Frame& frame) {
         counts_ = true;
         first_ns_ = last_ns_ = received_bytes_ = 0;
         interval_bytes_.clear();
-        seen_bytes_ = asking.reader.received_bytes_total() - sizeof(wire::FrameHeader) - frame.payload.size();
+        // What came together with the first one counts, too.
+        seen_bytes_ = asking.reader.received_bytes_total() - asking.reader.unread_bytes() -
+                      sizeof(wire::FrameHeader) - frame.payload.size();
       }
       received(asking);
       if (!wire::frame_as<wire::ProbeDataFrame>(frame.header).last) return true;

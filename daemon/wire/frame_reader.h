@@ -52,6 +52,8 @@ class FrameReader {
   [[nodiscard]] bool error_came_as_sent() const { return error_came_as_sent_; }
   // Bytes received since the start: liveness is counted in bytes, not in whole frames.
   [[nodiscard]] uint64_t received_bytes_total() const { return received_bytes_total_; }
+  // Of them, those that no frame was made of yet.
+  [[nodiscard]] size_t unread_bytes() const { return end_ - begin_; }
 
  private:
   static constexpr int kReadsPerTurn = 4;
