@@ -71,13 +71,17 @@ void World::repair_is_cut_off() {
   const int target = 1 - primary_;
   VirtualDisk& disk = node(target).data();
   disk.corrupt(check_random_.below(options_.volume_bytes), 1);
-  disk.faults.extra_delay_ns = kSecond_ns;
+  const bool slow = options_.disk_timeout_ns > 3 * limits::kIntentAge_ns;
+  (slow ? disk.faults.slow_ns : disk.faults.extra_delay_ns) = slow ? 3 * limits::kIntentAge_ns : kSecond_ns;
+  slow_disks_ = slow_disks_ || slow;
   Engine& engine = node(primary_).engine();
   engine.orders().verify(VerifyOrder::kRepair, [this](const Result<std::string>& result) {
     if (!result) Report::violation("verify: " + result.error().what + describe());
   });
-  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns, [&] { return disk.writing(); });
-  if (!disk.writing()) Report::violation("a repair writes nothing" + describe());
+  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns + 10 * options_.disk_timeout_ns, [&] { return disk.writing(); });
+  if (!disk.writing())
+    Report::violation("a repair writes nothing: " + engine.status().verify.ended + describe());
+  if (slow) scheduler_.run_until(scheduler_.now_ns() + 4 * limits::kIntentAge_ns, [&] { return !disk.writing() || engine.status().intent_bytes == 0; });
   if (engine.status().intent_bytes == 0) Report::violation("what a repair writes is in no intent" + describe());
   node(target).power_off();
   process_gone(target);
