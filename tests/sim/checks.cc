@@ -327,12 +327,15 @@ void World::check_sole_copy(SimNode& at, const Workload::Request& request) {
   check_knows_to_be_stale(at);
 }
 
+// A metadata disk that hung for too long counts as failed for as long as the process lives.
+bool World::has_given_up_metadata(SimNode& at) {
+  return at.engine().status().disk_error.find("the metadata disk failed") != std::string::npos;
+}
+
 // … and it has it on record itself that its own is none, but where its metadata disk does not take that:
 // else it would pass for current when it is back alone, and its disk can be read again.
 void World::check_knows_to_be_stale(SimNode& at) {
-  // One that hung for too long counts as failed for as long as the process lives.
-  const bool given_up = at.engine().status().disk_error.find("the metadata disk failed") != std::string::npos;
-  if (given_up || at.metadata().has_failed() ||
+  if (has_given_up_metadata(at) || at.metadata().has_failed() ||
       at.metadata().faults.hung_until_ns + kSecond_ns > scheduler_.now_ns())
     return;
   Random apart = check_random_;  // what the others draw stays what it was

@@ -85,8 +85,10 @@ void World::replace_local_disk() {
       disk_replaced(host);
       return;
     }
-    // Writes may be held (on_peer_loss = freeze), so that a demotion never begins.
-    if (no_good_replica(host) && scheduler_.now_ns() - disk_died_ns_ > 10 * kSecond_ns) {
+    // Writes may be held (on_peer_loss = freeze), so that a demotion never begins; and where it can't be
+    // recorded, it never ends.
+    const bool in_vain = no_good_replica(host) && scheduler_.now_ns() - disk_died_ns_ > 10 * kSecond_ns;
+    if (in_vain || (procedure_ == Procedure::kNone && has_given_up_metadata(node(host)))) {
       disk_replaced(host);
       return;
     }

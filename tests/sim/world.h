@@ -237,6 +237,7 @@ class World {
   void check_on_both(const Workload::Request& request);
   void check_sole_copy(SimNode& at, const Workload::Request& request);
   void check_knows_to_be_stale(SimNode& at);
+  static bool has_given_up_metadata(SimNode& at);
   void check_peer_knows(SimNode& at, const Workload::Request& request);
   void check_wait(SimNode& node, const Workload::Request& request);
   void check_latency();
