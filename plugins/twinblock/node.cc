@@ -189,7 +189,7 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found) {
     keys = std::make_shared<const LinkKeys>(std::move(read.value()));
     key_reader_ = std::make_unique<KeyReader>(loop_, [this] { return read_link_keys(config_.key); });
     facts_.read_keys = [this](KeyChoice choice, const std::function<void(const Result<std::string>&)>& done) {
-      key_reader_->read([this, choice, done](Result<LinkKeys> read) { done(take_keys(choice, std::move(read))); });
+      key_reader_->read([this, choice, done](Result<LinkKeys> anew) { done(take_keys(choice, std::move(anew))); });
     };
   }
   network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion, keys);
