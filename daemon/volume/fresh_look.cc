@@ -6,6 +6,7 @@ bool FreshLook::ended() {
   if (!core_.state().blank() || !core_.join_order().stands_by_itself() || empty_) return true;
   if (looking_) return false;
   looking_ = true;
+  asked_in_ = core_.phase().session();
   core_.workers.run([this] { found_ = core_.data.look_for_data(); }, [this] { looked(); });
   return false;
 }
@@ -14,8 +15,9 @@ void FreshLook::looked() {
   looking_ = false;
   if (!core_.state().blank()) return;
   core_.state().found_now(found_);
-  empty_ = found_ == DataFound::kNone;
-  if (empty_ || !core_.join_order().stands_by_itself()) return;
+  // (What was found for a session that is gone is looked for again when the next one asks.)
+  empty_ = found_ == DataFound::kNone && core_.phase().still(asked_in_);
+  if (found_ == DataFound::kNone || !core_.join_order().stands_by_itself()) return;
   core_.join_order().take_back();
   core_.log.log(Severity::kWarning, core_.config.node(core_.node).backing +
                                         " may hold data that was not there when this process began: it is not "

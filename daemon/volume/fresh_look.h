@@ -2,6 +2,8 @@
 // an order, it is looked at again: somebody may have put data there since. Owned by ResyncTarget; loop thread only.
 #pragma once
 
+#include <cstdint>
+
 #include "base/data_search.h"
 #include "volume/core.h"
 
@@ -21,7 +23,8 @@ class FreshLook {
 
   Core& core_;
   bool looking_ = false;
-  bool empty_ = false;                      // in this session
+  uint64_t asked_in_ = 0;                  // the session for which it is looked
+  bool empty_ = false;                     // … by what was looked for in this one
   DataFound found_ = DataFound::kUnknown;  // by the last look; written by a worker while `looking_`
 };
 

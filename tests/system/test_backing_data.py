@@ -4,6 +4,7 @@ order, and a replica whose data lie far behind the beginning is not taken for a 
 import os
 import re
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +117,23 @@ def test_data_that_came_while_the_node_waited_are_not_overwritten(on_beta, by_or
     assert "its backing, which holds data" in status["status"] and "init r0 --join" in status["action"]
     wait_for_log(lab, "beta", "was not there when this process began", "--join")
     assert bytes_of_device(lab, "beta") == before
+
+
+def test_a_file_that_has_another_name_by_now_is_looked_at_itself(make_lab):
+    """It is the one that would be overwritten."""
+    lab = make_lab(size=f"{SIZE}", peer_timeout="1s", start=False)
+    lab.up(init=False)
+    backing = Path(lab.node("beta")["backing"])
+    on_device(lab, "beta", os.urandom(512), FAR)
+    kept = backing.rename(backing.with_suffix(".kept"))
+    with open(backing, "wb") as other:
+        other.truncate(SIZE)
+    before = kept.read_bytes()
+    assert ctl(lab, "alpha", "init").returncode == 0
+    promote(lab, "alpha")
+    refused(lab, "beta")
+    wait_for_log(lab, "beta", "was not there when this process began", "--join")
+    assert kept.read_bytes() == before
 
 
 def test_an_empty_device_joins_by_itself(on_beta):

@@ -66,6 +66,9 @@ void be_ordinary() {
   ::close(score);
 }
 
+// As dup2(2), but open in the program also where the two are the same, as a node without standard files may have it.
+bool give(int from, int as) { return from == as ? ::fcntl(as, F_SETFD, 0) == 0 : ::dup2(from, as) >= 0; }
+
 // In the child, whose memory is this process' until exec() while the thread that made it waits: nothing but system calls.
 // Returns where it went wrong, with errno.
 [[gnu::noinline]] void become(const Start& start) {
@@ -76,9 +79,9 @@ void be_ordinary() {
   const bool has_input = start.in >= 0;
   const int in = has_input ? start.in : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const unsigned first_closed = has_input ? kInputAgain + 1 : STDERR_FILENO + 1;
-  if (in < 0 || ::setsid() < 0 || ::chdir("/") != 0 || ::dup2(in, STDIN_FILENO) < 0 ||
-      ::dup2(start.out, STDOUT_FILENO) < 0 || ::dup2(start.err, STDERR_FILENO) < 0 ||
-      (has_input && ::dup2(STDIN_FILENO, kInputAgain) < 0) ||
+  if (in < 0 || ::setsid() < 0 || ::chdir("/") != 0 || !give(in, STDIN_FILENO) ||
+      !give(start.out, STDOUT_FILENO) || !give(start.err, STDERR_FILENO) ||
+      (has_input && !give(STDIN_FILENO, kInputAgain)) ||
       ::close_range(first_closed, ~0U, CLOSE_RANGE_CLOEXEC) != 0 || ::sigprocmask(SIG_SETMASK, &none, nullptr) != 0)
     return;
   ::execve(start.path, start.arguments, start.environment);
@@ -112,7 +115,8 @@ Result<pid_t> spawn(const Start& start) {
   do n = ::read(told.get(), &error, sizeof error);
   while (n < 0 && errno == EINTR);
   if (n != sizeof error) return pid;
-  (void)::waitpid(pid, nullptr, 0);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
   return system_error(error, start.path);
 }
 

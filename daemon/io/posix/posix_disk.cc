@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -64,7 +65,8 @@ PosixDisk::PosixDisk(Loop& loop, const Options& options, std::unique_ptr<DiskFil
 }
 
 DataFound PosixDisk::look_for_data() const {
-  const Result<DataFound> found = twinblock::look_for_data(file_->path());
+  // The file that is open, whatever has its name by now.
+  const Result<DataFound> found = twinblock::look_for_data("/proc/self/fd/" + std::to_string(file_->fd()));
   return found.ok() ? found.value() : DataFound::kUnknown;
 }
 
