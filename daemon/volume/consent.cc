@@ -152,6 +152,7 @@ void Consent::stand_aside() {
 }
 
 void Consent::session_up(const SyncFacts& mine, const SyncFacts& peer) {
+  peer_reads_until_ns_ = 0;  // by what this process tells, from now on
   const bool same = (mine.asks_register && peer.asks_register) || (mine.asks_command && peer.asks_command);
   core_.state().both_ask(same);
   if (configured()) {

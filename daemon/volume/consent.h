@@ -5,8 +5,8 @@
 // Nobody reads what is old, either (WorkerView::lease_holds()): a primary reads by itself only for a while after it
 // sent the last heartbeat that the peer has answered: for its own peer timeout or the one that the peer has told in this
 // session, whichever is less (Core::peer_waits_until_ns()). The peer lets its own pass after it heard this node last,
-// before it asks to be promoted without it; and after it was started what any lease may last, as an earlier process of
-// another file may have told more. A fence command makes sure by itself.
+// before it asks to be promoted without it; and, before its first session, what any lease may last since it was started, as
+// an earlier process of another file may have told more. A fence command makes sure by itself.
 //
 //   right    ─▶ the claim on record ─▶ read ─▶ judge_claim() ─▶ replace ─▶ AloneRight::grant()
 //   settle   ─▶ read ─▶ the peer answers ─▶ replace by {the shared generation, nobody}
@@ -142,7 +142,7 @@ class Consent {
   bool force_ = false;        // the operator's word: whatever stands there is replaced
   uint64_t sole_copy_ = 0;    // the generation of the peer's that is still to be named; 0: none
   std::function<void()> sole_copy_then_;
-  uint64_t peer_reads_until_ns_;  // it may, at least, where this process heard nothing of it
+  uint64_t peer_reads_until_ns_;  // it may, at least, by what an earlier process told; 0: that is past
   WitnessView view_;
 };
 
