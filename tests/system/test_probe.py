@@ -55,7 +55,9 @@ def test_a_link_is_measured_as_it_is_shaped(make_lab, rate, bits):
     assert sum(stream["interval_bytes"]) == stream["received_bytes"]
     assert 0 < link["round_trip"]["min_ns"] <= link["round_trip"]["average_ns"] <= link["round_trip"]["p99_ns"]
     small, large = link["conversations"]
-    assert small["writes_per_s"] > large["writes_per_s"] and small["bytes_per_s"] < large["bytes_per_s"]
+    assert small["writes_per_s"] > large["writes_per_s"]
+    # (Small ones may fill a slow link as well as large ones do.)
+    assert small["bytes_per_s"] < (1 + SLACK) * large["bytes_per_s"]
 
 
 # (A sender's buffer that is too small takes a longer round trip than these links have to hold anything up.)
