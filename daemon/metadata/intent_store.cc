@@ -62,6 +62,10 @@ void IntentStore::create(uint64_t tag, std::function<void(int)> done) {
 }
 
 void IntentStore::prepare_growth(uint64_t volume_bytes, std::function<void(int)> done) {
+  if (error_ != 0) {
+    done(error_);
+    return;
+  }
   TB_CHECK(growth_.volume_bytes == 0 && volume_bytes >= volume_bytes_, "one growth at a time");
   growth_.volume_bytes = volume_bytes;
   growth_.done = std::move(done);
@@ -80,7 +84,7 @@ void IntentStore::prepare_growth(uint64_t volume_bytes, std::function<void(int)>
 
 void IntentStore::growth_step() {
   DiskRequest& request = growth_.request;
-  if (request.error == 0 && request.op == DiskOp::kWrite) {
+  if (growth_.done && request.error == 0 && request.op == DiskOp::kWrite) {
     request.op = DiskOp::kFlush;
     request.offset_bytes = request.length_bytes = 0;
     request.data = nullptr;
@@ -89,7 +93,7 @@ void IntentStore::growth_step() {
   }
   growth_.volume_bytes = 0;
   growth_.images = {};
-  std::exchange(growth_.done, nullptr)(request.error);
+  if (const auto done = std::exchange(growth_.done, nullptr)) done(request.error);
 }
 
 void IntentStore::grow(uint64_t volume_bytes) {
@@ -163,9 +167,11 @@ void IntentStore::clear_all() {
 }
 
 void IntentStore::give_up(int error) {
-  if (error_ != 0) return;
-  error_ = error;
-  for (const Waiting& each : std::exchange(waiting_, {})) each.waiter->intent_recorded(error);
+  if (error_ == 0) error_ = error;
+  for (const Waiting& each : std::exchange(waiting_, {})) each.waiter->intent_recorded(error_);
+  creation_.wanted = false;
+  for (auto* done : {&creation_.done, &growth_.done})
+    if (const auto waits = std::exchange(*done, nullptr)) waits(error_);
 }
 
 void IntentStore::age(const std::function<bool(uint64_t, uint64_t)>& needed) {

@@ -54,8 +54,8 @@ class IntentStore {
   // Until a create() has ended there may be no other one.
   [[nodiscard]] bool creating() const { return creation_.wanted; }
   // The volume is to become larger: writes the pages that it needs then, clear, and flushes them. `done`
-  // is called later, never from within, with 0 or an errno value. Nothing else changes: a superblock of the
-  // old size does not look at them. One at a time, with room on the disk for them.
+  // is called later, with 0 or an errno value (at once if the store has failed before). Nothing else changes: a
+  // superblock of the old size does not look at them. One at a time, with room on the disk for them.
   void prepare_growth(uint64_t volume_bytes, std::function<void(int error)> done);
   // It is larger, after prepare_growth().
   void grow(uint64_t volume_bytes);
@@ -95,6 +95,8 @@ class IntentStore {
 
   [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] bool idle() const { return step_ == Step::kIdle; }
+  // Whether anybody waits for the disk.
+  [[nodiscard]] bool awaited() const { return !waiting_.empty() || creation_.done || growth_.done; }
   [[nodiscard]] uint64_t commits_total() const { return commits_; }  // flushes begun
   [[nodiscard]] uint64_t waits_total() const { return waits_; }      // cover() calls accepted
 

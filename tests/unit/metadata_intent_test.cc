@@ -290,19 +290,6 @@ TEST(IntentStore, AFailedDiskStaysFailedAndEverybodyIsTold) {
   }
 }
 
-TEST(IntentStore, ADiskThatHangsIsGivenUpForGood) {
-  Fixture f;
-  Told first, second, third;
-  ASSERT_EQ(f.store.cover(0, 1, first), 0);
-  ASSERT_EQ(f.store.cover(kRegion, 1, second), 0);
-  f.store.give_up(ETIMEDOUT);
-  EXPECT_EQ(first.result, ETIMEDOUT);
-  EXPECT_EQ(second.result, ETIMEDOUT);
-  f.disk.finish_all();  // too late
-  EXPECT_EQ(f.store.cover(0, 1, third), ETIMEDOUT);
-  EXPECT_FALSE(f.store.covered(0, 1));
-}
-
 TEST(IntentStore, CreateIsDoneWhenAllPagesAreClearOnTheMedium) {
   const uint64_t volume = 64 * kTiB;
   CrashDisk disk(layout_of(volume, kRegion).file_bytes);
