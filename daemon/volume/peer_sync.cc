@@ -374,8 +374,10 @@ void PeerSync::mark_stale() {
   core_.state().persist([this](int error) { mark_answered(error); });
 }
 
+// The intents are written beside it: a write that had asked for them before this node's disk failed may still
+// wait, though the peer has all that it needs to take it. The disk has no longer for them than it had for the mark.
 void PeerSync::mark_answered(int error) {
-  mark_timer_->disarm();
+  if (!core_.intents().awaited()) mark_timer_->disarm();
   mark_ = error == 0 ? StaleMark::kDurable : StaleMark::kFailed;
   mark_settled();
 }
@@ -387,7 +389,10 @@ void PeerSync::mark_overdue() {
     mark_timer_->arm(core_.config.disk_timeout_ns - waited_ns);
     return;
   }
-  core_.state().give_up_disk(ETIMEDOUT);
+  if (mark_ == StaleMark::kAsked)
+    core_.state().give_up_disk(ETIMEDOUT);
+  else if (!core_.intents().awaited())
+    return;
   core_.intents().give_up(ETIMEDOUT);
 }
 

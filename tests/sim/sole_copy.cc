@@ -32,6 +32,9 @@ SoleCopy::SoleCopy(uint64_t seed)
                            Metadata::kFailsSoon}
                     .at(random_.below(5))),
       witness_is_away_(random_.chance(0.2)),
+      // By a copy of the chances: the other runs stay what they were.
+      intent_hangs_((metadata_ == Metadata::kWell || metadata_ == Metadata::kFailed) &&
+                    Random(random_).fork().chance(0.5)),
       acknowledged_(kBlocks),
       asked_(kBlocks) {
   make_nodes([this](SimNode& made) {
@@ -47,8 +50,11 @@ SoleCopy::~SoleCopy() { end_nodes(); }
 
 void SoleCopy::run() {
   come_to_duplex();
+  if (intent_hangs_) leave_an_intent_waiting();
   lose_disk();
-  write_for(random_.spread(kMillisecond_ns, 12 * kSecond_ns));
+  if (intent_hangs_) write(kBlocks - 1);
+  const uint64_t shortest_ns = intent_hangs_ ? config_.disk_timeout_ns + kBeside_ns + kSecond_ns : 0;
+  write_for(std::max(shortest_ns, random_.spread(kMillisecond_ns, 12 * kSecond_ns)));
   end_both();
   back_alone();
   if (node(0).engine().is_primary()) return;  // nothing was acknowledged that it lacks
@@ -71,6 +77,21 @@ void SoleCopy::come_to_duplex() {
   for (const size_t block : {size_t{0}, kBlocks - 1}) write(block);
   if (!comes_true(kPatience_ns, [this] { return asked_ == acknowledged_; }))
     Report::violation("writes are not answered" + describe());
+}
+
+// The metadata disk has the first block's region in its memory, and does not get on with the flush. The last block's
+// region is on record: by a write there the node learns that its other disk fails.
+void SoleCopy::leave_an_intent_waiting() {
+  const auto none_set = [this] { return node(0).engine().status().intent_bytes == 0; };
+  if (!comes_true(kPatience_ns, none_set, kSecond_ns))
+    Report::violation("regions that nobody writes stay on record" + describe());
+  write(kBlocks - 1);
+  if (!comes_true(kPatience_ns, [this] { return asked_ == acknowledged_; }))
+    Report::violation("a write is not answered" + describe());
+  node(0).metadata().hold_next_flush();
+  write(0);
+  if (!comes_true(kPatience_ns, [this] { return node(0).metadata().holds_flush(); }))
+    Report::violation("a write to a region that was idle is not recorded first" + describe());
 }
 
 void SoleCopy::write(size_t block) {
