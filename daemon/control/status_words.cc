@@ -58,6 +58,14 @@ StatusWords diskless_words(const StatusView& view) {
                   "'s disk.";
     return words;
   }
+  if (view.metadata_failed) {  // it can't record a demotion either
+    words.status = "This node's metadata disk failed: reads and writes go to " + peer +
+                  "'s replica, which is the only good copy. This node's own record may not say so.";
+    words.action = "Detach, stop twinblockd here, and run `twinblock promote " + volume + " --peer-is-dead` on " +
+                  peer + "; then replace that disk. Do not promote this node before it has met " + peer +
+                  " again: its replica is stale, and a new process may not know it.";
+    return words;
+  }
   words.status = "This node's disk failed: reads and writes go to " + peer +
                 "'s replica, which is the only good copy.";
   words.action = "Detach, run `twinblock demote " + volume + "` here and `twinblock promote " +
@@ -105,7 +113,8 @@ StatusWords words_of_state(const StatusView& view) {
         words.action = bring + (view.promotion.forgot
                                     ? "; or, only where that replica is lost, run `twinblock promote " + volume +
                                           " --peer-is-dead` here."
-                                    : "; or, if " + peer + " was not promoted, run `twinblock promote " + volume +
+                                    : "; or, only if " + peer + " was not promoted, and this node did not work on " +
+                                          peer + "'s replica when its process ended, run `twinblock promote " + volume +
                                           "` here.");
         break;
       }

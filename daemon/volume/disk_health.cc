@@ -94,12 +94,13 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
 // stands in if it can, and this node's replica is outdated from then on.
 void DiskHealth::metadata_failed(int error) {
   const bool stands_in = core_.phase().peer_whole() && local_ok();
+  const bool with_peer = stands_in || core_.phase().diskless();
   if (!metadata_failure_told_) {
     const std::string what = why_metadata_failed(error).what;
     tell(core_.node, "metadata", what);
     log(Severity::kError,
         what + "; " +
-            (stands_in ? "going on with " + core_.peer +
+            (with_peer ? "going on with " + core_.peer +
                              "'s replica. Detach, stop this node, go on at " + core_.peer +
                              " (`promote --peer-is-dead`), and replace that disk"
                        : "writes to regions that were idle fail here. Mend that disk, and keep this "
@@ -125,7 +126,10 @@ int DiskHealth::metadata_error() const {
 
 Error DiskHealth::why_metadata_failed(int error) const {
   Error failed = system_error(error, "write to the metadata " + metadata());
-  if (failed.action.empty())
+  if (core_.phase().diskless())
+    failed.action = "go on at " + core_.peer + ": detach, stop twinblockd here, and run `twinblock promote " +
+                    core_.config.volume + " --peer-is-dead` there";
+  else if (failed.action.empty())
     failed.action = "look at that disk (dmesg), and start twinblockd anew when it is well";
   return failed;
 }

@@ -76,6 +76,7 @@ void StatusSource::fill_replica(StatusView& view) const {
   const DiskHealth& disks = parts_.disks;
   view.disk_error = disks.in_words();
   view.disk_ok = disks.local_ok();
+  view.metadata_failed = disks.metadata_error() != 0;
   view.unreadable_places = disks.read_errors().places();
   view.read_error = disks.read_error();
   view.read_errors = disks.read_errors().total();

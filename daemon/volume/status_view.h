@@ -148,6 +148,7 @@ struct StatusView {
   bool simplex_now = false;
   std::string disk_error;       // what a disk of this node refused last: a sentence
   bool disk_ok = true;          // the local replica is in use
+  bool metadata_failed = false; // its record, or the intents, can't be written any more
   size_t unreadable_places = 0; // of the local disk: the peer answers in its stead
   std::string read_error;       // … and the latest one: a sentence
   uint64_t read_errors = 0;  // since start: reads that the local disk failed

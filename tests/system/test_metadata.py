@@ -345,7 +345,8 @@ def test_failing_metadata_disk_of_the_primary_is_not_the_clients_affair(roomy, s
     fio.finish()
     status = lab.status("alpha")
     assert lab.node("alpha")["metadata"] in words_of(status)
-    assert os.strerror(errno.EIO) in words_of(status) and status["action"]
+    assert os.strerror(errno.EIO) in words_of(status)
+    assert "promote r0 --peer-is-dead` on beta" in status["action"], status["action"]
     assert lab.status("beta")["state"] == "diskless"
     data = random.randbytes(MIB)
     with connection(lab) as handle:

@@ -87,7 +87,9 @@ TEST(Resumption, WhoWaitsForThePeerSSayIsToldHowToGoOn) {
   view.state = VolumeState::kWaiting;
   view.mine.resumes = true;
   EXPECT_TRUE(status_words(view).status.starts_with("This node was primary when its process ended."));
-  EXPECT_NE(status_words(view).action.find("if beta was not promoted, run `twinblock promote r0`"),
+  EXPECT_NE(status_words(view).action.find(
+                "only if beta was not promoted, and this node did not work on beta's replica when its process "
+                "ended, run `twinblock promote r0` here"),
             std::string::npos)
       << status_words(view).action;
   view.promotion.forgot = true;
@@ -107,6 +109,22 @@ TEST(DisksInStatus, ADiskThatFailedComesFirst) {
   view.disk_error = "the local disk failed";
   EXPECT_TRUE(status_words(view).status.starts_with("the local disk failed; clients get errors"));
   EXPECT_TRUE(status_words(view).action.starts_with("Bring beta back, or free space."));
+}
+
+// It can't be demoted: that would have to be recorded.
+TEST(DisksInStatus, AStaleNodeThatCanTRecordItIsNotToBePromotedAgain) {
+  StatusView view = duplex();
+  view.role = Role::kPrimary;
+  view.state = VolumeState::kDiskless;
+  EXPECT_NE(status_words(view).action.find("run `twinblock demote r0` here"), std::string::npos);
+  view.metadata_failed = true;
+  EXPECT_NE(status_words(view).status.find("the only good copy. This node's own record may not say so."),
+            std::string::npos);
+  EXPECT_TRUE(status_words(view).action.starts_with(
+      "Detach, stop twinblockd here, and run `twinblock promote r0 --peer-is-dead` on beta"))
+      << status_words(view).action;
+  EXPECT_NE(status_words(view).action.find("Do not promote this node before it has met beta again"),
+            std::string::npos);
 }
 
 TEST(DisksInStatus, AFullOneIsNotToBeReplaced) {
