@@ -39,10 +39,14 @@ constexpr Flag<Frame> flag(const char* name, bool Frame::*value, FrameFlag bit) 
   return {name, value, bit};
 }
 
+// (Constants, so that of a frame's checks only those are compiled that can fail.)
+template <typename Frame>
+inline constexpr auto kFieldsOf = Frame::fields();
+
 // Calls `use` with each Field and each Flag of `Frame`.
 template <typename Frame, typename Use>
 constexpr void each_field(Use&& use) {
-  std::apply([&use](const auto&... each) { (use(each), ...); }, Frame::fields());
+  std::apply([&use](const auto&... each) { (use(each), ...); }, kFieldsOf<Frame>);
 }
 
 template <typename T>
@@ -104,16 +108,18 @@ FrameHeader used_fields(const FrameHeader& header) {
   return used;
 }
 
-// A field with a value that it can't have, as "whose role is 7 (0 to 1)"; empty: none.
+// As "whose role is 7 (0 to 1)".
+std::string value_words(const char* name, uint64_t value, uint64_t least, uint64_t most);
+
+// A field with a value that it can't have; empty: none.
 template <typename Frame>
 std::string value_problem(const FrameHeader& header) {
   std::string problem;
   each_field<Frame>([&](const auto& each) {
     if constexpr (!kIsFlag<std::remove_cvref_t<decltype(each)>>) {
       const uint64_t value = header.*each.slot;
-      if (problem.empty() && (value < each.least || value > each.most))
-        problem = std::string("whose ") + each.name + " is " + std::to_string(value) + " (" +
-                  std::to_string(each.least) + " to " + std::to_string(each.most) + ")";
+      if ((value < each.least || value > each.most) && problem.empty())
+        problem = value_words(each.name, value, each.least, each.most);
     }
   });
   return problem;

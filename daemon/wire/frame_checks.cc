@@ -187,6 +187,11 @@ std::string unused_slot(const FrameHeader& header, const FrameHeader& used) {
 
 }  // namespace
 
+std::string value_words(const char* name, uint64_t value, uint64_t least, uint64_t most) {
+  return std::string("whose ") + name + " is " + std::to_string(value) + " (" + std::to_string(least) + " to " +
+         std::to_string(most) + ")";
+}
+
 bool is_padded(const char (&name)[kNameBytes]) {
   return std::all_of(name + strnlen(name, kNameBytes), name + kNameBytes,
                      [](char c) { return c == 0; }) &&
@@ -215,8 +220,8 @@ std::string header_problem(const FrameHeader& header, uint64_t volume_bytes) {
     return told("with a payload of " + std::to_string(header.payload_bytes) + " bytes");
   if (volume_bytes == 0 && checks->kind.stream != Stream::kHandshake)
     return told("before the handshake has finished");
-  const std::string problem = checks->problem(header, volume_bytes);
-  return problem.empty() ? "" : told(problem);
+  std::string problem = checks->problem(header, volume_bytes);
+  return problem.empty() ? problem : told(problem);
 }
 
 std::string payload_problem(const FrameHeader& header, std::span<const std::byte> payload) {
