@@ -187,7 +187,7 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found) {
     Result<LinkKeys> read = read_link_keys(config_.key);
     if (!read) return read.error();
     keys = std::make_shared<const LinkKeys>(std::move(read.value()));
-    key_reader_ = std::make_unique<KeyReader>(loop_, [this] { return read_link_keys(config_.key); });
+    key_reader_ = std::make_unique<KeyReader>(loop_, [path = config_.key] { return read_link_keys(path); });
     facts_.read_keys = [this](KeyChoice choice, const std::function<void(const Result<std::string>&)>& done) {
       key_reader_->read([this, choice, done](Result<LinkKeys> anew) { done(take_keys(choice, std::move(anew))); });
     };

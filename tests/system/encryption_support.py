@@ -1,13 +1,18 @@
 """What the tests of encrypted links share: nodes with a key of their own, a packet capture, strangers in
 great number, and what `status` says of it all."""
 
+import ctypes
 import json
 import os
 import secrets
+import select
+import struct
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from lablib.error import LIVENESS_S
 from support import ctl, twinblock
@@ -90,6 +95,31 @@ def write_key(path, secret=None):
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
         file.write((secret or secrets.token_hex(32)) + "\n")
     return str(path)
+
+
+@contextmanager
+def hanging(path):
+    """Who opens the file waits in the kernel until the end, as on a file system that does not answer (fanotify(7), which asks
+    this process for a permission that it does not give). Yields a function that waits for the next one, and returns its
+    process number."""
+    content, add, open_perm, here = 0x4 | 0x1, 0x1, 0x10000, -100  # and closed by exec
+    libc = ctypes.CDLL(None, use_errno=True)
+    asked = libc.fanotify_init(content, os.O_RDONLY | os.O_CLOEXEC)
+    if asked < 0:
+        pytest.skip(f"fanotify_init: {os.strerror(ctypes.get_errno())}")
+    try:
+        if libc.fanotify_mark(asked, add, ctypes.c_uint64(open_perm), here, os.fsencode(path)) != 0:
+            pytest.skip(f"fanotify_mark: {os.strerror(ctypes.get_errno())}")
+
+        def next_one():
+            assert select.select([asked], [], [], LIVENESS_S)[0], f"nobody opens {path}"
+            file, process = struct.unpack("ii", os.read(asked, 24)[16:])
+            os.close(file)
+            return process
+
+        yield next_one
+    finally:
+        os.close(asked)  # those who wait get what they asked for
 
 
 def set_protection(lab, name, line):

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from encryption_support import sessions, write_key
+from encryption_support import hanging, sessions, write_key
 from lablib.error import LIVENESS_S
 from lablib.lab import NODES
 from links_support import MixedLoad, Undisturbed, all_up, links_of
@@ -112,6 +112,20 @@ def test_what_a_key_verb_can_not_do_it_says(make_lab):
     for action in ("reload", "renew"):
         refused = ctl(plain, "alpha", "key", action)
         assert refused.returncode == 1 and "not encrypted" in refused.stderr, refused.stderr
+
+
+def test_a_node_stops_while_the_file_system_of_its_key_hangs(make_lab):
+    """The thread that reads can't be called back."""
+    lab, paths = own_keys(make_lab, 1)
+    with hanging(paths["beta"]) as next_one:
+        reload = threading.Thread(target=run_key, args=(lab, "reload", "beta"))
+        reload.start()
+        assert next_one() == lab.node("beta")["pid"]
+        assert lab.stop("beta"), "it had to be killed"
+        reload.join()
+    assert lab.exit_code("beta") == 0
+    lab.start("beta")
+    all_up(lab, 1)
 
 
 def losses(lab):

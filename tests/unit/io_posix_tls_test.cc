@@ -2,8 +2,10 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <atomic>
 #include <cstring>
 #include <future>
+#include <memory>
 
 #include "base/limits.h"
 #include "io/posix/key_reader.h"
@@ -431,6 +433,33 @@ TEST(KeyReaderTest, the_loop_goes_on_while_the_file_system_of_the_keys_hangs) {
   loop.call([&] { EXPECT_EQ(told, std::vector{false}) << "one at a time"; });
   mends.set_value();
   EXPECT_TRUE(loop.eventually([&] { return told == std::vector{false, true}; }));
+}
+
+// It may hang for ever: the thread that reads is left behind, and finds nobody when it goes on.
+TEST(KeyReaderTest, a_file_system_that_hangs_does_not_hold_up_the_end) {
+  std::promise<void> begins, mends;
+  const std::shared_future<void> mended = mends.get_future().share();
+  const auto file = std::make_shared<int>();
+  std::atomic<int> told{0};
+  {
+    RunningLoop loop;
+    auto reader = std::make_unique<KeyReader>(*loop, [&begins, mended, file] {
+      begins.set_value();
+      mended.wait();
+      return Result<LinkKeys>(LinkKeys{make_link_key()});
+    });
+    loop.start();
+    loop.call([&] { reader->read([&told](const Result<LinkKeys>&) { ++told; }); });
+    begins.get_future().wait();
+    loop.stop();
+    auto end = std::async(std::launch::async, [&reader] { reader.reset(); });
+    const bool ended = end.wait_for(kNever) == std::future_status::ready;
+    if (!ended) mends.set_value();
+    ASSERT_TRUE(ended) << "it waits for what hangs";
+  }
+  mends.set_value();
+  EXPECT_TRUE(soon([&file] { return file.use_count() == 1; })) << "the thread has not ended";
+  EXPECT_EQ(told, 0);
 }
 
 TEST_F(TlsTest, that_a_proven_key_was_dropped_is_known_at_both_ends) {
