@@ -14,12 +14,14 @@ class FreshLook {
   explicit FreshLook(Core& core) : core_(core) {}
 
   // Whether the backing may be overwritten now, as far as this goes. False: it is being looked at, and the source is
-  // to ask again; where there are data, the session ends, and the node waits for the order to join.
+  // to ask again. Where there are data, the session ends, and the node waits for the order to join; where not all could
+  // be read, the session ends, and the next one, a while later, looks again.
   [[nodiscard]] bool ended();
   void session_lost() { empty_ = false; }
 
  private:
   void looked();
+  void not_seen();
 
   Core& core_;
   bool looking_ = false;

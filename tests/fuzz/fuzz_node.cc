@@ -50,16 +50,16 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
   process_->name = name;
   clock = std::make_unique<sim::VirtualClock>(scheduler, process_, sim::Random(2));
   port_ = network.attach(0, process_);
-  workers_ = std::make_unique<sim::VirtualWorkers>(scheduler, process_, sim::Random(4));
+  workers = std::make_unique<sim::VirtualWorkers>(scheduler, process_, sim::Random(4));
   engine = std::make_unique<Engine>(
-      Engine::Parts{config, std::move(name), *clock, *log_, *port_, data, metadata, *workers_,
+      Engine::Parts{config, std::move(name), *clock, *log_, *port_, data, metadata, *workers,
                     std::move(loaded), found, metadata::Uuid{1},
                     [random = sim::Random(3)]() mutable { return random.next() | 1; }, kEventWords});
 }
 
 FuzzNode::~FuzzNode() {
   engine.reset();
-  workers_.reset();
+  workers.reset();
   port_.reset();
   clock.reset();
   scheduler.clear();

@@ -39,6 +39,7 @@ class FuzzNode {
   MemoryDisk data;
   MemoryDisk metadata;
   std::unique_ptr<Clock> clock;
+  std::unique_ptr<sim::VirtualWorkers> workers;
   std::unique_ptr<Engine> engine;
 
  private:
@@ -46,7 +47,6 @@ class FuzzNode {
   sim::ProcessPtr process_;
   std::unique_ptr<Log> log_;
   std::unique_ptr<Network> port_;
-  std::unique_ptr<Workers> workers_;
 };
 
 }  // namespace twinblock::fuzz

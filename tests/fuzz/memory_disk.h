@@ -35,13 +35,18 @@ class MemoryDisk final : public Disk {
   }
   [[nodiscard]] uint64_t size_bytes() const override { return contents.size(); }
   [[nodiscard]] bool fast_zero() const override { return true; }
-  [[nodiscard]] DataFound look_for_data() const override { return DataFound::kNone; }
+  [[nodiscard]] DataFound look_for_data() const override {
+    ++looks;
+    return found;
+  }
   [[nodiscard]] Status grow(uint64_t bytes, bool) override {
     return bytes <= size_bytes() ? ok_status() : Status(Error{"it has no more room", "", ENOSPC});
   }
 
   std::vector<std::byte> contents;
   std::function<void(const DiskRequest&)> submitted;
+  DataFound found = DataFound::kNone;  // by whoever looks, …
+  mutable size_t looks = 0;            // … so often
   uint64_t hung_until_ns = 0;  // nothing finishes before
   int error = 0;               // of the next `failures` requests
   uint64_t failures = 0;
