@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -59,6 +60,29 @@ TEST(TargetRunner, ProgramsAreToldTheVolume) {
   ASSERT_TRUE(runner.begin_stop().ok());
   EXPECT_TRUE(end_of(runner).ok());
   EXPECT_EQ(text_of(programs / "did"), "start 1 r0\nstop r0\n");
+}
+
+// What a promoter is while memory is short is nothing for what it starts, which may live long.
+TEST(TargetRunner, ProgramsAreOrdinaryOnes) {
+  Programs programs;
+  const std::string look = "cat /proc/$$/oom_score_adj >" + (programs / "score") + "; cut -d' ' -f9 /proc/$$/stat >" +
+                           (programs / "flags");
+  TargetRunner runner({"r0", "", programs.make("start", look), programs.make("stop", "true")});
+  const std::string before = text_of("/proc/self/oom_score_adj");
+  std::ofstream("/proc/self/oom_score_adj") << 300 << std::flush;  // a lower one takes a right that few have
+#ifdef PR_SET_IO_FLUSHER
+  const bool flusher = prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) == 0;
+#else
+  const bool flusher = false;
+#endif
+  ASSERT_TRUE(runner.begin_start().ok());
+  EXPECT_TRUE(end_of(runner).ok());
+  std::ofstream("/proc/self/oom_score_adj") << before << std::flush;
+  EXPECT_EQ(text_of(programs / "score"), "0\n");
+  if (!flusher) return;
+  (void)prctl(PR_SET_IO_FLUSHER, 0, 0, 0, 0);
+  constexpr unsigned long kNoIo = 0x180000;  // PF_MEMALLOC_NOIO and PF_LOCAL_THROTTLE of linux/sched.h
+  EXPECT_EQ(std::stoul(text_of(programs / "flags")) & kNoIo, 0u);
 }
 
 TEST(TargetRunner, AFailureNamesTheProgramAndHowItEnded) {

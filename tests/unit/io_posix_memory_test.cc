@@ -1,9 +1,11 @@
 #include "io/posix/memory.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,9 +15,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <thread>
 
+#include "io/posix/child_process.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
@@ -104,6 +108,41 @@ TEST(Memory, WithoutALimitAllIsLockedAndNothingIsBroughtIn) {
   });
   if (status == 77) GTEST_SKIP() << "this user may not lock its memory";
   EXPECT_EQ(status, 0);
+}
+
+// In kB, as shells have it.
+std::string limit_words(rlim_t bytes) {
+  return bytes == RLIM_INFINITY ? "unlimited\n" : std::to_string(bytes / 1024) + "\n";
+}
+
+// The node locks all of its memory, and takes a limit that allows that.
+TEST(Memory, WhatItStartsHasTheLimitThatItWasGivenItself) {
+  const TemporaryDirectory directory;
+  const std::string program = directory / "program", said = directory / "said";
+  std::ofstream(program) << "#!/bin/sh\n(ulimit -S -l; ulimit -H -l) > " << said << "\n";
+  ASSERT_EQ(::chmod(program.c_str(), 0700), 0);
+  rlimit given{};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &given), 0);
+  given.rlim_cur = std::min<rlim_t>(given.rlim_max, 64 << 10);
+  const int status = in_a_child([&] {
+    if (::setrlimit(RLIMIT_MEMLOCK, &given) != 0) return 1;
+    (void)stand_memory_shortage_locked();
+    rlimit now{};
+    (void)::getrlimit(RLIMIT_MEMLOCK, &now);
+    // Who may not raise it as far as the node would has the test's own.
+    if (now.rlim_cur == given.rlim_cur) now.rlim_cur = now.rlim_max;
+    if (now.rlim_cur == given.rlim_cur) return 77;
+    (void)::setrlimit(RLIMIT_MEMLOCK, &now);
+    Result<ChildProcess> child = ChildProcess::start(program, {});
+    if (!child) return 2;
+    pollfd ended{child.value().end_fd(), POLLIN, 0};
+    (void)::poll(&ended, 1, -1);
+    return child.value().wait().value().status == 0 ? 0 : 3;
+  });
+  if (status == 77) GTEST_SKIP() << "this user may lock next to nothing";
+  ASSERT_EQ(status, 0);
+  std::ifstream file(said);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), limit_words(given.rlim_cur) + limit_words(given.rlim_max));
 }
 
 // What counts is the least that any of the groups around a process is allowed.

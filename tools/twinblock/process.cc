@@ -17,6 +17,8 @@
 #include <thread>
 
 #include "base/units.h"
+#include "io/posix/memory.h"
+#include "io/posix/spawn.h"
 #include "twinblock/exit_status.h"
 
 extern char** environ;
@@ -43,18 +45,43 @@ struct SpawnSetup {
   SpawnSetup& operator=(const SpawnSetup&) = delete;
 };
 
-Result<pid_t> spawn(const std::vector<std::string>& args, const SpawnSetup& setup) {
-  const std::string program = find_program(args.front());
-  if (program.empty()) return refused(args.front() + " is not installed");
+std::vector<char*> argv_of(const std::vector<std::string>& args) {
   std::vector<char*> argv;
   argv.reserve(args.size() + 1);
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
+  return argv;
+}
+
+Result<pid_t> spawn(const std::vector<std::string>& args, const SpawnSetup& setup) {
+  const std::string program = find_program(args.front());
+  if (program.empty()) return refused(args.front() + " is not installed");
+  const std::vector<char*> argv = argv_of(args);
   pid_t pid = 0;
   const int error =
       posix_spawn(&pid, program.c_str(), &setup.files, &setup.attributes, argv.data(), environ);
   if (error != 0) return refused(system_error(error, "can't start " + program).what);
   return pid;
+}
+
+struct Start {
+  const char* program;
+  char* const* argv;
+  Whose whose;
+};
+
+// As of spawn.h.
+[[gnu::noinline]] void become(const void* what) {
+  const Start& start = *static_cast<const Start*>(what);
+  if (start.whose == Whose::kUsers) be_ordinary();
+  sigset_t none;
+  sigemptyset(&none);
+  const int in = open("/dev/null", O_RDONLY);
+  const bool given = in == STDIN_FILENO || (in > 0 && dup2(in, STDIN_FILENO) == STDIN_FILENO && close(in) == 0);
+  if (!given || setpgid(0, 0) != 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 ||
+      sigprocmask(SIG_SETMASK, &none, nullptr) != 0)
+    return;
+  execve(start.program, start.argv, environ);
 }
 
 std::string read_file(const std::string& path) {
@@ -141,15 +168,14 @@ Result<pid_t> start_background(const std::vector<std::string>& args, const std::
   return spawn(args, setup);
 }
 
-Result<pid_t> start_program(const std::vector<std::string>& args) {
-  SpawnSetup setup;
-  posix_spawn_file_actions_adddup2(&setup.files, STDERR_FILENO, STDOUT_FILENO);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&setup.attributes, &none);
-  posix_spawnattr_setpgroup(&setup.attributes, 0);
-  posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  return spawn(args, setup);
+Result<pid_t> start_program(const std::vector<std::string>& args, Whose whose) {
+  const std::string program = find_program(args.front());
+  if (program.empty()) return refused(args.front() + " is not installed");
+  const std::vector<char*> argv = argv_of(args);
+  const Start start{program.c_str(), argv.data(), whose};
+  const Result<pid_t> pid = spawn(program.c_str(), become, &start);
+  if (!pid) return refused("can't start " + pid.error().what);
+  return pid;
 }
 
 bool reap(pid_t pid, uint64_t timeout_ns, int& wait_status) {

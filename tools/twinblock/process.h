@@ -24,8 +24,10 @@ Result<std::string> run_program(const std::vector<std::string>& args, uint64_t t
 Result<pid_t> start_background(const std::vector<std::string>& args, const std::string& log_path);
 
 // Starts `args` as a process group of its own, which signals at this program's terminal do not reach, with
-// no signal blocked; what it prints goes where this program's errors go.
-Result<pid_t> start_program(const std::vector<std::string>& args);
+// no signal blocked; what it prints goes where this program's errors go. A program of the user's is an ordinary one, whatever
+// this one is while memory is short (need_no_reclaim()).
+enum class Whose { kOwn, kUsers };
+Result<pid_t> start_program(const std::vector<std::string>& args, Whose whose);
 
 // Waits for the child; false when it did not end within `timeout_ns` and was killed, of which a
 // process that the kernel holds takes notice later.

@@ -87,7 +87,7 @@ Status TargetRunner::run(const std::vector<std::string>& words) {
   TB_CHECK(pidfd_ < 0, "one at a time");
   what_.clear();
   for (const std::string& word : words) what_ += (what_.empty() ? "" : " ") + word;
-  const Result<pid_t> started = start_program(words);
+  const Result<pid_t> started = start_program(words, commands_.start.empty() ? Whose::kOwn : Whose::kUsers);
   if (!started) return started.error();
   pid_ = started.value();
   pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));

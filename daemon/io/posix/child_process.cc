@@ -3,16 +3,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <utility>
 
 #include "base/checks.h"
+#include "io/posix/memory.h"
+#include "io/posix/spawn.h"
 
 namespace twinblock {
 namespace {
@@ -54,24 +54,11 @@ struct Start {
   int err;
 };
 
-// What the node is, and a program that it starts need not be: the last to be killed when memory is short, and one for which the
-// kernel frees memory without waiting for disks. As far as the node may take that back; who may set it may.
-void be_ordinary() {
-#ifdef PR_SET_IO_FLUSHER
-  (void)::prctl(PR_SET_IO_FLUSHER, 0, 0, 0, 0);
-#endif
-  const int score = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (score < 0) return;
-  (void)!::write(score, "0", 1);
-  ::close(score);
-}
-
 // As dup2(2), but open in the program also where the two are the same, as a node without standard files may have it.
 bool give(int from, int as) { return from == as ? ::fcntl(as, F_SETFD, 0) == 0 : ::dup2(from, as) >= 0; }
 
-// In the child, whose memory is this process' until exec() while the thread that made it waits: nothing but system calls.
-// Returns where it went wrong, with errno.
-[[gnu::noinline]] void become(const Start& start) {
+[[gnu::noinline]] void become(const void* given) {
+  const Start& start = *static_cast<const Start*>(given);
   for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);  // but for those that nobody may handle
   sigset_t none;
   sigemptyset(&none);
@@ -85,39 +72,6 @@ bool give(int from, int as) { return from == as ? ::fcntl(as, F_SETFD, 0) == 0 :
       ::close_range(first_closed, ~0U, CLOSE_RANGE_CLOEXEC) != 0 || ::sigprocmask(SIG_SETMASK, &none, nullptr) != 0)
     return;
   ::execve(start.path, start.arguments, start.environment);
-}
-
-// Its process number, or why there is none. As posix_spawn(3) does it, which has no rule for be_ordinary(): no copy is made of
-// this process' memory, and no signal is handled in the child.
-Result<pid_t> spawn(const Start& start) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(errno, "no pipe for its start");
-  const Descriptor told(ends[0]);
-  Descriptor tells(ends[1]);
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
-  if (pid == 0) {
-    become(start);  // NOLINT(clang-analyzer-unix.Vfork)
-    const int error = errno;
-    (void)!::write(ends[1], &error, sizeof error);
-    ::_exit(EXIT_FAILURE);
-  }
-  const int failure = errno;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return system_error(failure, start.path);
-  tells.reset();
-  // Nothing, where exec() has closed it.
-  int error = 0;
-  ssize_t n = 0;
-  do n = ::read(told.get(), &error, sizeof error);
-  while (n < 0 && errno == EINTR);
-  if (n != sizeof error) return pid;
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return system_error(error, start.path);
 }
 
 // glibc 2.36 declares it for C only.
@@ -142,7 +96,8 @@ Result<ChildProcess> ChildProcess::start(const std::string& path, const std::vec
   for (const std::string& word : environment) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   char* arguments[] = {const_cast<char*>(path.c_str()), nullptr};
-  const Result<pid_t> pid = spawn({path.c_str(), arguments, words.data(), input, out.value().into.get(), err.value().into.get()});
+  const Start how{path.c_str(), arguments, words.data(), input, out.value().into.get(), err.value().into.get()};
+  const Result<pid_t> pid = spawn(path.c_str(), become, &how);
   if (!pid) return pid.error();
   ChildProcess child;
   child.pid_ = pid.value();

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -37,6 +38,9 @@ int write_score(int score) {
   return error;
 }
 
+// What this process was started with; nothing, where it was not changed.
+std::optional<rlimit> g_given_limit;
+
 int lock_all() {
   return ::mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0 ? 0 : errno;
 }
@@ -45,6 +49,7 @@ int lock_all() {
 int lock_without_limit() {
   rlimit before{};
   if (::getrlimit(RLIMIT_MEMLOCK, &before) != 0) return errno;
+  if (!g_given_limit) g_given_limit = before;
   const rlimit wide{RLIM_INFINITY, RLIM_INFINITY};
   const rlimit allowed{before.rlim_max, before.rlim_max};
   if (::setrlimit(RLIMIT_MEMLOCK, &wide) == 0 || before.rlim_cur == RLIM_INFINITY) return lock_all();
@@ -77,6 +82,17 @@ MemoryStanding stand_memory_shortage_locked() {
   MemoryStanding standing = stand_memory_shortage();
   standing.lock_error = lock_without_limit();
   return standing;
+}
+
+void be_ordinary() {
+#ifdef PR_SET_IO_FLUSHER
+  (void)::prctl(PR_SET_IO_FLUSHER, 0, 0, 0, 0);
+#endif
+  if (g_given_limit) (void)::setrlimit(RLIMIT_MEMLOCK, &*g_given_limit);
+  const int score = ::open(kOomFile, O_WRONLY | O_CLOEXEC);
+  if (score < 0) return;
+  (void)!::write(score, "0", 1);
+  ::close(score);
 }
 
 uint64_t group_memory_bytes(const std::string& own, const std::string& mount) {

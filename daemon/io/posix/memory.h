@@ -24,6 +24,11 @@ MemoryStanding stand_memory_shortage();
 // is locked.
 MemoryStanding stand_memory_shortage_locked();
 
+// For a program that this process starts, between fork() and exec(): nothing but system calls. What the node is, and the
+// program need not be: the last to be killed, one for which the kernel frees memory without waiting for disks, one that
+// may lock all memory. As far as that may be taken back; who may set it may.
+void be_ordinary();
+
 // That this host has in all, or this process' control group is allowed where that is less; 0: it can't tell.
 uint64_t usable_memory_bytes();
 // What a control group (version 2) and those around it are allowed together; UINT64_MAX: no limit is known. `own` is

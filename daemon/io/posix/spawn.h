@@ -1,0 +1,18 @@
+// Starts a program, as posix_spawn(3) does, which has no rule for be_ordinary() (memory.h): no copy is made of this
+// process' memory, and no signal is handled in the child. Any thread; it waits until the program has begun.
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/result.h"
+
+namespace twinblock {
+
+// In the child, whose memory is this process' until exec() while the thread that made it waits, with all signals blocked:
+// nothing but system calls. Returns where it went wrong, with errno.
+using Become = void (*)(const void* start);
+
+// The program's process number, or why there is none; `path` is for messages.
+Result<pid_t> spawn(const char* path, Become become, const void* start);
+
+}  // namespace twinblock
