@@ -15,7 +15,6 @@
 #include "control/event_words.h"
 #include "control/memory_words.h"
 #include "io/posix/congestion.h"
-#include "io/posix/data_look.h"
 #include "io/posix/files.h"
 #include "io/posix/hang_up.h"
 #include "io/posix/link_key.h"
@@ -25,6 +24,7 @@
 #include "io/posix/thread.h"
 #include "io/posix/tls_session.h"
 #include "prepare.h"
+#include "what_is_there.h"
 #include "wire/codec.h"
 
 namespace twinblock {
@@ -50,27 +50,6 @@ Result<PosixDisk::Engine> wanted_disk_engine() {
 
 DiskFile::Cache cache_of(BackingIo io) {
   return io == BackingIo::kDirect ? DiskFile::Cache::kDirect : DiskFile::Cache::kBuffered;
-}
-
-Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_bytes) {
-  const Result<FileKind> kind = file_kind(path);
-  if (!kind) return kind.error();
-  if (kind.value() == FileKind::kMissing)
-    return metadata::load({}, 0, volume_bytes, path);  // blank
-  const Result<std::unique_ptr<FileReader>> file = FileReader::open(path);
-  if (!file) return file.error();
-  // What is found is acted upon; a power cut must not take it back.
-  if (Status flushed = file.value()->flush(); !flushed) return flushed.error();
-  return metadata::load(
-      [&file](uint64_t offset_bytes, std::span<std::byte> into) {
-        return file.value()->read_at(offset_bytes, into);
-      },
-      file.value()->size_bytes(), volume_bytes, path);
-}
-
-// It may take a while, and is done only where the answer decides anything: may this node join, has it lost its data?
-Result<DataFound> look_at_backing(const std::string& backing, const metadata::Loaded& loaded) {
-  return loaded.blank || loaded.record.held_data ? look_for_data(backing) : DataFound::kUnknown;
 }
 
 uint64_t random_number() {
@@ -120,6 +99,8 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   const NodeConfig& self = node->config_.node(name);
   if (Status ended = CommandLock(copies_lock_path(node->config_, self)).end_what_is_left(); !ended)
     return ended.error();
+  const Result<std::unique_ptr<DiskFile>> lock = lock_metadata(self);
+  if (!lock) return lock.error();
   // Both are looked at before they are opened, which may create them.
   Result<metadata::Loaded> loaded = load_metadata(self.metadata, node->config_.size_bytes);
   if (!loaded) return loaded.error();
@@ -130,7 +111,8 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   for (const std::string& warning : loaded.value().warnings)
     node->log_.log(Severity::kWarning, warning);
   const uint64_t volume_bytes = loaded.value().volume_bytes(node->config_.size_bytes);
-  if (Status files = node->open_files(volume_bytes, loaded.value().record.region_bytes); !files)
+  const int locked_fd = lock.value() ? lock.value()->fd() : -1;
+  if (Status files = node->open_files(volume_bytes, loaded.value().record.region_bytes, locked_fd); !files)
     return files.error();
   Status engine = node->open_engine(std::move(loaded.value()), found.value());
   if (!engine) return engine.error();
@@ -140,7 +122,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   return node;
 }
 
-Status Node::open_files(uint64_t volume_bytes, uint32_t region_bytes) {
+Status Node::open_files(uint64_t volume_bytes, uint32_t region_bytes, int metadata_fd) {
   // A block device must have all the room; a file is sparse.
   const uint64_t metadata_bytes = metadata::metadata_bytes_max(volume_bytes, region_bytes);
   const NodeConfig& self = config_.node(name_);
@@ -168,6 +150,7 @@ Status Node::open_files(uint64_t volume_bytes, uint32_t region_bytes) {
   options.file.cache =
       data_->direct() ? DiskFile::Cache::kDirectWherePossible : DiskFile::Cache::kBuffered;
   options.file.path = self.metadata;
+  options.file.locked_fd = metadata_fd;
   options.file.size_bytes = metadata_bytes;
   // One that was cut off has lost nothing that is not told as a warning above.
   if (Status grown = grow_file(self.metadata, metadata_bytes); !grown) return grown;

@@ -1,7 +1,9 @@
 """The metadata file of real processes: damaged, cut short, lost, elsewhere, on a full or failing
 disk. A node repairs it from what is good, or refuses and says what to do."""
 
+import contextlib
 import errno
+import fcntl
 import os
 import random
 import subprocess
@@ -72,6 +74,38 @@ def test_what_a_node_finds_at_its_start_is_synced_before_it_counts(scratch, make
     assert f"fdatasync {metadata}" in synced
     for path in (metadata, os.path.realpath(lab.node("beta")["backing"])):
         assert f"fsync {os.path.dirname(path)}" in synced
+
+
+def opened_for_writing(lab, name, what):
+    """Whether the node's process has it open so."""
+    path = os.path.realpath(lab.node(name)[what])
+    for link in Path(f"/proc/{lab.node(name)['pid']}/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            flags = (link.parent.parent / "fdinfo" / link.name).read_text(encoding="ascii").split("flags:")[1].split()[0]
+            if os.readlink(link) == path and int(flags, 8) & os.O_ACCMODE == os.O_RDWR:
+                return True
+    return False
+
+
+def test_what_a_node_finds_at_its_start_is_what_the_one_before_it_left(make_lab):
+    """Who has the metadata locked may write them yet, as the kernel does for a process that was killed: they are not read
+    before the lock is this node's."""
+    lab = make_lab(backing_io="direct")
+    write_some(lab)
+    lab.stop("beta")
+    with open(lab.node("beta")["metadata"], "r+b") as metadata:
+        left = metadata.read()
+        metadata.seek(0)
+        metadata.write(bytes(len(left)))
+        metadata.flush()
+        fcntl.flock(metadata, fcntl.LOCK_EX)
+        lab.start("beta", wait=False)
+        wait_until(lambda: opened_for_writing(lab, "beta", "metadata"), what="a process that waits for its metadata")
+        metadata.seek(0)
+        metadata.write(left)
+        metadata.flush()
+    lab.wait_state("alpha", "duplex")
+    assert_identical(lab)
 
 
 def duplex_again(lab, name="alpha"):

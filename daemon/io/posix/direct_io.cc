@@ -31,8 +31,9 @@ Result<uint64_t> make_direct(int fd, const std::string& path, bool is_device) {
   int block_bytes = static_cast<int>(AlignedBuffers::kAlign);
   if (is_device && ::ioctl(fd, BLKSSZGET, &block_bytes) != 0)
     return system_error(errno, "block size of " + path);
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0) return system_error(errno, "flags of " + path);
+  const int found = ::fcntl(fd, F_GETFL);
+  if (found < 0) return system_error(errno, "flags of " + path);
+  const int flags = found & ~O_DIRECT;
   int error = ::fcntl(fd, F_SETFL, flags | O_DIRECT) != 0 ? errno : try_transfer(fd);
   if (static_cast<uint64_t>(block_bytes) > AlignedBuffers::kAlign) error = EINVAL;
   if (error == 0) return static_cast<uint64_t>(block_bytes);

@@ -110,6 +110,7 @@ const DiskCalls& DiskCalls::system() {
 }
 
 int DiskFile::open_file(const Options& options, bool& fresh) {
+  if (options.locked_fd >= 0) return ::fcntl(options.locked_fd, F_DUPFD_CLOEXEC, 0);
   struct stat before {};
   // O_EXCL without O_CREAT claims a block device: refused while it is mounted or part of another.
   const bool is_device = ::stat(options.path.c_str(), &before) == 0 && S_ISBLK(before.st_mode);

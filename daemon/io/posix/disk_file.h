@@ -58,6 +58,7 @@ class DiskFile {
     bool create = false;      // a missing or empty file becomes a sparse one of size_bytes
     bool exclusive = true;    // refuse a file that another process has open like this
     Cache cache = Cache::kBuffered;
+    int locked_fd = -1;       // of another one, of the same file: that one's lock is this one's, too
     const DiskCalls* calls = &DiskCalls::system();
   };
   // Zero ranges up to this long are written rather than allocated: a write of it costs less than
