@@ -16,18 +16,6 @@
 namespace twinblock {
 namespace {
 
-// An error number; 0: all of `into` was read.
-int read_all(int fd, uint64_t offset_bytes, std::span<std::byte> into) {
-  while (!into.empty()) {
-    const ssize_t n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset_bytes));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return n < 0 ? errno : EIO;
-    into = into.subspan(static_cast<size_t>(n));
-    offset_bytes += static_cast<uint64_t>(n);
-  }
-  return 0;
-}
-
 // Advice only: the kernel reads ahead where that is of use, and forgets the zeroes, which are for nobody.
 void advise_before(int fd, bool in_order) {
   (void)::posix_fadvise(fd, 0, 0, in_order ? POSIX_FADV_SEQUENTIAL : POSIX_FADV_RANDOM);

@@ -69,15 +69,20 @@ Status FileReader::flush() {
 }
 
 Status FileReader::read_at(uint64_t offset_bytes, std::span<std::byte> into) const {
+  const int error = read_all(fd_, offset_bytes, into);
+  const bool beyond = offset_bytes + into.size() > size_bytes_;
+  return error == 0 ? ok_status() : system_error(error, (beyond ? "read past the end of " : "read ") + path_);
+}
+
+int read_all(int fd, uint64_t offset_bytes, std::span<std::byte> into) {
   while (!into.empty()) {
-    const ssize_t n = ::pread(fd_, into.data(), into.size(), static_cast<off_t>(offset_bytes));
+    const ssize_t n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset_bytes));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return system_error(errno, "read " + path_);
-    if (n == 0) return system_error(EIO, "read past the end of " + path_);
+    if (n <= 0) return n < 0 ? errno : EIO;
     into = into.subspan(static_cast<size_t>(n));
     offset_bytes += static_cast<uint64_t>(n);
   }
-  return ok_status();
+  return 0;
 }
 
 Status grow_file(const std::string& path, uint64_t size_bytes) {

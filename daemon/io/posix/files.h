@@ -36,6 +36,8 @@ class FileReader {
   const std::string path_;
   uint64_t size_bytes_ = 0;
 };
+// The same of an open file: 0, or an errno value; EIO where it ends before.
+int read_all(int fd, uint64_t offset_bytes, std::span<std::byte> into);
 // Extends a regular file that is shorter, sparsely; leaves everything else alone.
 Status grow_file(const std::string& path, uint64_t size_bytes);
 // Makes `path` and its missing parents (mode 0755, umask applied).
