@@ -1,8 +1,9 @@
 /* LD_PRELOAD: makes one file's disk fail. While the file $DISK_FAULT_TRIGGER exists, calls on
  * $DISK_FAULT_PATH return the errno value that is written in it; behind it may stand what fails:
  * "reads", "writes" (with flushes), "transfers" (writes without flushes) or "flushes". Where it
- * says "delay N", writes take N us longer; where it says "halfway", a read takes its first half, makes
- * the file $DISK_FAULT_TRIGGER.halfway, and takes the rest when $DISK_FAULT_TRIGGER is gone.
+ * says "delay N", writes take N us longer, and make the file $DISK_FAULT_TRIGGER.slow before; where it says
+ * "halfway", a read takes its first half, makes the file $DISK_FAULT_TRIGGER.halfway, and takes the rest when
+ * $DISK_FAULT_TRIGGER is gone.
  * A write that makes itself stable (pwritev2) fails with the flushes.
  * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
  * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped.
@@ -59,11 +60,16 @@ static size_t first_part(int fd, size_t n) {
   return strstr(text, "halfway") && is_the_disk(fd) ? n / 2 : n;
 }
 
+/* Makes the file $DISK_FAULT_TRIGGER.WHAT. */
+static void mark(const char *trigger, const char *what) {
+  char path[4200];
+  snprintf(path, sizeof path, "%s.%s", trigger, what);
+  syscall(SYS_close, (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
 static void wait_halfway(void) {
   const char *trigger = getenv("DISK_FAULT_TRIGGER");
-  char mark[4200];
-  snprintf(mark, sizeof mark, "%s.halfway", trigger);
-  syscall(SYS_close, (int)syscall(SYS_openat, AT_FDCWD, mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  mark(trigger, "halfway");
   while (access(trigger, F_OK) == 0) usleep(1000);
 }
 
@@ -84,7 +90,9 @@ static int fault(int fd, enum kind kind) {
   if (!is_the_disk(fd)) return 0;
   unsigned delay_us = 0;
   if (sscanf(text, "delay %u", &delay_us) == 1) {
-    if (kind != kRead) usleep(delay_us);
+    if (kind == kRead) return 0;
+    mark(trigger, "slow");
+    usleep(delay_us);
     return 0;
   }
   return atoi(text);

@@ -41,5 +41,9 @@ class FaultyDisk:
         """A read has taken its first half."""
         return self.trigger.with_name(f"{self.trigger.name}.halfway").exists()
 
+    def is_slow(self):
+        """A call that takes longer has begun."""
+        return self.trigger.with_name(f"{self.trigger.name}.slow").exists()
+
     def end(self):
         self.trigger.unlink()

@@ -183,8 +183,8 @@ def test_a_stop_waits_for_a_slow_flush(make_lab, scratch):
         stop.start()
         while b"EXTEND_TIMEOUT_USEC=" not in notify.recv(4096):
             pass
-        time.sleep(2)  # its flush has begun by then, which takes its time; the next ones are quick
-        disk.end()
+        wait_until(disk.is_slow, what="a flush that takes its time")
+        disk.end()  # the next ones are quick
         while stop.is_alive():
             notify.settimeout(0.2)
             with contextlib.suppress(TimeoutError):
