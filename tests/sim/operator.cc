@@ -133,7 +133,11 @@ void World::promoted(int host) {
       (intact_[0] && intact_[1]) || (host == survivor_ && intact_[static_cast<size_t>(host)]);
   survivor_ = -1;
   last_primary_ = host;
-  may_resume_ = {host == 0, host == 1};
+  // A word takes a node on under the term of its own promotion, and the other one's may have been later: that one goes on if
+  // nothing was acknowledged here since.
+  const int other = 1 - host;
+  const bool was_later = may_resume_[static_cast<size_t>(other)] && record_of(other).term > record_of(host).term;
+  may_resume_ = {host == 0 || was_later, host == 1 || was_later};
   if (Report::verbose())
     Report::trace("operator", node(host).name() + " is primary; what was not flushed " +
                                   (lossless ? "is there" : "may be lost"));

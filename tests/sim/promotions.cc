@@ -155,7 +155,6 @@ void World::killed_when_promoted_by_word() {
     wait(
         kHealingMax_ns, [&] { return primary_ == other; }, "a promotion of the peer");
   }
-  const bool both_were = primary_ == other;
   end_process(other);
   node(host).power_off();
   intact_[static_cast<size_t>(host)] = false;
@@ -163,8 +162,6 @@ void World::killed_when_promoted_by_word() {
   promote(host);
   wait(
       kHealingMax_ns, [&] { return primary_ == host; }, "a promotion by the operator's word");
-  // The word took this one on under the term of its own promotion, which was before the peer's.
-  may_resume_[static_cast<size_t>(other)] = both_were;
   scheduler_.run_until(scheduler_.now_ns() + random_.below(kSecond_ns));
   end_process(host);
   restart(host);
