@@ -103,7 +103,8 @@ class MixedLoad:
     def calm_longest_s(self, requests):
         """The longest that no fault touched: what one of these takes on this machine just now."""
         calm = [seconds for seconds, began in requests
-                if self.fault_of(began, seconds) is None]
+                if not any(began < until and began + seconds > since
+                           for since, until in self.faults)]
         return max(calm, default=0)
 
     def finish(self):
@@ -125,26 +126,20 @@ class MixedLoad:
             ended_ms, taken_ns = (int(word) for word in line.split(",")[:2])
             yield taken_ns / 1e9, ended_ms / 1e3 - epoch_s - taken_ns / 1e9
 
-    def check_stalls(self, promised_s):
-        """No request took longer than was promised, besides twice what one of its kind takes without a fault,
-        as one link then carries what two did; but for what the machine made of it. What the nodes do wrong they
-        do at fault after fault, while a busy machine does it to one: at one in five it may have been twice as long."""
-        too_long = {}  # the fault, as far as it is known: what is to be said of it
+    def too_long(self, promised_s):
+        """Of each request that took longer than was promised, besides twice what one of its kind takes without a fault,
+        as one link then carries what two did; but for what the machine made of it."""
         for requests in (self.small_ones, self.large_ones):
             calm_s = self.calm_longest_s(requests)
             for seconds, began in requests:
                 allowed_s = promised_s + 2 * calm_s + self.diary.allowance_s(began, began + seconds)
-                if seconds <= allowed_s:
-                    continue
-                said = f"{seconds:.3f} s, where {allowed_s:.3f} s are allowed: {self.around(began, seconds)}"
-                assert seconds <= 2 * allowed_s, said
-                too_long.setdefault(self.fault_of(began, seconds), said)
-        assert len(too_long) <= len(self.faults) // 5, list(too_long.values())
+                if seconds > allowed_s:
+                    yield f"{seconds:.3f} s, where {allowed_s:.3f} s are allowed: {self.around(began, seconds)}"
 
-    def fault_of(self, began, seconds):
-        """The first fault that a request may have met; None: none."""
-        return next((since for since, until in self.faults
-                     if began < until and began + seconds > since), None)
+    def check_stalls(self, promised_s):
+        """There is none."""
+        for said in self.too_long(promised_s):
+            pytest.fail(said)
 
     def around(self, began, seconds):
         return self.diary.between(began - 0.7, began + seconds + 0.1)
