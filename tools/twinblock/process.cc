@@ -53,14 +53,20 @@ std::vector<char*> argv_of(const std::vector<std::string>& args) {
   return argv;
 }
 
+Result<std::string> installed(const std::string& name) {
+  std::string program = find_program(name);
+  if (program.empty()) return refused(name + " is not installed");
+  return program;
+}
+
 Result<pid_t> spawn(const std::vector<std::string>& args, const SpawnSetup& setup) {
-  const std::string program = find_program(args.front());
-  if (program.empty()) return refused(args.front() + " is not installed");
+  const Result<std::string> program = installed(args.front());
+  if (!program) return program.error();
   const std::vector<char*> argv = argv_of(args);
   pid_t pid = 0;
   const int error =
-      posix_spawn(&pid, program.c_str(), &setup.files, &setup.attributes, argv.data(), environ);
-  if (error != 0) return refused(system_error(error, "can't start " + program).what);
+      posix_spawn(&pid, program.value().c_str(), &setup.files, &setup.attributes, argv.data(), environ);
+  if (error != 0) return refused(system_error(error, "can't start " + program.value()).what);
   return pid;
 }
 
@@ -169,11 +175,11 @@ Result<pid_t> start_background(const std::vector<std::string>& args, const std::
 }
 
 Result<pid_t> start_program(const std::vector<std::string>& args, Whose whose) {
-  const std::string program = find_program(args.front());
-  if (program.empty()) return refused(args.front() + " is not installed");
+  const Result<std::string> program = installed(args.front());
+  if (!program) return program.error();
   const std::vector<char*> argv = argv_of(args);
-  const Start start{program.c_str(), argv.data(), whose};
-  const Result<pid_t> pid = spawn(program.c_str(), become, &start);
+  const Start start{program.value().c_str(), argv.data(), whose};
+  const Result<pid_t> pid = spawn(start.program, become, &start);
   if (!pid) return refused("can't start " + pid.error().what);
   return pid;
 }
