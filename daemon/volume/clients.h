@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "volume/client_request.h"
 #include "volume/core.h"
@@ -15,8 +17,15 @@ namespace twinblock {
 
 class Clients {
  public:
-  Clients(Core& core, const Roles& roles, WritePath& writes, SlowReads& reads, FlushGroup& flushes)
-      : core_(core), roles_(roles), writes_(writes), reads_(reads), flushes_(flushes) {}
+  // `cut_off`: Engine::Parts.
+  Clients(Core& core, const Roles& roles, WritePath& writes, SlowReads& reads, FlushGroup& flushes,
+          std::function<void()> cut_off)
+      : core_(core),
+        roles_(roles),
+        writes_(writes),
+        reads_(reads),
+        flushes_(flushes),
+        cut_off_(std::move(cut_off)) {}
 
   // A client opens the export: an error says why it can't. `term`: it goes on with what it knows of the
   // volume since that promotion, and may be served by no other one; 0: it knows nothing yet.
@@ -38,6 +47,10 @@ class Clients {
     flushes_.fail_held();
     reads_.fail_held();
   }
+  // Their connections end without an answer: what they know of the volume is old.
+  void cut_off() {
+    if (cut_off_) cut_off_();
+  }
   [[nodiscard]] uint64_t count() const { return count_; }
 
  private:
@@ -46,6 +59,7 @@ class Clients {
   WritePath& writes_;
   SlowReads& reads_;
   FlushGroup& flushes_;
+  const std::function<void()> cut_off_;
   uint64_t count_ = 0;
 };
 

@@ -14,14 +14,12 @@ Engine::Engine(Parts parts)
     : core_({parts.config, parts.node, parts.clock, parts.log, parts.data, parts.metadata,
              parts.workers, session_, parts.random, parts.zero_piece_bytes, parts.loaded,
              parts.found, [this](int error) { disks_.record_failed(error); }}),
-      cut_off_clients_(std::move(parts.cut_off_clients)),
       instance_(metadata::format_uuid(parts.instance)),
+      peer_({core_, gate_, writes_, flushes_, reads_, replica_, verifier_, consent_, roles_, facts_, growth_, way_back_,
+             snapshots_, sync_, split_brain_, states_, [this] { note_state(); }}),
       session_({parts.config, parts.node, parts.instance, parts.clock, core_.lateness(),
                 parts.network, parts.log, core_.events(), [this] { return core_.random(); }},
-               *this),
-      compression_(core_),
-      link_orders_(core_),
-      peer_settings_(core_),
+               peer_),
       disks_(core_, *this),
       gate_(core_),
       writes_(core_, gate_, disks_),
@@ -33,9 +31,8 @@ Engine::Engine(Parts parts)
                  session_.poke();
                }),
       verifier_(core_, flushes_, writes_, disks_),
-      asked_([this](wire::Frame& frame) { session_frame(frame, PeerRequests::kControlStream); }),
       consent_(core_, parts.asked, *this),
-      roles_(core_, replica_, asked_, consent_,
+      roles_(core_, replica_, peer_.asked(), consent_,
              {writes_, reads_, flushes_, verifier_, parts.metadata, disks_},
              *this),
       facts_(core_, disks_, roles_, instance_number(parts.instance), parts.boot),
@@ -44,17 +41,17 @@ Engine::Engine(Parts parts)
       way_back_(core_, {parts.copies, disks_, replica_, roles_, [this] { note_state(); }}),
       snapshots_(core_, writes_, verifier_, disks_, roles_, parts.copies),
       sync_(core_,
-            {gate_, writes_, flushes_, disks_, verifier_, replica_, asked_, consent_, roles_, first_record_,
+            {gate_, writes_, flushes_, disks_, verifier_, replica_, peer_.asked(), consent_, roles_, first_record_,
              facts_, way_back_, parts.words},
             *this),
-      clients_(core_, roles_, writes_, reads_, flushes_),
+      clients_(core_, roles_, writes_, reads_, flushes_, std::move(parts.cut_off_clients)),
       upkeep_(core_, {writes_, verifier_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
-      split_brain_(core_, gate_, disks_, [this] { return facts(); }),
-      orders_({core_, first_record_, growth_, way_back_, snapshots_, roles_, consent_, split_brain_, link_orders_, compression_, writes_,
-               flushes_, sync_.source(), verifier_, *this, sync_}),
+      split_brain_(core_, gate_, disks_, [this] { return facts_.now(); }),
+      orders_({core_, first_record_, growth_, way_back_, snapshots_, roles_, consent_, split_brain_, peer_.link_orders(),
+               peer_.compression(), writes_, flushes_, sync_.source(), verifier_, *this, sync_}),
       states_(core_, parts.words),
-      status_({core_, roles_, consent_, growth_, way_back_, disks_, sync_, verifier_, link_orders_, peer_settings_, states_,
-               facts_, clients_}) {
+      status_({core_, roles_, consent_, growth_, way_back_, disks_, sync_, verifier_, peer_.link_orders(),
+               peer_.peer_settings(), states_, facts_, clients_}) {
   if (!core_.state().blank()) {
     core_.intents().load(parts.loaded.intent_words,
                          metadata::intent_tag(core_.record().volume_uuid),
@@ -104,120 +101,8 @@ Status Engine::start() {
                            ? ""
                            : "; they are compared before anything is copied"));
   upkeep_.start();
-  roles_.start(facts_.promoted_on_this_boot(), facts());
+  roles_.start(facts_.promoted_on_this_boot(), facts_.now());
   return session_.start();
-}
-
-Engine::Outlook Engine::without_peer() const {
-  Outlook outlook{facts(), writes_.dirty_without_peer()};
-  outlook.facts.dirty = outlook.facts.dirty || !outlook.dirty.empty();
-  return outlook;
-}
-
-void Engine::facts_told() {
-  if (!core_.state().blank()) gate_.told();
-}
-
-void Engine::session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) {
-  core_.check_on_loop();
-  core_.events().tell("session-up", {{"peer", core_.peer},
-                                   {"peer_role", peer.primary ? "primary" : "secondary"},
-                                   {"reason", explain(verdict, core_.peer)}});
-  consent_.session_up(facts(), peer);
-  replica_.session_up();
-  compression_.session_up();
-  writes_.session_up(peer_fast_zero);
-  roles_.session_up(facts(), peer, is_target(verdict) && !core_.record().inconsistent);
-  asked_.session_up();
-  link_orders_.session_up();
-  peer_settings_.session_up();
-  growth_.session_up();
-  split_brain_.session_up();
-  sync_.session_up(verdict, peer);
-  note_state();
-}
-
-void Engine::session_lost(const std::string& reason) {
-  core_.check_on_loop();
-  states_.session_lost(reason);
-  sync_.log().failed("the session was lost: " + reason);
-  if (core_.phase().attached() && roles_.role() != Role::kSecondary) core_.counters().lost_peer();
-  sync_.session_lost();
-  roles_.session_lost();
-  growth_.session_lost();
-  snapshots_.session_lost();
-  replica_.session_lost();
-  verifier_.session_lost(reason);
-  writes_.peer_lost();
-  flushes_.peer_lost();
-  reads_.peer_lost();
-  link_orders_.session_lost();
-  roles_.answer_is_lost(reason);
-  note_state();
-}
-
-void Engine::session_frame(wire::Frame& frame, uint64_t incarnation) {
-  core_.check_on_loop();
-  const wire::FrameHeader& header = frame.header;
-  switch (static_cast<wire::FrameType>(header.type)) {
-    case wire::FrameType::kData:
-    case wire::FrameType::kFlush:
-    case wire::FrameType::kRead:
-    case wire::FrameType::kDigest:
-      sync_.target().heard_data(frame, incarnation);
-      break;
-    case wire::FrameType::kGeneration:
-      sync_.target().heard_generation(frame);
-      break;
-    case wire::FrameType::kDirty:
-      sync_.heard_set(frame);
-      break;
-    case wire::FrameType::kLinkChange:
-      link_orders_.heard(wire::frame_as<wire::LinkChangeFrame>(header),
-                         wire::payload_as<wire::LinkChangePayload>(frame.payload));
-      break;
-    case wire::FrameType::kGrow:
-      growth_.heard(wire::frame_as<wire::GrowFrame>(header));
-      break;
-    case wire::FrameType::kSnapshot:
-      snapshots_.heard(wire::frame_as<wire::SnapshotFrame>(header), frame.payload);
-      break;
-    case wire::FrameType::kSettings:
-      peer_settings_.heard(wire::payload_as<wire::SettingsPayload>(frame.payload));
-      consent_.look();  // it may read by itself now
-      break;
-    case wire::FrameType::kRole:
-      if (!roles_.heard_role(wire::frame_as<wire::RoleFrame>(header))) core_.refuse(header);
-      break;
-    case wire::FrameType::kPromoteAsk:
-      if (!sync_.target().hold_until_recorded(frame) &&
-          !roles_.heard_question(wire::frame_as<wire::PromoteAskFrame>(header)))
-        core_.refuse(header);
-      break;
-    case wire::FrameType::kPromoteAnswer:
-      roles_.heard_answer(wire::frame_as<wire::PromoteAnswerFrame>(header), frame.payload);
-      break;
-    case wire::FrameType::kCompression:
-      compression_.heard(wire::frame_as<wire::CompressionFrame>(header));
-      break;
-    case wire::FrameType::kProgress:
-      sync_.target().heard_progress(wire::frame_as<wire::ProgressFrame>(header));
-      break;
-    default:
-      core_.refuse(header);
-      break;
-  }
-}
-
-void Engine::links_changed() {
-  link_orders_.links_changed();
-  core_.worker_view().set_links(
-      session_.links().up().size() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
-      session_.up() ? session_.links().rate_bytes_per_s() : 0);
-}
-
-bool Engine::working_for(uint64_t incarnation) {
-  return replica_.working_for(incarnation) || sync_.target().working_for(incarnation);
 }
 
 void Engine::peer_became(PeerRole role) {
@@ -250,7 +135,7 @@ void Engine::right_changed() {
 // What is under way on the disk ends first: the peer is to write there next. Looked at again until then.
 void Engine::yield() {
   if (roles_.role() != Role::kPrimary || !clients_.all_held()) return;
-  if (cut_off_clients_) cut_off_clients_();
+  clients_.cut_off();
   roles_.yield();
   while (clients_.any_held()) clients_.let_go();
 }

@@ -15,20 +15,18 @@
 
 #include "io/copies.h"
 #include "metadata/load.h"
-#include "volume/asked_record.h"
 #include "volume/client_request.h"
 #include "volume/clients.h"
-#include "volume/compression_orders.h"
 #include "volume/consent.h"
 #include "volume/core.h"
 #include "volume/disk_health.h"
+#include "volume/engine_inside.h"
+#include "volume/engine_session.h"
 #include "volume/first_record.h"
 #include "volume/flush_group.h"
 #include "volume/growth.h"
-#include "volume/link_orders.h"
 #include "volume/operator_orders.h"
 #include "volume/own_facts.h"
-#include "volume/peer_settings.h"
 #include "volume/peer_sync.h"
 #include "volume/replica.h"
 #include "volume/roles.h"
@@ -47,8 +45,8 @@
 
 namespace twinblock {
 
-class Engine final : private SessionOwner, private DiskHealth::Owner, private PeerSync::Owner,
-                     private RolesOwner, private FirstRecord::Owner, private Consent::Owner {
+class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private RolesOwner,
+                     private FirstRecord::Owner, private Consent::Owner {
  public:
   struct Parts {
     const Config& config;
@@ -105,37 +103,10 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   [[nodiscard]] const Events& events() const { return core_.events(); }
   // Tells this process from others of the same node.
   [[nodiscard]] const std::string& instance() const { return instance_; }
-  // What the peer would be told, if it died now and came back: for checks from outside.
-  struct Outlook {
-    SyncFacts facts;
-    BlockMap dirty;
-  };
-  [[nodiscard]] Outlook without_peer() const;
-  // Writes wait for a snapshot's copies.
-  [[nodiscard]] bool holds_writes() const { return writes_.held_back(); }
-  [[nodiscard]] bool session_stands() const { return session_.up(); }
-  // It has enough to do, and reads nothing of its peer's until some of it is done.
-  [[nodiscard]] bool stopped_reading() const { return session_.up() && session_.links().paused(); }
-  // The steps of the table of phases that were taken.
-  [[nodiscard]] const PhaseSteps& phase_steps() const { return core_.phase().steps(); }
+  // For checks from outside.
+  [[nodiscard]] EngineInside inside() const { return {core_, facts_, writes_}; }
 
  private:
-  // SessionOwner
-  SyncFacts facts() const override { return facts_.now(); }
-  void facts_told() override;
-  bool fast_zero() override { return core_.data.fast_zero(); }
-  [[nodiscard]] uint64_t volume_bytes() const override { return core_.volume_bytes(); }
-  std::string peer_is_larger(uint64_t volume_bytes) override {
-    return growth_.peer_is_larger(volume_bytes);
-  }
-  bool draining() override { return replica_.draining() || way_back_.rolling_back() || growth_.recording(); }
-  void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
-  void session_lost(const std::string& reason) override;
-  void session_frame(wire::Frame& frame, uint64_t incarnation) override;
-  bool working_for(uint64_t incarnation) override;
-  void links_changed() override;
-  void control_confirmed() override { sync_.target().control_confirmed(); }
-  uint64_t disk_still_ns() override { return replica_.still_ns(); }
   // DiskHealth::Owner
   [[nodiscard]] bool is_secondary() const override { return roles_.role() == Role::kSecondary; }
   void peer_stands_in() override { sync_.peer_stands_in(); }
@@ -161,12 +132,9 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   void grown();
 
   Core core_;
-  const std::function<void()> cut_off_clients_;
   const std::string instance_;
+  EngineSession peer_;
   Session session_;
-  CompressionOrders compression_;
-  LinkOrders link_orders_;
-  PeerSettings peer_settings_;
   DiskHealth disks_;
   SimplexGate gate_;
   WritePath writes_;
@@ -174,7 +142,6 @@ class Engine final : private SessionOwner, private DiskHealth::Owner, private Pe
   SlowReads reads_;
   Replica replica_;
   Verifier verifier_;
-  AskedRecord asked_;
   Consent consent_;
   Roles roles_;
   OwnFacts facts_;

@@ -93,7 +93,7 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
 }
 
 Remains survivor(SimNode& node, Random& random) {
-  Engine::Outlook outlook = node.engine().without_peer();
+  EngineInside::Outlook outlook = node.engine().inside().without_peer();
   return {node.data().after_kill(random),  // what is under way is so, too, for whoever dies
           outlook.facts,
           std::move(outlook.dirty),

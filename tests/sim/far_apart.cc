@@ -73,7 +73,7 @@ void FarApart::a_link_is_reset() {
   network_.reset(config_.links[random_.below(config_.links.size())].name, {true, true});
   scheduler_.run_until(scheduler_.now_ns() + 20 * kMillisecond_ns);  // its ends hear of it
   wait(kTogether_ns, [this] { return all_up(); }, "a link that was reset");
-  if (!node(0).engine().session_stands() || node(0).engine().status().peer_losses != losses)
+  if (!node(0).engine().inside().session_stands() || node(0).engine().status().peer_losses != losses)
     Report::violation("a link that was reset cost the session, though it could be dialled again" + describe());
 }
 

@@ -142,7 +142,7 @@ void SimNode::end_process() {
   data_->process_ended();
   metadata_->process_ended();
   for (size_t from = 0; from < kPhases; ++from)
-    phases_seen()[from] |= engine_->phase_steps().after(static_cast<Phase>(from));
+    phases_seen()[from] |= engine_->inside().phase_steps().after(static_cast<Phase>(from));
   engine_.reset();
   copies_.reset();
   witness_.reset();

@@ -236,11 +236,11 @@ void Snapshotted::exchange_roles() {
 void Snapshotted::check() {
   for (const int host : {0, 1}) {
     uint64_t& since_ns = held_since_ns_[static_cast<size_t>(host)];
-    if (!lives(host) || !node(host).engine().holds_writes()) {
+    if (!lives(host) || !node(host).engine().inside().holds_writes()) {
       since_ns = 0;
       continue;
     }
-    if (!node(host).engine().session_stands())
+    if (!node(host).engine().inside().session_stands())
       Report::violation("writes wait for a snapshot, and there is no session" + describe());
     if (since_ns == 0) since_ns = scheduler_.now_ns();
     // Timers are a little late.

@@ -115,7 +115,7 @@ void Unread::answers_pile_up() {
   network_.set_faults("other", LinkFaults{});
   if (config_.links.size() > 1)
     wait(kPatience_ns, [this] { return up(0, "other") && up(1, "other"); }, "a link that is well again");
-  const auto stopped = [this] { return node(1).engine().stopped_reading(); };
+  const auto stopped = [this] { return node(1).engine().inside().stopped_reading(); };
   wait(kPatience_ns, stopped, "answers that pile up");
   losses_ = status(0).peer_losses;
 }
@@ -173,7 +173,7 @@ void Unread::the_disk_stands_still() {
     ++outstanding_;
     node(0).engine().clients().submit(write.client);
   }
-  const auto stopped = [this] { return node(1).engine().stopped_reading(); };
+  const auto stopped = [this] { return node(1).engine().inside().stopped_reading(); };
   wait(kPatience_ns, stopped, "writes that pile up");
   wait(kPatience_ns, [this] { return outstanding_ == 0; }, "writes behind a disk that stood still");
   check_session("for a disk that stood still");

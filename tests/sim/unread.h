@@ -32,7 +32,7 @@ class Unread final : public NodePair {
   void wait(uint64_t ns, const std::function<bool()>& what, const std::string& name);
   [[nodiscard]] StatusView status(int host) { return node(host).engine().status(); }
   [[nodiscard]] bool up(int host, const std::string& link);
-  [[nodiscard]] bool apart() { return !node(1).engine().session_stands(); }
+  [[nodiscard]] bool apart() { return !node(1).engine().inside().session_stands(); }
 
   void lose_disk();
   void read_all();

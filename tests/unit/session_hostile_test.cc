@@ -53,7 +53,7 @@ class HostilePeerTest : public testing::Test {
     node_->run(3 * kSecond_ns);
     ASSERT_TRUE(stands());
   }
-  [[nodiscard]] bool stands() const { return node_->engine->session_stands(); }
+  [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
   // `count` frames in one piece.
   template <typename Make>
   void send(size_t count, Make&& make) {

@@ -40,7 +40,7 @@ class FreshLookTest : public testing::Test {
     peer_.reset();
   }
 
-  [[nodiscard]] bool stands() const { return node_->engine->session_stands(); }
+  [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
   [[nodiscard]] bool blank() const { return node_->engine->status().mine.blank; }
   [[nodiscard]] bool joinable() const { return node_->engine->status().joinable; }
   void meet() {
