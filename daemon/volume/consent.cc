@@ -70,7 +70,7 @@ bool Consent::wants_right() const {
 
 // Who waits for the peer (on_peer_loss = freeze) would keep the other one from going on, for nothing.
 bool Consent::waits() const {
-  return owner_.may_want_to_go_on() && core_.waits_for_witness() && !core_.waits_for_peer();
+  return owner_.may_want_to_go_on() && core_.stance().waits_for_witness() && !core_.stance().waits_for_peer();
 }
 
 Consent::Task Consent::task() const {
@@ -124,13 +124,13 @@ uint64_t Consent::lease_until_ns() const {
   if (asked_.witness == nullptr || !owner_.may_want_to_go_on() || !core_.phase().attached() ||
       core_.phase().diskless())
     return WorkerView::kNoLease;
-  return core_.peer_waits_until_ns();
+  return core_.stance().peer_waits_until_ns();
 }
 
 void Consent::renew_lease() {
   core_.worker_view().set_lease(lease_until_ns());
   // Also those that came while it had run out between two looks.
-  if (!core_.reads_wait()) owner_.may_read();
+  if (!core_.stance().reads_wait()) owner_.may_read();
 }
 
 // It is not asked: nothing waits for it, nor for its lease, whatever did.
@@ -138,7 +138,7 @@ void Consent::let_go() {
   if (!configured()) return;
   if (std::exchange(view_.waits, false))
     owner_.right_changed();
-  else if (!core_.reads_wait())
+  else if (!core_.stance().reads_wait())
     owner_.may_read();
 }
 
@@ -161,7 +161,7 @@ void Consent::session_up(const SyncFacts& mine, const SyncFacts& peer) {
       set_standing(WitnessStanding::kUnasked, {});  // what a fence command said was about the time before
   }
   // The peer is back, and may get the right as well the next time.
-  core_.alone_right().withdraw();
+  core_.stance().alone_right().withdraw();
   forget_promotion();
   force_ = false;
   sole_copy_ = 0;
@@ -187,7 +187,7 @@ void Consent::ask_for_promotion(Then then) {
   TB_CHECK(promotion_ == nullptr, "one promotion at a time waits for the witness");
   promotion_ = std::move(then);
   pause_until_ns_ = pause_ns_ = 0;
-  if (core_.may_promise_alone()) {
+  if (core_.stance().may_promise_alone()) {
     answer(std::nullopt);
     return;
   }
@@ -195,19 +195,19 @@ void Consent::ask_for_promotion(Then then) {
 }
 
 void Consent::take_word(Then then) {
-  const auto recorded = [this, then = std::move(then), given = core_.alone_right().withdrawals()](int error) {
+  const auto recorded = [this, then = std::move(then), given = core_.stance().alone_right().withdrawals()](int error) {
     if (error != 0) {
       then(system_error(error, "the claim could not be recorded"));
       return;
     }
     // The word was about a peer that was away.
-    if (core_.alone_right().withdrawals() != given) {
+    if (core_.stance().alone_right().withdrawals() != given) {
       then(Error{core_.peer + " is back meanwhile", "see twinblock status " + core_.config.volume, EBUSY});
       return;
     }
-    core_.alone_right().withdraw();  // what is under way is void
+    core_.stance().alone_right().withdraw();  // what is under way is void
     force_ = asked_.witness != nullptr;
-    core_.alone_right().grant();
+    core_.stance().alone_right().grant();
     core_.log.log(Severity::kWarning, "goes on alone by the operator's word, without the witness' consent");
     then(std::nullopt);
     owner_.right_changed();
@@ -234,7 +234,7 @@ void Consent::name_sole_copy(uint64_t generation, std::function<void()> then) {
 
 void Consent::begin(Task task) {
   running_ = task;
-  asked_about_ = core_.alone_right().withdrawals();
+  asked_about_ = core_.stance().alone_right().withdrawals();
   races_ = 0;
   if (view_.standing == WitnessStanding::kUnasked) view_.standing = WitnessStanding::kAsking;
   if (task == Task::kRight && asked_.witness == nullptr)
@@ -401,7 +401,7 @@ void Consent::replaced(const WitnessEntry& entry) {
 
 void Consent::granted() {
   if (core_.record().shares_generation() || asked_.witness == nullptr)
-    core_.alone_right().grant();
+    core_.stance().alone_right().grant();
   else
     core_.state().history().named_at_witness();
   set_standing(WitnessStanding::kAgreed, {});

@@ -4,7 +4,7 @@
 //
 // Nobody reads what is old, either (WorkerView::lease_holds()): a primary reads by itself only for a while after it
 // sent the last heartbeat that the peer has answered: for its own peer timeout or the one that the peer has told in this
-// session, whichever is less (Core::peer_waits_until_ns()). The peer lets its own pass after it heard this node last,
+// session, whichever is less (Stance::peer_waits_until_ns()). The peer lets its own pass after it heard this node last,
 // before it asks to be promoted without it; and, before its first session, what any lease may last since it was started, as
 // an earlier process of another file may have told more. A fence command makes sure by itself.
 //
@@ -62,9 +62,9 @@ class Consent {
   Consent(Core& core, const Asked& asked, Owner& owner);
 
   // This node's file has one; …
-  [[nodiscard]] bool configured() const { return core_.alone_right().witness() != WitnessKind::kNone; }
+  [[nodiscard]] bool configured() const { return core_.stance().alone_right().witness() != WitnessKind::kNone; }
   // … and so has the peer's.
-  [[nodiscard]] bool asks() const { return core_.alone_right().asks(core_.record()); }
+  [[nodiscard]] bool asks() const { return core_.stance().alone_right().asks(core_.record()); }
   // After whatever may have changed who goes on with whom; often, and cheap.
   void look();
   void session_up(const SyncFacts& mine, const SyncFacts& peer);
@@ -98,7 +98,7 @@ class Consent {
   void renew_lease();
   [[nodiscard]] std::string volume_uuid() const;
   // Whether the request that is under way is still about what it was begun for.
-  [[nodiscard]] bool is_of_now() const { return asked_about_ == core_.alone_right().withdrawals(); }
+  [[nodiscard]] bool is_of_now() const { return asked_about_ == core_.stance().alone_right().withdrawals(); }
   void begin(Task task);
   void record_claim();
   void read();

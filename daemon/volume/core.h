@@ -3,7 +3,6 @@
 // only, but for the worker's view and the compression.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
@@ -27,7 +26,6 @@
 #include "mirror/own_lateness.h"
 #include "mirror/range_lock.h"
 #include "telemetry/latency.h"
-#include "volume/alone_right.h"
 #include "volume/counters.h"
 #include "volume/differences.h"
 #include "telemetry/events.h"
@@ -35,6 +33,7 @@
 #include "volume/node_state.h"
 #include "volume/peer_phase.h"
 #include "session/session.h"
+#include "volume/stance.h"
 #include "volume/worker_view.h"
 #include "volume/written_data.h"
 
@@ -72,9 +71,9 @@ class Core {
         state_(parts.metadata, parts.clock, random,
                {parts.loaded, parts.found, std::move(parts.record_failed)}),
         intents_(parts.metadata, volume_bytes_, parts.loaded.record.region_bytes, &parts.clock),
-        alone_right_(parts.config.witness.kind),
         join_order_(parts.found),
         differences_(volume_bytes_),
+        stance_({parts.config, parts.clock, parts.session, state_, phase_, worker_view_}),
         events_(parts.clock),
         compression_({parts.config.compression, parts.config.compression_level}) {
     worker_view_.set_volume_bytes(volume_bytes_);
@@ -122,6 +121,8 @@ class Core {
   [[nodiscard]] RangeLock& ranges() { return ranges_; }
   [[nodiscard]] PeerPhase& phase() { return phase_; }
   [[nodiscard]] const PeerPhase& phase() const { return phase_; }
+  [[nodiscard]] Stance& stance() { return stance_; }
+  [[nodiscard]] const Stance& stance() const { return stance_; }
   [[nodiscard]] WorkerView& worker_view() { return worker_view_; }
   [[nodiscard]] const WorkerView& worker_view() const { return worker_view_; }
   [[nodiscard]] CompressionPolicy& compression() { return compression_; }
@@ -133,49 +134,6 @@ class Core {
   [[nodiscard]] WriteLatency& latency() { return latency_; }
   [[nodiscard]] const WriteLatency& latency() const { return latency_; }
 
-  // A primary's writes and flushes wait: …
-  [[nodiscard]] bool frozen() const { return waits_for_peer() || waits_for_witness(); }
-  // … for the peer (on_peer_loss = freeze) …
-  [[nodiscard]] bool waits_for_peer() const {
-    return config.on_peer_loss == OnPeerLoss::kFreeze && !phase_.attached() && !alone_allowed_;
-  }
-  // … or for the witness, as what it would promise now counts on its own replica only.
-  [[nodiscard]] bool waits_for_witness() const {
-    return !phase_.attached() && !may_promise_alone();
-  }
-  // Reads do as well, since the peer may have been promoted; also where the peer has not been heard
-  // for so long that it may be about to be.
-  [[nodiscard]] bool reads_wait() const {
-    return waits_for_witness() || !worker_view_.lease_holds(clock);
-  }
-  // Until then the peer, as far as it has told in this session what it waits for, does not ask a witness to be promoted
-  // without this node.
-  [[nodiscard]] uint64_t peer_waits_until_ns() const {
-    return session.answered_beat_ns() +
-           std::min({config.peer_timeout_ns, peer_told_timeout_ns_, limits::kLeaseMax_ns});
-  }
-  // Its peer_timeout; 0: not told yet.
-  void set_peer_told_timeout(uint64_t ns) { peer_told_timeout_ns_ = ns; }
-  // What the peer misses may be promised, as soon as it is on record.
-  [[nodiscard]] bool may_promise_alone() const { return alone_right_.alone(record()); }
-  [[nodiscard]] AloneRight& alone_right() { return alone_right_; }
-  [[nodiscard]] const AloneRight& alone_right() const { return alone_right_; }
-  // The operator's word, or nobody waits; until the peer takes part, or a promotion.
-  [[nodiscard]] bool alone_allowed() const { return alone_allowed_; }
-  void set_alone_allowed(bool allowed) { alone_allowed_ = allowed; }
-  // What the volume is just doing ("growing", until both have recorded its size, or neither; being rolled back here; being
-  // copied for a snapshot), while who is primary stays as it is, and nobody begins a volume anew; null: nothing of these.
-  [[nodiscard]] const char* changing() const {
-    return changing_ == nullptr && taking_snapshot_ ? "being copied for a snapshot" : changing_;
-  }
-  void set_changing(const char* what) { changing_ = what; }
-  // A snapshot is being taken by this node's order: until both copies are taken, nobody but clients changes what the
-  // backings hold, and those wait for it.
-  [[nodiscard]] bool taking_snapshot() const { return taking_snapshot_; }
-  void set_taking_snapshot(bool is) { taking_snapshot_ = is; }
-  // The node is being demoted: nobody has the export open, and a flush promises no client anything.
-  [[nodiscard]] bool demoting() const { return demoting_; }
-  void set_demoting(bool is) { demoting_ = is; }
   // The peer sent what does not suit the state of this node: the session ends.
   void refuse(const wire::FrameHeader& header) const {
     session.drop(peer + " sent a " + wire::frame_type_name(header.type) +
@@ -208,7 +166,6 @@ class Core {
   uint64_t volume_bytes_;
   NodeState state_;
   metadata::IntentStore intents_;
-  AloneRight alone_right_;
   JoinOrder join_order_;
   WrittenData written_;
   Differences differences_;
@@ -216,15 +173,11 @@ class Core {
   RangeLock ranges_;
   WorkerView worker_view_;
   PeerPhase phase_{worker_view_};
+  Stance stance_;
   Events events_;
   CompressionPolicy compression_;
   Counters counters_;
   WriteLatency latency_;
-  uint64_t peer_told_timeout_ns_ = 0;
-  bool alone_allowed_ = false;
-  bool demoting_ = false;
-  const char* changing_ = nullptr;
-  bool taking_snapshot_ = false;
 };
 
 }  // namespace twinblock

@@ -20,9 +20,7 @@ void Demotion::begin(bool for_good, Done done) {
   for_good_ = for_good;
   parts_.verifier.stop("this node was demoted");
   // Nobody's writes wait; the flush need not wait for the peer either.
-  was_alone_allowed_ = core_.alone_allowed();
-  core_.set_alone_allowed(true);
-  core_.set_demoting(true);
+  core_.stance().demotion_begins();
   parts_.flushes.release_held();  // this node's own, which the next one would wait for
   flush();
 }
@@ -106,8 +104,7 @@ void Demotion::record() {
 
 void Demotion::end(Result<std::string> result) {
   TB_CHECK(done_ != nullptr, "a demotion is answered once");
-  core_.set_demoting(false);
-  if (!result && !was_alone_allowed_) core_.set_alone_allowed(false);
+  core_.stance().demotion_ended(result.ok());
   std::exchange(done_, nullptr)(std::move(result));
 }
 

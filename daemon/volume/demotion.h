@@ -53,7 +53,6 @@ class Demotion {
   Core& core_;
   const Parts parts_;
   metadata::SnapshotWriter snapshot_;
-  bool was_alone_allowed_ = false;
   bool for_good_ = true;
   bool snapshot_is_current_ = false;  // the one being written: the set is still the same
   Done done_;

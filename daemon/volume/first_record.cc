@@ -29,7 +29,7 @@ std::string FirstRecord::described_history() const {
 void FirstRecord::init(bool force, bool join, Reply reply) {
   const std::string& volume = core_.config.volume;
   const auto& peer = session().handshake().peer_facts();
-  if (const char* what = core_.changing()) {
+  if (const char* what = core_.stance().changing()) {
     reply(Error{std::string("the volume is just ") + what + " here", "try again when that has ended, or restart twinblockd", EBUSY});
     return;
   }

@@ -99,9 +99,9 @@ void FlushGroup::settle() {
   if (core_.differences().none_known() && core_.differences().valid() && !core_.state().role().took_over())
     finish(0);
   // What is here, and the peer misses, was never acknowledged: it waits for the right to.
-  else if (core_.demoting() && core_.waits_for_witness())
+  else if (core_.stance().demoting() && core_.stance().waits_for_witness())
     finish(0);
-  else if (core_.frozen())
+  else if (core_.stance().frozen())
     held_ = true;
   else if (!disks_.local_ok())
     finish(EIO);
@@ -122,7 +122,7 @@ void FlushGroup::begin_again() {
 }
 
 void FlushGroup::release_held() {
-  const bool waits = core_.frozen() && !core_.demoting();
+  const bool waits = core_.stance().frozen() && !core_.stance().demoting();
   if (waits || !std::exchange(held_, false)) return;
   begin_again();
 }

@@ -56,7 +56,7 @@ std::optional<Error> Growth::why_not_here() const {
   if (run_)
     return Error{"the volume is just growing to " + format_size(run_->volume_bytes), "try again",
                  EBUSY};
-  if (const char* what = core_.changing())
+  if (const char* what = core_.stance().changing())
     return Error{std::string("the volume is just ") + what, "try again when that has ended", EBUSY};
   if (core_.state().blank())
     return Error{"this node is not initialised", "see twinblock status " + core_.config.volume, 0,
@@ -185,7 +185,7 @@ void Growth::begin(Run run) {
                                      format_size(run.volume_bytes));
   run.ready_bytes = core_.volume_bytes();
   run_ = std::move(run);
-  core_.set_changing("growing");
+  core_.stance().change_begins("growing");
   look_at_next();
 }
 
@@ -309,7 +309,7 @@ void Growth::record() {
 
 void Growth::end(const std::optional<Error>& error) {
   ask_again_->disarm();
-  core_.set_changing(nullptr);
+  core_.stance().change_ended();
   const Run run = *std::exchange(run_, std::nullopt);
   const std::string size = format_size(run.volume_bytes);
   if (error) {

@@ -10,7 +10,7 @@
 // So a size is recorded by anybody only when both are ready for it, and a volume never shrinks: after a
 // crash at any moment the larger of the two recorded sizes is the volume's, and who has the smaller one
 // on record grows by itself when the two meet, before there is a session (peer_is_larger()). Meanwhile
-// neither node is promoted (Core::changing()): who writes stays who had recorded the size last, and nothing
+// neither node is promoted (Stance::changing()): who writes stays who had recorded the size last, and nothing
 // is written beyond the recorded size of the other one.
 //
 // Owned by the engine; loop thread only.

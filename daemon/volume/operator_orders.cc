@@ -12,7 +12,7 @@ namespace twinblock {
 void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
   Core& core = parts_.core;
   const bool copy_waits = parts_.sync.waits_for_witness();
-  if (!copy_waits && (parts_.roles.role() != Role::kPrimary || !core.frozen())) {
+  if (!copy_waits && (parts_.roles.role() != Role::kPrimary || !core.stance().frozen())) {
     reply(Error{"no writes are held",
                 "`twinblock continue` is for a primary that waits for its peer "
                 "(on_peer_loss = \"freeze\"), or for its witness",
@@ -20,10 +20,10 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
     return;
   }
   // Held for its peer (on_peer_loss = freeze), it asks from now on.
-  const bool held = core.waits_for_peer();
-  const bool asks = copy_waits || core.waits_for_witness();
+  const bool held = core.stance().waits_for_peer();
+  const bool asks = copy_waits || core.stance().waits_for_witness();
   if (asks && held && !without_witness) {
-    core.set_alone_allowed(true);
+    core.stance().operator_lets_go_on();
     parts_.consent.look();
     reply("this node goes on alone as soon as its witness consents; see: twinblock status " + core.config.volume);
     return;
@@ -38,7 +38,7 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
                 EBUSY});
     return;
   }
-  core.set_alone_allowed(true);
+  core.stance().operator_lets_go_on();
   core.log.log(Severity::kWarning,
                "going on alone by the operator's order, until " + core.peer + " is back");
   core.events().tell("went-on-alone", {{"node", core.node}, {"reason", "the operator's order"}});
@@ -125,7 +125,7 @@ void OperatorOrders::verify(VerifyOrder order, const Reply& reply) {
     reply(Error{"both replicas must be current to be compared", advise_wait_for_both(core, true), EINVAL});
     return;
   }
-  if (core.taking_snapshot() && order == VerifyOrder::kRepair) {
+  if (core.stance().taking_snapshot() && order == VerifyOrder::kRepair) {
     reply(Error{"a snapshot is just being taken", "try again when it has been", EBUSY, Retry::kLater});
     return;
   }

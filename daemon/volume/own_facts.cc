@@ -13,8 +13,8 @@ SyncFacts OwnFacts::now() const {
   facts.joinable = core_.state().blank() && core_.join_order().stands();
   facts.primary = roles_.passes_for_primary();
   facts.crashed = core_.state().crashed();
-  const AloneRight& right = core_.alone_right();
-  facts.consented = roles_.is_primary() && right.asks(core_.record()) && core_.may_promise_alone();
+  const AloneRight& right = core_.stance().alone_right();
+  facts.consented = roles_.is_primary() && right.asks(core_.record()) && core_.stance().may_promise_alone();
   facts.asks_register = right.witness() == WitnessKind::kEtcd;
   facts.asks_command = right.witness() == WitnessKind::kCommand;
   facts.resumes = roles_.resumption().under_way() && disks_.local_ok();

@@ -40,7 +40,7 @@ class OwnFacts {
     const metadata::NodeRecord& record = core_.record();
     const bool forgot_as_primary =
         core_.state().crashed() && rebooted_ && record.peer_instance != 0;
-    const bool forgot_as_secondary = core_.alone_right().asks(record) && record.peer_primary &&
+    const bool forgot_as_secondary = core_.stance().alone_right().asks(record) && record.peer_primary &&
                                      (boot_ == 0 || record.followed_boot != boot_);
     return forgot_as_primary || forgot_as_secondary;
   }

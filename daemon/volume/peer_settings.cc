@@ -7,7 +7,7 @@
 namespace twinblock {
 
 void PeerSettings::session_up() {
-  core_.set_peer_told_timeout(0);
+  core_.stance().session_up();
   const wire::SettingsPayload settings = make_settings(core_.config);
   core_.session.send_ordered(wire::SettingsFrame{}, wire::bytes_of(settings));
 }
@@ -18,7 +18,7 @@ void PeerSettings::heard(const wire::SettingsPayload& theirs) {
     core_.log.log(Severity::kWarning,
                   "the configuration files differ: " + differ + "; there is " + core_.peer);
   differ_ = std::move(differ);
-  core_.set_peer_told_timeout(theirs.peer_timeout_ns);
+  core_.stance().peer_told_timeout(theirs.peer_timeout_ns);
 }
 
 }  // namespace twinblock

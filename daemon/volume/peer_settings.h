@@ -1,4 +1,4 @@
-// What the two configuration files say, and should say alike: told to the peer, and compared; Core is told for how long
+// What the two configuration files say, and should say alike: told to the peer, and compared; Stance is told for how long
 // the peer waits. Owned by the engine; loop thread only.
 #pragma once
 

@@ -27,7 +27,7 @@ void PeerSync::enter(Phase phase) {
   core_.phase().enter(phase);
   owner_.phase_entered();
   if (!core_.phase().attached()) return;
-  core_.set_alone_allowed(false);
+  core_.stance().peer_takes_part();
   parts_.writes.release_held();
   parts_.flushes.release_held();
 }
@@ -170,14 +170,14 @@ void PeerSync::begin_same(Verdict verdict, const SyncFacts& peer) {
 }
 
 void PeerSync::right_changed() {
-  if (!waiting_copy_ || !core_.alone_right().take_in_another(core_.record())) return;
+  if (!waiting_copy_ || !core_.stance().alone_right().take_in_another(core_.record())) return;
   const WaitingCopy copy = *std::exchange(waiting_copy_, std::nullopt);
   begin_copy(copy.verdict, copy.peer);
 }
 
 void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   const auto another = verdict == Verdict::kSourceOfAll ? another_replica(peer) : std::nullopt;
-  if (another && !core_.alone_right().take_in_another(core_.record())) {
+  if (another && !core_.stance().alone_right().take_in_another(core_.record())) {
     waiting_copy_ = {verdict, peer};
     return;
   }
@@ -240,8 +240,8 @@ std::optional<uint64_t> PeerSync::another_replica(const SyncFacts& target) const
 }
 
 void PeerSync::begin_generation_for(uint64_t replica) {
-  core_.state().history().begin_generation_for(replica, core_.alone_right().granted());
-  core_.alone_right().withdraw();  // it is spent
+  core_.state().history().begin_generation_for(replica, core_.stance().alone_right().granted());
+  core_.stance().alone_right().withdraw();  // it is spent
 }
 
 void PeerSync::heard_set(const wire::Frame& frame) {

@@ -43,7 +43,7 @@ std::optional<Error> Roles::why_not_serve() const {
   if (role_ != Role::kSecondary)
     return Error{"this node is changing its role just now", "try again", EBUSY, Retry::kLater};
   if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN, Retry::kLater};
-  if (const char* what = core_.changing())
+  if (const char* what = core_.stance().changing())
     return Error{std::string("the volume is just ") + what,
                  "try again when that has ended: twinblock status " + volume, EBUSY, Retry::kLater};
   if (auto error = disk_failed()) return error;
@@ -297,8 +297,9 @@ void Roles::replica_drained() {
 // right before it says yes.
 bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   const bool contested = role_ == Role::kPromoting && core_.node < core_.peer;
-  if (is_primary() || contested || core_.state().blank() || core_.changing()) {
-    const std::string why = core_.changing() ? std::string("just ") + core_.changing() : "primary or about to become it";
+  const char* changing = core_.stance().changing();
+  if (is_primary() || contested || core_.state().blank() || changing) {
+    const std::string why = changing ? std::string("just ") + changing : "primary or about to become it";
     session().send_ordered(wire::PromoteAnswerFrame{ask.question, EBUSY}, wire::text_bytes(core_.node + " is " + why));
     return true;
   }
@@ -346,7 +347,7 @@ void Roles::become_primary() {
 
 void Roles::remember_before_promotion() {
   before_promotion_ = {core_.record().primary, core_.record().peer_primary, core_.record().promoted_boot};
-  core_.set_alone_allowed(false);
+  core_.stance().promotion_begins();
 }
 
 void Roles::record_primary(const char* how, const char* reply) {
@@ -447,9 +448,9 @@ void Roles::demote(bool for_good, Reply reply) {
   if (const uint64_t clients = owner_.clients_connected(); clients > 0) {
     reply(Error{"the export is in use by " + std::to_string(clients) +
                     (clients == 1 ? " client" : " clients"),
-                (core_.waits_for_witness()
+                (core_.stance().waits_for_witness()
                      ? "their writes wait for the witness' consent, or for " + core_.peer + "; then detach"
-                 : core_.frozen() ? "their writes wait for " + core_.peer +
+                 : core_.stance().frozen() ? "their writes wait for " + core_.peer +
                                         ": start twinblockd there, or run `twinblock continue " +
                                         core_.config.volume + "`; then detach"
                                   : "detach first") +
@@ -466,7 +467,7 @@ void Roles::demote(bool for_good, Reply reply) {
 }
 
 void Roles::yield() {
-  TB_CHECK(role_ == Role::kPrimary && core_.waits_for_witness(), "who is overtaken had stood still");
+  TB_CHECK(role_ == Role::kPrimary && core_.stance().waits_for_witness(), "who is overtaken had stood still");
   core_.log.log(Severity::kWarning,
                 core_.peer + " went on without this node, by the witness' consent: this node becomes "
                              "secondary, and its clients, whose data is old, are cut off");
@@ -493,7 +494,7 @@ void Roles::demoted(Result<std::string> result, const Reply& reply) {
 
 void Roles::update_local_reads() {
   core_.worker_view().set_local_reads(role_ == Role::kPrimary && !resumption_.under_way() &&
-                                      disks_.local_ok() && !core_.waits_for_witness());
+                                      disks_.local_ok() && !core_.stance().waits_for_witness());
 }
 
 }  // namespace twinblock

@@ -1,6 +1,6 @@
 // What the two configuration files should say alike: told to the peer when a session begins, and
 // compared. Nothing depends on it but a sentence in `status`, and on the peer's peer_timeout for how long a primary
-// reads by itself (Core::peer_waits_until_ns()). Pure.
+// reads by itself (Stance::peer_waits_until_ns()). Pure.
 #pragma once
 
 #include <string>

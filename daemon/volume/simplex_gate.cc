@@ -9,7 +9,7 @@ namespace twinblock {
 
 void SimplexGate::pass(std::function<void(int)> then) {
   TB_CHECK(!open_ || !recording_, "nothing passes while what allows it is being recorded");
-  TB_CHECK(core_.may_promise_alone(), "who goes on alone has the right to");
+  TB_CHECK(core_.stance().may_promise_alone(), "who goes on alone has the right to");
   if (open_ && !told_) {
     then(0);
     return;
@@ -19,7 +19,7 @@ void SimplexGate::pass(std::function<void(int)> then) {
 }
 
 void SimplexGate::pass_flush(std::function<void(int)> then) {
-  TB_CHECK(core_.may_promise_alone(), "who goes on alone has the right to");
+  TB_CHECK(core_.stance().may_promise_alone(), "who goes on alone has the right to");
   if (open_)
     then(0);
   else
@@ -42,7 +42,7 @@ void SimplexGate::record() {
   // peer's, too, whether it confirmed that or not.
   if (core_.record().shares_generation()) {
     core_.state().history().begin_generation();
-    core_.alone_right().withdraw();  // it is spent
+    core_.stance().alone_right().withdraw();  // it is spent
   }
   if (std::exchange(moves_on_, false)) {
     core_.state().history().move_on();
@@ -54,7 +54,7 @@ void SimplexGate::record() {
   core_.state().persist([this](int error) {
     recording_ = false;
     const bool again = error == 0 && (closed_meanwhile_ || moves_on_);
-    if (again && core_.may_promise_alone()) {
+    if (again && core_.stance().may_promise_alone()) {
       record();
       return;
     }

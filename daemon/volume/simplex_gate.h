@@ -3,7 +3,7 @@
 // 6). And before anything more is acknowledged once the peer was told what this node holds, that this
 // node has moved on since: an operator may order at the peer to give up what was told (invariant 13).
 // Whether it may go on alone at all is not decided here, but by whoever comes to the gate
-// (Core::may_promise_alone()): where a witness has to consent, that is asked before (invariant 15).
+// (Stance::may_promise_alone()): where a witness has to consent, that is asked before (invariant 15).
 // Owned by the engine; loop thread only.
 #pragma once
 
@@ -29,7 +29,7 @@ class SimplexGate {
   void close() {
     open_ = false;
     closed_meanwhile_ = true;
-    core_.alone_right().withdraw();
+    core_.stance().alone_right().withdraw();
   }
   // The peer is told what this node holds: the next write moves on from it.
   void told() {

@@ -61,7 +61,7 @@ void SlowReads::submit(ClientRequest& request) {
 }
 
 void SlowReads::start(Op& op) {
-  if (core_.reads_wait()) {
+  if (core_.stance().reads_wait()) {
     held_.push_back(&op);
     return;
   }
@@ -97,7 +97,7 @@ void SlowReads::read_from_peer(Op& op) {
 ContentCache* SlowReads::cache_for(const ClientRequest& client) {
   const bool whole_blocks =
       client.offset_bytes % limits::kBlockBytes == 0 && client.length_bytes % limits::kBlockBytes == 0;
-  const bool peer_waits = core_.clock.now_ns() < core_.peer_waits_until_ns();
+  const bool peer_waits = core_.clock.now_ns() < core_.stance().peer_waits_until_ns();
   return core_.phase().diskless() && whole_blocks && peer_waits ? core_.worker_view().cache() : nullptr;
 }
 
@@ -215,7 +215,7 @@ void SlowReads::finish(Op& op, int error) {
 }
 
 void SlowReads::release_held() {
-  if (core_.reads_wait()) return;
+  if (core_.stance().reads_wait()) return;
   for (Op* op : std::exchange(held_, {})) start(*op);
 }
 

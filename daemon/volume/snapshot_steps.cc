@@ -31,7 +31,7 @@ std::optional<Error> SnapshotSteps::why_not() const {
   if (under_way_)
     return Error{"the last snapshot is still being given up on " + core_.node, "try again soon", EBUSY,
                  Retry::kLater};
-  if (const char* what = core_.changing(); what != nullptr && !core_.taking_snapshot())
+  if (const char* what = core_.stance().changing(); what != nullptr && !core_.stance().taking_snapshot())
     return Error{std::string("the volume is just ") + what,
                  "try again when that has ended: twinblock status " + core_.config.volume, EBUSY, Retry::kLater};
   if (roles_.role() != Role::kPrimary && roles_.role() != Role::kSecondary)

@@ -80,7 +80,7 @@ void Snapshots::order(const std::string& name, Reply reply) {
   }
   run_.emplace(Run{.name = name, .reply = std::move(reply)});
   asked_name_ = name;
-  core_.set_taking_snapshot(true);
+  core_.stance().snapshot_begins();
   deadline_->arm(limits::kSnapshotFlushMax_ns);
   begin(SnapshotStep::kFlush);
 }
@@ -218,7 +218,7 @@ void Snapshots::drained() {
 // The one place where a hold ends.
 void Snapshots::let_go_on() {
   deadline_->disarm();
-  core_.set_taking_snapshot(false);
+  core_.stance().snapshot_ended();
   if (!run_ || !run_->held_since_ns) return;
   run_->draining = false;
   run_->taken.pause_ns += core_.clock.now_ns() - *std::exchange(run_->held_since_ns, std::nullopt);

@@ -9,7 +9,7 @@
 //
 // Who ordered it owns the hold: it ends with the take on both nodes, with the first failure, with the session,
 // and after the file's time limit ([copies], timeout) at the latest, in one place (let_go_on()). Meanwhile
-// neither node is promoted, grows, or is repaired (Core::taking_snapshot()), so that clients are the only ones
+// neither node is promoted, grows, or is repaired (Stance::taking_snapshot()), so that clients are the only ones
 // who write. Reads go on.
 //
 // Owned by the engine; loop thread only.

@@ -17,7 +17,7 @@ VolumeState StatusSource::state() const {
   node.blank = core.state().blank();
   node.disk_ok = disks.local_ok();
   node.unreadable = disks.read_errors().places() > 0;
-  node.frozen = core.frozen();
+  node.frozen = core.stance().frozen();
   node.connected = session().up();
   node.resyncing =
       core.phase().being_resynced() || (source.active() && source.progress().total_bytes() > 0);
@@ -104,7 +104,7 @@ void StatusSource::fill_session(StatusView& view) const {
   view.verdict = session().handshake().last_verdict();
   view.refusal = session().handshake().refusal();
   view.session_error = session().last_error();
-  view.frozen = parts_.roles.role() == Role::kPrimary && parts_.core.frozen();
+  view.frozen = parts_.roles.role() == Role::kPrimary && parts_.core.stance().frozen();
   view.witness = parts_.consent.view();
   view.witness.copy_waits = parts_.sync.waits_for_witness();
   view.refused_link_orders = parts_.link_orders.refused();

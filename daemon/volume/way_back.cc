@@ -140,7 +140,7 @@ std::optional<Error> WayBack::why_not_now() const {
   const std::string& volume = core_.config.volume;
   if (rolling_back())
     return Error{"a rollback is under way", "wait for it: twinblock status " + volume, EBUSY, Retry::kLater};
-  if (const char* what = core_.changing())
+  if (const char* what = core_.stance().changing())
     return Error{std::string("the volume is just ") + what, "try again when that has ended", EBUSY, Retry::kLater};
   if (step_)
     return Error{"a copy of the backing is just being taken or removed", "try again", EBUSY, Retry::kLater};
@@ -183,7 +183,7 @@ void WayBack::order(Reply reply) {
     return;
   }
   rollback_ = std::move(reply);
-  core_.set_changing("being rolled back");
+  core_.stance().change_begins("being rolled back");
   core_.log.log(Severity::kWarning, "rolling back by the operator's order to what this node was before the resync, from " +
                                         parts_.copies->place(CopyStep::kRollback, ""));
   // Another state than the one that a handshake under way has told of: it begins anew, and waits.
@@ -249,7 +249,7 @@ void WayBack::rollback_failed(const Error& error) {
 
 void WayBack::end_rollback(Result<std::string> result) {
   const Reply reply = *std::exchange(rollback_, std::nullopt);
-  core_.set_changing(nullptr);
+  core_.stance().change_ended();
   parts_.note_state();
   reply(std::move(result));
   core_.session.poke();

@@ -98,7 +98,7 @@ void WritePath::start(Op& op) {
     op.times.admitted_ns = now;
   }
   op.started = true;
-  if (core_.frozen()) {
+  if (core_.stance().frozen()) {
     op.held = true;
     held_.push_back(&op);
     return;
@@ -336,11 +336,11 @@ void WritePath::settle_alone(Op& op) {
     return;
   }
   // The peer takes part again, and may go on by itself the next time: it takes the write, too.
-  if (core_.phase().attached() && !core_.may_promise_alone()) {
+  if (core_.phase().attached() && !core_.stance().may_promise_alone()) {
     start(op);
     return;
   }
-  if (core_.frozen()) {
+  if (core_.stance().frozen()) {
     op.held = true;
     held_.push_back(&op);
     return;
@@ -421,7 +421,7 @@ BlockMap WritePath::dirty_without_peer() const {
 }
 
 void WritePath::release_held() {
-  if (!core_.frozen()) start_held(held_);
+  if (!core_.stance().frozen()) start_held(held_);
 }
 
 void WritePath::start_held(std::vector<Op*>& held) {

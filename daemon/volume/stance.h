@@ -1,0 +1,104 @@
+// How this node stands to what its clients, its operator and its peer ask of it: whether writes, flushes and reads
+// may go on now, or wait for the peer or the witness; and what the volume is just busy with, while who is primary stays as
+// it is. Who changes it says what happened. Owned by Core; loop thread only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/limits.h"
+#include "config/config.h"
+#include "io/clock.h"
+#include "session/session.h"
+#include "volume/alone_right.h"
+#include "volume/node_state.h"
+#include "volume/peer_phase.h"
+#include "volume/worker_view.h"
+
+namespace twinblock {
+
+class Stance {
+ public:
+  // Core's.
+  struct Parts {
+    const Config& config;
+    const Clock& clock;
+    const Session& session;
+    const NodeState& state;
+    const PeerPhase& phase;
+    const WorkerView& worker_view;
+  };
+  explicit Stance(const Parts& parts) : parts_(parts), alone_right_(parts.config.witness.kind) {}
+
+  // A primary's writes and flushes wait: …
+  [[nodiscard]] bool frozen() const { return waits_for_peer() || waits_for_witness(); }
+  // … for the peer (on_peer_loss = freeze) …
+  [[nodiscard]] bool waits_for_peer() const {
+    return parts_.config.on_peer_loss == OnPeerLoss::kFreeze && !parts_.phase.attached() && !alone_allowed_;
+  }
+  // … or for the witness, as what it would promise now counts on its own replica only.
+  [[nodiscard]] bool waits_for_witness() const {
+    return !parts_.phase.attached() && !may_promise_alone();
+  }
+  // Reads do as well, since the peer may have been promoted; also where the peer has not been heard
+  // for so long that it may be about to be.
+  [[nodiscard]] bool reads_wait() const {
+    return waits_for_witness() || !parts_.worker_view.lease_holds(parts_.clock);
+  }
+  // Until then the peer, as far as it has told in this session what it waits for, does not ask a witness to be promoted
+  // without this node.
+  [[nodiscard]] uint64_t peer_waits_until_ns() const {
+    return parts_.session.answered_beat_ns() +
+           std::min({parts_.config.peer_timeout_ns, peer_told_timeout_ns_, limits::kLeaseMax_ns});
+  }
+  // A session begins, in which the peer has not told its peer_timeout yet; it has.
+  void session_up() { peer_told_timeout_ns_ = 0; }
+  void peer_told_timeout(uint64_t ns) { peer_told_timeout_ns_ = ns; }
+
+  // What the peer misses may be promised, as soon as it is on record.
+  [[nodiscard]] bool may_promise_alone() const { return alone_right_.alone(parts_.state.record()); }
+  [[nodiscard]] AloneRight& alone_right() { return alone_right_; }
+  [[nodiscard]] const AloneRight& alone_right() const { return alone_right_; }
+  // The operator's word that nobody waits for the peer: until that takes part, or a promotion.
+  void operator_lets_go_on() { alone_allowed_ = true; }
+  void peer_takes_part() { alone_allowed_ = false; }
+  void promotion_begins() { alone_allowed_ = false; }
+
+  // The node is being demoted: nobody has the export open, and a flush promises no client anything, so that it
+  // waits for no peer. Where that fails, the operator's word is what it was before.
+  [[nodiscard]] bool demoting() const { return demoting_; }
+  void demotion_begins() {
+    was_alone_allowed_ = alone_allowed_;
+    alone_allowed_ = true;
+    demoting_ = true;
+  }
+  void demotion_ended(bool demoted) {
+    demoting_ = false;
+    if (!demoted && !was_alone_allowed_) alone_allowed_ = false;
+  }
+
+  // What the volume is just doing ("growing", until both have recorded its size, or neither; being rolled back here; being
+  // copied for a snapshot), while who is primary stays as it is, and nobody begins a volume anew; null: nothing of these.
+  [[nodiscard]] const char* changing() const {
+    return changing_ == nullptr && taking_snapshot_ ? "being copied for a snapshot" : changing_;
+  }
+  void change_begins(const char* what) { changing_ = what; }
+  void change_ended() { changing_ = nullptr; }
+  // A snapshot is being taken by this node's order: until both copies are taken, nobody but clients changes what the
+  // backings hold, and those wait for it.
+  [[nodiscard]] bool taking_snapshot() const { return taking_snapshot_; }
+  void snapshot_begins() { taking_snapshot_ = true; }
+  void snapshot_ended() { taking_snapshot_ = false; }
+
+ private:
+  const Parts parts_;
+  AloneRight alone_right_;
+  uint64_t peer_told_timeout_ns_ = 0;
+  bool alone_allowed_ = false;
+  bool was_alone_allowed_ = false;  // before the demotion that is under way
+  bool demoting_ = false;
+  const char* changing_ = nullptr;
+  bool taking_snapshot_ = false;
+};
+
+}  // namespace twinblock
