@@ -6,9 +6,19 @@
 
 #include "base/checks.h"
 #include "base/limits.h"
+#include "base/strict_checks.h"
 #include "session/hello.h"
 
 namespace twinblock {
+namespace {
+
+// Two that find the same in each other have had it together, or one has told the other to record it, after its own record
+// said that it may have it. That the peer has it is its word.
+void check_shared(const metadata::NodeRecord& record) {
+  TB_CHECK_STRICTLY(record.shares_generation(), "whom nothing is sent to shares the generation by this record, too");
+}
+
+}  // namespace
 
 PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
     : core_(core),
@@ -70,6 +80,7 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
 }
 
 void PeerSync::begin_equal() {
+  check_shared(core_.record());
   enter(Phase::kEqual);
   core_.differences().set_valid(true);
   parts_.gate.close();
@@ -155,6 +166,7 @@ void PeerSync::begin_resync(Verdict verdict, const SyncFacts& peer) {
 }
 
 void PeerSync::begin_same(Verdict verdict, const SyncFacts& peer) {
+  check_shared(core_.record());
   if (durably_noted_ == peer_process_) {
     parts_.gate.close();
     source_.begin_with_nothing_to_send();

@@ -201,6 +201,7 @@ void ResyncSource::record_target() {
     return;
   }
   report();  // a short one has told the target nothing yet
+  TB_CHECK(core_.record().shares_generation(), "a peer is told that it is whole when it is on record that it may be");
   step_ = Step::kRecording;
   send_generation(core_.record().generations, wire::kGenerationConsistent);
 }

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "volume/backing_words.h"
+#include "volume/settled_role.h"
 
 namespace twinblock {
 namespace {
-
 constexpr const char* kGoesOn = "goes on as primary, as which its last process had ended";
-
 }  // namespace
 
 Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, Consent& consent,
@@ -127,8 +126,8 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   }
   demotion_.session_changed();
   if (resumption_.pending() && resumption_.confirmed_by(mine, peer)) {
-    role_ = Role::kPrimary;
     core_.state().role().resume_primary(false);
+    settle_role(role_, Role::kPrimary, core_.record());
     core_.state().persist([this](int error) {
       if (error == 0) resumption_.recorded();
       phase_entered();
@@ -357,7 +356,7 @@ void Roles::record_primary(const char* how, const char* reply) {
       promotion_ended(disks_.why_metadata_failed(error));
       return;
     }
-    role_ = Role::kPrimary;
+    settle_role(role_, Role::kPrimary, core_.record());
     if (session().up()) {
       send_role();
       owner_.became_primary();
@@ -388,6 +387,7 @@ void Roles::take_promotion_back() {
   role_ = Role::kSecondary;
   if (!before_promotion_) return;
   core_.state().role().set_primary(before_promotion_->primary);
+  settle_role(role_, Role::kSecondary, core_.record(), before_promotion_->primary);
   core_.state().role().promoted_on(before_promotion_->promoted_boot);
   core_.state().role().set_peer_primary(core_.record().peer_primary || before_promotion_->peer_primary);
   core_.state().persist([](int) {});
@@ -478,8 +478,8 @@ void Roles::yield() {
 }
 
 void Roles::demoted(Result<std::string> result, const Reply& reply) {
-  role_ = result.ok() ? Role::kSecondary : Role::kPrimary;
   core_.state().role().set_primary(!result.ok());
+  settle_role(role_, result.ok() ? Role::kSecondary : Role::kPrimary, core_.record());
   update_local_reads();
   if (result.ok()) {
     core_.log.log(Severity::kInfo, "demoted to secondary");

@@ -1,10 +1,36 @@
 #include "volume/upkeep.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/limits.h"
+#include "base/strict_checks.h"
 
 namespace twinblock {
+namespace {
+
+BlockMap on_record(const Core& core) {
+  BlockMap blocks(core.volume_bytes());
+  core.intents().for_each_set([&blocks](uint64_t offset_bytes, uint64_t length_bytes) {
+    blocks.set(offset_bytes, length_bytes);
+  });
+  return blocks;
+}
+
+// What may differ stays in the intents where it was in them. (It need not be there: what a source was told of the
+// target's own set is on the target's record, and where every block may differ, this node's record says that instead.)
+void check_still_on_record(const Core& core, const BlockMap& before) {
+  const BlockMap missed = core.differences().without_peer(core.volume_bytes());
+  const uint64_t region_bytes = core.intents().region_bytes();
+  for (uint64_t at = 0; at < core.volume_bytes(); at += region_bytes) {
+    const uint64_t length = std::min(region_bytes, core.volume_bytes() - at);
+    TB_CHECK(!missed.any(at, length) || !before.any(at, length) || core.intents().any(at, length),
+             "what the peer may miss stays on record, however old it is (invariant 3)");
+  }
+}
+
+}  // namespace
 
 Upkeep::Upkeep(Core& core, const Parts& parts, std::function<void()> look)
     : core_(core), parts_(parts), look_(std::move(look)) {
@@ -53,9 +79,11 @@ void Upkeep::age_intents() {
   if (core_.state().blank()) return;
   parts_.writes.touch_intents();
   parts_.verifier.touch_intents();
+  const auto before = strict_checks ? std::optional(on_record(core_)) : std::nullopt;
   core_.intents().age([this](uint64_t offset_bytes, uint64_t length_bytes) {
     return core_.differences().any(offset_bytes, length_bytes);
   });
+  if (before) check_still_on_record(core_, *before);
 }
 
 }  // namespace twinblock

@@ -8,6 +8,17 @@
 #include "base/limits.h"
 
 namespace twinblock {
+namespace {
+
+bool all_on_record(const metadata::IntentStore& intents, const ClientRequest& write) {
+  const uint64_t end_bytes = write.offset_bytes + write.length_bytes;
+  const uint64_t region_bytes = intents.region_bytes();
+  for (uint64_t at = write.offset_bytes; at < end_bytes; at = (at / region_bytes + 1) * region_bytes)
+    if (!intents.any(at, 1)) return false;
+  return true;
+}
+
+}  // namespace
 
 struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Waiter {
   explicit Op(WritePath& write_path) : path(write_path) {
@@ -266,8 +277,8 @@ void WritePath::local_done(Op& op) {
   op.on_local = op.disk.error == 0 && done_bytes == op.client->length_bytes;
   if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
     core_.written().wrote();
-  TB_CHECK(!op.on_local || core_.intents().any(op.client->offset_bytes, 1),
-           "a region is on record for as long as it is written (invariant 3)");
+  TB_CHECK(!op.on_local || all_on_record(core_.intents(), *op.client),
+           "each region is on record for as long as it is written (invariant 3)");
   if (op.on_local) disks_.written(op.client->offset_bytes, op.client->length_bytes);
   if (op.disk.error != 0) disks_.local_disk_failed(op.disk);
   settle(op);

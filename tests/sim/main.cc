@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/strict_checks.h"
 #include "confirmed.h"
 #include "far_apart.h"
 #include "grown.h"
@@ -178,6 +179,7 @@ int main(int argc, char** argv) {
                             "fresh seeds without end, until one finds a violation");
   app.add_flag("--verbose", arguments.verbose, "print the trace of events");
   CLI11_PARSE(app, argc, argv);
+  twinblock::strict_checks = true;
   // Others than those of the tests, and others each time.
   if (*soak && arguments.first == 1)
     arguments.first = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /

@@ -1,0 +1,19 @@
+// Where a role is settled, what is on record says the same: it is what a later process, and the peer, go by. Used by
+// Roles; loop thread only.
+#pragma once
+
+#include "base/checks.h"
+#include "metadata/superblock.h"
+#include "volume/role.h"
+
+namespace twinblock {
+
+// `ended_as_primary`: so did the last process, which stays on record until the two nodes are the same again.
+inline void settle_role(Role& role, Role settled, const metadata::NodeRecord& record, bool ended_as_primary = false) {
+  TB_CHECK(settled != Role::kPrimary || record.primary, "who is primary is that on record");
+  TB_CHECK(settled != Role::kSecondary || !record.primary || ended_as_primary,
+           "who is secondary is not primary on record");
+  role = settled;
+}
+
+}  // namespace twinblock
