@@ -151,6 +151,7 @@ void Engine::phase_entered() {
 }
 
 void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
+  core_.check_on_loop();
   roles_.stop();
   core_.events().hold();
   core_.events().tell("stopping", {{"node", core_.node}});

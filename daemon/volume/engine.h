@@ -76,6 +76,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   };
   explicit Engine(Parts parts);
 
+  // Once, before anything else, also while the loop does not run yet.
   Status start();
   // Demotes an idle primary, tells the peer, and ends the session; `done` is called within a few
   // seconds at the latest if the disks answer. `clients_cut_off`: some had the export open when the end
@@ -90,9 +91,15 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   [[nodiscard]] const Clock& clock() const { return core_.clock; }
 
   // From the control socket: what an operator may order.
-  [[nodiscard]] OperatorOrders& orders() { return orders_; }
+  [[nodiscard]] OperatorOrders& orders() {
+    core_.check_on_loop();
+    return orders_;
+  }
   // Codes and figures; control/ has the words.
-  [[nodiscard]] StatusView status() const { return status_.view(); }
+  [[nodiscard]] StatusView status() const {
+    core_.check_on_loop();
+    return status_.view();
+  }
   // Parts of status(), for who asks often, and what is not in it.
   [[nodiscard]] VolumeState volume_state() const { return status_.state(); }
   [[nodiscard]] bool is_primary() const { return roles_.is_primary(); }

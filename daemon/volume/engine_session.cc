@@ -110,6 +110,7 @@ void EngineSession::session_frame(wire::Frame& frame, uint64_t incarnation) {
 }
 
 void EngineSession::links_changed() {
+  parts_.core.check_on_loop();
   link_orders_.links_changed();
   const Session& session = parts_.core.session;
   parts_.core.worker_view().set_links(

@@ -28,6 +28,8 @@ struct StillClock final : Clock {
   [[nodiscard]] std::unique_ptr<Timer> make_timer(std::function<void()>) override {
     return std::make_unique<StillTimer>();
   }
+  [[nodiscard]] bool on_loop() const override { return is_on_loop; }
+  bool is_on_loop = true;  // the caller
 };
 struct NoLog final : Log {
   void log(Severity, const std::string&) override {}

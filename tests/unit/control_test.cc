@@ -240,5 +240,13 @@ TEST_F(ControlTest, ForcedInitNamesWhatItDestroys) {
   EXPECT_NE(ask(R"({"verb":"status"})")["result"]["generation"]["current"], generation);
 }
 
+TEST_F(ControlTest, WhoIsNotOnTheLoopGetsNoFurther) {
+  clock_.is_on_loop = false;
+  EXPECT_DEATH((void)engine_->orders(), "entered on the loop");
+  EXPECT_DEATH((void)engine_->status(), "entered on the loop");
+  EXPECT_DEATH(engine_->shut_down(false, [] {}), "entered on the loop");
+  clock_.is_on_loop = true;
+}
+
 }  // namespace
 }  // namespace twinblock
