@@ -1,4 +1,5 @@
 #include "base/limits.h"
+#include "control/compression_words.h"
 #include "control/memory_words.h"
 #include "control/requests.h"
 #include "control/resync_words.h"
@@ -169,7 +170,7 @@ json render_compression(const StatusView& view) {
           {"incompressible_bytes", compression.incompressible_bytes},
           {"compress_s", seconds(compression.compress_ns)},
           {"decompress_s", seconds(compression.decompress_ns)},
-          {"decision", compression.decision}};
+          {"decision", compression_words(compression.mode, compression.decision)}};
 }
 
 json render_status(const StatusView& view, const NodeFacts& facts) {

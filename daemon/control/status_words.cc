@@ -5,8 +5,9 @@
 #include "base/limits.h"
 #include "base/units.h"
 #include "control/witness_words.h"
-#include "volume/backing_words.h"
-#include "volume/loss_words.h"
+#include "words/backing_words.h"
+#include "words/loss_words.h"
+#include "words/verdict_words.h"
 
 namespace twinblock {
 namespace {

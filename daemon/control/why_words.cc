@@ -3,8 +3,8 @@
 #include "base/units.h"
 #include "control/resync_words.h"
 #include "control/status_words.h"
-#include "volume/backing_words.h"
-#include "volume/loss_words.h"
+#include "words/backing_words.h"
+#include "words/loss_words.h"
 
 namespace twinblock {
 namespace {

@@ -40,8 +40,6 @@ uint64_t assumed_ps_per_byte(int level) {
   return ps;
 }
 
-std::string microseconds(uint64_t ns) { return std::to_string(ns / kMicrosecond_ns) + " us"; }
-
 }  // namespace
 
 double coincidence(std::span<const std::byte> data) {
@@ -237,37 +235,22 @@ void CompressionPolicy::peer_took(size_t raw_bytes, bool compressed, uint64_t be
   (compressed ? of_length.peer_compressed_ns : of_length.peer_raw_ns).add_to_least(besides_disk_ns);
 }
 
-std::string CompressionPolicy::decision() const {
-  const Setting now = setting();
-  if (now.mode == Compression::kOff) return "everything travels raw, as ordered";
-  if (now.mode == Compression::kOn) return "everything that shrinks is compressed, as ordered";
-  const uint64_t rate_bytes_per_s = reason_rate_.load(std::memory_order_relaxed);
+CompressionDecision CompressionPolicy::decision() const {
+  CompressionDecision decision{.reason = reason_.load(std::memory_order_relaxed),
+                               .rate_bytes_per_s = reason_rate_.load(std::memory_order_relaxed)};
   const size_t length = reason_length_bucket_.load(std::memory_order_relaxed);
-  const uint64_t bytes = (4 * kKiB) << length;
-  const std::string what = "pieces of up to " + format_size(bytes);
-  const Reason reason = reason_.load(std::memory_order_relaxed);
-  switch (reason) {
-    case Reason::kNone:
-      return "nothing was written yet";
-    case Reason::kRateUnknown:
-      return "raw: what the links carry is not known yet";
-    case Reason::kLinksIdle:
-      return "everything travels raw: what is written fills less than a quarter of the links' " +
-             format_size(rate_bytes_per_s) + "/s, so that compressing it would only cost CPU time";
-    case Reason::kRandom:
-      return what + " travel raw: the latest looks random";
-    default:
-      break;
-  }
+  decision.piece_bytes_max = (4 * kKiB) << length;
+  if (decision.reason != Reason::kPays && decision.reason != Reason::kNoGain && decision.reason != Reason::kRetry)
+    return decision;
   const size_t bucket = reason_bucket_.load(std::memory_order_relaxed);
-  const uint64_t together = reason_together_.load(std::memory_order_relaxed);
-  const Estimate times = estimate({length, bytes, rate_bytes_per_s, together}, bucket);
-  const uint64_t share = buckets_[length].by_coincidence[bucket].sent_per_million.value();
-  return what + (times.pays ? " are compressed" : " travel raw") + ": at " +
-         format_size(rate_bytes_per_s) + "/s " +
-         (together == 1 ? "they take " : std::to_string(together) + " at a time take ") +
-         microseconds(times.raw_ns) + " raw, " + microseconds(times.compressed_ns) + " compressed" +
-         (share == 0 ? "" : " (to " + std::to_string(share / 10'000) + "% lately)");
+  decision.pieces_together = reason_together_.load(std::memory_order_relaxed);
+  const Estimate times =
+      estimate({length, decision.piece_bytes_max, decision.rate_bytes_per_s, decision.pieces_together}, bucket);
+  decision.raw_ns = times.raw_ns;
+  decision.compressed_ns = times.compressed_ns;
+  decision.pays = times.pays;
+  decision.sent_per_million = buckets_[length].by_coincidence[bucket].sent_per_million.value();
+  return decision;
 }
 
 }  // namespace twinblock

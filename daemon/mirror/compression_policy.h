@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "config/config.h"
+#include "mirror/compression_decision.h"
 
 namespace twinblock {
 
@@ -69,8 +69,8 @@ class CompressionPolicy {
   // The peer had a piece for so long before and after its disk's work.
   void peer_took(size_t raw_bytes, bool compressed, uint64_t besides_disk_ns);
 
-  // What was decided last and why: a sentence.
-  [[nodiscard]] std::string decision() const;
+  // What was decided last and why.
+  [[nodiscard]] CompressionDecision decision() const;
 
   Counters counters;
 
@@ -118,7 +118,7 @@ class CompressionPolicy {
     uint64_t compressed_ns = 0;  // … compressed and decompressed
     bool pays = false;
   };
-  enum class Reason : uint32_t { kNone, kRateUnknown, kLinksIdle, kPays, kNoGain, kRandom, kRetry };
+  using Reason = CompressionDecision::Reason;
 
   [[nodiscard]] static size_t length_bucket(size_t raw_bytes);
   [[nodiscard]] static size_t coincidence_bucket(double measured);

@@ -1,6 +1,6 @@
 // Who syncs whom: one pure function over what both nodes say of themselves at the handshake
 // (design, section 6). Both sides evaluate it, each from its own view, and must reach mirrored
-// verdicts. Pure; any thread.
+// verdicts. What a verdict means to users: words/verdict_words.h. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -84,14 +84,5 @@ bool diverged(const SyncFacts& mine, const SyncFacts& theirs);
 // now. An order names the state that it gives up: what has moved on since is not given up.
 bool gives_itself_up(const SyncFacts& giver);
 bool gives_up(const SyncFacts& giver, const SyncFacts& loser);
-
-// For logs and status: a sentence, and what to do (empty where there is nothing). `peer` is the
-// peer node's name, `volume` the volume's.
-std::string explain(Verdict verdict, const std::string& peer);
-std::string advise(Verdict verdict, const std::string& volume, const std::string& peer);
-// The same where it is known what both said, which may tell more.
-std::string explain(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& peer);
-std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& volume,
-                   const std::string& peer);
 
 }  // namespace twinblock

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/units.h"
 #include "session/hello.h"
+#include "words/verdict_words.h"
 
 namespace twinblock {
 

@@ -5,6 +5,7 @@
 
 #include "base/checks.h"
 #include "base/limits.h"
+#include "words/verdict_words.h"
 
 namespace twinblock {
 

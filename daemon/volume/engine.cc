@@ -6,7 +6,7 @@
 #include "base/checks.h"
 #include "base/limits.h"
 #include "session/hello.h"
-#include "volume/backing_words.h"
+#include "words/backing_words.h"
 
 namespace twinblock {
 

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "wire/codec.h"
+#include "words/verdict_words.h"
 
 namespace twinblock {
 

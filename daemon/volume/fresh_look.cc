@@ -1,7 +1,7 @@
 #include "volume/fresh_look.h"
 
 #include "base/limits.h"
-#include "volume/backing_words.h"
+#include "words/backing_words.h"
 
 namespace twinblock {
 

@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "volume/backing_words.h"
 #include "volume/settled_role.h"
+#include "words/backing_words.h"
 
 namespace twinblock {
 namespace {

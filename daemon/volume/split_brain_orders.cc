@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "volume/loss_words.h"
+#include "words/loss_words.h"
 
 namespace twinblock {
 namespace {

@@ -12,6 +12,7 @@
 #include "base/data_search.h"
 #include "cache/content_cache.h"
 #include "config/config.h"
+#include "mirror/compression_decision.h"
 #include "mirror/generation.h"
 #include "session/link_view.h"
 #include "volume/link_order.h"
@@ -95,7 +96,7 @@ struct StatusView {
     uint64_t raw_bytes = 0, sent_bytes = 0;
     uint64_t incompressible_bytes = 0;            // looked at, and sent as they were
     uint64_t compress_ns = 0, decompress_ns = 0;  // of CPU time
-    std::string decision;  // what "auto" decided, and why: a sentence; may be empty
+    CompressionDecision decision;  // what "auto" decided last, and why
   } compression;
 
   struct ResyncSent {

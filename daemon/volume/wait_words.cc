@@ -1,5 +1,7 @@
 #include "volume/wait_words.h"
 
+#include "words/verdict_words.h"
+
 namespace twinblock {
 
 std::string advise_wait_for_both(const Core& core, bool primary) {

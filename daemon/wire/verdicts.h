@@ -1,6 +1,6 @@
 // The codes of the verdicts of a handshake, as they travel: what each side has decided, from where
-// it stands. Who decides, and what each one means to a user: mirror/generation.h. The table of
-// PROTOCOL.md is the same one; a unit test compares them.
+// it stands. Who decides: mirror/generation.h; what each one means to a user: words/verdict_words.h.
+// The table of PROTOCOL.md is the same one; a unit test compares them.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include "input.h"
 #include "mirror/generation.h"
 #include "session/hello.h"
+#include "words/verdict_words.h"
 
 namespace twinblock::fuzz {
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "report.h"
+#include "words/verdict_words.h"
 #include "world.h"
 
 namespace twinblock::sim {

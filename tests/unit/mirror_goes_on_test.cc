@@ -72,7 +72,7 @@ TEST(GoesOn, WhoWasPrimaryGoesOnOnlyWhereNobodyWasPromotedSince) {
       const Verdict verdict = decide(a, b);
       EXPECT_EQ(mirrored(verdict), decide(b, a)) << pair.name << bits;
       if (!goes_on(a, b)) continue;
-      EXPECT_TRUE(is_source(verdict)) << pair.name << bits << explain(verdict, "b");
+      EXPECT_TRUE(is_source(verdict)) << pair.name << bits << " verdict " << static_cast<uint32_t>(verdict);
       SyncFacts as_primary = a;
       as_primary.primary = true;
       EXPECT_EQ(verdict, decide(as_primary, b)) << pair.name << bits;

@@ -1,4 +1,4 @@
-#include "volume/backing_words.h"
+#include "words/backing_words.h"
 
 #include "base/limits.h"
 #include "base/units.h"

@@ -1,4 +1,4 @@
-#include "volume/loss_words.h"
+#include "words/loss_words.h"
 
 #include "base/units.h"
 #include "mirror/relation.h"

@@ -1,0 +1,162 @@
+#include "words/verdict_words.h"
+
+#include <array>
+
+namespace twinblock {
+
+namespace {
+
+struct VerdictRow {
+  Verdict verdict;
+  const char* sentence;  // %P stands for the peer's name
+  const char* advice;    // %V for the volume's
+};
+
+constexpr std::array<VerdictRow, wire::kVerdictLast> kVerdicts{{
+    {Verdict::kInSync, "both replicas are the same", ""},
+    {Verdict::kSourceOfMap, "%P is sent the blocks that it missed", ""},
+    {Verdict::kTargetOfMap, "this node receives the blocks that it missed from %P", ""},
+    {Verdict::kSourceOfAll, "%P is sent the whole volume", ""},
+    {Verdict::kTargetOfAll, "this node receives the whole volume from %P", ""},
+    {Verdict::kWaitForInit,
+     "neither node has been initialised",
+     "run `twinblock init %V` on the node whose data is to be kept"},
+    {Verdict::kPeerNotJoinable,
+     "%P has no metadata, and joining would overwrite its backing, which holds data or may hold some",
+     "on %P run `twinblock init %V --join` to let its data be overwritten"},
+    {Verdict::kNotJoinable,
+     "this node has no metadata, and joining would overwrite its backing, which holds data or may hold some",
+     "run `twinblock init %V --join` here to let this node's data be overwritten by %P's"},
+    {Verdict::kUnrelated,
+     "%P holds another volume, or a state of this one that is too old to be recognised: the two "
+     "have nothing in common",
+     "check that both nodes use the right backing and metadata; to throw one replica away, stop "
+     "that node, move its metadata file away and run `twinblock init %V --join` there"},
+    {Verdict::kSplitBrain,
+     "split brain: this node and %P both accepted writes that the other does not have",
+     "decide whose writes to give up: `twinblock resolve %V --keep local` keeps this node's, "
+     "`--keep peer` %P's; both first say what will be lost"},
+    {Verdict::kBothPrimary,
+     "this node and %P are both primary",
+     "run `twinblock demote %V` on one of them"},
+    {Verdict::kPeerOutdated,
+     "%P is primary on older data than this node's",
+     "run `twinblock demote %V` on %P, so that it can be brought up to date"},
+    {Verdict::kOutdated,
+     "this node is primary on older data than %P's",
+     "run `twinblock demote %V` here, so that this node can be brought up to date"},
+    {Verdict::kNoGoodCopy,
+     "the replica that counts is not whole and can't be copied from",
+     "restore the volume from a backup; or go back to the other replica: stop the node whose "
+     "replica is not whole, move its metadata file away and run `twinblock init %V --join` there"},
+    {Verdict::kPeerDiskFailed,
+     "%P's disk fails",
+     "replace the disk on %P, then restart twinblockd there"},
+    {Verdict::kDiskFailed,
+     "this node's disk fails",
+     "replace the disk, then restart twinblockd here"},
+    {Verdict::kSoleCopy, "%P is primary, but its disk failed: it works on this node's replica", ""},
+    {Verdict::kDiskless, "this node's disk failed: it works on %P's replica", ""},
+    {Verdict::kPeerCantGoOn,
+     "%P is primary without a disk of its own, and this host was started anew: what it had in memory "
+     "only, of what %P has acknowledged since its last flush, is lost",
+     "stop twinblockd on %P, then run `twinblock promote %V --peer-is-dead` here: clients go on with "
+     "what is on this node's disk"},
+    {Verdict::kCantGoOn,
+     "this node is primary without a disk of its own, and %P's host was started anew: what it had in "
+     "memory only, of what this node has acknowledged since its last flush, is lost",
+     "stop twinblockd here, then run `twinblock promote %V --peer-is-dead` on %P: clients go on with "
+     "what is on its disk"},
+    {Verdict::kPeerMustDemote,
+     "split brain: %P's writes are to be given up, but %P is still primary",
+     "run `twinblock demote %V` on %P; it is then brought to this node's state"},
+    {Verdict::kMustDemote,
+     "split brain: this node's writes are to be given up, but this node is still primary",
+     "run `twinblock demote %V` here; this node is then brought to %P's state"},
+    {Verdict::kOrdersContradict,
+     "split brain: the orders to resolve it contradict each other",
+     "run `twinblock resolve %V --keep …` again on one of the nodes, so that both mean the same "
+     "writes"},
+    {Verdict::kOrderVoid,
+     "split brain: the order to resolve it is void, as the side that it gave up has moved on since",
+     "demote that side first, so that it stays as it is; then look at what would be lost now, and "
+     "give the order anew: `twinblock resolve %V --keep …`"},
+    {Verdict::kPeerJoinVoid,
+     "%P was ordered to join another volume than this node's, which it was not told of",
+     "on %P run `twinblock init %V --join` again, to let its data be overwritten by this node's"},
+    {Verdict::kJoinVoid,
+     "this node was ordered to join another volume than the one that %P holds now",
+     "run `twinblock init %V --join` here again, to let this node's data be overwritten by %P's"},
+}};
+
+constexpr const VerdictRow& row_of(Verdict verdict) {
+  return kVerdicts[static_cast<size_t>(verdict) - wire::kVerdictFirst];
+}
+
+// Every code has its row.
+constexpr bool verdicts_have_words() {
+  for (size_t i = 0; i < kVerdicts.size(); ++i) {
+    const VerdictRow& row = kVerdicts[i];
+    if (static_cast<size_t>(row.verdict) != i + wire::kVerdictFirst || row.sentence == nullptr || row.advice == nullptr)
+      return false;
+  }
+  return true;
+}
+static_assert(verdicts_have_words());
+
+// Instead of kNoGoodCopy's, where no data were found in the backing of the replica that counts: it may be another disk.
+struct LostWords {
+  const char* sentence;
+  const char* advice;
+};
+constexpr LostWords kLostHere{
+    "this node's backing holds nothing but zeroes, as far as was read, although it held data, and %P's replica is not "
+    "current",
+    "see whether the right disk is attached here; if not, attach it and restart twinblockd. If it is the right one, "
+    "and nothing else was ever written, run `twinblock promote %V --peer-is-dead` here. If its data are gone for good: "
+    "restore the volume from a backup, or go back to %P's replica, without what it misses: stop this node, move its "
+    "metadata file away, start it and run `twinblock init %V --join` here"};
+constexpr LostWords kLostThere{
+    "%P's backing holds nothing but zeroes, as far as was read, although it held data, and this node's replica is not "
+    "current",
+    "see whether the right disk is attached on %P; if not, attach it and restart twinblockd there. If it is the right "
+    "one, and nothing else was ever written, run `twinblock promote %V --peer-is-dead` on %P. If its data are gone for "
+    "good: restore the volume from a backup, or go back to this node's replica, without what it misses: stop %P, move "
+    "its metadata file away, start it and run `twinblock init %V --join` there"};
+
+const LostWords* lost_words(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs) {
+  if (verdict != Verdict::kNoGoodCopy || mine.backing_lost == theirs.backing_lost) return nullptr;
+  if (mine.backing_lost) return mine.inconsistent ? nullptr : &kLostHere;
+  return theirs.inconsistent ? nullptr : &kLostThere;
+}
+
+std::string fill_in(std::string text, const std::string& mark, const std::string& value) {
+  for (size_t at = text.find(mark); at != std::string::npos;
+       at = text.find(mark, at + value.size()))
+    text.replace(at, mark.size(), value);
+  return text;
+}
+
+}  // namespace
+
+std::string explain(Verdict verdict, const std::string& peer) {
+  return fill_in(row_of(verdict).sentence, "%P", peer);
+}
+
+std::string advise(Verdict verdict, const std::string& volume, const std::string& peer) {
+  return fill_in(fill_in(row_of(verdict).advice, "%P", peer), "%V", volume);
+}
+
+std::string explain(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& peer) {
+  const LostWords* lost = lost_words(verdict, mine, theirs);
+  return lost == nullptr ? explain(verdict, peer) : fill_in(lost->sentence, "%P", peer);
+}
+
+std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& volume,
+                   const std::string& peer) {
+  const LostWords* lost = lost_words(verdict, mine, theirs);
+  return lost == nullptr ? advise(verdict, volume, peer)
+                         : fill_in(fill_in(lost->advice, "%P", peer), "%V", volume);
+}
+
+}  // namespace twinblock

@@ -1,0 +1,57 @@
+// What users are told in more than one place: of verdicts, and of a backing without data.
+#include <gtest/gtest.h>
+
+#include "words/backing_words.h"
+#include "words/verdict_words.h"
+
+namespace twinblock {
+namespace {
+
+TEST(VerdictWords, SayOfEachWhatItIsAndWhatToDo) {
+  for (uint32_t code = wire::kVerdictFirst; code <= wire::kVerdictLast; ++code) {
+    const auto verdict = static_cast<Verdict>(code);
+    EXPECT_FALSE(explain(verdict, "beta").empty());
+    EXPECT_EQ(explain(verdict, "beta").find('%'), std::string::npos);
+    EXPECT_EQ(advise(verdict, "r0", "beta").find('%'), std::string::npos);
+    if (!is_usable(verdict)) {
+      EXPECT_FALSE(advise(verdict, "r0", "beta").empty()) << code;
+    }
+    if (is_split_brain(verdict)) {
+      EXPECT_NE(explain(verdict, "beta").find("split brain"), std::string::npos) << code;
+    }
+  }
+}
+
+TEST(VerdictWords, OfASplitBrainNameTheCommandThatEndsIt) {
+  const std::string advice = advise(Verdict::kSplitBrain, "r0", "beta");
+  EXPECT_NE(advice.find("twinblock resolve r0 --keep local"), std::string::npos) << advice;
+  EXPECT_NE(advice.find("--keep peer"), std::string::npos) << advice;
+}
+
+TEST(BackingWords, SayWhatIsKnown) {
+  EXPECT_EQ(lost_words(DataFound::kNone, "/d"), "/d holds nothing but zeroes although it held data");
+  EXPECT_NE(lost_words(DataFound::kUnknown, "/d").find("as far as it was read in 10"), std::string::npos);
+  EXPECT_NE(unseen_words("/d").find("not all of it was read"), std::string::npos);
+}
+
+TEST(BackingWords, AReplicaWhoseDataAreGoneIsNotThrownAwayFirst) {
+  SyncFacts lost, other;
+  lost.backing_lost = true;
+  for (const bool here : {true, false}) {
+    const SyncFacts &mine = here ? lost : other, &theirs = here ? other : lost;
+    const std::string said = explain(Verdict::kNoGoodCopy, mine, theirs, "beta");
+    const std::string advice = advise(Verdict::kNoGoodCopy, mine, theirs, "r0", "beta");
+    EXPECT_NE(said.find(here ? "this node's backing holds" : "beta's backing holds"), std::string::npos) << said;
+    EXPECT_LT(advice.find("right disk"), advice.find("metadata")) << advice;
+    EXPECT_LT(advice.find("--peer-is-dead"), advice.find("metadata")) << advice;
+    EXPECT_EQ(said.find('%'), std::string::npos);
+    EXPECT_EQ(advice.find('%'), std::string::npos);
+  }
+  SyncFacts half_copied = lost;
+  half_copied.inconsistent = true;
+  EXPECT_EQ(explain(Verdict::kNoGoodCopy, half_copied, other, "beta"), explain(Verdict::kNoGoodCopy, "beta"));
+  EXPECT_EQ(explain(Verdict::kUnrelated, lost, other, "beta"), explain(Verdict::kUnrelated, "beta"));
+}
+
+}  // namespace
+}  // namespace twinblock
