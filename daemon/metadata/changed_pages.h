@@ -1,5 +1,5 @@
 // Which pages of the intents are not on the disk as they are in memory, and which of those somebody waits
-// for. Pure; owned by the intent store.
+// for. Pure; owned by the intent map.
 #pragma once
 
 #include <algorithm>

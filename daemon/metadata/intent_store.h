@@ -1,7 +1,7 @@
-// The intent map: which regions of the volume may differ from the peer's after a crash. A region's
-// bit is on stable storage before the first write into the region begins, and stays for as long as
-// the engine needs it. Owned by the engine; loop thread only; memory: four bits a region, and what
-// one commit copies.
+// The intent map on the metadata disk: which regions of the volume may differ from the peer's after a
+// crash. A region's bit is on stable storage before the first write into the region begins, and stays for
+// as long as the engine needs it. Owned by the engine; loop thread only; memory: what the bits take
+// (intent_map.h), and what one commit copies.
 //
 // Group commit: one commit is under way at a time. It takes copies of all changed pages, writes
 // them, flushes once, and then tells everybody whose regions it covered; who came meanwhile shares
@@ -19,9 +19,9 @@
 
 #include "io/clock.h"
 #include "io/disk.h"
-#include "metadata/changed_pages.h"
 #include "metadata/commit_gathering.h"
 #include "metadata/disk_format.h"
+#include "metadata/intent_map.h"
 
 namespace twinblock::metadata {
 
@@ -40,9 +40,6 @@ class IntentStore {
   IntentStore(Disk& disk, uint64_t volume_bytes, uint32_t region_bytes, Clock* clock = nullptr);
   IntentStore(const IntentStore&) = delete;
   IntentStore& operator=(const IntentStore&) = delete;
-
-  // What one age() asks `needed` about at the most: a few milliseconds.
-  static constexpr uint64_t kAgeLooksMax = 65536;
 
   // Begins with what metadata::load() returned. The bits count as set, but not as durable: a
   // process that died may have left them in the page cache only. They are written with the next
@@ -63,13 +60,7 @@ class IntentStore {
   // Whether all regions that the range touches are set durably; marks them as touched. A range of
   // at least one byte, inside the volume.
   [[nodiscard]] bool covered(uint64_t offset_bytes, uint64_t length_bytes) {
-    const uint64_t first = offset_bytes >> shift_;
-    const uint64_t last = (offset_bytes + length_bytes - 1) >> shift_;
-    if (first != last) return covered_many(first, last);
-    const uint64_t mask = uint64_t{1} << (first % 64);
-    if ((durable_[first / 64] & mask) == 0) return false;
-    touched_now_[first / 64] |= mask;
-    return true;
+    return map_.covered(offset_bytes, length_bytes);
   }
   // Sets the regions that the range touches; `waiter` is told when they are durable, later, never
   // from within. Returns 0, or the error of a store that has failed: the waiter isn't told then.
@@ -77,7 +68,7 @@ class IntentStore {
 
   // Ends a round; call every limits::kIntentAge_ns. Clears regions that were not touched in this
   // round and the one before, are not waited for, and that `needed` doesn't want (in flight, in an
-  // open epoch, dirty). Looks at kAgeLooksMax regions at the most and goes on there the
+  // open epoch, dirty). Looks at IntentMap::kAgeLooksMax regions at the most and goes on there the
   // next time.
   void age(const std::function<bool(uint64_t offset_bytes, uint64_t length_bytes)>& needed);
   // Forgets all, but for what is waited for: this node's replica is what the peer's is.
@@ -86,12 +77,15 @@ class IntentStore {
   // The disk does not answer: it has failed, and everybody who waits is told, whatever comes of what is under way.
   void give_up(int error);
 
-  // In runs of adjacent set regions, ascending, not past the volume's end.
-  void for_each_set(
-      const std::function<void(uint64_t offset_bytes, uint64_t length_bytes)>& visit) const;
-  [[nodiscard]] bool any(uint64_t offset_bytes, uint64_t length_bytes) const;
-  [[nodiscard]] uint64_t set_bytes() const;
-  [[nodiscard]] uint32_t region_bytes() const { return uint32_t{1} << shift_; }
+  // Of what is set (IntentMap).
+  void for_each_set(const std::function<void(uint64_t offset_bytes, uint64_t length_bytes)>& visit) const {
+    map_.for_each_set(visit);
+  }
+  [[nodiscard]] bool any(uint64_t offset_bytes, uint64_t length_bytes) const {
+    return map_.any(offset_bytes, length_bytes);
+  }
+  [[nodiscard]] uint64_t set_bytes() const { return map_.set_bytes(); }
+  [[nodiscard]] uint32_t region_bytes() const { return map_.region_bytes(); }
 
   [[nodiscard]] int error() const { return error_; }
   [[nodiscard]] bool idle() const { return step_ == Step::kIdle; }
@@ -102,19 +96,14 @@ class IntentStore {
 
  private:
   enum class Step : uint8_t { kIdle, kWrite, kFlush, kCreateWrite, kCreateFlush, kTell };
-  using PageState = ChangedPages::State;
   struct Waiting {
     Waiter* waiter;
-    uint64_t first;  // regions, inclusive
-    uint64_t last;
+    IntentMap::Regions regions;
   };
   // Images that one commit copies at the most: a load or clear_all() may change more pages, which
   // then follow in further commits.
   static constexpr size_t kCommitPagesMax = 64;
 
-  [[nodiscard]] bool covered_many(uint64_t first, uint64_t last);
-  [[nodiscard]] bool durable(uint64_t first, uint64_t last) const;
-  void set(uint64_t first, uint64_t last);
   void forget_bits();
   void begin_when_worth();
   void begin();
@@ -129,21 +118,12 @@ class IntentStore {
   void growth_step();
 
   Disk& disk_;
-  uint64_t volume_bytes_;
-  const unsigned shift_;  // region = offset >> shift_
   Layout layout_;
   uint64_t tag_ = 0;
   uint64_t sequence_ = 0;  // of the last commit
   int error_ = 0;
 
-  // A bit a region.
-  std::vector<uint64_t> bits_;            // as it is to be
-  std::vector<uint64_t> durable_;         // on stable storage, and in bits_
-  std::vector<uint64_t> touched_now_;     // since the last age()
-  std::vector<uint64_t> touched_before_;  // in the round before
-  uint64_t set_regions_ = 0;
-  uint64_t age_word_ = 0;  // where age() goes on
-  ChangedPages pages_;
+  IntentMap map_;
   std::vector<Waiting> waiting_;
 
   // The commit under way.

@@ -390,7 +390,7 @@ TEST(IntentStore, AgeLooksAtSomeRegionsOfAFullMapAndAtAllInTheEnd) {
   while (f.store.set_bytes() > 0) {
     looks = 0;
     f.store.age(count);
-    ASSERT_LE(looks, IntentStore::kAgeLooksMax + 63);
+    ASSERT_LE(looks, IntentMap::kAgeLooksMax + 63);
     ASSERT_LT(++rounds, 300u);
   }
   f.disk.finish_all();
