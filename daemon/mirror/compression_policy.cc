@@ -195,7 +195,7 @@ CompressionPolicy::Choice CompressionPolicy::choose(std::span<const std::byte> p
   }
   const double measured = coincidence(piece);
   if (measured < kRandomCoincidence) {
-    counters.incompressible_bytes.fetch_add(piece.size(), std::memory_order_relaxed);
+    incompressible_bytes_.add(piece.size());
     note(Reason::kRandom, query, 0);
     return {};
   }
@@ -214,7 +214,7 @@ CompressionPolicy::Choice CompressionPolicy::choose(std::span<const std::byte> p
 }
 
 void CompressionPolicy::tried(Choice choice, size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns) {
-  counters.compress_cpu_ns.fetch_add(cpu_ns, std::memory_order_relaxed);
+  compress_cpu_ns_.add(cpu_ns);
   if (choice.bucket < kCoincidenceBuckets) {
     CoincidenceBucket& bucket = buckets_[length_bucket(raw_bytes)].by_coincidence[choice.bucket];
     bucket.compress_ps_per_byte.add(cpu_ns * 1000 / raw_bytes);
@@ -223,16 +223,32 @@ void CompressionPolicy::tried(Choice choice, size_t raw_bytes, size_t sent_bytes
     bucket.sent_per_million.add(share, 4);
   }
   if (sent_bytes == 0) {
-    counters.incompressible_bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
+    incompressible_bytes_.add(raw_bytes);
     return;
   }
-  counters.raw_bytes.fetch_add(raw_bytes, std::memory_order_relaxed);
-  counters.sent_bytes.fetch_add(sent_bytes, std::memory_order_relaxed);
+  raw_bytes_.add(raw_bytes);
+  sent_bytes_.add(sent_bytes);
 }
+
+void CompressionPolicy::prepared(bool compressed) {
+  (compressed ? writes_compressed_ : writes_raw_).add(1);
+}
+
+void CompressionPolicy::decompressed(uint64_t cpu_ns) { decompress_cpu_ns_.add(cpu_ns); }
 
 void CompressionPolicy::peer_took(size_t raw_bytes, bool compressed, uint64_t besides_disk_ns) {
   LengthBucket& of_length = buckets_[length_bucket(raw_bytes)];
   (compressed ? of_length.peer_compressed_ns : of_length.peer_raw_ns).add_to_least(besides_disk_ns);
+}
+
+CompressionPolicy::Figures CompressionPolicy::figures() const {
+  return {.writes_compressed = writes_compressed_.value(),
+          .writes_raw = writes_raw_.value(),
+          .raw_bytes = raw_bytes_.value(),
+          .sent_bytes = sent_bytes_.value(),
+          .incompressible_bytes = incompressible_bytes_.value(),
+          .compress_cpu_ns = compress_cpu_ns_.value(),
+          .decompress_cpu_ns = decompress_cpu_ns_.value()};
 }
 
 CompressionDecision CompressionPolicy::decision() const {

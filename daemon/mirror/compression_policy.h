@@ -29,15 +29,15 @@ class CompressionPolicy {
     int level = 1;
     bool operator==(const Setting&) const = default;
   };
-  // Since the start.
-  struct Counters {
-    std::atomic<uint64_t> writes_compressed{0};  // of whose pieces at least one was compressed
-    std::atomic<uint64_t> writes_raw{0};         // none was
-    std::atomic<uint64_t> raw_bytes{0};          // of the pieces that were compressed: before …
-    std::atomic<uint64_t> sent_bytes{0};         // … and after
-    std::atomic<uint64_t> incompressible_bytes{0};  // looked at or tried in vain
-    std::atomic<uint64_t> compress_cpu_ns{0};
-    std::atomic<uint64_t> decompress_cpu_ns{0};
+  // What has happened since the start.
+  struct Figures {
+    uint64_t writes_compressed;  // of whose pieces at least one was compressed
+    uint64_t writes_raw;         // none was
+    uint64_t raw_bytes;          // of the pieces that were compressed: before …
+    uint64_t sent_bytes;         // … and after
+    uint64_t incompressible_bytes;  // looked at or tried in vain
+    uint64_t compress_cpu_ns;
+    uint64_t decompress_cpu_ns;
   };
 
   static constexpr size_t kCoincidenceBuckets = 4;
@@ -66,13 +66,16 @@ class CompressionPolicy {
   // A piece was tried: what was chosen for it, its length before and after (0: it does not shrink
   // enough), and what it took of the processor's time.
   void tried(Choice choice, size_t raw_bytes, size_t sent_bytes, uint64_t cpu_ns);
+  // All pieces of a write were looked at, and at least one of them was compressed, or none.
+  void prepared(bool compressed);
+  // What came from the peer took so much of the processor's time.
+  void decompressed(uint64_t cpu_ns);
   // The peer had a piece for so long before and after its disk's work.
   void peer_took(size_t raw_bytes, bool compressed, uint64_t besides_disk_ns);
 
+  [[nodiscard]] Figures figures() const;
   // What was decided last and why.
   [[nodiscard]] CompressionDecision decision() const;
-
-  Counters counters;
 
  private:
   // Pieces of 4 KiB or less, 8 KiB, … 1 MiB have figures of their own: much of what they cost does
@@ -83,6 +86,14 @@ class CompressionPolicy {
   static constexpr uint32_t kRetryMin = 8;
   static constexpr uint32_t kRetryMax = 256;
 
+  class Count {
+   public:
+    void add(uint64_t more) { value_.fetch_add(more, std::memory_order_relaxed); }
+    [[nodiscard]] uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+   private:
+    std::atomic<uint64_t> value_{0};
+  };
   // A mean in which the latest reports count most.
   class Mean {
    public:
@@ -142,6 +153,10 @@ class CompressionPolicy {
   std::atomic<size_t> reason_bucket_{0};
   std::atomic<uint64_t> reason_rate_{0};
   std::atomic<uint64_t> reason_together_{1};
+  // Of Figures.
+  Count writes_compressed_, writes_raw_;
+  Count raw_bytes_, sent_bytes_, incompressible_bytes_;
+  Count compress_cpu_ns_, decompress_cpu_ns_;
 };
 
 }  // namespace twinblock

@@ -144,8 +144,7 @@ void Replica::decompress(Op& op, const wire::Frame& frame) {
 void Replica::decompress_now(Op& op) const {
   const uint64_t began_ns = core_.clock.thread_cpu_ns();
   op.problem = wire::decompress(op.compressed, {op.plain->bytes.get(), op.length_bytes});
-  core_.compression().counters.decompress_cpu_ns.fetch_add(core_.clock.thread_cpu_ns() - began_ns,
-                                                         std::memory_order_relaxed);
+  core_.compression().decompressed(core_.clock.thread_cpu_ns() - began_ns);
 }
 
 void Replica::decompressed(Op& op) {

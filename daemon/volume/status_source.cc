@@ -114,19 +114,16 @@ void StatusSource::fill_session(StatusView& view) const {
 void StatusSource::fill_compression(StatusView::Compression& view) const {
   const CompressionPolicy& policy = parts_.core.compression();
   const CompressionPolicy::Setting setting = policy.setting();
-  const CompressionPolicy::Counters& counters = policy.counters;
-  const auto now = [](const std::atomic<uint64_t>& counter) {
-    return counter.load(std::memory_order_relaxed);
-  };
+  const CompressionPolicy::Figures figures = policy.figures();
   view.mode = setting.mode;
   view.level = setting.level;
-  view.writes_compressed = now(counters.writes_compressed);
-  view.writes_raw = now(counters.writes_raw);
-  view.raw_bytes = now(counters.raw_bytes);
-  view.sent_bytes = now(counters.sent_bytes);
-  view.incompressible_bytes = now(counters.incompressible_bytes);
-  view.compress_ns = now(counters.compress_cpu_ns);
-  view.decompress_ns = now(counters.decompress_cpu_ns);
+  view.writes_compressed = figures.writes_compressed;
+  view.writes_raw = figures.writes_raw;
+  view.raw_bytes = figures.raw_bytes;
+  view.sent_bytes = figures.sent_bytes;
+  view.incompressible_bytes = figures.incompressible_bytes;
+  view.compress_ns = figures.compress_cpu_ns;
+  view.decompress_ns = figures.decompress_cpu_ns;
   view.decision = policy.decision();
 }
 

@@ -64,8 +64,7 @@ bool PreparedWrite::compress(CompressionPolicy::Links links) {
     left = left.subspan(compress(piece, choice, left));
     any = any || piece.compressed;
   }
-  auto& writes = any ? policy.counters.writes_compressed : policy.counters.writes_raw;
-  writes.fetch_add(1, std::memory_order_relaxed);
+  policy.prepared(any);
   return room_ != nullptr;
 }
 

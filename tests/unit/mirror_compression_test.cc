@@ -158,7 +158,7 @@ TEST(Policy, RandomDataIsNotTriedAndCounted) {
   CompressionPolicy policy({Compression::kAuto, 1});
   const Bytes piece = random_bytes(kPiece);
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(policy.choose(piece, {kGigabit, true}).compress);
-  EXPECT_EQ(policy.counters.incompressible_bytes.load(), 100 * kPiece);
+  EXPECT_EQ(policy.figures().incompressible_bytes, 100 * kPiece);
 }
 
 TEST(Policy, OfAMixtureOnlyTheCompressiblePartIsTried) {
