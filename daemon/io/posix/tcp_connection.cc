@@ -72,11 +72,6 @@ void TcpConnection::read_on() {
   call([](ConnectionHandler& handler) { handler.readable(); });
 }
 
-size_t TcpConnection::read(std::span<std::byte> into) {
-  if (state_ != State::kUp || into.empty()) return 0;
-  return tls_ != nullptr ? read_sealed(into) : static_cast<size_t>(receive(into));
-}
-
 // How much came; 0: nothing now, or the stream is over.
 ssize_t TcpConnection::receive(std::span<std::byte> into) {
   // A short read has emptied the socket: asking again in the same event would only cost a call.
@@ -95,8 +90,10 @@ ssize_t TcpConnection::receive(std::span<std::byte> into) {
   return 0;
 }
 
-// As much as there is room for: who gets less knows that there is no more.
-size_t TcpConnection::read_sealed(std::span<std::byte> into) {
+size_t TcpConnection::read(std::span<std::byte> into) {
+  if (state_ != State::kUp || into.empty()) return 0;
+  if (tls_ == nullptr) return static_cast<size_t>(receive(into));
+  // As much as there is room for: who gets less knows that there is no more.
   size_t got = 0;
   const uint64_t began_ns = monotonic_ns();
   uint64_t receiving_ns = 0;
@@ -116,7 +113,7 @@ size_t TcpConnection::read_sealed(std::span<std::byte> into) {
     tls_->received(n);
   }
   unread_ = got == into.size();
-  cipher_ns_ += monotonic_ns() - began_ns - receiving_ns;
+  opening_ns_ += monotonic_ns() - began_ns - receiving_ns;
   return got;
 }
 
@@ -167,11 +164,6 @@ bool TcpConnection::key_dropped() const {
   return tls_ != nullptr && tls_->done() && find_link_key(*network_.keys_, tls_->key()) == nullptr;
 }
 
-void TcpConnection::send(std::span<const std::byte> head, std::span<const std::byte> body) {
-  queued_bytes_ += head.size() + body.size();
-  if (state_ != State::kFailed && state_ != State::kClosed) queue_.add(head, body);
-}
-
 void TcpConnection::pause_reading(bool paused) {
   paused_ = paused;
   update_reader();
@@ -189,7 +181,7 @@ void TcpConnection::fail(std::string reason) {
   if (state_ == State::kFailed || state_ == State::kClosed) return;
   state_ = State::kFailed;
   reason_ = std::move(reason);
-  queue_.clear();
+  out_.end();
   if (reader_ != nullptr) reader_->stop();
   if (writer_ != nullptr) writer_->stop();
 }
@@ -199,82 +191,29 @@ void TcpConnection::deliver_failure() {
   call([reason = reason_](ConnectionHandler& handler) { handler.closed(reason); });
 }
 
-bool TcpConnection::sample_next() {
-  // Where it begins in the stream is known when it is sealed.
-  if (!times_.sample(tls_ != nullptr ? SocketTimes::kLater : queued_bytes_)) return false;
-  if (tls_ != nullptr) sealed_.sample(queued_bytes_);
-  return true;
-}
-
 bool TcpConnection::wants_flush() const {
   if (writer_ == nullptr || writer_->active()) return false;
-  if (tls_ != nullptr && !tls_->sealed().empty() && state_ == State::kSecuring) return true;
-  return state_ == State::kUp && (!queue_.empty() || (tls_ != nullptr && !tls_->sealed().empty()));
-}
-
-// Frames into records, up to what a socket takes at a time. A sampled frame's head has one of its
-// own.
-void TcpConnection::seal() {
-  const uint64_t began_ns = monotonic_ns();
-  while (state_ == State::kUp && !queue_.empty() && tls_->sealed().size() < kSealedBytesMax) {
-    const size_t most =
-        sealed_.record_bytes(SocketTimes::kSampleBytes, TlsSession::kRecordBytesMax);
-    const std::span<const std::byte> plain = queue_.front(most, network_.record_);
-    const uint64_t begin = tls_->sealed_bytes_total();
-    if (!tls_->seal(plain)) return fail(tls_->error());
-    const uint64_t end = tls_->sealed_bytes_total();
-    if (sealed_.sample_is_next()) times_.sample_begins(begin, end - begin);
-    sealed_.sealed(plain.size(), end);
-    queue_.consume(plain.size());
-  }
-  const uint64_t took_ns = monotonic_ns() - began_ns;
-  cipher_ns_ += took_ns;
-  sealing_ns_ += took_ns;
-}
-
-// How many iovecs of the network's are filled with what goes next.
-size_t TcpConnection::gather(size_t bytes_max) {
-  if (tls_ == nullptr)
-    return queue_.gather(network_.vectors_, times_.bytes_allowed(stream_bytes_, bytes_max));
-  seal();
-  const std::span<const std::byte> sealed = tls_->sealed();
-  const size_t bytes =
-      std::min(sealed.size(), times_.bytes_allowed(stream_bytes_, bytes_max));
-  network_.vectors_[0] = iovec{const_cast<std::byte*>(sealed.data()), bytes};
-  return bytes > 0 ? 1 : 0;
-}
-
-// The socket has taken so many bytes.
-void TcpConnection::taken(size_t bytes) {
-  stream_bytes_ += bytes;
-  if (tls_ == nullptr) {
-    queue_.consume(bytes);
-    sent_bytes_ += bytes;
-    return;
-  }
-  tls_->sent(bytes);
-  sent_bytes_ = sealed_.sent(stream_bytes_).value_or(sent_bytes_);
+  return (state_ == State::kUp || state_ == State::kSecuring) && out_.due();
 }
 
 void TcpConnection::flush() {
   size_t left = kSendBytesPerTurn;
   while (wants_flush() && left > 0) {
     msghdr message{};
-    message.msg_iovlen = gather(left);
+    message.msg_iovlen = out_.gather(network_.vectors_, network_.record_, left);
     message.msg_iov = network_.vectors_.data();
+    if (tls_ != nullptr && !tls_->error().empty()) fail(tls_->error());
     if (message.msg_iovlen == 0) return;  // it failed
     size_t offered = 0;
     for (size_t i = 0; i < message.msg_iovlen; ++i) offered += network_.vectors_[i].iov_len;
-    const bool asks = times_.sample_due(stream_bytes_);
+    const bool asks = out_.sample_due();
     SocketTimes::Room room;
     if (asks) {
       SocketTimes::ask(message, room);
       times_.look_ahead(fd_);
     }
     // What follows a sampled head goes with it.
-    const bool follows = tls_ != nullptr ? tls_->sealed().size() > offered || !queue_.empty()
-                                         : sent_bytes_ + offered < queued_bytes_;
-    const int more = asks && follows ? MSG_MORE : 0;
+    const int more = asks && out_.goes_on_behind(offered) ? MSG_MORE : 0;
     // Before: on a fast link the answer may be there when the call returns.
     const uint64_t now_ns = monotonic_ns();
     const ssize_t n = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT | more);
@@ -282,18 +221,10 @@ void TcpConnection::flush() {
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
       return fail(phrase(errno));
     const size_t bytes = n < 0 ? 0 : static_cast<size_t>(n);
-    taken(bytes);
+    out_.taken(bytes, offered, now_ns, asks);
     left -= std::min(left, bytes);
-    if (bytes > 0)
-      times_.sent(stream_bytes_, {sent_bytes_, full_since_ns_ != 0 ? full_since_ns_ : now_ns, sealing_ns_},
-                  now_ns, asks);
-    if (tls_ != nullptr && tls_->sealed().empty()) sealing_ns_ = 0;
-    if (bytes < offered) {  // the socket is full
-      writer_->start();
-      if (full_since_ns_ == 0) full_since_ns_ = now_ns;
-    }
+    if (bytes < offered) writer_->start();  // the socket is full
   }
-  if (queue_.empty() && (tls_ == nullptr || tls_->sealed().empty())) full_since_ns_ = 0;
 }
 
 void TcpConnection::writable() {
@@ -325,6 +256,7 @@ void TcpConnection::begin() {
   if (network_.keys_ == nullptr) return;
   const auto side = dialled_ ? TlsSession::Side::kDialler : TlsSession::Side::kAcceptor;
   tls_ = std::make_unique<TlsSession>(side, network_.keys_);
+  out_.seal_with(*tls_);
   state_ = State::kSecuring;
 }
 

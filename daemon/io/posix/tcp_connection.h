@@ -8,8 +8,7 @@
 #include "base/lifetime.h"
 #include "io/connection.h"
 #include "io/posix/io_watcher.h"
-#include "io/posix/sealed_frames.h"
-#include "io/posix/send_queue.h"
+#include "io/posix/send_stream.h"
 #include "io/posix/socket_times.h"
 #include "io/posix/stream_state.h"
 #include "io/posix/tcp_address.h"
@@ -23,9 +22,6 @@ class TcpConnection final : public Connection {
   // Of one turn of the loop: a fast link must not keep everything else waiting.
   static constexpr size_t kSendBytesPerTurn = 2 * kMiB;
 
-  // With keys, a socket takes so many bytes of frames at a time.
-  static constexpr size_t kSealedBytesMax = 256 * kKiB;
-
   // Takes the socket: connected already, or (`dialling`) connecting. -1: none, fail() follows. With
   // keys in the network, connected() of an accepted one says that the peer has proven one of them.
   TcpConnection(TcpNetwork& network, int fd, bool dialling, std::string peer);
@@ -35,12 +31,14 @@ class TcpConnection final : public Connection {
 
   void set_handler(ConnectionHandler* handler) override { handler_ = handler; }
   size_t read(std::span<std::byte> into) override;
-  void send(std::span<const std::byte> head, std::span<const std::byte> body) override;
+  void send(std::span<const std::byte> head, std::span<const std::byte> body) override {
+    out_.queue(head, body);
+  }
   void pause_reading(bool paused) override;
-  [[nodiscard]] uint64_t queued_bytes_total() const override { return queued_bytes_; }
-  [[nodiscard]] uint64_t sent_bytes_total() const override { return sent_bytes_; }
+  [[nodiscard]] uint64_t queued_bytes_total() const override { return out_.queued_bytes_total(); }
+  [[nodiscard]] uint64_t sent_bytes_total() const override { return out_.sent_bytes_total(); }
   [[nodiscard]] std::string peer_address() const override { return peer_; }
-  bool sample_next() override;
+  bool sample_next() override { return out_.sample_next(); }
   [[nodiscard]] uint64_t taken_ns(uint64_t offset) const override {
     return times_.taken_ns(offset);
   }
@@ -52,7 +50,7 @@ class TcpConnection final : public Connection {
   [[nodiscard]] std::optional<StreamState> stream() const override { return stream_state_of(fd_); }
   [[nodiscard]] std::string protection() const override;
   [[nodiscard]] bool key_dropped() const override;
-  [[nodiscard]] uint64_t cipher_ns() const override { return cipher_ns_; }
+  [[nodiscard]] uint64_t cipher_ns() const override { return opening_ns_ + out_.cipher_ns(); }
 
   // The stream is over; closed() is called at the end of this turn.
   void fail(std::string reason);
@@ -91,10 +89,6 @@ class TcpConnection final : public Connection {
   [[nodiscard]] std::string subject() const;
   void update_reader();
   ssize_t receive(std::span<std::byte> into);
-  size_t read_sealed(std::span<std::byte> into);
-  void seal();
-  size_t gather(size_t bytes_max);
-  void taken(size_t bytes);
   template <typename Call>
   bool call(Call&& call);
 
@@ -110,18 +104,12 @@ class TcpConnection final : public Connection {
   bool drained_ = false;  // this readable event has no more bytes
   bool received_ = false;  // this event has brought some
   std::string reason_;
-  SendQueue queue_;
   SocketTimes times_;
-  uint64_t queued_bytes_ = 0;
-  uint64_t sent_bytes_ = 0;    // of those
-  uint64_t stream_bytes_ = 0;  // that the socket took: the same, if nothing is encrypted
-  // With keys only, as what follows.
+  SendStream out_{times_};
+  // With keys only.
   std::unique_ptr<TlsSession> tls_;
-  SealedFrames sealed_;
   bool unread_ = false;  // opened, or not opened yet, and not asked for
-  uint64_t cipher_ns_ = 0;
-  uint64_t sealing_ns_ = 0;  // of what the socket has not taken in full
-  uint64_t full_since_ns_ = 0;  // the socket has not taken all that was queued since; 0: it has
+  uint64_t opening_ns_ = 0;  // what that took
   std::unique_ptr<IoWatcher> reader_;
   std::unique_ptr<IoWatcher> writer_;  // active while connecting or while the socket is full
   Lifetime lifetime_;                  // the handler may end it
