@@ -92,6 +92,48 @@ uint64_t in_use_patience_ns(const DiskFile::Options& options) {
   return wants_direct(options) ? DiskFile::kInUsePatience_ns : 0;
 }
 
+int open_file(const DiskFile::Options& options, bool& fresh) {
+  if (options.locked_fd >= 0) return ::fcntl(options.locked_fd, F_DUPFD_CLOEXEC, 0);
+  struct stat before {};
+  // O_EXCL without O_CREAT claims a block device: refused while it is mounted or part of another.
+  const bool is_device = ::stat(options.path.c_str(), &before) == 0 && S_ISBLK(before.st_mode);
+  const int exclusive = is_device && options.exclusive ? O_EXCL : 0;
+  const int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | exclusive;
+  const int fd = attempt_for(in_use_patience_ns(options), EBUSY,
+                             [&] { return ::open(options.path.c_str(), flags); });
+  if (fd >= 0 || errno != ENOENT || !options.create) return fd;
+  const int made = ::open(options.path.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+  fresh = made >= 0;
+  return made;
+}
+
+Status lock_file(int fd, const DiskFile::Options& options) {
+  const auto attempt = [fd] { return ::flock(fd, LOCK_EX | LOCK_NB); };
+  const uint64_t patience_ns = in_use_patience_ns(options);
+  if (!options.exclusive || attempt_for(patience_ns, EWOULDBLOCK, attempt) == 0) return ok_status();
+  if (errno != EWOULDBLOCK) return system_error(errno, "lock " + options.path);
+  return Error{options.path + " is in use by another process",
+               "stop the process that has it open (see fuser " + options.path + ")", EBUSY};
+}
+
+Result<uint64_t> size_of(int fd, const std::string& path, bool is_device) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return system_error(errno, "stat " + path);
+  auto actual = static_cast<uint64_t>(status.st_size);
+  if (is_device && ::ioctl(fd, BLKGETSIZE64, &actual) != 0)
+    return system_error(errno, "size of " + path);
+  return actual;
+}
+
+Error too_small(const std::string& path, bool is_device, uint64_t actual, uint64_t wanted) {
+  return Error{path + " has " + format_size(actual) + " (" + std::to_string(actual) +
+                   " bytes), but " + format_size(wanted) + " (" + std::to_string(wanted) +
+                   " bytes) are needed",
+               is_device ? "enlarge the device (for example lvextend), or name a larger one"
+                         : "grow it: truncate -s " + std::to_string(wanted) + " " + path,
+               ENOSPC};
+}
+
 }  // namespace
 
 const DiskCalls& DiskCalls::system() {
@@ -107,21 +149,6 @@ const DiskCalls& DiskCalls::system() {
                                      return ::pwritev2(fd, &part, 1, offset, RWF_DSYNC);
                                    }};
   return calls;
-}
-
-int DiskFile::open_file(const Options& options, bool& fresh) {
-  if (options.locked_fd >= 0) return ::fcntl(options.locked_fd, F_DUPFD_CLOEXEC, 0);
-  struct stat before {};
-  // O_EXCL without O_CREAT claims a block device: refused while it is mounted or part of another.
-  const bool is_device = ::stat(options.path.c_str(), &before) == 0 && S_ISBLK(before.st_mode);
-  const int exclusive = is_device && options.exclusive ? O_EXCL : 0;
-  const int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | exclusive;
-  const int fd = attempt_for(in_use_patience_ns(options), EBUSY,
-                             [&] { return ::open(options.path.c_str(), flags); });
-  if (fd >= 0 || errno != ENOENT || !options.create) return fd;
-  const int made = ::open(options.path.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
-  fresh = made >= 0;
-  return made;
 }
 
 Result<std::unique_ptr<DiskFile>> DiskFile::open(const Options& options) {
@@ -158,18 +185,9 @@ Status DiskFile::check_and_lock(const Options& options) {
   if (!is_device_ && !S_ISREG(status.st_mode))
     return Error{options.path + " is neither a regular file nor a block device",
                  "name one of these in the configuration", EINVAL};
-  if (Status locked = lock(options); !locked) return locked;
+  if (Status locked = lock_file(fd_, options); !locked) return locked;
   // The name must survive a power cut as well as what will be written under it.
   return options.create && !is_device_ ? sync_name(options.path) : ok_status();
-}
-
-Status DiskFile::lock(const Options& options) const {
-  const auto attempt = [this] { return ::flock(fd_, LOCK_EX | LOCK_NB); };
-  const uint64_t patience_ns = in_use_patience_ns(options);
-  if (!options.exclusive || attempt_for(patience_ns, EWOULDBLOCK, attempt) == 0) return ok_status();
-  if (errno != EWOULDBLOCK) return system_error(errno, "lock " + options.path);
-  return Error{options.path + " is in use by another process",
-               "stop the process that has it open (see fuser " + options.path + ")", EBUSY};
 }
 
 Status DiskFile::set_direct(const Options& options) {
@@ -184,27 +202,9 @@ bool DiskFile::aligned(const std::byte* memory) const {
   return (reinterpret_cast<uintptr_t>(memory) & (kAlign - 1)) == 0;
 }
 
-Result<uint64_t> DiskFile::actual_size() const {
-  struct stat status {};
-  if (::fstat(fd_, &status) != 0) return system_error(errno, "stat " + path_);
-  auto actual = static_cast<uint64_t>(status.st_size);
-  if (is_device_ && ::ioctl(fd_, BLKGETSIZE64, &actual) != 0)
-    return system_error(errno, "size of " + path_);
-  return actual;
-}
-
-Status DiskFile::too_small(uint64_t actual, uint64_t wanted) const {
-  return Error{path_ + " has " + format_size(actual) + " (" + std::to_string(actual) +
-                   " bytes), but " + format_size(wanted) + " (" + std::to_string(wanted) +
-                   " bytes) are needed",
-               is_device_ ? "enlarge the device (for example lvextend), or name a larger one"
-                          : "grow it: truncate -s " + std::to_string(wanted) + " " + path_,
-               ENOSPC};
-}
-
 Status DiskFile::set_size(const Options& options) {
   path_ = options.path;
-  Result<uint64_t> actual = actual_size();
+  Result<uint64_t> actual = size_of(fd_, path_, is_device_);
   if (!actual) return actual.error();
   if (options.create && !is_device_ && actual.value() == 0 && options.size_bytes > 0) {
     if (::ftruncate(fd_, static_cast<off_t>(options.size_bytes)) != 0)
@@ -214,20 +214,20 @@ Status DiskFile::set_size(const Options& options) {
     actual = options.size_bytes;
   }
   const uint64_t wanted = options.size_bytes > 0 ? options.size_bytes : actual.value();
-  if (actual.value() < wanted) return too_small(actual.value(), wanted);
+  if (actual.value() < wanted) return too_small(path_, is_device_, actual.value(), wanted);
   size_bytes_ = wanted;
   return ok_status();
 }
 
 Status DiskFile::grow(uint64_t size_bytes, bool extend) {
-  Result<uint64_t> actual = actual_size();
+  Result<uint64_t> actual = size_of(fd_, path_, is_device_);
   if (!actual) return actual.error();
   if (actual.value() < size_bytes && extend && !is_device_) {
     if (::ftruncate(fd_, static_cast<off_t>(size_bytes)) != 0)
       return system_error(errno, "extend " + path_ + " to " + format_size(size_bytes));
     actual = size_bytes;
   }
-  if (actual.value() < size_bytes) return too_small(actual.value(), size_bytes);
+  if (actual.value() < size_bytes) return too_small(path_, is_device_, actual.value(), size_bytes);
   size_bytes_ = std::max(size_bytes_, size_bytes);
   return ok_status();
 }

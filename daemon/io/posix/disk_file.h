@@ -124,13 +124,9 @@ class DiskFile {
 
  private:
   DiskFile(int fd, const DiskCalls& calls) : fd_(fd), calls_(calls) {}
-  static int open_file(const Options& options, bool& fresh);
   Status check_and_lock(const Options& options);
-  Status lock(const Options& options) const;
   Status set_direct(const Options& options);
   Status set_size(const Options& options);
-  [[nodiscard]] Result<uint64_t> actual_size() const;
-  [[nodiscard]] Status too_small(uint64_t actual, uint64_t wanted) const;
   void probe_fast_zero();
   void probe_file_system();
   int read_calls(uint64_t offset, std::byte* into, uint64_t length) const;
