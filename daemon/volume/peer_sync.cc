@@ -1,21 +1,44 @@
 #include "volume/peer_sync.h"
 
-#include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "base/checks.h"
 #include "base/limits.h"
 #include "base/strict_checks.h"
-#include "session/hello.h"
 
 namespace twinblock {
 namespace {
 
-// Two that find the same in each other have had it together, or one has told the other to record it, after its own record
-// said that it may have it. That the peer has it is its word.
+// Two that find the same in each other have had it together, or one has told the other to record it, after its own
+// record said that it may have it. That the peer has it is its word.
 void check_shared(const metadata::NodeRecord& record) {
   TB_CHECK_STRICTLY(record.shares_generation(), "whom nothing is sent to shares the generation by this record, too");
+}
+
+// Nobody asks how the peer came by this generation. Who begins one has it alone; another replica takes
+// it over half-copied, and is whole in it when it is told to be, which is after this node has it on
+// record that they share it (PeerSync::resync_copied()), until it begins another one.
+bool same_as(const Core& core, Verdict verdict, const SyncFacts& peer) {
+  return verdict == Verdict::kSourceOfMap && core.differences().none_known() &&
+         !peer.inconsistent && !peer.blank && !peer.dirty && !peer.flush_failed &&
+         peer.generations.current == core.record().generations.current;
+}
+
+// Another replica than the one that shares the base becomes a member (invariant 12). The map says
+// what it misses, and no longer what the former member missed, which must not pass as the same, nor
+// be brought up to date by that map, when it comes back: it has to find its own generation in the
+// history, but not as the base, so that it is compared in full. Durable before the target hears of
+// it; a crash before leaves this node and the former member as they were.
+//
+// What stands for the replica for which a generation has to begin; nothing: none has to.
+std::optional<uint64_t> another_replica(const metadata::NodeRecord& record, const SyncFacts& target) {
+  if (!target.blank && target.generations.current == record.generations.current) return std::nullopt;
+  // Began already for this very replica, which has not recorded it, or it would be in another state;
+  // nor has anybody else, whatever this node has written alone meanwhile. However often the two begin
+  // anew, what they know of each other may not leave the history. (What is blank is the same one as
+  // long as its process lives.)
+  const uint64_t replica = target.blank ? target.instance : target.state_id;
+  return replica != 0 && record.begun_for == replica ? std::nullopt : std::optional(replica);
 }
 
 }  // namespace
@@ -31,7 +54,8 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
               {parts.gate, parts.disks, parts.replica, parts.asked, parts.roles,
                parts.first_record, parts.facts, parts.way_back},
               log_, *this),
-      mark_timer_(core.clock.make_timer([this] { mark_overdue(); })) {}
+      stand_in_(core, parts.disks, parts.consent, *this),
+      company_(core, parts.facts) {}
 
 void PeerSync::enter(Phase phase) {
   core_.phase().enter(phase);
@@ -43,7 +67,7 @@ void PeerSync::enter(Phase phase) {
 }
 
 void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
-  peer_process_ = {peer.instance, peer.boot};
+  company_.session_up(peer.instance, peer.boot);
   target_.session_up();
   // What the two write together no order has named. A target moves on when it is marked: until then
   // it is what an order to give it up has named.
@@ -93,16 +117,15 @@ void PeerSync::begin_diskless(const SyncFacts& peer) {
     return;
   }
   // Nothing that it may have forgotten was acknowledged, or it would be refused.
-  note_peer_process();
-  sole_copy_ = peer.generations.current;
-  enter(mark_ == StaleMark::kDurable ? Phase::kDiskless : Phase::kLeaving);
-  mark_stale();
+  company_.take_peer_along();
+  enter(stand_in_.marked() ? Phase::kDiskless : Phase::kLeaving);
+  stand_in_.begin(peer.generations.current);
 }
 
 void PeerSync::session_lost() {
   enter(Phase::kApart);
   waiting_copy_.reset();
-  peer_process_ = {};
+  company_.session_lost();
   target_.session_lost();
   source_.session_lost();
 }
@@ -120,33 +143,6 @@ void PeerSync::record_session(Verdict verdict) {
   });
 }
 
-// Nobody asks how the peer came by this generation. Who begins one has it alone; another replica takes
-// it over half-copied, and is whole in it when it is told to be, which is after this node has it on
-// record that they share it (resync_copied()), until it begins another one.
-bool PeerSync::same_as(Verdict verdict, const SyncFacts& peer) const {
-  return verdict == Verdict::kSourceOfMap && core_.differences().none_known() &&
-         !peer.inconsistent && !peer.blank && !peer.dirty && !peer.flush_failed &&
-         peer.generations.current == core_.record().generations.current;
-}
-
-// Whom this node takes along in what it writes from now on; to be durable before it does. One that is
-// still to be brought up to date is none: if this node died, that one would pass for the survivor.
-void PeerSync::note_peer_process() {
-  core_.state().take_along(parts_.facts.boot(), peer_process_.instance, peer_process_.boot);
-  durably_noted_.reset();
-}
-
-// A primary without a peer takes nobody along, and what is noted stays: until it begins a generation,
-// whoever was with it last still holds all that was acknowledged. So does this host for as long as it
-// is not started anew, if it does now. (An empty disk under a record that promises data does not.)
-void PeerSync::note_company() {
-  core_.state().role().promoted_on(parts_.facts.boot());
-  if (core_.phase().both_whole())
-    note_peer_process();
-  else if (parts_.facts.holds_what_was_acknowledged() && !core_.state().backing_lost())
-    core_.state().note_boot(parts_.facts.boot());
-}
-
 void PeerSync::persist_for_resync(std::function<void()> then) {
   core_.state().persist([this, session = core_.phase().session(),
                          then = std::move(then)](int error) {
@@ -159,7 +155,7 @@ void PeerSync::persist_for_resync(std::function<void()> then) {
 }
 
 void PeerSync::begin_resync(Verdict verdict, const SyncFacts& peer) {
-  if (same_as(verdict, peer))
+  if (same_as(core_, verdict, peer))
     begin_same(verdict, peer);
   else
     begin_copy(verdict, peer);
@@ -167,16 +163,16 @@ void PeerSync::begin_resync(Verdict verdict, const SyncFacts& peer) {
 
 void PeerSync::begin_same(Verdict verdict, const SyncFacts& peer) {
   check_shared(core_.record());
-  if (durably_noted_ == peer_process_) {
+  if (company_.peer_is_recorded()) {
     parts_.gate.close();
     source_.begin_with_nothing_to_send();
     enter(Phase::kConcluding);
     return;
   }
   // A client may write meanwhile: looked at again.
-  note_peer_process();
+  company_.take_peer_along();
   persist_for_resync([this, verdict, peer] {
-    durably_noted_ = peer_process_;
+    company_.recorded();
     begin_resync(verdict, peer);
   });
 }
@@ -188,7 +184,7 @@ void PeerSync::right_changed() {
 }
 
 void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
-  const auto another = verdict == Verdict::kSourceOfAll ? another_replica(peer) : std::nullopt;
+  const auto another = verdict == Verdict::kSourceOfAll ? another_replica(core_.record(), peer) : std::nullopt;
   if (another && !core_.stance().alone_right().take_in_another(core_.record())) {
     waiting_copy_ = {verdict, peer};
     return;
@@ -201,7 +197,10 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   target_is_believed_ = !peer.flush_failed && !died_early;
   if (!target_is_believed_) core_.differences().compare_nothing();
   if (verdict == Verdict::kSourceOfAll) {
-    if (another) begin_generation_for(*another);
+    if (another) {
+      core_.state().history().begin_generation_for(*another, core_.stance().alone_right().granted());
+      core_.stance().alone_right().withdraw();  // it is spent
+    }
     // A target that holds nothing has nothing to compare with.
     if (target_is_believed_ && !peer.blank && !peer.backing_lost)
       core_.differences().all_may_differ();
@@ -235,27 +234,6 @@ void PeerSync::flush_for_resync(std::function<void()> then) {
   });
 }
 
-// Another replica than the one that shares the base becomes a member (invariant 12). The map says
-// what it misses, and no longer what the former member missed, which must not pass as the same, nor
-// be brought up to date by that map, when it comes back: it has to find its own generation in the
-// history, but not as the base, so that it is compared in full. Durable before the target hears of
-// it; a crash before leaves this node and the former member as they were.
-std::optional<uint64_t> PeerSync::another_replica(const SyncFacts& target) const {
-  const metadata::NodeRecord& record = core_.record();
-  if (!target.blank && target.generations.current == record.generations.current) return std::nullopt;
-  // Began already for this very replica, which has not recorded it, or it would be in another state;
-  // nor has anybody else, whatever this node has written alone meanwhile. However often the two begin
-  // anew, what they know of each other may not leave the history. (What is blank is the same one as
-  // long as its process lives.)
-  const uint64_t replica = target.blank ? target.instance : target.state_id;
-  return replica != 0 && record.begun_for == replica ? std::nullopt : std::optional(replica);
-}
-
-void PeerSync::begin_generation_for(uint64_t replica) {
-  core_.state().history().begin_generation_for(replica, core_.stance().alone_right().granted());
-  core_.stance().alone_right().withdraw();  // it is spent
-}
-
 void PeerSync::heard_set(const wire::Frame& frame) {
   const auto dirty = wire::frame_as<wire::DirtyFrame>(frame.header);
   const BlockMap::ChunkView chunk{dirty.offset_bytes, dirty.length_bytes, frame.payload};
@@ -274,9 +252,9 @@ void PeerSync::resync_target_marked() {
 void PeerSync::resync_copied() {
   parts_.gate.close();
   core_.state().history().share_generation();
-  note_peer_process();
+  company_.take_peer_along();
   persist_for_resync([this] {
-    durably_noted_ = peer_process_;
+    company_.recorded();
     source_.record_target();
   });
 }
@@ -365,92 +343,10 @@ void PeerSync::leave_to_peer() {
   parts_.verifier.stop("the local disk failed");
   enter(Phase::kLeaving);
   owner_.note_state();
-  sole_copy_ = 0;
-  mark_stale();
+  stand_in_.begin(0);
 }
 
-// What is here is stale from now on. That is on record before the peer is told, and before anything is
-// acknowledged that only the peer has: else this node would pass for current when it is back alone, and
-// its disk can be read again. But a metadata disk that does not take it, often as it is the one that
-// died, may not cost the device: then the peer's own record protects what it holds, and the witness.
-void PeerSync::mark_stale() {
-  core_.state().become_stale();
-  if (mark_ == StaleMark::kAsked) return;
-  if (mark_ != StaleMark::kNone) {
-    mark_settled();
-    return;
-  }
-  mark_ = StaleMark::kAsked;
-  mark_asked_ns_ = core_.clock.now_ns();
-  mark_timer_->arm(core_.config.disk_timeout_ns);
-  core_.state().persist([this](int error) { mark_answered(error); });
-}
-
-// The intents are written beside it: a write that had asked for them before this node's disk failed may still
-// wait, though the peer has all that it needs to take it. The disk has no longer for them than it had for the mark.
-void PeerSync::mark_answered(int error) {
-  if (!core_.intents().awaited()) mark_timer_->disarm();
-  mark_ = error == 0 ? StaleMark::kDurable : StaleMark::kFailed;
-  mark_settled();
-}
-
-// A metadata disk that hangs has failed; the answer of one that does not may wait for a loop that stood still.
-void PeerSync::mark_overdue() {
-  const uint64_t waited_ns = core_.lateness().passed_ns(mark_asked_ns_, core_.clock.now_ns());
-  if (waited_ns < core_.config.disk_timeout_ns) {
-    mark_timer_->arm(core_.config.disk_timeout_ns - waited_ns);
-    return;
-  }
-  if (mark_ == StaleMark::kAsked)
-    core_.state().give_up_disk(ETIMEDOUT);
-  else if (!core_.intents().awaited())
-    return;
-  core_.intents().give_up(ETIMEDOUT);
-}
-
-void PeerSync::mark_settled() {
-  const Phase phase = core_.phase().now();
-  if (phase == Phase::kApart) return;
-  if (!core_.phase().diskless())  // it was demoted meanwhile, and the peer knows of nothing
-    core_.session.drop("this node was demoted while its disk failed", limits::kPeerDiskRetry_ns);
-  else if (sole_copy_ == 0)
-    tell_sole_copy();
-  else
-    name_sole_copy();
-}
-
-void PeerSync::tell_sole_copy() {
-  metadata::Generations generations = core_.record().generations;
-  generations.advance(core_.random());
-  told_copy_ = generations.current;
-  const wire::GenerationPayload payload =
-      make_generation(generations, core_.record().volume_uuid, wire::kGenerationSoleCopy);
-  core_.session.request_ordered(wire::GenerationFrame{}, wire::bytes_of(payload), *this);
-}
-
-void PeerSync::answered(const PeerAnswer& answer) {
-  if (answer.error != 0) {
-    parts_.disks.peer_metadata_failed(answer.error);
-    return;
-  }
-  sole_copy_ = told_copy_;
-  name_sole_copy();
-}
-
-// The witness names it before anything is acknowledged that this node's own record can't protect; or it
-// can't be asked. Else that is done beside.
-void PeerSync::name_sole_copy() {
-  if (mark_ == StaleMark::kDurable) {
-    parts_.consent.name_sole_copy(sole_copy_, nullptr);
-    go_on_with_peer();
-    return;
-  }
-  parts_.consent.name_sole_copy(sole_copy_, [this, session = core_.phase().session()] {
-    if (core_.phase().still(session)) go_on_with_peer();
-  });
-}
-
-void PeerSync::go_on_with_peer() {
+void PeerSync::stand_in_recorded() {
   if (core_.phase().now() == Phase::kLeaving) enter(Phase::kDiskless);
   parts_.writes.sole_copy_recorded();
   parts_.flushes.sole_copy_recorded();
