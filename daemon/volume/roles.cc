@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/checks.h"
 #include "volume/settled_role.h"
-#include "words/backing_words.h"
 
 namespace twinblock {
 namespace {
@@ -15,113 +15,24 @@ constexpr const char* kGoesOn = "goes on as primary, as which its last process h
 Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, Consent& consent,
              const Demotion::Parts& parts, RolesOwner& owner)
     : core_(core),
-      replica_(replica),
       asked_(asked),
       consent_(consent),
       disks_(parts.disks),
       owner_(owner),
       demotion_(core, parts),
-      loss_wait_(core, {[this] { return peer_is_primary_in_session() && !why_not_serve(); },
-                        [this](Reply reply) { promote(promote_word_, std::move(reply)); }}),
-      resumption_(core, consent, [this] { resume(); }),
-      promote_timer_(core.clock.make_timer([this] { look_for_answer(); })) {}
-
-// What is wrong with this node, whatever the peer does.
-std::optional<Error> Roles::why_not_serve() const {
-  const std::string& volume = core_.config.volume;
-  if (core_.state().blank()) {
-    const auto& peer = session().handshake().peer_facts();
-    return Error{"this node is not initialised",
-                 peer && !peer->blank
-                     ? core_.peer + " is: this node joins it, by itself where its backing is empty, "
-                                    "else after `twinblock init " +
-                           volume + " --join`, which overwrites this node's data"
-                     : "run `twinblock init " + volume + "` first",
-                 0, Retry::kWhenMended};
-  }
-  if (role_ != Role::kSecondary)
-    return Error{"this node is changing its role just now", "try again", EBUSY, Retry::kLater};
-  if (stopping_) return Error{"this node is stopping", "", ESHUTDOWN, Retry::kLater};
-  if (const char* what = core_.stance().changing())
-    return Error{std::string("the volume is just ") + what,
-                 "try again when that has ended: twinblock status " + volume, EBUSY, Retry::kLater};
-  if (auto error = disk_failed()) return error;
-  // It could not be put on record: refused before anything has changed.
-  if (const int error = core_.state().store().error(); error != 0)
-    return disks_.why_metadata_failed(error);
-  if (session().up() && core_.phase().being_resynced())
-    return Error{"this replica is being brought up to date by " + core_.peer,
-                 "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY,
-                 Retry::kLater};
-  // It may be that this replica is whole; until that is on record the peer is not noted as taken along.
-  if (session().up() && asked_.under_way())
-    return Error{"this node is just recording what " + core_.peer + " told it", "try again", EBUSY,
-                 Retry::kLater};
-  if (core_.record().flush_failed)
-    return Error{"a flush failed here earlier: what this node reads may not be on its disk",
-                 "start twinblockd on " + core_.peer +
-                     ", which brings this node up to date; without it, restart this host, after "
-                     "which the disk tells what it holds",
-                 EIO, Retry::kWhenMended};
-  if (core_.record().inconsistent)
-    return Error{"this replica is half-copied: serving it would serve a mixture of old and new data",
-                 "start twinblockd on " + core_.peer + ", which finishes the copy" +
-                     (core_.record().way_back ? "; or go back to what was here before: twinblock rollback " + volume : ""),
-                 0, Retry::kWhenMended};
-  return std::nullopt;
-}
-
-std::optional<Error> Roles::disk_failed() const {
-  if (disks_.local_ok()) return std::nullopt;
-  return Error{system_error(disks_.data_error(), "this node's disk failed").what,
-               "replace the disk, then restart twinblockd", disks_.data_error(), Retry::kWhenMended};
-}
-
-bool Roles::peer_is_primary_in_session() const {
-  return session().up() && (peer_ == PeerRole::kPrimary || core_.record().peer_primary);
-}
-
-std::optional<Error> Roles::why_not_promote(bool peer_is_dead) const {
-  if (auto error = why_not_serve()) return error;
-  if (peer_is_primary_in_session())
-    return Error{core_.peer + " is primary",
-                 "run `twinblock demote " + core_.config.volume + "` there first", EBUSY, Retry::kNotNow};
-  return session().up() || peer_is_dead ? std::nullopt : why_word_is_needed();
-}
-
-// Without a session, what only the operator can know. Where there is a witness, it knows whether the
-// peer goes on.
-std::optional<Error> Roles::why_word_is_needed() const {
-  if (core_.state().backing_lost())
-    return why_lost_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);
-  if (owner_.forgot_what_the_peer_may_hold())
-    return Error{"this node's host was started anew since it was " +
-                     std::string(core_.state().crashed() ? "primary" : "in duplex with " + core_.peer) +
-                     ": what was acknowledged and not flushed may be at " + core_.peer + " only",
-                 "start twinblockd on " + core_.peer +
-                     " or mend the link; only where that replica is lost, use --peer-is-dead",
-                 EBUSY, Retry::kLater};
-  if (!consent_.asks() && (core_.record().peer_primary || refused_peer_is_primary()))
-    return Error{core_.peer + " was primary when it was last heard, and may still be writing",
-                 "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY,
-                 Retry::kNotNow};
-  return std::nullopt;
-}
-
-// A peer that was refused last has said so without a session.
-bool Roles::refused_peer_is_primary() const {
-  const Handshake& handshake = session().handshake();
-  const auto verdict = handshake.last_verdict();
-  const bool refused = (verdict && !is_usable(*verdict)) || handshake.peer_has_another_size();
-  return refused && handshake.peer_facts() && handshake.peer_facts()->primary;
-}
+      candidacy_(core, *this, {asked, consent, parts.disks, owner}),
+      promotion_(core, replica, consent,
+                 {[this] { promotion_may_go(); }, [this](Error why) { promotion_ended(std::move(why)); }}),
+      loss_wait_(core, {[this] { return candidacy_.only_beside_a_primary(); },
+                        [this](Reply reply) { promote(promotion_.word(), std::move(reply)); }}),
+      resumption_(core, consent, [this] { resume(); }) {}
 
 void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind) {
   ++session_number_;
   // Nothing of it is on record, nor was the peer told of it.
-  if (std::exchange(waits_for_consent_, false)) {
+  if (promotion_.forget_consent()) {
     role_ = Role::kSecondary;
-    if (const Reply reply = std::exchange(promote_reply_, nullptr))
+    if (const Reply reply = promotion_.take_reply())
       reply(Error{core_.peer + " is back", "try again: it is asked then", EBUSY, Retry::kLater});
   }
   demotion_.session_changed();
@@ -140,7 +51,7 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   if (core_.state().blank()) return;
   keeps_primary_ = behind && core_.record().peer_primary && !peer.primary;
   core_.state().role().set_peer_primary(peer.primary || keeps_primary_);
-  if (before_promotion_) before_promotion_->peer_primary = false;
+  promotion_.forget_primary_peer();
 }
 
 void Roles::caught_up() {
@@ -150,14 +61,6 @@ void Roles::caught_up() {
 // It has the same, or what it has counts no more: what clients may read here stays.
 void Roles::phase_entered() {
   if (role_ == Role::kPrimary && resumption_.may_serve()) now_primary(kGoesOn);
-}
-
-// Under the term of its promotion: as if its process had stood still.
-void Roles::resume() {
-  role_ = Role::kPromoting;
-  remember_before_promotion();
-  core_.state().role().resume_primary(!session().up());
-  record_primary(kGoesOn, Resumption::kWentOn);
 }
 
 void Roles::session_lost() {
@@ -186,110 +89,47 @@ void Roles::promote(Word word, Reply reply) {
     reply(Error{"there is no witness in " + core_.config.path, "leave --without-witness out", EINVAL});
     return;
   }
-  if (word.peer_is_dead && peer_is_primary_in_session() && !why_not_serve()) {
+  if (word.peer_is_dead && candidacy_.only_beside_a_primary()) {
     wait_for_loss(word, std::move(reply));
     return;
   }
-  if (auto error = why_not_promote(word.peer_is_dead)) {
+  if (auto error = candidacy_.why_not(word.peer_is_dead)) {
     reply(*std::move(error));
     return;
   }
-  begin_promotion(word, std::move(reply));
-}
-
-void Roles::begin_promotion(Word word, Reply reply) {
-  promote_word_ = word;
-  promote_reply_ = std::move(reply);
-  const bool asks_witness = consent_.asks() && !session().up();
-  if (resumption_.pending() && !asks_witness) {
-    resumption_.end();
-    resume();
-    return;
-  }
+  promotion_.order(word, std::move(reply));
   role_ = Role::kPromoting;
-  if (session().up()) {
-    session().send_ordered(wire::PromoteAskFrame{++promote_question_, core_.state().role().next_term()});
-  } else if (!replica_.draining()) {
-    go_ahead();
-    return;
-  }
-  // Without a session, writes that the lost one had brought end first: they would land on top of
-  // the new clients' (invariant 4). With the word that the peer is dead, the loss of the session may
-  // come as late as its answer would.
-  promote_asked_ns_ = core_.clock.now_ns();
-  promote_wait_ns_ = core_.config.peer_timeout_ns * (word.peer_is_dead || consent_.asks() ? 2 : 1);
-  promote_timer_->arm(promote_wait_ns_);
-}
-
-// Nothing of the lost session's lands any more. Where there is a witness, it has to consent (or the
-// operator in its place) before anything is on record.
-void Roles::go_ahead() {
-  promote_timer_->disarm();
-  if (!consent_.asks()) {
-    become_primary();
-    return;
-  }
-  waits_for_consent_ = true;
-  consent_.forget_promotion();  // of a resumption, which this one takes the place of
-  const auto then = [this](std::optional<Error> error) { consented(std::move(error)); };
-  if (promote_word_.without_witness)
-    consent_.take_word(then);
-  else
-    consent_.ask_for_promotion(then);
-}
-
-void Roles::consented(std::optional<Error> error) {
-  if (!std::exchange(waits_for_consent_, false)) return;
-  TB_CHECK(role_ == Role::kPromoting && !session().up(), "who waits for the witness is alone");
-  if (error) {
-    promotion_ended(*std::move(error));
-  } else if (resumption_.pending()) {
-    resumption_.end();
+  const bool asks_witness = consent_.asks() && !session().up();
+  if (resumption_.pending() && !asks_witness)
     resume();
-  } else {
-    become_primary();
-  }
+  else
+    promotion_.ask();
 }
 
 void Roles::wait_for_loss(Word word, Reply reply) {
-  promote_word_ = word;
+  promotion_.order(word, nullptr);
   if (role_ == Role::kPromoting) {  // it had asked the peer, which did not answer any more
-    promote_timer_->disarm();
+    promotion_.wait_no_longer();
     take_promotion_back();
   }
   loss_wait_.begin(std::move(reply));
 }
 
-// Time in which this node stood still does not count, and the answer may lie in the socket.
-void Roles::look_for_answer() {
-  const uint64_t waited_ns = core_.lateness().passed_ns(promote_asked_ns_, core_.clock.now_ns());
-  if (waited_ns < promote_wait_ns_) {
-    promote_timer_->arm(promote_wait_ns_ - waited_ns);
-    return;
-  }
-  promotion_ended(
-      Error{replica_.draining()
-                ? "the local disk has not finished what " + core_.peer + " had sent to it"
-                : core_.peer + " did not answer the request to become primary",
-            "try again", ETIMEDOUT, Retry::kLater});
-}
-
 void Roles::answer_is_lost(const std::string& reason) {
-  const bool waits = promote_timer_->armed() && role_ == Role::kPromoting;
+  const bool waits = promotion_.waits() && role_ == Role::kPromoting;
   if (waits && consent_.asks()) {  // who is asked instead
-    promote_timer_->disarm();
+    promotion_.wait_no_longer();
     take_promotion_back();
-    promote(promote_word_, std::exchange(promote_reply_, nullptr));
+    promote(promotion_.word(), promotion_.take_reply());
     return;
   }
-  if (waits && promote_word_.peer_is_dead)
-    wait_for_loss(promote_word_, std::exchange(promote_reply_, nullptr));
-  if (promote_timer_->armed())
+  if (waits && promotion_.word().peer_is_dead) wait_for_loss(promotion_.word(), promotion_.take_reply());
+  if (promotion_.waits())
     promotion_ended(Error{"the session was lost: " + reason, "try again", 0, Retry::kLater});
 }
 
 void Roles::replica_drained() {
-  if (role_ == Role::kPromoting && !waits_for_consent_) go_ahead();
+  if (role_ == Role::kPromoting) promotion_.replica_drained();
 }
 
 // At most one node of a session becomes primary: the one that was asked has recorded the other's
@@ -319,34 +159,33 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   return true;
 }
 
-void Roles::heard_answer(const wire::PromoteAnswerFrame& answer, std::span<const std::byte> why) {
-  // An answer to a question that is not waited for any more: the peer was told so (send_role()), and
-  // has taken back what it recorded for it.
-  if (!promote_timer_->armed() || answer.question != promote_question_) return;
-  promote_timer_->disarm();
-  if (answer.error == 0)
-    become_primary();
+void Roles::promotion_may_go() {
+  TB_CHECK(role_ == Role::kPromoting, "who has waited to be primary is being promoted");
+  if (resumption_.pending())
+    resume();
   else
-    promotion_ended(Error{core_.peer + " refuses: " + wire::printable(why), "",
-                          static_cast<int>(answer.error), Retry::kLater});
+    become_primary();
+}
+
+// Under the term of its promotion: as if its process had stood still.
+void Roles::resume() {
+  resumption_.end();
+  role_ = Role::kPromoting;
+  promotion_.remember_record();
+  core_.state().role().resume_primary(!session().up());
+  record_primary(kGoesOn, Resumption::kWentOn);
 }
 
 void Roles::become_primary() {
-  promote_timer_->disarm();
   // It may have failed at what a lost session had brought, or while the peer was asked.
-  if (auto error = disk_failed()) {
+  if (auto error = candidacy_.disk_failed()) {
     promotion_ended(*std::move(error));
     return;
   }
-  remember_before_promotion();
+  promotion_.remember_record();
   owner_.note_company();
   core_.state().role().become_primary(!session().up());
   record_primary("promoted to primary", "this node is primary");
-}
-
-void Roles::remember_before_promotion() {
-  before_promotion_ = {core_.record().primary, core_.record().peer_primary, core_.record().promoted_boot};
-  core_.stance().promotion_begins();
 }
 
 void Roles::record_primary(const char* how, const char* reply) {
@@ -374,30 +213,26 @@ void Roles::now_primary(const char* how) {
 }
 
 void Roles::promotion_ended(Result<std::string> result) {
-  promote_timer_->disarm();
   if (role_ == Role::kPromoting) take_promotion_back();
-  before_promotion_.reset();
+  const Reply reply = promotion_.end();
   if (!result.ok() && session().up()) send_role();  // the peer takes its yes back
-  if (Reply reply = std::exchange(promote_reply_, nullptr)) reply(std::move(result));
+  if (reply) reply(std::move(result));
 }
 
 // What become_primary() may have put on record already: a node that never served anybody may not be
 // taken for a primary that crashed, nor forget that its peer was one.
 void Roles::take_promotion_back() {
   role_ = Role::kSecondary;
-  if (!before_promotion_) return;
-  core_.state().role().set_primary(before_promotion_->primary);
-  settle_role(role_, Role::kSecondary, core_.record(), before_promotion_->primary);
-  core_.state().role().promoted_on(before_promotion_->promoted_boot);
-  core_.state().role().set_peer_primary(core_.record().peer_primary || before_promotion_->peer_primary);
-  core_.state().persist([](int) {});
+  if (!promotion_.may_be_on_record()) return;
+  const bool ended_as_primary = promotion_.restore_record();
+  settle_role(role_, Role::kSecondary, core_.record(), ended_as_primary);
 }
 
 // A promotion or demotion that is just being recorded stays on record; should the former be taken back, the
 // crash does not come back with it.
 void Roles::crash_is_made_good() {
-  core_.state().role().set_primary((is_primary() && core_.record().primary) || before_promotion_);
-  if (before_promotion_) before_promotion_->primary = false;
+  core_.state().role().set_primary((is_primary() && core_.record().primary) || promotion_.may_be_on_record());
+  promotion_.forget_crash();
 }
 
 void Roles::send_role() {
@@ -411,7 +246,7 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
   peer_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
   core_.log.log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
   core_.events().tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
-  if (before_promotion_) before_promotion_->peer_primary = false;
+  promotion_.forget_primary_peer();
   // Not marked as half-copied yet, it is what it was, and knows of no end of a primary before.
   const bool behind = core_.phase().being_resynced() && !core_.record().inconsistent;
   keeps_primary_ = !primary && behind && core_.record().peer_primary;

@@ -2,7 +2,7 @@
 // peer, which records the right before it says yes, so that at most one node of a session becomes
 // primary; without a session, what this node has on record decides, or the operator's word.
 //
-//   kSecondary ─▶ kPromoting (the peer is asked, then the record) ─▶ kPrimary
+//   kSecondary ─▶ kPromoting (Promotion; then the record) ─▶ kPrimary
 //   kPrimary ─▶ kDemoting (Demotion) ─▶ kSecondary
 //
 // Owned by the engine; loop thread only.
@@ -10,16 +10,16 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 
 #include "volume/asked_record.h"
+#include "volume/candidacy.h"
 #include "volume/consent.h"
 #include "volume/core.h"
 #include "volume/demotion.h"
 #include "volume/disk_health.h"
 #include "volume/loss_wait.h"
+#include "volume/promotion.h"
 #include "volume/replica.h"
 #include "volume/resumption.h"
 #include "volume/role.h"
@@ -51,8 +51,8 @@ class RolesOwner {
 
 class Roles {
  public:
-  // A sentence for the operator, or an error with an action.
-  using Reply = std::function<void(Result<std::string>)>;
+  using Reply = Promotion::Reply;
+  using Word = Promotion::Word;
 
   // `replica` and `asked` are the engine's, as are the parts that a demotion needs.
   Roles(Core& core, const Replica& replica, AskedRecord& asked, Consent& consent,
@@ -62,25 +62,20 @@ class Roles {
   void start(bool on_this_boot, const SyncFacts& mine) { resumption_.start(on_this_boot, mine); }
   [[nodiscard]] const Resumption& resumption() const { return resumption_; }
 
-  // The operator's orders. `word`: what he answers for.
-  struct Word {
-    Word(bool is_dead = false, bool no_witness = false)  // NOLINT(google-explicit-constructor)
-        : peer_is_dead(is_dead), without_witness(no_witness) {}
-    bool peer_is_dead;
-    bool without_witness;  // … and does not go on, whatever the witness says of it
-  };
+  // The operator's orders.
   void promote(Word word, Reply reply);
   // `for_good`: the next process does not go on as primary either.
   void demote(bool for_good, Reply reply);
   // The process ends: no role is taken on any more, and nobody may open the export.
   void stop() { stopping_ = true; }
+  [[nodiscard]] bool stopping() const { return stopping_; }
 
   [[nodiscard]] Role role() const { return role_; }
   [[nodiscard]] PeerRole peer() const { return peer_; }
   [[nodiscard]] bool is_primary() const { return twinblock::is_primary(role_); }
   // What the peer is told of it: also while it is being promoted.
   [[nodiscard]] bool passes_for_primary() const {
-    return role_ != Role::kSecondary && !waits_for_consent_;
+    return role_ != Role::kSecondary && !promotion_.waits_for_consent();
   }
   // Whether a client may open the export.
   [[nodiscard]] bool serves() const {
@@ -88,8 +83,8 @@ class Roles {
   }
   // Primary by its peer's confirmation, and not for clients yet (volume/resumption.h).
   [[nodiscard]] bool waits_to_serve() const { return role_ == Role::kPrimary && resumption_.under_way(); }
-  [[nodiscard]] std::optional<Error> why_not_promote(bool peer_is_dead) const;
-  [[nodiscard]] bool refused_peer_is_primary() const;
+  // Whether it may be promoted.
+  [[nodiscard]] const Candidacy& candidacy() const { return candidacy_; }
 
   // `behind`: this node is to be brought up to date, and is not marked yet. That a peer was primary is
   // not forgotten then: a promotion here would go on beside what that one has acknowledged. `mine`: as
@@ -108,7 +103,9 @@ class Roles {
   // The peer's frames; false: the frame does not suit the state of this node.
   [[nodiscard]] bool heard_role(const wire::RoleFrame& told);
   [[nodiscard]] bool heard_question(const wire::PromoteAskFrame& ask);
-  void heard_answer(const wire::PromoteAnswerFrame& answer, std::span<const std::byte> why);
+  void heard_answer(const wire::PromoteAnswerFrame& answer, std::span<const std::byte> why) {
+    promotion_.heard_answer(answer, why);
+  }
   // The peer holds all that this node does: a crash as primary before is no matter any more.
   void crash_is_made_good();
   // Whether workers may read the local replica: to be called when it has failed, too, and when clients
@@ -118,25 +115,12 @@ class Roles {
   void yield();
 
  private:
-  // What the record said before a promotion that is being recorded.
-  struct BeforePromotion {
-    bool primary, peer_primary;
-    uint64_t promoted_boot;
-  };
-
   [[nodiscard]] Session& session() const { return core_.session; }
-  [[nodiscard]] std::optional<Error> why_not_serve() const;
-  [[nodiscard]] std::optional<Error> disk_failed() const;
-  [[nodiscard]] std::optional<Error> why_word_is_needed() const;
-  void go_ahead();
-  void consented(std::optional<Error> error);
-  [[nodiscard]] bool peer_is_primary_in_session() const;
   void wait_for_loss(Word word, Reply reply);
-  void begin_promotion(Word word, Reply reply);
-  void look_for_answer();
+  // Nothing is to be waited for any more.
+  void promotion_may_go();
   void become_primary();
   void resume();
-  void remember_before_promotion();
   // `how` it came to be primary, for the log; `reply`: to who ordered it. Both literals.
   void record_primary(const char* how, const char* reply);
   void now_primary(const char* how);
@@ -146,27 +130,20 @@ class Roles {
   void send_role();
 
   Core& core_;
-  const Replica& replica_;
   AskedRecord& asked_;
   Consent& consent_;
   const DiskHealth& disks_;
   RolesOwner& owner_;
   Demotion demotion_;
+  Candidacy candidacy_;
+  Promotion promotion_;
   LossWait loss_wait_;
   Resumption resumption_;
   Role role_ = Role::kSecondary;
   PeerRole peer_ = PeerRole::kUnknown;
   bool stopping_ = false;
   uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
-  Reply promote_reply_;
   bool keeps_primary_ = false;  // on record is one of before this session
-  Word promote_word_;
-  bool waits_for_consent_ = false;  // of the witness, before anything is on record
-  uint64_t promote_question_ = 0;  // number of the last one that the peer was asked
-  std::optional<BeforePromotion> before_promotion_;
-  std::unique_ptr<Timer> promote_timer_;
-  uint64_t promote_asked_ns_ = 0;  // when the promotion began to wait, and for how long it may
-  uint64_t promote_wait_ns_ = 0;
 };
 
 }  // namespace twinblock

@@ -193,11 +193,11 @@ StatusView StatusSource::view() const {
   view.backing = core.config.node(core.node).backing;
   view.role = roles.role();
   view.state = state();
-  view.promotable = roles.role() == Role::kSecondary && !roles.why_not_promote(false);
+  view.promotable = roles.role() == Role::kSecondary && !roles.candidacy().why_not(false);
   view.mine = parts_.facts.now();
   view.clients = parts_.clients.count();
-  if (const auto refusal = roles.why_not_promote(true)) view.promotion.refusal = refusal->what;
-  view.promotion.peer_is_primary = core.record().peer_primary || roles.refused_peer_is_primary();
+  if (const auto refusal = roles.candidacy().why_not(true)) view.promotion.refusal = refusal->what;
+  view.promotion.peer_is_primary = core.record().peer_primary || roles.candidacy().refused_peer_is_primary();
   view.promotion.forgot = parts_.facts.peer_may_hold_more();
   fill_replica(view);
   fill_peer(view);

@@ -1,0 +1,102 @@
+#include "volume/candidacy.h"
+
+#include <cerrno>
+
+#include "volume/roles.h"
+#include "words/backing_words.h"
+
+namespace twinblock {
+
+// What is wrong with this node, whatever the peer does.
+std::optional<Error> Candidacy::why_not_serve() const {
+  const std::string& volume = core_.config.volume;
+  if (core_.state().blank()) {
+    const auto& peer = core_.session.handshake().peer_facts();
+    return Error{"this node is not initialised",
+                 peer && !peer->blank
+                     ? core_.peer + " is: this node joins it, by itself where its backing is empty, "
+                                    "else after `twinblock init " +
+                           volume + " --join`, which overwrites this node's data"
+                     : "run `twinblock init " + volume + "` first",
+                 0, Retry::kWhenMended};
+  }
+  if (roles_.role() != Role::kSecondary)
+    return Error{"this node is changing its role just now", "try again", EBUSY, Retry::kLater};
+  if (roles_.stopping()) return Error{"this node is stopping", "", ESHUTDOWN, Retry::kLater};
+  if (const char* what = core_.stance().changing())
+    return Error{std::string("the volume is just ") + what,
+                 "try again when that has ended: twinblock status " + volume, EBUSY, Retry::kLater};
+  if (auto error = disk_failed()) return error;
+  // It could not be put on record: refused before anything has changed.
+  if (const int error = core_.state().store().error(); error != 0)
+    return parts_.disks.why_metadata_failed(error);
+  if (core_.session.up() && core_.phase().being_resynced())
+    return Error{"this replica is being brought up to date by " + core_.peer,
+                 "wait for it: twinblock wait " + volume + " --for promotable --progress", EBUSY,
+                 Retry::kLater};
+  // It may be that this replica is whole; until that is on record the peer is not noted as taken along.
+  if (core_.session.up() && parts_.asked.under_way())
+    return Error{"this node is just recording what " + core_.peer + " told it", "try again", EBUSY,
+                 Retry::kLater};
+  if (core_.record().flush_failed)
+    return Error{"a flush failed here earlier: what this node reads may not be on its disk",
+                 "start twinblockd on " + core_.peer +
+                     ", which brings this node up to date; without it, restart this host, after "
+                     "which the disk tells what it holds",
+                 EIO, Retry::kWhenMended};
+  if (core_.record().inconsistent)
+    return Error{"this replica is half-copied: serving it would serve a mixture of old and new data",
+                 "start twinblockd on " + core_.peer + ", which finishes the copy" +
+                     (core_.record().way_back
+                          ? "; or go back to what was here before: twinblock rollback " + volume
+                          : ""),
+                 0, Retry::kWhenMended};
+  return std::nullopt;
+}
+
+std::optional<Error> Candidacy::disk_failed() const {
+  if (parts_.disks.local_ok()) return std::nullopt;
+  return Error{system_error(parts_.disks.data_error(), "this node's disk failed").what,
+               "replace the disk, then restart twinblockd", parts_.disks.data_error(), Retry::kWhenMended};
+}
+
+bool Candidacy::peer_is_primary() const {
+  return core_.session.up() && (roles_.peer() == PeerRole::kPrimary || core_.record().peer_primary);
+}
+
+std::optional<Error> Candidacy::why_not(bool peer_is_dead) const {
+  if (auto error = why_not_serve()) return error;
+  if (peer_is_primary())
+    return Error{core_.peer + " is primary",
+                 "run `twinblock demote " + core_.config.volume + "` there first", EBUSY, Retry::kNotNow};
+  return core_.session.up() || peer_is_dead ? std::nullopt : why_word_is_needed();
+}
+
+// Without a session, what only the operator can know. Where there is a witness, it knows whether the
+// peer goes on.
+std::optional<Error> Candidacy::why_word_is_needed() const {
+  if (core_.state().backing_lost())
+    return why_lost_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);
+  if (parts_.owner.forgot_what_the_peer_may_hold())
+    return Error{"this node's host was started anew since it was " +
+                     std::string(core_.state().crashed() ? "primary" : "in duplex with " + core_.peer) +
+                     ": what was acknowledged and not flushed may be at " + core_.peer + " only",
+                 "start twinblockd on " + core_.peer +
+                     " or mend the link; only where that replica is lost, use --peer-is-dead",
+                 EBUSY, Retry::kLater};
+  if (!parts_.consent.asks() && (core_.record().peer_primary || refused_peer_is_primary()))
+    return Error{core_.peer + " was primary when it was last heard, and may still be writing",
+                 "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY,
+                 Retry::kNotNow};
+  return std::nullopt;
+}
+
+// A peer that was refused last has said so without a session.
+bool Candidacy::refused_peer_is_primary() const {
+  const Handshake& handshake = core_.session.handshake();
+  const auto verdict = handshake.last_verdict();
+  const bool refused = (verdict && !is_usable(*verdict)) || handshake.peer_has_another_size();
+  return refused && handshake.peer_facts() && handshake.peer_facts()->primary;
+}
+
+}  // namespace twinblock
