@@ -52,8 +52,8 @@ void Dialler::dial() {
   for (size_t looked = 0; looked < links_.count(); ++looked) {
     Link& link = *links_.all()[next_ % links_.count()];
     next_ = (next_ + 1) % links_.count();
-    if (!link.enabled) continue;
-    links_.open(link, env_.network.dial(link.addresses), true, Channel::Purpose::kHandshake);
+    if (!link.enabled()) continue;
+    links_.open(link, env_.network.dial(link.addresses()), true, Channel::Purpose::kHandshake);
     return;
   }
 }

@@ -19,7 +19,7 @@
 namespace twinblock {
 
 class Channel;
-struct Link;
+class Link;
 
 struct SessionEnvironment {
   const Config& config;

@@ -51,7 +51,7 @@ Handshake::Handshake(const SessionEnvironment& env, SessionOwner& owner, Session
 void Handshake::accept(Link& link, std::unique_ptr<Connection> connection) {
   if (session_.stopped()) return;
   if (links_.count_pending() >= limits::kPendingConnectionsMax) {
-    strangers_.tell("link " + link.config.name + ": " + connection->peer_address(),
+    strangers_.tell("link " + link.name() + ": " + connection->peer_address(),
                     "was closed: there are too many connections without a hello",
                     env_.clock.now_ns());
     return;
@@ -62,7 +62,7 @@ void Handshake::accept(Link& link, std::unique_ptr<Connection> connection) {
 }
 
 void Handshake::closed(Channel& channel, const std::string& reason) {
-  const std::string who = "link " + channel.link.config.name + ": " + channel.address;
+  const std::string who = "link " + channel.link.name() + ": " + channel.address;
   if (channel.unknown()) {
     if (!session_.established())
       strangers_.tell(who, "said no hello: " + reason, env_.clock.now_ns());
@@ -77,7 +77,7 @@ void Handshake::closed(Channel& channel, const std::string& reason) {
                       : reason;
   // Who can't be reached refuses nothing any more.
   if (!reached) refusal_.clear();
-  channel.link.answers = reached;
+  channel.link.set_answers(reached);
   links_.discard(channel);
   if (session_.established()) return;
   // Who dials here has another address each time; that a refused one goes is as it should be.
@@ -87,7 +87,7 @@ void Handshake::closed(Channel& channel, const std::string& reason) {
 }
 
 void Handshake::close_stranger(Channel& channel, const std::string& why) {
-  strangers_.tell("link " + channel.link.config.name + ": closed: " + channel.address, why,
+  strangers_.tell("link " + channel.link.name() + ": closed: " + channel.address, why,
                   env_.clock.now_ns());
   // Most probably it is the peer, which can't say it in any other way.
   if (channel.reader.error() == wire::kTlsHello && !session_.established())
@@ -161,10 +161,10 @@ void Handshake::let_newcomers_in() {
 
 // Somebody was not let in. Where the link is not up it may be the peer, with another key than ours.
 void Handshake::refused(Link& link, const Refusal& refusal) {
-  if (refusal.from_peers_address && link.up == nullptr) return session_.note_error(link, refusal.why);
+  if (refusal.from_peers_address && link.up() == nullptr) return session_.note_error(link, refusal.why);
   const std::string before =
       refusal.more > 0 ? " (and " + std::to_string(refusal.more) + " more before it)" : "";
-  env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + refusal.why + before);
+  env_.log.log(Severity::kWarning, "link " + link.name() + ": " + refusal.why + before);
 }
 
 // --- frames
@@ -244,7 +244,7 @@ bool Handshake::is_recorded(Channel& channel, uint64_t echo) {
 bool Handshake::take_hello(Channel& channel, const wire::HelloPayload& hello) {
   if (is_recorded(channel, hello.echo)) return false;
   Introduction& intro = channel.intro;
-  channel.link.answers = true;
+  channel.link.set_answers(true);
   intro.peer_nonce = hello.nonce;
   HelloMismatch mismatch = compare_hello(hello, env_.config, env_.node, owner_.volume_bytes());
   if (!session_.established()) see_size(channel, hello, mismatch);
@@ -334,7 +334,7 @@ void Handshake::send_hello(Channel& channel) {
   channel.intro.said = owner_.facts();
   channel.intro.said_bytes = owner_.volume_bytes();
   owner_.facts_told();
-  wire::HelloPayload hello = make_hello(env_.config, env_.node, channel.link.config.name,
+  wire::HelloPayload hello = make_hello(env_.config, env_.node, channel.link.name(),
                                         env_.instance, channel.intro.said, channel.intro.said_bytes,
                                         owner_.fast_zero());
   hello.nonce = channel.intro.nonce;
@@ -391,13 +391,13 @@ void Handshake::refuse(Channel& channel, const std::string& to_peer, const std::
   // peer already, only what this node hears when it dials itself changes that.
   const bool known = session_.established() || last_verdict_ || !refusal_.empty();
   if (known && !channel.dialled()) {
-    strangers_.tell("link " + channel.link.config.name + ": refused " + channel.address + ":",
+    strangers_.tell("link " + channel.link.name() + ": refused " + channel.address + ":",
                     for_us, env_.clock.now_ns());
     return;
   }
   last_verdict_.reset();
   // Without its port, which is another one each time: what stays the same is told once.
-  refusal_ = "refused " + env_.peer() + " (" + channel.link.addresses.peer + "): " + for_us;
+  refusal_ = "refused " + env_.peer() + " (" + channel.link.addresses().peer + "): " + for_us;
   tell_refusal();
   session_.note_error(channel.link, refusal_);
 }

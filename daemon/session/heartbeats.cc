@@ -27,7 +27,7 @@ void Heartbeats::channel_up(Channel& channel) {
   SignsOfLife& life = channel.life;
   life.heard_presence_ns = life.told_presence_ns = life.echo_presence_ns = presence_ns_;
   last_heard_ns_ = env_.clock.now_ns();
-  if (channel.link.patience.returned(last_heard_ns_)) tell_patience(channel.link, last_heard_ns_);
+  if (channel.link.patience().returned(last_heard_ns_)) tell_patience(channel.link, last_heard_ns_);
   last_echo_ns_ = std::max(last_echo_ns_, channel.opened_ns);  // it has answered what began then
 }
 
@@ -107,7 +107,7 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   heard_by_peer(&channel, beat.full ? now : std::max(echo, now - std::min(now, beat.held_ns)));
   if (now - echo >= beat.held_ns) {
     life.round_trip_ns = now - echo - beat.held_ns;
-    channel.link.meter.round_trip(*life.round_trip_ns, now);
+    channel.link.meter().round_trip(*life.round_trip_ns, now);
   }
   return true;
 }
@@ -128,21 +128,21 @@ uint64_t Heartbeats::missing_ns(const Channel& channel, uint64_t now) const {
 
 bool Heartbeats::is_gone(const Channel& channel, uint64_t now) const {
   const uint64_t silent_ns = channel.silent_ns(env_.lateness, now);
-  const uint64_t limit = channel.link.patience.limit_ns(now);
+  const uint64_t limit = channel.link.patience().limit_ns(now);
   return (silent_ns > limit && missing_ns(channel, now) > limit) ||
          silent_ns > env_.config.peer_timeout_ns * 3 / 4;
 }
 
 // It was given up for its silence again, and was not dead.
 void Heartbeats::tell_patience(const Link& link, uint64_t now) {
-  const uint64_t limit_ns = link.patience.limit_ns(now);
+  const uint64_t limit_ns = link.patience().limit_ns(now);
   const std::string reason =
       "was given up several times for its silence, and was back at once: it may be silent for " +
       format_duration(limit_ns) + " from now on";
-  env_.events.tell("link-patience", {{"link", link.config.name},
+  env_.events.tell("link-patience", {{"link", link.name()},
                                      {"milliseconds", limit_ns / kMillisecond_ns},
                                      {"reason", reason}});
-  env_.log.log(Severity::kWarning, "link " + link.config.name + " " + reason);
+  env_.log.log(Severity::kWarning, "link " + link.name() + " " + reason);
 }
 
 std::optional<std::string> Heartbeats::silence(uint64_t now) const {

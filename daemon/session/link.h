@@ -1,45 +1,56 @@
-// One link between the nodes, as a session sees it: where it leads, whether it may be used, and how
-// it fares. Owned by the session; loop thread only.
+// One link between the nodes, as a session sees it: where it leads, whether it may be used, which
+// connection over it is part of the session, and how it fares. Owned by the session; loop thread only.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 
 #include "base/limits.h"
 #include "config/config.h"
-#include "io/clock.h"
 #include "io/connection.h"
-#include "mirror/link_damping.h"
 #include "mirror/link_meter.h"
 #include "mirror/link_patience.h"
-#include "telemetry/latency.h"
-#include "telemetry/stack_estimate.h"
+#include "session/link_times.h"
+#include "session/rejoin.h"
 
 namespace twinblock {
 
-// Which errors of a link were told lately, so that those that come again and again are not.
-class ToldErrors {
+// What went wrong with a link, and which of that was told lately, so that errors that come again and again
+// are not.
+class LinkErrors {
  public:
-  // Whether to tell it.
-  bool news(const std::string& error, uint64_t now_ns) {
-    if (error == last_) return false;
+  // An attempt came to nothing. Whether to tell it.
+  [[nodiscard]] bool note(const std::string& error, uint64_t now_ns) {
     last_ = error;
+    if (error == last_noted_) return false;
+    last_noted_ = error;
     std::erase_if(told_ns_, [now_ns](const auto& each) {
       return now_ns - each.second >= limits::kErrorRepeat_ns;
     });
     return told_ns_.size() < limits::kErrorsTold && told_ns_.try_emplace(error, now_ns).second;
   }
-  void forget() {
-    last_.clear();
-    told_ns_.clear();
+  // The link was up, and is lost.
+  void lost(const std::string& reason) {
+    last_ = reason;
+    ++losses_;
   }
+  // It is up: what comes is news again. What kept it from its first connection is of no interest any more.
+  void came_up() {
+    last_noted_.clear();
+    told_ns_.clear();
+    if (losses_ == 0) last_.clear();
+  }
+  [[nodiscard]] const std::string& last() const { return last_; }
+  [[nodiscard]] uint64_t losses() const { return losses_; }
 
  private:
   std::string last_;
+  std::string last_noted_;
   std::map<std::string, uint64_t> told_ns_;
+  uint64_t losses_ = 0;
 };
 
 // Bytes a second, averaged over about a second.
@@ -63,40 +74,85 @@ class ByteRate {
   uint64_t at_ns_ = 0;
 };
 
+// What the connections of a link have carried within sessions, all of them together, and what it cost.
+struct LinkTotals {
+  uint64_t in_bytes = 0;
+  uint64_t out_bytes = 0;
+  uint64_t cipher_ns = 0;
+};
+
 class Channel;
 
-struct Link {
-  Link(LinkConfig configuration, LinkAddresses ends, LinkPatience forbearance)
-      : config(std::move(configuration)),
-        addresses(std::move(ends)),
-        patience(forbearance),
-        meter(config.rate_bits_per_s / 8) {}
+class Link {
+ public:
+  Link(LinkConfig config, LinkAddresses addresses, LinkPatience patience)
+      : config_(std::move(config)),
+        addresses_(std::move(addresses)),
+        patience_(patience),
+        meter_(config_.rate_bits_per_s / 8) {}
 
-  LinkConfig config;
-  LinkAddresses addresses;
-  bool enabled = true;
-  Channel* up = nullptr;  // the connection that is part of the session
-  uint64_t up_since_ns = 0;
-  std::unique_ptr<Timer> join_timer;
-  uint64_t join_at_ns = 0;  // when it fires
-  LinkDamping damping;
-  LinkPatience patience;
-  bool tried = false;    // could not be joined since the session has been without any link
-  bool renew = false;    // up, and to have another connection in its place (LinkJoins::renew_all)
-  bool damped = false;   // flaps: left alone until join_at_ns
-  bool refused = false;  // the peer, or this node, does not take it: last_error says why
+  [[nodiscard]] const std::string& name() const { return config_.name; }
+  [[nodiscard]] const LinkConfig& config() const { return config_; }
+  [[nodiscard]] const LinkAddresses& addresses() const { return addresses_; }
+
+  // It may be used, whatever was said of it before.
+  void enable();
+  // It may not: nothing joins over it. What connections it has, whoever disables it closes.
+  void disable();
+  [[nodiscard]] bool enabled() const { return enabled_; }
+
+  // --- the connection over it that is part of the session
+  [[nodiscard]] Channel* up() const { return up_; }  // null: none
+  void came_up(Channel& channel, uint64_t now_ns);
+  // It is no more, and still open: what it counted is kept.
+  void went_down();
+  // … for this reason, which was none of this node's.
+  void lost(const std::string& reason) { errors_.lost(reason); }
+  // For how long it is left alone, as it is lost, and others are up.
+  [[nodiscard]] uint64_t rest_after_loss_ns(uint64_t now_ns) { return rejoin_.lost(now_ns - up_since_ns_); }
+  // It is given up for its silence; after it went down, and it is known whether it is left alone.
+  void given_up_for_silence(uint64_t now_ns) { patience_.given_up(now_ns, rejoin_.damped()); }
+  // The session is lost: all begins anew.
+  void session_lost();
+
+  // --- the peer's end
+  // Whether to tell it.
+  [[nodiscard]] bool note_error(const std::string& error, uint64_t now_ns) { return errors_.note(error, now_ns); }
   // Without a session: whoever was dialled last has taken the connection, or the peer has dialled.
-  bool answers = false;
-  LinkMeter meter;
-  StackEstimate stack;
-  TripLatency trips;
-  SampledAlone alone;
-  uint64_t failovers = 0;
-  std::string last_error;
-  ToldErrors errors;
-  // Of connections that are gone.
-  uint64_t in_before_bytes = 0, out_before_bytes = 0, cipher_before_ns = 0;
-  ByteRate in_rate, out_rate;
+  void set_answers(bool answers) { answers_ = answers; }
+  [[nodiscard]] bool answers() const { return answers_; }
+
+  // --- how it fares
+  void update_rates(uint64_t now_ns);
+  [[nodiscard]] LinkTotals totals() const;
+  [[nodiscard]] uint64_t in_bytes_per_s() const { return in_rate_.bytes_per_s(); }
+  [[nodiscard]] uint64_t out_bytes_per_s() const { return out_rate_.bytes_per_s(); }
+  [[nodiscard]] const LinkErrors& errors() const { return errors_; }
+
+  // --- its parts, each with a state of its own
+  [[nodiscard]] Rejoin& rejoin() { return rejoin_; }
+  [[nodiscard]] const Rejoin& rejoin() const { return rejoin_; }
+  [[nodiscard]] LinkPatience& patience() { return patience_; }
+  [[nodiscard]] const LinkPatience& patience() const { return patience_; }
+  [[nodiscard]] LinkMeter& meter() { return meter_; }
+  [[nodiscard]] const LinkMeter& meter() const { return meter_; }
+  [[nodiscard]] LinkTimes& times() { return times_; }
+  [[nodiscard]] const LinkTimes& times() const { return times_; }
+
+ private:
+  const LinkConfig config_;
+  const LinkAddresses addresses_;
+  bool enabled_ = true;
+  Channel* up_ = nullptr;
+  uint64_t up_since_ns_ = 0;
+  bool answers_ = false;
+  Rejoin rejoin_;
+  LinkErrors errors_;
+  LinkPatience patience_;
+  LinkMeter meter_;
+  LinkTimes times_;
+  LinkTotals before_;  // of connections that are gone
+  ByteRate in_rate_, out_rate_;
 };
 
 }  // namespace twinblock

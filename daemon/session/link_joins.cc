@@ -19,7 +19,7 @@ LinkJoins::LinkJoins(const SessionEnvironment& env, Links& links, const Heartbea
     : env_(env), links_(links), heartbeats_(heartbeats), session_(session) {}
 
 void LinkJoins::prepare(Link& link) {
-  link.join_timer = env_.clock.make_timer([this, &link] { join(link); });
+  link.rejoin().set_timer(env_.clock.make_timer([this, &link] { join(link); }));
 }
 
 void LinkJoins::session_up() {
@@ -29,7 +29,7 @@ void LinkJoins::session_up() {
 
 void LinkJoins::join_others() {
   for (const auto& link : links_.all())
-    if (link->up == nullptr) schedule_in_turn(*link);
+    if (link->up() == nullptr) schedule_in_turn(*link);
   const auto parked = [](const Channel& channel) {
     return channel.phase == Channel::Phase::kParked;
   };
@@ -40,9 +40,8 @@ void LinkJoins::join_others() {
 // --- when
 
 void LinkJoins::schedule(Link& link, uint64_t delay_ns) {
-  if (session_.stopped() || !link.enabled) return;
-  link.join_at_ns = env_.clock.now_ns() + delay_ns;
-  link.join_timer->arm(delay_ns);
+  if (session_.stopped() || !link.enabled()) return;
+  link.rejoin().plan(delay_ns, env_.clock.now_ns());
 }
 
 void LinkJoins::schedule_in_turn(Link& link, uint64_t delay_ns) {
@@ -54,11 +53,15 @@ void LinkJoins::replace_silent() {
   // Not put off by each further tick.
   const uint64_t soon_ns = env_.preferred() ? 0 : limits::kSecondJoinDelay_ns;
   for (const auto& link : links_.all())
-    if (!link->join_timer->armed() || link->join_at_ns > now + soon_ns) schedule(*link, soon_ns);
+    if (!link->rejoin().planned_by(now + soon_ns)) schedule(*link, soon_ns);
 }
 
 void LinkJoins::renew_all() {
-  for (const auto& link : links_.all()) link->renew = link->up != nullptr;
+  for (const auto& link : links_.all())
+    if (link->up() != nullptr)
+      link->rejoin().want_renewal();
+    else
+      link->rejoin().end_renewal();
   renew_next();
 }
 
@@ -67,19 +70,20 @@ void LinkJoins::renew_next() {
   const auto renews = [](const Channel& channel) { return channel.renews && !channel.up(); };
   if (!links_.channels(renews).empty()) return;
   for (const auto& link : links_.all()) {
-    if (!link->renew) continue;
-    if (link->up != nullptr && link->enabled && attempts(*link).empty()) {
-      links_.open(*link, env_.network.dial(link->addresses), true, Channel::Purpose::kJoin).renews =
+    if (!link->rejoin().renewal_wanted()) continue;
+    if (link->up() != nullptr && link->enabled() && attempts(*link).empty()) {
+      links_.open(*link, env_.network.dial(link->addresses()), true, Channel::Purpose::kJoin).renews =
           true;
       return;
     }
-    link->renew = false;  // what it has next is new anyway
+    link->rejoin().end_renewal();  // what it has next is new anyway
   }
 }
 
 void LinkJoins::linger(bool at_once) {
   for (const auto& link : links_.all()) {
-    link->tried = link->damped = false;
+    link->rejoin().forget_tries();
+    link->rejoin().end_damping();
     schedule(*link, env_.preferred() || at_once ? 0 : limits::kSecondJoinDelay_ns);
   }
   give_up_if_all_tried();  // none may be used
@@ -89,9 +93,9 @@ void LinkJoins::give_up_if_all_tried() {
   if (!session_.established() || !links_.up().empty()) return;
   std::string reasons;
   for (const auto& link : links_.all()) {
-    if (!link->enabled) continue;
-    if (!link->tried) return;
-    reasons += (reasons.empty() ? "" : "; ") + link->config.name + ": " + link->last_error;
+    if (!link->enabled()) continue;
+    if (!link->rejoin().tried()) return;
+    reasons += (reasons.empty() ? "" : "; ") + link->name() + ": " + link->errors().last();
   }
   session_.lose("no link to " + env_.peer() + " is left (" + reasons + ")", 0);
 }
@@ -113,8 +117,8 @@ std::vector<Channel*> LinkJoins::attempts(const Link& link) const {
 }
 
 void LinkJoins::join(Link& link) {
-  link.damped = false;
-  if (session_.stopped() || !session_.established() || !link.enabled) return;
+  link.rejoin().end_damping();
+  if (session_.stopped() || !session_.established() || !link.enabled()) return;
   const std::vector<Channel*> begun = attempts(link);
   const uint64_t now = env_.clock.now_ns();
   for (Channel* channel : begun) {
@@ -129,32 +133,32 @@ void LinkJoins::join(Link& link) {
   }
   // One that has fallen silent may be replaced by a new connection over the same link.
   if (!begun.empty() || is_heard(link)) return;
-  links_.open(link, env_.network.dial(link.addresses), true, Channel::Purpose::kJoin);
+  links_.open(link, env_.network.dial(link.addresses()), true, Channel::Purpose::kJoin);
 }
 
 // Whether the link needs no other connection: it is up, and works, or is to be given up for another
 // one that does.
 bool LinkJoins::is_heard(const Link& link) const {
-  return link.up != nullptr &&
+  return link.up() != nullptr &&
          std::any_of(links_.up().begin(), links_.up().end(),
                      [this](const Channel* channel) { return works(channel->link); });
 }
 
 bool LinkJoins::works(const Link& link) const {
-  return link.up != nullptr &&
-         link.up->silent_ns(env_.lateness, env_.clock.now_ns()) < env_.config.link_timeout_ns;
+  return link.up() != nullptr &&
+         link.up()->silent_ns(env_.lateness, env_.clock.now_ns()) < env_.config.link_timeout_ns;
 }
 
 // Whether the connection that `channel` would replace has been heard since that was dialled. A peer
 // that has not read yet what this node sent is given the time for it.
 bool LinkJoins::lives(const Channel& channel) const {
-  const Channel* old = channel.link.up;
+  const Channel* old = channel.link.up();
   return old != nullptr && old->life.last_heard_ns > channel.opened_ns &&
          heartbeats_.missing_ns(*old, env_.clock.now_ns()) <= env_.config.link_timeout_ns;
 }
 
 void LinkJoins::may_ask(Channel& channel) {
-  if (channel.link.up == nullptr || channel.renews) return ask(channel);
+  if (channel.link.up() == nullptr || channel.renews) return ask(channel);
   channel.phase = Channel::Phase::kReplacing;
   schedule(channel.link, kMoment_ns);
 }
@@ -172,9 +176,9 @@ void LinkJoins::ask(Channel& channel) {
 
 // Another connection takes the place of the one that the link has.
 void LinkJoins::replace(Link& link, bool works, const std::string& why) {
-  if (link.up == nullptr) return;
+  if (link.up() == nullptr) return;
   replaced_ns_ = env_.clock.now_ns();
-  session_.link_down(*link.up, why, works ? LinkEnd::kRenewed : LinkEnd::kLost);
+  session_.link_down(*link.up(), why, works ? LinkEnd::kRenewed : LinkEnd::kLost);
 }
 
 bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
@@ -186,7 +190,7 @@ bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
     }
     replace(channel.link, channel.renews, "it was silent; replaced by a new connection");
     if (!channel.open()) return false;
-    channel.link.renew = false;
+    channel.link.rejoin().end_renewal();
     session_.link_up(channel);
     renew_next();
     return channel.open();
@@ -245,16 +249,14 @@ void LinkJoins::failed(Channel& channel, const std::string& reason, Failure fail
   if (renewed) {
     // What became of it says nothing of a link that has lost its connection meanwhile: that one is
     // dialled for itself.
-    link.renew = false;
+    link.rejoin().end_renewal();
     session_.note_error(link, reason);
-    if (link.up == nullptr) schedule(link, LinkDamping::kRetryMin_ns);
+    if (link.up() == nullptr) schedule(link, LinkDamping::kRetryMin_ns);
     renew_next();
     return;
   }
-  link.refused = failure == Failure::kRefused;
   if (failure != Failure::kLater) session_.note_error(link, reason);
-  if (failure == Failure::kRefused || failure == Failure::kUnreachable) link.tried = true;
-  const uint64_t delay = link.damping.failed();
+  const uint64_t delay = link.rejoin().failed(failure);
   schedule(link, links_.up().empty() ? LinkDamping::kRetryMin_ns : delay);
   give_up_if_all_tried();
 }
@@ -275,7 +277,7 @@ bool LinkJoins::refuse(Channel& channel, const std::string& why, int code) {
 bool LinkJoins::accept(Channel& channel) {
   if (!session_.established() || channel.intro.session_id != session_.id())
     return refuse(channel, "the session that it would join has ended on " + env_.node, ESTALE);
-  if (!channel.link.enabled) return refuse(channel, "the link is disabled on " + env_.node);
+  if (!channel.link.enabled()) return refuse(channel, "the link is disabled on " + env_.node);
   // The peer's own numbers, ascending. One that another join of the peer has overtaken on its way
   // is asked for again.
   const uint64_t parity = env_.preferred() ? 1 : 0;

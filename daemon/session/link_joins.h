@@ -13,13 +13,7 @@ namespace twinblock {
 
 class LinkJoins {
  public:
-  enum class Failure {
-    kRefused,      // the peer says no
-    kNoSession,    // … as it has no such session any more
-    kUnreachable,  // nobody takes the connection
-    kNoAnswer,     // it may be under way
-    kLater,        // nothing is wrong: try again
-  };
+  using Failure = JoinFailure;
 
   LinkJoins(const SessionEnvironment& env, Links& links, const Heartbeats& heartbeats,
             SessionSteps& session);

@@ -7,21 +7,9 @@
 
 namespace twinblock {
 
-namespace {
-
-uint64_t in_bytes(const Link& link) {
-  return link.in_before_bytes + (link.up != nullptr ? link.up->reader.received_bytes_total() : 0);
-}
-
-}  // namespace
-
 Links::Links(const SessionEnvironment& env, ChannelOwner& owner) : env_(env), owner_(owner) {}
 
 Links::~Links() = default;
-
-uint64_t Links::out_bytes(const Link& link) {
-  return link.out_before_bytes + (link.up != nullptr ? link.up->connection->sent_bytes_total() : 0);
-}
 
 // --- links
 
@@ -43,29 +31,29 @@ void Links::remove(const Link& link) {
 
 Link* Links::find(const std::string& name) const {
   for (const auto& link : links_)
-    if (link->config.name == name) return link.get();
+    if (link->name() == name) return link.get();
   return nullptr;
 }
 
 bool Links::has_enabled(const std::string& name) const {
   const Link* link = find(name);
-  return link != nullptr && link->enabled;
+  return link != nullptr && link->enabled();
 }
 
 const LinkConfig& Links::config(const std::string& name) const {
   const Link* link = find(name);
   TB_CHECK(link != nullptr, "the caller has looked whether there is one");
-  return link->config;
+  return link->config();
 }
 
 size_t Links::count_enabled() const {
   return static_cast<size_t>(
-      std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link->enabled; }));
+      std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link->enabled(); }));
 }
 
 std::string Links::names() const {
   std::string names;
-  for (const auto& link : links_) names += (names.empty() ? "" : ", ") + link->config.name;
+  for (const auto& link : links_) names += (names.empty() ? "" : ", ") + link->name();
   return names;
 }
 
@@ -105,59 +93,42 @@ void Links::mark_up(Channel& channel) {
   const uint64_t now = env_.clock.now_ns();
   channel.phase = Channel::Phase::kUp;
   channel.life.last_heard_ns = channel.life.last_echo_ns = now;
-  link.up = &channel;
-  link.up_since_ns = now;
-  link.join_timer->disarm();
-  link.damping.joined();
-  link.tried = link.damped = link.refused = link.answers = false;
-  link.errors.forget();
-  if (link.failovers == 0) link.last_error.clear();  // of before it was ever up
-  link.meter.restarted();
-  for (const auto& each : links_) each->tried = false;
+  link.came_up(channel, now);
+  for (const auto& each : links_) each->rejoin().forget_tries();
   list_up();
   if (paused_) channel.connection->pause_reading(true);
 }
 
 void Links::mark_down(Channel& channel) {
-  Link& link = channel.link;
-  link.in_before_bytes += channel.reader.received_bytes_total();
-  link.out_before_bytes += channel.connection->sent_bytes_total();
-  link.cipher_before_ns += channel.connection->cipher_ns();
-  link.up = nullptr;
-  link.meter.restarted();
+  channel.link.went_down();
   discard(channel);
   list_up();
 }
+
 void Links::tell_lost(Link& link, const std::string& reason) {
-  link.last_error = reason;
-  ++link.failovers;
+  link.lost(reason);
   env_.log.log(Severity::kWarning,
-               "link " + link.config.name + " is lost: " + reason +
+               "link " + link.name() + " is lost: " + reason +
                    (up_.empty() ? "; no other link is up" : "; going on over the others"));
   env_.events.tell(
       "link-lost",
-      {{"link", link.config.name}, {"links_up", uint64_t{up_.size()}}, {"reason", reason}});
+      {{"link", link.name()}, {"links_up", uint64_t{up_.size()}}, {"reason", reason}});
   if (up_.empty()) return;
   std::string others;
   for (const Channel* channel : up_)
-    others += (others.empty() ? "" : ",") + channel->link.config.name;
-  env_.events.tell("failover", {{"link", link.config.name}, {"to", others}});
+    others += (others.empty() ? "" : ",") + channel->link.name();
+  env_.events.tell("failover", {{"link", link.name()}, {"to", others}});
 }
-
 
 void Links::restart() {
   TB_CHECK(up_.empty(), "a session that is lost has no connection");
-  for (const auto& link : links_) {
-    link->join_timer->disarm();
-    link->meter.restarted();
-    link->damped = false;
-  }
+  for (const auto& link : links_) link->session_lost();
 }
 
 void Links::list_up() {
   up_.clear();
   for (const auto& link : links_)
-    if (link->up != nullptr) up_.push_back(link->up);
+    if (link->up() != nullptr) up_.push_back(link->up());
 }
 
 void Links::pause_reading(bool paused) {
@@ -183,60 +154,57 @@ uint64_t Links::unsent_bytes() const {
 
 uint64_t Links::rate_bytes_per_s() const {
   uint64_t rate = 0;
-  for (const Channel* channel : up_) rate += channel->link.meter.rate_bytes_per_s();
+  for (const Channel* channel : up_) rate += channel->link.meter().rate_bytes_per_s();
   return rate;
 }
 
 void Links::update_rates(uint64_t now_ns) {
-  for (const auto& link : links_) {
-    link->in_rate.update(in_bytes(*link), now_ns);
-    link->out_rate.update(out_bytes(*link), now_ns);
-  }
+  for (const auto& link : links_) link->update_rates(now_ns);
 }
 
 // --- for status
 
 bool Links::peer_answers() const {
   return std::any_of(links_.begin(), links_.end(),
-                     [](const auto& link) { return link->enabled && link->answers; });
+                     [](const auto& link) { return link->enabled() && link->answers(); });
 }
 
 std::string Links::peer_address() const {
-  return links_.empty() ? env_.peer() : links_.front()->addresses.peer;
+  return links_.empty() ? env_.peer() : links_.front()->addresses().peer;
 }
 
 LinkView Links::view(const Link& link, bool refused, uint64_t now_ns) const {
   const bool pending = std::any_of(channels_.begin(), channels_.end(),
                                    [&](const auto& each) { return &each->link == &link && !each->probes(); });
+  const Channel* up = link.up();
+  const LinkTotals totals = link.totals();
   LinkView view;
-  view.name = link.config.name;
-  view.state = !link.enabled             ? "disabled"
-               : link.up != nullptr      ? "up"
-               : link.refused || refused ? "refused"
-               : link.damped             ? "damped"
-               : pending                 ? "connecting"
-                                         : "down";
-  view.local = link.addresses.local;
-  view.peer = link.addresses.peer;
-  view.last_error = link.last_error;
-  if (link.up != nullptr) {
-    view.round_trip_ns = link.up->life.round_trip_ns;
-    view.protection = link.up->connection->protection();
+  view.name = link.name();
+  view.state = !link.enabled()                      ? "disabled"
+               : up != nullptr                      ? "up"
+               : link.rejoin().refused() || refused ? "refused"
+               : link.rejoin().damped()             ? "damped"
+               : pending                            ? "connecting"
+                                                    : "down";
+  view.local = link.addresses().local;
+  view.peer = link.addresses().peer;
+  view.last_error = link.errors().last();
+  if (up != nullptr) {
+    view.round_trip_ns = up->life.round_trip_ns;
+    view.protection = up->connection->protection();
+    view.measured_bytes_per_s = link.meter().measured_bytes_per_s();
+    view.in_bytes_per_s = link.in_bytes_per_s();
+    view.out_bytes_per_s = link.out_bytes_per_s();
   }
-  view.cipher_ns =
-      link.cipher_before_ns + (link.up != nullptr ? link.up->connection->cipher_ns() : 0);
-  view.nominal_bits_per_s = link.config.rate_bits_per_s;
-  view.measured_bytes_per_s = link.up != nullptr ? link.meter.measured_bytes_per_s() : 0;
-  view.in_bytes_per_s = link.up != nullptr ? link.in_rate.bytes_per_s() : 0;
-  view.out_bytes_per_s = link.up != nullptr ? link.out_rate.bytes_per_s() : 0;
-  view.in_bytes = in_bytes(link);
-  view.out_bytes = out_bytes(link);
-  view.in_flight_bytes = link.meter.in_flight_bytes();
-  view.failovers = link.failovers;
-  view.silence_limit_ns = link.patience.limit_ns(now_ns);
-  view.silence_limit_raised = link.patience.raised(now_ns);
-  if (link.join_timer->armed() && link.join_at_ns > now_ns)
-    view.retry_in_ns = link.join_at_ns - now_ns;
+  view.cipher_ns = totals.cipher_ns;
+  view.nominal_bits_per_s = link.config().rate_bits_per_s;
+  view.in_bytes = totals.in_bytes;
+  view.out_bytes = totals.out_bytes;
+  view.in_flight_bytes = link.meter().in_flight_bytes();
+  view.failovers = link.errors().losses();
+  view.silence_limit_ns = link.patience().limit_ns(now_ns);
+  view.silence_limit_raised = link.patience().raised(now_ns);
+  view.retry_in_ns = link.rejoin().due_in_ns(now_ns);
   return view;
 }
 
@@ -249,8 +217,9 @@ std::vector<LinkView> Links::views(bool refused) const {
 std::vector<LatencyView::Link> Links::latency(Window window) const {
   std::vector<LatencyView::Link> links;
   for (const auto& link : links_)
-    links.push_back({link->config.name, link->up != nullptr, link->config.rate_bits_per_s,
-                     link->up != nullptr ? link->meter.carried_bytes_per_s() : 0, link->trips.view(window, env_.clock.now_ns()), link->alone.share()});
+    links.push_back({link->name(), link->up() != nullptr, link->config().rate_bits_per_s,
+                     link->up() != nullptr ? link->meter().carried_bytes_per_s() : 0,
+                     link->times().parts(window, env_.clock.now_ns()), link->times().alone_share()});
   return links;
 }
 

@@ -76,8 +76,6 @@ class Links {
   // Of one connection; a connection that is gone has nothing left to send.
   [[nodiscard]] uint64_t queued_bytes_total(uint64_t incarnation) const;
   [[nodiscard]] uint64_t sent_bytes_total(uint64_t incarnation) const;
-  // That the session has sent over a link, by all of its connections.
-  [[nodiscard]] static uint64_t out_bytes(const Link& link);
   // Queued on all links and not taken by the kernel yet.
   [[nodiscard]] uint64_t unsent_bytes() const;
   // Together, as far as known.

@@ -27,7 +27,7 @@ void Newcomers::session_answers() {
   for (Channel* newcomer : all()) {
     const uint64_t now = env_.clock.now_ns();
     strangers_.tell(
-        "link " + newcomer->link.config.name + ": " + newcomer->address,
+        "link " + newcomer->link.name() + ": " + newcomer->address,
         "says to be " + env_.peer() + ", with which a session stands that answers; refused", now);
     newcomer->refuse({.nonce = newcomer->intro.peer_nonce},
                      env_.node + " has a session with " + env_.peer() + ", and that answers", now);

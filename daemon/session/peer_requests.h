@@ -13,7 +13,7 @@
 
 namespace twinblock {
 
-struct Link;
+class Link;
 
 // What the peer answered to a request.
 struct PeerAnswer {

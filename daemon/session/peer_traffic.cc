@@ -58,7 +58,7 @@ Channel* PeerTraffic::pick(uint64_t bytes, const Link* lost_on) const {
   for (const bool suspicious_too : {false, true}) {
     for (Channel* channel : up) {
       if (!suspicious_too && channel->silent_ns(env_.lateness, now) > heartbeats_.suspicious_ns()) continue;
-      const LinkMeter& meter = channel->link.meter;
+      const LinkMeter& meter = channel->link.meter();
       loads[count] = {meter.in_flight_bytes(), meter.rate_bytes_per_s(), meter.round_trip_ns(),
                       meter.proven(), &channel->link == lost_on};
       channels[count++] = channel;
@@ -73,7 +73,7 @@ void PeerTraffic::send_over(Channel& channel, PeerRequests::Entry& entry) {
   entry.incarnation = channel.incarnation;
   entry.link = &channel.link;
   entry.sent_end_bytes = channel.connection->queued_bytes_total() + bytes;
-  entry.stamp = channel.link.meter.sent(bytes, env_.clock.now_ns());
+  entry.stamp = channel.link.meter().sent(bytes, env_.clock.now_ns());
   FrameHeader header = entry.header;
   sampler_.begin(channel, entry, header);
   channel.connection->send(
@@ -153,7 +153,7 @@ bool PeerTraffic::take_ack(Channel& channel, wire::Frame& frame) {
   const uint64_t now = env_.clock.now_ns();
   uint64_t heard = entry->asked_ns;
   if (!control) {
-    channel.link.meter.answered(entry->stamp, now);
+    channel.link.meter().answered(entry->stamp, now);
     // The peer had it when its own time with it began.
     heard = std::max(entry->stamp.sent_ns, now - std::min(now, ack.held_ns));
     sampler_.time(channel, *entry, frame, now);

@@ -35,7 +35,7 @@ bool ProbeResponder::accept(Channel& asking) {
   asking.phase = Channel::Phase::kMeasuring;
   asking.reader.set_read_bytes_max(limits::kProbePayloadBytesMax);
   counts_ = false;
-  const wire::ProbeHostPayload host = make_probe_host(env_.network.host_of(asking.link.addresses));
+  const wire::ProbeHostPayload host = make_probe_host(env_.network.host_of(asking.link.addresses()));
   const auto payload = wire::bytes_of(host);
   asking.connection->send(wire::seal(wire::to_header(wire::ProbeHostFrame{}), payload));
   asking.connection->send(payload);
@@ -76,7 +76,7 @@ bool ProbeResponder::reads(Channel& asking) {
 }
 
 void ProbeResponder::close(Channel& asking, const std::string& why) {
-  strangers_.tell("link " + asking.link.config.name + ": closed: " + asking.address, why, env_.clock.now_ns());
+  strangers_.tell("link " + asking.link.name() + ": closed: " + asking.address, why, env_.clock.now_ns());
   links_.discard(asking);
 }
 

@@ -59,13 +59,13 @@ Result<uint64_t> Prober::begin(const std::string& name, uint64_t duty) {
   result_.emplace();
   result_->number = ++count_;
   result_->link = name;
-  result_->here = env_.network.host_of(link->addresses);
+  result_->here = env_.network.host_of(link->addresses());
   duty_ = duty;
   asked_ = talk_ = 0;
   round_trips_ = true;
   heard_ns_ = now;
   deadline_ns_ = now + limits::kProbeMax_ns;
-  links_.open(*link, env_.network.dial(link->addresses), true, Channel::Purpose::kProbe);
+  links_.open(*link, env_.network.dial(link->addresses()), true, Channel::Purpose::kProbe);
   timer_->arm(kTurn_ns);
   return result_->number;
 }
@@ -163,7 +163,7 @@ void Prober::next_ask(Channel& channel) {
 
 bool Prober::clients_write() const {
   uint64_t rate = 0;
-  for (const auto& link : links_.all()) rate += link->out_rate.bytes_per_s() + link->in_rate.bytes_per_s();
+  for (const auto& link : links_.all()) rate += link->out_bytes_per_s() + link->in_bytes_per_s();
   return rate > limits::kProbeBusyBytes_per_s;
 }
 
@@ -196,7 +196,7 @@ void Prober::begin_stream(Channel& channel) {
   stream_began_ns_ = looked_ns_ = now;
   all_sent_ = half_seen_ = false;
   sent_at_begin_bytes_ = channel.connection->sent_bytes_total();
-  volume_at_begin_bytes_ = Links::out_bytes(channel.link);
+  volume_at_begin_bytes_ = channel.link.totals().out_bytes;
   stream_on(channel);
 }
 
@@ -222,7 +222,7 @@ void Prober::stream_on(Channel& channel) {
     stream.half = *state;
   if (passed_ns >= stream.asked_ns) {
     if (state) stream.end = *state;
-    stream.beside_bytes = Links::out_bytes(channel.link) - volume_at_begin_bytes_;
+    stream.beside_bytes = channel.link.totals().out_bytes - volume_at_begin_bytes_;
     all_sent_ = true;
     send_data(channel, true);
     return;

@@ -131,18 +131,18 @@ void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
 }
 
 void Session::note_error(Link& link, const std::string& error) {
-  last_error_ = link.last_error = error;
+  last_error_ = error;
   // A peer that stays away is reported once, not at every attempt, nor each time that two reasons take turns.
-  if (!link.errors.news(error, env_.clock.now_ns())) return;
-  env_.events.tell("link-error", {{"link", link.config.name}, {"reason", error}});
-  env_.log.log(Severity::kWarning, "link " + link.config.name + ": " + error);
+  if (!link.note_error(error, env_.clock.now_ns())) return;
+  env_.events.tell("link-error", {{"link", link.name()}, {"reason", error}});
+  env_.log.log(Severity::kWarning, "link " + link.name() + ": " + error);
 }
 
 // --- links
 
 Status Session::listen(Link& link) {
   return env_.network.listen(
-      link.addresses,
+      link.addresses(),
       [this, &link](std::unique_ptr<Connection> connection) {
         handshake_.accept(link, std::move(connection));
       },
@@ -152,7 +152,7 @@ Status Session::listen(Link& link) {
 bool Session::can_spare(const std::string& name) const {
   const auto& all = links_.all();
   return std::any_of(all.begin(), all.end(), [&](const auto& link) {
-    return link->config.name != name && link->enabled && (!established_ || link->up != nullptr);
+    return link->name() != name && link->enabled() && (!established_ || link->up() != nullptr);
   });
 }
 
@@ -172,7 +172,7 @@ Status Session::remove_link(const std::string& name) {
   Link* link = links_.find(name);
   if (link == nullptr) return Error{"there is no link " + name, "", 0};
   env_.network.unlisten(name);
-  link->enabled = false;
+  link->disable();
   close_link(*link);
   links_.remove(*link);
   dialler_.begin_with_first();
@@ -182,12 +182,12 @@ Status Session::remove_link(const std::string& name) {
 Status Session::enable_link(const std::string& name, bool enabled) {
   Link* link = links_.find(name);
   if (link == nullptr) return Error{"there is no link " + name, "", 0};
-  if (link->enabled == enabled) return ok_status();
-  link->enabled = enabled;
+  if (link->enabled() == enabled) return ok_status();
   if (enabled) {
-    link->refused = false;
+    link->enable();
     try_link(*link);
   } else {
+    link->disable();
     close_link(*link);
   }
   return ok_status();
@@ -202,12 +202,10 @@ void Session::try_link(Link& link) {
 
 // Ends every connection of a link that may not be used any more.
 void Session::close_link(Link& link) {
-  link.join_timer->disarm();
-  link.damped = false;
   const auto others = links_.channels(
       [&](const Channel& channel) { return &channel.link == &link && !channel.up(); });
   for (Channel* channel : others) links_.discard(*channel);
-  if (link.up != nullptr) link_down(*link.up, "the link was disabled or removed");
+  if (link.up() != nullptr) link_down(*link.up(), "the link was disabled or removed");
   if (!established_ && links_.idle()) dialler_.schedule(limits::kReconnectDelayMin_ns);
 }
 
@@ -218,12 +216,12 @@ void Session::link_up(Channel& channel) {
   heartbeats_.channel_up(channel);
   env_.events.tell(
       "link-up",
-      {{"link", link.config.name}, {"local", link.addresses.local}, {"peer", link.addresses.peer}});
+      {{"link", link.name()}, {"local", link.addresses().local}, {"peer", link.addresses().peer}});
   if (channel.incarnation != 0)
-    env_.log.log(Severity::kInfo, "link " + link.config.name + " is up");
+    env_.log.log(Severity::kInfo, "link " + link.name() + " is up");
   // A session may begin over a link that is disabled here, where there is no other.
   const auto spare =
-      links_.channels([](const Channel& each) { return each.up() && !each.link.enabled; });
+      links_.channels([](const Channel& each) { return each.up() && !each.link.enabled(); });
   heartbeats_.send(channel, env_.clock.now_ns());
   traffic_.channel_up(channel);
   for (Channel* other : spare)
@@ -233,21 +231,19 @@ void Session::link_up(Channel& channel) {
 
 void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end) {
   Link& link = channel.link;
-  const uint64_t up_for_ns = env_.clock.now_ns() - link.up_since_ns;
   links_.mark_down(channel);
   const bool last = links_.up().empty();
   if (end == LinkEnd::kLost)
     links_.tell_lost(link, reason);
   else
-    env_.log.log(Severity::kInfo, "link " + link.config.name + " gets a new connection");
+    env_.log.log(Severity::kInfo, "link " + link.name() + " gets a new connection");
   traffic_.channel_down(channel);
   retirements_.retire(channel.incarnation);
   if (last) {
     joins_.linger(newcomers_.waiting());
   } else {
-    const uint64_t delay = end == LinkEnd::kLost ? link.damping.lost(up_for_ns) : 0;
-    link.damped = delay > 0;
-    joins_.schedule_in_turn(link, delay);
+    joins_.schedule_in_turn(
+        link, end == LinkEnd::kLost ? link.rest_after_loss_ns(env_.clock.now_ns()) : 0);
   }
   owner_.links_changed();
 }

@@ -87,7 +87,7 @@ void SessionWatch::look_for_silence(uint64_t now) {
     session_.link_down(*channel,
                        env_.peer() + " was silent on it, or did not hear this node, for " + silence,
                        LinkEnd::kLost);
-    link.patience.given_up(now, link.damped);
+    link.given_up_for_silence(now);
   }
 }
 

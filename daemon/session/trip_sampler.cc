@@ -31,7 +31,7 @@ void TripSampler::begin(Channel& channel, const PeerRequests::Entry& entry, Fram
   channel.samples.request.sequence = entry.number;
   channel.samples.request.length_bytes = entry.body.size();
   channel.samples.request.alone =
-      channel.link.meter.in_flight_bytes() <= sizeof(FrameHeader) + entry.body.size();
+      channel.link.meter().in_flight_bytes() <= sizeof(FrameHeader) + entry.body.size();
 }
 
 void TripSampler::time(Channel& channel, const PeerRequests::Entry& entry, const wire::Frame& frame,
@@ -43,7 +43,7 @@ void TripSampler::time(Channel& channel, const PeerRequests::Entry& entry, const
   // Not before it was given to the connection, however long its socket had been full by then.
   trip.taken_ns = std::max(taken_ns, entry.stamp.sent_ns);
   trip.seal_ns = channel.connection->sealing_ns(entry.sent_end_bytes - frame_bytes);
-  if (const uint64_t rate = channel.link.meter.carried_bytes_per_s(); rate != 0) {
+  if (const uint64_t rate = channel.link.meter().carried_bytes_per_s(); rate != 0) {
     trip.line_ns = frame_bytes * kSecond_ns / rate;
     trip.ahead_ns = entry.stamp.ahead_bytes * kSecond_ns / rate;
   }
@@ -54,14 +54,14 @@ void TripSampler::time(Channel& channel, const PeerRequests::Entry& entry, const
   trip.answered_ns = now;
   trip.peer_ns = ack.held_ns;
   trip.peer_disk_ns = ack.disk_ns;
-  trip.stack_ns = channel.link.stack.expected_ns(
+  trip.stack_ns = channel.link.times().stack().expected_ns(
       entry.body.size(), less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns),
-      channel.link.config.rate_bits_per_s);
+      channel.link.config().rate_bits_per_s);
   // What waits because the peer does not read waits for the peer, wherever it lies.
   const uint64_t wire_ns =
       less(less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns), trip.stack_ns);
   trip.peer_ns +=
-      static_cast<uint64_t>(static_cast<double>(wire_ns) * channel.link.stack.held_by_peer());
+      static_cast<uint64_t>(static_cast<double>(wire_ns) * channel.link.times().stack().held_by_peer());
   entry.request->timed(trip);
   TripSample& sample = channel.samples.request;
   if (sample.sequence != entry.number) return;
@@ -95,8 +95,7 @@ void TripSampler::sampled(Channel& channel, const SendMoments& moments) {
   // Of answers that says nothing: TCP need not hurry to acknowledge them.
   if (moments.acknowledged_ns == 0 || moments.sent_ns != channel.samples.sent_ns) return;
   channel.samples.sent_ns = 0;
-  channel.link.trips.record(TripPart::kTcpAck, less(moments.acknowledged_ns, moments.sent_ns),
-                            clock_.now_ns());
+  channel.link.times().acknowledged(less(moments.acknowledged_ns, moments.sent_ns), clock_.now_ns());
 }
 
 void TripSampler::tell(Channel& channel, const SendMoments& moments) {
@@ -134,15 +133,15 @@ void TripSampler::finish(Channel& channel) {
   at(TripPart::kPeerReceive) = sample.peer_receive_ns;
   at(TripPart::kPeerSend) = sample.peer_send_ns;
   at(TripPart::kReceive) = less(sample.read_ns, sample.arrived_ns);
-  channel.link.trips.record(times, clock_.now_ns());
-  channel.link.alone.record(sample.alone);
   // What waits in the queue of the device waits for the wire, and so does what waits in the socket
   // behind earlier bytes.
   const bool behind_others =
       moments.ahead_bytes > 0 || at(TripPart::kSendQdisc) > kDeviceIsFree_ns;
-  channel.link.stack.sampled({sample.length_bytes, at(TripPart::kSendStack),
-                              less(sample.peer_send_ns, sample.peer_qdisc_ns), behind_others,
-                              moments.peer_full});
+  channel.link.times().record(times,
+                              {sample.length_bytes, at(TripPart::kSendStack),
+                               less(sample.peer_send_ns, sample.peer_qdisc_ns), behind_others,
+                               moments.peer_full},
+                              sample.alone, clock_.now_ns());
 }
 
 }  // namespace twinblock

@@ -1,0 +1,56 @@
+#include "session/link.h"
+
+#include "base/checks.h"
+#include "session/channel.h"
+
+namespace twinblock {
+
+void Link::enable() {
+  enabled_ = true;
+  rejoin_.forget_refusal();
+}
+
+void Link::disable() {
+  enabled_ = false;
+  rejoin_.cancel();
+}
+
+void Link::came_up(Channel& channel, uint64_t now_ns) {
+  TB_CHECK(up_ == nullptr, "a link has one connection of the session at the most");
+  up_ = &channel;
+  up_since_ns_ = now_ns;
+  answers_ = false;
+  rejoin_.joined();
+  errors_.came_up();
+  meter_.restarted();
+}
+
+void Link::went_down() {
+  TB_CHECK(up_ != nullptr, "what goes down was up");
+  before_ = totals();
+  up_ = nullptr;
+  meter_.restarted();
+}
+
+void Link::session_lost() {
+  TB_CHECK(up_ == nullptr, "a session that is lost has no connection");
+  rejoin_.cancel();
+  meter_.restarted();
+}
+
+LinkTotals Link::totals() const {
+  LinkTotals totals = before_;
+  if (up_ == nullptr) return totals;
+  totals.in_bytes += up_->reader.received_bytes_total();
+  totals.out_bytes += up_->connection->sent_bytes_total();
+  totals.cipher_ns += up_->connection->cipher_ns();
+  return totals;
+}
+
+void Link::update_rates(uint64_t now_ns) {
+  const LinkTotals now = totals();
+  in_rate_.update(now.in_bytes, now_ns);
+  out_rate_.update(now.out_bytes, now_ns);
+}
+
+}  // namespace twinblock
