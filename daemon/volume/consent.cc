@@ -36,6 +36,13 @@ std::string host_of(const std::string& address) {
   return host;
 }
 
+std::string volume_uuid(const metadata::NodeRecord& record) { return metadata::format_uuid(record.volume_uuid); }
+
+// What a node would go on with: its generation, where that is its own already.
+uint64_t claim_of(const metadata::NodeRecord& record) {
+  return record.shares_generation() ? record.claim : record.generations.current;
+}
+
 }  // namespace
 
 Consent::Consent(Core& core, const Asked& asked, Owner& owner)
@@ -55,10 +62,6 @@ Consent::Consent(Core& core, const Asked& asked, Owner& owner)
     view_.name = asked_.fence->name();
   }
   if (!asks()) stand_aside();
-}
-
-std::string Consent::volume_uuid() const {
-  return metadata::format_uuid(core_.record().volume_uuid);
 }
 
 // A command would shoot the peer: one that is connected takes part soon, and is waited for. A register is
@@ -91,12 +94,6 @@ Consent::Task Consent::task() const {
   }
   if (sole_copy_ != 0 && core_.phase().diskless()) return Task::kSoleCopy;
   return force_ ? Task::kForce : Task::kNone;
-}
-
-// What a node would go on with: its generation, where that is its own already.
-uint64_t Consent::claim() const {
-  return core_.record().shares_generation() ? core_.record().claim
-                                            : core_.record().generations.current;
 }
 
 void Consent::look() {
@@ -257,7 +254,7 @@ void Consent::record_claim() {
 }
 
 void Consent::read() {
-  asked_.witness->read(core_.config.volume, volume_uuid(), [this](Result<WitnessReading> said) {
+  asked_.witness->read(core_.config.volume, volume_uuid(core_.record()), [this](Result<WitnessReading> said) {
     if (!said)
       failed(said.error());
     else
@@ -276,7 +273,7 @@ void Consent::judge(const WitnessReading& reading) {
     judge_sole_copy(reading);
     return;
   }
-  const WitnessEntry entry{volume_uuid(), claim(), core_.node};
+  const WitnessEntry entry{volume_uuid(core_.record()), claim_of(core_.record()), core_.node};
   if (!is_of_now() || entry.generation == 0) {
     end(0);
     return;
@@ -308,7 +305,7 @@ void Consent::judge(const WitnessReading& reading) {
 void Consent::judge_settling(const WitnessReading& reading) {
   if (!core_.phase().both_whole() || !is_of_now()) {
     end(0);
-  } else if (reading.entry == WitnessEntry{volume_uuid(), core_.record().generations.current, ""} &&
+  } else if (reading.entry == WitnessEntry{volume_uuid(core_.record()), core_.record().generations.current, ""} &&
              core_.record().claim == 0) {
     replaced(*reading.entry);
   } else {
@@ -318,7 +315,7 @@ void Consent::judge_settling(const WitnessReading& reading) {
 
 // Where nothing stands nobody gets consent, until both have met as equals.
 void Consent::judge_sole_copy(const WitnessReading& reading) {
-  const WitnessEntry entry{volume_uuid(), sole_copy_, core_.peer};
+  const WitnessEntry entry{volume_uuid(core_.record()), sole_copy_, core_.peer};
   if (!core_.phase().diskless() || !is_of_now() || sole_copy_ == 0)
     end(0);
   else if (!reading.entry || *reading.entry == entry)
@@ -352,7 +349,7 @@ void Consent::confirm() {
   if (void_by_now)
     end(0);
   else
-    replace(confirmed.revision, {volume_uuid(), core_.record().generations.current, ""});
+    replace(confirmed.revision, {volume_uuid(core_.record()), core_.record().generations.current, ""});
 }
 
 void Consent::replace(int64_t revision, const WitnessEntry& entry) {
@@ -392,7 +389,7 @@ void Consent::replaced(const WitnessEntry& entry) {
     return;
   }
   if (running_ == Task::kForce) force_ = false;
-  if (!of_now || entry.generation != claim()) {
+  if (!of_now || entry.generation != claim_of(core_.record())) {
     end(0);
     return;
   }

@@ -93,10 +93,8 @@ class Consent {
   [[nodiscard]] bool wants_right() const;
   [[nodiscard]] bool waits() const;
   void stand_aside();
-  [[nodiscard]] uint64_t claim() const;
   [[nodiscard]] uint64_t lease_until_ns() const;
   void renew_lease();
-  [[nodiscard]] std::string volume_uuid() const;
   // Whether the request that is under way is still about what it was begun for.
   [[nodiscard]] bool is_of_now() const { return asked_about_ == core_.stance().alone_right().withdrawals(); }
   void begin(Task task);

@@ -114,8 +114,9 @@ void NodeState::need_copy_back() {
   record_.inconsistent = true;
 }
 
-void NodeState::begin_copy() {
+void NodeState::begin_copy(bool all) {
   record_.dirty = true;
+  record_.all_dirty = record_.all_dirty || all;
   record_.snapshot = false;  // the set may become larger than it
 }
 

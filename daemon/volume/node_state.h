@@ -96,10 +96,8 @@ class NodeState {
 
   // Towards the peer. This node holds writes that it may miss; …
   void hold_more() { record_.dirty = true; }
-  // … it is about to get them, and they may become more than the snapshot names; …
-  void begin_copy();
-  // … and every block may be one of them.
-  void know_no_difference() { record_.all_dirty = true; }
+  // … it is about to get them, and they may become more than the snapshot names. `all`: every block may be one.
+  void begin_copy(bool all);
   void target_marked();
   // Both hold the same: found so when they met, or made so by a resync; on this boot of the host.
   void found_equal(uint64_t boot);

@@ -206,13 +206,12 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
       core_.differences().all_may_differ();
     else
       core_.differences().all_missed();
-    core_.state().know_no_difference();
     core_.differences().set_valid(true);
   }
   enter(Phase::kMarking);
   // A source that stopped now would have forgotten which blocks are left; that there are some must
   // be on record before the target is touched.
-  core_.state().begin_copy();
+  core_.state().begin_copy(verdict == Verdict::kSourceOfAll);
   persist_for_resync([this, label = core_.record().generations] {
     flush_for_resync([this, label] { source_.begin(label); });
   });
