@@ -1,5 +1,7 @@
 #include "mirror/phase.h"
 
+#include <array>
+
 namespace twinblock {
 namespace {
 

@@ -9,9 +9,10 @@
 // From each the loss of the session leads to kApart.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "base/steps.h"
 
 namespace twinblock {
 
@@ -52,18 +53,6 @@ struct PhaseRules {
 const PhaseRules& rules_of(Phase phase);
 bool may_follow(Phase from, Phase to);
 
-// Pairs of phases, for those who count which were seen.
-class PhaseSteps {
- public:
-  void took(Phase from, Phase to) { seen_[static_cast<size_t>(from)] |= bit(to); }
-  // What followed a phase, as bits.
-  [[nodiscard]] uint16_t after(Phase from) const { return seen_[static_cast<size_t>(from)]; }
-  static constexpr uint16_t bit(Phase phase) {
-    return static_cast<uint16_t>(1u << static_cast<unsigned>(phase));
-  }
-
- private:
-  std::array<uint16_t, kPhases> seen_{};
-};
+using PhaseSteps = Steps<Phase, kPhases>;
 
 }  // namespace twinblock

@@ -4,16 +4,17 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
+#include "base/checks.h"
 #include "base/limits.h"
 #include "io/connection.h"
-#include "mirror/generation.h"
+#include "session/channel_phase.h"
 #include "session/environment.h"
+#include "session/introduction.h"
+#include "session/signs_of_life.h"
 #include "session/trip_sample.h"
-#include "telemetry/arrival_estimate.h"
 #include "wire/frame_reader.h"
 #include "wire/frames.h"
 
@@ -30,141 +31,135 @@ class ChannelOwner {
   ~ChannelOwner() = default;
 };
 
-// What both sides have said of themselves in the handshake.
-struct Introduction {
-  SyncFacts said;   // what we said in our hello …
-  uint64_t said_bytes = 0;  // … and how large the volume is
-  SyncFacts heard;  // what the peer said
-  bool peer_fast_zero = false;
-  metadata::Uuid peer_instance{};
-  Verdict verdict = Verdict::kWaitForInit;
-  uint64_t nonce = 0;       // ours: of an accepted one the challenge
-  uint64_t peer_nonce = 0;  // once it is known
-  SessionId session_id;     // … of the session that it begins or joins
-};
-
-// What shows that a connection which is up works.
-struct SignsOfLife {
-  uint64_t last_heard_ns = 0;    // any bytes from the peer
-  uint64_t last_echo_ns = 0;     // when the peer is known to have heard this node for the last time
-  // The same two, in time in which the peer was there (Heartbeats::missing_ns), and when it last said
-  // here what it had heard.
-  uint64_t heard_presence_ns = 0;
-  uint64_t echo_presence_ns = 0;
-  uint64_t told_presence_ns = 0;
-  uint64_t peer_tick = 0;        // the peer's clock in its last heartbeat …
-  uint64_t peer_tick_at_ns = 0;  // … and when it came
-  uint64_t sent_at_tick_bytes = 0;
-  uint64_t queued_at_tick_bytes = 0;
-  std::optional<uint64_t> round_trip_ns;  // the latest
-  ArrivalEstimate answers;
-};
-
 // After close() it is only a name for logs, until it is deleted.
 class Channel final : public ConnectionHandler {
  public:
-  enum class Phase {
-    kConnecting,      // dialled, not connected yet
-    kAwaitChallenge,  // dialled and connected; the acceptor speaks first
-    kReplacing,       // … and has spoken; the connection that this one replaces may yet be heard
-    kAwaitJoin,       // dialled to join the session; the peer's consent is to come
-    kParked,          // accepted, and wants to join a session that is about to stand here
-    kAwaitHello,      // the peer's hello is to come (a dialler has sent its own)
-    kMeasuring,       // probes a link, and will never be part of a session
-    kProbing,         // accepted, hello is good; does the session that stands still answer?
-    kDraining,        // accepted, hello is good; an earlier session's disk work ends first
-    kAwaitVerdict,    // hellos are exchanged
-    kClosing,         // refused: only what we have said has still to reach the peer
-    kUp,
-    kClosed,
+  using Phase = ChannelPhase;
+  // Of a dialled one.
+  enum class Purpose {
+    kHandshake,
+    kJoin,
+    kRenewal,  // joins, and takes the place of a connection that works
+    kProbe,
   };
 
-  enum class Purpose { kHandshake, kJoin, kProbe };  // of a dialled one
-
-  Channel(ChannelOwner& owner, Link& link_, std::unique_ptr<Connection> stream, bool dialled,
-          Purpose purpose_, uint64_t now_ns)
-      : dialled_(dialled),
-        purpose(purpose_),
-        link(link_),
-        phase(dialled ? Phase::kConnecting : Phase::kAwaitHello),
-        opened_ns(now_ns),
-        step_ns(now_ns),
-        address(stream->peer_address()),
-        connection(std::move(stream)),
-        owner_(owner) {
-    connection->set_handler(this);
+  Channel(ChannelOwner& owner, Link& link, std::unique_ptr<Connection> stream, bool dialled, Purpose purpose,
+          uint64_t now_ns, ChannelSteps& steps)
+      : owner_(owner),
+        link_(link),
+        dialled_(dialled),
+        purpose_(purpose),
+        address_(stream->peer_address()),
+        connection_(std::move(stream)),
+        phase_(dialled ? Phase::kConnecting : Phase::kAwaitHello),
+        opened_ns_(now_ns),
+        step_ns_(now_ns),
+        steps_(steps) {
+    connection_->set_handler(this);
   }
 
-  void connected() override { phase = Phase::kAwaitChallenge; }
+  void connected() override { enter(Phase::kAwaitChallenge); }
   void readable() override { owner_.channel_readable(*this); }
   void closed(const std::string& reason) override { owner_.channel_closed(*this, reason); }
   void sampled(const SendMoments& moments) override { owner_.channel_sampled(*this, moments); }
 
+  // --- how far it has come
+  [[nodiscard]] Phase phase() const { return phase_; }
+  // Into what may follow, and is for this side.
+  void enter(Phase to) {
+    TB_CHECK(may_follow(phase_, to), "the table of a connection's phases has this step");
+    TB_CHECK(dialled_ ? rules_of(to).dialled : rules_of(to).accepted,
+             "who dialled goes another way than who accepted");
+    steps_.took(phase_, to);
+    phase_ = to;
+  }
+  // It belongs to a session, or asks to: as the connection that one of the two nodes has given this number;
+  // the one that began the session has 0.
+  void join(const SessionId& session, uint64_t incarnation) {
+    intro_.mean(session);
+    incarnation_ = incarnation;
+  }
   // Says no to the peer's hello or join, and goes on for a moment, so that it can read why.
   void refuse(const wire::RefuseFrame& refusal, const std::string& why, uint64_t now_ns);
   void close_soon(uint64_t now_ns) {
-    phase = Phase::kClosing;
-    opened_ns = now_ns - limits::kHandshakeTimeout_ns + limits::kFarewell_ns;
+    enter(Phase::kClosing);
+    opened_ns_ = now_ns - limits::kHandshakeTimeout_ns + limits::kFarewell_ns;
   }
   void close() {
-    phase = Phase::kClosed;
-    connection.reset();
-  }
-  // Of a probe, on either side.
-  [[nodiscard]] bool probes() const {
-    return phase == Phase::kMeasuring || (dialled_ && purpose == Purpose::kProbe);
-  }
-  [[nodiscard]] bool open() const { return phase != Phase::kClosed; }
-  [[nodiscard]] bool up() const { return phase == Phase::kUp; }
-  [[nodiscard]] bool dialled() const { return dialled_; }
-  // Begins, or has begun, a session; and is not only one that wants to join.
-  [[nodiscard]] bool shakes_hands() const {
-    if (phase == Phase::kParked || phase == Phase::kAwaitJoin) return false;
-    return dialled_ ? purpose == Purpose::kHandshake : phase >= Phase::kDraining;
-  }
-  // Dialled to join a session, whether it has joined by now or not.
-  [[nodiscard]] bool dialled_to_join() const { return dialled_ && purpose == Purpose::kJoin; }
-  // Accepted, and has not said yet who it is.
-  [[nodiscard]] bool unknown() const { return !dialled_ && phase == Phase::kAwaitHello; }
-  // The peer's host has taken the connection; whether the peer speaks is another matter.
-  [[nodiscard]] bool reached() const {
-    return phase != Phase::kConnecting || connection->reached();
+    enter(Phase::kClosed);
+    connection_.reset();
   }
   // Before it is up, at each tick: whoever takes the next step of what leads there answers, however far away.
   void look_for_steps(uint64_t now_ns) {
-    const std::pair step{phase, reached()};
-    if (std::exchange(seen_, step) != step) step_ns = now_ns;
+    const std::pair step{phase_, reached()};
+    if (std::exchange(seen_, step) != step) step_ns_ = now_ns;
   }
+
+  // --- what it is
+  [[nodiscard]] Link& link() const { return link_; }
+  [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] bool dialled() const { return dialled_; }
+  [[nodiscard]] bool open() const { return phase_ != Phase::kClosed; }
+  [[nodiscard]] bool up() const { return phase_ == Phase::kUp; }
+  // Of a probe, on either side.
+  [[nodiscard]] bool probes() const {
+    return phase_ == Phase::kMeasuring || (dialled_ && purpose_ == Purpose::kProbe);
+  }
+  // Begins, or has begun, a session; and is not only one that wants to join.
+  [[nodiscard]] bool shakes_hands() const {
+    return dialled_ ? purpose_ == Purpose::kHandshake : rules_of(phase_).begins;
+  }
+  // Dialled to join a session, whether it has joined by now or not.
+  [[nodiscard]] bool dialled_to_join() const {
+    return dialled_ && (purpose_ == Purpose::kJoin || renews());
+  }
+  // … to take the place of a connection that works.
+  [[nodiscard]] bool renews() const { return purpose_ == Purpose::kRenewal; }
+  // Accepted, and has not said yet who it is.
+  [[nodiscard]] bool unknown() const { return !dialled_ && phase_ == Phase::kAwaitHello; }
+  // The peer's host has taken the connection; whether the peer speaks is another matter.
+  [[nodiscard]] bool reached() const { return phase_ != Phase::kConnecting || connection_->reached(); }
+  [[nodiscard]] uint64_t incarnation() const { return incarnation_; }
+  [[nodiscard]] uint64_t opened_ns() const { return opened_ns_; }
+  // When it was last seen to have got on, before it is up.
+  [[nodiscard]] uint64_t step_ns() const { return step_ns_; }
   [[nodiscard]] uint64_t unsent_bytes() const {
-    return connection->queued_bytes_total() - connection->sent_bytes_total();
+    return connection_->queued_bytes_total() - connection_->sent_bytes_total();
   }
   // How long nothing has come, or the peer has not been known to hear this node, while this node was
   // there.
   [[nodiscard]] uint64_t silent_ns(const OwnLateness& own, uint64_t now_ns) const {
-    return own.passed_ns(std::min(life.last_heard_ns, life.last_echo_ns), now_ns);
+    return own.passed_ns(std::min(life_.last_heard_ns(), life_.last_echo_ns()), now_ns);
   }
 
- private:
-  const bool dialled_;
-
- public:
-  const Purpose purpose;
-  Link& link;
-  Phase phase;
-  uint64_t opened_ns;
-  uint64_t step_ns;          // when it was last seen to have got on, before it is up
-  bool renews = false;       // dialled to take the place of a connection that works
-  uint64_t incarnation = 0;  // unique in the session; of the connection that began it: 0
-  std::string address;
-  std::unique_ptr<Connection> connection;
-  wire::FrameReader reader;
-  Introduction intro;
-  SignsOfLife life;     // once up
-  TripSamples samples;  // once up
+  // --- its parts, each with a state of its own; the stream while it is open
+  [[nodiscard]] Connection& connection() { return *connection_; }
+  [[nodiscard]] const Connection& connection() const { return *connection_; }
+  [[nodiscard]] wire::FrameReader& reader() { return reader_; }
+  [[nodiscard]] const wire::FrameReader& reader() const { return reader_; }
+  [[nodiscard]] Introduction& intro() { return intro_; }
+  [[nodiscard]] const Introduction& intro() const { return intro_; }
+  [[nodiscard]] SignsOfLife& life() { return life_; }
+  [[nodiscard]] const SignsOfLife& life() const { return life_; }
+  [[nodiscard]] TripSamples& samples() { return samples_; }
 
  private:
-  std::pair<Phase, bool> seen_{Phase::kConnecting, false};  // by look_for_steps()
   ChannelOwner& owner_;
+  Link& link_;
+  const bool dialled_;
+  const Purpose purpose_;
+  const std::string address_;
+  std::unique_ptr<Connection> connection_;
+  Phase phase_;
+  uint64_t opened_ns_;
+  uint64_t step_ns_;
+  std::pair<Phase, bool> seen_{Phase::kConnecting, false};  // by look_for_steps()
+  uint64_t incarnation_ = 0;  // unique in the session; of the connection that began it: 0
+  wire::FrameReader reader_;
+  Introduction intro_;
+  SignsOfLife life_;     // once up
+  TripSamples samples_;  // once up
+  ChannelSteps& steps_;  // that channels took
 };
 
 }  // namespace twinblock

@@ -17,7 +17,7 @@ bool FrameRoutes::take(Channel& channel, wire::Frame& frame) {
       case ControlStream::Arrival::kRepeated:
         return true;
       case ControlStream::Arrival::kGap:
-        session_.lose(channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
+        session_.lose(channel.address() + " sent a " + wire::frame_type_name(frame.header.type) +
                           " frame before another one that is missing",
                       limits::kReconnectDelayMin_ns);
         return false;
@@ -37,10 +37,10 @@ bool FrameRoutes::take(Channel& channel, wire::Frame& frame) {
     case FrameType::kFlush:
     case FrameType::kRead:
     case FrameType::kDigest:
-      owner_.session_frame(frame, channel.incarnation);
+      owner_.session_frame(frame, channel.incarnation());
       break;
     default:
-      session_.lose(channel.address + " sent a " + wire::frame_type_name(frame.header.type) +
+      session_.lose(channel.address() + " sent a " + wire::frame_type_name(frame.header.type) +
                         " frame within the session",
                     limits::kReconnectDelayMin_ns);
       break;
@@ -120,13 +120,13 @@ void FrameRoutes::take_retirement(uint64_t incarnation) {
 // What was damaged on its way comes again over another link. What the peer meant so is no frame of
 // this version, however often it comes: then the session ends.
 void FrameRoutes::refuse(Channel& channel) {
-  const std::string why = "sent " + channel.reader.error();
+  const std::string why = "sent " + channel.reader().error();
   if (!channel.up())
     parts_.handshake.close_stranger(channel, why);
-  else if (channel.reader.error_came_as_sent())
+  else if (channel.reader().error_came_as_sent())
     session_.lose(env_.peer() + " " + why, limits::kReconnectDelayMax_ns);
   else
-    session_.link_down(channel, channel.address + " " + why, LinkEnd::kLost);
+    session_.link_down(channel, channel.address() + " " + why, LinkEnd::kLost);
 }
 
 }  // namespace twinblock

@@ -1,7 +1,6 @@
 #include "session/heartbeats.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/limits.h"
 #include "base/units.h"
@@ -24,54 +23,48 @@ uint64_t Heartbeats::suspicious_ns() const {
 void Heartbeats::session_up() { last_heard_ns_ = last_echo_ns_ = env_.clock.now_ns(); }
 
 void Heartbeats::channel_up(Channel& channel) {
-  SignsOfLife& life = channel.life;
-  life.heard_presence_ns = life.told_presence_ns = life.echo_presence_ns = presence_ns_;
+  channel.life().begin_presence(presence_ns_);
   last_heard_ns_ = env_.clock.now_ns();
-  if (channel.link.patience().returned(last_heard_ns_)) tell_patience(channel.link, last_heard_ns_);
-  last_echo_ns_ = std::max(last_echo_ns_, channel.opened_ns);  // it has answered what began then
+  if (channel.link().patience().returned(last_heard_ns_)) tell_patience(channel.link(), last_heard_ns_);
+  last_echo_ns_ = std::max(last_echo_ns_, channel.opened_ns());  // it has answered what began then
 }
 
 void Heartbeats::heard(Channel& channel) {
-  channel.life.last_heard_ns = env_.clock.now_ns();
+  const uint64_t now = env_.clock.now_ns();
+  channel.life().heard(now);
   if (!channel.up()) return;
-  const uint64_t now = channel.life.last_heard_ns;
   presence_ns_ += std::min(now - std::min(now, last_heard_ns_), interval_ns() * 5 / 4);
-  channel.life.heard_presence_ns = presence_ns_;
+  channel.life().heard_in_presence(presence_ns_);
   last_heard_ns_ = now;
 }
 
 void Heartbeats::heard_by_peer(Channel* channel, uint64_t moment_ns) {
   last_echo_ns_ = std::max(last_echo_ns_, moment_ns);
   if (channel == nullptr) return;
-  SignsOfLife& life = channel->life;
-  life.last_echo_ns = std::max(life.last_echo_ns, moment_ns);
   const uint64_t age_ns = env_.lateness.passed_ns(moment_ns, env_.clock.now_ns());
-  life.echo_presence_ns =
-      std::max(life.echo_presence_ns, presence_ns_ - std::min(presence_ns_, age_ns));
+  channel->life().heard_by_peer(moment_ns, presence_ns_ - std::min(presence_ns_, age_ns));
 }
 
 void Heartbeats::send(Channel& channel, uint64_t now) {
-  const SignsOfLife& life = channel.life;
+  const SignsOfLife& life = channel.life();
   const wire::HeartbeatFrame beat{.sent_ns = now,
-                                  .echo_ns = life.peer_tick,
-                                  .held_ns = life.peer_tick == 0 ? 0 : now - life.peer_tick_at_ns,
+                                  .echo_ns = life.peer_tick_ns(),
+                                  .held_ns = life.tick_held_ns(now),
                                   .received = control_.received(),
                                   .full = links_.paused(),
                                   .disk_still_ns = owner_.disk_still_ns()};
   control_.confirmed();
-  channel.connection->send(wire::seal(wire::to_header(beat)));
+  channel.connection().send(wire::seal(wire::to_header(beat)));
 }
 
 void Heartbeats::send_all(uint64_t now) {
   for (Channel* channel : links_.up()) {
-    SignsOfLife& life = channel->life;
+    SignsOfLife& life = channel->life();
     // Before the heartbeat, which waits for the end of this turn and says nothing of a queue. Nor
     // does what the kernel has room for: of the bytes that were queued at the last tick some must
     // have left since, and some must wait still.
-    const uint64_t sent = channel->connection->sent_bytes_total();
-    const bool waits =
-        sent < std::exchange(life.queued_at_tick_bytes, channel->connection->queued_bytes_total());
-    const bool moves = sent != std::exchange(life.sent_at_tick_bytes, sent);
+    const uint64_t sent = channel->connection().sent_bytes_total();
+    const auto [waits, moves] = life.look_at_queue(sent, channel->connection().queued_bytes_total());
     // What this node has not read because it has enough to do is not the peer's silence. But where
     // it has enough to do because of answers that wait to be sent, and nothing takes any of them, the
     // pause would last as long as the silence: such a connection is judged as ever.
@@ -80,8 +73,8 @@ void Heartbeats::send_all(uint64_t now) {
     // What the peer takes from a long queue proves that our direction works before any answer to it
     // can come.
     if (unread || (waits && moves)) {
-      life.last_echo_ns = last_echo_ns_ = now;
-      life.echo_presence_ns = presence_ns_;
+      last_echo_ns_ = now;
+      life.heard_by_peer(now, presence_ns_);
     }
     send(*channel, now);
   }
@@ -91,13 +84,11 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   const auto beat = wire::frame_as<wire::HeartbeatFrame>(frame.header);
   const uint64_t now = env_.clock.now_ns();
   if (!control_.peer_has(beat.received)) return false;
-  SignsOfLife& life = channel.life;
+  SignsOfLife& life = channel.life();
   disk_got_on_ns_ = std::max(disk_got_on_ns_, now - std::min(now, beat.disk_still_ns));
   if (frame.arrived_ns != 0)
-    (void)life.answers.arrived_ns(beat.sent_ns, frame.arrived_ns, frame.arrived_alone);
-  life.told_presence_ns = presence_ns_;
-  life.peer_tick = beat.sent_ns;
-  life.peer_tick_at_ns = now;
+    (void)life.estimate_arrival(beat.sent_ns, frame.arrived_ns, frame.arrived_alone);
+  life.ticked(beat.sent_ns, now, presence_ns_);
   const uint64_t echo = beat.echo_ns;
   if (echo == 0 || echo > now) return true;
   answered_beat_ns_ = std::max(answered_beat_ns_, echo);
@@ -106,8 +97,9 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   // says so.
   heard_by_peer(&channel, beat.full ? now : std::max(echo, now - std::min(now, beat.held_ns)));
   if (now - echo >= beat.held_ns) {
-    life.round_trip_ns = now - echo - beat.held_ns;
-    channel.link.meter().round_trip(*life.round_trip_ns, now);
+    const uint64_t round_trip_ns = now - echo - beat.held_ns;
+    life.went_round(round_trip_ns);
+    channel.link().meter().round_trip(round_trip_ns, now);
   }
   return true;
 }
@@ -117,18 +109,18 @@ uint64_t Heartbeats::silent_ns(uint64_t now) const {
 }
 
 uint64_t Heartbeats::missing_ns(const Channel& channel, uint64_t now) const {
-  const SignsOfLife& life = channel.life;
-  const uint64_t unheard_ns = env_.lateness.passed_ns(life.last_echo_ns, now);
+  const SignsOfLife& life = channel.life();
+  const uint64_t unheard_ns = env_.lateness.passed_ns(life.last_echo_ns(), now);
   const uint64_t by_any_ns = env_.lateness.passed_ns(last_echo_ns_, now);
-  const uint64_t told_ns = std::max(life.told_presence_ns, life.echo_presence_ns);
-  return std::max(presence_ns_ - life.heard_presence_ns,
-                  std::min(told_ns - life.echo_presence_ns,
+  const uint64_t told_ns = std::max(life.told_presence_ns(), life.echo_presence_ns());
+  return std::max(presence_ns_ - life.heard_presence_ns(),
+                  std::min(told_ns - life.echo_presence_ns(),
                            unheard_ns - std::min(unheard_ns, by_any_ns)));
 }
 
 bool Heartbeats::is_gone(const Channel& channel, uint64_t now) const {
   const uint64_t silent_ns = channel.silent_ns(env_.lateness, now);
-  const uint64_t limit = channel.link.patience().limit_ns(now);
+  const uint64_t limit = channel.link().patience().limit_ns(now);
   return (silent_ns > limit && missing_ns(channel, now) > limit) ||
          silent_ns > env_.config.peer_timeout_ns * 3 / 4;
 }

@@ -41,9 +41,9 @@ void Link::session_lost() {
 LinkTotals Link::totals() const {
   LinkTotals totals = before_;
   if (up_ == nullptr) return totals;
-  totals.in_bytes += up_->reader.received_bytes_total();
-  totals.out_bytes += up_->connection->sent_bytes_total();
-  totals.cipher_ns += up_->connection->cipher_ns();
+  totals.in_bytes += up_->reader().received_bytes_total();
+  totals.out_bytes += up_->connection().sent_bytes_total();
+  totals.cipher_ns += up_->connection().cipher_ns();
   return totals;
 }
 

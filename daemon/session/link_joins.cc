@@ -31,7 +31,7 @@ void LinkJoins::join_others() {
   for (const auto& link : links_.all())
     if (link->up() == nullptr) schedule_in_turn(*link);
   const auto parked = [](const Channel& channel) {
-    return channel.phase == Channel::Phase::kParked;
+    return channel.phase() == Channel::Phase::kParked;
   };
   for (Channel* channel : links_.channels(parked))
     if (session_.established() && parked(*channel)) accept(*channel);
@@ -67,13 +67,12 @@ void LinkJoins::renew_all() {
 
 void LinkJoins::renew_next() {
   if (!session_.established() || session_.stopped()) return;
-  const auto renews = [](const Channel& channel) { return channel.renews && !channel.up(); };
+  const auto renews = [](const Channel& channel) { return channel.renews() && !channel.up(); };
   if (!links_.channels(renews).empty()) return;
   for (const auto& link : links_.all()) {
     if (!link->rejoin().renewal_wanted()) continue;
     if (link->up() != nullptr && link->enabled() && attempts(*link).empty()) {
-      links_.open(*link, env_.network.dial(link->addresses()), true, Channel::Purpose::kJoin).renews =
-          true;
+      links_.open(*link, env_.network.dial(link->addresses()), true, Channel::Purpose::kRenewal);
       return;
     }
     link->rejoin().end_renewal();  // what it has next is new anyway
@@ -105,14 +104,14 @@ void LinkJoins::give_up_if_all_tried() {
 bool LinkJoins::renews(const Link& link) const {
   const std::vector<Channel*> begun = attempts(link);
   return std::any_of(begun.begin(), begun.end(), [](const Channel* channel) {
-    return channel->renews && channel->phase == Channel::Phase::kAwaitJoin;
+    return channel->renews() && channel->phase() == Channel::Phase::kAwaitJoin;
   });
 }
 
 // Connections of this link that were dialled to join, and have not.
 std::vector<Channel*> LinkJoins::attempts(const Link& link) const {
   return links_.channels([&](const Channel& channel) {
-    return &channel.link == &link && channel.dialled_to_join() && !channel.up();
+    return &channel.link() == &link && channel.dialled_to_join() && !channel.up();
   });
 }
 
@@ -122,8 +121,8 @@ void LinkJoins::join(Link& link) {
   const std::vector<Channel*> begun = attempts(link);
   const uint64_t now = env_.clock.now_ns();
   for (Channel* channel : begun) {
-    if (channel->phase != Channel::Phase::kReplacing) continue;
-    const uint64_t passed_ns = env_.lateness.passed_ns(channel->life.last_heard_ns, now);
+    if (channel->phase() != Channel::Phase::kReplacing) continue;
+    const uint64_t passed_ns = env_.lateness.passed_ns(channel->life().last_heard_ns(), now);
     if (is_heard(link) || lives(*channel))
       links_.discard(*channel);
     else if (passed_ns < kMoment_ns)
@@ -141,7 +140,7 @@ void LinkJoins::join(Link& link) {
 bool LinkJoins::is_heard(const Link& link) const {
   return link.up() != nullptr &&
          std::any_of(links_.up().begin(), links_.up().end(),
-                     [this](const Channel* channel) { return works(channel->link); });
+                     [this](const Channel* channel) { return works(channel->link()); });
 }
 
 bool LinkJoins::works(const Link& link) const {
@@ -152,26 +151,25 @@ bool LinkJoins::works(const Link& link) const {
 // Whether the connection that `channel` would replace has been heard since that was dialled. A peer
 // that has not read yet what this node sent is given the time for it.
 bool LinkJoins::lives(const Channel& channel) const {
-  const Channel* old = channel.link.up();
-  return old != nullptr && old->life.last_heard_ns > channel.opened_ns &&
+  const Channel* old = channel.link().up();
+  return old != nullptr && old->life().last_heard_ns() > channel.opened_ns() &&
          heartbeats_.missing_ns(*old, env_.clock.now_ns()) <= env_.config.link_timeout_ns;
 }
 
 void LinkJoins::may_ask(Channel& channel) {
-  if (channel.link.up() == nullptr || channel.renews) return ask(channel);
-  channel.phase = Channel::Phase::kReplacing;
-  schedule(channel.link, kMoment_ns);
+  if (channel.link().up() == nullptr || channel.renews()) return ask(channel);
+  channel.enter(Channel::Phase::kReplacing);
+  schedule(channel.link(), kMoment_ns);
 }
 
 void LinkJoins::ask(Channel& channel) {
-  channel.phase = Channel::Phase::kAwaitJoin;
-  channel.intro.session_id = session_.id();
-  channel.incarnation = 2 * ++next_incarnation_ + (env_.preferred() ? 0 : 1);
-  channel.connection->send(
-      wire::seal(wire::to_header(wire::JoinFrame{.incarnation = channel.incarnation,
+  channel.enter(Channel::Phase::kAwaitJoin);
+  channel.join(session_.id(), 2 * ++next_incarnation_ + (env_.preferred() ? 0 : 1));
+  channel.connection().send(
+      wire::seal(wire::to_header(wire::JoinFrame{.incarnation = channel.incarnation(),
                                                  .dialler = session_.id().dialler,
                                                  .acceptor = session_.id().acceptor,
-                                                 .challenge = channel.intro.peer_nonce})));
+                                                 .challenge = channel.intro().peer_nonce()})));
 }
 
 // Another connection takes the place of the one that the link has.
@@ -183,26 +181,25 @@ void LinkJoins::replace(Link& link, bool works, const std::string& why) {
 
 bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
   const SessionId meant{join.dialler, join.acceptor};
-  if (channel.phase == Channel::Phase::kAwaitJoin) {
-    if (join.incarnation != channel.incarnation || meant != session_.id()) {
-      failed(channel, channel.address + " answered for another session", Failure::kLater);
+  if (channel.phase() == Channel::Phase::kAwaitJoin) {
+    if (join.incarnation != channel.incarnation() || meant != session_.id()) {
+      failed(channel, channel.address() + " answered for another session", Failure::kLater);
       return false;
     }
-    replace(channel.link, channel.renews, "it was silent; replaced by a new connection");
+    replace(channel.link(), channel.renews(), "it was silent; replaced by a new connection");
     if (!channel.open()) return false;
-    channel.link.rejoin().end_renewal();
+    channel.link().rejoin().end_renewal();
     session_.link_up(channel);
     renew_next();
     return channel.open();
   }
-  channel.incarnation = join.incarnation;
-  channel.intro.session_id = meant;
+  channel.join(meant, join.incarnation);
   const auto leads_to_it = [&](const Channel& other) {
-    return &other != &channel && other.phase == Channel::Phase::kAwaitVerdict &&
-           other.intro.session_id == meant;
+    return &other != &channel && other.phase() == Channel::Phase::kAwaitVerdict &&
+           other.intro().session_id() == meant;
   };
   if (!session_.established() && !links_.channels(leads_to_it).empty()) {
-    channel.phase = Channel::Phase::kParked;
+    channel.enter(Channel::Phase::kParked);
     return true;
   }
   return accept(channel);
@@ -211,9 +208,9 @@ bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
 // The peer says no. What says no to another join than ours may be a recording.
 void LinkJoins::refused(Channel& channel, const wire::RefuseFrame& refusal,
                         const std::string& said) {
-  const bool ours = channel.phase == Channel::Phase::kAwaitJoin &&
-                    refusal.incarnation == channel.incarnation &&
-                    SessionId{refusal.dialler, refusal.acceptor} == channel.intro.session_id;
+  const bool ours = channel.phase() == Channel::Phase::kAwaitJoin &&
+                    refusal.incarnation == channel.incarnation() &&
+                    SessionId{refusal.dialler, refusal.acceptor} == channel.intro().session_id();
   failed(channel, said,
          !ours                     ? Failure::kNoAnswer
          : refusal.error == ESTALE ? Failure::kNoSession
@@ -224,22 +221,22 @@ void LinkJoins::refused(Channel& channel, const wire::RefuseFrame& refusal,
 void LinkJoins::closed(Channel& channel, const std::string& reason) {
   // Who takes a connection, and does not get so far as to speak, may be about to change its key.
   failed(channel, reason,
-         channel.phase != Channel::Phase::kConnecting ? Failure::kLater
+         channel.phase() != Channel::Phase::kConnecting ? Failure::kLater
          : channel.reached()                          ? Failure::kNoAnswer
                                                       : Failure::kUnreachable);
 }
 
 void LinkJoins::withdrawn(uint64_t incarnation, const std::string& reason) {
   const auto meant = [&](const Channel& channel) {
-    return channel.phase == Channel::Phase::kAwaitJoin && channel.incarnation == incarnation;
+    return channel.phase() == Channel::Phase::kAwaitJoin && channel.incarnation() == incarnation;
   };
   const std::vector<Channel*> asked = links_.channels(meant);
   if (!asked.empty()) failed(*asked.front(), reason, Failure::kLater);
 }
 
 void LinkJoins::failed(Channel& channel, const std::string& reason, Failure failure) {
-  Link& link = channel.link;
-  const bool renewed = channel.renews;
+  Link& link = channel.link();
+  const bool renewed = channel.renews();
   links_.discard(channel);
   if (!session_.established()) return;
   if (failure == Failure::kNoSession && links_.up().empty()) {
@@ -265,9 +262,9 @@ void LinkJoins::failed(Channel& channel, const std::string& reason, Failure fail
 
 // Always true: the channel is open until the peer has read why.
 bool LinkJoins::refuse(Channel& channel, const std::string& why, int code) {
-  channel.refuse({.incarnation = channel.incarnation,
-                  .dialler = channel.intro.session_id.dialler,
-                  .acceptor = channel.intro.session_id.acceptor,
+  channel.refuse({.incarnation = channel.incarnation(),
+                  .dialler = channel.intro().session_id().dialler,
+                  .acceptor = channel.intro().session_id().acceptor,
                   .error = static_cast<uint32_t>(code)},
                  why, env_.clock.now_ns());
   return true;
@@ -275,28 +272,28 @@ bool LinkJoins::refuse(Channel& channel, const std::string& why, int code) {
 
 // Whether the channel is still open.
 bool LinkJoins::accept(Channel& channel) {
-  if (!session_.established() || channel.intro.session_id != session_.id())
+  if (!session_.established() || channel.intro().session_id() != session_.id())
     return refuse(channel, "the session that it would join has ended on " + env_.node, ESTALE);
-  if (!channel.link.enabled()) return refuse(channel, "the link is disabled on " + env_.node);
+  if (!channel.link().enabled()) return refuse(channel, "the link is disabled on " + env_.node);
   // The peer's own numbers, ascending. One that another join of the peer has overtaken on its way
   // is asked for again.
   const uint64_t parity = env_.preferred() ? 1 : 0;
-  if (channel.incarnation % 2 != parity || channel.incarnation <= peer_incarnation_ ||
-      channel.incarnation > limits::kIncarnationMax)
+  if (channel.incarnation() % 2 != parity || channel.incarnation() <= peer_incarnation_ ||
+      channel.incarnation() > limits::kIncarnationMax)
     return refuse(channel, "there was a later connection", EAGAIN);
   // Both dialled: the preferred node's connection stays, once it is connected.
-  for (Channel* other : attempts(channel.link)) {
-    if (env_.preferred() && other->phase == Channel::Phase::kAwaitJoin) {
+  for (Channel* other : attempts(channel.link())) {
+    if (env_.preferred() && other->phase() == Channel::Phase::kAwaitJoin) {
       links_.discard(channel);
       return false;
     }
     links_.discard(*other);
   }
-  peer_incarnation_ = channel.incarnation;
-  replace(channel.link, works(channel.link), env_.peer() + " has joined it anew");
+  peer_incarnation_ = channel.incarnation();
+  replace(channel.link(), works(channel.link()), env_.peer() + " has joined it anew");
   if (!channel.open()) return false;
-  channel.connection->send(
-      wire::seal(wire::to_header(wire::JoinFrame{.incarnation = channel.incarnation,
+  channel.connection().send(
+      wire::seal(wire::to_header(wire::JoinFrame{.incarnation = channel.incarnation(),
                                                  .dialler = session_.id().dialler,
                                                  .acceptor = session_.id().acceptor})));
   session_.link_up(channel);

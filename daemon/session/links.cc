@@ -62,7 +62,7 @@ std::string Links::names() const {
 Channel& Links::open(Link& link, std::unique_ptr<Connection> connection, bool dialled,
                      Channel::Purpose purpose) {
   channels_.push_back(std::make_unique<Channel>(owner_, link, std::move(connection), dialled,
-                                                purpose, env_.clock.now_ns()));
+                                                purpose, env_.clock.now_ns(), steps_));
   return *channels_.back();
 }
 
@@ -84,23 +84,23 @@ void Links::sweep() {
 
 Channel* Links::of(uint64_t incarnation) const {
   for (Channel* channel : up_)
-    if (channel->incarnation == incarnation) return channel;
+    if (channel->incarnation() == incarnation) return channel;
   return nullptr;
 }
 
 void Links::mark_up(Channel& channel) {
-  Link& link = channel.link;
+  Link& link = channel.link();
   const uint64_t now = env_.clock.now_ns();
-  channel.phase = Channel::Phase::kUp;
-  channel.life.last_heard_ns = channel.life.last_echo_ns = now;
+  channel.enter(Channel::Phase::kUp);
+  channel.life().begin(now);
   link.came_up(channel, now);
   for (const auto& each : links_) each->rejoin().forget_tries();
   list_up();
-  if (paused_) channel.connection->pause_reading(true);
+  if (paused_) channel.connection().pause_reading(true);
 }
 
 void Links::mark_down(Channel& channel) {
-  channel.link.went_down();
+  channel.link().went_down();
   discard(channel);
   list_up();
 }
@@ -116,7 +116,7 @@ void Links::tell_lost(Link& link, const std::string& reason) {
   if (up_.empty()) return;
   std::string others;
   for (const Channel* channel : up_)
-    others += (others.empty() ? "" : ",") + channel->link.name();
+    others += (others.empty() ? "" : ",") + channel->link().name();
   env_.events.tell("failover", {{"link", link.name()}, {"to", others}});
 }
 
@@ -133,17 +133,17 @@ void Links::list_up() {
 
 void Links::pause_reading(bool paused) {
   paused_ = paused;
-  for (Channel* channel : up_) channel->connection->pause_reading(paused);
+  for (Channel* channel : up_) channel->connection().pause_reading(paused);
 }
 
 uint64_t Links::queued_bytes_total(uint64_t incarnation) const {
   const Channel* channel = of(incarnation);
-  return channel != nullptr ? channel->connection->queued_bytes_total() : 0;
+  return channel != nullptr ? channel->connection().queued_bytes_total() : 0;
 }
 
 uint64_t Links::sent_bytes_total(uint64_t incarnation) const {
   const Channel* channel = of(incarnation);
-  return channel != nullptr ? channel->connection->sent_bytes_total() : ~uint64_t{0};
+  return channel != nullptr ? channel->connection().sent_bytes_total() : ~uint64_t{0};
 }
 
 uint64_t Links::unsent_bytes() const {
@@ -154,7 +154,7 @@ uint64_t Links::unsent_bytes() const {
 
 uint64_t Links::rate_bytes_per_s() const {
   uint64_t rate = 0;
-  for (const Channel* channel : up_) rate += channel->link.meter().rate_bytes_per_s();
+  for (const Channel* channel : up_) rate += channel->link().meter().rate_bytes_per_s();
   return rate;
 }
 
@@ -175,7 +175,7 @@ std::string Links::peer_address() const {
 
 LinkView Links::view(const Link& link, bool refused, uint64_t now_ns) const {
   const bool pending = std::any_of(channels_.begin(), channels_.end(),
-                                   [&](const auto& each) { return &each->link == &link && !each->probes(); });
+                                   [&](const auto& each) { return &each->link() == &link && !each->probes(); });
   const Channel* up = link.up();
   const LinkTotals totals = link.totals();
   LinkView view;
@@ -190,8 +190,8 @@ LinkView Links::view(const Link& link, bool refused, uint64_t now_ns) const {
   view.peer = link.addresses().peer;
   view.last_error = link.errors().last();
   if (up != nullptr) {
-    view.round_trip_ns = up->life.round_trip_ns;
-    view.protection = up->connection->protection();
+    view.round_trip_ns = up->life().round_trip_ns();
+    view.protection = up->connection().protection();
     view.measured_bytes_per_s = link.meter().measured_bytes_per_s();
     view.in_bytes_per_s = link.in_bytes_per_s();
     view.out_bytes_per_s = link.out_bytes_per_s();

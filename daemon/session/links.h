@@ -90,12 +90,16 @@ class Links {
   [[nodiscard]] bool peer_answers() const;
   [[nodiscard]] std::string peer_address() const;
 
+  // What connections have gone through, for who checks that.
+  [[nodiscard]] const ChannelSteps& steps() const { return steps_; }
+
  private:
   void list_up();
   [[nodiscard]] LinkView view(const Link& link, bool refused, uint64_t now_ns) const;
 
   const SessionEnvironment& env_;
   ChannelOwner& owner_;
+  ChannelSteps steps_;  // before those who count in it
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<Link>> removed_;
   std::vector<std::unique_ptr<Channel>> channels_;

@@ -8,12 +8,12 @@ Newcomers::Newcomers(const SessionEnvironment& env, Links& links, Heartbeats& he
 
 std::vector<Channel*> Newcomers::all() const {
   return links_.channels(
-      [](const Channel& channel) { return channel.phase == Channel::Phase::kProbing; });
+      [](const Channel& channel) { return channel.phase() == Channel::Phase::kProbing; });
 }
 
 void Newcomers::wait(Channel& channel) {
   for (Channel* other : all()) links_.discard(*other);
-  channel.phase = Channel::Phase::kProbing;
+  channel.enter(Channel::Phase::kProbing);
   const uint64_t now = env_.clock.now_ns();
   since_ns_ = now;
   for (Channel* up : links_.up()) heartbeats_.send(*up, now);
@@ -27,9 +27,9 @@ void Newcomers::session_answers() {
   for (Channel* newcomer : all()) {
     const uint64_t now = env_.clock.now_ns();
     strangers_.tell(
-        "link " + newcomer->link.name() + ": " + newcomer->address,
+        "link " + newcomer->link().name() + ": " + newcomer->address(),
         "says to be " + env_.peer() + ", with which a session stands that answers; refused", now);
-    newcomer->refuse({.nonce = newcomer->intro.peer_nonce},
+    newcomer->refuse({.nonce = newcomer->intro().peer_nonce()},
                      env_.node + " has a session with " + env_.peer() + ", and that answers", now);
   }
 }

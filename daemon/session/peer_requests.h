@@ -56,25 +56,49 @@ class PeerRequests {
     LinkMeter::Stamp stamp;
   };
 
-  // A new request, with its number filled in.
-  Entry& add(PeerRequest& request, const wire::FrameHeader& header, uint64_t asked_ns) {
+  // What is asked, and of which range.
+  struct Question {
+    wire::FrameHeader header{};  // its number is filled in
+    uint64_t offset_bytes = 0;
+    std::span<const std::byte> body;
+    uint32_t body_crc = 0;
+  };
+  // A new request, which waits for a link.
+  const Entry& add(PeerRequest& request, const Question& question, uint64_t asked_ns) {
     Entry& entry = entries_.emplace_back();
     entry.request = &request;
-    entry.header = header;
+    entry.header = question.header;
     entry.number = first_sequence_ + entries_.size() - 1;
     wire::set_request(entry.header, entry.number);
+    entry.offset_bytes = question.offset_bytes;
+    entry.body = question.body;
+    entry.body_crc = question.body_crc;
     entry.asked_ns = asked_ns;
     return entry;
   }
+  // It goes on the control stream.
+  void put_in_order(const Entry& entry) { changed(entry).incarnation = kControlStream; }
+  // It goes over a connection, and ends there.
+  void put_over(const Entry& entry, const Link& link, uint64_t incarnation, uint64_t end_bytes,
+                const LinkMeter::Stamp& stamp) {
+    Entry& sent = changed(entry);
+    sent.incarnation = incarnation;
+    sent.link = &link;
+    sent.sent_end_bytes = end_bytes;
+    sent.stamp = stamp;
+  }
+  // There is none.
+  void put_off(const Entry& entry) { changed(entry).incarnation = kNoConnection; }
+
   // The entry of an answer; null when there is none such.
-  Entry* find(uint64_t sequence) {
+  [[nodiscard]] const Entry* find(uint64_t sequence) const {
     if (sequence < first_sequence_ || sequence - first_sequence_ >= entries_.size()) return nullptr;
-    Entry& entry = entries_[sequence - first_sequence_];
+    const Entry& entry = entries_[sequence - first_sequence_];
     return entry.request != nullptr ? &entry : nullptr;
   }
   // Its answer has come; the entry is gone afterwards.
-  void remove(Entry& entry) {
-    entry.request = nullptr;
+  void remove(const Entry& entry) {
+    changed(entry).request = nullptr;
     while (!entries_.empty() && entries_.front().request == nullptr) {
       entries_.pop_front();
       ++first_sequence_;
@@ -82,8 +106,8 @@ class PeerRequests {
   }
   // Calls `send` with each that is on connection `incarnation`, oldest first.
   template <typename Send>
-  void each_on(uint64_t incarnation, Send&& send) {
-    for (Entry& entry : entries_)
+  void each_on(uint64_t incarnation, Send&& send) const {
+    for (const Entry& entry : entries_)
       if (entry.request != nullptr && entry.incarnation == incarnation) send(entry);
   }
   // Calls `look` with each, oldest first, while it returns true.
@@ -101,6 +125,8 @@ class PeerRequests {
   [[nodiscard]] uint64_t oldest_asked_ns() const { return entries_.front().asked_ns; }
 
  private:
+  Entry& changed(const Entry& entry) { return entries_[entry.number - first_sequence_]; }
+
   std::deque<Entry> entries_;  // front() is never answered
   uint64_t first_sequence_ = 1;
 };

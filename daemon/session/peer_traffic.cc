@@ -20,31 +20,27 @@ PeerTraffic::PeerTraffic(const SessionEnvironment& env, Links& links, ControlStr
 
 void PeerTraffic::put_in_order(const FrameHeader& header, std::span<const std::byte> payload) {
   control_.send(header, payload,
-                control_channel_ != nullptr ? control_channel_->connection.get() : nullptr);
+                control_channel_ != nullptr ? &control_channel_->connection() : nullptr);
 }
 
 void PeerTraffic::ask_in_order(const FrameHeader& header, std::span<const std::byte> payload,
                                PeerRequest& waiter) {
-  PeerRequests::Entry& entry = requests_.add(waiter, header, env_.clock.now_ns());
-  entry.incarnation = PeerRequests::kControlStream;
+  const PeerRequests::Entry& entry = requests_.add(waiter, {header, 0, {}, 0}, env_.clock.now_ns());
+  requests_.put_in_order(entry);
   put_in_order(entry.header, payload);
 }
 
 void PeerTraffic::ask_somewhere(const FrameHeader& header, uint64_t offset_bytes,
                                 std::span<const std::byte> body, uint32_t crc,
                                 PeerRequest& waiter) {
-  PeerRequests::Entry& entry = requests_.add(waiter, header, env_.clock.now_ns());
-  entry.offset_bytes = offset_bytes;
-  entry.body = body;
-  entry.body_crc = crc;
-  send(entry);
+  send(requests_.add(waiter, {header, offset_bytes, body, crc}, env_.clock.now_ns()));
 }
 
 void PeerTraffic::answer(uint64_t incarnation, const wire::AckFrame& ack,
                          std::span<const std::byte> body, uint32_t crc) {
   Channel* channel = links_.of(incarnation);
   if (channel == nullptr) return;
-  channel->connection->send(
+  channel->connection().send(
       wire::seal(wire::to_header(ack), static_cast<uint32_t>(body.size()), crc), body);
 }
 
@@ -58,9 +54,9 @@ Channel* PeerTraffic::pick(uint64_t bytes, const Link* lost_on) const {
   for (const bool suspicious_too : {false, true}) {
     for (Channel* channel : up) {
       if (!suspicious_too && channel->silent_ns(env_.lateness, now) > heartbeats_.suspicious_ns()) continue;
-      const LinkMeter& meter = channel->link.meter();
+      const LinkMeter& meter = channel->link().meter();
       loads[count] = {meter.in_flight_bytes(), meter.rate_bytes_per_s(), meter.round_trip_ns(),
-                      meter.proven(), &channel->link == lost_on};
+                      meter.proven(), &channel->link() == lost_on};
       channels[count++] = channel;
     }
     if (count > 0) break;
@@ -68,23 +64,22 @@ Channel* PeerTraffic::pick(uint64_t bytes, const Link* lost_on) const {
   return channels[choose_link(std::span(loads).first(count), bytes, env_.config.link_timeout_ns)];
 }
 
-void PeerTraffic::send_over(Channel& channel, PeerRequests::Entry& entry) {
+void PeerTraffic::send_over(Channel& channel, const PeerRequests::Entry& entry) {
   const uint64_t bytes = sizeof(FrameHeader) + entry.body.size();
-  entry.incarnation = channel.incarnation;
-  entry.link = &channel.link;
-  entry.sent_end_bytes = channel.connection->queued_bytes_total() + bytes;
-  entry.stamp = channel.link.meter().sent(bytes, env_.clock.now_ns());
+  requests_.put_over(entry, channel.link(), channel.incarnation(),
+                     channel.connection().queued_bytes_total() + bytes,
+                     channel.link().meter().sent(bytes, env_.clock.now_ns()));
   FrameHeader header = entry.header;
   sampler_.begin(channel, entry, header);
-  channel.connection->send(
+  channel.connection().send(
       wire::seal(header, static_cast<uint32_t>(entry.body.size()), entry.body_crc), entry.body);
 }
 
-void PeerTraffic::send(PeerRequests::Entry& entry) {
+void PeerTraffic::send(const PeerRequests::Entry& entry) {
   if (Channel* channel = pick(sizeof(FrameHeader) + entry.body.size(), entry.link))
     send_over(*channel, entry);
   else
-    entry.incarnation = PeerRequests::kNoConnection;
+    requests_.put_off(entry);
 }
 
 // --- sessions and connections
@@ -104,7 +99,7 @@ void PeerTraffic::session_lost() {
 void PeerTraffic::channel_up(Channel& channel) {
   if (control_channel_ == nullptr) {
     control_channel_ = &channel;
-    control_.attach(*channel.connection);
+    control_.attach(channel.connection());
   }
   send_again(PeerRequests::kNoConnection);
 }
@@ -117,13 +112,13 @@ void PeerTraffic::channel_down(const Channel& channel) {
   }
   if (control_channel_ != &channel) return;
   control_channel_ = pick(0);
-  if (control_channel_ != nullptr) control_.attach(*control_channel_->connection);
+  if (control_channel_ != nullptr) control_.attach(control_channel_->connection());
 }
 
 // No link was up when they came, or the one that carried them is gone: the peer begins anew with
 // them.
 void PeerTraffic::send_again(uint64_t incarnation) {
-  requests_.each_on(incarnation, [this](PeerRequests::Entry& entry) {
+  requests_.each_on(incarnation, [this](const PeerRequests::Entry& entry) {
     resent_ns_ = env_.clock.now_ns();
     send(entry);
   });
@@ -143,17 +138,17 @@ ControlStream::Arrival PeerTraffic::arrived(Channel& channel, const FrameHeader&
 bool PeerTraffic::take_ack(Channel& channel, wire::Frame& frame) {
   const bool control = wire::is_ordered(frame.header);
   const auto ack = wire::frame_as<wire::AckFrame>(frame.header);
-  PeerRequests::Entry* entry = requests_.find(ack.request);
+  const PeerRequests::Entry* entry = requests_.find(ack.request);
   const bool known =
       entry != nullptr &&
       (control ? entry->incarnation == PeerRequests::kControlStream
-               : entry->incarnation == channel.incarnation &&
-                     entry->sent_end_bytes <= channel.connection->sent_bytes_total());
+               : entry->incarnation == channel.incarnation() &&
+                     entry->sent_end_bytes <= channel.connection().sent_bytes_total());
   if (!known) return false;
   const uint64_t now = env_.clock.now_ns();
   uint64_t heard = entry->asked_ns;
   if (!control) {
-    channel.link.meter().answered(entry->stamp, now);
+    channel.link().meter().answered(entry->stamp, now);
     // The peer had it when its own time with it began.
     heard = std::max(entry->stamp.sent_ns, now - std::min(now, ack.held_ns));
     sampler_.time(channel, *entry, frame, now);

@@ -55,8 +55,8 @@ class PeerTraffic {
  private:
   // `lost_on`: the link that has had it, and lost its connection; null: none has.
   [[nodiscard]] Channel* pick(uint64_t bytes, const Link* lost_on = nullptr) const;
-  void send_over(Channel& channel, PeerRequests::Entry& entry);
-  void send(PeerRequests::Entry& entry);
+  void send_over(Channel& channel, const PeerRequests::Entry& entry);
+  void send(const PeerRequests::Entry& entry);
 
   const SessionEnvironment& env_;
   Links& links_;

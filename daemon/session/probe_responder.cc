@@ -21,7 +21,7 @@ constexpr uint64_t kSilence_ns = limits::kProbeMax_ns / 4;
 
 Channel* ProbeResponder::channel() const {
   const auto found = links_.channels([](const Channel& each) {
-    return !each.dialled() && each.phase == Channel::Phase::kMeasuring;
+    return !each.dialled() && each.phase() == Channel::Phase::kMeasuring;
   });
   return found.empty() ? nullptr : found.front();
 }
@@ -32,13 +32,13 @@ bool ProbeResponder::accept(Channel& asking) {
                   env_.clock.now_ns());
     return false;
   }
-  asking.phase = Channel::Phase::kMeasuring;
-  asking.reader.set_read_bytes_max(limits::kProbePayloadBytesMax);
+  asking.enter(Channel::Phase::kMeasuring);
+  asking.reader().set_read_bytes_max(limits::kProbePayloadBytesMax);
   counts_ = false;
-  const wire::ProbeHostPayload host = make_probe_host(env_.network.host_of(asking.link.addresses()));
+  const wire::ProbeHostPayload host = make_probe_host(env_.network.host_of(asking.link().addresses()));
   const auto payload = wire::bytes_of(host);
-  asking.connection->send(wire::seal(wire::to_header(wire::ProbeHostFrame{}), payload));
-  asking.connection->send(payload);
+  asking.connection().send(wire::seal(wire::to_header(wire::ProbeHostFrame{}), payload));
+  asking.connection().send(payload);
   return true;
 }
 
@@ -46,7 +46,7 @@ bool ProbeResponder::take(Channel& asking, const wire::Frame& frame) {
   switch (static_cast<FrameType>(frame.header.type)) {
     case FrameType::kProbeAsk: {
       const uint64_t number = wire::frame_as<wire::ProbeAskFrame>(frame.header).number;
-      asking.connection->send(wire::seal(wire::to_header(wire::ProbeAnswerFrame{number})));
+      asking.connection().send(wire::seal(wire::to_header(wire::ProbeAnswerFrame{number})));
       return reads(asking);
     }
     case FrameType::kProbeData:
@@ -55,7 +55,7 @@ bool ProbeResponder::take(Channel& asking, const wire::Frame& frame) {
         first_ns_ = last_ns_ = received_bytes_ = 0;
         interval_bytes_.clear();
         // What came together with the first one counts, too.
-        seen_bytes_ = asking.reader.received_bytes_total() - asking.reader.unread_bytes() -
+        seen_bytes_ = asking.reader().received_bytes_total() - asking.reader().unread_bytes() -
                       sizeof(wire::FrameHeader) - frame.payload.size();
       }
       received(asking);
@@ -76,13 +76,13 @@ bool ProbeResponder::reads(Channel& asking) {
 }
 
 void ProbeResponder::close(Channel& asking, const std::string& why) {
-  strangers_.tell("link " + asking.link.name() + ": closed: " + asking.address, why, env_.clock.now_ns());
+  strangers_.tell("link " + asking.link().name() + ": closed: " + asking.address(), why, env_.clock.now_ns());
   links_.discard(asking);
 }
 
 void ProbeResponder::received(Channel& asking) {
   if (!counts_) return;
-  const uint64_t total = asking.reader.received_bytes_total();
+  const uint64_t total = asking.reader().received_bytes_total();
   const uint64_t came = total - std::min(total, seen_bytes_);
   if (came == 0) return;
   seen_bytes_ = total;
@@ -99,22 +99,22 @@ void ProbeResponder::received(Channel& asking) {
 
 void ProbeResponder::report(Channel& asking) {
   counts_ = false;
-  const auto state = asking.connection->stream();
+  const auto state = asking.connection().stream();
   const wire::ProbeReportFrame report{.received_bytes = received_bytes_,
                                       .passed_ns = last_ns_ - first_ns_,
                                       .buffer_bytes = state ? state->receive_buffer_bytes : 0};
   const auto payload = std::as_bytes(std::span<const uint32_t>(interval_bytes_));
-  asking.connection->send(wire::seal(wire::to_header(report), payload));
+  asking.connection().send(wire::seal(wire::to_header(report), payload));
   // Copied: the next stream may begin before it has gone.
-  asking.connection->send(payload);
+  asking.connection().send(payload);
 }
 
 void ProbeResponder::tick(uint64_t now) {
   Channel* asking = channel();
   if (asking == nullptr) return;
   const bool silent =
-      env_.lateness.passed_ns(asking->life.last_heard_ns, now) > kSilence_ns;
-  if (!silent && now - asking->opened_ns <= limits::kProbeMax_ns) return;
+      env_.lateness.passed_ns(asking->life().last_heard_ns(), now) > kSilence_ns;
+  if (!silent && now - asking->opened_ns() <= limits::kProbeMax_ns) return;
   close(*asking, silent ? "probes, and says nothing" : "probes for too long");
 }
 

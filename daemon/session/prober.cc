@@ -42,7 +42,7 @@ Prober::Prober(const SessionEnvironment& env, Links& links)
 
 Channel* Prober::channel() const {
   const auto found = links_.channels(
-      [](const Channel& each) { return each.dialled() && each.purpose == Channel::Purpose::kProbe; });
+      [](const Channel& each) { return each.dialled() && each.probes(); });
   return found.empty() ? nullptr : found.front();
 }
 
@@ -73,8 +73,8 @@ Result<uint64_t> Prober::begin(const std::string& name, uint64_t duty) {
 // --- frames
 
 bool Prober::challenged(Channel& channel, uint64_t nonce) {
-  channel.phase = Channel::Phase::kMeasuring;
-  channel.connection->send(wire::seal(wire::to_header(wire::ProbeFrame{nonce})));
+  channel.enter(Channel::Phase::kMeasuring);
+  channel.connection().send(wire::seal(wire::to_header(wire::ProbeFrame{nonce})));
   return true;
 }
 
@@ -84,7 +84,7 @@ bool Prober::take(Channel& channel, const wire::Frame& frame) {
     case FrameType::kProbeHost:
       if (result_->stage != ProbeStage::kConnecting) break;
       result_->there = probe_host_of(wire::payload_as<wire::ProbeHostPayload>(frame.payload));
-      result_->protection = channel.connection->protection();
+      result_->protection = channel.connection().protection();
       result_->stage = ProbeStage::kTalking;
       next_ask(channel);
       return true;
@@ -110,7 +110,7 @@ bool Prober::take(Channel& channel, const wire::Frame& frame) {
 
 void Prober::closed(Channel& channel, const std::string& reason) {
   const bool reached = channel.reached();
-  fail(reached ? "the connection to " + channel.address + " was closed (" + reason +
+  fail(reached ? "the connection to " + channel.address() + " was closed (" + reason +
                      "); a node of an earlier version knows no probes"
                : reason);
 }
@@ -127,7 +127,7 @@ void Prober::fail(const std::string& why) {
 
 void Prober::ask(Channel& channel, size_t bytes) {
   const auto payload = std::span(filling()).first(bytes);
-  channel.connection->send(wire::seal(wire::to_header(wire::ProbeAskFrame{++asked_}), payload), payload);
+  channel.connection().send(wire::seal(wire::to_header(wire::ProbeAskFrame{++asked_}), payload), payload);
   asked_ns_ = env_.clock.now_ns();
 }
 
@@ -195,15 +195,15 @@ void Prober::begin_stream(Channel& channel) {
   result_->wait_ns = 0;
   stream_began_ns_ = looked_ns_ = now;
   all_sent_ = half_seen_ = false;
-  sent_at_begin_bytes_ = channel.connection->sent_bytes_total();
-  volume_at_begin_bytes_ = channel.link.totals().out_bytes;
+  sent_at_begin_bytes_ = channel.connection().sent_bytes_total();
+  volume_at_begin_bytes_ = channel.link().totals().out_bytes;
   stream_on(channel);
 }
 
 void Prober::send_data(Channel& channel, bool last) {
   const std::span<const std::byte> payload = filling();
   static const uint32_t kCrc = crc32c(payload);
-  channel.connection->send(wire::seal(wire::to_header(wire::ProbeDataFrame{last}),
+  channel.connection().send(wire::seal(wire::to_header(wire::ProbeDataFrame{last}),
                                       static_cast<uint32_t>(payload.size()), kCrc),
                            payload);
 }
@@ -217,17 +217,17 @@ void Prober::stream_on(Channel& channel) {
   // The socket had room, and nothing lay ready: that was this node's doing.
   if (unsent == 0 && passed_ns > 0) stream.late_ns += now - looked_ns_;
   looked_ns_ = now;
-  const auto state = channel.connection->stream();
+  const auto state = channel.connection().stream();
   if (state && !std::exchange(half_seen_, half_seen_ || passed_ns >= stream.asked_ns / 2) && half_seen_)
     stream.half = *state;
   if (passed_ns >= stream.asked_ns) {
     if (state) stream.end = *state;
-    stream.beside_bytes = channel.link.totals().out_bytes - volume_at_begin_bytes_;
+    stream.beside_bytes = channel.link().totals().out_bytes - volume_at_begin_bytes_;
     all_sent_ = true;
     send_data(channel, true);
     return;
   }
-  const uint64_t sent = channel.connection->sent_bytes_total() - sent_at_begin_bytes_;
+  const uint64_t sent = channel.connection().sent_bytes_total() - sent_at_begin_bytes_;
   const uint64_t rate = passed_ns == 0 ? 0 : sent * kMillisecond_ns / passed_ns;  // a millisecond's
   const uint64_t ahead =
       std::clamp(20 * rate, limits::kProbeAheadBytesMin, limits::kProbeAheadBytesMax);
@@ -266,7 +266,7 @@ void Prober::turn() {
     stream_on(*open);
   } else if (now > deadline_ns_ || env_.lateness.passed_ns(heard_ns_, now) > kPatience_ns) {
     fail(open->reached() ? env_.peer() + " has not answered for " + format_duration(now - heard_ns_)
-                         : "connect to " + open->address + ": no answer");
+                         : "connect to " + open->address() + ": no answer");
   }
 }
 

@@ -66,14 +66,14 @@ void Session::drop(const std::string& reason, uint64_t retry_delay_ns) {
 
 void Session::keys_changed() {
   const auto too_late = [](const Channel& channel) {
-    return channel.open() && !channel.up() && channel.connection->key_dropped();
+    return channel.open() && !channel.up() && channel.connection().key_dropped();
   };
   for (Channel* channel : links_.channels(too_late))
     if (channel->open()) channel_closed(*channel, "the key that was proven there was dropped meanwhile");
 }
 
 void Session::volume_grew() {
-  for (Channel* channel : links_.up()) channel->reader.set_volume_bytes(owner_.volume_bytes());
+  for (Channel* channel : links_.up()) channel->reader().set_volume_bytes(owner_.volume_bytes());
 }
 
 void Session::pause_reading(bool paused) {
@@ -90,27 +90,27 @@ std::vector<LinkView> Session::link_views() const {
 void Session::establish(Channel& channel, Verdict verdict) {
   TB_CHECK(!established_, "there is one session at a time");
   established_ = true;
-  id_ = channel.intro.session_id;
+  id_ = channel.intro().session_id();
   joins_.session_up();
   traffic_.session_up();
   heartbeats_.session_up();
   handshake_.session_up(channel);
   links_.pause_reading(false);
   last_error_.clear();
-  channel.incarnation = 0;
-  env_.log.log(Severity::kInfo, "session with " + env_.peer() + " (" + channel.address +
+  TB_CHECK(channel.incarnation() == 0, "who begins a session joins none");
+  env_.log.log(Severity::kInfo, "session with " + env_.peer() + " (" + channel.address() +
                                     ") is up: " + explain(verdict, env_.peer()));
   link_up(channel);
-  SyncFacts peer = channel.intro.heard;
-  peer.primary = peer.primary || goes_on(peer, channel.intro.said);
-  owner_.session_up(verdict, peer, channel.intro.peer_fast_zero);
+  SyncFacts peer = channel.intro().heard();
+  peer.primary = peer.primary || goes_on(peer, channel.intro().said());
+  owner_.session_up(verdict, peer, channel.intro().peer_fast_zero());
   if (established_) joins_.join_others();
 }
 
 void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
   established_ = false;
   const auto of_the_session = [](const Channel& channel) {
-    return channel.up() || channel.phase == Channel::Phase::kParked || channel.dialled_to_join();
+    return channel.up() || channel.phase() == Channel::Phase::kParked || channel.dialled_to_join();
   };
   for (Channel* channel : links_.channels(of_the_session)) {
     if (channel->up())
@@ -203,25 +203,25 @@ void Session::try_link(Link& link) {
 // Ends every connection of a link that may not be used any more.
 void Session::close_link(Link& link) {
   const auto others = links_.channels(
-      [&](const Channel& channel) { return &channel.link == &link && !channel.up(); });
+      [&](const Channel& channel) { return &channel.link() == &link && !channel.up(); });
   for (Channel* channel : others) links_.discard(*channel);
   if (link.up() != nullptr) link_down(*link.up(), "the link was disabled or removed");
   if (!established_ && links_.idle()) dialler_.schedule(limits::kReconnectDelayMin_ns);
 }
 
 void Session::link_up(Channel& channel) {
-  const Link& link = channel.link;
-  channel.reader.set_volume_bytes(owner_.volume_bytes());
+  const Link& link = channel.link();
+  channel.reader().set_volume_bytes(owner_.volume_bytes());
   links_.mark_up(channel);
   heartbeats_.channel_up(channel);
   env_.events.tell(
       "link-up",
       {{"link", link.name()}, {"local", link.addresses().local}, {"peer", link.addresses().peer}});
-  if (channel.incarnation != 0)
+  if (channel.incarnation() != 0)
     env_.log.log(Severity::kInfo, "link " + link.name() + " is up");
   // A session may begin over a link that is disabled here, where there is no other.
   const auto spare =
-      links_.channels([](const Channel& each) { return each.up() && !each.link.enabled(); });
+      links_.channels([](const Channel& each) { return each.up() && !each.link().enabled(); });
   heartbeats_.send(channel, env_.clock.now_ns());
   traffic_.channel_up(channel);
   for (Channel* other : spare)
@@ -230,7 +230,7 @@ void Session::link_up(Channel& channel) {
 }
 
 void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end) {
-  Link& link = channel.link;
+  Link& link = channel.link();
   links_.mark_down(channel);
   const bool last = links_.up().empty();
   if (end == LinkEnd::kLost)
@@ -238,7 +238,7 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
   else
     env_.log.log(Severity::kInfo, "link " + link.name() + " gets a new connection");
   traffic_.channel_down(channel);
-  retirements_.retire(channel.incarnation);
+  retirements_.retire(channel.incarnation());
   if (last) {
     joins_.linger(newcomers_.waiting());
   } else {
@@ -252,8 +252,8 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
 
 void Session::channel_closed(Channel& channel, const std::string& reason) {
   if (channel.up())
-    link_down(channel, "the connection to " + channel.address + " was closed (" + reason + ")",
-              joins_.renews(channel.link) ? LinkEnd::kRenewed : LinkEnd::kLost);
+    link_down(channel, "the connection to " + channel.address() + " was closed (" + reason + ")",
+              joins_.renews(channel.link()) ? LinkEnd::kRenewed : LinkEnd::kLost);
   else if (channel.dialled_to_join())
     joins_.closed(channel, reason);
   else if (channel.probes() && channel.dialled())
@@ -267,14 +267,14 @@ void Session::channel_closed(Channel& channel, const std::string& reason) {
 // Bytes are a sign of life; that the socket is looked at is none: its kernel may have something to tell, such
 // as that it sent again what nobody acknowledges.
 wire::FrameReader::Outcome Session::next_frame(Channel& channel, wire::Frame& frame) {
-  const uint64_t before = channel.reader.received_bytes_total();
-  const wire::FrameReader::Outcome outcome = channel.reader.next(*channel.connection, frame);
-  if (channel.reader.received_bytes_total() != before) heartbeats_.heard(channel);
+  const uint64_t before = channel.reader().received_bytes_total();
+  const wire::FrameReader::Outcome outcome = channel.reader().next(channel.connection(), frame);
+  if (channel.reader().received_bytes_total() != before) heartbeats_.heard(channel);
   return outcome;
 }
 
 void Session::channel_readable(Channel& channel) {
-  channel.reader.begin_turn();
+  channel.reader().begin_turn();
   wire::Frame frame;
   while (channel.open()) {
     // What has been read already waits, too (pause_reading).

@@ -82,7 +82,7 @@ void SessionWatch::look_for_silence(uint64_t now) {
   if (!healthy) parts_.joins.replace_silent();
   if (!alive) return;
   for (Channel* channel : silent) {
-    Link& link = channel->link;
+    Link& link = channel->link();
     const std::string silence = format_duration(channel->silent_ns(env_.lateness, now));
     session_.link_down(*channel,
                        env_.peer() + " was silent on it, or did not hear this node, for " + silence,

@@ -1,26 +1,25 @@
-// A round trip whose moments the kernels of both hosts are asked for. Private to the session; loop
-// thread only.
+// Round trips whose moments the kernels of both hosts are asked for, of one connection: one frame at a time,
+// a request of ours or an answer. Owned by the channel; loop thread only.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "io/connection.h"
+#include "wire/frames.h"
 
 namespace twinblock {
 
-// At the sender of the request. It is complete when all three have come, in any order.
+// At the sender of the request.
 struct TripSample {
   uint64_t sequence = 0;  // of the request; 0: none is under way
   uint64_t length_bytes = 0;
   bool alone = false;  // nothing else was under way on the link
   SendMoments moments;
-  bool moments_known = false;
   uint64_t arrived_ns = 0, read_ns = 0;  // the answer
-  bool answered = false;
   // At the peer, all in ns: see wire::FrameType::kTimes.
   uint64_t turnaround_ns = 0, peer_receive_ns = 0, peer_send_ns = 0, peer_qdisc_ns = 0;
-  bool told = false;
-  [[nodiscard]] bool complete() const { return sequence != 0 && moments_known && answered && told; }
 };
 
 // At the one who answers.
@@ -30,11 +29,74 @@ struct AnswerSample {
   uint64_t answered_ns = 0;
 };
 
-// Of one connection.
-struct TripSamples {
-  TripSample request;    // one of ours whose times are to come
-  uint64_t sent_ns = 0;  // of the frame whose acknowledgement is to come
-  AnswerSample answer;   // one of ours whose times the peer wants
+class TripSamples {
+ public:
+  // A request of ours whose times are to come goes next.
+  void begin(uint64_t sequence, uint64_t length_bytes, bool alone) {
+    request_ = {};
+    request_.sequence = sequence;
+    request_.length_bytes = length_bytes;
+    request_.alone = alone;
+    moments_known_ = answered_ = told_ = false;
+    answer_ = {};
+  }
+  // An answer of ours whose times the peer wants goes next.
+  void begin_answer(const AnswerSample& answer) {
+    request_ = {};
+    answer_ = answer;
+  }
+
+  // The kernel has told when it sent what is under way: an answer's, which is over with that …
+  [[nodiscard]] std::optional<AnswerSample> take_answer() {
+    if (answer_.sequence == 0) return std::nullopt;
+    return std::exchange(answer_, {});
+  }
+  // … or a request's, once. Whether it was one.
+  bool sent(const SendMoments& moments) {
+    if (request_.sequence == 0 || moments_known_) return false;
+    sent_ns_ = moments.sent_ns;
+    request_.moments = moments;
+    moments_known_ = true;
+    return true;
+  }
+  // Whether it has told that the peer's has acknowledged it, once. Of answers that says nothing: TCP need
+  // not hurry to acknowledge them.
+  bool acknowledged(const SendMoments& moments) {
+    if (moments.acknowledged_ns == 0 || moments.sent_ns != sent_ns_) return false;
+    sent_ns_ = 0;
+    return true;
+  }
+  // The answer to a request has come. Whether that is the one.
+  bool answered(uint64_t sequence, uint64_t arrived_ns, uint64_t read_ns) {
+    if (request_.sequence != sequence) return false;
+    request_.arrived_ns = arrived_ns;
+    request_.read_ns = read_ns;
+    answered_ = true;
+    return true;
+  }
+  // The peer says its times. Whether they are the one's.
+  bool told(const wire::TimesFrame& times) {
+    if (request_.sequence == 0 || request_.sequence != times.request) return false;
+    request_.turnaround_ns = times.turnaround_ns;
+    request_.peer_receive_ns = times.receive_ns;
+    request_.peer_send_ns = times.send_ns;
+    request_.peer_qdisc_ns = times.queue_ns;
+    told_ = true;
+    return true;
+  }
+  // It is complete when all three have come, in any order, and over with that.
+  [[nodiscard]] std::optional<TripSample> take_complete() {
+    if (request_.sequence == 0 || !moments_known_ || !answered_ || !told_) return std::nullopt;
+    return std::exchange(request_, {});
+  }
+
+ private:
+  TripSample request_;
+  bool moments_known_ = false;
+  bool answered_ = false;
+  bool told_ = false;
+  uint64_t sent_ns_ = 0;  // of the frame whose acknowledgement is to come
+  AnswerSample answer_;
 };
 
 }  // namespace twinblock

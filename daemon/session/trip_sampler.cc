@@ -1,6 +1,7 @@
 #include "session/trip_sampler.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace twinblock {
 
@@ -21,109 +22,84 @@ void TripSampler::begin(Channel& channel, const PeerRequests::Entry& entry, Fram
   auto data = wire::frame_as<wire::DataFrame>(header);
   if (data.resync || every_ == 0 || ++since_ < every_) return;
   if (every_ > 1 && entry.stamp.sent_ns < next_ns_) return;
-  if (!channel.connection->sample_next()) return;
+  if (!channel.connection().sample_next()) return;
   since_ = 0;
   next_ns_ = entry.stamp.sent_ns + limits::kSampleInterval_ns;
   data.sample = true;
   header = wire::to_header(data);
-  channel.samples.request = {};
-  channel.samples.answer = {};
-  channel.samples.request.sequence = entry.number;
-  channel.samples.request.length_bytes = entry.body.size();
-  channel.samples.request.alone =
-      channel.link.meter().in_flight_bytes() <= sizeof(FrameHeader) + entry.body.size();
+  channel.samples().begin(
+      entry.number, entry.body.size(),
+      channel.link().meter().in_flight_bytes() <= sizeof(FrameHeader) + entry.body.size());
 }
 
 void TripSampler::time(Channel& channel, const PeerRequests::Entry& entry, const wire::Frame& frame,
                        uint64_t now) {
   const auto ack = wire::frame_as<wire::AckFrame>(frame.header);
   const uint64_t frame_bytes = sizeof(FrameHeader) + entry.body.size();
-  const uint64_t taken_ns = channel.connection->taken_ns(entry.sent_end_bytes - frame_bytes);
+  const uint64_t taken_ns = channel.connection().taken_ns(entry.sent_end_bytes - frame_bytes);
   PeerTrip trip;
   // Not before it was given to the connection, however long its socket had been full by then.
   trip.taken_ns = std::max(taken_ns, entry.stamp.sent_ns);
-  trip.seal_ns = channel.connection->sealing_ns(entry.sent_end_bytes - frame_bytes);
-  if (const uint64_t rate = channel.link.meter().carried_bytes_per_s(); rate != 0) {
+  trip.seal_ns = channel.connection().sealing_ns(entry.sent_end_bytes - frame_bytes);
+  if (const uint64_t rate = channel.link().meter().carried_bytes_per_s(); rate != 0) {
     trip.line_ns = frame_bytes * kSecond_ns / rate;
     trip.ahead_ns = entry.stamp.ahead_bytes * kSecond_ns / rate;
   }
   trip.arrived_ns = now;
   if (frame.arrived_ns != 0)
-    trip.arrived_ns = channel.life.answers.arrived_ns(ack.sent_ns, std::min(frame.arrived_ns, now),
+    trip.arrived_ns = channel.life().estimate_arrival(ack.sent_ns, std::min(frame.arrived_ns, now),
                                                       frame.arrived_alone);
   trip.answered_ns = now;
   trip.peer_ns = ack.held_ns;
   trip.peer_disk_ns = ack.disk_ns;
-  trip.stack_ns = channel.link.times().stack().expected_ns(
+  trip.stack_ns = channel.link().times().stack().expected_ns(
       entry.body.size(), less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns),
-      channel.link.config().rate_bits_per_s);
+      channel.link().config().rate_bits_per_s);
   // What waits because the peer does not read waits for the peer, wherever it lies.
   const uint64_t wire_ns =
       less(less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns), trip.stack_ns);
   trip.peer_ns +=
-      static_cast<uint64_t>(static_cast<double>(wire_ns) * channel.link.times().stack().held_by_peer());
+      static_cast<uint64_t>(static_cast<double>(wire_ns) * channel.link().times().stack().held_by_peer());
   entry.request->timed(trip);
-  TripSample& sample = channel.samples.request;
-  if (sample.sequence != entry.number) return;
-  sample.arrived_ns = trip.arrived_ns;
-  sample.read_ns = now;
-  sample.answered = true;
-  finish(channel);
+  if (channel.samples().answered(entry.number, trip.arrived_ns, now)) finish(channel);
 }
 
 void TripSampler::sample_answer(uint64_t incarnation, uint64_t sequence, uint64_t arrived_ns,
                                 uint64_t read_ns) {
   Channel* channel = links_.of(incarnation);
-  if (channel == nullptr || !channel->connection->sample_next()) return;
-  channel->samples.request = {};
-  channel->samples.answer = {sequence, arrived_ns, read_ns, clock_.now_ns()};
+  if (channel == nullptr || !channel->connection().sample_next()) return;
+  channel->samples().begin_answer({sequence, arrived_ns, read_ns, clock_.now_ns()});
 }
 
 // One frame of a connection at a time is sampled: a request or an answer.
 void TripSampler::sampled(Channel& channel, const SendMoments& moments) {
   if (!channel.up()) return;
-  if (channel.samples.answer.sequence != 0) {
-    tell(channel, moments);
+  if (const auto answer = channel.samples().take_answer()) {
+    tell(channel, *answer, moments);
     return;
   }
-  if (channel.samples.request.sequence != 0 && !channel.samples.request.moments_known) {
-    channel.samples.sent_ns = moments.sent_ns;
-    channel.samples.request.moments = moments;
-    channel.samples.request.moments_known = true;
-    finish(channel);
-  }
-  // Of answers that says nothing: TCP need not hurry to acknowledge them.
-  if (moments.acknowledged_ns == 0 || moments.sent_ns != channel.samples.sent_ns) return;
-  channel.samples.sent_ns = 0;
-  channel.link.times().acknowledged(less(moments.acknowledged_ns, moments.sent_ns), clock_.now_ns());
+  if (channel.samples().sent(moments)) finish(channel);
+  if (channel.samples().acknowledged(moments))
+    channel.link().times().acknowledged(less(moments.acknowledged_ns, moments.sent_ns), clock_.now_ns());
 }
 
-void TripSampler::tell(Channel& channel, const SendMoments& moments) {
-  const AnswerSample sample = channel.samples.answer;
-  channel.samples.answer = {};
+void TripSampler::tell(Channel& channel, const AnswerSample& sample, const SendMoments& moments) {
   const wire::TimesFrame times{.request = sample.sequence,
                                .turnaround_ns = less(moments.sent_ns, sample.arrived_ns),
                                .receive_ns = less(sample.read_ns, sample.arrived_ns),
                                .send_ns = less(moments.sent_ns, sample.answered_ns),
                                .queue_ns = less(moments.sent_ns, moments.queued_ns)};
-  channel.connection->send(wire::seal(wire::to_header(times)));
+  channel.connection().send(wire::seal(wire::to_header(times)));
 }
 
 void TripSampler::take(Channel& channel, const wire::TimesFrame& times) {
-  TripSample& sample = channel.samples.request;
-  if (sample.sequence == 0 || sample.sequence != times.request) return;
-  sample.turnaround_ns = times.turnaround_ns;
-  sample.peer_receive_ns = times.receive_ns;
-  sample.peer_send_ns = times.send_ns;
-  sample.peer_qdisc_ns = times.queue_ns;
-  sample.told = true;
-  finish(channel);
+  if (channel.samples().told(times)) finish(channel);
 }
 
 void TripSampler::finish(Channel& channel) {
-  if (!channel.samples.request.complete()) return;
-  const TripSample sample = channel.samples.request;
-  channel.samples.request = {};
+  const std::optional<TripSample> complete = channel.samples().take_complete();
+  if (!complete) return;
+  const TripSample& sample = *complete;
   const SendMoments& moments = sample.moments;
   TripTimes times{};
   const auto at = [&times](TripPart part) -> uint64_t& { return times[static_cast<size_t>(part)]; };
@@ -137,7 +113,7 @@ void TripSampler::finish(Channel& channel) {
   // behind earlier bytes.
   const bool behind_others =
       moments.ahead_bytes > 0 || at(TripPart::kSendQdisc) > kDeviceIsFree_ns;
-  channel.link.times().record(times,
+  channel.link().times().record(times,
                               {sample.length_bytes, at(TripPart::kSendStack),
                                less(sample.peer_send_ns, sample.peer_qdisc_ns), behind_others,
                                moments.peer_full},

@@ -39,7 +39,7 @@ class TripSampler {
   void take(Channel& channel, const wire::TimesFrame& times);
 
  private:
-  void tell(Channel& channel, const SendMoments& moments);
+  void tell(Channel& channel, const AnswerSample& sample, const SendMoments& moments);
   void finish(Channel& channel);
 
   Clock& clock_;

@@ -33,6 +33,8 @@ class EngineInside {
   }
   // The steps of the table of phases that were taken.
   [[nodiscard]] const PhaseSteps& phase_steps() const { return core_.phase().steps(); }
+  // … and of that of a connection's phases.
+  [[nodiscard]] const ChannelSteps& channel_steps() const { return core_.session.links().steps(); }
 
  private:
   const Core& core_;

@@ -47,6 +47,7 @@ struct Shared {
   std::atomic<uint64_t> next{0};  // the seed that nobody has begun yet, counted from the first
   std::atomic<uint64_t> trajectory{0};
   std::array<std::atomic<uint16_t>, twinblock::kPhases> phases{};  // SimNode::phases_seen()
+  std::array<std::atomic<uint16_t>, twinblock::kChannelPhases> channel_phases{};  // … channel_phases_seen()
 };
 
 uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
@@ -100,6 +101,8 @@ int run_share(const Arguments& arguments, unsigned job, Shared& shared) {
               static_cast<unsigned long long>(runs), static_cast<double>(events) / 1e6, seconds());
   for (size_t from = 0; from < shared.phases.size(); ++from)
     shared.phases[from] |= twinblock::sim::SimNode::phases_seen()[from];
+  for (size_t from = 0; from < shared.channel_phases.size(); ++from)
+    shared.channel_phases[from] |= twinblock::sim::SimNode::channel_phases_seen()[from];
   return 0;
 }
 
@@ -122,6 +125,24 @@ void say_phases(const Shared& shared) {
         never += std::string(never.empty() ? "" : ", ") + phase_name(a) + " to " + phase_name(b);
     }
   std::printf("%u steps between phases; never taken: %s\n", known,
+              never.empty() ? "none" : never.c_str());
+}
+
+// … but for the end, which may come at any time.
+void say_channel_phases(const Shared& shared) {
+  using twinblock::ChannelPhase;
+  unsigned known = 0;
+  std::string never;
+  for (size_t from = 0; from < twinblock::kChannelPhases; ++from)
+    for (size_t to = 0; to < twinblock::kChannelPhases; ++to) {
+      const auto a = static_cast<ChannelPhase>(from), b = static_cast<ChannelPhase>(to);
+      if (b == ChannelPhase::kClosed || !twinblock::may_follow(a, b)) continue;
+      ++known;
+      if ((shared.channel_phases[from] & twinblock::ChannelSteps::bit(b)) == 0)
+        never += std::string(never.empty() ? "" : ", ") + channel_phase_name(a) + " to " +
+                 channel_phase_name(b);
+    }
+  std::printf("%u steps of connections; never taken: %s\n", known,
               never.empty() ? "none" : never.c_str());
 }
 
@@ -157,6 +178,7 @@ int run_all(const Arguments& arguments) {
     result = 1;
   }
   if (result == 0) say_phases(shared);
+  if (result == 0) say_channel_phases(shared);
   if (result == 0) say_trajectory(shared);
   return result;
 }
@@ -203,6 +225,7 @@ int main(int argc, char** argv) {
   Shared shared;
   const int result = run_share(arguments, 0, shared);
   if (result == 0) say_phases(shared);
+  if (result == 0) say_channel_phases(shared);
   if (result == 0) say_trajectory(shared);
   return result;
 }

@@ -127,6 +127,11 @@ std::array<uint16_t, kPhases>& SimNode::phases_seen() {
   return seen;
 }
 
+std::array<uint16_t, kChannelPhases>& SimNode::channel_phases_seen() {
+  static std::array<uint16_t, kChannelPhases> seen{};
+  return seen;
+}
+
 bool SimNode::remembers_failed_flush() const {
   if (!metadata_->idle()) return false;
   const std::span<const std::byte> found = metadata_->contents();
@@ -143,6 +148,9 @@ void SimNode::end_process() {
   metadata_->process_ended();
   for (size_t from = 0; from < kPhases; ++from)
     phases_seen()[from] |= engine_->inside().phase_steps().after(static_cast<Phase>(from));
+  for (size_t from = 0; from < kChannelPhases; ++from)
+    channel_phases_seen()[from] |=
+        engine_->inside().channel_steps().after(static_cast<ChannelPhase>(from));
   engine_.reset();
   copies_.reset();
   witness_.reset();

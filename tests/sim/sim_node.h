@@ -65,6 +65,8 @@ class SimNode {
 
   // What followed each phase of the session (mirror/phase.h), as bits; of all nodes of this process.
   static std::array<uint16_t, kPhases>& phases_seen();
+  // … and each of a connection (session/channel_phase.h).
+  static std::array<uint16_t, kChannelPhases>& channel_phases_seen();
 
   [[nodiscard]] bool running() const { return engine_ != nullptr; }
   [[nodiscard]] bool paused() const { return process_ && process_->paused; }

@@ -9,6 +9,7 @@
 #include "session/control_stream.h"
 #include "session/hello.h"
 #include "volume/own_set.h"
+#include "session/link.h"
 #include "session/peer_requests.h"
 #include "volume/progress.h"
 #include "volume/settings.h"
@@ -59,7 +60,7 @@ struct Waiter final : PeerRequest {
 };
 
 uint64_t ask(PeerRequests& requests, Waiter& waiter, uint64_t asked_ns) {
-  return requests.add(waiter, wire::to_header(wire::FlushFrame{}), asked_ns).number;
+  return requests.add(waiter, {wire::to_header(wire::FlushFrame{}), 0, {}, 0}, asked_ns).number;
 }
 
 TEST(PeerRequests, FindsEachRequestOnceInAnyOrder) {
@@ -68,7 +69,7 @@ TEST(PeerRequests, FindsEachRequestOnceInAnyOrder) {
   std::vector<uint64_t> sequences;
   for (size_t i = 0; i < waiters.size(); ++i) sequences.push_back(ask(requests, waiters[i], i + 1));
   for (const size_t i : {3u, 0u, 4u, 1u}) {
-    PeerRequests::Entry* entry = requests.find(sequences[i]);
+    const PeerRequests::Entry* entry = requests.find(sequences[i]);
     ASSERT_NE(entry, nullptr);
     EXPECT_EQ(entry->request, &waiters[i]);
     requests.remove(*entry);
@@ -106,12 +107,13 @@ TEST(PeerRequests, NumbersOfALostSessionMeanNothingInTheNext) {
 
 TEST(PeerRequests, KnowsWhichAConnectionCarried) {
   PeerRequests requests;
+  const Link link({}, {}, LinkPatience(1, 1));
   std::vector<Waiter> waiters(4);
   for (size_t i = 0; i < waiters.size(); ++i)
-    requests.find(ask(requests, waiters[i], 0))->incarnation = i % 2;
+    requests.put_over(*requests.find(ask(requests, waiters[i], 0)), link, i % 2, 0, {});
   requests.remove(*requests.find(2));
   std::vector<uint64_t> seen;
-  requests.each_on(1, [&](PeerRequests::Entry& entry) { seen.push_back(entry.number); });
+  requests.each_on(1, [&](const PeerRequests::Entry& entry) { seen.push_back(entry.number); });
   EXPECT_EQ(seen, std::vector<uint64_t>{4});
 }
 

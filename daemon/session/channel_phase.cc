@@ -1,0 +1,125 @@
+#include "session/channel_phase.h"
+
+#include <array>
+
+namespace twinblock {
+namespace {
+
+using enum ChannelPhase;
+
+template <typename... Phases>
+constexpr uint16_t any_of(Phases... phases) {
+  return static_cast<uint16_t>((ChannelSteps::bit(phases) | ... | 0));
+}
+
+constexpr bool kYes = true, kNo = false;
+
+constexpr std::array<ChannelPhaseRules, kChannelPhases> kRules{{
+    //               dialled accepted begins
+    {kConnecting, kYes, kNo, kNo, any_of(kAwaitChallenge)},
+    {kAwaitChallenge, kYes, kNo, kNo, any_of(kReplacing, kAwaitJoin, kAwaitHello, kMeasuring)},
+    {kReplacing, kYes, kNo, kNo, any_of(kAwaitJoin)},
+    {kAwaitJoin, kYes, kNo, kNo, any_of(kUp)},
+    {kParked, kNo, kYes, kNo, any_of(kUp, kClosing)},
+    // To kUp: what was accepted asked to join, and may.
+    {kAwaitHello, kYes, kYes, kNo,
+     any_of(kParked, kMeasuring, kProbing, kDraining, kAwaitVerdict, kClosing, kUp)},
+    {kMeasuring, kYes, kYes, kNo, any_of()},
+    {kProbing, kNo, kYes, kNo, any_of(kDraining, kClosing)},
+    {kDraining, kNo, kYes, kYes, any_of(kAwaitVerdict)},
+    {kAwaitVerdict, kYes, kYes, kYes, any_of(kUp, kClosing)},
+    {kClosing, kYes, kYes, kYes, any_of()},
+    {kUp, kYes, kYes, kYes, any_of()},
+    {kClosed, kYes, kYes, kYes, any_of()},
+}};
+
+constexpr bool each_has_its_row() {
+  for (size_t at = 0; at < kChannelPhases; ++at)
+    if (static_cast<size_t>(kRules[at].phase) != at) return false;
+  return kChannelPhases == static_cast<size_t>(kClosed) + 1;
+}
+static_assert(each_has_its_row());
+
+// By who may be in both.
+constexpr uint16_t reached_from(ChannelPhase first, bool ChannelPhaseRules::*side) {
+  uint16_t phases = any_of(first, kClosed);
+  for (size_t round = 0; round < kChannelPhases; ++round)
+    for (const ChannelPhaseRules& from : kRules)
+      for (const ChannelPhaseRules& to : kRules)
+        if ((phases & any_of(from.phase)) != 0 && (from.next & any_of(to.phase)) != 0 && to.*side)
+          phases |= any_of(to.phase);
+  return phases;
+}
+constexpr bool each_side_reaches_its_own() {
+  const uint16_t dialled = reached_from(kConnecting, &ChannelPhaseRules::dialled);
+  const uint16_t accepted = reached_from(kAwaitHello, &ChannelPhaseRules::accepted);
+  for (const ChannelPhaseRules& rules : kRules)
+    if (rules.dialled != ((dialled & any_of(rules.phase)) != 0) ||
+        rules.accepted != ((accepted & any_of(rules.phase)) != 0))
+      return false;
+  return true;
+}
+static_assert(each_side_reaches_its_own());
+
+constexpr bool each_step_is_somebodys() {
+  for (const ChannelPhaseRules& from : kRules)
+    for (const ChannelPhaseRules& to : kRules)
+      if ((from.next & any_of(to.phase)) != 0 && !(from.dialled && to.dialled) &&
+          !(from.accepted && to.accepted))
+        return false;
+  return true;
+}
+static_assert(each_step_is_somebodys());
+
+constexpr bool who_was_refused_or_measures_is_never_up() {
+  for (const ChannelPhaseRules& rules : kRules)
+    if ((any_of(rules.phase) & any_of(kClosing, kMeasuring, kUp, kClosed)) != 0 && rules.next != 0) return false;
+  return true;
+}
+static_assert(who_was_refused_or_measures_is_never_up());
+
+// A hello alone leads to no session, nor does waiting: a verdict of both does, or a join of one that stands.
+constexpr bool up_is_who_has_a_verdict_or_a_join() {
+  for (const ChannelPhaseRules& rules : kRules)
+    if ((rules.next & any_of(kUp)) != 0 &&
+        (any_of(rules.phase) & any_of(kAwaitHello, kAwaitJoin, kParked, kAwaitVerdict)) == 0)
+      return false;
+  return true;
+}
+static_assert(up_is_who_has_a_verdict_or_a_join());
+
+constexpr bool nobody_stays_in_one_by_a_step() {
+  for (const ChannelPhaseRules& rules : kRules)
+    if ((rules.next & any_of(rules.phase, kClosed)) != 0) return false;
+  return true;
+}
+static_assert(nobody_stays_in_one_by_a_step(), "kClosed is not written out");
+
+}  // namespace
+
+const ChannelPhaseRules& rules_of(ChannelPhase phase) { return kRules[static_cast<size_t>(phase)]; }
+
+bool may_follow(ChannelPhase from, ChannelPhase to) {
+  return to == kClosed || (rules_of(from).next & ChannelSteps::bit(to)) != 0;
+}
+
+const char* channel_phase_name(ChannelPhase phase) {
+  switch (phase) {
+    case kConnecting: return "connecting";
+    case kAwaitChallenge: return "await challenge";
+    case kReplacing: return "replacing";
+    case kAwaitJoin: return "await join";
+    case kParked: return "parked";
+    case kAwaitHello: return "await hello";
+    case kMeasuring: return "measuring";
+    case kProbing: return "probing";
+    case kDraining: return "draining";
+    case kAwaitVerdict: return "await verdict";
+    case kClosing: return "closing";
+    case kUp: return "up";
+    case kClosed: return "closed";
+  }
+  return "";
+}
+
+}  // namespace twinblock

@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "session/channel_phase.h"
+#include "session/link.h"
+#include "session/signs_of_life.h"
+#include "session/trip_sample.h"
+
+namespace twinblock {
+namespace {
+
+ChannelPhase nth(size_t at) { return static_cast<ChannelPhase>(at); }
+
+TEST(ChannelPhase, EachHasItsRulesAndItsName) {
+  for (size_t at = 0; at < kChannelPhases; ++at) {
+    EXPECT_EQ(rules_of(nth(at)).phase, nth(at));
+    EXPECT_NE(std::string(channel_phase_name(nth(at))), "");
+    EXPECT_TRUE(may_follow(nth(at), ChannelPhase::kClosed));
+  }
+}
+
+TEST(ChannelPhase, NobodyIsPartOfASessionByAHelloOrByWaiting) {
+  for (const ChannelPhase from : {ChannelPhase::kConnecting, ChannelPhase::kAwaitChallenge,
+                                  ChannelPhase::kReplacing, ChannelPhase::kProbing,
+                                  ChannelPhase::kDraining, ChannelPhase::kMeasuring,
+                                  ChannelPhase::kClosing, ChannelPhase::kClosed})
+    EXPECT_FALSE(may_follow(from, ChannelPhase::kUp)) << channel_phase_name(from);
+}
+
+TEST(ChannelPhase, WhoWasRefusedStaysSo) {
+  for (size_t at = 0; at < kChannelPhases; ++at)
+    EXPECT_EQ(may_follow(ChannelPhase::kClosing, nth(at)), nth(at) == ChannelPhase::kClosed);
+}
+
+TEST(LinkErrors, TellsEachOnceInAWhile) {
+  LinkErrors errors;
+  EXPECT_TRUE(errors.note("refused", 1));
+  EXPECT_FALSE(errors.note("refused", 2));
+  EXPECT_TRUE(errors.note("unreachable", 3));
+  EXPECT_FALSE(errors.note("refused", 4)) << "two that take turns";
+  EXPECT_EQ(errors.last(), "refused");
+  EXPECT_TRUE(errors.note("unreachable", 4 + limits::kErrorRepeat_ns));
+}
+
+TEST(LinkErrors, WhatALostLinkSaidLastStays) {
+  LinkErrors errors;
+  (void)errors.note("refused", 1);
+  errors.came_up();
+  EXPECT_EQ(errors.last(), "") << "of before it was ever up";
+  EXPECT_TRUE(errors.note("refused", 2)) << "news again";
+  errors.lost("reset");
+  errors.came_up();
+  EXPECT_EQ(errors.last(), "reset");
+  EXPECT_EQ(errors.losses(), 1u);
+}
+
+TEST(SignsOfLife, AQueueMovesWhereBytesHaveLeftAndWaitsWhereSomeHaveNot) {
+  SignsOfLife life;
+  (void)life.look_at_queue(100, 300);
+  const auto some = life.look_at_queue(200, 300);
+  EXPECT_TRUE(some.waits && some.moves);
+  const auto none = life.look_at_queue(200, 300);
+  EXPECT_TRUE(none.waits && !none.moves);
+  const auto all = life.look_at_queue(300, 400);
+  EXPECT_TRUE(!all.waits && all.moves);
+}
+
+SendMoments sent_at(uint64_t sent_ns, uint64_t acknowledged_ns = 0) {
+  SendMoments moments;
+  moments.sent_ns = sent_ns;
+  moments.acknowledged_ns = acknowledged_ns;
+  return moments;
+}
+
+TEST(TripSamples, ARequestIsCompleteWhenAllThreeHaveCome) {
+  TripSamples samples;
+  samples.begin(7, 4096, true);
+  EXPECT_FALSE(samples.told({.request = 8}));
+  EXPECT_TRUE(samples.told({.request = 7, .turnaround_ns = 5}));
+  EXPECT_FALSE(samples.take_complete());
+  EXPECT_TRUE(samples.sent(sent_at(10)));
+  EXPECT_FALSE(samples.sent(sent_at(11))) << "once";
+  EXPECT_FALSE(samples.take_complete());
+  EXPECT_TRUE(samples.answered(7, 20, 21));
+  const auto complete = samples.take_complete();
+  ASSERT_TRUE(complete);
+  EXPECT_EQ(complete->turnaround_ns, 5u);
+  EXPECT_EQ(complete->moments.sent_ns, 10u);
+  EXPECT_EQ(complete->read_ns, 21u);
+  EXPECT_FALSE(samples.take_complete());
+  EXPECT_FALSE(samples.acknowledged(sent_at(10)));
+  EXPECT_TRUE(samples.acknowledged(sent_at(10, 30))) << "may come later than all";
+  EXPECT_FALSE(samples.acknowledged(sent_at(10, 30)));
+}
+
+TEST(TripSamples, AnAnswerTakesTheRequestsPlace) {
+  TripSamples samples;
+  samples.begin(7, 4096, true);
+  samples.begin_answer({3, 1, 2, 3});
+  EXPECT_FALSE(samples.answered(7, 20, 21));
+  const auto answer = samples.take_answer();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->sequence, 3u);
+  EXPECT_FALSE(samples.take_answer());
+}
+
+}  // namespace
+}  // namespace twinblock
