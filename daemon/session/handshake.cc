@@ -127,6 +127,12 @@ void Handshake::time_out(Channel& channel) {
     closed(channel, why);
 }
 
+void Handshake::try_now() {
+  if (go_on()) return;
+  if (!session_.established() && links_.idle()) dialler_.schedule(0);
+}
+
+// Whether somebody had waited.
 bool Handshake::go_on() {
   if (owner_.draining()) return false;
   const std::vector<Channel*> waiting = links_.channels(

@@ -59,8 +59,9 @@ class Handshake {
   void closed(Channel& channel, const std::string& reason);
   // Those that do not come to an end are ended; often.
   void time_out_late(uint64_t now_ns);
-  // Disk work of an earlier session may have ended: whoever waited for that goes on. False: nobody.
-  bool go_on();
+  // Something changed that may make one succeed, or disk work of an earlier session may have ended: whoever
+  // waited for that goes on, or one is begun.
+  void try_now();
 
   // The session begins with this connection.
   void session_up(const Channel& channel);
@@ -89,6 +90,7 @@ class Handshake {
   void see_size(Channel& channel, const wire::HelloPayload& hello, HelloMismatch& mismatch);
   void hear(const Channel& channel);
   void time_out(Channel& channel);
+  bool go_on();
   bool let_in(Channel& channel);
   bool resolve_collision(Channel& channel);
   void send_hello(Channel& channel);

@@ -40,7 +40,7 @@ class Heartbeats {
   // wait, but no client for longer than the peer timeout.
   [[nodiscard]] bool is_gone(const Channel& channel, uint64_t now_ns) const;
 
-  // When the latest of those was sent that the peer has answered.
+  // When the latest of those was sent that the peer has answered, and when the peer was last heard; 0: never.
   [[nodiscard]] uint64_t answered_beat_ns() const { return answered_beat_ns_; }
   [[nodiscard]] uint64_t last_heard_ns() const { return last_heard_ns_; }
   // For how long nothing has come over any connection, while this node was there.

@@ -24,26 +24,22 @@ Session::Session(SessionEnvironment environment, SessionOwner& owner)
       prober_(env_, links_),
       responder_(env_, links_, strangers_),
       handshake_(env_, owner, *this, {links_, joins_, newcomers_, dialler_, prober_, responder_, strangers_}),
+      roster_(env_, *this, {links_, joins_, dialler_, handshake_}),
       routes_(env_, owner, *this,
               {links_, control_, heartbeats_, sampler_, traffic_, retirements_, joins_, newcomers_,
                handshake_}),
       watch_(env_, owner, *this,
              {strangers_, links_, heartbeats_, traffic_, joins_, newcomers_, handshake_, responder_}) {
-  for (const LinkConfig& link : env_.config.links) (void)add_link(link);
   resume_timer_ = env_.clock.make_timer([this] {
     for (Channel* channel : std::vector(links_.up()))
       if (!links_.paused() && channel->up()) channel_readable(*channel);
   });
 }
 
-Session::~Session() = default;
-
 // --- from the engine
 
 Status Session::start() {
-  started_ = true;
-  for (const auto& link : links_.all())
-    if (Status listening = listen(*link); !listening) return listening;
+  if (Status listening = roster_.start(); !listening) return listening;
   dialler_.schedule_in_turn(0);
   watch_.start();
   return ok_status();
@@ -53,11 +49,6 @@ void Session::stop(const std::string& reason) {
   stopped_ = true;
   dialler_.stop();
   if (established_) send_ordered(wire::GoodbyeFrame{}, wire::text_bytes(reason));
-}
-
-void Session::poke() {
-  if (handshake_.go_on()) return;
-  if (!established_ && links_.idle()) dialler_.schedule(0);
 }
 
 void Session::drop(const std::string& reason, uint64_t retry_delay_ns) {
@@ -79,10 +70,6 @@ void Session::volume_grew() {
 void Session::pause_reading(bool paused) {
   if (!paused) resume_timer_->arm(0);
   links_.pause_reading(paused);
-}
-
-std::vector<LinkView> Session::link_views() const {
-  return links_.views(!established_ && !handshake_.refusal().empty());
 }
 
 // --- the whole session
@@ -138,76 +125,7 @@ void Session::note_error(Link& link, const std::string& error) {
   env_.log.log(Severity::kWarning, "link " + link.name() + ": " + error);
 }
 
-// --- links
-
-Status Session::listen(Link& link) {
-  return env_.network.listen(
-      link.addresses(),
-      [this, &link](std::unique_ptr<Connection> connection) {
-        handshake_.accept(link, std::move(connection));
-      },
-      [this, &link](const Refusal& refusal) { handshake_.refused(link, refusal); });
-}
-
-bool Session::can_spare(const std::string& name) const {
-  const auto& all = links_.all();
-  return std::any_of(all.begin(), all.end(), [&](const auto& link) {
-    return link->name() != name && link->enabled() && (!established_ || link->up() != nullptr);
-  });
-}
-
-Status Session::add_link(const LinkConfig& config) {
-  Link& link = links_.add(config);
-  joins_.prepare(link);
-  if (!started_) return ok_status();
-  if (Status listening = listen(link); !listening) {
-    links_.remove(link);
-    return listening;
-  }
-  try_link(link);
-  return ok_status();
-}
-
-Status Session::remove_link(const std::string& name) {
-  Link* link = links_.find(name);
-  if (link == nullptr) return Error{"there is no link " + name, "", 0};
-  env_.network.unlisten(name);
-  link->disable();
-  close_link(*link);
-  links_.remove(*link);
-  dialler_.begin_with_first();
-  return ok_status();
-}
-
-Status Session::enable_link(const std::string& name, bool enabled) {
-  Link* link = links_.find(name);
-  if (link == nullptr) return Error{"there is no link " + name, "", 0};
-  if (link->enabled() == enabled) return ok_status();
-  if (enabled) {
-    link->enable();
-    try_link(*link);
-  } else {
-    link->disable();
-    close_link(*link);
-  }
-  return ok_status();
-}
-
-void Session::try_link(Link& link) {
-  if (established_)
-    joins_.schedule_in_turn(link);
-  else
-    poke();
-}
-
-// Ends every connection of a link that may not be used any more.
-void Session::close_link(Link& link) {
-  const auto others = links_.channels(
-      [&](const Channel& channel) { return &channel.link() == &link && !channel.up(); });
-  for (Channel* channel : others) links_.discard(*channel);
-  if (link.up() != nullptr) link_down(*link.up(), "the link was disabled or removed");
-  if (!established_ && links_.idle()) dialler_.schedule(limits::kReconnectDelayMin_ns);
-}
+// --- its links
 
 void Session::link_up(Channel& channel) {
   const Link& link = channel.link();

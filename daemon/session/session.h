@@ -8,6 +8,7 @@
 //   Handshake     from a connection to a session, or to a refusal
 //   Newcomers     a hello while a session stands
 //   LinkJoins     how further links join it
+//   LinkRoster    which links it has, and may use
 //   Heartbeats    whether the peer lives, and hears this node
 //   PeerTraffic   the control stream and requests, and over which connection they go
 //   Retirements   connections that are dead, and what may still land of them
@@ -31,6 +32,7 @@
 
 #include "session/frame_routes.h"
 #include "session/handshake.h"
+#include "session/link_roster.h"
 #include "session/retirements.h"
 #include "session/session_watch.h"
 
@@ -39,7 +41,6 @@ namespace twinblock {
 class Session final : private SessionSteps, private ChannelOwner {
  public:
   Session(SessionEnvironment environment, SessionOwner& owner);
-  ~Session();
 
   // Listens and begins to dial. An error names the address.
   Status start();
@@ -49,10 +50,6 @@ class Session final : private SessionSteps, private ChannelOwner {
   [[nodiscard]] bool up() const { return established_; }
   // Whether the peer has shown since this moment that it lives: it has answered a beat that was
   // sent later. What it had sent before may still come in when it is dead.
-  // When the latest heartbeat was sent that the peer has answered, and when the peer was last heard; in
-  // this session or the last one. 0: never.
-  [[nodiscard]] uint64_t answered_beat_ns() const { return heartbeats_.answered_beat_ns(); }
-  [[nodiscard]] uint64_t last_heard_ns() const { return heartbeats_.last_heard_ns(); }
   [[nodiscard]] bool answered_since(uint64_t moment_ns) const {
     return established_ && heartbeats_.answered_beat_ns() > moment_ns;
   }
@@ -60,7 +57,7 @@ class Session final : private SessionSteps, private ChannelOwner {
   // `retry_delay_ns`.
   void drop(const std::string& reason, uint64_t retry_delay_ns);
   // Something changed that may make a refused handshake succeed, or draining has ended: try now.
-  void poke();
+  void poke() { handshake_.try_now(); }
 
   // On the control stream: in order and never lost while the session stands. Payloads are copied.
   template <typename Frame>
@@ -100,24 +97,20 @@ class Session final : private SessionSteps, private ChannelOwner {
   void work_ended(uint64_t incarnation) { retirements_.work_ended(incarnation); }
   void pause_reading(bool paused);
 
-  // Links at run time. Errors change nothing.
-  Status add_link(const LinkConfig& config);
-  Status remove_link(const std::string& name);
-  Status enable_link(const std::string& name, bool enabled);
   // LinkJoins::renew_all().
   void renew_links() {
     if (established_) joins_.renew_all();
   }
-  // This node's keys are others now: who has proven one that was dropped, and has no part in a session yet, gets none. What is up
-  // stays: a renewal replaces it without a loss.
+  // This node's keys are others now: who has proven one that was dropped, and has no part in a session yet,
+  // gets none. What is up stays: a renewal replaces it without a loss.
   void keys_changed();
   // The volume is larger: the peer may name what is new of it.
   void volume_grew();
-  // Whether the nodes could still talk without this link.
-  [[nodiscard]] bool can_spare(const std::string& name) const;
 
   [[nodiscard]] const Links& links() const { return links_; }
-  [[nodiscard]] std::vector<LinkView> link_views() const;
+  [[nodiscard]] LinkRoster& roster() { return roster_; }
+  // What it says of the peer holds of this session, or of the last one.
+  [[nodiscard]] const Heartbeats& heartbeats() const { return heartbeats_; }
   [[nodiscard]] Prober& prober() { return prober_; }
   [[nodiscard]] const Prober& prober() const { return prober_; }
   [[nodiscard]] const Handshake& handshake() const { return handshake_; }
@@ -143,9 +136,6 @@ class Session final : private SessionSteps, private ChannelOwner {
   void channel_sampled(Channel& channel, const SendMoments& moments) override;
 
   [[nodiscard]] wire::FrameReader::Outcome next_frame(Channel& channel, wire::Frame& frame);
-  Status listen(Link& link);
-  void try_link(Link& link);
-  void close_link(Link& link);
 
   const SessionEnvironment env_;
   SessionOwner& owner_;
@@ -162,9 +152,9 @@ class Session final : private SessionSteps, private ChannelOwner {
   Prober prober_;
   ProbeResponder responder_;
   Handshake handshake_;
+  LinkRoster roster_;
   FrameRoutes routes_;
   SessionWatch watch_;
-  bool started_ = false;
   bool stopped_ = false;
   bool established_ = false;
   SessionId id_;

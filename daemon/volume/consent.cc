@@ -80,7 +80,7 @@ Consent::Task Consent::task() const {
   if (core_.state().blank()) return Task::kNone;
   if (wants_right()) {
     const uint64_t peer_reads_until_ns = std::max(
-        peer_reads_until_ns_, core_.session.last_heard_ns() + core_.config.peer_timeout_ns);
+        peer_reads_until_ns_, core_.session.heartbeats().last_heard_ns() + core_.config.peer_timeout_ns);
     const bool too_soon = promotion_ != nullptr && asked_.witness != nullptr &&
                           core_.clock.now_ns() < peer_reads_until_ns;
     return too_soon ? Task::kNone : Task::kRight;

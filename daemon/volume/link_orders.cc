@@ -108,7 +108,7 @@ std::optional<Error> LinkOrders::why_not_change(LinkOrder order, const LinkConfi
     return Error{"there is no link " + link.name, "the links are: " + session().links().names(),
                  ENOENT};
   const bool taken_away = order == LinkOrder::kRemove || order == LinkOrder::kDisable;
-  if (taken_away && !session().can_spare(link.name))
+  if (taken_away && !session().roster().can_spare(link.name))
     return Error{"without link " + link.name + " the nodes could not reach each other: no other " +
                      (session().up() ? "link is up" : "link is enabled"),
                  "add or enable another one first", EBUSY};
@@ -118,15 +118,15 @@ std::optional<Error> LinkOrders::why_not_change(LinkOrder order, const LinkConfi
 Status LinkOrders::apply(LinkOrder order, const LinkConfig& link) {
   switch (order) {
     case LinkOrder::kAdd:
-      return session().add_link(link);
+      return session().roster().add(link);
     case LinkOrder::kRemove:
-      return session().remove_link(link.name);
+      return session().roster().remove(link.name);
     case LinkOrder::kEnable:
-      return session().enable_link(link.name, true);
+      return session().roster().enable(link.name, true);
     case LinkOrder::kDisable:
       break;
   }
-  return session().enable_link(link.name, false);
+  return session().roster().enable(link.name, false);
 }
 
 // Whether no other link of this node's file would be left that may be used.
@@ -168,7 +168,7 @@ std::optional<Error> LinkOrders::obey(LinkOrder order, const LinkConfig& link) {
   if (order == LinkOrder::kAdd && known) order = LinkOrder::kEnable;
   if (order != LinkOrder::kAdd && !known && !link.address.empty()) {
     if (auto error = why_not_change(LinkOrder::kAdd, link)) return error;
-    if (Status added = session().add_link(link); !added) return added.error();
+    if (Status added = session().roster().add(link); !added) return added.error();
   } else if (auto error = why_not_change(order, link)) {
     return error;
   }
@@ -259,7 +259,7 @@ void LinkOrders::answered(Answer& answer, int status, const std::string& why) {
   // Both nodes or none, but for a later order that holds by now.
   const LinkOrder back = row_of(held->order_).back;
   if (is_latest(held->order_, link.name, held->number_) &&
-      (back != LinkOrder::kRemove || session().can_spare(link.name))) {
+      (back != LinkOrder::kRemove || session().roster().can_spare(link.name))) {
     (void)apply(back, link);
     remember(back, link, held->number_);
     if (session().up()) tell(back, link, held->number_, nullptr);
@@ -358,7 +358,7 @@ void LinkOrders::session_lost() {
 void LinkOrders::links_changed() {
   if (!tell_again_ || !session().up()) return;
   // Not while the session hangs on the very link that an order takes away.
-  const auto can_be_spared = [this](const Latest& each) { return session().can_spare(each.link.name); };
+  const auto can_be_spared = [this](const Latest& each) { return session().roster().can_spare(each.link.name); };
   if (std::any_of(latest_.begin(), latest_.end(), can_be_spared)) session_up();
 }
 

@@ -48,7 +48,7 @@ class Stance {
   // Until then the peer, as far as it has told in this session what it waits for, does not ask a witness to be promoted
   // without this node.
   [[nodiscard]] uint64_t peer_waits_until_ns() const {
-    return parts_.session.answered_beat_ns() +
+    return parts_.session.heartbeats().answered_beat_ns() +
            std::min({parts_.config.peer_timeout_ns, peer_told_timeout_ns_, limits::kLeaseMax_ns});
   }
   // A session begins, in which the peer has not told its peer_timeout yet; it has.

@@ -92,7 +92,7 @@ void StatusSource::fill_peer(StatusView& view) const {
   view.peer.answers = session().links().peer_answers();
   view.peer.whole_on_this_node = parts_.core.phase().holds_sole_copy();
   view.peer.term = parts_.core.record().heard_term;
-  if (const uint64_t heard_ns = session().last_heard_ns(); heard_ns != 0)
+  if (const uint64_t heard_ns = session().heartbeats().last_heard_ns(); heard_ns != 0)
     view.peer.silent_ns = parts_.core.lateness().passed_ns(heard_ns, parts_.core.clock.now_ns());
   view.peer.facts = session().handshake().peer_facts();
   if (view.peer.facts)
@@ -100,7 +100,7 @@ void StatusSource::fill_peer(StatusView& view) const {
 }
 
 void StatusSource::fill_session(StatusView& view) const {
-  view.links = session().link_views();
+  view.links = session().links().views(!session().up() && !session().handshake().refusal().empty());
   view.verdict = session().handshake().last_verdict();
   view.refusal = session().handshake().refusal();
   view.session_error = session().last_error();

@@ -1,0 +1,94 @@
+#include "session/link_roster.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/limits.h"
+
+namespace twinblock {
+
+LinkRoster::LinkRoster(const SessionEnvironment& env, SessionSteps& session, const Parts& parts)
+    : env_(env), session_(session), parts_(parts) {
+  for (const LinkConfig& link : env_.config.links) (void)add(link);
+}
+
+Status LinkRoster::start() {
+  started_ = true;
+  for (const auto& link : parts_.links.all())
+    if (Status listening = listen(*link); !listening) return listening;
+  return ok_status();
+}
+
+Status LinkRoster::listen(Link& link) {
+  return env_.network.listen(
+      link.addresses(),
+      [this, &link](std::unique_ptr<Connection> connection) {
+        parts_.handshake.accept(link, std::move(connection));
+      },
+      [this, &link](const Refusal& refusal) { parts_.handshake.refused(link, refusal); });
+}
+
+bool LinkRoster::can_spare(const std::string& name) const {
+  const auto& all = parts_.links.all();
+  return std::any_of(all.begin(), all.end(), [&](const auto& link) {
+    return link->name() != name && link->enabled() &&
+           (!session_.established() || link->up() != nullptr);
+  });
+}
+
+Status LinkRoster::add(const LinkConfig& config) {
+  Link& link = parts_.links.add(config);
+  parts_.joins.prepare(link);
+  if (!started_) return ok_status();
+  if (Status listening = listen(link); !listening) {
+    parts_.links.remove(link);
+    return listening;
+  }
+  try_link(link);
+  return ok_status();
+}
+
+Status LinkRoster::remove(const std::string& name) {
+  Link* link = parts_.links.find(name);
+  if (link == nullptr) return Error{"there is no link " + name, "", 0};
+  env_.network.unlisten(name);
+  close(*link);
+  parts_.links.remove(*link);
+  parts_.dialler.begin_with_first();
+  return ok_status();
+}
+
+Status LinkRoster::enable(const std::string& name, bool enabled) {
+  Link* link = parts_.links.find(name);
+  if (link == nullptr) return Error{"there is no link " + name, "", 0};
+  if (link->enabled() == enabled) return ok_status();
+  if (enabled) {
+    link->enable();
+    try_link(*link);
+  } else {
+    close(*link);
+  }
+  return ok_status();
+}
+
+void LinkRoster::try_link(Link& link) {
+  if (session_.established())
+    parts_.joins.schedule_in_turn(link);
+  else
+    parts_.handshake.try_now();
+}
+
+// Ends every connection of a link that may not be used any more.
+void LinkRoster::close(Link& link) {
+  link.disable();
+  const auto others = parts_.links.channels(
+      [&](const Channel& channel) { return &channel.link() == &link && !channel.up(); });
+  for (Channel* channel : others) parts_.links.discard(*channel);
+  if (link.up() != nullptr)
+    session_.link_down(*link.up(), "the link was disabled or removed", LinkEnd::kLost);
+  if (!session_.established() && parts_.links.idle())
+    parts_.dialler.schedule(limits::kReconnectDelayMin_ns);
+}
+
+}  // namespace twinblock

@@ -1,0 +1,44 @@
+// Which links the session has, and which of them it may use, as the file says at first, and the operator
+// later: those are listened on, and joined or dialled; over the others nothing goes any more. Owned by the
+// session; loop thread only.
+#pragma once
+
+#include <string>
+
+#include "session/handshake.h"
+
+namespace twinblock {
+
+class LinkRoster {
+ public:
+  struct Parts {
+    Links& links;
+    LinkJoins& joins;
+    Dialler& dialler;
+    Handshake& handshake;
+  };
+  // With the links of the file.
+  LinkRoster(const SessionEnvironment& env, SessionSteps& session, const Parts& parts);
+
+  // Listens on all of them, and on those that are added from now on. An error names the address.
+  Status start();
+
+  // At run time. Errors change nothing.
+  Status add(const LinkConfig& config);
+  Status remove(const std::string& name);
+  Status enable(const std::string& name, bool enabled);
+  // Whether the nodes could still talk without this link.
+  [[nodiscard]] bool can_spare(const std::string& name) const;
+
+ private:
+  Status listen(Link& link);
+  void try_link(Link& link);
+  void close(Link& link);
+
+  const SessionEnvironment& env_;
+  SessionSteps& session_;
+  const Parts parts_;
+  bool started_ = false;
+};
+
+}  // namespace twinblock
