@@ -22,9 +22,10 @@ Config make_config(uint64_t volume_bytes, const std::string& replication = {});
 
 class FuzzNode {
  public:
-  // On host 0. `metadata_file` is what was found; `loaded` is what load() made of it.
+  // On host 0. `metadata_file` is what was found; `loaded` is what load() made of it. `witness`: where the
+  // configuration names one.
   FuzzNode(const Config& config, std::string name, std::vector<std::byte> metadata_file,
-           metadata::Loaded loaded, DataFound found);
+           metadata::Loaded loaded, DataFound found, Witness* witness = nullptr);
   ~FuzzNode();
   FuzzNode(const FuzzNode&) = delete;
   FuzzNode& operator=(const FuzzNode&) = delete;
