@@ -158,6 +158,7 @@ class HostilePeer::Line final : public ConnectionHandler {
       if (session_ != peer_.session_ || wire::order_of(header) <= peer_.control_received_) return;
       peer_.control_received_ = wire::order_of(header);
     }
+    if (peer_.hears) peer_.hears(header);
     if (is_request(header.type)) {
       if (peer_.answers)
         answer(header, 0, 0);
@@ -311,6 +312,7 @@ SyncFacts HostilePeer::facts() const {
       facts.generations.current = fresh(0xDEAD0000);
       break;
   }
+  facts.asks_register = asks_register;
   facts.primary = (flags_ & 1) != 0;
   facts.crashed = (flags_ & 2) != 0;
   facts.inconsistent = (flags_ & 4) != 0;

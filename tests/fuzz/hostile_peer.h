@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -52,6 +53,8 @@ class HostilePeer {
   bool answers = true;
   bool beats = true;
   bool confirms = true;  // that it has the control stream's frames
+  bool asks_register = false;  // its file has a witness, too
+  std::function<void(const wire::FrameHeader&)> hears;  // each frame, but of the control stream's no repetitions; may be null
 
  private:
   class Line;

@@ -2,6 +2,7 @@
 // replaced by hand.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "fuzz_node.h"
+#include "hostile_peer.h"
 #include "metadata_image.h"
 
 namespace twinblock::fuzz {
@@ -18,6 +20,7 @@ constexpr uint64_t kVolumeBytes = 256 * kKiB;
 constexpr uint32_t kRegionBytes = 64 * kKiB;
 constexpr uint64_t kGeneration = 11;
 constexpr uint64_t kClaim = 12;
+constexpr uint64_t kLong_ns = 60 * kSecond_ns;
 
 class WrittenWitness final : public Witness {
  public:
@@ -27,11 +30,13 @@ class WrittenWitness final : public Witness {
   };
 
   void read(const std::string&, const std::string&, std::function<void(Result<WitnessReading>)> done) override {
-    answer([this, done = std::move(done)] { done(reading); });
+    ++reads;
+    answer([done = std::move(done), said = reading] { done(said); });
   }
   void replace(const std::string&, int64_t revision, const WitnessEntry& entry,
                std::function<void(Result<bool>)> done) override {
     replacements.push_back({revision, entry});
+    if (!replaces) return;
     answer([this, revision, entry, done = std::move(done)] {
       const bool current = revision == reading.revision;
       if (current) reading = {entry, revision + 1};
@@ -41,11 +46,14 @@ class WrittenWitness final : public Witness {
   [[nodiscard]] std::string name() const override { return "a witness in writing"; }
 
   WitnessReading reading;
+  int reads = 0;
   std::vector<Replacement> replacements;
   sim::Scheduler* scheduler = nullptr;  // of the node that asks
+  uint64_t answers_after_ns = kMillisecond_ns;
+  bool replaces = true;  // false: it does not, nor does it answer
 
  private:
-  void answer(sim::Action said) { scheduler->after(kMillisecond_ns, nullptr, std::move(said)); }
+  void answer(sim::Action said) { scheduler->after(answers_after_ns, nullptr, std::move(said)); }
 };
 
 class ConsentTest : public testing::Test {
@@ -62,13 +70,16 @@ class ConsentTest : public testing::Test {
     record_.generations.current = record_.generations.base = kGeneration;
     witness_.reading = {entry(kGeneration, ""), 5};
   }
-  ~ConsentTest() override { node_.reset(); }
+  ~ConsentTest() override {
+    if (node_) node_->engine.reset();
+    peer_.reset();
+  }
 
   [[nodiscard]] WitnessEntry entry(uint64_t generation, const std::string& holder) const {
     return {metadata::format_uuid(record_.volume_uuid), generation, holder};
   }
-  // A process of the node begins, and is ordered to become primary while nothing is heard of its peer. Whether it is.
-  bool promoted() {
+  // A process of the node begins, and nothing is heard of its peer for as long as an earlier one may have promised it.
+  void begin() {
     std::vector<std::byte> file = plain_file(record_);
     Result<metadata::Loaded> loaded =
         metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
@@ -77,21 +88,40 @@ class ConsentTest : public testing::Test {
                                        DataFound::kSome, &witness_);
     witness_.scheduler = &node_->scheduler;
     EXPECT_TRUE(node_->engine->start().ok());
-    node_->run(limits::kLeaseMax_ns + config_.peer_timeout_ns);  // what an earlier process may have told its peer
-    std::optional<bool> answer;
-    node_->engine->orders().promote({}, [&](Result<std::string> said) { answer = said.ok(); });
-    for (int i = 0; i < 100 && !answer; ++i) node_->run(100 * kMillisecond_ns);
-    EXPECT_TRUE(answer.has_value());
-    return answer.value_or(false);
+    node_->run(limits::kLeaseMax_ns + config_.peer_timeout_ns);
+  }
+  void order() {
+    node_->engine->orders().promote({}, [this](Result<std::string> said) { promoted_ = said.ok(); });
+  }
+  // Whether it is, when that is known.
+  bool promoted() {
+    for (int i = 0; i < 100 && !promoted_; ++i) node_->run(100 * kMillisecond_ns);
+    EXPECT_TRUE(promoted_.has_value());
+    return promoted_.value_or(false);
+  }
+  // The peer, which is secondary and holds the same.
+  void meet(const std::function<void(HostilePeer&)>& differently = [](HostilePeer&) {}) {
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->asks_register = true;
+    differently(*peer_);
+    peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
+    peer_->take(HostilePeer::Stance::kSame, 0, 0);
+    for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(node_->engine->inside().session_stands());
   }
 
   Config config_;
   metadata::NodeRecord record_;
   WrittenWitness witness_;
   std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+  std::map<wire::FrameType, int> heard_;  // by the peer
+  std::optional<bool> promoted_;
 };
 
 TEST_F(ConsentTest, AKnownEntryIsReplacedByTheClaim) {
+  begin();
+  order();
   EXPECT_TRUE(promoted());
   ASSERT_EQ(witness_.replacements.size(), 1u);
   EXPECT_EQ(witness_.replacements[0].revision, 5);
@@ -101,6 +131,8 @@ TEST_F(ConsentTest, AKnownEntryIsReplacedByTheClaim) {
 
 TEST_F(ConsentTest, AnEntryOfTheOtherOneRefuses) {
   witness_.reading = {entry(kClaim, "beta"), 5};
+  begin();
+  order();
   EXPECT_FALSE(promoted());
   EXPECT_TRUE(witness_.replacements.empty());
 }
@@ -110,11 +142,51 @@ TEST_F(ConsentTest, AnEntryOfTheOtherOneRefuses) {
 TEST_F(ConsentTest, ItsOwnClaimIsPutThereAnew) {
   record_.claim = kClaim;
   witness_.reading = {entry(kClaim, "alpha"), 5};
+  begin();
+  order();
   EXPECT_TRUE(promoted());
   ASSERT_EQ(witness_.replacements.size(), 1u);
   EXPECT_EQ(witness_.replacements[0].revision, 5);
   EXPECT_EQ(witness_.replacements[0].entry, entry(kClaim, "alpha"));
   EXPECT_EQ(witness_.reading.revision, 6);
+}
+
+// Asked is the peer then, not the witness.
+TEST_F(ConsentTest, AQuestionForAPromotionEndsWhenThePeerIsBack) {
+  begin();
+  witness_.answers_after_ns = kLong_ns;
+  order();
+  node_->run(kSecond_ns);
+  EXPECT_FALSE(promoted_.has_value()) << "it waits for the witness";
+  meet();
+  EXPECT_FALSE(promoted());
+  EXPECT_EQ(heard_[wire::FrameType::kRole], 0) << "of a promotion that the peer was never told of";
+  witness_.answers_after_ns = kMillisecond_ns;
+  node_->run(2 * kLong_ns);
+  // Nor is it asked again for that promotion when the peer is lost.
+  witness_.replaces = false;
+  peer_->vanish();
+  node_->run(2 * kLong_ns);
+  EXPECT_FALSE(node_->engine->is_primary());
+  for (const auto& each : witness_.replacements) EXPECT_EQ(each.entry.holder, "") << "the right to go on alone";
+}
+
+// That both are together is put there only beside what was read just before: what stood there long ago may be gone, and
+// its revision may come again.
+TEST_F(ConsentTest, WhatWasReadLongAgoIsReadAnew) {
+  witness_.reading = {entry(kClaim, "beta"), 5};  // which had gone on alone, and is back
+  begin();
+  meet([](HostilePeer& peer) { peer.beats = false; });
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_EQ(witness_.reads, 1);
+  witness_.reading = {std::nullopt, 0};  // it has lost all that it knew
+  node_->run(2 * kSecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  EXPECT_TRUE(witness_.replacements.empty()) << "the peer has not said that it is there";
+  peer_->beats = true;
+  node_->run(5 * kSecond_ns);
+  ASSERT_FALSE(witness_.replacements.empty());
+  for (const auto& each : witness_.replacements) EXPECT_EQ(each.revision, 0);
 }
 
 }  // namespace
