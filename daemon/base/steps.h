@@ -1,5 +1,5 @@
 // Which steps between phases were taken, for those who count what was seen. `Phase`: an enum class whose
-// values are 0 to kCount - 1. Any thread.
+// values are 0 to kCount - 1. Counted by their owner's thread.
 #pragma once
 
 #include <array>

@@ -136,7 +136,6 @@ class Channel final : public ConnectionHandler {
   [[nodiscard]] Connection& connection() { return *connection_; }
   [[nodiscard]] const Connection& connection() const { return *connection_; }
   [[nodiscard]] wire::FrameReader& reader() { return reader_; }
-  [[nodiscard]] const wire::FrameReader& reader() const { return reader_; }
   [[nodiscard]] Introduction& intro() { return intro_; }
   [[nodiscard]] const Introduction& intro() const { return intro_; }
   [[nodiscard]] SignsOfLife& life() { return life_; }

@@ -108,8 +108,8 @@ class Link {
   void went_down();
   // … for this reason, which was none of this node's.
   void lost(const std::string& reason) { errors_.lost(reason); }
-  // For how long it is left alone, as it is lost, and others are up.
-  [[nodiscard]] uint64_t rest_after_loss_ns(uint64_t now_ns) { return rejoin_.lost(now_ns - up_since_ns_); }
+  // … and for how long it is left alone, where others are up: longer each time. Once for each loss.
+  [[nodiscard]] uint64_t left_alone_after_loss_ns(uint64_t now_ns) { return rejoin_.lost(now_ns - up_since_ns_); }
   // It is given up for its silence; after it went down, and it is known whether it is left alone.
   void given_up_for_silence(uint64_t now_ns) { patience_.given_up(now_ns, rejoin_.damped()); }
   // The session is lost: all begins anew.

@@ -161,7 +161,7 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
     joins_.linger(newcomers_.waiting());
   } else {
     joins_.schedule_in_turn(
-        link, end == LinkEnd::kLost ? link.rest_after_loss_ns(env_.clock.now_ns()) : 0);
+        link, end == LinkEnd::kLost ? link.left_alone_after_loss_ns(env_.clock.now_ns()) : 0);
   }
   owner_.links_changed();
 }

@@ -139,6 +139,8 @@ class Session final : private SessionSteps, private ChannelOwner {
 
   const SessionEnvironment env_;
   SessionOwner& owner_;
+  bool stopped_ = false;      // before the parts, which ask for these two
+  bool established_ = false;
   StrangerLog strangers_;
   ControlStream control_;
   Links links_;
@@ -155,8 +157,6 @@ class Session final : private SessionSteps, private ChannelOwner {
   LinkRoster roster_;
   FrameRoutes routes_;
   SessionWatch watch_;
-  bool stopped_ = false;
-  bool established_ = false;
   SessionId id_;
   std::unique_ptr<Timer> resume_timer_;  // parses on after a pause
   std::string last_error_;

@@ -1,6 +1,6 @@
 // Whether this node may promise anything that counts on its own replica alone, as far as a witness
-// has a say in it (invariant 15); what the file and the operator say of it is in Stance. Consent changes
-// it, all who promise ask it. Owned by Stance; loop thread only.
+// has a say in it (invariant 15); what the file and the operator say of it is in Stance. Consent
+// grants it, who begins a generation or shares one withdraws it, all who promise ask it. Owned by Stance; loop thread only.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // and the other way round: one after the other. A good peer has one of each under way; its role
 // takes back what it asked.
 //
-// Owned by the engine; loop thread only.
+// Owned by EngineSession; loop thread only.
 #pragma once
 
 #include <functional>

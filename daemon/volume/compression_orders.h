@@ -4,7 +4,7 @@
 // two orders that were given while the nodes could not talk, the one counts that more orders
 // preceded, or else that of the node with the lower name.
 //
-// Owned by the engine; loop thread only. What workers use is the policy, in Core.
+// Owned by EngineSession; loop thread only. What workers use is the policy, in Core.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // kept until this process ends, and told to a peer that starts anew, or was away; of two orders that
 // were given while the nodes could not talk, the one with the higher number counts.
 //
-// Owned by the engine; loop thread only.
+// Owned by EngineSession; loop thread only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What the two configuration files say, and should say alike: told to the peer, and compared; Stance is told for how long
-// the peer waits. Owned by the engine; loop thread only.
+// the peer waits. Owned by EngineSession; loop thread only.
 #pragma once
 
 #include <string>

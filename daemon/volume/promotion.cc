@@ -90,19 +90,19 @@ void Promotion::remember_record() {
   core_.stance().promotion_begins();
 }
 
-bool Promotion::restore_record() {
+void Promotion::restore_record() {
   TB_CHECK(before_.has_value(), "only what was kept can be restored");
   RecordedRole& role = core_.state().role();
   role.set_primary(before_->primary);
   role.promoted_on(before_->promoted_boot);
   role.set_peer_primary(core_.record().peer_primary || before_->peer_primary);
   core_.state().persist([](int) {});
-  return before_->primary;
 }
 
 Promotion::Reply Promotion::end() {
   timer_->disarm();
   before_.reset();
+  ++number_;
   return take_reply();
 }
 

@@ -63,8 +63,8 @@ class Promotion {
   // It is about to be put on record: what that says now is kept.
   void remember_record();
   [[nodiscard]] bool may_be_on_record() const { return before_.has_value(); }
-  // The record says again what it said. Whether that was that this node is primary, as which its last process ended.
-  bool restore_record();
+  // The record says again what it said: that this node is primary, where its last process ended so.
+  void restore_record();
   // Of what is kept: the peer is not primary any more; the crash as primary is no matter any more.
   void forget_primary_peer() {
     if (before_) before_->peer_primary = false;
@@ -74,6 +74,8 @@ class Promotion {
   }
   // It is on record, or given up. Whom to answer, if anybody.
   [[nodiscard]] Reply end();
+  // Tells it from those before and after it: what is recorded of one that was given up says nothing of the next.
+  [[nodiscard]] uint64_t number() const { return number_; }
 
  private:
   // What the record said.
@@ -93,6 +95,7 @@ class Promotion {
   Word word_;
   Reply reply_;
   bool waits_for_consent_ = false;
+  uint64_t number_ = 0;
   uint64_t question_ = 0;  // number of the last one that the peer was asked
   const std::unique_ptr<Timer> timer_;
   uint64_t asked_ns_ = 0;  // when it began to wait, and for how long it may

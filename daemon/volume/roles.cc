@@ -189,8 +189,9 @@ void Roles::become_primary() {
 }
 
 void Roles::record_primary(const char* how, const char* reply) {
-  core_.state().persist([this, how, reply](int error) {
-    if (role_ != Role::kPromoting) return;
+  core_.state().persist([this, how, reply, number = promotion_.number()](int error) {
+    // It was given up meanwhile; the next one may be under way.
+    if (role_ != Role::kPromoting || number != promotion_.number()) return;
     if (error != 0) {
       promotion_ended(disks_.why_metadata_failed(error));
       return;
@@ -223,9 +224,7 @@ void Roles::promotion_ended(Result<std::string> result) {
 // taken for a primary that crashed, nor forget that its peer was one.
 void Roles::take_promotion_back() {
   role_ = Role::kSecondary;
-  if (!promotion_.may_be_on_record()) return;
-  const bool ended_as_primary = promotion_.restore_record();
-  settle_role(role_, Role::kSecondary, core_.record(), ended_as_primary);
+  if (promotion_.may_be_on_record()) promotion_.restore_record();
 }
 
 // A promotion or demotion that is just being recorded stays on record; should the former be taken back, the

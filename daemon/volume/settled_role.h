@@ -8,11 +8,9 @@
 
 namespace twinblock {
 
-// `ended_as_primary`: so did the last process, which stays on record until the two nodes are the same again.
-inline void settle_role(Role& role, Role settled, const metadata::NodeRecord& record, bool ended_as_primary = false) {
+inline void settle_role(Role& role, Role settled, const metadata::NodeRecord& record) {
   TB_CHECK(settled != Role::kPrimary || record.primary, "who is primary is that on record");
-  TB_CHECK(settled != Role::kSecondary || !record.primary || ended_as_primary,
-           "who is secondary is not primary on record");
+  TB_CHECK(settled != Role::kSecondary || !record.primary, "who is secondary is not primary on record");
   role = settled;
 }
 

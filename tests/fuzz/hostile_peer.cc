@@ -196,6 +196,7 @@ class HostilePeer::Line final : public ConnectionHandler {
         tick_ = wire::frame_as<wire::HeartbeatFrame>(header).sent_ns;
         break;
       case FrameType::kPromoteAsk:
+        question_ = wire::frame_as<wire::PromoteAskFrame>(header).question;
         if (peer_.answers) agree(0);
         break;
       default:
@@ -219,7 +220,7 @@ class HostilePeer::Line final : public ConnectionHandler {
 
  public:
   void agree(uint32_t status) {
-    say(wire::to_header(wire::PromoteAnswerFrame{.error = status}), wire::text_bytes("yes"));
+    say(wire::to_header(wire::PromoteAnswerFrame{question_, status}), wire::text_bytes("yes"));
   }
 
  private:
@@ -229,6 +230,7 @@ class HostilePeer::Line final : public ConnectionHandler {
   wire::FrameReader reader_;
   SyncFacts said_, theirs_;
   SessionId session_;
+  uint64_t question_ = 0;  // the last one that this line was asked
   uint64_t nonce_ = 0, peer_nonce_ = 0;
   uint64_t tick_ = 0;
 

@@ -68,9 +68,10 @@ class Diary(Lateness):
 
 class MixedLoad:
     """Small overlapping writes, zeroes, trims and flushes by several connections, all checked against
-    a model, and beside them large writes and reads, until `finish()`, which asserts that none failed."""
+    a model, and beside them large writes and reads, until `finish()`, which asserts that none failed.
+    `registers`: those of an earlier load, which know what that has left."""
 
-    def __init__(self, lab, scratch, rate="40m", writers=4):
+    def __init__(self, lab, scratch, rate="40m", writers=4, registers=None):
         self.lab = lab
         self.diary = Diary(lab)
         status = lab.status("alpha")
@@ -82,7 +83,7 @@ class MixedLoad:
                        write_lat_log=self.latencies, log_unix_epoch=1,
                        offset=SMALL_BYTES, size=size - SMALL_BYTES)
         wait_until(lambda: lab.status("alpha")["clients"] > clients, what="the load to begin")
-        self.registers = Registers(SMALL_BYTES)
+        self.registers = registers or Registers(SMALL_BYTES)
         self.small = Load(lab, "alpha", self.registers, writers=writers)
         self.began = time.monotonic()
         self.faults = []  # (since, until): something was amiss on purpose

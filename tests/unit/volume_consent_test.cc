@@ -36,6 +36,7 @@ class WrittenWitness final : public Witness {
   void replace(const std::string&, int64_t revision, const WitnessEntry& entry,
                std::function<void(Result<bool>)> done) override {
     replacements.push_back({revision, entry});
+    if (asked_to_replace) asked_to_replace();
     if (!replaces) return;
     answer([this, revision, entry, done = std::move(done)] {
       const bool current = revision == reading.revision;
@@ -51,6 +52,7 @@ class WrittenWitness final : public Witness {
   sim::Scheduler* scheduler = nullptr;  // of the node that asks
   uint64_t answers_after_ns = kMillisecond_ns;
   bool replaces = true;  // false: it does not, nor does it answer
+  std::function<void()> asked_to_replace;
 
  private:
   void answer(sim::Action said) { scheduler->after(answers_after_ns, nullptr, std::move(said)); }
@@ -64,7 +66,6 @@ class ConsentTest : public testing::Test {
     config_.witness.timeout_ns = kSecond_ns;
     record_.volume_uuid[0] = 1;
     record_.volume = "r0";
-    record_.node = "alpha";
     record_.size_bytes = kVolumeBytes;
     record_.region_bytes = kRegionBytes;
     record_.generations.current = record_.generations.base = kGeneration;
@@ -80,18 +81,19 @@ class ConsentTest : public testing::Test {
   }
   // A process of the node begins, and nothing is heard of its peer for as long as an earlier one may have promised it.
   void begin() {
+    record_.node = name_;
     std::vector<std::byte> file = plain_file(record_);
     Result<metadata::Loaded> loaded =
         metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
     require(loaded.ok() && !loaded.value().blank, "the test's own metadata");
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded.value()),
+    node_ = std::make_unique<FuzzNode>(config_, name_, std::move(file), std::move(loaded.value()),
                                        DataFound::kSome, &witness_);
     witness_.scheduler = &node_->scheduler;
     EXPECT_TRUE(node_->engine->start().ok());
     node_->run(limits::kLeaseMax_ns + config_.peer_timeout_ns);
   }
-  void order() {
-    node_->engine->orders().promote({}, [this](Result<std::string> said) { promoted_ = said.ok(); });
+  void order(Promotion::Word word = {}) {
+    node_->engine->orders().promote(word, [this](Result<std::string> said) { promoted_ = said.ok(); });
   }
   // Whether it is, when that is known.
   bool promoted() {
@@ -101,7 +103,7 @@ class ConsentTest : public testing::Test {
   }
   // The peer, which is secondary and holds the same.
   void meet(const std::function<void(HostilePeer&)>& differently = [](HostilePeer&) {}) {
-    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_ = std::make_unique<HostilePeer>(*node_, name_ == "alpha" ? "beta" : "alpha", record_);
     peer_->asks_register = true;
     differently(*peer_);
     peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
@@ -110,6 +112,15 @@ class ConsentTest : public testing::Test {
     ASSERT_TRUE(node_->engine->inside().session_stands());
   }
 
+  // It wants to be primary, out of turn.
+  void peer_asks() {
+    wire::FrameHeader header = wire::to_header(wire::PromoteAskFrame{1, record_.term + 1});
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, {}));
+    node_->run(10 * kMillisecond_ns);
+  }
+
+  std::string name_ = "alpha";
   Config config_;
   metadata::NodeRecord record_;
   WrittenWitness witness_;
@@ -160,6 +171,7 @@ TEST_F(ConsentTest, AQuestionForAPromotionEndsWhenThePeerIsBack) {
   EXPECT_FALSE(promoted_.has_value()) << "it waits for the witness";
   meet();
   EXPECT_FALSE(promoted());
+  EXPECT_GT(heard_[wire::FrameType::kSettings], 0) << "the peer hears what it is told";
   EXPECT_EQ(heard_[wire::FrameType::kRole], 0) << "of a promotion that the peer was never told of";
   witness_.answers_after_ns = kMillisecond_ns;
   node_->run(2 * kLong_ns);
@@ -169,6 +181,29 @@ TEST_F(ConsentTest, AQuestionForAPromotionEndsWhenThePeerIsBack) {
   node_->run(2 * kLong_ns);
   EXPECT_FALSE(node_->engine->is_primary());
   for (const auto& each : witness_.replacements) EXPECT_EQ(each.entry.holder, "") << "the right to go on alone";
+}
+
+// What is recorded of a promotion that was given up says nothing of the next one.
+TEST_F(ConsentTest, TheRecordOfAnotherPromotionMakesNobodyPrimary) {
+  name_ = "beta";  // of two that are being promoted, the other one's counts
+  begin();
+  witness_.asked_to_replace = [this] { node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns; };
+  order();
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(witness_.replacements.empty());
+  EXPECT_FALSE(promoted_.has_value()) << "the metadata disk hangs";
+  meet();
+  peer_asks();
+  EXPECT_FALSE(promoted());
+  peer_->vanish();
+  for (int i = 0; i < 100 && node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_FALSE(node_->engine->inside().session_stands());
+  witness_.answers_after_ns = 100 * kLong_ns;
+  promoted_.reset();
+  order({true});  // by the operator's word that the peer is dead: of the witness it says nothing
+  node_->run(2 * kLong_ns);
+  EXPECT_FALSE(node_->engine->is_primary()) << "the witness has not answered";
+  EXPECT_FALSE(promoted_.value_or(false));
 }
 
 // That both are together is put there only beside what was read just before: what stood there long ago may be gone, and
