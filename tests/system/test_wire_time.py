@@ -72,7 +72,8 @@ def test_a_write_takes_what_a_fast_link_takes_of_anybody(make_lab, size_bytes):
 @pytest.mark.slow
 def test_a_full_link_shows_up_as_the_wire(make_lab):
     """A write's time lies in the socket, behind others: half of it would go with twice the rate. The link
-    is so slow that what a busy machine adds does not show."""
+    is so slow that what a busy machine adds does not show; and there is so much under way that it is known
+    as full, also where a busy machine lets no round trip take less than a millisecond."""
     lab = make_lab(host_namespaces=True, size="64MiB", peer_timeout="20s",
                    settings={"link_timeout": "5s"})
     lab.ctl("alpha", "sample", every=4)
@@ -82,11 +83,11 @@ def test_a_full_link_shows_up_as_the_wire(make_lab):
     def write(first, count):
         with connection(lab) as handle:
             for number in range(count):
-                handle.pwrite(data, (first + number % 8) * len(data))
+                handle.pwrite(data, (first + number % 2) * len(data))
 
     def times(count):
         """Of all writes so far, in ns, by stage, when each writer has written so many more."""
-        writers = [threading.Thread(target=write, args=(8 * number, count)) for number in range(8)]
+        writers = [threading.Thread(target=write, args=(2 * number, count)) for number in range(24)]
         for each in writers:
             each.start()
         for each in writers:
@@ -96,11 +97,11 @@ def test_a_full_link_shows_up_as_the_wire(make_lab):
         return {"total": large["total"]["sum_ns"]} | {
             stage: times["sum_ns"] for stage, times in large["stages"].items()}
 
-    before = times(4)  # what the link carries is learnt
-    after = times(16)
+    before = times(2)  # what the link carries is learnt
+    after = times(6)
     total = after["total"] - before["total"]
     shares = {stage: (after[stage] - before[stage]) / total for stage in ("wire", "link-queue", "stack")}
-    # Were the queue the software's, an eighth would be the wire's, and its round trips.
+    # Were the queue the software's, a small part would be the wire's, and its round trips.
     assert shares["link-queue"] > 0.5 and shares["link-queue"] + shares["wire"] > 0.6, shares
     assert shares["wire"] > 2 * shares["stack"], shares
     assert "as writes wait for each other" in " ".join(ctl(lab, "alpha", "latency").stdout.split())
