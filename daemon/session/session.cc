@@ -84,7 +84,6 @@ void Session::establish(Channel& channel, Verdict verdict) {
   handshake_.session_up(channel);
   links_.pause_reading(false);
   last_error_.clear();
-  TB_CHECK(channel.incarnation() == 0, "who begins a session joins none");
   env_.log.log(Severity::kInfo, "session with " + env_.peer() + " (" + channel.address() +
                                     ") is up: " + explain(verdict, env_.peer()));
   link_up(channel);
