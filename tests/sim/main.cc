@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/steps.h"
 #include "base/strict_checks.h"
 #include "confirmed.h"
 #include "far_apart.h"
@@ -111,39 +113,36 @@ void say_trajectory(const Shared& shared) {
   std::printf("trajectory %016llx\n", static_cast<unsigned long long>(shared.trajectory.load()));
 }
 
-// A step that none of enough seeds takes is one that the simulator does not test.
-void say_phases(const Shared& shared) {
-  using twinblock::Phase;
+// A step that none of enough seeds takes is one that the simulator does not test. `counts(from, to)`: of the table's.
+template <typename Phase, typename Seen, typename Counts>
+void say_steps(const char* what, const Seen& seen, const Counts& counts, const char* (*name)(Phase)) {
+  using Steps = twinblock::Steps<Phase, std::tuple_size_v<Seen>>;
   unsigned known = 0;
   std::string never;
-  for (size_t from = 0; from < twinblock::kPhases; ++from)
-    for (size_t to = 0; to < twinblock::kPhases; ++to) {
+  for (size_t from = 0; from < seen.size(); ++from)
+    for (size_t to = 0; to < seen.size(); ++to) {
       const auto a = static_cast<Phase>(from), b = static_cast<Phase>(to);
-      if (from == to || !twinblock::may_follow(a, b)) continue;
+      if (!counts(a, b)) continue;
       ++known;
-      if ((shared.phases[from] & twinblock::PhaseSteps::bit(b)) == 0)
-        never += std::string(never.empty() ? "" : ", ") + phase_name(a) + " to " + phase_name(b);
+      if ((seen[from] & Steps::bit(b)) == 0)
+        never += std::string(never.empty() ? "" : ", ") + name(a) + " to " + name(b);
     }
-  std::printf("%u steps between phases; never taken: %s\n", known,
-              never.empty() ? "none" : never.c_str());
+  std::printf("%u steps %s; never taken: %s\n", known, what, never.empty() ? "none" : never.c_str());
+}
+
+void say_phases(const Shared& shared) {
+  using twinblock::Phase;
+  const auto counts = [](Phase from, Phase to) { return from != to && twinblock::may_follow(from, to); };
+  say_steps<Phase>("between phases", shared.phases, counts, twinblock::phase_name);
 }
 
 // … but for the end, which may come at any time.
 void say_channel_phases(const Shared& shared) {
   using twinblock::ChannelPhase;
-  unsigned known = 0;
-  std::string never;
-  for (size_t from = 0; from < twinblock::kChannelPhases; ++from)
-    for (size_t to = 0; to < twinblock::kChannelPhases; ++to) {
-      const auto a = static_cast<ChannelPhase>(from), b = static_cast<ChannelPhase>(to);
-      if (b == ChannelPhase::kClosed || !twinblock::may_follow(a, b)) continue;
-      ++known;
-      if ((shared.channel_phases[from] & twinblock::ChannelSteps::bit(b)) == 0)
-        never += std::string(never.empty() ? "" : ", ") + channel_phase_name(a) + " to " +
-                 channel_phase_name(b);
-    }
-  std::printf("%u steps of connections; never taken: %s\n", known,
-              never.empty() ? "none" : never.c_str());
+  const auto counts = [](ChannelPhase from, ChannelPhase to) {
+    return to != ChannelPhase::kClosed && twinblock::may_follow(from, to);
+  };
+  say_steps<ChannelPhase>("of connections", shared.channel_phases, counts, twinblock::channel_phase_name);
 }
 
 int run_all(const Arguments& arguments) {
