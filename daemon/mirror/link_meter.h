@@ -6,7 +6,8 @@
 // over that time, or over the time in which they were sent, if that is longer (answers that piled
 // up come all at once); the largest of the last moments. An answer that came while the link had
 // little to do says what was asked of the link and not what it can do: such a sample only raises
-// the estimate.
+// the estimate. A link has enough to do when more is under way than fits on it, and when what is
+// sent waits for that: it is on its way for longer than the round trip of a link without work.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,10 @@ class LinkMeter {
  public:
   // Until something is known: 10 Gbit/s.
   static constexpr uint64_t kRateUnknown_bytes_per_s = 1'250'000'000;
+  // What may be enough to do for a link.
+  static constexpr uint64_t kEnoughBytesMin = 64 * kKiB;
+  // … and is taken for more than fits on a long way as long as nobody knows the link's rate.
+  static constexpr uint64_t kFitsUnknownBytesMax = 256 * kKiB;
   // Of the maximum and minimum filters; each looks back over one to two of these.
   static constexpr uint64_t kWindow_ns = 2 * kSecond_ns;
 
@@ -31,7 +36,7 @@ class LinkMeter {
     uint64_t delivered_ns = 0;
     uint64_t first_sent_ns = 0;  // when what was answered last had been sent
     uint64_t bytes = 0;
-    bool busy = false;  // the link had enough to do
+    bool enough = false;  // under way with it, for the link to set the pace
     uint64_t ahead_bytes = 0;  // sent before it, and not answered yet
   };
 
@@ -43,19 +48,18 @@ class LinkMeter {
     // The time without work does not count.
     if (in_flight_bytes_ == 0) delivered_ns_ = first_sent_ns_ = now_ns;
     in_flight_bytes_ += bytes;
-    // More than fits on the way: it is the link that sets the pace.
-    const double fits = static_cast<double>(rate_bytes_per_s()) *
-                        static_cast<double>(round_trip_ns()) / static_cast<double>(kSecond_ns);
+    const uint64_t ahead_bytes = in_flight_bytes_ - bytes;
     return {now_ns,
             delivered_bytes_,
             delivered_ns_,
             first_sent_ns_,
             bytes,
-            static_cast<double>(in_flight_bytes_ - bytes) > std::max(fits, double{64 * kKiB}),
-            in_flight_bytes_ - bytes};
+            ahead_bytes > std::max(fits_bytes(), kEnoughBytesMin),
+            ahead_bytes};
   }
 
-  void answered(const Stamp& stamp, uint64_t now_ns) {
+  // `held_ns`: how long the peer had it, of the time since it was sent.
+  void answered(const Stamp& stamp, uint64_t held_ns, uint64_t now_ns) {
     in_flight_bytes_ -= std::min(in_flight_bytes_, stamp.bytes);
     delivered_bytes_ += stamp.bytes;
     delivered_ns_ = now_ns;
@@ -66,13 +70,14 @@ class LinkMeter {
     const auto sample =
         static_cast<uint64_t>(static_cast<double>(delivered_bytes_ - stamp.delivered_bytes) *
                               static_cast<double>(kSecond_ns) / static_cast<double>(elapsed_ns));
-    if (!stamp.busy && sample <= rate_bytes_per_s()) return;
+    const bool busy = stamp.enough && waited(now_ns - std::min(now_ns, stamp.sent_ns), held_ns);
+    if (!busy && sample <= rate_bytes_per_s()) return;
     if (now_ns - rate_begun_ns_ > kWindow_ns) {
       rate_ = {0, now_ns - rate_begun_ns_ > 2 * kWindow_ns ? 0 : rate_[0]};
       busy_ = {false, rate_[1] != 0 && busy_[0]};
       rate_begun_ns_ = now_ns;
     }
-    busy_[0] = busy_[0] || stamp.busy;
+    busy_[0] = busy_[0] || busy;
     rate_[0] = std::max(rate_[0], sample);
   }
 
@@ -88,6 +93,7 @@ class LinkMeter {
       round_trip_begun_ns_ = now_ns;
     }
     round_trip_[0] = std::min(round_trip_[0], sample_ns);
+    way_ns_ = std::min(way_ns_, sample_ns);
   }
 
   // Everything that was in flight is sent again elsewhere; the rate and the round trip may be
@@ -107,14 +113,30 @@ class LinkMeter {
   [[nodiscard]] bool proven() const {
     return nominal_bytes_per_s_ != 0 || measured_bytes_per_s() != 0;
   }
-  // 0: not known.
+  // The least of the last moments; 0: not known.
   [[nodiscard]] uint64_t round_trip_ns() const {
     const uint64_t least = std::min(round_trip_[0], round_trip_[1]);
     return least == kNone ? 0 : least;
   }
+  // What there and back takes where nothing waits: the least round trip of this connection, since those of a
+  // link that is full for long have all waited. 0: not known.
+  [[nodiscard]] uint64_t way_ns() const { return way_ns_ == kNone ? 0 : way_ns_; }
 
  private:
   static constexpr uint64_t kNone = ~uint64_t{0};
+
+  // What can be on the way at once. A link of which nothing is known may be slow: were it taken for a fast one, a
+  // long way would seem to hold all that is ever sent, and its rate would never be learnt.
+  [[nodiscard]] uint64_t fits_bytes() const {
+    const auto fits = static_cast<uint64_t>(static_cast<double>(rate_bytes_per_s()) *
+                                            static_cast<double>(way_ns()) /
+                                            static_cast<double>(kSecond_ns));
+    return proven() ? fits : std::min(fits, kFitsUnknownBytesMax);
+  }
+  // Whether it has waited for the link: for half of what the way takes, at least.
+  [[nodiscard]] bool waited(uint64_t trip_ns, uint64_t held_ns) const {
+    return trip_ns - std::min(trip_ns, held_ns) > way_ns() + way_ns() / 2;
+  }
 
   uint64_t nominal_bytes_per_s_;
   uint64_t in_flight_bytes_ = 0;
@@ -126,6 +148,7 @@ class LinkMeter {
   uint64_t rate_begun_ns_ = 0;
   std::array<uint64_t, 2> round_trip_{kNone, kNone};
   uint64_t round_trip_begun_ns_ = 0;
+  uint64_t way_ns_ = kNone;
 };
 
 }  // namespace twinblock

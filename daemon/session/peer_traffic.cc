@@ -148,7 +148,7 @@ bool PeerTraffic::take_ack(Channel& channel, wire::Frame& frame) {
   const uint64_t now = env_.clock.now_ns();
   uint64_t heard = entry->asked_ns;
   if (!control) {
-    channel.link().meter().answered(entry->stamp, now);
+    channel.link().meter().answered(entry->stamp, ack.held_ns, now);
     // The peer had it when its own time with it began.
     heard = std::max(entry->stamp.sent_ns, now - std::min(now, ack.held_ns));
     sampler_.time(channel, *entry, frame, now);

@@ -72,9 +72,10 @@ StageTimes split(const WriteTimes& times) {
     at(Stage::kCrypto) += take(peer_ns, trip.seal_ns);
     at(Stage::kPeerQueue) = peer_ns;
     at(Stage::kStack) = take(trip_ns, trip.stack_ns);
-    // What is beyond its own time on the line it has waited for others, but no longer than these
-    // take. The socket is full because the link is.
-    const uint64_t beyond_ns = sending_ns + trip_ns - std::min(sending_ns + trip_ns, trip.line_ns);
+    // What is beyond its own time on the line and on the way it has waited for others, but no longer than
+    // these take. The socket is full because the link is.
+    const uint64_t alone_ns = trip.line_ns + trip.way_ns;
+    const uint64_t beyond_ns = sending_ns + trip_ns - std::min(sending_ns + trip_ns, alone_ns);
     uint64_t behind_ns = std::min(beyond_ns, trip.ahead_ns);
     at(Stage::kLinkQueue) = take(sending_ns, behind_ns);
     at(Stage::kLinkQueue) += take(trip_ns, behind_ns - at(Stage::kLinkQueue));

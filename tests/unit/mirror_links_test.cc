@@ -82,12 +82,12 @@ uint64_t run(LinkMeter& meter, uint64_t rate, size_t depth, uint64_t bytes, uint
   for (size_t i = 0; i < depth; ++i) flying.push_back(meter.sent(bytes, now));
   for (int i = 0; i < 2000; ++i) {
     now += bytes * kSecond_ns / rate;
-    meter.answered(flying.front(), now);
+    meter.answered(flying.front(), 0, now);
     flying.pop_front();
     flying.push_back(meter.sent(bytes, now));
   }
   for (const LinkMeter::Stamp& stamp : flying)
-    meter.answered(stamp, now += bytes * kSecond_ns / rate);
+    meter.answered(stamp, 0, now += bytes * kSecond_ns / rate);
   return meter.rate_bytes_per_s();
 }
 
@@ -145,7 +145,7 @@ TEST(LinkMeter, AnswersThatHavePiledUpAreNoFastLink) {
     // Now and then for long.
     now = std::max(now, flying.front().answered_ns) + (turn % 7 == 0 ? 8 * kMillisecond_ns : 0);
     while (!flying.empty() && flying.front().answered_ns <= now) {
-      meter.answered(flying.front().stamp, now);
+      meter.answered(flying.front().stamp, 0, now);
       flying.pop_front();
       send();
       now += 1000;
@@ -153,6 +153,84 @@ TEST(LinkMeter, AnswersThatHavePiledUpAreNoFastLink) {
   }
   EXPECT_LT(meter.rate_bytes_per_s(), 2 * kGigabit);
   EXPECT_GT(meter.rate_bytes_per_s(), kGigabit / 2);
+}
+
+// `depth` frames of `bytes` under way over a link whose way there and back takes `way_ns`; the peer has each for
+// `held_ns`, all at once. What the link is known to carry then.
+struct FarLink {
+  uint64_t rate_bytes_per_s, way_ns, held_ns = 0;
+
+  uint64_t carried(LinkMeter& meter, size_t depth, uint64_t bytes, uint64_t& now) const {
+    struct Flying {
+      LinkMeter::Stamp stamp;
+      uint64_t answered_ns;
+    };
+    std::deque<Flying> flying;
+    uint64_t free_ns = now;
+    const auto send = [&] {
+      free_ns = std::max(free_ns, now) + bytes * kSecond_ns / rate_bytes_per_s;
+      flying.push_back({meter.sent(bytes, now), free_ns + way_ns + held_ns});
+    };
+    while (flying.size() < depth) send();
+    for (int i = 0; i < 2000; ++i) {
+      now = std::max(now, flying.front().answered_ns);
+      meter.answered(flying.front().stamp, held_ns, now);
+      flying.pop_front();
+      send();
+    }
+    for (const Flying& each : flying)
+      meter.answered(each.stamp, held_ns, now = std::max(now, each.answered_ns));
+    return meter.carried_bytes_per_s();
+  }
+};
+
+// Its way would hold more than is ever under way, were it a fast one.
+TEST(LinkMeter, KnowsTheRateOfAFarLinkThatIsFull) {
+  for (const uint64_t way_ns : {kMillisecond_ns, 5 * kMillisecond_ns, 20 * kMillisecond_ns}) {
+    LinkMeter meter;
+    uint64_t now = kSecond_ns;
+    meter.round_trip(way_ns, now);
+    const uint64_t carried = FarLink{kGigabit / 5, way_ns}.carried(meter, 8, 128 * kKiB, now);
+    EXPECT_NEAR(static_cast<double>(carried), kGigabit / 5.0, 0.1 * kGigabit / 5) << way_ns;
+  }
+}
+
+TEST(LinkMeter, AFarLinkWithRoomOnItIsNotFull) {
+  for (const uint64_t held_ns : {uint64_t{0}, 50 * kMillisecond_ns}) {
+    LinkMeter meter;
+    uint64_t now = kSecond_ns;
+    meter.round_trip(20 * kMillisecond_ns, now);
+    EXPECT_EQ((FarLink{10 * kGigabit, 20 * kMillisecond_ns, held_ns}.carried(meter, 32, 64 * kKiB, now)), 0u)
+        << held_ns;
+    EXPECT_EQ(meter.rate_bytes_per_s(), LinkMeter::kRateUnknown_bytes_per_s);
+  }
+}
+
+// What it has shown goes on to hold when less is asked of it.
+TEST(LinkMeter, ALinkThatWasFullIsRememberedWhenItHasRoom) {
+  constexpr uint64_t kWay_ns = 5 * kMillisecond_ns;
+  LinkMeter meter;
+  uint64_t now = kSecond_ns;
+  meter.round_trip(kWay_ns, now);
+  const FarLink link{kGigabit, kWay_ns};
+  (void)link.carried(meter, 16, 128 * kKiB, now);
+  const uint64_t carried = link.carried(meter, 4, 64 * kKiB, now);
+  EXPECT_NEAR(static_cast<double>(carried), kGigabit, 0.1 * kGigabit);
+}
+
+// Its heartbeats wait behind what is written, each of them.
+TEST(LinkMeter, ALinkThatIsFullForLongStaysFull) {
+  LinkMeter meter;
+  uint64_t now = kSecond_ns;
+  meter.round_trip(kMillisecond_ns, now);
+  const FarLink link{kGigabit / 5, kMillisecond_ns};
+  for (int i = 0; i < 3; ++i) {
+    (void)link.carried(meter, 8, 128 * kKiB, now);
+    meter.round_trip(40 * kMillisecond_ns, now);
+  }
+  EXPECT_EQ(meter.way_ns(), kMillisecond_ns);
+  EXPECT_EQ(meter.round_trip_ns(), 40 * kMillisecond_ns);
+  EXPECT_NEAR(static_cast<double>(link.carried(meter, 8, 128 * kKiB, now)), kGigabit / 5.0, 0.1 * kGigabit / 5);
 }
 
 TEST(LinkMeter, FollowsALinkThatBecomesSlower) {

@@ -198,6 +198,9 @@ TEST(Stages, AQueueForTheLinkIsCutFromSendAndThenFromTheWire) {
   times.trip.ahead_ns = 1'000'000;  // more than there was
   EXPECT_EQ(of(split(times), Stage::kLinkQueue), 25'000u);
   EXPECT_EQ(of(split(times), Stage::kWire), 8'000u) << "its own time on the line is no queue";
+  times.trip.way_ns = 5'000;
+  EXPECT_EQ(of(split(times), Stage::kLinkQueue), 20'000u);
+  EXPECT_EQ(of(split(times), Stage::kWire), 13'000u) << "and neither is the way";
   times.trip.line_ns = 1'000'000;
   EXPECT_EQ(of(split(times), Stage::kLinkQueue), 0u);
 }
