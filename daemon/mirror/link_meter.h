@@ -61,6 +61,7 @@ class LinkMeter {
   // `held_ns`: how long the peer had it, of the time since it was sent.
   void answered(const Stamp& stamp, uint64_t held_ns, uint64_t now_ns) {
     in_flight_bytes_ -= std::min(in_flight_bytes_, stamp.bytes);
+    if (in_flight_bytes_ == 0) idle_since_ns_ = now_ns;
     delivered_bytes_ += stamp.bytes;
     delivered_ns_ = now_ns;
     first_sent_ns_ = stamp.sent_ns;
@@ -86,14 +87,12 @@ class LinkMeter {
     return busy_[0] || busy_[1] ? rate_bytes_per_s() : nominal_bytes_per_s_;
   }
 
-  // A round trip without work at the peer's end.
-  void round_trip(uint64_t sample_ns, uint64_t now_ns) {
-    if (now_ns - round_trip_begun_ns_ > kWindow_ns) {
-      round_trip_ = {sample_ns, round_trip_[0]};
-      round_trip_begun_ns_ = now_ns;
-    }
-    round_trip_[0] = std::min(round_trip_[0], sample_ns);
-    way_ns_ = std::min(way_ns_, sample_ns);
+  // A round trip without work at the peer's end, of what was sent at `sent_ns`.
+  void round_trip(uint64_t sample_ns, uint64_t sent_ns, uint64_t now_ns) {
+    round_trip_.add(sample_ns, now_ns);
+    const bool alone = in_flight_bytes_ == 0 && sent_ns >= idle_since_ns_;
+    if (alone) way_.add(sample_ns, now_ns);
+    way_ns_ = alone ? way_.least() : std::min(way_ns_, sample_ns);
   }
 
   // Everything that was in flight is sent again elsewhere; the rate and the round trip may be
@@ -115,15 +114,28 @@ class LinkMeter {
   }
   // The least of the last moments; 0: not known.
   [[nodiscard]] uint64_t round_trip_ns() const {
-    const uint64_t least = std::min(round_trip_[0], round_trip_[1]);
-    return least == kNone ? 0 : least;
+    return round_trip_.least() == kNone ? 0 : round_trip_.least();
   }
-  // What there and back takes where nothing waits: the least round trip of this connection, since those of a
-  // link that is full for long have all waited. 0: not known.
+  // What there and back takes where nothing waits: the least of the last moments in which nothing else was under
+  // way, or what was less since. All round trips of a link that is full for long have waited. 0: not known.
   [[nodiscard]] uint64_t way_ns() const { return way_ns_ == kNone ? 0 : way_ns_; }
 
  private:
   static constexpr uint64_t kNone = ~uint64_t{0};
+
+  struct Least {
+    std::array<uint64_t, 2> of{kNone, kNone};  // this window and the one before
+    uint64_t begun_ns = 0;
+
+    void add(uint64_t sample, uint64_t now_ns) {
+      if (now_ns - begun_ns > kWindow_ns) {
+        of = {sample, of[0]};
+        begun_ns = now_ns;
+      }
+      of[0] = std::min(of[0], sample);
+    }
+    [[nodiscard]] uint64_t least() const { return std::min(of[0], of[1]); }
+  };
 
   // What can be on the way at once. A link of which nothing is known may be slow: were it taken for a fast one, a
   // long way would seem to hold all that is ever sent, and its rate would never be learnt.
@@ -146,8 +158,8 @@ class LinkMeter {
   std::array<uint64_t, 2> rate_{};  // the largest of this window and of the one before
   std::array<bool, 2> busy_{};      // … and whether the link had enough to do for any of them
   uint64_t rate_begun_ns_ = 0;
-  std::array<uint64_t, 2> round_trip_{kNone, kNone};
-  uint64_t round_trip_begun_ns_ = 0;
+  uint64_t idle_since_ns_ = 0;
+  Least round_trip_, way_;
   uint64_t way_ns_ = kNone;
 };
 

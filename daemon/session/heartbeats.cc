@@ -99,7 +99,7 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   if (now - echo >= beat.held_ns) {
     const uint64_t round_trip_ns = now - echo - beat.held_ns;
     life.went_round(round_trip_ns);
-    channel.link().meter().round_trip(round_trip_ns, now);
+    channel.link().meter().round_trip(round_trip_ns, echo, now);
   }
   return true;
 }

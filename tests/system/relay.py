@@ -1,11 +1,11 @@
 """A wire between the nodes that a test can damage: a TCP relay in front of each."""
 
+import heapq
 import itertools
 import selectors
 import socket
 import threading
 import time
-from collections import deque
 from contextlib import contextmanager
 
 from lablib.error import LIVENESS_S
@@ -17,6 +17,7 @@ class Relay:
 
     connections = 0
     delay_s = 0  # of each piece, whatever is on its way before it
+    bytes_per_s = float("inf")  # in each direction of a connection: a piece waits for those before it
 
     def __init__(self, listen_port, target):
         host, port = target.rsplit(":", 1)
@@ -52,9 +53,10 @@ class Relay:
         with near, far, selectors.DefaultSelector() as selector:
             number = self.connections = next(self.numbers)  # two may begin at once
             for here, there, side in ((near, far, "dialler"), (far, near, "acceptor")):
-                stream = {"connection": number, "from": side}
+                stream = {"connection": number, "from": side, "line_free": 0, "due": 0}
                 selector.register(here, selectors.EVENT_READ, (there, stream))
-            on_the_way = deque()  # (when it is due, where to, what), the oldest first
+            on_the_way = []  # a heap of (when it is due, a number, where to, what)
+            pieces = itertools.count()
             try:
                 while not self.closing:
                     wait_s = min(0.2, max(0, on_the_way[0][0] - time.monotonic())) if on_the_way else 0.2
@@ -64,9 +66,11 @@ class Relay:
                             return
                         towards, stream = key.data
                         data, cut = self.passed(bytearray(data), stream)
+                        stream["line_free"] = (max(time.monotonic(), stream["line_free"])
+                                               + len(data) / self.bytes_per_s)
                         # A shorter delay than before lets nothing overtake.
-                        due = max(time.monotonic() + self.delay_s, on_the_way[-1][0] if on_the_way else 0)
-                        on_the_way.append((due, towards, data))
+                        stream["due"] = max(stream["line_free"] + self.delay_s, stream["due"])
+                        heapq.heappush(on_the_way, (stream["due"], next(pieces), towards, data))
                         if cut:
                             self.deliver(on_the_way, float("inf"))
                             return
@@ -77,7 +81,7 @@ class Relay:
     @staticmethod
     def deliver(on_the_way, until):
         while on_the_way and on_the_way[0][0] <= until:
-            _, towards, data = on_the_way.popleft()
+            _, _, towards, data = heapq.heappop(on_the_way)
             towards.sendall(data)
 
     def close(self):

@@ -95,7 +95,7 @@ TEST(LinkMeter, KnowsARateWhenTheLinkIsBusy) {
   LinkMeter meter;
   uint64_t now = kSecond_ns;
   EXPECT_EQ(meter.rate_bytes_per_s(), LinkMeter::kRateUnknown_bytes_per_s);
-  meter.round_trip(100'000, now);
+  meter.round_trip(100'000, now, now);
   const uint64_t rate = run(meter, kGigabit, 16, 64 * kKiB, now);
   EXPECT_NEAR(static_cast<double>(rate), kGigabit, 0.1 * kGigabit);
   EXPECT_EQ(meter.in_flight_bytes(), 0u);
@@ -118,7 +118,7 @@ TEST(LinkMeter, SaysWhatIsAheadOfAFrameAndWhatCarriesIt) {
 TEST(LinkMeter, ALoneWriterSaysLittleOfTheRate) {
   LinkMeter meter(10 * kGigabit);
   uint64_t now = kSecond_ns;
-  meter.round_trip(100'000, now);
+  meter.round_trip(100'000, now, now);
   EXPECT_EQ(run(meter, kGigabit / 10, 1, 4096, now), 10 * kGigabit);
 }
 
@@ -127,7 +127,7 @@ TEST(LinkMeter, ALoneWriterSaysLittleOfTheRate) {
 TEST(LinkMeter, AnswersThatHavePiledUpAreNoFastLink) {
   LinkMeter meter;
   uint64_t now = kSecond_ns;
-  meter.round_trip(100'000, now);
+  meter.round_trip(100'000, now, now);
   constexpr uint64_t kBytes = 64 * kKiB;
   constexpr uint64_t kEach_ns = kBytes * kSecond_ns / kGigabit;
   struct Flying {
@@ -189,7 +189,7 @@ TEST(LinkMeter, KnowsTheRateOfAFarLinkThatIsFull) {
   for (const uint64_t way_ns : {kMillisecond_ns, 5 * kMillisecond_ns, 20 * kMillisecond_ns}) {
     LinkMeter meter;
     uint64_t now = kSecond_ns;
-    meter.round_trip(way_ns, now);
+    meter.round_trip(way_ns, now, now);
     const uint64_t carried = FarLink{kGigabit / 5, way_ns}.carried(meter, 8, 128 * kKiB, now);
     EXPECT_NEAR(static_cast<double>(carried), kGigabit / 5.0, 0.1 * kGigabit / 5) << way_ns;
   }
@@ -199,7 +199,7 @@ TEST(LinkMeter, AFarLinkWithRoomOnItIsNotFull) {
   for (const uint64_t held_ns : {uint64_t{0}, 50 * kMillisecond_ns}) {
     LinkMeter meter;
     uint64_t now = kSecond_ns;
-    meter.round_trip(20 * kMillisecond_ns, now);
+    meter.round_trip(20 * kMillisecond_ns, now, now);
     EXPECT_EQ((FarLink{10 * kGigabit, 20 * kMillisecond_ns, held_ns}.carried(meter, 32, 64 * kKiB, now)), 0u)
         << held_ns;
     EXPECT_EQ(meter.rate_bytes_per_s(), LinkMeter::kRateUnknown_bytes_per_s);
@@ -211,7 +211,7 @@ TEST(LinkMeter, ALinkThatWasFullIsRememberedWhenItHasRoom) {
   constexpr uint64_t kWay_ns = 5 * kMillisecond_ns;
   LinkMeter meter;
   uint64_t now = kSecond_ns;
-  meter.round_trip(kWay_ns, now);
+  meter.round_trip(kWay_ns, now, now);
   const FarLink link{kGigabit, kWay_ns};
   (void)link.carried(meter, 16, 128 * kKiB, now);
   const uint64_t carried = link.carried(meter, 4, 64 * kKiB, now);
@@ -222,21 +222,41 @@ TEST(LinkMeter, ALinkThatWasFullIsRememberedWhenItHasRoom) {
 TEST(LinkMeter, ALinkThatIsFullForLongStaysFull) {
   LinkMeter meter;
   uint64_t now = kSecond_ns;
-  meter.round_trip(kMillisecond_ns, now);
+  meter.round_trip(kMillisecond_ns, now, now);
   const FarLink link{kGigabit / 5, kMillisecond_ns};
   for (int i = 0; i < 3; ++i) {
     (void)link.carried(meter, 8, 128 * kKiB, now);
-    meter.round_trip(40 * kMillisecond_ns, now);
+    meter.round_trip(40 * kMillisecond_ns, now - 40 * kMillisecond_ns, now);
   }
   EXPECT_EQ(meter.way_ns(), kMillisecond_ns);
   EXPECT_EQ(meter.round_trip_ns(), 40 * kMillisecond_ns);
   EXPECT_NEAR(static_cast<double>(link.carried(meter, 8, 128 * kKiB, now)), kGigabit / 5.0, 0.1 * kGigabit / 5);
 }
 
+// What had nothing before it says how long the way is, also when that becomes longer.
+TEST(LinkMeter, FollowsAWayThatBecomesLonger) {
+  LinkMeter meter;
+  meter.round_trip(100, kSecond_ns, kSecond_ns);
+  EXPECT_EQ(meter.way_ns(), 100u);
+  uint64_t now = kSecond_ns + 3 * LinkMeter::kWindow_ns;
+  const LinkMeter::Stamp stamp = meter.sent(4096, now);
+  meter.round_trip(900, now, now + 900);
+  EXPECT_EQ(meter.way_ns(), 100u) << "something was under way with it";
+  meter.answered(stamp, 0, now += 1000);
+  meter.round_trip(900, now - 1, now + 899);
+  EXPECT_EQ(meter.way_ns(), 100u) << "something was when it was sent";
+  meter.round_trip(900, now, now + 900);
+  meter.round_trip(900, now, now + 900 + 2 * LinkMeter::kWindow_ns);
+  EXPECT_EQ(meter.way_ns(), 900u);
+  (void)meter.sent(4096, now);
+  meter.round_trip(50, now, now + 50);
+  EXPECT_EQ(meter.way_ns(), 50u) << "it can't be longer";
+}
+
 TEST(LinkMeter, FollowsALinkThatBecomesSlower) {
   LinkMeter meter;
   uint64_t now = kSecond_ns;
-  meter.round_trip(100'000, now);
+  meter.round_trip(100'000, now, now);
   (void)run(meter, 8 * kGigabit, 16, 64 * kKiB, now);
   now += 3 * LinkMeter::kWindow_ns;
   const uint64_t rate = run(meter, kGigabit, 16, 64 * kKiB, now);
@@ -252,12 +272,12 @@ TEST(LinkMeter, NominalIsTheMost) {
 TEST(LinkMeter, TheRoundTripIsTheLeastOfTheLastMoments) {
   LinkMeter meter;
   EXPECT_EQ(meter.round_trip_ns(), 0u);
-  meter.round_trip(100, kSecond_ns);
-  meter.round_trip(900, kSecond_ns + 1);
+  meter.round_trip(100, kSecond_ns, kSecond_ns);
+  meter.round_trip(900, kSecond_ns + 1, kSecond_ns + 1);
   EXPECT_EQ(meter.round_trip_ns(), 100u);
-  meter.round_trip(500, kSecond_ns + 2 * LinkMeter::kWindow_ns);
+  meter.round_trip(500, kSecond_ns + 2 * LinkMeter::kWindow_ns, kSecond_ns + 2 * LinkMeter::kWindow_ns);
   EXPECT_EQ(meter.round_trip_ns(), 100u);
-  meter.round_trip(600, kSecond_ns + 4 * LinkMeter::kWindow_ns);
+  meter.round_trip(600, kSecond_ns + 4 * LinkMeter::kWindow_ns, kSecond_ns + 4 * LinkMeter::kWindow_ns);
   EXPECT_EQ(meter.round_trip_ns(), 500u);
 }
 
