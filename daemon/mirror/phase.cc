@@ -5,11 +5,6 @@
 namespace twinblock {
 namespace {
 
-template <typename... Phases>
-constexpr uint16_t any_of(Phases... phases) {
-  return static_cast<uint16_t>((PhaseSteps::bit(phases) | ... | 0));
-}
-
 using enum Phase;
 constexpr bool kYes = true, kNo = false;
 
@@ -31,22 +26,11 @@ constexpr std::array<PhaseRules, kPhases> kRules{{
     {kSoleCopy, Attachment::kNone, kYes, kNo, kNo, any_of()},
 }};
 
-constexpr bool each_has_its_row() {
-  for (size_t at = 0; at < kPhases; ++at)
-    if (static_cast<size_t>(kRules[at].phase) != at) return false;
-  return kPhases == static_cast<size_t>(kSoleCopy) + 1;
-}
-static_assert(each_has_its_row());
+static_assert(each_has_its_row(kRules, kSoleCopy));
+static_assert(nobody_stays_in_one_by_a_step(kRules, kApart), "kApart is not written out");
 
 constexpr uint16_t kAll = (1u << kPhases) - 1;
-
-constexpr uint16_t reached_from(uint16_t phases) {
-  for (size_t round = 0; round < kPhases; ++round)
-    for (const PhaseRules& rules : kRules)
-      if ((phases & PhaseSteps::bit(rules.phase)) != 0) phases |= rules.next;
-  return phases;
-}
-static_assert(reached_from(PhaseSteps::bit(kApart)) == kAll, "a session can come to each");
+static_assert(reached_from(kRules, any_of(kApart), kAll) == kAll, "a session can come to each");
 
 constexpr bool nobody_sends_what_it_receives() {
   for (const PhaseRules& rules : kRules)
@@ -71,20 +55,11 @@ constexpr bool a_target_becomes_whole_by_its_record_alone() {
 }
 static_assert(a_target_becomes_whole_by_its_record_alone());
 
-constexpr bool nobody_stays_in_one_by_a_step() {
-  for (const PhaseRules& rules : kRules)
-    if ((rules.next & any_of(rules.phase, kApart)) != 0) return false;
-  return true;
-}
-static_assert(nobody_stays_in_one_by_a_step(), "kApart is not written out");
-
 }  // namespace
 
 const PhaseRules& rules_of(Phase phase) { return kRules[static_cast<size_t>(phase)]; }
 
-bool may_follow(Phase from, Phase to) {
-  return to == kApart || (rules_of(from).next & PhaseSteps::bit(to)) != 0;
-}
+bool may_follow(Phase from, Phase to) { return may_follow(kRules, from, to, kApart); }
 
 const char* phase_name(Phase phase) {
   switch (phase) {

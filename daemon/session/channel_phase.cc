@@ -6,12 +6,6 @@ namespace twinblock {
 namespace {
 
 using enum ChannelPhase;
-
-template <typename... Phases>
-constexpr uint16_t any_of(Phases... phases) {
-  return static_cast<uint16_t>((ChannelSteps::bit(phases) | ... | 0));
-}
-
 constexpr bool kYes = true, kNo = false;
 
 constexpr std::array<ChannelPhaseRules, kChannelPhases> kRules{{
@@ -33,31 +27,20 @@ constexpr std::array<ChannelPhaseRules, kChannelPhases> kRules{{
     {kClosed, kYes, kYes, kYes, any_of()},
 }};
 
-constexpr bool each_has_its_row() {
-  for (size_t at = 0; at < kChannelPhases; ++at)
-    if (static_cast<size_t>(kRules[at].phase) != at) return false;
-  return kChannelPhases == static_cast<size_t>(kClosed) + 1;
-}
-static_assert(each_has_its_row());
+static_assert(each_has_its_row(kRules, kClosed));
+static_assert(nobody_stays_in_one_by_a_step(kRules, kClosed), "kClosed is not written out");
 
-// By who may be in both.
-constexpr uint16_t reached_from(ChannelPhase first, bool ChannelPhaseRules::*side) {
-  uint16_t phases = any_of(first, kClosed);
-  for (size_t round = 0; round < kChannelPhases; ++round)
-    for (const ChannelPhaseRules& from : kRules)
-      for (const ChannelPhaseRules& to : kRules)
-        if ((phases & any_of(from.phase)) != 0 && (from.next & any_of(to.phase)) != 0 && to.*side)
-          phases |= any_of(to.phase);
+constexpr uint16_t phases_of(bool ChannelPhaseRules::*side) {
+  uint16_t phases = 0;
+  for (const ChannelPhaseRules& rules : kRules)
+    if (rules.*side) phases |= any_of(rules.phase);
   return phases;
 }
 constexpr bool each_side_reaches_its_own() {
-  const uint16_t dialled = reached_from(kConnecting, &ChannelPhaseRules::dialled);
-  const uint16_t accepted = reached_from(kAwaitHello, &ChannelPhaseRules::accepted);
-  for (const ChannelPhaseRules& rules : kRules)
-    if (rules.dialled != ((dialled & any_of(rules.phase)) != 0) ||
-        rules.accepted != ((accepted & any_of(rules.phase)) != 0))
-      return false;
-  return true;
+  const uint16_t dialled = phases_of(&ChannelPhaseRules::dialled);
+  const uint16_t accepted = phases_of(&ChannelPhaseRules::accepted);
+  return reached_from(kRules, any_of(kConnecting, kClosed), dialled) == dialled &&
+         reached_from(kRules, any_of(kAwaitHello, kClosed), accepted) == accepted;
 }
 static_assert(each_side_reaches_its_own());
 
@@ -88,20 +71,11 @@ constexpr bool up_is_who_has_a_verdict_or_a_join() {
 }
 static_assert(up_is_who_has_a_verdict_or_a_join());
 
-constexpr bool nobody_stays_in_one_by_a_step() {
-  for (const ChannelPhaseRules& rules : kRules)
-    if ((rules.next & any_of(rules.phase, kClosed)) != 0) return false;
-  return true;
-}
-static_assert(nobody_stays_in_one_by_a_step(), "kClosed is not written out");
-
 }  // namespace
 
 const ChannelPhaseRules& rules_of(ChannelPhase phase) { return kRules[static_cast<size_t>(phase)]; }
 
-bool may_follow(ChannelPhase from, ChannelPhase to) {
-  return to == kClosed || (rules_of(from).next & ChannelSteps::bit(to)) != 0;
-}
+bool may_follow(ChannelPhase from, ChannelPhase to) { return may_follow(kRules, from, to, kClosed); }
 
 const char* channel_phase_name(ChannelPhase phase) {
   switch (phase) {

@@ -116,7 +116,6 @@ void say_trajectory(const Shared& shared) {
 // A step that none of enough seeds takes is one that the simulator does not test. `counts(from, to)`: of the table's.
 template <typename Phase, typename Seen, typename Counts>
 void say_steps(const char* what, const Seen& seen, const Counts& counts, const char* (*name)(Phase)) {
-  using Steps = twinblock::Steps<Phase, std::tuple_size_v<Seen>>;
   unsigned known = 0;
   std::string never;
   for (size_t from = 0; from < seen.size(); ++from)
@@ -124,7 +123,7 @@ void say_steps(const char* what, const Seen& seen, const Counts& counts, const c
       const auto a = static_cast<Phase>(from), b = static_cast<Phase>(to);
       if (!counts(a, b)) continue;
       ++known;
-      if ((seen[from] & Steps::bit(b)) == 0)
+      if ((seen[from] & twinblock::any_of(b)) == 0)
         never += std::string(never.empty() ? "" : ", ") + name(a) + " to " + name(b);
     }
   std::printf("%u steps %s; never taken: %s\n", known, what, never.empty() ? "none" : never.c_str());
