@@ -31,7 +31,7 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   ++session_number_;
   // Nothing of it is on record, nor was the peer told of it.
   if (promotion_.forget_consent()) {
-    role_ = Role::kSecondary;
+    take_promotion_back();
     if (const Reply reply = promotion_.take_reply())
       reply(Error{core_.peer + " is back", "try again: it is asked then", EBUSY, Retry::kLater});
   }
@@ -64,7 +64,11 @@ void Roles::phase_entered() {
 }
 
 void Roles::session_lost() {
-  if (resumption_.session_lost()) role_ = Role::kSecondary;
+  if (resumption_.session_lost()) {
+    // Not settled: what it waits for is to be again what its record says of it.
+    TB_CHECK(core_.record().primary, "who waits to go on as primary again is that on record");
+    role_ = Role::kSecondary;
+  }
   ++session_number_;
   demotion_.session_changed();
   peer_ = PeerRole::kUnknown;
@@ -221,7 +225,8 @@ void Roles::promotion_ended(Result<std::string> result) {
 }
 
 // What become_primary() may have put on record already: a node that never served anybody may not be
-// taken for a primary that crashed, nor forget that its peer was one.
+// taken for a primary that crashed, nor forget that its peer was one. Not settled: where its last process ended as
+// primary, the record says so until that is made good.
 void Roles::take_promotion_back() {
   role_ = Role::kSecondary;
   if (promotion_.may_be_on_record()) promotion_.restore_record();

@@ -1,5 +1,6 @@
-// Where a role is settled, what is on record says the same: it is what a later process, and the peer, go by. Used by
-// Roles; loop thread only.
+// Where a role is settled, what is on record says the same: it is what a later process, and the peer, go by. (It is not
+// where one that was not settled is taken back: of that the record says what it did before.) Used by Roles; loop thread
+// only.
 #pragma once
 
 #include "base/checks.h"
