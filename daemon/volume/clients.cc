@@ -8,7 +8,6 @@
 namespace twinblock {
 
 Status Clients::opened(uint64_t term) {
-  core_.check_on_loop();
   if (roles_.serves()) {
     if (term != 0 && term != core_.record().term)
       return Error{"node " + core_.node + " is primary of volume " + core_.config.volume +
@@ -38,13 +37,11 @@ Status Clients::opened(uint64_t term) {
 }
 
 void Clients::closed() {
-  core_.check_on_loop();
   TB_CHECK(count_ > 0, "a client closes what it has opened");
   --count_;
 }
 
 void Clients::submit(ClientRequest& request) {
-  core_.check_on_loop();
   if (roles_.role() != Role::kPrimary) {
     request.error = EROFS;
     request.done(request);

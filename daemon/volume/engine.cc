@@ -114,7 +114,7 @@ void Engine::peer_became(PeerRole role) {
 
 void Engine::note_state() {
   phase_entered();
-  states_.note(volume_state(), session_.up(), [this] { return status(); });
+  states_.note(status_.state(), session_.up(), [this] { return status_.view(); });
   consent_.look();
 }
 
@@ -147,7 +147,7 @@ void Engine::grown() {
 
 void Engine::phase_entered() {
   roles_.phase_entered();
-  states_.note_alone(is_primary() && !core_.phase().attached());
+  states_.note_alone(roles_.is_primary() && !core_.phase().attached());
 }
 
 void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {

@@ -2,8 +2,8 @@
 // and the session, and decides with them; it makes no system call and talks to Clock, Disk, Network
 // and Log only, so that the plugin and the simulator run the same, unmodified engine.
 //
-// Every method is called on the loop thread, but for those that say otherwise. Callbacks are called
-// on the loop thread.
+// Every method is called on the loop thread, and checks that, but for those that say otherwise. Callbacks are
+// called on the loop thread.
 #pragma once
 
 #include <functional>
@@ -84,8 +84,11 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   void shut_down(bool clients_cut_off, std::function<void()> done);
 
   // From the bridge: what clients ask.
-  [[nodiscard]] Clients& clients() { return clients_; }
-  // Any thread, for workers that read by themselves, or prepare writes.
+  [[nodiscard]] Clients& clients() {
+    core_.check_on_loop();
+    return clients_;
+  }
+  // Any thread, for workers that read by themselves, or prepare writes; each says what of it is the loop's.
   [[nodiscard]] WorkerView& worker_view() { return core_.worker_view(); }
   [[nodiscard]] CompressionPolicy& compression() { return core_.compression(); }
   [[nodiscard]] const Clock& clock() const { return core_.clock; }
@@ -101,17 +104,36 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
     return status_.view();
   }
   // Parts of status(), for who asks often, and what is not in it.
-  [[nodiscard]] VolumeState volume_state() const { return status_.state(); }
-  [[nodiscard]] bool is_primary() const { return roles_.is_primary(); }
-  [[nodiscard]] const StatusSource& figures() const { return status_; }
+  [[nodiscard]] VolumeState volume_state() const {
+    core_.check_on_loop();
+    return status_.state();
+  }
+  [[nodiscard]] bool is_primary() const {
+    core_.check_on_loop();
+    return roles_.is_primary();
+  }
+  [[nodiscard]] const StatusSource& figures() const {
+    core_.check_on_loop();
+    return status_;
+  }
+  [[nodiscard]] Events& events() {
+    core_.check_on_loop();
+    return core_.events();
+  }
+  [[nodiscard]] const Events& events() const {
+    core_.check_on_loop();
+    return core_.events();
+  }
+  // For checks from outside.
+  [[nodiscard]] EngineInside inside() const {
+    core_.check_on_loop();
+    return {core_, facts_, writes_};
+  }
+  // Any thread: they never change.
   [[nodiscard]] const Config& config() const { return core_.config; }
   [[nodiscard]] const std::string& node() const { return core_.node; }
-  [[nodiscard]] Events& events() { return core_.events(); }
-  [[nodiscard]] const Events& events() const { return core_.events(); }
   // Tells this process from others of the same node.
   [[nodiscard]] const std::string& instance() const { return instance_; }
-  // For checks from outside.
-  [[nodiscard]] EngineInside inside() const { return {core_, facts_, writes_}; }
 
  private:
   // DiskHealth::Owner

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 
 #include "control/status_words.h"
 #include "control_support.h"
@@ -243,7 +244,14 @@ TEST_F(ControlTest, ForcedInitNamesWhatItDestroys) {
 TEST_F(ControlTest, WhoIsNotOnTheLoopGetsNoFurther) {
   clock_.is_on_loop = false;
   EXPECT_DEATH((void)engine_->orders(), "entered on the loop");
+  EXPECT_DEATH((void)engine_->clients(), "entered on the loop");
   EXPECT_DEATH((void)engine_->status(), "entered on the loop");
+  EXPECT_DEATH((void)engine_->volume_state(), "entered on the loop");
+  EXPECT_DEATH((void)engine_->is_primary(), "entered on the loop");
+  EXPECT_DEATH((void)engine_->figures(), "entered on the loop");
+  EXPECT_DEATH((void)engine_->events(), "entered on the loop");
+  EXPECT_DEATH((void)std::as_const(*engine_).events(), "entered on the loop");
+  EXPECT_DEATH((void)engine_->inside(), "entered on the loop");
   EXPECT_DEATH(engine_->shut_down(false, [] {}), "entered on the loop");
   clock_.is_on_loop = true;
 }
