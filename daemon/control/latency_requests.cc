@@ -40,6 +40,7 @@ json link_json(const LatencyView::Link& each) {
           {"up", each.up},
           {"rate_bits_per_s", each.rate_bits_per_s},
           {"carried_bytes_per_s", each.carried_bytes_per_s},
+          {"way_ns", each.way_ns},
           {"alone_share", each.alone_share},
           {"samples", each.parts[0].count},
           {"parts", std::move(parts)}};

@@ -6,8 +6,8 @@
 // over that time, or over the time in which they were sent, if that is longer (answers that piled
 // up come all at once); the largest of the last moments. An answer that came while the link had
 // little to do says what was asked of the link and not what it can do: such a sample only raises
-// the estimate. A link has enough to do when more is under way than fits on it, and when what is
-// sent waits for that: it is on its way for longer than the round trip of a link without work.
+// the estimate. A link has enough to do when more is under way than fits on it, and what is sent
+// does wait: it takes half a round trip more than on a link without work.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,13 @@ class LinkMeter {
  public:
   // Until something is known: 10 Gbit/s.
   static constexpr uint64_t kRateUnknown_bytes_per_s = 1'250'000'000;
-  // What may be enough to do for a link.
-  static constexpr uint64_t kEnoughBytesMin = 64 * kKiB;
-  // … and is taken for more than fits on a long way as long as nobody knows the link's rate.
-  static constexpr uint64_t kFitsUnknownBytesMax = 256 * kKiB;
+  // Less than this ahead of a frame never fills a link …
+  static constexpr uint64_t kFillsBytesMin = 64 * kKiB;
+  // … and more than this may fill one, however long its way is: its rate may be less than it is called, or
+  // than it was, and would never be learnt if its way were taken to hold all that is sent. Then it is the wait
+  // that tells, and that is no shorter than a turn of a loop that is late.
+  static constexpr uint64_t kFillsFarBytes = 256 * kKiB;
+  static constexpr uint64_t kFarWait_ns = kMillisecond_ns;
   // Of the maximum and minimum filters; each looks back over one to two of these.
   static constexpr uint64_t kWindow_ns = 2 * kSecond_ns;
 
@@ -36,7 +39,7 @@ class LinkMeter {
     uint64_t delivered_ns = 0;
     uint64_t first_sent_ns = 0;  // when what was answered last had been sent
     uint64_t bytes = 0;
-    bool enough = false;  // under way with it, for the link to set the pace
+    bool fills = false;  // what is ahead of it may be more than fits on the way
     uint64_t ahead_bytes = 0;  // sent before it, and not answered yet
   };
 
@@ -54,12 +57,12 @@ class LinkMeter {
             delivered_ns_,
             first_sent_ns_,
             bytes,
-            ahead_bytes > std::max(fits_bytes(), kEnoughBytesMin),
+            way_ns() != 0 && ahead_bytes > std::clamp(fits_bytes(), kFillsBytesMin, kFillsFarBytes),
             ahead_bytes};
   }
 
-  // `held_ns`: how long the peer had it, of the time since it was sent.
-  void answered(const Stamp& stamp, uint64_t held_ns, uint64_t now_ns) {
+  // `arrived_ns`: when the answer was in this node's kernel; `held_ns`: how long the peer had it before.
+  void answered(const Stamp& stamp, uint64_t held_ns, uint64_t arrived_ns, uint64_t now_ns) {
     in_flight_bytes_ -= std::min(in_flight_bytes_, stamp.bytes);
     if (in_flight_bytes_ == 0) idle_since_ns_ = now_ns;
     delivered_bytes_ += stamp.bytes;
@@ -71,7 +74,7 @@ class LinkMeter {
     const auto sample =
         static_cast<uint64_t>(static_cast<double>(delivered_bytes_ - stamp.delivered_bytes) *
                               static_cast<double>(kSecond_ns) / static_cast<double>(elapsed_ns));
-    const bool busy = stamp.enough && waited(now_ns - std::min(now_ns, stamp.sent_ns), held_ns);
+    const bool busy = stamp.fills && waited(arrived_ns - std::min(arrived_ns, stamp.sent_ns), held_ns);
     if (!busy && sample <= rate_bytes_per_s()) return;
     if (now_ns - rate_begun_ns_ > kWindow_ns) {
       rate_ = {0, now_ns - rate_begun_ns_ > 2 * kWindow_ns ? 0 : rate_[0]};
@@ -91,8 +94,7 @@ class LinkMeter {
   void round_trip(uint64_t sample_ns, uint64_t sent_ns, uint64_t now_ns) {
     round_trip_.add(sample_ns, now_ns);
     const bool alone = in_flight_bytes_ == 0 && sent_ns >= idle_since_ns_;
-    if (alone) way_.add(sample_ns, now_ns);
-    way_ns_ = alone ? way_.least() : std::min(way_ns_, sample_ns);
+    if (alone || sample_ns < way_.least()) way_.add(sample_ns, now_ns);
   }
 
   // Everything that was in flight is sent again elsewhere; the rate and the round trip may be
@@ -112,42 +114,42 @@ class LinkMeter {
   [[nodiscard]] bool proven() const {
     return nominal_bytes_per_s_ != 0 || measured_bytes_per_s() != 0;
   }
-  // The least of the last moments; 0: not known.
-  [[nodiscard]] uint64_t round_trip_ns() const {
-    return round_trip_.least() == kNone ? 0 : round_trip_.least();
-  }
-  // What there and back takes where nothing waits: the least of the last moments in which nothing else was under
-  // way, or what was less since. All round trips of a link that is full for long have waited. 0: not known.
-  [[nodiscard]] uint64_t way_ns() const { return way_ns_ == kNone ? 0 : way_ns_; }
+  // The least of the last moments, be it that something was ahead of it: what the next frame may expect, also
+  // over a way that becomes longer while it is never without work. 0: not known.
+  [[nodiscard]] uint64_t round_trip_ns() const { return round_trip_.known_ns(); }
+  // What there and back takes where nothing waits: the least of the last moments in which no request of this node
+  // was under way, or what was less since. All round trips of a link that is full for long have waited; so a way
+  // that becomes longer is taken for a queue until there is a pause. 0: not known.
+  [[nodiscard]] uint64_t way_ns() const { return way_.known_ns(); }
 
  private:
   static constexpr uint64_t kNone = ~uint64_t{0};
 
   struct Least {
-    std::array<uint64_t, 2> of{kNone, kNone};  // this window and the one before
+    std::array<uint64_t, 2> windows{kNone, kNone};  // this one and the one before
     uint64_t begun_ns = 0;
 
     void add(uint64_t sample, uint64_t now_ns) {
+      if (least() == kNone) begun_ns = now_ns;
       if (now_ns - begun_ns > kWindow_ns) {
-        of = {sample, of[0]};
+        windows = {sample, now_ns - begun_ns > 2 * kWindow_ns ? kNone : windows[0]};
         begun_ns = now_ns;
       }
-      of[0] = std::min(of[0], sample);
+      windows[0] = std::min(windows[0], sample);
     }
-    [[nodiscard]] uint64_t least() const { return std::min(of[0], of[1]); }
+    [[nodiscard]] uint64_t least() const { return std::min(windows[0], windows[1]); }
+    [[nodiscard]] uint64_t known_ns() const { return least() == kNone ? 0 : least(); }
   };
 
-  // What can be on the way at once. A link of which nothing is known may be slow: were it taken for a fast one, a
-  // long way would seem to hold all that is ever sent, and its rate would never be learnt.
+  // What can be on the way at once, by the rate as it is known.
   [[nodiscard]] uint64_t fits_bytes() const {
-    const auto fits = static_cast<uint64_t>(static_cast<double>(rate_bytes_per_s()) *
-                                            static_cast<double>(way_ns()) /
-                                            static_cast<double>(kSecond_ns));
-    return proven() ? fits : std::min(fits, kFitsUnknownBytesMax);
+    return static_cast<uint64_t>(static_cast<double>(rate_bytes_per_s()) * static_cast<double>(way_ns()) /
+                                 static_cast<double>(kSecond_ns));
   }
-  // Whether it has waited for the link: for half of what the way takes, at least.
+  // Whether a frame has waited for the link.
   [[nodiscard]] bool waited(uint64_t trip_ns, uint64_t held_ns) const {
-    return trip_ns - std::min(trip_ns, held_ns) > way_ns() + way_ns() / 2;
+    const uint64_t least_ns = std::max(way_ns() / 2, fits_bytes() > kFillsFarBytes ? kFarWait_ns : 0);
+    return trip_ns - std::min(trip_ns, held_ns) > way_ns() + least_ns;
   }
 
   uint64_t nominal_bytes_per_s_;
@@ -160,7 +162,6 @@ class LinkMeter {
   uint64_t rate_begun_ns_ = 0;
   uint64_t idle_since_ns_ = 0;
   Least round_trip_, way_;
-  uint64_t way_ns_ = kNone;
 };
 
 }  // namespace twinblock

@@ -1,5 +1,7 @@
 #include "session/link.h"
 
+#include <algorithm>
+
 #include "base/checks.h"
 #include "session/channel.h"
 
@@ -35,6 +37,11 @@ void Link::went_down() {
 void Link::session_lost() {
   rejoin_.cancel();
   meter_.restarted();
+}
+
+uint64_t Link::way_ns() const {
+  const uint64_t way_ns = meter_.way_ns();
+  return way_ns - std::min(way_ns, times_.stack().expected_ns(0, way_ns, config_.rate_bits_per_s));
 }
 
 LinkTotals Link::totals() const {

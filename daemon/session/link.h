@@ -128,6 +128,8 @@ class Link {
   [[nodiscard]] uint64_t in_bytes_per_s() const { return in_rate_.bytes_per_s(); }
   [[nodiscard]] uint64_t out_bytes_per_s() const { return out_rate_.bytes_per_s(); }
   [[nodiscard]] const LinkErrors& errors() const { return errors_; }
+  // There and back where nothing waits, without what the kernels take; 0: not known.
+  [[nodiscard]] uint64_t way_ns() const;
 
   // --- its parts, each with a state of its own
   [[nodiscard]] Rejoin& rejoin() { return rejoin_; }

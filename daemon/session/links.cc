@@ -219,6 +219,7 @@ std::vector<LatencyView::Link> Links::latency(Window window) const {
   for (const auto& link : links_)
     links.push_back({link->name(), link->up() != nullptr, link->config().rate_bits_per_s,
                      link->up() != nullptr ? link->meter().carried_bytes_per_s() : 0,
+                     link->up() != nullptr ? link->way_ns() : 0,
                      link->times().parts(window, env_.clock.now_ns()), link->times().alone_share()});
   return links;
 }

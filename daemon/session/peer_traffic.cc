@@ -148,7 +148,8 @@ bool PeerTraffic::take_ack(Channel& channel, wire::Frame& frame) {
   const uint64_t now = env_.clock.now_ns();
   uint64_t heard = entry->asked_ns;
   if (!control) {
-    channel.link().meter().answered(entry->stamp, ack.held_ns, now);
+    const uint64_t arrived = frame.arrived_ns == 0 ? now : std::min(frame.arrived_ns, now);
+    channel.link().meter().answered(entry->stamp, ack.held_ns, arrived, now);
     // The peer had it when its own time with it began.
     heard = std::max(entry->stamp.sent_ns, now - std::min(now, ack.held_ns));
     sampler_.time(channel, *entry, frame, now);

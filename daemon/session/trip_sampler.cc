@@ -55,12 +55,13 @@ void TripSampler::time(Channel& channel, const PeerRequests::Entry& entry, const
   trip.stack_ns = channel.link().times().stack().expected_ns(
       entry.body.size(), less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns),
       channel.link().config().rate_bits_per_s);
-  trip.way_ns = less(channel.link().meter().way_ns(), trip.stack_ns);
+  trip.way_ns = channel.link().way_ns();
   // What waits because the peer does not read waits for the peer, wherever it lies.
   const uint64_t wire_ns =
       less(less(less(trip.arrived_ns, trip.taken_ns), trip.peer_ns), trip.stack_ns);
   trip.peer_ns +=
-      static_cast<uint64_t>(static_cast<double>(wire_ns) * channel.link().times().stack().held_by_peer());
+      static_cast<uint64_t>(static_cast<double>(less(wire_ns, trip.way_ns)) *
+                            channel.link().times().stack().held_by_peer());
   entry.request->timed(trip);
   if (channel.samples().answered(entry.number, trip.arrived_ns, now)) finish(channel);
 }

@@ -33,7 +33,7 @@ class Relay:
         """What goes on in place of `data`, and whether the connection ends behind it. `stream` is a
         dictionary of each direction of each connection, for what has to be remembered of it: at the
         start the `connection`'s number and who speaks, `from` the dialler or the acceptor."""
-        raise NotImplementedError
+        return data, False
 
     def run(self):
         self.server.settimeout(0.2)
@@ -50,6 +50,7 @@ class Relay:
         except OSError:
             near.close()
             return
+        near.settimeout(LIVENESS_S)
         with near, far, selectors.DefaultSelector() as selector:
             number = self.connections = next(self.numbers)  # two may begin at once
             for here, there, side in ((near, far, "dialler"), (far, near, "acceptor")):
@@ -132,16 +133,19 @@ def dialled(lab, relays):
 
 
 @contextmanager
-def lab_over(relay_class, make_lab, encryption=None, **replication):
-    """A lab whose two nodes reach each other through a relay each, and the relays."""
+def lab_over(relay_class, make_lab, encryption=None, rate=None, **replication):
+    """A lab whose two nodes reach each other through a relay each, and the relays. `rate`: what their files say
+    that the link carries."""
     lab = make_lab(start=False, encryption=encryption)
     true = {name: lab.node(name)["replication"] for name in ("alpha", "beta")}
     ports = dict(zip(("alpha", "beta"), free_ports(2)))
     relays = {name: relay_class(ports[name], true[name]) for name in ports}
     replication.setdefault("peer_timeout", "2s")
     for name, peer in (("alpha", "beta"), ("beta", "alpha")):
-        lab.set_node_config(name, lab.config_text(replication).replace(
-            true[peer], f"127.0.0.1:{ports[peer]}"))
+        text = lab.config_text(replication).replace(true[peer], f"127.0.0.1:{ports[peer]}")
+        if rate:
+            text = text.replace("[[link]]", f'[[link]]\nrate = "{rate}"')
+        lab.set_node_config(name, text)
     try:
         lab.up()
         yield lab, list(relays.values())

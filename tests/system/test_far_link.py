@@ -1,7 +1,7 @@
-"""A link with a long way, whose rate is not in the file: what its writes wait for is told as what it is."""
+"""Links with a long way: what their writes wait for is told as what it is."""
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,11 +12,12 @@ from support import KIB, connection
 WRITERS, WRITE_BYTES = 16, 128 * KIB
 
 
-class Wire(Relay):
-    delay_s = 0.01
+class LongWire(Relay):
+    delay_s = 0.1
 
-    def passed(self, data, stream):
-        return data, False
+
+class SlowWire(Relay):
+    delay_s, bytes_per_s = 0.01, 10e6
 
 
 def shares(lab, count):
@@ -27,24 +28,18 @@ def shares(lab, count):
                 handle.pwrite(os.urandom(WRITE_BYTES), (first + number % 2) * WRITE_BYTES)
 
     _, before = sums(lab)
-    writers = [threading.Thread(target=write, args=(2 * number,)) for number in range(WRITERS)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
+    with ThreadPoolExecutor(WRITERS) as writers:
+        list(writers.map(write, range(0, 2 * WRITERS, 2)))
     _, after = sums(lab)
     total = sum(after.values()) - sum(before.values())
     return {stage: (after[stage] - before[stage]) / total for stage in STAGES}
 
 
-class LongWire(Wire):
-    delay_s = 0.1
-
-
 @pytest.mark.slow
 def test_the_way_of_a_far_link_is_no_queue(make_lab):
-    """It is so long that what a busy machine adds does not show."""
-    with lab_over(LongWire, make_lab, peer_timeout="20s", link_timeout="5s") as (lab, _):
+    """It is so long that what a busy machine adds does not show. What is ahead of a write would take as long over
+    a link of the rate that is in the file, were it not on the way already."""
+    with lab_over(LongWire, make_lab, rate="100Mbit", peer_timeout="20s", link_timeout="5s") as (lab, _):
         shares(lab, 2)
         found = shares(lab, 6)
         assert found["link-queue"] < 0.2 and found["wire"] > 0.6, found
@@ -52,10 +47,8 @@ def test_the_way_of_a_far_link_is_no_queue(make_lab):
 
 @pytest.mark.slow
 def test_a_far_link_that_is_full_is_known_as_full(make_lab):
-    """Its way would hold all that is sent, were it a fast one; so it is not taken for one."""
-    with lab_over(Wire, make_lab, peer_timeout="20s", link_timeout="5s") as (lab, relays):
-        for relay in relays:
-            relay.bytes_per_s = 10e6
+    """A fast link of this length would hold all that is sent. Nobody says how fast this one is: it is seen."""
+    with lab_over(SlowWire, make_lab, peer_timeout="20s", link_timeout="5s") as (lab, _):
         shares(lab, 2)
         found = shares(lab, 6)
         # 2 MiB are under way: nine tenths of the time they wait for each other.

@@ -23,7 +23,7 @@ constexpr double kGbit = 1e9;
 struct Clients {
   uint64_t clients = 1, bytes = 65'536, pause_ns = 0;
   uint64_t software_ns = 100'000, wire_ns = 0, queue_ns = 0;
-  uint64_t rate_bits_per_s = 1'000'000'000, carried_bytes_per_s = 0;
+  uint64_t rate_bits_per_s = 1'000'000'000, carried_bytes_per_s = 0, way_ns = 0;
 };
 
 json latency_of(const Clients& of) {
@@ -59,6 +59,7 @@ json latency_of(const Clients& of) {
                          {"up", true},
                          {"rate_bits_per_s", of.rate_bits_per_s},
                          {"carried_bytes_per_s", of.carried_bytes_per_s},
+                         {"way_ns", of.way_ns},
                          {"samples", 100},
                          {"alone_share", of.clients == 1 ? 1.0 : 0.0}}})}};
 }
@@ -123,6 +124,21 @@ TEST(Forecast, OfAFullLinkIsItsRateUntilTheHostsAreTheLimit) {
   const Forecast fast = forecast(now, payload_bytes_per_s(100 * kGbit), 0);
   EXPECT_NEAR(fast.mean_ns, 100'000 + line_ns(many, 100 * kGbit), 5'000);
   EXPECT_LT(fast.busy, kFull);
+}
+
+// The length of the way stays, whatever the rate.
+TEST(Forecast, OfAFarLinkThatIsFull) {
+  Clients far;
+  far.clients = 8;
+  far.rate_bits_per_s = 200'000'000;
+  far.way_ns = 10'000'000;
+  const double line = line_ns(far, 0.2 * kGbit);
+  far.wire_ns = whole(line) + far.way_ns;
+  far.queue_ns = whole(7 * line) - 100'000 - far.way_ns;
+  const Workload now = workload(far);
+  EXPECT_GT(as_measured(now).busy, kFull);
+  const Forecast fast = forecast(now, payload_bytes_per_s(100 * kGbit), 0);
+  EXPECT_NEAR(fast.mean_ns, 10'100'000 + line_ns(far, 100 * kGbit), 50'000);
 }
 
 TEST(Forecast, KnowsClientsThatPauseByHowManyThereAreAtTheMost) {

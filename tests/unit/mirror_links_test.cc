@@ -82,12 +82,12 @@ uint64_t run(LinkMeter& meter, uint64_t rate, size_t depth, uint64_t bytes, uint
   for (size_t i = 0; i < depth; ++i) flying.push_back(meter.sent(bytes, now));
   for (int i = 0; i < 2000; ++i) {
     now += bytes * kSecond_ns / rate;
-    meter.answered(flying.front(), 0, now);
+    meter.answered(flying.front(), 0, now, now);
     flying.pop_front();
     flying.push_back(meter.sent(bytes, now));
   }
   for (const LinkMeter::Stamp& stamp : flying)
-    meter.answered(stamp, 0, now += bytes * kSecond_ns / rate);
+    now += bytes * kSecond_ns / rate, meter.answered(stamp, 0, now, now);
   return meter.rate_bytes_per_s();
 }
 
@@ -108,6 +108,7 @@ TEST(LinkMeter, SaysWhatIsAheadOfAFrameAndWhatCarriesIt) {
   EXPECT_EQ(meter.carried_bytes_per_s(), 100'000'000u) << "as it is called";
   EXPECT_EQ(LinkMeter().carried_bytes_per_s(), 0u);
   uint64_t now = 0;
+  meter.round_trip(100'000, now, now);
   run(meter, 60'000'000, 8, 64 * kKiB, now);
   EXPECT_NEAR(static_cast<double>(meter.carried_bytes_per_s()), 60e6, 2e6) << "as it has shown";
   LinkMeter lone(100'000'000);
@@ -145,7 +146,7 @@ TEST(LinkMeter, AnswersThatHavePiledUpAreNoFastLink) {
     // Now and then for long.
     now = std::max(now, flying.front().answered_ns) + (turn % 7 == 0 ? 8 * kMillisecond_ns : 0);
     while (!flying.empty() && flying.front().answered_ns <= now) {
-      meter.answered(flying.front().stamp, 0, now);
+      meter.answered(flying.front().stamp, 0, now, now);
       flying.pop_front();
       send();
       now += 1000;
@@ -159,6 +160,7 @@ TEST(LinkMeter, AnswersThatHavePiledUpAreNoFastLink) {
 // `held_ns`, all at once. What the link is known to carry then.
 struct FarLink {
   uint64_t rate_bytes_per_s, way_ns, held_ns = 0;
+  uint64_t late_ns = 0;  // each tenth answer is seen so late
 
   uint64_t carried(LinkMeter& meter, size_t depth, uint64_t bytes, uint64_t& now) const {
     struct Flying {
@@ -173,13 +175,16 @@ struct FarLink {
     };
     while (flying.size() < depth) send();
     for (int i = 0; i < 2000; ++i) {
-      now = std::max(now, flying.front().answered_ns);
-      meter.answered(flying.front().stamp, held_ns, now);
+      const uint64_t arrived_ns = flying.front().answered_ns;
+      now = std::max(now, arrived_ns + (i % 10 == 0 ? late_ns : 0));
+      meter.answered(flying.front().stamp, held_ns, arrived_ns, now);
       flying.pop_front();
       send();
     }
-    for (const Flying& each : flying)
-      meter.answered(each.stamp, held_ns, now = std::max(now, each.answered_ns));
+    for (const Flying& each : flying) {
+      now = std::max(now, each.answered_ns);
+      meter.answered(each.stamp, held_ns, now, now);
+    }
     return meter.carried_bytes_per_s();
   }
 };
@@ -204,6 +209,41 @@ TEST(LinkMeter, AFarLinkWithRoomOnItIsNotFull) {
         << held_ns;
     EXPECT_EQ(meter.rate_bytes_per_s(), LinkMeter::kRateUnknown_bytes_per_s);
   }
+}
+
+// A turn of the loop that is late, or a way that is uneven by less than a millisecond, is no wait for the link.
+TEST(LinkMeter, AnAnswerThatIsSeenLateHasNotWaitedForTheLink) {
+  LinkMeter meter;
+  uint64_t now = kSecond_ns;
+  meter.round_trip(kMillisecond_ns, now, now);
+  const FarLink link{.rate_bytes_per_s = 10 * kGigabit, .way_ns = kMillisecond_ns, .late_ns = 20 * kMillisecond_ns};
+  EXPECT_EQ(link.carried(meter, 8, 128 * kKiB, now), 0u);
+  LinkMeter uneven;
+  uneven.round_trip(kMillisecond_ns, now, now);
+  const FarLink longer{.rate_bytes_per_s = 10 * kGigabit, .way_ns = kMillisecond_ns * 3 / 2};
+  EXPECT_EQ(longer.carried(uneven, 4, 128 * kKiB, now), 0u);
+}
+
+// A connection that is new under load: nobody has seen a round trip yet.
+TEST(LinkMeter, ALinkWhoseWayIsNotKnownIsNotFull) {
+  for (const uint64_t nominal : {uint64_t{0}, 10 * kGigabit}) {
+    LinkMeter meter(nominal);
+    uint64_t now = kSecond_ns;
+    const FarLink link{10 * kGigabit, 20 * kMillisecond_ns};
+    EXPECT_EQ(link.carried(meter, 16, 128 * kKiB, now), nominal);
+    meter.round_trip(20 * kMillisecond_ns, now - 20 * kMillisecond_ns, now);
+    EXPECT_EQ(link.carried(meter, 16, 128 * kKiB, now), nominal);
+  }
+}
+
+TEST(LinkMeter, FollowsAFarLinkThatBecomesSlower) {
+  constexpr uint64_t kWay_ns = 20 * kMillisecond_ns;
+  LinkMeter meter;
+  uint64_t now = kSecond_ns;
+  meter.round_trip(kWay_ns, now, now);
+  (void)FarLink{kGigabit, kWay_ns}.carried(meter, 64, 128 * kKiB, now);
+  const uint64_t carried = FarLink{kGigabit / 10, kWay_ns}.carried(meter, 8, 128 * kKiB, now);
+  EXPECT_NEAR(static_cast<double>(carried), kGigabit / 10.0, 0.1 * kGigabit / 10);
 }
 
 // What it has shown goes on to hold when less is asked of it.
@@ -242,7 +282,8 @@ TEST(LinkMeter, FollowsAWayThatBecomesLonger) {
   const LinkMeter::Stamp stamp = meter.sent(4096, now);
   meter.round_trip(900, now, now + 900);
   EXPECT_EQ(meter.way_ns(), 100u) << "something was under way with it";
-  meter.answered(stamp, 0, now += 1000);
+  meter.answered(stamp, 0, now + 1000, now + 1000);
+  now += 1000;
   meter.round_trip(900, now - 1, now + 899);
   EXPECT_EQ(meter.way_ns(), 100u) << "something was when it was sent";
   meter.round_trip(900, now, now + 900);

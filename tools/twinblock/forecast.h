@@ -21,7 +21,7 @@ struct Workload {
     double writes = 0;    // how many
     double bytes = 0;     // of one, in the mean
     double mean_ns = 0, p50_ns = 0, p99_ns = 0;  // of the whole write
-    double link_ns = 0;  // of the mean: on the wire, and queueing for the link
+    double link_ns = 0;  // of the mean: on the wire, but for the length of the way, and queueing for the link
     // Others of its stages (telemetry/stages.h).
     double crypto_ns = 0, compression_ns = 0, peer_disk_ns = 0;
     double local_disk_ns = 0;  // of writes of which this node's disk was the later one
