@@ -113,5 +113,37 @@ TEST_F(HostilePeerTest, EarlyDataIsHeldForWhatItIs) {
   EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 40 * kMiB);
 }
 
+// What came before any data tells the length of the way, and the next tick would only come behind them. Later beats
+// wait for the tick: two nodes would answer each other without end.
+TEST_F(HostilePeerTest, TheFirstHeartbeatOfAConnectionIsAnsweredAtOnce) {
+  peer_->beats = false;
+  std::vector<uint64_t> echoes;
+  peer_->hears = [&echoes](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kHeartbeat))
+      echoes.push_back(wire::frame_as<wire::HeartbeatFrame>(header).echo_ns);
+  };
+  peer_->take(HostilePeer::Stance::kSame, 0, 2);
+  ASSERT_TRUE(node_->engine->start().ok());
+  const auto heard_within = [&](uint64_t most_ns) {
+    const size_t before = echoes.size();
+    for (uint64_t ns = 0; ns < most_ns && echoes.size() == before; ns += kMillisecond_ns) node_->run(kMillisecond_ns);
+    return echoes.size() > before;
+  };
+  const auto beat = [&] {
+    const uint64_t now = node_->scheduler.now_ns();
+    send(1, [now] { return wire::to_header(wire::HeartbeatFrame{.sent_ns = now}); });
+    return now;
+  };
+  for (int i = 0; i < 1000 && !stands(); ++i) node_->run(kMillisecond_ns);
+  ASSERT_TRUE(stands());
+  ASSERT_TRUE(heard_within(2 * limits::kHeartbeatInterval_ns)) << "a tick";
+  const uint64_t first = beat();
+  ASSERT_TRUE(heard_within(limits::kHeartbeatInterval_ns / 2));
+  EXPECT_EQ(echoes.back(), first);
+  ASSERT_TRUE(heard_within(2 * limits::kHeartbeatInterval_ns)) << "a tick";
+  beat();
+  EXPECT_FALSE(heard_within(limits::kHeartbeatInterval_ns / 2));
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
