@@ -33,9 +33,9 @@ double mean_of(const Workload& workload, double Workload::Class::*member) {
 // Of a lone client's pause: the rest is its own, which it does not see as a part of any write (fio needs 16 us of 55
 // at 4 KiB, 57 of 315 at 1 MiB, to begin the next one).
 constexpr double kPauseSeen = 0.7;
-// A processor that has slept for long wakes up late, and its caches are cold: two threads of one host that wake each
-// other need 8 us after 0.3 ms of sleep, 20 us after 5 ms and 27 us after 40 ms; and all that a write of 16 KiB to 1 MiB
-// takes but its line, 1.2 to 2.2 times as long behind 200 Mbit/s as behind 10 Gbit/s.
+// A processor that has slept for long wakes up late, and its caches are cold: two threads of one host that wake
+// each other need 8 us after 0.3 ms of sleep, 20 us after 5 ms and 27 us after 40 ms; and all that a write of 16 KiB
+// to 1 MiB takes but its line, 1.2 to 2.2 times as long behind 200 Mbit/s as behind 10 Gbit/s.
 constexpr double kSleep_ns = 3.5e6, kSlowest = 0.75;
 
 // By how much longer the software takes where a client's writes are so far apart.
@@ -61,8 +61,8 @@ struct Model {
 
 bool alone(const Workload& workload) { return workload.clients < kAlone; }
 
-// What a client sees of its pause, at p50 and at p99. Nobody times its pauses one by one. Where several writes are under
-// way, so are several answers, and some find their client busy with another.
+// What a client sees of its pause, at p50 and at p99. Nobody times its pauses one by one. Where several writes are
+// under way, so are several answers, and some find their client busy with another.
 double seen_p50_ns(const Workload& workload, double pause_ns) {
   return alone(workload) ? kPauseSeen * pause_ns : pause_ns;
 }
