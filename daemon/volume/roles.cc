@@ -133,7 +133,8 @@ void Roles::answer_is_lost(const std::string& reason) {
 }
 
 void Roles::replica_drained() {
-  if (role_ == Role::kPromoting) promotion_.replica_drained();
+  // One that waits for something else does not go on by that.
+  if (role_ == Role::kPromoting && promotion_.waits()) promotion_.replica_drained();
 }
 
 // At most one node of a session becomes primary: the one that was asked has recorded the other's

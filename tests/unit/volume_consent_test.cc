@@ -2,6 +2,7 @@
 // replaced by hand.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,7 +32,10 @@ class WrittenWitness final : public Witness {
 
   void read(const std::string&, const std::string&, std::function<void(Result<WitnessReading>)> done) override {
     ++reads;
-    answer([done = std::move(done), said = reading] { done(said); });
+    if (fails)
+      answer([done = std::move(done)] { done(Error{"it can't be reached", "", ETIMEDOUT}); });
+    else
+      answer([done = std::move(done), said = reading] { done(said); });
   }
   void replace(const std::string&, int64_t revision, const WitnessEntry& entry,
                std::function<void(Result<bool>)> done) override {
@@ -52,6 +56,7 @@ class WrittenWitness final : public Witness {
   sim::Scheduler* scheduler = nullptr;  // of the node that asks
   uint64_t answers_after_ns = kMillisecond_ns;
   bool replaces = true;  // false: it does not, nor does it answer
+  bool fails = false;    // what is read from now on
   std::function<void()> asked_to_replace;
 
  private:
@@ -101,8 +106,19 @@ class ConsentTest : public testing::Test {
     EXPECT_TRUE(promoted_.has_value());
     return promoted_.value_or(false);
   }
+  // A client's block of zeroes.
+  void write() {
+    auto request = std::make_unique<ClientRequest>();
+    request->op = ClientOp::kZero;
+    request->length_bytes = 4 * kKiB;
+    request->done = [this](ClientRequest& done) { written_ = done.error; };
+    node_->engine->clients().submit(*request);
+    requests_.push_back(std::move(request));
+    node_->run(10 * kMillisecond_ns);
+  }
   // The peer, which is secondary and holds the same.
   void meet(const std::function<void(HostilePeer&)>& differently = [](HostilePeer&) {}) {
+    peer_.reset();
     peer_ = std::make_unique<HostilePeer>(*node_, name_ == "alpha" ? "beta" : "alpha", record_);
     peer_->asks_register = true;
     differently(*peer_);
@@ -110,6 +126,12 @@ class ConsentTest : public testing::Test {
     peer_->take(HostilePeer::Stance::kSame, 0, 0);
     for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_TRUE(node_->engine->inside().session_stands());
+  }
+  // … is gone.
+  void part() {
+    peer_->vanish();
+    for (int i = 0; i < 100 && node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_FALSE(node_->engine->inside().session_stands());
   }
 
   // It wants to be primary, out of turn.
@@ -128,6 +150,8 @@ class ConsentTest : public testing::Test {
   std::unique_ptr<HostilePeer> peer_;
   std::map<wire::FrameType, int> heard_;  // by the peer
   std::optional<bool> promoted_;
+  std::vector<std::unique_ptr<ClientRequest>> requests_;
+  std::optional<int> written_;  // how the last one ended
 };
 
 TEST_F(ConsentTest, AKnownEntryIsReplacedByTheClaim) {
@@ -195,9 +219,7 @@ TEST_F(ConsentTest, TheRecordOfAnotherPromotionMakesNobodyPrimary) {
   meet();
   peer_asks();
   EXPECT_FALSE(promoted());
-  peer_->vanish();
-  for (int i = 0; i < 100 && node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
-  ASSERT_FALSE(node_->engine->inside().session_stands());
+  part();
   witness_.answers_after_ns = 100 * kLong_ns;
   promoted_.reset();
   order({true});  // by the operator's word that the peer is dead: of the witness it says nothing
@@ -222,6 +244,27 @@ TEST_F(ConsentTest, WhatWasReadLongAgoIsReadAnew) {
   node_->run(5 * kSecond_ns);
   ASSERT_FALSE(witness_.replacements.empty());
   for (const auto& each : witness_.replacements) EXPECT_EQ(each.revision, 0);
+}
+
+// A promotion that the peer has agreed to waits for nothing but its own record.
+TEST_F(ConsentTest, WhatALostSessionHadBroughtIsNothingToAPromotionThatIsBeingRecorded) {
+  begin();
+  meet();
+  node_->run(kSecond_ns);
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + kLong_ns / 2;
+  peer_->send(0, wire::seal(wire::to_header(wire::FlushFrame{1}), {}));
+  node_->run(10 * kMillisecond_ns);
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+  order();
+  node_->run(kSecond_ns);
+  ASSERT_GT(heard_[wire::FrameType::kPromoteAsk], 0);
+  EXPECT_FALSE(promoted_.has_value()) << "the metadata disk hangs";
+  part();
+  witness_.answers_after_ns = 100 * kLong_ns;
+  node_->run(2 * kLong_ns);
+  ASSERT_TRUE(promoted());
+  meet();
+  EXPECT_TRUE(node_->engine->is_primary());
 }
 
 }  // namespace
