@@ -43,7 +43,9 @@ void Promotion::go_ahead() {
   }
   waits_for_consent_ = true;
   consent_.forget_promotion();  // of a resumption, which this one takes the place of
-  const auto then = [this](std::optional<Error> error) { consented(std::move(error)); };
+  const auto then = [this, number = number_](std::optional<Error> error) {
+    if (number == number_) consented(std::move(error));
+  };
   if (word_.without_witness)
     consent_.take_word(then);
   else

@@ -32,7 +32,7 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   // Nothing of it is on record, nor was the peer told of it.
   if (promotion_.forget_consent()) {
     take_promotion_back();
-    if (const Reply reply = promotion_.take_reply())
+    if (const Reply reply = promotion_.end())
       reply(Error{core_.peer + " is back", "try again: it is asked then", EBUSY, Retry::kLater});
   }
   demotion_.session_changed();

@@ -267,5 +267,24 @@ TEST_F(ConsentTest, WhatALostSessionHadBroughtIsNothingToAPromotionThatIsBeingRe
   EXPECT_TRUE(node_->engine->is_primary());
 }
 
+// The operator's word for a promotion that has come to nothing is recorded late.
+TEST_F(ConsentTest, TheWordForAnotherPromotionSaysNothingOfThisOne) {
+  begin();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+  order({true, true});
+  node_->run(kSecond_ns);
+  EXPECT_FALSE(promoted_.has_value()) << "the metadata disk hangs";
+  meet();
+  EXPECT_FALSE(promoted());
+  part();
+  witness_.answers_after_ns = 2 * kLong_ns;
+  promoted_.reset();
+  order({true});
+  node_->run(kLong_ns);
+  EXPECT_FALSE(promoted_.has_value()) << "the witness has not answered yet";
+  node_->run(4 * kLong_ns);
+  EXPECT_TRUE(promoted());
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
