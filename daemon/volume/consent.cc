@@ -445,7 +445,12 @@ void Consent::refused(WitnessStanding standing, Error why) {
   end(pause_ns_);
 }
 
+// That it could not be asked counts for who asked, and for nobody who asks by now.
 void Consent::failed(Error why) {
+  if (!is_of_now()) {
+    end(0);
+    return;
+  }
   why.retry = Retry::kLater;
   set_standing(WitnessStanding::kUnreachable, why);
   pause_ns_ = std::clamp(pause_ns_ * 2, limits::kWitnessPauseMin_ns, limits::kWitnessPauseMax_ns);

@@ -14,6 +14,7 @@ using wire::header_of;
 
 constexpr size_t kLinesMax = 24;
 constexpr size_t kRequestsMax = 4096;
+constexpr metadata::Uuid kInstance{9};
 
 bool is_request(uint8_t type) {
   switch (static_cast<FrameType>(type)) {
@@ -112,8 +113,9 @@ class HostilePeer::Line final : public ConnectionHandler {
   }
   void say_hello() {
     said_ = peer_.facts();
+    said_.instance = instance_number(kInstance);
     wire::HelloPayload hello = make_hello(
-        peer_.node_.config, peer_.name_, peer_.links_[link_].name, metadata::Uuid{9}, said_,
+        peer_.node_.config, peer_.name_, peer_.links_[link_].name, kInstance, said_,
         peer_.node_.config.size_bytes, true);
     hello.nonce = nonce_;
     hello.echo = peer_nonce_;

@@ -286,5 +286,49 @@ TEST_F(ConsentTest, TheWordForAnotherPromotionSaysNothingOfThisOne) {
   EXPECT_TRUE(promoted());
 }
 
+// Nor does a witness that could not be asked then.
+TEST_F(ConsentTest, AnEarlierQuestionThatFailsIsNoAnswerToThisOne) {
+  begin();
+  witness_.fails = true;
+  witness_.answers_after_ns = kLong_ns;
+  order();
+  node_->run(kSecond_ns);
+  meet();
+  EXPECT_FALSE(promoted());
+  part();
+  witness_.fails = false;
+  witness_.answers_after_ns = kMillisecond_ns;
+  promoted_.reset();
+  order({true});
+  node_->run(2 * kLong_ns);
+  EXPECT_TRUE(promoted());
+}
+
+// A node that can't record it itself has the witness know who holds the only copy, before it goes on with that.
+TEST_F(ConsentTest, AnEarlierQuestionThatFailsLetsNobodyGoOnWithThePeersCopy) {
+  begin();
+  meet();
+  order();
+  ASSERT_TRUE(promoted());
+  node_->run(5 * kSecond_ns);
+  witness_.fails = true;
+  witness_.answers_after_ns = kLong_ns;
+  node_->data.error = node_->metadata.error = EIO;
+  node_->data.failures = node_->metadata.failures = 1000;
+  write();
+  EXPECT_FALSE(written_.has_value()) << "the witness has not answered";
+  part();
+  meet();
+  node_->run(kSecond_ns);
+  witness_.fails = false;
+  witness_.answers_after_ns = 2 * kLong_ns;
+  written_.reset();
+  write();
+  node_->run(kLong_ns);
+  EXPECT_FALSE(written_.has_value()) << "what the witness was asked now it has not answered";
+  node_->run(10 * kLong_ns);
+  EXPECT_EQ(written_, 0);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
