@@ -388,7 +388,7 @@ void Consent::replaced(const WitnessEntry& entry) {
     of_now && entry.generation == sole_copy_ ? sole_copy_named() : end(0);
     return;
   }
-  if (running_ == Task::kForce) force_ = false;
+  if (running_ == Task::kForce && of_now) force_ = false;
   if (!of_now || entry.generation != claim_of(core_.record())) {
     end(0);
     return;

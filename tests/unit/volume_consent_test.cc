@@ -304,6 +304,31 @@ TEST_F(ConsentTest, AnEarlierQuestionThatFailsIsNoAnswerToThisOne) {
   EXPECT_TRUE(promoted());
 }
 
+// The word counts until the witness was told of it, and not of one before it.
+TEST_F(ConsentTest, WhatWasToldOfAnEarlierWordIsNotToldOfThisOne) {
+  begin();
+  witness_.asked_to_replace = [this] { witness_.answers_after_ns = kLong_ns; };
+  order({true, true});
+  ASSERT_TRUE(promoted());
+  write();  // in the generation that the witness is about to be told
+  ASSERT_EQ(written_, 0);
+  meet();
+  node_->run(5 * kSecond_ns);
+  part();
+  written_.reset();
+  write();
+  node_->engine->orders().go_on_alone(true, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->run(kSecond_ns);
+  ASSERT_EQ(written_, 0);
+  ASSERT_EQ(witness_.replacements.size(), 1u) << "it has not answered the first question";
+  witness_.asked_to_replace = nullptr;
+  witness_.answers_after_ns = kMillisecond_ns;
+  node_->run(2 * kLong_ns);
+  ASSERT_GT(witness_.replacements.size(), 1u);
+  EXPECT_EQ(witness_.reading.entry->holder, "alpha");
+  EXPECT_NE(witness_.reading.entry->generation, witness_.replacements[0].entry.generation) << "which the peer has";
+}
+
 // A node that can't record it itself has the witness know who holds the only copy, before it goes on with that.
 TEST_F(ConsentTest, AnEarlierQuestionThatFailsLetsNobodyGoOnWithThePeersCopy) {
   begin();
