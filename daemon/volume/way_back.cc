@@ -115,7 +115,10 @@ std::optional<metadata::WayBack> WayBack::to_record(uint64_t to_get_bytes) {
 
 // --- not needed any more
 
+// Or was: where it is half-copied anew, or about to be, the copy of that is in the place of the one that is not needed.
 void WayBack::whole() {
+  const bool next = copy_ && copy_->state != CopyState::kFailed && core_.phase().still(copy_->session);
+  if (next || core_.record().inconsistent) return;
   failure_.clear();
   if (std::exchange(kept_, false)) to_remove_ = true;
   if (to_remove_ && !step_ && !rolling_back()) remove();

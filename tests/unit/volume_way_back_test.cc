@@ -1,0 +1,142 @@
+// A way back is kept for as long as the record names it: an engine on virtual parts, the fuzzers' peer as the source of
+// one resync after the other, and copies of which only is known that they were asked for.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "io/copies.h"
+#include "metadata_image.h"
+#include "session/hello.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+constexpr uint32_t kRegionBytes = 64 * kKiB;
+constexpr uint64_t kLong_ns = 60 * kSecond_ns;
+
+class WrittenCopies final : public Copies {
+ public:
+  [[nodiscard]] bool can(CopyStep) const override { return true; }
+  void begin(CopyStep step, const std::string&, std::function<void(Status)> done) override {
+    steps.push_back(step);
+    scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done)] { done(ok_status()); });
+  }
+  [[nodiscard]] std::string place(CopyStep, const std::string&) const override { return "/alpha.img.before-resync"; }
+  [[nodiscard]] auto count(CopyStep step) const { return std::count(steps.begin(), steps.end(), step); }
+
+  std::vector<CopyStep> steps;
+  sim::Scheduler* scheduler = nullptr;
+};
+
+class WayBackTest : public testing::Test {
+ protected:
+  WayBackTest() : config_(make_config(kVolumeBytes)) {
+    record_.volume_uuid[0] = 1;
+    record_.volume = "r0";
+    record_.node = "alpha";
+    record_.size_bytes = kVolumeBytes;
+    record_.region_bytes = kRegionBytes;
+    record_.generations.current = record_.generations.base = 11;
+    std::vector<std::byte> file = plain_file(record_);
+    Result<metadata::Loaded> loaded =
+        metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
+    require(loaded.ok() && !loaded.value().blank, "the test's own metadata");
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded.value()), DataFound::kSome,
+                                       nullptr, &copies_);
+    copies_.scheduler = &node_->scheduler;
+    EXPECT_TRUE(node_->engine->start().ok());
+  }
+  ~WayBackTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+
+  // The peer, which is primary and has written since it had this node with it.
+  void meet() {
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->take(HostilePeer::Stance::kNewer, 1, ++term_);
+    for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(node_->engine->inside().session_stands());
+    record_.generations.advance(++generation_);
+  }
+  void part() {
+    peer_->vanish();
+    for (int i = 0; i < 100 && node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_FALSE(node_->engine->inside().session_stands());
+    peer_.reset();
+  }
+  // What the source makes this node record.
+  void tell(uint32_t flag) {
+    metadata::Generations told = record_.generations;
+    if (flag == wire::kGenerationConsistent) told.settle();
+    const wire::GenerationPayload payload = make_generation(told, record_.volume_uuid, flag);
+    wire::FrameHeader header = wire::to_header(wire::GenerationFrame{peer_->next_sequence()});
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, wire::bytes_of(payload)));
+    peer_->send(0, wire::bytes_of(payload));
+    node_->run(kSecond_ns);
+  }
+  // … which it asks again, as a copy is taken first.
+  void tell_half_copied() {
+    tell(wire::kGenerationInconsistent);
+    tell(wire::kGenerationInconsistent);
+  }
+
+  const Config config_;
+  metadata::NodeRecord record_;
+  uint64_t generation_ = 20, term_ = 0;
+  WrittenCopies copies_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+};
+
+TEST_F(WayBackTest, TheCopyGoesWhenTheReplicaIsWhole) {
+  meet();
+  tell_half_copied();
+  EXPECT_EQ(copies_.count(CopyStep::kBeforeResync), 1);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 0);
+  tell(wire::kGenerationConsistent);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 1);
+}
+
+// It was whole, as its disk says late; by then it is half-copied anew.
+TEST_F(WayBackTest, TheCopyOfTheNextResyncStays) {
+  meet();
+  tell_half_copied();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+  tell(wire::kGenerationConsistent);
+  part();
+  meet();
+  tell_half_copied();
+  EXPECT_EQ(copies_.count(CopyStep::kBeforeResync), 2);
+  node_->run(2 * kLong_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 0) << "the record says that there is a way back";
+  tell(wire::kGenerationConsistent);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 1);
+}
+
+// … or a copy is just being taken, so that it can be.
+TEST_F(WayBackTest, TheCopyThatIsBeingTakenStays) {
+  meet();
+  tell_half_copied();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+  tell(wire::kGenerationConsistent);
+  part();
+  meet();
+  tell(wire::kGenerationInconsistent);
+  EXPECT_EQ(copies_.count(CopyStep::kBeforeResync), 2);
+  node_->run(2 * kLong_ns);
+  tell(wire::kGenerationInconsistent);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 0) << "the record says that there is a way back";
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
