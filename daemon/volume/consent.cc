@@ -447,10 +447,7 @@ void Consent::refused(WitnessStanding standing, Error why) {
 
 // That it could not be asked counts for who asked, and for nobody who asks by now.
 void Consent::failed(Error why) {
-  if (!is_of_now()) {
-    end(0);
-    return;
-  }
+  if (!is_of_now()) return end(0);
   why.retry = Retry::kLater;
   set_standing(WitnessStanding::kUnreachable, why);
   pause_ns_ = std::clamp(pause_ns_ * 2, limits::kWitnessPauseMin_ns, limits::kWitnessPauseMax_ns);
