@@ -233,6 +233,8 @@ def test_links_left_by_a_lab_that_was_killed_are_made_anew(scratch):
     (["--links", "9"], "1 to 8"),
     (["--links", "2", "--rate", "1gbit,2gbit,3gbit", "--host-namespaces"], "3 rates"),
     (["--rate", "quick", "--host-namespaces"], "quick"),
+    (["--delay", "1ms"], "--host-namespaces"),
+    (["--links", "3", "--delay", "1ms,2ms", "--host-namespaces"], "2 delays"),
 ])
 def test_wrong_links_are_refused(scratch, words, said):
     refused = lab_command(scratch / "lab", "up", *words)

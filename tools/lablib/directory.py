@@ -18,7 +18,7 @@ from pathlib import Path
 from . import witness as witnesses
 from .error import LabError
 from .etcd import Etcd
-from .links import NODES, WITNESS, config_lines, make_links, parse_rate
+from .links import NODES, WITNESS, config_lines, make_links, parse_delay, parse_rate
 from .network import Network
 from .processes import Process
 from .sizes import parse_size
@@ -128,26 +128,27 @@ class LabDirectory:
     def create(self, size=None, peer_timeout=None, settings=None, backing=None, build=None,
                env=None, links=None, rates=(), host_namespaces=False, nbdkit_args=(), backing_io=None,
                encryption=None, witness=None, fence_command=None, witness_settings=None, witness_args=(),
-               cache=None):
+               cache=None, delays=()):
         """Writes configuration and empty replicas. `backing` maps a node to its file or device,
         `env` a node to variables of its environment, `settings` are further [replication] keys,
         `nbdkit_args` go to the nodes' nbdkit, `backing_io` into their tables.
         `cache` is the size of both nodes' cache of reads, by default $TWINBLOCK_LAB_CACHE, or none.
         `encryption` is "tls" (a key is made) or "off", by default $TWINBLOCK_LAB_ENCRYPTION or off.
-        `links` is how many, `rates` what they can carry, one for all or one each, as text.
+        `links` is how many, `rates` what they can carry, `delays` how long a packet is on the way, each one for
+        all or one each, as text.
         `witness` is "etcd", which the lab runs (`witness_args` go to it), or "command", which is `fence_command`;
         `witness_settings` are further keys of [witness]."""
         replication = {"peer_timeout": peer_timeout, **(settings or {})}
         if self.state and self.state.get("has_run", True):
             self._reuse(size, build, env, backing, replication, encryption)
-            self._check_links(links, rates, host_namespaces)
+            self._check_links(links, rates, delays, host_namespaces)
             self._check_witness(witness, fence_command)
             return
         if self.state:
             self._forget()
         size = size or "1GiB"
         size_bytes = parse_size(size)
-        links = make_links(1 if links is None else links, rates, host_namespaces)
+        links = make_links(1 if links is None else links, rates, host_namespaces, delays)
         witness = witnesses.make_witness(self.dir, witness, fence_command, witness_settings, witness_args,
                                          host_namespaces)
         self.dir.mkdir(parents=True, exist_ok=True)
@@ -267,13 +268,14 @@ class LabDirectory:
                 Path(self.node(name)["run"]).mkdir(parents=True, exist_ok=True)
         self._save()
 
-    def _check_links(self, count, rates, host_namespaces):
+    def _check_links(self, count, rates, delays, host_namespaces):
         """Of a lab that exists already, against what is asked for now."""
         own = self.state["links"]
-        of_each = [link["rate_bits_per_s"] for link in own]
-        asked = [parse_rate(rate) for rate in rates]
-        if (count or len(own)) != len(own) or (asked * len(own))[:len(own)] not in ([], of_each) or \
-                host_namespaces not in (False, self.state["host_namespaces"]):
+
+        def differ(asked, key):
+            return (asked * len(own))[:len(own)] not in ([], [link.get(key) for link in own])
+        if (count or len(own)) != len(own) or differ([parse_rate(rate) for rate in rates], "rate_bits_per_s") or \
+                differ([parse_delay(delay) for delay in delays], "delay_us") or host_namespaces not in (False, self.state["host_namespaces"]):
             raise LabError(f"the lab in {self.dir} exists already, with other links; remove it "
                            f"with: tools/lab down --purge --dir {self.dir}")
 

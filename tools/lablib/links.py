@@ -1,4 +1,4 @@
-"""The links between a lab's nodes: their names, addresses and rates; and who is at a link's ends."""
+"""The links between a lab's nodes: their names, addresses, rates and delays; and who is at a link's ends."""
 
 import random
 import re
@@ -12,6 +12,8 @@ LINKS_MAX = 8
 PORT = 7700  # in a namespace, where every port is free
 PORTS_LEASED = 50  # at once, by a process
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+DELAY_UNITS_US = {"us": 1, "ms": 10**3, "s": 10**6}
+DELAY_US_MAX = 10**6
 
 
 def parse_rate(text):
@@ -20,6 +22,17 @@ def parse_rate(text):
     if not match or match[2] not in RATE_UNITS or not float(match[1]):
         raise LabError(f"'{text}' is not a rate; write it like 100mbit, 1gbit or 2.5gbit")
     return round(float(match[1]) * RATE_UNITS[match[2]])
+
+
+def parse_delay(text):
+    """Microseconds, each way; None for "none"."""
+    if text.strip().lower() == "none":
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
+    delay_us = round(float(match[1]) * DELAY_UNITS_US[match[2]]) if match and match[2] in DELAY_UNITS_US else 0
+    if not 0 < delay_us <= DELAY_US_MAX:
+        raise LabError(f"'{text}' is not a delay; write it like 1ms or 200us, up to 1s, or none")
+    return delay_us
 
 
 def rate_text(bits_per_s):
@@ -66,24 +79,31 @@ def free_ports(count, host="127.0.0.1"):
     raise LabError(f"found no free TCP ports on {host}")
 
 
-def make_links(count, rates, host_namespaces):
-    """link1, link2, …: a list of objects. `rates`: texts, none, one for all or one each."""
+def _one_each(values, count, what):
+    """`values`: none, one for all or one each."""
+    if len(values) not in (0, 1, count):
+        raise LabError(f"{len(values)} {what} for {count} links; give one for all, or one each")
+    return list(values) * count if len(values) == 1 else list(values) or [None] * count
+
+
+def make_links(count, rates, host_namespaces, delays=()):
+    """link1, link2, …: a list of objects. `rates`, `delays`: texts, none, one for all or one each."""
     if not 1 <= count <= LINKS_MAX:
         raise LabError(f"{count} links? A volume has 1 to {LINKS_MAX}")
     if rates and not host_namespaces:
         raise LabError("links on loopback can't be shaped; --rate needs --host-namespaces")
-    if len(rates) not in (0, 1, count):
-        raise LabError(f"{len(rates)} rates for {count} links; give one for all, or one each")
-    each = [parse_rate(rate) for rate in rates]
-    each = each * count if len(each) == 1 else each or [None] * count
+    if delays and not host_namespaces:
+        raise LabError("links on loopback have no delay; --delay needs --host-namespaces")
+    each_rate = _one_each([parse_rate(rate) for rate in rates], count, "rates")
+    each_delay = _one_each([parse_delay(delay) for delay in delays], count, "delays")
     links = []
-    for number, rate in enumerate(each, 1):
+    for number, (rate, delay_us) in enumerate(zip(each_rate, each_delay), 1):
         if host_namespaces:
             addresses = [f"10.77.{number}.{host}:{PORT}" for host in (1, 2)]
         else:
             host = f"127.0.{number - 1}.1"
             addresses = [f"{host}:{port}" for port in free_ports(len(NODES), host)]
-        links.append({"name": f"link{number}", "rate_bits_per_s": rate,
+        links.append({"name": f"link{number}", "rate_bits_per_s": rate, "delay_us": delay_us,
                       **dict(zip(NODES, addresses))})
     return links
 

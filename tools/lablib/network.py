@@ -1,5 +1,6 @@
 """Two network namespaces, one a node, joined by a veth pair a link, each end shaped by tc's tbf. Where the lab
-has a witness of its own, a third one, with a link to each node.
+has a witness of its own, a third one, with a link to each node. A link that has a delay is two TAP devices and
+a program between them (delay_line.c) in place of the veth pair.
 
 A namespace lives as long as there is a process in it: a keeper (keeper.py) holds each. Nothing of it
 shows outside (no name in /run/netns, no interface), so nothing is left when the keepers have ended.
@@ -12,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from . import delay_line
 from .error import LIVENESS_S, LabError
 from .links import NODES, WITNESS, ends, parse_rate
 from .processes import Process
@@ -73,22 +75,25 @@ class Network:
     def __init__(self, links, record):
         self.links = links
         self.hosts = [name for name in (*NODES, WITNESS) if any(name in link for link in links)]
-        self.keepers = {name: Process.of(each) for name, each in record.items()}
+        of_name = {name: Process.of(each) for name, each in record.items()}
+        self.keepers = {name: of_name[name] for name in self.hosts if name in of_name}
+        self.lines = {name: each for name, each in of_name.items() if name not in self.hosts}  # of links with a delay
         self.user = any(each.get("user") for each in record.values())
 
     def record(self):
-        return {name: {**keeper.record(), "user": self.user}
-                for name, keeper in self.keepers.items()}
+        return {name: {**process.record(), "user": self.user}
+                for name, process in (*self.keepers.items(), *self.lines.items())}
 
     def alive(self):
         return len(self.keepers) == len(self.hosts) and \
-            all(keeper.alive() for keeper in self.keepers.values())
+            all(process.alive() for process in (*self.keepers.values(), *self.lines.values()))
 
     # --- making, ending ---
 
     def start(self, state_path, save):
         """`save` puts the record into the lab's file, after each keeper that was started."""
-        reason = unavailable()
+        far = [link for link in self.links if link.get("delay_us")]
+        reason = unavailable() or (delay_line.unavailable() if far else None)
         if reason:
             raise LabError(reason)
         self.stop()
@@ -99,7 +104,9 @@ class Network:
             self.keepers[name] = Process.spawn(
                 [*self._unshare(), sys.executable, str(KEEPER), str(state_path)], log)
             save()
-            self._await_keeper(name, log)
+            self._await_ready(self.keepers[name], log, f"no network namespace for {name}")
+        for link in far:
+            self._lay(link, state_path.parent, save)
         self._join()
         self._await_carriers()
         for link in self.links:
@@ -113,16 +120,26 @@ class Network:
             return ["unshare", "--user", "--map-root-user", "--net"]
         return [*self._enter(next(iter(self.keepers.values())), "user"), "unshare", "--net"]
 
-    def _await_keeper(self, name, log):
+    @staticmethod
+    def _await_ready(process, log, otherwise):
         deadline = time.monotonic() + START_S
         while "ready" not in log.read_text(encoding="utf-8", errors="replace"):
-            if not self.keepers[name].alive() or time.monotonic() > deadline:
-                raise LabError(f"no network namespace for {name}: "
-                               + log.read_text(encoding="utf-8", errors="replace").strip())
+            if not process.alive() or time.monotonic() > deadline:
+                raise LabError(f"{otherwise}: " + log.read_text(encoding="utf-8", errors="replace").strip())
             time.sleep(0.005)
 
+    def _lay(self, link, directory, save):
+        """The devices of a link with a delay, and the program between them."""
+        keepers = [self.keepers[end] for end in ends(link)]
+        enter = self._enter(keepers[0], "user") if self.user else []
+        log = delay_line.log_path(directory, link)
+        log.unlink(missing_ok=True)
+        self.lines[link["name"]] = Process.spawn([*enter, *delay_line.command(directory, link, keepers)], log)
+        save()
+        self._await_ready(self.lines[link["name"]], log, f"no delay for {link['name']}")
+
     def _join(self):
-        """The veth pairs, with their addresses, up."""
+        """The links that have no devices yet, as veth pairs; all with their addresses, up."""
         for name in self.hosts:
             lines = ["link set lo up"]
             for link in self.links:
@@ -135,13 +152,13 @@ class Network:
                       f"echo cubic > {TCP}_congestion_control || true")
 
     def _link_lines(self, link, name):
-        """For `ip -batch`: that end of the link. The first one makes both."""
+        """For `ip -batch`: that end of the link. Of a veth pair the first one makes both."""
         other = next(end for end in ends(link) if end != name)
         own, far = (link[end].rpartition(":")[0] for end in (name, other))
         # The witness has one address, over one link for each node: each is a network of two addresses.
         address = f"{own} peer {far}/32" if WITNESS in link else f"{own}/24"
         lines = [f"address add {address} dev {link['name']}", f"link set {link['name']} up"]
-        if name == ends(link)[0]:
+        if name == ends(link)[0] and not link.get("delay_us"):
             lines.insert(0, f"link add {link['name']} type veth peer name {link['name']} "
                             f"netns {self.keepers[other].pid}")
         return lines
@@ -156,9 +173,9 @@ class Network:
                 time.sleep(0.005)
 
     def stop(self):
-        for keeper in self.keepers.values():
-            keeper.kill()
-        self.keepers = {}
+        for process in (*self.lines.values(), *self.keepers.values()):
+            process.kill()
+        self.keepers, self.lines = {}, {}
 
     # --- running things inside ---
 
@@ -197,7 +214,8 @@ class Network:
             raise LabError(f"{link} does not lead to {node}, but from {' to '.join(self.ends_of(link))}")
 
     def cut(self, link, node=None):
-        """The node's interface goes down (by default the first end's); the other's loses its carrier."""
+        """The node's interface goes down (by default the first end's); the other's loses its carrier, but where
+        the link has a delay: there it stays, as with switches in between."""
         node = node or self.ends_of(link)[0]
         self._check_end(link, node)
         self._run(node, "ip", "link", "set", link, "down")

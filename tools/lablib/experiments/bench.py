@@ -3,13 +3,13 @@
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..compiled import compiled
 from ..error import LIVENESS_S, LabError
 from ..fio import fill
 from ..guardian import Guardian
@@ -82,12 +82,7 @@ class Bench:
     def compiled(self, name, source, *flags):
         """A program or library NAME out of a C file, made once; its path."""
         path = self.dir / name
-        if not path.exists():
-            done = subprocess.run(["cc", "-O2", *flags, "-o", str(path), str(source), "-ldl", "-pthread"],
-                                  capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise LabError(f"{source} does not compile: {done.stderr[-1000:]}")
-        return path
+        return path if path.exists() else compiled(path, source, *flags)
 
     def first_line(self, name):
         """What a server that was spawned says first; waits for it."""
