@@ -13,7 +13,7 @@ from statistics import median
 import pytest
 
 from conftest import HERE
-from lablib import Lab
+from lablib import Lab, delay_line
 from lablib.error import LIVENESS_S
 from lablib.network import unavailable
 from lablib.processes import Process
@@ -162,14 +162,15 @@ def keepers_of(directory):
 
 
 def bring_up_and_down(directory, **options):
-    up = ("up", "--links", "2", "--rate", "1gbit,2.5gbit", "--host-namespaces", "--size", "16MiB")
+    delay = () if delay_line.unavailable() else ("--delay", "none,2ms")
+    up = ("up", "--links", "2", "--rate", "1gbit,2.5gbit", *delay, "--host-namespaces", "--size", "16MiB")
     try:
         made = lab_command(directory, *up, **options)
         assert made.returncode == 0, made.stderr
         config = Path(json.loads(made.stdout)["config"]).read_text(encoding="utf-8")
         assert 'rate = "1Gbit"' in config and 'rate = "2500Mbit"' in config
         keepers = keepers_of(directory)
-        assert len(keepers) == 2 and all(keeper.alive() for keeper in keepers)
+        assert len(keepers) == 2 + (len(delay) > 0) and all(keeper.alive() for keeper in keepers)
         shown = lab_command(directory, "exec", "alpha", "ip", "-brief", "address", **options)
         assert "10.77.2.1/24" in shown.stdout, shown.stderr
         wrong = lab_command(directory, "link", "cut", "link3", **options)

@@ -12,6 +12,8 @@ TUN = Path("/dev/net/tun")
 # What a link without a rate may have on the way, and one that is shaped anew; and what a burst may add.
 BYTES_PER_S = 10 * 10**9 // 8
 BURST_BYTES = 4 << 20
+# That the kernel keeps until the program has read them: 50 ms of 1 Gbit/s in single packets.
+DEVICE_PACKETS = 4096
 
 
 def unavailable():

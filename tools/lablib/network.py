@@ -158,7 +158,9 @@ class Network:
         # The witness has one address, over one link for each node: each is a network of two addresses.
         address = f"{own} peer {far}/32" if WITNESS in link else f"{own}/24"
         lines = [f"address add {address} dev {link['name']}", f"link set {link['name']} up"]
-        if name == ends(link)[0] and not link.get("delay_us"):
+        if link.get("delay_us"):
+            lines.insert(0, f"link set {link['name']} txqueuelen {delay_line.DEVICE_PACKETS}")
+        elif name == ends(link)[0]:
             lines.insert(0, f"link add {link['name']} type veth peer name {link['name']} "
                             f"netns {self.keepers[other].pid}")
         return lines
