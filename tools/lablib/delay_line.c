@@ -8,8 +8,8 @@
  * as by a router, and told.
  *
  * A thread a direction: it stamps what it reads, and writes what is due. Frames cross as they are, with the header by
- * which the kernel says what it has left to the device (checksums, cutting into segments): so that 64 KiB of a stream are
- * one frame here, as they are on a veth pair. The rate is not made here: tc shapes what goes into the device. */
+ * which the kernel says what it has left to the device (checksums, cutting into segments): so that 64 KiB of a stream
+ * are one frame here, as they are on a veth pair. The rate is not made here: tc shapes what goes into the device. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -191,7 +191,8 @@ static int64_t number(const char* text, int64_t most) {
   char* end = NULL;
   errno = 0;
   long long value = strtoll(text, &end, 10);
-  if (errno || end == text || *end || value < 0 || value > most) give_up("'%s' is not a number up to %" PRId64, text, most);
+  if (errno || end == text || *end || value < 0 || value > most)
+    give_up("'%s' is not a number up to %" PRId64, text, most);
   return value;
 }
 

@@ -275,7 +275,8 @@ class LabDirectory:
         def differ(asked, key):
             return (asked * len(own))[:len(own)] not in ([], [link.get(key) for link in own])
         if (count or len(own)) != len(own) or differ([parse_rate(rate) for rate in rates], "rate_bits_per_s") or \
-                differ([parse_delay(delay) for delay in delays], "delay_us") or host_namespaces not in (False, self.state["host_namespaces"]):
+                differ([parse_delay(delay) for delay in delays], "delay_us") or \
+                host_namespaces not in (False, self.state["host_namespaces"]):
             raise LabError(f"the lab in {self.dir} exists already, with other links; remove it "
                            f"with: tools/lab down --purge --dir {self.dir}")
 
