@@ -55,7 +55,8 @@ def test_packets_are_on_the_way_for_as_long_as_is_said(lab):
 def test_links_with_a_delay_can_be_silenced_and_cut(lab):
     lab.start_network()
     network = lab.network()
-    for end, start in ((network.drop, "beta"), (network.cut, "alpha"), (lambda link: network.cut(link, "beta"), "alpha")):
+    for end, start in ((network.drop, "beta"), (network.cut, "alpha"),
+                       (lambda link: network.cut(link, "beta"), "alpha")):
         end("link1")
         with pytest.raises(subprocess.CalledProcessError):
             round_trip_ms(lab, "link1", start)
@@ -72,7 +73,8 @@ def test_what_finds_no_room_is_dropped_and_told(lab, monkeypatch):
     assert not delay_line.dropped(lab.dir, link)
 
     def blast():
-        subprocess.run([*lab.inside("alpha"), sys.executable, "-c", SENDER, lab.link_address("link1", "beta")], check=True)
+        subprocess.run([*lab.inside("alpha"), sys.executable, "-c", SENDER, lab.link_address("link1", "beta")],
+                       check=True)
         return "frames dropped" in delay_line.dropped(lab.dir, link)
     wait_until(blast, what="frames to be dropped")
     assert round_trip_ms(lab, "link1") >= 2 * DELAY_MS
