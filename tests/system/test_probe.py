@@ -10,6 +10,7 @@ import pytest
 
 import wire
 from encryption_support import tls_lab
+from lablib import delay_line
 from lablib.control import ControlError
 from links_support import need_namespaces
 from support import KIB, MIB, assert_identical, connection, ctl, wait_until
@@ -62,7 +63,6 @@ def test_a_link_is_measured_as_it_is_shaped(make_lab, rate, bits):
     assert large_ones_carry_more(link)
 
 
-# (A sender's buffer that is too small takes a longer round trip than these links have to hold anything up.)
 def test_a_buffer_that_is_too_small_is_named_with_the_command_that_mends_it(make_lab):
     lab = shaped_lab(make_lab, "10gbit")
     lab.stop("beta")
@@ -71,6 +71,39 @@ def test_a_buffer_that_is_too_small_is_named_with_the_command_that_mends_it(make
     link, = probe(lab)
     assert link["limit"] == "receive-buffer"
     assert any(each["to_do"].startswith("on beta: sysctl -w net.ipv4.tcp_rmem=") for each in link["warnings"])
+
+
+@pytest.mark.parametrize("rate, delay_ms, node, setting, limit", [
+    ("200mbit", 20, "alpha", "wmem=4096 16384 524288", "send-buffer"),
+    ("200mbit", 20, "beta", "rmem=4096 131072 524288", "receive-buffer"),
+    ("200mbit", 20, "alpha", "wmem=4096 16384 33554432", "link"),
+])
+def test_on_a_far_link_it_names_the_window_where_that_is_the_limit(make_lab, rate, delay_ms, node, setting, limit):
+    need_namespaces()
+    if reason := delay_line.unavailable():
+        pytest.skip(reason)
+    lab = make_lab(size="64MiB", links=1, rates=[rate], delays=[f"{delay_ms}ms"], host_namespaces=True)
+    lab.stop("beta")
+    sysctl(lab, node, f"net.ipv4.tcp_{setting}")
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex")
+    round_trip_ns, buffer_bytes = 2e6 * delay_ms, int(setting.split()[-1])
+
+    def under_way(each):
+        return each["stream"]["bytes_per_s"] * each["round_trip"]["average_ns"] / 1e9 / buffer_bytes
+
+    def right(each):
+        return each["limit"] == limit and each["round_trip"]["min_ns"] < 1.25 * round_trip_ns and \
+            (limit == "link" or 0.3 < under_way(each) < 1.25)
+    link = probe_until(lab, right)
+    assert link["limit"] == limit
+    assert round_trip_ns <= link["round_trip"]["min_ns"] < 1.25 * round_trip_ns
+    warned = "\n".join(each["what"] + each["to_do"] for each in link["warnings"])
+    assert (f"on {node}: sysctl -w net.ipv4.tcp_{setting[:4]}" in warned) == (limit != "link"), warned
+    if limit != "link":
+        # What the window lets through in a round trip comes in bursts: those pauses are no lost packets.
+        assert 0.3 < under_way(link) < 1.25 and "nothing came" not in warned
+        assert 0.5 < link["stream"]["bytes_per_s"] / link["window"]["most_bytes_per_s"] < 1.25
 
 
 def test_settings_that_differ_are_warned_of(make_lab):

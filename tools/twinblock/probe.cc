@@ -20,6 +20,8 @@ constexpr double kUpToSpeed = 0.9;
 // From this part of its time on, what a stream waited for is what limits it.
 constexpr double kLimits = 0.4;
 constexpr double kLateLimits = 0.3;
+// Of a receiver's buffer what may be data, as long as the kernel has not seen what comes; later the window tells.
+constexpr double kDataShare = 0.5;
 constexpr double kGapsTold = 0.1;
 constexpr double kRecordBytes = 16.0 * kKiB + 22;  // of TLS 1.3, the largest: header, kind and tag (RFC 8446, 5.2)
 constexpr double kEthernetBytes = 38;  // preamble, header, checksum, pause between frames (IEEE 802.3)
@@ -103,13 +105,19 @@ json talks_json(const json& probe) {
   return talks;
 }
 
-// What a receiver may have under way to it, and what a sender may keep: half of what the kernel counts for a
-// buffer is data.
+// Of what the kernel counts for a receiver's buffer: which part it offers as window.
+double data_share(const json& stream) {
+  const double has = number_at(stream, "receive_buffer_bytes");
+  const double offered = number_at(object_at(stream, "end"), "peer_window_bytes");
+  return has > 0 ? std::clamp(offered / has, 0.8 * kDataShare, 1.0) : kDataShare;
+}
+
+// What a receiver may have under way to it, and what a sender may keep, which is nearly all data.
 json window_json(const json& probe, double round_trip_s) {
   const json here = object_at(probe, "here"), there = object_at(probe, "there");
   const json stream = object_at(probe, "stream"), end = object_at(stream, "end");
-  const double receive = number_at(there, "receive_buffer_max_bytes") / 2;
-  const double send = number_at(here, "send_buffer_max_bytes") / 2;
+  const double receive = number_at(there, "receive_buffer_max_bytes") * data_share(stream);
+  const double send = number_at(here, "send_buffer_max_bytes");
   const double most = receive > 0 && send > 0 ? std::min(receive, send) : std::max(receive, send);
   return {{"send_buffer_bytes", count_at(end, "send_buffer_bytes")},
           {"send_buffer_max_bytes", count_at(here, "send_buffer_max_bytes")},
@@ -170,8 +178,11 @@ json warnings_of(const json& probe, const Arrivals& arrivals, double round_trip_
             ", if all between them carries that"));
   warn_of_interface(here, node, warnings);
   warn_of_interface(there, peer, warnings);
-  warn_of_buffer(probe, stream_limit(probe), arrivals.bytes_per_s, round_trip_s, node, peer, warnings);
-  if (arrivals.gap_share > kGapsTold)
+  const StreamLimit limit = stream_limit(probe);
+  warn_of_buffer(probe, limit, arrivals.bytes_per_s, round_trip_s, node, peer, warnings);
+  // What waits for a window comes in one burst a round trip.
+  const bool windowed = limit == StreamLimit::kSendBuffer || limit == StreamLimit::kReceiveBuffer;
+  if (arrivals.gap_share > kGapsTold && !windowed)
     warnings.push_back(
         warning(printed("nothing came in %.0f%% of the time, in %zu gaps of up to ", 100 * arrivals.gap_share,
                         arrivals.gaps.size()) +
