@@ -373,9 +373,10 @@ void Consent::replaced(const WitnessEntry& entry) {
   view_.generation = entry.generation;
   const bool of_now = is_of_now();
   if (running_ == Task::kSettle) {
+    if (!of_now) return end(0);  // it may have been replaced since: it is looked at again
     settled_ = entry.generation;
     settled_at_ns_ = core_.clock.now_ns();
-    if (of_now && entry.generation == core_.record().generations.current) {
+    if (entry.generation == core_.record().generations.current) {
       const metadata::NodeRecord before = core_.record();
       core_.state().history().settled_at_witness();
       if (before != core_.record()) core_.state().persist([](int) {});

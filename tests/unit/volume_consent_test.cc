@@ -42,11 +42,15 @@ class WrittenWitness final : public Witness {
     replacements.push_back({revision, entry});
     if (asked_to_replace) asked_to_replace();
     if (!replaces) return;
-    answer([this, revision, entry, done = std::move(done)] {
+    const auto put = [this, revision, entry] {
       const bool current = revision == reading.revision;
       if (current) reading = {entry, revision + 1};
-      done(current);
-    });
+      return current;
+    };
+    if (at_once)
+      answer([done = std::move(done), said = put()] { done(said); });
+    else
+      answer([done = std::move(done), put] { done(put()); });
   }
   [[nodiscard]] std::string name() const override { return "a witness in writing"; }
 
@@ -57,6 +61,7 @@ class WrittenWitness final : public Witness {
   uint64_t answers_after_ns = kMillisecond_ns;
   bool replaces = true;  // false: it does not, nor does it answer
   bool fails = false;    // what is read from now on
+  bool at_once = false;  // what is replaced is so before it is answered
   std::function<void()> asked_to_replace;
 
  private:
@@ -353,6 +358,29 @@ TEST_F(ConsentTest, AnEarlierQuestionThatFailsLetsNobodyGoOnWithThePeersCopy) {
   EXPECT_FALSE(written_.has_value()) << "what the witness was asked now it has not answered";
   node_->run(10 * kLong_ns);
   EXPECT_EQ(written_, 0);
+}
+
+// What was put there in an earlier session may have been replaced since, by a peer that wanted to go on and did not.
+TEST_F(ConsentTest, WhatWasAgreedOnInAnEarlierSessionIsLookedAtAnew) {
+  witness_.reading = {entry(kClaim, "beta"), 5};
+  witness_.at_once = true;
+  uint64_t answered_ns = 0;
+  witness_.asked_to_replace = [&] {
+    witness_.answers_after_ns = kLong_ns / 2;
+    answered_ns = node_->scheduler.now_ns() + kLong_ns / 2;
+  };
+  begin();
+  meet();
+  node_->run(2 * kSecond_ns);
+  ASSERT_EQ(witness_.reading.entry, entry(kGeneration, ""));
+  part();
+  witness_.reading = {entry(kClaim, "beta"), witness_.reading.revision + 1};
+  witness_.asked_to_replace = nullptr;
+  witness_.answers_after_ns = kMillisecond_ns;
+  meet();
+  ASSERT_GT(answered_ns, node_->scheduler.now_ns());
+  node_->run(answered_ns + 3 * kSecond_ns - node_->scheduler.now_ns());
+  EXPECT_EQ(witness_.reading.entry, entry(kGeneration, "")) << "if beta died now, this node could not go on";
 }
 
 }  // namespace
