@@ -128,7 +128,7 @@ class Link {
   [[nodiscard]] uint64_t in_bytes_per_s() const { return in_rate_.bytes_per_s(); }
   [[nodiscard]] uint64_t out_bytes_per_s() const { return out_rate_.bytes_per_s(); }
   [[nodiscard]] const LinkErrors& errors() const { return errors_; }
-  // There and back where nothing waits, without what the kernels take; 0: not known.
+  // There and back where nothing waits, without what the hosts take; 0: too short to tell, or not known.
   [[nodiscard]] uint64_t way_ns() const;
 
   // --- its parts, each with a state of its own

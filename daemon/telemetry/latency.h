@@ -59,7 +59,7 @@ struct LatencyView {
     bool up = false;
     uint64_t rate_bits_per_s = 0;      // nominal; 0: not known
     uint64_t carried_bytes_per_s = 0;  // when it had enough to do, else the nominal; 0: neither is known
-    uint64_t way_ns = 0;  // there and back, without the kernels, where nothing waits; 0: not known
+    uint64_t way_ns = 0;  // there and back, without the hosts, where nothing waits; 0: short, or not known
     std::array<Distribution, kTripParts> parts;
     double alone_share = 0;  // SampledAlone
   };

@@ -58,7 +58,7 @@ struct PeerTrip {
   // What the link needs for it, and for those sent before it that were not answered yet; 0: its rate
   // is not known.
   uint64_t line_ns = 0, ahead_ns = 0;
-  uint64_t way_ns = 0;  // there and back, without the kernels, where nothing waits; 0: not known
+  uint64_t way_ns = 0;  // there and back, without the hosts, where nothing waits; 0: short, or not known
 };
 
 struct WriteTimes {

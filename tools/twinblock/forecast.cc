@@ -67,7 +67,7 @@ double seen_p50_ns(const Workload& workload, double pause_ns) {
   return alone(workload) ? kPauseSeen * pause_ns : pause_ns;
 }
 double seen_p99_ns(const Workload& workload, double pause_ns) {
-  return alone(workload) ? kPauseSeen * pause_ns : 2 * pause_ns;
+  return alone(workload) ? pause_ns : 2 * pause_ns;
 }
 
 double cycle_ns(const Workload& workload) {
