@@ -328,6 +328,24 @@ Forged forged_from(Input& input) {
   return forged;
 }
 
+NodeRecord plain_record(const std::string& node, const Shape& shape) {
+  NodeRecord record;
+  record.volume_uuid[0] = 1;
+  record.volume = "r0";
+  record.node = node;
+  record.size_bytes = shape.volume_bytes;
+  record.region_bytes = shape.region_bytes;
+  record.generations.current = record.generations.base = 11;
+  return record;
+}
+
+metadata::Loaded load_plain(const std::vector<std::byte>& file, const NodeRecord& record) {
+  Result<metadata::Loaded> loaded =
+      metadata::load(metadata::reader_of(file), file.size(), record.size_bytes, "r0.meta");
+  require(loaded.ok() && !loaded.value().blank, "the test's own metadata");
+  return std::move(loaded.value());
+}
+
 std::vector<std::byte> plain_file(const NodeRecord& record) {
   const Shape shape{record.size_bytes, record.region_bytes};
   const metadata::Layout layout = metadata::layout_of(shape.volume_bytes, shape.region_bytes);

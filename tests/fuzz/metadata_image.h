@@ -50,8 +50,11 @@ struct Forged {
 };
 Forged forged_from(Input& input);
 
-// The file of a small node that the input describes, for targets that are about something else.
+// For targets and tests that are about something else: what a node of volume r0 has on record, in generation 11; the
+// file of a small node with this record; and what is loaded from it, which is sound.
+metadata::NodeRecord plain_record(const std::string& node, const Shape& shape);
 std::vector<std::byte> plain_file(const metadata::NodeRecord& record);
+metadata::Loaded load_plain(const std::vector<std::byte>& file, const metadata::NodeRecord& record);
 
 // `map` as it lies in a file from `offset` on; extends the file.
 struct SnapshotSum {

@@ -24,11 +24,8 @@ class HostilePeerTest : public testing::Test {
  protected:
   HostilePeerTest() : config_(make_config(kVolumeBytes)), record_(record()) {
     std::vector<std::byte> file = plain_file(record_);
-    Result<metadata::Loaded> loaded =
-        metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
-    require(loaded.ok(), "the test's own metadata");
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded.value()),
-                                       DataFound::kSome);
+    metadata::Loaded loaded = load_plain(file, record_);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
   }
   ~HostilePeerTest() override {
@@ -37,13 +34,7 @@ class HostilePeerTest : public testing::Test {
   }
 
   static metadata::NodeRecord record() {
-    metadata::NodeRecord record;
-    record.volume_uuid[0] = 1;
-    record.volume = "r0";
-    record.node = "alpha";
-    record.size_bytes = kVolumeBytes;
-    record.region_bytes = 64 * kKiB;
-    record.generations.current = record.generations.base = 11;
+    metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
     record.generations.history[0] = 9;
     return record;
   }

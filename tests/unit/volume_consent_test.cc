@@ -93,11 +93,9 @@ class ConsentTest : public testing::Test {
   void begin() {
     record_.node = name_;
     std::vector<std::byte> file = plain_file(record_);
-    Result<metadata::Loaded> loaded =
-        metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
-    require(loaded.ok() && !loaded.value().blank, "the test's own metadata");
-    node_ = std::make_unique<FuzzNode>(config_, name_, std::move(file), std::move(loaded.value()),
-                                       DataFound::kSome, &witness_);
+    metadata::Loaded loaded = load_plain(file, record_);
+    node_ = std::make_unique<FuzzNode>(config_, name_, std::move(file), std::move(loaded), DataFound::kSome,
+                                       &witness_);
     witness_.scheduler = &node_->scheduler;
     EXPECT_TRUE(node_->engine->start().ok());
     node_->run(limits::kLeaseMax_ns + config_.peer_timeout_ns);

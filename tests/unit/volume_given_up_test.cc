@@ -21,18 +21,10 @@ constexpr uint32_t kRegionBytes = 64 * kKiB;
 class GivenUpTest : public testing::Test {
  protected:
   GivenUpTest() : config_(make_config(kVolumeBytes)) {
-    metadata::NodeRecord record;
-    record.volume_uuid[0] = 1;
-    record.volume = "r0";
-    record.node = "alpha";
-    record.size_bytes = kVolumeBytes;
-    record.region_bytes = kRegionBytes;
-    record.generations.current = record.generations.base = 11;
+    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, kRegionBytes});
     std::vector<std::byte> file = plain_file(record);
-    Result<metadata::Loaded> loaded =
-        metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
-    require(loaded.ok() && !loaded.value().blank, "the test's own metadata");
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded.value()), DataFound::kSome);
+    metadata::Loaded loaded = load_plain(file, record);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     peer_->take(HostilePeer::Stance::kSame, 0, 0);
     EXPECT_TRUE(node_->engine->start().ok());

@@ -38,18 +38,10 @@ class WrittenCopies final : public Copies {
 
 class WayBackTest : public testing::Test {
  protected:
-  WayBackTest() : config_(make_config(kVolumeBytes)) {
-    record_.volume_uuid[0] = 1;
-    record_.volume = "r0";
-    record_.node = "alpha";
-    record_.size_bytes = kVolumeBytes;
-    record_.region_bytes = kRegionBytes;
-    record_.generations.current = record_.generations.base = 11;
+  WayBackTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, kRegionBytes})) {
     std::vector<std::byte> file = plain_file(record_);
-    Result<metadata::Loaded> loaded =
-        metadata::load(metadata::reader_of(file), file.size(), kVolumeBytes, "r0.meta");
-    require(loaded.ok() && !loaded.value().blank, "the test's own metadata");
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded.value()), DataFound::kSome,
+    metadata::Loaded loaded = load_plain(file, record_);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome,
                                        nullptr, &copies_);
     copies_.scheduler = &node_->scheduler;
     EXPECT_TRUE(node_->engine->start().ok());
@@ -90,6 +82,16 @@ class WayBackTest : public testing::Test {
     tell(wire::kGenerationInconsistent);
   }
 
+  // It was whole, as its disk says late; by then there is a next session.
+  void be_whole_late() {
+    meet();
+    tell_half_copied();
+    node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+    tell(wire::kGenerationConsistent);
+    part();
+    meet();
+  }
+
   const Config config_;
   metadata::NodeRecord record_;
   uint64_t generation_ = 20, term_ = 0;
@@ -107,14 +109,9 @@ TEST_F(WayBackTest, TheCopyGoesWhenTheReplicaIsWhole) {
   EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 1);
 }
 
-// It was whole, as its disk says late; by then it is half-copied anew.
+// By the time that the disk says it, it is half-copied anew.
 TEST_F(WayBackTest, TheCopyOfTheNextResyncStays) {
-  meet();
-  tell_half_copied();
-  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
-  tell(wire::kGenerationConsistent);
-  part();
-  meet();
+  be_whole_late();
   tell_half_copied();
   EXPECT_EQ(copies_.count(CopyStep::kBeforeResync), 2);
   node_->run(2 * kLong_ns);
@@ -125,12 +122,7 @@ TEST_F(WayBackTest, TheCopyOfTheNextResyncStays) {
 
 // … or a copy is just being taken, so that it can be.
 TEST_F(WayBackTest, TheCopyThatIsBeingTakenStays) {
-  meet();
-  tell_half_copied();
-  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
-  tell(wire::kGenerationConsistent);
-  part();
-  meet();
+  be_whole_late();
   tell(wire::kGenerationInconsistent);
   EXPECT_EQ(copies_.count(CopyStep::kBeforeResync), 2);
   node_->run(2 * kLong_ns);
