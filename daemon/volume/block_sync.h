@@ -63,7 +63,7 @@ class BlockSync {
   // part of that.
   [[nodiscard]] std::vector<ByteRange> under_way() const;
   [[nodiscard]] std::vector<ByteRange> sent() const;
-  // Gives up the buffers; nothing is outstanding.
+  // Gives up the buffers, unless a task has one: of an earlier session one may, whose read hangs.
   void release_memory();
 
  private:

@@ -167,7 +167,7 @@ void Verifier::end(const std::string& why) {
                                      {"differing_bytes", report_.differing_bytes},
                                      {"repaired_bytes", report_.repaired_bytes},
                                      {"reason", report_.ended}});
-  if (sync_.outstanding() == 0) sync_.release_memory();
+  sync_.release_memory();
 }
 
 }  // namespace twinblock
