@@ -104,7 +104,7 @@ void Demotion::record() {
 
 void Demotion::end(Result<std::string> result) {
   TB_CHECK(done_ != nullptr, "a demotion is answered once");
-  core_.stance().demotion_ended(result.ok());
+  core_.stance().demotion_ended();
   std::exchange(done_, nullptr)(std::move(result));
 }
 

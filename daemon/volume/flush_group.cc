@@ -1,5 +1,6 @@
 #include "volume/flush_group.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <iterator>
 #include <utility>
@@ -101,6 +102,8 @@ void FlushGroup::settle() {
   // What is here, and the peer misses, was never acknowledged: it waits for the right to.
   else if (core_.stance().demoting() && core_.stance().waits_for_witness())
     finish(0);
+  else if (!awaited())
+    finish(0);
   else if (core_.stance().frozen())
     held_ = true;
   else if (!disks_.local_ok())
@@ -112,6 +115,10 @@ void FlushGroup::settle() {
       else
         finish(error == 0 ? 0 : EIO);
     });
+}
+
+bool FlushGroup::awaited() const {
+  return std::any_of(running_for_.begin(), running_for_.end(), [](const Done& done) { return done != nullptr; });
 }
 
 // Once more, on both nodes if the peer takes part, for all who wait.
@@ -132,7 +139,8 @@ void FlushGroup::fail_held() {
   // Those that wait for the next one would be held in their turn.
   std::vector<Done> waiting = std::exchange(waiting_, {});
   finish(ESHUTDOWN);
-  for (const Done& done : waiting) done(ESHUTDOWN);
+  for (const Done& done : waiting)
+    if (done) done(ESHUTDOWN);
 }
 
 void FlushGroup::finish(int error) {
@@ -141,7 +149,8 @@ void FlushGroup::finish(int error) {
   TB_CHECK(error != 0 || on_local_ || (on_peer_ && core_.phase().diskless()),
            "a flush has succeeded on this node's disk, or on the one that stands in");
   running_ = false;
-  for (Done& done : std::exchange(running_for_, {})) done(error);
+  for (const Done& done : std::exchange(running_for_, {}))
+    if (done) done(error);
   if (!running_ && !waiting_.empty()) begin();
 }
 

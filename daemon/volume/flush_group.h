@@ -20,6 +20,8 @@ class FlushGroup final : public PeerRequest {
 
   FlushGroup(Core& core, SimplexGate& gate, DiskHealth& disks);
 
+  // Without `done` nobody waits for it: where the peer is lost meanwhile it promises nothing, and begins no
+  // generation.
   void flush(Done done);
   // The session is gone; what it had not confirmed is the dirty map's by now.
   void peer_lost();
@@ -40,6 +42,7 @@ class FlushGroup final : public PeerRequest {
   void settle();
   void begin_again();
   void finish(int error);
+  [[nodiscard]] bool awaited() const;
 
   Core& core_;
   SimplexGate& gate_;

@@ -34,7 +34,8 @@ class Stance {
   [[nodiscard]] bool frozen() const { return waits_for_peer() || waits_for_witness(); }
   // … for the peer (on_peer_loss = freeze) …
   [[nodiscard]] bool waits_for_peer() const {
-    return parts_.config.on_peer_loss == OnPeerLoss::kFreeze && !parts_.phase.attached() && !alone_allowed_;
+    return parts_.config.on_peer_loss == OnPeerLoss::kFreeze && !parts_.phase.attached() && !alone_allowed_ &&
+           !demoting_;
   }
   // … or for the witness, as what it would promise now counts on its own replica only.
   [[nodiscard]] bool waits_for_witness() const {
@@ -65,17 +66,10 @@ class Stance {
   void promotion_begins() { alone_allowed_ = false; }
 
   // The node is being demoted: nobody has the export open, and a flush promises no client anything, so that it
-  // waits for no peer. Where that fails, the operator's word is what it was before.
+  // waits for no peer, whether that comes and goes meanwhile or not.
   [[nodiscard]] bool demoting() const { return demoting_; }
-  void demotion_begins() {
-    was_alone_allowed_ = alone_allowed_;
-    alone_allowed_ = true;
-    demoting_ = true;
-  }
-  void demotion_ended(bool demoted) {
-    demoting_ = false;
-    if (!demoted && !was_alone_allowed_) alone_allowed_ = false;
-  }
+  void demotion_begins() { demoting_ = true; }
+  void demotion_ended() { demoting_ = false; }
 
   // What the volume is just doing ("growing", until both have recorded its size, or neither; being rolled back here; being
   // copied for a snapshot), while who is primary stays as it is, and nobody begins a volume anew; null: nothing of these.
@@ -95,7 +89,6 @@ class Stance {
   AloneRight alone_right_;
   uint64_t peer_told_timeout_ns_ = 0;
   bool alone_allowed_ = false;
-  bool was_alone_allowed_ = false;  // before the demotion that is under way
   bool demoting_ = false;
   const char* changing_ = nullptr;
   bool taking_snapshot_ = false;

@@ -70,7 +70,7 @@ void Upkeep::close_epoch() {
   const bool idle = now - parts_.writes.last_write_ns() > limits::kEpochIdle_ns;
   if (idle || now - epoch_opened_ns_ > limits::kEpochOpenMax_ns) {
     epoch_opened_ns_ = now;
-    parts_.flushes.flush([](int) {});
+    parts_.flushes.flush(nullptr);
   }
 }
 

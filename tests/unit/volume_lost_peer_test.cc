@@ -1,0 +1,135 @@
+// What a primary does that loses its peer: an engine on virtual parts, and the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "metadata_image.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+constexpr uint64_t kLong_ns = 60 * kSecond_ns;
+
+class LostPeerTest : public testing::Test {
+ protected:
+  LostPeerTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {}
+  ~LostPeerTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+
+  void begin(OnPeerLoss on_peer_loss) {
+    config_.on_peer_loss = on_peer_loss;
+    std::vector<std::byte> file = plain_file(record_);
+    metadata::Loaded loaded = load_plain(file, record_);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    EXPECT_TRUE(node_->engine->start().ok());
+  }
+  [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
+  // The peer, which is secondary; one that does not answer does so by hand.
+  void meet(bool answers) {
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->answers = answers;
+    peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
+    peer_->take(HostilePeer::Stance::kSame, 0, 0);
+    for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(stands());
+  }
+  void part() {
+    peer_->vanish();
+    for (int i = 0; i < 100 && stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_FALSE(stands());
+    peer_.reset();
+  }
+  // Until the peer has heard one more of them.
+  void await(wire::FrameType type, int before) {
+    for (int i = 0; i < 100 && heard_[type] == before; ++i) node_->run(10 * kMillisecond_ns);
+    ASSERT_GT(heard_[type], before);
+  }
+  void promote() {
+    node_->engine->orders().promote(Promotion::Word{}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+    for (int i = 0; i < 100 && !node_->engine->is_primary(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(node_->engine->is_primary());
+  }
+  // A client's block of zeroes, not flushed.
+  void write() {
+    ClientRequest request;
+    std::optional<int> error;
+    request.op = ClientOp::kZero;
+    request.length_bytes = 4 * kKiB;
+    request.done = [&](ClientRequest& done) { error = done.error; };
+    node_->engine->clients().submit(request);
+    for (int i = 0; i < 100 && !error; ++i) node_->run(10 * kMillisecond_ns);
+    ASSERT_EQ(error, 0);
+  }
+  void demote() {
+    node_->engine->orders().demote([this](const Result<std::string>& said) { demoted_ = said.ok(); });
+  }
+
+  Config config_;
+  metadata::NodeRecord record_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+  std::map<wire::FrameType, int> heard_;  // by the peer
+  std::optional<bool> demoted_;
+};
+
+// What it holds and the peer may miss is recorded, and the client has gone: nothing waits for the peer.
+TEST_F(LostPeerTest, ItIsDemoted) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  write();
+  part();
+  demote();
+  node_->run(kLong_ns);
+  EXPECT_EQ(demoted_, true);
+}
+
+// The flush has begun without the peer, has to be done there, too, as that takes part by then, and loses it again.
+TEST_F(LostPeerTest, ItIsDemotedWhileThePeerComesAndGoes) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  write();
+  part();
+  meet(false);
+  await(wire::FrameType::kGeneration, 0);
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+  demote();
+  for (size_t link = 0; link < config_.links.size(); ++link) peer_->answer(link, 0, 0, 0);  // it is marked
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_FALSE(demoted_.has_value()) << "its disk hangs";
+  await(wire::FrameType::kFlush, heard_[wire::FrameType::kFlush]);
+  part();
+  node_->run(kLong_ns);
+  EXPECT_EQ(demoted_, true);
+  EXPECT_FALSE(node_->engine->is_primary());
+}
+
+// It flushes by itself what its client has written a moment before all links fall silent. Nobody was promised anything
+// without the peer: that may be promoted, and be the source, without a word of the operator's.
+TEST_F(LostPeerTest, ItsOwnFlushBeginsNoGeneration) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  write();
+  const uint64_t generation = node_->engine->status().mine.generations.current;
+  peer_->answers = peer_->beats = peer_->confirms = false;
+  await(wire::FrameType::kFlush, heard_[wire::FrameType::kFlush]);
+  part();
+  node_->run(kLong_ns);
+  EXPECT_EQ(node_->engine->status().mine.generations.current, generation);
+  write();
+  EXPECT_NE(node_->engine->status().mine.generations.current, generation) << "it went on alone";
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
