@@ -411,10 +411,9 @@ void Consent::granted() {
 
 void Consent::fence() {
   const auto address = core_.config.links.front().address.find(core_.peer);
-  for_promotion_ = promotion_ != nullptr;
   asked_.fence->fence({core_.config.volume, core_.node, core_.peer,
                        address == core_.config.links.front().address.end() ? "" : host_of(address->second),
-                       for_promotion_},
+                       promotion_ != nullptr},
                       [this](const Result<int>& status) { fenced(status); });
 }
 

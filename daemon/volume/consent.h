@@ -124,7 +124,6 @@ class Consent {
   const std::unique_ptr<Timer> timer_;
   Then promotion_;
   Task running_ = Task::kNone;
-  bool for_promotion_ = false;  // the fence command that runs was told so
   uint64_t asked_about_ = 0;  // AloneRight::withdrawals() when the request that is under way began
   uint64_t pause_until_ns_ = 0;
   uint64_t pause_ns_ = 0;     // the last one, after a failure

@@ -23,7 +23,10 @@ class RecordedRole {
   void become_secondary(bool more, bool for_good);
   // … which could not be recorded: it is primary still, and its disk may say that it is not. Whatever
   // it wrote alone would be in nobody's set after a crash.
-  void demotion_not_recorded() { may_pass_for_secondary_ = true; }
+  void demotion_not_recorded() {
+    record_.primary = true;
+    may_pass_for_secondary_ = true;
+  }
   [[nodiscard]] bool may_pass_for_secondary() const { return may_pass_for_secondary_; }
   // … on this boot of the host; 0: it is past.
   void promoted_on(uint64_t boot) { record_.promoted_boot = boot; }

@@ -318,7 +318,6 @@ void Roles::yield() {
 }
 
 void Roles::demoted(Result<std::string> result, const Reply& reply) {
-  core_.state().role().set_primary(!result.ok());
   settle_role(role_, result.ok() ? Role::kSecondary : Role::kPrimary, core_.record());
   update_local_reads();
   if (result.ok()) {

@@ -25,7 +25,7 @@ for i, buffer in enumerate(buffers):
 for i in range(int(sys.argv[2])):
     handle.aio_pwrite(block, (48 << 20) + (i << 16))
 print("asked", flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 

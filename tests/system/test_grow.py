@@ -181,7 +181,8 @@ def test_a_peer_that_takes_longer_than_any_request_may_is_waited_for(scratch, ma
     order = threading.Thread(target=grow, args=(lab, "alpha", 160 * MIB))
     order.start()
     wait_until(lambda: lab.status("beta")["growing_to_bytes"] == 160 * MIB, what="the growth at beta")
-    assert ctl(lab, "beta", "promote").returncode != 0
+    refused = ctl(lab, "beta", "promote")
+    assert refused.returncode != 0 and "the volume is just growing" in " ".join(refused.stderr.split()), refused.stderr
     order.join()
     disk.end()
     assert size_of(lab, "alpha") == size_of(lab, "beta") == 160 * MIB

@@ -104,6 +104,7 @@ def test_a_hole_that_a_trim_in_flight_makes_is_data(suspended):
     trim = begin(one.aio_trim, MIB, 0)
     wait_until(suspended.local_zeroes, 30, "a hole in the primary's own replica")
     assert not any(hole for _, hole in extents(two, MIB))
+    pump(one)
     assert not trim
     suspended.resume(trim)
     assert extents(two, MIB) == [(MIB, True)]

@@ -288,7 +288,8 @@ def test_silent_primary_is_noticed_by_the_secondary(lab):
 
 
 @pytest.mark.sanitize
-def test_a_promotion_right_after_the_primarys_death_waits_until_that_is_known(lab):
+def test_a_promotion_right_after_the_primarys_death_waits_until_that_is_known(make_lab):
+    lab = make_lab(peer_timeout="10s")  # the order comes before
     lab.wait_state("beta", "duplex", 10)
     lab.pause("alpha")  # as a host without power: nothing says so to beta
     done = ctl(lab, "beta", "promote", "--peer-is-dead")

@@ -228,8 +228,8 @@ def test_where_there_are_no_reflinks_it_is_said_what_to_do(make_lab, scratch_in_
 
 def test_a_node_that_dies_meanwhile_leaves_nobody_waiting(xfs_lab, scratch):
     slow = command(scratch / "slow", f'[ "$TWINBLOCK_STEP" = snapshot ] && touch {scratch}/begun-$TWINBLOCK_NODE && '
-                                     'sleep 20; exit 0')
-    lab = xfs_lab(copies=f'snapshot = "{slow}"\ntimeout = "60s"')
+                                     f'while [ -e {scratch} ] && ! [ -e {scratch}/go ]; do sleep 0.1; done; exit 0')
+    lab = xfs_lab(copies=f'snapshot = "{slow}"\ntimeout = "300s"')
     fio = load(lab, scratch)
     with subprocess.Popen([str(Path(lab.state["build"]) / "tools" / "twinblock"), "snapshot", "--socket",
                            lab.node("alpha")["control"], "s"], stderr=subprocess.PIPE, text=True) as order:
@@ -240,4 +240,5 @@ def test_a_node_that_dies_meanwhile_leaves_nobody_waiting(xfs_lab, scratch):
         lab.kill("beta")
         wait_for_writes(lab, 200)
         assert order.wait() != 0 and "session" in order.stderr.read()
+    (scratch / "go").touch()
     fio.finish()

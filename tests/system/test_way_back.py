@@ -223,9 +223,9 @@ esac
     def set(self, how):
         self.how.write_text(how, encoding="utf-8")
 
-    def table(self, on_failure):
+    def table(self, on_failure, timeout="60s"):
         return (f'before_resync = "{self.path}"\nafter_resync = "{self.path}"\nrollback = "{self.path}"\n'
-                f'timeout = "1500ms"\non_failure = "{on_failure}"\n')
+                f'timeout = "{timeout}"\non_failure = "{on_failure}"\n')
 
     def none_runs(self):
         pids = self.pids.read_text(encoding="utf-8").split() if self.pids.exists() else []
@@ -236,16 +236,15 @@ esac
 @pytest.mark.parametrize("on_failure", ["go on", "wait"])
 def test_a_copy_that_is_not_taken_is_told_and_keeps_nobody_waiting(make_lab, scratch, rng, how, on_failure):
     command = Command(scratch)
-    lab = lab_with_copies(make_lab, command.table(on_failure))
+    # What hangs is given up; what works may take its time.
+    lab = lab_with_copies(make_lab, command.table(on_failure, "5s" if how == "hang" else "60s"))
     put(lab, "alpha", rng.randbytes(4 * MIB))
     half_copied(lab, "alpha", "beta")
     command.set(how)
     put(lab, "alpha", rng.randbytes(4 * MIB))
     since = len(lab.log_text("beta"))
     lab.start("beta")
-    began = time.monotonic()
     wait_for_log(lab, "beta", "no way back before the resync", since=since)
-    assert time.monotonic() - began < 15
     put(lab, "alpha", rng.randbytes(MIB))  # nobody waits for it
     wait_until(command.none_runs, what="the end of the command")
     if on_failure == "wait":
@@ -282,7 +281,7 @@ def test_an_order_to_go_on_alone_holds_while_no_copy_can_be_taken(make_lab, scra
 
 def test_a_rollback_by_commands_that_fails_can_be_ordered_again(make_lab, scratch, rng):
     command = Command(scratch)
-    lab = lab_with_copies(make_lab, command.table("wait"))
+    lab = lab_with_copies(make_lab, command.table("wait", "15s"))
     put(lab, "alpha", rng.randbytes(4 * MIB))
     before = half_copied(lab, "alpha", "beta")
     put(lab, "alpha", rng.randbytes(40 * MIB))

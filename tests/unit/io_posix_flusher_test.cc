@@ -321,7 +321,10 @@ TEST_F(DiskFlusherTest, a_failure_fails_those_that_began_before_and_are_not_told
   const size_t second = add();
   ASSERT_TRUE(sync_.begun(3));
   sync_.end(2, EIO);
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_TRUE(soon([&] {
+    collect();
+    return flusher_->error() == EIO;
+  }));
   EXPECT_EQ(told(second), kNotTold);
   sync_.end(1);
   EXPECT_TRUE(told_soon(first, EIO));
