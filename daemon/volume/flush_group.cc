@@ -102,6 +102,7 @@ void FlushGroup::settle() {
   // What is here, and the peer misses, was never acknowledged: it waits for the right to.
   else if (core_.stance().demoting() && core_.stance().waits_for_witness())
     finish(0);
+  // Nobody was promised anything by it.
   else if (!awaited())
     finish(0);
   else if (core_.stance().frozen())
