@@ -6,7 +6,7 @@ import subprocess
 import nbd
 import pytest
 
-from support import KIB, MIB, assert_identical, connection
+from support import KIB, MIB, assert_identical, connection, wait_until
 
 pytestmark = pytest.mark.sanitize
 
@@ -44,7 +44,7 @@ def test_secondary_refuses_its_export_and_names_the_primary(lab):
     info = subprocess.run(["nbdinfo", lab.node("beta")["nbd"]], capture_output=True, text=True,
                           check=False)
     assert info.returncode != 0
-    assert "alpha" in lab.log_text("beta")[before:] + info.stderr
+    wait_until(lambda: "alpha" in lab.log_text("beta")[before:] + info.stderr, what="the primary's name")
 
 
 def test_export_says_what_it_can(lab):

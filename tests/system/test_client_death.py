@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import MIB, Fio, assert_identical, wait_until
+from support import MIB, Fio, assert_identical, wait_for_log, wait_until
 
 KILLS = 25
 # Asks for more than a socket holds and takes no answer: one of nbdkit's workers is stuck in
@@ -79,7 +79,7 @@ def test_clients_killed_while_they_are_answered_do_no_harm(lab, scratch):
         load.finish()
     finally:
         load.stop()
-    assert "write data: NBD_CMD_READ: Broken pipe" in lab.log_text("alpha")
+    wait_for_log(lab, "alpha", "write data: NBD_CMD_READ: Broken pipe")
     wait_until(lambda: workers(lab) <= before, 5, "the end of the dead clients' workers")
     status = lab.status("alpha")
     assert status["pid"] == pid and status["state"] == "duplex"

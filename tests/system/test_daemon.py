@@ -13,7 +13,7 @@ import pytest
 
 from faulty_disk import FaultyDisk
 from lateness import Lateness
-from support import MIB, assert_identical, connection, ctl, wait_until, wait_until_left
+from support import MIB, assert_identical, connection, ctl, wait_for_log, wait_until, wait_until_left
 
 
 @pytest.mark.sanitize
@@ -138,7 +138,7 @@ def test_only_the_volume_s_name_is_served(lab):
         handle.set_export_name(name)
         with pytest.raises(nbd.Error):
             handle.connect_unix(socket_of(lab))
-    assert "this is volume 'r0'" in lab.log_text("alpha")
+    wait_for_log(lab, "alpha", "this is volume 'r0'")
     wait_until_left(lab)
 
 
@@ -222,10 +222,9 @@ def test_log_of_a_node_tells_its_story(lab):
     lab.wait_state("alpha", "simplex", 10)
     lab.start("beta")
     lab.wait_state("alpha", "duplex", 20)
-    story = lab.log_text("alpha")
     for words in ("promoted to primary", "session with beta is lost", "beta is whole and current"):
-        assert words in story
-    assert "assert" not in story.lower()
+        wait_for_log(lab, "alpha", words)
+    assert "assert" not in lab.log_text("alpha").lower()
 
 
 def test_sigint_ends_like_sigterm(lab):

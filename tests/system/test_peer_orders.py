@@ -100,7 +100,7 @@ def test_a_peer_adds_links_within_the_file_s_networks_only(lab, false_peer):
     status, why = peer.order(ADD, 2, b"good", **ends())
     assert status == 0, why
     assert links(lab).keys() == {"link1", "good"}
-    assert "refused" in lab.log_text("alpha")
+    wait_for_log(lab, "alpha", "refused")
 
 
 def test_the_last_link_of_the_file_stays(lab, false_peer):
