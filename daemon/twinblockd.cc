@@ -315,7 +315,6 @@ Error become_nbdkit(const Options& options, const Config& config, const NodeConf
 }
 
 nlohmann::json facts_of(const Config& config, const NodeConfig& node) {
-  const WitnessKind witness = config.witness.kind;
   return {{"volume", config.volume},
           {"size_bytes", config.size_bytes},
           {"node", node.name},
@@ -324,9 +323,7 @@ nlohmann::json facts_of(const Config& config, const NodeConfig& node) {
           {"pid_file", pid_file_path(config, node)},
           {"on_restart", config.on_restart == OnRestart::kResume ? "resume" : "secondary"},
           {"peer_timeout_s", static_cast<double>(config.peer_timeout_ns) / kSecond_ns},
-          {"witness", witness == WitnessKind::kEtcd      ? "etcd"
-                      : witness == WitnessKind::kCommand ? "command"
-                                                         : "none"}};
+          {"witness", witness_kind_name(config.witness.kind)}};
 }
 
 Status check_usable(const Config& config, const NodeConfig& node) {

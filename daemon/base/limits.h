@@ -82,8 +82,9 @@ constexpr uint64_t kIncarnationMax = uint64_t{1} << 62;
 // Levels of zstd that are offered: higher ones cost memory on both nodes for next to nothing.
 constexpr int kCompressionLevelMin = 1;
 constexpr int kCompressionLevelMax = 19;
-// Unauthenticated connections that may be open at one time, and how long they may take.
-constexpr size_t kPendingConnectionsMax = 16;
+// Unauthenticated connections that may be open at one time (a flood of so many in the few milliseconds that the peer
+// takes for its hello keeps it out), and how long they may take.
+constexpr size_t kPendingConnectionsMax = 64;
 constexpr uint64_t kHandshakeTimeout_ns = 5 * kSecond_ns;
 // Connections of a link that have not proven the key, before that: a flood of so many in the few
 // milliseconds that the peer takes keeps it out.

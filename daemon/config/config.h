@@ -37,6 +37,10 @@ enum class OnRestart { kResume, kSecondary };
 enum class Compression { kOff, kOn, kAuto };
 enum class Encryption { kTls, kOff };
 enum class WitnessKind { kNone, kEtcd, kCommand };
+// As the file says it; "none" without one.
+constexpr const char* witness_kind_name(WitnessKind kind) {
+  return kind == WitnessKind::kEtcd ? "etcd" : kind == WitnessKind::kCommand ? "command" : "none";
+}
 
 // Who is asked before a node goes on without its peer: [witness] (io/witness.h).
 struct WitnessConfig {

@@ -20,8 +20,8 @@ constexpr TimeoutRange kEtcdTimeouts{200 * kMillisecond_ns, 60 * kSecond_ns, "20
 // A host that is switched off by its management board may take minutes.
 constexpr TimeoutRange kCommandTimeouts{1 * kSecond_ns, 600 * kSecond_ns, "1s to 10min"};
 
-// In the order of WitnessKind, without kNone.
-constexpr std::array<const char*, 2> kKinds{"etcd", "command"};
+constexpr std::array<const char*, 2> kKinds{witness_kind_name(WitnessKind::kEtcd),
+                                            witness_kind_name(WitnessKind::kCommand)};
 constexpr std::array<const char*, 6> kEtcdKeys{"endpoints",        "user",
                                                "password_file",    "ca_file",
                                                "certificate_file", "certificate_key_file"};

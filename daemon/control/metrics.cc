@@ -132,7 +132,7 @@ void add_links(MetricsText& text, const StatusView& view) {
   };
   using Link = StatusView::Link;
   each("twinblock_link_up", "gauge", "Whether the link carries the session.",
-       [](const Link& link) { return one_if(link.state == "up"); });
+       [](const Link& link) { return one_if(link.state == LinkState::kUp); });
   each("twinblock_link_sent_bytes_total", "counter", "Bytes sent over the link.",
        [](const Link& link) { return link.out_bytes; });
   each("twinblock_link_received_bytes_total", "counter", "Bytes received over the link.",

@@ -134,7 +134,7 @@ json render_links(const StatusView& view) {
   for (const StatusView::Link& link : view.links)
     links.push_back(
         {{"name", link.name},
-         {"state", link.state},
+         {"state", link_state_name(link.state)},
          {"local", link.local},
          {"peer", link.peer},
          {"round_trip_us", link.round_trip_ns ? json(microseconds(*link.round_trip_ns)) : json()},

@@ -95,7 +95,7 @@ StatusWords words_of_state(const StatusView& view) {
                                          "` on the node whose data is to be kept.";
       break;
     case VolumeState::kWaiting:
-      if (view.mine.resumes && !view.promotion.forgot && !view.witness.kind.empty() &&
+      if (view.mine.resumes && !view.promotion.forgot && view.witness.kind != WitnessKind::kNone &&
           view.witness.standing != WitnessStanding::kOff) {
         words.status = "This node was primary when its process ended. It goes on as that by itself when " + peer +
                        " confirms that it was not promoted meanwhile, or, without it, when the witness (" +
@@ -255,8 +255,8 @@ void add_missing_links(const StatusView& view, StatusWords& words) {
   if (!view.peer.connected) return;
   std::string missing;
   for (const StatusView::Link& link : view.links) {
-    if (link.state == "up" || link.state == "disabled") continue;
-    if (link.state == "connecting" && link.last_error.empty()) continue;
+    if (link.state == LinkState::kUp || link.state == LinkState::kDisabled) continue;
+    if (link.state == LinkState::kConnecting && link.last_error.empty()) continue;
     missing += (missing.empty() ? "" : "; ") + link.name +
                (link.last_error.empty() ? "" : " (" + link.last_error + ")");
   }

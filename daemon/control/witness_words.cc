@@ -6,20 +6,6 @@
 
 namespace twinblock {
 
-const char* standing_name(WitnessStanding standing) {
-  switch (standing) {
-    case WitnessStanding::kNone: return "none";
-    case WitnessStanding::kUnasked: return "unknown";
-    case WitnessStanding::kAsking: return "asking";
-    case WitnessStanding::kAgreed: return "agreed";
-    case WitnessStanding::kRefused: return "refused";
-    case WitnessStanding::kLost: return "lost";
-    case WitnessStanding::kUnreachable: return "unreachable";
-    case WitnessStanding::kOff: return "off";
-  }
-  return "none";
-}
-
 StatusWords waiting_words(const StatusView& view) {
   const WitnessView& witness = view.witness;
   const std::string& peer = view.peer.name;
@@ -31,7 +17,7 @@ StatusWords waiting_words(const StatusView& view) {
                                         "witness (" + witness.name + ") has to consent. ";
   switch (witness.standing) {
     case WitnessStanding::kRefused:
-      if (witness.kind == "etcd") {
+      if (witness.kind == WitnessKind::kEtcd) {
         words.status += (witness.holder.empty() ? "It names another generation" :
                          "It names " + witness.holder + " as the one that went on") +
                         ": what is here is older. When the two meet, this node becomes secondary, is brought up "
@@ -49,7 +35,7 @@ StatusWords waiting_words(const StatusView& view) {
   }
   words.action = witness.action.empty() ? "Start twinblockd on " + peer + " or mend the link."
                                         : witness.action + ".";
-  const bool names_another = witness.standing == WitnessStanding::kRefused && witness.kind == "etcd";
+  const bool names_another = witness.standing == WitnessStanding::kRefused && witness.kind == WitnessKind::kEtcd;
   words.action += " Only where " + peer +
                   (names_another ? "'s replica is lost for good" : " is dead for sure, and was not promoted") +
                   ": twinblock continue " + view.volume + " --without-witness.";
@@ -76,7 +62,7 @@ std::string witness_warning(const StatusView& view) {
 
 nlohmann::json render_witness(const WitnessView& view) {
   if (view.standing == WitnessStanding::kNone) return {};
-  return {{"kind", view.kind},
+  return {{"kind", witness_kind_name(view.kind)},
           {"name", view.name},
           {"state", standing_name(view.standing)},
           {"holder", view.holder},

@@ -14,9 +14,6 @@ StatusWords waiting_words(const StatusView& view);
 // A sentence to be added where nobody waits; empty where all is well.
 std::string witness_warning(const StatusView& view);
 
-// "unknown", "asking", "agreed", "refused", "lost", "unreachable"; "none".
-const char* standing_name(WitnessStanding standing);
-
 nlohmann::json render_witness(const WitnessView& view);
 
 }  // namespace twinblock

@@ -43,7 +43,10 @@ void Dialler::failed() {
 // The first link that leads to a session is joined by the rest.
 void Dialler::dial() {
   if (session_.stopped() || session_.established()) return;
-  const auto busy = [](const Channel& channel) { return channel.shakes_hands(); };
+  // Who dialled here and was refused, whoever it was, is not waited for.
+  const auto busy = [](const Channel& channel) {
+    return channel.shakes_hands() && (channel.dialled() || channel.phase() != Channel::Phase::kClosing);
+  };
   if (!links_.channels(busy).empty()) return;
   if (owner_.draining()) {
     schedule(limits::kReconnectDelayMin_ns);

@@ -51,14 +51,26 @@ Handshake::Handshake(const SessionEnvironment& env, SessionOwner& owner, Session
 void Handshake::accept(Link& link, std::unique_ptr<Connection> connection) {
   if (session_.stopped()) return;
   if (links_.count_pending() >= limits::kPendingConnectionsMax) {
-    strangers_.tell("link " + link.name() + ": " + connection->peer_address(),
-                    "was closed: there are too many connections without a hello",
-                    env_.clock.now_ns());
-    return;
+    Channel* const goes = least_known();
+    strangers_.tell("link " + link.name() + ": " + (goes != nullptr ? goes->address() : connection->peer_address()),
+                    "was closed: there are too many connections without a hello", env_.clock.now_ns());
+    if (goes == nullptr) return;
+    links_.discard(*goes);
   }
   Channel& channel = links_.open(link, std::move(connection), false, Channel::Purpose::kHandshake);
   channel.intro().give_nonce(env_.random());
   channel.connection().send(wire::seal(wire::to_header(wire::ChallengeFrame{channel.intro().nonce()})));
+}
+
+// The peer says its hello at once, and gets in beside any number that hold connections and say nothing, or that were
+// refused: of those that are least like it, the first that came goes. Null: all get on.
+Channel* Handshake::least_known() const {
+  for (const Channel::Phase phase : {Channel::Phase::kClosing, Channel::Phase::kAwaitHello}) {
+    const auto found = links_.channels(
+        [phase](const Channel& channel) { return !channel.dialled() && channel.phase() == phase; });
+    if (!found.empty()) return found.front();
+  }
+  return nullptr;
 }
 
 void Handshake::closed(Channel& channel, const std::string& reason) {
@@ -129,7 +141,7 @@ void Handshake::time_out(Channel& channel) {
 
 void Handshake::try_now() {
   if (go_on()) return;
-  if (!session_.established() && links_.idle()) dialler_.schedule(0);
+  if (!session_.established()) dialler_.schedule(0);
 }
 
 // Whether somebody had waited.

@@ -80,6 +80,7 @@ class Handshake {
   [[nodiscard]] bool peer_has_another_size() const { return peer_has_another_size_; }
 
  private:
+  [[nodiscard]] Channel* least_known() const;
   bool take_challenge(Channel& channel, const wire::ChallengeFrame& challenge);
   bool take_refusal(Channel& channel, const wire::Frame& frame);
   bool take_hello(Channel& channel, const wire::HelloPayload& hello);

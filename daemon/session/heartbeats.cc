@@ -88,7 +88,7 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   disk_got_on_ns_ = std::max(disk_got_on_ns_, now - std::min(now, beat.disk_still_ns));
   if (frame.arrived_ns != 0)
     (void)life.estimate_arrival(beat.sent_ns, frame.arrived_ns, frame.arrived_alone);
-  const bool first = life.peer_tick_ns() == 0;
+  const bool first = !life.has_ticked();
   life.ticked(beat.sent_ns, now, presence_ns_);
   // The first beat of a connection is ahead of all that the peer sends, and may be the only one for long that
   // tells what the way takes where nothing waits: it is answered at once.

@@ -22,6 +22,7 @@ void Link::enable() {
 void Link::disable() {
   enabled_ = false;
   rejoin_.cancel();
+  rejoin_.end_renewal();
 }
 
 void Link::came_up(Channel& channel, uint64_t now_ns) {
@@ -43,6 +44,7 @@ void Link::went_down() {
 
 void Link::session_lost() {
   rejoin_.cancel();
+  rejoin_.end_renewal();  // what comes up next has the new key already
   meter_.restarted();
 }
 

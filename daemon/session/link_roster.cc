@@ -87,7 +87,7 @@ void LinkRoster::close(Link& link) {
   for (Channel* channel : others) parts_.links.discard(*channel);
   if (link.up() != nullptr)
     session_.link_down(*link.up(), "the link was disabled or removed", LinkEnd::kLost);
-  if (!session_.established() && parts_.links.idle())
+  if (!session_.established())
     parts_.dialler.schedule(limits::kReconnectDelayMin_ns);
 }
 

@@ -7,9 +7,21 @@
 
 namespace twinblock {
 
+enum class LinkState {
+  kDown,        // not connected, and just not being dialled
+  kConnecting,  // being dialled, or introducing itself
+  kUp,
+  kDamped,    // came and went too often: it is left alone for a while
+  kRefused,   // the peer does not take it
+  kDisabled,  // by an operator
+};
+
+// "down", "connecting", "up", "damped", "refused", "disabled": in --json.
+const char* link_state_name(LinkState state);
+
 struct LinkView {
   std::string name;
-  std::string state;        // "up", "connecting", "down", "disabled", "refused" or "damped"
+  LinkState state = LinkState::kDown;
   std::string local, peer;  // addresses
   std::string protection;   // of the connection, if it is up: Connection::protection()
   std::string last_error;

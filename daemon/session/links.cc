@@ -180,12 +180,12 @@ LinkView Links::view(const Link& link, bool refused, uint64_t now_ns) const {
   const LinkTotals totals = link.totals();
   LinkView view;
   view.name = link.name();
-  view.state = !link.enabled()                      ? "disabled"
-               : up != nullptr                      ? "up"
-               : link.rejoin().refused() || refused ? "refused"
-               : link.rejoin().damped()             ? "damped"
-               : pending                            ? "connecting"
-                                                    : "down";
+  view.state = !link.enabled()                      ? LinkState::kDisabled
+               : up != nullptr                      ? LinkState::kUp
+               : link.rejoin().refused() || refused ? LinkState::kRefused
+               : link.rejoin().damped()             ? LinkState::kDamped
+               : pending                            ? LinkState::kConnecting
+                                                    : LinkState::kDown;
   view.local = link.addresses().local;
   view.peer = link.addresses().peer;
   view.last_error = link.errors().last();

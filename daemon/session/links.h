@@ -50,11 +50,6 @@ class Links {
       if (wanted(*channel)) found.push_back(channel.get());
     return found;
   }
-  // Nothing of a session is under way.
-  [[nodiscard]] bool idle() const {
-    return std::all_of(channels_.begin(), channels_.end(),
-                       [](const auto& channel) { return channel->probes(); });
-  }
   // Connections that are not part of the session (yet).
   [[nodiscard]] size_t count_pending() const { return channels_.size() - up_.size(); }
 

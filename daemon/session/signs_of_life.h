@@ -30,6 +30,7 @@ class SignsOfLife {
   // A heartbeat has come, which the peer sent at `tick_ns` by its clock, and says what it had heard.
   void ticked(uint64_t tick_ns, uint64_t now_ns, uint64_t presence_ns) {
     peer_tick_ns_ = tick_ns;
+    has_ticked_ = true;
     peer_tick_at_ns_ = now_ns;
     told_presence_ns_ = presence_ns;
   }
@@ -55,6 +56,8 @@ class SignsOfLife {
   [[nodiscard]] uint64_t heard_presence_ns() const { return heard_presence_ns_; }
   [[nodiscard]] uint64_t echo_presence_ns() const { return echo_presence_ns_; }
   [[nodiscard]] uint64_t told_presence_ns() const { return told_presence_ns_; }
+  // A heartbeat has come, whatever its clock said.
+  [[nodiscard]] bool has_ticked() const { return has_ticked_; }
   // The peer's clock in its last heartbeat, 0: none has come; and for how long that is here.
   [[nodiscard]] uint64_t peer_tick_ns() const { return peer_tick_ns_; }
   [[nodiscard]] uint64_t tick_held_ns(uint64_t now_ns) const {
@@ -69,6 +72,7 @@ class SignsOfLife {
   uint64_t echo_presence_ns_ = 0;
   uint64_t told_presence_ns_ = 0;
   uint64_t peer_tick_ns_ = 0;
+  bool has_ticked_ = false;
   uint64_t peer_tick_at_ns_ = 0;
   uint64_t sent_at_tick_bytes_ = 0;
   uint64_t queued_at_tick_bytes_ = 0;

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/limits.h"
+#include "volume/order_number.h"
 
 namespace twinblock {
 
@@ -29,10 +30,9 @@ void CompressionOrders::order(Compression mode, std::optional<int> level, const 
 
 void CompressionOrders::heard(const wire::CompressionFrame& order) {
   const uint64_t number = order.number;
-  const bool newer =
-      number > number_ || (number == number_ && given_here_ && core_.peer < core_.node);
-  if (!newer) return;
-  if (number - number_ > limits::kOrderNumberJumpMax) {
+  if (!told_order_counts(number, number_, core_.node, core_.peer)) return;
+  if (number == number_ && !given_here_) return;  // told again
+  if (order_number_leaps(number, number_)) {
     core_.log.log(Severity::kWarning, core_.peer + " told an order about compression with number " +
                                           std::to_string(number) + ", after number " +
                                           std::to_string(number_) + ": it is not heeded");

@@ -53,12 +53,11 @@ Consent::Consent(Core& core, const Asked& asked, Owner& owner)
   peer_reads_until_ns_ = core.clock.now_ns() + std::max(core.config.peer_timeout_ns, limits::kLeaseMax_ns);
   if (!configured()) return;
   view_.standing = WitnessStanding::kUnasked;
+  view_.kind = core.config.witness.kind;
   if (asked_.witness != nullptr) {
-    view_.kind = "etcd";
     view_.name = asked_.witness->name();
   } else {
     TB_CHECK(asked_.fence != nullptr, "who is to be asked can be");
-    view_.kind = "command";
     view_.name = asked_.fence->name();
   }
   if (!asks()) stand_aside();
@@ -487,10 +486,8 @@ void Consent::set_standing(WitnessStanding standing, const Error& why) {
   view_.error = why.what;
   view_.action = why.action;
   if (!news) return;
-  static constexpr const char* kWords[] = {"none",    "unknown", "asking",     "agreed",
-                                           "refused", "lost",    "unreachable", "off"};
   core_.events().tell("witness", {{"witness", view_.name},
-                                  {"state", kWords[static_cast<size_t>(standing)]},
+                                  {"state", standing_name(standing)},
                                   {"holder", view_.holder},
                                   {"reason", why.what}});
   if (!why.what.empty()) core_.log.log(Severity::kWarning, why.what + "; to do: " + why.action);

@@ -16,6 +16,7 @@ EngineSession::EngineSession(Parts parts)
       asked_([this](wire::Frame& frame) { session_frame(frame, PeerRequests::kControlStream); }) {}
 
 void EngineSession::facts_told() {
+  parts_.core.check_on_loop();
   if (!parts_.core.state().blank()) parts_.gate.told();
 }
 
@@ -117,6 +118,16 @@ void EngineSession::links_changed() {
   parts_.core.worker_view().set_links(
       session.links().up().size() > 1 ? limits::kSplitPayloadBytes : limits::kFramePayloadBytesMax,
       session.up() ? session.links().rate_bytes_per_s() : 0);
+}
+
+std::string EngineSession::peer_is_larger(uint64_t volume_bytes) {
+  parts_.core.check_on_loop();
+  return parts_.growth.peer_is_larger(volume_bytes);
+}
+
+void EngineSession::control_confirmed() {
+  parts_.core.check_on_loop();
+  parts_.sync.target().control_confirmed();
 }
 
 bool EngineSession::working_for(uint64_t incarnation) {

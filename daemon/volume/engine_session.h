@@ -69,9 +69,7 @@ class EngineSession final : public SessionOwner {
   void facts_told() override;
   bool fast_zero() override { return parts_.core.data.fast_zero(); }
   [[nodiscard]] uint64_t volume_bytes() const override { return parts_.core.volume_bytes(); }
-  std::string peer_is_larger(uint64_t volume_bytes) override {
-    return parts_.growth.peer_is_larger(volume_bytes);
-  }
+  std::string peer_is_larger(uint64_t volume_bytes) override;
   bool draining() override {
     return parts_.replica.draining() || parts_.way_back.rolling_back() || parts_.growth.recording();
   }
@@ -80,7 +78,7 @@ class EngineSession final : public SessionOwner {
   void session_frame(wire::Frame& frame, uint64_t incarnation) override;
   bool working_for(uint64_t incarnation) override;
   void links_changed() override;
-  void control_confirmed() override { parts_.sync.target().control_confirmed(); }
+  void control_confirmed() override;
   uint64_t disk_still_ns() override { return parts_.replica.still_ns(); }
 
  private:

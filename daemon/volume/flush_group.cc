@@ -147,8 +147,8 @@ void FlushGroup::fail_held() {
 void FlushGroup::finish(int error) {
   TB_CHECK(running_ && !local_pending_ && !peer_pending_,
            "a flush is answered when each disk that it needs has answered");
-  TB_CHECK(error != 0 || on_local_ || (on_peer_ && core_.phase().diskless()),
-           "a flush has succeeded on this node's disk, or on the one that stands in");
+  TB_CHECK(error != 0 || on_local_ || (on_peer_ && core_.phase().now() == Phase::kDiskless),
+           "a flush has succeeded on this node's disk, or at a peer that knows itself as the only copy");
   running_ = false;
   for (const Done& done : std::exchange(running_for_, {}))
     if (done) done(error);

@@ -92,7 +92,6 @@ Status Growth::make_room(uint64_t volume_bytes) {
 // --- who asks for it
 
 void Growth::order(uint64_t volume_bytes, Reply reply) {
-  core_.check_on_loop();
   std::optional<Error> error = why_not_order();
   if (!error) error = why_not(volume_bytes);
   if (!error && volume_bytes == core_.volume_bytes()) {
@@ -185,7 +184,7 @@ void Growth::begin(Run run) {
                                      format_size(run.volume_bytes));
   run.ready_bytes = core_.volume_bytes();
   run_ = std::move(run);
-  core_.stance().change_begins("growing");
+  core_.stance().change_begins(Stance::Change::kGrowing);
   look_at_next();
 }
 

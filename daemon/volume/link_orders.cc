@@ -11,6 +11,7 @@
 #include "config/link_orders.h"
 #include "config/link_protection.h"
 #include "config/link_rules.h"
+#include "volume/order_number.h"
 
 namespace twinblock {
 
@@ -185,11 +186,9 @@ void LinkOrders::remember(LinkOrder order, const LinkConfig& link, uint64_t numb
 
 // Whether this node knows of a later order about the link: both got one while they were parted, or
 // at the same time.
-bool LinkOrders::overruled(LinkOrder order, const std::string& link, uint64_t number) const {
+bool LinkOrders::overruled(const std::string& link, uint64_t number) const {
   const Latest* latest = about(latest_, link);
-  return latest != nullptr &&
-         (latest->number > number ||
-          (latest->number == number && latest->order != order && core_.node < core_.peer));
+  return latest != nullptr && !told_order_counts(number, latest->number, core_.node, core_.peer);
 }
 
 bool LinkOrders::is_latest(LinkOrder order, const std::string& link, uint64_t number) const {
@@ -305,8 +304,7 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
       make_link(wire::get_name(payload.name), addresses, "", {core_.node, core_.peer});
   std::optional<Error> error;
   if (!told) error = told.error();
-  const bool leaps =
-      payload.number > number_ && payload.number - number_ > limits::kOrderNumberJumpMax;
+  const bool leaps = order_number_leaps(payload.number, number_);
   if (leaps)
     error = Error{"the order has number " + std::to_string(payload.number) + ", and " +
                       std::to_string(number_) + " is the highest that " + core_.node + " knows",
@@ -319,7 +317,7 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
   LinkConfig link = told ? told.value() : LinkConfig{};
   link.rate_bits_per_s = payload.rate_bits_per_s;
   // What is told again is no error, and nothing new.
-  if (!error && !overruled(order, link.name, payload.number) &&
+  if (!error && !overruled(link.name, payload.number) &&
       !is_latest(order, link.name, payload.number)) {
     error = obey(order, link);
     if (!error) {

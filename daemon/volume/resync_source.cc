@@ -36,7 +36,7 @@ void ResyncSource::begin(const metadata::Generations& label) {
   TB_CHECK(step_ == Step::kIdle, "one resync at a time");
   TB_CHECK(core_.differences().valid(), "the dirty map tells what the target misses");
   step_ = Step::kMarking;
-  ++session_number_;
+  ++resync_number_;
   walk_.restart();
   sent_ = {};
   progress_.begin(core_.differences().dirty().set_bytes(), core_.clock.now_ns());
@@ -50,7 +50,7 @@ void ResyncSource::begin_with_nothing_to_send() {
   TB_CHECK(step_ == Step::kIdle, "one resync at a time");
   // (That the peer has this generation is its own word, which no check here may rest on.)
   TB_CHECK(core_.differences().none_known(), "nothing is sent where nothing is missed");
-  ++session_number_;
+  ++resync_number_;
   step_ = Step::kRecording;
   progress_.begin(0, core_.clock.now_ns());
   send_generation(core_.record().generations, wire::kGenerationConsistent);
@@ -176,8 +176,8 @@ void ResyncSource::sync_failed(int error, uint64_t offset_bytes) {
 
 void ResyncSource::flush() {
   step_ = Step::kFlushing;
-  flushes_.flush([this, number = session_number_](int error) {
-    if (number != session_number_ || step_ != Step::kFlushing) return;
+  flushes_.flush([this, number = resync_number_](int error) {
+    if (number != resync_number_ || step_ != Step::kFlushing) return;
     if (error != 0) {
       owner_.resync_failed(
           system_error(error, "resync: flush " + core_.config.node(core_.node).backing).what);
@@ -215,7 +215,6 @@ void ResyncSource::report() {
 }
 
 void ResyncSource::session_lost() {
-  ++session_number_;
   step_ = Step::kIdle;
   report_timer_->disarm();
   pace_timer_->disarm();

@@ -95,7 +95,7 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   SyncWalk walk_;
   Pacer pacer_;
   Step step_ = Step::kIdle;
-  uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
+  uint64_t resync_number_ = 0;  // tells the end of an earlier one's flush from this one's
   Progress progress_;
   Sent sent_;
   std::unique_ptr<Timer> report_timer_;

@@ -28,7 +28,6 @@ Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, Consent& co
       resumption_(core, consent, [this] { resume(); }) {}
 
 void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind) {
-  ++session_number_;
   // Nothing of it is on record, nor was the peer told of it.
   if (promotion_.forget_consent()) {
     take_promotion_back();
@@ -69,13 +68,11 @@ void Roles::session_lost() {
     TB_CHECK(core_.record().primary, "who waits to go on as primary again is that on record");
     role_ = Role::kSecondary;
   }
-  ++session_number_;
   demotion_.session_changed();
   peer_ = PeerRole::kUnknown;
 }
 
 void Roles::promote(Word word, Reply reply) {
-  core_.check_on_loop();
   if (serves()) {
     reply(std::string("this node is primary already"));
     return;
@@ -154,8 +151,8 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
   keeps_primary_ = false;
   core_.state().role().set_peer_primary(true);
   core_.state().role().hear_term(ask.term);
-  core_.state().persist([this, number = session_number_, question = ask.question](int error) {
-    if (number != session_number_ || !session().up()) return;
+  core_.state().persist([this, told_in = core_.phase().session(), question = ask.question](int error) {
+    if (!core_.phase().still(told_in)) return;
     session().send_ordered(
         wire::PromoteAnswerFrame{question, static_cast<uint32_t>(error)},
         wire::text_bytes(error == 0 ? "yes" : core_.node + "'s metadata failed"));
@@ -266,7 +263,6 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
 }
 
 void Roles::demote(bool for_good, Reply reply) {
-  core_.check_on_loop();
   // It has served nobody: the next session knows it as what its last process left.
   if (waits_to_serve()) session().drop("this node is to be demoted, and had not gone on as primary yet", 0);
   const bool was_to_go_on = resumption_.pending();

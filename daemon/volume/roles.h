@@ -142,7 +142,6 @@ class Roles {
   Role role_ = Role::kSecondary;
   PeerRole peer_ = PeerRole::kUnknown;
   bool stopping_ = false;
-  uint64_t session_number_ = 0;  // tells callbacks of an earlier session from this one's
   bool keeps_primary_ = false;  // on record is one of before this session
 };
 

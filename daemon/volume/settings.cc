@@ -1,7 +1,6 @@
 #include "volume/settings.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "base/units.h"
@@ -30,8 +29,7 @@ std::string rate(uint64_t bits_per_s) {
 std::string loss(uint8_t value) { return value == 0 ? "continue" : "freeze"; }
 
 std::string witness(uint8_t kind) {
-  constexpr std::array kNames{"none", "etcd", "command"};
-  return kind < kNames.size() ? kNames.at(kind) : "unknown";
+  return kind <= wire::kWitnessKindMax ? witness_kind_name(static_cast<WitnessKind>(kind)) : "unknown";
 }
 
 std::string compression(uint8_t mode, uint8_t level) {

@@ -73,7 +73,6 @@ std::optional<Error> Snapshots::why_not_order(const std::string& name) const {
 // --- who asks for it
 
 void Snapshots::order(const std::string& name, Reply reply) {
-  core_.check_on_loop();
   if (std::optional<Error> error = why_not_order(name)) {
     reply(*std::move(error));
     return;

@@ -19,6 +19,7 @@ namespace twinblock {
 
 class Stance {
  public:
+  enum class Change { kNone, kGrowing, kRollingBack };
   // Core's.
   struct Parts {
     const Config& config;
@@ -71,13 +72,19 @@ class Stance {
   void demotion_begins() { demoting_ = true; }
   void demotion_ended() { demoting_ = false; }
 
-  // What the volume is just doing ("growing", until both have recorded its size, or neither; being rolled back here; being
-  // copied for a snapshot), while who is primary stays as it is, and nobody begins a volume anew; null: nothing of these.
+  // What the volume is just doing, in words for errors ("growing", until both have recorded its size, or neither; being
+  // rolled back here; being copied for a snapshot), while who is primary stays as it is, and nobody begins a volume anew;
+  // null: nothing of these.
   [[nodiscard]] const char* changing() const {
-    return changing_ == nullptr && taking_snapshot_ ? "being copied for a snapshot" : changing_;
+    switch (change_) {
+      case Change::kGrowing: return "growing";
+      case Change::kRollingBack: return "being rolled back";
+      case Change::kNone: break;
+    }
+    return taking_snapshot_ ? "being copied for a snapshot" : nullptr;
   }
-  void change_begins(const char* what) { changing_ = what; }
-  void change_ended() { changing_ = nullptr; }
+  void change_begins(Change change) { change_ = change; }
+  void change_ended() { change_ = Change::kNone; }
   // A snapshot is being taken by this node's order: until both copies are taken, nobody but clients changes what the
   // backings hold, and those wait for it.
   [[nodiscard]] bool taking_snapshot() const { return taking_snapshot_; }
@@ -90,7 +97,7 @@ class Stance {
   uint64_t peer_told_timeout_ns_ = 0;
   bool alone_allowed_ = false;
   bool demoting_ = false;
-  const char* changing_ = nullptr;
+  Change change_ = Change::kNone;
   bool taking_snapshot_ = false;
 };
 

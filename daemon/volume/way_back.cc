@@ -180,13 +180,12 @@ std::optional<Error> WayBack::why_not() const {
 }
 
 void WayBack::order(Reply reply) {
-  core_.check_on_loop();
   if (auto error = why_not()) {
     reply(*std::move(error));
     return;
   }
   rollback_ = std::move(reply);
-  core_.stance().change_begins("being rolled back");
+  core_.stance().change_begins(Stance::Change::kRollingBack);
   core_.log.log(Severity::kWarning, "rolling back by the operator's order to what this node was before the resync, from " +
                                         parts_.copies->place(CopyStep::kRollback, ""));
   // Another state than the one that a handshake under way has told of: it begins anew, and waits.

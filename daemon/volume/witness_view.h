@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "config/config.h"
+
 namespace twinblock {
 
 enum class WitnessStanding {
@@ -18,8 +20,11 @@ enum class WitnessStanding {
   kOff,          // the two nodes' files have not the same kind
 };
 
+// "none", "unknown", "asking", "agreed", "refused", "lost", "unreachable", "off": in events and --json.
+const char* standing_name(WitnessStanding standing);
+
 struct WitnessView {
-  std::string kind;  // "etcd", "command"; empty: none
+  WitnessKind kind = WitnessKind::kNone;
   std::string name;  // of the witness, for users
   WitnessStanding standing = WitnessStanding::kNone;
   std::string holder;       // the node that goes on alone, by the witness; empty: nobody, or not known

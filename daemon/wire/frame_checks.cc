@@ -218,6 +218,7 @@ std::string header_problem(const FrameHeader& header, uint64_t volume_bytes) {
   if (header.payload_bytes < checks->kind.payload_min ||
       header.payload_bytes > checks->kind.payload_max)
     return told("with a payload of " + std::to_string(header.payload_bytes) + " bytes");
+  if (header.payload_bytes == 0 && header.payload_crc != 0) return told("with the checksum of a payload, and without one");
   if (volume_bytes == 0 && checks->kind.stream != Stream::kHandshake)
     return told("before the handshake has finished");
   std::string problem = checks->problem(header, volume_bytes);

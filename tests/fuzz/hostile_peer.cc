@@ -12,7 +12,7 @@ using wire::FrameHeader;
 using wire::FrameType;
 using wire::header_of;
 
-constexpr size_t kLinesMax = 24;
+constexpr size_t kLinesMax = 80;
 constexpr size_t kRequestsMax = 4096;
 constexpr metadata::Uuid kInstance{9};
 

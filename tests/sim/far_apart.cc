@@ -64,7 +64,7 @@ void FarApart::set_silent(const std::string& link, bool silent) {
 bool FarApart::all_up() {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& each) {
     const StatusView view = each->engine().status();
-    return std::ranges::all_of(view.links, [](const StatusView::Link& link) { return link.state == "up"; });
+    return std::ranges::all_of(view.links, [](const StatusView::Link& link) { return link.state == LinkState::kUp; });
   });
 }
 

@@ -45,7 +45,7 @@ void World::check_late_loops() {
   check_parting();
   for (const int host : {0, 1})
     for (const StatusView::Link& link : node(host).engine().status().links)
-      if (link.failovers > 0 || link.state != "up")
+      if (link.failovers > 0 || link.state != LinkState::kUp)
         Report::violation(node(host).name() + " gave link " + link.name + " up " +
                           std::to_string(link.failovers) + " times, and nothing was wrong with it" +
                           describe());

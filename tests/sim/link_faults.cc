@@ -54,7 +54,7 @@ bool World::lane_up(const Lane& lane) {
     if (!each->running()) return false;
     const StatusView view = each->engine().status();
     const StatusView::Link* link = find(view, lane.name);
-    if (link == nullptr || link->state != "up") return false;
+    if (link == nullptr || link->state != LinkState::kUp) return false;
   }
   return true;
 }
@@ -321,7 +321,7 @@ bool World::agreed(const Lane& lane) {
     if (!node(host).running() || node(host).paused()) return false;
     const StatusView view = node(host).engine().status();
     const StatusView::Link* link = find(view, lane.name);
-    words.at(static_cast<size_t>(host)) = link == nullptr ? 0 : link->state == "disabled" ? 1 : 2;
+    words.at(static_cast<size_t>(host)) = link == nullptr ? 0 : link->state == LinkState::kDisabled ? 1 : 2;
   }
   return words[0] == words[1];
 }
@@ -353,7 +353,7 @@ void World::bring_back(Lane& lane) {
     }
     const StatusView view = node(host).engine().status();
     const StatusView::Link* link = find(view, lane.name);
-    if (link != nullptr && link->state != "disabled") continue;
+    if (link != nullptr && link->state != LinkState::kDisabled) continue;
     order_link(host, lane, link == nullptr ? LinkOrder::kAdd : LinkOrder::kEnable,
                random_.chance(0.5));
     complete = false;

@@ -40,6 +40,7 @@ struct Arguments {
   unsigned jobs = 1;
   bool verbose = false;
   bool soak = false;
+  bool all_steps = false;
   std::string mode = "mixed";
   std::string program;
 };
@@ -114,8 +115,9 @@ void say_trajectory(const Shared& shared) {
 }
 
 // A step that none of enough seeds takes is one that the simulator does not test. `counts(from, to)`: of the table's.
+// Whether all were taken.
 template <typename Phase, typename Seen, typename Counts>
-void say_steps(const char* what, const Seen& seen, const Counts& counts, const char* (*name)(Phase)) {
+bool say_steps(const char* what, const Seen& seen, const Counts& counts, const char* (*name)(Phase)) {
   unsigned known = 0;
   std::string never;
   for (size_t from = 0; from < seen.size(); ++from)
@@ -127,21 +129,31 @@ void say_steps(const char* what, const Seen& seen, const Counts& counts, const c
         never += std::string(never.empty() ? "" : ", ") + name(a) + " to " + name(b);
     }
   std::printf("%u steps %s; never taken: %s\n", known, what, never.empty() ? "none" : never.c_str());
+  return never.empty();
 }
 
-void say_phases(const Shared& shared) {
+bool say_phases(const Shared& shared) {
   using twinblock::Phase;
   const auto counts = [](Phase from, Phase to) { return from != to && twinblock::may_follow(from, to); };
-  say_steps<Phase>("between phases", shared.phases, counts, twinblock::phase_name);
+  return say_steps<Phase>("between phases", shared.phases, counts, twinblock::phase_name);
 }
 
 // … but for the end, which may come at any time.
-void say_channel_phases(const Shared& shared) {
+bool say_channel_phases(const Shared& shared) {
   using twinblock::ChannelPhase;
   const auto counts = [](ChannelPhase from, ChannelPhase to) {
     return to != ChannelPhase::kClosed && twinblock::may_follow(from, to);
   };
-  say_steps<ChannelPhase>("of connections", shared.channel_phases, counts, twinblock::channel_phase_name);
+  return say_steps<ChannelPhase>("of connections", shared.channel_phases, counts, twinblock::channel_phase_name);
+}
+
+// What all seeds did together, when none has found anything; the program's exit code.
+int conclude(const Arguments& arguments, const Shared& shared) {
+  const bool phases = say_phases(shared), channels = say_channel_phases(shared);
+  say_trajectory(shared);
+  if (!arguments.all_steps || (phases && channels)) return 0;
+  std::fprintf(stderr, "twinblock_sim: steps were never taken that the tables have; --all-steps forbids that\n");
+  return 1;
 }
 
 int run_all(const Arguments& arguments) {
@@ -175,10 +187,7 @@ int run_all(const Arguments& arguments) {
       for (const pid_t other : children) kill(other, SIGTERM);
     result = 1;
   }
-  if (result == 0) say_phases(shared);
-  if (result == 0) say_channel_phases(shared);
-  if (result == 0) say_trajectory(shared);
-  return result;
+  return result == 0 ? conclude(arguments, shared) : result;
 }
 
 }  // namespace
@@ -197,6 +206,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   auto* soak = app.add_flag("--soak", arguments.soak,
                             "fresh seeds without end, until one finds a violation");
+  app.add_flag("--all-steps", arguments.all_steps, "fail where they never take a step that a table of phases has");
   app.add_flag("--verbose", arguments.verbose, "print the trace of events");
   CLI11_PARSE(app, argc, argv);
   twinblock::strict_checks = true;
@@ -222,8 +232,5 @@ int main(int argc, char** argv) {
   if (arguments.jobs > 1) return run_all(arguments);
   Shared shared;
   const int result = run_share(arguments, 0, shared);
-  if (result == 0) say_phases(shared);
-  if (result == 0) say_channel_phases(shared);
-  if (result == 0) say_trajectory(shared);
-  return result;
+  return result == 0 ? conclude(arguments, shared) : result;
 }

@@ -197,7 +197,7 @@ std::string SimNode::describe() {
   const StatusView view = engine().status();
   std::string links;
   for (const StatusView::Link& link : view.links)
-    links += ", link " + link.name + " " + link.state + " (" + link.last_error + ")";
+    links += ", link " + link.name + " " + link_state_name(link.state) + " (" + link.last_error + ")";
   return text + role_name(view.role) + ", " + state_name(view.state) + ", data " + data_state_name(view.data) +
          ", dirty " + std::to_string(view.dirty_bytes) + ", generation " +
          metadata::format_generation(view.mine.generations.current) + " base " +

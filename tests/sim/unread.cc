@@ -56,7 +56,7 @@ void Unread::wait(uint64_t ns, const std::function<bool()>& what, const std::str
 bool Unread::up(int host, const std::string& link) {
   const StatusView view = status(host);
   return std::ranges::any_of(view.links,
-                             [&](const auto& each) { return each.name == link && each.state == "up"; });
+                             [&](const auto& each) { return each.name == link && each.state == LinkState::kUp; });
 }
 
 void Unread::check_session(const std::string& when) {

@@ -122,6 +122,7 @@ def test_a_snapshot_without_a_name_is_not_called_as_the_volume(lab):
 def test_verify_names_no_node_that_can_t_either(lab):
     assert "run it on alpha" in ctl(lab, "beta", "verify").stderr
     assert ctl(lab, "alpha", "demote").returncode == 0
+    lab.wait_state("beta", "connected")  # it has heard of it
     result = ctl(lab, "beta", "verify")
     assert "run it on" not in result.stderr and "promote" in result.stderr, result.stderr
 

@@ -13,7 +13,7 @@ import pytest
 
 from faulty_disk import FaultyDisk
 from lateness import Lateness
-from support import MIB, assert_identical, connection, ctl, wait_for_log, wait_until, wait_until_left
+from support import MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until, wait_until_left
 
 
 @pytest.mark.sanitize
@@ -115,7 +115,7 @@ def test_data_that_everybody_can_read_gets_a_warning(make_lab):
     lab = make_lab(start=False)
     os.chmod(lab.node("alpha")["backing"], 0o644)
     lab.start("alpha")
-    assert "every user of this host can read" in lab.log_text("alpha")
+    wait_for_log(lab, "alpha", "every user of this host can read")
     lab.start("beta")
     assert "every user" not in lab.log_text("beta")
 
@@ -191,8 +191,7 @@ def test_a_stop_waits_for_a_slow_flush(make_lab, scratch):
                 notify.recv(4096)
         assert stopped == [True]
     assert lab.exit_code("alpha") == 0
-    promoted = ctl(lab, "beta", "promote")
-    assert promoted.returncode == 0, promoted.stderr
+    promote(lab, "beta")
 
 
 def test_orderly_restart_of_both_needs_no_resync(lab):

@@ -15,7 +15,7 @@ from encryption_support import (capture, fingerprint, link_errors, restore_prote
 from lablib.environment import node_environment
 from lablib.error import LIVENESS_S
 from lablib.lab import NODES
-from links_support import need_namespaces
+from links_support import all_up, need_namespaces
 from support import IS_ROOT, KIB, MIB, assert_identical, connection, ctl, promote, twinblock, \
     wait_until, write_all
 
@@ -29,6 +29,7 @@ def peer_of(name):
 @pytest.mark.sanitize
 def test_mirror_with_a_key_works_as_without_and_both_show_whose_it_is(make_lab):
     lab = tls_lab(make_lab, links=2)
+    all_up(lab, 2)
     print_of_file = fingerprint(lab)
     secret = Path(lab.state["key"]).read_text(encoding="ascii").split()[0]
     data = os.urandom(MIB)

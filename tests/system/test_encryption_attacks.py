@@ -337,16 +337,18 @@ def test_flood_ends_no_session_and_takes_neither_memory_nor_the_log(make_lab):
               f"by {HALF_OPEN} half-open and {GARBAGE} garbage connections in {took_s:.1f} s")
         assert memory.grew[name] <= MEMORY_BYTES_MAX
         assert memory.files[name] <= FILES_MAX, "the number of strangers is bounded"
-        assert more[0] <= LINES_MAX and more[1] <= LINES_MAX
+        most = LINES_MAX * (1 + int(took_s / 10))  # each reason is told once in ten seconds
+        assert more[0] <= most and more[1] <= most
     assert watch(lab) == before
     lab.wait_state("alpha", "duplex")
     assert_identical(lab)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NODES)
-def test_peer_is_back_soon_beside_a_flood(make_lab, name):
-    lab = tls_lab(make_lab)
+@pytest.mark.parametrize("name, encryption", [("alpha", "tls"), ("beta", "tls"), ("beta", "off")])
+def test_peer_is_back_soon_beside_a_flood(make_lab, name, encryption):
+    """Without keys, too, where nobody has to prove anything."""
+    lab = make_lab(encryption=encryption)
     calm = [restart(lab, name) for _ in range(3)]
     memory = Memory(lab)
     other = NODES[1 - NODES.index(name)]

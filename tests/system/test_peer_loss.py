@@ -231,8 +231,7 @@ def test_roles_change_sides_in_order(lab):
     with connection(lab) as handle:
         handle.pwrite(b"\x42" * MIB, 0)
     demote(lab, "alpha")
-    promoted = ctl(lab, "beta", "promote")
-    assert promoted.returncode == 0, promoted.stderr
+    promote(lab, "beta")
     lab.wait_state("beta", "duplex", 10)
     with connection(lab, "beta") as handle:
         assert handle.pread(MIB, 0) == b"\x42" * MIB
@@ -249,7 +248,7 @@ def test_frozen_volume_holds_writes_until_the_peer_is_back(make_lab, scratch):
     time.sleep(PEER_TIMEOUT_S)
     assert fio.running(), "writes were acknowledged although the peer is away"
     lab.start("beta")
-    fio.result(30)
+    fio.result()
     lab.wait_state("alpha", "duplex", 10)
     assert_identical(lab)
 
@@ -262,7 +261,7 @@ def test_frozen_volume_with_a_waiting_client_still_stops(make_lab, scratch):
     time.sleep(0.5)
     assert lab.stop("alpha"), "SIGTERM waited for writes that wait for the peer"
     with pytest.raises(AssertionError):
-        fio.result(30)
+        fio.result()
 
 
 def test_second_primary_is_refused_while_the_first_is_there(lab):

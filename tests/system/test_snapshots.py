@@ -161,6 +161,7 @@ def test_who_takes_the_order_and_which_name(xfs_lab):
         refused = ctl(lab, "alpha", "snapshot", "r0", name)
         assert refused.returncode == 2 and "can't be a name" in refused.stderr, refused.stderr
     assert ctl(lab, "alpha", "demote").returncode == 0
+    lab.wait_state("beta", "connected")  # it has heard of it
     assert "pause_ns" in snapshot(lab, "beta", "x")
     mine, theirs = copies_of(lab, "x")
     assert digest(mine) == digest(theirs)
@@ -183,7 +184,9 @@ def test_a_command_in_trouble_leaves_nothing_suspended(xfs_lab, scratch, trouble
     record = scratch / "record"
     good = command(scratch / "good", f'echo "$TWINBLOCK_NODE $TWINBLOCK_STEP $TWINBLOCK_SNAPSHOT" >> {record}')
     bad = command(scratch / "bad", f'[ "$TWINBLOCK_STEP" = snapshot ] || exit 0; {does}')
-    lab = xfs_lab(copies={"alpha": f'snapshot = "{good}"\ntimeout = "1s"', "beta": f'snapshot = "{bad}"\ntimeout = "1s"'})
+    timeout = "1s" if trouble == "hangs" else "60s"
+    lab = xfs_lab(copies={name: f'snapshot = "{path}"\ntimeout = "{timeout}"' for name, path in
+                          (("alpha", good), ("beta", bad))})
     fio = load(lab, scratch)
     began = time.monotonic()
     told = snapshot(lab, "alpha", "s")

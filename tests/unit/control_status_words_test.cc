@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kFine =
     "Both replicas are current; every write is on both before it is acknowledged.";
 
-StatusView duplex(const std::vector<std::pair<std::string, std::string>>& links = {}) {
+StatusView duplex(const std::vector<std::pair<LinkState, std::string>>& links = {}) {
   StatusView view;
   view.volume = "r0";
   view.node = "alpha";
@@ -34,25 +34,25 @@ std::string added(const StatusView& view) {
 }
 
 TEST(LinksInStatus, OneThatIsMissingIsNamedWithTheReason) {
-  const StatusView view = duplex({{"up", ""}, {"down", "connection refused"}});
+  const StatusView view = duplex({{LinkState::kUp, ""}, {LinkState::kDown, "connection refused"}});
   EXPECT_EQ(status_words(view).status,
             kFine + std::string(" It goes on without link link2 (connection refused)."));
   EXPECT_NE(status_words(view).action, "");
-  EXPECT_EQ(added(duplex({{"refused", "no such session"}, {"up", ""}, {"damped", ""}})),
+  EXPECT_EQ(added(duplex({{LinkState::kRefused, "no such session"}, {LinkState::kUp, ""}, {LinkState::kDamped, ""}})),
             " It goes on without link link1 (no such session); link3.");
 }
 
 TEST(LinksInStatus, AnotherActionIsNotReplaced) {
-  StatusView view = duplex({{"up", ""}, {"down", ""}});
+  StatusView view = duplex({{LinkState::kUp, ""}, {LinkState::kDown, ""}});
   view.state = VolumeState::kConnected;
   EXPECT_EQ(status_words(view).action, state_words(view).action);
   EXPECT_NE(status_words(view).action, "");
 }
 
 TEST(LinksInStatus, NothingIsSaidOfLinksThatAreAsTheyShouldBe) {
-  EXPECT_EQ(added(duplex({{"up", "an old error"}, {"disabled", "disabled by an operator"}})), "");
-  EXPECT_EQ(added(duplex({{"up", ""}, {"connecting", ""}})), "") << "give it a moment";
-  StatusView alone = duplex({{"down", "connection refused"}});
+  EXPECT_EQ(added(duplex({{LinkState::kUp, "an old error"}, {LinkState::kDisabled, "disabled by an operator"}})), "");
+  EXPECT_EQ(added(duplex({{LinkState::kUp, ""}, {LinkState::kConnecting, ""}})), "") << "give it a moment";
+  StatusView alone = duplex({{LinkState::kDown, "connection refused"}});
   alone.state = VolumeState::kSimplex;
   alone.peer.connected = false;
   EXPECT_EQ(added(alone), "") << "the loss of the peer is told by itself";
@@ -93,7 +93,7 @@ TEST(Resumption, WhoWaitsForThePeerSSayIsToldHowToGoOn) {
             std::string::npos)
       << status_words(view).action;
   view.promotion.forgot = true;
-  view.witness.kind = "etcd";
+  view.witness.kind = WitnessKind::kEtcd;
   view.witness.standing = WitnessStanding::kAgreed;
   EXPECT_NE(status_words(view).status.find("holds no more than this host, which was started anew"),
             std::string::npos)

@@ -17,7 +17,7 @@ StatusView view_of(WitnessStanding standing, bool waits) {
   view.state = waits ? VolumeState::kFrozen : VolumeState::kDuplex;
   view.peer.connected = !waits;
   view.frozen = waits;
-  view.witness.kind = "etcd";
+  view.witness.kind = WitnessKind::kEtcd;
   view.witness.name = "etcd at http://10.0.0.3:2379";
   view.witness.standing = standing;
   view.witness.waits = waits;

@@ -83,6 +83,36 @@ TEST_F(HostilePeerTest, WhoConfirmsNothingIsNotToldWithoutEnd) {
       << "one that only stands still for a moment is not parted from";
 }
 
+// … that says no time in it, again and again: none after the first is a first one.
+TEST_F(HostilePeerTest, BeatsWithoutATimeAreNotEachAnsweredAtOnce) {
+  peer_->beats = false;
+  size_t heard = 0;
+  peer_->hears = [&heard](const wire::FrameHeader& header) {
+    heard += static_cast<size_t>(header.type == static_cast<uint8_t>(wire::FrameType::kHeartbeat));
+  };
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  heard = 0;
+  send(1000, [] { return wire::to_header(wire::HeartbeatFrame{}); });
+  node_->run(limits::kHeartbeatInterval_ns);
+  EXPECT_LE(heard, 20u);
+}
+
+// Strangers in plain mode that take every place and say nothing: the peer gets in beside them.
+TEST_F(HostilePeerTest, WhoSaysNothingKeepsNobodyOut) {
+  peer_->listens = peer_->shakes_hands = false;
+  peer_->take(HostilePeer::Stance::kSame, 0, 2);
+  ASSERT_TRUE(node_->engine->start().ok());
+  for (size_t i = 0; i < limits::kPendingConnectionsMax + 1; ++i) {
+    peer_->dial(0);
+    node_->run(kMillisecond_ns);
+  }
+  ASSERT_FALSE(stands());
+  peer_->shakes_hands = true;
+  peer_->dial(0);
+  for (int i = 0; i < 1000 && !stands(); ++i) node_->run(kMillisecond_ns);
+  EXPECT_TRUE(stands());
+}
+
 // Data that has overtaken the generation is held. It may not keep the receive slab that it lies in, nearly all of which
 // was used for other frames.
 TEST_F(HostilePeerTest, EarlyDataIsHeldForWhatItIs) {

@@ -88,6 +88,13 @@ TEST(Frames, AValueThatAFieldCantHaveIsRefusedByName) {
   EXPECT_GE(refused, 10u) << "verdict, role, mode, level, full, and each errno value";
 }
 
+TEST(Frames, TheChecksumOfAPayloadThatThereIsNotIsRefused) {
+  FrameHeader header = to_header(ProgressFrame{5, 5});
+  EXPECT_EQ(header_problem(header, 4096), "");
+  header.payload_crc = 1;
+  EXPECT_NE(header_problem(header, 4096).find("checksum"), std::string::npos);
+}
+
 TEST(Frames, MoreDoneThanThereIsIsRefused) {
   EXPECT_EQ(header_problem(to_header(ProgressFrame{5, 5}), 4096), "");
   EXPECT_NE(header_problem(to_header(ProgressFrame{6, 5}), 4096), "");

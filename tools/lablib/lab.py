@@ -25,10 +25,10 @@ __all__ = ["NODES", "REPOSITORY", "VOLUME", "WITNESS", "Lab", "LabError", "defau
 class Lab(LabDirectory):
     """One lab directory. Every method returns with the files of the lab up to date."""
 
-    def ctl(self, name, verb, /, timeout_s=10.0, **args):
+    def ctl(self, name, verb, /, timeout_s=LIVENESS_S, **args):
         return control.request(self.node(name)["control"], verb, args, timeout_s)
 
-    def status(self, name, timeout_s=10.0):
+    def status(self, name, timeout_s=LIVENESS_S):
         return self.ctl(name, "status", timeout_s)
 
     # --- running ---

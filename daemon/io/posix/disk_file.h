@@ -107,11 +107,6 @@ class DiskFile {
   [[nodiscard]] Result<std::unique_ptr<FlushHandle>> flush_handle() const;
   // A new one, for a flush beside others. Null where these may not be, or none can be opened.
   [[nodiscard]] std::unique_ptr<FlushHandle> another_flush_handle() const;
-  // Whether flushes may be under way side by side, each with a description of its own: block
-  // devices, and the file systems of which it is known that they report errors of the page cache to
-  // each of these, and that an fdatasync leaves nothing to another one that is under way (f2fs
-  // does: the first to end clears the mark that the device is still to be flushed).
-  [[nodiscard]] bool parallel_flushes() const { return parallel_flushes_; }
   // Changes when the device under this file has done anything, for whomever; 0: the kernel does not
   // tell (a file system of several devices, or of none).
   [[nodiscard]] uint64_t device_work() const;
@@ -151,6 +146,10 @@ class DiskFile {
   std::string device_stat_;  // the kernel's counters of the device
   bool fast_zero_ = false;
   bool async_writes_ = true;
+  // Whether flushes may be under way side by side, each with a description of its own: block
+  // devices, and the file systems of which it is known that they report errors of the page cache to
+  // each of these, and that an fdatasync leaves nothing to another one that is under way (f2fs
+  // does: the first to end clears the mark that the device is still to be flushed).
   bool parallel_flushes_ = false;
   // Learned from the first refusal of each fallocate mode.
   std::atomic<bool> no_punch_{false};

@@ -8,7 +8,7 @@
 //   - each of those under way has an open file description of its own: the kernel tells each of
 //     these once of a failed write-back (errseq_t, Documentation/core-api/errseq.rst in Linux)
 //   - only where that is so, and where an fdatasync is whole by itself whatever others are under
-//     way (DiskFile::parallel_flushes); elsewhere there is one at a time
+//     way (DiskFile::another_flush_handle); elsewhere there is one at a time
 //   - they are told in the order in which they began, and the first failure is final: it fails all
 //     that are not told yet, and every later one
 // A device may fail one cache flush, with blocks that another one was to cover, and then call that
