@@ -422,6 +422,8 @@ TEST_P(PosixDiskTest, a_file_truncated_by_somebody_is_an_error_not_a_hang) {
   EXPECT_EQ(run(job(DiskOp::kRead, 1 * kMiB, 4096)), EIO);
   Bytes bytes(4096);
   EXPECT_EQ(disk_->read_now(1 * kMiB, bytes), EIO);
+  EXPECT_EQ(run(job(DiskOp::kExtent, 1 * kMiB, 4096)), EIO) << "what is gone is no hole";
+  EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), EIO) << "before a write behind the end makes zeroes of it";
 }
 
 TEST_P(PosixDiskTest, destroying_it_waits_for_requests_in_flight) {

@@ -134,6 +134,12 @@ Error too_small(const std::string& path, bool is_device, uint64_t actual, uint64
                ENOSPC};
 }
 
+// Somebody has shortened the file meanwhile: what is missing is no hole.
+bool is_cut(int fd, uint64_t least_bytes) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) < least_bytes;
+}
+
 }  // namespace
 
 const DiskCalls& DiskCalls::system() {
@@ -429,13 +435,13 @@ int DiskFile::allocate(std::atomic<bool>& unsupported, int mode, uint64_t offset
 Result<std::unique_ptr<FlushHandle>> DiskFile::flush_handle() const {
   const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return system_error(errno, "duplicate a file descriptor");
-  return std::make_unique<FlushHandle>(fd, calls_);
+  return std::make_unique<FlushHandle>(fd, calls_, size_bytes_);
 }
 
 std::unique_ptr<FlushHandle> DiskFile::another_flush_handle() const {
   if (!parallel_flushes_) return nullptr;
   const int fd = ::open(("/proc/self/fd/" + std::to_string(fd_)).c_str(), O_RDWR | O_CLOEXEC);
-  return fd < 0 ? nullptr : std::make_unique<FlushHandle>(fd, calls_);
+  return fd < 0 ? nullptr : std::make_unique<FlushHandle>(fd, calls_, size_bytes_);
 }
 
 FlushHandle::~FlushHandle() { ::close(fd_); }
@@ -445,7 +451,8 @@ int FlushHandle::flush() const {
   // EINTR means that it has not been done; every other failure is final (the caller remembers it).
   do result = calls_.fdatasync(fd_);
   while (result != 0 && errno == EINTR);
-  return result == 0 ? 0 : errno;
+  if (result != 0) return errno;
+  return is_cut(fd_, least_bytes_) ? EIO : 0;
 }
 
 uint64_t DiskFile::device_work() const {
@@ -474,7 +481,7 @@ int DiskFile::extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& ext
   const off_t data = ::lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
   if (data < 0 && errno == ENXIO) {
     hole = true;  // up to the end
-    return 0;
+    return is_cut(fd_, offset + length) ? EIO : 0;
   }
   if (data < 0) return errno == EINVAL ? 0 : errno;
   if (static_cast<uint64_t>(data) > offset) {

@@ -37,16 +37,19 @@ struct DiskCalls {
 // write-back. One flush at a time on each.
 class FlushHandle {
  public:
-  FlushHandle(int fd, const DiskCalls& calls) : fd_(fd), calls_(calls) {}
+  FlushHandle(int fd, const DiskCalls& calls, uint64_t least_bytes)
+      : fd_(fd), calls_(calls), least_bytes_(least_bytes) {}
   ~FlushHandle();
   FlushHandle(const FlushHandle&) = delete;
   FlushHandle& operator=(const FlushHandle&) = delete;
-  // fdatasync of the whole file. Any thread; blocks; 0 or an errno value.
+  // fdatasync of the whole file. Any thread; blocks; 0 or an errno value. EIO where a file that was not shorter than
+  // `least_bytes` is by now: what lay there is gone, and a write beyond would make zeroes of it.
   [[nodiscard]] int flush() const;
 
  private:
   const int fd_;
   const DiskCalls& calls_;
+  const uint64_t least_bytes_;
 };
 
 class DiskFile {
