@@ -261,6 +261,7 @@ def test_each_thread_is_ready_for_a_shortage_of_memory_or_status_says_why_not(la
                 assert memory["oom_score_adj"] == int(file.read())
             all_granted = memory["io_flusher"] and memory["locked"] and memory["oom_score_adj"] < 0
             assert bool(memory["refused"]) == (not all_granted)
-            assert lab.log_text(name).count("When memory is short") == (not all_granted)
+            wait_until(lambda: lab.log_text(name).count("When memory is short") == (not all_granted),  # noqa: B023
+                       what="the log to say so where something was refused")
             said = ctl(lab, name, "status").stdout
             assert ("When memory is short" in " ".join(said.split())) == (not all_granted)

@@ -103,6 +103,11 @@ def test_a_device_that_is_in_use_gets_the_size_of_its_volume(make_volume, stays)
     assert "identical" in volume.order(alpha, "verify")
 
 
+def wait_for_words(host, words):
+    """What keeps a device attached says them after it has done so."""
+    wait_until(lambda: words in host.run("cat /tmp/attach.log"), words)
+
+
 def needs_nodes_that_go_on(volume):
     if "term" not in volume.status(volume.alpha):
         pytest.skip("a node of this build is not primary again by itself when its process has died")
@@ -120,7 +125,7 @@ def test_a_node_that_ends_and_goes_on_costs_its_device_time_only(make_volume, si
         volume.kill(alpha, signal)
         volume.start(alpha)
         volume.wait_for_writes(alpha, 5)
-    assert "reconnected" in alpha.run("cat /tmp/attach.log")
+    wait_for_words(alpha, "reconnected")
     print(f"longest write: {volume.longest_write_s(alpha)} s")
     volume.end_writer_and_check(alpha)
     volume.check_no_error(alpha)
@@ -128,7 +133,7 @@ def test_a_node_that_ends_and_goes_on_costs_its_device_time_only(make_volume, si
     assert "identical" in volume.order(alpha, "verify")
     alpha.run("umount /mnt; pkill -TERM -x twinblock")
     wait_until(lambda: alpha.run("test -e /dev/twinblock/r0", check=False)[1] == 1, "the end of the device")
-    assert "is detached" in alpha.run("cat /tmp/attach.log")
+    wait_for_words(alpha, "is detached")
 
 
 def test_attach_given_again_connects_the_device_with_the_next_process(make_volume):
@@ -165,8 +170,8 @@ def test_a_promotion_elsewhere_ends_the_device_with_a_message(make_volume):
         promote_elsewhere(volume)
         # Back: alpha has all of it again, and a device that is new.
         volume.wait(volume.beta, "duplex")
-        volume.order(volume.beta, "demote")
-        volume.order(volume.alpha, "promote")
+        for host, verb in ((volume.beta, "demote"), (volume.alpha, "promote")):
+            wait_until(lambda: volume.order(host, verb, check=False)[1] == 0, verb)  # noqa: B023
 
 
 def promote_elsewhere(volume):
@@ -178,9 +183,9 @@ def promote_elsewhere(volume):
     assert volume.writer_lives(alpha), "it waits"
     volume.start(alpha)
     wait_until(lambda: not volume.writer_lives(alpha), "the device's end")
-    assert "was ended, since its pages may be stale: beta was promoted meanwhile" in \
-        alpha.run("cat /tmp/attach.log; rm /tmp/attach.log")
-    assert alpha.run("pgrep -f 'twinblock attach'", check=False)[1] == 1
+    wait_for_words(alpha, "was ended, since its pages may be stale: beta was promoted meanwhile")
+    alpha.run("rm /tmp/attach.log")
+    wait_until(lambda: alpha.run("pgrep -f 'twinblock attach'", check=False)[1] == 1, "the end of who kept it attached")
     assert volume.status(alpha)["device"]["state"] == "dead"
     # Dead for whoever has it, and gone when they are.
     said, status = alpha.run("dd if=/dev/nbd0 of=/dev/null bs=4096 count=1 iflag=direct", 60, check=False)
