@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import nbd
