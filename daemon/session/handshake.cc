@@ -52,10 +52,14 @@ void Handshake::accept(Link& link, std::unique_ptr<Connection> connection) {
   if (session_.stopped()) return;
   if (links_.count_pending() >= limits::kPendingConnectionsMax) {
     Channel* const goes = least_known();
-    strangers_.tell("link " + link.name() + ": " + (goes != nullptr ? goes->address() : connection->peer_address()),
-                    "was closed: there are too many connections without a hello", env_.clock.now_ns());
+    strangers_.tell("link " + (goes != nullptr ? goes->link() : link).name() + ": " +
+                        (goes != nullptr ? goes->address() : connection->peer_address()),
+                    "was closed: there are too many connections beside the session's", env_.clock.now_ns());
     if (goes == nullptr) return;
+    const bool refused = goes->phase() == Channel::Phase::kClosing;
     links_.discard(*goes);
+    // A hello of its had taken the place of this node's own dial.
+    if (refused && !session_.established()) dialler_.failed();
   }
   Channel& channel = links_.open(link, std::move(connection), false, Channel::Purpose::kHandshake);
   channel.intro().give_nonce(env_.random());

@@ -44,7 +44,7 @@ void Link::went_down() {
 
 void Link::session_lost() {
   rejoin_.cancel();
-  rejoin_.end_renewal();  // what comes up next has the new key already
+  rejoin_.end_renewal();  // what is made from now on has the new key
   meter_.restarted();
 }
 

@@ -33,6 +33,8 @@ class LinkJoins {
   // Each link that is up gets a new connection, one link after the other: one that is dialled now has
   // the key of now. The old one goes when the new one stands, and stays when none can be had.
   void renew_all();
+  // The next one of these, if none is under way: after a link was disabled that was being renewed.
+  void renew_next();
   // The peer has been asked to take a new connection in the place of the link's own, which it may have
   // closed already.
   [[nodiscard]] bool renews(const Link& link) const;
@@ -58,7 +60,6 @@ class LinkJoins {
 
  private:
   void join(Link& link);
-  void renew_next();
   void ask(Channel& channel);
   [[nodiscard]] bool is_heard(const Link& link) const;
   [[nodiscard]] bool works(const Link& link) const;

@@ -89,6 +89,7 @@ void LinkRoster::close(Link& link) {
     session_.link_down(*link.up(), "the link was disabled or removed", LinkEnd::kLost);
   if (!session_.established())
     parts_.dialler.schedule(limits::kReconnectDelayMin_ns);
+  parts_.joins.renew_next();
 }
 
 }  // namespace twinblock

@@ -3,7 +3,6 @@
 // part of the session. Owned by the session; loop thread only.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -58,7 +58,7 @@ class SignsOfLife {
   [[nodiscard]] uint64_t told_presence_ns() const { return told_presence_ns_; }
   // A heartbeat has come, whatever its clock said.
   [[nodiscard]] bool has_ticked() const { return has_ticked_; }
-  // The peer's clock in its last heartbeat, 0: none has come; and for how long that is here.
+  // The peer's clock in its last heartbeat, 0: none has come, or it said none; and for how long that is here.
   [[nodiscard]] uint64_t peer_tick_ns() const { return peer_tick_ns_; }
   [[nodiscard]] uint64_t tick_held_ns(uint64_t now_ns) const {
     return peer_tick_ns_ == 0 ? 0 : now_ns - peer_tick_at_ns_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/crc32c.h"
+#include "base/limits.h"
 #include "session/hello.h"
 
 namespace twinblock::fuzz {
@@ -12,7 +13,7 @@ using wire::FrameHeader;
 using wire::FrameType;
 using wire::header_of;
 
-constexpr size_t kLinesMax = 80;
+constexpr size_t kLinesMax = limits::kPendingConnectionsMax + 16;
 constexpr size_t kRequestsMax = 4096;
 constexpr metadata::Uuid kInstance{9};
 

@@ -27,7 +27,7 @@ WORDS = {
     "status role": ("daemon/control/status_words.cc", "role_name(Role role)", "\n"),
     "status state": ("daemon/volume/volume_state.cc", "* state_name(", "}\n  return"),
     "status data": ("daemon/volume/volume_state.cc", "* data_state_name(", "}\n  return"),
-    "status links[].state": ("daemon/session/links.cc", "view.state = ", ";"),
+    "status links[].state": ("daemon/session/link_view.cc", "* link_state_name(", "}\n  return"),
     "status encryption.mode": ("daemon/control/render.cc", "facts.key.empty() ?", "}"),
     "status compression.mode": ("daemon/config/config.cc", "kCompressions{", "}"),
     "status resync.direction": ("daemon/control/render.cc", '{"direction",', "}"),
