@@ -38,13 +38,23 @@ void LossWait::look() {
   end()(*std::move(error));
 }
 
+// It may have said so just before it died: then the word is given once more.
+void LossWait::peer_is_primary_now() {
+  if (!waiting()) return;
+  timer_->disarm();
+  end()(lives("it has just become that"));
+}
+
+Error LossWait::lives(const std::string& how) const {
+  return {core_.peer + " is primary and not dead: " + how,
+          "run `twinblock demote " + core_.config.volume + "` there first; if it is to be cut off, do "
+          "that before you say --peer-is-dead",
+          EBUSY, Retry::kNotNow};
+}
+
 std::optional<Error> LossWait::why_not_wait(uint64_t since_ns) const {
   const std::string& volume = core_.config.volume;
-  if (core_.session.answered_since(since_ns))
-    return Error{core_.peer + " is primary and not dead: it has just answered this node",
-                 "run `twinblock demote " + volume + "` there first; if it is to be cut off, do "
-                 "that before you say --peer-is-dead",
-                 EBUSY, Retry::kNotNow};
+  if (core_.session.answered_since(since_ns)) return lives("it has just answered this node");
   if (core_.lateness().passed_ns(since_ns, core_.clock.now_ns()) >
       2 * core_.config.peer_timeout_ns)
     return Error{core_.peer + " is primary; it does not answer, but the session with it stands",

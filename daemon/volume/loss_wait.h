@@ -30,6 +30,8 @@ class LossWait {
 
   void begin(Reply reply);
   [[nodiscard]] bool waiting() const { return wait_.has_value(); }
+  // The peer has become primary: whoever waits for its loss was told so by a word that is wrong.
+  void peer_is_primary_now();
 
  private:
   struct Wait {
@@ -38,6 +40,7 @@ class LossWait {
   };
 
   void look();
+  [[nodiscard]] Error lives(const std::string& how) const;
   [[nodiscard]] std::optional<Error> why_not_wait(uint64_t since_ns) const;
   [[nodiscard]] Reply end();
 

@@ -259,6 +259,7 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
     core_.state().persist([](int) {});
   }
   owner_.peer_became(peer_);
+  if (primary) loss_wait_.peer_is_primary_now();
   return true;
 }
 
