@@ -148,6 +148,11 @@ constexpr uint32_t kWitnessRacesMax = 8;
 // that has just been started, as it does not know what an earlier process, with another file, has told.
 constexpr uint64_t kLeaseMax_ns = 5 * kSecond_ns;
 
+// A flush that takes longer is on record until it ends: whoever dies in it is the only one that is told of its failure.
+constexpr uint64_t kFlushOnRecord_ns = 1 * kSecond_ns;
+// … and for so long after the last of them.
+constexpr uint64_t kFlushRecordKept_ns = 10 * kSecond_ns;
+
 constexpr uint64_t kHeartbeatInterval_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMin_ns = 50 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMax_ns = 2 * kSecond_ns;

@@ -34,8 +34,9 @@ enum SuperblockFlag : uint32_t {
   kFlagHeldData = 512,    // the backing holds data on stable storage; found empty, it was lost
   kFlagFlushFailed = 1024,  // a flush failed: what reads as written may not be on the disk
   kFlagUnwitnessed = 2048,  // when the two nodes met last, they did not both have the same kind of witness
+  kFlagFlushing = 4096,     // a flush is under way, for long: if nothing else follows, nobody knows how it ended
 };
-constexpr uint32_t kFlagsKnown = 4095;
+constexpr uint32_t kFlagsKnown = 8191;
 
 // The state of one replica that an order gives up. The id decides; the rest is told to users.
 struct GivenUp {

@@ -201,6 +201,8 @@ Result<Loaded> load(const ReadAt& read, uint64_t file_bytes, uint64_t volume_byt
   if (!slots[other].good && !first_update)
     loaded.warnings.push_back(path + ": metadata copy " + std::to_string(other + 1) + " is bad (" +
                               slots[other].why + "); using the other one");
+  // Whoever waited for it has ended, and was told how it ended in nobody's stead.
+  if (std::exchange(loaded.record.flushing, false)) loaded.record.flush_failed = true;
   read_intents(file, loaded);
   read_dirty(file, loaded);
   return loaded;

@@ -40,6 +40,7 @@ constexpr FlagField kFlagFields[] = {
     {kFlagHeldData, &NodeRecord::held_data},
     {kFlagFlushFailed, &NodeRecord::flush_failed},
     {kFlagUnwitnessed, &NodeRecord::unwitnessed},
+    {kFlagFlushing, &NodeRecord::flushing},
 };
 constexpr uint32_t all_flags() {
   uint32_t flags = 0;

@@ -88,6 +88,7 @@ struct NodeRecord {
   bool keep = false;       // the operator gives the peer's writes up
   bool held_data = false;  // the backing holds flushed data: found empty, it was lost
   bool flush_failed = false;  // a flush failed: what reads as written may not be on the disk
+  bool flushing = false;  // a flush is under way, for long; as loaded (load.h): never
   bool unwitnessed = false;  // when the two nodes met last, they did not both have the same kind of witness
   bool snapshot = false;   // the snapshot is valid and is the whole dirty set
   uint64_t snapshot_bytes = 0;

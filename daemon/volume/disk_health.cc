@@ -17,7 +17,7 @@ bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error ==
 // been written, until it forgets that, too. If it has, all is as after a power cut.
 void DiskHealth::load(bool cache_is_gone) {
   if (!core_.record().flush_failed) return;
-  const std::string failed = "a flush of " + backing() + " failed before this process began";
+  const std::string failed = "a flush of " + backing() + " failed, or had not ended, before this process began";
   if (cache_is_gone) {
     core_.state().set_flush_failed(false);
     log(Severity::kWarning, failed + "; what the disk did not take is lost, as after a power cut");
@@ -88,6 +88,26 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
   flush_failed_ = true;
   core_.state().set_flush_failed(true);
   if (!core_.state().blank()) core_.state().persist([](int) {});
+}
+
+void DiskHealth::watch_flushes() {
+  const uint64_t now_ns = core_.clock.now_ns();
+  const uint64_t since_ns = core_.data.flushing_since_ns();
+  const bool takes_long = since_ns != 0 && now_ns - since_ns >= limits::kFlushOnRecord_ns;
+  if (takes_long) long_flush_ns_ = now_ns;
+  // Not taken back for each of them, where a disk takes long for all.
+  const bool lately = core_.record().flushing && now_ns - long_flush_ns_ < limits::kFlushRecordKept_ns;
+  record_flushing(takes_long || lately);
+}
+
+void DiskHealth::end_watch() {
+  if (core_.data.flushing_since_ns() == 0) record_flushing(false);
+}
+
+void DiskHealth::record_flushing(bool flushing) {
+  if (core_.record().flushing == flushing || core_.state().blank()) return;
+  core_.state().set_flushing(flushing);
+  core_.state().persist([](int) {});
 }
 
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer

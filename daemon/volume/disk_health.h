@@ -49,6 +49,11 @@ class DiskHealth {
   void copied_anew();
   // Both replicas are the same, and on stable storage.
   void note_in_sync();
+  // From time to time: whether a flush takes long goes on record, since only this process would be told of its
+  // failure. …
+  void watch_flushes();
+  // … That none does, at once: this process stops.
+  void end_watch();
   // Of a primary, from time to time: what its disk refused may be history.
   void forget_what_passed();
 
@@ -89,6 +94,7 @@ class DiskHealth {
   }
   void note(int error);
   void note_failed_flush(const DiskRequest& request);
+  void record_flushing(bool flushing);
   void leave_local_disk(int error);
   void give_up(int error);
   void drop_failing_peer(int error, const std::string& what, const std::string& file);
@@ -100,6 +106,7 @@ class DiskHealth {
   Owner& owner_;
   int data_error_ = 0;
   bool flush_failed_ = false;
+  uint64_t long_flush_ns_ = 0;  // when a flush that took long was last seen
   ReadErrors read_errors_;
   std::string read_error_;
   std::string note_;  // what the local disk last refused …

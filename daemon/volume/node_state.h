@@ -116,6 +116,8 @@ class NodeState {
   void set_snapshot(bool valid, uint64_t bytes, uint32_t crc);
   // What reads as written may not be on the disk, or is again.
   void set_flush_failed(bool failed) { record_.flush_failed = failed; }
+  // A flush takes long: who finds this, and nothing later, can't know how it ended.
+  void set_flushing(bool flushing) { record_.flushing = flushing; }
   // The backing holds flushed data: found empty, it was lost.
   void hold_data() { record_.held_data = true; }
   // The operator's order to keep this node's writes, or to give them up; another one is void.

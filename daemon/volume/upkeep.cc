@@ -47,6 +47,7 @@ void Upkeep::tick() {
   tick_timer_->arm(limits::kEpochIdle_ns / 2);
   parts_.replica.resume_if_drained();
   parts_.replica.watch_disk();
+  parts_.disks.watch_flushes();
   if (parts_.roles.role() == Role::kPrimary) parts_.disks.forget_what_passed();
   look_();
   note_held_data();

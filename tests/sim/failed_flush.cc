@@ -33,6 +33,8 @@ void World::failed_flushes() {
   Random apart = random_;
   if (apart.chance(0.2) && node(1 - primary_).data().cache_can_be_dropped())
     demoted_too_late();
+  else if (apart.chance(0.2))
+    dies_in_a_flush();
   else
     fail_a_flush(story);
   operator_rests_ = false;
@@ -171,6 +173,30 @@ void World::dies_early() {
     Report::violation(node(host).name() + " was brought up to date, but shows what its disk does not "
                                           "hold" + describe());
   forgets_flush_ = -1;
+  current_ = {true, true};
+}
+
+// A primary's flush hangs, and fails when its process has been killed: nobody was told, and its page cache shows what
+// its disk does not hold. That a flush hung is on record.
+void World::dies_in_a_flush() {
+  const int host = primary_;
+  const int other = 1 - host;
+  VirtualDisk& data = node(host).data();
+  data.hold_next_flush();
+  workload().flush_all();
+  wait_for_moment([&] { return data.holds_flush(); }, "a flush that hangs");
+  wait_for_moment([&] { return node(host).remembers_failed_flush(); }, "a record of a flush that hangs");
+  write_some();
+  current_ = {other == 0, other == 1};
+  intact_[static_cast<size_t>(host)] = false;
+  data.fail_with_process();
+  end_process(host);
+  restart(host);
+  wait_for_two_secondaries();
+  check_identical("after a process died in its flush");
+  if (!data.deceiving_sectors().empty())
+    Report::violation(node(host).name() + " was brought up to date, but shows what its disk does not hold" +
+                      describe());
   current_ = {true, true};
 }
 

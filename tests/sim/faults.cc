@@ -111,6 +111,19 @@ bool World::stands_in(int host) {
   return host == primary_ && node(1 - host).running() && bad_disk(1 - host);
 }
 
+// A flush that has been under way for long may fail when nobody waits for it any more. (For less long, or where the
+// metadata disk hangs, too, nothing may be on record yet: metadata/FORMAT.md.)
+void World::fail_flush_in_death(int host) {
+  VirtualDisk& data = node(host).data();
+  const VirtualDisk& metadata = node(host).metadata();
+  const uint64_t enough_ns = 3 * kSecond_ns + 6 * metadata.faults.extra_delay_ns;
+  const bool on_record = data.flushing_ns() > enough_ns && !node(host).paused() && !metadata.has_failed() &&
+                         scheduler_.now_ns() > metadata.faults.hung_until_ns + enough_ns;
+  if (!on_record || !Random(check_random_).chance(0.5)) return;
+  data.fail_with_process();
+  intact_[static_cast<size_t>(host)] = false;
+}
+
 void World::kill(int host) {
   if (!node(host).running() || stands_in(host)) return;
   if (node(host).data().flush_failed()) {
@@ -123,6 +136,7 @@ void World::kill(int host) {
     // What it had not flushed may be gone as soon as another process looks.
     intact_[static_cast<size_t>(host)] = false;
   }
+  fail_flush_in_death(host);
   check_now();
   look();
   node(host).kill();

@@ -15,6 +15,8 @@ namespace {
 
 bool is_write(DiskOp op) { return op == DiskOp::kWrite || op == DiskOp::kZero; }
 
+bool flushes(const DiskRequest& request) { return request.op == DiskOp::kFlush || request.fua; }
+
 }  // namespace
 
 VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name, uint64_t size_bytes)
@@ -107,6 +109,10 @@ void VirtualDisk::process_ended() {
     apply(pending, part * kSectorBytes);
     if (pending.write) pending.write->done_number = ++done_number_;
   }
+  if (fails_with_process_)
+    for (const auto& [id, pending] : pending_)
+      if (flushes(*pending.request)) persist(pending.flush_mark, 0.5);
+  fails_with_process_ = false;
   pending_.clear();
   holds_next_flush_ = false;
   held_flush_ = 0;
@@ -216,8 +222,7 @@ void VirtualDisk::persist(uint64_t mark, double lost_chance) {
 // All of it after another, as a disk with one head does.
 uint64_t VirtualDisk::slow_service_ns(const DiskRequest& request) {
   const uint64_t zeroed = request.op == DiskOp::kZero ? request.length_bytes : 0;
-  const bool flushes = request.op == DiskOp::kFlush || request.fua;
-  const uint64_t flushed = flushes ? dirty_sectors_.size() * kSectorBytes : 0;
+  const uint64_t flushed = flushes(request) ? dirty_sectors_.size() * kSectorBytes : 0;
   return random_.between(faults.slow_ns / 5, faults.slow_ns) +
          zeroed * faults.slow_ns / kSlowZeroBytes + flushed * faults.slow_ns / kSlowFlushBytes;
 }
@@ -256,6 +261,18 @@ void VirtualDisk::check_overlap(const DiskRequest& request) const {
                       std::to_string(other.offset_bytes) + ", " +
                       std::to_string(other.length_bytes) + " bytes");
   }
+}
+
+// They lie in the order in which they were submitted.
+uint64_t VirtualDisk::flushing_since_ns() const {
+  for (const auto& [id, pending] : pending_)
+    if (flushes(*pending.request)) return pending.request->submitted_ns;
+  return 0;
+}
+
+uint64_t VirtualDisk::flushing_ns() const {
+  const uint64_t since_ns = flushing_since_ns();
+  return since_ns == 0 ? 0 : process_->clock_origin_ns + scheduler_.now_ns() - since_ns;
 }
 
 void VirtualDisk::submit(DiskRequest& request) {

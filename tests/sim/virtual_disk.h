@@ -44,8 +44,12 @@ class VirtualDisk final : public Disk {
 
   // The process that makes requests from now on.
   void attach(ProcessPtr process);
-  // It is gone: what it had submitted has happened, in part or not at all; nothing is answered.
+  // It is gone: what it had submitted has happened, in part or not at all; nothing is answered. A flush that fails
+  // in its death (fail_with_process()) loses some of what it was to cover, and the next process sees nothing wrong.
   void process_ended();
+  // For how long the oldest flush has been under way; 0: none is.
+  [[nodiscard]] uint64_t flushing_ns() const;
+  void fail_with_process() { fails_with_process_ = true; }
   void power_lost();
 
   void submit(DiskRequest& request) override;
@@ -55,6 +59,7 @@ class VirtualDisk final : public Disk {
   void enlarge(uint64_t size_bytes, std::byte with = std::byte{0});
   [[nodiscard]] bool fast_zero() const override { return fast_zero_; }
   [[nodiscard]] uint64_t device_work() const override;
+  [[nodiscard]] uint64_t flushing_since_ns() const override;
   [[nodiscard]] DataFound look_for_data() const override { return is_new() ? DataFound::kNone : DataFound::kSome; }
   static constexpr uint64_t kSlowZeroBytes = 8 * kKiB;
   static constexpr uint64_t kSlowFlushBytes = 64 * kKiB;
@@ -172,6 +177,7 @@ class VirtualDisk final : public Disk {
   uint64_t next_id_ = 1;
   bool holds_next_flush_ = false;
   uint64_t held_flush_ = 0;  // its id; 0: none
+  bool fails_with_process_ = false;
   uint64_t done_number_ = 0;
   uint64_t errors_ = 0;
   uint64_t flushes_ = 0;

@@ -140,6 +140,7 @@ class World {
   void copied_back();
   void dies_when_whole(int source, int target);
   void dies_early();
+  void dies_in_a_flush();
   void stand_in_forgets();
   void dies_while_nothing_is_sent();
   void check_rest(int stands_in);
@@ -161,6 +162,7 @@ class World {
   [[nodiscard]] bool bad_disk(int host);
   [[nodiscard]] bool stands_in(int host);
   void kill(int host);
+  void fail_flush_in_death(int host);
   void power_off(int host);
   void cut_power(int host);
   void process_gone(int host);

@@ -20,7 +20,7 @@ IS_ROOT = os.geteuid() == 0
 COMPARE_CHUNK = 4 * MIB
 ENDLESS_S = 3600
 SUPERBLOCKS = (0, 64 * KIB)  # daemon/metadata/disk_format.h
-FLAGS_AT, FLAG_HELD_DATA = 48, 512
+FLAGS_AT, FLAG_HELD_DATA, FLAG_FLUSHING = 48, 512, 4096
 
 
 @contextmanager
@@ -156,18 +156,21 @@ def wait_for_writes(lab, count, name="alpha"):
                what=f"{count} writes")
 
 
-def wait_until_noted(lab):
-    """Until the nodes have on record, in both copies, that their backings hold data: they write it down
-    some time after the first flush, and then no more."""
-    def noted(name):
-        with open(lab.node(name)["metadata"], "rb") as file:
-            for copy in SUPERBLOCKS:
-                file.seek(copy + FLAGS_AT)
-                if not int.from_bytes(file.read(4), "little") & FLAG_HELD_DATA:
-                    return False
-        return True
+def has_on_record(lab, name, flag):
+    """Whether a node's record has the flag, in both copies."""
+    with open(lab.node(name)["metadata"], "rb") as file:
+        for copy in SUPERBLOCKS:
+            file.seek(copy + FLAGS_AT)
+            if not int.from_bytes(file.read(4), "little") & flag:
+                return False
+    return True
 
-    wait_until(lambda: all(noted(name) for name in ("alpha", "beta")), what="the data to be on record")
+
+def wait_until_noted(lab):
+    """Until the nodes have on record that their backings hold data: they write it down some time after the first
+    flush, and then no more."""
+    wait_until(lambda: all(has_on_record(lab, name, FLAG_HELD_DATA) for name in ("alpha", "beta")),
+               what="the data to be on record")
 
 
 class Fio:

@@ -11,7 +11,8 @@ import nbd
 import pytest
 
 from faulty_disk import FaultyDisk
-from support import MIB, assert_identical, connection, ctl, promote, wait_for_log
+from support import (FLAG_FLUSHING, MIB, assert_identical, connection, ctl, has_on_record, promote, wait_for_log,
+                     wait_until)
 
 KEEPS_CACHE = {"DISK_FAULT_KEEPS_CACHE": "1"}
 
@@ -60,6 +61,33 @@ def test_after_a_failed_flush_a_comparison_counts_for_nothing(scratch, make_lab)
     lab.start("beta", extra_env=KEEPS_CACHE)
     lab.wait_state("alpha", "connected", 20)
     promote(lab, "beta")
+
+
+@pytest.mark.sanitize
+def test_who_is_killed_in_a_flush_that_hangs_does_not_know_how_it_ended(scratch, make_lab):
+    """Only the thread that waited for it would have been told that it failed."""
+    disk = FaultyDisk(scratch, make_lab, "beta", backing_io="buffered",
+                      settings={"on_restart": "secondary"})
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), MIB)
+        handle.flush()
+        assert not has_on_record(lab, "beta", FLAG_FLUSHING)
+        disk.begin(f"delay {3600 * 10**6}", only="flushes")
+        handle.pwrite(os.urandom(MIB), MIB)
+        handle.aio_flush()
+        wait_until(lambda: has_on_record(lab, "beta", FLAG_FLUSHING), what="a record of a flush that hangs")
+        lab.kill("beta")
+        lab.kill("alpha")
+    disk.end()
+    lab.start("alpha")
+    lab.start("beta", extra_env=KEEPS_CACHE)
+    lab.wait_state("alpha", "connected", 20)
+    told = last_resync(lab, "alpha")
+    assert told["data_bytes"] >= MIB and told["compared_bytes"] == 0, told
+    # Taken back by who stops in order.
+    assert lab.stop("beta")
+    assert not has_on_record(lab, "beta", FLAG_FLUSHING)
 
 
 @pytest.mark.sanitize

@@ -11,11 +11,20 @@
 #include <string>
 
 #include "base/units.h"
+#include "io/posix/file_holes.h"
 #include "loop_device.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
 namespace {
+
+// What is called a hole there may be written already.
+TEST(FileHoles, some_file_systems_do_not_know_theirs) {
+  for (const uint64_t told : {0xEF53u, 0x58465342u, 0x9123683Eu, 0x01021994u, 0x6969u, 0x794c7630u})
+    EXPECT_TRUE(holes_are_told(told)) << std::hex << told;  // ext4, XFS, Btrfs, tmpfs, NFS, overlayfs
+  for (const uint64_t silent : {0x65735546u, 0x2fc12fc1u})
+    EXPECT_FALSE(holes_are_told(silent)) << std::hex << silent;  // FUSE, ZFS
+}
 
 class DataLook : public ::testing::Test {
  protected:

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "io/posix/disk_flusher.h"
+#include "io/posix/monotonic.h"
 #include "io_posix_support.h"
 
 namespace twinblock {
@@ -178,6 +179,25 @@ class DiskFlusherTest : public ::testing::Test {
   std::vector<size_t> order_;  // in which they were told
   std::unique_ptr<DiskFlusher> flusher_;
 };
+
+// So that a process that dies in one has left a note of it.
+TEST_F(DiskFlusherTest, the_oldest_flush_tells_since_when_it_is_under_way) {
+  EXPECT_EQ(flusher_->since_ns(), 0u);
+  make_slow();
+  EXPECT_EQ(flusher_->since_ns(), 0u);
+  const uint64_t before_ns = monotonic_ns();
+  const size_t first = add();
+  const uint64_t since_ns = flusher_->since_ns();
+  EXPECT_GE(since_ns, before_ns);
+  const size_t second = add();
+  EXPECT_EQ(flusher_->since_ns(), since_ns);
+  sync_.end(1);
+  ASSERT_TRUE(told_soon(first, 0));
+  if (sync_.count() > 2) EXPECT_GT(flusher_->since_ns(), since_ns);
+  sync_.let_all_pass(true);
+  ASSERT_TRUE(told_soon(second, 0));
+  EXPECT_EQ(flusher_->since_ns(), 0u);
+}
 
 TEST_F(DiskFlusherTest, one_at_a_time_until_it_is_known_that_it_takes_long) {
   const size_t first = add();

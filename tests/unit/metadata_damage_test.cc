@@ -196,6 +196,25 @@ TEST(Load, AnUnreadablePageCountsAsFullAndItsNeighboursDoNot) {
     ASSERT_EQ(loaded.value().intent_words[word], word / kIntentWords == 1 ? ~uint64_t{0} : 0);
 }
 
+// A process that died in a flush of which nobody knows how it ended.
+TEST(Load, AFlushThatWasUnderWayCountsAsFailed) {
+  for (const bool flushing : {false, true}) {
+    NodeRecord record;
+    record.size_bytes = kVolume;
+    record.generations.current = 1;
+    record.flushing = flushing;
+    File file(kLayout.file_bytes);
+    for (const uint64_t offset : kSuperblockOffset) {
+      const auto bytes = encode(record, 9);
+      std::memcpy(file.data() + offset, bytes.data(), bytes.size());
+    }
+    const Result<Loaded> loaded = load(reader_of(file), file.size(), kVolume, "/m");
+    ASSERT_TRUE(loaded.ok());
+    EXPECT_EQ(loaded.value().record.flush_failed, flushing);
+    EXPECT_FALSE(loaded.value().record.flushing);
+  }
+}
+
 // The largest volume is opened without reading or holding more than its intent map.
 TEST(Load, OfTheLargestVolumeIsFast) {
   const uint64_t volume = 64 * kTiB;

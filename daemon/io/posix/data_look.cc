@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "io/posix/descriptor.h"
+#include "io/posix/file_holes.h"
 #include "io/posix/files.h"
 #include "io/posix/monotonic.h"
 
@@ -63,7 +64,7 @@ Result<DataFound> look_for_data(const std::string& path, uint64_t patience_ns) {
   if (kind.value() == FileKind::kDirectory) return system_error(EISDIR, "read " + path);
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!file.open()) return system_error(errno, "open " + path);
-  if (kind.value() == FileKind::kRegular) {
+  if (kind.value() == FileKind::kRegular && file_holes_are_told(file.get())) {
     if (::lseek(file.get(), 0, SEEK_DATA) >= 0) return DataFound::kSome;
     if (errno == ENXIO) return DataFound::kNone;
     if (errno != EINVAL) return system_error(errno, "seek data in " + path);

@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "io/posix/direct_io.h"
+#include "io/posix/file_holes.h"
 #include "io/posix/files.h"
 #include "io/posix/page_cache.h"
 
@@ -134,12 +135,6 @@ Error too_small(const std::string& path, bool is_device, uint64_t actual, uint64
                ENOSPC};
 }
 
-// Somebody has shortened the file meanwhile: what is missing is no hole.
-bool is_cut(int fd, uint64_t least_bytes) {
-  struct stat status {};
-  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) < least_bytes;
-}
-
 }  // namespace
 
 const DiskCalls& DiskCalls::system() {
@@ -247,6 +242,7 @@ void DiskFile::probe_file_system() {
   // It has no buffered write that does not wait, so that io_uring hands each one to a kernel
   // thread.
   async_writes_ = direct() || !is(EXT4_SUPER_MAGIC);
+  knows_holes_ = known && holes_are_told(static_cast<uint64_t>(filesystem.f_type));
   parallel_flushes_ = is_device_ || is(EXT4_SUPER_MAGIC) || is(XFS_SUPER_MAGIC) ||
                       is(BTRFS_SUPER_MAGIC) || is(TMPFS_MAGIC);
 }
@@ -477,24 +473,7 @@ bool DiskFile::forget_cache() const {
 int DiskFile::extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const {
   hole = false;
   extent_length = length;
-  if (is_device_ || length == 0) return 0;
-  const off_t data = ::lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
-  if (data < 0 && errno == ENXIO) {
-    hole = true;  // up to the end
-    return is_cut(fd_, offset + length) ? EIO : 0;
-  }
-  if (data < 0) return errno == EINVAL ? 0 : errno;
-  if (static_cast<uint64_t>(data) > offset) {
-    hole = true;
-    extent_length = std::min(length, static_cast<uint64_t>(data) - offset);
-    return 0;
-  }
-  const off_t end = ::lseek(fd_, static_cast<off_t>(offset), SEEK_HOLE);
-  if (end < 0) return errno == EINVAL ? 0 : errno;
-  extent_length = std::min(length, static_cast<uint64_t>(end) - offset);
-  // A hole that was made between the two calls: data is always a right answer.
-  if (extent_length == 0) extent_length = std::min(length, kAlign);
-  return 0;
+  return knows_holes_ && length > 0 ? find_extent(fd_, offset, length, hole, extent_length) : 0;
 }
 
 }  // namespace twinblock

@@ -149,6 +149,7 @@ class DiskFile {
   std::string device_stat_;  // the kernel's counters of the device
   bool fast_zero_ = false;
   bool async_writes_ = true;
+  bool knows_holes_ = false;  // else all of it is data
   // Whether flushes may be under way side by side, each with a description of its own: block
   // devices, and the file systems of which it is known that they report errors of the page cache to
   // each of these, and that an fdatasync leaves nothing to another one that is under way (f2fs

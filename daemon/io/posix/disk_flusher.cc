@@ -52,6 +52,7 @@ void DiskFlusher::start() {
   Flush& flush = from_oldest(running_);
   flush.beside = running_++;
   flush.covers = written_;
+  flush.began_ns = monotonic_ns();
   flush.waiting = waiting_.take();
   flush.done = false;
   RequestList one;

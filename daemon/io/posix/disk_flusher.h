@@ -60,6 +60,8 @@ class DiskFlusher {
   }
   // Appends requests that are finished, with their errors.
   void collect(RequestList& finished);
+  // When the oldest of those under way began; 0: none is.
+  [[nodiscard]] uint64_t since_ns() const { return running_ > 0 ? flushes_[oldest_].began_ns : 0; }
   // The first failure, an errno value; 0 before.
   [[nodiscard]] int error() const { return error_; }
 
@@ -71,6 +73,7 @@ class DiskFlusher {
     RequestList waiting;
     size_t beside = 0;  // how many were under way when it began
     uint64_t covers = 0;
+    uint64_t began_ns = 0;
     bool done = false;
   };
 

@@ -90,6 +90,7 @@ class PosixDisk final : public Disk, private TurnPart {
   }
   [[nodiscard]] bool fast_zero() const override { return file_->fast_zero(); }
   [[nodiscard]] uint64_t device_work() const override { return file_->device_work(); }
+  [[nodiscard]] uint64_t flushing_since_ns() const override { return flusher_->since_ns(); }
   [[nodiscard]] DataFound look_for_data() const override;
 
   // Waits until neither the kernel nor a thread uses a request or its data any more; none is
