@@ -18,6 +18,7 @@ constexpr uint64_t kSuperblockMagic = 0x31304D4B4C425754;  // "TWBLKM01" as byte
 constexpr uint32_t kFormatVersion = 2;
 constexpr size_t kNameBytes = 64;
 constexpr size_t kHistoryEntries = 8;
+constexpr size_t kSessionEntries = 8;
 constexpr size_t kPageBytes = 4096;
 
 // Bits of Superblock::flags.
@@ -91,7 +92,9 @@ struct Superblock {
   uint64_t named;                      // the generation that the witness' entry named last; 0
   uint64_t followed_boot;              // of this host, when this node was last whole beside a primary
   WayBackEntry way_back;               // with kFlagInconsistent: what the node was before
-  uint8_t reserved[kPageBytes - 512];  // zero
+  uint64_t sessions[kSessionEntries];  // with the peer, that stood, latest first …
+  uint64_t session_begun;              // … and one that has begun since; 0: none
+  uint8_t reserved[kPageBytes - 584];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -108,7 +111,8 @@ static_assert(offsetof(Superblock, begun_for) == 368);
 static_assert(offsetof(Superblock, promoted_boot) == 376);
 static_assert(offsetof(Superblock, claim) == 384);
 static_assert(offsetof(Superblock, way_back) == 408);
-static_assert(offsetof(Superblock, reserved) == 512);
+static_assert(offsetof(Superblock, sessions) == 512);
+static_assert(offsetof(Superblock, reserved) == 584);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

@@ -96,6 +96,10 @@ WayBack way_of(const WayBackEntry& entry) {
   return {generations_of(entry), entry.term, entry.taken_s, entry.to_get_bytes};
 }
 
+constexpr unsigned kSessionCountShift = 40;
+constexpr uint64_t kSessionCountMax = (uint64_t{1} << (64 - kSessionCountShift)) - 1;
+uint64_t count_of(uint64_t session) { return session >> kSessionCountShift; }
+
 void set_name(char (&field)[kNameBytes], const std::string& name) {
   TB_CHECK(name.size() < kNameBytes, "names are checked with the configuration");
   std::memcpy(field, name.data(), name.size());
@@ -136,6 +140,28 @@ void Generations::go_on_without(uint64_t told, uint64_t fresh) {
   if (base == 0) base = fresh;
 }
 
+bool Sessions::knows(uint64_t session) const {
+  if (session == 0 || session == begun || std::find(stood.begin(), stood.end(), session) != stood.end()) return true;
+  return stood.back() != 0 && count_of(session) < count_of(stood.back());
+}
+
+uint64_t Sessions::next(const Sessions& peer, uint64_t session) const {
+  const uint64_t last = std::max({count_of(stood.front()), count_of(begun), count_of(peer.stood.front()), count_of(peer.begun)});
+  return std::min(last + 1, kSessionCountMax) << kSessionCountShift | (session & ((uint64_t{1} << kSessionCountShift) - 1));
+}
+
+void Sessions::begin(uint64_t session, const Sessions& peer) {
+  if (begun != 0 && peer.stood.front() == begun) stands(begun);
+  begun = session;
+}
+
+void Sessions::stands(uint64_t session) {
+  if (stood.front() == session) return;
+  std::move_backward(stood.begin(), stood.end() - 1, stood.end());
+  stood.front() = session;
+  begun = 0;
+}
+
 uint64_t intent_tag(const Uuid& volume_uuid) {
   uint64_t tag = 0;
   std::memcpy(&tag, volume_uuid.data(), sizeof tag);
@@ -171,6 +197,8 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.claim = record.claim;
   disk.named = record.named;
   disk.followed_boot = record.followed_boot;
+  std::copy(record.sessions.stood.begin(), record.sessions.stood.end(), disk.sessions);
+  disk.session_begun = record.sessions.begun;
   disk.way_back = entry_of(record.way_back);
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;
@@ -212,6 +240,8 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   record.claim = disk.claim;
   record.named = disk.named;
   record.followed_boot = disk.followed_boot;
+  std::copy_n(disk.sessions, kSessionEntries, record.sessions.stood.begin());
+  record.sessions.begun = disk.session_begun;
   record.way_back = way_of(disk.way_back);
   record.snapshot_bytes = disk.snapshot_bytes;
   record.snapshot_crc = disk.snapshot_crc;

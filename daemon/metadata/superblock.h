@@ -31,6 +31,22 @@ struct Generations {
   void go_on_without(uint64_t told, uint64_t fresh);
 };
 
+// Which sessions with the peer a replica has been in: who was put back to what it was before one, with its record, does
+// not know that one. An id is a count, and below it what makes it this very session; 0 is none.
+struct Sessions {
+  std::array<uint64_t, kSessionEntries> stood{};  // the peer has them on record, too; latest first
+  uint64_t begun = 0;                             // since then; the peer may not know of it
+
+  bool operator==(const Sessions&) const = default;
+  // Those are taken to be known that are older than all that are kept.
+  [[nodiscard]] bool knows(uint64_t session) const;
+  // The id of the next one, above all that either node knows; the same on both. `session`: of its handshake.
+  [[nodiscard]] uint64_t next(const Sessions& peer, uint64_t session) const;
+  // One begins. What the peer says of an earlier one is heeded: that it stood.
+  void begin(uint64_t session, const Sessions& peer);
+  void stands(uint64_t session);
+};
+
 // What this node was before it became half-copied: a copy of its backing of then can be brought back. Once it
 // has been, taken_s alone stays, and says that it was, until the peer takes part in this history.
 struct WayBack {
@@ -77,6 +93,7 @@ struct NodeRecord {
   // The host's boot when this node last was whole beside its peer, or became it: with a peer that was
   // primary, memory holds what was acknowledged since, and the disk may not. 0: not known.
   uint64_t followed_boot = 0;
+  Sessions sessions;
   WayBack way_back;
   bool primary = false;
   bool peer_primary = false;

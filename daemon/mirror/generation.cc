@@ -3,7 +3,6 @@
 #include <array>
 
 #include "base/checks.h"
-#include "mirror/relation.h"
 
 namespace twinblock {
 namespace {
@@ -69,12 +68,23 @@ constexpr bool exactly_one_row_fits() {
 }
 static_assert(exactly_one_row_fits());
 
+uint8_t who_missed(const SyncFacts& mine, const SyncFacts& theirs) {
+  return who(missed_a_session(mine, theirs), missed_a_session(theirs, mine));
+}
+
+// Who was put back to what it was before lacks what the other one has by the record of both, however that one ended.
+uint8_t who_may_lack(const SyncFacts& mine, const SyncFacts& theirs) {
+  const uint8_t missed = who_missed(mine, theirs);
+  return missed == kNobody ? who(died(mine, theirs), died(theirs, mine)) : missed;
+}
+
 Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
   const SameGeneration said{who(mine.inconsistent, theirs.inconsistent),
                             who(mine.primary, theirs.primary),
                             who(mine.backing_lost, theirs.backing_lost),
                             who(mine.flush_failed, theirs.flush_failed),
-                            who(died(mine, theirs), died(theirs, mine)), who(mine.dirty, theirs.dirty)};
+                            who_may_lack(mine, theirs),
+                            who(mine.dirty, theirs.dirty)};
   for (const SameGenerationRow& row : kSameGeneration)
     if (fits(row.accepted, said)) return row.source;
   TB_CHECK(false, "every input has a row");
@@ -149,17 +159,18 @@ Verdict settle(const SyncFacts& mine, const SyncFacts& theirs, bool i_am_source,
 }
 
 Verdict decide_same(const SyncFacts& mine, const SyncFacts& theirs) {
+  const Settled settled = who_missed(mine, theirs) == kNobody ? Settled::kFromShared : Settled::kFromOlder;
   switch (source_of_same(mine, theirs)) {
     case Source::kNoGoodCopy:
       return Verdict::kNoGoodCopy;
     case Source::kBothPrimary:
       return Verdict::kBothPrimary;
     case Source::kMe:
-      return settle(mine, theirs, true, Settled::kFromShared);
+      return settle(mine, theirs, true, settled);
     case Source::kPeer:
-      return settle(mine, theirs, false, Settled::kFromShared);
+      return settle(mine, theirs, false, settled);
     case Source::kLater:
-      return settle(mine, theirs, i_am_later(mine, theirs), Settled::kFromShared);
+      return settle(mine, theirs, i_am_later(mine, theirs), settled);
     case Source::kNobody:
       break;
   }
@@ -245,7 +256,39 @@ constexpr bool verdicts_are_complete() {
 }
 static_assert(verdicts_are_complete());
 
+// Of two who have not been in the same sessions. Whoever wrote alone after it had been put back does not have what the
+// other one wrote before that.
+Relation parted_relation(Relation by_generations, uint8_t who_missed) {
+  switch (by_generations) {
+    case Relation::kOtherVolume:
+    case Relation::kUnrelated:
+      return by_generations;
+    case Relation::kSame:
+      return who_missed == kBoth ? Relation::kDiverged : Relation::kSame;
+    case Relation::kIAmNewer:
+    case Relation::kIAmMuchNewer:
+      return who_missed == kPeer ? Relation::kIAmMuchNewer : Relation::kDiverged;
+    case Relation::kPeerIsNewer:
+    case Relation::kPeerIsMuchNewer:
+      return who_missed == kMe ? Relation::kPeerIsMuchNewer : Relation::kDiverged;
+    default:
+      return Relation::kDiverged;
+  }
+}
+
 }  // namespace
+
+// One that has begun at the other node only may have been in vain: then nothing was written in it.
+bool missed_a_session(const SyncFacts& node, const SyncFacts& other) {
+  return !node.sessions.knows(other.sessions.stood.front());
+}
+
+Relation relation_of(const SyncFacts& mine, const SyncFacts& theirs) {
+  const Relation relation =
+      relate(kinship(mine.generations, theirs.generations, mine.volume_uuid == theirs.volume_uuid));
+  const uint8_t missed = who_missed(mine, theirs);
+  return missed == kNobody ? relation : parted_relation(relation, missed);
+}
 
 // A process that runs since before the primary's end has all that was acknowledged. One that was
 // started again has it as long as its host was not, which matters where the primary's host was;
@@ -269,10 +312,10 @@ bool died(const SyncFacts& node, const SyncFacts& other) {
 // acknowledged since a promotion without the peer: where that was of a host which had lost what its memory
 // held, and the other one holds it, the other one counts, as if nobody had been promoted.
 bool goes_on(const SyncFacts& node, const SyncFacts& other) {
-  if (!node.resumes || node.blank || other.blank || other.primary || other.term >= node.term)
+  if (!node.resumes || node.blank || other.blank || other.primary || other.term >= node.term ||
+      missed_a_session(node, other))
     return false;
-  switch (relate(
-      kinship(node.generations, other.generations, node.volume_uuid == other.volume_uuid))) {
+  switch (relation_of(node, other)) {
     case Relation::kSame:
       return !(node.rebooted && source_of_same(node, other) == Source::kPeer);
     case Relation::kIAmNewer:
@@ -287,8 +330,7 @@ Verdict decide(const SyncFacts& mine, const SyncFacts& theirs) {
   if (mine.blank || theirs.blank) return decide_blank(mine, theirs);
   if (!mine.primary && goes_on(mine, theirs)) return decide(as_primary(mine), theirs);
   if (!theirs.primary && goes_on(theirs, mine)) return decide(mine, as_primary(theirs));
-  switch (relate(
-      kinship(mine.generations, theirs.generations, mine.volume_uuid == theirs.volume_uuid))) {
+  switch (relation_of(mine, theirs)) {
     case Relation::kOtherVolume:
     case Relation::kUnrelated:
       return Verdict::kUnrelated;
@@ -313,8 +355,7 @@ Verdict decide(const SyncFacts& mine, const SyncFacts& theirs) {
 
 bool diverged(const SyncFacts& mine, const SyncFacts& theirs) {
   if (mine.blank || theirs.blank) return false;
-  const Relation relation = relate(
-      kinship(mine.generations, theirs.generations, mine.volume_uuid == theirs.volume_uuid));
+  const Relation relation = relation_of(mine, theirs);
   return relation == Relation::kDivergedFromBase || relation == Relation::kDiverged;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "metadata/superblock.h"
+#include "mirror/relation.h"
 #include "wire/verdicts.h"
 
 namespace twinblock {
@@ -34,6 +35,7 @@ struct SyncFacts {
   metadata::Uuid volume_uuid{};  // blank: of the volume that may be joined; zero: of any
   metadata::Generations generations;
   uint64_t term = 0;  // counts promotions: the node with the higher one was primary later
+  metadata::Sessions sessions;  // with the other node
   // Who lived on when a primary died. 0: not known.
   bool rebooted = false;       // crashed, and its host lost what was in memory
   bool forgot = false;  // this process began with a page cache that had dropped what a flush had lost
@@ -60,6 +62,15 @@ using wire::Verdict;
 bool died_too(const SyncFacts& node, const SyncFacts& primary_that_died);
 // Whether it may lack what was acknowledged, of two in the same generation of which one was primary.
 bool died(const SyncFacts& node, const SyncFacts& other);
+
+// Whether `node` knows nothing of a session that the other one was in: its disks were put back to what they held before
+// (from a copy, a snapshot, a shelf), with its record. Nobody's set says what it lacks. If that is so of both, each has what
+// the other one lacks: both were put back, went on from there, and then one got again what it had held before that.
+bool missed_a_session(const SyncFacts& node, const SyncFacts& other);
+
+// How the histories of two nodes relate, neither of which is blank. Who missed a session does not have all of the past
+// that it shares with the other one by its generations.
+Relation relation_of(const SyncFacts& mine, const SyncFacts& theirs);
 
 // Whether `node`, which was primary when its process ended, goes on as primary: nobody was promoted
 // since, nor holds what this one's host had forgotten when it was promoted. It counts as primary in this

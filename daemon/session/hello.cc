@@ -66,6 +66,8 @@ wire::HelloPayload make_hello(const Config& config, const std::string& node,
   hello.peer_boot = facts.peer_boot;
   hello.state_id = facts.state_id;
   hello.gives_up = facts.gives_up;
+  std::copy(facts.sessions.stood.begin(), facts.sessions.stood.end(), hello.sessions);
+  hello.session_begun = facts.sessions.begun;
   wire::set_name(hello.volume, config.volume);
   wire::set_name(hello.node, node);
   wire::set_name(hello.peer, config.other(node).name);
@@ -96,6 +98,8 @@ SyncFacts facts_of(const wire::HelloPayload& hello, bool preferred) {
   facts.peer_boot = hello.peer_boot;
   facts.state_id = hello.state_id;
   facts.gives_up = hello.gives_up;
+  std::copy_n(hello.sessions, wire::kSessionEntries, facts.sessions.stood.begin());
+  facts.sessions.begun = hello.session_begun;
   return facts;
 }
 
@@ -199,7 +203,7 @@ bool same_facts(const SyncFacts& a, const SyncFacts& b) {
                      [&](const FlagField& entry) { return a.*entry.field == b.*entry.field; }) &&
          a.volume_uuid == b.volume_uuid && a.generations == b.generations && a.term == b.term &&
          a.peer_instance == b.peer_instance && a.peer_boot == b.peer_boot &&
-         a.gives_up == b.gives_up;
+         a.gives_up == b.gives_up && a.sessions == b.sessions;
 }
 
 }  // namespace twinblock

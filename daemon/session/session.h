@@ -119,11 +119,13 @@ class Session final : private SessionSteps, private ChannelOwner {
   // Of a link, or why the last session was lost.
   [[nodiscard]] const std::string& last_error() const { return last_error_; }
 
+  // Of the session that stands.
+  [[nodiscard]] const SessionId& id() const override { return id_; }
+
  private:
   // SessionSteps
   [[nodiscard]] bool established() const override { return established_; }
   [[nodiscard]] bool stopped() const override { return stopped_; }
-  [[nodiscard]] const SessionId& id() const override { return id_; }
   void establish(Channel& channel, Verdict verdict) override;
   void lose(const std::string& reason, uint64_t retry_delay_ns) override;
   void link_up(Channel& channel) override;

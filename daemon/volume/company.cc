@@ -2,6 +2,30 @@
 
 namespace twinblock {
 
+void Company::session_up(const SyncFacts& peer) {
+  peer_ = {peer.instance, peer.boot};
+  peer_sessions_ = peer.sessions;
+  begin_session();
+}
+
+void Company::begin_session() {
+  if (core_.state().blank()) return;
+  const SessionId& id = core_.session.id();
+  session_ = core_.record().sessions.next(peer_sessions_, id.dialler ^ id.acceptor);
+  core_.state().begin_session(session_, peer_sessions_);
+}
+
+void Company::session_lost() {
+  peer_ = {};
+  session_ = 0;
+}
+
+void Company::session_stands() {
+  if (session_ == 0 || core_.record().sessions.stood.front() == session_) return;
+  core_.state().session_stands(session_);
+  core_.state().persist([](int) {});
+}
+
 void Company::take_peer_along() {
   core_.state().take_along(facts_.boot(), peer_.instance, peer_.boot);
   recorded_.reset();

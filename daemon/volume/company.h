@@ -1,6 +1,6 @@
 // Whom this node takes along in what it writes: the boot of its own host, the peer's process and that one's host.
-// It is on record before anything is written with them, and tells after a crash of both who has lived on. Owned by
-// PeerSync; loop thread only.
+// It is on record before anything is written with them, and tells after a crash of both who has lived on. And the
+// session itself. Owned by PeerSync; loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,14 @@ class Company {
  public:
   Company(Core& core, const OwnFacts& facts) : core_(core), facts_(facts) {}
 
-  // The peer's process, and the boot of its host.
-  void session_up(uint64_t instance, uint64_t boot) { peer_ = {instance, boot}; }
-  void session_lost() { peer_ = {}; }
+  // With what the peer told in its hello. The session goes into the record, which is to be durable before anything is
+  // written in it; …
+  void session_up(const SyncFacts& peer);
+  // … of a blank node, as soon as it has one.
+  void begin_session();
+  void session_lost();
+  // The peer has it on record: it wrote, or answered what it had to record before.
+  void session_stands();
 
   // The peer is taken along from now on; to be durable before this node writes. One that is still to be brought up
   // to date is not: if this node died, that one would pass for the survivor.
@@ -39,6 +44,8 @@ class Company {
 
   Core& core_;
   const OwnFacts& facts_;
+  metadata::Sessions peer_sessions_;  // before this one
+  uint64_t session_ = 0;              // on record (metadata::Sessions); 0: none
   Process peer_;                     // of this session
   std::optional<Process> recorded_;  // by this process, durably
 };

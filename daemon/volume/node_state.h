@@ -108,6 +108,9 @@ class NodeState {
   void forget_boot() { record_.followed_boot = 0; }
   // This host has held since this boot all that was acknowledged.
   void note_boot(uint64_t boot) { record_.boot = boot; }
+  // A session begins; it stands, so that the peer has begun it, too.
+  void begin_session(uint64_t id, const metadata::Sessions& peer) { record_.sessions.begin(id, peer); }
+  void session_stands(uint64_t id) { record_.sessions.stands(id); }
   // Whom this node takes along in what it writes from now on: its own host's boot, the peer's process
   // and the peer's host's boot.
   void take_along(uint64_t boot, uint64_t peer_instance, uint64_t peer_boot);

@@ -67,7 +67,7 @@ void PeerSync::enter(Phase phase) {
 }
 
 void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
-  company_.session_up(peer.instance, peer.boot);
+  company_.session_up(peer);
   target_.session_up();
   // What the two write together no order has named. A target moves on when it is marked: until then
   // it is what an order to give it up has named.
@@ -243,6 +243,7 @@ void PeerSync::heard_set(const wire::Frame& frame) {
 }
 
 void PeerSync::resync_target_marked() {
+  company_.session_stands();
   core_.state().target_marked();
   enter(Phase::kCopying);
   owner_.note_state();
@@ -284,6 +285,7 @@ void PeerSync::resync_finished() {
 void PeerSync::whole_again() {
   parts_.disks.note_in_sync();
   core_.state().made_equal(parts_.facts.boot());
+  company_.session_stands();
   parts_.roles.crash_is_made_good();
   core_.log.log(Severity::kInfo, core_.peer + " is whole and current");
   log_.ended(source_.progress(), source_.sent());
@@ -309,6 +311,10 @@ void PeerSync::resync_failed(const std::string& why) {
   core_.session.drop(why, limits::kPeerDiskRetry_ns);
 }
 
+void PeerSync::joined() { company_.begin_session(); }
+
+void PeerSync::peer_writes() { company_.session_stands(); }
+
 void PeerSync::target_whole() {
   enter(Phase::kEqual);
   owner_.note_state();
@@ -319,7 +325,10 @@ void PeerSync::target_holds_sole_copy() {
 }
 
 void PeerSync::became_primary() {
-  if (core_.phase().now() == Phase::kEqual) enter(Phase::kDuplex);
+  if (core_.phase().now() == Phase::kEqual) {
+    company_.session_stands();
+    enter(Phase::kDuplex);
+  }
   TB_CHECK(!core_.phase().receives(), "a primary's writes are its own");
 }
 
@@ -346,6 +355,7 @@ void PeerSync::leave_to_peer() {
 }
 
 void PeerSync::stand_in_recorded() {
+  company_.session_stands();
   if (core_.phase().now() == Phase::kLeaving) enter(Phase::kDiskless);
   parts_.writes.sole_copy_recorded();
   parts_.flushes.sole_copy_recorded();

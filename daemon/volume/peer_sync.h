@@ -83,6 +83,8 @@ class PeerSync final : private ResyncSource::Owner,
   void resync_failed(const std::string& why) override;
   // ResyncTarget::Owner
   void target_filled() override { enter(Phase::kFilled); }
+  void joined() override;
+  void peer_writes() override;
   void target_whole() override;
   void target_holds_sole_copy() override;
   // StandIn::Owner

@@ -47,6 +47,7 @@ bool ResyncTarget::may_receive() const {
 }
 
 void ResyncTarget::heard_data(wire::Frame& frame, uint64_t incarnation) {
+  owner_.peer_writes();
   if (may_receive())
     parts_.replica.apply(frame, incarnation);
   else if (!hold_early(frame, incarnation))
@@ -165,6 +166,7 @@ void ResyncTarget::join(const metadata::Uuid& volume, const metadata::Generation
   joined.peer_primary = parts_.roles.peer() == PeerRole::kPrimary;
   joined.peer_term = core_.session.handshake().peer_facts()->term;
   core_.state().join(joined);
+  owner_.joined();
   joining_ = true;
 }
 

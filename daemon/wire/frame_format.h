@@ -109,6 +109,7 @@ static_assert(offsetof(FrameHeader, aux0) == 48);
 
 constexpr size_t kNameBytes = 64;
 constexpr size_t kHistoryEntries = 8;
+constexpr size_t kSessionEntries = 8;
 
 // Bits of HelloPayload::flags.
 enum HelloFlag : uint32_t {
@@ -161,13 +162,16 @@ struct HelloPayload {
   uint64_t echo;  // the receiver's nonce: this hello answers it, and is no recording
   uint64_t state_id;       // what the sender's replica is at this moment, for orders to name
   uint64_t gives_up;       // with kHelloDiscard or kHelloKeep: the state that the order names
+  uint64_t sessions[kSessionEntries];  // with the receiver, that stood, latest first …
+  uint64_t session_begun;              // … and one that has begun since; 0: none
 };
 
-static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 80);
+static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 80 + 72);
 static_assert(offsetof(HelloPayload, volume) == 136);
 static_assert(offsetof(HelloPayload, term) == 392);
 static_assert(offsetof(HelloPayload, nonce) == 440);
 static_assert(offsetof(HelloPayload, state_id) == 456);
+static_assert(offsetof(HelloPayload, sessions) == 472);
 
 struct GenerationPayload {
   uint64_t current;

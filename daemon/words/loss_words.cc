@@ -1,7 +1,6 @@
 #include "words/loss_words.h"
 
 #include "base/units.h"
-#include "mirror/relation.h"
 
 namespace twinblock {
 
@@ -13,8 +12,7 @@ std::string named(uint64_t dirty_bytes, uint64_t generation, uint64_t term) {
 namespace {
 
 bool has_a_set(const SyncFacts& node, const SyncFacts& other) {
-  return node.map_valid && relate(kinship(node.generations, other.generations, true)) ==
-                               Relation::kDivergedFromBase;
+  return node.map_valid && relation_of(node, other) == Relation::kDivergedFromBase;
 }
 
 // One that crashed may have written lately in every region, and says "at most" of that.

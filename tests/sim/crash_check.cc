@@ -34,6 +34,7 @@ SyncFacts facts_at_start(const metadata::Loaded& loaded, bool backing_is_empty, 
   facts.volume_uuid = record.volume_uuid;
   facts.generations = record.generations;
   facts.term = record.term;
+  facts.sessions = record.sessions;
   return facts;
 }
 

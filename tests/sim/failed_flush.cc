@@ -186,7 +186,6 @@ void World::dies_in_a_flush() {
   workload().flush_all();
   wait_for_moment([&] { return data.holds_flush(); }, "a flush that hangs");
   wait_for_moment([&] { return node(host).remembers_failed_flush(); }, "a record of a flush that hangs");
-  write_some();
   current_ = {other == 0, other == 1};
   intact_[static_cast<size_t>(host)] = false;
   data.fail_with_process();

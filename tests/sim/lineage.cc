@@ -113,7 +113,11 @@ void Lineage::stop(int host) {
 
 void Lineage::swap(int host) {
   stop(host);
-  node(host).swap_disks();
+  const bool copies = !lives(host) && random_.chance(0.3);
+  if (const VirtualDisk* copy = copies ? node(host).lay_copy_aside() : nullptr)
+    held_[copy] = Blocks(held(host));
+  else
+    node(host).swap_disks();
   if (random_.chance(0.8)) start(host);
 }
 

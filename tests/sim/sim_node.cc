@@ -59,8 +59,29 @@ void SimNode::replace_metadata() {
       metadata::metadata_bytes_max(config_->size_bytes, region_bytes_));
 }
 
+namespace {
+
+constexpr size_t kShelfMax = 2;
+
+std::unique_ptr<VirtualDisk> copy_of(const VirtualDisk& disk, Scheduler& scheduler, Random random,
+                                     const std::string& name) {
+  auto copy = std::make_unique<VirtualDisk>(scheduler, random, name, disk.size_bytes());
+  if (!disk.is_new()) copy->restore(disk.contents(), disk.size_bytes());
+  return copy;
+}
+
+}  // namespace
+
+const VirtualDisk* SimNode::lay_copy_aside() {
+  if (shelf_.size() == kShelfMax) return nullptr;
+  if (Report::verbose()) Report::trace(name_, "-- a copy of its disks is made");
+  shelf_.push_back({copy_of(*data_, scheduler_, random_.fork(), name_ + "'s data disk"),
+                    copy_of(*metadata_, scheduler_, random_.fork(), name_ + "'s metadata disk"),
+                    std::make_unique<CopyShelf>(scheduler_, Random(random_).fork())});
+  return shelf_.back().data.get();
+}
+
 void SimNode::swap_disks() {
-  constexpr size_t kShelfMax = 2;
   const bool blank = shelf_.empty() || (shelf_.size() < kShelfMax && random_.chance(0.5));
   put_in(blank ? shelf_.size() : random_.below(shelf_.size()));
 }

@@ -50,6 +50,9 @@ class SimNode {
   // Takes the disks out, with their metadata, and puts a blank pair in, or one that was taken out
   // earlier. There are three pairs at the most.
   void swap_disks();
+  // A copy of those that are in comes onto the shelf, as an operator makes one of a node that does not run: its data
+  // disk. Null: there is no room.
+  const VirtualDisk* lay_copy_aside();
   void put_in_blank_disks();
   void put_back_disks();  // those that were taken out last
   void pause();

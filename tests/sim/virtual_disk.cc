@@ -55,6 +55,7 @@ void VirtualDisk::evict(size_t sector) {
 }
 
 bool VirtualDisk::forget_cache() {
+  if (holds_nothing_) return true;
   if (!cache_can_be_dropped_ || faults.flush_error_chance > 0) return false;
   persist(~uint64_t{0}, 0);
   for (const size_t sector : std::set<size_t>(lost_)) evict(sector);
@@ -134,6 +135,7 @@ void VirtualDisk::power_lost() {
   }
   dirty_sectors_.clear();
   lost_.clear();
+  holds_nothing_ = true;
   cache_ = medium_;
   changed(0, cache_.size());
 }
@@ -280,7 +282,7 @@ void VirtualDisk::submit(DiskRequest& request) {
       (request.offset_bytes > size_bytes() || request.length_bytes == 0 ||
        request.length_bytes > size_bytes() - request.offset_bytes))
     Report::violation("a request outside " + name_);
-  request.flush_failed = false;
+  request.flush_failed = holds_nothing_ = false;
   if (is_write(request.op)) written_ = true;
   if (request.op == DiskOp::kFlush) ++flushes_;
   check_overlap(request);

@@ -107,7 +107,7 @@ class VirtualDisk final : public Disk {
   [[nodiscard]] uint64_t flush_failed_ns() const { return flush_failed_ns_; }
   // The sectors that the cache shows as if they were on the medium, though they are not.
   [[nodiscard]] std::vector<size_t> deceiving_sectors() const;
-  // As DiskFile::forget_cache(). Some hosts can't.
+  // As DiskFile::forget_cache(). Some hosts can't, but after a loss of power.
   bool forget_cache();
   // … another one can, as soon as it takes flushes.
   [[nodiscard]] bool cache_can_be_dropped() const { return cache_can_be_dropped_; }
@@ -178,6 +178,7 @@ class VirtualDisk final : public Disk {
   bool holds_next_flush_ = false;
   uint64_t held_flush_ = 0;  // its id; 0: none
   bool fails_with_process_ = false;
+  bool holds_nothing_ = false;  // in memory: nobody has used it since the power was lost
   uint64_t done_number_ = 0;
   uint64_t errors_ = 0;
   uint64_t flushes_ = 0;

@@ -2,10 +2,13 @@
 missed is recognised by their record alone. And who is the source when both nodes died."""
 
 import os
+import shutil
 
 import pytest
 
-from support import MIB, assert_identical, connection, ctl, demote, promote, wait_for_log
+from support import MIB, assert_identical, connection, ctl, demote, promote, wait_for_log, wait_until
+
+SESSION_AT = 512  # daemon/metadata/disk_format.h
 
 
 class Shelf:
@@ -22,10 +25,26 @@ class Shelf:
         with open(self.lab.node(self.name)["backing"], "wb") as blank:
             blank.truncate((self.folder / "backing").stat().st_size)
 
+    def copy(self):
+        """What it has now, while it does not run; it goes on with that."""
+        for kind in ("backing", "metadata"):
+            shutil.copyfile(self.lab.node(self.name)[kind], self.folder / kind)
+
     def put_back(self):
         self.lab.kill(self.name)
         for kind in ("backing", "metadata"):
             os.replace(self.folder / kind, self.lab.node(self.name)[kind])
+
+
+def session_in(metadata):
+    """The number of the last session that stood, by a record."""
+    with open(metadata, "rb") as file:
+        file.seek(SESSION_AT)
+        return int.from_bytes(file.read(8), "little")
+
+
+def session_on_record(lab, name):
+    return session_in(lab.node(name)["metadata"])
 
 
 def write(lab, offset, length=MIB):
@@ -49,6 +68,51 @@ def test_a_disk_that_was_away_is_compared_in_full(lab, scratch):
     lab.wait_state("beta", "duplex")
     assert_identical(lab)
     assert ctl(lab, "alpha", "verify").returncode == 0
+
+
+def test_disks_that_were_put_back_from_a_copy_are_compared_in_full(lab, scratch):
+    """Of the same generation, and nobody's record says what they lack."""
+    write(lab, 0, 4 * MIB)
+    copy = Shelf(lab, "beta", scratch / "copy")
+    assert lab.stop("beta")
+    copy.copy()
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex")
+    lab.wait_state("beta", "duplex")
+    write(lab, 8 * MIB)
+    wait_until(lambda: session_on_record(lab, "beta") > session_in(copy.folder / "metadata"),
+               what="the number of the session on record")
+    assert lab.stop("beta")
+    copy.put_back()
+    since = len(lab.log_text("alpha"))
+    lab.start("beta")
+    wait_for_log(lab, "alpha", "beta is sent the whole volume", since=since)
+    lab.wait_state("alpha", "duplex")
+    lab.wait_state("beta", "duplex")
+    assert_identical(lab)
+
+
+def test_who_wrote_alone_after_it_was_put_back_has_diverged(make_lab, scratch):
+    lab = make_lab(settings={"on_restart": "secondary"})
+    write(lab, 0, 4 * MIB)
+    copy = Shelf(lab, "beta", scratch / "copy")
+    assert lab.stop("beta")
+    copy.copy()
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex")
+    write(lab, 8 * MIB)  # acknowledged by both
+    wait_until(lambda: session_on_record(lab, "alpha") > session_in(copy.folder / "metadata"),
+               what="the number of the session on record")
+    for name in ("alpha", "beta"):
+        assert lab.stop(name)
+    copy.put_back()
+    lab.start("beta")
+    promote(lab, "beta", "--peer-is-dead")
+    with connection(lab, "beta") as handle:
+        handle.pwrite(os.urandom(MIB), 0)
+        handle.flush()
+    lab.start("alpha")
+    lab.wait_status("beta", lambda status: "split brain" in status["status"], 20, "a split brain")
 
 
 @pytest.mark.parametrize("last", ["alpha", "beta"])

@@ -14,6 +14,8 @@ inline uint64_t clock_ns(clockid_t id) {
   clock_gettime(id, &now);
   return static_cast<uint64_t>(now.tv_sec) * kSecond_ns + static_cast<uint64_t>(now.tv_nsec);
 }
-inline uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
+// Goes on while the host is suspended, as the peer does: what a node may count on for some time (its peer's last answer,
+// a lease) is over when it wakes up.
+inline uint64_t monotonic_ns() { return clock_ns(CLOCK_BOOTTIME); }
 
 }  // namespace twinblock

@@ -1,0 +1,144 @@
+// decide() where a replica was put back to what it held before a session with the other one: what must hold, asked of
+// every combination of what two nodes can say of themselves, but for orders.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "mirror/generation.h"
+
+namespace twinblock {
+namespace {
+
+constexpr uint64_t id(uint64_t count, uint64_t what = 1) { return count << 40 | what; }
+
+struct Case {
+  const char* name;
+  metadata::Sessions mine, theirs;
+  bool i_missed, both = false;
+};
+const std::array<Case, 10> kCases{{
+    {"both were in the last one", {{id(4), id(3)}, 0}, {{id(4), id(3)}, 0}, false},
+    {"one has begun on this side only", {{id(4), id(3)}, id(5)}, {{id(4), id(3)}, 0}, false},
+    {"… again and again", {{id(4), id(3)}, id(9)}, {{id(4), id(3)}, 0}, false},
+    {"the peer knows that it stood", {{id(3)}, id(4)}, {{id(4), id(3)}, 0}, false},
+    {"neither knows that it stood", {{id(3)}, id(4)}, {{id(3)}, id(4)}, false},
+    {"I was put back", {{id(3)}, 0}, {{id(4), id(3)}, 0}, true},
+    {"… to when one had just begun", {{id(2)}, id(3)}, {{id(4), id(3), id(2)}, id(5)}, true},
+    {"… to before all that the peer knows",
+     {{id(3)}, 0},
+     {{id(14), id(13), id(12), id(11), id(10), id(9), id(8), id(7)}, 0},
+     true},
+    {"both were put back, and the peer got again what it had", {{id(4, 2), id(3)}, 0}, {{id(4), id(3)}, 0}, true, true},
+    {"… and more", {{id(5, 2), id(4, 2), id(3)}, 0}, {{id(4), id(3)}, 0}, true, true},
+}};
+
+struct Histories {
+  metadata::Generations mine, theirs;
+  Relation relation;
+};
+const std::array<Histories, 6> kHistories{{{{7, 7, {}}, {7, 7, {}}, Relation::kSame},
+                                          {{7, 5, {}}, {5, 5, {}}, Relation::kIAmNewer},
+                                          {{5, 5, {}}, {7, 5, {}}, Relation::kPeerIsNewer},
+                                          {{9, 8, {5}}, {5, 5, {}}, Relation::kIAmMuchNewer},
+                                          {{5, 5, {}}, {9, 8, {5}}, Relation::kPeerIsMuchNewer},
+                                          {{7, 5, {}}, {8, 5, {}}, Relation::kDivergedFromBase}}};
+
+constexpr std::array kFlags{&SyncFacts::primary,     &SyncFacts::crashed,      &SyncFacts::backing_lost,
+                            &SyncFacts::inconsistent, &SyncFacts::disk_failed, &SyncFacts::flush_failed,
+                            &SyncFacts::dirty,        &SyncFacts::map_valid,   &SyncFacts::resumes};
+
+std::vector<SyncFacts> all_flags() {
+  std::vector<SyncFacts> all(size_t{1} << kFlags.size());
+  for (size_t bits = 0; bits < all.size(); ++bits)
+    for (size_t i = 0; i < kFlags.size(); ++i) all[bits].*kFlags[i] = (bits >> i & 1u) != 0;
+  return all;
+}
+
+bool whole(const SyncFacts& node) {
+  return !node.inconsistent && !node.backing_lost && !node.flush_failed && !node.disk_failed;
+}
+
+// Me, who was put back, and a peer that was not.
+void check_put_back(const SyncFacts& me, const SyncFacts& peer, Relation by_generations) {
+  const Verdict verdict = decide(me, peer);
+  EXPECT_NE(verdict, Verdict::kInSync);
+  EXPECT_NE(verdict, Verdict::kSourceOfMap) << "no set says what I lack";
+  EXPECT_NE(verdict, Verdict::kTargetOfMap);
+  EXPECT_FALSE(goes_on(me, peer));
+  if (by_generations == Relation::kIAmNewer || by_generations == Relation::kIAmMuchNewer ||
+      by_generations == Relation::kDivergedFromBase) {
+    EXPECT_EQ(verdict, Verdict::kSplitBrain) << "I wrote alone without what the peer has acknowledged";
+    EXPECT_TRUE(diverged(me, peer));
+  }
+  if (by_generations == Relation::kSame && is_source(verdict)) {
+    EXPECT_TRUE(me.primary || !whole(peer)) << "what I lack is nowhere but at the peer";
+  }
+  const bool i_can_be_target = whole(peer) && !me.primary && !me.disk_failed;
+  if (i_can_be_target && (by_generations == Relation::kSame || by_generations == Relation::kPeerIsNewer)) {
+    EXPECT_EQ(verdict, Verdict::kTargetOfAll);
+  }
+}
+
+TEST(Sessions, WhoWasPutBackIsComparedInFullAndIsNoSource) {
+  const std::vector<SyncFacts> all = all_flags();
+  for (const Case& sessions : kCases)
+    for (const Histories& histories : kHistories)
+      for (SyncFacts me : all) {
+        me.generations = histories.mine;
+        me.term = 2;
+        me.instance = 5;
+        me.preferred = true;
+        for (SyncFacts peer : all) {
+          peer.generations = histories.theirs;
+          peer.term = 1;
+          peer.instance = 6;
+          me.sessions = peer.sessions = {};
+          const Verdict without = decide(me, peer);
+          me.sessions = sessions.mine;
+          peer.sessions = sessions.theirs;
+          ASSERT_EQ(missed_a_session(me, peer), sessions.i_missed) << sessions.name;
+          ASSERT_EQ(missed_a_session(peer, me), sessions.both) << sessions.name;
+          ASSERT_EQ(mirrored(decide(me, peer)), decide(peer, me)) << sessions.name;
+          if (sessions.both)
+            ASSERT_EQ(decide(me, peer), Verdict::kSplitBrain) << sessions.name;
+          else if (sessions.i_missed)
+            check_put_back(me, peer, histories.relation);
+          else
+            ASSERT_EQ(decide(me, peer), without) << sessions.name;
+          if (testing::Test::HasFailure()) FAIL() << sessions.name << ", relation " << int(histories.relation);
+        }
+      }
+}
+
+TEST(Sessions, BothNodesGiveTheNextOneTheSameId) {
+  const metadata::Sessions mine{{id(4), id(3)}, id(6)}, theirs{{id(5)}, 0}, none;
+  EXPECT_EQ(mine.next(theirs, 77), id(7, 77));
+  EXPECT_EQ(theirs.next(mine, 77), id(7, 77));
+  EXPECT_EQ(none.next(theirs, 78), theirs.next(none, 78));
+  // A count that is at its end stays there: no older one counts as newer.
+  const metadata::Sessions last{{~uint64_t{0}}, 0};
+  EXPECT_EQ(last.next(none, 79) >> 40, 0xffffffu);
+}
+
+TEST(Sessions, WhatThePeerHasOnRecordStood) {
+  metadata::Sessions mine, theirs;
+  mine.begin(id(1), theirs);
+  theirs.begin(id(1), mine);
+  theirs.stands(id(1));
+  mine.begin(id(2), theirs);  // this node had not heard of it before the first was lost
+  EXPECT_EQ(mine.stood[0], id(1));
+  EXPECT_EQ(mine.begun, id(2));
+  mine.begin(id(3), theirs);  // the second came up on this side only
+  EXPECT_EQ(mine.stood[0], id(1));
+  EXPECT_FALSE(mine.knows(id(2)));
+  mine.stands(id(3));
+  mine.stands(id(3));
+  EXPECT_EQ(mine.stood[0], id(3));
+  EXPECT_EQ(mine.stood[1], id(1));
+  EXPECT_EQ(mine.begun, 0u);
+}
+
+}  // namespace
+}  // namespace twinblock
