@@ -104,6 +104,8 @@ constexpr uint64_t kSecondJoinDelay_ns = 300 * kMillisecond_ns;
 // So often a session may be without any link while one request waits; more of it, for peer_timeout, and
 // it is the links that carry nothing.
 constexpr size_t kPartingsMax = 2;
+// So often connections may be renewed meanwhile, those of all links together: each some times.
+constexpr size_t kRenewalsMax = 8 * kLinksMax;
 // A link of which nothing was heard for this long gets no more work while another one is better.
 constexpr uint64_t kSuspicious_ns = 300 * kMillisecond_ns;
 // A frame's payload where a write can be spread over several links.

@@ -154,7 +154,7 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
     links_.tell_lost(link, reason);
   else
     env_.log.log(Severity::kInfo, "link " + link.name() + " gets a new connection");
-  traffic_.channel_down(channel);
+  traffic_.channel_down(channel, end);
   retirements_.retire(channel.incarnation());
   if (last) {
     joins_.linger(newcomers_.waiting());
@@ -170,7 +170,7 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
 void Session::channel_closed(Channel& channel, const std::string& reason) {
   if (channel.up())
     link_down(channel, "the connection to " + channel.address() + " was closed (" + reason + ")",
-              joins_.renews(channel.link()) ? LinkEnd::kRenewed : LinkEnd::kLost);
+              joins_.ended_by_peer(channel.link()));
   else if (channel.dialled_to_join())
     joins_.closed(channel, reason);
   else if (channel.probes() && channel.dialled())

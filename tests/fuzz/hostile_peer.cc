@@ -74,7 +74,7 @@ class HostilePeer::Line final : public ConnectionHandler {
     incarnation = number;
     session_ = peer_.session_;
     say(wire::to_header(
-        wire::JoinFrame{number, session_.dialler, session_.acceptor, peer_nonce_}));
+        wire::JoinFrame{number, session_.dialler, session_.acceptor, peer_nonce_, peer_.renews}));
   }
   void closed(const std::string&) override {
     open = false;
@@ -187,6 +187,7 @@ class HostilePeer::Line final : public ConnectionHandler {
           incarnation = join.incarnation;
           session_ = {join.dialler, join.acceptor};
           join.challenge = 0;
+          join.renews = false;
           if (peer_.shakes_hands) say(wire::to_header(join));
         }
         up = true;

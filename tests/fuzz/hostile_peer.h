@@ -53,6 +53,7 @@ class HostilePeer {
   bool answers = true;
   bool beats = true;
   bool confirms = true;  // that it has the control stream's frames
+  bool renews = false;   // as it says when it asks to join
   bool asks_register = false;  // its file has a witness, too
   std::function<void(const wire::FrameHeader&)> hears;  // each frame, but of the control stream's no repetitions; may be null
 
