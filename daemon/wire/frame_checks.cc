@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/limits.h"
 #include "base/snapshot_name.h"
+#include "base/units.h"
 #include "wire/codec.h"
 
 namespace twinblock::wire {
@@ -85,7 +87,22 @@ std::string problem_of(const LinkChangePayload& payload) {
   return padded ? "" : "with a name or address that does not end";
 }
 
+std::string timeout_problem(const char* name, uint64_t told_ns, uint64_t least_ns, uint64_t most_ns) {
+  if (told_ns >= least_ns && told_ns <= most_ns) return {};
+  return std::string("whose ") + name + " is " + format_duration(told_ns) + " (" + format_duration(least_ns) +
+         " to " + format_duration(most_ns) + ")";
+}
+
 std::string problem_of(const SettingsPayload& payload) {
+  for (const auto& [name, told_ns] : {std::pair{"peer_timeout", payload.peer_timeout_ns},
+                                      std::pair{"disk_timeout", payload.disk_timeout_ns}})
+    if (std::string problem = timeout_problem(name, told_ns, limits::kTimeoutMin_ns, limits::kTimeoutMax_ns);
+        !problem.empty())
+      return problem;
+  if (std::string problem = timeout_problem("link_timeout", payload.link_timeout_ns, limits::kLinkTimeoutMin_ns,
+                                            limits::kLinkTimeoutMax_ns);
+      !problem.empty())
+    return problem;
   if (payload.on_peer_loss > 1)
     return "whose on_peer_loss is " + std::to_string(payload.on_peer_loss) + " (0 to 1)";
   if (payload.compression > kCompressionModeMax)

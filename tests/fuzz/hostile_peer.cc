@@ -180,6 +180,11 @@ class HostilePeer::Line final : public ConnectionHandler {
         if (dialled_ && peer_.shakes_hands) say_verdict(verdict());
         peer_.session_begins(session_);
         up = true;
+        if (peer_.settings) {
+          FrameHeader told = wire::to_header(wire::SettingsFrame{});
+          told.flags = wire::kFlagControl;
+          say(told, wire::bytes_of(*peer_.settings));
+        }
         break;
       case FrameType::kJoin:
         if (!dialled_) {
