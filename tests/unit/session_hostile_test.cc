@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hostile_peer.h"
@@ -134,6 +135,28 @@ TEST_F(HostilePeerTest, EarlyDataIsHeldForWhatItIs) {
   node_->run(kSecond_ns);
   ASSERT_TRUE(stands()) << "a good source's data may come early";
   EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 40 * kMiB);
+}
+
+// A disk without work does not stand still: the first request after an hour has its time.
+TEST_F(HostilePeerTest, ADiskStandsStillOnlyWithARequest) {
+  std::optional<uint64_t> still_ns;  // as the last heartbeat says
+  peer_->hears = [&still_ns](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kHeartbeat))
+      still_ns = wire::frame_as<wire::HeartbeatFrame>(header).disk_still_ns;
+  };
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  node_->run(20 * kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(still_ns, 0u);
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 5 * kSecond_ns;
+  send(1, [this] { return wire::to_header(wire::ReadFrame{peer_->next_sequence(), 0, 4 * kKiB}); });
+  node_->run(3 * kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_GT(still_ns, 2 * kSecond_ns);
+  EXPECT_LT(still_ns, 4 * kSecond_ns);
+  node_->run(10 * kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(still_ns, 0u);
 }
 
 // What came before any data tells the length of the way, and the next tick would only come behind them. Later beats
