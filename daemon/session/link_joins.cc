@@ -202,6 +202,11 @@ bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
            other.intro().session_id() == meant;
   };
   if (!session_.established() && !links_.channels(leads_to_it).empty()) {
+    // One a link, the last that came: others would take the places of those that have not said who they are.
+    const auto before_it = [&](const Channel& other) {
+      return &other.link() == &channel.link() && other.phase() == Channel::Phase::kParked;
+    };
+    for (Channel* other : links_.channels(before_it)) links_.discard(*other);
     channel.enter(Channel::Phase::kParked);
     return true;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "base/limits.h"
@@ -135,6 +136,14 @@ std::string problem_of(const ProbeHostPayload& payload) {
 
 // --- all types in one table
 
+// An answer on the control stream says nothing of times.
+template <typename Frame>
+FrameHeader used_in_order_too(const FrameHeader& header) {
+  FrameHeader used = used_fields<Frame>(header);
+  if (std::is_same_v<Frame, AckFrame> && is_ordered(header)) used.length = used.aux0 = used.offset = 0;
+  return used;
+}
+
 struct Checks {
   Kind kind;
   uint8_t flags;
@@ -156,7 +165,7 @@ template <typename... Frames>
 constexpr ChecksByType checks_of(FrameList<Frames...>) {
   ChecksByType checks{};
   ((checks[static_cast<size_t>(Frames::kKind.type)] = {
-        Frames::kKind, flags_of<Frames>(), problem_as<Frames>, used_fields<Frames>}),
+        Frames::kKind, flags_of<Frames>(), problem_as<Frames>, used_in_order_too<Frames>}),
    ...);
   return checks;
 }

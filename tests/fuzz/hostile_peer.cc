@@ -134,12 +134,13 @@ class HostilePeer::Line final : public ConnectionHandler {
                                              .received = peer_.confirms ? peer_.control_received_ : 0}));
   }
   void answer(const FrameHeader& request, uint32_t status, uint32_t payload_bytes) {
-    // Durations that make no sense are the engine's to bear.
+    // Durations that make no sense are the engine's to bear; on the control stream there are none.
+    const bool control = (request.flags & wire::kFlagControl) != 0;
     FrameHeader ack = wire::to_header(wire::AckFrame{.request = request.sequence,
                                                      .error = status,
-                                                     .sent_ns = request.length,
-                                                     .disk_ns = request.offset});
-    ack.flags = request.flags & wire::kFlagControl;
+                                                     .sent_ns = control ? 0 : request.length,
+                                                     .disk_ns = control ? 0 : request.offset});
+    ack.flags = control ? wire::kFlagControl : 0;
     if (payload_bytes == 0 && status == 0) {
       if (request.type == static_cast<uint8_t>(FrameType::kRead))
         payload_bytes = static_cast<uint32_t>(request.length);

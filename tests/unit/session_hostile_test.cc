@@ -116,6 +116,33 @@ TEST_F(HostilePeerTest, WhoSaysNothingKeepsNobodyOut) {
   EXPECT_TRUE(stands());
 }
 
+// Joins of a session that is about to stand, one after the other, take no places of others'.
+TEST_F(HostilePeerTest, WhoWaitsToJoinKeepsNobodyOut) {
+  peer_->listens = peer_->beats = false;
+  size_t challenges = 0;
+  bool is_answered = false;
+  peer_->hears = [&](const wire::FrameHeader& header) {
+    challenges += static_cast<size_t>(header.type == static_cast<uint8_t>(wire::FrameType::kChallenge));
+    if (header.type != static_cast<uint8_t>(wire::FrameType::kVerdict)) return;
+    is_answered = true;
+    peer_->shakes_hands = false;  // it does not say its own
+  };
+  peer_->take(HostilePeer::Stance::kSame, 0, 2);
+  ASSERT_TRUE(node_->engine->start().ok());
+  peer_->dial(0);
+  for (int i = 0; i < 1000 && !is_answered; ++i) node_->run(kMillisecond_ns);
+  ASSERT_TRUE(is_answered);
+  peer_->shakes_hands = true;
+  const size_t before = challenges;
+  constexpr size_t kJoins = limits::kPendingConnectionsMax + 8;
+  for (size_t i = 0; i < kJoins; ++i) {
+    peer_->dial(1);
+    node_->run(10 * kMillisecond_ns);
+  }
+  ASSERT_FALSE(stands());
+  EXPECT_EQ(challenges, before + kJoins) << "one was closed unheard";
+}
+
 // Data that has overtaken the generation is held. It may not keep the receive slab that it lies in, nearly all of which
 // was used for other frames.
 TEST_F(HostilePeerTest, EarlyDataIsHeldForWhatItIs) {

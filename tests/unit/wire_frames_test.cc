@@ -100,6 +100,19 @@ TEST(Frames, MoreDoneThanThereIsIsRefused) {
   EXPECT_NE(header_problem(to_header(ProgressFrame{6, 5}), 4096), "");
 }
 
+TEST(Frames, AnAnswerOnTheControlStreamHasNoTimes) {
+  for (const AckFrame ack : {AckFrame{.request = 7, .sent_ns = 1}, AckFrame{.request = 7, .held_ns = 1},
+                             AckFrame{.request = 7, .disk_ns = 1}}) {
+    FrameHeader header = to_header(ack);
+    EXPECT_EQ(header_problem(header, 4096), "");
+    set_order(header, 3);
+    EXPECT_NE(header_problem(header, 4096).find("ack frame with a field that it does not have"), std::string::npos);
+  }
+  FrameHeader header = to_header(AckFrame{.request = 7, .error = 5});
+  set_order(header, 3);
+  EXPECT_EQ(header_problem(header, 4096), "");
+}
+
 template <typename Frame, typename Payload>
 std::string problem_with(const Payload& payload) {
   return payload_problem(to_header(Frame{}), bytes_of(payload));
