@@ -13,6 +13,7 @@ Session::Session(SessionEnvironment environment, SessionOwner& owner)
     : env_(std::move(environment)),
       owner_(owner),
       strangers_(env_.log),
+      peer_log_(env_.log, "and yet other things were told"),
       links_(env_, *this),
       heartbeats_(env_, owner, links_, control_),
       sampler_(env_.clock, links_),
@@ -29,7 +30,7 @@ Session::Session(SessionEnvironment environment, SessionOwner& owner)
               {links_, control_, heartbeats_, sampler_, traffic_, retirements_, joins_, newcomers_,
                handshake_}),
       watch_(env_, owner, *this,
-             {strangers_, links_, heartbeats_, traffic_, joins_, newcomers_, handshake_, responder_}) {
+             {strangers_, peer_log_, links_, heartbeats_, traffic_, joins_, newcomers_, handshake_, responder_}) {
   resume_timer_ = env_.clock.make_timer([this] {
     for (Channel* channel : std::vector(links_.up()))
       if (!links_.paused() && channel->up()) channel_readable(*channel);

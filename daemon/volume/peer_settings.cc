@@ -30,8 +30,7 @@ void PeerSettings::heard(const wire::SettingsPayload& theirs) {
   not_told_->disarm();
   std::string differ = compare_settings(theirs, core_.config);
   if (!differ.empty() && differ != differ_)
-    core_.log.log(Severity::kWarning,
-                  "the configuration files differ: " + differ + "; there is " + core_.peer);
+    core_.peer_told("the configuration files differ: " + differ + ";", "there is " + core_.peer, Severity::kWarning);
   differ_ = std::move(differ);
   core_.stance().peer_told_timeout(theirs.peer_timeout_ns);
 }

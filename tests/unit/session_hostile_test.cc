@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "hostile_peer.h"
@@ -98,6 +99,40 @@ TEST_F(HostilePeerTest, BeatsWithoutATimeAreNotEachAnsweredAtOnce) {
   ASSERT_TRUE(stands());
   EXPECT_GE(heard, 1u) << "a tick, over this connection";
   EXPECT_LE(heard, 20u);
+}
+
+// What it tells, true or not, is said again and again only as a count.
+TEST_F(HostilePeerTest, WhatItTellsWithoutEndDoesNotFillTheLog) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  std::vector<std::string> lines;
+  node_->logs = [&lines](const std::string& line) { lines.push_back(line); };
+  constexpr size_t kFrames = 2000;
+  bool primary = false;
+  send(kFrames, [&] {
+    wire::FrameHeader header =
+        wire::to_header(wire::RoleFrame{.primary = primary = !primary, .term = peer_->next_sequence()});
+    wire::set_order(header, ++*peer_->control());
+    return header;
+  });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(lines, (std::vector<std::string>{"beta is primary now", "beta is secondary now"}));
+  lines.clear();
+  for (uint64_t number = 1; number <= kFrames; ++number) {
+    wire::LinkChangePayload payload{};
+    payload.change = static_cast<uint32_t>(wire::LinkChange::kDisable);
+    payload.number = number % 2 == 0 ? number : ~number;
+    wire::set_name(payload.name, "link" + std::to_string(number % 30));
+    wire::FrameHeader header = wire::to_header(wire::LinkChangeFrame{});
+    wire::set_request(header, peer_->next_sequence());
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, wire::bytes_of(payload)));
+    peer_->send(0, wire::bytes_of(payload));
+  }
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_FALSE(lines.empty());
+  EXPECT_LE(lines.size(), limits::kStrangerReasonsMax + 1);
 }
 
 // Strangers in plain mode that take every place and say nothing: the peer gets in beside them.
