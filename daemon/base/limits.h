@@ -101,9 +101,17 @@ constexpr uint64_t kLinkPatience_ns = 1 * kSecond_ns;
 // How long the node that is not the preferred dialler leaves it to the other one to join a session
 // that is without any link.
 constexpr uint64_t kSecondJoinDelay_ns = 300 * kMillisecond_ns;
+// What the file may say of timeouts. Less would take a busy host for a dead link, or peer; more than a minute is not
+// worth a second link.
+constexpr uint64_t kTimeoutMin_ns = 200 * kMillisecond_ns;
+constexpr uint64_t kTimeoutMax_ns = 600 * kSecond_ns;
+constexpr uint64_t kLinkTimeoutMin_ns = 100 * kMillisecond_ns;
+constexpr uint64_t kLinkTimeoutMax_ns = 60 * kSecond_ns;
 // So often a session may be without any link while one request waits; more of it, for peer_timeout, and
 // it is the links that carry nothing.
 constexpr size_t kPartingsMax = 2;
+// So often connections may be renewed meanwhile, those of all links together: each some times.
+constexpr size_t kRenewalsMax = 8 * kLinksMax;
 // A link of which nothing was heard for this long gets no more work while another one is better.
 constexpr uint64_t kSuspicious_ns = 300 * kMillisecond_ns;
 // A frame's payload where a write can be spread over several links.

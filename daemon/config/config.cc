@@ -30,8 +30,7 @@ constexpr const char* kRateKey = "rate";
 // In the order of the enumeration.
 constexpr std::array<const char*, 3> kCompressions{"off", "on", "auto"};
 
-// Less would take a busy host for a dead link; more than a minute is not worth a second link.
-constexpr TimeoutRange kLinkTimeouts{100 * kMillisecond_ns, 60 * kSecond_ns, "100ms to 60s"};
+constexpr TimeoutRange kLinkTimeouts{limits::kLinkTimeoutMin_ns, limits::kLinkTimeoutMax_ns, "100ms to 60s"};
 
 void read_name(const ConfigTable& table, const std::string& key, const std::string& what,
                const std::string& name) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/limits.h"
 #include "base/units.h"
 #include "config/toml_reader.h"
 
@@ -20,7 +21,7 @@ struct TimeoutRange {
   uint64_t min_ns, max_ns;
   const char* text;
 };
-constexpr TimeoutRange kTimeouts{200 * kMillisecond_ns, 600 * kSecond_ns, "200ms to 10min"};
+constexpr TimeoutRange kTimeouts{limits::kTimeoutMin_ns, limits::kTimeoutMax_ns, "200ms to 10min"};
 
 // The duration at `key`, in nanoseconds; `otherwise_ns` where the key is missing.
 uint64_t read_timeout(const ConfigTable& table, const std::string& key, uint64_t otherwise_ns,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "base/bytes.h"
@@ -37,7 +38,8 @@ struct Slot {
   std::optional<DecodedSuperblock> good;
   bool zero = false;
   std::string why;     // it can't be used
-  std::string action;  // what helps, if it is not the usual
+  std::string action;  // what helps, if it is not the usual: another twinblock wrote it …
+  bool newer = false;  // … which knows more than this one
 };
 
 Slot read_slot(const File& file, uint64_t offset) {
@@ -58,6 +60,9 @@ Slot read_slot(const File& file, uint64_t offset) {
   } else {
     slot.why = decoded.error().what;
     slot.action = decoded.error().action;
+    Superblock disk;
+    std::memcpy(&disk, bytes.data(), sizeof disk);
+    slot.newer = !slot.action.empty() && disk.version >= kFormatVersion;
   }
   return slot;
 }
@@ -190,6 +195,12 @@ Result<Loaded> load(const ReadAt& read, uint64_t file_bytes, uint64_t volume_byt
   std::array<Slot, 2> slots;
   for (size_t i = 0; i < 2; ++i) slots[i] = read_slot(file, kSuperblockOffset[i]);
   if (!slots[0].good && !slots[1].good) return without_superblock(file, volume_bytes, slots);
+  // It was cut off before it wrote the other copy, which is what it was before.
+  for (size_t i = 0; i < 2; ++i)
+    if (slots[i].newer)
+      return Error{path + ": metadata copy " + std::to_string(i + 1) + " has " + slots[i].why +
+                       ": newer software wrote it, and what the other copy says is out of date",
+                   slots[i].action, 0};
   const bool second =
       !slots[0].good || (slots[1].good && slots[1].good->sequence > slots[0].good->sequence);
   Loaded loaded;

@@ -49,13 +49,19 @@ constexpr uint32_t all_flags() {
 }
 static_assert(all_flags() == kFlagsKnown);
 
-// What a good checksum does not rule out, but for another version: bugs of whoever wrote it.
-std::string why_unusable(const Superblock& disk) {
+// What another version of this software wrote, and this one does not know; empty: nothing.
+std::string unknown_in(const Superblock& disk) {
+  if (disk.version != kFormatVersion)
+    return "format version " + std::to_string(disk.version) + ", and this twinblock knows version " +
+           std::to_string(kFormatVersion);
   const bool reserved_is_zero =
       disk.reserved0 == 0 && std::all_of(std::begin(disk.reserved), std::end(disk.reserved),
                                          [](uint8_t byte) { return byte == 0; });
-  if ((disk.flags & ~kFlagsKnown) != 0 || !reserved_is_zero)
-    return "fields that this twinblock does not know";
+  return (disk.flags & ~kFlagsKnown) != 0 || !reserved_is_zero ? "fields that this twinblock does not know" : "";
+}
+
+// What a good checksum does not rule out: bugs of whoever wrote it.
+std::string why_unusable(const Superblock& disk) {
   if (disk.size_bytes < limits::kVolumeBytesMin || disk.size_bytes > limits::kVolumeBytesMax)
     return "a volume of " + std::to_string(disk.size_bytes) + " bytes";
   if (!region_bytes_valid(disk.region_bytes))
@@ -211,9 +217,8 @@ Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> 
   std::memcpy(&disk, bytes.data(), sizeof disk);
   if (disk.magic != kSuperblockMagic) return Error{"not a twinblock superblock", "", 0};
   if (disk.crc != checksum(disk)) return Error{"wrong checksum", "", 0};
-  if (disk.version != kFormatVersion)
-    return Error{"format version " + std::to_string(disk.version) +
-                     ", and this twinblock knows version " + std::to_string(kFormatVersion),
+  if (const std::string unknown = unknown_in(disk); !unknown.empty())
+    return Error{unknown,
                  "use the twinblock that wrote it; or move the metadata away on both nodes, run "
                  "`twinblock init` on the one whose data counts, and `twinblock init --join` on "
                  "the other",

@@ -132,7 +132,7 @@ struct DecodedSuperblock {
   NodeRecord record;
   uint64_t sequence = 0;
 };
-// The copy at `bytes`, or why it can't be used; with an action only if it is of another version.
+// The copy at `bytes`, or why it can't be used; with an action only if another version of this software wrote it.
 Result<DecodedSuperblock> decode(std::span<const std::byte, sizeof(Superblock)> bytes);
 
 std::string format_generation(uint64_t generation);  // 16 hex digits

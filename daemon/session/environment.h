@@ -86,7 +86,8 @@ class SessionOwner {
 // Why a connection ends to be part of the session.
 enum class LinkEnd {
   kLost,
-  kRenewed,  // nothing was wrong with it: another one over the same link takes its place
+  kReplaced,  // it worked, as far as this node knows, and the peer has put another one in its place
+  kRenewed,   // nothing was wrong with it: another one over the same link takes its place
 };
 
 class SessionSteps {

@@ -103,7 +103,7 @@ void FrameRoutes::take_heartbeat(Channel& channel, const wire::Frame& frame) {
 void FrameRoutes::take_retirement(uint64_t incarnation) {
   const std::string reason = env_.peer() + " has retired the connection";
   if (Channel* channel = parts_.links.of(incarnation)) {
-    session_.link_down(*channel, reason, parts_.joins.renews(channel->link()) ? LinkEnd::kRenewed : LinkEnd::kLost);
+    session_.link_down(*channel, reason, parts_.joins.ended_by_peer(channel->link()));
     return;
   }
   if (parts_.retirements.knows(incarnation)) return;

@@ -34,7 +34,7 @@ void LinkJoins::join_others() {
     return channel.phase() == Channel::Phase::kParked;
   };
   for (Channel* channel : links_.channels(parked))
-    if (session_.established() && parked(*channel)) accept(*channel);
+    if (session_.established() && parked(*channel)) accept(*channel, false);
 }
 
 // --- when
@@ -101,11 +101,12 @@ void LinkJoins::give_up_if_all_tried() {
 
 // --- the side that dials
 
-bool LinkJoins::renews(const Link& link) const {
+LinkEnd LinkJoins::ended_by_peer(const Link& link) const {
   const std::vector<Channel*> begun = attempts(link);
-  return std::any_of(begun.begin(), begun.end(), [](const Channel* channel) {
+  const bool renewed = std::any_of(begun.begin(), begun.end(), [](const Channel* channel) {
     return channel->renews() && channel->phase() == Channel::Phase::kAwaitJoin;
   });
+  return renewed ? LinkEnd::kRenewed : LinkEnd::kLost;
 }
 
 // Connections of this link that were dialled to join, and have not.
@@ -169,14 +170,15 @@ void LinkJoins::ask(Channel& channel) {
       wire::seal(wire::to_header(wire::JoinFrame{.incarnation = channel.incarnation(),
                                                  .dialler = session_.id().dialler,
                                                  .acceptor = session_.id().acceptor,
-                                                 .challenge = channel.intro().peer_nonce()})));
+                                                 .challenge = channel.intro().peer_nonce(),
+                                                 .renews = channel.renews()})));
 }
 
 // Another connection takes the place of the one that the link has.
-void LinkJoins::replace(Link& link, bool works, const std::string& why) {
+void LinkJoins::replace(Link& link, LinkEnd end, const std::string& why) {
   if (link.up() == nullptr) return;
-  replaced_ns_ = env_.clock.now_ns();
-  session_.link_down(*link.up(), why, works ? LinkEnd::kRenewed : LinkEnd::kLost);
+  if (end != LinkEnd::kRenewed) replaced_ns_ = env_.clock.now_ns();
+  session_.link_down(*link.up(), why, end);
 }
 
 bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
@@ -186,7 +188,8 @@ bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
       failed(channel, channel.address() + " answered for another session", Failure::kLater);
       return false;
     }
-    replace(channel.link(), channel.renews(), "it was silent; replaced by a new connection");
+    replace(channel.link(), channel.renews() ? LinkEnd::kRenewed : LinkEnd::kLost,
+            "it was silent; replaced by a new connection");
     if (!channel.open()) return false;
     channel.link().rejoin().end_renewal();
     session_.link_up(channel);
@@ -199,10 +202,15 @@ bool LinkJoins::take(Channel& channel, const wire::JoinFrame& join) {
            other.intro().session_id() == meant;
   };
   if (!session_.established() && !links_.channels(leads_to_it).empty()) {
+    // One a link, the last that came: others would take the places of those that have not said who they are.
+    const auto before_it = [&](const Channel& other) {
+      return &other.link() == &channel.link() && other.phase() == Channel::Phase::kParked;
+    };
+    for (Channel* other : links_.channels(before_it)) links_.discard(*other);
     channel.enter(Channel::Phase::kParked);
     return true;
   }
-  return accept(channel);
+  return accept(channel, join.renews);
 }
 
 // The peer says no. What says no to another join than ours may be a recording.
@@ -271,7 +279,7 @@ bool LinkJoins::refuse(Channel& channel, const std::string& why, int code) {
 }
 
 // Whether the channel is still open.
-bool LinkJoins::accept(Channel& channel) {
+bool LinkJoins::accept(Channel& channel, bool renews) {
   if (!session_.established() || channel.intro().session_id() != session_.id())
     return refuse(channel, "the session that it would join has ended on " + env_.node, ESTALE);
   if (!channel.link().enabled()) return refuse(channel, "the link is disabled on " + env_.node);
@@ -290,7 +298,11 @@ bool LinkJoins::accept(Channel& channel) {
     links_.discard(*other);
   }
   peer_incarnation_ = channel.incarnation();
-  replace(channel.link(), works(channel.link()), env_.peer() + " has joined it anew");
+  replace(channel.link(),
+          renews                  ? LinkEnd::kRenewed
+          : works(channel.link()) ? LinkEnd::kReplaced
+                                  : LinkEnd::kLost,
+          env_.peer() + " has joined it anew");
   if (!channel.open()) return false;
   channel.connection().send(
       wire::seal(wire::to_header(wire::JoinFrame{.incarnation = channel.incarnation(),

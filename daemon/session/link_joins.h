@@ -35,9 +35,9 @@ class LinkJoins {
   void renew_all();
   // The next one of these, if none is under way: after a link was disabled that was being renewed.
   void renew_next();
-  // The peer has been asked to take a new connection in the place of the link's own, which it may have
-  // closed already.
-  [[nodiscard]] bool renews(const Link& link) const;
+  // The peer has ended the link's connection: why. Where it has been asked to take a new one in its place, that
+  // may be under way.
+  [[nodiscard]] LinkEnd ended_by_peer(const Link& link) const;
   // The session stands without any link. It ends if none can be had: at once if all refuse, else
   // when the peer timeout has passed. `at_once`: somebody waits for the answer.
   void linger(bool at_once);
@@ -55,7 +55,7 @@ class LinkJoins {
   // The peer has closed a connection that it has, and this side does not.
   void withdrawn(uint64_t incarnation, const std::string& reason);
 
-  // When a silent connection was last replaced; 0: not in this session.
+  // When a connection was last replaced that one of the two nodes held for dead; 0: not in this session.
   [[nodiscard]] uint64_t replaced_ns() const { return replaced_ns_; }
 
  private:
@@ -64,9 +64,9 @@ class LinkJoins {
   [[nodiscard]] bool is_heard(const Link& link) const;
   [[nodiscard]] bool works(const Link& link) const;
   [[nodiscard]] bool lives(const Channel& channel) const;
-  bool accept(Channel& channel);
+  bool accept(Channel& channel, bool renews);
   bool refuse(Channel& channel, const std::string& why, int code = 0);
-  void replace(Link& link, bool works, const std::string& why);
+  void replace(Link& link, LinkEnd end, const std::string& why);
   [[nodiscard]] std::vector<Channel*> attempts(const Link& link) const;
   void give_up_if_all_tried();
 

@@ -104,11 +104,14 @@ void PeerTraffic::channel_up(Channel& channel) {
   send_again(PeerRequests::kNoConnection);
 }
 
-void PeerTraffic::channel_down(const Channel& channel) {
-  if (links_.up().empty() && !requests_.empty()) {
+void PeerTraffic::channel_down(const Channel& channel, LinkEnd end) {
+  if (!requests_.empty()) {
     const uint64_t oldest_ns = requests_.oldest_asked_ns();
-    if (std::exchange(partings_of_ns_, oldest_ns) != oldest_ns) partings_ = 0;
-    ++partings_;
+    if (std::exchange(partings_of_ns_, oldest_ns) != oldest_ns) partings_ = renewals_ = 0;
+    if (end == LinkEnd::kRenewed)
+      ++renewals_;
+    else if (links_.up().empty())
+      ++partings_;
   }
   if (control_channel_ != &channel) return;
   control_channel_ = pick(0);
@@ -195,7 +198,8 @@ bool PeerTraffic::carries_nothing(uint64_t now, uint64_t replaced_ns) const {
   };
   if (replaced_ns > since_ns && is_old(since_ns)) return true;
   // Small ones may come through, and be answered, beside it. A peer's slow disk is no parting.
-  return partings_of_ns_ == oldest_ns && partings_ > limits::kPartingsMax && is_old(oldest_ns);
+  const bool too_many = partings_ > limits::kPartingsMax || renewals_ > limits::kRenewalsMax;
+  return partings_of_ns_ == oldest_ns && too_many && is_old(oldest_ns);
 }
 
 }  // namespace twinblock

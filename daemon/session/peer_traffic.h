@@ -35,7 +35,7 @@ class PeerTraffic {
   void session_lost();
   // A connection has become part of the session, or is gone (`channel` is a name only).
   void channel_up(Channel& channel);
-  void channel_down(const Channel& channel);
+  void channel_down(const Channel& channel, LinkEnd end);
   // Nothing that came over this connection can land at the peer any more.
   void send_again(uint64_t incarnation);
 
@@ -49,7 +49,7 @@ class PeerTraffic {
   [[nodiscard]] std::optional<uint64_t> hangs_ns(uint64_t now_ns) const;
   // Links that join, but carry no data. Requests are old, nothing was answered for as long, and a
   // connection was replaced meanwhile, at `replaced_ns`; or a request is, and all links were lost again
-  // and again since it was asked.
+  // and again since it was asked, or renewed more often than anybody changes keys.
   [[nodiscard]] bool carries_nothing(uint64_t now_ns, uint64_t replaced_ns) const;
 
  private:
@@ -69,6 +69,7 @@ class PeerTraffic {
   uint64_t last_answer_ns_ = 0;         // to any request
   uint64_t last_control_ns_ = 0;        // a frame of the control stream
   size_t partings_ = 0;  // how often no link was left since the oldest request was asked …
+  size_t renewals_ = 0;  // … how often a connection was renewed …
   uint64_t partings_of_ns_ = 0;  // … which was then
 };
 

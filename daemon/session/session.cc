@@ -13,6 +13,7 @@ Session::Session(SessionEnvironment environment, SessionOwner& owner)
     : env_(std::move(environment)),
       owner_(owner),
       strangers_(env_.log),
+      peer_log_(env_.log, "and yet other things were told"),
       links_(env_, *this),
       heartbeats_(env_, owner, links_, control_),
       sampler_(env_.clock, links_),
@@ -29,7 +30,7 @@ Session::Session(SessionEnvironment environment, SessionOwner& owner)
               {links_, control_, heartbeats_, sampler_, traffic_, retirements_, joins_, newcomers_,
                handshake_}),
       watch_(env_, owner, *this,
-             {strangers_, links_, heartbeats_, traffic_, joins_, newcomers_, handshake_, responder_}) {
+             {strangers_, peer_log_, links_, heartbeats_, traffic_, joins_, newcomers_, handshake_, responder_}) {
   resume_timer_ = env_.clock.make_timer([this] {
     for (Channel* channel : std::vector(links_.up()))
       if (!links_.paused() && channel->up()) channel_readable(*channel);
@@ -154,7 +155,7 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
     links_.tell_lost(link, reason);
   else
     env_.log.log(Severity::kInfo, "link " + link.name() + " gets a new connection");
-  traffic_.channel_down(channel);
+  traffic_.channel_down(channel, end);
   retirements_.retire(channel.incarnation());
   if (last) {
     joins_.linger(newcomers_.waiting());
@@ -170,7 +171,7 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
 void Session::channel_closed(Channel& channel, const std::string& reason) {
   if (channel.up())
     link_down(channel, "the connection to " + channel.address() + " was closed (" + reason + ")",
-              joins_.renews(channel.link()) ? LinkEnd::kRenewed : LinkEnd::kLost);
+              joins_.ended_by_peer(channel.link()));
   else if (channel.dialled_to_join())
     joins_.closed(channel, reason);
   else if (channel.probes() && channel.dialled())

@@ -116,6 +116,8 @@ class Session final : private SessionSteps, private ChannelOwner {
   [[nodiscard]] const Handshake& handshake() const { return handshake_; }
   [[nodiscard]] TripSampler& sampler() { return sampler_; }
   [[nodiscard]] const TripSampler& sampler() const { return sampler_; }
+  // For what is said of what the peer tells, as often as it likes.
+  [[nodiscard]] StrangerLog& peer_log() { return peer_log_; }
   // Of a link, or why the last session was lost.
   [[nodiscard]] const std::string& last_error() const { return last_error_; }
 
@@ -144,6 +146,7 @@ class Session final : private SessionSteps, private ChannelOwner {
   bool stopped_ = false;      // before the parts, which ask for these two
   bool established_ = false;
   StrangerLog strangers_;
+  StrangerLog peer_log_;
   ControlStream control_;
   Links links_;
   Heartbeats heartbeats_;

@@ -38,6 +38,7 @@ void SessionWatch::tick() {
   }
   arm_tick(parts_.heartbeats.interval_ns());
   parts_.strangers.tick(now);
+  parts_.peer_log.tick(now);
   parts_.handshake.time_out_late(now);
   parts_.responder.tick(now);
   if (!session_.established()) return;

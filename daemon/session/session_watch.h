@@ -14,6 +14,7 @@ class SessionWatch {
  public:
   struct Parts {
     StrangerLog& strangers;
+    StrangerLog& peer_log;
     Links& links;
     Heartbeats& heartbeats;
     PeerTraffic& traffic;

@@ -33,9 +33,9 @@ void CompressionOrders::heard(const wire::CompressionFrame& order) {
   if (!told_order_counts(number, number_, core_.node, core_.peer)) return;
   if (number == number_ && !given_here_) return;  // told again
   if (order_number_leaps(number, number_)) {
-    core_.log.log(Severity::kWarning, core_.peer + " told an order about compression with number " +
-                                          std::to_string(number) + ", after number " +
-                                          std::to_string(number_) + ": it is not heeded");
+    core_.peer_told(core_.peer + " told an order about compression with number " + std::to_string(number) +
+                        ", after number " + std::to_string(number_) + ":",
+                    "it is not heeded", Severity::kWarning);
     return;
   }
   number_ = number;
@@ -54,8 +54,12 @@ void CompressionOrders::apply(CompressionPolicy::Setting setting, const std::str
   core_.events().tell("compression-order", {{"mode", compression_name(setting.mode)},
                                           {"level", static_cast<uint64_t>(setting.level)},
                                           {"by", given_here_ ? core_.node : core_.peer}});
-  core_.log.log(Severity::kInfo, std::string("compression: ") + compression_name(setting.mode) +
-                                     ", level " + std::to_string(setting.level) + ", " + by);
+  const std::string is = std::string("compression: ") + compression_name(setting.mode) + ", level " +
+                         std::to_string(setting.level) + ",";
+  if (given_here_)
+    core_.log.log(Severity::kInfo, is + " " + by);
+  else
+    core_.peer_told(is, by, Severity::kInfo);
 }
 
 void CompressionOrders::tell() {

@@ -147,6 +147,10 @@ class Core {
     const std::string said = error ? in_words(*error) : text;
     session.send_ordered(ack, wire::text_bytes(said));
   }
+  // "WHO WHAT", as the peer tells it, perhaps again and again: a line for each `what`, then how many more there were.
+  void peer_told(const std::string& who, const std::string& what, Severity severity) const {
+    session.peer_log().tell(who, what, clock.now_ns(), severity);
+  }
   // The engine's state is the loop's: whoever comes in from outside asks first.
   void check_on_loop() const { TB_CHECK(clock.on_loop(), "the engine is entered on the loop"); }
 

@@ -54,6 +54,7 @@ void EngineSession::session_lost(const std::string& reason) {
   parts_.flushes.peer_lost();
   parts_.reads.peer_lost();
   link_orders_.session_lost();
+  peer_settings_.session_lost();
   parts_.roles.answer_is_lost(reason);
   parts_.note_state();
 }

@@ -322,17 +322,16 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
     error = obey(order, link);
     if (!error) {
       remember(order, link, payload.number);
-      core_.log.log(
-          Severity::kInfo,
-          "link " + link.name + " is " + done_word(order) + " by the operator on " + core_.peer);
+      core_.peer_told("link " + link.name, std::string("is ") + done_word(order) + " by the operator on " + core_.peer,
+                      Severity::kInfo);
       core_.events().tell("link-order",
                         {{"link", link.name}, {"order", done_word(order)}, {"by", core_.peer}});
     }
   }
   if (!leaps) number_ = std::max(number_, payload.number);
   if (error)
-    core_.log.log(Severity::kWarning, "an order of the operator on " + core_.peer + " about link " +
-                                link.name + " is refused: " + error->what);
+    core_.peer_told("an order of the operator on " + core_.peer + " about link " + link.name,
+                    "is refused: " + error->what, Severity::kWarning);
   if (!session().up()) return;
   wire::AckFrame ack{.request = frame.request};
   if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);

@@ -112,7 +112,10 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
       op.take(Op::Asks::kBytes, wire::frame_as<wire::ReadFrame>(frame.header));
       break;
   }
-  ++busy_;
+  if (busy_++ == 0) {
+    got_on_ns_ = op.read_ns;
+    looked_before_ = false;
+  }
   ++busy_for_[incarnation];
   op.working_bytes =
       sizeof op + frame.payload.size() + (op.body || compressed ? op.length_bytes : 0);
@@ -265,7 +268,7 @@ void Replica::release(Op& op) {
 }
 
 void Replica::watch_disk() {
-  if (busy_ == 0 || watching_ || still_ns() < limits::kDiskLook_ns) return;
+  if (watching_ || still_ns() < limits::kDiskLook_ns) return;
   watching_ = true;
   core_.workers.run([this] { device_work_ = core_.data.device_work(); }, [this] { device_seen(); });
 }

@@ -31,8 +31,9 @@ class Replica {
   // Reads on after a pause when enough has left; called now and then, since what leaves last
   // through the socket tells nobody.
   void resume_if_drained();
-  // For how long the disk has not got on: nothing was finished, and its device did nothing.
-  [[nodiscard]] uint64_t still_ns() const { return core_.clock.now_ns() - got_on_ns_; }
+  // For how long the disk has not got on with what it has to do: nothing was finished, and its device did nothing.
+  // 0: it has nothing to do.
+  [[nodiscard]] uint64_t still_ns() const { return busy_ == 0 ? 0 : core_.clock.now_ns() - got_on_ns_; }
   // To be called now and then: looks at the device when nothing is finished for a while.
   void watch_disk();
   [[nodiscard]] bool draining() const { return busy_ > 0 && !answering_; }
@@ -41,7 +42,6 @@ class Replica {
   void session_up() {
     TB_CHECK(busy_ == 0, "a session begins when the disk is done with what the last one had sent");
     answering_ = true;
-    got_on_ns_ = core_.clock.now_ns();
   }
 
  private:
@@ -70,13 +70,13 @@ class Replica {
   std::map<uint64_t, size_t> busy_for_;  // of the session, by connection
   uint64_t working_bytes_ = 0;           // of requests that the disk works on
   Pool<Op> ops_;
-  uint64_t got_on_ns_ = 0;
+  uint64_t got_on_ns_ = 0;  // of what it has to do; else without meaning
   bool watching_ = false;         // the device is being looked at
   uint64_t flushes_ = 0;          // under way …
   uint64_t flushing_since_ns_ = 0;  // … since then there was always one
   uint64_t device_work_ = 0;      // by the last look; written by a worker while `watching_`
   uint64_t device_work_before_ = 0;
-  bool looked_before_ = false;    // since something was finished
+  bool looked_before_ = false;    // since something was finished, or begun after a pause
   // Bodies of answers to reads, until the kernel has taken them.
   struct Body {
     std::unique_ptr<std::byte[]> bytes;

@@ -119,7 +119,8 @@ uint64_t ResyncTarget::to_get_bytes() const {
   const auto& verdict = core_.session.handshake().last_verdict();
   const auto& source = core_.session.handshake().peer_facts();
   if (verdict != Verdict::kTargetOfMap || !source) return core_.volume_bytes();
-  return std::min(core_.volume_bytes(), source->dirty_bytes + core_.differences().dirty().set_bytes());
+  const uint64_t theirs_bytes = std::min(core_.volume_bytes(), source->dirty_bytes);  // it may say anything
+  return std::min(core_.volume_bytes(), theirs_bytes + core_.differences().dirty().set_bytes());
 }
 
 // Takes over what the source tells; false when that makes no sense here.

@@ -246,7 +246,7 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
   if (primary && role_ != Role::kSecondary) return false;
   asked_.forget_promotion();
   peer_ = primary ? PeerRole::kPrimary : PeerRole::kSecondary;
-  core_.log.log(Severity::kInfo, core_.peer + (primary ? " is primary now" : " is secondary now"));
+  core_.peer_told(core_.peer, primary ? "is primary now" : "is secondary now", Severity::kInfo);
   core_.events().tell("role", {{"node", core_.peer}, {"role", primary ? "primary" : "secondary"}});
   promotion_.forget_primary_peer();
   // Not marked as half-copied yet, it is what it was, and knows of no end of a primary before.

@@ -1,5 +1,5 @@
 // What the two configuration files should say alike: told to the peer when a session begins, and
-// compared. Nothing depends on it but a sentence in `status`, and on the peer's peer_timeout for how long a primary
+// compared. What a frame tells is what a file may say. Nothing depends on it but a sentence in `status`, and on the peer's peer_timeout for how long a primary
 // reads by itself (Stance::peer_waits_until_ns()). Pure.
 #pragma once
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "base/limits.h"
 #include "base/snapshot_name.h"
+#include "base/units.h"
 #include "wire/codec.h"
 
 namespace twinblock::wire {
@@ -85,7 +88,22 @@ std::string problem_of(const LinkChangePayload& payload) {
   return padded ? "" : "with a name or address that does not end";
 }
 
+std::string timeout_problem(const char* name, uint64_t told_ns, uint64_t least_ns, uint64_t most_ns) {
+  if (told_ns >= least_ns && told_ns <= most_ns) return {};
+  return std::string("whose ") + name + " is " + format_duration(told_ns) + " (" + format_duration(least_ns) +
+         " to " + format_duration(most_ns) + ")";
+}
+
 std::string problem_of(const SettingsPayload& payload) {
+  for (const auto& [name, told_ns] : {std::pair{"peer_timeout", payload.peer_timeout_ns},
+                                      std::pair{"disk_timeout", payload.disk_timeout_ns}})
+    if (std::string problem = timeout_problem(name, told_ns, limits::kTimeoutMin_ns, limits::kTimeoutMax_ns);
+        !problem.empty())
+      return problem;
+  if (std::string problem = timeout_problem("link_timeout", payload.link_timeout_ns, limits::kLinkTimeoutMin_ns,
+                                            limits::kLinkTimeoutMax_ns);
+      !problem.empty())
+    return problem;
   if (payload.on_peer_loss > 1)
     return "whose on_peer_loss is " + std::to_string(payload.on_peer_loss) + " (0 to 1)";
   if (payload.compression > kCompressionModeMax)
@@ -118,6 +136,14 @@ std::string problem_of(const ProbeHostPayload& payload) {
 
 // --- all types in one table
 
+// An answer on the control stream says nothing of times.
+template <typename Frame>
+FrameHeader used_in_order_too(const FrameHeader& header) {
+  FrameHeader used = used_fields<Frame>(header);
+  if (std::is_same_v<Frame, AckFrame> && is_ordered(header)) used.length = used.aux0 = used.offset = 0;
+  return used;
+}
+
 struct Checks {
   Kind kind;
   uint8_t flags;
@@ -139,7 +165,7 @@ template <typename... Frames>
 constexpr ChecksByType checks_of(FrameList<Frames...>) {
   ChecksByType checks{};
   ((checks[static_cast<size_t>(Frames::kKind.type)] = {
-        Frames::kKind, flags_of<Frames>(), problem_as<Frames>, used_fields<Frames>}),
+        Frames::kKind, flags_of<Frames>(), problem_as<Frames>, used_in_order_too<Frames>}),
    ...);
   return checks;
 }

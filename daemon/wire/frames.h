@@ -61,11 +61,13 @@ struct JoinFrame {  // a further connection of a session; answered by the same o
   uint64_t dialler = 0;      // the session's id: the nonce of who dialled its first connection …
   uint64_t acceptor = 0;     // … and of who accepted that
   uint64_t challenge = 0;    // that it answers; 0 in the answer
+  bool renews = false;       // nothing is wrong with the connection whose place it takes; false in the answer
   static constexpr auto fields() {
     return std::tuple(field("incarnation", &JoinFrame::incarnation, &H::sequence),
                       field("dialler", &JoinFrame::dialler, &H::offset),
                       field("acceptor", &JoinFrame::acceptor, &H::length),
-                      field("challenge", &JoinFrame::challenge, &H::aux0));
+                      field("challenge", &JoinFrame::challenge, &H::aux0),
+                      field("renews", &JoinFrame::renews, &H::status, 0, 1));
   }
 };
 

@@ -10,9 +10,14 @@ namespace twinblock::fuzz {
 
 class FuzzNode::QuietLog final : public Log {
  public:
+  explicit QuietLog(const FuzzNode& node) : node_(node) {}
   void log(Severity, const std::string& line) override {
     require(!line.empty() && printable_line(line), "a log line that is none", line);
+    if (node_.logs) node_.logs(line);
   }
+
+ private:
+  const FuzzNode& node_;
 };
 
 Config make_config(uint64_t volume_bytes, const std::string& replication) {
@@ -46,7 +51,7 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
       data(scheduler, std::vector<std::byte>(configuration.size_bytes)),
       metadata(scheduler, std::move(metadata_file)),
       process_(std::make_shared<sim::Process>()),
-      log_(std::make_unique<QuietLog>()) {
+      log_(std::make_unique<QuietLog>(*this)) {
   process_->name = name;
   clock = std::make_unique<sim::VirtualClock>(scheduler, process_, sim::Random(2));
   port_ = network.attach(0, process_);

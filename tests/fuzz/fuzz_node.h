@@ -2,6 +2,7 @@
 // peer sends), from whatever metadata it finds.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ class FuzzNode {
   // Whatever state it is in, it can say so.
   void look() const;
 
+  std::function<void(const std::string& line)> logs;  // each line of the log; may be null
   const Config& config;
   sim::Scheduler scheduler;
   sim::VirtualNetwork network;

@@ -74,7 +74,7 @@ class HostilePeer::Line final : public ConnectionHandler {
     incarnation = number;
     session_ = peer_.session_;
     say(wire::to_header(
-        wire::JoinFrame{number, session_.dialler, session_.acceptor, peer_nonce_}));
+        wire::JoinFrame{number, session_.dialler, session_.acceptor, peer_nonce_, peer_.renews}));
   }
   void closed(const std::string&) override {
     open = false;
@@ -134,12 +134,13 @@ class HostilePeer::Line final : public ConnectionHandler {
                                              .received = peer_.confirms ? peer_.control_received_ : 0}));
   }
   void answer(const FrameHeader& request, uint32_t status, uint32_t payload_bytes) {
-    // Durations that make no sense are the engine's to bear.
+    // Durations that make no sense are the engine's to bear; on the control stream there are none.
+    const bool control = (request.flags & wire::kFlagControl) != 0;
     FrameHeader ack = wire::to_header(wire::AckFrame{.request = request.sequence,
                                                      .error = status,
-                                                     .sent_ns = request.length,
-                                                     .disk_ns = request.offset});
-    ack.flags = request.flags & wire::kFlagControl;
+                                                     .sent_ns = control ? 0 : request.length,
+                                                     .disk_ns = control ? 0 : request.offset});
+    ack.flags = control ? wire::kFlagControl : 0;
     if (payload_bytes == 0 && status == 0) {
       if (request.type == static_cast<uint8_t>(FrameType::kRead))
         payload_bytes = static_cast<uint32_t>(request.length);
@@ -180,6 +181,11 @@ class HostilePeer::Line final : public ConnectionHandler {
         if (dialled_ && peer_.shakes_hands) say_verdict(verdict());
         peer_.session_begins(session_);
         up = true;
+        if (peer_.settings) {
+          FrameHeader told = wire::to_header(wire::SettingsFrame{});
+          told.flags = wire::kFlagControl;
+          say(told, wire::bytes_of(*peer_.settings));
+        }
         break;
       case FrameType::kJoin:
         if (!dialled_) {
@@ -187,6 +193,7 @@ class HostilePeer::Line final : public ConnectionHandler {
           incarnation = join.incarnation;
           session_ = {join.dialler, join.acceptor};
           join.challenge = 0;
+          join.renews = false;
           if (peer_.shakes_hands) say(wire::to_header(join));
         }
         up = true;

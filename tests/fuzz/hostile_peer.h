@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -53,7 +54,9 @@ class HostilePeer {
   bool answers = true;
   bool beats = true;
   bool confirms = true;  // that it has the control stream's frames
+  bool renews = false;   // as it says when it asks to join
   bool asks_register = false;  // its file has a witness, too
+  std::optional<wire::SettingsPayload> settings;  // that it tells when a session begins; none: it tells nothing
   std::function<void(const wire::FrameHeader&)> hears;  // each frame, but of the control stream's no repetitions; may be null
 
  private:

@@ -1,6 +1,6 @@
 // The story of a disk that works, but slowly: each request takes seconds, zeroes and flushes as many
 // more as they are long. That is not a disk that hangs: the pair stays together, and a node that
-// comes back is brought up to date once.
+// comes back is brought up to date once. Nor are links dead that get new connections meanwhile.
 #include "report.h"
 #include "world.h"
 
@@ -31,7 +31,14 @@ void World::slow_disk() {
   }
   watch_session();
   faults.slow_ns = kSlow_ns;
-  scheduler_.run_until(scheduler_.now_ns() + random_.spread(30 * kSecond_ns, 200 * kSecond_ns));
+  const uint64_t slow_for_ns = random_.spread(30 * kSecond_ns, 200 * kSecond_ns);
+  if (renewals_.chance(0.5)) {
+    scheduler_.run_until(scheduler_.now_ns() + slow_for_ns / 2);
+    for (const int host : {0, 1}) node(host).engine().orders().renew_links();
+    scheduler_.run_until(scheduler_.now_ns() + slow_for_ns / 2);
+  } else {
+    scheduler_.run_until(scheduler_.now_ns() + slow_for_ns);
+  }
   workload().stop();
   wait(
       kSlowest_ns, [this] { return workload().idle(); }, "answers of a slow disk");

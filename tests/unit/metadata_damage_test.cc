@@ -74,6 +74,17 @@ class Damage : public testing::Test {
     for (const std::string& warning : loaded.warnings) EXPECT_EQ(warning.rfind("/m: ", 0), 0u);
     return false;
   }
+  // One copy of the superblock, as some other twinblock would write it.
+  template <typename Change>
+  void put_copy(uint64_t offset, uint64_t sequence, Change&& change) {
+    const auto bytes = encode(record_, sequence);
+    Superblock disk;
+    std::memcpy(&disk, bytes.data(), sizeof disk);
+    change(disk);
+    disk.crc = 0;
+    disk.crc = crc32c(std::as_bytes(std::span(&disk, 1)));
+    std::memcpy(file_.data() + offset, &disk, sizeof disk);
+  }
   // Whether the byte is of any use.
   [[nodiscard]] static bool used(size_t at) {
     const auto in = [at](uint64_t from, uint64_t bytes) { return at >= from && at < from + bytes; };
@@ -120,6 +131,34 @@ TEST_F(Damage, OfAWholePartLosesNothing) {
       if (HasFailure()) return;
     }
   }
+}
+
+// A newer twinblock was cut off between the two copies: what it recorded counts, and can't be read.
+TEST_F(Damage, IsNoneWhereNewerSoftwareWroteACopy) {
+  const File good = file_;
+  for (const uint64_t offset : kSuperblockOffset) {
+    for (const uint64_t sequence : {8, 9, 10}) {
+      for (const bool version : {true, false}) {
+        file_ = good;
+        put_copy(offset, sequence, [version](Superblock& disk) {
+          if (version)
+            ++disk.version;
+          else
+            disk.reserved[0] = 1;
+        });
+        const Result<Loaded> loaded = load(reader_of(file_), file_.size(), kVolume, "/m");
+        ASSERT_FALSE(loaded.ok()) << offset << " " << sequence << version;
+        EXPECT_NE(loaded.error().what.find("newer software wrote it"), std::string::npos) << loaded.error().what;
+        EXPECT_NE(loaded.error().action.find("use the twinblock that wrote it"), std::string::npos);
+      }
+    }
+  }
+}
+
+// This one was cut off while it took over what an older one had written.
+TEST_F(Damage, OfACopyIsWhatOlderSoftwareWrote) {
+  put_copy(kSuperblockOffset[0], 8, [](Superblock& disk) { --disk.version; });
+  EXPECT_FALSE(check(file_, true));
 }
 
 TEST_F(Damage, OfTheEndOfTheFileLosesNothing) {

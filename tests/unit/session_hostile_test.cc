@@ -4,6 +4,8 @@
 #include <malloc.h>
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "hostile_peer.h"
@@ -99,6 +101,40 @@ TEST_F(HostilePeerTest, BeatsWithoutATimeAreNotEachAnsweredAtOnce) {
   EXPECT_LE(heard, 20u);
 }
 
+// What it tells, true or not, is said again and again only as a count.
+TEST_F(HostilePeerTest, WhatItTellsWithoutEndDoesNotFillTheLog) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  std::vector<std::string> lines;
+  node_->logs = [&lines](const std::string& line) { lines.push_back(line); };
+  constexpr size_t kFrames = 2000;
+  bool primary = false;
+  send(kFrames, [&] {
+    wire::FrameHeader header =
+        wire::to_header(wire::RoleFrame{.primary = primary = !primary, .term = peer_->next_sequence()});
+    wire::set_order(header, ++*peer_->control());
+    return header;
+  });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(lines, (std::vector<std::string>{"beta is primary now", "beta is secondary now"}));
+  lines.clear();
+  for (uint64_t number = 1; number <= kFrames; ++number) {
+    wire::LinkChangePayload payload{};
+    payload.change = static_cast<uint32_t>(wire::LinkChange::kDisable);
+    payload.number = number % 2 == 0 ? number : ~number;
+    wire::set_name(payload.name, "link" + std::to_string(number % 30));
+    wire::FrameHeader header = wire::to_header(wire::LinkChangeFrame{});
+    wire::set_request(header, peer_->next_sequence());
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, wire::bytes_of(payload)));
+    peer_->send(0, wire::bytes_of(payload));
+  }
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_FALSE(lines.empty());
+  EXPECT_LE(lines.size(), limits::kStrangerReasonsMax + 1);
+}
+
 // Strangers in plain mode that take every place and say nothing: the peer gets in beside them.
 TEST_F(HostilePeerTest, WhoSaysNothingKeepsNobodyOut) {
   peer_->listens = peer_->shakes_hands = false;
@@ -113,6 +149,33 @@ TEST_F(HostilePeerTest, WhoSaysNothingKeepsNobodyOut) {
   peer_->dial(0);
   for (int i = 0; i < 1000 && !stands(); ++i) node_->run(kMillisecond_ns);
   EXPECT_TRUE(stands());
+}
+
+// Joins of a session that is about to stand, one after the other, take no places of others'.
+TEST_F(HostilePeerTest, WhoWaitsToJoinKeepsNobodyOut) {
+  peer_->listens = peer_->beats = false;
+  size_t challenges = 0;
+  bool is_answered = false;
+  peer_->hears = [&](const wire::FrameHeader& header) {
+    challenges += static_cast<size_t>(header.type == static_cast<uint8_t>(wire::FrameType::kChallenge));
+    if (header.type != static_cast<uint8_t>(wire::FrameType::kVerdict)) return;
+    is_answered = true;
+    peer_->shakes_hands = false;  // it does not say its own
+  };
+  peer_->take(HostilePeer::Stance::kSame, 0, 2);
+  ASSERT_TRUE(node_->engine->start().ok());
+  peer_->dial(0);
+  for (int i = 0; i < 1000 && !is_answered; ++i) node_->run(kMillisecond_ns);
+  ASSERT_TRUE(is_answered);
+  peer_->shakes_hands = true;
+  const size_t before = challenges;
+  constexpr size_t kJoins = limits::kPendingConnectionsMax + 8;
+  for (size_t i = 0; i < kJoins; ++i) {
+    peer_->dial(1);
+    node_->run(10 * kMillisecond_ns);
+  }
+  ASSERT_FALSE(stands());
+  EXPECT_EQ(challenges, before + kJoins) << "one was closed unheard";
 }
 
 // Data that has overtaken the generation is held. It may not keep the receive slab that it lies in, nearly all of which
@@ -134,6 +197,28 @@ TEST_F(HostilePeerTest, EarlyDataIsHeldForWhatItIs) {
   node_->run(kSecond_ns);
   ASSERT_TRUE(stands()) << "a good source's data may come early";
   EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 40 * kMiB);
+}
+
+// A disk without work does not stand still: the first request after an hour has its time.
+TEST_F(HostilePeerTest, ADiskStandsStillOnlyWithARequest) {
+  std::optional<uint64_t> still_ns;  // as the last heartbeat says
+  peer_->hears = [&still_ns](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kHeartbeat))
+      still_ns = wire::frame_as<wire::HeartbeatFrame>(header).disk_still_ns;
+  };
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  node_->run(20 * kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(still_ns, 0u);
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 5 * kSecond_ns;
+  send(1, [this] { return wire::to_header(wire::ReadFrame{peer_->next_sequence(), 0, 4 * kKiB}); });
+  node_->run(3 * kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_GT(still_ns, 2 * kSecond_ns);
+  EXPECT_LT(still_ns, 4 * kSecond_ns);
+  node_->run(10 * kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(still_ns, 0u);
 }
 
 // What came before any data tells the length of the way, and the next tick would only come behind them. Later beats

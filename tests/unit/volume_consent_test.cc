@@ -13,6 +13,7 @@
 #include "fuzz_node.h"
 #include "hostile_peer.h"
 #include "metadata_image.h"
+#include "volume/settings.h"
 
 namespace twinblock::fuzz {
 namespace {
@@ -124,6 +125,7 @@ class ConsentTest : public testing::Test {
     peer_.reset();
     peer_ = std::make_unique<HostilePeer>(*node_, name_ == "alpha" ? "beta" : "alpha", record_);
     peer_->asks_register = true;
+    peer_->settings = make_settings(config_);
     differently(*peer_);
     peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
     peer_->take(HostilePeer::Stance::kSame, 0, 0);
@@ -236,7 +238,10 @@ TEST_F(ConsentTest, TheRecordOfAnotherPromotionMakesNobodyPrimary) {
 TEST_F(ConsentTest, WhatWasReadLongAgoIsReadAnew) {
   witness_.reading = {entry(kClaim, "beta"), 5};  // which had gone on alone, and is back
   begin();
-  meet([](HostilePeer& peer) { peer.beats = false; });
+  meet([](HostilePeer& peer) {
+    peer.beats = false;
+    peer.settings.reset();
+  });
   node_->run(100 * kMillisecond_ns);
   ASSERT_EQ(witness_.reads, 1);
   witness_.reading = {std::nullopt, 0};  // it has lost all that it knew
@@ -247,6 +252,25 @@ TEST_F(ConsentTest, WhatWasReadLongAgoIsReadAnew) {
   node_->run(5 * kSecond_ns);
   ASSERT_FALSE(witness_.replacements.empty());
   for (const auto& each : witness_.replacements) EXPECT_EQ(each.revision, 0);
+}
+
+// This node reads by itself for as long as the peer has told that it waits.
+TEST_F(ConsentTest, WhoDoesNotTellHowLongItWaitsIsPartedFrom) {
+  begin();
+  meet([](HostilePeer& peer) { peer.settings.reset(); });
+  for (uint64_t ns = 0; ns < 2 * config_.disk_timeout_ns && node_->engine->inside().session_stands(); ns += kMillisecond_ns)
+    node_->run(kMillisecond_ns);
+  EXPECT_FALSE(node_->engine->inside().session_stands());
+  EXPECT_NE(node_->engine->status().session_error.find("has not told its peer_timeout"), std::string::npos);
+}
+
+TEST_F(ConsentTest, WhoHasToldHowLongItWaitsIsKept) {
+  begin();
+  meet();
+  for (uint64_t ns = 0; ns < 2 * config_.disk_timeout_ns; ns += 100 * kMillisecond_ns) {
+    node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(node_->engine->inside().session_stands());
+  }
 }
 
 // A promotion that the peer has agreed to waits for nothing but its own record.

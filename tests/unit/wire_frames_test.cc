@@ -100,6 +100,19 @@ TEST(Frames, MoreDoneThanThereIsIsRefused) {
   EXPECT_NE(header_problem(to_header(ProgressFrame{6, 5}), 4096), "");
 }
 
+TEST(Frames, AnAnswerOnTheControlStreamHasNoTimes) {
+  for (const AckFrame ack : {AckFrame{.request = 7, .sent_ns = 1}, AckFrame{.request = 7, .held_ns = 1},
+                             AckFrame{.request = 7, .disk_ns = 1}}) {
+    FrameHeader header = to_header(ack);
+    EXPECT_EQ(header_problem(header, 4096), "");
+    set_order(header, 3);
+    EXPECT_NE(header_problem(header, 4096).find("ack frame with a field that it does not have"), std::string::npos);
+  }
+  FrameHeader header = to_header(AckFrame{.request = 7, .error = 5});
+  set_order(header, 3);
+  EXPECT_EQ(header_problem(header, 4096), "");
+}
+
 template <typename Frame, typename Payload>
 std::string problem_with(const Payload& payload) {
   return payload_problem(to_header(Frame{}), bytes_of(payload));
@@ -140,11 +153,19 @@ TEST(Payloads, OfALinkChangeHaveNothingThatThisVersionDoesNotKnow) {
 
 TEST(Payloads, OfSettingsHaveNothingThatThisVersionDoesNotKnow) {
   SettingsPayload good{};
+  good.peer_timeout_ns = good.disk_timeout_ns = limits::kTimeoutMin_ns;
+  good.link_timeout_ns = limits::kLinkTimeoutMax_ns;
   good.level = 1;
   good.links = 1;
   set_name(good.link[0].name, "main");
   EXPECT_EQ(problem_with<SettingsFrame>(good), "");
   const std::vector<std::pair<const char*, std::function<void(SettingsPayload&)>>> cases{
+      {"peer_timeout is 0", [](auto& p) { p.peer_timeout_ns = 0; }},
+      {"peer_timeout is 10 min 0 s (200.00 ms to 10 min 0 s)", [](auto& p) { p.peer_timeout_ns = limits::kTimeoutMax_ns + 1; }},
+      {"disk_timeout is", [](auto& p) { p.disk_timeout_ns = limits::kTimeoutMin_ns - 1; }},
+      {"disk_timeout is", [](auto& p) { p.disk_timeout_ns = ~uint64_t{0}; }},
+      {"link_timeout is", [](auto& p) { p.link_timeout_ns = limits::kLinkTimeoutMin_ns - 1; }},
+      {"link_timeout is", [](auto& p) { p.link_timeout_ns = limits::kLinkTimeoutMax_ns + 1; }},
       {"on_peer_loss is 2", [](auto& p) { p.on_peer_loss = 2; }},
       {"compression is 3", [](auto& p) { p.compression = 3; }},
       {"level is 20", [](auto& p) { p.level = 20; }},

@@ -1,0 +1,110 @@
+// Links get new connections, as keys are changed, while a write waits for the peer's disk: an engine on virtual parts, and
+// the fuzzers' peer, over one link.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "metadata_image.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+constexpr uint64_t kMoment_ns = 100 * kMillisecond_ns;
+
+class RenewalTest : public testing::Test {
+ protected:
+  RenewalTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
+    config_.links.resize(1);
+    std::vector<std::byte> file = plain_file(record_);
+    metadata::Loaded loaded = load_plain(file, record_);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
+    peer_->take(HostilePeer::Stance::kSame, 0, 0);
+  }
+  ~RenewalTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+
+  [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
+  // A primary, a client's block of zeroes that is not answered, and a peer that lives.
+  void wait_for_the_peers_disk() {
+    ASSERT_TRUE(node_->engine->start().ok());
+    for (int i = 0; i < 100 && !stands(); ++i) node_->run(kMoment_ns);
+    node_->engine->orders().promote(Promotion::Word{}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+    for (int i = 0; i < 100 && !node_->engine->is_primary(); ++i) node_->run(kMoment_ns);
+    ASSERT_TRUE(stands() && node_->engine->is_primary());
+    peer_->answers = peer_->shakes_hands = false;
+    request_.op = ClientOp::kZero;
+    request_.length_bytes = 4 * kKiB;
+    request_.done = [](ClientRequest&) {};
+    node_->engine->clients().submit(request_);
+    for (int i = 0; i < 100 && heard_[wire::FrameType::kData] == 0; ++i) node_->run(kMoment_ns);
+    ASSERT_EQ(heard_[wire::FrameType::kData], 1);
+  }
+  // The peer dials, and asks to put that in the place of the connection that there is.
+  void peer_joins() {
+    const int answers = heard_[wire::FrameType::kJoin];
+    peer_->dial(0);
+    node_->run(kMoment_ns);
+    incarnation_ += 2;
+    peer_->ask_to_join(0, incarnation_);
+    node_->run(kMoment_ns);
+    if (stands()) EXPECT_EQ(heard_[wire::FrameType::kJoin], answers + 1);
+    peer_->hang_up(1);
+  }
+
+  Config config_;
+  const metadata::NodeRecord record_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+  std::map<wire::FrameType, int> heard_;  // by the peer
+  ClientRequest request_;
+  uint64_t incarnation_ = 1;  // odd: the peer's
+};
+
+TEST_F(RenewalTest, OfThePeersIsNoLoss) {
+  ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
+  peer_->renews = true;
+  for (int i = 0; i < 5; ++i) peer_joins();
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_TRUE(stands());
+}
+
+TEST_F(RenewalTest, OfThisNodesIsNoLoss) {
+  ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
+  peer_->shakes_hands = true;
+  for (int i = 1; i <= 5; ++i) {
+    node_->engine->orders().renew_links();
+    node_->run(2 * kMoment_ns);
+    EXPECT_EQ(heard_[wire::FrameType::kJoin], i);
+  }
+  peer_->shakes_hands = false;  // a session that is lost stays so
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_TRUE(stands());
+}
+
+// The peer held it for dead, and did so again and again.
+TEST_F(RenewalTest, AnotherJoinIsOne) {
+  ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
+  peer_joins();
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_FALSE(stands());
+}
+
+TEST_F(RenewalTest, WithoutEndIsOne) {
+  ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
+  peer_->renews = true;
+  for (size_t i = 0; i < 2 * limits::kRenewalsMax && stands(); ++i) peer_joins();
+  EXPECT_FALSE(stands());
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
