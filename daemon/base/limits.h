@@ -48,6 +48,8 @@ constexpr uint64_t kSnapshotHoldMax_ns = 30 * kSecond_ns;
 constexpr uint64_t kPeerDiskRetry_ns = 10 * kSecond_ns;
 // A disk that can't be read in so many places counts as failed.
 constexpr size_t kBadPlacesMax = 16;
+// What a resync's source could not be read at is tried again after this.
+constexpr uint64_t kUnreadableRetry_ns = 60 * kSecond_ns;
 // A primary's disk that was full counts as mended when it has refused nothing for this long.
 constexpr uint64_t kDiskNoteKept_ns = 10 * kSecond_ns;
 // A request to a peer whose disk gets on may take so many times disk_timeout, …

@@ -92,6 +92,8 @@ void add_mirror(MetricsText& text, const StatusView& view, uint64_t events_total
              view.resync.active ? view.resync.total_bytes -
                                       std::min(view.resync.total_bytes, view.resync.done_bytes)
                                 : uint64_t{0});
+  text.gauge("twinblock_resync_unreadable_bytes",
+             "What it has left for later, as this node's disk can't be read there.", view.resync.unreadable_bytes);
   text.counter("twinblock_resync_bytes_total", "What resyncs have sent to the peer.",
                view.resync_bytes);
   text.counter("twinblock_metadata_intent_commits_total",

@@ -63,6 +63,7 @@ json render_resync(const StatusView& view) {
           {"eta_s", or_null(resync.remaining_s)},
           {"pace", pace(resync)},
           {"reason", told ? resync_words(*resync.cause, view.node, view.peer.name) : ""},
+          {"unreadable_bytes", resync.unreadable_bytes},
           {"sent", render_sent(resync.sent)}};
 }
 

@@ -49,4 +49,14 @@ std::string resync_words(const ResyncCause& cause, const std::string& node,
               : "'s; all of that is copied, since a comparison would tell nothing.");
 }
 
+std::string unreadable_words(const StatusView::Resync& resync) {
+  std::string words;
+  uint64_t told_bytes = 0;
+  for (const auto& [offset, length] : resync.unreadable) {
+    words += (words.empty() ? "" : ", ") + format_size(length) + " at offset " + std::to_string(offset);
+    told_bytes += length;
+  }
+  return words + (told_bytes < resync.unreadable_bytes ? ", and others" : "");
+}
+
 }  // namespace twinblock

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "base/units.h"
+#include "control/resync_words.h"
 #include "control/witness_words.h"
 #include "words/backing_words.h"
 #include "words/loss_words.h"
@@ -76,6 +77,21 @@ StatusWords diskless_words(const StatusView& view) {
   return words;
 }
 
+// A source that has copied all but what its disk does not give.
+StatusWords waiting_for_disk_words(const StatusView& view) {
+  StatusWords words;
+  const std::string& peer = view.peer.name;
+  words.status = peer + " has been brought up to date but for " + format_size(view.resync.unreadable_bytes) +
+                 " that this node's disk can't be read at (" + unreadable_words(view.resync) +
+                 "). What is written goes to both nodes; " + peer + " counts as half-copied until it has these, too.";
+  words.action = std::string("Write these places anew") +
+                 (is_primary(view.role) ? "" : ", after `twinblock promote " + view.volume + "` here,") +
+                 " (restore the files that lie there), or get the disk that holds " + view.backing +
+                 " to be read (dmesg, smartctl): it is tried again every minute or so. Keep it until then: it is the only "
+                 "good copy.";
+  return words;
+}
+
 StatusWords words_of_state(const StatusView& view) {
   StatusWords words;
   const std::string& volume = view.volume;
@@ -138,6 +154,7 @@ StatusWords words_of_state(const StatusView& view) {
     case VolumeState::kDiskless:
       return diskless_words(view);
     case VolumeState::kResync:
+      if (view.resync.waits_for_disk) return waiting_for_disk_words(view);
       words.status = view.resync.target ? "This replica is being brought up to date by " + peer + "."
                                     : peer + " is being brought up to date.";
       words.action =

@@ -28,6 +28,9 @@ void add_with_peer(const StatusView& view, std::vector<std::string>& lines) {
   if (view.resync.target || view.resync.source) {
     if (view.resync.cause)
       lines.push_back(resync_words(*view.resync.cause, view.node, view.peer.name));
+    if (view.resync.unreadable_bytes > 0 && !view.resync.waits_for_disk)
+      lines.push_back("This node's disk could not be read at " + format_size(view.resync.unreadable_bytes) +
+                      " so far (" + unreadable_words(view.resync) + "): they are left for later.");
     if (view.resync.paused)
       lines.push_back("The resync waits: it was paused by an operator (`twinblock resync " +
                       view.volume + " resume`).");

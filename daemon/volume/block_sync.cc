@@ -232,18 +232,20 @@ void BlockSync::proceed(Run& run) {
     end(run);
     return;
   }
+  const ByteRange& range = run.outcome.range;
   if (run.disk.error != 0) {
-    disks_.read_failed(run.disk.error, run.outcome.range.begin_bytes);
-    // The owner may end the session over it, which leaves this run to be ended here.
-    owner_.sync_failed(run.disk.error, run.outcome.range.begin_bytes);
+    // Of a longer one nobody knows yet which place is the bad one.
+    if (range.length() <= limits::kBlockBytes) disks_.read_failed(run.disk.error, range.begin_bytes);
+    owner_.sync_failed(run.disk.error, range);
     end(run);
     return;
   }
+  disks_.read_well(range.begin_bytes, range.length());
   run.asked = Run::Asked::kWrites;
   if (run.task.compare)
     compare(run);
   else
-    send(run, run.outcome.range);
+    send(run, range);
 }
 
 void BlockSync::compare(Run& run) {

@@ -39,8 +39,8 @@ class BlockSync {
     // A task has ended: what was sent has been acknowledged by the peer (not flushed), and what
     // was not done is to be done by others.
     virtual void synced(const Outcome& outcome) = 0;
-    // The local disk can't be read there.
-    virtual void sync_failed(int error, uint64_t offset_bytes) = 0;
+    // The task, of this range, has done nothing: the local disk can't be read there, at one place at least.
+    virtual void sync_failed(int error, const ByteRange& range) = 0;
     // A task has ended in whatever way, and there is room for another.
     virtual void sync_has_room() = 0;
 

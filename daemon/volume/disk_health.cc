@@ -59,10 +59,9 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
   if (local_ok()) log(Severity::kError, read_error_);
   owner_.note_state();
   if (!read_errors_.too_many() || !local_ok()) return;
-  const bool secondary = owner_.is_secondary();
-  if (!secondary && !core_.phase().peer_whole()) return;  // half a disk is better than none
+  if (!core_.phase().peer_whole() && !core_.phase().receives_from_whole()) return;  // half a disk is better than none
   note(error);
-  if (secondary)
+  if (owner_.is_secondary())
     data_error_ = error;
   else
     leave_local_disk(error);

@@ -41,6 +41,8 @@ class DiskHealth {
   void written(uint64_t offset_bytes, uint64_t length_bytes) {
     read_errors_.written(offset_bytes, length_bytes);
   }
+  // … or gave them: each block of it can be read.
+  void read_well(uint64_t offset_bytes, uint64_t length_bytes) { written(offset_bytes, length_bytes); }
   // The intents can't be written: nothing may be written here any more, but the peer may stand in.
   void metadata_failed(int error);
   // The record can't be written; its writer decides what follows.

@@ -27,6 +27,8 @@ class PeerPhase {
   [[nodiscard]] bool both_whole() const { return rules_of(phase_).both_whole; }
   // The peer may send writes.
   [[nodiscard]] bool receives() const { return rules_of(phase_).receives; }
+  // … and is whole itself: this node's replica is not the only good one.
+  [[nodiscard]] bool receives_from_whole() const { return receives() && !holds_sole_copy(); }
   [[nodiscard]] bool being_resynced() const { return phase_ == Phase::kBehind; }
   [[nodiscard]] bool holds_sole_copy() const { return phase_ == Phase::kSoleCopy; }
 

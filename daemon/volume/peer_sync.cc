@@ -305,6 +305,11 @@ void PeerSync::ask_to_be_copied_back() {
   owner_.note_state();
 }
 
+void PeerSync::resync_waits() {
+  log_.waits(core_.differences().unreadable(), parts_.disks.read_error());
+  owner_.note_state();
+}
+
 void PeerSync::resync_failed(const std::string& why) {
   core_.log.log(Severity::kError, why);
   log_.failed(why);

@@ -80,6 +80,7 @@ class PeerSync final : private ResyncSource::Owner,
   void resync_target_marked() override;
   void resync_copied() override;
   void resync_finished() override;
+  void resync_waits() override;
   void resync_failed(const std::string& why) override;
   // ResyncTarget::Owner
   void target_filled() override { enter(Phase::kFilled); }

@@ -28,6 +28,13 @@ void ResyncLog::ended(const Progress& progress, const std::optional<Sent>& sent)
   core_.events().tell("resync-ended", std::move(details));
 }
 
+void ResyncLog::waits(const BlockMap& unreadable, const std::string& read_error) {
+  core_.log.log(Severity::kWarning, "all is copied to " + core_.peer + " but " + format_size(unreadable.set_bytes()) +
+                                        " that can't be read here (" + read_error +
+                                        "): it is copied when it is written anew, and tried again from time to time");
+  core_.events().tell("resync-waits", {{"unreadable_bytes", unreadable.set_bytes()}, {"reason", read_error}});
+}
+
 void ResyncLog::failed(const std::string& why) {
   if (std::exchange(told_, false)) core_.events().tell("resync-failed", {{"reason", why}});
 }

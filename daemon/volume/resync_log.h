@@ -23,6 +23,8 @@ class ResyncLog {
   void began(bool source);
   // `sent`: of the source.
   void ended(const Progress& progress, const std::optional<Sent>& sent);
+  // All is copied but what the source can't read.
+  void waits(const BlockMap& unreadable, const std::string& read_error);
   void failed(const std::string& why);
 
   // Of the one that runs, or else of the last one.

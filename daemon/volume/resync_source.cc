@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/checks.h"
 #include "base/limits.h"
@@ -26,7 +27,10 @@ ResyncSource::ResyncSource(Core& core, FlushGroup& flushes, WritePath& writes,
       sync_(core, disks, *this),
       walk_(core, [this](uint64_t from_bytes) { return next_range(from_bytes); },
             [this] { pump(); }) {
-  report_timer_ = core_.clock.make_timer([this] { report(); });
+  report_timer_ = core_.clock.make_timer([this] {
+    report();
+    look_again();
+  });
   pace_timer_ = core_.clock.make_timer([this] { pump(); });
   mark_again_ = core_.clock.make_timer([this] { mark(); });
 }
@@ -90,6 +94,8 @@ void ResyncSource::answered(const PeerAnswer& answer) {
 // What the target knows to be missing has come before its answer (kDirty): the set is complete.
 void ResyncSource::copy() {
   step_ = Step::kCopying;
+  retry_began_ns_ = 0;
+  wait_told_ = false;
   progress_.begin(core_.differences().dirty().set_bytes(), core_.clock.now_ns());
   report_timer_->arm(kReportInterval_ns);
   pace_timer_->arm(kPaceInterval_ns);
@@ -109,14 +115,39 @@ void ResyncSource::pump() {
     const Pacer::Allowance allowed = pacer_.allowance(writes_.busy(now), now);
     if (sync_.outstanding() >= allowed.runs || !start_next(allowed)) break;
   }
-  if (step_ == Step::kCopying && sync_.outstanding() == 0 && !walk_.looking() &&
-      core_.differences().none_known())
+  if (step_ != Step::kCopying || sync_.outstanding() > 0 || walk_.looking()) return;
+  if (core_.differences().none_known())
     flush();
+  else if (core_.differences().none_readable())
+    wait_for_disk();
+}
+
+// The rest waits until a client writes there, or the disk gives it after all: the target is not whole, gets what is
+// written meanwhile, and what has been copied already stays so.
+void ResyncSource::wait_for_disk() {
+  pace_timer_->disarm();
+  if (retry_at_ns_ != 0) return;
+  // A disk may take long to say that it can't: it is asked for a tenth of the time at most.
+  const uint64_t now = core_.clock.now_ns();
+  const uint64_t tried_ns = retry_began_ns_ == 0 ? 0 : now - retry_began_ns_;
+  retry_at_ns_ = now + std::max(limits::kUnreadableRetry_ns, 9 * tried_ns);
+  if (!std::exchange(wait_told_, true)) owner_.resync_waits();
+}
+
+void ResyncSource::look_again() {
+  if (step_ != Step::kCopying || retry_at_ns_ == 0) return;
+  const uint64_t now = core_.clock.now_ns();
+  if (now >= retry_at_ns_) {
+    core_.differences().try_unreadable_again();
+    retry_began_ns_ = now;
+    retry_at_ns_ = 0;
+  }
+  pump();
 }
 
 bool ResyncSource::start_next(const Pacer::Allowance& allowed) {
   // Once more from the start: what could not be sent in this pass.
-  const bool more = !core_.differences().none_known();
+  const bool more = !core_.differences().none_readable();
   if (sync_.outstanding() == 0 && more && walk_.exhausted()) walk_.restart();
   const auto step = walk_.next(allowed.run_bytes, allowed.hole_bytes);
   if (!step) return false;
@@ -129,12 +160,12 @@ bool ResyncSource::start_next(const Pacer::Allowance& allowed) {
   return true;
 }
 
-// The next blocks that the target misses, all of them known by the block, or all of them only
+// The next blocks that the target misses and that can be read, all of them known by the block, or all of them only
 // coarsely: what is known is sent, and a comparison is not stretched over it.
 std::optional<ByteRange> ResyncSource::next_range(uint64_t from_bytes) const {
-  const BlockMap& dirty = core_.differences().dirty();
-  const BlockMap& maybe = core_.differences().coarse();
-  auto range = dirty.next_run(from_bytes, BlockMap::kChunkBytes);
+  const Differences& differences = core_.differences();
+  const BlockMap& maybe = differences.coarse();
+  auto range = differences.next_readable(from_bytes);
   if (!range) return std::nullopt;
   const auto coarse = maybe.next_run(range->begin_bytes, BlockMap::kChunkBytes, range->end_bytes);
   const bool compare = coarse && coarse->begin_bytes == range->begin_bytes;
@@ -148,7 +179,7 @@ std::optional<ByteRange> ResyncSource::next_range(uint64_t from_bytes) const {
   // A run ends with its chunk; a hole does not.
   while (range->length() < limits::kFrameHoleBytesMax && range->end_bytes % BlockMap::kChunkBytes == 0) {
     const uint64_t at = range->end_bytes;
-    const auto more = dirty.next_run(at, BlockMap::kChunkBytes, at + 1);
+    const auto more = differences.next_readable(at, at + 1);
     const auto coarse_too = maybe.next_run(at, BlockMap::kChunkBytes, at + 1);
     if (!more || !coarse_too) break;
     range->end_bytes = std::min(more->end_bytes, coarse_too->end_bytes);
@@ -168,10 +199,12 @@ void ResyncSource::synced(const BlockSync::Outcome& outcome) {
   core_.counters().resynced(outcome.data_bytes + outcome.zero_bytes);
 }
 
-void ResyncSource::sync_failed(int error, uint64_t offset_bytes) {
-  owner_.resync_failed(system_error(error, "resync: read " + core_.config.node(core_.node).backing +
-                                               " at offset " + std::to_string(offset_bytes))
-                           .what);
+// Which place it was, block by block tells.
+void ResyncSource::sync_failed(int, const ByteRange& range) {
+  if (range.length() > limits::kBlockBytes)
+    walk_.failed(range);
+  else
+    core_.differences().found_unreadable(range);
 }
 
 void ResyncSource::flush() {
@@ -216,6 +249,8 @@ void ResyncSource::report() {
 
 void ResyncSource::session_lost() {
   step_ = Step::kIdle;
+  retry_at_ns_ = 0;
+  core_.differences().try_unreadable_again();
   report_timer_->disarm();
   pace_timer_->disarm();
   mark_again_->disarm();

@@ -3,7 +3,9 @@
 //
 //   begin ─▶ marking: the target records that it is half-copied (invariant 7), and takes a copy of what it
 //                     holds before, where its file says so: then it is asked again until it has
-//         ─▶ copying: runs of dirty blocks; those known coarsely are compared first
+//         ─▶ copying: runs of dirty blocks; those known coarsely are compared first; those that this
+//                     node's disk can't be read at stay dirty, and are tried again when a client
+//                     writes there, and from time to time
 //         ─▶ flushing: both disks
 //         ─▶ recording: the target records that it is whole, in the source's generation
 //         ─▶ done: the source records that generation as shared
@@ -38,7 +40,9 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
     virtual void resync_copied() = 0;
     // It has done so.
     virtual void resync_finished() = 0;
-    // The source itself can't go on (its disk fails to read or flush).
+    // Nothing is left to be copied but what the source's disk can't be read at: told once.
+    virtual void resync_waits() = 0;
+    // The source itself can't go on (its disk failed, or fails to flush).
     virtual void resync_failed(const std::string& why) = 0;
 
    protected:
@@ -66,6 +70,8 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   [[nodiscard]] bool active() const { return step_ != Step::kIdle; }
   [[nodiscard]] const Progress& progress() const { return progress_; }
   [[nodiscard]] const Sent& sent() const { return sent_; }
+  // All but what can't be read here has been copied, and waits for that.
+  [[nodiscard]] bool waits_for_disk() const { return retry_at_ns_ != 0; }
 
   void answered(const PeerAnswer& answer) override;
 
@@ -74,7 +80,7 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
 
   // BlockSync::Owner
   void synced(const BlockSync::Outcome& outcome) override;
-  void sync_failed(int error, uint64_t offset_bytes) override;
+  void sync_failed(int error, const ByteRange& range) override;
   void sync_has_room() override { pump(); }
 
   void send_generation(metadata::Generations generations, uint32_t flag);
@@ -84,6 +90,8 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   bool start_next(const Pacer::Allowance& allowed);
   [[nodiscard]] std::optional<ByteRange> next_range(uint64_t from_bytes) const;
   void flush();
+  void wait_for_disk();
+  void look_again();
   void report();
 
   Core& core_;
@@ -98,6 +106,9 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   uint64_t resync_number_ = 0;  // tells the end of an earlier one's flush from this one's
   Progress progress_;
   Sent sent_;
+  uint64_t retry_began_ns_ = 0;  // of what could not be read; 0: all is tried for the first time
+  uint64_t retry_at_ns_ = 0;     // the next one; 0: there is something else to do before
+  bool wait_told_ = false;
   std::unique_ptr<Timer> report_timer_;
   std::unique_ptr<Timer> pace_timer_;
   metadata::Generations label_;  // what the target is told while it is marked

@@ -79,8 +79,15 @@ void SlowReads::start(Op& op) {
   core_.data.submit(op.disk);
 }
 
+// A peer that is being brought up to date has what is not missed.
+bool SlowReads::peer_has(const ClientRequest& client) const {
+  return core_.phase().peer_whole() ||
+         (core_.phase().attached() &&
+          !core_.differences().dirty().any(client.offset_bytes, client.length_bytes));
+}
+
 void SlowReads::read_from_peer(Op& op) {
-  if (!core_.phase().peer_whole()) {
+  if (!peer_has(*op.client)) {
     finish(op, op.disk.error != 0 ? op.disk.error : EIO);
     return;
   }

@@ -33,6 +33,7 @@ class SlowReads {
  private:
   struct Op;
   void start(Op& op);
+  [[nodiscard]] bool peer_has(const ClientRequest& client) const;
   void read_from_peer(Op& op);
   [[nodiscard]] ContentCache* cache_for(const ClientRequest& client);
   void look(ContentCache& cache, Op& op);

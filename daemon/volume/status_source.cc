@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace twinblock {
+namespace {
+
+constexpr size_t kUnreadableTold = 8;  // places
+
+}  // namespace
 
 StatusSource::StatusSource(const Parts& parts)
     : parts_(parts), started_ns_(parts.core.clock.now_ns()) {}
@@ -145,7 +150,18 @@ void StatusSource::fill_resync(StatusView& view) const {
   resync.rate_bytes_per_s = progress.rate_bytes_per_s();
   resync.average_bytes_per_s = progress.average_bytes_per_s(parts_.core.clock.now_ns());
   resync.remaining_s = progress.remaining_s();
-  if (source.active()) resync.sent = source.sent();
+  if (!source.active()) return;
+  resync.sent = source.sent();
+  resync.waits_for_disk = source.waits_for_disk();
+  const BlockMap& unreadable = parts_.core.differences().unreadable();
+  resync.unreadable_bytes = unreadable.set_bytes();
+  uint64_t from = 0;
+  while (resync.unreadable.size() < kUnreadableTold) {
+    const auto run = unreadable.next_run(from, BlockMap::kChunkBytes);
+    if (!run) break;
+    resync.unreadable.emplace_back(run->begin_bytes, run->length());
+    from = run->end_bytes;
+  }
 }
 
 void StatusSource::fill_verify(StatusView::Verify& view) const {

@@ -118,6 +118,11 @@ struct StatusView {
     std::optional<uint64_t> remaining_s;
     std::optional<ResyncCause> cause;  // of the one that runs, or else of the last one
     ResyncSent sent;                   // the source's
+    // Of the source: what its disk could not be read at, and is left for later; and the first places, as offset
+    // and length.
+    uint64_t unreadable_bytes = 0;
+    std::vector<std::pair<uint64_t, uint64_t>> unreadable;
+    bool waits_for_disk = false;  // … and that all else has been copied
   } resync;
   struct LastResync {
     uint64_t bytes = 0;

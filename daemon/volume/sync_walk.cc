@@ -30,6 +30,7 @@ void SyncWalk::restart() {
   cursor_ = 0;
   plain_.clear();
   again_.clear();
+  singly_.clear();
   data_ = hole_ = {};
   stretch_bytes_ = limits::kHoleBytesMin;
   outdated_ = looking_;
@@ -39,20 +40,22 @@ std::optional<ByteRange> SyncWalk::front() const {
   return again_.empty() ? ranges_(cursor_) : again_.front();
 }
 
-bool SyncWalk::exhausted() const { return !looking_ && plain_.empty() && !front(); }
+bool SyncWalk::exhausted() const { return !looking_ && plain_.empty() && singly_.empty() && !front(); }
+
+SyncWalk::Step SyncWalk::take_from(std::deque<ByteRange>& ranges, uint64_t bytes_max) {
+  ByteRange& left = ranges.front();
+  const ByteRange range{left.begin_bytes, std::min(left.end_bytes, left.begin_bytes + bytes_max)};
+  left.begin_bytes = range.end_bytes;
+  if (left.length() == 0) ranges.pop_front();
+  return {range, false};
+}
 
 std::optional<SyncWalk::Step> SyncWalk::next(uint64_t run_bytes, uint64_t hole_bytes) {
   TB_CHECK(run_bytes > 0 && hole_bytes > 0, "a step has a length");
-  if (!plain_.empty()) {
-    ByteRange& left = plain_.front();
-    const ByteRange range{left.begin_bytes,
-                          std::min(left.end_bytes, left.begin_bytes + run_bytes)};
-    left.begin_bytes = range.end_bytes;
-    if (left.length() == 0) plain_.pop_front();
-    return Step{range, false};
-  }
+  if (!plain_.empty()) return take_from(plain_, run_bytes);
   if (looking_) return std::nullopt;
   auto range = front();
+  if (!range && !singly_.empty()) return take_from(singly_, kBlock);
   if (!range) return std::nullopt;
   const uint64_t begin = range->begin_bytes;
   const uint64_t hole_end = std::min({range->end_bytes, hole_.end_bytes, begin + hole_bytes});
@@ -105,6 +108,13 @@ void SyncWalk::found() {
     }
   }
   looked_();
+}
+
+void SyncWalk::failed(const ByteRange& run) {
+  if (!singly_.empty() && singly_.back().end_bytes == run.begin_bytes)
+    singly_.back().end_bytes = run.end_bytes;
+  else
+    singly_.push_back(run);
 }
 
 void SyncWalk::ended(const BlockSync::Outcome& outcome) {

@@ -6,6 +6,9 @@
 // Where data and holes alternate in short pieces, it is not looked for holes at each: the stretch
 // that is taken for data without looking doubles until a long hole is found.
 //
+// A run that the disk can't be read in comes again block by block, after all else: a disk that dies
+// is asked first for what it still gives easily.
+//
 // Owned by the resync source or the verifier; loop thread only.
 #pragma once
 
@@ -37,12 +40,15 @@ class SyncWalk {
   [[nodiscard]] std::optional<Step> next(uint64_t run_bytes, uint64_t hole_bytes);
   // A task's end: what is left of it comes again.
   void ended(const BlockSync::Outcome& outcome);
+  // A run of more than a block could not be read.
+  void failed(const ByteRange& run);
   // The local disk is being asked.
   [[nodiscard]] bool looking() const { return looking_; }
   // Nothing is left to be given out, unless a task that is under way leaves something.
   [[nodiscard]] bool exhausted() const;
 
  private:
+  [[nodiscard]] static Step take_from(std::deque<ByteRange>& ranges, uint64_t bytes_max);
   [[nodiscard]] std::optional<ByteRange> front() const;
   void took(const ByteRange& range);
   void look(uint64_t begin_bytes);
@@ -54,6 +60,7 @@ class SyncWalk {
   uint64_t cursor_ = 0;
   std::deque<ByteRange> plain_;  // left undone, to be done block by block
   std::deque<ByteRange> again_;  // left undone otherwise
+  std::deque<ByteRange> singly_; // could not be read as a whole
   ByteRange data_;               // taken for data …
   ByteRange hole_;               // … and for a hole
   uint64_t stretch_bytes_ = 0;   // the next one that is taken for data

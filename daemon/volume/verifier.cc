@@ -97,16 +97,25 @@ void Verifier::intent_recorded(int error) {
 void Verifier::finish() {
   TB_CHECK(!next_ && sync_.outstanding() == 0, "a verification ends when all is compared");
   if (report_.repaired_bytes == 0) {
-    report_.complete = true;
-    end("");
+    conclude(0);
     return;
   }
   flushing_ = true;
   flushes_.flush([this, number = number_](int error) {
-    if (number != number_ || !active()) return;
-    report_.complete = error == 0;
-    end(error == 0 ? "" : "the flush after the repair failed");
+    if (number == number_ && active()) conclude(error);
   });
+}
+
+void Verifier::conclude(int flush_error) {
+  const size_t places = report_.unreadable_places;
+  report_.complete = flush_error == 0 && places == 0;
+  if (flush_error != 0)
+    end("the flush after the repair failed");
+  else if (places != 0)
+    end(report_.unreadable + "; " + std::to_string(places) + (places == 1 ? " place" : " places") +
+        " could not be compared");
+  else
+    end("");
 }
 
 void Verifier::synced(const BlockSync::Outcome& outcome) {
@@ -124,10 +133,16 @@ void Verifier::synced(const BlockSync::Outcome& outcome) {
     core_.differences().acknowledged(outcome.range.begin_bytes, outcome.range.length());
 }
 
-void Verifier::sync_failed(int error, uint64_t offset_bytes) {
-  stop(system_error(error, "read " + core_.config.node(core_.node).backing + " at offset " +
-                               std::to_string(offset_bytes))
-           .what);
+// All that can be read is compared.
+void Verifier::sync_failed(int error, const ByteRange& range) {
+  if (range.length() > limits::kBlockBytes) {
+    walk_.failed(range);
+    return;
+  }
+  if (report_.unreadable_places++ > 0) return;
+  report_.unreadable = system_error(error, "read " + core_.config.node(core_.node).backing + " at offset " +
+                                               std::to_string(range.begin_bytes))
+                           .what;
 }
 
 void Verifier::stop(const std::string& why) {

@@ -29,6 +29,8 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
     uint64_t differing_bytes = 0;
     uint64_t repaired_bytes = 0;
     std::vector<ByteRange> differences;  // the first kDifferencesMax of them
+    size_t unreadable_places = 0;        // blocks of the local disk, which were not compared …
+    std::string unreadable;              // … and the first of them: a sentence
   };
   static constexpr size_t kDifferencesMax = 16;
 
@@ -51,13 +53,14 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
 
  private:
   void synced(const BlockSync::Outcome& outcome) override;
-  void sync_failed(int error, uint64_t offset_bytes) override;
+  void sync_failed(int error, const ByteRange& range) override;
   void sync_has_room() override { pump(); }
   void intent_recorded(int error) override;
   void pump();
   [[nodiscard]] bool start_next(const Pacer::Allowance& allowed);
   [[nodiscard]] bool covered(const BlockSync::Task& task);
   void finish();
+  void conclude(int flush_error);
   void end(const std::string& why);
 
   Core& core_;

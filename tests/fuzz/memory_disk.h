@@ -50,6 +50,7 @@ class MemoryDisk final : public Disk {
   uint64_t hung_until_ns = 0;  // nothing finishes before
   int error = 0;               // of the next `failures` requests
   uint64_t failures = 0;
+  bool unreadable = false;     // each read fails
 
  private:
   void finish_later(DiskRequest& request, uint64_t delay_ns) {
@@ -65,6 +66,8 @@ class MemoryDisk final : public Disk {
     if (failures > 0) {
       --failures;
       request.error = error;
+    } else if (unreadable && request.op == DiskOp::kRead) {
+      request.error = EIO;
     } else {
       transfer(request);
     }

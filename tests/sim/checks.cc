@@ -291,7 +291,7 @@ void World::check_latency() {
 void World::check_answer(SimNode& at, const Workload::Request& request) {
   const ClientRequest& client = request.client;
   if (client.error != 0 && errors_allowed_) return;
-  if (client.error != 0 && !error_is_due(at.host()))
+  if (client.error != 0 && !error_is_due(at.host()) && !place_is_bad(at, request))
     Report::violation("the client of " + at.name() + " got error " + std::to_string(client.error) +
                       " for " +
                       (request.number != 0 ? side_of(at.host()).history.describe(request.number)

@@ -63,6 +63,7 @@ constexpr std::array<Mode, 29> kModeTable{{
        o.faults.local_disk_error = o.faults.reset = o.faults.link = 1;
        o.faults.silence = o.faults.switch_roles = o.depth % 2;
        o.failed_flushes = o.depth % 4 == 1;
+       o.unreadable_source = o.depth % 4 >= 2;
      }},
     {"metadata", 2,
      [](Options& o) {
@@ -141,6 +142,7 @@ constexpr std::array<Mode, 29> kModeTable{{
        o.faults.local_disk_error = o.depth % 3 == 0 ? 1 : 0;
        o.demotion_in_resync = o.depth % 4 == 0;
        o.full_source = o.depth % 4 == 1;
+       o.unreadable_source = o.depth % 4 == 2;
      }},
     // A disk that is slow and no more: nothing else is wrong then.
     {"slow", 1,

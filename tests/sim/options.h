@@ -72,6 +72,7 @@ struct Options {
   bool word_and_kill = false;       // promoted by the operator's word, and killed before it writes
   bool failed_flushes = false;      // that nobody on the host remembers
   bool failed_demotion = false;     // for its metadata disk
+  bool unreadable_source = false;   // a resync whose source's disk can't be read in some places
   bool full_source = false;         // a resync whose source's disk is full now and then
   bool slow_disk = false;           // the secondary's disk works, but slowly
   bool lineage = false;             // nothing of the above: see lineage.h

@@ -187,6 +187,25 @@ void VirtualDisk::changed(uint64_t offset_bytes, uint64_t length_bytes) {
     changed_ns_[block] = scheduler_.now_ns();
 }
 
+void VirtualDisk::spoil(uint64_t offset_bytes, uint64_t length_bytes) {
+  for (uint64_t at = offset_bytes; at < offset_bytes + length_bytes; at += kSectorBytes)
+    spoiled_[at / kSectorBytes] = kForEver_ns;
+}
+
+void VirtualDisk::unspoil() { mend_spoiled(0, size_bytes()); }
+
+void VirtualDisk::mend_spoiled(uint64_t offset_bytes, uint64_t length_bytes) {
+  const auto end = spoiled_.lower_bound((offset_bytes + length_bytes) / kSectorBytes);
+  for (auto at = spoiled_.lower_bound(offset_bytes / kSectorBytes); at != end; ++at)
+    at->second = std::min(at->second, scheduler_.now_ns());
+}
+
+bool VirtualDisk::was_spoiled(uint64_t offset_bytes, uint64_t length_bytes, uint64_t since_ns) const {
+  const auto end = spoiled_.lower_bound((offset_bytes + length_bytes + kSectorBytes - 1) / kSectorBytes);
+  return std::any_of(spoiled_.lower_bound(offset_bytes / kSectorBytes), end,
+                     [since_ns](const auto& each) { return each.second >= since_ns; });
+}
+
 bool VirtualDisk::writing() const {
   return std::any_of(pending_.begin(), pending_.end(),
                      [](const auto& each) { return is_write(each.second.request->op); });
@@ -325,6 +344,7 @@ void VirtualDisk::apply(Pending& pending, uint64_t up_to_bytes) {
   else
     std::memset(target + from, 0, up_to_bytes - from);
   changed(request.offset_bytes + from, up_to_bytes - from);
+  mend_spoiled(request.offset_bytes + from, up_to_bytes - from);
   pending.applied_bytes = up_to_bytes;
   for (uint64_t at = from; at < up_to_bytes; at += kSectorBytes) {
     const size_t sector = (request.offset_bytes + at) / kSectorBytes;
@@ -352,7 +372,8 @@ void VirtualDisk::finish(uint64_t id) {
   DiskRequest& request = *found->second.request;
   request.error = transfer(found->second);
   request.finished_ns = process_->clock_origin_ns + scheduler_.now_ns();
-  if (request.error != 0) {
+  const bool place = request.op == DiskOp::kRead && is_spoiled(request.offset_bytes, request.length_bytes);
+  if (request.error != 0 && !place) {
     ++errors_;
     if (request.error == ENOSPC && !request.flush_failed) ++errors_of_room_;
     Report::trace(name_, "error " + std::to_string(request.error));
@@ -420,6 +441,7 @@ int VirtualDisk::read_now(uint64_t offset_bytes, std::span<std::byte> into) {
     ++errors_;
     return EIO;
   }
+  if (is_spoiled(offset_bytes, into.size())) return EIO;
   std::memcpy(into.data(), cache_.data() + offset_bytes, into.size());
   return 0;
 }

@@ -70,6 +70,17 @@ class VirtualDisk final : public Disk {
   [[nodiscard]] DiskImage after_power_loss(Random& random) const;
   // Bytes that nobody wrote: the medium has gone bad without a word.
   void corrupt(uint64_t offset_bytes, uint64_t length_bytes);
+  // Each read of these sectors fails from now on, until they are written anew …
+  void spoil(uint64_t offset_bytes, uint64_t length_bytes);
+  // … or the disk can read them after all.
+  void unspoil();
+  // Whether a read of this range that began at `since_ns` may have met any of them. (Such an error is the place's, and
+  // has_failed() counts none of them.)
+  [[nodiscard]] bool was_spoiled(uint64_t offset_bytes, uint64_t length_bytes, uint64_t since_ns) const;
+  [[nodiscard]] bool is_spoiled(uint64_t offset_bytes, uint64_t length_bytes) const {
+    return was_spoiled(offset_bytes, length_bytes, kForEver_ns);
+  }
+  [[nodiscard]] bool any_spoiled() const { return is_spoiled(0, size_bytes()); }
   // Whether a write, or a part of one, is on its way.
   [[nodiscard]] bool writing() const;
   // Called after each request has taken effect, before its done().
@@ -122,6 +133,7 @@ class VirtualDisk final : public Disk {
   DiskFaults faults;
 
  private:
+  static constexpr uint64_t kForEver_ns = ~uint64_t{0};
   // A write as it may reach the medium later.
   struct Write {
     std::vector<std::byte> bytes;  // empty: zeroes
@@ -144,6 +156,7 @@ class VirtualDisk final : public Disk {
   [[nodiscard]] uint64_t service_ns(const DiskRequest& request);
   [[nodiscard]] uint64_t slow_service_ns(const DiskRequest& request);
   void changed(uint64_t offset_bytes, uint64_t length_bytes);
+  void mend_spoiled(uint64_t offset_bytes, uint64_t length_bytes);
   void check_overlap(const DiskRequest& request) const;
   void apply(Pending& pending, uint64_t up_to_bytes);
   void apply_half(uint64_t id);
@@ -186,6 +199,7 @@ class VirtualDisk final : public Disk {
   uint64_t errors_of_room_ = 0;  // of those, writes that failed with ENOSPC
   int flush_error_ = 0;          // of the first flush that failed
   uint64_t flush_failed_ns_ = 0;  // … and when
+  std::map<size_t, uint64_t> spoiled_;  // sectors that can't be read, and until when
   std::set<size_t> lost_;        // sectors that a failed flush was to write and did not
   Random cache_random_;          // apart, so that what others draw stays what it was
   const bool cache_can_be_dropped_;

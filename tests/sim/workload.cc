@@ -126,6 +126,18 @@ void Workload::begin_write(Request& request) {
   choose_range(request, options_.write_bytes_max);
   client.fua = random_.chance(options_.fua_share);
   client.all_zero = random_.chance(0.02);
+  write(request);
+}
+
+void Workload::write_over(uint64_t offset_bytes, uint64_t length_bytes) {
+  Request& request = add(ClientOp::kWrite);
+  request.client.offset_bytes = offset_bytes;
+  request.client.length_bytes = length_bytes;
+  write(request);
+}
+
+void Workload::write(Request& request) {
+  ClientRequest& client = request.client;
   request.number = history_.write_begins(client.offset_bytes, client.length_bytes, client.all_zero,
                                          scheduler_.now_ns());
   request.buffer.resize(client.length_bytes);

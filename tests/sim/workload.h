@@ -56,6 +56,8 @@ class Workload {
   // Reads the whole volume through the engine; idle() when all is read.
   void read_all();
   void flush_all();
+  // One write of just that.
+  void write_over(uint64_t offset_bytes, uint64_t length_bytes);
   [[nodiscard]] const Request* oldest() const {
     return requests_.empty() ? nullptr : requests_.begin()->second.get();
   }
@@ -72,6 +74,7 @@ class Workload {
   Request& add(ClientOp op);
   void choose_range(Request& request, uint64_t bytes_max);
   void begin_write(Request& request);
+  void write(Request& request);
   void cut(Request& request);
   void compress(Request& request, WirePiece& piece);
   void begin_zero(Request& request);

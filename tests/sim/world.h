@@ -135,6 +135,11 @@ class World {
   void wait_for_two_secondaries();
   void slow_disk();    // slow_disk.cc
   void full_source();  // full_source.cc
+  void unreadable_source();  // unreadable_source.cc
+  [[nodiscard]] bool begin_spoiled_resync();
+  void check_waits_for_disk();
+  void mend_source(uint64_t how);
+  [[nodiscard]] bool counts_bad_places(int host);
   void failed_flushes();  // failed_flush.cc
   void fail_a_flush(uint64_t story);
   void copied_back();
@@ -155,6 +160,8 @@ class World {
   void wait_for_restarts();
   void wait_for_moment(const std::function<bool()>& until, const char* for_what);
   StatusView::Verify verify_all(VerifyOrder order);
+  StatusView::Verify verify_pass(VerifyOrder order);
+  void verify_around_a_bad_place(const std::vector<uint64_t>& differing);
 
   // faults
   void fault_turn();
@@ -236,6 +243,7 @@ class World {
 
   // checks
   void check_answer(SimNode& node, const Workload::Request& request);
+  [[nodiscard]] bool place_is_bad(SimNode& at, const Workload::Request& request);
   void check_on_both(const Workload::Request& request);
   void check_sole_copy(SimNode& at, const Workload::Request& request);
   void check_knows_to_be_stale(SimNode& at);

@@ -4,11 +4,12 @@ bounded number of places."""
 import errno
 import json
 import os
+import time
 
 import pytest
 
 from faulty_disk import FaultyDisk
-from support import KIB, MIB, connection, ctl
+from support import KIB, MIB, assert_identical, connection, ctl
 
 PLACES_MAX = 16
 
@@ -47,6 +48,37 @@ def test_primarys_reads_that_fail_are_told_and_then_its_disk_is_left(scratch, ma
         handle.pwrite(data, MIB)
         handle.flush()
     assert lab.status("beta")["state"] == "diskless"
+
+
+@pytest.mark.sanitize
+def test_resync_goes_on_without_what_its_source_can_not_be_read_at(scratch, make_lab):
+    """The session stays, what is written goes to both, and the resync ends when the places are written anew."""
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), 0)
+        handle.flush()
+        lab.kill("beta")
+        lab.wait_state("alpha", "simplex", 10)
+        handle.pwrite(os.urandom(8 * KIB), 64 * KIB)
+        disk.begin(errno.EIO, only="reads")
+        lab.start("beta")
+        status = lab.wait_status("alpha", lambda s: s["resync"]["unreadable_bytes"] >= 8 * KIB, 10, "bad places")
+        assert "offset 65536" in status["status"] and "anew" in status["action"], status
+        assert lab.status("beta")["data"] == "inconsistent"
+        assert ctl(lab, "beta", "promote").returncode != 0
+        losses = status["counters"]["peer_losses"]
+        for place in range(30):  # it goes to both
+            handle.pwrite(os.urandom(4 * KIB), MIB + place * 4 * KIB)
+            time.sleep(0.5)
+        status = lab.status("alpha")
+        assert status["state"] == "resync" and status["counters"]["peer_losses"] == losses, status
+        assert "resync-waits" in ctl(lab, "alpha", "events").stdout
+        disk.end()
+        handle.pwrite(os.urandom(MIB), 0)
+        lab.wait_state("alpha", "duplex", 10)
+        handle.flush()
+    assert_identical(lab)
 
 
 @pytest.mark.sanitize

@@ -33,6 +33,34 @@ std::string added(const StatusView& view) {
   return all.substr(state.size());
 }
 
+StatusView waits_for_disk() {
+  StatusView view = duplex();
+  view.state = VolumeState::kResync;
+  view.role = Role::kPrimary;
+  view.backing = "/srv/r0.img";
+  view.resync.source = view.resync.active = view.resync.waits_for_disk = true;
+  view.resync.unreadable = {{8 * kKiB, 4 * kKiB}, {kMiB, 12 * kKiB}};
+  view.resync.unreadable_bytes = 16 * kKiB;
+  return view;
+}
+
+TEST(ResyncInStatus, ASourceThatCanNotBeReadSaysWhereAndWhatToDo) {
+  StatusView view = waits_for_disk();
+  const StatusWords words = status_words(view);
+  EXPECT_NE(words.status.find("4 KiB at offset 8192, 12 KiB at offset 1048576)"), std::string::npos) << words.status;
+  EXPECT_NE(words.status.find("half-copied"), std::string::npos) << words.status;
+  EXPECT_TRUE(words.action.starts_with("Write these places anew (")) << words.action;
+  EXPECT_NE(words.action.find("/srv/r0.img"), std::string::npos) << words.action;
+  view.resync.unreadable_bytes += 4 * kKiB;
+  EXPECT_NE(status_words(view).status.find("and others)"), std::string::npos) << status_words(view).status;
+}
+
+TEST(ResyncInStatus, WhoIsSecondaryIsToBePromotedBeforeAnythingIsWritten) {
+  StatusView view = waits_for_disk();
+  view.role = Role::kSecondary;
+  EXPECT_NE(status_words(view).action.find("`twinblock promote r0`"), std::string::npos) << status_words(view).action;
+}
+
 TEST(LinksInStatus, OneThatIsMissingIsNamedWithTheReason) {
   const StatusView view = duplex({{LinkState::kUp, ""}, {LinkState::kDown, "connection refused"}});
   EXPECT_EQ(status_words(view).status,

@@ -1,0 +1,71 @@
+// A secondary that is the source of a resync, and whose disk can't be read at many places: it is the only good copy, and is
+// not given up. An engine on virtual parts, and the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "metadata_image.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+constexpr uint32_t kRegionBytes = 64 * kKiB;
+
+class UnreadableSourceTest : public testing::Test {
+ protected:
+  UnreadableSourceTest() : config_(make_config(kVolumeBytes)) {
+    static_assert(kVolumeBytes / limits::kBlockBytes > limits::kBadPlacesMax);
+    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, kRegionBytes});
+    std::vector<std::byte> file = plain_file(record);
+    metadata::Loaded loaded = load_plain(file, record);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_->data.unreadable = true;
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
+    peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+    EXPECT_TRUE(node_->engine->start().ok());
+    node_->run(kUnreadableSoon_ns);
+  }
+  ~UnreadableSourceTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+
+  static constexpr uint64_t kUnreadableSoon_ns = 30 * kSecond_ns;
+  const Config config_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+};
+
+TEST_F(UnreadableSourceTest, IsNotGivenUpAndMayBePromoted) {
+  const StatusView view = node_->engine->status();
+  EXPECT_TRUE(view.disk_ok);
+  EXPECT_EQ(view.state, VolumeState::kResync);
+  EXPECT_TRUE(view.resync.waits_for_disk);
+  EXPECT_EQ(view.resync.unreadable_bytes, kVolumeBytes);
+  EXPECT_EQ(view.dirty_bytes, kVolumeBytes);
+  node_->engine->orders().promote({}, [](Result<std::string> said) { EXPECT_TRUE(said.ok()); });
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(node_->engine->is_primary());
+  EXPECT_TRUE(node_->engine->status().resync.waits_for_disk) << "in the same session";
+}
+
+TEST_F(UnreadableSourceTest, TriesAgainAfterAMinute) {
+  const uint64_t before = node_->engine->status().read_errors;
+  EXPECT_EQ(before, kVolumeBytes / limits::kBlockBytes) << "each place once";
+  node_->run(limits::kUnreadableRetry_ns - kUnreadableSoon_ns - kSecond_ns);
+  EXPECT_EQ(node_->engine->status().read_errors, before);
+  node_->data.unreadable = false;
+  node_->run(3 * kSecond_ns);
+  const StatusView view = node_->engine->status();
+  EXPECT_EQ(view.state, VolumeState::kConnected);
+  EXPECT_EQ(view.dirty_bytes, 0u);
+  EXPECT_EQ(view.unreadable_places, 0u) << "it reads well everywhere";
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
