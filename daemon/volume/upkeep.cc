@@ -48,6 +48,7 @@ void Upkeep::tick() {
   parts_.replica.resume_if_drained();
   parts_.replica.watch_disk();
   if (parts_.roles.role() == Role::kPrimary) parts_.disks.forget_what_passed();
+  parts_.disks.look();
   look_();
   note_held_data();
   close_epoch();

@@ -54,6 +54,7 @@ class HostilePeer {
   bool beats = true;
   bool confirms = true;  // that it has the control stream's frames
   bool asks_register = false;  // its file has a witness, too
+  uint64_t stalled_ns = 0;     // for so long its own disk has stood still, it says in its heartbeats
   std::function<void(const wire::FrameHeader&)> hears;  // each frame, but of the control stream's no repetitions; may be null
 
  private:

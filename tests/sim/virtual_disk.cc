@@ -108,6 +108,7 @@ void VirtualDisk::process_ended() {
     if (pending.write) pending.write->done_number = ++done_number_;
   }
   pending_.clear();
+  under_way().forget();
   holds_next_flush_ = false;
   held_flush_ = 0;
   process_.reset();
@@ -268,6 +269,7 @@ void VirtualDisk::submit(DiskRequest& request) {
   if (request.op == DiskOp::kFlush) ++flushes_;
   check_overlap(request);
   const uint64_t id = next_id_++;
+  request.slot = under_way().begin();
   pending_.emplace(id, Pending{&request, nullptr, done_number_});
   request.submitted_ns = process_->clock_origin_ns + scheduler_.now_ns();
   if (request.op == DiskOp::kFlush && std::exchange(holds_next_flush_, false)) {
@@ -339,6 +341,7 @@ void VirtualDisk::finish(uint64_t id) {
     Report::trace(name_, "error " + std::to_string(request.error));
   }
   pending_.erase(found);
+  under_way().end(request.slot);
   if (observer) observer();
   request.done(request);
 }
