@@ -52,9 +52,9 @@ constexpr size_t kBadPlacesMax = 16;
 constexpr uint64_t kUnreadableRetry_ns = 60 * kSecond_ns;
 // A primary's disk that was full counts as mended when it has refused nothing for this long.
 constexpr uint64_t kDiskNoteKept_ns = 10 * kSecond_ns;
-// A request to a peer whose disk gets on may take so many times disk_timeout, …
+// A request to a peer, or to this node's own disk, may take so many times disk_timeout while that disk gets on, …
 constexpr uint64_t kDiskPatience = 10;
-// … and a flush there, where nobody can tell whether its disk gets on, so many times.
+// … and a flush there, or any request of this node's own disk, where nobody can tell whether that gets on, so many times.
 constexpr uint64_t kBlindFlushPatience = 4;
 // A disk that has finished nothing for this long is looked at: does the device do anything?
 constexpr uint64_t kDiskLook_ns = 1 * kSecond_ns;

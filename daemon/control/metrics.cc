@@ -46,6 +46,9 @@ void add_state(MetricsText& text, const StatusView& view) {
              one_if(view.peer.connected), {{"peer", view.peer.name}});
   text.gauge("twinblock_disk_failed", "Whether a disk of this node has failed.",
              one_if(!view.disk_error.empty()));
+  text.gauge("twinblock_disk_stalled_seconds",
+             "For how long this node's disk has not answered a request, where it stands still; else 0.",
+             seconds(view.stalled_ns));
   text.counter("twinblock_disk_read_errors_total", "Reads that this node's disk failed.",
                view.read_errors);
   text.gauge("twinblock_size_bytes", "Size of the volume.", view.size_bytes);

@@ -38,6 +38,7 @@ json render_peer(const StatusView& view) {
           {"role", role_name(view.peer.role)},
           {"data", peer_data(view)},
           {"term", view.peer.term},
+          {"disk_stalled_s", seconds(view.peer.stalled_ns)},
           {"silent_ms", view.peer.silent_ns ? json(*view.peer.silent_ns / kMillisecond_ns) : json()},
           {"error", view.peer.error}};
 }
@@ -220,6 +221,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
        {{"engine", facts.disk_engine},
         {"io", facts.disk_io},
         {"error", view.disk_error},
+        {"stalled_s", seconds(view.stalled_ns)},
         {"read_errors", view.read_errors}}},
       {"memory", render_memory(facts.memory)},
       {"clients", view.clients},

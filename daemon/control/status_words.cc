@@ -8,6 +8,7 @@
 #include "control/witness_words.h"
 #include "words/backing_words.h"
 #include "words/loss_words.h"
+#include "words/stall_words.h"
 #include "words/verdict_words.h"
 
 namespace twinblock {
@@ -267,6 +268,34 @@ void add_disks(const StatusView& view, StatusWords& words) {
   }
 }
 
+// Of a disk from which nothing comes, not even an error, and which all wait for without an end: this comes before all else.
+void add_stalled_disk(const StatusView& view, StatusWords& words) {
+  const std::string& peer = view.peer.name;
+  const std::string promote = "`twinblock promote " + view.volume;
+  if (view.stalled_ns > 0) {
+    words.status = "This node waits for " + view.backing + ": " + stalled_words(view.stalled_ns) +
+                  (is_primary(view.role) ? ", and clients wait, too. " : ". ") + words.status;
+    words.action = "Look at that disk (dmesg); when it gets on, all does by itself.";
+    if (!is_primary(view.role)) return;
+    const bool whole = view.state == VolumeState::kDuplex || view.state == VolumeState::kDegraded;
+    if (view.witness.standing != WitnessStanding::kNone && view.witness.standing != WitnessStanding::kOff)
+      words.action += " Before that, " + peer + " may be promoted with the witness' consent: " + promote +
+                     "` there, where no promoter does it.";
+    else if (whole)
+      words.action += " To go on at " + peer + " before that, " + end_stalled_primary(view.node) + ", and run " +
+                     promote + " --peer-is-dead` on " + peer + ".";
+    return;
+  }
+  if (view.peer.stalled_ns == 0) return;
+  if (!view.peer.connected) {
+    words.status += " When " + peer + " was last heard, its own disk stood still.";
+    return;
+  }
+  words.status = peer + "'s clients wait, as " + stalled_words(view.peer.stalled_ns) + ". " + words.status;
+  words.action = "Look at " + peer + "'s disk; when it gets on, all does by itself. To go on here before that, " +
+                end_stalled_primary(peer) + ", and run " + promote + " --peer-is-dead` here.";
+}
+
 // The next one to die may be the last.
 void add_missing_links(const StatusView& view, StatusWords& words) {
   if (!view.peer.connected) return;
@@ -354,6 +383,7 @@ StatusWords state_words(const StatusView& view) {
 
 StatusWords status_words(const StatusView& view) {
   StatusWords words = state_words(view);
+  add_stalled_disk(view, words);
   add_missing_links(view, words);
   if (const std::string warning = witness_warning(view); !warning.empty() && !view.witness.waits &&
       !view.witness.copy_waits) {

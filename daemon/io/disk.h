@@ -10,6 +10,7 @@
 
 #include "base/data_search.h"
 #include "base/result.h"
+#include "base/under_way.h"
 
 namespace twinblock {
 
@@ -41,6 +42,7 @@ struct DiskRequest {
   bool durable = false;          // for the disk's own use: the transfer itself makes it stable
   bool again = false;            // for the disk's own use: it did not, for want of room
   std::byte* aligned = nullptr;  // for the disk's own use: what stands in for data
+  uint8_t slot = 0;              // for the disk's own use: of UnderWay
 };
 
 class Disk {
@@ -61,6 +63,12 @@ class Disk {
   [[nodiscard]] virtual uint64_t flushing_since_ns() const { return 0; }
   // Whether anybody's data is there by now. Any thread; blocks for limits::kSearch_ns at the most.
   [[nodiscard]] virtual DataFound look_for_data() const { return DataFound::kUnknown; }
+  // What it was asked and has not answered, by whomever: each implementation counts what it takes. Any thread, but for
+  // look(), which is the engine's.
+  [[nodiscard]] UnderWay& under_way() const { return under_way_; }
+
+ private:
+  mutable UnderWay under_way_;
 };
 
 }  // namespace twinblock

@@ -61,8 +61,8 @@ class SessionOwner {
   // The peer holds the same volume, and it is larger there: this node grows, unless it can't. What is to be
   // said of that, meanwhile, instead of a session: a sentence.
   virtual std::string peer_is_larger(uint64_t volume_bytes) = 0;
-  // Whether disk work that an earlier session began, or a rollback, is still under way, or a new size goes on record: no
-  // session may come up.
+  // Whether disk work that an earlier session began, or a rollback, is still under way, a new size goes on record, or this
+  // node waits for its own disk, while a witness may let the peer go on: no session may come up.
   virtual bool draining() = 0;
   // Whether work that came over this connection of the session is still under way.
   virtual bool working_for(uint64_t incarnation) = 0;
@@ -77,6 +77,8 @@ class SessionOwner {
   virtual void control_confirmed() = 0;
   // For how long the local disk has not got on with what the peer asked; 0: it has nothing to do.
   virtual uint64_t disk_still_ns() = 0;
+  // Of a primary: for how long its own requests have waited, where its disk stands still; else 0.
+  virtual uint64_t disk_stalled_ns() = 0;
 
  protected:
   ~SessionOwner() = default;

@@ -20,7 +20,10 @@ uint64_t Heartbeats::suspicious_ns() const {
   return std::min(limits::kSuspicious_ns, env_.config.link_timeout_ns * 3 / 5);
 }
 
-void Heartbeats::session_up() { last_heard_ns_ = last_echo_ns_ = env_.clock.now_ns(); }
+void Heartbeats::session_up() {
+  last_heard_ns_ = last_echo_ns_ = env_.clock.now_ns();
+  peer_stalled_ns_ = 0;
+}
 
 void Heartbeats::channel_up(Channel& channel) {
   channel.life().begin_presence(presence_ns_);
@@ -47,12 +50,14 @@ void Heartbeats::heard_by_peer(Channel* channel, uint64_t moment_ns) {
 
 void Heartbeats::send(Channel& channel, uint64_t now) {
   const SignsOfLife& life = channel.life();
+  const uint64_t stalled_ns = 0;
   const wire::HeartbeatFrame beat{.sent_ns = now,
                                   .echo_ns = life.peer_tick_ns(),
                                   .held_ns = life.tick_held_ns(now),
                                   .received = control_.received(),
                                   .full = links_.paused(),
-                                  .disk_still_ns = owner_.disk_still_ns()};
+                                  .disk_still_ns = stalled_ns > 0 ? stalled_ns : owner_.disk_still_ns(),
+                                  .stalled = stalled_ns > 0};
   control_.confirmed();
   channel.connection().send(wire::seal(wire::to_header(beat)));
 }
@@ -86,6 +91,7 @@ bool Heartbeats::take(Channel& channel, const wire::Frame& frame) {
   if (!control_.peer_has(beat.received)) return false;
   SignsOfLife& life = channel.life();
   disk_got_on_ns_ = std::max(disk_got_on_ns_, now - std::min(now, beat.disk_still_ns));
+  peer_stalled_ns_ = beat.stalled ? beat.disk_still_ns : 0;
   if (frame.arrived_ns != 0)
     (void)life.estimate_arrival(beat.sent_ns, frame.arrived_ns, frame.arrived_alone);
   const bool first = !life.has_ticked();

@@ -4,6 +4,7 @@
 
 #include "volume/roles.h"
 #include "words/backing_words.h"
+#include "words/stall_words.h"
 
 namespace twinblock {
 
@@ -27,6 +28,8 @@ std::optional<Error> Candidacy::why_not_serve() const {
     return Error{std::string("the volume is just ") + what,
                  "try again when that has ended: twinblock status " + volume, EBUSY, Retry::kLater};
   if (auto error = disk_failed()) return error;
+  if (const uint64_t stalled_ns = parts_.disks.stalled_ns(); stalled_ns == ~uint64_t{0})
+    return Error{"this node can't serve: " + stalled_words(stalled_ns), "look at that disk (dmesg)", EIO, Retry::kLater};
   // It could not be put on record: refused before anything has changed.
   if (const int error = core_.state().store().error(); error != 0)
     return parts_.disks.why_metadata_failed(error);
@@ -66,6 +69,10 @@ bool Candidacy::peer_is_primary() const {
 
 std::optional<Error> Candidacy::why_not(bool peer_is_dead) const {
   if (auto error = why_not_serve()) return error;
+  const uint64_t stalled_ns = core_.session.heartbeats().peer_stalled_ns();
+  if (peer_is_primary() && stalled_ns > 0)
+    return Error{core_.peer + " is primary, and " + stalled_words(stalled_ns),
+                 end_stalled_primary(core_.peer) + ", then use --peer-is-dead", EBUSY, Retry::kNotNow};
   if (peer_is_primary())
     return Error{core_.peer + " is primary",
                  "run `twinblock demote " + core_.config.volume + "` there first", EBUSY, Retry::kNotNow};

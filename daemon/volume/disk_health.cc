@@ -1,8 +1,10 @@
 #include "volume/disk_health.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "base/limits.h"
+#include "base/units.h"
 
 namespace twinblock {
 namespace {
@@ -175,6 +177,25 @@ void DiskHealth::forget_what_passed() {
   note_.clear();
   log(Severity::kInfo, "the local disk takes writes again");
   core_.events().tell("disk-mended", {{"node", core_.node}, {"disk", "data"}});
+}
+
+void DiskHealth::look() {
+  watch_.look();
+  const bool stalls = stalled_ns() > 0;
+  const bool news = std::exchange(stall_told_, stalls) != stalls;
+  if (news && stalls) {
+    const std::string what = "the local disk stands still: a request to " + backing() + " has waited for " +
+                             format_duration(stalled_ns());
+    log(Severity::kError, what + "; `twinblock status` says what to do");
+    core_.events().tell("disk-stalled", {{"node", core_.node}, {"disk", "data"}, {"reason", what}});
+  } else if (news) {
+    log(Severity::kInfo, "the local disk gets on again");
+    core_.events().tell("disk-mended", {{"node", core_.node}, {"disk", "data"}});
+  }
+  if (stalls)
+    owner_.disk_stalls();
+  else if (news)
+    owner_.disk_gets_on();
 }
 
 // What had been lost was copied; but not what a flush of this very process may have lost.

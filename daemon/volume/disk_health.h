@@ -7,6 +7,7 @@
 #include <string>
 
 #include "volume/core.h"
+#include "volume/disk_watch.h"
 #include "volume/read_errors.h"
 
 namespace twinblock {
@@ -18,6 +19,9 @@ class DiskHealth {
     [[nodiscard]] virtual bool is_secondary() const = 0;
     // The local replica is given up, and the peer, which is whole, stands in from now on.
     virtual void peer_stands_in() = 0;
+    // The local disk stands still: at each look for as long as it does. Then it gets on.
+    virtual void disk_stalls() = 0;
+    virtual void disk_gets_on() = 0;
     // What is said of the volume may be another state now: the disk fails more than it did.
     virtual void note_state() = 0;
 
@@ -25,7 +29,7 @@ class DiskHealth {
     ~Owner() = default;
   };
 
-  DiskHealth(Core& core, Owner& owner) : core_(core), owner_(owner) {}
+  DiskHealth(Core& core, Owner& owner) : core_(core), owner_(owner), watch_(core) {}
 
   // From the record, once, before start. `cache_is_gone`: what is read is what the disk holds.
   void load(bool cache_is_gone);
@@ -58,6 +62,8 @@ class DiskHealth {
   void end_watch();
   // Of a primary, from time to time: what its disk refused may be history.
   void forget_what_passed();
+  // From time to time: whether the local disk gets on.
+  void look();
 
   // The peer's disks: the session ends, and is tried again when there may be room.
   void peer_disk_failed(int error, const char* doing);
@@ -70,6 +76,8 @@ class DiskHealth {
   // A flush failed in this process: what it covered may be gone, for good, and no later one means
   // anything.
   [[nodiscard]] bool flush_failed() const { return flush_failed_; }
+  // For how long the local disk has not answered a request, where it stands still (disk_watch.h); else 0.
+  [[nodiscard]] uint64_t stalled_ns() const { return watch_.stalled_ns(); }
   // An errno value; 0: the metadata disk is well.
   [[nodiscard]] int metadata_error() const;
   [[nodiscard]] bool any_failed() const {
@@ -106,6 +114,8 @@ class DiskHealth {
 
   Core& core_;
   Owner& owner_;
+  DiskWatch watch_;
+  bool stall_told_ = false;
   int data_error_ = 0;
   bool flush_failed_ = false;
   uint64_t long_flush_ns_ = 0;  // when a flush that took long was last seen

@@ -15,8 +15,8 @@ Engine::Engine(Parts parts)
              parts.workers, session_, parts.random, parts.zero_piece_bytes, parts.loaded,
              parts.found, [this](int error) { disks_.record_failed(error); }}),
       instance_(metadata::format_uuid(parts.instance)),
-      peer_({core_, gate_, writes_, flushes_, reads_, replica_, verifier_, consent_, roles_, facts_, growth_, way_back_,
-             snapshots_, sync_, split_brain_, states_, [this] { note_state(); }}),
+      peer_({core_, gate_, writes_, flushes_, reads_, replica_, verifier_, consent_, roles_, disks_, facts_, growth_,
+             way_back_, snapshots_, sync_, split_brain_, states_, [this] { note_state(); }}),
       session_({parts.config, parts.node, parts.instance, parts.clock, core_.lateness(),
                 parts.network, parts.log, core_.events(), [this] { return core_.random(); }},
                peer_),
@@ -116,6 +116,19 @@ void Engine::note_state() {
   phase_entered();
   states_.note(status_.state(), session_.up(), [this] { return status_.view(); });
   consent_.look();
+}
+
+// Nothing that waits for this disk is answered, however long. Where a witness says who goes on, the peer, which holds all that
+// was acknowledged, need not wait as well: it can be promoted when it has lost this node, which promises nothing until the
+// two have met again or the witness consents, and does not ask that before its disk gets on.
+void Engine::disk_stalls() {
+  if (peer_.stands_aside() && core_.phase().both_whole())
+    session_.drop("this node's disk stands still, and " + core_.peer + " may go on with the witness' consent", 0);
+}
+
+void Engine::disk_gets_on() {
+  session_.poke();
+  note_state();
 }
 
 bool Engine::may_want_to_go_on() const {

@@ -139,6 +139,8 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   // DiskHealth::Owner
   [[nodiscard]] bool is_secondary() const override { return roles_.role() == Role::kSecondary; }
   void peer_stands_in() override { sync_.peer_stands_in(); }
+  void disk_stalls() override;
+  void disk_gets_on() override;
   // PeerSync::Owner
   void phase_entered() override;
   // RolesOwner
@@ -152,6 +154,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   void peer_became(PeerRole role) override;
   // Consent::Owner
   [[nodiscard]] bool may_want_to_go_on() const override;
+  [[nodiscard]] bool waits_for_its_disk() const override { return disks_.stalled_ns() > 0; }
   [[nodiscard]] bool takes_in_another() const override { return sync_.waits_for_witness(); }
   void right_changed() override;
   void may_read() override { reads_.release_held(); }

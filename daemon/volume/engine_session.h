@@ -15,6 +15,7 @@
 #include "volume/compression_orders.h"
 #include "volume/consent.h"
 #include "volume/core.h"
+#include "volume/disk_health.h"
 #include "volume/flush_group.h"
 #include "volume/growth.h"
 #include "volume/link_orders.h"
@@ -47,6 +48,7 @@ class EngineSession final : public SessionOwner {
     Verifier& verifier;
     Consent& consent;
     Roles& roles;
+    const DiskHealth& disks;
     const OwnFacts& facts;
     Growth& growth;
     const WayBack& way_back;
@@ -63,6 +65,11 @@ class EngineSession final : public SessionOwner {
   [[nodiscard]] LinkOrders& link_orders() { return link_orders_; }
   [[nodiscard]] const PeerSettings& peer_settings() const { return peer_settings_; }
   [[nodiscard]] AskedRecord& asked() { return asked_; }
+  // This node is primary and waits for its own disk, while a witness says who goes on: the peer may, so that no session is
+  // to keep it from that. (Who has given its disk up works on the peer's.)
+  [[nodiscard]] bool stands_aside() const {
+    return disk_stalled() && parts_.disks.local_ok() && parts_.consent.asks();
+  }
 
   // SessionOwner
   SyncFacts facts() const override { return parts_.facts.now(); }
@@ -71,7 +78,7 @@ class EngineSession final : public SessionOwner {
   [[nodiscard]] uint64_t volume_bytes() const override { return parts_.core.volume_bytes(); }
   std::string peer_is_larger(uint64_t volume_bytes) override;
   bool draining() override {
-    return parts_.replica.draining() || parts_.way_back.rolling_back() || parts_.growth.recording();
+    return parts_.replica.draining() || parts_.way_back.rolling_back() || parts_.growth.recording() || stands_aside();
   }
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
   void session_lost(const std::string& reason) override;
@@ -80,8 +87,11 @@ class EngineSession final : public SessionOwner {
   void links_changed() override;
   void control_confirmed() override;
   uint64_t disk_still_ns() override { return parts_.replica.still_ns(); }
+  uint64_t disk_stalled_ns() override { return disk_stalled() ? parts_.disks.stalled_ns() : 0; }
 
  private:
+  [[nodiscard]] bool disk_stalled() const { return parts_.roles.is_primary() && parts_.disks.stalled_ns() > 0; }
+
   const Parts parts_;
   CompressionOrders compression_;
   LinkOrders link_orders_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/checks.h"
+#include "words/stall_words.h"
 
 namespace twinblock {
 namespace {
@@ -46,6 +47,10 @@ void LossWait::peer_is_primary_now() {
 }
 
 Error LossWait::lives(const std::string& how) const {
+  // The operator may well have seen that it answers no client.
+  if (const uint64_t stalled_ns = core_.session.heartbeats().peer_stalled_ns(); stalled_ns > 0)
+    return {core_.peer + " is primary and not dead: " + how + ", though " + stalled_words(stalled_ns),
+            end_stalled_primary(core_.peer) + ", and then say --peer-is-dead again", EBUSY, Retry::kNotNow};
   return {core_.peer + " is primary and not dead: " + how,
           "run `twinblock demote " + core_.config.volume + "` there first; if it is to be cut off, do "
           "that before you say --peer-is-dead",

@@ -81,6 +81,7 @@ void StatusSource::fill_replica(StatusView& view) const {
   const DiskHealth& disks = parts_.disks;
   view.disk_error = disks.in_words();
   view.disk_ok = disks.local_ok();
+  view.stalled_ns = disks.stalled_ns();
   view.metadata_failed = disks.metadata_error() != 0;
   view.unreadable_places = disks.read_errors().places();
   view.read_error = disks.read_error();
@@ -96,6 +97,7 @@ void StatusSource::fill_peer(StatusView& view) const {
   view.peer.connected = session().up();
   view.peer.answers = session().links().peer_answers();
   view.peer.whole_on_this_node = parts_.core.phase().holds_sole_copy();
+  view.peer.stalled_ns = session().heartbeats().peer_stalled_ns();
   view.peer.term = parts_.core.record().heard_term;
   if (const uint64_t heard_ns = session().heartbeats().last_heard_ns(); heard_ns != 0)
     view.peer.silent_ns = parts_.core.lateness().passed_ns(heard_ns, parts_.core.clock.now_ns());

@@ -60,6 +60,7 @@ struct StatusView {
     bool connected = false;          // a session stands
     bool answers = false;            // the address of a link does, whoever that is
     bool whole_on_this_node = false; // its disk failed: it works on this node's replica
+    uint64_t stalled_ns = 0;  // as below, of a peer that was primary when it was last heard; 0: else
     uint64_t term = 0;  // of its last promotion, as far as this node has heard of any
     std::optional<uint64_t> silent_ns;  // for how long nothing has come from it; nothing: not met yet
     std::optional<SyncFacts> facts;    // what it last said in a handshake of what it holds …
@@ -154,6 +155,7 @@ struct StatusView {
   bool simplex_now = false;
   std::string disk_error;       // what a disk of this node refused last: a sentence
   bool disk_ok = true;          // the local replica is in use
+  uint64_t stalled_ns = 0;      // the local disk stands still: for how long a request has waited; 0: it gets on
   bool metadata_failed = false; // its record, or the intents, can't be written any more
   size_t unreadable_places = 0; // of the local disk: the peer answers in its stead
   std::string read_error;       // … and the latest one: a sentence

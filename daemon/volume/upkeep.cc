@@ -49,6 +49,7 @@ void Upkeep::tick() {
   parts_.replica.watch_disk();
   parts_.disks.watch_flushes();
   if (parts_.roles.role() == Role::kPrimary) parts_.disks.forget_what_passed();
+  parts_.disks.look();
   look_();
   note_held_data();
   close_epoch();

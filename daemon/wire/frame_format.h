@@ -61,6 +61,7 @@ enum FrameFlag : uint8_t {
   kFlagResync = 16,
   kFlagControl = 32,  // of the control stream: aux1 is its number there
   kFlagSample = 64,
+  kFlagStalled = 128,
 };
 
 // How a frame travels.

@@ -230,13 +230,15 @@ struct HeartbeatFrame {  // on each connection
   uint64_t received = 0;    // the last frame of the control stream that it has
   bool full = false;        // it does not read just now, as it has enough to do
   uint64_t disk_still_ns = 0;  // for how long its disk has not got on; 0: it has nothing to do
+  bool stalled = false;        // that is of a primary's own requests, as its disk stands still
   static constexpr auto fields() {
     return std::tuple(field("sent", &HeartbeatFrame::sent_ns, &H::offset),
                       field("echo", &HeartbeatFrame::echo_ns, &H::length),
                       field("held", &HeartbeatFrame::held_ns, &H::aux0),
                       field("received", &HeartbeatFrame::received, &H::sequence),
                       field("full", &HeartbeatFrame::full, &H::status, 0, 1),
-                      field("disk still", &HeartbeatFrame::disk_still_ns, &H::aux1));
+                      field("disk still", &HeartbeatFrame::disk_still_ns, &H::aux1),
+                      flag("stalled", &HeartbeatFrame::stalled, kFlagStalled));
   }
 };
 

@@ -131,7 +131,9 @@ class HostilePeer::Line final : public ConnectionHandler {
   void beat() {
     say(wire::to_header(wire::HeartbeatFrame{.sent_ns = peer_.node_.scheduler.now_ns(),
                                              .echo_ns = tick_,
-                                             .received = peer_.confirms ? peer_.control_received_ : 0}));
+                                             .received = peer_.confirms ? peer_.control_received_ : 0,
+                                             .disk_still_ns = peer_.stalled_ns,
+                                             .stalled = peer_.stalled_ns > 0}));
   }
   void answer(const FrameHeader& request, uint32_t status, uint32_t payload_bytes) {
     // Durations that make no sense are the engine's to bear; on the control stream there are none.

@@ -30,11 +30,13 @@ class MemoryDisk final : public Disk {
     if (request.op == DiskOp::kRead || request.op == DiskOp::kWrite)
       require(request.data != nullptr, "a disk request without data");
     if (submitted) submitted(request);
+    request.slot = under_way().begin();
     request.submitted_ns = scheduler_.now_ns();
     finish_later(request, (20 + request.length_bytes / 1024) * kMicrosecond_ns);
   }
   [[nodiscard]] uint64_t size_bytes() const override { return contents.size(); }
   [[nodiscard]] bool fast_zero() const override { return true; }
+  [[nodiscard]] uint64_t device_work() const override { return !tells ? 0 : works ? scheduler_.now_ns() : 1; }
   [[nodiscard]] DataFound look_for_data() const override {
     ++looks;
     return found;
@@ -48,6 +50,8 @@ class MemoryDisk final : public Disk {
   DataFound found = DataFound::kNone;  // by whoever looks, …
   mutable size_t looks = 0;            // … so often
   uint64_t hung_until_ns = 0;  // nothing finishes before
+  bool tells = false;          // whether its device does anything, …
+  bool works = false;          // … which it does all the time, whatever finishes
   int error = 0;               // of the next `failures` requests
   uint64_t failures = 0;
   bool unreadable = false;     // each read fails
@@ -72,6 +76,7 @@ class MemoryDisk final : public Disk {
       transfer(request);
     }
     request.finished_ns = scheduler_.now_ns();
+    under_way().end(request.slot);
     request.done(request);
   }
   void transfer(DiskRequest& request) {

@@ -115,6 +115,7 @@ void VirtualDisk::process_ended() {
       if (flushes(*pending.request)) persist(pending.flush_mark, 0.5);
   fails_with_process_ = false;
   pending_.clear();
+  under_way().forget();
   holds_next_flush_ = false;
   held_flush_ = 0;
   process_.reset();
@@ -306,6 +307,7 @@ void VirtualDisk::submit(DiskRequest& request) {
   if (request.op == DiskOp::kFlush) ++flushes_;
   check_overlap(request);
   const uint64_t id = next_id_++;
+  request.slot = under_way().begin();
   pending_.emplace(id, Pending{&request, nullptr, done_number_});
   request.submitted_ns = process_->clock_origin_ns + scheduler_.now_ns();
   if (request.op == DiskOp::kFlush && std::exchange(holds_next_flush_, false)) {
@@ -379,6 +381,7 @@ void VirtualDisk::finish(uint64_t id) {
     Report::trace(name_, "error " + std::to_string(request.error));
   }
   pending_.erase(found);
+  under_way().end(request.slot);
   if (observer) observer();
   request.done(request);
 }

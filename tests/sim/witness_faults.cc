@@ -1,4 +1,5 @@
 // What happens to two nodes and their witness.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -117,6 +118,42 @@ void Witnessed::cut_apart(Random& apart) {
     scheduler_.run_until(scheduler_.now_ns() + 20 * kMillisecond_ns);
   }
   network_.set_silent({false, false});
+}
+
+// Both are there, and so is the witness. The primary's disk stands still, and is back sooner or later: where that takes
+// long, its clients are not kept from the other node for longer than until that is promoted.
+void Witnessed::stall_disk(Random& apart) {
+  constexpr uint64_t kSettled_ns = 15 * kSecond_ns;
+  const auto settled = [this] {
+    return at_one() && (config_.witness.kind != WitnessKind::kEtcd || register_is_settled());
+  };
+  if (!at_one()) return;
+  network_.set_silent({false, false});
+  register_.up = true;
+  register_.reached = {true, true};
+  register_.lost = register_.late = fence_.useless = 0;
+  for (const int host : {0, 1}) node(host).metadata().faults.extra_delay_ns = 0;
+  scheduler_.run_until(scheduler_.now_ns() + kSettled_ns, settled);
+  // What was silent until now may still cost the session; a primary that loses it first gets the right to go on.
+  const uint64_t peer_timeout_ns = std::max(config_.peer_timeout_ns, other_file_.peer_timeout_ns);
+  scheduler_.run_until(scheduler_.now_ns() + peer_timeout_ns + kSecond_ns);
+  const int host = settled() && node(0).engine().is_primary() ? 0 : 1;
+  if (!settled() || !client(host).open || client(host).leaves) return;
+  const uint64_t began_ns = scheduler_.now_ns();
+  const uint64_t until_ns = began_ns + apart.spread(kSecond_ns, 60 * kSecond_ns);
+  node(host).data().faults.hung_until_ns = until_ns;
+  if (Report::verbose()) Report::trace(node(host).name(), "-- its disk stands still");
+  // The promoter's turn and the witness' answer, after the peer has let the primary's reads run out.
+  const uint64_t bound_ns = config_.disk_timeout_ns + peer_timeout_ns + 7 * kSecond_ns;
+  const auto serves = [this, host] { return lives(1 - host) && node(1 - host).engine().is_primary(); };
+  for (bool served = false; scheduler_.now_ns() < until_ns; look()) {
+    scheduler_.run_until(std::min(until_ns, scheduler_.now_ns() + 20 * kMillisecond_ns));
+    served = served || serves();
+    // (A witness that has lost its memory meanwhile consents to nobody.)
+    const bool may_be_served = config_.witness.kind == WitnessKind::kCommand || register_.entry();
+    if (!served && may_be_served && scheduler_.now_ns() - began_ns > bound_ns)
+      Report::violation(node(host).name() + "'s disk stands still, and nobody serves in its place" + describe());
+  }
 }
 
 // How one is taken out of service: host by host, and it is away already. What waited for it goes on.

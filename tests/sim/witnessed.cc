@@ -75,6 +75,7 @@ void Witnessed::run() {
   while (scheduler_.now_ns() < end) {
     fault();
     if (Random apart = random_; files_differ_ && apart.chance(0.2)) cut_apart(apart);
+    if (Random apart = Random(random_).fork(); apart.chance(0.1)) stall_disk(apart);
     const uint64_t until = scheduler_.now_ns() + random_.spread(30 * kMillisecond_ns, 6 * kSecond_ns);
     while (scheduler_.now_ns() < until) {
       scheduler_.run_until(std::min(until, scheduler_.now_ns() + 20 * kMillisecond_ns));
@@ -323,7 +324,7 @@ void Witnessed::mend() {
   register_.reached = {true, true};
   register_.lost = register_.late = fence_.useless = 0;
   for (const int host : {0, 1}) {
-    node(host).metadata().faults.extra_delay_ns = 0;
+    node(host).metadata().faults.extra_delay_ns = node(host).data().faults.hung_until_ns = 0;
     if (node(host).running() && node(host).paused()) node(host).resume();
     start_later(host, kSecond_ns);
   }
@@ -339,16 +340,18 @@ void Witnessed::mend() {
   }
 }
 
+// Both are together, and it says so.
+bool Witnessed::register_is_settled() {
+  const auto& entry = register_.entry();
+  return entry && entry->holder.empty() &&
+         entry->generation == node(0).engine().status().mine.generations.current;
+}
+
 // So that either may go on without the other, whatever the two had claimed before.
 void Witnessed::check_entry() {
   if (config_.witness.kind != WitnessKind::kEtcd || !register_.up || without_) return;
-  const auto names_both = [this] {
-    const auto& entry = register_.entry();
-    return entry && entry->holder.empty() &&
-           entry->generation == node(0).engine().status().mine.generations.current;
-  };
-  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns, names_both);
-  if (!names_both()) Report::violation("the witness does not hear that both are together" + describe());
+  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns, [this] { return register_is_settled(); });
+  if (!register_is_settled()) Report::violation("the witness does not hear that both are together" + describe());
 }
 
 void Witnessed::check_end() {

@@ -71,6 +71,8 @@ class Witnessed final : public NodePair {
   void witness_fault();
   void word_about_a_dead_peer();
   void cut_apart(Random& apart);
+  void stall_disk(Random& apart);
+  [[nodiscard]] bool register_is_settled();
   void without_witness();
   void mend();
   void replace_what_is_too_old(int host);

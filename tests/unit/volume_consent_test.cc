@@ -382,6 +382,30 @@ TEST_F(ConsentTest, AnEarlierQuestionThatFailsLetsNobodyGoOnWithThePeersCopy) {
   EXPECT_EQ(written_, 0);
 }
 
+// A primary whose disk stands still promises nothing: the peer may go on in its place, so that it is in nobody's way.
+TEST_F(ConsentTest, WhoWaitsForItsDiskLeavesTheWitnessToThePeer) {
+  begin();
+  meet();
+  order();
+  ASSERT_TRUE(promoted());
+  node_->run(5 * kSecond_ns);
+  ASSERT_EQ(witness_.reading.entry, entry(kGeneration, ""));
+  node_->data.tells = true;
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 2 * kLong_ns;
+  write();
+  node_->run(config_.disk_timeout_ns - 5 * kSecond_ns);
+  EXPECT_TRUE(node_->engine->inside().session_stands()) << "it has its time";
+  node_->run(10 * kSecond_ns);
+  EXPECT_FALSE(node_->engine->inside().session_stands());
+  node_->run(kLong_ns);
+  EXPECT_FALSE(node_->engine->inside().session_stands()) << "the peer could not be promoted beside it";
+  EXPECT_EQ(witness_.reading.entry, entry(kGeneration, "")) << "the peer may have it";
+  EXPECT_FALSE(written_.has_value());
+  node_->run(kLong_ns);
+  EXPECT_TRUE(node_->engine->inside().session_stands()) << "its disk gets on";
+  EXPECT_EQ(written_, 0);
+}
+
 // What was put there in an earlier session may have been replaced since, by a peer that wanted to go on and did not.
 TEST_F(ConsentTest, WhatWasAgreedOnInAnEarlierSessionIsLookedAtAnew) {
   witness_.reading = {entry(kClaim, "beta"), 5};

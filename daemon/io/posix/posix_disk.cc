@@ -104,6 +104,7 @@ const std::byte* source(const DiskRequest& request) {
 
 void PosixDisk::submit(DiskRequest& request) {
   TB_CHECK(flusher_ != nullptr, "a disk request after shut_down()");
+  request.slot = under_way().begin();
   request.error = 0;
   request.is_hole = request.flush_failed = false;
   request.durable = request.fua && request.op == DiskOp::kWrite && file_->direct() &&
@@ -342,6 +343,7 @@ void PosixDisk::deliver() {
   while (DiskRequest* request = batch.pop()) {
     // A copy, since the callback may free the request, and itself with it.
     const auto done = request->done;
+    under_way().end(request->slot);
     done(*request);
   }
 }
@@ -362,7 +364,10 @@ int PosixDisk::read_now(uint64_t offset_bytes, std::span<std::byte> into) const 
 
 int PosixDisk::extent_now(uint64_t offset_bytes, uint64_t length_bytes, bool& hole,
                           uint64_t& extent_length_bytes) const {
-  return file_->extent(offset_bytes, length_bytes, hole, extent_length_bytes);
+  const uint8_t slot = under_way().begin();
+  const int error = file_->extent(offset_bytes, length_bytes, hole, extent_length_bytes);
+  under_way().end(slot);
+  return error;
 }
 
 }  // namespace twinblock

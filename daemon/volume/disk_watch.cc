@@ -1,0 +1,38 @@
+#include "volume/disk_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/limits.h"
+
+namespace twinblock {
+
+void DiskWatch::look() {
+  const uint64_t now = core_.clock.now_ns();
+  const uint64_t since = core_.data.under_way().look(now).value_or(0);
+  if (std::exchange(waits_since_ns_, since) != since) answers_ = 0;
+  const uint64_t waited_ns = since == 0 ? 0 : core_.lateness().passed_ns(since, now);
+  stalled_ns_ = since != 0 && stands_still(waited_ns, now) ? waited_ns : 0;
+  if (waited_ns >= limits::kDiskLook_ns && !asking_) ask_device();
+}
+
+bool DiskWatch::stands_still(uint64_t waited_ns, uint64_t now_ns) const {
+  const uint64_t timeout_ns = core_.config.disk_timeout_ns;
+  if (waited_ns > limits::kDiskPatience * timeout_ns) return true;
+  if (answers_ < 2) return false;  // the first one says nothing by itself
+  const uint64_t patience_ns = device_work_before_ == 0 ? limits::kBlindFlushPatience * timeout_ns : timeout_ns;
+  return core_.lateness().passed_ns(waits_since_ns_, now_ns) > patience_ns;
+}
+
+void DiskWatch::ask_device() {
+  asking_ = true;
+  core_.workers.run([this] { device_work_ = core_.data.device_work(); }, [this] { device_seen(); });
+}
+
+void DiskWatch::device_seen() {
+  asking_ = false;
+  const uint64_t before = std::exchange(device_work_before_, device_work_);
+  if (++answers_ > 1 && device_work_ != before) worked_ns_ = core_.clock.now_ns();
+}
+
+}  // namespace twinblock
