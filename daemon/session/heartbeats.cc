@@ -50,7 +50,7 @@ void Heartbeats::heard_by_peer(Channel* channel, uint64_t moment_ns) {
 
 void Heartbeats::send(Channel& channel, uint64_t now) {
   const SignsOfLife& life = channel.life();
-  const uint64_t stalled_ns = 0;
+  const uint64_t stalled_ns = owner_.disk_stalled_ns();
   const wire::HeartbeatFrame beat{.sent_ns = now,
                                   .echo_ns = life.peer_tick_ns(),
                                   .held_ns = life.tick_held_ns(now),

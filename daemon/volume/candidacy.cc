@@ -28,7 +28,7 @@ std::optional<Error> Candidacy::why_not_serve() const {
     return Error{std::string("the volume is just ") + what,
                  "try again when that has ended: twinblock status " + volume, EBUSY, Retry::kLater};
   if (auto error = disk_failed()) return error;
-  if (const uint64_t stalled_ns = parts_.disks.stalled_ns(); stalled_ns == ~uint64_t{0})
+  if (const uint64_t stalled_ns = parts_.disks.stalled_ns(); stalled_ns > 0)
     return Error{"this node can't serve: " + stalled_words(stalled_ns), "look at that disk (dmesg)", EIO, Retry::kLater};
   // It could not be put on record: refused before anything has changed.
   if (const int error = core_.state().store().error(); error != 0)

@@ -21,7 +21,7 @@ bool DiskWatch::stands_still(uint64_t waited_ns, uint64_t now_ns) const {
   if (waited_ns > limits::kDiskPatience * timeout_ns) return true;
   if (answers_ < 2) return false;  // the first one says nothing by itself
   const uint64_t patience_ns = device_work_before_ == 0 ? limits::kBlindFlushPatience * timeout_ns : timeout_ns;
-  return core_.lateness().passed_ns(waits_since_ns_, now_ns) > patience_ns;
+  return core_.lateness().passed_ns(std::max(waits_since_ns_, worked_ns_), now_ns) > patience_ns;
 }
 
 void DiskWatch::ask_device() {

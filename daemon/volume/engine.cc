@@ -118,11 +118,11 @@ void Engine::note_state() {
   consent_.look();
 }
 
-// Nothing that waits for this disk is answered, however long. Where a witness says who goes on, the peer, which holds all that
-// was acknowledged, need not wait as well: it can be promoted when it has lost this node, which promises nothing until the
-// two have met again or the witness consents, and does not ask that before its disk gets on.
+// Nothing that waits for this disk is answered, however long. Where a witness says who goes on, the peer need not wait as well:
+// if it holds all that was acknowledged it can be promoted when it has lost this node, which promises nothing until the two
+// have met again or the witness consents, and does not ask that before its disk gets on.
 void Engine::disk_stalls() {
-  if (peer_.stands_aside() && core_.phase().both_whole())
+  if (peer_.stands_aside())
     session_.drop("this node's disk stands still, and " + core_.peer + " may go on with the witness' consent", 0);
 }
 

@@ -140,6 +140,7 @@ void Witnessed::stall_disk(Random& apart) {
   const int host = settled() && node(0).engine().is_primary() ? 0 : 1;
   if (!settled() || !client(host).open || client(host).leaves) return;
   const uint64_t began_ns = scheduler_.now_ns();
+  const ProcessPtr process = node(host).process();
   const uint64_t until_ns = began_ns + apart.spread(kSecond_ns, 60 * kSecond_ns);
   node(host).data().faults.hung_until_ns = until_ns;
   if (Report::verbose()) Report::trace(node(host).name(), "-- its disk stands still");
@@ -149,8 +150,10 @@ void Witnessed::stall_disk(Random& apart) {
   for (bool served = false; scheduler_.now_ns() < until_ns; look()) {
     scheduler_.run_until(std::min(until_ns, scheduler_.now_ns() + 20 * kMillisecond_ns));
     served = served || serves();
-    // (A witness that has lost its memory meanwhile consents to nobody.)
-    const bool may_be_served = config_.witness.kind == WitnessKind::kCommand || register_.entry();
+    // (A witness that has lost its memory meanwhile consents to nobody; and a process that was fenced may be back before
+    // the other node is promoted.)
+    const bool is_command = config_.witness.kind == WitnessKind::kCommand;
+    const bool may_be_served = is_command ? node(host).process() == process : register_.entry().has_value();
     if (!served && may_be_served && scheduler_.now_ns() - began_ns > bound_ns)
       Report::violation(node(host).name() + "'s disk stands still, and nobody serves in its place" + describe());
   }

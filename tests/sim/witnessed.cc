@@ -46,6 +46,7 @@ Witnessed::Witnessed(uint64_t seed)
   unwitnessed_.witness = {};
   Random apart = random_;  // so that what is drawn otherwise stays what it was
   files_differ_ = apart.chance(0.4);
+  disk_stalls_ = Random(random_).fork().chance(0.3);
   other_file_ = config_;
   other_file_.peer_timeout_ns = apart.spread(500 * kMillisecond_ns, 8 * kSecond_ns);
   other_file_.link_timeout_ns = other_file_.peer_timeout_ns / 3;
@@ -75,7 +76,7 @@ void Witnessed::run() {
   while (scheduler_.now_ns() < end) {
     fault();
     if (Random apart = random_; files_differ_ && apart.chance(0.2)) cut_apart(apart);
-    if (Random apart = Random(random_).fork(); apart.chance(0.1)) stall_disk(apart);
+    if (Random apart = Random(random_).fork(); disk_stalls_ && apart.chance(0.2)) stall_disk(apart);
     const uint64_t until = scheduler_.now_ns() + random_.spread(30 * kMillisecond_ns, 6 * kSecond_ns);
     while (scheduler_.now_ns() < until) {
       scheduler_.run_until(std::min(until, scheduler_.now_ns() + 20 * kMillisecond_ns));

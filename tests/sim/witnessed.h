@@ -87,6 +87,7 @@ class Witnessed final : public NodePair {
   // Operators change peer_timeout in one host's file and then in the other's: each process begins with either.
   bool files_differ_ = false;
   Config other_file_;
+  bool disk_stalls_ = false;  // now and then, the primary's
   VirtualRegister register_;
   VirtualFence fence_;
   std::array<Client, 2> clients_;

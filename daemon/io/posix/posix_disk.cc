@@ -359,7 +359,10 @@ bool PosixDisk::pending() const {
 const char* PosixDisk::engine_name() const { return uring_ != nullptr ? "io_uring" : "threads"; }
 
 int PosixDisk::read_now(uint64_t offset_bytes, std::span<std::byte> into) const {
-  return file_->read(offset_bytes, into.data(), into.size());
+  const uint8_t slot = under_way().begin();
+  const int error = file_->read(offset_bytes, into.data(), into.size());
+  under_way().end(slot);
+  return error;
 }
 
 int PosixDisk::extent_now(uint64_t offset_bytes, uint64_t length_bytes, bool& hole,
