@@ -159,9 +159,8 @@ constexpr uint32_t kWitnessRacesMax = 8;
 constexpr uint64_t kLeaseMax_ns = 5 * kSecond_ns;
 
 // A flush that takes longer is on record until it ends: whoever dies in it is the only one that is told of its failure.
-constexpr uint64_t kFlushOnRecord_ns = 1 * kSecond_ns;
-// … and for so long after the last of them.
-constexpr uint64_t kFlushRecordKept_ns = 10 * kSecond_ns;
+// (A node that is killed meanwhile does not go on as primary.)
+constexpr uint64_t kFlushOnRecord_ns = 5 * kSecond_ns;
 
 constexpr uint64_t kHeartbeatInterval_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMin_ns = 50 * kMillisecond_ns;

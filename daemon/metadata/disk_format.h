@@ -18,7 +18,7 @@ constexpr uint64_t kSuperblockMagic = 0x31304D4B4C425754;  // "TWBLKM01" as byte
 constexpr uint32_t kFormatVersion = 2;
 constexpr size_t kNameBytes = 64;
 constexpr size_t kHistoryEntries = 8;
-constexpr size_t kSessionEntries = 8;
+constexpr size_t kSessionEntries = 32;
 constexpr size_t kPageBytes = 4096;
 
 // Bits of Superblock::flags.
@@ -94,7 +94,7 @@ struct Superblock {
   WayBackEntry way_back;               // with kFlagInconsistent: what the node was before
   uint64_t sessions[kSessionEntries];  // with the peer, that stood, latest first …
   uint64_t session_begun;              // … and one that has begun since; 0: none
-  uint8_t reserved[kPageBytes - 584];  // zero
+  uint8_t reserved[kPageBytes - 776];  // zero
 };
 
 static_assert(sizeof(Superblock) == kPageBytes);
@@ -112,7 +112,7 @@ static_assert(offsetof(Superblock, promoted_boot) == 376);
 static_assert(offsetof(Superblock, claim) == 384);
 static_assert(offsetof(Superblock, way_back) == 408);
 static_assert(offsetof(Superblock, sessions) == 512);
-static_assert(offsetof(Superblock, reserved) == 584);
+static_assert(offsetof(Superblock, reserved) == 776);
 
 constexpr uint32_t kIntentMagic = 0x544E4954;  // "TINT" as bytes
 constexpr size_t kIntentWords = 508;

@@ -102,10 +102,6 @@ WayBack way_of(const WayBackEntry& entry) {
   return {generations_of(entry), entry.term, entry.taken_s, entry.to_get_bytes};
 }
 
-constexpr unsigned kSessionCountShift = 40;
-constexpr uint64_t kSessionCountMax = (uint64_t{1} << (64 - kSessionCountShift)) - 1;
-uint64_t count_of(uint64_t session) { return session >> kSessionCountShift; }
-
 void set_name(char (&field)[kNameBytes], const std::string& name) {
   TB_CHECK(name.size() < kNameBytes, "names are checked with the configuration");
   std::memcpy(field, name.data(), name.size());
@@ -147,13 +143,7 @@ void Generations::go_on_without(uint64_t told, uint64_t fresh) {
 }
 
 bool Sessions::knows(uint64_t session) const {
-  if (session == 0 || session == begun || std::find(stood.begin(), stood.end(), session) != stood.end()) return true;
-  return stood.back() != 0 && count_of(session) < count_of(stood.back());
-}
-
-uint64_t Sessions::next(const Sessions& peer, uint64_t session) const {
-  const uint64_t last = std::max({count_of(stood.front()), count_of(begun), count_of(peer.stood.front()), count_of(peer.begun)});
-  return std::min(last + 1, kSessionCountMax) << kSessionCountShift | (session & ((uint64_t{1} << kSessionCountShift) - 1));
+  return session == 0 || session == begun || std::find(stood.begin(), stood.end(), session) != stood.end();
 }
 
 void Sessions::begin(uint64_t session, const Sessions& peer) {
@@ -203,8 +193,11 @@ std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint6
   disk.claim = record.claim;
   disk.named = record.named;
   disk.followed_boot = record.followed_boot;
-  std::copy(record.sessions.stood.begin(), record.sessions.stood.end(), disk.sessions);
-  disk.session_begun = record.sessions.begun;
+  // There is no other copy beside the first one: it fits into a sector, so that a crash leaves all of it or nothing.
+  if (sequence > 1) {
+    std::copy(record.sessions.stood.begin(), record.sessions.stood.end(), disk.sessions);
+    disk.session_begun = record.sessions.begun;
+  }
   disk.way_back = entry_of(record.way_back);
   disk.crc = checksum(disk);
   std::array<std::byte, sizeof(Superblock)> bytes;

@@ -32,16 +32,13 @@ struct Generations {
 };
 
 // Which sessions with the peer a replica has been in: who was put back to what it was before one, with its record, does
-// not know that one. An id is a count, and below it what makes it this very session; 0 is none.
+// not know that one. Of each the id, which is never used twice; 0 is none.
 struct Sessions {
   std::array<uint64_t, kSessionEntries> stood{};  // the peer has them on record, too; latest first
   uint64_t begun = 0;                             // since then; the peer may not know of it
 
   bool operator==(const Sessions&) const = default;
-  // Those are taken to be known that are older than all that are kept.
   [[nodiscard]] bool knows(uint64_t session) const;
-  // The id of the next one, above all that either node knows; the same on both. `session`: of its handshake.
-  [[nodiscard]] uint64_t next(const Sessions& peer, uint64_t session) const;
   // One begins. What the peer says of an earlier one is heeded: that it stood.
   void begin(uint64_t session, const Sessions& peer);
   void stands(uint64_t session);
@@ -125,7 +122,7 @@ struct NodeRecord {
 // Whose intent pages are whose.
 uint64_t intent_tag(const Uuid& volume_uuid);
 
-// One 4 KiB copy.
+// One 4 KiB copy; the first (sequence 1) names no sessions.
 std::array<std::byte, sizeof(Superblock)> encode(const NodeRecord& record, uint64_t sequence);
 
 struct DecodedSuperblock {

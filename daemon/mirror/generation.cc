@@ -68,23 +68,12 @@ constexpr bool exactly_one_row_fits() {
 }
 static_assert(exactly_one_row_fits());
 
-uint8_t who_missed(const SyncFacts& mine, const SyncFacts& theirs) {
-  return who(missed_a_session(mine, theirs), missed_a_session(theirs, mine));
-}
-
-// Who was put back to what it was before lacks what the other one has by the record of both, however that one ended.
-uint8_t who_may_lack(const SyncFacts& mine, const SyncFacts& theirs) {
-  const uint8_t missed = who_missed(mine, theirs);
-  return missed == kNobody ? who(died(mine, theirs), died(theirs, mine)) : missed;
-}
-
 Source source_of_same(const SyncFacts& mine, const SyncFacts& theirs) {
   const SameGeneration said{who(mine.inconsistent, theirs.inconsistent),
                             who(mine.primary, theirs.primary),
                             who(mine.backing_lost, theirs.backing_lost),
                             who(mine.flush_failed, theirs.flush_failed),
-                            who_may_lack(mine, theirs),
-                            who(mine.dirty, theirs.dirty)};
+                            who(died(mine, theirs), died(theirs, mine)), who(mine.dirty, theirs.dirty)};
   for (const SameGenerationRow& row : kSameGeneration)
     if (fits(row.accepted, said)) return row.source;
   TB_CHECK(false, "every input has a row");
@@ -159,18 +148,17 @@ Verdict settle(const SyncFacts& mine, const SyncFacts& theirs, bool i_am_source,
 }
 
 Verdict decide_same(const SyncFacts& mine, const SyncFacts& theirs) {
-  const Settled settled = who_missed(mine, theirs) == kNobody ? Settled::kFromShared : Settled::kFromOlder;
   switch (source_of_same(mine, theirs)) {
     case Source::kNoGoodCopy:
       return Verdict::kNoGoodCopy;
     case Source::kBothPrimary:
       return Verdict::kBothPrimary;
     case Source::kMe:
-      return settle(mine, theirs, true, settled);
+      return settle(mine, theirs, true, Settled::kFromShared);
     case Source::kPeer:
-      return settle(mine, theirs, false, settled);
+      return settle(mine, theirs, false, Settled::kFromShared);
     case Source::kLater:
-      return settle(mine, theirs, i_am_later(mine, theirs), settled);
+      return settle(mine, theirs, i_am_later(mine, theirs), Settled::kFromShared);
     case Source::kNobody:
       break;
   }
@@ -256,21 +244,26 @@ constexpr bool verdicts_are_complete() {
 }
 static_assert(verdicts_are_complete());
 
+uint8_t who_missed(const SyncFacts& mine, const SyncFacts& theirs) {
+  return who(missed_a_session(mine, theirs), missed_a_session(theirs, mine));
+}
+
 // Of two who have not been in the same sessions. Whoever wrote alone after it had been put back does not have what the
 // other one wrote before that.
-Relation parted_relation(Relation by_generations, uint8_t who_missed) {
+Relation parted_relation(Relation by_generations, uint8_t missed) {
   switch (by_generations) {
     case Relation::kOtherVolume:
     case Relation::kUnrelated:
       return by_generations;
     case Relation::kSame:
-      return who_missed == kBoth ? Relation::kDiverged : Relation::kSame;
+      if (missed == kBoth) return Relation::kDiverged;
+      return missed == kMe ? Relation::kPeerIsMuchNewer : Relation::kIAmMuchNewer;
     case Relation::kIAmNewer:
     case Relation::kIAmMuchNewer:
-      return who_missed == kPeer ? Relation::kIAmMuchNewer : Relation::kDiverged;
+      return missed == kPeer ? Relation::kIAmMuchNewer : Relation::kDiverged;
     case Relation::kPeerIsNewer:
     case Relation::kPeerIsMuchNewer:
-      return who_missed == kMe ? Relation::kPeerIsMuchNewer : Relation::kDiverged;
+      return missed == kMe ? Relation::kPeerIsMuchNewer : Relation::kDiverged;
     default:
       return Relation::kDiverged;
   }
@@ -312,8 +305,7 @@ bool died(const SyncFacts& node, const SyncFacts& other) {
 // acknowledged since a promotion without the peer: where that was of a host which had lost what its memory
 // held, and the other one holds it, the other one counts, as if nobody had been promoted.
 bool goes_on(const SyncFacts& node, const SyncFacts& other) {
-  if (!node.resumes || node.blank || other.blank || other.primary || other.term >= node.term ||
-      missed_a_session(node, other))
+  if (!node.resumes || node.blank || other.blank || other.primary || other.term >= node.term)
     return false;
   switch (relation_of(node, other)) {
     case Relation::kSame:

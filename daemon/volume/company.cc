@@ -1,18 +1,19 @@
 #include "volume/company.h"
 
+#include <algorithm>
+
 namespace twinblock {
 
 void Company::session_up(const SyncFacts& peer) {
   peer_ = {peer.instance, peer.boot};
   peer_sessions_ = peer.sessions;
-  begin_session();
+  const SessionId& id = core_.session.id();
+  session_ = std::max<uint64_t>(id.dialler ^ id.acceptor, 1);
+  if (!core_.state().blank()) core_.state().begin_session(session_, peer_sessions_);
 }
 
-void Company::begin_session() {
-  if (core_.state().blank()) return;
-  const SessionId& id = core_.session.id();
-  session_ = core_.record().sessions.next(peer_sessions_, id.dialler ^ id.acceptor);
-  core_.state().begin_session(session_, peer_sessions_);
+void Company::peer_s_past_is_ours() {
+  if (session_ != 0) core_.state().share_sessions(peer_sessions_, session_);
 }
 
 void Company::session_lost() {
@@ -21,7 +22,7 @@ void Company::session_lost() {
 }
 
 void Company::session_stands() {
-  if (session_ == 0 || core_.record().sessions.stood.front() == session_) return;
+  if (session_ == 0 || core_.state().blank() || core_.record().sessions.stood.front() == session_) return;
   core_.state().session_stands(session_);
   core_.state().persist([](int) {});
 }

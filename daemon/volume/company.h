@@ -16,11 +16,11 @@ class Company {
   Company(Core& core, const OwnFacts& facts) : core_(core), facts_(facts) {}
 
   // With what the peer told in its hello. The session goes into the record, which is to be durable before anything is
-  // written in it; …
+  // written in it.
   void session_up(const SyncFacts& peer);
-  // … of a blank node, as soon as it has one.
-  void begin_session();
   void session_lost();
+  // This node holds what the peer does, and nothing else: it was, so to speak, in the sessions of that one's past.
+  void peer_s_past_is_ours();
   // The peer has it on record: it wrote, or answered what it had to record before.
   void session_stands();
 

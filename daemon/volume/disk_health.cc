@@ -92,13 +92,8 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
 }
 
 void DiskHealth::watch_flushes() {
-  const uint64_t now_ns = core_.clock.now_ns();
   const uint64_t since_ns = core_.data.flushing_since_ns();
-  const bool takes_long = since_ns != 0 && now_ns - since_ns >= limits::kFlushOnRecord_ns;
-  if (takes_long) long_flush_ns_ = now_ns;
-  // Not taken back for each of them, where a disk takes long for all.
-  const bool lately = core_.record().flushing && now_ns - long_flush_ns_ < limits::kFlushRecordKept_ns;
-  record_flushing(takes_long || lately);
+  record_flushing(since_ns != 0 && core_.clock.now_ns() - since_ns >= limits::kFlushOnRecord_ns);
 }
 
 void DiskHealth::end_watch() {

@@ -118,7 +118,6 @@ class DiskHealth {
   bool stall_told_ = false;
   int data_error_ = 0;
   bool flush_failed_ = false;
-  uint64_t long_flush_ns_ = 0;  // when a flush that took long was last seen
   ReadErrors read_errors_;
   std::string read_error_;
   std::string note_;  // what the local disk last refused …

@@ -110,6 +110,10 @@ class NodeState {
   void note_boot(uint64_t boot) { record_.boot = boot; }
   // A session begins; it stands, so that the peer has begun it, too.
   void begin_session(uint64_t id, const metadata::Sessions& peer) { record_.sessions.begin(id, peer); }
+  void share_sessions(const metadata::Sessions& peer, uint64_t id) {
+    record_.sessions.stood = peer.stood;
+    session_stands(id);
+  }
   void session_stands(uint64_t id) { record_.sessions.stands(id); }
   // Whom this node takes along in what it writes from now on: its own host's boot, the peer's process
   // and the peer's host's boot.

@@ -316,9 +316,12 @@ void PeerSync::resync_failed(const std::string& why) {
   core_.session.drop(why, limits::kPeerDiskRetry_ns);
 }
 
-void PeerSync::joined() { company_.begin_session(); }
-
 void PeerSync::peer_writes() { company_.session_stands(); }
+
+void PeerSync::target_filled() {
+  company_.peer_s_past_is_ours();
+  enter(Phase::kFilled);
+}
 
 void PeerSync::target_whole() {
   enter(Phase::kEqual);

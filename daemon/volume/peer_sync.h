@@ -83,8 +83,7 @@ class PeerSync final : private ResyncSource::Owner,
   void resync_waits() override;
   void resync_failed(const std::string& why) override;
   // ResyncTarget::Owner
-  void target_filled() override { enter(Phase::kFilled); }
-  void joined() override;
+  void target_filled() override;
   void peer_writes() override;
   void target_whole() override;
   void target_holds_sole_copy() override;

@@ -167,7 +167,6 @@ void ResyncTarget::join(const metadata::Uuid& volume, const metadata::Generation
   joined.peer_primary = parts_.roles.peer() == PeerRole::kPrimary;
   joined.peer_term = core_.session.handshake().peer_facts()->term;
   core_.state().join(joined);
-  owner_.joined();
   joining_ = true;
 }
 

@@ -29,9 +29,7 @@ class ResyncTarget {
  public:
   class Owner {
    public:
-    // This node is no longer blank, …
-    virtual void joined() = 0;
-    // … and the peer has its record of this session.
+    // It has its record of this session.
     virtual void peer_writes() = 0;
     // All is here, and about to be recorded.
     virtual void target_filled() = 0;

@@ -110,7 +110,7 @@ static_assert(offsetof(FrameHeader, aux0) == 48);
 
 constexpr size_t kNameBytes = 64;
 constexpr size_t kHistoryEntries = 8;
-constexpr size_t kSessionEntries = 8;
+constexpr size_t kSessionEntries = 32;
 
 // Bits of HelloPayload::flags.
 enum HelloFlag : uint32_t {
@@ -167,7 +167,7 @@ struct HelloPayload {
   uint64_t session_begun;              // … and one that has begun since; 0: none
 };
 
-static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 80 + 72);
+static_assert(sizeof(HelloPayload) == 2 + 2 + 4 + 8 + 8 + 16 + 16 + 8 + 8 + 64 + 4 * 64 + 80 + 33 * 8);
 static_assert(offsetof(HelloPayload, volume) == 136);
 static_assert(offsetof(HelloPayload, term) == 392);
 static_assert(offsetof(HelloPayload, nonce) == 440);

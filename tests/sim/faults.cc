@@ -116,7 +116,7 @@ bool World::stands_in(int host) {
 void World::fail_flush_in_death(int host) {
   VirtualDisk& data = node(host).data();
   const VirtualDisk& metadata = node(host).metadata();
-  const uint64_t enough_ns = 3 * kSecond_ns + 6 * metadata.faults.extra_delay_ns;
+  const uint64_t enough_ns = limits::kFlushOnRecord_ns + 2 * kSecond_ns + 6 * metadata.faults.extra_delay_ns;
   const bool on_record = data.flushing_ns() > enough_ns && !node(host).paused() && !metadata.has_failed() &&
                          scheduler_.now_ns() > metadata.faults.hung_until_ns + enough_ns;
   if (!on_record || !Random(check_random_).chance(0.5)) return;
