@@ -300,6 +300,8 @@ SyncFacts HostilePeer::facts() const {
   facts.preferred = name_ == "alpha";
   facts.volume_uuid = volume_uuid_;
   facts.generations = theirs_;
+  // Another peer was in the sessions before, with these disks.
+  facts.sessions = node_.engine->status().mine.sessions;
   facts.map_valid = true;
   facts.term = term_;
   switch (stance_) {

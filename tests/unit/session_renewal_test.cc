@@ -57,7 +57,9 @@ class RenewalTest : public testing::Test {
     incarnation_ += 2;
     peer_->ask_to_join(0, incarnation_);
     node_->run(kMoment_ns);
-    if (stands()) EXPECT_EQ(heard_[wire::FrameType::kJoin], answers + 1);
+    if (stands()) {
+      EXPECT_EQ(heard_[wire::FrameType::kJoin], answers + 1);
+    }
     peer_->hang_up(1);
   }
 
