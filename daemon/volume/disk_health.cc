@@ -58,7 +58,8 @@ void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
   read_error_ =
       system_error(error, "read " + backing() + " at offset " + std::to_string(offset_bytes)).what;
   if (!told) tell(core_.node, "data", read_error_);
-  if (local_ok()) log(Severity::kError, read_error_);
+  // Of a disk that nobody can stand in for, or give up, there may be any number of places.
+  if (local_ok() && !read_errors_.too_many()) log(Severity::kError, read_error_);
   owner_.note_state();
   if (!read_errors_.too_many() || !local_ok()) return;
   if (!core_.phase().peer_whole() && !core_.phase().receives_from_whole()) return;  // half a disk is better than none

@@ -10,9 +10,12 @@ namespace twinblock {
 void DiskWatch::look() {
   const uint64_t now = core_.clock.now_ns();
   const uint64_t since = core_.data.under_way().look(now).value_or(0);
-  if (std::exchange(waits_since_ns_, since) != since) answers_ = 0;
+  const bool the_same = std::exchange(waits_since_ns_, since) == since;
+  if (!the_same) answers_ = 0;
   const uint64_t waited_ns = since == 0 ? 0 : core_.lateness().passed_ns(since, now);
-  stalled_ns_ = since != 0 && stands_still(waited_ns, now) ? waited_ns : 0;
+  // Once it does, it does so until that request is back, whatever the device does for others meanwhile.
+  const bool does_so = (the_same && stalled_ns_ > 0) || stands_still(waited_ns, now);
+  stalled_ns_ = since != 0 && does_so ? waited_ns : 0;
   if (waited_ns >= limits::kDiskLook_ns && !asking_) ask_device();
 }
 

@@ -65,7 +65,7 @@ def test_range_that_a_resync_could_not_read_is_free_again(scratch, make_lab):
     # Reads fail, writes do not.
     disk.begin(errno.EIO, only_reads=True)
     lab.start("beta")
-    lab.wait_status("alpha", lambda s: "resync: read" in s["status"], 20, "the failed read")
+    lab.wait_status("alpha", lambda s: s["resync"]["unreadable_bytes"] > 0, 20, "the failed read")
     disk.end()
     with connection(lab) as handle:
         wrote = threading.Thread(target=lambda: handle.pwrite(os.urandom(2 * MIB), MIB), daemon=True)

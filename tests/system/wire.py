@@ -7,7 +7,7 @@ import struct
 from lablib.error import LIVENESS_S
 
 HEADER = struct.Struct("<IIBBHIQQQIIQQ")
-HELLO_FIXED = struct.Struct("<HHIQQ16s16sQQ64s64s64s64s64s24s24sQQQQ")
+HELLO_FIXED = struct.Struct("<HHIQQ16s16sQQ64s64s64s64s64s24s24sQQQQ264s")
 MAGIC = 0x31425754
 HELLO, REFUSE, VERDICT, DATA, FLUSH, READ, ACK, HEARTBEAT = range(1, 9)
 GOODBYE = 13
@@ -18,7 +18,7 @@ PROBE, PROBE_HOST, PROBE_ASK, PROBE_ANSWER, PROBE_DATA, PROBE_REPORT = range(25,
 CONTROL = 32  # the flag of the control stream
 LINK_CHANGE_FIXED = struct.Struct("<IIQQ64s64s64s")
 
-assert HEADER.size == 64 and HELLO_FIXED.size == 472
+assert HEADER.size == 64 and HELLO_FIXED.size == 736
 
 
 def _make_table():
@@ -55,7 +55,7 @@ def hello_payload(volume=b"r0", node=b"beta", peer=b"alpha", link=b"main", size=
                   nonce=1):
     return HELLO_FIXED.pack(version, version, flags, features, size, uuid, instance, 0, 0,
                             bytes(64), volume, node, peer, link, bytes(24), bytes(24),
-                            nonce, echo, 0, 0)
+                            nonce, echo, 0, 0, bytes(264))
 
 
 def link_change(change, number, name, alpha=b"", beta=b"", rate=0):

@@ -129,6 +129,19 @@ TEST_F(StalledDiskTest, ADeviceThatDoesAnythingHasTenTimesAsLong) {
   EXPECT_GT(stalled_ns(), 0u);
 }
 
+// Or the session would come and go.
+TEST_F(StalledDiskTest, WhatTheDeviceDoesForOthersThenDoesNotEndIt) {
+  become_primary();
+  ask(ClientOp::kFlush, kForEver_ns);
+  node_->run(40 * kSecond_ns);
+  ASSERT_GT(stalled_ns(), 0u);
+  node_->data.works = true;
+  for (int i = 0; i < 20; ++i) {
+    node_->run(kSecond_ns);
+    ASSERT_GT(stalled_ns(), 0u) << i;
+  }
+}
+
 TEST_F(StalledDiskTest, WhereNobodyCanTellItHasFourTimesAsLong) {
   node_->data.tells = false;
   become_primary();
