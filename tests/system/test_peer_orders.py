@@ -37,7 +37,7 @@ class FalsePeer:
             if header and header[2] == wire.HELLO:
                 break
             self.sock.close()
-        nonce, echo = wire.HELLO_FIXED.unpack(hello)[-4:-2]
+        nonce, echo = wire.HELLO_FIXED.unpack(hello)[-5:-3]
         assert echo == 77
         self.sock.sendall(wire.frame(wire.HELLO, wire.hello_payload(
             link=b"link1", flags=BLANK_AND_JOINABLE, nonce=77, echo=nonce)))
