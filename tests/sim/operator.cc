@@ -206,11 +206,13 @@ void World::demoted(int host) {
   may_resume_ = {};
   primary_ = busy_host_ = -1;
   const StatusView view = node(host).engine().status();
+  const bool peer_stood_in = current_[static_cast<size_t>(1 - host)];
   current_ = {host == 0, host == 1};
   // As in look(): it may not have noticed yet that its peer is gone.
   if (view.state == VolumeState::kConnected && !swapped_[static_cast<size_t>(1 - host)])
     current_ = {true, true};
-  if (!view.disk_error.empty()) current_ = {host == 1, host == 0};
+  // (What fails when the demotion had flushed covers nothing: one that was behind is so still.)
+  if (!view.disk_error.empty() && peer_stood_in) current_ = {host == 1, host == 0};
   if (Report::verbose())
     Report::trace("operator", node(host).name() + " is demoted, " + state_name(view.state));
 }

@@ -79,7 +79,7 @@ def test_refusal_by_the_peer_is_logged_and_shown(make_lab):
                     try:
                         sock.sendall(wire.frame(wire.CHALLENGE, offset=5))
                         _, hello = wire.read_header_and_payload(sock)
-                        nonce = wire.HELLO_FIXED.unpack(hello)[-4]
+                        nonce = wire.HELLO_FIXED.unpack(hello)[-5]
                         sock.sendall(wire.frame(wire.REFUSE, b"this peer speaks version 7 only",
                                                 aux0=nonce))
                         wire.read_until_closed(sock)
