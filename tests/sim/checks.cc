@@ -62,6 +62,9 @@ void World::check_primaries() {
   if (split_host_ >= 0) return;
   for (const auto& each : nodes_)
     if (!each->running() || !each->engine().is_primary()) return;
+  // Who is to go on as primary serves nobody before the peer has answered: one that was promoted meanwhile does not.
+  for (const auto& each : nodes_)
+    if (each->engine().status().mine.resumes) return;
   Report::violation("both nodes are primary" + describe());
 }
 

@@ -106,7 +106,8 @@ void World::mend_source(uint64_t how) {
         if (disk.is_spoiled(at, limits::kBlockBytes))
           workload().write_over(at, std::min(limits::kBlockBytes, disk.size_bytes() - at));
       wait(
-          limits::kUnreadableRetry_ns / 2, [&] { return both_duplex() || counts_bad_places(source); },
+          limits::kUnreadableRetry_ns / 2,
+          [&] { return both_duplex() || counts_bad_places(source) || counts_bad_places(1 - source); },
           "duplex after the bad places were written");
       break;
     case 1:  // by a client who has other things to do
