@@ -389,6 +389,18 @@ void World::write_without(int target) {
       kHealingMax_ns, [&] { return workload().writes_total() >= writes; }, "writes in simplex");
 }
 
+// A primary is to bring the other one up to date, and has sent nothing yet.
+void World::begin_paused_resync(int target) {
+  Engine& engine = node(primary_).engine();
+  engine.orders().set_resync_pace(ResyncPace::kPause, 0, [](const Result<std::string>&) {});
+  write_without(target);
+  restart(target);
+  // A restart that was due already may have brought it back before anything was written.
+  wait(
+      kHealingMax_ns,
+      [&] { return both_duplex() || engine.volume_state() == VolumeState::kResync; }, "a resync");
+}
+
 // The primary is demoted while it brings the other one up to date; then the target loses what it
 // has not flushed, and the source dies. What is missing at the target now is what the source has
 // left on record, also where it had been copied already.
@@ -397,13 +409,7 @@ void World::demotion_in_resync() {
   const int target = 1 - source;
   Engine& engine = node(source).engine();
   const auto ignore = [](const Result<std::string>&) {};
-  engine.orders().set_resync_pace(ResyncPace::kPause, 0, ignore);
-  write_without(target);
-  restart(target);
-  // A restart that was due already may have brought it back before anything was written.
-  wait(
-      kHealingMax_ns,
-      [&] { return both_duplex() || engine.volume_state() == VolumeState::kResync; }, "a resync");
+  begin_paused_resync(target);
   DiskFaults& faults = node(source).data().faults;
   slow_disks_ = true;  // long writes wait for many pieces of it
   faults.extra_delay_ns = 100 * kMillisecond_ns;

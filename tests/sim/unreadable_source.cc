@@ -43,14 +43,7 @@ bool World::place_is_bad(SimNode& at, const Workload::Request& request) {
 // False: nothing was missed.
 bool World::begin_spoiled_resync() {
   const int target = 1 - primary_;
-  Engine& engine = node(primary_).engine();
-  const auto ignore = [](const Result<std::string>&) {};
-  engine.orders().set_resync_pace(ResyncPace::kPause, 0, ignore);
-  write_without(target);
-  restart(target);
-  wait(
-      kHealingMax_ns,
-      [&] { return both_duplex() || engine.volume_state() == VolumeState::kResync; }, "a resync");
+  begin_paused_resync(target);
   workload().stop();
   wait(
       kAnswerMax_ns, [this] { return workload().idle(); }, "answers to all requests");
@@ -67,7 +60,7 @@ bool World::begin_spoiled_resync() {
   // What the peer has, and what it compares with.
   for (VirtualDisk* disk : {&from, &to})
     disk->spoil(check_random_.below(disk->size_bytes() / kSectorBytes) * kSectorBytes, kSectorBytes);
-  engine.orders().set_resync_pace(ResyncPace::kResume, 0, ignore);
+  node(primary_).engine().orders().set_resync_pace(ResyncPace::kResume, 0, [](const Result<std::string>&) {});
   return !missed.empty() && !both_duplex();
 }
 

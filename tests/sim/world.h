@@ -193,6 +193,7 @@ class World {
   void heal();
   void quick_return();
   void write_without(int target);
+  void begin_paused_resync(int target);
   void demotion_in_resync();
 
   // the primary's data disk (disk_deaths.cc)

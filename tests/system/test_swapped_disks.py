@@ -53,6 +53,28 @@ def write(lab, offset, length=MIB):
         handle.flush()
 
 
+def comes_back_compared_in_full(lab, shelf):
+    """With beta's disks from there."""
+    shelf.put_back()
+    since = len(lab.log_text("alpha"))
+    lab.start("beta")
+    wait_for_log(lab, "alpha", "beta is sent the whole volume", since=since)
+    lab.wait_state("alpha", "duplex")
+    lab.wait_state("beta", "duplex")
+    assert_identical(lab)
+
+
+def copy_of_beta(lab, scratch):
+    """Of its disks, as they are before a session."""
+    write(lab, 0, 4 * MIB)
+    copy = Shelf(lab, "beta", scratch / "copy")
+    assert lab.stop("beta")
+    copy.copy()
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex")
+    return copy
+
+
 def test_a_disk_that_was_away_is_compared_in_full(lab, scratch):
     write(lab, 0, 4 * MIB)
     old = Shelf(lab, "beta", scratch / "old")
@@ -60,45 +82,23 @@ def test_a_disk_that_was_away_is_compared_in_full(lab, scratch):
     lab.start("beta")
     lab.wait_state("alpha", "duplex")
     write(lab, 8 * MIB)  # acknowledged by alpha and the new disk
-    old.put_back()
-    since = len(lab.log_text("alpha"))
-    lab.start("beta")
-    wait_for_log(lab, "alpha", "beta is sent the whole volume", since=since)
-    lab.wait_state("alpha", "duplex")
-    lab.wait_state("beta", "duplex")
-    assert_identical(lab)
+    comes_back_compared_in_full(lab, old)
     assert ctl(lab, "alpha", "verify").returncode == 0
 
 
 def test_disks_that_were_put_back_from_a_copy_are_compared_in_full(lab, scratch):
     """Of the same generation, and nobody's record says what they lack."""
-    write(lab, 0, 4 * MIB)
-    copy = Shelf(lab, "beta", scratch / "copy")
-    assert lab.stop("beta")
-    copy.copy()
-    lab.start("beta")
-    lab.wait_state("alpha", "duplex")
+    copy = copy_of_beta(lab, scratch)
     lab.wait_state("beta", "duplex")
     write(lab, 8 * MIB)
     wait_until(lambda: session_on_record(lab, "beta") != session_in(copy.folder / "metadata"),
                what="the session on record")
-    copy.put_back()
-    since = len(lab.log_text("alpha"))
-    lab.start("beta")
-    wait_for_log(lab, "alpha", "beta is sent the whole volume", since=since)
-    lab.wait_state("alpha", "duplex")
-    lab.wait_state("beta", "duplex")
-    assert_identical(lab)
+    comes_back_compared_in_full(lab, copy)
 
 
 def test_who_wrote_alone_after_it_was_put_back_has_diverged(make_lab, scratch):
     lab = make_lab(settings={"on_restart": "secondary"})
-    write(lab, 0, 4 * MIB)
-    copy = Shelf(lab, "beta", scratch / "copy")
-    assert lab.stop("beta")
-    copy.copy()
-    lab.start("beta")
-    lab.wait_state("alpha", "duplex")
+    copy = copy_of_beta(lab, scratch)
     write(lab, 8 * MIB)  # acknowledged by both
     wait_until(lambda: session_on_record(lab, "alpha") != session_in(copy.folder / "metadata"),
                what="the session on record")
