@@ -183,7 +183,7 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found) {
   random_bytes(std::as_writable_bytes(std::span(instance)));
   Engine::Parts parts{config_, name_, loop_, log_, *network_, *data_, *metadata_, *workers_,
                       std::move(loaded), found, instance, random_number, kEventWords,
-                      boot_number(), cache_is_gone};
+                      data_->memory_number(), cache_is_gone};
   parts.asked = {witness_.get(), fence_.get()};
   parts.cut_off_clients = [] { cut_off_clients(); };
   copies_ = std::make_unique<BackingCopies>(

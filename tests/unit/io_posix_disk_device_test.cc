@@ -63,6 +63,40 @@ TEST_P(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
   EXPECT_NE(larger.error().action.find("enlarge the device"), std::string::npos);
 }
 
+// What memory held of a device is gone with it: a disk that was pulled out and put back, say.
+TEST(PosixDiskDevice, a_device_that_is_attached_anew_is_told_from_the_one_before) {
+  const TemporaryDirectory directory;
+  DiskFile::Options options;
+  options.path = directory / "image";
+  options.size_bytes = 8 * kMiB;
+  options.create = true;
+  uint64_t of_the_file = 0;
+  const auto number = [&options] {
+    const auto opened = DiskFile::open(options);
+    return opened.ok() ? opened.value()->memory_number() : 0;
+  };
+  ASSERT_NE(of_the_file = number(), 0u);
+  EXPECT_EQ(number(), of_the_file);
+  DiskFile::Options on_device = options;
+  uint64_t before = 0;
+  for (const bool anew : {false, true}) {
+    const LoopDevice device(options.path);
+    if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+    on_device.path = device.path();
+    on_device.create = false;
+    std::swap(options, on_device);
+    const uint64_t now = number();
+    EXPECT_NE(now, 0u);
+    EXPECT_EQ(number(), now);
+    if (anew) {
+      EXPECT_NE(now, before);
+    }
+    before = now;
+    std::swap(options, on_device);
+  }
+  EXPECT_EQ(number(), of_the_file);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, PosixDiskDeviceTest,
                          ::testing::Values(DiskFile::Cache::kBuffered, DiskFile::Cache::kDirect));
 

@@ -56,10 +56,6 @@ bool unsupported_error(int code) {
   return code == EOPNOTSUPP || code == ENOSYS || code == EINVAL || code == ENODEV || code == EPERM;
 }
 
-std::string sysfs_of(dev_t device) {
-  return "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
-}
-
 // Whether a block device can write zeroes without sending them; a partition asks its disk.
 bool device_writes_zeroes(dev_t device) {
   for (const char* queue : {"/queue/", "/../queue/"}) {
@@ -462,6 +458,8 @@ uint64_t DiskFile::device_work() const {
     if (std::find(kCompleted.begin(), kCompleted.end(), field) != kCompleted.end()) work += value;
   return work;
 }
+
+uint64_t DiskFile::memory_number() const { return twinblock::memory_number(fd_); }
 
 bool DiskFile::forget_cache() const {
   const auto handle = flush_handle();

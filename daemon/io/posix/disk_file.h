@@ -113,6 +113,8 @@ class DiskFile {
   // Changes when the device under this file has done anything, for whomever; 0: the kernel does not
   // tell (a file system of several devices, or of none).
   [[nodiscard]] uint64_t device_work() const;
+  // Of the file, as in io/posix/files.h.
+  [[nodiscard]] uint64_t memory_number() const;
   // Makes the kernel forget what it holds of this file in memory, so that what is read from now on
   // comes from the disk. False: it can't be shown that nothing is left. Blocks, for as long as the
   // disk takes to write what it was given.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
@@ -34,6 +35,31 @@ class OpenFile {
  private:
   const int fd_;
 };
+
+// Of this boot of the host.
+uint64_t boot_number() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  uint64_t number = 0;
+  size_t digits = 0;
+  for (char c = 0; digits < 16 && file.get(c);) {
+    if (c == '-') continue;
+    uint64_t digit = 0;
+    if (std::from_chars(&c, &c + 1, digit, 16).ec != std::errc()) return 0;
+    number = number << 4 | digit;
+    ++digits;
+  }
+  return digits == 16 ? number : 0;
+}
+
+// How many devices this host had when this one was attached (Linux 5.15); 0: the kernel does not say, as of a file
+// system of several devices, or of none. A partition is attached with its disk.
+uint64_t attachment_number(dev_t device) {
+  for (const char* name : {"/diskseq", "/../diskseq"}) {
+    uint64_t number = 0;
+    if (std::ifstream file(sysfs_of(device) + name); file >> number) return number;
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -134,18 +160,16 @@ void random_bytes(std::span<std::byte> into) {
   }
 }
 
-uint64_t boot_number() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  uint64_t number = 0;
-  size_t digits = 0;
-  for (char c = 0; digits < 16 && file.get(c);) {
-    if (c == '-') continue;
-    uint64_t digit = 0;
-    if (std::from_chars(&c, &c + 1, digit, 16).ec != std::errc()) return 0;
-    number = number << 4 | digit;
-    ++digits;
-  }
-  return digits == 16 ? number : 0;
+std::string sysfs_of(dev_t device) {
+  return "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
+}
+
+uint64_t memory_number(int fd) {
+  const uint64_t boot = boot_number();
+  struct stat status {};
+  if (boot == 0 || ::fstat(fd, &status) != 0) return 0;
+  const uint64_t number = boot + attachment_number(S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev);
+  return number != 0 ? number : 1;
 }
 
 std::string host_name() {

@@ -1,6 +1,8 @@
 // Small helpers for start-up, before the loop runs: they block.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -49,9 +51,11 @@ Status make_directories(const std::string& path);
 Status sync_name(const std::string& path);
 // Random bytes from the kernel, for UUIDs and generations.
 void random_bytes(std::span<std::byte> into);
-// Tells one boot of this host from another: what was in the page cache is lost in between. 0: the
-// kernel does not say.
-uint64_t boot_number();
+// Where Linux tells of a block device (Documentation/ABI/stable/sysfs-block).
+std::string sysfs_of(dev_t device);
+// Tells one life of what the page cache holds of an open file or block device from another: it ends with a boot of
+// this host, and when the device under it goes away and is attached anew. 0: the kernel does not say.
+uint64_t memory_number(int fd);
 // As `hostname` prints it.
 std::string host_name();
 

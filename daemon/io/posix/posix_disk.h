@@ -100,6 +100,7 @@ class PosixDisk final : public Disk, private TurnPart {
   // "io_uring" or "threads"; any thread.
   [[nodiscard]] const char* engine_name() const;
   [[nodiscard]] bool direct() const { return file_->direct(); }
+  [[nodiscard]] uint64_t memory_number() const { return file_->memory_number(); }
   // DiskFile::forget_cache(). Before the loop runs.
   [[nodiscard]] bool forget_cache() const { return file_->forget_cache(); }
 
