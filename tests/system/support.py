@@ -23,6 +23,12 @@ SUPERBLOCKS = (0, 64 * KIB)  # daemon/metadata/disk_format.h
 FLAGS_AT, FLAG_HELD_DATA, FLAG_FLUSHING = 48, 512, 4096
 
 
+def can_mount_alone():
+    """Whether a process can have mounts of its own: as root, and not in a chroot whose root is a mere directory."""
+    return IS_ROOT and os.path.ismount("/") and subprocess.run(["unshare", "--mount", "true"], capture_output=True,
+                                                               check=False).returncode == 0
+
+
 @contextmanager
 def loop_device(image, size):
     """A block device over `image`, which is made."""
