@@ -235,7 +235,7 @@ void BlockSync::proceed(Run& run) {
   const ByteRange& range = run.outcome.range;
   if (run.disk.error != 0) {
     // Of a longer one nobody knows yet which place is the bad one.
-    if (range.length() <= limits::kBlockBytes) disks_.read_failed(run.disk.error, range.begin_bytes);
+    if (range.length() <= limits::kBlockBytes) disks_.read_failed(run.disk.error, range.begin_bytes, range.length());
     owner_.sync_failed(run.disk.error, range);
     end(run);
     return;

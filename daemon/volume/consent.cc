@@ -169,7 +169,8 @@ void Consent::session_up(const SyncFacts& mine, const SyncFacts& peer) {
 
 // The peer went on alone: the handshake says so, without a session. This node has promised nothing since.
 void Consent::look_whether_overtaken() {
-  if (!view_.waits || core_.session.up()) return;
+  const bool waits = owner_.may_want_to_go_on() && core_.stance().waits_for_witness();
+  if (!waits || core_.session.up()) return;
   const auto verdict = core_.session.handshake().last_verdict();
   const auto& peer = core_.session.handshake().peer_facts();
   if (!verdict || !peer) return;

@@ -52,15 +52,17 @@ void DiskHealth::own_flush_failed(const DiskRequest& request) {
 
 // The peer answers what can't be read here, and what is compared counts as different: nobody has
 // noticed anything so far.
-void DiskHealth::read_failed(int error, uint64_t offset_bytes) {
+void DiskHealth::read_failed(int error, uint64_t offset_bytes, uint64_t length_bytes) {
   const bool told = read_errors_.places() > 0;
-  if (!read_errors_.add(offset_bytes)) return;
-  read_error_ =
-      system_error(error, "read " + backing() + " at offset " + std::to_string(offset_bytes)).what;
-  if (!told) tell(core_.node, "data", read_error_);
-  // Of a disk that nobody can stand in for, or give up, there may be any number of places.
-  if (local_ok() && !read_errors_.too_many()) log(Severity::kError, read_error_);
-  owner_.note_state();
+  if (read_errors_.add(offset_bytes, length_bytes)) {
+    read_error_ =
+        system_error(error, "read " + backing() + " at offset " + std::to_string(offset_bytes)).what;
+    if (!told) tell(core_.node, "data", read_error_);
+    // Of a disk that nobody can stand in for, or give up, there may be any number of places.
+    if (local_ok() && !read_errors_.too_many()) log(Severity::kError, read_error_);
+    owner_.note_state();
+  }
+  // Perhaps there have been for long, and nobody could stand in for it until now.
   if (!read_errors_.too_many() || !local_ok()) return;
   if (!core_.phase().peer_whole() && !core_.phase().receives_from_whole()) return;  // half a disk is better than none
   note(error);

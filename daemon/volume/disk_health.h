@@ -40,7 +40,7 @@ class DiskHealth {
   void replica_disk_failed(const DiskRequest& request);
   // A flush of this node's own, which may have covered more than what it was for: by the node's role, one of these.
   void own_flush_failed(const DiskRequest& request);
-  void read_failed(int error, uint64_t offset_bytes);
+  void read_failed(int error, uint64_t offset_bytes, uint64_t length_bytes);
   // The disk took these bytes.
   void written(uint64_t offset_bytes, uint64_t length_bytes) {
     read_errors_.written(offset_bytes, length_bytes);

@@ -101,7 +101,7 @@ Status Engine::start() {
                            ? ""
                            : "; they are compared before anything is copied"));
   upkeep_.start();
-  roles_.start(facts_.promoted_on_this_boot(), facts_.now());
+  roles_.start(facts_.promoted_on_this_boot(), [this] { return facts_.now(); });
   return session_.start();
 }
 
@@ -160,6 +160,7 @@ void Engine::grown() {
 
 void Engine::phase_entered() {
   roles_.phase_entered();
+  reads_.release_held();
   states_.note_alone(roles_.is_primary() && !core_.phase().attached());
 }
 

@@ -37,7 +37,7 @@ void FlushGroup::begin() {
     request_.flush_failed = false;
     core_.data.submit(request_);
   }
-  if (!local_pending_ && !peer_pending_) finish(EIO);
+  if (!local_pending_ && !peer_pending_) settle();
 }
 
 void FlushGroup::local_done() {
@@ -91,7 +91,11 @@ void FlushGroup::settle() {
     return;
   }
   if (!on_local_) {
-    finish(local_error_ != 0 ? local_error_ : EIO);
+    // No disk here has it, but the peer's may.
+    if (awaited() && core_.stance().frozen() && !core_.stance().demoting())
+      held_ = true;
+    else
+      finish(local_error_ != 0 ? local_error_ : EIO);
     return;
   }
   // Alone. What is stable here and may not be at the peer must be on record first, or the peer

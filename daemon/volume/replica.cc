@@ -229,7 +229,7 @@ void Replica::finished(Op& op) {
   if (op.disk.error != 0 && op.disk.op != DiskOp::kRead && op.disk.op != DiskOp::kExtent)
     disks_.replica_disk_failed(op.disk);
   else if (op.disk.error != 0 && disks_.local_ok())
-    disks_.read_failed(op.disk.error, op.disk.offset_bytes);
+    disks_.read_failed(op.disk.error, op.disk.offset_bytes, op.disk.length_bytes);
   if (answering_) {
     const uint64_t now = core_.clock.now_ns();
     const wire::AckFrame ack{.request = op.request,

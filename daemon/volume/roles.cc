@@ -59,6 +59,7 @@ void Roles::caught_up() {
 
 // It has the same, or what it has counts no more: what clients may read here stays.
 void Roles::phase_entered() {
+  update_local_reads();
   if (role_ == Role::kPrimary && resumption_.may_serve()) now_primary(kGoesOn);
 }
 

@@ -19,12 +19,22 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
         reads.finish(*this, 0);
         return;
       }
-      reads.disks_.read_failed(request.error, request.offset_bytes);
+      reads.disks_.read_failed(request.error, request.offset_bytes, request.length_bytes);
       reads.read_from_peer(*this);
     };
   }
   void range_admitted() override { reads.start(*this); }
   void answered(const PeerAnswer& answer) override;
+  // Nothing has been asked for it yet.
+  void begin() {
+    pieces_outstanding = 0;
+    error = 0;
+    found.clear();
+    lacking.clear();
+    asked_for.clear();
+    awaited = 0;
+    reading = false;
+  }
 
   SlowReads& reads;
   ClientRequest* client = nullptr;
@@ -48,13 +58,7 @@ void SlowReads::submit(ClientRequest& request) {
   Op& op = ops_.take(*this);
   ++active_;
   op.client = &request;
-  op.pieces_outstanding = 0;
-  op.error = 0;
-  op.found.clear();
-  op.lacking.clear();
-  op.asked_for.clear();
-  op.awaited = 0;
-  op.reading = false;
+  op.begin();
   op.ticket.begin_bytes = request.offset_bytes;
   op.ticket.end_bytes = request.offset_bytes + request.length_bytes;
   if (core_.ranges().enter(op.ticket)) start(op);
@@ -67,7 +71,8 @@ void SlowReads::start(Op& op) {
   }
   op.reading = true;
   op.disk.error = op.client->local_error;
-  if (op.disk.error != 0) disks_.read_failed(op.disk.error, op.client->offset_bytes);
+  if (op.disk.error != 0)
+    disks_.read_failed(op.disk.error, op.client->offset_bytes, op.client->length_bytes);
   if (!disks_.local_ok() || op.disk.error != 0) {
     read_from_peer(op);
     return;
@@ -86,9 +91,17 @@ bool SlowReads::peer_has(const ClientRequest& client) const {
           !core_.differences().dirty().any(client.offset_bytes, client.length_bytes));
 }
 
+// As writes and flushes do, what can't be read here waits for the peer, whose replica may be good.
+bool SlowReads::waits_for_peer() const { return core_.stance().frozen() && !core_.stance().demoting(); }
+
 void SlowReads::read_from_peer(Op& op) {
   if (!peer_has(*op.client)) {
-    finish(op, op.disk.error != 0 ? op.disk.error : EIO);
+    if (!waits_for_peer()) {
+      finish(op, op.disk.error != 0 ? op.disk.error : EIO);
+      return;
+    }
+    op.reading = false;
+    held_.push_back(&op);
     return;
   }
   if (ContentCache* cache = cache_for(*op.client)) look(*cache, op);
@@ -240,7 +253,14 @@ void SlowReads::peer_lost() {
   coming_.clear();
   for (const auto& op : ops_.all())
     if (op->client != nullptr && (op->pieces_outstanding > 0 || op->awaited > 0)) lost.push_back(op.get());
-  for (Op* op : lost) finish(*op, EIO);
+  for (Op* op : lost) {
+    if (waits_for_peer()) {
+      op->begin();
+      start(*op);
+    } else {
+      finish(*op, EIO);
+    }
+  }
 }
 
 }  // namespace twinblock

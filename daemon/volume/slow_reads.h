@@ -1,6 +1,7 @@
 // Reads that can't bypass the loop: those that met a write in flight wait for its range; those
 // whose local disk failed are answered by the peer; those for which nobody can tell whether the peer
-// was promoted, and writes, wait for the witness. Owned by the engine; loop thread only.
+// was promoted, and writes, wait for the witness; those that only the peer can answer, for one that is away, where writes
+// do. Owned by the engine; loop thread only.
 #pragma once
 
 #include <map>
@@ -21,10 +22,10 @@ class SlowReads {
   ~SlowReads();
 
   void submit(ClientRequest& request);
-  // The session is gone: what it was to answer fails, as there is no other copy.
+  // The session is gone: what it was to answer waits for the next one, or fails, as there is no other copy.
   void peer_lost();
   [[nodiscard]] bool idle() const { return active_ == 0; }
-  // Those that wait for the witness go on, if they need not any more; or fail.
+  // Those that wait for the witness or the peer go on, if they need not any more; or fail.
   void release_held();
   void fail_held();
   [[nodiscard]] bool any_held() const { return !held_.empty(); }
@@ -34,6 +35,7 @@ class SlowReads {
   struct Op;
   void start(Op& op);
   [[nodiscard]] bool peer_has(const ClientRequest& client) const;
+  [[nodiscard]] bool waits_for_peer() const;
   void read_from_peer(Op& op);
   [[nodiscard]] ContentCache* cache_for(const ClientRequest& client);
   void look(ContentCache& cache, Op& op);

@@ -429,5 +429,24 @@ TEST_F(ConsentTest, WhatWasAgreedOnInAnEarlierSessionIsLookedAtAnew) {
   EXPECT_EQ(witness_.reading.entry, entry(kGeneration, "")) << "if beta died now, this node could not go on";
 }
 
+// It asks for no consent, and the peer may get it and be promoted: also what reads from its disk beside the loop waits,
+// until the peer is back.
+TEST_F(ConsentTest, AFrozenPrimaryReadsNothingThatThePeerMayHaveReplaced) {
+  config_.on_peer_loss = OnPeerLoss::kFreeze;
+  begin();
+  meet();
+  order();
+  ASSERT_TRUE(promoted());
+  const auto may_read = [this] { return node_->engine->worker_view().local_reads(*node_->clock); };
+  EXPECT_TRUE(may_read());
+  part();
+  EXPECT_FALSE(may_read());
+  node_->run(kLong_ns);
+  EXPECT_FALSE(may_read());
+  meet();
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(may_read());
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -1,6 +1,8 @@
 // What a primary does that loses its peer: an engine on virtual parts, and the fuzzers' peer.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <optional>
@@ -129,6 +131,43 @@ TEST_F(LostPeerTest, ItsOwnFlushBeginsNoGeneration) {
   EXPECT_EQ(node_->engine->status().mine.generations.current, generation);
   write();
   EXPECT_NE(node_->engine->status().mine.generations.current, generation) << "it went on alone";
+}
+
+// Its own disk has failed, and the peer, whose replica is good, is away for a while: nobody is told an error.
+TEST_F(LostPeerTest, WhatOnlyThePeerHasIsWaitedFor) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  node_->data.error = EIO;
+  node_->data.failures = 1000000;
+  write();
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  peer_->answers = false;
+  std::array<std::byte, 4 * kKiB> read_into{};
+  std::map<ClientOp, std::vector<ClientRequest>> requests;
+  int answered = 0, failed = 0;
+  const auto submit = [&](ClientOp op) {
+    ClientRequest& request = requests[op].emplace_back();
+    request.op = op;
+    request.length_bytes = op == ClientOp::kFlush ? 0 : read_into.size();
+    request.offset_bytes = op == ClientOp::kZero ? 64 * kKiB : 0;
+    request.data = op == ClientOp::kRead ? read_into.data() : nullptr;
+    request.done = [&](ClientRequest& done) { ++answered, failed += done.error != 0 ? 1 : 0; };
+    node_->engine->clients().submit(request);
+  };
+  constexpr std::array kAll{ClientOp::kRead, ClientOp::kZero, ClientOp::kFlush};
+  for (const ClientOp op : kAll) requests[op].reserve(2);
+  for (const ClientOp op : kAll) submit(op);  // which the peer has when it goes
+  node_->run(kMillisecond_ns);
+  part();
+  for (const ClientOp op : kAll) submit(op);
+  node_->run(kLong_ns);
+  EXPECT_EQ(answered, 0);
+  record_.generations = node_->engine->status().mine.generations;  // the peer has it on record
+  meet(true);
+  node_->run(kLong_ns);
+  EXPECT_EQ(answered, 6);
+  EXPECT_EQ(failed, 0);
 }
 
 }  // namespace
