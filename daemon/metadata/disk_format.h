@@ -19,6 +19,7 @@ constexpr uint32_t kFormatVersion = 2;
 constexpr size_t kNameBytes = 64;
 constexpr size_t kHistoryEntries = 8;
 constexpr size_t kSessionEntries = 32;
+constexpr size_t kSessionsStood = 24;
 constexpr size_t kPageBytes = 4096;
 
 // Bits of Superblock::flags.
@@ -92,7 +93,7 @@ struct Superblock {
   uint64_t named;                      // the generation that the witness' entry named last; 0
   uint64_t followed_boot;              // of this host, when this node was last whole beside a primary
   WayBackEntry way_back;               // with kFlagInconsistent: what the node was before
-  uint64_t sessions[kSessionEntries];  // with the peer, that stood, latest first …
+  uint64_t sessions[kSessionEntries];  // with the peer: kSessionsStood that stood, latest first, others that may have …
   uint64_t session_begun;              // … and one that has begun since; 0: none
   uint8_t reserved[kPageBytes - 776];  // zero
 };

@@ -147,15 +147,30 @@ bool Sessions::knows(uint64_t session) const {
 }
 
 void Sessions::begin(uint64_t session, const Sessions& peer) {
-  if (begun != 0 && peer.stood.front() == begun) stands(begun);
+  const uint64_t theirs = peer.stood.front();
+  if (begun != 0 && theirs == begun)
+    stands(begun);
+  else if (begun != 0)
+    put(begun, theirs == stood.front() ? kSessionsStood : 1);
+  if (theirs != 0 && theirs != stood.front() && knows(theirs)) put(theirs, 1);
   begun = session;
 }
 
 void Sessions::stands(uint64_t session) {
   if (stood.front() == session) return;
-  std::move_backward(stood.begin(), stood.end() - 1, stood.end());
-  stood.front() = session;
+  put(session, 0);
   begun = 0;
+}
+
+// Before what was there, and away from where it was.
+void Sessions::put(uint64_t session, size_t place) {
+  const auto end_of = [this](size_t at) { return place_of(at < kSessionsStood ? kSessionsStood : stood.size()); };
+  if (const auto was = std::find(stood.begin(), stood.end(), session); was != stood.end()) {
+    const auto end = end_of(static_cast<size_t>(was - stood.begin()));
+    *std::move(was + 1, end, was) = 0;
+  }
+  std::move_backward(place_of(place), end_of(place) - 1, end_of(place));
+  *place_of(place) = session;
 }
 
 uint64_t intent_tag(const Uuid& volume_uuid) {

@@ -34,14 +34,22 @@ struct Generations {
 // Which sessions with the peer a replica has been in: who was put back to what it was before one, with its record, does
 // not know that one. Of each the id, which is never used twice; 0 is none.
 struct Sessions {
-  std::array<uint64_t, kSessionEntries> stood{};  // the peer has them on record, too; latest first
-  uint64_t begun = 0;                             // since then; the peer may not know of it
+  // The first kSessionsStood the peer has on record, too, the latest first; the rest it may have.
+  std::array<uint64_t, kSessionEntries> stood{};
+  uint64_t begun = 0;  // since then; the peer may not know of it
 
   bool operator==(const Sessions&) const = default;
   [[nodiscard]] bool knows(uint64_t session) const;
-  // One begins. What the peer says of an earlier one is heeded: that it stood.
+  // One begins. What the peer says of an earlier one is heeded: that it stood. If it does not say so, that may be about
+  // to be on its record, or be so where another replica is that was the peer before: it is not forgotten.
   void begin(uint64_t session, const Sessions& peer);
   void stands(uint64_t session);
+
+ private:
+  void put(uint64_t session, size_t place);
+  [[nodiscard]] decltype(stood)::iterator place_of(size_t place) {
+    return stood.begin() + static_cast<std::ptrdiff_t>(place);
+  }
 };
 
 // What this node was before it became half-copied: a copy of its backing of then can be brought back. Once it

@@ -26,6 +26,8 @@ class SuperblockStore {
   // The disk does not answer: it has failed, whatever comes of what is under way.
   void give_up(int error);
   [[nodiscard]] int error() const { return error_; }
+  // What was made durable last holds the record's sessions: the first one of a volume has no room for them.
+  [[nodiscard]] bool has_sessions() const { return sequence_ > 1; }
   [[nodiscard]] uint64_t writes_total() const { return writes_; }  // of a copy, begun
 
  private:

@@ -6,10 +6,13 @@ namespace twinblock {
 
 void Company::session_up(const SyncFacts& peer) {
   peer_ = {peer.instance, peer.boot};
-  peer_sessions_ = peer.sessions;
+  recorded_ = false;
   const SessionId& id = core_.session.id();
   session_ = std::max<uint64_t>(id.dialler ^ id.acceptor, 1);
-  if (!core_.state().blank()) core_.state().begin_session(session_, peer_sessions_);
+  // What this node's hello told it of an earlier one, the peer heeds, too.
+  peer_sessions_ = peer.sessions;
+  peer_sessions_.begin(session_, core_.state().durable_sessions());
+  if (!core_.state().blank()) core_.state().begin_session(session_, peer.sessions);
 }
 
 void Company::peer_s_past_is_ours() {
@@ -29,7 +32,7 @@ void Company::session_stands() {
 
 void Company::take_peer_along() {
   core_.state().take_along(facts_.boot(), peer_.instance, peer_.boot);
-  recorded_.reset();
+  recorded_ = false;
 }
 
 // A primary without a peer takes nobody along, and what is noted stays: until it begins a generation,

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "volume/core.h"
 #include "volume/own_facts.h"
@@ -19,7 +18,8 @@ class Company {
   // written in it.
   void session_up(const SyncFacts& peer);
   void session_lost();
-  // This node holds what the peer does, and nothing else: it was, so to speak, in the sessions of that one's past.
+  // This node holds what the peer does, and nothing else, or is about to: it was, so to speak, in the sessions of that
+  // one's past. The caller records it.
   void peer_s_past_is_ours();
   // The peer has it on record: it wrote, or answered what it had to record before.
   void session_stands();
@@ -28,9 +28,9 @@ class Company {
   // to date is not: if this node died, that one would pass for the survivor.
   void take_peer_along();
   // … and that is durable.
-  void recorded() { recorded_ = peer_; }
-  // This process has put on record that it takes this very peer along, and nothing else since.
-  [[nodiscard]] bool peer_is_recorded() const { return recorded_ == peer_; }
+  void recorded() { recorded_ = true; }
+  // This session is on record, and that this node takes this very peer along; nothing else since.
+  [[nodiscard]] bool peer_is_recorded() const { return recorded_; }
 
   // This node is about to be recorded as primary.
   void promoted();
@@ -39,15 +39,14 @@ class Company {
   // 0: there is none.
   struct Process {
     uint64_t instance = 0, boot = 0;
-    bool operator==(const Process&) const = default;
   };
 
   Core& core_;
   const OwnFacts& facts_;
-  metadata::Sessions peer_sessions_;  // before this one
+  metadata::Sessions peer_sessions_;  // as it has them since this one began
   uint64_t session_ = 0;              // on record (metadata::Sessions); 0: none
-  Process peer_;                     // of this session
-  std::optional<Process> recorded_;  // by this process, durably
+  Process peer_;                      // of this session
+  bool recorded_ = false;             // durably
 };
 
 }  // namespace twinblock

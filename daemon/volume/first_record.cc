@@ -150,8 +150,18 @@ void FirstRecord::write(metadata::SuperblockStore::Done done) {
                            if (error != 0)
                              done(error);
                            else
-                             core_.state().persist(done);
+                             persist_all(done);
                          });
+}
+
+// The first record has no room for the session that the node joins in.
+void FirstRecord::persist_all(const metadata::SuperblockStore::Done& done) {
+  core_.state().persist([this, done](int error) {
+    if (error == 0 && core_.record().sessions != metadata::Sessions{})
+      core_.state().persist(done);
+    else
+      done(error);
+  });
 }
 
 }  // namespace twinblock

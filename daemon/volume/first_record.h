@@ -41,6 +41,7 @@ class FirstRecord {
 
  private:
   [[nodiscard]] Session& session() const { return core_.session; }
+  void persist_all(const metadata::SuperblockStore::Done& done);
   void order_join(Reply reply);
   [[nodiscard]] std::string described_history() const;
 

@@ -13,6 +13,7 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
+  durable_sessions_ = record_.sessions;
   // No data were found under a record that promises some: not mounted, or a new disk. What is there is not
   // believed; where there is a peer, it is copied from it.
   backing_lost_ = start.found != DataFound::kSome && record_.held_data;
@@ -20,8 +21,11 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
 }
 
 void NodeState::persist(metadata::SuperblockStore::Done done) {
-  store_.update(record_, [this, done = std::move(done)](int error) {
-    if (error != 0) record_failed_(error);
+  store_.update(record_, [this, done = std::move(done), sessions = record_.sessions](int error) {
+    if (error != 0)
+      record_failed_(error);
+    else if (store_.has_sessions())
+      durable_sessions_ = sessions;
     done(error);
   });
 }

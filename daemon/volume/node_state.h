@@ -43,6 +43,9 @@ class NodeState {
   // A blank node has looked again.
   void found_now(DataFound found) { found_ = found; }
 
+  // What of the record's sessions is there: of no other does this node tell its peer.
+  [[nodiscard]] const metadata::Sessions& durable_sessions() const { return durable_sessions_; }
+
   // Makes the record durable.
   void persist(metadata::SuperblockStore::Done done);
   // The metadata disk does not answer: all who wait for the record are told that it failed.
@@ -138,6 +141,7 @@ class NodeState {
   const std::function<void(int error)> record_failed_;
   metadata::SuperblockStore store_;
   metadata::NodeRecord record_;
+  metadata::Sessions durable_sessions_;
   ReplicaHistory history_;
   RecordedRole role_;
   DataFound found_;

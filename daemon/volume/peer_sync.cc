@@ -318,6 +318,10 @@ void PeerSync::resync_failed(const std::string& why) {
 
 void PeerSync::peer_writes() { company_.session_stands(); }
 
+// What this node had of a history of its own is given up. A latest session that the source does not know would say of that
+// one that it was put back.
+void PeerSync::target_marked() { company_.peer_s_past_is_ours(); }
+
 void PeerSync::target_filled() {
   company_.peer_s_past_is_ours();
   enter(Phase::kFilled);

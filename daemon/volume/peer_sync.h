@@ -85,6 +85,7 @@ class PeerSync final : private ResyncSource::Owner,
   // ResyncTarget::Owner
   void target_filled() override;
   void peer_writes() override;
+  void target_marked() override;
   void target_whole() override;
   void target_holds_sole_copy() override;
   // StandIn::Owner

@@ -20,14 +20,13 @@ Resumption::Resumption(Core& core, Consent& consent, std::function<void()> go_on
       go_on_alone_(std::move(go_on_alone)),
       timer_(core.clock.make_timer([this] { look(); })) {}
 
-void Resumption::start(bool on_this_boot, const SyncFacts& mine) {
-  const bool whole =
-      !mine.inconsistent && !mine.backing_lost && !mine.flush_failed && !mine.forgot;
-  if (core_.config.on_restart != OnRestart::kResume || !on_this_boot || !whole || mine.discard)
+void Resumption::start(bool on_this_boot, std::function<SyncFacts()> mine) {
+  const SyncFacts now = mine();
+  const bool whole = !now.inconsistent && !now.backing_lost && !now.flush_failed && !now.forgot;
+  if (core_.config.on_restart != OnRestart::kResume || !on_this_boot || !whole || now.discard)
     return;
   state_ = State::kPending;
-  mine_ = mine;
-  mine_.resumes = true;
+  mine_ = std::move(mine);
   since_ns_ = core_.clock.now_ns();
   core_.log.log(Severity::kInfo, "was primary when its process ended: goes on as primary when it is "
                                  "known that " + core_.peer + " was not promoted since");
@@ -38,7 +37,9 @@ void Resumption::start(bool on_this_boot, const SyncFacts& mine) {
 void Resumption::look() {
   if (state_ != State::kPending) return;
   const auto& peer = core_.session.handshake().peer_facts();
-  if (peer && !goes_on(mine_, *peer)) {
+  SyncFacts mine = mine_();
+  mine.resumes = true;
+  if (peer && !goes_on(mine, *peer)) {
     refused_by_peer();
     return;
   }
@@ -50,7 +51,7 @@ void Resumption::look() {
 void Resumption::look_without_peer() {
   // The peer may hold what was acknowledged before this host was started anew: consent does not bring
   // that back.
-  if (mine_.rebooted && core_.record().shares_generation()) return;
+  if (mine_().rebooted && core_.record().shares_generation()) return;
   if (consent_.asks()) {
     if (!consent_.promotion_waits()) ask_witness();
     return;

@@ -35,8 +35,9 @@ class Resumption {
   // `go_on_alone`: without a session.
   Resumption(Core& core, Consent& consent, std::function<void()> go_on_alone);
 
-  // The process begins. `on_this_boot`: that of the host when this node was promoted.
-  void start(bool on_this_boot, const SyncFacts& mine);
+  // The process begins. `on_this_boot`: that of the host when this node was promoted. `mine`: what this node says of
+  // itself at the moment, as in a handshake.
+  void start(bool on_this_boot, std::function<SyncFacts()> mine);
   [[nodiscard]] bool pending() const { return state_ == State::kPending; }
   [[nodiscard]] bool under_way() const { return state_ != State::kOver; }
 
@@ -72,7 +73,7 @@ class Resumption {
   State state_ = State::kOver;
   bool recorded_ = false;
   std::vector<Reply> waiting_;
-  SyncFacts mine_;  // as they were at the start
+  std::function<SyncFacts()> mine_;
   uint64_t since_ns_ = 0;
 };
 

@@ -174,6 +174,7 @@ void ResyncTarget::join(const metadata::Uuid& volume, const metadata::Generation
 // where it was. What this node itself may have changed stays on record until the end.
 void ResyncTarget::become_half_copied(const metadata::Generations& told) {
   core_.state().become_half_copied(told, parts_.way_back.to_record(to_get_bytes()));
+  owner_.target_marked();
   core_.differences().set_valid(true);
 }
 

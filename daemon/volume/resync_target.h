@@ -31,6 +31,8 @@ class ResyncTarget {
    public:
     // It has its record of this session.
     virtual void peer_writes() = 0;
+    // This node is about to be recorded as half-copied from it: so has it, too.
+    virtual void target_marked() = 0;
     // All is here, and about to be recorded.
     virtual void target_filled() = 0;
     // … and is on record.

@@ -59,7 +59,7 @@ class Roles {
         const Demotion::Parts& parts, RolesOwner& owner);
 
   // The process begins. `on_this_boot`: that of the host when this node was promoted.
-  void start(bool on_this_boot, const SyncFacts& mine) { resumption_.start(on_this_boot, mine); }
+  void start(bool on_this_boot, std::function<SyncFacts()> mine) { resumption_.start(on_this_boot, std::move(mine)); }
   [[nodiscard]] const Resumption& resumption() const { return resumption_; }
 
   // The operator's orders.

@@ -163,7 +163,7 @@ struct HelloPayload {
   uint64_t echo;  // the receiver's nonce: this hello answers it, and is no recording
   uint64_t state_id;       // what the sender's replica is at this moment, for orders to name
   uint64_t gives_up;       // with kHelloDiscard or kHelloKeep: the state that the order names
-  uint64_t sessions[kSessionEntries];  // with the receiver, that stood, latest first …
+  uint64_t sessions[kSessionEntries];  // with the receiver, as on record …
   uint64_t session_begun;              // … and one that has begun since; 0: none
 };
 

@@ -302,6 +302,7 @@ SyncFacts HostilePeer::facts() const {
   facts.generations = theirs_;
   // Another peer was in the sessions before, with these disks.
   facts.sessions = node_.engine->status().mine.sessions;
+  if (recorded && facts.sessions.begun != 0) facts.sessions.stands(facts.sessions.begun);
   facts.map_valid = true;
   facts.term = term_;
   switch (stance_) {

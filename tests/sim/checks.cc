@@ -127,6 +127,12 @@ void World::check_crash() {
     check_sets(a, b, decide(loser, winner), story);
     return;
   }
+  // Nobody is taken for one that was put back, who was not. (A first record has no room for sessions: who has just
+  // joined, and ends before the next one, gets all again.)
+  for (const Remains* each : {&a, &b})
+    if (!blank && options_.faults.swap == 0 && !options_.old_disk && each->facts.sessions.stood[0] != 0 &&
+        missed_a_session(each->facts, (each == &a ? b : a).facts))
+      Report::violation(story + ", and " + each->fate + " would pass for disks of the past" + describe());
   if (blank && (verdict == Verdict::kNotJoinable || verdict == Verdict::kPeerNotJoinable)) return;
   // Who goes on refuses rather than lose anything. Whether the two find together is seen at the end.
   if (lives >= 0 && node(lives).running() && !is_usable(verdict)) return;

@@ -117,12 +117,58 @@ TEST(Sessions, WhatThePeerHasOnRecordStood) {
   EXPECT_EQ(mine.begun, id(2));
   mine.begin(id(3), theirs);  // the second came up on this side only
   EXPECT_EQ(mine.stood[0], id(1));
-  EXPECT_FALSE(mine.knows(id(2)));
+  EXPECT_TRUE(mine.knows(id(2))) << "it may be about to be on the peer's record";
   mine.stands(id(3));
   mine.stands(id(3));
   EXPECT_EQ(mine.stood[0], id(3));
   EXPECT_EQ(mine.stood[1], id(1));
   EXPECT_EQ(mine.begun, 0u);
+}
+
+// The peer had recorded it, and was replaced before this node had heard so. Then it comes back.
+TEST(Sessions, WhatStoodAtAReplicaThatIsAwayIsKnown) {
+  metadata::Sessions mine{{id(1)}, id(2)};
+  const metadata::Sessions away{{id(2), id(1)}, 0};
+  mine.begin(id(3), {});
+  mine.stands(id(3));
+  EXPECT_EQ(mine.stood[0], id(3));
+  EXPECT_TRUE(mine.knows(away.stood[0]));
+  EXPECT_TRUE(mine.knows(id(1)));
+  mine.begin(id(4), away);
+  EXPECT_EQ(mine.stood[0], id(3)) << "it is older";
+  mine.begin(id(5), away);
+  mine.begin(id(6), away);
+  EXPECT_TRUE(mine.knows(id(4))) << "it may have stood where somebody else is";
+}
+
+// A link that comes and goes, and nobody writes.
+TEST(Sessions, InWhichNothingStoodTheyTakeNoRoomOfThoseThatDid) {
+  metadata::Sessions mine, old{{id(1)}, 0}, theirs{{id(metadata::kSessionsStood)}, 0};
+  for (uint64_t n = 1; n <= metadata::kSessionsStood; ++n) mine.stands(id(n));
+  for (uint64_t n = 100; n < 200; ++n) mine.begin(id(n), theirs);
+  EXPECT_TRUE(mine.knows(old.stood[0]));
+  EXPECT_TRUE(mine.knows(id(198)));
+  EXPECT_FALSE(mine.knows(id(150)));
+  mine.begin(id(200), {{id(195)}, 0});
+  for (uint64_t n = 201; n < 300; ++n) mine.begin(id(n), theirs);
+  EXPECT_TRUE(mine.knows(id(195))) << "it did stand";
+  EXPECT_EQ(mine.stood[0], id(metadata::kSessionsStood));
+  mine.stands(id(195));
+  EXPECT_EQ(mine.stood[0], id(195));
+  EXPECT_EQ(mine.stood[1], id(metadata::kSessionsStood));
+  EXPECT_EQ(mine.stood[2], id(199)) << "which may have stood at another replica; and each is there once";
+}
+
+// The target takes the list over as the source will have it: it has heeded what this node told of an earlier one.
+TEST(Sessions, ACopyOfThePeersListIsWhatThePeerMakesOfIt) {
+  const metadata::Sessions source{{id(1)}, id(2)}, target{{id(2), id(1)}, 0};
+  metadata::Sessions at_source = source, at_target = source;
+  at_source.begin(id(3), target);
+  at_target.begin(id(3), target);
+  at_target.stands(id(3));
+  EXPECT_EQ(at_source.stood[0], id(2));
+  EXPECT_TRUE(at_target.knows(at_source.stood[0]));
+  EXPECT_TRUE(at_source.knows(at_target.stood[0]));
 }
 
 }  // namespace

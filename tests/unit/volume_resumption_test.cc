@@ -1,0 +1,88 @@
+// A node that was primary when its process ended goes on as primary, if its peer agrees: an engine on virtual parts, and
+// the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "metadata_image.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+constexpr uint64_t kBoot = 7;
+
+class ResumptionTest : public testing::Test {
+ protected:
+  ResumptionTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
+    record_.primary = true;
+    record_.boot = record_.promoted_boot = kBoot;
+    record_.term = 2;
+    std::vector<std::byte> file = plain_file(record_);
+    metadata::Loaded loaded = load_plain(file, record_);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome, nullptr,
+                                       nullptr, kBoot);
+    node_->logs = [this](const std::string& line) { given_up_ |= line.find("does not go on") != std::string::npos; };
+    EXPECT_TRUE(node_->engine->start().ok());
+  }
+  ~ResumptionTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+
+  [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
+  [[nodiscard]] bool serves() const {
+    const StatusView view = node_->engine->status();
+    return view.role == Role::kPrimary && !view.mine.resumes;
+  }
+  // The peer, which is secondary and has the same. It has `recorded` what was new in the session before.
+  void meet(bool answers, bool recorded) {
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->answers = answers;
+    peer_->recorded = recorded;
+    peer_->take(HostilePeer::Stance::kSame, 0, 1);
+    for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(stands());
+  }
+  void part() {
+    peer_->vanish();
+    for (int i = 0; i < 100 && stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_FALSE(stands());
+    peer_.reset();
+  }
+
+  Config config_;
+  metadata::NodeRecord record_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+  bool given_up_ = false;
+};
+
+TEST_F(ResumptionTest, ItServesWhenThePeerHasTheSame) {
+  meet(true, false);
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(serves());
+}
+
+// The peer's answer, that it has recorded the session, is lost with it. What the two say of themselves afterwards is told
+// long before the next one stands.
+TEST_F(ResumptionTest, ASessionThatIsLostMeanwhileIsNoneThatItMissed) {
+  meet(false, false);
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(serves());
+  part();
+  sim::LinkFaults far;
+  far.delay_min_ns = far.delay_max_ns = 60 * kMillisecond_ns;
+  for (const LinkConfig& link : config_.links) node_->network.set_faults(link.name, far);
+  meet(true, true);
+  node_->run(kSecond_ns);
+  EXPECT_FALSE(given_up_);
+  EXPECT_TRUE(serves());
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
