@@ -72,6 +72,30 @@ def test_zeroed_range_reads_as_zeroes_on_both(lab, flags):
     assert_identical(lab)
 
 
+@pytest.mark.parametrize("how", ["zero", "trim"])
+def test_a_client_decides_what_becomes_a_hole_on_both(lab, how):
+    length = 8 * MIB
+    slack = length // 2  # a file system takes some blocks for itself
+
+    def allocated():
+        handle.flush()
+        return {name: os.stat(lab.node(name)["backing"]).st_blocks * 512 for name in ("alpha", "beta")}
+
+    with connection(lab) as handle:
+        handle.pwrite(b"\xaa" * length, 0)
+        before = allocated()
+        handle.zero(length, 0, nbd.CMD_FLAG_NO_HOLE)
+        kept = allocated()
+        assert all(kept[name] > before[name] - slack for name in kept), (before, kept)
+        assert handle.pread(length, 0) == bytes(length)
+        handle.pwrite(b"\xaa" * length, 0)
+        (handle.trim if how == "trim" else handle.zero)(length, 0)
+        rest = allocated()
+        assert all(rest[name] < before[name] - slack for name in rest), (before, rest)
+        assert handle.pread(length, 0) == bytes(length)
+    assert_identical(lab)
+
+
 def test_trim_keeps_the_rest_and_both_replicas_agree(lab):
     with connection(lab) as handle:
         handle.pwrite(b"\x55" * MIB, 0)

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -40,6 +41,41 @@ def why(lab, name):
     assert sum(line.startswith("- ") for line in lines) == len(sentences)
     assert all(len(line) <= 92 for line in lines), lines
     return " ".join(sentences)
+
+
+# --- clients of one process are hung up on ---
+
+# Says when it is connected, and when it is not any more.
+CLIENT = """
+import sys, nbd
+handle = nbd.NBD()
+handle.connect_uri(sys.argv[1])
+print("connected", flush=True)
+try:
+    while not (handle.aio_is_dead() or handle.aio_is_closed()):
+        handle.poll(-1)
+except nbd.Error:
+    pass
+print("ended", flush=True)
+"""
+
+
+def test_no_client_of_another_process_is_hung_up_on(lab):
+    """Growth ends one kernel client, which comes back for the new size; the others would not."""
+    with connection(lab) as handle, subprocess.Popen([sys.executable, "-c", CLIENT, lab.node("alpha")["nbd"]],
+                                                     stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout.readline() == "connected\n"
+            for nobody in (0, 1, (1 << 32) + other.pid):
+                assert lab.ctl("alpha", "hang-up", pid=nobody)["connections"] == 0, nobody
+            assert lab.status("alpha")["clients"] == 2
+            assert lab.ctl("alpha", "hang-up", pid=other.pid)["connections"] == 1
+            assert other.stdout.readline() == "ended\n"
+        finally:
+            other.kill()
+        lab.wait_status("alpha", lambda status: status["clients"] == 1, what="the end of one client")
+        handle.pwrite(b"x" * BLOCK, 0)
+        assert handle.pread(BLOCK, 0) == b"x" * BLOCK
 
 
 # --- an order that was withdrawn ---

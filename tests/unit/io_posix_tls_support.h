@@ -75,14 +75,14 @@ inline Bytes hello_of_a_stranger() {
 
 // A dialler of GnuTLS' own, which can do what a TlsSession never does.
 struct OtherDialler {
-  explicit OtherDialler(const LinkKey& key) {
+  explicit OtherDialler(const LinkKey& key, const char* priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+ECDHE-PSK") {
     const gnutls_datum_t secret{
         reinterpret_cast<unsigned char*>(const_cast<std::byte*>(key.secret.data())),
         static_cast<unsigned>(key.secret.size())};
     gnutls_init(&session, GNUTLS_CLIENT | GNUTLS_NONBLOCK);
     gnutls_psk_allocate_client_credentials(&credentials);
     gnutls_psk_set_client_credentials(credentials, key.fingerprint.c_str(), &secret, GNUTLS_PSK_KEY_RAW);
-    gnutls_priority_set_direct(session, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+ECDHE-PSK", nullptr);
+    gnutls_priority_set_direct(session, priorities, nullptr);
     gnutls_credentials_set(session, GNUTLS_CRD_PSK, credentials);
     gnutls_transport_set_ptr(session, this);
     gnutls_transport_set_push_function(session, [](gnutls_transport_ptr_t self, const void* from, size_t n) {

@@ -100,6 +100,16 @@ TEST(Frames, MoreDoneThanThereIsIsRefused) {
   EXPECT_NE(header_problem(to_header(ProgressFrame{6, 5}), 4096), "");
 }
 
+// What takes them copies whole numbers.
+TEST(Frames, AProbesReportHasWholeNumbersOnly) {
+  FrameHeader header = to_header(ProbeReportFrame{.received_bytes = 5, .passed_ns = 5});
+  for (uint32_t bytes = 0; bytes <= 4 * sizeof(uint32_t); ++bytes) {
+    header.payload_bytes = bytes;
+    const bool whole = bytes % sizeof(uint32_t) == 0;
+    EXPECT_EQ(header_problem(header, 4096), whole ? "" : "probe-report frame with a part of a number") << bytes;
+  }
+}
+
 TEST(Frames, AnAnswerOnTheControlStreamHasNoTimes) {
   for (const AckFrame ack : {AckFrame{.request = 7, .sent_ns = 1}, AckFrame{.request = 7, .held_ns = 1},
                              AckFrame{.request = 7, .disk_ns = 1}}) {
@@ -180,6 +190,18 @@ TEST(Payloads, OfSettingsHaveNothingThatThisVersionDoesNotKnow) {
     const std::string problem = problem_with<SettingsFrame>(bad);
     EXPECT_NE(problem.find(what), std::string::npos) << what << ": " << problem;
   }
+}
+
+// It becomes part of a file's name.
+TEST(Payloads, OfASnapshotAreANameThatASnapshotMayHave) {
+  const auto problem = [](std::string_view name) {
+    return payload_problem(to_header(SnapshotFrame{}), text_bytes(name));
+  };
+  for (const char* good : {"x", "before-upgrade_2.5"}) EXPECT_EQ(problem(good), "") << good;
+  for (const char* bad : {"", "../x", "a/b", "/x", "..", ".x", "-x", "x.part", "a b", "a\n"})
+    EXPECT_EQ(problem(bad), "snapshot frame with a name that no snapshot has") << bad;
+  EXPECT_NE(problem(std::string_view("a\0b", 3)), "");
+  EXPECT_NE(problem(std::string(limits::kSnapshotNameBytesMax + 1, 'a')), "");
 }
 
 // The tables of PROTOCOL.md by frame: "name (type, stream)".

@@ -1,0 +1,85 @@
+// A primary with a whole peer and one link, on virtual parts; the peer is the fuzzers', which answers by itself, or
+// what a test says.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "metadata_image.h"
+#include "wire/codec.h"
+
+namespace twinblock::fuzz {
+
+class PrimaryTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kVolumeBytes = 256 * kKiB;
+
+  // `replication`: lines of that table of the file.
+  explicit PrimaryTest(const std::string& replication = {}) : config_(make_config(kVolumeBytes, replication)) {
+    config_.links.pop_back();
+    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+    std::vector<std::byte> file = plain_file(record);
+    metadata::Loaded loaded = load_plain(file, record);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      if (hears_) hears_(header);
+    };
+    peer_->take(HostilePeer::Stance::kSame, 0, 0);
+    EXPECT_TRUE(node_->engine->start().ok());
+  }
+  ~PrimaryTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+
+  void SetUp() override {
+    for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(stands());
+    node_->engine->orders().promote({}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+    node_->run(kSecond_ns);
+    ASSERT_TRUE(node_->engine->is_primary());
+    ASSERT_EQ(node_->engine->status().state, VolumeState::kDuplex);
+  }
+  [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
+  template <typename Done>
+  bool await(Done&& done) {
+    for (int i = 0; i < 1000 && !done(); ++i) node_->run(10 * kMillisecond_ns);
+    return done();
+  }
+  // A client's request, whose end await_end() tells.
+  void ask(ClientOp op, uint64_t length_bytes, std::byte* data = nullptr) {
+    request_.op = op;
+    request_.length_bytes = length_bytes;
+    request_.data = data;
+    error_.reset();
+    request_.done = [this](ClientRequest& request) { error_ = request.error; };
+    node_->engine->clients().submit(request_);
+  }
+  std::optional<int> await_end() {
+    (void)await([this] { return error_.has_value(); });
+    return error_;
+  }
+  // The peer has done what it was asked, it says, and this is what it was asked for.
+  void answer(uint64_t request, std::span<const std::byte> payload = {}) {
+    peer_->send(0, wire::seal(wire::to_header(wire::AckFrame{.request = request}), payload));
+    peer_->send(0, payload);
+  }
+
+  Config config_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+  std::function<void(const wire::FrameHeader&)> hears_;  // each frame of this node's
+  ClientRequest request_;
+  std::optional<int> error_;
+};
+
+}  // namespace twinblock::fuzz

@@ -1,0 +1,82 @@
+// Which name an operator's order may give a snapshot: an engine on virtual parts, the fuzzers' peer, and copies of
+// which only is known that they were asked for. The command line tool looks at the name, too; the control socket, and
+// with it whoever may use that, does not.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "io/copies.h"
+#include "metadata_image.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+
+class NamedCopies final : public Copies {
+ public:
+  [[nodiscard]] bool can(CopyStep) const override { return true; }
+  void begin(CopyStep, const std::string& name, std::function<void(Status)> done) override {
+    names.push_back(name);
+    scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done)] { done(ok_status()); });
+  }
+  [[nodiscard]] std::string place(CopyStep, const std::string& name) const override { return "/alpha.img." + name; }
+
+  std::vector<std::string> names;
+  sim::Scheduler* scheduler = nullptr;
+};
+
+class SnapshotOrderTest : public testing::Test {
+ protected:
+  SnapshotOrderTest() : config_(make_config(kVolumeBytes)) {
+    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+    std::vector<std::byte> file = plain_file(record);
+    metadata::Loaded loaded = load_plain(file, record);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome,
+                                       nullptr, &copies_);
+    copies_.scheduler = &node_->scheduler;
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
+    peer_->take(HostilePeer::Stance::kSame, 0, 0);
+    EXPECT_TRUE(node_->engine->start().ok());
+  }
+  ~SnapshotOrderTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+  // What is said to that order; empty: it was taken.
+  std::string why_not(const std::string& name) {
+    std::optional<std::string> said;
+    node_->engine->orders().snapshot(name, [&said](const auto& taken) { said = taken.ok() ? "" : taken.error().what; });
+    for (int i = 0; i < 100 && !said; ++i) node_->run(100 * kMillisecond_ns);
+    return said.value_or("nothing");
+  }
+
+  const Config config_;
+  NamedCopies copies_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+};
+
+TEST_F(SnapshotOrderTest, OfAGoodNameIsCarriedOut) {
+  node_->run(3 * kSecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  EXPECT_EQ(why_not("before-upgrade_2.5"), "");
+  ASSERT_FALSE(copies_.names.empty());
+  for (const std::string& name : copies_.names) EXPECT_EQ(name, "before-upgrade_2.5");
+}
+
+// That comes before whatever else is in the way, such as that there is no session yet: it will not help to try again.
+TEST_F(SnapshotOrderTest, OfAnyOtherNameIsRefusedForGood) {
+  for (const char* name : {"", "../x", "a/b", "/x", "..", ".x", "-x", "x.part", "a b", "a\n"})
+    EXPECT_NE(why_not(name).find("can't be the name of a snapshot"), std::string::npos) << name;
+  EXPECT_NE(why_not("x").find("not connected"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
