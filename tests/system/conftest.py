@@ -130,6 +130,14 @@ def scratch_in_memory(request):
 
 
 @pytest.fixture
+def scratch_in_tmp(request):
+    """The same where a node is careful, as others can make what it is about to make."""
+    directory = temporary_directory(request.config, "/tmp")
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
 def roomy(request):
     """A path for each node's image on tmpfs, where files may be 64 TiB long and a fragmented one is
     quickly removed."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,8 +13,11 @@ import nbd
 import pytest
 
 from faulty_disk import FaultyDisk
+from lablib.error import LabError
+from lablib.lab import default_build
 from lateness import Lateness
-from support import MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until, wait_until_left
+from support import (IS_ROOT, MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until,
+                     wait_until_left)
 
 
 @pytest.mark.sanitize
@@ -109,6 +113,63 @@ def test_a_pid_file_that_is_another_file_is_not_written(make_lab, scratch, make)
         lab.start("alpha")
     assert "r0.pid" in lab.log_text("alpha") and "remove it" in lab.log_text("alpha")
     assert victim.read_text() == "precious"
+
+
+def build_for_all(directory):
+    """What a node needs of the build, where every user can read it."""
+    for pattern in ("daemon/twinblockd", "plugins/twinblock/*.so", "tests/system/libsanitizer_first.so"):
+        for file in default_build().glob(pattern):
+            copy = directory / "build" / file.relative_to(default_build())
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy)
+    return str(directory / "build")
+
+
+def symlink(path):
+    real = path.with_name("real")
+    own(real)
+    path.symlink_to(real)
+
+
+def of_another_user(path):
+    path.mkdir()
+    shutil.chown(path, "root", "nogroup")
+    path.chmod(0o770)
+
+
+def writable_by_all(path):
+    own(path)
+    path.chmod(0o777)
+
+
+def own(path):
+    path.mkdir(mode=0o755)
+    shutil.chown(path, "nobody", "nogroup")
+
+
+@pytest.mark.parametrize("make", [symlink, of_another_user, writable_by_all])
+def test_a_runtime_directory_that_is_not_this_user_s_own_is_not_used(make_lab, scratch, scratch_in_tmp, make):
+    """Whoever has made it can put another socket there than the node's, and has what clients write."""
+    if not IS_ROOT:
+        pytest.skip("only root can start a node as another user")
+    for directory in (scratch, scratch_in_tmp):
+        directory.chmod(0o755)
+    lab = make_lab(start=False, build=build_for_all(scratch), encryption="off")
+    node, runtime = lab.node("alpha"), scratch_in_tmp / "run"
+    node.update(run=str(runtime), control=f"{runtime}/r0.ctl", nbd=f"nbd+unix:///?socket={runtime}/r0.nbd")
+    lab.set_node_config("alpha", lab.config_text(lab.state["replication"]))
+    for path in (node["backing"], os.path.dirname(node["metadata"])):
+        shutil.chown(path, "nobody")
+    nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+    make(runtime)
+    with pytest.raises(LabError):
+        lab.start("alpha", **nobody)
+    assert f"the runtime directory {runtime} is not this user's own" in lab.log_text("alpha")
+    assert not os.listdir(runtime)
+    runtime.rename(scratch_in_tmp / "theirs")
+    own(runtime)
+    lab.start("alpha", **nobody)
+    assert lab.status("alpha")["state"] == "blank"
 
 
 def test_data_that_everybody_can_read_gets_a_warning(make_lab):

@@ -5,11 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
 #include "base/units.h"
 #include "loop_device.h"
+#include "noted_syncs.h"
 #include "temporary_directory.h"
 #include "twinblock/detach.h"
 #include "twinblock/exit_status.h"
@@ -24,6 +26,7 @@ using nlohmann::json;
 class FakeHost : public testing::Test {
  protected:
   FakeHost() {
+    noted_syncs().clear();
     host_ = HostPaths{dir_ + "/sys", dir_ + "/dev", dir_ + "/proc"};
     fs::create_directories(host_.sys + "/block");
     fs::create_directories(host_.sys + "/module");
@@ -409,6 +412,24 @@ TEST_F(FakeHost, AMountedDeviceIsNotDetached) {
   ASSERT_FALSE(refusal.ok());
   EXPECT_NE(refusal.error().what.find("it is mounted at /mnt"), std::string::npos);
   EXPECT_TRUE(fs::exists(attachment_path(stem_)));
+}
+
+// What only the kernel has would be lost with it, and whoever is told that it is detached moves on.
+TEST_F(FakeHost, ALoopDeviceThatCanNotBeFlushedStays) {
+  const Attachment attachment = attached_by_nbdfuse("60");
+  const auto is_kept = [&](const std::string& why) {
+    const Status refusal = detach(host_, stem_, attachment, false);
+    EXPECT_TRUE(!refusal.ok() && refusal.error().what.find("can't flush " + attachment.device) == 0) << why;
+    EXPECT_TRUE(fs::exists(attachment_path(stem_))) << why;
+    EXPECT_TRUE(process_runs(attachment.nbdfuse)) << why;
+  };
+  is_kept("it can't be opened");
+  put(attachment.device);
+  noted_syncs().before = [&](const std::string& path) { return path == attachment.device ? EIO : 0; };
+  is_kept("its last writes fail");
+  noted_syncs().before = [&](const std::string& path) { return path == attachment.device ? raise(SIGKILL) : 0; };
+  is_kept("who flushes it is killed");
+  kill(attachment.nbdfuse.pid, SIGKILL);
 }
 
 TEST_F(FakeHost, ADeviceOfAnInterruptedAttachMayBeSomebodyElses) {

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
+#include "noted_syncs.h"
 #include "temporary_directory.h"
 #include "twinblock/attach.h"
+#include "twinblock/detach.h"
 #include "twinblock/device_text.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/json_fields.h"
@@ -165,6 +168,36 @@ TEST_F(NbdHost, WhatIsNoLivingDeviceIsNotRevived) {
   std::optional<Attachment> elses = attachment_;
   elses->nbd_pid = 78;
   EXPECT_FALSE(revive(host_, nobody, stem_, elses).value().has_value());
+}
+
+// The same with a number that no device of this host has: a detach that goes on disconnects by the number.
+class HostOfAFarDevice : public NbdHost {
+ protected:
+  HostOfAFarDevice() {
+    noted_syncs().clear();
+    fs::rename(block(), host_.sys + "/block/nbd4095");
+    fs::rename(attachment_.device, host_.dev + "/nbd4095");
+    attachment_.device = host_.dev + "/nbd4095";
+    EXPECT_TRUE(create_attachment(stem_, attachment_).ok());
+  }
+  void expect_that_it_stays(const std::string& why) {
+    const Status refusal = detach(host_, stem_, attachment_, false);
+    ASSERT_FALSE(refusal.ok());
+    EXPECT_EQ(refusal.error().what.find("can't flush " + attachment_.device + ": " + why), 0u) << refusal.error().what;
+    EXPECT_NE(refusal.error().action.find("--force"), std::string::npos);
+    EXPECT_TRUE(fs::exists(attachment_path(stem_)));
+  }
+};
+
+TEST_F(HostOfAFarDevice, ADeviceThatCanNotBeFlushedStays) {
+  noted_syncs().before = [this](const std::string& path) { return path == attachment_.device ? EIO : 0; };
+  expect_that_it_stays("Input/output error");
+}
+
+// It holds what the node has not got, and attaching again is what brings it there.
+TEST_F(HostOfAFarDevice, ADeviceThatWaitsForItsNodeStays) {
+  attachment_.server.start_ticks += 1;
+  expect_that_it_stays("its node's process has ended");
 }
 
 TEST_F(NbdHost, ASocketIsKnownByItsNumber) {

@@ -26,6 +26,7 @@
 #include "io/posix/reflink.h"
 #include "io_posix_support.h"
 #include "loop_device.h"
+#include "noted_syncs.h"
 
 namespace twinblock {
 namespace {
@@ -61,6 +62,7 @@ bool says(const Status& status, const std::string& part) {
 
 class CopiesTest : public ::testing::Test {
  protected:
+  CopiesTest() { noted_syncs().clear(); }
   void TearDown() override {
     if (copies_) loop_.call([&] { copies_.reset(); });
   }
@@ -220,6 +222,42 @@ TEST_F(CopiesTest, another_file_under_the_backings_name_is_not_copied) {
   EXPECT_FALSE(exists(directory_ / "ran"));
 }
 
+// What a command takes may lie below the page cache, as a snapshot of LVM does.
+class CopyBelowTest : public CopiesTest, public ::testing::WithParamInterface<CopyStep> {
+ protected:
+  CopyBelowTest() {
+    CopyWays ways;
+    ways.before_resync.command = ways.rollback.command = script("touch " + ran_ + "\n");
+    ways.snapshot = ways.before_resync;
+    ways.timeout_ns = 600 * kSecond_ns;
+    write(backing_, "data");
+    open(ways, backing_);
+  }
+  const std::string backing_ = directory_ / "backing";
+  const std::string ran_ = directory_ / "ran";
+};
+
+TEST_P(CopyBelowTest, what_was_written_is_flushed_before_a_command_copies_it) {
+  bool ran_before = false;
+  noted_syncs().before = [&](const std::string& path) {
+    if (path == backing_) ran_before = exists(ran_);
+    return 0;
+  };
+  ASSERT_TRUE(run(GetParam(), "monday").ok());
+  EXPECT_TRUE(exists(ran_));
+  EXPECT_TRUE(noted_syncs().had(backing_));
+  EXPECT_FALSE(ran_before);
+}
+
+TEST_P(CopyBelowTest, what_can_not_be_flushed_is_not_copied) {
+  noted_syncs().before = [&](const std::string& path) { return path == backing_ ? EIO : 0; };
+  EXPECT_TRUE(says(run(GetParam(), "monday"), "flush " + backing_));
+  EXPECT_FALSE(exists(ran_));
+  EXPECT_TRUE(run(CopyStep::kRollback).ok()) << "it writes over what can't be flushed";
+}
+
+INSTANTIATE_TEST_SUITE_P(Copies, CopyBelowTest, ::testing::Values(CopyStep::kBeforeResync, CopyStep::kTakeSnapshot));
+
 CopyWays reflinks() {
   CopyWays ways;
   ways.before_resync.reflink = ways.after_resync.reflink = ways.rollback.reflink = true;
@@ -299,6 +337,23 @@ class XfsCopiesTest : public CopiesTest {
     }
     device_.reset();
   }
+  // What makes a copy has made it durable, and after that the name that it has.
+  void expect_durable(CopyStep makes, const std::string& name, const std::string& copy) {
+    noted_syncs().clear();
+    bool had_name = false;
+    noted_syncs().before = [&](const std::string& path) {
+      if (path == mount_) had_name = exists(copy);
+      return 0;
+    };
+    EXPECT_TRUE(run(makes, name).ok());
+    EXPECT_TRUE(exists(copy));
+    EXPECT_TRUE(noted_syncs().had(copy + ".part"));
+    EXPECT_TRUE(noted_syncs().had(mount_) && had_name);
+    noted_syncs().clear();
+  }
+  void fail_to_sync(const std::string& name) {
+    noted_syncs().before = [name](const std::string& path) { return path == name ? EIO : 0; };
+  }
   std::string mount_, backing_;
   std::unique_ptr<LoopDevice> device_;
   bool mounted_ = false;
@@ -323,6 +378,37 @@ TEST_F(XfsCopiesTest, what_was_is_brought_back_and_removed) {
   ASSERT_TRUE(run(CopyStep::kAfterResync).ok()) << "there is none";
   EXPECT_FALSE(run(CopyStep::kRollback).ok()) << "there is nothing to bring back";
   EXPECT_EQ(text_of(backing_), std::string(1 << 20, 'c'));
+}
+
+// The resync that follows overwrites the only other one.
+TEST_F(XfsCopiesTest, a_copy_is_durable_and_then_has_a_name_that_is) {
+  expect_durable(CopyStep::kBeforeResync, "", copies_->place(CopyStep::kBeforeResync, ""));
+  ASSERT_TRUE(run(CopyStep::kTakeSnapshot, "monday").ok());
+  expect_durable(CopyStep::kKeepSnapshot, "monday", copies_->place(CopyStep::kKeepSnapshot, "monday"));
+}
+
+TEST_F(XfsCopiesTest, a_copy_that_is_not_durable_is_none) {
+  const std::string copy = copies_->place(CopyStep::kBeforeResync, "");
+  const std::string snapshot = copies_->place(CopyStep::kTakeSnapshot, "monday");
+  fail_to_sync(copy + ".part");
+  EXPECT_TRUE(says(run(CopyStep::kBeforeResync), copy + ".part"));
+  EXPECT_FALSE(exists(copy));
+  fail_to_sync(snapshot + ".part");
+  ASSERT_TRUE(run(CopyStep::kTakeSnapshot, "monday").ok());
+  EXPECT_TRUE(says(run(CopyStep::kKeepSnapshot, "monday"), snapshot + ".part"));
+  EXPECT_FALSE(exists(snapshot));
+  fail_to_sync(mount_);
+  EXPECT_TRUE(says(run(CopyStep::kBeforeResync), mount_));
+}
+
+// The copy is removed and the metadata say that it is as it was.
+TEST_F(XfsCopiesTest, what_was_brought_back_is_durable) {
+  ASSERT_TRUE(run(CopyStep::kBeforeResync).ok());
+  noted_syncs().clear();
+  ASSERT_TRUE(run(CopyStep::kRollback).ok());
+  EXPECT_TRUE(noted_syncs().had(backing_));
+  fail_to_sync(backing_);
+  EXPECT_TRUE(says(run(CopyStep::kRollback), backing_));
 }
 
 }  // namespace

@@ -1,60 +1,36 @@
-// What is synced, and when, for a file to be there after a power cut. This program's own fsync() and
-// fdatasync() stand before those of the C library, and keep a list.
-#include <fcntl.h>
+// What is synced, and when, for a file to be there after a power cut.
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "io/posix/disk_file.h"
 #include "io/posix/files.h"
+#include "noted_syncs.h"
 #include "temporary_directory.h"
-
-namespace {
-
-std::vector<std::string> synced;
-std::deque<int> answers;  // errno values of the next calls of fdatasync; then the kernel's
-
-void note(int fd) {
-  std::array<char, 4096> path{};
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  if (::readlink(link.c_str(), path.data(), path.size() - 1) > 0) synced.emplace_back(path.data());
-}
-
-bool was_synced(const std::string& path) {
-  return std::find(synced.begin(), synced.end(), path) != synced.end();
-}
-
-}  // namespace
-
-extern "C" int fsync(int fd) {
-  note(fd);
-  return static_cast<int>(::syscall(SYS_fsync, fd));
-}
-extern "C" int fdatasync(int fd) {
-  if (!answers.empty()) {
-    errno = answers.front();
-    answers.pop_front();
-    return -1;
-  }
-  note(fd);
-  return static_cast<int>(::syscall(SYS_fdatasync, fd));
-}
 
 namespace twinblock {
 namespace {
 
+bool was_synced(const std::string& path) { return noted_syncs().had(path); }
+
+// errno values of the next calls; then the kernel's.
+void answer(std::deque<int> answers) {
+  noted_syncs().before = [answers = std::move(answers)](const std::string&) mutable {
+    if (answers.empty()) return 0;
+    const int error = answers.front();
+    answers.pop_front();
+    return error;
+  };
+}
+
 class DurableName : public ::testing::Test {
  protected:
-  DurableName() { synced.clear(); }
+  DurableName() { noted_syncs().clear(); }
   bool open(const std::string& path) {
     DiskFile::Options options;
     options.path = path;
@@ -109,10 +85,10 @@ TEST_F(DurableName, a_readers_flush_that_a_signal_interrupts_is_done_again) {
   std::ofstream(directory_ / "file") << "x";
   const auto reader = FileReader::open(directory_ / "file");
   ASSERT_TRUE(reader.ok());
-  answers = {EINTR, EINTR};
+  answer({EINTR, EINTR});
   EXPECT_TRUE(reader.value()->flush().ok());
   EXPECT_TRUE(was_synced(directory_ / "file"));
-  answers = {EINTR, EIO};
+  answer({EINTR, EIO});
   EXPECT_FALSE(reader.value()->flush().ok());
 }
 
@@ -125,12 +101,12 @@ TEST_F(DurableName, a_disks_flush_that_a_signal_interrupts_is_done_again) {
   ASSERT_TRUE(file.ok());
   const auto handle = file.value()->flush_handle();
   ASSERT_TRUE(handle.ok());
-  synced.clear();
-  answers = {EINTR, EINTR};
+  noted_syncs().clear();
+  answer({EINTR, EINTR});
   EXPECT_EQ(handle.value()->flush(), 0);
   EXPECT_TRUE(was_synced(directory_ / "file"));
   // And what comes after it is not lost.
-  answers = {EINTR, ENOSPC};
+  answer({EINTR, ENOSPC});
   EXPECT_EQ(handle.value()->flush(), ENOSPC);
 }
 

@@ -2,11 +2,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 
 #include "gtest/gtest.h"
 #include "io/posix/link_key.h"
+#include "noted_syncs.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
@@ -16,6 +18,7 @@ const std::string kDigits(64, 'a');
 
 class LinkKeyTest : public ::testing::Test {
  protected:
+  LinkKeyTest() { noted_syncs().clear(); }
   std::string write(const std::string& text, mode_t mode) {
     const std::string path = directory_.path() + "/r0.key";
     std::ofstream(path) << text;
@@ -78,6 +81,39 @@ TEST_F(LinkKeyTest, who_changes_a_key_leaves_it_to_whom_it_belongs) {
   EXPECT_EQ(info.st_gid, 4322u);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   EXPECT_EQ(::access((path + ".new").c_str(), F_OK), -1);
+}
+
+// The other host has the new key by then, and may have dropped the old one.
+TEST_F(LinkKeyTest, a_key_that_was_written_is_there_after_a_power_cut) {
+  const std::string path = directory_ / "r0.key";
+  const std::string fresh = path + ".new";
+  ASSERT_TRUE(write_link_keys(path, "r0", {make_link_key()}).ok());
+  EXPECT_TRUE(noted_syncs().had(path));
+  EXPECT_TRUE(noted_syncs().had(directory_.path()));
+  noted_syncs().clear();
+  bool has_its_name = false;
+  noted_syncs().before = [&](const std::string& of) {
+    if (of == directory_.path()) has_its_name = ::access(fresh.c_str(), F_OK) != 0;
+    return 0;
+  };
+  ASSERT_TRUE(replace_link_keys(path, "r0", {make_link_key()}).ok());
+  EXPECT_TRUE(noted_syncs().had(fresh)) << "before it has the name of the old one";
+  EXPECT_TRUE(has_its_name) << "and then that";
+}
+
+TEST_F(LinkKeyTest, a_key_that_may_be_lost_is_an_error) {
+  const std::string path = directory_ / "r0.key";
+  const LinkKey old = make_link_key();
+  for (const std::string& lost : {path, directory_.path()}) {
+    noted_syncs().before = [&](const std::string& of) { return of == lost ? EIO : 0; };
+    EXPECT_FALSE(write_link_keys(path, "r0", {old}).ok()) << lost;
+    ::unlink(path.c_str());
+  }
+  noted_syncs().clear();
+  ASSERT_TRUE(write_link_keys(path, "r0", {old}).ok());
+  noted_syncs().before = [&](const std::string& of) { return of == path + ".new" ? EIO : 0; };
+  EXPECT_FALSE(replace_link_keys(path, "r0", {make_link_key()}).ok());
+  EXPECT_EQ(read_link_keys(path).value().front().fingerprint, old.fingerprint);
 }
 
 TEST(LinkKeyText, remarks_and_empty_lines_are_left_out) {

@@ -1,0 +1,88 @@
+// What `twinblock key` does with the file of the keys and the node that reads it.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/posix/link_key.h"
+#include "scripted_node.h"
+#include "temporary_directory.h"
+#include "twinblock/actions.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+// A node that proves itself by the second key of its file at once, on its only link.
+class KeyRenewal : public testing::Test {
+ protected:
+  KeyRenewal() {
+    EXPECT_TRUE(write_link_keys(key_file_, "r0", {old_, next_}).ok());
+    std::ofstream(config_) << "volume = \"r0\"\nsize = \"1GiB\"\nkey = \"" << key_file_ << "\"\n"
+                           << "[node.alpha]\nbacking = \"/a/i\"\nmetadata = \"/a/m\"\n"
+                           << "[node.beta]\nbacking = \"/b/i\"\nmetadata = \"/b/m\"\n"
+                           << "[link.main]\nalpha = \"192.0.2.1:7\"\nbeta = \"192.0.2.2:7\"\n";
+  }
+  // `meanwhile` when the new key is in use, and its file has not been written yet.
+  Result<Output> renew(const std::function<void()>& meanwhile) {
+    const std::string socket = dir_ / "r0.ctl";
+    const ScriptedNode node(socket, [&](const std::string& verb, const json& args) -> std::optional<std::string> {
+      if (verb == "key") {
+        orders_.push_back(args["action"]);
+        if (args["action"] == "renew") meanwhile();
+        return ScriptedNode::good({{"key", next_.fingerprint}});
+      }
+      const json link{{"name", "main"}, {"state", "up"}, {"encryption", "TLS 1.3, key " + next_.fingerprint}};
+      return ScriptedNode::good({{"volume", "r0"}, {"config", config_}, {"links", {link}}});
+    });
+    Options options;
+    options.node.socket = socket;
+    options.key.action = "renew";
+    return run_key(options, "");
+  }
+  static std::vector<std::string> fingerprints(const LinkKeys& keys) {
+    std::vector<std::string> all;
+    for (const LinkKey& key : keys) all.push_back(key.fingerprint);
+    return all;
+  }
+  [[nodiscard]] std::vector<std::string> in_the_file() const {
+    const Result<LinkKeys> keys = read_link_keys(key_file_);
+    return keys ? fingerprints(keys.value()) : std::vector<std::string>{keys.error().what};
+  }
+
+  const TemporaryDirectory dir_;
+  const std::string key_file_ = dir_ / "r0.key";
+  const std::string config_ = dir_ / "r0.toml";
+  const LinkKey old_ = make_link_key();
+  const LinkKey next_ = make_link_key();
+  std::vector<std::string> orders_;  // what the node was told to do with its keys
+};
+
+TEST_F(KeyRenewal, TheNewKeyIsTheOnlyOneThen) {
+  const Result<Output> done = renew([] {});
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(in_the_file(), std::vector{next_.fingerprint});
+  EXPECT_EQ(orders_, (std::vector<std::string>{"renew", "reload"}));
+}
+
+// Of what was put there nobody knows whether the other host has it: no link would come up again with that alone.
+TEST_F(KeyRenewal, AFileThatWasChangedMeanwhileStaysAsItIs) {
+  const LinkKey other = make_link_key();
+  for (const LinkKeys& theirs : {LinkKeys{old_, other}, LinkKeys{old_}, LinkKeys{next_, other}}) {
+    orders_.clear();
+    ASSERT_TRUE(replace_link_keys(key_file_, "r0", {old_, next_}).ok());
+    const Result<Output> refused =
+        renew([&] { EXPECT_TRUE(replace_link_keys(key_file_, "r0", theirs).ok()); });
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().what, key_file_ + " was changed meanwhile");
+    EXPECT_EQ(in_the_file(), fingerprints(theirs));
+    EXPECT_EQ(orders_, std::vector<std::string>{"renew"});
+  }
+}
+
+}  // namespace
+}  // namespace twinblock
