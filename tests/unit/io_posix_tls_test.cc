@@ -92,8 +92,6 @@ TEST(TlsSessionTest, what_a_stranger_says_is_not_repeated) {
   EXPECT_EQ(pair.acceptor.error().find("root"), std::string::npos) << pair.acceptor.error();
 }
 
-// Each bit of each message of the handshake, and of a record behind it: nothing that was changed on
-// its way is believed.
 // A frame begins with its checksum, which may look like the type of a record.
 TEST(TlsSessionTest, a_plain_frame_is_recognised_whatever_its_first_byte_is) {
   for (unsigned first = 0; first < 256; ++first) {
@@ -109,6 +107,8 @@ TEST(TlsSessionTest, a_plain_frame_is_recognised_whatever_its_first_byte_is) {
   }
 }
 
+// Each bit of each message of the handshake, and of a record behind it: nothing that was changed on
+// its way is believed.
 TEST(TlsSessionTest, what_was_changed_on_its_way_is_not_believed) {
   const LinkKey key = make_link_key();
   size_t flipped = 0;
