@@ -366,8 +366,8 @@ void PeerSync::leave_to_peer() {
   stand_in_.begin(0);
 }
 
+// Perhaps in an earlier session: of this one it has nothing on record then.
 void PeerSync::stand_in_recorded() {
-  company_.session_stands();
   if (core_.phase().now() == Phase::kLeaving) enter(Phase::kDiskless);
   parts_.writes.sole_copy_recorded();
   parts_.flushes.sole_copy_recorded();
