@@ -196,7 +196,8 @@ StatusWords words_of_state(const StatusView& view) {
                        ".";
       break;
     case VolumeState::kFailed:
-      words.status = "This node's disk failed, and " + peer + " does not stand in.";
+      words.status = "This node's disk failed, and " + peer + " does not stand in." +
+                     (view.frozen ? " What clients ask for waits for it." : "");
       words.action = bring + "; then demote this node. Keep its disk until " + peer +
                     " is promoted: it may hold what " + peer + " lacks.";
       break;

@@ -62,7 +62,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
     metadata::Uuid instance;        // random, anew for each process
     std::function<uint64_t()> random;
     const EventWords& words;  // what its events say in sentences
-    uint64_t boot = 0;  // of the host: another one each time it starts; 0: not known
+    uint64_t boot = 0;  // of the host, and the data disk's attachment (io/posix/files.h, memory_number()); 0: not known
     // Nothing of the backing is in this host's page cache: what is read is what the disk holds. Asked
     // for where a flush failed before (loaded.record.flush_failed).
     bool cache_is_gone = false;

@@ -53,7 +53,7 @@ class FlushGroup final : public PeerRequest {
   bool on_local_ = false;
   bool covers_data_ = false;  // something other than zeroes was written before
   bool on_peer_ = false;
-  bool held_ = false;           // frozen: done here, waits for the peer
+  bool held_ = false;           // frozen: waits for the peer; done here, if there is a disk
   bool for_sole_copy_ = false;  // done at the peer, which has not recorded yet what it is
   int local_error_ = 0;
   DiskRequest request_;

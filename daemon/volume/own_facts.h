@@ -11,7 +11,7 @@ namespace twinblock {
 
 class OwnFacts {
  public:
-  // `boot`: of the host, another one each time it starts; 0: not known.
+  // `boot`: Engine::Parts'.
   OwnFacts(const Core& core, const DiskHealth& disks, const Roles& roles, uint64_t instance,
             uint64_t boot)
       : core_(core), disks_(disks), roles_(roles), instance_(instance), boot_(boot) {}

@@ -1,5 +1,5 @@
 // Where the local disk could not be read, since this process began. A place counts once, however
-// often a client asks for it, and with whatever lies around it. Owned by Core; loop thread only.
+// often a client asks for it, and with whatever lies around it. Owned by DiskHealth; loop thread only.
 #pragma once
 
 #include <algorithm>

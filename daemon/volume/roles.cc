@@ -57,7 +57,8 @@ void Roles::caught_up() {
   if (std::exchange(keeps_primary_, false)) core_.state().role().set_peer_primary(false);
 }
 
-// It has the same, or what it has counts no more: what clients may read here stays.
+// Without the peer it may be that nothing may be read here. With it, where it has the same, or what it has counts no more,
+// what clients may read stays.
 void Roles::phase_entered() {
   update_local_reads();
   if (role_ == Role::kPrimary && resumption_.may_serve()) now_primary(kGoesOn);

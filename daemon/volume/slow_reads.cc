@@ -27,6 +27,7 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
   void answered(const PeerAnswer& answer) override;
   // Nothing has been asked for it yet.
   void begin() {
+    disk.error = 0;
     pieces_outstanding = 0;
     error = 0;
     found.clear();
@@ -236,7 +237,13 @@ void SlowReads::finish(Op& op, int error) {
 
 void SlowReads::release_held() {
   if (core_.stance().reads_wait()) return;
-  for (Op* op : std::exchange(held_, {})) start(*op);
+  for (Op* op : std::exchange(held_, {})) {
+    // The disk has said that it can't: it is not asked for that all the time.
+    if (op->disk.error != 0 && !peer_has(*op->client) && waits_for_peer())
+      held_.push_back(op);
+    else
+      start(*op);
+  }
 }
 
 // Those that wait for a range wait for another request that is held.

@@ -170,5 +170,30 @@ TEST_F(LostPeerTest, WhatOnlyThePeerHasIsWaitedFor) {
   EXPECT_EQ(failed, 0);
 }
 
+// A disk takes its time for a place that it can't read, and is asked for it once: what waits is looked at often.
+TEST_F(LostPeerTest, ABadPlaceIsNotReadAgainAndAgainUntilThePeerIsBack) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  part();
+  node_->data.unreadable = true;
+  int asked = 0;
+  node_->data.submitted = [&asked](const DiskRequest& request) { asked += request.op == DiskOp::kRead ? 1 : 0; };
+  std::array<std::byte, 4 * kKiB> read_into{};
+  std::optional<int> error;
+  ClientRequest request;
+  request.op = ClientOp::kRead;
+  request.length_bytes = read_into.size();
+  request.data = read_into.data();
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  node_->run(kLong_ns);
+  EXPECT_FALSE(error.has_value());
+  EXPECT_EQ(asked, 1);
+  meet(true);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(error, 0);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
