@@ -97,7 +97,11 @@ void World::check_duplex_now() {
 
 // See crash_check.h.
 void World::check_crash() {
-  if (dead_disk_host_ >= 0 && !dead_is_metadata_ && !disk_passes_) return;
+  if (dead_disk_host_ >= 0 && !dead_is_metadata_ && !disk_passes_) {
+    Random apart = check_random_;  // what the others draw stays what it was
+    check_nobody_was_put_back(remains_of(node(0), node(1), apart), remains_of(node(1), node(0), apart));
+    return;
+  }
   look();
   // Both die, or one outlives the other.
   const int lives = static_cast<int>(check_random_.below(3)) - 1;
@@ -127,12 +131,7 @@ void World::check_crash() {
     check_sets(a, b, decide(loser, winner), story);
     return;
   }
-  // Nobody is taken for one that was put back, who was not. (A first record has no room for sessions: who has just
-  // joined, and ends before the next one, gets all again.)
-  for (const Remains* each : {&a, &b})
-    if (!blank && options_.faults.swap == 0 && !options_.old_disk && each->facts.sessions.stood[0] != 0 &&
-        missed_a_session(each->facts, (each == &a ? b : a).facts))
-      Report::violation(story + ", and " + each->fate + " would pass for disks of the past" + describe());
+  check_nobody_was_put_back(a, b);
   if (blank && (verdict == Verdict::kNotJoinable || verdict == Verdict::kPeerNotJoinable)) return;
   // Who goes on refuses rather than lose anything. Whether the two find together is seen at the end.
   if (lives >= 0 && node(lives).running() && !is_usable(verdict)) return;
@@ -158,6 +157,16 @@ void World::check_crash() {
     if (const Remains& each = host == 0 ? a : b;
         each.remembers && intact_[static_cast<size_t>(host)] && current_[static_cast<size_t>(host)])
       check_survivor(each, is_target(verdict) ? b : a, story);
+}
+
+// Who was not, that is. (A first record has no room for sessions: who has just joined, and ends before the next one, gets
+// all again.)
+void World::check_nobody_was_put_back(const Remains& a, const Remains& b) {
+  if (a.facts.blank || b.facts.blank || options_.faults.swap != 0 || options_.old_disk) return;
+  for (const Remains* each : {&a, &b})
+    if (each->facts.sessions.stood[0] != 0 && missed_a_session(each->facts, (each == &a ? b : a).facts))
+      Report::violation("after a crash now (" + words(a) + "; " + words(b) + ") " + each->fate +
+                        " would pass for disks of the past" + describe());
 }
 
 // That a flush failed is soon on record, and stays there for as long as the page cache shows what the

@@ -256,6 +256,7 @@ class World {
   void check_turn();
   void check_now();
   void check_crash();
+  void check_nobody_was_put_back(const Remains& a, const Remains& b);
   void check_failed_flush(const Remains& left, SimNode& at, const std::string& story);
   void check_sets(const Remains& a, const Remains& b, Verdict verdict, const std::string& story);
   void check_survival(const Remains& source, const History& promised, const std::string& story);
