@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,10 +11,42 @@
 #include <fstream>
 #include <string>
 
+#include "base/limits.h"
 #include "base/units.h"
 #include "io/posix/file_holes.h"
 #include "loop_device.h"
 #include "temporary_directory.h"
+
+namespace twinblock {
+namespace {
+
+// What this program's own pread() can't read, of any file, while one of these lives.
+class BadPlace {
+ public:
+  BadPlace(uint64_t begin_bytes, uint64_t end_bytes) : begin_bytes_(begin_bytes), end_bytes_(end_bytes) { bad_ = this; }
+  ~BadPlace() { bad_ = nullptr; }
+  BadPlace(const BadPlace&) = delete;
+  BadPlace& operator=(const BadPlace&) = delete;
+  static bool reaches_into(uint64_t offset_bytes, uint64_t length_bytes) {
+    return bad_ != nullptr && offset_bytes < bad_->end_bytes_ && bad_->begin_bytes_ < offset_bytes + length_bytes;
+  }
+
+ private:
+  static inline const BadPlace* bad_ = nullptr;
+  const uint64_t begin_bytes_;
+  const uint64_t end_bytes_;
+};
+
+}  // namespace
+}  // namespace twinblock
+
+// Stands before that of the C library.
+extern "C" ssize_t pread(int fd, void* into, size_t bytes, off_t offset) {
+  if (!twinblock::BadPlace::reaches_into(static_cast<uint64_t>(offset), bytes))
+    return static_cast<ssize_t>(::syscall(SYS_pread64, fd, into, bytes, offset));
+  errno = EIO;
+  return -1;
+}
 
 namespace twinblock {
 namespace {
@@ -79,6 +112,41 @@ TEST_F(DataLook, a_device_is_looked_at_to_its_end) {
     put(device.path(), offset, 0);
   }
   EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kNone) << "zeroes are no data";
+}
+
+// Data may lie just there.
+TEST_F(DataLook, a_device_that_can_t_be_read_everywhere_is_not_proven_empty) {
+  const LoopDevice device(image(40 * kMiB));
+  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+  {
+    const BadPlace bad(17 * kMiB, 17 * kMiB + 4 * kKiB);
+    EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kUnknown);
+    for (const uint64_t offset : {17 * kMiB - 1, 18 * kMiB, 25 * kMiB + 5, 39 * kMiB}) {
+      put(device.path(), offset, 1);
+      EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kSome) << "at " << offset;
+      put(device.path(), offset, 0);
+    }
+  }
+  EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kNone) << "read again, all of it";
+}
+
+// Each of them may take a disk seconds.
+TEST_F(DataLook, a_device_with_many_bad_places_is_not_looked_at_to_its_end) {
+  const LoopDevice device(image(40 * kMiB));
+  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+  {
+    const BadPlace bad(1 * kMiB, (1 + limits::kBadPlacesMax) * kMiB);
+    EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kUnknown);
+  }
+  put(device.path(), 38 * kMiB + 777, 1);
+  {
+    const BadPlace bad(1 * kMiB, 38 * kMiB);
+    EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kUnknown);
+  }
+  const BadPlace bad(0, 40 * kMiB);
+  const auto looked = look_for_data(device.path());
+  ASSERT_FALSE(looked.ok());
+  EXPECT_EQ(looked.error().code, EIO);
 }
 
 TEST_F(DataLook, without_the_time_for_all_of_a_device_the_answer_is_not_known) {

@@ -1,9 +1,12 @@
-// Direct I/O: what does not pass through the page cache, whatever its alignment; where it is refused.
+// Direct I/O: what does not pass through the page cache, whatever its alignment; where it is refused. And what of the
+// page cache counts as dropped where it is used.
 #include "io/posix/direct_io.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -94,6 +97,38 @@ TEST(Direct, PartsOfOneBlockThatAreWrittenAtATimeAreAllThere) {
     });
   for (std::thread& writer : writers) writer.join();
   for (size_t writer = 0; writer < kWriters; ++writer) EXPECT_EQ(lost[writer], 0) << writer;
+}
+
+constexpr unsigned long kTmpfsMagic = 0x01021994;
+
+// What a failed flush has left there would be read again, and be taken for what the disk holds.
+TEST(Buffered, APageThatStaysInMemoryIsNotForgotten) {
+  const TemporaryDirectory directory;
+  DiskFile::Options options = options_of(directory / "image");
+  options.cache = DiskFile::Cache::kBuffered;
+  const auto opened = DiskFile::open(options);
+  ASSERT_TRUE(opened.ok()) << opened.error().what;
+  const DiskFile& file = *opened.value();
+  struct statfs status {};
+  ASSERT_EQ(::fstatfs(file.fd(), &status), 0);
+  if (static_cast<unsigned long>(status.f_type) == kTmpfsMagic)
+    GTEST_SKIP() << "a file system that lives in memory forgets nothing";
+  const Bytes data = pattern(64 * kKiB, 3);
+  ASSERT_EQ(file.write(0, data.data(), data.size()), 0);
+  EXPECT_FALSE(nothing_is_cached(file.fd(), file.size_bytes()));
+  EXPECT_FALSE(nothing_is_cached(file.fd(), file.size_bytes(), false));
+  // The kernel keeps a page that a process has mapped.
+  const size_t page_bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  void* page = ::mmap(nullptr, page_bytes, PROT_READ, MAP_SHARED, file.fd(), 0);
+  ASSERT_NE(page, MAP_FAILED);
+  EXPECT_EQ(std::memcmp(page, data.data(), page_bytes), 0);
+  EXPECT_FALSE(file.forget_cache());
+  EXPECT_FALSE(nothing_is_cached(file.fd(), file.size_bytes()));
+  EXPECT_FALSE(nothing_is_cached(file.fd(), file.size_bytes(), false));
+  EXPECT_EQ(::munmap(page, page_bytes), 0);
+  EXPECT_TRUE(file.forget_cache());
+  EXPECT_TRUE(nothing_is_cached(file.fd(), file.size_bytes()));
+  EXPECT_TRUE(nothing_is_cached(file.fd(), file.size_bytes(), false));
 }
 
 TEST(Direct, WhereTheKernelRefusesItTheErrorSaysWhatToDo) {

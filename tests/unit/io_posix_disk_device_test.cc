@@ -1,14 +1,25 @@
 // DiskFile on a real block device: a loop device over a temporary file.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/units.h"
+#include "io/posix/descriptor.h"
 #include "io/posix/disk_file.h"
+#include "io/posix/files.h"
 #include "loop_device.h"
 #include "pattern.h"
 #include "temporary_directory.h"
@@ -95,6 +106,52 @@ TEST(PosixDiskDevice, a_device_that_is_attached_anew_is_told_from_the_one_before
     std::swap(options, on_device);
   }
   EXPECT_EQ(number(), of_the_file);
+}
+
+constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
+
+// What memory_number() is where the kernel says that about this boot; nothing where a process can't be shown that.
+std::optional<uint64_t> number_in_boot(const TemporaryDirectory& directory, int fd, const std::string& boot_id) {
+  const std::string told = directory / "boot_id";
+  std::ofstream(told) << boot_id;
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0) return std::nullopt;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // Mounts of its own, which end with it.
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount(told.c_str(), kBootId, nullptr, MS_BIND, nullptr) != 0)
+      ::_exit(1);
+    const uint64_t number = memory_number(fd);
+    ::_exit(::write(ends[1], &number, sizeof number) == sizeof number ? 0 : 1);
+  }
+  ::close(ends[1]);
+  uint64_t number = 0;
+  const bool whole = ::read(ends[0], &number, sizeof number) == sizeof number;
+  ::close(ends[0]);
+  int status = 0;
+  const bool ended = ::waitpid(child, &status, 0) == child && status == 0;
+  return whole && ended ? std::optional(number) : std::nullopt;
+}
+
+// The same device has the same number in the next boot, and nothing of what memory held.
+TEST(PosixDiskDevice, what_memory_held_ends_with_the_boot) {
+  const TemporaryDirectory directory;
+  const Descriptor file(::open((directory / "image").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(file.open());
+  std::ifstream boot_id_file(kBootId);
+  const std::string boot_id{std::istreambuf_iterator<char>(boot_id_file), {}};
+  const uint64_t now = memory_number(file.get());
+  EXPECT_NE(now, 0u);
+  const auto same = number_in_boot(directory, file.get(), boot_id);
+  if (!same) GTEST_SKIP() << "a process can't have mounts of its own here";
+  EXPECT_EQ(*same, now);
+  const auto other = number_in_boot(directory, file.get(), "6f1c9a52-08d3-4be7-91c4-d2a7305e8b16\n");
+  ASSERT_TRUE(other);
+  EXPECT_NE(*other, now);
+  EXPECT_NE(*other, 0u);
+  for (const char* text : {"", "6f1c9a52-08d3\n", "no number of a boot\n"})
+    EXPECT_EQ(number_in_boot(directory, file.get(), text), 0u) << text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, PosixDiskDeviceTest,

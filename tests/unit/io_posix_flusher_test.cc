@@ -1,6 +1,7 @@
 // DiskFlusher: which fdatasync begins when, and what its success or failure means for whom.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -210,12 +211,18 @@ TEST_F(DiskFlusherTest, one_at_a_time_until_it_is_known_that_it_takes_long) {
   EXPECT_TRUE(told_soon(second, 0));
 }
 
+off_t place_of(int fd) { return off_t{512} * (fd + 1); }
+
 TEST_F(DiskFlusherTest, a_slow_disk_has_several_each_with_a_description_of_its_own) {
   make_slow();
   std::vector<size_t> added;
   for (size_t i = 0; i < kParallel + 2; ++i) added.push_back(add());
   EXPECT_TRUE(sync_.begun(1 + kParallel)) << "no more than its maximum";
-  EXPECT_EQ(sync_.descriptors().size(), kParallel);
+  const std::set<int> descriptors = sync_.descriptors();
+  EXPECT_EQ(descriptors.size(), kParallel);
+  // Duplicates of one description share its position, and an error of writing that it tells only once.
+  for (const int fd : descriptors) EXPECT_EQ(::lseek(fd, place_of(fd), SEEK_SET), place_of(fd));
+  for (const int fd : descriptors) EXPECT_EQ(::lseek(fd, 0, SEEK_CUR), place_of(fd));
   sync_.end(1);
   EXPECT_TRUE(told_soon(added[0], 0));
   EXPECT_TRUE(sync_.begun(1 + kParallel + 1)) << "those that waited share one";

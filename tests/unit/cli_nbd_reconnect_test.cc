@@ -1,0 +1,206 @@
+// Between the question how a node is and the connection that the kernel is given, the node may become another one.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/nbd-netlink.h>
+#include <netlink/errno.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+#include "base/units.h"
+#include "io/posix/descriptor.h"
+#include "nbd_kernel.h"
+#include "temporary_directory.h"
+#include "twinblock/attach_nbd.h"
+#include "twinblock/exit_status.h"
+#include "twinblock/nbd_device.h"
+
+namespace twinblock {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr uint64_t kSizeBytes = 8 * kMiB;
+constexpr uint16_t kFlags = 0x16d;
+
+std::string number(uint64_t value, size_t bytes) {
+  std::string out;
+  for (size_t i = bytes; i-- > 0;) out.push_back(static_cast<char>(value >> (8 * i)));
+  return out;
+}
+
+std::string reply(uint32_t type, const std::string& payload) {
+  return number(0x3e889045565a9, 8) + number(7, 4) + number(type, 4) + number(payload.size(), 4) + payload;
+}
+
+// Negotiates with all who come, one after the other, and answers no request.
+class NbdServer {
+ public:
+  explicit NbdServer(const std::string& path) : listener_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::listen(listener_.get(), 8), 0);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~NbdServer() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+  NbdServer(const NbdServer&) = delete;
+  NbdServer& operator=(const NbdServer&) = delete;
+
+ private:
+  static void tell(int fd, const std::string& bytes) { (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  void serve() {
+    while (true) {
+      const Descriptor client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!client.open()) return;
+      tell(client.get(), "NBDMAGICIHAVEOPT" + number(3, 2));
+      std::array<char, 28> asked{};  // flags, and an option with the name of two letters
+      if (::recv(client.get(), asked.data(), asked.size(), MSG_WAITALL) != std::ssize(asked)) continue;
+      tell(client.get(), reply(3, number(0, 2) + number(kSizeBytes, 8) + number(kFlags, 2)) + reply(1, ""));
+      (void)::recv(client.get(), asked.data(), 1, 0);  // until the last one who holds it lets go
+    }
+  }
+
+  const Descriptor listener_;
+  std::thread thread_;
+};
+
+// A host with /dev/nbd3, whose node was restarted: its successor is this process.
+class NbdReconnect : public testing::Test {
+ protected:
+  NbdReconnect() {
+    nbd_kernel() = {};
+    put(host_.sys + "/block/nbd3/pid", "77\n");
+    put(host_.sys + "/block/nbd3/backend", "twinblock/r0\n");
+    attachment_.volume = "r0";
+    attachment_.node = "alpha";
+    attachment_.method = kMethodNbd;
+    attachment_.device = host_.dev + "/nbd3";
+    attachment_.nbd_pid = 77;
+    attachment_.term = 5;
+    attachment_.server = identify_process(getpid());
+    attachment_.server.start_ticks += 1;  // that process has ended
+    attachment_.complete = true;
+  }
+  ~NbdReconnect() override { nbd_kernel() = {}; }
+
+  static void put(const std::string& path, const std::string& text = "") {
+    fs::create_directories(fs::path(path).parent_path());
+    std::ofstream(path) << text;
+  }
+  [[nodiscard]] json node_status(const char* role, uint64_t term, pid_t pid) const {
+    return {{"node", "alpha"}, {"role", role}, {"term", term}, {"pid", pid}, {"nbd", "nbd+unix:///r0?socket=" + path_}};
+  }
+  // The node is as the first of them says until it has been asked that often, and then as the second one says.
+  AskStatus changes(int after, const json& first, const json& second) {
+    return [this, after, first, second]() -> Result<json> { return ++asked_ > after ? second : first; };
+  }
+  Result<FateVerdict> reconnect(const AskStatus& ask) {
+    EXPECT_TRUE(create_attachment(stem_, attachment_).ok());
+    return reconnect_nbd_device(host_, ask, stem_, attachment_);
+  }
+  void expect_that_another_one_is_not_taken(const json& now) {
+    const Result<FateVerdict> verdict = reconnect(changes(1, node_status("primary", 5, getpid()), now));
+    ASSERT_FALSE(verdict.ok());
+    EXPECT_EQ(verdict.error().code, kExitUnreachable);
+    EXPECT_TRUE(nbd_kernel().orders.empty());
+  }
+  // As the kernel does with a socket that it works with.
+  void take_the_socket(const NbdOrder& order) {
+    ASSERT_EQ(order.sockets.size(), 1u);
+    taken_.emplace(::fcntl(order.sockets[0], F_DUPFD_CLOEXEC, 0));
+  }
+
+  const TemporaryDirectory directory_;
+  const HostPaths host_{directory_ / "sys", directory_ / "dev", "/proc"};
+  const std::string stem_ = directory_ / "r0";
+  const std::string path_ = directory_ / "r0.nbd";
+  Attachment attachment_;
+  int asked_ = 0;
+  const NbdServer server_{path_};
+  std::optional<Descriptor> taken_;  // below the server, whose thread ends when it is closed
+};
+
+TEST_F(NbdReconnect, ADeviceGetsTheNodesProcessOfNow) {
+  const json status = node_status("primary", 5, getpid());
+  nbd_kernel().answer = [this](const NbdOrder& order) {
+    take_the_socket(order);
+    return 0;
+  };
+  const Result<FateVerdict> verdict = reconnect([&status] { return Result<json>(status); });
+  ASSERT_TRUE(verdict.ok()) << verdict.error().what;
+  EXPECT_EQ(verdict.value().fate, Fate::kKeep);
+  ASSERT_EQ(nbd_kernel().orders.size(), 1u);
+  const NbdOrder& order = nbd_kernel().orders[0];
+  EXPECT_EQ(order.command, NBD_CMD_RECONFIGURE);
+  EXPECT_EQ(order.attributes.at(NBD_ATTR_INDEX), as_u32(3));
+  EXPECT_EQ(order.attributes.at(NBD_ATTR_BACKEND_IDENTIFIER), as_text("twinblock/r0"));
+  const Result<std::optional<Attachment>> note = read_attachment(stem_);
+  ASSERT_TRUE(note.ok() && note.value());
+  EXPECT_TRUE(process_runs(note.value()->server));
+  EXPECT_EQ(note.value()->client_pid, getpid());
+}
+
+// Its pages, and what waits to be written, are of the promotion before.
+TEST_F(NbdReconnect, APromotionBeforeItIsConnectedEndsTheDevice) {
+  const Result<FateVerdict> verdict =
+      reconnect(changes(1, node_status("primary", 5, getpid()), node_status("primary", 6, getpid())));
+  ASSERT_TRUE(verdict.ok()) << verdict.error().what;
+  EXPECT_EQ(verdict.value().fate, Fate::kEnd);
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+}
+
+// The kernel drops a socket while it has not noticed the death of the one before.
+TEST_F(NbdReconnect, APromotionBetweenTwoAttemptsEndsTheDevice) {
+  const Result<FateVerdict> verdict =
+      reconnect(changes(2, node_status("primary", 5, getpid()), node_status("primary", 6, getpid())));
+  ASSERT_TRUE(verdict.ok()) << verdict.error().what;
+  EXPECT_EQ(verdict.value().fate, Fate::kEnd);
+  EXPECT_EQ(nbd_kernel().orders.size(), 1u);
+}
+
+// Who answered need not be who has the connection.
+TEST_F(NbdReconnect, AProcessThatIsNotTheConnectionsIsNotTaken) {
+  expect_that_another_one_is_not_taken(node_status("primary", 5, 1));
+}
+
+TEST_F(NbdReconnect, AProcessThatIsNoLongerPrimaryIsNotTaken) {
+  expect_that_another_one_is_not_taken(node_status("secondary", 5, getpid()));
+}
+
+TEST_F(NbdReconnect, ANewDeviceIsOfThePromotionThatItsConnectionHas) {
+  for (const char* device : {"nbd0", "nbd1"}) put(host_.sys + "/block/" + device + "/queue/io_timeout", "30000\n");
+  attachment_.term = 0;
+  attachment_.device.clear();
+  ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
+  // Somebody else was faster with the first one.
+  nbd_kernel().answer = [](const NbdOrder& order) {
+    return order.attributes.at(NBD_ATTR_INDEX) == as_u32(0) ? -NLE_BUSY : 0;
+  };
+  const Result<std::string> made =
+      make_nbd_device(host_, changes(1, node_status("primary", 5, getpid()), node_status("primary", 6, getpid())),
+                      stem_, attachment_);
+  ASSERT_TRUE(made.ok()) << made.error().what;
+  EXPECT_EQ(made.value(), host_.dev + "/nbd1");
+  EXPECT_EQ(attachment_.term, 6u);
+  ASSERT_EQ(nbd_kernel().orders.size(), 2u);
+  const NbdOrder& order = nbd_kernel().orders[1];
+  EXPECT_EQ(order.command, NBD_CMD_CONNECT);
+  EXPECT_EQ(order.attributes.at(NBD_ATTR_SERVER_FLAGS), as_u64(kFlags));
+  EXPECT_EQ(order.attributes.at(NBD_ATTR_SIZE_BYTES), as_u64(kSizeBytes));
+}
+
+}  // namespace
+}  // namespace twinblock
