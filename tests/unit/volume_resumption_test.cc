@@ -39,12 +39,15 @@ class ResumptionTest : public testing::Test {
     const StatusView view = node_->engine->status();
     return view.role == Role::kPrimary && !view.mine.resumes;
   }
-  // The peer, which is secondary and has the same. It has `recorded` what was new in the session before.
+  // The peer, which is secondary and has the same. It has `recorded` what was new in the session before, and dials then:
+  // it says its hello, and has to hear this node's before it agrees.
   void meet(bool answers, bool recorded) {
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
     peer_->answers = answers;
     peer_->recorded = recorded;
+    peer_->listens = !recorded;
     peer_->take(HostilePeer::Stance::kSame, 0, 1);
+    if (recorded) peer_->dial(0);
     for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_TRUE(stands());
   }
