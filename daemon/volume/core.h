@@ -52,6 +52,7 @@ class Core {
     Session& session;
     std::function<uint64_t()> random;
     uint64_t zero_piece_bytes;
+    uint64_t zero_bytes_in_flight_max;
     const metadata::Loaded& loaded;
     DataFound found;  // in the backing
     std::function<void(int error)> record_failed;
@@ -67,6 +68,7 @@ class Core {
         session(parts.session),
         random(std::move(parts.random)),
         zero_piece_bytes(parts.zero_piece_bytes),
+        zero_bytes_in_flight_max(parts.zero_bytes_in_flight_max),
         volume_bytes_(parts.loaded.volume_bytes(parts.config.size_bytes)),
         state_(parts.metadata, parts.clock, random,
                {parts.loaded, parts.found, std::move(parts.record_failed)}),
@@ -91,6 +93,7 @@ class Core {
   Session& session;
   const std::function<uint64_t()> random;  // never 0
   const uint64_t zero_piece_bytes;         // in which zeroes are cut
+  const uint64_t zero_bytes_in_flight_max;  // of clients, to the peer; the rest of longer ones follows
 
   // The volume's size: what is on record, and before there is a record, what the file says. The file's is
   // that of the beginning: a volume grows by an order.

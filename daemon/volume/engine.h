@@ -73,6 +73,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
     std::function<void()> cut_off_clients = {};
     Copies* copies = nullptr;  // of the backing; null: none can be taken
     uint64_t receive_bytes_max = limits::kReceiveBytesMax;  // less for the simulator's volumes
+    uint64_t zero_bytes_in_flight_max = limits::kZeroBytesInFlightMax;  // likewise
   };
   explicit Engine(Parts parts);
 

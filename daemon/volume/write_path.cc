@@ -199,7 +199,7 @@ void WritePath::send_zeroes() {
   while (!zeroing_.empty()) {
     Op& op = *zeroing_.front();
     const uint64_t length = std::min(core_.zero_piece_bytes, op.unsent_bytes);
-    if (zero_bytes_in_flight_ > 0 && zero_bytes_in_flight_ + length > limits::kZeroBytesInFlightMax)
+    if (zero_bytes_in_flight_ > 0 && zero_bytes_in_flight_ + length > core_.zero_bytes_in_flight_max)
       return;
     // One flush for all pieces: with the last one, when the others are done.
     const bool last = length == op.unsent_bytes;

@@ -12,6 +12,8 @@ namespace {
 
 // Small enough that the zeroes of a small volume travel in several pieces.
 constexpr uint64_t kZeroPieceBytes = 16 * kKiB;
+// … and that some pieces wait for others to land.
+constexpr uint64_t kZeroBytesInFlightMax = 64 * kKiB;
 
 }  // namespace
 
@@ -137,7 +139,7 @@ void SimNode::start() {
                     std::move(loaded.value()), data_->is_new() ? DataFound::kNone : DataFound::kSome, instance,
                     [random = random_.fork()]() mutable { return random.next() | 1; }, kEventWords, boot_,
                     cache_is_gone, kZeroPieceBytes, {witness_.get(), fence_.get()},
-                    outside_.cut_off_clients, copies_.get(), receive_bytes_max_});
+                    outside_.cut_off_clients, copies_.get(), receive_bytes_max_, kZeroBytesInFlightMax});
   engine_->orders().set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);

@@ -3,7 +3,7 @@
  * "reads", "writes" (with flushes), "transfers" (writes without flushes) or "flushes". Where it
  * says "delay N", writes take N us longer, and make the file $DISK_FAULT_TRIGGER.slow before; where it says
  * "halfway", a read takes its first half, makes the file $DISK_FAULT_TRIGGER.halfway, and takes the rest when
- * $DISK_FAULT_TRIGGER is gone.
+ * $DISK_FAULT_TRIGGER is gone; where it says "seek", an lseek does so when it has its answer, and returns then.
  * A write that makes itself stable (pwritev2) fails with the flushes.
  * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
  * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped.
@@ -49,22 +49,23 @@ static int is_the_disk(int fd) {
   return strcmp(target, path) == 0;
 }
 
-/* The length of what a read takes at first. */
-static size_t first_part(int fd, size_t n) {
+static int trigger_says(const char *word, int fd) {
   const char *trigger = getenv("DISK_FAULT_TRIGGER");
   char text[32] = {0};
   long file = trigger ? syscall(SYS_openat, AT_FDCWD, trigger, O_RDONLY | O_CLOEXEC) : -1;
-  if (file < 0) return n;
+  if (file < 0) return 0;
   syscall(SYS_read, (int)file, text, sizeof text - 1);
   syscall(SYS_close, (int)file);
-  return strstr(text, "halfway") && is_the_disk(fd) ? n / 2 : n;
+  return strstr(text, word) && is_the_disk(fd);
 }
 
-/* Makes the file $DISK_FAULT_TRIGGER.WHAT. */
+/* Makes the file $DISK_FAULT_TRIGGER.WHAT, with a byte for each time. */
 static void mark(const char *trigger, const char *what) {
   char path[4200];
   snprintf(path, sizeof path, "%s.%s", trigger, what);
-  syscall(SYS_close, (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  long file = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  syscall(SYS_write, (int)file, "x", 1);
+  syscall(SYS_close, (int)file);
 }
 
 static void wait_halfway(void) {
@@ -119,12 +120,22 @@ static int fault(int fd, enum kind kind) {
 #define WRAP_READ(NAME, OFFSET)                                        \
   ssize_t NAME(int fd, void *data, size_t n, OFFSET at) {              \
     BEGIN_CALL(ssize_t, NAME, (int, void *, size_t, OFFSET), kRead)    \
-    const size_t part = first_part(fd, n);                             \
+    const size_t part = trigger_says("halfway", fd) ? n / 2 : n;       \
     const ssize_t got = real(fd, data, part, at);                      \
     if (got < 0 || part == n) return got;                              \
     wait_halfway();                                                    \
     const ssize_t more = real(fd, (char *)data + got, n - got, at + got); \
     return more < 0 ? more : got + more;                               \
+  }
+
+#define WRAP_SEEK(NAME, OFFSET)                                        \
+  OFFSET NAME(int fd, OFFSET at, int whence) {                         \
+    BEGIN_CALL(OFFSET, NAME, (int, OFFSET, int), kRead)                \
+    const OFFSET found = real(fd, at, whence);                         \
+    const int seek_error = errno;                                      \
+    if (trigger_says("seek", fd)) wait_halfway();                      \
+    errno = seek_error;                                                \
+    return found;                                                      \
   }
 
 WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), kWrite)
@@ -139,8 +150,8 @@ WRAP_READ(pread, off_t)
 WRAP_READ(pread64, off64_t)
 WRAP(ssize_t, preadv, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), kRead)
 WRAP(ssize_t, preadv64, (int fd, const struct iovec *v, int n, off64_t at), (fd, v, n, at), kRead)
-WRAP(off_t, lseek, (int fd, off_t at, int whence), (fd, at, whence), kRead)
-WRAP(off64_t, lseek64, (int fd, off64_t at, int whence), (fd, at, whence), kRead)
+WRAP_SEEK(lseek, off_t)
+WRAP_SEEK(lseek64, off64_t)
 WRAP(int, fdatasync, (int fd), (fd), kFlush)
 WRAP(int, fsync, (int fd), (fd), kFlush)
 WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), kWrite)

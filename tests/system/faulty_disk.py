@@ -37,9 +37,14 @@ class FaultyDisk:
         """Each read takes its first half, and the rest at the end."""
         self.begin("halfway")
 
-    def is_halfway(self):
-        """A read has taken its first half."""
-        return self.trigger.with_name(f"{self.trigger.name}.halfway").exists()
+    def begin_seek(self):
+        """Who asks where there is data has the answer, and returns with it at the end."""
+        self.begin("seek")
+
+    def is_halfway(self, calls=1):
+        """A read has taken its first half, or a question has its answer; so many of them."""
+        marks = self.trigger.with_name(f"{self.trigger.name}.halfway")
+        return marks.exists() and marks.stat().st_size >= calls
 
     def is_slow(self):
         """A call that takes longer has begun."""

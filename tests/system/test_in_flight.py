@@ -1,6 +1,7 @@
 """What a client may see of a request that is in flight: nothing, as a crash could still undo it.
 The peer is suspended, so that what the primary has done already is not acknowledged."""
 
+import errno
 import random
 
 import nbd
@@ -36,9 +37,18 @@ def extents(handle, length):
     return found
 
 
-def pump(handle):
-    while handle.aio_in_flight() and handle.poll(0) > 0:
-        pass
+def pump(*handles):
+    for handle in handles:
+        while handle.aio_in_flight() and handle.poll(0) > 0:
+            pass
+
+
+def pump_until(condition, *handles, what):
+    def holds():
+        pump(*handles)
+        return condition()
+
+    wait_until(holds, what=what)
 
 
 class Suspended:
@@ -61,8 +71,7 @@ class Suspended:
         self.lab.resume("beta")
 
         def answered():
-            pump(self.one)
-            pump(self.two)
+            pump(self.one, self.two)
             return all(answers)
         wait_until(answered, 60, "answers after the peer went on")
         assert all(answer == [0] for answer in answers)
@@ -120,19 +129,55 @@ def test_a_read_is_not_torn_by_a_write_that_came_and_went(scratch, make_lab):
         disk.begin_halfway()
         read = begin(two.aio_pread, buffer, 0)
 
-        def halfway():
-            pump(two)
-            return disk.is_halfway()
-
-        wait_until(halfway, what="half of the read")
+        pump_until(disk.is_halfway, two, what="half of the read")
         one.pwrite(new, 0)
         assert not read
         disk.end()
 
-        def answered():
-            pump(two)
-            return read
-
-        wait_until(answered, what="the read's answer")
+        pump_until(lambda: read, two, what="the read's answer")
         assert read == [0]
     assert bytes(buffer.to_bytearray()) in (old, new)
+
+
+def test_a_read_that_waited_for_an_equal_one_in_vain_is_not_torn(scratch, make_lab):
+    """The other one, of an equal block at another place, hangs: it reads by itself after all, beside a write."""
+    disk = FaultyDisk(scratch, make_lab, "alpha", cache="16MiB")
+    old, new = random.randbytes(4 * KIB), random.randbytes(4 * KIB)
+    places = (0, MIB)
+    buffers = [nbd.Buffer(4 * KIB) for _ in places]
+    with connection(disk.lab) as one, connection(disk.lab) as two:
+        for place in places:
+            one.pwrite(old, place)
+        disk.begin_halfway()
+        # Whichever comes first is waited for.
+        reads = [begin(two.aio_pread, buffer, place) for buffer, place in zip(buffers, places)]
+        pump_until(lambda: disk.is_halfway(len(reads)), two, what="half of both reads")
+        for place in places:
+            one.pwrite(new, place)
+        assert reads == [[], []]
+        disk.end()
+        pump_until(lambda: all(reads), two, what="answers of both reads")
+        assert reads == [[0], [0]]
+    for buffer in buffers:
+        assert bytes(buffer.to_bytearray()) in (old, new)
+
+
+def test_a_hole_of_a_disk_that_is_given_up_meanwhile_is_data(scratch, make_lab):
+    """What was written there since is at the peer, and the disk knows nothing of it."""
+    disk = FaultyDisk(scratch, make_lab, "alpha")
+    found = []
+    with connection(disk.lab) as one, connection(disk.lab) as two:
+        one.pwrite(random.randbytes(MIB), 0)
+        assert extents(one, 16 * MIB)[-1][1], "the disk tells its holes"
+        disk.begin_seek()
+        asked = begin(two.aio_block_status, MIB, 8 * MIB,
+                      lambda _context, _offset, entries, _error: found.extend(entries[1::2]))
+        pump_until(disk.is_halfway, two, what="the disk's answer")
+        disk.begin(errno.EIO, only_writes=True)
+        one.pwrite(random.randbytes(MIB), 8 * MIB)
+        disk.lab.wait_state("alpha", "diskless")
+        assert not asked
+        disk.end()
+        pump_until(lambda: asked, two, what="the extents")
+        assert asked == [0]
+    assert found == [0]
