@@ -11,7 +11,7 @@ void Company::session_up(const SyncFacts& peer) {
   session_ = std::max<uint64_t>(id.dialler ^ id.acceptor, 1);
   // What this node's hello told it of an earlier one, the peer heeds, too.
   peer_sessions_ = peer.sessions;
-  peer_sessions_.begin(session_, core_.state().durable_sessions());
+  peer_sessions_.begin(session_, facts_.now().sessions);
   if (!core_.state().blank()) core_.state().begin_session(session_, peer.sessions);
 }
 

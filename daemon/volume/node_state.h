@@ -43,7 +43,7 @@ class NodeState {
   // A blank node has looked again.
   void found_now(DataFound found) { found_ = found; }
 
-  // What of the record's sessions is there: of no other does this node tell its peer.
+  // What of the record's sessions is there: with a disk, this node tells its peer of no other.
   [[nodiscard]] const metadata::Sessions& durable_sessions() const { return durable_sessions_; }
 
   // Makes the record durable.
