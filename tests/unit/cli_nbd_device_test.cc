@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "nbd3_support.h"
 #include "noted_syncs.h"
 #include "temporary_directory.h"
 #include "twinblock/attach.h"
@@ -30,20 +31,9 @@ class NbdHost : public testing::Test {
     put(block() + "/backend", "twinblock/r0\n");
     put(block() + "/uevent");
     put(block() + "/queue/io_timeout", "30000\n");
-    attachment_.volume = "r0";
-    attachment_.node = "alpha";
-    attachment_.method = kMethodNbd;
-    attachment_.device = host_.dev + "/nbd3";
-    attachment_.nbd_pid = 77;
-    attachment_.term = 5;
-    attachment_.server = identify_process(getpid());
-    attachment_.complete = true;
+    attachment_ = attached_nbd3(host_);
   }
 
-  static void put(const std::string& path, const std::string& text = "") {
-    fs::create_directories(fs::path(path).parent_path());
-    std::ofstream(path) << text;
-  }
   static std::string text_of(const std::string& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};

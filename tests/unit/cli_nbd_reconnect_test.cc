@@ -8,14 +8,13 @@
 #include <unistd.h>
 
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <thread>
 
 #include "base/units.h"
 #include "io/posix/descriptor.h"
+#include "nbd3_support.h"
 #include "nbd_kernel.h"
 #include "temporary_directory.h"
 #include "twinblock/attach_nbd.h"
@@ -25,7 +24,6 @@
 namespace twinblock {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr uint64_t kSizeBytes = 8 * kMiB;
@@ -84,22 +82,11 @@ class NbdReconnect : public testing::Test {
     nbd_kernel() = {};
     put(host_.sys + "/block/nbd3/pid", "77\n");
     put(host_.sys + "/block/nbd3/backend", "twinblock/r0\n");
-    attachment_.volume = "r0";
-    attachment_.node = "alpha";
-    attachment_.method = kMethodNbd;
-    attachment_.device = host_.dev + "/nbd3";
-    attachment_.nbd_pid = 77;
-    attachment_.term = 5;
-    attachment_.server = identify_process(getpid());
+    attachment_ = attached_nbd3(host_);
     attachment_.server.start_ticks += 1;  // that process has ended
-    attachment_.complete = true;
   }
   ~NbdReconnect() override { nbd_kernel() = {}; }
 
-  static void put(const std::string& path, const std::string& text = "") {
-    fs::create_directories(fs::path(path).parent_path());
-    std::ofstream(path) << text;
-  }
   [[nodiscard]] json node_status(const char* role, uint64_t term, pid_t pid) const {
     return {{"node", "alpha"}, {"role", role}, {"term", term}, {"pid", pid}, {"nbd", "nbd+unix:///r0?socket=" + path_}};
   }
