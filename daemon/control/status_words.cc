@@ -93,6 +93,17 @@ StatusWords waiting_for_disk_words(const StatusView& view) {
   return words;
 }
 
+// The two have met, and trying again changes nothing: …
+bool refused_for_good(const StatusView& view) { return view.verdict && !is_usable(*view.verdict); }
+
+// … what does.
+std::string advice(const StatusView& view) {
+  const std::string& peer = view.peer.name;
+  return (view.peer.facts ? advise(*view.verdict, view.mine, *view.peer.facts, view.volume, peer)
+                          : advise(*view.verdict, view.volume, peer)) +
+         ".";
+}
+
 StatusWords words_of_state(const StatusView& view) {
   StatusWords words;
   const std::string& volume = view.volume;
@@ -177,7 +188,8 @@ StatusWords words_of_state(const StatusView& view) {
       break;
     case VolumeState::kFrozen:
       if (view.witness.waits) return waiting_words(view);
-      words.status = "Writes wait for " + peer + " (on_peer_loss = \"freeze\").";
+      words.status = (view.reads_wait ? "Reads and writes wait for " : "Writes wait for ") + peer +
+                     " (on_peer_loss = \"freeze\").";
       words.action =
           bring + "; or let this node go on alone: `twinblock continue " + volume + "`.";
       break;
@@ -186,20 +198,24 @@ StatusWords words_of_state(const StatusView& view) {
       if (view.frozen && view.witness.waits)
         words.status += " " + waiting_words(view).status;
       else if (view.frozen)
-        words.status += " Writes wait (on_peer_loss = \"freeze\"); `twinblock continue " + volume +
-                       "` lets this node go on alone.";
+        words.status += std::string(view.reads_wait ? " Reads and writes" : " Writes") +
+                        " wait (on_peer_loss = \"freeze\"); `twinblock continue " + volume +
+                        "` lets this node go on alone.";
       if (view.verdict == Verdict::kNotJoinable && view.found == DataFound::kUnknown)
         words.status += " " + unseen(view);
-      if (view.verdict && !is_usable(*view.verdict))
-        words.action = (view.peer.facts ? advise(*view.verdict, view.mine, *view.peer.facts, volume, peer)
-                                        : advise(*view.verdict, volume, peer)) +
-                       ".";
+      if (refused_for_good(view)) words.action = advice(view);
       break;
     case VolumeState::kFailed:
       words.status = "This node's disk failed, and " + peer + " does not stand in." +
                      (view.frozen ? " What clients ask for waits for it." : "");
       words.action = bring + "; then demote this node. Keep its disk until " + peer +
                     " is promoted: it may hold what " + peer + " lacks.";
+      if (refused_for_good(view)) {
+        words.status += " " + view.refusal + ".";
+        words.action = advice(view);
+      }
+      if (view.frozen)
+        words.action += " `twinblock continue " + volume + "` ends with an error what waits, and keeps nothing of it.";
       break;
   }
   return words;
@@ -255,6 +271,11 @@ void add_disks(const StatusView& view, StatusWords& words) {
     words.action = "Bring " + peer +
                   " back, or free space. Keep this disk: it may hold what " + peer + " lacks.";
   }
+  if (!view.disk_error.empty() && view.role == Role::kPrimary &&
+      (view.state == VolumeState::kFrozen || view.state == VolumeState::kRefused))
+    words.status = view.disk_error + ". " + words.status;
+  if (view.frozen && view.unreadable_places > 0)
+    words.status += " Reads of what this node's disk can't read wait, too (" + view.read_error + ").";
   if (!view.disk_error.empty() && view.role == Role::kSecondary) {
     words.status = view.disk_error + ". " + words.status;
     words.action = view.disk_ok && view.mine.flush_failed

@@ -167,10 +167,10 @@ void Consent::session_up(const SyncFacts& mine, const SyncFacts& peer) {
   settled_ = 0;
 }
 
-// The peer went on alone: the handshake says so, without a session. This node has promised nothing since.
+// The peer went on alone: the handshake says so, without a session. This node has promised nothing since. Also one
+// that has no replica to go on with itself: its clients would wait for ever.
 void Consent::look_whether_overtaken() {
-  const bool waits = owner_.may_want_to_go_on() && core_.stance().waits_for_witness();
-  if (!waits || core_.session.up()) return;
+  if (!owner_.serves() || !core_.stance().waits_for_witness() || core_.session.up()) return;
   const auto verdict = core_.session.handshake().last_verdict();
   const auto& peer = core_.session.handshake().peer_facts();
   if (!verdict || !peer) return;

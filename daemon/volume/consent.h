@@ -40,7 +40,9 @@ class Consent {
 
   class Owner {
    public:
-    // Whether this node is primary, serves, and has a replica of its own to go on with.
+    // Whether this node is primary and serves …
+    [[nodiscard]] virtual bool serves() const = 0;
+    // … and has a replica of its own to go on with.
     [[nodiscard]] virtual bool may_want_to_go_on() const = 0;
     // Its disk stands still: it could promise nothing, and is not in the peer's way.
     [[nodiscard]] virtual bool waits_for_its_disk() const = 0;

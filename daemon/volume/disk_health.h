@@ -83,6 +83,12 @@ class DiskHealth {
   [[nodiscard]] bool any_failed() const {
     return !local_ok() || flush_failed_ || metadata_error() != 0;
   }
+  // Whether a read or a flush that this disk fails waits for the peer, as writes do that the peer has to have
+  // (on_peer_loss = freeze, or a witness): its replica may be good, and comes back to a node whose disk is well, or was
+  // given up; to no other. (A write that a disk in use refuses has its error: what the peer lacks it can't stand in for.)
+  [[nodiscard]] bool peer_is_waited_for() const {
+    return core_.stance().frozen() && !core_.stance().demoting() && (!local_ok() || !any_failed());
+  }
   [[nodiscard]] const ReadErrors& read_errors() const { return read_errors_; }
   // The latest one at a new place: a sentence.
   [[nodiscard]] const std::string& read_error() const { return read_error_; }

@@ -49,7 +49,7 @@ Engine::Engine(Parts parts)
       upkeep_(core_, {writes_, verifier_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
       split_brain_(core_, gate_, disks_, [this] { return facts_.now(); }),
       orders_({core_, first_record_, growth_, way_back_, snapshots_, roles_, consent_, split_brain_, peer_.link_orders(),
-               peer_.compression(), writes_, flushes_, sync_.source(), verifier_, *this, sync_}),
+               peer_.compression(), writes_, flushes_, sync_.source(), verifier_, *this, sync_, disks_}),
       states_(core_, parts.words),
       status_({core_, roles_, consent_, growth_, way_back_, disks_, sync_, verifier_, peer_.link_orders(),
                peer_.peer_settings(), states_, facts_, clients_}) {
@@ -133,8 +133,8 @@ void Engine::disk_gets_on() {
 }
 
 bool Engine::may_want_to_go_on() const {
-  return roles_.role() == Role::kPrimary && !roles_.resumption().under_way() && disks_.local_ok() &&
-         !core_.record().inconsistent && !core_.state().role().may_pass_for_secondary();
+  return serves() && disks_.local_ok() && !core_.record().inconsistent &&
+         !core_.state().role().may_pass_for_secondary();
 }
 
 void Engine::right_changed() {

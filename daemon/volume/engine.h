@@ -154,6 +154,9 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   void became_secondary() override { sync_.became_secondary(); }
   void peer_became(PeerRole role) override;
   // Consent::Owner
+  [[nodiscard]] bool serves() const override {
+    return roles_.role() == Role::kPrimary && !roles_.resumption().under_way();
+  }
   [[nodiscard]] bool may_want_to_go_on() const override;
   [[nodiscard]] bool waits_for_its_disk() const override { return disks_.stalled_ns() > 0; }
   [[nodiscard]] bool takes_in_another() const override { return sync_.waits_for_witness(); }

@@ -92,7 +92,7 @@ void FlushGroup::settle() {
   }
   if (!on_local_) {
     // No disk here has it, but the peer's may.
-    if (awaited() && core_.stance().frozen() && !core_.stance().demoting())
+    if (awaited() && disks_.peer_is_waited_for())
       held_ = true;
     else
       finish(local_error_ != 0 ? local_error_ : EIO);

@@ -30,7 +30,7 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
   }
   if (asks && !without_witness) {
     const std::string& error = parts_.consent.view().error;
-    reply(Error{std::string(copy_waits ? "a replica that is to join waits" : "writes wait") +
+    reply(Error{std::string(copy_waits ? "a replica that is to join waits" : "reads and writes wait") +
                     " for the witness' consent" + (error.empty() ? "" : ": " + error),
                 "they go on by themselves when the witness agrees, or the former replica of " + core.peer +
                     " is back; only where that is dead for sure and was not promoted: twinblock continue " +
@@ -51,7 +51,9 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
     parts_.owner.note_state();
     parts_.writes.release_held();
     parts_.flushes.release_held();
-    reply("this node goes on alone until " + peer + " is back; what " + peer + " misses is recorded");
+    reply(parts_.disks.local_ok()
+              ? "this node goes on alone until " + peer + " is back; what " + peer + " misses is recorded"
+              : "nothing waits any more until " + peer + " is back: this node's disk failed, so that clients get errors");
   };
   if (asks)
     parts_.consent.take_word(go_on);

@@ -51,6 +51,7 @@ class OperatorOrders {
     Verifier& verifier;
     RolesOwner& owner;
     const PeerSync& sync;
+    const DiskHealth& disks;
   };
 
   explicit OperatorOrders(const Parts& parts) : parts_(parts) {}

@@ -30,7 +30,8 @@ class ReadErrors {
     return true;
   }
   // The disk took these bytes anew, and with them perhaps another place for them: whether they can be
-  // read now, the next read tells. So does it of the rest, where this may have been the bad block of several.
+  // read now, the next read tells. What lies on both sides of them stays one place, the whole: of several blocks most
+  // are good, so that most of what is written among them was not the bad one.
   void written(uint64_t offset_bytes, uint64_t length_bytes) {
     const Blocks good{(offset_bytes + limits::kBlockBytes - 1) / limits::kBlockBytes,
                       (offset_bytes + length_bytes) / limits::kBlockBytes};
@@ -40,8 +41,7 @@ class ReadErrors {
       const bool tail = good.end >= place.end && good.begin < place.end;
       if (head && !tail) place.begin = good.end;
       if (tail && !head) place.end = good.begin;
-      const bool inside = good.begin > place.begin && good.end < place.end;
-      return inside || (head && tail);
+      return head && tail;
     });
   }
   [[nodiscard]] uint64_t total() const { return total_; }  // reads that failed

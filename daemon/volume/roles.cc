@@ -288,8 +288,8 @@ void Roles::demote(bool for_good, Reply reply) {
     reply(Error{"the export is in use by " + std::to_string(clients) +
                     (clients == 1 ? " client" : " clients"),
                 (core_.stance().waits_for_witness()
-                     ? "their writes wait for the witness' consent, or for " + core_.peer + "; then detach"
-                 : core_.stance().frozen() ? "their writes wait for " + core_.peer +
+                     ? "their requests wait for the witness' consent, or for " + core_.peer + "; then detach"
+                 : core_.stance().frozen() ? "their requests wait for " + core_.peer +
                                         ": start twinblockd there, or run `twinblock continue " +
                                         core_.config.volume + "`; then detach"
                                   : "detach first") +

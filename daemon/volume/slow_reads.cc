@@ -92,12 +92,9 @@ bool SlowReads::peer_has(const ClientRequest& client) const {
           !core_.differences().dirty().any(client.offset_bytes, client.length_bytes));
 }
 
-// As writes and flushes do, what can't be read here waits for the peer, whose replica may be good.
-bool SlowReads::waits_for_peer() const { return core_.stance().frozen() && !core_.stance().demoting(); }
-
 void SlowReads::read_from_peer(Op& op) {
   if (!peer_has(*op.client)) {
-    if (!waits_for_peer()) {
+    if (!disks_.peer_is_waited_for()) {
       finish(op, op.disk.error != 0 ? op.disk.error : EIO);
       return;
     }
@@ -239,7 +236,7 @@ void SlowReads::release_held() {
   if (core_.stance().reads_wait()) return;
   for (Op* op : std::exchange(held_, {})) {
     // The disk has said that it can't: it is not asked for that all the time.
-    if (op->disk.error != 0 && !peer_has(*op->client) && waits_for_peer())
+    if (op->disk.error != 0 && !peer_has(*op->client) && disks_.peer_is_waited_for())
       held_.push_back(op);
     else
       start(*op);
@@ -261,7 +258,7 @@ void SlowReads::peer_lost() {
   for (const auto& op : ops_.all())
     if (op->client != nullptr && (op->pieces_outstanding > 0 || op->awaited > 0)) lost.push_back(op.get());
   for (Op* op : lost) {
-    if (waits_for_peer()) {
+    if (disks_.peer_is_waited_for()) {
       op->begin();
       start(*op);
     } else {

@@ -35,7 +35,6 @@ class SlowReads {
   struct Op;
   void start(Op& op);
   [[nodiscard]] bool peer_has(const ClientRequest& client) const;
-  [[nodiscard]] bool waits_for_peer() const;
   void read_from_peer(Op& op);
   [[nodiscard]] ContentCache* cache_for(const ClientRequest& client);
   void look(ContentCache& cache, Op& op);

@@ -112,6 +112,7 @@ void StatusSource::fill_session(StatusView& view) const {
   view.refusal = session().handshake().refusal();
   view.session_error = session().last_error();
   view.frozen = parts_.roles.role() == Role::kPrimary && parts_.core.stance().frozen();
+  view.reads_wait = view.frozen && parts_.core.stance().reads_wait();
   view.witness = parts_.consent.view();
   view.witness.copy_waits = parts_.sync.waits_for_witness();
   view.refused_link_orders = parts_.link_orders.refused();

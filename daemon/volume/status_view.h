@@ -73,7 +73,8 @@ struct StatusView {
   std::string session_error;       // of the last try to set one up
   std::string loss_reason;         // of the last session …
   uint64_t lost_wall_ns = 0;       // … and when that was lost; 0: there was none
-  bool frozen = false;  // this node is primary, and its writes wait for the peer or for the witness
+  bool frozen = false;  // this node is primary, and its writes wait for the peer or for the witness …
+  bool reads_wait = false;  // … and so do its reads, since the peer may have been promoted
   WitnessView witness;
   std::optional<ContentCache::Figures> cache;  // of reads; nothing: there is none
   std::vector<RefusedLinkOrder> refused_link_orders;  // by the peer

@@ -70,6 +70,7 @@ class MemoryDisk final : public Disk {
     if (failures > 0) {
       --failures;
       request.error = error;
+      request.flush_failed = request.op == DiskOp::kFlush;
     } else if (unreadable && request.op == DiskOp::kRead) {
       request.error = EIO;
     } else {

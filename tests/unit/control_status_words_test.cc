@@ -140,6 +140,40 @@ TEST(DisksInStatus, ADiskThatFailedComesFirst) {
 }
 
 // It can't be demoted: that would have to be recorded.
+// The peer is there, and will never stand in: what the refusal says to do counts, and not that it is to be brought back.
+TEST(DisksInStatus, WhatFailedWithoutAPeerThatMayStandInSaysSo) {
+  StatusView view = duplex();
+  view.peer.connected = false;
+  view.role = Role::kPrimary;
+  view.state = VolumeState::kFailed;
+  view.frozen = true;
+  const StatusWords away = status_words(view);
+  EXPECT_TRUE(away.action.starts_with("Start twinblockd on beta")) << away.action;
+  EXPECT_NE(away.action.find("`twinblock continue r0` ends with an error what waits"), std::string::npos) << away.action;
+  view.verdict = Verdict::kCantGoOn;
+  view.refusal = "refused: beta has forgotten";
+  const StatusWords refused = status_words(view);
+  EXPECT_NE(refused.status.find("refused: beta has forgotten."), std::string::npos) << refused.status;
+  EXPECT_EQ(refused.action.find("Start twinblockd on beta"), std::string::npos) << refused.action;
+}
+
+TEST(DisksInStatus, AFrozenPrimarySaysWhatWaitsAndWhatItsDiskRefused) {
+  StatusView view = duplex();
+  view.peer.connected = false;
+  view.role = Role::kPrimary;
+  view.state = VolumeState::kFrozen;
+  view.frozen = true;
+  EXPECT_TRUE(status_words(view).status.starts_with("Writes wait for beta")) << status_words(view).status;
+  view.reads_wait = true;
+  EXPECT_TRUE(status_words(view).status.starts_with("Reads and writes wait for beta")) << status_words(view).status;
+  view.disk_error = "the local disk failed: /srv/r0.img";
+  view.unreadable_places = 1;
+  view.read_error = "read /srv/r0.img at offset 0";
+  const std::string status = status_words(view).status;
+  EXPECT_TRUE(status.starts_with("the local disk failed: /srv/r0.img. Reads and writes wait")) << status;
+  EXPECT_NE(status.find("can't read wait, too (read /srv/r0.img at offset 0)"), std::string::npos) << status;
+}
+
 TEST(DisksInStatus, AStaleNodeThatCanTRecordItIsNotToBePromotedAgain) {
   StatusView view = duplex();
   view.role = Role::kPrimary;

@@ -448,5 +448,35 @@ TEST_F(ConsentTest, AFrozenPrimaryReadsNothingThatThePeerMayHaveReplaced) {
   EXPECT_TRUE(may_read());
 }
 
+// It has no replica to go on with itself, and its peer went on: what its clients wait for does not come any more.
+TEST_F(ConsentTest, APrimaryWithoutItsDiskYieldsToThePeerThatWentOn) {
+  begin();
+  meet();
+  order();
+  ASSERT_TRUE(promoted());
+  node_->run(5 * kSecond_ns);
+  node_->data.error = EIO;
+  node_->data.failures = 1000000;
+  write();
+  node_->run(kLong_ns);
+  ASSERT_EQ(written_, 0);
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  part();
+  written_.reset();
+  write();
+  node_->run(kLong_ns);
+  EXPECT_FALSE(written_.has_value()) << "the peer may be back with all that it had";
+  record_.generations = node_->engine->status().mine.generations;
+  record_.generations.advance(kClaim);  // … but that was promoted, by the witness' consent
+  peer_.reset();
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->asks_register = true;
+  peer_->take(HostilePeer::Stance::kNewer, 1, 5);
+  node_->run(kLong_ns);
+  EXPECT_FALSE(node_->engine->is_primary());
+  ASSERT_TRUE(written_.has_value()) << "its clients are cut off";
+  EXPECT_NE(written_, 0);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -170,6 +170,25 @@ TEST_F(LostPeerTest, WhatOnlyThePeerHasIsWaitedFor) {
   EXPECT_EQ(failed, 0);
 }
 
+// Its flush fails, and with that the peer does not take part in anything: nobody comes to stand in.
+TEST_F(LostPeerTest, WhatNobodyWillStandInForIsNotWaitedFor) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  write();
+  part();
+  node_->data.error = EIO;
+  node_->data.failures = 1;
+  std::optional<int> error;
+  ClientRequest request;
+  request.op = ClientOp::kFlush;
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(error, EIO);
+  EXPECT_EQ(node_->engine->volume_state(), VolumeState::kFrozen) << "its disk is in use";
+}
+
 // A disk takes its time for a place that it can't read, and is asked for it once: what waits is looked at often.
 TEST_F(LostPeerTest, ABadPlaceIsNotReadAgainAndAgainUntilThePeerIsBack) {
   begin(OnPeerLoss::kFreeze);
