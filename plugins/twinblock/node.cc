@@ -114,7 +114,10 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   const int locked_fd = lock.value() ? lock.value()->fd() : -1;
   if (Status files = node->open_files(volume_bytes, loaded.value().record.region_bytes, locked_fd); !files)
     return files.error();
-  Status engine = node->open_engine(std::move(loaded.value()), found.value());
+  // Direct, nobody reads memory.
+  const bool may_forget = node->data_->direct() ||
+                          may_forget_memory(self.backing, lock.value().get(), node->log_, loaded.value());
+  Status engine = node->open_engine(std::move(loaded.value()), found.value(), may_forget);
   if (!engine) return engine.error();
   node->loop_.prepare();
   node->thread_ = start_thread("twinblock-loop", [&loop = node->loop_] { loop.run(); });
@@ -160,7 +163,7 @@ Status Node::open_files(uint64_t volume_bytes, uint32_t region_bytes, int metada
   return ok_status();
 }
 
-Status Node::open_engine(metadata::Loaded loaded, DataFound found) {
+Status Node::open_engine(metadata::Loaded loaded, DataFound found, bool may_forget) {
   const NodeConfig& self = config_.node(name_);
   if (Status can = check_congestion(config_.congestion); !can) return can;
   if (Status good = links_may_be_used(config_); !good) return good;
@@ -178,7 +181,7 @@ Status Node::open_engine(metadata::Loaded loaded, DataFound found) {
   network_ = std::make_unique<TcpNetwork>(loop_, config_.congestion, keys);
   workers_ = std::make_unique<WorkerThreads>(loop_);
   open_witness();
-  const bool cache_is_gone = loaded.record.flush_failed && data_->forget_cache();
+  const bool cache_is_gone = loaded.record.flush_failed && may_forget && data_->forget_cache();
   metadata::Uuid instance;
   random_bytes(std::as_writable_bytes(std::span(instance)));
   Engine::Parts parts{config_, name_, loop_, log_, *network_, *data_, *metadata_, *workers_,

@@ -63,7 +63,7 @@ class Node {
   Status open_files(uint64_t volume_bytes, uint32_t region_bytes, int metadata_fd);
   void open_witness();
   Result<std::string> take_keys(KeyChoice choice, Result<LinkKeys> read);
-  Status open_engine(metadata::Loaded loaded, DataFound found);
+  Status open_engine(metadata::Loaded loaded, DataFound found, bool may_forget);
   int run_request(ClientRequest& request);
   void learn(const CachedRead& cached, ContentCache& cache, uint64_t began_ns);
   bool read_beside_the_loop(std::span<std::byte> into, uint64_t offset_bytes, InflightFilter::Mark mark, int& error);

@@ -1,11 +1,34 @@
 #include "what_is_there.h"
 
+#include <cstring>
 #include <span>
+#include <utility>
+#include <vector>
 
+#include "base/units.h"
 #include "io/posix/data_look.h"
 #include "io/posix/files.h"
+#include "io/posix/memory_look.h"
+#include "metadata/memory_doubt.h"
 
 namespace twinblock {
+namespace {
+
+Status write_durably(const DiskFile& file, uint64_t offset_bytes, std::span<const std::byte> bytes) {
+  int error = file.write(offset_bytes, bytes.data(), bytes.size());
+  const auto handle = file.flush_handle();
+  if (!handle) return handle.error();
+  if (error == 0) error = handle.value()->flush();
+  return error == 0 ? ok_status() : Status(system_error(error, "write to the metadata"));
+}
+
+std::string why_deceives(const MemoryLook& look) {
+  const std::string where = " at offset " + std::to_string(look.at_bytes);
+  if (look.error == 0) return "memory shows" + where + " what the disk does not hold";
+  return "the disk does not take, or give, what memory holds" + where + " (" + std::strerror(look.error) + ")";
+}
+
+}  // namespace
 
 Result<std::unique_ptr<DiskFile>> lock_metadata(const NodeConfig& node) {
   const Result<FileKind> kind = file_kind(node.metadata);
@@ -35,6 +58,34 @@ Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_
 
 Result<DataFound> look_at_backing(const std::string& backing, const metadata::Loaded& loaded) {
   return loaded.blank || loaded.record.held_data ? look_for_data(backing) : DataFound::kUnknown;
+}
+
+bool may_forget_memory(const std::string& backing, const DiskFile* metadata, Log& log, metadata::Loaded& loaded) {
+  std::vector<FileRange> ranges;
+  for (const ByteRange& range : metadata::doubtful_ranges(loaded)) ranges.push_back({range.begin_bytes, range.length()});
+  const MemoryLook look = look_at_memory(backing, std::move(ranges));
+  switch (look.found) {
+    case MemoryFound::kHonest:
+    case MemoryFound::kUntold:
+      return true;
+    case MemoryFound::kCutOff:
+      log.log(Severity::kWarning, "of what memory holds of " + backing + ", " + format_size(look.at_bytes) +
+                                      " are on the disk as well; the rest was not compared, as there is too much of it");
+      return true;
+    case MemoryFound::kHangs:
+      loaded.record.flush_failed = true;
+      log.log(Severity::kWarning, backing + " does not answer: it is not known whether it holds what memory shows of it");
+      return false;
+    case MemoryFound::kDeceives:
+      break;
+  }
+  log.log(Severity::kWarning, "a flush of " + backing + " failed, and its process ended before that was on record: " +
+                                  why_deceives(look));
+  const Status recorded = metadata::record_doubt(loaded, [metadata](uint64_t offset_bytes, auto bytes) {
+    return write_durably(*metadata, offset_bytes, bytes);
+  });
+  if (!recorded) log.log(Severity::kError, recorded.error().what);
+  return recorded.ok();
 }
 
 }  // namespace twinblock

@@ -7,6 +7,7 @@
 
 #include "base/data_search.h"
 #include "config/config.h"
+#include "io/log.h"
 #include "io/posix/disk_file.h"
 #include "metadata/load.h"
 
@@ -20,5 +21,9 @@ Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_
 
 // It may take a while, and is done only where the answer decides anything: may this node join, has it lost its data?
 Result<DataFound> look_at_backing(const std::string& backing, const metadata::Loaded& loaded);
+
+// Whether what memory holds of the backing is what the disk holds: where it is not, `loaded` says from now on that a flush
+// failed, and so does the record. False: nothing may be dropped of it, as the disk hangs, or the record could not be written.
+bool may_forget_memory(const std::string& backing, const DiskFile* metadata, Log& log, metadata::Loaded& loaded);
 
 }  // namespace twinblock

@@ -172,10 +172,11 @@ void World::check_nobody_was_put_back(const Remains& a, const Remains& b) {
 }
 
 // That a flush failed is soon on record, and stays there for as long as the page cache shows what the
-// disk may not hold. (New metadata know nothing of it.)
+// disk may not hold: the next process might find that out, and might not, where the kernel has dropped it
+// or the host can't compare. (New metadata know nothing of it.)
 void World::check_failed_flush(const Remains& left, SimNode& at, const std::string& story) {
   const auto self = static_cast<size_t>(at.host());
-  if (left.facts.blank || left.facts.flush_failed || left.fate.find("killed") == std::string::npos ||
+  if (!left.forgets_failed_flush || left.fate.find("killed") == std::string::npos ||
       !at.running() || at.pauses_total() > 0 || joins_[self] || forgets_flush_ == at.host())
     return;
   if (at.data().flush_failed()) {

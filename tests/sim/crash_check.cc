@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "metadata/memory_doubt.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -85,6 +86,9 @@ Remains remains_of(SimNode& node, const SimNode& peer, Random& random) {
   remains.facts = facts_at_start(loaded.value(), node.data().is_new(), node.name() < peer.name(),
                                  power ? node.boot() + 2 : node.boot());
   if (!remains.facts.blank) remains.own = set_at_start(loaded.value(), remains.data.size_bytes());
+  remains.forgets_failed_flush = !remains.facts.blank && !remains.facts.flush_failed;
+  if (remains.forgets_failed_flush && !power)
+    remains.facts.flush_failed = node.data().memory_deceives(doubtful_ranges(loaded.value()));
   remains.peer_primary = loaded.value().record.peer_primary;
   if (node.goes_on() && !remains.facts.blank)
     remains.facts.resumes = would_go_on(loaded.value().record, remains.facts);

@@ -36,6 +36,7 @@ struct Remains {
   bool remembers = false;  // its host keeps its page cache
   bool peer_primary = false;  // it would remember that its peer was primary
   std::vector<size_t> deceiving{};  // sectors that its cache shows and its medium does not hold
+  bool forgets_failed_flush = false;  // it would have to find out from them that a flush failed
 };
 Remains remains_of(SimNode& node, const SimNode& peer, Random& random);
 // The same of a node that runs on while its peer dies.

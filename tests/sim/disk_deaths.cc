@@ -100,12 +100,8 @@ void World::replace_local_disk() {
 // Also where that leaves nobody who serves.
 void World::end_node(int host) {
   if (!node(host).running()) return;
-  if (node(host).data().flush_failed()) {
-    node(host).power_off();
-    intact_[static_cast<size_t>(host)] = false;
-  } else {
-    node(host).kill();
-  }
+  if (node(host).data().flush_failed()) intact_[static_cast<size_t>(host)] = false;
+  node(host).kill();
   process_gone(host);
 }
 

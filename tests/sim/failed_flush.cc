@@ -35,6 +35,8 @@ void World::failed_flushes() {
     demoted_too_late();
   else if (apart.chance(0.2))
     dies_in_a_flush();
+  else if (apart.chance(0.3))
+    dies_before_the_record(apart.chance(0.5) ? primary_ : 1 - primary_, apart);
   else
     fail_a_flush(story);
   operator_rests_ = false;
@@ -163,6 +165,8 @@ void World::dies_early() {
       "a record of the only good copy");
   current_ = {other == 0, other == 1};
   intact_[static_cast<size_t>(host)] = false;
+  // The next process finds it in memory, where the host can compare that with the disk.
+  if (check_random_.chance(0.5)) node(host).data().hide_medium();
   node(host).kill();
   process_gone(host);
   node(host).data().faults = node(host).metadata().faults = DiskFaults{};
@@ -193,6 +197,32 @@ void World::dies_in_a_flush() {
   restart(host);
   wait_for_two_secondaries();
   check_identical("after a process died in its flush");
+  if (!data.deceiving_sectors().empty())
+    Report::violation(node(host).name() + " was brought up to date, but shows what its disk does not hold" +
+                      describe());
+  current_ = {true, true};
+}
+
+// … It dies so soon that nothing is on record: the next process finds it out, from what memory shows.
+void World::dies_before_the_record(int host, Random& apart) {
+  const int other = 1 - host;
+  const bool was_primary = host == primary_;
+  VirtualDisk& data = node(host).data();
+  data.hold_next_flush();
+  workload().flush_all();
+  wait_for_moment([&] { return data.holds_flush(); }, "a flush that hangs");
+  scheduler_.run_until(scheduler_.now_ns() + apart.below(limits::kFlushOnRecord_ns));
+  current_ = {other == 0, other == 1};
+  intact_[static_cast<size_t>(host)] = false;
+  data.fail_with_process();
+  end_process(host);
+  restart(host);
+  if (was_primary) {
+    wait_for_two_secondaries();
+    check_identical("after a process died in its flush");
+  } else {
+    wait_for_moment([this] { return both_duplex(); }, "duplex after a secondary died in its flush");
+  }
   if (!data.deceiving_sectors().empty())
     Report::violation(node(host).name() + " was brought up to date, but shows what its disk does not hold" +
                       describe());

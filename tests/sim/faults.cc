@@ -111,31 +111,18 @@ bool World::stands_in(int host) {
   return host == primary_ && node(1 - host).running() && bad_disk(1 - host);
 }
 
-// A flush that has been under way for long may fail when nobody waits for it any more. (For less long, or where the
-// metadata disk hangs, too, nothing may be on record yet: metadata/FORMAT.md.)
+// A flush that is under way may fail when nobody waits for it any more, be it on record or not.
 void World::fail_flush_in_death(int host) {
   VirtualDisk& data = node(host).data();
-  const VirtualDisk& metadata = node(host).metadata();
-  const uint64_t enough_ns = limits::kFlushOnRecord_ns + 2 * kSecond_ns + 6 * metadata.faults.extra_delay_ns;
-  const bool on_record = data.flushing_ns() > enough_ns && !node(host).paused() && !metadata.has_failed() &&
-                         scheduler_.now_ns() > metadata.faults.hung_until_ns + enough_ns;
-  if (!on_record || !Random(check_random_).chance(0.5)) return;
+  if (data.flushing_ns() == 0 || !Random(check_random_).chance(0.5)) return;
   data.fail_with_process();
   intact_[static_cast<size_t>(host)] = false;
 }
 
 void World::kill(int host) {
   if (!node(host).running() || stands_in(host)) return;
-  if (node(host).data().flush_failed()) {
-    // Some milliseconds pass between the kernel's answer and the record. Who dies then, alone, forgets
-    // that a flush failed, and nothing here helps it: metadata/FORMAT.md, "A failed flush".
-    if (!node(host).remembers_failed_flush()) {
-      power_off(host);
-      return;
-    }
-    // What it had not flushed may be gone as soon as another process looks.
-    intact_[static_cast<size_t>(host)] = false;
-  }
+  // What it had not flushed may be gone as soon as another process looks.
+  if (node(host).data().flush_failed()) intact_[static_cast<size_t>(host)] = false;
   fail_flush_in_death(host);
   check_now();
   look();
@@ -326,7 +313,7 @@ void World::swap_disks(int host) {
 
 void World::exchange_disks(int host, void (SimNode::*how)()) {
   // With the host switched off for it, or while it runs.
-  if (node(host).data().flush_failed() || random_.chance(0.5))
+  if (random_.chance(0.5))
     node(host).power_off();
   else if (node(host).running())
     node(host).kill();

@@ -1,10 +1,12 @@
 #include "sim_node.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "base/bytes.h"
 #include "control/event_words.h"
 #include "control/status_words.h"
+#include "metadata/memory_doubt.h"
 #include "report.h"
 
 namespace twinblock::sim {
@@ -118,7 +120,6 @@ void SimNode::start() {
   port_ = network_.attach(host_, process_);
   // A copy of the chances: drawing from them would shift what other parts see.
   workers_ = std::make_unique<VirtualWorkers>(scheduler_, process_, random_);
-  data_->attach(process_);
   metadata_->attach(process_);
   // As the plugin does: what is found is acted upon, and a power cut must not take it back.
   metadata_->flush_now();
@@ -128,7 +129,8 @@ void SimNode::start() {
   if (!loaded) Report::violation(name_ + " refuses to start: " + loaded.error().what);
   if (loaded.value().blank) loaded.value().record.region_bytes = region_bytes_;
   for (const std::string& warning : loaded.value().warnings) Report::trace(name_, warning);
-  const bool cache_is_gone = loaded.value().record.flush_failed && data_->forget_cache();
+  data_->attach(process_, !loaded.value().record.flush_failed);
+  const bool cache_is_gone = look_at_memory(loaded.value()) && data_->forget_cache();
   metadata::Uuid instance;
   for (uint8_t& byte : instance) byte = static_cast<uint8_t>(random_.next());
   if (outside_.witness && config_->witness.kind == WitnessKind::kEtcd) witness_ = outside_.witness(process_);
@@ -143,6 +145,17 @@ void SimNode::start() {
   engine_->orders().set_sample_every(4);
   if (Status started = engine_->start(); !started)
     Report::violation(name_ + " does not start: " + started.error().what);
+}
+
+// As the plugin does. Whether a flush failed, and memory may be dropped.
+bool SimNode::look_at_memory(metadata::Loaded& loaded) {
+  if (!data_->memory_deceives(metadata::doubtful_ranges(loaded))) return loaded.record.flush_failed;
+  log_->log(Severity::kWarning, "what memory shows is not on its disk: a flush failed");
+  const Status recorded =
+      metadata::record_doubt(loaded, [this](uint64_t offset_bytes, std::span<const std::byte> bytes) {
+        return metadata_->write_now(offset_bytes, bytes) ? ok_status() : Status(system_error(EIO, "write"));
+      });
+  return recorded.ok();
 }
 
 std::array<uint16_t, kPhases>& SimNode::phases_seen() {

@@ -93,6 +93,7 @@ class SimNode {
  private:
   class NodeLog;
   void end_process();
+  bool look_at_memory(metadata::Loaded& loaded);
   void put_in(size_t which);  // of the shelf; its size: blank ones
 
   Scheduler& scheduler_;

@@ -35,14 +35,16 @@ VirtualDisk::VirtualDisk(Scheduler& scheduler, Random random, std::string name, 
       cache_random_(Random(random_).fork()),
       cache_can_be_dropped_(cache_random_.chance(0.4)) {}
 
-void VirtualDisk::attach(ProcessPtr process) {
+void VirtualDisk::attach(ProcessPtr process, bool leaves_trace) {
   process_ = std::move(process);
   errors_ = errors_of_room_ = 0;
   flush_error_ = 0;
   if (lost_.empty()) return;
   const double share = std::array{0.0, 0.5, 1.0}.at(cache_random_.below(3));
+  const std::vector<size_t> deceiving = leaves_trace ? deceiving_sectors() : std::vector<size_t>();
+  const size_t trace = deceiving.empty() ? ~size_t{0} : deceiving[cache_random_.below(deceiving.size())];
   for (const size_t sector : std::set<size_t>(lost_))
-    if (cache_random_.chance(share)) evict(sector);
+    if (cache_random_.chance(share) && sector != trace) evict(sector);
 }
 
 // The kernel drops a clean page; the next reader gets what the medium holds.
@@ -59,6 +61,27 @@ bool VirtualDisk::forget_cache() {
   if (!cache_can_be_dropped_ || faults.flush_error_chance > 0) return false;
   persist(~uint64_t{0}, 0);
   for (const size_t sector : std::set<size_t>(lost_)) evict(sector);
+  return true;
+}
+
+bool VirtualDisk::memory_deceives(std::span<const ByteRange> ranges) const {
+  if (holds_nothing_ || hides_medium_ || ranges.empty()) return false;
+  if (faults.read_error_chance == 1) return true;
+  const std::vector<size_t> deceiving = deceiving_sectors();
+  return std::any_of(deceiving.begin(), deceiving.end(), [&](size_t sector) {
+    const uint64_t at = sector * kSectorBytes;
+    return std::any_of(ranges.begin(), ranges.end(), [at](const ByteRange& range) {
+      return range.begin_bytes <= at && at < range.end_bytes;
+    });
+  });
+}
+
+bool VirtualDisk::write_now(uint64_t offset_bytes, std::span<const std::byte> bytes) {
+  if (faults.full || faults.write_error_chance + faults.flush_error_chance > 0) return false;
+  std::memcpy(cache_.data() + offset_bytes, bytes.data(), bytes.size());
+  std::memcpy(medium_.data() + offset_bytes, bytes.data(), bytes.size());
+  written_ = true;
+  changed(offset_bytes, bytes.size());
   return true;
 }
 
@@ -137,6 +160,7 @@ void VirtualDisk::power_lost() {
   dirty_sectors_.clear();
   lost_.clear();
   holds_nothing_ = true;
+  hides_medium_ = false;
   cache_ = medium_;
   changed(0, cache_.size());
 }

@@ -3,7 +3,8 @@
 // leaves the medium, onto which each unflushed 512-byte sector has got in one of the states that it
 // went through since the last flush. A failed flush is final for the process: all later ones fail.
 // What it was to cover may be lost: the cache shows it, as if it were on the medium, until the page
-// is dropped (here: when a process begins) or the power is gone. A later process sees nothing wrong.
+// is dropped (here: when a process begins) or the power is gone. A later process sees nothing wrong,
+// unless it compares the two (memory_deceives()).
 #pragma once
 
 #include <cerrno>
@@ -20,6 +21,7 @@
 #include "base/limits.h"
 #include "disk_image.h"
 #include "io/disk.h"
+#include "metadata/block_map.h"
 #include "random.h"
 #include "scheduler.h"
 
@@ -42,8 +44,9 @@ class VirtualDisk final : public Disk {
  public:
   VirtualDisk(Scheduler& scheduler, Random random, std::string name, uint64_t size_bytes);
 
-  // The process that makes requests from now on.
-  void attach(ProcessPtr process);
+  // The process that makes requests from now on. The kernel may have dropped pages since the last one ended; but not all
+  // that tell of a failed flush, where nothing else does (`leaves_trace`): it was just now, and they are the last to go.
+  void attach(ProcessPtr process, bool leaves_trace = false);
   // It is gone: what it had submitted has happened, in part or not at all; nothing is answered. A flush that fails
   // in its death (fail_with_process()) loses some of what it was to cover, and the next process sees nothing wrong.
   void process_ended();
@@ -122,6 +125,13 @@ class VirtualDisk final : public Disk {
   bool forget_cache();
   // … another one can, as soon as it takes flushes.
   [[nodiscard]] bool cache_can_be_dropped() const { return cache_can_be_dropped_; }
+  // As look_at_memory() of io/posix: whether the cache shows anything there that the medium does not hold, or that can't
+  // be read, so that nobody knows. Changes nothing.
+  [[nodiscard]] bool memory_deceives(std::span<const ByteRange> ranges) const;
+  // This host does not tell that (no direct I/O), until the power is lost.
+  void hide_medium() { hides_medium_ = true; }
+  // Puts these bytes on the medium at once, with nothing under way. False: it does not take them.
+  bool write_now(uint64_t offset_bytes, std::span<const std::byte> bytes);
 
   // The next flush of this process hangs, whatever else the disk does meanwhile, until it is failed, or
   // none is to hang any more.
@@ -191,6 +201,7 @@ class VirtualDisk final : public Disk {
   bool holds_next_flush_ = false;
   uint64_t held_flush_ = 0;  // its id; 0: none
   bool fails_with_process_ = false;
+  bool hides_medium_ = false;
   bool holds_nothing_ = false;  // in memory: nobody has used it since the power was lost
   uint64_t done_number_ = 0;
   uint64_t errors_ = 0;

@@ -146,6 +146,7 @@ class World {
   void dies_when_whole(int source, int target);
   void dies_early();
   void dies_in_a_flush();
+  void dies_before_the_record(int host, Random& apart);
   void stand_in_forgets();
   void dies_while_nothing_is_sent();
   void check_rest(int stands_in);

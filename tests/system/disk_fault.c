@@ -6,7 +6,8 @@
  * $DISK_FAULT_TRIGGER is gone; where it says "seek", an lseek does so when it has its answer, and returns then.
  * A write that makes itself stable (pwritev2) fails with the flushes.
  * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
- * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped.
+ * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped. Who reads
+ * past the page cache gets the bytes of that copy until then.
  * Where $DISK_FAULT_LOG names a file, each call of the ones below gets a line there: "CALL PATH".
  * System calls that do not go through libc (io_uring) are not reached: run the node with
  * TWINBLOCK_DISK=threads. */
@@ -117,9 +118,22 @@ static int fault(int fd, enum kind kind) {
     return real ARGUMENTS;                                             \
   }
 
+/* What the disk holds, where that is not what the page cache shows; else -1. */
+static long read_medium(int fd, void *data, size_t n, long at) {
+  const char *medium = getenv("DISK_FAULT_MEDIUM");
+  if (!medium || !(fcntl(fd, F_GETFL) & O_DIRECT) || !is_the_disk(fd)) return -1;
+  long from = syscall(SYS_openat, AT_FDCWD, medium, O_RDONLY | O_CLOEXEC);
+  if (from < 0) abort();
+  const long got = syscall(SYS_pread64, (int)from, data, n, at);
+  syscall(SYS_close, (int)from);
+  return got;
+}
+
 #define WRAP_READ(NAME, OFFSET)                                        \
   ssize_t NAME(int fd, void *data, size_t n, OFFSET at) {              \
     BEGIN_CALL(ssize_t, NAME, (int, void *, size_t, OFFSET), kRead)    \
+    const long held = read_medium(fd, data, n, at);                    \
+    if (held >= 0) return held;                                        \
     const size_t part = trigger_says("halfway", fd) ? n / 2 : n;       \
     const ssize_t got = real(fd, data, part, at);                      \
     if (got < 0 || part == n) return got;                              \

@@ -90,6 +90,49 @@ def test_who_is_killed_in_a_flush_that_hangs_does_not_know_how_it_ended(scratch,
     assert not has_on_record(lab, "beta", FLAG_FLUSHING)
 
 
+def beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab):
+    disk = FaultyDisk(scratch, make_lab, "beta", backing_io="buffered",
+                      settings={"on_restart": "secondary"})
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), MIB)
+        handle.flush()
+        medium = copy_of(lab, "beta", scratch)
+        disk.begin(f"delay {3600 * 10**6}", only="flushes")
+        handle.pwrite(os.urandom(MIB), MIB)
+        handle.aio_flush()
+        wait_until(disk.is_slow, what="a flush that is under way")
+        lab.kill("beta")
+        if has_on_record(lab, "beta", FLAG_FLUSHING):
+            pytest.skip("the flush was on record already: this machine is too slow")
+        lab.kill("alpha")
+    disk.end()
+    return lab, medium
+
+
+@pytest.mark.sanitize
+def test_a_failed_flush_that_nobody_had_on_record_is_found_in_memory(scratch, make_lab):
+    lab, medium = beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab)
+    lab.start("beta", extra_env=medium)
+    wait_for_log(lab, "beta", "before that was on record", "what the disk does not hold")
+    wait_for_log(lab, "beta", "flush", "as after a power cut")
+    lab.start("alpha")
+    lab.wait_state("alpha", "connected", 20)
+    assert last_resync(lab, "alpha")["data_bytes"] >= MIB
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_what_was_found_in_memory_is_on_record_where_it_stays_there(scratch, make_lab):
+    lab, medium = beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab)
+    lab.start("beta", extra_env=medium | KEEPS_CACHE)
+    wait_for_log(lab, "beta", "before that was on record", "what the disk does not hold")
+    # Nobody looks once more.
+    lab.kill("beta")
+    both_come_back_and_nothing_is_compared(lab)
+    assert_identical(lab)
+
+
 @pytest.mark.sanitize
 def test_a_cache_that_can_be_dropped_shows_what_the_failed_flush_lost(scratch, make_lab):
     disk, medium = both_die_after_betas_flush_failed(scratch, make_lab)

@@ -46,7 +46,46 @@ bool nothing_is_cached_by_page(int fd, uint64_t size_bytes) {
   return true;
 }
 
+// Which pages of a window are in memory; false: that is not told.
+bool look_into_window(int fd, uint64_t at, uint64_t length, std::vector<unsigned char>& pages) {
+  CachestatRange range{at, length};
+  Cachestat told{};
+  if (::syscall(kCachestatCall, fd, &range, &told, 0) == 0 && told.cached == 0) {
+    pages.clear();
+    return true;
+  }
+  const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  pages.resize((length + page_bytes - 1) / page_bytes);
+  void* window = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(at));
+  if (window == MAP_FAILED) return false;
+  const bool seen = ::mincore(window, length, pages.data()) == 0;
+  const int error = errno;
+  ::munmap(window, length);
+  errno = error;
+  return seen;
+}
+
 }  // namespace
+
+bool for_cached_runs(int fd, uint64_t offset_bytes, uint64_t length_bytes,
+                     const std::function<bool(uint64_t, uint64_t)>& visit) {
+  const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t end_bytes = offset_bytes + length_bytes;
+  std::vector<unsigned char> pages;
+  for (uint64_t at = offset_bytes; at < end_bytes; at += kWindowBytes) {
+    const uint64_t length = std::min(kWindowBytes, end_bytes - at);
+    if (!look_into_window(fd, at, length, pages) || !visit(at, 0)) return false;
+    const auto in_memory = [&pages](size_t page) { return (pages[page] & 1) != 0; };
+    for (size_t page = 0; page < pages.size();) {
+      const size_t first = page;
+      while (page < pages.size() && in_memory(page) == in_memory(first)) ++page;
+      const uint64_t begin = at + first * page_bytes;
+      const uint64_t end = std::min(at + page * page_bytes, end_bytes);
+      if (in_memory(first) && !visit(begin, end - begin)) return false;
+    }
+  }
+  return true;
+}
 
 bool nothing_is_cached(int fd, uint64_t size_bytes, bool ask_quickly) {
   CachestatRange range{0, 0};

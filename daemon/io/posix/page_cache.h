@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace twinblock {
 
@@ -14,5 +15,10 @@ namespace twinblock {
 // Whether it can be shown that no page of it is in memory. `ask_quickly = false` takes the way that
 // kernels before 6.5 need, for tests.
 [[nodiscard]] bool nothing_is_cached(int fd, uint64_t size_bytes, bool ask_quickly = true);
+
+// Calls `visit` with each run of pages of the range that are in memory, and now and then with none, of no length; until it
+// says false. The range begins with a page. False: it did, or the kernel does not tell (errno).
+bool for_cached_runs(int fd, uint64_t offset_bytes, uint64_t length_bytes,
+                     const std::function<bool(uint64_t offset_bytes, uint64_t length_bytes)>& visit);
 
 }  // namespace twinblock
