@@ -87,7 +87,7 @@ class DiskHealth {
   // (on_peer_loss = freeze, or a witness): its replica may be good, and comes back to a node whose disk is well, or was
   // given up; to no other. (A write that a disk in use refuses has its error: what the peer lacks it can't stand in for.)
   [[nodiscard]] bool peer_is_waited_for() const {
-    return core_.stance().frozen() && !core_.stance().demoting() && (!local_ok() || !any_failed());
+    return core_.stance().clients_wait() && (!local_ok() || !any_failed());
   }
   [[nodiscard]] const ReadErrors& read_errors() const { return read_errors_; }
   // The latest one at a new place: a sentence.

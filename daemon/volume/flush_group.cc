@@ -134,8 +134,7 @@ void FlushGroup::begin_again() {
 }
 
 void FlushGroup::release_held() {
-  const bool waits = core_.stance().frozen() && !core_.stance().demoting();
-  if (waits || !std::exchange(held_, false)) return;
+  if (core_.stance().clients_wait() || !std::exchange(held_, false)) return;
   begin_again();
 }
 
