@@ -60,11 +60,12 @@ std::optional<Error> Snapshots::why_not_order(const std::string& name) const {
     return Error{run_ ? "the last snapshot is still being given up" : "a snapshot is just being taken, ordered at " +
                                                                           core_.peer,
                  "try again soon", EBUSY, Retry::kLater};
-  if (auto error = steps_.why_not()) return error;
+  // Before what is in the way on this node: an order that is not given here waits for nothing here.
   if (roles_.role() != Role::kPrimary && roles_.peer() == PeerRole::kPrimary)
     return Error{core_.peer + " is primary",
                  "run `twinblock snapshot " + core_.config.volume + " " + name + "` there", EBUSY,
                  Retry::kWhenMended};
+  if (auto error = steps_.why_not()) return error;
   if ((verifier_.active() || verifier_.ending()) && verifier_.report().repair)
     return Error{"a verification that repairs is under way", "wait for its end, or stop it", EBUSY, Retry::kLater};
   return std::nullopt;

@@ -13,7 +13,7 @@ std::string advise_wait_for_both(const Core& core, bool primary) {
     return "waiting does not help: " + handshake.refusal() + "; " +
            (advice.empty() ? "see twinblock status " + volume : advice);
   }
-  return "wait for it: twinblock wait " + volume + " --for " + (primary ? "duplex" : "connected");
+  return "wait for it: twinblock wait " + volume + " --for " + (primary ? "duplex" : "whole");
 }
 
 }  // namespace twinblock

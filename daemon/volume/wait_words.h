@@ -7,7 +7,8 @@
 
 namespace twinblock {
 
-// To wait, unless the two refuse each other: that (a split brain, say) passes by no waiting. `primary`: this node is.
+// To wait, unless the two refuse each other: that (a split brain, say) passes by no waiting. `primary`: this node is;
+// where none is there is no duplex, and a session alone ("connected") is not what the order lacks.
 std::string advise_wait_for_both(const Core& core, bool primary);
 
 }  // namespace twinblock

@@ -118,6 +118,10 @@ TEST(WaitGoals, EachMeansOneThing) {
   EXPECT_TRUE(wait_goal_reached(status("duplex"), "connected"));
   EXPECT_FALSE(wait_goal_reached(status("simplex"), "connected"));
   EXPECT_FALSE(wait_goal_reached(status("diskless"), "duplex")) << "one replica is not two";
+  for (const char* state : {"duplex", "connected", "degraded"})
+    EXPECT_TRUE(wait_goal_reached(status(state, "secondary"), "whole")) << state;
+  for (const char* state : {"resync", "connecting", "diskless", "simplex", "waiting", "refused"})
+    EXPECT_FALSE(wait_goal_reached(status(state, "secondary"), "whole")) << state;
   EXPECT_TRUE(wait_goal_reached(status("simplex"), "simplex"));
   EXPECT_TRUE(wait_goal_reached(status("resync"), "resync"));
   EXPECT_TRUE(wait_goal_reached(status("duplex", "secondary"), "secondary"));

@@ -307,9 +307,9 @@ std::vector<Verb> sync_verbs() {
        "Example: twinblock verify r0",
        run_verify, add_verify_options, prepare_verify},
       {"wait", "wait until a node is in a state",
-       "Waits until the node is as wished: duplex (both replicas current), connected, promotable "
-       "(it may be promoted, or is primary), primary, secondary, simplex or resync. Exits with 4 "
-       "when that takes longer than --timeout. "
+       "Waits until the node is as wished: duplex (both replicas current), whole (the same, also "
+       "where neither node is primary), connected, promotable (it may be promoted, or is primary), "
+       "primary, secondary, simplex or resync. Exits with 4 when that takes longer than --timeout. "
        "--progress shows how a resync proceeds, or why nothing does.\n"
        "Example: twinblock wait r0 duplex --timeout 10min --progress",
        run_wait, add_wait_options, prepare_wait, false},

@@ -26,13 +26,17 @@ Error timed_out(const std::string& goal, uint64_t timeout_ns, const nlohmann::js
 }  // namespace
 
 const std::vector<std::string>& wait_goals() {
-  static const std::vector<std::string> goals{"duplex",    "connected", "promotable", "primary",
-                                              "secondary", "simplex",   "resync"};
+  static const std::vector<std::string> goals{"duplex",  "whole",     "connected", "promotable",
+                                              "primary", "secondary", "simplex",   "resync"};
   return goals;
 }
 
 bool wait_goal_reached(const nlohmann::json& status, const std::string& goal) {
   if (goal == "connected") return flag_at(object_at(status, "peer"), "connected");
+  if (goal == "whole") {  // whether a node is primary or not
+    const std::string state = text_at(status, "state");
+    return state == "duplex" || state == "connected" || state == "degraded";
+  }
   if (goal == "promotable")
     return flag_at(status, "promotable") || text_at(status, "role") == "primary";
   if (goal == "primary" || goal == "secondary") return text_at(status, "role") == goal;
