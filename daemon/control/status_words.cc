@@ -8,20 +8,12 @@
 #include "control/witness_words.h"
 #include "words/backing_words.h"
 #include "words/loss_words.h"
+#include "words/peer_words.h"
 #include "words/stall_words.h"
 #include "words/verdict_words.h"
 
 namespace twinblock {
 namespace {
-
-// What to do where the session is missing: start the peer, unless it answers already.
-std::string bring_back(const std::string& peer, bool answers) {
-  if (answers)
-    return "The address of " + peer +
-           " answers, but no session comes about: see `twinblock status` and the log of "
-           "twinblockd there";
-  return "Start twinblockd on " + peer + " or mend the link";
-}
 
 // Why a node without metadata does not join by itself, although no data were found.
 std::string unseen(const StatusView& view) {
@@ -97,7 +89,7 @@ StatusWords words_of_state(const StatusView& view) {
   StatusWords words;
   const std::string& volume = view.volume;
   const std::string& peer = view.peer.name;
-  const std::string bring = bring_back(peer, view.peer.answers);
+  const std::string bring = capitalised(bring_back(peer, view.peer.answers));
   switch (view.state) {
     case VolumeState::kBlank:
       words.status = "This node has not been initialised.";
@@ -118,8 +110,10 @@ StatusWords words_of_state(const StatusView& view) {
                        " confirms that it was not promoted meanwhile, or, without it, when the witness (" +
                        view.witness.name + ") consents." +
                        (view.witness.error.empty() ? "" : " So far: " + view.witness.error + ".");
-        words.action = bring + (view.witness.action.empty() ? "" : "; or " + view.witness.action) + ". Only where " +
-                       peer + " is dead for sure, and was not promoted: twinblock promote " + volume +
+        words.action = bring;
+        // (What it says of the replicas calls for the peer as well.)
+        if (!view.witness.action.empty() && !is_about_replicas(view.witness)) words.action += "; or " + view.witness.action;
+        words.action += ". Only where " + peer + " is dead for sure, and was not promoted: twinblock promote " + volume +
                        " --peer-is-dead --without-witness.";
         break;
       }
@@ -238,6 +232,16 @@ std::vector<std::string> orders_in_words(const StatusView& view) {
   return lines;
 }
 
+// Of a secondary whose disk may have lost what a failed flush was to write. In a session, and where the two refuse each
+// other, what is to be done is about that.
+std::string after_failed_flush(const StatusView& view, const std::string& action) {
+  const std::string& peer = view.peer.name;
+  if ((view.peer.connected || view.state == VolumeState::kRefused) && !action.empty()) return action;
+  if (view.peer.connected) return "Nothing to do: " + peer + " copies anew what this disk may have lost.";
+  return capitalised(bring_back(peer, view.peer.answers)) + "; " + peer +
+         " then copies anew what this disk may have lost. Without it, restart this host.";
+}
+
 // A disk that failed comes first, and what to do is about it.
 void add_disks(const StatusView& view, StatusWords& words) {
   const std::string& peer = view.peer.name;
@@ -258,9 +262,7 @@ void add_disks(const StatusView& view, StatusWords& words) {
   if (!view.disk_error.empty() && view.role == Role::kSecondary) {
     words.status = view.disk_error + ". " + words.status;
     words.action = view.disk_ok && view.mine.flush_failed
-                      ? "Start twinblockd on " + peer +
-                            ", which copies anew what this disk may have lost; without it, restart "
-                            "this host."
+                      ? after_failed_flush(view, words.action)
                   : view.disk_ok
                       ? "Free space for " + view.backing +
                             "; the copy is then resumed by itself."
@@ -366,7 +368,7 @@ void add_way_back(const StatusView& view, StatusWords& words) {
     return;
   }
   words.status += " This replica is half-copied: " + peer + " was lost in the middle of the resync; " + was;
-  words.action = "Start twinblockd on " + peer + " or mend the link: the copy goes on where it was. If " + peer +
+  words.action = capitalised(bring_back(peer, view.peer.answers)) + "; the copy then goes on where it was. If " + peer +
                  " does not come back: `twinblock rollback " + view.volume +
                  "` makes this replica again what it was, without what " + peer + " has acknowledged since.";
 }

@@ -3,44 +3,65 @@
 #include <nlohmann/json.hpp>
 
 #include "metadata/superblock.h"
+#include "words/peer_words.h"
 
 namespace twinblock {
+namespace {
+
+// What waits, and for whom, in sentences.
+std::string what_waits(const StatusView& view) {
+  const WitnessView& witness = view.witness;
+  const std::string& peer = view.peer.name;
+  if (!view.peer.connected)
+    return "Reads and writes wait: without " + peer + ", this node goes on by the consent of its witness (" +
+           witness.name + ") only. ";
+  if (witness.copy_waits)
+    return peer + "'s replica is another one than before: before everything is sent to it, the witness (" +
+           witness.name + ") has to consent" +
+           (witness.waits ? "; reads and writes wait for that, too. " : ". ");
+  return "Reads and writes wait: until " + peer +
+         " takes part again, this node goes on by the consent of its witness (" + witness.name + ") only. ";
+}
+
+std::string until_when(const StatusView& view) {
+  if (view.witness.copy_waits) return " The copy begins when it agrees.";
+  return " They go on when the witness agrees or " + view.peer.name +
+         (view.peer.connected ? " takes part again." : " is back.");
+}
+
+}  // namespace
 
 StatusWords waiting_words(const StatusView& view) {
   const WitnessView& witness = view.witness;
   const std::string& peer = view.peer.name;
-  const std::string until = " They go on when the witness agrees or " + peer + " is back";
-  StatusWords words;
-  words.status = witness.waits ? "Reads and writes wait: without " + peer +
-                                     ", this node goes on by the consent of its witness (" + witness.name + ") only. "
-                               : peer + "'s replica is another one than before: before everything is sent to it, the "
-                                        "witness (" + witness.name + ") has to consent. ";
-  switch (witness.standing) {
-    case WitnessStanding::kRefused:
-      if (witness.kind == WitnessKind::kEtcd) {
-        words.status += (witness.holder.empty() ? "It names another generation" :
-                         "It names " + witness.holder + " as the one that went on") +
-                        ": what is here is older. When the two meet, this node becomes secondary, is brought up "
-                        "to date, and its clients are cut off.";
-        break;
-      }
-      [[fallthrough]];
-    case WitnessStanding::kLost:
-    case WitnessStanding::kUnreachable:
-      words.status += witness.error + "." + until + ".";
-      break;
-    default:
-      words.status += "It is being asked." + until + ".";
-      break;
-  }
-  words.action = witness.action.empty() ? "Start twinblockd on " + peer + " or mend the link."
-                                        : witness.action + ".";
   const bool names_another = witness.standing == WitnessStanding::kRefused && witness.kind == WitnessKind::kEtcd;
-  words.action += " Only where " + peer +
-                  (names_another ? "'s replica is lost for good" : " is dead for sure, and was not promoted") +
-                  ": twinblock continue " + view.volume + " --without-witness.";
-  if (words.action.front() >= 'a' && words.action.front() <= 'z')
-    words.action.front() = static_cast<char>(words.action.front() - 'a' + 'A');
+  const bool met = view.peer.connected;
+  StatusWords words;
+  words.status = what_waits(view);
+  if (names_another)
+    words.status += (witness.holder.empty() ? "It names another generation"
+                                            : "It names " + witness.holder + " as the one that went on") +
+                    std::string(": what is here is older.") +
+                    (met ? "" : " When the two meet, this node becomes secondary, is brought up to date, and its "
+                                "clients are cut off.");
+  else if (witness.standing == WitnessStanding::kRefused || witness.standing == WitnessStanding::kLost ||
+           witness.standing == WitnessStanding::kUnreachable)
+    words.status += witness.error + "." + until_when(view);
+  else
+    words.status += "It is being asked." + until_when(view);
+  words.action = !witness.action.empty() ? capitalised(witness.action) + "."
+                 : met                   ? "Nothing to do, where " + peer + " takes part soon."
+                                         : capitalised(bring_back(peer, view.peer.answers)) + ".";
+  // (Who is connected, with the replica that it had, was not promoted: that is known.)
+  if (met && witness.copy_waits)
+    words.action += " Only where the replica that " + peer + " had before is lost for good" +
+                    (names_another ? ": " : ", or was not promoted: ");
+  else if (met)
+    words.action += " To go on before that: ";
+  else
+    words.action += " Only where " + peer +
+                    (names_another ? "'s replica is lost for good: " : " is dead for sure, and was not promoted: ");
+  words.action += "twinblock continue " + view.volume + " --without-witness.";
   return words;
 }
 

@@ -288,15 +288,16 @@ void Consent::judge(const WitnessReading& reading) {
             Error{"the witness says that " + (view_.holder.empty() ? "both nodes" : view_.holder) +
                       " went on with generation " + metadata::format_generation(view_.generation) +
                       ", which this node does not have",
-                  "start twinblockd on " + core_.peer + " or mend the link: this node is then brought up to "
-                  "date",
-                  EBUSY, Retry::kNotNow});
+                  advice(WitnessStanding::kRefused), EBUSY, Retry::kNotNow});
   else
     refused(WitnessStanding::kLost,
             Error{"the witness knows nothing of this volume: it was not told yet, or has lost it",
-                  "start twinblockd on " + core_.peer + " or mend the link: it is told when both nodes are "
-                  "connected",
-                  EAGAIN, Retry::kLater});
+                  advice(WitnessStanding::kLost), EAGAIN, Retry::kLater});
+}
+
+std::string Consent::advice(WitnessStanding standing) const {
+  return advise_on_replicas(standing, core_.peer, {core_.session.up(), owner_.takes_in_another(),
+                                                   core_.session.links().peer_answers()});
 }
 
 // Both are whole, as far as this node knows: the peer may have lost the session before it, and have gone on.
@@ -491,7 +492,8 @@ void Consent::set_standing(WitnessStanding standing, const Error& why) {
                                   {"state", standing_name(standing)},
                                   {"holder", view_.holder},
                                   {"reason", why.what}});
-  if (!why.what.empty()) core_.log.log(Severity::kWarning, why.what + "; to do: " + why.action);
+  if (why.what.empty()) return;
+  core_.log.log(Severity::kWarning, why.what + (why.action.empty() ? "" : "; to do: " + why.action));
 }
 
 }  // namespace twinblock

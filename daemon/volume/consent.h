@@ -103,6 +103,7 @@ class Consent {
   void record_claim();
   void read();
   void judge(const WitnessReading& reading);
+  [[nodiscard]] std::string advice(WitnessStanding standing) const;
   void judge_settling(const WitnessReading& reading);
   void judge_sole_copy(const WitnessReading& reading);
   void sole_copy_named();

@@ -114,6 +114,10 @@ void StatusSource::fill_session(StatusView& view) const {
   view.frozen = parts_.roles.role() == Role::kPrimary && parts_.core.stance().frozen();
   view.witness = parts_.consent.view();
   view.witness.copy_waits = parts_.sync.waits_for_witness();
+  if (is_about_replicas(view.witness))
+    view.witness.action =
+        advise_on_replicas(view.witness.standing, parts_.core.peer,
+                           {session().up(), view.witness.copy_waits, session().links().peer_answers()});
   view.refused_link_orders = parts_.link_orders.refused();
   view.settings_differ = parts_.settings.difference();
 }

@@ -35,4 +35,16 @@ struct WitnessView {
   bool copy_waits = false;  // … and so does the copy to a replica that is to join
 };
 
+// What it said is about the replicas, by what stands at etcd, or does not.
+bool is_about_replicas(const WitnessView& view);
+
+// How the peer is when users are told what to do about that: not when the witness was asked.
+struct PeerAtHand {
+  bool connected;
+  bool joins;    // … with another replica than before, to which nothing is sent yet
+  bool answers;  // the address of a link does
+};
+// What to do about it: a part of a sentence; empty: nothing.
+std::string advise_on_replicas(WitnessStanding standing, const std::string& peer, const PeerAtHand& at_hand);
+
 }  // namespace twinblock

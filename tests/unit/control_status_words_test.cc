@@ -166,6 +166,38 @@ TEST(DisksInStatus, AFullOneIsNotToBeReplaced) {
             "Replace the disk that holds /srv/r0, then restart twinblockd here.");
 }
 
+// A node whose process began anew after a failed flush, since when its disk's cache could not be dropped.
+StatusView after_failed_flush() {
+  StatusView view = duplex();
+  view.state = VolumeState::kWaiting;
+  view.peer.connected = false;
+  view.disk_error = "a flush had failed";
+  view.mine.flush_failed = true;
+  return view;
+}
+
+TEST(DisksInStatus, WhoMayHaveLostWritesIsBroughtUpToDateByThePeer) {
+  StatusView view = after_failed_flush();
+  EXPECT_TRUE(status_words(view).action.starts_with("Start twinblockd on beta")) << status_words(view).action;
+  EXPECT_NE(status_words(view).action.find("restart this host"), std::string::npos) << status_words(view).action;
+  view.peer.answers = true;
+  EXPECT_TRUE(status_words(view).action.starts_with("The address of beta answers")) << status_words(view).action;
+}
+
+TEST(DisksInStatus, NobodyIsToldToStartAPeerThatCopiesBackAlready) {
+  StatusView view = after_failed_flush();
+  view.peer.connected = view.peer.answers = true;
+  view.state = VolumeState::kConnecting;
+  EXPECT_EQ(status_words(view).action, "Nothing to do: beta copies anew what this disk may have lost.");
+  view.state = VolumeState::kResync;
+  view.resync.target = view.resync.active = true;
+  EXPECT_TRUE(status_words(view).action.starts_with("Nothing to do; ")) << status_words(view).action;
+  view.resync.paused = true;
+  EXPECT_NE(status_words(view).action.find("`twinblock resync r0 resume`"), std::string::npos)
+      << "that is what it waits for: " << status_words(view).action;
+  EXPECT_TRUE(status_words(view).status.starts_with("a flush had failed. ")) << status_words(view).status;
+}
+
 TEST(OrdersInStatus, AnOrderIsVoidWhenWhatItNamedHasMovedOn) {
   StatusView view = duplex();
   view.state = VolumeState::kRefused;
@@ -211,6 +243,10 @@ TEST(WayBackInStatus, OfAHalfCopiedNodeWithoutItsSourceIsAdvised) {
   EXPECT_NE(words.status.find("is kept"), std::string::npos) << words.status;
   EXPECT_NE(words.action.find("`twinblock rollback r0`"), std::string::npos) << words.action;
   EXPECT_NE(words.action.find("Start twinblockd on beta"), std::string::npos) << "which loses nothing";
+  StatusView view = half_copied();
+  view.peer.answers = true;
+  EXPECT_TRUE(status_words(view).action.starts_with("The address of beta answers")) << status_words(view).action;
+  EXPECT_NE(status_words(view).action.find("`twinblock rollback r0`"), std::string::npos) << status_words(view).action;
 }
 
 TEST(WayBackInStatus, WhileTheSourceIsThereNobodyIsToldToGoBack) {

@@ -51,6 +51,53 @@ TEST(WitnessInStatus, WhoWasOvertakenSaysByWhom) {
       << "it was promoted; that it was not can't be the condition: " << words.action;
 }
 
+// A primary whose peer is back with another replica, and a witness of which only `standing` is known. Its advice is the one
+// that is told beside it.
+StatusView met(WitnessStanding standing, bool copy_waits, bool waits) {
+  StatusView view = view_of(standing, waits);
+  view.state = VolumeState::kConnecting;
+  view.peer.connected = view.peer.answers = true;
+  view.witness.copy_waits = copy_waits;
+  if (is_about_replicas(view.witness))
+    view.witness.action = advise_on_replicas(standing, "beta", {true, copy_waits, true});
+  return view;
+}
+
+TEST(WitnessInStatus, WhoIsConnectedIsNotToBeStarted) {
+  for (const WitnessStanding standing : {WitnessStanding::kRefused, WitnessStanding::kLost, WitnessStanding::kAsking,
+                                         WitnessStanding::kUnreachable})
+    for (const bool copy_waits : {false, true})
+      for (const bool waits : {false, true}) {
+        if (!copy_waits && !waits) continue;
+        const StatusWords words = status_words(met(standing, copy_waits, waits));
+        for (const char* part : {"tart twinblockd on beta", "mend the link", "address of beta", "dead for sure"})
+          EXPECT_FALSE(has(words.action, part)) << words.action;
+        for (const char* part : {"When the two meet", "or beta is back", "without beta"})
+          EXPECT_FALSE(has(words.status, part)) << words.status;
+        EXPECT_EQ(has(words.status, "eads and writes wait"), waits) << words.status;
+        EXPECT_TRUE(has(words.action, "twinblock continue r0 --without-witness")) << words.action;
+      }
+}
+
+TEST(WitnessInStatus, AnotherReplicaThatIsRefusedCallsForTheFormerOne) {
+  StatusView view = met(WitnessStanding::kRefused, true, false);
+  view.witness.holder = "beta";
+  const StatusWords words = status_words(view);
+  EXPECT_TRUE(words.status.starts_with("beta's replica is another one than before")) << words.status;
+  EXPECT_TRUE(has(words.status, "names beta as the one that went on: what is here is older.")) << words.status;
+  EXPECT_TRUE(words.action.starts_with("Put the replica back, with its metadata, that the witness speaks of; ")) << words.action;
+  EXPECT_TRUE(has(words.action, "Only where the replica that beta had before is lost for good: ")) << words.action;
+}
+
+TEST(WitnessAdvice, FollowsWhereThePeerIsNow) {
+  const WitnessStanding refused = WitnessStanding::kRefused, lost = WitnessStanding::kLost;
+  EXPECT_EQ(advise_on_replicas(refused, "beta", {false, false, false}),
+            "start twinblockd on beta or mend the link; this node is then brought up to date");
+  EXPECT_TRUE(advise_on_replicas(lost, "beta", {false, false, true}).starts_with("the address of beta answers"));
+  EXPECT_TRUE(advise_on_replicas(lost, "beta", {true, true, true}).starts_with("put the replica back"));
+  EXPECT_EQ(advise_on_replicas(lost, "beta", {true, false, true}), "") << "it is told soon";
+}
+
 // What it would go on by there is the witness, too.
 TEST(WitnessInStatus, WhoMayGoOnAsPrimaryByItselfSaysByWhoseConsent) {
   StatusView view = view_of(WitnessStanding::kUnreachable, false);

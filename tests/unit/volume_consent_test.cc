@@ -177,6 +177,20 @@ TEST_F(ConsentTest, AnEntryOfTheOtherOneRefuses) {
   EXPECT_TRUE(witness_.replacements.empty());
 }
 
+// What is to be done about its answer changes when the peer comes, and the answer stays.
+TEST_F(ConsentTest, WhoIsConnectedIsNotToBeStartedByAnOldAnswer) {
+  witness_.reading = {entry(kClaim, "beta"), 5};
+  begin();
+  order();
+  EXPECT_FALSE(promoted());
+  EXPECT_EQ(node_->engine->status().witness.action,
+            "start twinblockd on beta or mend the link; this node is then brought up to date");
+  witness_.replaces = false;
+  meet();
+  ASSERT_EQ(node_->engine->status().witness.standing, WitnessStanding::kRefused) << "it was not asked anew";
+  EXPECT_EQ(node_->engine->status().witness.action, "");
+}
+
 // The answer to an earlier question was lost. The peer may have read that entry as well, and have its own replacement
 // under way: by the new revision it comes too late.
 TEST_F(ConsentTest, ItsOwnClaimIsPutThereAnew) {

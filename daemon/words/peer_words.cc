@@ -1,0 +1,19 @@
+#include "words/peer_words.h"
+
+namespace twinblock {
+
+std::string bring_back(const std::string& peer, bool answers) {
+  if (answers)
+    return "the address of " + peer +
+           " answers, but no session comes about: see `twinblock status` and the log of "
+           "twinblockd there";
+  return "start twinblockd on " + peer + " or mend the link";
+}
+
+std::string capitalised(std::string words) {
+  if (!words.empty() && words.front() >= 'a' && words.front() <= 'z')
+    words.front() = static_cast<char>(words.front() - 'a' + 'A');
+  return words;
+}
+
+}  // namespace twinblock
