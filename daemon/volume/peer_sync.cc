@@ -10,9 +10,11 @@ namespace twinblock {
 namespace {
 
 // Two that find the same in each other have had it together, or one has told the other to record it, after its own
-// record said that it may have it. That the peer has it is its word.
-void check_shared(const metadata::NodeRecord& record) {
+// record said that it may have it. That the peer has it is its word, which is not taken where this record says that
+// nobody else may: all is compared then.
+bool may_be_the_same(const metadata::NodeRecord& record) {
   TB_CHECK_STRICTLY(record.shares_generation(), "whom nothing is sent to shares the generation by this record, too");
+  return record.shares_generation();
 }
 
 // Nobody asks how the peer came by this generation. Who begins one has it alone; another replica takes
@@ -74,6 +76,10 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
   if (!core_.state().blank() && !is_target(verdict)) core_.state().history().move_on();
   switch (verdict) {
     case Verdict::kInSync:
+      if (!may_be_the_same(core_.record())) {
+        doubt_equal();
+        return;
+      }
       begin_equal();
       break;
     case Verdict::kSourceOfMap:
@@ -103,8 +109,20 @@ void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
   if (!core_.state().blank()) record_session(verdict);
 }
 
+// In the next session both hear that every block may differ, and who is the source compares them.
+void PeerSync::doubt_equal() {
+  enter(Phase::kIdle);
+  core_.differences().all_may_differ();
+  core_.state().begin_copy(true);
+  persist_for_resync([this] {
+    core_.session.drop(core_.peer + " says that it has generation " +
+                           metadata::format_generation(core_.record().generations.current) +
+                           ", which by this node's record nobody else was given: all is compared",
+                       limits::kReconnectDelayMin_ns);
+  });
+}
+
 void PeerSync::begin_equal() {
-  check_shared(core_.record());
   enter(Phase::kEqual);
   core_.differences().set_valid(true);
   parts_.gate.close();
@@ -155,14 +173,14 @@ void PeerSync::persist_for_resync(std::function<void()> then) {
 }
 
 void PeerSync::begin_resync(Verdict verdict, const SyncFacts& peer) {
-  if (same_as(core_, verdict, peer))
+  const bool same = same_as(core_, verdict, peer);
+  if (same && may_be_the_same(core_.record()))
     begin_same(verdict, peer);
   else
-    begin_copy(verdict, peer);
+    begin_copy(same ? Verdict::kSourceOfAll : verdict, peer);
 }
 
 void PeerSync::begin_same(Verdict verdict, const SyncFacts& peer) {
-  check_shared(core_.record());
   if (company_.peer_is_recorded()) {
     parts_.gate.close();
     source_.begin_with_nothing_to_send();

@@ -93,6 +93,7 @@ class PeerSync final : private ResyncSource::Owner,
 
   void enter(Phase phase);
   void begin_equal();
+  void doubt_equal();
   void begin_diskless(const SyncFacts& peer);
   void record_session(Verdict verdict);
   void begin_resync(Verdict verdict, const SyncFacts& peer);
