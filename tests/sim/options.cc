@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 namespace twinblock::sim {
@@ -218,6 +219,18 @@ constexpr std::array<Mode, 29> kModeTable{{
        o.faults.swap = o.depth % 8 == 4 ? 1 : 0;
      }},
 }};
+
+// --help names each.
+constexpr bool is_listed(std::string_view name) {
+  std::string_view rest = kModes;
+  while (!rest.empty()) {
+    const size_t length = std::min(rest.find(' '), rest.size());
+    if (rest.substr(0, length) == name) return true;
+    rest.remove_prefix(std::min(length + 1, rest.size()));
+  }
+  return false;
+}
+static_assert(std::all_of(kModeTable.begin(), kModeTable.end(), [](const Mode& each) { return is_listed(each.name); }));
 
 // Runs of another kind, and their share of "mixed".
 constexpr std::array<std::pair<const char*, double>, 8> kBeside{{{"witness", 0.06},

@@ -90,7 +90,7 @@ struct Options {
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
-    "resync swap slow late lineage resume renewal witness grow rollback snapshot unread far sole";
+    "resync swap slow late lineage resume renewal witness grow rollback snapshot unread confirmed far sole";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 
