@@ -98,7 +98,7 @@ TEST(BlockMap, OfALargeVolumeIsSearchedAtThePriceOfWhatIsUsed) {
   map.set(64 * kTiB - kBlock, kBlock);
   bool found = false;
   const double looks = seconds_of([&] {
-    for (uint64_t i = 0; i < 1000; ++i) found = found || map.any(i * kGiB, kMiB);
+    for (uint64_t i = 0; i < 200'000; ++i) found = found || map.any(i % 1000 * kGiB, kMiB);
   });
   EXPECT_FALSE(found);
   const double searches = seconds_of([&] {
@@ -109,7 +109,7 @@ TEST(BlockMap, OfALargeVolumeIsSearchedAtThePriceOfWhatIsUsed) {
     }
   });
   EXPECT_TRUE(found);
-  EXPECT_LT(looks, 5 * whole) << "1000 looks, against changing every chunk once";
+  EXPECT_LT(looks, 5 * whole) << "200,000 looks, against changing every chunk once: none goes on behind its range";
   EXPECT_LT(searches, 5 * whole) << "100 searches, merges and clears";
 }
 
