@@ -92,7 +92,7 @@ void FlushGroup::settle() {
   }
   if (!on_local_) {
     // No disk here has it, but the peer's may.
-    if (awaited() && core_.stance().frozen() && !core_.stance().demoting())
+    if (awaited() && core_.stance().clients_wait())
       held_ = true;
     else
       finish(local_error_ != 0 ? local_error_ : EIO);
@@ -134,8 +134,7 @@ void FlushGroup::begin_again() {
 }
 
 void FlushGroup::release_held() {
-  const bool waits = core_.stance().frozen() && !core_.stance().demoting();
-  if (waits || !std::exchange(held_, false)) return;
+  if (core_.stance().clients_wait() || !std::exchange(held_, false)) return;
   begin_again();
 }
 

@@ -93,7 +93,7 @@ bool SlowReads::peer_has(const ClientRequest& client) const {
 }
 
 // As writes and flushes do, what can't be read here waits for the peer, whose replica may be good.
-bool SlowReads::waits_for_peer() const { return core_.stance().frozen() && !core_.stance().demoting(); }
+bool SlowReads::waits_for_peer() const { return core_.stance().clients_wait(); }
 
 void SlowReads::read_from_peer(Op& op) {
   if (!peer_has(*op.client)) {

@@ -69,6 +69,8 @@ class Stance {
   // The node is being demoted: nobody has the export open, and a flush promises no client anything, so that it
   // waits for no peer, whether that comes and goes meanwhile or not.
   [[nodiscard]] bool demoting() const { return demoting_; }
+  // What clients ask for, and cannot be done here, waits; what a demotion asks for is nobody's.
+  [[nodiscard]] bool clients_wait() const { return frozen() && !demoting_; }
   void demotion_begins() { demoting_ = true; }
   void demotion_ended() { demoting_ = false; }
 
