@@ -198,7 +198,7 @@ TEST(CommandLine, WaitTakesItsGoalAsAWordToo) {
   EXPECT_EQ(parsed({"wait", "r0"}).node.volume, "r0");
   EXPECT_EQ(parsed({"wait", "r0", "--for", "simplex"}).wait.goal, "simplex");
   EXPECT_TRUE(says(refusal({"wait", "r0", "nirvana"}), "'nirvana' is not a state to wait for"));
-  EXPECT_TRUE(says(refusal({"wait", "r0", "nirvana"}), "duplex, connected"));
+  EXPECT_TRUE(says(refusal({"wait", "r0", "nirvana"}), "duplex, whole, connected"));
   EXPECT_TRUE(says(refusal({"wait", "r0", "r1", "duplex"}), "'r1' is too much"));
   EXPECT_TRUE(says(refusal({"wait", "r0", "duplex", "--for", "simplex"}), "--for"));
 }
