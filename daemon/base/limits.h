@@ -91,6 +91,9 @@ constexpr uint64_t kHandshakeTimeout_ns = 5 * kSecond_ns;
 // Connections of a link that have not proven the key, before that: a flood of so many in the few
 // milliseconds that the peer takes keeps it out.
 constexpr size_t kUnprovenConnectionsMax = 64;
+// Hellos with a proof of the key that are known again when somebody sends their recordings: a node that dials all its
+// links as often as it may makes fewer within a minute.
+constexpr size_t kSeenHellosMax = 4096;
 // What they do is told once for each of so many reasons, and then counted for so long.
 constexpr size_t kStrangerReasonsMax = 16;
 constexpr uint64_t kStrangerInterval_ns = 10 * kSecond_ns;

@@ -1,5 +1,7 @@
 // What a connection's key is mixed with: who records what was said, and gets hold of the key later, must not be able to
 // read it (RFC 8446: psk_dhe_ke, and never psk_ke).
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <initializer_list>
 #include <string>
@@ -38,6 +40,48 @@ TEST(TlsExchangeTest, a_dialler_offers_no_key_alone) {
   EXPECT_FALSE(offers({kAlone}));
   EXPECT_FALSE(offers({kAlone, kWithDiffieHellman}));
   EXPECT_FALSE(offers({kWithDiffieHellman, kAlone}));
+}
+
+// Anybody on the way may send it as often as he likes. He is not taken for the peer, nor does he keep a place that it needs.
+TEST(TlsExchangeTest, a_hello_holds_once) {
+  const Keys keys = keys_of({make_link_key()});
+  TlsSession dialler(TlsSession::Side::kDialler, keys);
+  ASSERT_EQ(dialler.shake_hands(), TlsSession::Step::kWaits);
+  const std::vector<std::byte> recording(dialler.sealed().begin(), dialler.sealed().end());
+  SeenHellos seen;
+  const auto hear = [&](TlsSession& acceptor) {
+    const auto room = acceptor.room();
+    std::copy(recording.begin(), recording.end(), room.begin());
+    acceptor.received(recording.size());
+    return acceptor.shake_hands();
+  };
+  TlsSession first(TlsSession::Side::kAcceptor, keys, &seen);
+  EXPECT_EQ(hear(first), TlsSession::Step::kWaits) << first.error();
+  EXPECT_TRUE(first.hello_holds());
+  for (int i = 0; i < 3; ++i) {
+    TlsSession again(TlsSession::Side::kAcceptor, keys, &seen);
+    EXPECT_EQ(hear(again), TlsSession::Step::kFailed);
+    EXPECT_FALSE(again.hello_holds());
+    EXPECT_NE(again.error().find("a recording"), std::string::npos) << again.error();
+  }
+  EXPECT_EQ(seen.size(), 1u);
+}
+
+TEST(SeenHellos, TheOldestAreForgottenAndTheLatestAreKnown) {
+  SeenHellos seen;
+  const auto first = [&seen](size_t number) {
+    std::array<std::byte, 32> random{};
+    std::memcpy(random.data(), &number, sizeof number);
+    return seen.first(random);
+  };
+  constexpr size_t kMany = 3 * limits::kSeenHellosMax;
+  for (size_t number = 0; number < kMany; ++number) {
+    EXPECT_TRUE(first(number));
+    EXPECT_FALSE(first(number));
+  }
+  EXPECT_EQ(seen.size(), limits::kSeenHellosMax);
+  EXPECT_FALSE(first(kMany - limits::kSeenHellosMax));
+  EXPECT_TRUE(first(kMany - limits::kSeenHellosMax - 1));
 }
 
 }  // namespace

@@ -255,7 +255,7 @@ void TcpConnection::begin() {
   state_ = State::kUp;
   if (network_.keys_ == nullptr) return;
   const auto side = dialled_ ? TlsSession::Side::kDialler : TlsSession::Side::kAcceptor;
-  tls_ = std::make_unique<TlsSession>(side, network_.keys_);
+  tls_ = std::make_unique<TlsSession>(side, network_.keys_, &network_.seen_hellos_);
   out_.seal_with(*tls_);
   state_ = State::kSecuring;
 }

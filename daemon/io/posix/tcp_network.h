@@ -56,6 +56,7 @@ class TcpNetwork final : public Network, private TurnPart {
   Loop& loop_;
   const std::string congestion_;
   std::shared_ptr<const LinkKeys> keys_;  // null: nothing is encrypted
+  SeenHellos seen_hellos_;
   InterfaceWatch interfaces_;
   std::vector<TcpConnection*> connections_;  // null: destroyed, removed after the turn
   std::vector<std::pair<std::string, std::unique_ptr<TcpListener>>> listeners_;  // by link

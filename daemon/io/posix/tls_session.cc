@@ -44,8 +44,8 @@ Status TlsSession::available() {
                "see what /etc/gnutls/config forbids, or write encryption = \"off\""};
 }
 
-TlsSession::TlsSession(Side side, std::shared_ptr<const LinkKeys> keys)
-    : side_(side), keys_(std::move(keys)) {
+TlsSession::TlsSession(Side side, std::shared_ptr<const LinkKeys> keys, SeenHellos* seen)
+    : side_(side), keys_(std::move(keys)), seen_(seen) {
   TB_CHECK(keys_ != nullptr && !keys_->empty(), "TLS without a key");
   const unsigned end = side == Side::kDialler ? GNUTLS_CLIENT : GNUTLS_SERVER;
   TB_CHECK(gnutls_init(&session_, end | GNUTLS_NONBLOCK | GNUTLS_NO_TICKETS) == 0,
@@ -111,8 +111,13 @@ ssize_t TlsSession::push(gnutls_transport_ptr_t self, const giovec_t* parts, int
 // A hello of ours is made when the binder of theirs was right (RFC 8446, 4.2.11.2).
 int TlsSession::answered(gnutls_session_t session, unsigned /*type*/, unsigned /*when*/, unsigned /*incoming*/,
                          const gnutls_datum_t* /*message*/) {
-  static_cast<TlsSession*>(gnutls_session_get_ptr(session))->hello_holds_ = true;
-  return 0;
+  auto& tls = *static_cast<TlsSession*>(gnutls_session_get_ptr(session));
+  gnutls_datum_t theirs{}, ours{};
+  gnutls_session_get_random(session, &theirs, &ours);
+  tls.hello_is_repeated_ =
+      tls.seen_ != nullptr && !tls.seen_->first(std::as_bytes(std::span(theirs.data, theirs.size)));
+  tls.hello_holds_ = !tls.hello_is_repeated_;
+  return tls.hello_holds_ ? 0 : GNUTLS_E_ILLEGAL_PARAMETER;
 }
 
 // A key that there is not is answered like a wrong one.
@@ -177,6 +182,7 @@ std::string TlsSession::why_failed(int code) const {
                ? "does not take " + ours + compare
                : "does not prove that it has " + ours + " (" + gnutls_strerror(code) + ")" +
                      compare;
+  if (hello_is_repeated_) return "repeats what a node has sent before: a recording";
   if (named_.empty())
     return std::string("does not prove that it has the key (") + gnutls_strerror(code) + ")";
   if (find_link_key(*keys_, named_) != nullptr)

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "io/posix/link_key.h"
+#include "io/posix/seen_hellos.h"
 
 namespace twinblock {
 
@@ -28,7 +29,8 @@ class TlsSession {
   // Whether this host lets us; before any is made.
   static Status available();
 
-  TlsSession(Side side, std::shared_ptr<const LinkKeys> keys);
+  // `seen`, which outlives it: of an acceptor, what recordings are known by. Null: each hello counts as a new one.
+  TlsSession(Side side, std::shared_ptr<const LinkKeys> keys, SeenHellos* seen = nullptr);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
@@ -39,8 +41,8 @@ class TlsSession {
   // The peer has closed the connection, or took too long, before it was done: in words.
   [[nodiscard]] std::string left_early() const;
   [[nodiscard]] bool done() const { return done_; }
-  // Of an acceptor: the dialler's hello holds up to a key, though it may be a recording. Others are asked for another hello at
-  // most (HelloRetryRequest).
+  // Of an acceptor: the dialler's hello holds up to a key, though it may be a recording of one that has never come here. Others
+  // are asked for another hello at most (HelloRetryRequest).
   [[nodiscard]] bool hello_holds() const { return hello_holds_; }
   // The fingerprint of the key that both have proven, once it is done.
   [[nodiscard]] const std::string& key() const { return named_; }
@@ -78,11 +80,13 @@ class TlsSession {
 
   const Side side_;
   const std::shared_ptr<const LinkKeys> keys_;
+  SeenHellos* const seen_;
   gnutls_session_t session_ = nullptr;
   gnutls_psk_client_credentials_t client_ = nullptr;
   gnutls_psk_server_credentials_t server_ = nullptr;
   bool done_ = false;
   bool hello_holds_ = false;
+  bool hello_is_repeated_ = false;
   std::string named_;  // the fingerprint that the dialler says it has
   std::string error_;
   uint64_t heard_bytes_ = 0;
