@@ -430,8 +430,7 @@ def test_recording_of_the_dialler_begins_no_session(make_lab):
         for _ in range(3):
             replay(lab, "beta", recording)
         assert sessions(lab, "beta") == began and block(lab, "beta") == NEW
-        wait_until(lambda: any(words in lab.log_text("beta") for words in ("does not prove that it has it", "names the key")),
-                   what="the reason in beta's log")
+        wait_for_log(lab, "beta", "repeats what a node has sent before: a recording")
         lab.start("alpha")
         promote(lab, "alpha")
         lab.wait_state("alpha", "duplex")
