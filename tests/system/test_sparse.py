@@ -50,6 +50,17 @@ def verify(lab, name):
     return lab.status(name)["verify"]
 
 
+def cost_of_reading(lab, size):
+    """Seconds of a processor that this machine takes just now to read so much of an image, by what it takes for a part."""
+    part = GIB
+    began = time.process_time()
+    with open(lab.node("alpha")["backing"], "rb", buffering=0) as image:
+        for at in range(0, part, MIB):
+            image.seek(at)
+            image.read(MIB)
+    return (time.process_time() - began) * size / part
+
+
 def test_an_empty_volume_is_verified_without_reading_it(make_lab):
     lab = make_lab(size="8GiB")
     before = {name: cpu_seconds(lab, name) for name in ("alpha", "beta")}
@@ -57,9 +68,10 @@ def test_an_empty_volume_is_verified_without_reading_it(make_lab):
     found = verify(lab, "alpha")
     took = time.monotonic() - began
     used = {name: cpu_seconds(lab, name) - before[name] for name in before}
-    print(f"verify of 8 GiB of nothing: {took:.2f} s, processor {used}")
+    reading = cost_of_reading(lab, 8 * GIB)
+    print(f"verify of 8 GiB of nothing: {took:.2f} s, processor {used}; reading takes {reading:.1f} s of it")
     assert found["bytes_done"] == 8 * GIB and found["differing_bytes"] == 0
-    assert max(used.values()) <= 1
+    assert max(used.values()) <= reading / 2
 
 
 def test_a_sparse_terabyte_is_compared_at_the_price_of_its_data(make_lab):
@@ -74,9 +86,10 @@ def test_a_sparse_terabyte_is_compared_at_the_price_of_its_data(make_lab):
     found = verify(lab, "alpha")
     took = time.monotonic() - began
     used = {name: cpu_seconds(lab, name) - before[name] for name in before}
-    print(f"comparison of 1 TiB with 40 MB in it: {took:.2f} s, processor {used}")
+    reading = cost_of_reading(lab, TIB)
+    print(f"comparison of 1 TiB with 40 MB in it: {took:.2f} s, processor {used}; reading takes {reading:.0f} s of it")
     assert found["bytes_done"] == TIB and found["differing_bytes"] == 0
-    assert max(used.values()) <= 10
+    assert max(used.values()) <= reading / 20
 
 
 def scattered(size):
