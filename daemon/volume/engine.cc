@@ -58,7 +58,11 @@ Engine::Engine(Parts parts)
                          metadata::intent_tag(core_.record().volume_uuid),
                          parts.loaded.intent_sequence);
     facts_.loaded(parts.cache_is_gone);
-    if (core_.record().flush_failed && parts.cache_is_gone) core_.state().forget_boot();
+    if (core_.record().flush_failed && parts.cache_is_gone) {
+      core_.state().forget_boot();
+      // With the flag goes what tells the processes after this one that their host's memory holds less than its boot says.
+      core_.state().note_boot(0);
+    }
     core_.differences().load(parts.loaded, core_.intents(), !core_.state().backing_lost());
     disks_.load(parts.cache_is_gone);
   }
