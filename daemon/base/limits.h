@@ -164,8 +164,9 @@ constexpr uint64_t kLeaseMax_ns = 5 * kSecond_ns;
 // A flush that takes longer is on record until it ends: whoever dies in it is the only one that is told of its failure.
 // (A node that is killed meanwhile does not go on as primary.)
 constexpr uint64_t kFlushOnRecord_ns = 5 * kSecond_ns;
-// For so long at most a start compares what memory holds of the data disk with that disk: some GiB of it.
-constexpr uint64_t kMemoryLook_ns = 10 * kSecond_ns;
+// For so long at most a start compares what memory holds of the data disk with that disk, as clients wait for a restart: some
+// GiB of it, the latest written first.
+constexpr uint64_t kMemoryLook_ns = 2 * kSecond_ns;
 
 constexpr uint64_t kHeartbeatInterval_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMin_ns = 50 * kMillisecond_ns;

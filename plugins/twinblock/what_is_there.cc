@@ -70,7 +70,7 @@ bool may_forget_memory(const std::string& backing, const DiskFile* metadata, Log
       return true;
     case MemoryFound::kCutOff:
       log.log(Severity::kWarning, "of what memory holds of " + backing + ", " + format_size(look.at_bytes) +
-                                      " are on the disk as well; the rest was not compared, as there is too much of it");
+                                      " are on the disk as well; to compare the rest would take too long");
       return true;
     case MemoryFound::kHangs:
       loaded.record.flush_failed = true;

@@ -163,6 +163,21 @@ TEST_F(MemoryLooks, ADiskThatDoesNotAnswerIsNotWaitedFor) {
   wait_for_threads();
 }
 
+// That is known later than a good disk is left.
+TEST_F(MemoryLooks, ADiskThatMayHangIsGivenTheTimeToShowIt) {
+  if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
+  std::atomic<bool> goes_on{false};
+  direct_read = [&goes_on](void*, size_t, off_t) {
+    while (!goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    errno = EIO;
+    return ssize_t{-1};
+  };
+  const MemoryLook look = look_at_memory(path_, {{0, kSize}}, {700 * kMillisecond_ns, 1500 * kMillisecond_ns});
+  EXPECT_EQ(look.found, MemoryFound::kHangs);
+  goes_on = true;
+  wait_for_threads();
+}
+
 TEST_F(MemoryLooks, ASlowDiskIsLookedAtForSoLongAndNoLonger) {
   if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
   direct_read = [fd = fd_](void* into, size_t bytes, off_t offset) {

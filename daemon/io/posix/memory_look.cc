@@ -27,6 +27,8 @@ namespace twinblock {
 namespace {
 
 constexpr uint64_t kPieceBytes = AlignedBuffers::kBytesMax;
+// A disk that has answered so lately gets on.
+constexpr uint64_t kLately_ns = 500'000'000;
 
 // What the thread has of its own, so that it may be left alone with a disk that hangs.
 class Look {
@@ -155,7 +157,8 @@ MemoryLook Look::wait(const LookPatience& patience) {
     const uint64_t now_ns = monotonic_ns();
     if (std::exchange(steps, steps_.load()) != steps_.load()) step_ns = now_ns;
     const bool hangs = now_ns - step_ns >= patience.still_ns;
-    if (result_ || (!hangs && now_ns < deadline_ns)) continue;
+    // One that may hang is given its time to show it.
+    if (result_ || (!hangs && (now_ns < deadline_ns || now_ns - step_ns >= kLately_ns))) continue;
     stop_ = true;
     return {hangs ? MemoryFound::kHangs : MemoryFound::kCutOff, compared_bytes_, 0};
   }
