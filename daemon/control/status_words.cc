@@ -208,7 +208,8 @@ StatusWords words_of_state(const StatusView& view) {
         words.status += " " + view.refusal + ".";
         words.action = advice(view);
       }
-      if (view.frozen)
+      // With a witness nothing would be ended: this node has nothing to be consented to.
+      if (view.frozen && !view.reads_wait)
         words.action += " `twinblock continue " + volume + "` ends with an error what waits, and keeps nothing of it.";
       break;
   }

@@ -19,6 +19,10 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
                 EINVAL});
     return;
   }
+  if (!copy_waits && !parts_.disks.local_ok()) {
+    end_what_waits(reply);
+    return;
+  }
   // Held for its peer (on_peer_loss = freeze), it asks from now on.
   const bool held = core.stance().waits_for_peer();
   const bool asks = copy_waits || core.stance().waits_for_witness();
@@ -51,14 +55,31 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
     parts_.owner.note_state();
     parts_.writes.release_held();
     parts_.flushes.release_held();
-    reply(parts_.disks.local_ok()
-              ? "this node goes on alone until " + peer + " is back; what " + peer + " misses is recorded"
-              : "nothing waits any more until " + peer + " is back: this node's disk failed, so that clients get errors");
+    reply("this node goes on alone until " + peer + " is back; what " + peer + " misses is recorded");
   };
   if (asks)
     parts_.consent.take_word(go_on);
   else
     go_on(std::nullopt);
+}
+
+// Without its disk it has nothing to go on with: clients get errors. What a witness were told of it would only keep the peer
+// from going on.
+void OperatorOrders::end_what_waits(const Reply& reply) {
+  Core& core = parts_.core;
+  if (core.stance().waits_for_witness()) {
+    reply(Error{"this node's disk failed: it has nothing to go on with alone",
+                "bring " + core.peer + " back, whose replica is good, or promote it: this node then becomes secondary by "
+                "itself, and its clients are cut off",
+                EBUSY});
+    return;
+  }
+  core.stance().operator_lets_go_on();
+  core.log.log(Severity::kWarning, "what waits for " + core.peer + " fails by the operator's order: this node's disk has failed");
+  parts_.owner.note_state();
+  parts_.writes.release_held();
+  parts_.flushes.release_held();
+  reply("nothing waits any more until " + core.peer + " is back: this node's disk failed, so that clients get errors");
 }
 
 std::string OperatorOrders::apply(ResyncPace pace, uint64_t bytes_per_s) {

@@ -95,6 +95,7 @@ class OperatorOrders {
   }
   // on_peer_loss = freeze: writes that wait for the peer go on without it. Where they wait for the
   // witness, that is up to the witness, or to the operator who vouches for the peer in its place.
+  // Without a disk of its own it has nothing to go on with: what waits ends with errors, where it waits for no witness.
   void go_on_alone(bool without_witness, const Reply& reply);
   void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply);
   void verify(VerifyOrder order, const Reply& reply);
@@ -103,6 +104,8 @@ class OperatorOrders {
   void set_sample_every(uint32_t writes) { parts_.core.session.sampler().set_every(writes); }
 
  private:
+  void end_what_waits(const Reply& reply);
+
   [[nodiscard]] std::string apply(ResyncPace pace, uint64_t bytes_per_s);
 
   const Parts parts_;

@@ -66,7 +66,10 @@ bool may_forget_memory(const std::string& backing, const DiskFile* metadata, Log
   const MemoryLook look = look_at_memory(backing, std::move(ranges));
   switch (look.found) {
     case MemoryFound::kHonest:
+      return true;
     case MemoryFound::kUntold:
+      log.log(Severity::kInfo, "whether memory shows of " + backing + " what the disk holds can't be told (" +
+                                   std::strerror(look.error) + ")");
       return true;
     case MemoryFound::kCutOff:
       log.log(Severity::kWarning, "of what memory holds of " + backing + ", " + format_size(look.at_bytes) +
@@ -79,7 +82,7 @@ bool may_forget_memory(const std::string& backing, const DiskFile* metadata, Log
     case MemoryFound::kDeceives:
       break;
   }
-  log.log(Severity::kWarning, "a flush of " + backing + " failed, and its process ended before that was on record: " +
+  log.log(Severity::kWarning, "it counts as if a flush of " + backing + " had failed before that was on record: " +
                                   why_deceives(look));
   const Status recorded = metadata::record_doubt(loaded, [metadata](uint64_t offset_bytes, auto bytes) {
     return write_durably(*metadata, offset_bytes, bytes);

@@ -121,11 +121,11 @@ void World::fail_flush_in_death(int host) {
 
 void World::kill(int host) {
   if (!node(host).running() || stands_in(host)) return;
+  check_now();
+  look();
   // What it had not flushed may be gone as soon as another process looks.
   if (node(host).data().flush_failed()) intact_[static_cast<size_t>(host)] = false;
   fail_flush_in_death(host);
-  check_now();
-  look();
   node(host).kill();
   process_gone(host);
   restart_later(host, 5 * kSecond_ns);

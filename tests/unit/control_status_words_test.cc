@@ -150,6 +150,8 @@ TEST(DisksInStatus, WhatFailedWithoutAPeerThatMayStandInSaysSo) {
   const StatusWords away = status_words(view);
   EXPECT_TRUE(away.action.starts_with("Start twinblockd on beta")) << away.action;
   EXPECT_NE(away.action.find("`twinblock continue r0` ends with an error what waits"), std::string::npos) << away.action;
+  view.reads_wait = true;  // it waits for a witness
+  EXPECT_EQ(status_words(view).action.find("continue"), std::string::npos) << status_words(view).action;
   view.verdict = Verdict::kCantGoOn;
   view.refusal = "refused: beta has forgotten";
   const StatusWords refused = status_words(view);

@@ -108,7 +108,7 @@ TEST_F(MemoryLooks, OfWhatIsNotInMemoryNothingIsReadAndNothingComesThere) {
   if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
   forget();
   EXPECT_EQ(look_at_memory(path_, {{0, kSize}}).found, MemoryFound::kHonest);
-  EXPECT_EQ(direct_reads, 1) << "to see whether it can be read so at all";
+  EXPECT_EQ(direct_reads, 0) << "it may be long in answering, and that would mean nothing";
   EXPECT_TRUE(nothing_is_cached(fd_, kSize));
 }
 

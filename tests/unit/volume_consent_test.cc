@@ -480,6 +480,12 @@ TEST_F(ConsentTest, APrimaryWithoutItsDiskYieldsToThePeerThatWentOn) {
   write();
   node_->run(kLong_ns);
   EXPECT_FALSE(written_.has_value()) << "the peer may be back with all that it had";
+  // Nor has it anything to go on with by an operator's word, which would only keep that peer from going on.
+  const size_t told = witness_.replacements.size();
+  for (const bool without_witness : {false, true})
+    node_->engine->orders().go_on_alone(without_witness, [](const Result<std::string>& said) { EXPECT_FALSE(said.ok()); });
+  node_->run(kLong_ns);
+  EXPECT_EQ(witness_.replacements.size(), told);
   record_.generations = node_->engine->status().mine.generations;
   record_.generations.advance(kClaim);  // … but that was promoted, by the witness' consent
   peer_.reset();

@@ -60,7 +60,7 @@ class Look {
   AlignedBuffers buffers_;
   const AlignedBuffer memory_{buffers_, kPieceBytes}, disk_{buffers_, kPieceBytes};
   MemoryLook found_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, asks_disk_{false};
   std::atomic<uint64_t> steps_{0}, compared_bytes_{0};
   std::mutex mutex_;
   std::condition_variable ended_;
@@ -68,19 +68,22 @@ class Look {
 };
 
 Status Look::open() {
-  // A description of its own is told of each failure that nobody was told of.
-  const auto open_once = [this] { return Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)); };
-  buffered_ = open_once();
-  direct_ = open_once();
+  direct_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
   struct stat status {};
-  if (!buffered_.open() || !direct_.open() || ::fstat(direct_.get(), &status) != 0)
-    return system_error(errno, "open " + path_);
+  if (!direct_.open() || ::fstat(direct_.get(), &status) != 0) return system_error(errno, "open " + path_);
   const Result<uint64_t> made = make_direct(direct_.get(), path_, S_ISBLK(status.st_mode));
   return made ? ok_status() : Status(made.error());
 }
 
 MemoryLook Look::compare() {
-  if (Status opened = open(); !opened) return {MemoryFound::kUntold, 0, opened.error().code};
+  buffered_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!buffered_.open()) return {MemoryFound::kUntold, 0, errno};
+  // A description of its own is told of each failure that nobody was told of, whatever it asks about: also of one of the
+  // last close of a device, with which the kernel forgets all of it.
+  if (::sync_file_range(buffered_.get(), 0, AlignedBuffers::kAlign, SYNC_FILE_RANGE_WAIT_BEFORE) != 0)
+    return {MemoryFound::kDeceives, 0, errno};
+  // What is not in memory was found to be so in no time at all: no readahead brings it there.
+  (void)::posix_fadvise(buffered_.get(), 0, 0, POSIX_FADV_RANDOM);
   for (const FileRange& range : ranges_) {
     const bool told = for_cached_runs(buffered_.get(), range.offset_bytes, range.length_bytes,
                                       [this](uint64_t at, uint64_t length) { return compare_run(at, length); });
@@ -95,6 +98,12 @@ MemoryLook Look::compare() {
 bool Look::compare_run(uint64_t offset_bytes, uint64_t length_bytes) {
   const uint64_t end_bytes = offset_bytes + length_bytes;
   ++steps_;
+  // A disk of which nothing is in memory is not asked for anything: it may be long in answering.
+  if (length_bytes > 0 && !direct_.open()) {
+    asks_disk_ = true;
+    if (Status opened = open(); !opened) return end(MemoryFound::kUntold, offset_bytes, opened.error().code);
+    ++steps_;
+  }
   while (offset_bytes < end_bytes && !stop_) {
     const uint64_t length = std::min(kPieceBytes, end_bytes - offset_bytes);
     if (!compare_piece(offset_bytes, length)) return false;
@@ -156,9 +165,9 @@ MemoryLook Look::wait(const LookPatience& patience) {
     ended_.wait_for(lock, kLook);
     const uint64_t now_ns = monotonic_ns();
     if (std::exchange(steps, steps_.load()) != steps_.load()) step_ns = now_ns;
-    const bool hangs = now_ns - step_ns >= patience.still_ns;
+    const bool hangs = asks_disk_ && now_ns - step_ns >= patience.still_ns;
     // One that may hang is given its time to show it.
-    if (result_ || (!hangs && (now_ns < deadline_ns || now_ns - step_ns >= kLately_ns))) continue;
+    if (result_ || (!hangs && (now_ns < deadline_ns || (asks_disk_ && now_ns - step_ns >= kLately_ns)))) continue;
     stop_ = true;
     return {hangs ? MemoryFound::kHangs : MemoryFound::kCutOff, compared_bytes_, 0};
   }

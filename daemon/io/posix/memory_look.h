@@ -35,8 +35,9 @@ struct LookPatience {
   uint64_t still_ns = limits::kFlushOnRecord_ns;  // without an answer: it hangs
 };
 
-// Looks at the ranges in their order; of what is not in memory nothing is read, nor does it come there. What is still to
-// be written there is, first.
+// Looks at the ranges in their order; of what is not in memory nothing is read (but a page or so on file systems that can't
+// say that it has just gone). What is still to be written there is, first. Of a device nothing is in memory once its last
+// user has closed it.
 MemoryLook look_at_memory(const std::string& path, std::vector<FileRange> ranges, LookPatience patience = {});
 
 }  // namespace twinblock

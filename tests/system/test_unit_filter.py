@@ -1,0 +1,35 @@
+"""What the unit lets a node ask of the kernel: all that it needs. A call that is refused is not always an error: a node that may
+not ask what is in memory, say, never finds out that a flush failed."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNIT = Path(__file__).resolve().parents[2] / "packaging/twinblock@.service.in"
+# Those that not every service has, or that a node tries and goes on without.
+NEEDED = {"mincore", "mlockall", "io_uring_setup", "io_uring_enter", "preadv2", "sync_file_range", "fadvise64", "statx",
+          "fallocate", "copy_file_range", "ioctl", "prctl", "sched_setaffinity"}
+
+
+def calls_of(name):
+    """Of a set that this host's systemd knows, with the sets in it."""
+    if not name.startswith("@"):
+        return {name}
+    done = subprocess.run(["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    words = [line.split("#")[0].strip() for line in done.stdout.splitlines()[1:]]
+    return set().union(*(calls_of(word) for word in words if word))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
+def test_the_unit_allows_what_a_node_needs():
+    allowed = set()
+    for line in UNIT.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("SystemCallFilter="):
+            continue
+        words = line.split("=", 1)[1].split()
+        named = set().union(*(calls_of(word.lstrip("~")) for word in words))
+        allowed = allowed - named if words[0].startswith("~") else allowed | named
+    assert not NEEDED - allowed
