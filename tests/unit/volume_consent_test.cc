@@ -473,7 +473,6 @@ TEST_F(ConsentTest, APrimaryWithoutItsDiskYieldsToThePeerThatWentOn) {
   node_->data.failures = 1000000;
   write();
   node_->run(kLong_ns);
-  ASSERT_EQ(written_, 0);
   ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
   part();
   written_.reset();
@@ -494,8 +493,7 @@ TEST_F(ConsentTest, APrimaryWithoutItsDiskYieldsToThePeerThatWentOn) {
   peer_->take(HostilePeer::Stance::kNewer, 1, 5);
   node_->run(kLong_ns);
   EXPECT_FALSE(node_->engine->is_primary());
-  ASSERT_TRUE(written_.has_value()) << "its clients are cut off";
-  EXPECT_NE(written_, 0);
+  EXPECT_NE(written_.value_or(0), 0) << "its clients are cut off";
 }
 
 }  // namespace
