@@ -8,13 +8,16 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
-#include <iterator>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,8 +30,27 @@
 namespace twinblock {
 namespace {
 
-// What happens when the disk itself is read; the other reads of this program are as they are.
-std::function<ssize_t(void* into, size_t bytes, off_t offset)> direct_read;
+// What happens when the disk itself is read; the other reads of this program are as they are. A look that was given up may
+// still be in the last one when the test sets the next: hence the lock.
+class DirectRead {
+ public:
+  using Call = std::function<ssize_t(void* into, size_t bytes, off_t offset)>;
+  DirectRead& operator=(Call call) {
+    auto made = call ? std::make_shared<Call>(std::move(call)) : nullptr;
+    const std::lock_guard lock(mutex_);
+    call_.swap(made);
+    return *this;
+  }
+  std::shared_ptr<Call> get() {
+    const std::lock_guard lock(mutex_);
+    return call_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Call> call_;
+};
+DirectRead direct_read;
 std::atomic<int> direct_reads{0};
 
 }  // namespace
@@ -38,7 +60,8 @@ std::atomic<int> direct_reads{0};
 extern "C" ssize_t pread(int fd, void* into, size_t bytes, off_t offset) {
   const bool direct = (::fcntl(fd, F_GETFL) & O_DIRECT) != 0;
   if (direct) ++twinblock::direct_reads;
-  if (direct && twinblock::direct_read) return twinblock::direct_read(into, bytes, offset);
+  if (direct)
+    if (const auto call = twinblock::direct_read.get()) return (*call)(into, bytes, offset);
   return static_cast<ssize_t>(::syscall(SYS_pread64, fd, into, bytes, offset));
 }
 
@@ -72,10 +95,16 @@ class MemoryLooks : public ::testing::Test {
   }
   // A look that was given up lives on until the disk has answered.
   static void wait_for_threads() {
-    const auto threads = [] {
-      return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+    // By their name: sanitizers have threads of their own.
+    const auto looks = [] {
+      const auto is_look = [](const auto& task) {
+        std::string name;
+        std::ifstream(task.path() / "comm") >> name;
+        return name == "twinblock-look";
+      };
+      return std::ranges::any_of(std::filesystem::directory_iterator("/proc/self/task"), is_look);
     };
-    while (threads() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (looks()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   void forget() const {
     ASSERT_EQ(::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED), 0);
