@@ -28,17 +28,23 @@ def copy_of(lab, name, scratch):
     return {"DISK_FAULT_MEDIUM": str(medium)}
 
 
+def write_what_beta_does_not_flush(disk, scratch, handle, fault):
+    """Over what both hold. The environment that shows what beta's medium holds then: what was there before."""
+    handle.pwrite(os.urandom(MIB), MIB)
+    handle.flush()
+    medium = copy_of(disk.lab, "beta", scratch)
+    disk.begin(fault, only="flushes")
+    handle.pwrite(os.urandom(MIB), MIB)
+    return medium
+
+
 def both_die_after_betas_flush_failed(scratch, make_lab):
     """The disk, and as environment for beta the means to show what its medium held before."""
     disk = FaultyDisk(scratch, make_lab, "beta", backing_io="buffered",
                       settings={"on_restart": "secondary"})
     lab = disk.lab
     with connection(lab) as handle:
-        handle.pwrite(os.urandom(MIB), MIB)
-        handle.flush()
-        medium = copy_of(lab, "beta", scratch)
-        disk.begin(errno.EIO, only="flushes")
-        handle.pwrite(os.urandom(MIB), MIB)
+        medium = write_what_beta_does_not_flush(disk, scratch, handle, errno.EIO)
         handle.flush()
     lab.wait_status("beta", lambda s: s["disk"]["error"], 10, "the error of the disk")
     lab.kill("alpha")
@@ -95,11 +101,7 @@ def beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab):
                       settings={"on_restart": "secondary"})
     lab = disk.lab
     with connection(lab) as handle:
-        handle.pwrite(os.urandom(MIB), MIB)
-        handle.flush()
-        medium = copy_of(lab, "beta", scratch)
-        disk.begin(f"delay {3600 * 10**6}", only="flushes")
-        handle.pwrite(os.urandom(MIB), MIB)
+        medium = write_what_beta_does_not_flush(disk, scratch, handle, f"delay {3600 * 10**6}")
         handle.aio_flush()
         wait_until(disk.is_slow, what="a flush that is under way")
         lab.kill("beta")

@@ -26,6 +26,16 @@ StatusView duplex(const std::vector<std::pair<LinkState, std::string>>& links = 
   return view;
 }
 
+// Its clients wait for the peer.
+StatusView frozen_primary(VolumeState state) {
+  StatusView view = duplex();
+  view.peer.connected = false;
+  view.role = Role::kPrimary;
+  view.state = state;
+  view.frozen = true;
+  return view;
+}
+
 // What is said beside the state.
 std::string added(const StatusView& view) {
   const std::string all = status_words(view).status, state = state_words(view).status;
@@ -139,14 +149,9 @@ TEST(DisksInStatus, ADiskThatFailedComesFirst) {
   EXPECT_TRUE(status_words(view).action.starts_with("Bring beta back, or free space."));
 }
 
-// It can't be demoted: that would have to be recorded.
 // The peer is there, and will never stand in: what the refusal says to do counts, and not that it is to be brought back.
 TEST(DisksInStatus, WhatFailedWithoutAPeerThatMayStandInSaysSo) {
-  StatusView view = duplex();
-  view.peer.connected = false;
-  view.role = Role::kPrimary;
-  view.state = VolumeState::kFailed;
-  view.frozen = true;
+  StatusView view = frozen_primary(VolumeState::kFailed);
   const StatusWords away = status_words(view);
   EXPECT_TRUE(away.action.starts_with("Start twinblockd on beta")) << away.action;
   EXPECT_NE(away.action.find("`twinblock continue r0` ends with an error what waits"), std::string::npos) << away.action;
@@ -160,11 +165,7 @@ TEST(DisksInStatus, WhatFailedWithoutAPeerThatMayStandInSaysSo) {
 }
 
 TEST(DisksInStatus, AFrozenPrimarySaysWhatWaitsAndWhatItsDiskRefused) {
-  StatusView view = duplex();
-  view.peer.connected = false;
-  view.role = Role::kPrimary;
-  view.state = VolumeState::kFrozen;
-  view.frozen = true;
+  StatusView view = frozen_primary(VolumeState::kFrozen);
   EXPECT_TRUE(status_words(view).status.starts_with("Writes wait for beta")) << status_words(view).status;
   view.reads_wait = true;
   EXPECT_TRUE(status_words(view).status.starts_with("Reads and writes wait for beta")) << status_words(view).status;
@@ -176,6 +177,7 @@ TEST(DisksInStatus, AFrozenPrimarySaysWhatWaitsAndWhatItsDiskRefused) {
   EXPECT_NE(status.find("can't read wait, too (read /srv/r0.img at offset 0)"), std::string::npos) << status;
 }
 
+// It can't be demoted: that would have to be recorded.
 TEST(DisksInStatus, AStaleNodeThatCanTRecordItIsNotToBePromotedAgain) {
   StatusView view = duplex();
   view.role = Role::kPrimary;
