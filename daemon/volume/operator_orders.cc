@@ -8,6 +8,16 @@
 #include "volume/wait_words.h"
 
 namespace twinblock {
+namespace {
+
+// What waited is tried again, as things are now.
+void release_held(const OperatorOrders::Parts& parts) {
+  parts.owner.note_state();
+  parts.writes.release_held();
+  parts.flushes.release_held();
+}
+
+}  // namespace
 
 void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
   Core& core = parts_.core;
@@ -52,9 +62,7 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
       return;
     }
     const std::string& peer = parts_.core.peer;
-    parts_.owner.note_state();
-    parts_.writes.release_held();
-    parts_.flushes.release_held();
+    release_held(parts_);
     reply("this node goes on alone until " + peer + " is back; what " + peer + " misses is recorded");
   };
   if (asks)
@@ -76,9 +84,7 @@ void OperatorOrders::end_what_waits(const Reply& reply) {
   }
   core.stance().operator_lets_go_on();
   core.log.log(Severity::kWarning, "what waits for " + core.peer + " fails by the operator's order: this node's disk has failed");
-  parts_.owner.note_state();
-  parts_.writes.release_held();
-  parts_.flushes.release_held();
+  release_held(parts_);
   reply("nothing waits any more until " + core.peer + " is back: this node's disk failed, so that clients get errors");
 }
 
