@@ -15,6 +15,7 @@ constexpr uint64_t kTiB = 1024 * kGiB;
 constexpr uint64_t kMicrosecond_ns = 1000;
 constexpr uint64_t kMillisecond_ns = 1000 * kMicrosecond_ns;
 constexpr uint64_t kSecond_ns = 1000 * kMillisecond_ns;
+constexpr double in_seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 // "10GiB", "512 MiB", "1000MB", "4096": bytes. Binary (KiB…TiB) and decimal (kB…TB) suffixes;
 // nullopt for anything else, for a fraction and on overflow.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/units.h"
 #include "telemetry/metrics_text.h"
 #include "control/status_words.h"
 
@@ -33,7 +34,6 @@ std::vector<std::string> data_names() {
 }
 
 uint64_t one_if(bool condition) { return condition ? 1 : 0; }
-double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 void add_state(MetricsText& text, const StatusView& view) {
   text.family("twinblock_role", "gauge", "1 for the role that this node has.");
@@ -48,7 +48,7 @@ void add_state(MetricsText& text, const StatusView& view) {
              one_if(!view.disk_error.empty()));
   text.gauge("twinblock_disk_stalled_seconds",
              "For how long this node's disk has not answered a request, where it stands still; else 0.",
-             seconds(view.stalled_ns));
+             in_seconds(view.stalled_ns));
   text.counter("twinblock_disk_read_errors_total", "Reads that this node's disk failed.",
                view.read_errors);
   text.gauge("twinblock_size_bytes", "Size of the volume.", view.size_bytes);
@@ -58,7 +58,7 @@ void add_state(MetricsText& text, const StatusView& view) {
              view.intent_bytes);
   text.gauge("twinblock_clients", "Clients that have the export open.", view.clients);
   text.gauge("twinblock_uptime_seconds", "Since this node's process began.",
-             seconds(view.uptime_ns));
+             in_seconds(view.uptime_ns));
 }
 
 void add_requests(MetricsText& text, const StatusView& view) {
@@ -85,7 +85,7 @@ void add_requests(MetricsText& text, const StatusView& view) {
 void add_mirror(MetricsText& text, const StatusView& view, uint64_t events_total) {
   text.counter("twinblock_simplex_seconds_total",
                "Time as a primary without a peer that receives what is written.",
-               seconds(view.simplex_ns));
+               in_seconds(view.simplex_ns));
   text.counter("twinblock_simplex_periods_total", "How often that began.", view.simplex_times);
   text.counter("twinblock_peer_losses_total", "How often a primary lost its peer.",
                view.peer_losses);
@@ -124,9 +124,9 @@ void add_compression(MetricsText& text, const StatusView& view) {
   text.counter("twinblock_compression_incompressible_bytes_total",
                "What was looked at and sent as it was.", compression.incompressible_bytes);
   text.counter("twinblock_compress_cpu_seconds_total", "CPU time of compressing.",
-               seconds(compression.compress_ns));
+               in_seconds(compression.compress_ns));
   text.counter("twinblock_decompress_cpu_seconds_total", "CPU time of decompressing.",
-               seconds(compression.decompress_ns));
+               in_seconds(compression.decompress_ns));
 }
 
 void add_links(MetricsText& text, const StatusView& view) {
@@ -143,13 +143,13 @@ void add_links(MetricsText& text, const StatusView& view) {
   each("twinblock_link_received_bytes_total", "counter", "Bytes received over the link.",
        [](const Link& link) { return link.in_bytes; });
   each("twinblock_link_cipher_seconds_total", "counter", "Time that this node spent on encryption.",
-       [](const Link& link) { return seconds(link.cipher_ns); });
+       [](const Link& link) { return in_seconds(link.cipher_ns); });
   each("twinblock_link_in_flight_bytes", "gauge", "Sent and not answered yet.",
        [](const Link& link) { return link.in_flight_bytes; });
   each("twinblock_link_failovers_total", "counter", "How often the link was lost.",
        [](const Link& link) { return link.failovers; });
   each("twinblock_link_round_trip_seconds", "gauge", "Round trip of the last heartbeat.",
-       [](const Link& link) { return seconds(link.round_trip_ns.value_or(0)); });
+       [](const Link& link) { return in_seconds(link.round_trip_ns.value_or(0)); });
   each("twinblock_link_nominal_bytes_per_second", "gauge", "Its configured rate; 0: not given.",
        [](const Link& link) { return link.nominal_bits_per_s / 8; });
 }

@@ -1,4 +1,5 @@
 #include "base/limits.h"
+#include "base/units.h"
 #include "control/compression_words.h"
 #include "control/memory_words.h"
 #include "control/requests.h"
@@ -12,7 +13,6 @@ namespace {
 using nlohmann::json;
 
 double microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
-double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 template <typename T>
 json or_null(const std::optional<T>& value) {
@@ -38,7 +38,7 @@ json render_peer(const StatusView& view) {
           {"role", role_name(view.peer.role)},
           {"data", peer_data(view)},
           {"term", view.peer.term},
-          {"disk_stalled_s", seconds(view.peer.stalled_ns)},
+          {"disk_stalled_s", in_seconds(view.peer.stalled_ns)},
           {"silent_ms", view.peer.silent_ns ? json(*view.peer.silent_ns / kMillisecond_ns) : json()},
           {"error", view.peer.error}};
 }
@@ -146,7 +146,7 @@ json render_links(const StatusView& view) {
          {"out_bytes_per_s", link.out_bytes_per_s},
          {"in_bytes", link.in_bytes},
          {"out_bytes", link.out_bytes},
-         {"cipher_s", seconds(link.cipher_ns)},
+         {"cipher_s", in_seconds(link.cipher_ns)},
          {"in_flight_bytes", link.in_flight_bytes},
          {"failovers", link.failovers},
          {"silence_limit_ms", link.silence_limit_ns / kMillisecond_ns},
@@ -170,8 +170,8 @@ json render_compression(const StatusView& view) {
                                static_cast<double>(compression.sent_bytes))
                         : json()},
           {"incompressible_bytes", compression.incompressible_bytes},
-          {"compress_s", seconds(compression.compress_ns)},
-          {"decompress_s", seconds(compression.decompress_ns)},
+          {"compress_s", in_seconds(compression.compress_ns)},
+          {"decompress_s", in_seconds(compression.decompress_ns)},
           {"decision", compression_words(compression.mode, compression.decision)}};
 }
 
@@ -180,7 +180,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
   json last_resync;
   if (view.last_resync)
     last_resync = {{"bytes", view.last_resync->bytes},
-                   {"duration_s", seconds(view.last_resync->duration_ns)},
+                   {"duration_s", in_seconds(view.last_resync->duration_ns)},
                    {"sent", render_sent(view.last_resync->sent)}};
   return {
       {"volume", view.volume},
@@ -221,7 +221,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
        {{"engine", facts.disk_engine},
         {"io", facts.disk_io},
         {"error", view.disk_error},
-        {"stalled_s", seconds(view.stalled_ns)},
+        {"stalled_s", in_seconds(view.stalled_ns)},
         {"read_errors", view.read_errors}}},
       {"memory", render_memory(facts.memory)},
       {"clients", view.clients},
@@ -236,7 +236,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
       {"metadata", facts.metadata},
       {"config", facts.config},
       {"pid", facts.pid},
-      {"uptime_s", seconds(view.uptime_ns)},
+      {"uptime_s", in_seconds(view.uptime_ns)},
   };
 }
 

@@ -1,4 +1,5 @@
 // The counters of a node as JSON.
+#include "base/units.h"
 #include "control/latency_requests.h"
 #include "control/requests.h"
 
@@ -6,8 +7,6 @@ namespace twinblock {
 namespace {
 
 using nlohmann::json;
-
-double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 json write_sizes(const LatencyView& latency) {
   json sizes = json::array();
@@ -21,7 +20,7 @@ json links(const StatusView& view) {
     links.push_back({{"name", link.name},
                      {"out_bytes", link.out_bytes},
                      {"in_bytes", link.in_bytes},
-                     {"cipher_s", seconds(link.cipher_ns)},
+                     {"cipher_s", in_seconds(link.cipher_ns)},
                      {"failovers", link.failovers}});
   return links;
 }
@@ -33,7 +32,7 @@ json render_stats(const StatusView& view, const LatencyView& latency) {
   return {
       {"volume", view.volume},
       {"node", view.node},
-      {"uptime_s", seconds(view.uptime_ns)},
+      {"uptime_s", in_seconds(view.uptime_ns)},
       {"clients", view.clients},
       {"writes", view.writes},
       {"write_bytes", view.write_bytes},
@@ -43,7 +42,7 @@ json render_stats(const StatusView& view, const LatencyView& latency) {
       {"flushes", view.flushes},
       {"zeroes", view.zeroes},
       {"simplex",
-       {{"s", seconds(view.simplex_ns)}, {"times", view.simplex_times}, {"now", view.simplex_now}}},
+       {{"s", in_seconds(view.simplex_ns)}, {"times", view.simplex_times}, {"now", view.simplex_now}}},
       {"peer_losses", view.peer_losses},
       {"resync_bytes", view.resync_bytes},
       {"compression",
@@ -52,8 +51,8 @@ json render_stats(const StatusView& view, const LatencyView& latency) {
         {"raw_bytes", compression.raw_bytes},
         {"sent_bytes", compression.sent_bytes},
         {"incompressible_bytes", compression.incompressible_bytes},
-        {"compress_s", seconds(compression.compress_ns)},
-        {"decompress_s", seconds(compression.decompress_ns)}}},
+        {"compress_s", in_seconds(compression.compress_ns)},
+        {"decompress_s", in_seconds(compression.decompress_ns)}}},
       {"cache", render_cache(view)},
       {"links", links(view)},
       {"metadata",

@@ -6,24 +6,24 @@ namespace twinblock {
 namespace {
 
 using enum Phase;
-constexpr bool kYes = true, kNo = false;
+constexpr bool kMay = true, kMayNot = false;
 
 constexpr std::array<PhaseRules, kPhases> kRules{{
     //          attachment             receives  both whole  hears its set
-    {kApart, Attachment::kNone, kNo, kNo, kNo,
+    {kApart, Attachment::kNone, kMayNot, kMayNot, kMayNot,
      any_of(kIdle, kEqual, kBehind, kLeaving, kDiskless, kSoleCopy)},
-    {kIdle, Attachment::kNone, kNo, kNo, kNo, any_of(kMarking, kConcluding)},
-    {kMarking, Attachment::kNone, kNo, kNo, kYes, any_of(kCopying)},
-    {kCopying, Attachment::kResync, kNo, kNo, kNo, any_of(kDuplex, kEqual)},
-    {kConcluding, Attachment::kDuplex, kNo, kNo, kNo, any_of(kDuplex, kEqual, kLeaving)},
-    {kDuplex, Attachment::kDuplex, kNo, kYes, kNo, any_of(kEqual, kLeaving)},
-    {kEqual, Attachment::kNone, kYes, kYes, kNo, any_of(kDuplex, kSoleCopy)},
-    {kBehind, Attachment::kNone, kYes, kNo, kNo, any_of(kFilled)},
-    {kFilled, Attachment::kNone, kYes, kNo, kNo, any_of(kEqual)},
+    {kIdle, Attachment::kNone, kMayNot, kMayNot, kMayNot, any_of(kMarking, kConcluding)},
+    {kMarking, Attachment::kNone, kMayNot, kMayNot, kMay, any_of(kCopying)},
+    {kCopying, Attachment::kResync, kMayNot, kMayNot, kMayNot, any_of(kDuplex, kEqual)},
+    {kConcluding, Attachment::kDuplex, kMayNot, kMayNot, kMayNot, any_of(kDuplex, kEqual, kLeaving)},
+    {kDuplex, Attachment::kDuplex, kMayNot, kMay, kMayNot, any_of(kEqual, kLeaving)},
+    {kEqual, Attachment::kNone, kMay, kMay, kMayNot, any_of(kDuplex, kSoleCopy)},
+    {kBehind, Attachment::kNone, kMay, kMayNot, kMayNot, any_of(kFilled)},
+    {kFilled, Attachment::kNone, kMay, kMayNot, kMayNot, any_of(kEqual)},
     // To kIdle: the disk failed while a demotion, which had flushed before, was recorded.
-    {kLeaving, Attachment::kDiskless, kNo, kNo, kNo, any_of(kDiskless, kIdle)},
-    {kDiskless, Attachment::kDiskless, kNo, kNo, kNo, any_of(kIdle)},
-    {kSoleCopy, Attachment::kNone, kYes, kNo, kNo, any_of()},
+    {kLeaving, Attachment::kDiskless, kMayNot, kMayNot, kMayNot, any_of(kDiskless, kIdle)},
+    {kDiskless, Attachment::kDiskless, kMayNot, kMayNot, kMayNot, any_of(kIdle)},
+    {kSoleCopy, Attachment::kNone, kMay, kMayNot, kMayNot, any_of()},
 }};
 
 static_assert(each_has_its_row(kRules, kSoleCopy));

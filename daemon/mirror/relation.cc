@@ -35,7 +35,7 @@ constexpr bool fits(const Row& row, const Kinship& k) {
          (row.base & k.base) != 0 && (row.history & k.history) != 0 && (row.past & k.past) != 0;
 }
 
-constexpr bool exactly_one_row_fits() {
+constexpr bool exactly_one_row_fits_a_kinship() {
   for (const uint8_t volume : {kNo, kYes})
     for (const uint8_t current : {kNo, kYes})
       for (const uint8_t base : {kNobody, kMe, kPeer, kBoth})
@@ -48,7 +48,7 @@ constexpr bool exactly_one_row_fits() {
           }
   return true;
 }
-static_assert(exactly_one_row_fits());
+static_assert(exactly_one_row_fits_a_kinship());
 
 // 0 is no generation, so that it equals none.
 bool same(uint64_t a, uint64_t b) { return a == b && a != 0; }

@@ -6,25 +6,25 @@ namespace twinblock {
 namespace {
 
 using enum ChannelPhase;
-constexpr bool kYes = true, kNo = false;
+constexpr bool kMay = true, kMayNot = false;
 
 constexpr std::array<ChannelPhaseRules, kChannelPhases> kRules{{
     //               dialled accepted begins
-    {kConnecting, kYes, kNo, kNo, any_of(kAwaitChallenge)},
-    {kAwaitChallenge, kYes, kNo, kNo, any_of(kReplacing, kAwaitJoin, kAwaitHello, kMeasuring)},
-    {kReplacing, kYes, kNo, kNo, any_of(kAwaitJoin)},
-    {kAwaitJoin, kYes, kNo, kNo, any_of(kUp)},
-    {kParked, kNo, kYes, kNo, any_of(kUp, kClosing)},
+    {kConnecting, kMay, kMayNot, kMayNot, any_of(kAwaitChallenge)},
+    {kAwaitChallenge, kMay, kMayNot, kMayNot, any_of(kReplacing, kAwaitJoin, kAwaitHello, kMeasuring)},
+    {kReplacing, kMay, kMayNot, kMayNot, any_of(kAwaitJoin)},
+    {kAwaitJoin, kMay, kMayNot, kMayNot, any_of(kUp)},
+    {kParked, kMayNot, kMay, kMayNot, any_of(kUp, kClosing)},
     // To kUp: what was accepted asked to join, and may.
-    {kAwaitHello, kYes, kYes, kNo,
+    {kAwaitHello, kMay, kMay, kMayNot,
      any_of(kParked, kMeasuring, kProbing, kDraining, kAwaitVerdict, kClosing, kUp)},
-    {kMeasuring, kYes, kYes, kNo, any_of()},
-    {kProbing, kNo, kYes, kNo, any_of(kDraining, kClosing)},
-    {kDraining, kNo, kYes, kYes, any_of(kAwaitVerdict)},
-    {kAwaitVerdict, kYes, kYes, kYes, any_of(kUp, kClosing)},
-    {kClosing, kYes, kYes, kYes, any_of()},
-    {kUp, kYes, kYes, kYes, any_of()},
-    {kClosed, kYes, kYes, kYes, any_of()},
+    {kMeasuring, kMay, kMay, kMayNot, any_of()},
+    {kProbing, kMayNot, kMay, kMayNot, any_of(kDraining, kClosing)},
+    {kDraining, kMayNot, kMay, kMay, any_of(kAwaitVerdict)},
+    {kAwaitVerdict, kMay, kMay, kMay, any_of(kUp, kClosing)},
+    {kClosing, kMay, kMay, kMay, any_of()},
+    {kUp, kMay, kMay, kMay, any_of()},
+    {kClosed, kMay, kMay, kMay, any_of()},
 }};
 
 static_assert(each_has_its_row(kRules, kClosed));

@@ -10,7 +10,7 @@ namespace {
 
 using Link = wire::SettingsPayload::Link;
 
-class Differences {
+class SettingsFound {
  public:
   void add(const std::string& what, const std::string& here, const std::string& there) {
     if (here != there) add(what + " (" + here + " here, " + there + " there)");
@@ -41,7 +41,7 @@ std::string compression(uint8_t mode, uint8_t level) {
 }
 
 void compare_links(const wire::SettingsPayload& theirs, const wire::SettingsPayload& ours,
-                   const Config& config, Differences& found) {
+                   const Config& config, SettingsFound& found) {
   const auto find = [](const wire::SettingsPayload& in, const std::string& name) -> const Link* {
     const size_t count = std::min<size_t>(in.links, std::size(in.link));
     for (size_t i = 0; i < count; ++i)
@@ -92,7 +92,7 @@ wire::SettingsPayload make_settings(const Config& config) {
 
 std::string compare_settings(const wire::SettingsPayload& theirs, const Config& config) {
   const wire::SettingsPayload ours = make_settings(config);
-  Differences found;
+  SettingsFound found;
   found.add("peer_timeout", format_duration(ours.peer_timeout_ns),
             format_duration(theirs.peer_timeout_ns));
   found.add("link_timeout", format_duration(ours.link_timeout_ns),

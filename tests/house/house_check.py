@@ -44,11 +44,19 @@ def files_have_one_noun(root):
                 yield f"{path.relative_to(root)}: {lines} lines; split it (at most {LINES_MAX})"
 
 
-def compile_flags(build):
+def source_folder(root, build, file):
+    """Of a source, or of the file by which CMake joins several."""
+    for parent in file.parents:
+        if parent.name == "CMakeFiles":
+            return str(root / parent.parent.relative_to(build))
+    return str(file.parent)
+
+
+def compile_flags(root, build):
     """Include paths and definitions of each folder, from the build's own compile commands."""
     flags = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        folder = str(Path(entry["file"]).parent)
+        folder = source_folder(root, build, Path(entry["file"]))
         words = shlex.split(entry["command"])
         flags.setdefault(folder, [word for before, word in zip([""] + words, words)
                                   if word[:2] in ("-I", "-D") or "-isystem" in (word, before) or
@@ -57,7 +65,7 @@ def compile_flags(build):
 
 
 def headers_stand_alone(root, build):
-    flags = compile_flags(build)
+    flags = compile_flags(root, build)
     fallback = next((f for folder, f in flags.items() if folder.endswith("daemon/volume")), [])
 
     def compile_alone(header):

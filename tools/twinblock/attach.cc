@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr uint64_t kProgramTimeout_ns = 30 * kSecond_ns;
+constexpr uint64_t kLosetup_ns = 30 * kSecond_ns;
 constexpr uint64_t kNbdfuseTimeout_ns = 15 * kSecond_ns;
-constexpr uint64_t kPollInterval_ns = 10 * kMillisecond_ns;
+constexpr uint64_t kAttachPoll_ns = 10 * kMillisecond_ns;
 // Connections to the node of nbdfuse.
 constexpr const char* kConnections = "4";
 
@@ -80,7 +80,7 @@ Status wait_for_nbdfuse(pid_t pid, const std::string& pid_file, const std::strin
     if (steady_now_ns() > deadline_ns)
       return refused("nbdfuse is not ready after " + format_duration(kNbdfuseTimeout_ns),
                      "see " + log);
-    sleep_ns(kPollInterval_ns);
+    sleep_ns(kAttachPoll_ns);
   }
   return ok_status();
 }
@@ -118,7 +118,7 @@ Result<std::string> attach_nbdfuse(const json& status, const std::string& stem,
   if (!started) return started.error();
   if (attachment.method == kMethodNbdfuseFile) return attachment.file;
   Result<std::string> device = run_program(
-      {"losetup", "--find", "--show", "--direct-io=off", attachment.file}, kProgramTimeout_ns);
+      {"losetup", "--find", "--show", "--direct-io=off", attachment.file}, kLosetup_ns);
   if (device || wanted == kMethodNbdfuse) return device;
   // Containers often have the control device but may not use it.
   note = "no loop device (" + device.error().what + ")";

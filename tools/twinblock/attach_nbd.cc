@@ -28,7 +28,7 @@ constexpr uint64_t kDeadConnection_s = 30 * 24 * 3600;
 constexpr uint64_t kLookAfterRequests_ms = 2000;
 // The kernel needs a moment to notice that a process has ended with its sockets.
 constexpr uint64_t kDeathIsNoticed_ns = 5 * kSecond_ns;
-constexpr uint64_t kPollInterval_ns = 10 * kMillisecond_ns;
+constexpr uint64_t kServedPoll_ns = 10 * kMillisecond_ns;
 
 struct Served {
   NbdConnection connection;
@@ -149,7 +149,7 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
     }
     if (steady_now_ns() > deadline_ns)
       return refused("the kernel does not take another connection for " + attachment.device);
-    sleep_ns(kPollInterval_ns);
+    sleep_ns(kServedPoll_ns);
   }
 }
 

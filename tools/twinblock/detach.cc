@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kProgramTimeout_ns = 60 * kSecond_ns;
+constexpr uint64_t kDetachProgram_ns = 60 * kSecond_ns;
 // nbdfuse sends what it holds and disconnects.
 constexpr uint64_t kNbdfuseEnd_ns = 60 * kSecond_ns;
 constexpr uint64_t kFlush_ns = 45 * kSecond_ns;  // less than service managers wait for a stop
@@ -32,7 +32,7 @@ constexpr uint64_t kKilledEnd_ns = 5 * kSecond_ns;
 constexpr uint64_t kReleaseTimeout_ns = 5 * kSecond_ns;
 // Whoever looks at devices that are new or have been written (udev) is done by then.
 constexpr uint64_t kOpenForAMoment_ns = 2 * kSecond_ns;
-constexpr uint64_t kPollInterval_ns = 20 * kMillisecond_ns;
+constexpr uint64_t kReleasePoll_ns = 20 * kMillisecond_ns;
 
 // What `work` returns in a process of its own, since the kernel lets nobody go who waits for a device; nothing where
 // that does not end in time.
@@ -81,7 +81,7 @@ Status refuse_if_used(const HostPaths& host, const std::string& device, bool ans
     if (user.empty()) return ok_status();
     if (stays || steady_now_ns() > deadline_ns)
       return refused(device + " is in use: " + user, "unmount it, or stop what uses it, then detach");
-    sleep_ns(kPollInterval_ns);
+    sleep_ns(kReleasePoll_ns);
   }
 }
 
@@ -120,14 +120,14 @@ Status detach_loop(const HostPaths& host, const std::string& device, const std::
   if (!unused) return unused;
   Status flushed = flush(device, force);
   if (!flushed) return flushed;
-  const Result<std::string> done = run_program({"losetup", "-d", device}, kProgramTimeout_ns);
+  const Result<std::string> done = run_program({"losetup", "-d", device}, kDetachProgram_ns);
   if (!done) return done.error();
   const uint64_t deadline_ns = steady_now_ns() + kReleaseTimeout_ns;
   while (loop_backing_file(host, device) == file) {
     if (steady_now_ns() > deadline_ns)
       return refused(device + " is still open in some process",
                      "end that (see: fuser -v " + device + "), then detach again");
-    sleep_ns(kPollInterval_ns);
+    sleep_ns(kReleasePoll_ns);
   }
   return ok_status();
 }
@@ -145,9 +145,9 @@ bool is_mounted(const std::string& dir) {
 Status unmount(const Attachment& attachment, bool force) {
   if (!is_mounted(attachment.mount_dir)) return ok_status();
   const Result<std::string> done =
-      run_program({"fusermount3", "-u", attachment.mount_dir}, kProgramTimeout_ns);
+      run_program({"fusermount3", "-u", attachment.mount_dir}, kDetachProgram_ns);
   if (done) return ok_status();
-  if (force && run_program({"fusermount3", "-u", "-z", attachment.mount_dir}, kProgramTimeout_ns))
+  if (force && run_program({"fusermount3", "-u", "-z", attachment.mount_dir}, kDetachProgram_ns))
     return ok_status();
   return refused(done.error().what, "end what uses " + attachment.file + " (see: fuser -vm " +
                                         attachment.mount_dir + "), then detach again");

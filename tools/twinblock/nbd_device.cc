@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kModprobeTimeout_ns = 30 * kSecond_ns;
 // udev has a queue, and a busy host a long one.
 constexpr uint64_t kUdevTimeout_ns = 5 * kSecond_ns;
-constexpr uint64_t kPollInterval_ns = 10 * kMillisecond_ns;
+constexpr uint64_t kDevicePoll_ns = 10 * kMillisecond_ns;
 constexpr uint64_t kLinuxRequestTimeout_ms = 30'000;
 
 fs::path block_dir(const HostPaths& host, const std::string& device) {
@@ -96,7 +96,7 @@ std::string give_stable_name(const HostPaths& host, const std::string& volume,
   write_attribute(block_dir(host, device) / "uevent", "change");
   const uint64_t deadline_ns = steady_now_ns() + kUdevTimeout_ns;
   while (udev_runs(host) && !leads_to(link, device) && steady_now_ns() < deadline_ns)
-    sleep_ns(kPollInterval_ns);
+    sleep_ns(kDevicePoll_ns);
   if (leads_to(link, device)) return link;
   std::error_code error;
   fs::create_directories(fs::path(link).parent_path(), error);

@@ -22,7 +22,7 @@ constexpr size_t kReplyBytesMax = 64 * 1024;
 
 // Big endian, as all of NBD is.
 template <typename T>
-T number_at(std::string_view bytes, size_t at) {
+T big_endian_at(std::string_view bytes, size_t at) {
   uint64_t value = 0;
   for (size_t i = 0; i < sizeof(T); ++i)
     value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
@@ -48,9 +48,9 @@ std::string printable(std::string_view text) {
 
 Result<std::string> NbdHandshake::answer_greeting() {
   const std::string_view bytes = received_;
-  if (number_at<uint64_t>(bytes, 0) != kGreeting || number_at<uint64_t>(bytes, 8) != kOptionMagic)
+  if (big_endian_at<uint64_t>(bytes, 0) != kGreeting || big_endian_at<uint64_t>(bytes, 8) != kOptionMagic)
     return not_nbd("it does not greet like one");
-  const auto offered = number_at<uint16_t>(bytes, 16);
+  const auto offered = big_endian_at<uint16_t>(bytes, 16);
   if ((offered & kFixedNewstyle) == 0) return not_nbd("its protocol is too old");
   received_.erase(0, kGreetingBytes);
   greeted_ = true;
@@ -75,9 +75,9 @@ Status NbdHandshake::take_reply(uint32_t type, std::string_view payload) {
     return ok_status();
   }
   if (type != kReplyInfo || payload.size() < sizeof(uint16_t)) return not_nbd("an odd reply");
-  if (number_at<uint16_t>(payload, 0) != kInfoExport) return ok_status();
+  if (big_endian_at<uint16_t>(payload, 0) != kInfoExport) return ok_status();
   if (payload.size() != 12) return not_nbd("an odd description of the export");
-  export_ = {number_at<uint64_t>(payload, 2), number_at<uint16_t>(payload, 10)};
+  export_ = {big_endian_at<uint64_t>(payload, 2), big_endian_at<uint16_t>(payload, 10)};
   described_ = true;
   return ok_status();
 }
@@ -93,13 +93,13 @@ Result<std::string> NbdHandshake::take(std::string_view bytes) {
   }
   while (!done_ && received_.size() >= kReplyHeaderBytes) {
     const std::string_view reply = received_;
-    if (number_at<uint64_t>(reply, 0) != kReplyMagic || number_at<uint32_t>(reply, 8) != kOptionGo)
+    if (big_endian_at<uint64_t>(reply, 0) != kReplyMagic || big_endian_at<uint32_t>(reply, 8) != kOptionGo)
       return not_nbd("it answers what it was not asked");
-    const auto length = number_at<uint32_t>(reply, 16);
+    const auto length = big_endian_at<uint32_t>(reply, 16);
     if (length > kReplyBytesMax) return not_nbd("its reply is too long");
     if (reply.size() < kReplyHeaderBytes + length) return out;
     if (const Status taken =
-            take_reply(number_at<uint32_t>(reply, 12), reply.substr(kReplyHeaderBytes, length));
+            take_reply(big_endian_at<uint32_t>(reply, 12), reply.substr(kReplyHeaderBytes, length));
         !taken)
       return taken.error();
     received_.erase(0, kReplyHeaderBytes + length);

@@ -10,7 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMB = 1e6;
 constexpr double kKB = 1024;
 constexpr size_t kFilesShown = 3;
 constexpr size_t kNamesShown = 4;

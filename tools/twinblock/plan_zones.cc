@@ -6,7 +6,6 @@
 namespace twinblock {
 namespace {
 
-constexpr double kMB = 1e6;
 // A day's work, seen often enough; and what at least shows how it goes.
 constexpr double kSureSpan_s = 8 * 3600;
 constexpr size_t kSureSamples = 1000;

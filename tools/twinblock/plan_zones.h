@@ -8,6 +8,8 @@
 
 namespace twinblock {
 
+constexpr double kMB = 1e6;  // bytes
+
 enum class Zone { kGreen, kYellow, kRed };
 
 // "green", "yellow", "red".

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kRecordIt = "record it with: fio --output-format=json --output=FILE …";
+constexpr const char* kRecordFio = "record it with: fio --output-format=json --output=FILE …";
 
 // Jobs that run at the same time.
 struct JobSums {
@@ -37,14 +37,14 @@ bool begins_later(const json& job, const JobSums& before) {
 
 Status add_job(const json& job, JobSums& sums) {
   if (!job.is_object() || !job.contains("write") || !job["write"].is_object())
-    return refused("the job has no \"write\"", kRecordIt);
+    return refused("the job has no \"write\"", kRecordFio);
   const json& write = job["write"];
   double values[3];
   const char* keys[3] = {"io_bytes", "total_ios", "runtime"};
   for (size_t i = 0; i < 3; ++i) {
     if (!write.contains(keys[i]) || !write[keys[i]].is_number() || write[keys[i]].get<double>() < 0)
       return refused("\"write\" has no number of 0 or more \"" + std::string(keys[i]) + "\"",
-                     kRecordIt);
+                     kRecordFio);
     values[i] = write[keys[i]].get<double>();
   }
   sums.bytes += values[0];
@@ -81,7 +81,7 @@ Result<Profile> parse_fio(std::string_view text, const ProfileDevices& devices) 
   if (!all.is_object() || !all.contains("jobs") || !all["jobs"].is_array() || all["jobs"].empty())
     return refused("line " + std::to_string(line_of_word(text, "{", 0)) +
                        ": there is no list \"jobs\" with a job in it",
-                   kRecordIt);
+                   kRecordFio);
   if (!devices.empty())
     return refused("fio's JSON has jobs, and no device '" + devices.front() + "'",
                    "leave --device out");

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kRecordIt = "record it with: iostat -x -t 10 > FILE";
+constexpr const char* kRecordIostat = "record it with: iostat -x -t 10 > FILE";
 
 // The columns of the bytes written, and how many bytes one is.
 struct BytesColumn {
@@ -22,7 +22,7 @@ struct BytesColumn {
 constexpr BytesColumn kBytesColumns[] = {
     {"wkB/s", 1024}, {"wMB/s", 1024.0 * 1024}, {"wsec/s", 512}};
 
-struct Columns {
+struct IostatColumns {
   size_t count = 0;
   size_t bytes = 0;
   size_t writes = 0;
@@ -62,7 +62,7 @@ class IostatText {
 
  private:
   Status header(const std::vector<std::string_view>& words, size_t number) {
-    Columns columns;
+    IostatColumns columns;
     columns.count = words.size();
     for (size_t i = 1; i < words.size(); ++i) {
       if (words[i] == "w/s") columns.writes = i;
@@ -70,17 +70,17 @@ class IostatText {
         if (words[i] == each.name) columns.bytes = i, columns.unit = each;
     }
     if (columns.writes == 0)
-      return profile_error(number, "there is no column w/s, the writes a second", kRecordIt);
+      return profile_error(number, "there is no column w/s, the writes a second", kRecordIostat);
     if (columns.bytes == 0)
       return profile_error(number, "there is no column wkB/s or wMB/s, the bytes written a second",
-                           kRecordIt);
+                           kRecordIostat);
     if (!columns_.unit.name.empty() && columns_.unit.name != columns.unit.name)
       return profile_error(number,
                            "the bytes are in " + std::string(columns.unit.name) + " here, and in " +
                                std::string(columns_.unit.name) +
                                " before: two recordings in one file",
                            "give each a file of its own, and both with --from");
-    if (!timed_) return profile_error(number, "no time stands before this report", kRecordIt);
+    if (!timed_) return profile_error(number, "no time stands before this report", kRecordIostat);
     columns_ = columns;
     in_table_ = true;
     timed_ = false;
@@ -101,7 +101,7 @@ class IostatText {
     return ok_status();
   }
 
-  Columns columns_;
+  IostatColumns columns_;
   bool in_table_ = false;
   bool timed_ = false;  // a time has come, and its table not yet
   bool since_boot_ = true;
@@ -123,7 +123,7 @@ Result<DeviceReport> report_of(const json& each, std::string_view& unit) {
     const auto name = disk["disk_device"].get<std::string>();
     const auto writes = profile_member(disk, "w/s");
     if (!writes)
-      return refused("disk '" + name + "' has no number of 0 or more \"w/s\"", kRecordIt);
+      return refused("disk '" + name + "' has no number of 0 or more \"w/s\"", kRecordIostat);
     const auto* column =
         std::find_if(std::begin(kBytesColumns), std::end(kBytesColumns),
                      [&](const BytesColumn& c) { return disk.contains(std::string(c.name)); });
@@ -131,7 +131,7 @@ Result<DeviceReport> report_of(const json& each, std::string_view& unit) {
         column == std::end(kBytesColumns) ? std::nullopt : profile_member(disk, column->name);
     if (!bytes)
       return refused("disk '" + name + "' has no number of 0 or more \"wkB/s\" or \"wMB/s\"",
-                     kRecordIt);
+                     kRecordIostat);
     if (!unit.empty() && unit != column->name)
       return refused("the bytes are in two units in one file");
     unit = column->name;

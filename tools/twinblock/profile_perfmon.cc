@@ -15,7 +15,7 @@
 namespace twinblock {
 namespace {
 
-constexpr const char* kRecordIt =
+constexpr const char* kRecordPerfmon =
     "record both: typeperf \"\\PhysicalDisk(*)\\Disk Write Bytes/sec\" \"\\PhysicalDisk(*)\\Disk "
     "Writes/sec\" -si 10 -o FILE";
 constexpr const char* kTotal = "_Total";
@@ -23,7 +23,7 @@ constexpr const char* kSystem = "System";
 constexpr size_t kNone = 0;  // column 0 is the time
 
 // Where a device's figures stand.
-struct Columns {
+struct PerfmonColumns {
   size_t bytes = kNone;
   size_t writes = kNone;
 };
@@ -80,7 +80,7 @@ std::string device_of(const std::string& cell, bool& bytes) {
 }
 
 // The disks one by one, where there are any, else their total, else what files were given.
-Status choose(const std::map<std::string, Columns>& all, const ProfileDevices& wanted,
+Status choose(const std::map<std::string, PerfmonColumns>& all, const ProfileDevices& wanted,
               Profile& profile) {
   ProfileDevices chosen = wanted;
   if (chosen.empty())
@@ -101,7 +101,7 @@ class PerfmonText {
     const auto cells = cells_of(line, separator_);
     if (!cells) return profile_error(1, "a quoted cell does not end");
     columns_ = cells->size();
-    std::map<std::string, Columns> all;
+    std::map<std::string, PerfmonColumns> all;
     for (size_t i = 1; i < cells->size(); ++i) {
       bool bytes = false;
       const std::string name = device_of((*cells)[i], bytes);
@@ -116,17 +116,17 @@ class PerfmonText {
       return profile_error(1,
                            "there is no column of writes: neither PhysicalDisk's Disk Write "
                            "Bytes/sec nor System's File Write Bytes/sec",
-                           kRecordIt);
+                           kRecordPerfmon);
     profile.format = "Performance Monitor";
     if (const Status chosen = choose(all, wanted_, profile); !chosen) return chosen;
     for (const std::string& name : profile.devices) {
-      const Columns& columns = all[name];
+      const PerfmonColumns& columns = all[name];
       if (columns.bytes == kNone)
         return profile_error(1, "there is no column of the bytes written of " + shown(name),
-                             kRecordIt);
+                             kRecordPerfmon);
       if (columns.writes == kNone)
         return profile_error(1, "there is no column of the number of writes of " + shown(name),
-                             kRecordIt);
+                             kRecordPerfmon);
       counted_.push_back(columns);
     }
     return ok_status();
@@ -143,7 +143,7 @@ class PerfmonText {
     if (!time) return profile_error(number, shown(cells->front()) + " is not a time");
     ProfileSample sample{*time, 0, 0, 0};
     bool blank = false;
-    for (const Columns& columns : counted_) {
+    for (const PerfmonColumns& columns : counted_) {
       const Result<double> bytes = figure(*cells, columns.bytes, number, blank);
       if (!bytes) return bytes.error();
       const Result<double> writes = figure(*cells, columns.writes, number, blank);
@@ -196,7 +196,7 @@ class PerfmonText {
   const ProfileDevices& wanted_;
   char separator_ = ',';
   size_t columns_ = 0;
-  std::vector<Columns> counted_;
+  std::vector<PerfmonColumns> counted_;
   std::vector<Row> rows_;
 };
 

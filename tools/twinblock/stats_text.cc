@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kLabelWidth = 15;
+constexpr size_t kStatsLabelWidth = 15;
 constexpr size_t kWidth = 80;
 
 std::string size(const json& object, const char* key) { return format_size(count_at(object, key)); }
@@ -23,8 +23,8 @@ std::string time(const json& object, const char* key) {
 }
 
 std::string line(const std::string& label, const std::string& text) {
-  return std::string(kLabelWidth - std::min(kLabelWidth, label.size()), ' ') + label + ": " +
-         wrapped(text, kWidth - kLabelWidth - 2, kLabelWidth + 2) + "\n";
+  return std::string(kStatsLabelWidth - std::min(kStatsLabelWidth, label.size()), ' ') + label + ": " +
+         wrapped(text, kWidth - kStatsLabelWidth - 2, kStatsLabelWidth + 2) + "\n";
 }
 
 std::string sizes(const json& stats) {

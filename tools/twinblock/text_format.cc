@@ -8,14 +8,14 @@
 namespace twinblock {
 namespace {
 
-struct Unit {
+struct ScaledUnit {
   const char* name;
   double factor;
 };
 
 // In the first unit in which three digits before the point do, or else the last.
 template <size_t N>
-std::string compact(double value, const std::array<Unit, N>& units) {
+std::string compact(double value, const std::array<ScaledUnit, N>& units) {
   size_t unit = 0;
   while (unit + 1 < N && value / units[unit].factor >= 999.5) ++unit;
   const double scaled = value / units[unit].factor;
@@ -45,13 +45,13 @@ std::string joined(const std::vector<std::string>& parts) {
 std::string rate_moved(double bytes_per_s) { return printed("%.4g MB/s", bytes_per_s / 1e6); }
 
 std::string compact_size(uint64_t bytes) {
-  constexpr std::array<Unit, 5> units{
+  constexpr std::array<ScaledUnit, 5> units{
       {{"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}}};
   return compact(static_cast<double>(bytes), units);
 }
 
 std::string compact_duration(uint64_t ns) {
-  constexpr std::array<Unit, 4> units{{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
+  constexpr std::array<ScaledUnit, 4> units{{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
   return compact(static_cast<double>(ns), units);
 }
 

@@ -1,7 +1,7 @@
 #include "io/posix/congestion.h"
 
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
