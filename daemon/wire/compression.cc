@@ -36,9 +36,9 @@ std::string decompress(std::span<const std::byte> payload, std::span<std::byte> 
   static thread_local const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
   TB_CHECK(context != nullptr, "out of memory");
   // The library reads formats that are older than its own, too; those are nothing that we write.
-  static constexpr std::array<unsigned char, 4> kMagic{0x28, 0xB5, 0x2F, 0xFD};
-  if (payload.size() < kMagic.size() ||
-      std::memcmp(payload.data(), kMagic.data(), kMagic.size()) != 0)
+  static constexpr std::array<unsigned char, 4> kZstdMagic{0x28, 0xB5, 0x2F, 0xFD};
+  if (payload.size() < kZstdMagic.size() ||
+      std::memcmp(payload.data(), kZstdMagic.data(), kZstdMagic.size()) != 0)
     return "no zstd frame";
   const unsigned long long content = ZSTD_getFrameContentSize(payload.data(), payload.size());
   if (content == ZSTD_CONTENTSIZE_ERROR) return "no zstd frame";
