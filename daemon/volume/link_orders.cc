@@ -185,10 +185,15 @@ void LinkOrders::remember(LinkOrder order, const LinkConfig& link, uint64_t numb
 }
 
 // Whether this node knows of a later order about the link: both got one while they were parted, or
-// at the same time.
-bool LinkOrders::overruled(const std::string& link, uint64_t number) const {
+// at the same time. What it says of that.
+std::optional<Error> LinkOrders::why_overruled(LinkOrder order, const std::string& link, uint64_t number) const {
   const Latest* latest = about(latest_, link);
-  return latest != nullptr && !told_order_counts(number, latest->number, core_.node, core_.peer);
+  if (latest == nullptr || told_order_counts(number, latest->number, core_.node, core_.peer) ||
+      is_latest(order, link, number))
+    return std::nullopt;
+  return Error{"a later order is known on " + core_.node + ", by which link " + link + " is " +
+                   done_word(latest->order),
+               "", ESTALE};
 }
 
 bool LinkOrders::is_latest(LinkOrder order, const std::string& link, uint64_t number) const {
@@ -316,9 +321,10 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
                   "restart twinblockd on both nodes", ENOSPC};
   LinkConfig link = told ? told.value() : LinkConfig{};
   link.rate_bits_per_s = payload.rate_bits_per_s;
-  // What is told again is no error, and nothing new.
-  if (!error && !overruled(link.name, payload.number) &&
-      !is_latest(order, link.name, payload.number)) {
+  const bool is_told_again = is_latest(order, link.name, payload.number);
+  std::optional<Error> overruled;
+  if (!error) overruled = why_overruled(order, link.name, payload.number);
+  if (!error && !overruled && !is_told_again) {
     error = obey(order, link);
     if (!error) {
       remember(order, link, payload.number);
@@ -332,6 +338,7 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
   if (error)
     core_.peer_told("an order of the operator on " + core_.peer + " about link " + link.name,
                     "is refused: " + error->what, Severity::kWarning);
+  if (overruled) error = overruled;  // whoever gave it hears of it; here it was said when the later one was given
   if (!session().up()) return;
   wire::AckFrame ack{.request = frame.request};
   if (error) ack.error = static_cast<uint32_t>(error->code != 0 ? error->code : EINVAL);

@@ -1,0 +1,90 @@
+// Who hears what has become of an operator's order about a link: an engine on virtual parts, and the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hostile_peer.h"
+#include "metadata_image.h"
+#include "wire/codec.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+
+class LinkOrdersTest : public testing::Test {
+ protected:
+  LinkOrdersTest() : config_(make_config(kVolumeBytes)) {
+    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+    std::vector<std::byte> file = plain_file(record);
+    metadata::Loaded loaded = load_plain(file, record);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;
+      const auto ack = wire::frame_as<wire::AckFrame>(header);
+      if (ack.request == asked_) answer_ = ack.error;
+    };
+    peer_->take(HostilePeer::Stance::kSame, 0, 2);
+    EXPECT_TRUE(node_->engine->start().ok());
+    node_->run(3 * kSecond_ns);
+    EXPECT_TRUE(node_->engine->inside().session_stands());
+  }
+  ~LinkOrdersTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+  // What the operator here is told.
+  Result<std::string> order_here(LinkOrder order) {
+    std::optional<Result<std::string>> said;
+    LinkConfig link;
+    link.name = "backup";
+    node_->engine->orders().change_link(order, link, [&said](const Result<std::string>& result) { said = result; });
+    for (int i = 0; i < 100 && !said; ++i) node_->run(10 * kMillisecond_ns);
+    return said.value_or(Error{"nothing", "", 0});
+  }
+  // The answer that the operator's node there gets; ETIMEDOUT: none.
+  uint32_t order_there(wire::LinkChange change, uint64_t number) {
+    wire::LinkChangePayload payload{};
+    payload.change = static_cast<uint32_t>(change);
+    payload.number = number;
+    wire::set_name(payload.name, "backup");
+    wire::FrameHeader header = wire::to_header(wire::LinkChangeFrame{});
+    asked_ = peer_->next_sequence();
+    answer_.reset();
+    wire::set_request(header, asked_);
+    wire::set_order(header, ++*peer_->control());
+    for (const size_t line : {0, 1}) {  // of the two that it had, the one that is left
+      peer_->send(line, wire::seal(header, wire::bytes_of(payload)));
+      peer_->send(line, wire::bytes_of(payload));
+    }
+    for (int i = 0; i < 100 && !answer_; ++i) node_->run(10 * kMillisecond_ns);
+    return answer_.value_or(ETIMEDOUT);
+  }
+
+  const Config config_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+  uint64_t asked_ = 0;
+  std::optional<uint32_t> answer_;
+};
+
+TEST_F(LinkOrdersTest, ALaterOneOfThePeerCounts) {
+  ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
+  EXPECT_EQ(order_there(wire::LinkChange::kEnable, 2), 0u);
+  EXPECT_EQ(order_there(wire::LinkChange::kEnable, 2), 0u) << "it is only told again";
+}
+
+// Both were given at the same time: the one of the node with the lower name counts. The other one was carried out where it
+// was given, until that node hears of this one; its operator is not told that it holds on both.
+TEST_F(LinkOrdersTest, WhoseOrderIsOverruledIsTold) {
+  ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
+  EXPECT_EQ(order_there(wire::LinkChange::kEnable, 1), static_cast<uint32_t>(ESTALE));
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
