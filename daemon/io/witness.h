@@ -42,6 +42,9 @@ class Witness {
                        std::function<void(Result<bool>)> done) = 0;
   // For users: "etcd at http://10.0.0.3:2379".
   [[nodiscard]] virtual std::string name() const = 0;
+  // A random number that stands with the entry from its first replacement on, by which two nodes find out that they ask the
+  // same register: what was read or written last; 0: not known.
+  [[nodiscard]] virtual uint64_t mark() const { return 0; }
 };
 
 struct FenceCall {

@@ -487,6 +487,7 @@ void Consent::set_standing(WitnessStanding standing, const Error& why) {
   view_.standing = standing;
   view_.error = why.what;
   view_.action = why.action;
+  if (asked_.witness != nullptr) owner_.witness_answered(asked_.witness->mark());
   if (!news) return;
   core_.events().tell("witness", {{"witness", view_.name},
                                   {"state", standing_name(standing)},

@@ -54,6 +54,8 @@ class Consent {
     virtual void may_read() = 0;
     // The peer went on alone, and this node did not: its clients' data is old. It becomes secondary.
     virtual void yield() = 0;
+    // By which both nodes find out that they ask the same witness (Witness::mark()).
+    virtual void witness_answered(uint64_t mark) = 0;
 
    protected:
     ~Owner() = default;

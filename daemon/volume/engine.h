@@ -163,6 +163,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   void right_changed() override;
   void may_read() override { reads_.release_held(); }
   void yield() override;
+  void witness_answered(uint64_t mark) override { peer_.witness_answered(mark); }
   // Of all owners: after whatever may have changed the state.
   void note_state() override;
   void grown();

@@ -86,7 +86,7 @@ void EngineSession::session_frame(wire::Frame& frame, uint64_t incarnation) {
       parts_.snapshots.heard(wire::frame_as<wire::SnapshotFrame>(header), frame.payload);
       break;
     case wire::FrameType::kSettings:
-      peer_settings_.heard(wire::payload_as<wire::SettingsPayload>(frame.payload));
+      peer_settings_.heard(wire::frame_as<wire::SettingsFrame>(header), wire::payload_as<wire::SettingsPayload>(frame.payload));
       parts_.consent.look();  // it may read by itself now
       break;
     case wire::FrameType::kRole:

@@ -64,6 +64,7 @@ class EngineSession final : public SessionOwner {
   [[nodiscard]] CompressionOrders& compression() { return compression_; }
   [[nodiscard]] LinkOrders& link_orders() { return link_orders_; }
   [[nodiscard]] const PeerSettings& peer_settings() const { return peer_settings_; }
+  void witness_answered(uint64_t mark) { peer_settings_.witness_answered(mark); }
   [[nodiscard]] AskedRecord& asked() { return asked_; }
   // This node is primary and waits for its own disk, while a witness says who goes on: the peer may, so that no session is
   // to keep it from that. (Who has given its disk up works on the peer's.)

@@ -14,8 +14,19 @@ PeerSettings::PeerSettings(Core& core)
 void PeerSettings::session_up() {
   core_.stance().session_up();
   not_told_->arm(core_.config.disk_timeout_ns);
+  tell();
+}
+
+void PeerSettings::tell() {
   const wire::SettingsPayload settings = make_settings(core_.config);
-  core_.session.send_ordered(wire::SettingsFrame{}, wire::bytes_of(settings));
+  core_.session.send_ordered(wire::SettingsFrame{witness_mark_}, wire::bytes_of(settings));
+}
+
+void PeerSettings::witness_answered(uint64_t mark) {
+  if (mark == witness_mark_) return;
+  witness_mark_ = mark;
+  if (core_.session.up()) tell();
+  compare();
 }
 
 void PeerSettings::at_silence() {
@@ -26,13 +37,23 @@ void PeerSettings::at_silence() {
                      limits::kReconnectDelayMax_ns);
 }
 
-void PeerSettings::heard(const wire::SettingsPayload& theirs) {
+void PeerSettings::heard(const wire::SettingsFrame& frame, const wire::SettingsPayload& theirs) {
   not_told_->disarm();
-  std::string differ = compare_settings(theirs, core_.config);
+  told_ = {frame.witness_mark, theirs};
+  compare();
+  core_.stance().peer_told_timeout(theirs.peer_timeout_ns);
+}
+
+void PeerSettings::compare() {
+  if (!told_) return;
+  std::string differ = compare_settings(told_->settings, core_.config);
+  const uint64_t there = told_->witness_mark;
+  if (there != 0 && witness_mark_ != 0 && there != witness_mark_)
+    differ += (differ.empty() ? "" : ", ") +
+              std::string("witness (another register of etcd here than there: both may go on alone)");
   if (!differ.empty() && differ != differ_)
     core_.peer_told("the configuration files differ: " + differ + ";", "there is " + core_.peer, Severity::kWarning);
   differ_ = std::move(differ);
-  core_.stance().peer_told_timeout(theirs.peer_timeout_ns);
 }
 
 }  // namespace twinblock

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "volume/core.h"
@@ -17,15 +18,26 @@ class PeerSettings {
 
   void session_up();
   void session_lost() { not_told_->disarm(); }
-  void heard(const wire::SettingsPayload& theirs);
+  void heard(const wire::SettingsFrame& frame, const wire::SettingsPayload& theirs);
+  // Witness::mark(), after each answer.
+  void witness_answered(uint64_t mark);
   // Where they differ (compare_settings()); empty: nowhere, or not compared yet.
   [[nodiscard]] const std::string& difference() const { return differ_; }
 
  private:
+  struct Told {
+    uint64_t witness_mark;
+    wire::SettingsPayload settings;
+  };
+
+  void tell();
+  void compare();
   void at_silence();
 
   Core& core_;
   const std::unique_ptr<Timer> not_told_;
+  uint64_t witness_mark_ = 0;
+  std::optional<Told> told_;  // by the peer, in this session or the last one
   std::string differ_;
 };
 

@@ -383,7 +383,8 @@ struct SnapshotFrame {
 struct SettingsFrame {  // payload: SettingsPayload
   static constexpr Kind kKind{FrameType::kSettings, "settings", Stream::kOrdered,
                               sizeof(SettingsPayload), sizeof(SettingsPayload)};
-  static constexpr auto fields() { return std::tuple(); }
+  uint64_t witness_mark = 0;  // Witness::mark()
+  static constexpr auto fields() { return std::tuple(field("witness mark", &SettingsFrame::witness_mark, &H::offset)); }
 };
 
 // Numbers that are given when a frame is sent: a request's, which its answer repeats …

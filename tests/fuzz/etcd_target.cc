@@ -22,15 +22,17 @@ void check_error(const Result<T>& result) {
 }
 
 void check_value(const std::string& text) {
-  const Result<WitnessEntry> entry = etcd::parse_entry(text, kUuid);
-  check_error(entry);
-  if (!entry) return;
-  require(entry.value().volume_uuid == kUuid, "an entry of another volume passed");
-  require(entry.value().generation != 0, "an entry without a generation passed");
-  require(entry.value().holder.size() <= 63 && (entry.value().holder.empty() || printable_line(entry.value().holder)),
-          "a holder that is no name", entry.value().holder);
-  const Result<WitnessEntry> again = etcd::parse_entry(etcd::entry_text(entry.value()), kUuid);
-  require(again.ok() && again.value() == entry.value(), "written down anew, an entry means something else", text);
+  const Result<etcd::Marked> marked = etcd::parse_entry(text, kUuid);
+  check_error(marked);
+  if (!marked) return;
+  const WitnessEntry& entry = marked.value().entry;
+  require(entry.volume_uuid == kUuid, "an entry of another volume passed");
+  require(entry.generation != 0, "an entry without a generation passed");
+  require(entry.holder.size() <= 63 && (entry.holder.empty() || printable_line(entry.holder)),
+          "a holder that is no name", entry.holder);
+  const Result<etcd::Marked> again = etcd::parse_entry(etcd::entry_text(marked.value()), kUuid);
+  require(again.ok() && again.value().entry == entry && again.value().mark == marked.value().mark,
+          "written down anew, an entry means something else", text);
 }
 
 void check_range(const std::string& text) {

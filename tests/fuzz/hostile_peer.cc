@@ -184,7 +184,7 @@ class HostilePeer::Line final : public ConnectionHandler {
         peer_.session_begins(session_);
         up = true;
         if (peer_.settings) {
-          FrameHeader told = wire::to_header(wire::SettingsFrame{});
+          FrameHeader told = wire::to_header(wire::SettingsFrame{peer_.witness_mark});
           told.flags = wire::kFlagControl;
           say(told, wire::bytes_of(*peer_.settings));
         }

@@ -57,6 +57,7 @@ class HostilePeer {
   bool renews = false;   // as it says when it asks to join
   bool asks_register = false;  // its file has a witness, too
   std::optional<wire::SettingsPayload> settings;  // that it tells when a session begins; none: it tells nothing
+  uint64_t witness_mark = 0;  // … with them
   bool recorded = false;  // the session before, all the same: it stood
   uint64_t stalled_ns = 0;     // for so long its own disk has stood still, it says in its heartbeats
   std::function<void(const wire::FrameHeader&)> hears;  // each frame, but of the control stream's no repetitions; may be null

@@ -310,3 +310,25 @@ def test_frozen_node_says_what_an_operator_may_do(held):
         assert "--without-witness" in " ".join(shown.stdout.split())
         lab.start("witness")
         goes_on(lab, requests)
+
+
+def test_an_etcd_for_each_node_is_told(make_lab):
+    """Each would let its node go on alone: the files of both nodes are to name the same one."""
+    lab = make_lab(start=False, witness="etcd", peer_timeout="1s")
+    elsewhere = make_lab(start=False, witness="etcd")
+    elsewhere.start("witness")
+    text = lab.config_text({"peer_timeout": "1s"})
+    own, other = (each.member("witness")["address"] for each in (lab, elsewhere))
+    assert own in text
+    lab.set_node_config("beta", text.replace(own, other))
+    lab.up()
+    for name in ("alpha", "beta"):
+        lab.wait_status(name, lambda status: "another register of etcd here than there" in status["status"],
+                        what=f"that {name} tells of two registers")
+
+
+def test_one_etcd_for_both_nodes_is_one_register(held):
+    with held() as (lab, _):
+        for name in ("alpha", "beta"):
+            wait_witness(lab, name, "agreed")
+            assert "register" not in lab.status(name)["status"]

@@ -37,26 +37,29 @@ void expect_nonsense(const std::string& text) {
 }
 
 TEST(EtcdMessages, the_entry_is_as_its_page_says) {
-  EXPECT_EQ(entry_text(kEntry),
-            R"({"version":1,"volume":"6f9619ff-8b86-d011-b42d-00cf4fc964ff",)"
-            R"("generation":"00ab12cd34ef5678","holder":"alpha"})");
+  const std::string without = R"({"version":1,"volume":"6f9619ff-8b86-d011-b42d-00cf4fc964ff",)"
+                              R"("generation":"00ab12cd34ef5678","holder":"alpha")";
+  EXPECT_EQ(entry_text({kEntry, 0}), without + "}");
+  EXPECT_EQ(entry_text({kEntry, 0xab}), without + R"(,"register":"00000000000000ab"})");
   EXPECT_EQ(key_of("r0", kUuid), kKey);
 }
 
 TEST(EtcdMessages, an_entry_comes_back) {
   for (const std::string holder : {"", "alpha", "Host-1.example_x"})
-    for (const uint64_t generation : {uint64_t{1}, uint64_t{0x8000000000000000}, UINT64_MAX}) {
-      const WitnessEntry entry{kUuid, generation, holder};
-      const Result<WitnessEntry> parsed = parse_entry(entry_text(entry), kUuid);
+    for (const uint64_t number : {uint64_t{1}, uint64_t{0x8000000000000000}, UINT64_MAX}) {
+      const WitnessEntry entry{kUuid, number, holder};
+      const Result<Marked> parsed = parse_entry(entry_text({entry, ~number}), kUuid);
       ASSERT_TRUE(parsed.ok()) << parsed.error().what;
-      EXPECT_EQ(parsed.value(), entry);
+      EXPECT_EQ(parsed.value().entry, entry);
+      EXPECT_EQ(parsed.value().mark, ~number);
     }
 }
 
 TEST(EtcdMessages, what_a_later_twinblock_adds_to_this_version_is_left_alone) {
-  const Result<WitnessEntry> parsed = parse_entry(
-      R"({"version":1,"volume":")" + kUuid + R"(","generation":"0000000000000001","holder":"","since":5})", kUuid);
+  const Result<Marked> parsed = parse_entry(
+      R"({"version":1,"volume":")" + kUuid + R"(","generation":"0000000000000001","holder":"","since":5,"register":"x"})", kUuid);
   ASSERT_TRUE(parsed.ok()) << parsed.error().what;
+  EXPECT_EQ(parsed.value().mark, 0u);
 }
 
 TEST(EtcdMessages, a_value_that_is_no_entry_is_refused) {
@@ -74,7 +77,7 @@ TEST(EtcdMessages, a_value_that_is_no_entry_is_refused) {
            "{\"version\":1," + volume + R"(,"generation":"0000000000000001","holder":"a\nb"})",
            "{\"version\":1," + volume + R"(,"generation":"0000000000000001","holder":")" + std::string(64, 'a') + "\"}",
            R"({"version":1,"volume":7,"generation":"0000000000000001","holder":""})"}) {
-    const Result<WitnessEntry> parsed = parse_entry(text, kUuid);
+    const Result<Marked> parsed = parse_entry(text, kUuid);
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_TRUE(parsed.error().what.starts_with("holds what is no entry of twinblock's (")) << text << ": "
                                                                                           << parsed.error().what;
@@ -82,12 +85,12 @@ TEST(EtcdMessages, a_value_that_is_no_entry_is_refused) {
 }
 
 TEST(EtcdMessages, another_version_and_another_volume_are_named) {
-  const Result<WitnessEntry> later = parse_entry(R"({"version":2})", kUuid);
+  const Result<Marked> later = parse_entry(R"({"version":2})", kUuid);
   ASSERT_FALSE(later.ok());
   EXPECT_NE(later.error().what.find("version 2, which this twinblock does not know"), std::string::npos);
   WitnessEntry other = kEntry;
   other.volume_uuid = "another\x1b[31m";
-  const Result<WitnessEntry> parsed = parse_entry(entry_text(other), kUuid);
+  const Result<Marked> parsed = parse_entry(entry_text({other, 0}), kUuid);
   ASSERT_FALSE(parsed.ok());
   EXPECT_EQ(parsed.error().what, "holds an entry of another volume (another?[31m)");
 }
@@ -97,10 +100,10 @@ TEST(EtcdMessages, requests_are_what_the_gateway_takes) {
             Json::parse(R"({"compare":[{"key":")" + kKeyBase64 + R"(","target":"VERSION","version":"0","result":"LESS"}],)" +
                         R"("success":[{"request_put":{"key":")" + kKeyBase64 + R"(","value":""}}],)" +
                         R"("failure":[{"request_range":{"key":")" + kKeyBase64 + R"("}}]})"));
-  const Json create = Json::parse(replace_request(kKey, 0, kEntry));
+  const Json create = Json::parse(replace_request(kKey, 0, {kEntry, 0}));
   EXPECT_EQ(create["compare"], Json::parse(R"([{"key":")" + kKeyBase64 +
                                            R"(","target":"CREATE","create_revision":"0","result":"EQUAL"}])"));
-  const Json change = Json::parse(replace_request(kKey, 9007199254740993, kEntry));
+  const Json change = Json::parse(replace_request(kKey, 9007199254740993, {kEntry, 0}));
   EXPECT_EQ(change["compare"], Json::parse(R"([{"key":")" + kKeyBase64 +
                                            R"(","target":"MOD","mod_revision":"9007199254740993","result":"EQUAL"}])"));
   for (const Json& txn : {create, change}) {

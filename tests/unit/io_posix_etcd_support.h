@@ -44,6 +44,11 @@ class AskedEtcd {
     });
     return said.get_future().get();
   }
+  uint64_t mark() {
+    uint64_t mark = 0;
+    loop_.call([&] { mark = witness_->mark(); });
+    return mark;
+  }
   RunningLoop& loop() { return loop_; }
   EtcdWitness& witness() { return *witness_; }
 

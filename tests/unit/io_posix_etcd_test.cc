@@ -56,6 +56,30 @@ TEST_F(EtcdTest, what_is_written_is_read) {
   EXPECT_GT(reading.value().revision, 0);
 }
 
+// Both nodes' files are to name the same register; a default etcd on each host has the same cluster id as any other.
+TEST_F(EtcdTest, a_register_has_a_mark_that_no_other_one_has) {
+  AskedEtcd alpha(access_to(shared().url())), beta(access_to(shared().url()));
+  ASSERT_TRUE(alpha.read("marked").ok());
+  EXPECT_EQ(alpha.mark(), 0u) << "nothing stands there";
+  ASSERT_TRUE(alpha.replace("marked", 0, kAlpha).value());
+  const uint64_t mark = alpha.mark();
+  EXPECT_NE(mark, 0u);
+  EXPECT_FALSE(beta.replace("marked", 0, kBeta).value());
+  EXPECT_EQ(beta.mark(), 0u) << "it did not replace it";
+  const int64_t revision = beta.read("marked").value().revision;
+  EXPECT_EQ(beta.mark(), mark);
+  ASSERT_TRUE(beta.replace("marked", revision, kBeta).value());
+  EXPECT_EQ(beta.mark(), mark);
+  ASSERT_TRUE(alpha.read("marked").ok());
+  EXPECT_EQ(alpha.mark(), mark);
+  const EtcdServer other;
+  AskedEtcd elsewhere(access_to(other.url()));
+  ASSERT_TRUE(elsewhere.read("marked").ok());
+  ASSERT_TRUE(elsewhere.replace("marked", 0, kBeta).value());
+  EXPECT_NE(elsewhere.mark(), 0u);
+  EXPECT_NE(elsewhere.mark(), mark);
+}
+
 TEST_F(EtcdTest, only_what_was_read_is_replaced) {
   AskedEtcd asked(access_to(shared().url()));
   ASSERT_TRUE(asked.replace("cas", 0, kAlpha).value());
@@ -106,7 +130,7 @@ TEST_F(EtcdTest, what_is_not_ours_is_named_with_its_key) {
                           "etcdctl --endpoints=" + shared().url() + " get " + key}));
   WitnessEntry other = kAlpha;
   other.volume_uuid = kOtherUuid;
-  put(shared(), key, etcd::entry_text(other));
+  put(shared(), key, etcd::entry_text({other, 0}));
   EXPECT_TRUE(fails_with(asked.read("foreign"), {"another volume (" + kOtherUuid + ") at " + key, "get " + key}));
   put(shared(), key, R"({"version":2,"volume":")" + kUuid + "\"}");
   EXPECT_TRUE(fails_with(asked.read("foreign"), {"version 2", key, "newer twinblock"}));

@@ -1,9 +1,11 @@
 #include "io/posix/etcd_client.h"
 
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/limits.h"
+#include "io/posix/files.h"
 #include "io/posix/monotonic.h"
 #include "io/posix/witness_files.h"
 
@@ -31,17 +33,22 @@ Result<WitnessReading> EtcdClient::read(const std::string& volume, const std::st
     return ok_status();
   };
   if (Status asked = ask(question, deadline_ns); !asked) return asked.error();
+  mark_ = 0;
   if (!answer.value) return WitnessReading{};
-  Result<WitnessEntry> entry = etcd::parse_entry(*answer.value, volume_uuid);
-  if (entry) return WitnessReading{std::move(entry.value()), answer.revision};
-  return etcd::sentence_of({{access_.endpoints[first_], etcd::words_of_entry(access_, key, entry.error())}});
+  Result<etcd::Marked> found = etcd::parse_entry(*answer.value, volume_uuid);
+  if (!found)
+    return etcd::sentence_of({{access_.endpoints[first_], etcd::words_of_entry(access_, key, found.error())}});
+  mark_ = found.value().mark;
+  return WitnessReading{std::move(found.value().entry), answer.revision};
 }
 
 Result<bool> EtcdClient::replace(const std::string& volume, int64_t revision, const WitnessEntry& entry,
                                  uint64_t deadline_ns) {
   bool replaced = false;
+  uint64_t mark = mark_;  // what stands there was read before
+  while (mark == 0) random_bytes(std::as_writable_bytes(std::span(&mark, 1)));
   Question question{"/v3/kv/txn",
-                    etcd::replace_request(etcd::key_of(volume, entry.volume_uuid), revision, entry), {}};
+                    etcd::replace_request(etcd::key_of(volume, entry.volume_uuid), revision, {entry, mark}), {}};
   // The second one would find the first one's work, and say that nothing was replaced.
   question.once = true;
   question.accept = [&](const std::string& body) -> Status {
@@ -51,6 +58,7 @@ Result<bool> EtcdClient::replace(const std::string& volume, int64_t revision, co
     return ok_status();
   };
   if (Status asked = ask(question, deadline_ns); !asked) return asked.error();
+  if (replaced) mark_ = mark;
   return replaced;
 }
 

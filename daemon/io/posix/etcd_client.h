@@ -27,6 +27,9 @@ class EtcdClient {
   Result<bool> replace(const std::string& volume, int64_t revision, const WitnessEntry& entry,
                        uint64_t deadline_ns);
 
+  // Of the entry that was read or written last (Witness::mark()).
+  [[nodiscard]] uint64_t mark() const { return mark_; }
+
   // What is under way ends at once, with an error.
   void stop() { http_.stop(); }
 
@@ -52,6 +55,7 @@ class EtcdClient {
   const EtcdAccess access_;
   HttpClient http_;
   size_t first_ = 0;                  // endpoint that answered last
+  uint64_t mark_ = 0;
   std::optional<std::string> token_;  // none yet; empty: etcd wants none
 };
 

@@ -133,15 +133,16 @@ std::string key_of(const std::string& volume, const std::string& volume_uuid) {
   return "/twinblock/" + volume + "/" + volume_uuid;
 }
 
-std::string entry_text(const WitnessEntry& entry) {
-  return nlohmann::ordered_json{{"version", kVersion},
-                                {"volume", entry.volume_uuid},
-                                {"generation", generation_text(entry.generation)},
-                                {"holder", entry.holder}}
-      .dump();
+std::string entry_text(const Marked& marked) {
+  nlohmann::ordered_json value{{"version", kVersion},
+                               {"volume", marked.entry.volume_uuid},
+                               {"generation", generation_text(marked.entry.generation)},
+                               {"holder", marked.entry.holder}};
+  if (marked.mark != 0) value["register"] = generation_text(marked.mark);
+  return value.dump();
 }
 
-Result<WitnessEntry> parse_entry(const std::string& text, const std::string& volume_uuid) {
+Result<Marked> parse_entry(const std::string& text, const std::string& volume_uuid) {
   const Json value = Json::parse(text, nullptr, false);
   if (!value.is_object()) return no_entry("no object of JSON");
   const std::optional<int64_t> version = integer_at(value, "version");
@@ -157,7 +158,8 @@ Result<WitnessEntry> parse_entry(const std::string& text, const std::string& vol
     return Error{"holds an entry of another volume (" + quotable(*volume) + ")", ""};
   if (!generation) return no_entry("no generation of 16 hexadecimal digits");
   if (!holder || !is_name(*holder)) return no_entry("no name of its holder");
-  return WitnessEntry{*volume, *generation, *holder};
+  // Nothing depends on it but a sentence: what is none is left alone.
+  return Marked{{*volume, *generation, *holder}, parse_generation(text_at(value, "register").value_or("")).value_or(0)};
 }
 
 std::string read_request(const std::string& key) {
@@ -170,7 +172,7 @@ std::string read_request(const std::string& key) {
       .dump();
 }
 
-std::string replace_request(const std::string& key, int64_t revision, const WitnessEntry& entry) {
+std::string replace_request(const std::string& key, int64_t revision, const Marked& marked) {
   const std::string at = base64(key);
   Json compare{{"key", at}, {"result", "EQUAL"}};
   if (revision == 0) {
@@ -180,7 +182,7 @@ std::string replace_request(const std::string& key, int64_t revision, const Witn
     compare["target"] = "MOD";
     compare["mod_revision"] = std::to_string(revision);
   }
-  const Json put{{"request_put", {{"key", at}, {"value", base64(entry_text(entry))}}}};
+  const Json put{{"request_put", {{"key", at}, {"value", base64(entry_text(marked))}}}};
   return Json{{"compare", Json::array({compare})}, {"success", Json::array({put})}}.dump();
 }
 

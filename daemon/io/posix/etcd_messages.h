@@ -16,15 +16,19 @@ namespace twinblock::etcd {
 std::string key_of(const std::string& volume, const std::string& volume_uuid);
 
 // The value at a key, and what it says. An error's text follows "etcd at …": "holds …".
-std::string entry_text(const WitnessEntry& entry);
-Result<WitnessEntry> parse_entry(const std::string& text, const std::string& volume_uuid);
+struct Marked {
+  WitnessEntry entry;
+  uint64_t mark = 0;  // Witness::mark(); 0: none stands there
+};
+std::string entry_text(const Marked& marked);
+Result<Marked> parse_entry(const std::string& text, const std::string& volume_uuid);
 
 // Bodies of requests to /v3/kv/txn (the first two) and /v3/auth/authenticate. What is read is read as the
 // part of a transaction that would write, if its condition, which never holds, did: an etcd that takes no
 // writes any more, as it is full, or as the user may only read, says so when it is read, and not when it
 // counts.
 std::string read_request(const std::string& key);
-std::string replace_request(const std::string& key, int64_t revision, const WitnessEntry& entry);
+std::string replace_request(const std::string& key, int64_t revision, const Marked& marked);
 std::string authenticate_request(const std::string& user, const std::string& password);
 
 // What stands at a key.

@@ -34,7 +34,7 @@ void EtcdWitness::read(const std::string& volume, const std::string& volume_uuid
                        std::function<void(Result<WitnessReading>)> done) {
   const uint64_t deadline_ns = monotonic_ns() + timeout_ns_;
   put([this, volume, volume_uuid, deadline_ns, done]() -> Answer {
-        return [done, reading = client_.read(volume, volume_uuid, deadline_ns)] { done(reading); };
+        return answer_of(done, client_.read(volume, volume_uuid, deadline_ns));
       },
       done);
 }
@@ -43,9 +43,18 @@ void EtcdWitness::replace(const std::string& volume, int64_t revision, const Wit
                           std::function<void(Result<bool>)> done) {
   const uint64_t deadline_ns = monotonic_ns() + timeout_ns_;
   put([this, volume, revision, entry, deadline_ns, done]() -> Answer {
-        return [done, replaced = client_.replace(volume, revision, entry, deadline_ns)] { done(replaced); };
+        return answer_of(done, client_.replace(volume, revision, entry, deadline_ns));
       },
       done);
+}
+
+// Called on the thread.
+template <typename Said>
+EtcdWitness::Answer EtcdWitness::answer_of(const std::function<void(Said)>& done, Said said) {
+  return [this, done, said = std::move(said), mark = client_.mark()] {
+    mark_ = mark;
+    done(said);
+  };
 }
 
 void EtcdWitness::put(Question question, const std::function<void(Error)>& failed) {

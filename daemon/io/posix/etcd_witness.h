@@ -32,12 +32,15 @@ class EtcdWitness final : public Witness {
   void replace(const std::string& volume, int64_t revision, const WitnessEntry& entry,
                std::function<void(Result<bool>)> done) override;
   [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] uint64_t mark() const override { return mark_; }
 
  private:
   using Answer = std::function<void()>;        // on the loop
   using Question = std::function<Answer()>;  // on the thread
 
   void put(Question question, const std::function<void(Error)>& failed);
+  template <typename Said>
+  Answer answer_of(const std::function<void(Said)>& done, Said said);
   void answer(Answer answer);
   void work();
 
@@ -45,6 +48,7 @@ class EtcdWitness final : public Witness {
   const uint64_t timeout_ns_;
   const std::string name_;
   EtcdClient client_;  // the thread's
+  uint64_t mark_ = 0;  // the loop's
   // Goes with this: an answer that comes later finds nobody.
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
   // Held for queueing and unqueueing only.

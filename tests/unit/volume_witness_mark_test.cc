@@ -1,0 +1,109 @@
+// Two nodes whose files name two registers of etcd, each of which would let its node go on alone: both say so. An engine on
+// virtual parts, a witness in writing, and the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "hostile_peer.h"
+#include "io/witness.h"
+#include "metadata_image.h"
+#include "volume/settings.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+constexpr const char* kDiffers = "witness (another register of etcd";
+
+class MarkedWitness final : public Witness {
+ public:
+  void read(const std::string&, const std::string&, std::function<void(Result<WitnessReading>)> done) override {
+    scheduler->after(kMillisecond_ns, nullptr, [this, done = std::move(done)] {
+      mark_ = stands;
+      done(reading);
+    });
+  }
+  void replace(const std::string&, int64_t revision, const WitnessEntry& entry,
+               std::function<void(Result<bool>)> done) override {
+    scheduler->after(kMillisecond_ns, nullptr, [this, revision, entry, done = std::move(done)] {
+      reading = {entry, revision + 1};
+      mark_ = stands = made;
+      done(true);
+    });
+  }
+  [[nodiscard]] std::string name() const override { return "a witness in writing"; }
+  [[nodiscard]] uint64_t mark() const override { return mark_; }
+
+  WitnessReading reading;
+  uint64_t stands = 0;  // at the register, to begin with
+  uint64_t made = 7;    // by this node's replacement
+  sim::Scheduler* scheduler = nullptr;
+
+ private:
+  uint64_t mark_ = 0;  // as was answered
+};
+
+class WitnessMarkTest : public testing::Test {
+ protected:
+  WitnessMarkTest() : config_(make_config(kVolumeBytes)) {
+    config_.witness.kind = WitnessKind::kEtcd;
+    config_.witness.endpoints = {"http://10.0.0.3:2379"};
+    config_.witness.timeout_ns = kSecond_ns;
+  }
+  ~WitnessMarkTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+  void meet(uint64_t theirs) {
+    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+    std::vector<std::byte> file = plain_file(record);
+    metadata::Loaded loaded = load_plain(file, record);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome,
+                                       &witness_);
+    witness_.scheduler = &node_->scheduler;
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
+    peer_->settings = make_settings(config_);
+    peer_->asks_register = true;
+    peer_->witness_mark = theirs;
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      if (header.type == static_cast<uint8_t>(wire::FrameType::kSettings))
+        told_ = wire::frame_as<wire::SettingsFrame>(header).witness_mark;
+    };
+    peer_->take(HostilePeer::Stance::kSame, 0, 2);
+    ASSERT_TRUE(node_->engine->start().ok());
+    for (int i = 0; i < 1000 && witness_.reading.revision == 0; ++i) node_->run(100 * kMillisecond_ns);
+    node_->run(2 * limits::kWitnessLook_ns);
+    ASSERT_TRUE(node_->engine->inside().session_stands());
+  }
+  [[nodiscard]] bool says_so() const {
+    return node_->engine->status().settings_differ.find(kDiffers) != std::string::npos;
+  }
+
+  Config config_;
+  MarkedWitness witness_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+  uint64_t told_ = 0;
+};
+
+TEST_F(WitnessMarkTest, IsToldAsSoonAsItIsKnown) {
+  ASSERT_NO_FATAL_FAILURE(meet(0));
+  EXPECT_EQ(told_, 7u);
+  EXPECT_FALSE(says_so()) << "the peer does not know its own yet";
+}
+
+TEST_F(WitnessMarkTest, TheSameIsOneRegister) {
+  ASSERT_NO_FATAL_FAILURE(meet(7));
+  EXPECT_FALSE(says_so());
+}
+
+TEST_F(WitnessMarkTest, AnotherOneIsAnotherRegister) {
+  ASSERT_NO_FATAL_FAILURE(meet(8));
+  EXPECT_TRUE(says_so()) << node_->engine->status().settings_differ;
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
