@@ -5,6 +5,7 @@
 #include "control/event_words.h"
 #include "control/status_words.h"
 #include "control/why_words.h"
+#include "metadata_image.h"
 
 namespace twinblock::fuzz {
 
@@ -84,6 +85,14 @@ void FuzzNode::look() const {
           "more than all of a resync is done");
   for (const std::string& line : why_words(view))
     require(!line.empty() && printable_line(line), "a reason that is no line", line);
+}
+
+std::unique_ptr<FuzzNode> plain_node(const Config& config, const metadata::NodeRecord& record, Witness* witness,
+                                     Copies* copies, uint64_t boot) {
+  std::vector<std::byte> file = plain_file(record);
+  metadata::Loaded loaded = load_plain(file, record);
+  return std::make_unique<FuzzNode>(config, record.node, std::move(file), std::move(loaded), DataFound::kSome, witness,
+                                    copies, boot);
 }
 
 }  // namespace twinblock::fuzz

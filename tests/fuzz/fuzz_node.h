@@ -52,4 +52,8 @@ class FuzzNode {
   std::unique_ptr<Network> port_;
 };
 
+// A small node that holds `record`, which is sound, and data.
+std::unique_ptr<FuzzNode> plain_node(const Config& config, const metadata::NodeRecord& record, Witness* witness = nullptr,
+                                     Copies* copies = nullptr, uint64_t boot = 0);
+
 }  // namespace twinblock::fuzz

@@ -25,9 +25,7 @@ size_t allocated_bytes() {
 class HostilePeerTest : public testing::Test {
  protected:
   HostilePeerTest() : config_(make_config(kVolumeBytes)), record_(record()) {
-    std::vector<std::byte> file = plain_file(record_);
-    metadata::Loaded loaded = load_plain(file, record_);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record_);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
   }
   ~HostilePeerTest() override {

@@ -21,9 +21,7 @@ class ProbeTest : public testing::Test {
  protected:
   ProbeTest() : config_(make_config(kVolumeBytes)) {
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record);
     prober_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     prober_->listens = prober_->shakes_hands = false;
     prober_->hears = [this](const wire::FrameHeader& header) {

@@ -21,9 +21,7 @@ class RenewalTest : public testing::Test {
  protected:
   RenewalTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
     config_.links.resize(1);
-    std::vector<std::byte> file = plain_file(record_);
-    metadata::Loaded loaded = load_plain(file, record_);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record_);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
     peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
     peer_->take(HostilePeer::Stance::kSame, 0, 0);

@@ -29,9 +29,7 @@ class ClaimedEqualTest : public testing::Test {
   void begin(bool alone) {
     metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
     if (alone) ++record.generations.current;
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record);
     node_->logs = [this](const std::string& line) { log_ += line + "\n"; };
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     peer_->hears = [this](const wire::FrameHeader& header) {

@@ -93,10 +93,7 @@ class ConsentTest : public testing::Test {
   // A process of the node begins, and nothing is heard of its peer for as long as an earlier one may have promised it.
   void begin() {
     record_.node = name_;
-    std::vector<std::byte> file = plain_file(record_);
-    metadata::Loaded loaded = load_plain(file, record_);
-    node_ = std::make_unique<FuzzNode>(config_, name_, std::move(file), std::move(loaded), DataFound::kSome,
-                                       &witness_);
+    node_ = plain_node(config_, record_, &witness_);
     witness_.scheduler = &node_->scheduler;
     EXPECT_TRUE(node_->engine->start().ok());
     node_->run(limits::kLeaseMax_ns + config_.peer_timeout_ns);

@@ -22,9 +22,7 @@ class GivenUpTest : public testing::Test {
  protected:
   GivenUpTest() : config_(make_config(kVolumeBytes)) {
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, kRegionBytes});
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     peer_->take(HostilePeer::Stance::kSame, 0, 0);
     EXPECT_TRUE(node_->engine->start().ok());

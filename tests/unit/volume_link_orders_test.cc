@@ -20,9 +20,7 @@ class LinkOrdersTest : public testing::Test {
  protected:
   LinkOrdersTest() : config_(make_config(kVolumeBytes)) {
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     peer_->hears = [this](const wire::FrameHeader& header) {
       if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;

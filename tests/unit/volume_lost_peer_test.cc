@@ -29,9 +29,7 @@ class LostPeerTest : public testing::Test {
 
   void begin(OnPeerLoss on_peer_loss) {
     config_.on_peer_loss = on_peer_loss;
-    std::vector<std::byte> file = plain_file(record_);
-    metadata::Loaded loaded = load_plain(file, record_);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record_);
     EXPECT_TRUE(node_->engine->start().ok());
   }
   [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }

@@ -26,9 +26,7 @@ class PrimaryTest : public testing::Test {
   explicit PrimaryTest(const std::string& replication = {}) : config_(make_config(kVolumeBytes, replication)) {
     config_.links.pop_back();
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     peer_->hears = [this](const wire::FrameHeader& header) {
       if (hears_) hears_(header);

@@ -22,10 +22,7 @@ class ResumptionTest : public testing::Test {
     record_.primary = true;
     record_.boot = record_.promoted_boot = kBoot;
     record_.term = 2;
-    std::vector<std::byte> file = plain_file(record_);
-    metadata::Loaded loaded = load_plain(file, record_);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome, nullptr,
-                                       nullptr, kBoot);
+    node_ = plain_node(config_, record_, nullptr, nullptr, kBoot);
     node_->logs = [this](const std::string& line) { given_up_ |= line.find("does not go on") != std::string::npos; };
     EXPECT_TRUE(node_->engine->start().ok());
   }

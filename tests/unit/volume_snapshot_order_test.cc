@@ -36,10 +36,7 @@ class SnapshotOrderTest : public testing::Test {
  protected:
   SnapshotOrderTest() : config_(make_config(kVolumeBytes)) {
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome,
-                                       nullptr, &copies_);
+    node_ = plain_node(config_, record, nullptr, &copies_);
     copies_.scheduler = &node_->scheduler;
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     peer_->take(HostilePeer::Stance::kSame, 0, 0);

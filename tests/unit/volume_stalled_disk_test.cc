@@ -24,9 +24,7 @@ class StalledDiskTest : public testing::Test {
  protected:
   StalledDiskTest() : config_(make_config(kVolumeBytes, "disk_timeout = \"30s\"\n")) {
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     peer_->hears = [this](const wire::FrameHeader& header) {
       if (header.type != static_cast<uint8_t>(wire::FrameType::kHeartbeat)) return;

@@ -21,9 +21,7 @@ class UnreadableSourceTest : public testing::Test {
   UnreadableSourceTest() : config_(make_config(kVolumeBytes)) {
     static_assert(kVolumeBytes / limits::kBlockBytes > limits::kBadPlacesMax);
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, kRegionBytes});
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome);
+    node_ = plain_node(config_, record);
     node_->data.unreadable = true;
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     peer_->take(HostilePeer::Stance::kBlank, 0, 0);

@@ -32,10 +32,7 @@ class WaitAdviceTest : public testing::Test {
  protected:
   WaitAdviceTest() : config_(make_config(kVolumeBytes)) {
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome, nullptr,
-                                       &copies_);
+    node_ = plain_node(config_, record, nullptr, &copies_);
     node_->data.unreadable = true;
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
   }

@@ -39,10 +39,7 @@ class WrittenCopies final : public Copies {
 class WayBackTest : public testing::Test {
  protected:
   WayBackTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, kRegionBytes})) {
-    std::vector<std::byte> file = plain_file(record_);
-    metadata::Loaded loaded = load_plain(file, record_);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome,
-                                       nullptr, &copies_);
+    node_ = plain_node(config_, record_, nullptr, &copies_);
     copies_.scheduler = &node_->scheduler;
     EXPECT_TRUE(node_->engine->start().ok());
   }

@@ -59,10 +59,7 @@ class WitnessMarkTest : public testing::Test {
   }
   void meet(uint64_t theirs) {
     const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    std::vector<std::byte> file = plain_file(record);
-    metadata::Loaded loaded = load_plain(file, record);
-    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome,
-                                       &witness_);
+    node_ = plain_node(config_, record, &witness_);
     witness_.scheduler = &node_->scheduler;
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
     peer_->settings = make_settings(config_);
