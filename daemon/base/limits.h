@@ -148,6 +148,8 @@ constexpr uint64_t kProbeMax_ns = 120 * kSecond_ns;
 
 // The witness is looked at again after this: in duplex, whether it can be reached, …
 constexpr uint64_t kWitnessLook_ns = 10 * kSecond_ns;
+// Two nodes whose registers have different marks for so long ask two of them: either looks at its own every kWitnessLook_ns.
+constexpr uint64_t kWitnessMarksDiffer_ns = 2 * kWitnessLook_ns + 5 * kSecond_ns;
 // … while somebody waits for it, whether the peer has overtaken this node meanwhile, …
 constexpr uint64_t kWitnessTurn_ns = 100 * kMillisecond_ns;
 // … when it refused, whether it still does, and when it could not be asked, ever more seldom.

@@ -25,6 +25,7 @@ struct WitnessEntry {
 struct WitnessReading {
   std::optional<WitnessEntry> entry;  // none: nothing stands there
   int64_t revision = 0;               // changes with every replacement; 0: nothing stands there
+  bool unmarked = false;              // it has no mark (Witness::mark()), and gets one when it is replaced
 };
 
 // Each request ends within its time limit. `done` is called on the loop, never from within the request,

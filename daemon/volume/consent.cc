@@ -307,7 +307,7 @@ void Consent::judge_settling(const WitnessReading& reading) {
   if (!core_.phase().both_whole() || !is_of_now()) {
     end(0);
   } else if (reading.entry == WitnessEntry{volume_uuid(core_.record()), core_.record().generations.current, ""} &&
-             core_.record().claim == 0) {
+             core_.record().claim == 0 && !reading.unmarked) {
     replaced(*reading.entry);
   } else {
     to_confirm_ = {reading.revision, core_.clock.now_ns()};

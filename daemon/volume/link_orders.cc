@@ -166,7 +166,11 @@ std::optional<Error> LinkOrders::obey(LinkOrder order, const LinkConfig& link) {
   const bool known = session().links().has(link.name);
   if (order == LinkOrder::kRemove && !known) return std::nullopt;
   if (auto error = why_not_obey(order, link)) return error;
-  if (order == LinkOrder::kAdd && known) order = LinkOrder::kEnable;
+  if (order == LinkOrder::kAdd && known) {
+    if (session().links().config(link.name).address != link.address)
+      return Error{"there is a link " + link.name + " with other addresses on " + core_.node, "", EEXIST};
+    order = LinkOrder::kEnable;
+  }
   if (order != LinkOrder::kAdd && !known && !link.address.empty()) {
     if (auto error = why_not_change(LinkOrder::kAdd, link)) return error;
     if (Status added = session().roster().add(link); !added) return added.error();
@@ -186,13 +190,10 @@ void LinkOrders::remember(LinkOrder order, const LinkConfig& link, uint64_t numb
 
 // Whether this node knows of a later order about the link: both got one while they were parted, or
 // at the same time. What it says of that.
-std::optional<Error> LinkOrders::why_overruled(LinkOrder order, const std::string& link, uint64_t number) const {
+std::optional<Error> LinkOrders::why_overruled(const std::string& link, uint64_t number) const {
   const Latest* latest = about(latest_, link);
-  if (latest == nullptr || told_order_counts(number, latest->number, core_.node, core_.peer) ||
-      is_latest(order, link, number))
-    return std::nullopt;
-  return Error{"a later order is known on " + core_.node + ", by which link " + link + " is " +
-                   done_word(latest->order),
+  if (latest == nullptr || told_order_counts(number, latest->number, core_.node, core_.peer)) return std::nullopt;
+  return Error{"another order holds on " + core_.node + ", by which link " + link + " is " + done_word(latest->order),
                "", ESTALE};
 }
 
@@ -262,15 +263,15 @@ void LinkOrders::answered(Answer& answer, int status, const std::string& why) {
   }
   // Both nodes or none, but for a later order that holds by now.
   const LinkOrder back = row_of(held->order_).back;
-  if (is_latest(held->order_, link.name, held->number_) &&
+  const bool stands = is_latest(held->order_, link.name, held->number_);
+  if (stands &&
       (back != LinkOrder::kRemove || session().roster().can_spare(link.name))) {
     (void)apply(back, link);
     remember(back, link, held->number_);
     if (session().up()) tell(back, link, held->number_, nullptr);
   }
   tell_refused(held->order_, link.name, why);
-  held->reply_(
-      Error{core_.peer + " refuses: " + why, "nothing was changed", status});
+  held->reply_(Error{core_.peer + " refuses: " + why, stands ? "nothing was changed" : "", status});
 }
 
 void LinkOrders::tell_refused(LinkOrder order, const std::string& link, const std::string& why) {
@@ -321,10 +322,11 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
                   "restart twinblockd on both nodes", ENOSPC};
   LinkConfig link = told ? told.value() : LinkConfig{};
   link.rate_bits_per_s = payload.rate_bits_per_s;
-  const bool is_told_again = is_latest(order, link.name, payload.number);
+  const bool is_told_again = is_latest(order, link.name, payload.number) &&
+                             (link.address.empty() || about(latest_, link.name)->link.address == link.address);
   std::optional<Error> overruled;
-  if (!error) overruled = why_overruled(order, link.name, payload.number);
-  if (!error && !overruled && !is_told_again) {
+  if (!error && !is_told_again) overruled = why_overruled(link.name, payload.number);
+  if (!error && !is_told_again && !overruled) {
     error = obey(order, link);
     if (!error) {
       remember(order, link, payload.number);

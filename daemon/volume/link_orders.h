@@ -55,7 +55,7 @@ class LinkOrders {
   [[nodiscard]] bool is_last_of_file(const std::string& link) const;
   void remember(LinkOrder order, const LinkConfig& link, uint64_t number);
   void tell(LinkOrder order, const LinkConfig& link, uint64_t number, Reply reply);
-  [[nodiscard]] std::optional<Error> why_overruled(LinkOrder order, const std::string& link, uint64_t number) const;
+  [[nodiscard]] std::optional<Error> why_overruled(const std::string& link, uint64_t number) const;
   [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
   void answered(Answer& answer, int status, const std::string& why);
   void tell_refused(LinkOrder order, const std::string& link, const std::string& why);

@@ -9,12 +9,23 @@
 namespace twinblock {
 
 PeerSettings::PeerSettings(Core& core)
-    : core_(core), not_told_(core.clock.make_timer([this] { at_silence(); })) {}
+    : core_(core),
+      not_told_(core.clock.make_timer([this] { at_silence(); })),
+      marks_differ_(core.clock.make_timer([this] {
+        marks_may_be_old_ = false;
+        compare();
+      })) {}
 
 void PeerSettings::session_up() {
   core_.stance().session_up();
   not_told_->arm(core_.config.disk_timeout_ns);
   tell();
+}
+
+void PeerSettings::session_lost() {
+  not_told_->disarm();
+  if (told_) told_->witness_mark = 0;  // the peer's register may be made anew meanwhile
+  compare();
 }
 
 void PeerSettings::tell() {
@@ -48,9 +59,16 @@ void PeerSettings::compare() {
   if (!told_) return;
   std::string differ = compare_settings(told_->settings, core_.config);
   const uint64_t there = told_->witness_mark;
-  if (there != 0 && witness_mark_ != 0 && there != witness_mark_)
+  const bool marks_differ = there != 0 && witness_mark_ != 0 && there != witness_mark_;
+  if (!marks_differ) {
+    marks_differ_->disarm();
+    marks_may_be_old_ = true;
+  } else if (marks_may_be_old_) {
+    marks_differ_->arm(limits::kWitnessMarksDiffer_ns);
+  } else {
     differ += (differ.empty() ? "" : ", ") +
               std::string("witness (another register of etcd here than there: both may go on alone)");
+  }
   if (!differ.empty() && differ != differ_)
     core_.peer_told("the configuration files differ: " + differ + ";", "there is " + core_.peer, Severity::kWarning);
   differ_ = std::move(differ);

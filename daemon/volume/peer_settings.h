@@ -17,7 +17,7 @@ class PeerSettings {
   explicit PeerSettings(Core& core);
 
   void session_up();
-  void session_lost() { not_told_->disarm(); }
+  void session_lost();
   void heard(const wire::SettingsFrame& frame, const wire::SettingsPayload& theirs);
   // Witness::mark(), after each answer.
   void witness_answered(uint64_t mark);
@@ -37,6 +37,9 @@ class PeerSettings {
   Core& core_;
   const std::unique_ptr<Timer> not_told_;
   uint64_t witness_mark_ = 0;
+  // Marks differ for a moment where an entry is made anew: until the other node has looked.
+  const std::unique_ptr<Timer> marks_differ_;
+  bool marks_may_be_old_ = true;
   std::optional<Told> told_;  // by the peer, in this session or the last one
   std::string differ_;
 };

@@ -18,6 +18,8 @@ SYSTEM_HEADERS = re.compile(
 # Start-up code that becomes nbdkit, or finds its directories, before any loop exists.
 START_UP = {"daemon/twinblockd.cc", "daemon/config/config_paths.cc"}
 LINES_MAX = 500
+# Of what an archive's objects need, that a program must not load (daemon/io/posix/CMakeLists.txt): libcurl brings thirty more.
+NOT_LOADED = {"tools/twinblock": ("libcurl", "liburing", "libev"), "daemon/twinblockd": ("libcurl", "liburing")}
 
 
 def sources(root, folder, *suffixes):
@@ -56,7 +58,7 @@ def compile_flags(root, build):
     """Include paths and definitions of each folder, from the build's own compile commands."""
     flags = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        folder = source_folder(root, build, Path(entry["file"]))
+        folder = source_folder(root, build, Path(entry["file"]).resolve())
         words = shlex.split(entry["command"])
         flags.setdefault(folder, [word for before, word in zip([""] + words, words)
                                   if word[:2] in ("-I", "-D") or "-isystem" in (word, before) or
@@ -82,10 +84,21 @@ def headers_stand_alone(root, build):
         yield from filter(None, pool.map(compile_alone, headers))
 
 
+def programs_load_what_they_use(build):
+    for program, strangers in NOT_LOADED.items():
+        done = subprocess.run(["readelf", "-d", build / program], capture_output=True, text=True, check=False)
+        needed = re.findall(r"\(NEEDED\).*\[(\S+)\]", done.stdout)
+        if not needed:
+            yield f"{program}: readelf does not say what it loads: {done.stderr.strip()}"
+        for library in needed:
+            if library.startswith(strangers):
+                yield f"{program} loads {library}, of which it uses nothing"
+
+
 def main():
     root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     wrong = [*system_calls_stay_in_io_posix(root), *files_have_one_noun(root),
-             *headers_stand_alone(root, build)]
+             *headers_stand_alone(root, build), *programs_load_what_they_use(build)]
     print("\n".join(wrong) if wrong else "the house is in order")
     return 1 if wrong else 0
 

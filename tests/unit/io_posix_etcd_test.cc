@@ -68,6 +68,7 @@ TEST_F(EtcdTest, a_register_has_a_mark_that_no_other_one_has) {
   EXPECT_EQ(beta.mark(), 0u) << "it did not replace it";
   const int64_t revision = beta.read("marked").value().revision;
   EXPECT_EQ(beta.mark(), mark);
+  EXPECT_FALSE(beta.read("marked").value().unmarked);
   ASSERT_TRUE(beta.replace("marked", revision, kBeta).value());
   EXPECT_EQ(beta.mark(), mark);
   ASSERT_TRUE(alpha.read("marked").ok());

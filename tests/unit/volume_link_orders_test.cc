@@ -46,11 +46,12 @@ class LinkOrdersTest : public testing::Test {
     return said.value_or(Error{"nothing", "", 0});
   }
   // The answer that the operator's node there gets; ETIMEDOUT: none.
-  uint32_t order_there(wire::LinkChange change, uint64_t number) {
+  uint32_t order_there(wire::LinkChange change, uint64_t number, const std::vector<std::string>& addresses = {}) {
     wire::LinkChangePayload payload{};
     payload.change = static_cast<uint32_t>(change);
     payload.number = number;
     wire::set_name(payload.name, "backup");
+    for (size_t i = 0; i < addresses.size(); ++i) wire::set_name(payload.address[i], addresses[i]);
     wire::FrameHeader header = wire::to_header(wire::LinkChangeFrame{});
     asked_ = peer_->next_sequence();
     answer_.reset();
@@ -82,6 +83,31 @@ TEST_F(LinkOrdersTest, ALaterOneOfThePeerCounts) {
 TEST_F(LinkOrdersTest, WhoseOrderIsOverruledIsTold) {
   ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
   EXPECT_EQ(order_there(wire::LinkChange::kEnable, 1), static_cast<uint32_t>(ESTALE));
+}
+
+// The same, where it was given: what it ordered was overtaken, and not left as it was.
+TEST_F(LinkOrdersTest, WhoseOrderWasOvertakenDoesNotHearThatNothingChanged) {
+  peer_->answers = false;
+  std::optional<Result<std::string>> said;
+  LinkConfig link;
+  link.name = "backup";
+  node_->engine->orders().change_link(LinkOrder::kDisable, link,
+                                      [&said](const Result<std::string>& result) { said = result; });
+  node_->run(10 * kMillisecond_ns);
+  ASSERT_EQ(order_there(wire::LinkChange::kEnable, 2), 0u);
+  for (const size_t line : {0, 1, 2}) peer_->answer(line, 0, ESTALE, 0);
+  for (int i = 0; i < 100 && !said; ++i) node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(said.has_value());
+  ASSERT_FALSE(said->ok());
+  EXPECT_EQ(said->error().code, ESTALE);
+  EXPECT_EQ(said->error().action, "");
+}
+
+// Both hold a link of this name then, and could not reach each other over it.
+TEST_F(LinkOrdersTest, AnotherLinkOfTheSameNameIsNotTheSame) {
+  ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
+  ASSERT_TRUE(order_here(LinkOrder::kEnable).ok());
+  EXPECT_EQ(order_there(wire::LinkChange::kAdd, 3, {"10.0.1.1:7999", "10.0.1.2:7999"}), static_cast<uint32_t>(EEXIST));
 }
 
 }  // namespace

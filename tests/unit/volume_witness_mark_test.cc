@@ -72,8 +72,16 @@ class WitnessMarkTest : public testing::Test {
     peer_->take(HostilePeer::Stance::kSame, 0, 2);
     ASSERT_TRUE(node_->engine->start().ok());
     for (int i = 0; i < 1000 && witness_.reading.revision == 0; ++i) node_->run(100 * kMillisecond_ns);
-    node_->run(2 * limits::kWitnessLook_ns);
+    node_->run(kSecond_ns);
     ASSERT_TRUE(node_->engine->inside().session_stands());
+  }
+  // The peer has learned another one.
+  void peer_tells(uint64_t mark) {
+    const wire::SettingsPayload settings = make_settings(config_);
+    wire::FrameHeader header = wire::to_header(wire::SettingsFrame{mark});
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, wire::bytes_of(settings)));
+    peer_->send(0, wire::bytes_of(settings));
   }
   [[nodiscard]] bool says_so() const {
     return node_->engine->status().settings_differ.find(kDiffers) != std::string::npos;
@@ -94,12 +102,37 @@ TEST_F(WitnessMarkTest, IsToldAsSoonAsItIsKnown) {
 
 TEST_F(WitnessMarkTest, TheSameIsOneRegister) {
   ASSERT_NO_FATAL_FAILURE(meet(7));
+  node_->run(2 * limits::kWitnessMarksDiffer_ns);
   EXPECT_FALSE(says_so());
 }
 
 TEST_F(WitnessMarkTest, AnotherOneIsAnotherRegister) {
   ASSERT_NO_FATAL_FAILURE(meet(8));
+  node_->run(limits::kWitnessMarksDiffer_ns);
   EXPECT_TRUE(says_so()) << node_->engine->status().settings_differ;
+  peer_tells(7);
+  node_->run(kSecond_ns);
+  EXPECT_FALSE(says_so()) << "its file was mended";
+}
+
+// An administrator removed the entry: the peer learns of the new one when it looks next.
+TEST_F(WitnessMarkTest, IsNotAnotherOneUntilThePeerHasLooked) {
+  ASSERT_NO_FATAL_FAILURE(meet(8));
+  node_->run(limits::kWitnessLook_ns);
+  EXPECT_FALSE(says_so());
+  peer_tells(7);
+  node_->run(2 * limits::kWitnessMarksDiffer_ns);
+  EXPECT_FALSE(says_so());
+}
+
+// What stood there when marks came up, or was put there by hand.
+TEST_F(WitnessMarkTest, AnEntryWithoutOneGetsOne) {
+  const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+  witness_.reading = {WitnessEntry{metadata::format_uuid(record.volume_uuid), record.generations.current, ""}, 5, true};
+  ASSERT_NO_FATAL_FAILURE(meet(0));
+  for (int i = 0; i < 100 && told_ == 0; ++i) node_->run(100 * kMillisecond_ns);
+  EXPECT_EQ(told_, 7u);
+  EXPECT_EQ(witness_.reading.revision, 6);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ Result<WitnessReading> EtcdClient::read(const std::string& volume, const std::st
   if (!found)
     return etcd::sentence_of({{access_.endpoints[first_], etcd::words_of_entry(access_, key, found.error())}});
   mark_ = found.value().mark;
-  return WitnessReading{std::move(found.value().entry), answer.revision};
+  return WitnessReading{std::move(found.value().entry), answer.revision, mark_ == 0};
 }
 
 Result<bool> EtcdClient::replace(const std::string& volume, int64_t revision, const WitnessEntry& entry,
