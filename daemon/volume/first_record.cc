@@ -54,7 +54,7 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
                 EEXIST});
     return;
   }
-  if (roles_.role() != Role::kSecondary || session().up()) {
+  if (roles_.role() != Role::kSecondary || roles_.resumption().under_way() || session().up()) {
     reply(Error{"this node is in use: init would replace its metadata",
                 "demote this node and stop twinblockd on " + core_.peer + " first", EBUSY});
     return;

@@ -426,6 +426,15 @@ TEST_P(PosixDiskTest, a_file_truncated_by_somebody_is_an_error_not_a_hang) {
   EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), EIO) << "before a write behind the end makes zeroes of it";
 }
 
+TEST_P(PosixDiskTest, a_file_that_has_grown_and_is_cut_back_is_an_error) {
+  open();
+  const uint64_t before = disk_->size_bytes();
+  ASSERT_TRUE(disk_->grow(2 * before, true).ok());
+  EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), 0);
+  ASSERT_EQ(::truncate((directory_ / "disk").c_str(), static_cast<off_t>(before)), 0);
+  EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), EIO);
+}
+
 TEST_P(PosixDiskTest, destroying_it_waits_for_requests_in_flight) {
   open();
   std::vector<std::unique_ptr<Job>> jobs;

@@ -2,7 +2,9 @@
 // the fuzzers' peer.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,23 @@ TEST_F(ResumptionTest, ItServesWhenThePeerHasTheSame) {
   meet(true, false);
   node_->run(kSecond_ns);
   EXPECT_TRUE(serves());
+}
+
+// Else it would go on as primary of a volume that nobody has promoted.
+TEST_F(ResumptionTest, NoVolumeIsBegunOnANodeThatIsToGoOn) {
+  std::optional<Result<std::string>> said;
+  const auto begin = [&] {
+    node_->engine->orders().init(true, false, [&said](const Result<std::string>& result) { said = result; });
+    node_->run(kSecond_ns);
+  };
+  begin();
+  ASSERT_TRUE(said && !said->ok());
+  EXPECT_EQ(said->error().code, EBUSY);
+  EXPECT_NE(said->error().action.find("demote"), std::string::npos);
+  node_->engine->orders().demote([](const Result<std::string>&) {});
+  node_->run(kSecond_ns);
+  begin();
+  EXPECT_TRUE(said->ok()) << said->error().what;
 }
 
 // The peer's answer, that it has recorded the session, is lost with it. What the two say of themselves afterwards is told

@@ -212,7 +212,7 @@ Status DiskFile::set_size(const Options& options) {
   }
   const uint64_t wanted = options.size_bytes > 0 ? options.size_bytes : actual.value();
   if (actual.value() < wanted) return too_small(path_, is_device_, actual.value(), wanted);
-  size_bytes_ = wanted;
+  least_bytes_->store(size_bytes_ = wanted);
   return ok_status();
 }
 
@@ -225,7 +225,7 @@ Status DiskFile::grow(uint64_t size_bytes, bool extend) {
     actual = size_bytes;
   }
   if (actual.value() < size_bytes) return too_small(path_, is_device_, actual.value(), size_bytes);
-  size_bytes_ = std::max(size_bytes_, size_bytes);
+  least_bytes_->store(size_bytes_ = std::max(size_bytes_, size_bytes));
   return ok_status();
 }
 
@@ -427,13 +427,13 @@ int DiskFile::allocate(std::atomic<bool>& unsupported, int mode, uint64_t offset
 Result<std::unique_ptr<FlushHandle>> DiskFile::flush_handle() const {
   const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return system_error(errno, "duplicate a file descriptor");
-  return std::make_unique<FlushHandle>(fd, calls_, size_bytes_);
+  return std::make_unique<FlushHandle>(fd, calls_, least_bytes_);
 }
 
 std::unique_ptr<FlushHandle> DiskFile::another_flush_handle() const {
   if (!parallel_flushes_) return nullptr;
   const int fd = ::open(("/proc/self/fd/" + std::to_string(fd_)).c_str(), O_RDWR | O_CLOEXEC);
-  return fd < 0 ? nullptr : std::make_unique<FlushHandle>(fd, calls_, size_bytes_);
+  return fd < 0 ? nullptr : std::make_unique<FlushHandle>(fd, calls_, least_bytes_);
 }
 
 FlushHandle::~FlushHandle() { ::close(fd_); }
@@ -444,7 +444,7 @@ int FlushHandle::flush() const {
   do result = calls_.fdatasync(fd_);
   while (result != 0 && errno == EINTR);
   if (result != 0) return errno;
-  return is_cut(fd_, least_bytes_) ? EIO : 0;
+  return is_cut(fd_, least_bytes_->load()) ? EIO : 0;
 }
 
 uint64_t DiskFile::device_work() const {

@@ -37,8 +37,8 @@ struct DiskCalls {
 // write-back. One flush at a time on each.
 class FlushHandle {
  public:
-  FlushHandle(int fd, const DiskCalls& calls, uint64_t least_bytes)
-      : fd_(fd), calls_(calls), least_bytes_(least_bytes) {}
+  FlushHandle(int fd, const DiskCalls& calls, std::shared_ptr<const std::atomic<uint64_t>> least_bytes)
+      : fd_(fd), calls_(calls), least_bytes_(std::move(least_bytes)) {}
   ~FlushHandle();
   FlushHandle(const FlushHandle&) = delete;
   FlushHandle& operator=(const FlushHandle&) = delete;
@@ -49,7 +49,7 @@ class FlushHandle {
  private:
   const int fd_;
   const DiskCalls& calls_;
-  const uint64_t least_bytes_;
+  const std::shared_ptr<const std::atomic<uint64_t>> least_bytes_;
 };
 
 class DiskFile {
@@ -144,6 +144,8 @@ class DiskFile {
   const DiskCalls& calls_;
   std::string path_;
   uint64_t size_bytes_ = 0;
+  // As flushes on other threads know it.
+  const std::shared_ptr<std::atomic<uint64_t>> least_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
   bool is_device_ = false;
   uint64_t block_bytes_ = 0;     // direct: offsets and lengths are multiples of it; else 0
   mutable AlignedBuffers buffers_;
