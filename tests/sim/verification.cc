@@ -84,6 +84,7 @@ void World::verification() {
   wait(
       kAnswerMax_ns, [this] { return workload().idle(); }, "a flush");
   repair_is_cut_off();
+  repair_loses_its_source();
   corrupted_ = false;
   verify_may_find_ = true;  // this process's last report
   workload().go_on();
@@ -115,6 +116,52 @@ void World::repair_is_cut_off() {
   wait(
       kHealingMax_ns, [this] { return both_duplex(); }, "duplex after a repair that was cut off");
   check_identical("after a repair that was cut off");
+}
+
+// The primary loses power at any moment of a repair. The operator has said that its blocks are the good ones: nothing
+// brings the peer's bad one there.
+void World::repair_loses_its_source() {
+  quiesce();
+  workload().flush_all();
+  wait(
+      kAnswerMax_ns, [this] { return workload().idle(); }, "a flush");
+  const int source = primary_;
+  // Where clients wrote just before, the survivor's blocks count, whichever they are.
+  wait(
+      kHealingMax_ns, [&] { return node(source).engine().status().intent_bytes == 0; }, "intents that are old enough");
+  const uint64_t block = check_random_.below(options_.volume_bytes / limits::kBlockBytes);
+  const auto block_of = [&](int host) {
+    return node(host).data().contents().subspan(block * limits::kBlockBytes, limits::kBlockBytes);
+  };
+  const std::vector<std::byte> good(block_of(source).begin(), block_of(source).end());
+  DiskFaults& faults = node(1 - source).data().faults;
+  node(1 - source).data().corrupt(block * limits::kBlockBytes + check_random_.below(limits::kBlockBytes), 1);
+  faults.extra_delay_ns = 100 * kMillisecond_ns;
+  clients_rest_ = true;
+  node(source).engine().orders().verify(VerifyOrder::kRepair, [this](const Result<std::string>& result) {
+    if (!result) Report::violation("verify: " + result.error().what + describe());
+  });
+  scheduler_.run_until(scheduler_.now_ns() + check_random_.below(300 * kMillisecond_ns));
+  node(source).power_off();
+  process_gone(source);
+  faults = DiskFaults{};
+  scheduler_.run_until(scheduler_.now_ns() + options_.peer_timeout_ns);
+  restart(source);
+  wait(
+      kHealingMax_ns, [this] { return primary_ >= 0 && procedure_ == Procedure::kNone && both_duplex(); },
+      "duplex after a repair whose source was cut off");
+  if (!std::ranges::equal(good, block_of(source)))
+    Report::violation("a repair that was cut off brought the bad block to where the good one was" + describe());
+  operator_rests_ = true;
+  if (primary_ != source) {
+    demote_primary();
+    promote(source);
+    wait(
+        kHealingMax_ns, [&] { return primary_ == source && both_duplex(); }, "the source of a repair as primary");
+  }
+  (void)verify_all(VerifyOrder::kRepair);
+  check_identical("after a repair that was ordered again");
+  operator_rests_ = clients_rest_ = false;
 }
 
 }  // namespace twinblock::sim

@@ -123,6 +123,7 @@ class World {
   void check_shown(int giver, bool keep_local, uint64_t known_ns, const Result<std::string>& said);
   void verification();
   void repair_is_cut_off();
+  void repair_loses_its_source();
   void promotions();  // promotions.cc
   void demote_primary();
   void ask_twice();
