@@ -337,13 +337,6 @@ void BlockSync::end(Run& run) {
   owner_.sync_has_room();
 }
 
-std::vector<ByteRange> BlockSync::under_way() const {
-  std::vector<ByteRange> ranges;
-  for (const auto& run : runs_.all())
-    if (run->under_way) ranges.push_back(run->task.range);
-  return ranges;
-}
-
 std::vector<ByteRange> BlockSync::sent() const {
   std::vector<ByteRange> ranges;
   for (const auto& run : runs_.all())

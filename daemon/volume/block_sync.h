@@ -59,9 +59,7 @@ class BlockSync {
   // after the other; none is to be started before all have.
   void halt();
   [[nodiscard]] size_t outstanding() const { return outstanding_; }
-  // The ranges of tasks that have not ended; of those only that the peer was sent, and has not acknowledged: it may have any
-  // part of that.
-  [[nodiscard]] std::vector<ByteRange> under_way() const;
+  // The ranges that the peer was sent, and has not acknowledged: it may have any part of that.
   [[nodiscard]] std::vector<ByteRange> sent() const;
   // Gives up the buffers, unless a task has one: of an earlier session one may, whose read hangs.
   void release_memory();

@@ -46,7 +46,7 @@ Engine::Engine(Parts parts)
              facts_, way_back_, parts.words},
             *this),
       clients_(core_, roles_, writes_, reads_, flushes_, std::move(parts.cut_off_clients)),
-      upkeep_(core_, {writes_, verifier_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
+      upkeep_(core_, {writes_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),
       split_brain_(core_, gate_, disks_, [this] { return facts_.now(); }),
       orders_({core_, first_record_, growth_, way_back_, snapshots_, roles_, consent_, split_brain_, peer_.link_orders(),
                peer_.compression(), writes_, flushes_, sync_.source(), verifier_, *this, sync_, disks_}),

@@ -80,7 +80,6 @@ void Upkeep::age_intents() {
   age_timer_->arm(limits::kIntentAge_ns);
   if (core_.state().blank()) return;
   parts_.writes.touch_intents();
-  parts_.verifier.touch_intents();
   const auto before = strict_checks ? std::optional(on_record(core_)) : std::nullopt;
   core_.intents().age([this](uint64_t offset_bytes, uint64_t length_bytes) {
     return core_.differences().any(offset_bytes, length_bytes);

@@ -11,7 +11,6 @@
 #include "volume/flush_group.h"
 #include "volume/replica.h"
 #include "volume/roles.h"
-#include "volume/verifier.h"
 #include "volume/write_path.h"
 
 namespace twinblock {
@@ -21,7 +20,6 @@ class Upkeep {
   // The engine's.
   struct Parts {
     WritePath& writes;
-    Verifier& verifier;
     FlushGroup& flushes;
     Replica& replica;
     DiskHealth& disks;

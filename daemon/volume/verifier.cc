@@ -10,8 +10,6 @@ namespace twinblock {
 namespace {
 
 constexpr uint64_t kPaceInterval_ns = 5 * kMillisecond_ns;
-// Regions that a repair will come to are recorded together, one flush for all.
-constexpr uint64_t kIntentAheadBytes = 256 * kMiB;
 
 }  // namespace
 
@@ -19,7 +17,6 @@ Verifier::Verifier(Core& core, FlushGroup& flushes, WritePath& writes, DiskHealt
     : core_(core),
       flushes_(flushes),
       writes_(writes),
-      disks_(disks),
       sync_(core, disks, *this),
       walk_(
           core,
@@ -40,7 +37,6 @@ void Verifier::begin(bool repair) {
   report_ = {};
   report_.repair = repair;
   walk_.restart();
-  next_.reset();
   flushing_ = false;
   progress_.begin(core_.volume_bytes(), core_.clock.now_ns());
   core_.events().tell("verify-begun", {{"repair", repair ? "yes" : "no"}});
@@ -48,58 +44,30 @@ void Verifier::begin(bool repair) {
 }
 
 void Verifier::pump() {
-  if (!active() || awaits_intent_ || flushing_) return;
+  if (!active() || flushing_) return;
   const uint64_t now = core_.clock.now_ns();
   progress_.update(report_.compared_bytes, core_.volume_bytes(), now);
   const Pacer::Allowance allowed = pacer_.allowance(writes_.busy(now), now);
   while (active() && sync_.outstanding() < allowed.runs && start_next(allowed)) {
   }
   if (!active()) return;
-  if (!next_ && sync_.outstanding() == 0 && walk_.exhausted())
+  if (sync_.outstanding() == 0 && walk_.exhausted())
     finish();
   else
     timer_->arm(kPaceInterval_ns);
 }
 
 bool Verifier::start_next(const Pacer::Allowance& allowed) {
-  if (!next_) {
-    const auto step = walk_.next(allowed.run_bytes, allowed.hole_bytes);
-    if (!step) return false;
-    next_ = BlockSync::Task{step->range, true, report_.repair, step->hole};
-  }
-  // Where there is a hole nothing is written.
-  if (report_.repair && !next_->hole && !covered(*next_)) return false;
-  sync_.start(*std::exchange(next_, std::nullopt));
+  const auto step = walk_.next(allowed.run_bytes, allowed.hole_bytes);
+  if (!step) return false;
+  sync_.start({step->range, true, report_.repair, step->hole});
   return true;
 }
 
-// A repair is a write: until it is flushed on both nodes, a crash may bring the difference back,
-// and has to find it on record.
-bool Verifier::covered(const BlockSync::Task& task) {
-  const uint64_t begin = task.range.begin_bytes;
-  if (core_.intents().covered(begin, task.range.length())) return true;
-  const uint64_t ahead = std::min(kIntentAheadBytes, core_.volume_bytes() - begin);
-  awaits_intent_ = true;
-  const int error = core_.intents().cover(begin, std::max(ahead, task.range.length()), *this);
-  if (error != 0) intent_recorded(error);
-  return false;
-}
-
-void Verifier::intent_recorded(int error) {
-  TB_CHECK(awaits_intent_, "the intents answer what was asked");
-  awaits_intent_ = false;
-  if (error != 0) disks_.metadata_failed(error);
-  if (error != 0) stop("the metadata disk failed");
-  pump();
-}
-
-// What was repaired is not said to be so before it is on stable storage.
+// What was repaired is not said to be so before it is on stable storage. Nor is what was found to be the same: a repair that
+// was cut off may have left it in the peer's page cache only.
 void Verifier::finish() {
-  TB_CHECK(!next_ && sync_.outstanding() == 0, "a verification ends when all is compared");
-  if (report_.repaired_bytes == 0) {
-    conclude(0);
-    return;
-  }
+  TB_CHECK(sync_.outstanding() == 0, "a verification ends when all is compared");
   flushing_ = true;
   flushes_.flush([this, number = number_](int error) {
     if (number == number_ && active()) conclude(error);
@@ -110,7 +78,7 @@ void Verifier::conclude(int flush_error) {
   const size_t places = report_.unreadable_places;
   report_.complete = flush_error == 0 && places == 0;
   if (flush_error != 0)
-    end("the flush after the repair failed");
+    end("the flush at its end failed");
   else if (places != 0)
     end(report_.unreadable + "; " + std::to_string(places) + (places == 1 ? " place" : " places") +
         " could not be compared");
@@ -157,11 +125,6 @@ void Verifier::session_lost(const std::string& reason) {
   if (report_.repair)
     for (const ByteRange& range : sync_.sent()) core_.differences().may_differ(range.begin_bytes, range.length());
   sync_.session_lost();
-}
-
-void Verifier::touch_intents() {
-  if (!report_.repair) return;
-  for (const ByteRange& range : sync_.under_way()) (void)core_.intents().covered(range.begin_bytes, range.length());
 }
 
 void Verifier::end(const std::string& why) {

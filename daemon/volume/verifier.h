@@ -1,10 +1,12 @@
 // Compares the replicas block by block, by digests, with writes going on; on the primary, in
 // duplex. It finds what the two nodes' records can't know of: blocks that a disk changed by itself.
-// With repair, this node's blocks go over the peer's. Owned by the engine; loop thread only.
+// With repair, this node's blocks go over the peer's. That is no write: it is in no intents, since if this node died, its
+// peer's blocks would go over this node's wherever there is an intent, and those are the bad ones. So a repair that this
+// node did not live to complete is ordered anew: until then all is as it was before. (A peer that is lost meanwhile gets
+// what it may lack when it is back.) Owned by the engine; loop thread only.
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,7 @@
 
 namespace twinblock {
 
-class Verifier final : private BlockSync::Owner, private metadata::IntentStore::Waiter {
+class Verifier final : private BlockSync::Owner {
  public:
   struct Report {
     bool repair = false;
@@ -39,8 +41,6 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
   // In duplex; not while one runs.
   void begin(bool repair);
   void stop(const std::string& why);
-  // What a repair may yet write stays on record, however long it waits (see WritePath::touch_intents).
-  void touch_intents();
   // Called by the engine: the session is gone.
   void session_lost(const std::string& reason);
   // It was stopped, but some of what it had begun is still under way.
@@ -55,10 +55,8 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
   void synced(const BlockSync::Outcome& outcome) override;
   void sync_failed(int error, const ByteRange& range) override;
   void sync_has_room() override { pump(); }
-  void intent_recorded(int error) override;
   void pump();
   [[nodiscard]] bool start_next(const Pacer::Allowance& allowed);
-  [[nodiscard]] bool covered(const BlockSync::Task& task);
   void finish();
   void conclude(int flush_error);
   void end(const std::string& why);
@@ -66,7 +64,6 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
   Core& core_;
   FlushGroup& flushes_;
   WritePath& writes_;
-  DiskHealth& disks_;
   BlockSync sync_;
   SyncWalk walk_;
   Pacer pacer_;
@@ -74,8 +71,6 @@ class Verifier final : private BlockSync::Owner, private metadata::IntentStore::
   Report report_;
   bool begun_ = false;
   uint64_t number_ = 0;  // tells the flush of an earlier one from this one's
-  std::optional<BlockSync::Task> next_;  // waits for its intents
-  bool awaits_intent_ = false;
   bool flushing_ = false;
   std::unique_ptr<Timer> timer_;
 };

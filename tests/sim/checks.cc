@@ -253,6 +253,7 @@ void World::check_survivor(const Remains& kept, const Remains& source, const std
 // Nobody has said that the other node is dead: what that one holds of what was acknowledged, and this one
 // lost with its memory, was not to be given up.
 void World::check_promoted_without_word(int host) {
+  if (corrupted_) return;
   const SimNode& other = node(1 - host);
   const auto kept_by = static_cast<size_t>(1 - host);
   if (survivor_ != 1 - host || !intact_[kept_by] || !current_[kept_by] || !other.running()) return;
