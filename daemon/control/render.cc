@@ -213,6 +213,7 @@ json render_status(const StatusView& view, const NodeFacts& facts) {
       {"resync", render_resync(view)},
       {"last_resync", last_resync},
       {"verify", render_verify(view)},
+      {"repair_cut_off", view.repair_cut_off},
       {"intents",
        {{"bytes", view.intent_bytes},
         {"commits", view.intent_commits},

@@ -352,6 +352,15 @@ void add_size(const StatusView& view, StatusWords& words) {
                  " size = \"" + size + "\" into that file.";
 }
 
+// The process that began it may be gone.
+void add_repair(const StatusView& view, StatusWords& words) {
+  if (!view.repair_cut_off) return;
+  words.status += " A repair of " + view.peer.name + "'s blocks was not completed: where the two differ, " +
+                  view.peer.name + "'s may be the bad ones still.";
+  if (words.action.empty())
+    words.action = "Run `twinblock verify " + view.volume + " --repair` on " + view.node + ", when it is primary and both are whole.";
+}
+
 // Neither is brought up to date from the other when the peer returns.
 void add_rolled_back(const StatusView& view, StatusWords& words) {
   if (view.state != VolumeState::kWaiting && view.state != VolumeState::kSimplex && view.state != VolumeState::kFrozen)
@@ -409,6 +418,7 @@ StatusWords state_words(const StatusView& view) {
 StatusWords status_words(const StatusView& view) {
   StatusWords words = state_words(view);
   add_stalled_disk(view, words);
+  add_repair(view, words);
   add_missing_links(view, words);
   if (const std::string warning = witness_warning(view); !warning.empty() && !view.witness.waits &&
       !view.witness.copy_waits) {

@@ -37,8 +37,9 @@ enum SuperblockFlag : uint32_t {
   kFlagFlushFailed = 1024,  // a flush failed: what reads as written may not be on the disk
   kFlagUnwitnessed = 2048,  // when the two nodes met last, they did not both have the same kind of witness
   kFlagFlushing = 4096,     // a flush is under way, for long: if nothing else follows, nobody knows how it ended
+  kFlagRepairing = 8192,    // the peer's replica was to be repaired from this one, and that is not complete
 };
-constexpr uint32_t kFlagsKnown = 8191;
+constexpr uint32_t kFlagsKnown = 16383;
 
 // The state of one replica that an order gives up. The id decides; the rest is told to users.
 struct GivenUp {

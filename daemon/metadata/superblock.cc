@@ -41,6 +41,7 @@ constexpr FlagField kFlagFields[] = {
     {kFlagFlushFailed, &NodeRecord::flush_failed},
     {kFlagUnwitnessed, &NodeRecord::unwitnessed},
     {kFlagFlushing, &NodeRecord::flushing},
+    {kFlagRepairing, &NodeRecord::repairing},
 };
 constexpr uint32_t all_flags() {
   uint32_t flags = 0;

@@ -111,6 +111,7 @@ struct NodeRecord {
   bool held_data = false;  // the backing holds flushed data: found empty, it was lost
   bool flush_failed = false;  // a flush failed: what reads as written may not be on the disk
   bool flushing = false;  // a flush is under way, for long; as loaded (load.h): never
+  bool repairing = false;  // blocks of the peer's that differ were to be overwritten with this node's, and not all were
   bool unwitnessed = false;  // when the two nodes met last, they did not both have the same kind of witness
   bool snapshot = false;   // the snapshot is valid and is the whole dirty set
   uint64_t snapshot_bytes = 0;

@@ -139,6 +139,10 @@ std::string Growth::peer_is_larger(uint64_t volume_bytes) {
   const std::string sizes = "the volume has grown to " + format_size(volume_bytes) + ", and has " +
                             format_size(core_.volume_bytes()) + " on " + core_.node;
   if (run_ && run_->by == By::kLargerPeer) return sizes + ", which is just growing";
+  if (roles_.role() == Role::kPrimary && !disks_.local_ok() && core_.record().inconsistent && !why_not(volume_bytes)) {
+    take_over(volume_bytes);
+    return sizes + ", whose clients see the peer's replica only: it is as large there from now on";
+  }
   std::optional<Error> error = why_not_here();
   if (!error) error = why_not(volume_bytes);
   if (!error)
@@ -153,6 +157,22 @@ std::string Growth::peer_is_larger(uint64_t volume_bytes) {
   }
   begin({.by = By::kLargerPeer, .volume_bytes = volume_bytes});
   return sizes + ", which grows, too";
+}
+
+// The peer has recorded a size, and this node's disk failed before it had. What counts is the peer's replica. Here nothing
+// of it goes on record: the next process, which may have another disk, makes what is new of that zero.
+void Growth::take_over(uint64_t volume_bytes) {
+  core_.grow(volume_bytes);
+  session().volume_grew();
+  tell_grown(volume_bytes);
+  session().poke();
+}
+
+void Growth::tell_grown(uint64_t volume_bytes) {
+  told_ns_ = 0;
+  core_.log.log(Severity::kInfo, "has " + format_size(volume_bytes) + " from now on");
+  core_.events().tell("grown", {{"node", core_.node}, {"size_bytes", std::to_string(volume_bytes)}});
+  grown_();
 }
 
 void Growth::tell_failure(uint64_t volume_bytes, const Error& error) {
@@ -310,23 +330,18 @@ void Growth::end(const std::optional<Error>& error) {
   ask_again_->disarm();
   core_.stance().change_ended();
   const Run run = *std::exchange(run_, std::nullopt);
-  const std::string size = format_size(run.volume_bytes);
   if (error) {
     tell_failure(run.volume_bytes, *error);
     if (run.by == By::kPeersOrder && run.broken_off.empty()) failed_.emplace(run.volume_bytes, *error);
   } else {
-    told_ns_ = 0;
-    core_.log.log(Severity::kInfo, "has " + size + " from now on");
-    core_.events().tell("grown", {{"node", core_.node},
-                                {"size_bytes", std::to_string(run.volume_bytes)}});
-    grown_();
+    tell_grown(run.volume_bytes);
   }
   session().poke();  // now there may be a session
   if (run.by != By::kOperator) return;
   if (error)
     run.reply(*error);
   else
-    run.reply("the volume has " + size + " on both nodes. Write size = \"" +
+    run.reply("the volume has " + format_size(run.volume_bytes) + " on both nodes. Write size = \"" +
               format_exact_size(run.volume_bytes) + "\" into its file on both hosts");
 }
 

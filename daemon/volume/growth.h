@@ -11,7 +11,8 @@
 // crash at any moment the larger of the two recorded sizes is the volume's, and who has the smaller one
 // on record grows by itself when the two meet, before there is a session (peer_is_larger()). Meanwhile
 // neither node is promoted (Stance::changing()): who writes stays who had recorded the size last, and nothing
-// is written beyond the recorded size of the other one.
+// is written beyond the recorded size of the other one. (A primary whose own disk failed meanwhile, and whose peer stands
+// in, takes the peer's size over at once.)
 //
 // Owned by the engine; loop thread only.
 #pragma once
@@ -84,6 +85,8 @@ class Growth final : private PeerRequest {
   void ready();
   void ask();
   void record();
+  void take_over(uint64_t volume_bytes);
+  void tell_grown(uint64_t volume_bytes);
   void tell_failure(uint64_t volume_bytes, const Error& error);
   void end(const std::optional<Error>& error);
   // Whether the run ends here.

@@ -128,6 +128,8 @@ class NodeState {
   void set_flush_failed(bool failed) { record_.flush_failed = failed; }
   // A flush takes long: who finds this, and nothing later, can't know how it ended.
   void set_flushing(bool flushing) { record_.flushing = flushing; }
+  // The peer's blocks are to be made what this node's are; or all are.
+  void set_repairing(bool repairing) { record_.repairing = repairing; }
   // The backing holds flushed data: found empty, it was lost.
   void hold_data() { record_.held_data = true; }
   // The operator's order to keep this node's writes, or to give them up; another one is void.

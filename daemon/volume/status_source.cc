@@ -229,6 +229,7 @@ StatusView StatusSource::view() const {
   parts_.states.fill(view);
   fill_resync(view);
   fill_verify(view.verify);
+  view.repair_cut_off = core.record().repairing && !view.verify.active;
   fill_counters(view);
   return view;
 }

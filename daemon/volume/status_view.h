@@ -144,6 +144,7 @@ struct StatusView {
     std::optional<uint64_t> remaining_s;
     std::vector<std::pair<uint64_t, uint64_t>> differences;  // offset and length, the first ones
   } verify;
+  bool repair_cut_off = false;  // one was not completed, by this process or one before
 
   // The intents: what would be compared with the peer's if this node crashed now.
   bool all_dirty = false;  // … everything would, by the record

@@ -37,14 +37,29 @@ void Verifier::begin(bool repair) {
   report_ = {};
   report_.repair = repair;
   walk_.restart();
-  flushing_ = false;
+  recording_ = flushing_ = false;
   progress_.begin(core_.volume_bytes(), core_.clock.now_ns());
   core_.events().tell("verify-begun", {{"repair", repair ? "yes" : "no"}});
+  if (repair) record();
   pump();
 }
 
+// Until it is complete, blocks may differ, of which the peer's is the bad one.
+void Verifier::record() {
+  recording_ = true;
+  core_.state().set_repairing(true);
+  core_.state().persist([this, number = number_](int error) {
+    if (number != number_ || !active()) return;
+    recording_ = false;
+    if (error != 0)
+      stop("the metadata disk failed");
+    else
+      pump();
+  });
+}
+
 void Verifier::pump() {
-  if (!active() || flushing_) return;
+  if (!active() || recording_ || flushing_) return;
   const uint64_t now = core_.clock.now_ns();
   progress_.update(report_.compared_bytes, core_.volume_bytes(), now);
   const Pacer::Allowance allowed = pacer_.allowance(writes_.busy(now), now);
@@ -77,6 +92,10 @@ void Verifier::finish() {
 void Verifier::conclude(int flush_error) {
   const size_t places = report_.unreadable_places;
   report_.complete = flush_error == 0 && places == 0;
+  if (report_.complete && core_.record().repairing && report_.differing_bytes == report_.repaired_bytes) {
+    core_.state().set_repairing(false);
+    core_.state().persist([](int) {});
+  }
   if (flush_error != 0)
     end("the flush at its end failed");
   else if (places != 0)

@@ -1,9 +1,9 @@
 // Compares the replicas block by block, by digests, with writes going on; on the primary, in
 // duplex. It finds what the two nodes' records can't know of: blocks that a disk changed by itself.
 // With repair, this node's blocks go over the peer's. That is no write: it is in no intents, since if this node died, its
-// peer's blocks would go over this node's wherever there is an intent, and those are the bad ones. So a repair that this
-// node did not live to complete is ordered anew: until then all is as it was before. (A peer that is lost meanwhile gets
-// what it may lack when it is back.) Owned by the engine; loop thread only.
+// peer's blocks would go over this node's wherever there is an intent, and those are the bad ones. A flag on record says
+// instead that a repair has begun and is not complete, and `status` that it is to be ordered anew. (A peer that is lost
+// meanwhile gets what it may lack when it is back.) Owned by the engine; loop thread only.
 #pragma once
 
 #include <memory>
@@ -55,6 +55,7 @@ class Verifier final : private BlockSync::Owner {
   void synced(const BlockSync::Outcome& outcome) override;
   void sync_failed(int error, const ByteRange& range) override;
   void sync_has_room() override { pump(); }
+  void record();
   void pump();
   [[nodiscard]] bool start_next(const Pacer::Allowance& allowed);
   void finish();
@@ -71,6 +72,7 @@ class Verifier final : private BlockSync::Owner {
   Report report_;
   bool begun_ = false;
   uint64_t number_ = 0;  // tells the flush of an earlier one from this one's
+  bool recording_ = false;
   bool flushing_ = false;
   std::unique_ptr<Timer> timer_;
 };

@@ -208,6 +208,23 @@ void Grown::fail_a_disk() {
   VirtualDisk& disk = random_.chance(0.5) ? node(failed_).metadata() : node(failed_).data();
   disk.faults.write_error_chance = 1;
   run_for(random_.spread(kMillisecond_ns, 3 * kSecond_ns));
+  if (random_.chance(0.5)) lose_the_stand_in();
+}
+
+// A primary that goes on with its peer's disk gets that back after a silence, also where its own one failed in the middle
+// of a growth.
+void Grown::lose_the_stand_in() {
+  const auto stood_in_for = [this] {
+    return lives(0) && lives(1) && node(primary_).engine().volume_state() == VolumeState::kDiskless;
+  };
+  if (failed_ != primary_ || !stood_in_for()) return;
+  network_.set_silent({true, true});
+  run_for(3 * kSecond_ns);
+  network_.set_silent({false, false});
+  const uint64_t end = scheduler_.now_ns() + kHealing_ns;
+  while (!stood_in_for() && scheduler_.now_ns() < end) run_for(100 * kMillisecond_ns);
+  if (!stood_in_for())
+    Report::violation("a primary whose disk failed does not get its peer's back after a silence" + describe());
 }
 
 // Another process finds it as good as new, with what it held.

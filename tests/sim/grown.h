@@ -42,6 +42,7 @@ class Grown final : public NodePair {
   void enlarge(int host, uint64_t bytes);
   void stop(int host);
   void fail_a_disk();
+  void lose_the_stand_in();
   void mend_disks();
   void serve_again();
   void exchange_roles();

@@ -139,6 +139,7 @@ void World::repair_loses_its_source() {
     if (!result) Report::violation("verify: " + result.error().what + describe());
   });
   scheduler_.run_until(scheduler_.now_ns() + check_random_.below(300 * kMillisecond_ns));
+  const bool writes = node(1 - source).data().writing();
   node(source).power_off();
   process_gone(source);
   faults = DiskFaults{};
@@ -149,6 +150,8 @@ void World::repair_loses_its_source() {
       "duplex after a repair whose source was cut off");
   if (!std::ranges::equal(good, block_of(source)))
     Report::violation("a repair that was cut off brought the bad block to where the good one was" + describe());
+  if (writes && !node(source).engine().status().repair_cut_off)
+    Report::violation("nobody has on record that a repair was cut off" + describe());
   operator_rests_ = true;
   if (primary_ != source) {
     demote_primary();
@@ -158,6 +161,8 @@ void World::repair_loses_its_source() {
   }
   (void)verify_all(VerifyOrder::kRepair);
   check_identical("after a repair that was ordered again");
+  if (node(source).engine().status().repair_cut_off)
+    Report::violation("a repair that is complete counts as cut off" + describe());
   operator_rests_ = clients_rest_ = false;
 }
 

@@ -350,5 +350,15 @@ TEST(StalledDisk, ASecondarySaysWhoItsPrimaryWaitsFor) {
   EXPECT_TRUE(added(view).starts_with(" When beta was last heard, its own disk stood still.")) << added(view);
 }
 
+TEST(RepairInStatus, OneThatWasCutOffIsToBeOrderedAgain) {
+  StatusView view = duplex();
+  view.repair_cut_off = true;
+  EXPECT_EQ(added(view),
+            " A repair of beta's blocks was not completed: where the two differ, beta's may be the bad ones still.");
+  EXPECT_NE(status_words(view).action.find("`twinblock verify r0 --repair` on alpha"), std::string::npos);
+  view.repair_cut_off = false;
+  EXPECT_EQ(added(view), "");
+}
+
 }  // namespace
 }  // namespace twinblock

@@ -301,9 +301,9 @@ std::vector<Verb> sync_verbs() {
       {"verify", "compare the two replicas",
        "Compares the replicas block by block with checksums, while writes go on, and waits for "
        "the end. Runs on the primary, in duplex. --repair also copies the primary's blocks over "
-       "those that differ. The verification is the node's: it goes on when this command is "
-       "interrupted. Exits with 0 when the replicas are identical, with 5 when any block differs "
-       "(repaired or not), with 1 when the verification ended early without finding any.\n"
+       "those that differ; cut off, that is to be ordered again there (see status). The node "
+       "goes on when this command is interrupted. Exits with 0 when the replicas are identical, with "
+       "5 when any block differs (repaired or not), with 1 when it ended early without finding any.\n"
        "Example: twinblock verify r0",
        run_verify, add_verify_options, prepare_verify},
       {"wait", "wait until a node is in a state",
