@@ -161,6 +161,9 @@ void World::repair_loses_its_source() {
   }
   (void)verify_all(VerifyOrder::kRepair);
   check_identical("after a repair that was ordered again");
+  for (const auto& each : nodes_)
+    if (each->data().unflushed())
+      Report::violation("a repair is complete, and a loss of power of " + each->name() + " would take it back" + describe());
   if (node(source).engine().status().repair_cut_off)
     Report::violation("a repair that is complete counts as cut off" + describe());
   operator_rests_ = clients_rest_ = false;
