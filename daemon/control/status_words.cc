@@ -358,7 +358,9 @@ void add_repair(const StatusView& view, StatusWords& words) {
   words.status += " A repair of " + view.peer.name + "'s blocks was not completed: where the two differ, " +
                   view.peer.name + "'s may be the bad ones still.";
   if (words.action.empty())
-    words.action = "Run `twinblock verify " + view.volume + " --repair` on " + view.node + ", when it is primary and both are whole.";
+    words.action = "Run `twinblock verify " + view.volume + "` on " + view.node +
+                   ", as primary, with both whole; and where that finds differences and " + view.node +
+                   "'s disk is the good one, once more with --repair.";
 }
 
 // Neither is brought up to date from the other when the peer returns.

@@ -45,7 +45,6 @@ struct BlockSync::Run final : RangeOwner, PeerRequest {
 
   BlockSync& sync;
   uint64_t epoch = 0;
-  bool under_way = false;
   Task task;
   Outcome outcome;
   RangeTicket ticket;  // may hold more than the outcome's range
@@ -68,7 +67,6 @@ void BlockSync::start(const Task& task) {
   Run& run = runs_.take(*this);
   ++outstanding_;
   run.epoch = epoch_;
-  run.under_way = true;
   run.task = task;
   run.outcome = {};
   run.outcome.range = task.range;
@@ -330,7 +328,6 @@ void BlockSync::end(Run& run) {
            "a task ends once, and not before the local disk's answer");
   --outstanding_;
   run.answers_outstanding = 0;
-  run.under_way = false;
   if (outstanding_ == 0) halted_ = false;
   runs_.give_back(run);
   core_.ranges().release(run.ticket);
@@ -340,7 +337,7 @@ void BlockSync::end(Run& run) {
 std::vector<ByteRange> BlockSync::sent() const {
   std::vector<ByteRange> ranges;
   for (const auto& run : runs_.all())
-    if (run->under_way && !abandoned(*run) && run->asked == Run::Asked::kWrites && run->answers_outstanding > 0)
+    if (!abandoned(*run) && run->asked == Run::Asked::kWrites && run->answers_outstanding > 0)
       ranges.push_back(run->outcome.range);
   return ranges;
 }

@@ -99,7 +99,7 @@ class Core {
   // that of the beginning: a volume grows by an order.
   [[nodiscard]] uint64_t volume_bytes() const { return volume_bytes_; }
   // It has become larger, by what is the same on both nodes, and that is on record; after
-  // IntentStore::prepare_growth().
+  // IntentStore::prepare_growth(). (Or this node has lost its disk, and only the peer's counts.)
   void grow(uint64_t volume_bytes) {
     const uint64_t before = std::exchange(volume_bytes_, volume_bytes);
     intents_.grow(volume_bytes);

@@ -3,7 +3,7 @@
 // to the open epoch, and a flush on both nodes forgets it. So outside writes in flight and epochs,
 // `dirty` holds every one; those in `coarse` only may differ, and are compared before they are sent;
 // those in `unreadable` a resync leaves for later.
-// Whatever may differ is also in the intents, or the record says all_dirty (invariant 3). Owned by
+// Whatever may differ is also in the intents, or the record says all_dirty, or repairing (invariant 3). Owned by
 // Core; loop thread only.
 #pragma once
 

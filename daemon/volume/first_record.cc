@@ -37,6 +37,11 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
     reply(Error{"this node's metadata is being made just now", "try again", EBUSY});
     return;
   }
+  if (!disks_.local_ok()) {
+    reply(Error{"this node's disk has failed: no volume can begin there",
+                "see `twinblock status " + volume + "`, and start twinblockd anew when the disk is well", EIO});
+    return;
+  }
   if (!core_.state().blank() && join) {
     reply(Error{"this node is already initialised and can't join anew: it holds " +
                     described_history(),

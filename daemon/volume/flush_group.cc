@@ -15,8 +15,12 @@ FlushGroup::FlushGroup(Core& core, SimplexGate& gate, DiskHealth& disks)
   request_.done = [this](DiskRequest&) { local_done(); };
 }
 
-void FlushGroup::flush(Done done) {
-  waiting_.push_back(std::move(done));
+void FlushGroup::flush(Done done) { add({std::move(done), true}); }
+
+void FlushGroup::flush_beside(Done done) { add({std::move(done), false}); }
+
+void FlushGroup::add(Waiter waiter) {
+  waiting_.push_back(std::move(waiter));
   if (!running_) begin();
 }
 
@@ -92,7 +96,7 @@ void FlushGroup::settle() {
   }
   if (!on_local_) {
     // No disk here has it, but the peer's may.
-    if (awaited() && disks_.peer_is_waited_for())
+    if (promised() && disks_.peer_is_waited_for())
       held_ = true;
     else
       finish(local_error_ != 0 ? local_error_ : EIO);
@@ -107,7 +111,7 @@ void FlushGroup::settle() {
   else if (core_.stance().demoting() && core_.stance().waits_for_witness())
     finish(0);
   // Nobody was promised anything by it.
-  else if (!awaited())
+  else if (!promised())
     finish(0);
   else if (core_.stance().frozen())
     held_ = true;
@@ -122,8 +126,8 @@ void FlushGroup::settle() {
     });
 }
 
-bool FlushGroup::awaited() const {
-  return std::any_of(running_for_.begin(), running_for_.end(), [](const Done& done) { return done != nullptr; });
+bool FlushGroup::promised() const {
+  return std::any_of(running_for_.begin(), running_for_.end(), [](const Waiter& each) { return each.promised; });
 }
 
 // Once more, on both nodes if the peer takes part, for all who wait.
@@ -141,10 +145,10 @@ void FlushGroup::release_held() {
 void FlushGroup::fail_held() {
   if (!std::exchange(held_, false)) return;
   // Those that wait for the next one would be held in their turn.
-  std::vector<Done> waiting = std::exchange(waiting_, {});
+  std::vector<Waiter> waiting = std::exchange(waiting_, {});
   finish(ESHUTDOWN);
-  for (const Done& done : waiting)
-    if (done) done(ESHUTDOWN);
+  for (const Waiter& each : waiting)
+    if (each.done) each.done(ESHUTDOWN);
 }
 
 void FlushGroup::finish(int error) {
@@ -153,8 +157,8 @@ void FlushGroup::finish(int error) {
   TB_CHECK(error != 0 || on_local_ || (on_peer_ && core_.phase().now() == Phase::kDiskless),
            "a flush has succeeded on this node's disk, or at a peer that knows itself as the only copy");
   running_ = false;
-  for (const Done& done : std::exchange(running_for_, {}))
-    if (done) done(error);
+  for (const Waiter& each : std::exchange(running_for_, {}))
+    if (each.done) each.done(error);
   if (!running_ && !waiting_.empty()) begin();
 }
 

@@ -20,9 +20,9 @@ class FlushGroup final : public PeerRequest {
 
   FlushGroup(Core& core, SimplexGate& gate, DiskHealth& disks);
 
-  // Without `done` nobody waits for it: where the peer is lost meanwhile it promises nothing, and begins no
-  // generation.
   void flush(Done done);
+  // Nobody is promised anything by it, so that where the peer is lost meanwhile it begins no generation. `done` may be null.
+  void flush_beside(Done done);
   // The session is gone; what it had not confirmed is the dirty map's by now.
   void peer_lost();
   // The peer's record that it holds the only good replica is durable.
@@ -37,12 +37,18 @@ class FlushGroup final : public PeerRequest {
   void answered(const PeerAnswer& answer) override;
 
  private:
+  struct Waiter {
+    Done done;
+    bool promised;
+  };
+
+  void add(Waiter waiter);
   void begin();
   void local_done();
   void settle();
   void begin_again();
   void finish(int error);
-  [[nodiscard]] bool awaited() const;
+  [[nodiscard]] bool promised() const;
 
   Core& core_;
   SimplexGate& gate_;
@@ -57,8 +63,8 @@ class FlushGroup final : public PeerRequest {
   bool for_sole_copy_ = false;  // done at the peer, which has not recorded yet what it is
   int local_error_ = 0;
   DiskRequest request_;
-  std::vector<Done> waiting_;  // for the next one
-  std::vector<Done> running_for_;
+  std::vector<Waiter> waiting_;  // for the next one
+  std::vector<Waiter> running_for_;
 };
 
 }  // namespace twinblock

@@ -16,6 +16,8 @@ namespace {
 constexpr uint64_t kZeroBytes = 16 * kMiB;
 constexpr uint64_t kAskAgain_ns = 200 * kMillisecond_ns;
 constexpr uint64_t kTellAgain_ns = 60 * kSecond_ns;
+// A larger peer dials every other second. One that was not heard for so long is gone, and this node may be promoted as it is.
+constexpr uint64_t kPeerGone_ns = 30 * kSecond_ns;
 
 Error still_growing() { return {"it is just growing", "", EINPROGRESS}; }
 
@@ -136,10 +138,11 @@ void Growth::heard(const wire::GrowFrame& frame) {
 }
 
 std::string Growth::peer_is_larger(uint64_t volume_bytes) {
+  larger_peer_heard_ns_ = core_.clock.now_ns();
   const std::string sizes = "the volume has grown to " + format_size(volume_bytes) + ", and has " +
                             format_size(core_.volume_bytes()) + " on " + core_.node;
-  if (run_ && run_->by == By::kLargerPeer) return sizes + ", which is just growing";
-  if (roles_.role() == Role::kPrimary && !disks_.local_ok() && core_.record().inconsistent && !why_not(volume_bytes)) {
+  if (run_) return sizes + ", which is just growing";
+  if (!disks_.local_ok() && core_.record().inconsistent && volume_bytes == asked_bytes_) {
     take_over(volume_bytes);
     return sizes + ", whose clients see the peer's replica only: it is as large there from now on";
   }
@@ -159,7 +162,7 @@ std::string Growth::peer_is_larger(uint64_t volume_bytes) {
   return sizes + ", which grows, too";
 }
 
-// The peer has recorded a size, and this node's disk failed before it had. What counts is the peer's replica. Here nothing
+// The peer has recorded the size that it was asked for, and this node's disk failed before it had. What counts is the peer's replica. Here nothing
 // of it goes on record: the next process, which may have another disk, makes what is new of that zero.
 void Growth::take_over(uint64_t volume_bytes) {
   core_.grow(volume_bytes);
@@ -213,11 +216,15 @@ bool Growth::breaks_off() {
   const bool of_both = run_->by != By::kLargerPeer;
   if (of_both && run_->broken_off.empty() && !core_.phase().both_whole())
     run_->broken_off = "one of the two nodes' disks is not up to date any more";
+  if (!of_both && core_.clock.now_ns() - larger_peer_heard_ns_ > kPeerGone_ns)
+    run_->broken_off = core_.peer + ", which has it, was not heard for " + format_duration(kPeerGone_ns);
   if (run_->broken_off.empty()) return false;
-  end(Error{run_->broken_off,
-            run_->asked ? "if it had grown by then, this node grows when the two meet; else try again"
-                        : "nothing was changed; try again",
-            EAGAIN});
+  const char* then = "nothing was changed; try again";
+  if (!of_both)
+    then = "this node grows when the two meet";
+  else if (run_->asked)
+    then = "if it had grown by then, this node grows when the two meet; else try again";
+  end(Error{run_->broken_off, then, EAGAIN});
   return true;
 }
 
@@ -286,6 +293,7 @@ void Growth::ready() {
     return;
   }
   run_->asked = true;
+  asked_bytes_ = run_->volume_bytes;
   ask();
 }
 

@@ -10,7 +10,7 @@
 // So a size is recorded by anybody only when both are ready for it, and a volume never shrinks: after a
 // crash at any moment the larger of the two recorded sizes is the volume's, and who has the smaller one
 // on record grows by itself when the two meet, before there is a session (peer_is_larger()). Meanwhile
-// neither node is promoted (Stance::changing()): who writes stays who had recorded the size last, and nothing
+// neither node is promoted (Stance::changing()), unless the larger one is gone: who writes stays who had recorded the size last, and nothing
 // is written beyond the recorded size of the other one. (A primary whose own disk failed meanwhile, and whose peer stands
 // in, takes the peer's size over at once.)
 //
@@ -102,6 +102,8 @@ class Growth final : private PeerRequest {
   std::optional<Run> run_;
   // How the last run of the peer's order has failed, which it has not been told yet.
   std::optional<std::pair<uint64_t, Error>> failed_;
+  uint64_t asked_bytes_ = 0;  // what the peer was asked for last
+  uint64_t larger_peer_heard_ns_ = 0;
   uint64_t told_ns_ = 0;  // when it was last told why this node does not grow to the peer's size
   std::unique_ptr<Timer> ask_again_;
 };

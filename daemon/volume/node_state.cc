@@ -139,6 +139,7 @@ void NodeState::found_equal(uint64_t boot) {
 
 void NodeState::made_equal(uint64_t boot) {
   record_.followed_boot = boot;
+  if (record_.all_dirty) record_.repairing = false;  // all was copied, or compared
   record_.all_dirty = false;
   crashed_ = false;
   settle();

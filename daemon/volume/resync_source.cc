@@ -209,7 +209,7 @@ void ResyncSource::sync_failed(int, const ByteRange& range) {
 
 void ResyncSource::flush() {
   step_ = Step::kFlushing;
-  flushes_.flush([this, number = resync_number_](int error) {
+  flushes_.flush_beside([this, number = resync_number_](int error) {
     if (number != resync_number_ || step_ != Step::kFlushing) return;
     if (error != 0) {
       owner_.resync_failed(

@@ -19,7 +19,7 @@ BlockMap on_record(const Core& core) {
 }
 
 // What may differ stays in the intents where it was in them. (It need not be there: what a source was told of the
-// target's own set is on the target's record, and where every block may differ, this node's record says that instead.)
+// target's own set is on the target's record, and where every block may differ, this node's record says that instead, as it does of a repair.)
 void check_still_on_record(const Core& core, const BlockMap& before) {
   const BlockMap missed = core.differences().without_peer(core.volume_bytes());
   const uint64_t region_bytes = core.intents().region_bytes();
@@ -72,7 +72,7 @@ void Upkeep::close_epoch() {
   const bool idle = now - parts_.writes.last_write_ns() > limits::kEpochIdle_ns;
   if (idle || now - epoch_opened_ns_ > limits::kEpochOpenMax_ns) {
     epoch_opened_ns_ = now;
-    parts_.flushes.flush(nullptr);
+    parts_.flushes.flush_beside(nullptr);
   }
 }
 

@@ -17,6 +17,7 @@ Verifier::Verifier(Core& core, FlushGroup& flushes, WritePath& writes, DiskHealt
     : core_(core),
       flushes_(flushes),
       writes_(writes),
+      disks_(disks),
       sync_(core, disks, *this),
       walk_(
           core,
@@ -37,29 +38,35 @@ void Verifier::begin(bool repair) {
   report_ = {};
   report_.repair = repair;
   walk_.restart();
-  recording_ = flushing_ = false;
+  awaits_disk_ = false;
   progress_.begin(core_.volume_bytes(), core_.clock.now_ns());
   core_.events().tell("verify-begun", {{"repair", repair ? "yes" : "no"}});
-  if (repair) record();
-  pump();
+  if (repair)
+    record();
+  else
+    pump();
 }
 
 // Until it is complete, blocks may differ, of which the peer's is the bad one.
 void Verifier::record() {
-  recording_ = true;
+  awaits_disk_ = true;
+  const bool before = core_.record().repairing;
   core_.state().set_repairing(true);
-  core_.state().persist([this, number = number_](int error) {
+  core_.state().persist([this, before, number = number_](int error) {
     if (number != number_ || !active()) return;
-    recording_ = false;
-    if (error != 0)
-      stop("the metadata disk failed");
-    else
+    awaits_disk_ = false;
+    if (error == 0) {
       pump();
+      return;
+    }
+    core_.state().set_repairing(before);
+    stop("the metadata disk failed");
+    disks_.metadata_failed(error);
   });
 }
 
 void Verifier::pump() {
-  if (!active() || recording_ || flushing_) return;
+  if (!active() || awaits_disk_) return;
   const uint64_t now = core_.clock.now_ns();
   progress_.update(report_.compared_bytes, core_.volume_bytes(), now);
   const Pacer::Allowance allowed = pacer_.allowance(writes_.busy(now), now);
@@ -83,8 +90,8 @@ bool Verifier::start_next(const Pacer::Allowance& allowed) {
 // was cut off may have left it in the peer's page cache only.
 void Verifier::finish() {
   TB_CHECK(sync_.outstanding() == 0, "a verification ends when all is compared");
-  flushing_ = true;
-  flushes_.flush([this, number = number_](int error) {
+  awaits_disk_ = true;
+  flushes_.flush_beside([this, number = number_](int error) {
     if (number == number_ && active()) conclude(error);
   });
 }
@@ -92,7 +99,7 @@ void Verifier::finish() {
 void Verifier::conclude(int flush_error) {
   const size_t places = report_.unreadable_places;
   report_.complete = flush_error == 0 && places == 0;
-  if (report_.complete && core_.record().repairing && report_.differing_bytes == report_.repaired_bytes) {
+  if (report_.complete && core_.record().repairing && (report_.repair || report_.differing_bytes == 0)) {
     core_.state().set_repairing(false);
     core_.state().persist([](int) {});
   }

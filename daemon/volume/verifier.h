@@ -65,15 +65,15 @@ class Verifier final : private BlockSync::Owner {
   Core& core_;
   FlushGroup& flushes_;
   WritePath& writes_;
+  DiskHealth& disks_;
   BlockSync sync_;
   SyncWalk walk_;
   Pacer pacer_;
   Progress progress_;
   Report report_;
   bool begun_ = false;
-  uint64_t number_ = 0;  // tells the flush of an earlier one from this one's
-  bool recording_ = false;
-  bool flushing_ = false;
+  uint64_t number_ = 0;  // tells the record and the flush of an earlier one from this one's
+  bool awaits_disk_ = false;  // for the record at its beginning, or the flush at its end
   std::unique_ptr<Timer> timer_;
 };
 

@@ -154,6 +154,7 @@ void Grown::grow() {
   if (random_.chance(0.1)) order(primary_, now - limits::kBlockBytes);
   if (random_.chance(0.1)) order(primary_, bytes + 1);
   if (random_.chance(0.1)) order(primary_, kBytesMax + limits::kBlockBytes);
+  if (random_.chance(0.05) && failed_ < 0) larger_one_dies(bytes);
   if (random_.chance(0.5)) return;
   run_for(random_.spread(50 * kMicrosecond_ns, 20 * kMillisecond_ns));
   if (random_.chance(0.3))
@@ -225,6 +226,34 @@ void Grown::lose_the_stand_in() {
   while (!stood_in_for() && scheduler_.now_ns() < end) run_for(100 * kMillisecond_ns);
   if (!stood_in_for())
     Report::violation("a primary whose disk failed does not get its peer's back after a silence" + describe());
+}
+
+// The order's node dies before it has recorded what the other one has, and comes back; that one dies then. What is new takes
+// long to be made zero: it is not waited for, by a node that may be the only one left.
+void Grown::larger_one_dies(uint64_t bytes) {
+  const int other = 1 - primary_;
+  const auto size_of = [this](int host) { return lives(host) ? node(host).engine().status().size_bytes : 0; };
+  scheduler_.run_until(scheduler_.now_ns() + kSecond_ns, [&] { return size_of(other) == bytes; });
+  if (!lives(primary_) || size_of(other) != bytes || size_of(primary_) >= bytes) return;
+  const uint64_t before = size_of(primary_);
+  node(primary_).kill();
+  cut_off();
+  network_.set_silent({true, true});
+  start(primary_);
+  run_for(kSecond_ns);
+  DiskFaults& faults = node(primary_).data().faults;
+  faults.hung_until_ns = scheduler_.now_ns() + 60 * kSecond_ns;
+  network_.set_silent({false, false});
+  const auto grows = [&] { return lives(primary_) && node(primary_).engine().status().growing_to_bytes != 0; };
+  scheduler_.run_until(scheduler_.now_ns() + 5 * kSecond_ns, grows);
+  if (grows()) {
+    node(other).kill();
+    run_for(70 * kSecond_ns);
+    if (grows() || size_of(primary_) != before)
+      Report::violation("a node grows on for a peer that is gone" + describe());
+  }
+  faults.hung_until_ns = 0;
+  start(other);
 }
 
 // Another process finds it as good as new, with what it held.

@@ -43,6 +43,7 @@ class Grown final : public NodePair {
   void stop(int host);
   void fail_a_disk();
   void lose_the_stand_in();
+  void larger_one_dies(uint64_t bytes);
   void mend_disks();
   void serve_again();
   void exchange_roles();

@@ -130,7 +130,6 @@ constexpr std::array<Mode, 29> kModeTable{{
     {"verify", 1,
      [](Options& o) {
        o.corruption = true;
-       if (o.depth % 4 == 1) o.disk_timeout_ns = 60 * kSecond_ns;  // a repair may outlive its intents
        o.faults.order = 4;
        o.faults.reset = o.faults.kill = 1;
      }},

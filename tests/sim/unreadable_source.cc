@@ -153,9 +153,14 @@ void World::unreadable_source() {
       limits::kUnreadableRetry_ns + kHealingMax_ns,
       [this] { return settled() || counts_bad_places(0) || counts_bad_places(1); },
       "the end of a resync whose source's disk can be read again");
-  // As `status` says.
-  for (const int host : {0, 1})
-    if (counts_bad_places(host)) kill(host);
+  // As `status` says; once more where it says so of the other one only now.
+  const auto follow_status = [this] {
+    for (const int host : {0, 1})
+      if (counts_bad_places(host)) kill(host);
+  };
+  follow_status();
+  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns / 2, [this] { return settled(); });
+  follow_status();
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex after a disk could be read again");
   quiesce();

@@ -101,7 +101,7 @@ void World::repair_is_cut_off() {
   engine.orders().verify(VerifyOrder::kRepair, [this](const Result<std::string>& result) {
     if (!result) Report::violation("verify: " + result.error().what + describe());
   });
-  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns + 10 * options_.disk_timeout_ns, [&] { return disk.writing(); });
+  scheduler_.run_until(scheduler_.now_ns() + kHealingMax_ns, [&] { return disk.writing(); });
   if (!disk.writing())
     Report::violation("a repair writes nothing: " + engine.status().verify.ended + describe());
   node(target).power_off();

@@ -355,7 +355,7 @@ TEST(RepairInStatus, OneThatWasCutOffIsToBeOrderedAgain) {
   view.repair_cut_off = true;
   EXPECT_EQ(added(view),
             " A repair of beta's blocks was not completed: where the two differ, beta's may be the bad ones still.");
-  EXPECT_NE(status_words(view).action.find("`twinblock verify r0 --repair` on alpha"), std::string::npos);
+  EXPECT_NE(status_words(view).action.find("`twinblock verify r0` on alpha"), std::string::npos);
   view.repair_cut_off = false;
   EXPECT_EQ(added(view), "");
 }

@@ -1,0 +1,80 @@
+// A verification that is cut off: an engine on virtual parts, and the fuzzers' peer, which holds the same.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "volume_primary_support.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+class VerificationTest : public PrimaryTest {
+ protected:
+  // The peer tells digests, and answers nothing else.
+  void verify(VerifyOrder order) {
+    const Digest digest = digest_of(std::vector<std::byte>(limits::kBlockBytes));
+    hears_ = [this, digest](const wire::FrameHeader& header) {
+      if (header.type == static_cast<uint8_t>(wire::FrameType::kFlush)) flush_heard_ = true;
+      if (header.type != static_cast<uint8_t>(wire::FrameType::kDigest)) return;
+      std::vector<std::byte> digests;
+      for (uint64_t block = 0; block < header.length / limits::kBlockBytes; ++block)
+        digests.insert(digests.end(), digest.begin(), digest.end());
+      answer(header.sequence, digests);
+    };
+    peer_->answers = false;
+    node_->engine->orders().verify(order, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  }
+  [[nodiscard]] StatusView status() const { return node_->engine->status(); }
+  void part() {
+    peer_->vanish();
+    ASSERT_TRUE(await([this] { return !stands(); }));
+  }
+
+  bool flush_heard_ = false;
+};
+
+// What a client wrote is not flushed yet, and the peer is lost in the flush with which the verification ends. Nobody was
+// promised anything by that: the peer may be promoted, and be the source, without a word of the operator's.
+TEST_F(VerificationTest, ItsFlushBeginsNoGeneration) {
+  ask(ClientOp::kZero, limits::kBlockBytes);
+  ASSERT_EQ(await_end(), 0);
+  const uint64_t generation = status().mine.generations.current;
+  verify(VerifyOrder::kCompare);
+  ASSERT_TRUE(await([this] { return flush_heard_ && status().verify.compared_bytes == kVolumeBytes; }));
+  part();
+  node_->run(60 * kSecond_ns);
+  EXPECT_EQ(status().mine.generations.current, generation);
+  EXPECT_NE(status().verify.ended, "complete");
+  ask(ClientOp::kZero, limits::kBlockBytes);
+  ASSERT_EQ(await_end(), 0);
+  EXPECT_NE(status().mine.generations.current, generation) << "it went on alone";
+}
+
+// The record can't say that a repair is under way: none is, and the peer stands in for the disk that failed.
+TEST_F(VerificationTest, ARepairThatIsNotOnRecordDoesNotBegin) {
+  node_->metadata.error = EIO;
+  node_->metadata.failures = 1000;
+  verify(VerifyOrder::kRepair);
+  ASSERT_TRUE(await([this] { return !status().verify.active; }));
+  EXPECT_EQ(status().verify.ended, "the metadata disk failed");
+  EXPECT_EQ(status().verify.compared_bytes, 0U);
+  EXPECT_FALSE(status().repair_cut_off);
+  EXPECT_EQ(status().state, VolumeState::kDiskless);
+}
+
+// Until one is complete, any block of the peer's may be the bad one, and the next process says so.
+TEST_F(VerificationTest, ARepairThatWasCutOffIsOnRecord) {
+  const uint64_t intents = status().intent_bytes;
+  verify(VerifyOrder::kRepair);
+  ASSERT_TRUE(await([this] { return flush_heard_; }));
+  EXPECT_FALSE(status().repair_cut_off) << "it is under way";
+  part();
+  EXPECT_TRUE(status().repair_cut_off);
+  EXPECT_EQ(status().intent_bytes, intents) << "the peer's blocks would count there if this node died";
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
