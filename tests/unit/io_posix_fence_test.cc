@@ -274,7 +274,7 @@ TEST_F(FenceTest, an_end_ends_it) {
   end();
   EXPECT_FALSE(runs("pid"));
   loop_.call([] {});
-  EXPECT_THROW(said.get(), std::future_error) << "nobody is there to hear it, and none was told";
+  EXPECT_THROW((void)said.get(), std::future_error) << "nobody is there to hear it, and none was told";
 }
 
 TEST_F(FenceTest, one_runs_at_a_time) {
