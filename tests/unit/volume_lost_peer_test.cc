@@ -131,6 +131,27 @@ TEST_F(LostPeerTest, ItsOwnFlushBeginsNoGeneration) {
   EXPECT_NE(node_->engine->status().mine.generations.current, generation) << "it went on alone";
 }
 
+// It has given its own disk up, and was demoted: a new volume would begin on a disk that takes nothing.
+TEST_F(LostPeerTest, NoVolumeBeginsOnADiskThatHasFailed) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  node_->data.error = EIO;
+  node_->data.failures = 1000000;
+  write();
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  demote();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(demoted_, true);
+  part();
+  std::string refusal;
+  node_->engine->orders().init(true, false, [&refusal](const Result<std::string>& said) {
+    refusal = said ? said.value() : said.error().what;
+  });
+  node_->run(kSecond_ns);
+  EXPECT_EQ(refusal, "this node's disk has failed: no volume can begin there");
+}
+
 // Its own disk has failed, and the peer, whose replica is good, is away for a while: nobody is told an error.
 TEST_F(LostPeerTest, WhatOnlyThePeerHasIsWaitedFor) {
   begin(OnPeerLoss::kFreeze);

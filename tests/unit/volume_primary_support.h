@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/digest.h"
 #include "fuzz_node.h"
 #include "hostile_peer.h"
 #include "metadata_image.h"
@@ -70,6 +71,15 @@ class PrimaryTest : public testing::Test {
   void answer(uint64_t request, std::span<const std::byte> payload = {}) {
     peer_->send(0, wire::seal(wire::to_header(wire::AckFrame{.request = request}), payload));
     peer_->send(0, payload);
+  }
+
+  // What a peer that holds zeroes only tells of so many bytes.
+  static std::vector<std::byte> digests_of_zeroes(uint64_t length_bytes) {
+    const Digest digest = digest_of(std::vector<std::byte>(limits::kBlockBytes));
+    std::vector<std::byte> digests;
+    for (uint64_t block = 0; block < length_bytes / limits::kBlockBytes; ++block)
+      digests.insert(digests.end(), digest.begin(), digest.end());
+    return digests;
   }
 
   Config config_;

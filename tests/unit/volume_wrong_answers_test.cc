@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "base/digest.h"
 #include "volume_primary_support.h"
 
 namespace twinblock::fuzz {
@@ -44,13 +43,10 @@ class WrongAnswersTest : public PrimaryTest {
   // How much differs, by a verification in which the digests that the peer tells have so many bytes more, or fewer,
   // than there are; but for that it holds the same.
   uint64_t differs(int more_bytes) {
-    const Digest digest = digest_of(std::vector<std::byte>(kBlock));
-    hears_ = [this, digest, more_bytes](const wire::FrameHeader& header) {
+    hears_ = [this, more_bytes](const wire::FrameHeader& header) {
       if (header.type == static_cast<uint8_t>(wire::FrameType::kFlush)) answer(header.sequence, {});
       if (header.type != static_cast<uint8_t>(wire::FrameType::kDigest)) return;
-      std::vector<std::byte> digests;
-      for (uint64_t block = 0; block < header.length / kBlock; ++block)
-        digests.insert(digests.end(), digest.begin(), digest.end());
+      std::vector<std::byte> digests = digests_of_zeroes(header.length);
       digests.resize(digests.size() + static_cast<size_t>(more_bytes));
       answer(header.sequence, digests);
     };
