@@ -329,8 +329,8 @@ void BlockSync::end(Run& run) {
   --outstanding_;
   run.answers_outstanding = 0;
   if (outstanding_ == 0) halted_ = false;
-  runs_.give_back(run);
   core_.ranges().release(run.ticket);
+  runs_.give_back(run);
   owner_.sync_has_room();
 }
 

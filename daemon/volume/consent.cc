@@ -185,7 +185,7 @@ void Consent::ask_for_promotion(Then then) {
   promotion_ = std::move(then);
   pause_until_ns_ = pause_ns_ = 0;
   if (core_.stance().may_promise_alone()) {
-    answer(std::nullopt);
+    std::exchange(promotion_, nullptr)(std::nullopt);
     return;
   }
   look();

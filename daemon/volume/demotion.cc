@@ -30,6 +30,11 @@ void Demotion::flush() {
     timer_->arm(kMillisecond_ns);
     return;
   }
+  // Its replica is on record as no good, and its peer went on without it: there is nothing that a flush could promise.
+  if (!parts_.disks.local_ok() && core_.session.handshake().last_verdict() == Verdict::kOutdated) {
+    record();
+    return;
+  }
   parts_.flushes.flush([this](int error) { flushed(error); });
 }
 

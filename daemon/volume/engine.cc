@@ -182,8 +182,9 @@ void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
     core_.events().release();
     done();
   };
-  if (roles_.role() == Role::kPrimary)
-    roles_.demote(!clients_cut_off && !roles_.resumption().under_way(), std::move(say_goodbye));
+  // Who was just to go on as primary has served nobody: the next process is to go on.
+  if (roles_.role() == Role::kPrimary && !roles_.resumption().under_way())
+    roles_.demote(!clients_cut_off, std::move(say_goodbye));
   else
     say_goodbye(std::string{});
 }

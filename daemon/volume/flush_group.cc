@@ -8,6 +8,15 @@
 #include "base/checks.h"
 
 namespace twinblock {
+namespace {
+
+// The peer is primary as well, as the two have told each other.
+bool is_overtaken(const Core& core) {
+  const auto verdict = core.session.handshake().last_verdict();
+  return verdict == Verdict::kOutdated || verdict == Verdict::kBothPrimary;
+}
+
+}  // namespace
 
 FlushGroup::FlushGroup(Core& core, SimplexGate& gate, DiskHealth& disks)
     : core_(core), gate_(gate), disks_(disks) {
@@ -105,10 +114,14 @@ void FlushGroup::settle() {
   // Alone. What is stable here and may not be at the peer must be on record first, or the peer
   // could pass for current after a crash. One that took over may hold, and have shown, what the peer
   // never acknowledged. On a replica that was given up nothing is promised alone.
-  if (core_.differences().none_known() && core_.differences().valid() && !core_.state().role().took_over())
+  // A demotion that would begin a generation would part a node that wrote nothing from its peer, and one that is to
+  // follow its peer as well: it leaves on record that the two may differ.
+  const bool nothing_missing = core_.differences().none_known() && core_.differences().valid();
+  const bool demoting = core_.stance().demoting();
+  if (nothing_missing && (demoting || !core_.state().role().took_over()))
     finish(0);
-  // What is here, and the peer misses, was never acknowledged: it waits for the right to.
-  else if (core_.stance().demoting() && core_.stance().waits_for_witness())
+  // What is here, and the peer misses, was never acknowledged: it waits for the right to. Or the peer's counts.
+  else if (demoting && (core_.stance().waits_for_witness() || is_overtaken(core_)))
     finish(0);
   // Nobody was promised anything by it.
   else if (!promised())

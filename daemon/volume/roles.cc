@@ -49,6 +49,9 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   core_.state().role().hear_term(peer.term);
   if (core_.state().blank()) return;
   keeps_primary_ = behind && core_.record().peer_primary && !peer.primary;
+  if (core_.record().peer_primary && peer.blank)
+    core_.log.log(Severity::kWarning, core_.peer + " was primary when it was last heard, and begins with an empty replica now: "
+                                      "what it has acknowledged alone since is in neither replica");
   core_.state().role().set_peer_primary(peer.primary || keeps_primary_);
   promotion_.forget_primary_peer();
 }

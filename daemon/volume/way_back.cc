@@ -216,7 +216,7 @@ void WayBack::brought_back(const Status& status) {
   core_.differences().set_valid(true);
   core_.state().persist([this, was](int error) {
     if (error != 0)
-      rollback_failed(parts_.disks.why_metadata_failed(error));
+      end_rollback(rollback_not_recorded(error));
     else
       rolled_back(was);
   });
@@ -247,6 +247,16 @@ void WayBack::rollback_failed(const Error& error) {
   told.action += std::string(told.action.empty() ? "" : "; then ") + "give the order again, or start twinblockd on " +
                  core_.peer + ", which finishes the copy";
   end_rollback(std::move(told));
+}
+
+// The copy is back, and this process knows it as that: only the next one reads that it is half-copied still.
+Error WayBack::rollback_not_recorded(int code) {
+  Error told = parts_.disks.why_metadata_failed(code);
+  told.what = "the rollback could not be recorded: " + told.what;
+  told.action = "mend the disk of this node's metadata, restart twinblockd here, and give the order again";
+  core_.log.log(Severity::kError, in_words(told));
+  core_.events().tell("rollback-failed", {{"node", core_.node}, {"reason", in_words(told)}});
+  return told;
 }
 
 void WayBack::end_rollback(Result<std::string> result) {

@@ -53,8 +53,16 @@ class LostPeerTest : public testing::Test {
     for (int i = 0; i < 100 && heard_[type] == before; ++i) node_->run(10 * kMillisecond_ns);
     ASSERT_GT(heard_[type], before);
   }
-  void promote() {
-    node_->engine->orders().promote(Promotion::Word{}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  // One that is primary, too, and no session comes up with it.
+  void be_refused(HostilePeer::Stance stance, Verdict verdict) {
+    constexpr uint8_t kPrimary = 1;
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->take(stance, kPrimary, 2);
+    for (int i = 0; i < 100 && node_->engine->status().verdict != verdict; ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_EQ(node_->engine->status().verdict, verdict);
+  }
+  void promote(Promotion::Word word = {}) {
+    node_->engine->orders().promote(word, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
     for (int i = 0; i < 100 && !node_->engine->is_primary(); ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_TRUE(node_->engine->is_primary());
   }
@@ -71,6 +79,16 @@ class LostPeerTest : public testing::Test {
   }
   void demote() {
     node_->engine->orders().demote([this](const Result<std::string>& said) { demoted_ = said.ok(); });
+  }
+  // It is demoted, and knows that the two may differ; but what it has is no other history than it was.
+  void follow() {
+    const uint64_t generation = node_->engine->status().mine.generations.current;
+    demote();
+    node_->run(kSecond_ns);
+    EXPECT_EQ(demoted_, true);
+    EXPECT_FALSE(node_->engine->is_primary());
+    EXPECT_EQ(node_->engine->status().mine.generations.current, generation);
+    EXPECT_TRUE(node_->engine->status().mine.dirty);
   }
 
   Config config_;
@@ -129,6 +147,66 @@ TEST_F(LostPeerTest, ItsOwnFlushBeginsNoGeneration) {
   EXPECT_EQ(node_->engine->status().mine.generations.current, generation);
   write();
   EXPECT_NE(node_->engine->status().mine.generations.current, generation) << "it went on alone";
+}
+
+// By the operator's word, though the other one lived on, and has written since: nobody wrote here, so nothing diverges.
+TEST_F(LostPeerTest, WhoTookOverAndWroteNothingIsDemotedAsItWas) {
+  record_.peer_primary = true;
+  begin(OnPeerLoss::kContinue);
+  Promotion::Word word;
+  word.peer_is_dead = true;
+  promote(word);
+  follow();
+}
+
+// As `status` advises then: what it has goes, and to part from the peer for that would call for `resolve`.
+TEST_F(LostPeerTest, WhoIsOvertakenIsDemotedAsItWas) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  write();
+  part();
+  be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated);
+  follow();
+}
+
+TEST_F(LostPeerTest, OneOfTwoPrimariesIsDemotedAsItWas) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  write();
+  part();
+  be_refused(HostilePeer::Stance::kSame, Verdict::kBothPrimary);
+  follow();
+}
+
+// Its replica is on record as no good, and the peer's, which it worked on, has gone on: no flush is left to wait for.
+TEST_F(LostPeerTest, WhoIsOvertakenWithoutADiskIsDemoted) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  node_->data.error = EIO;
+  node_->data.failures = 1000000;
+  write();
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  part();
+  be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated);
+  demote();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(demoted_, true);
+}
+
+// What nobody has any more is named.
+TEST_F(LostPeerTest, APrimaryThatComesBackEmptyIsTold) {
+  record_.peer_primary = true;
+  begin(OnPeerLoss::kContinue);
+  int told = 0;
+  node_->logs = [&told](const std::string& line) { told += line.find("begins with an empty replica") != line.npos ? 1 : 0; };
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+  for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(told, 1);
 }
 
 // It has given its own disk up, and was demoted: a new volume would begin on a disk that takes nothing.

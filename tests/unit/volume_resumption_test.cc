@@ -103,5 +103,17 @@ TEST_F(ResumptionTest, ASessionThatIsLostMeanwhileIsNoneThatItMissed) {
   EXPECT_TRUE(serves());
 }
 
+// It has served nobody: its next process is to go on.
+TEST_F(ResumptionTest, AProcessThatIsStoppedBeforeItServesGivesNothingUp) {
+  meet(false, false);
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(serves());
+  bool stopped = false;
+  node_->engine->shut_down(false, [&stopped] { stopped = true; });
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(stopped);
+  EXPECT_FALSE(given_up_);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
