@@ -207,6 +207,9 @@ StatusWords words_of_state(const StatusView& view) {
       if (refused_for_good(view)) {
         words.status += " " + view.refusal + ".";
         words.action = advice(view);
+        if (view.metadata_failed && view.verdict == Verdict::kOutdated)  // it can't record a demotion
+          words.action = "Detach, and stop twinblockd here; then replace the disk of its metadata, and run `twinblock init " +
+                         volume + " --join` here: what " + peer + " has counts.";
       }
       // With a witness nothing would be ended: this node has nothing to be consented to.
       if (view.frozen && !view.reads_wait)
@@ -288,6 +291,8 @@ void add_disks(const StatusView& view, StatusWords& words) {
                   : view.disk_ok
                       ? "Free space for " + view.backing +
                             "; the copy is then resumed by itself."
+                  : view.state == VolumeState::kRefused && view.verdict == Verdict::kDiskFailed
+                      ? words.action  // which says whose data counts
                       : "Replace the disk that holds " + view.backing +
                             ", then restart twinblockd here.";
   }

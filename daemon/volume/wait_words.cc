@@ -9,7 +9,9 @@ std::string advise_wait_for_both(const Core& core, bool primary) {
   const Handshake& handshake = core.session.handshake();
   if (!core.session.up() && !handshake.refusal().empty()) {
     const auto& verdict = handshake.last_verdict();
-    const std::string advice = verdict ? advise(*verdict, volume, core.peer) : "";
+    // What to do with a disk that fails depends on what it alone holds, as `status` says.
+    const bool known = verdict && *verdict != Verdict::kDiskFailed && *verdict != Verdict::kPeerDiskFailed;
+    const std::string advice = known ? advise(*verdict, volume, core.peer) : "";
     return "waiting does not help: " + handshake.refusal() + "; " +
            (advice.empty() ? "see twinblock status " + volume : advice);
   }

@@ -105,18 +105,18 @@ constexpr bool verdicts_have_words() {
 static_assert(verdicts_have_words());
 
 // Instead of kNoGoodCopy's, where no data were found in the backing of the replica that counts: it may be another disk.
-struct LostWords {
+struct SpecialWords {
   const char* sentence;
   const char* advice;
 };
-constexpr LostWords kLostHere{
+constexpr SpecialWords kLostHere{
     "this node's backing holds nothing but zeroes, as far as was read, although it held data, and %P's replica is not "
     "current",
     "see whether the right disk is attached here; if not, attach it and restart twinblockd. If it is the right one, "
     "and nothing else was ever written, run `twinblock promote %V --peer-is-dead` here. If its data are gone for good: "
     "restore the volume from a backup, or go back to %P's replica, without what it misses: stop this node, move its "
     "metadata file away, start it and run `twinblock init %V --join` here"};
-constexpr LostWords kLostThere{
+constexpr SpecialWords kLostThere{
     "%P's backing holds nothing but zeroes, as far as was read, although it held data, and this node's replica is not "
     "current",
     "see whether the right disk is attached on %P; if not, attach it and restart twinblockd there. If it is the right "
@@ -124,7 +124,26 @@ constexpr LostWords kLostThere{
     "good: restore the volume from a backup, or go back to this node's replica, without what it misses: stop %P, move "
     "its metadata file away, start it and run `twinblock init %V --join` there"};
 
-const LostWords* lost_words(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs) {
+// Instead of kDiskFailed's, where the disk that fails holds what the other lacks.
+constexpr SpecialWords kKeepDiskHere{
+    "this node's disk fails, and %P lacks what was written here alone",
+    "keep this disk and its metadata file, whose data %P does not have: see what is wrong with it (dmesg), or free space, and "
+    "restart twinblockd here; %P is then brought up to date from it. Replace it only after that"};
+constexpr SpecialWords kKeepDiskThere{
+    "%P's disk fails, and this node lacks what was written on %P alone",
+    "keep the disk of %P and its metadata file, whose data this node does not have: see what is wrong with it (dmesg), or "
+    "free space, and restart twinblockd on %P; this node is then brought up to date from it. Replace it only after that"};
+
+// Whether the first would be the source if its disk did not fail.
+bool holds_what_counts(SyncFacts mine, SyncFacts theirs) {
+  mine.disk_failed = theirs.disk_failed = false;
+  const Verdict verdict = decide(mine, theirs);
+  return is_source(verdict) || verdict == Verdict::kPeerOutdated || verdict == Verdict::kPeerMustDemote;
+}
+
+const SpecialWords* special_words(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs) {
+  if (verdict == Verdict::kDiskFailed) return holds_what_counts(mine, theirs) ? &kKeepDiskHere : nullptr;
+  if (verdict == Verdict::kPeerDiskFailed) return holds_what_counts(theirs, mine) ? &kKeepDiskThere : nullptr;
   if (verdict != Verdict::kNoGoodCopy || mine.backing_lost == theirs.backing_lost) return nullptr;
   if (mine.backing_lost) return mine.inconsistent ? nullptr : &kLostHere;
   return theirs.inconsistent ? nullptr : &kLostThere;
@@ -148,15 +167,15 @@ std::string advise(Verdict verdict, const std::string& volume, const std::string
 }
 
 std::string explain(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& peer) {
-  const LostWords* lost = lost_words(verdict, mine, theirs);
-  return lost == nullptr ? explain(verdict, peer) : fill_in(lost->sentence, "%P", peer);
+  const SpecialWords* special = special_words(verdict, mine, theirs);
+  return special == nullptr ? explain(verdict, peer) : fill_in(special->sentence, "%P", peer);
 }
 
 std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& volume,
                    const std::string& peer) {
-  const LostWords* lost = lost_words(verdict, mine, theirs);
-  return lost == nullptr ? advise(verdict, volume, peer)
-                         : fill_in(fill_in(lost->advice, "%P", peer), "%V", volume);
+  const SpecialWords* special = special_words(verdict, mine, theirs);
+  return special == nullptr ? advise(verdict, volume, peer)
+                         : fill_in(fill_in(special->advice, "%P", peer), "%V", volume);
 }
 
 }  // namespace twinblock

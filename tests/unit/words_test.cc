@@ -22,6 +22,31 @@ TEST(VerdictWords, SayOfEachWhatItIsAndWhatToDo) {
   }
 }
 
+// Whoever replaced it as advised would throw away what nobody else has.
+TEST(VerdictWords, ADiskThatFailsIsKeptWhereItAloneHoldsWhatCounts) {
+  SyncFacts whole, fails;
+  for (SyncFacts* each : {&whole, &fails}) {
+    each->volume_uuid[0] = 1;
+    each->map_valid = true;
+    each->generations.current = each->generations.history[0] = 7;
+  }
+  fails.disk_failed = true;
+  const auto advice = [&](bool here) {
+    const SyncFacts &mine = here ? fails : whole, &theirs = here ? whole : fails;
+    const Verdict verdict = decide(mine, theirs);
+    EXPECT_EQ(verdict, here ? Verdict::kDiskFailed : Verdict::kPeerDiskFailed);
+    const std::string said = explain(verdict, mine, theirs, "beta") + "; " + advise(verdict, mine, theirs, "r0", "beta");
+    EXPECT_EQ(said.find('%'), said.npos) << said;
+    return said;
+  };
+  for (const bool here : {true, false}) EXPECT_NE(advice(here).find("replace the disk"), std::string::npos) << advice(here);
+  fails.primary = fails.dirty = true;
+  for (const bool here : {true, false}) {
+    EXPECT_EQ(advice(here).find("replace the disk"), std::string::npos) << advice(here);
+    EXPECT_NE(advice(here).find(here ? "keep this disk" : "keep the disk of beta"), std::string::npos) << advice(here);
+  }
+}
+
 TEST(VerdictWords, OfASplitBrainNameTheCommandThatEndsIt) {
   const std::string advice = advise(Verdict::kSplitBrain, "r0", "beta");
   EXPECT_NE(advice.find("twinblock resolve r0 --keep local"), std::string::npos) << advice;
