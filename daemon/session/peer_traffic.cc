@@ -184,6 +184,8 @@ std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
         std::max(entry.asked_ns, control ? last_control_ns_ : std::min(now, resent_ns_));
     const uint64_t limit = gets_on && !control ? limits::kDiskPatience * timeout : timeout;
     if (passed_ns(asked_ns) > limit) hangs = passed_ns(asked_ns);
+    // However often it was sent again, or others were answered.
+    if (passed_ns(entry.asked_ns) > 3 * limits::kDiskPatience * timeout) hangs = passed_ns(entry.asked_ns);
     return !hangs;
   });
   return hangs;

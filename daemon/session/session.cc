@@ -166,6 +166,10 @@ void Session::link_down(Channel& channel, const std::string& reason, LinkEnd end
   owner_.links_changed();
 }
 
+bool Session::tells_in_vain() const {
+  return retirements_.full() || control_.kept_bytes() > limits::kControlBytesKeptMax;
+}
+
 // --- from the network
 
 void Session::channel_closed(Channel& channel, const std::string& reason) {

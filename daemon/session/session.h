@@ -134,6 +134,7 @@ class Session final : private SessionSteps, private ChannelOwner {
   void link_down(Channel& channel, const std::string& reason,
                  LinkEnd end = LinkEnd::kLost) override;
   void note_error(Link& link, const std::string& error) override;
+  [[nodiscard]] bool tells_in_vain() const override;
   // ChannelOwner
   void channel_readable(Channel& channel) override;
   void channel_closed(Channel& channel, const std::string& reason) override;

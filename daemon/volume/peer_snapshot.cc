@@ -114,8 +114,7 @@ void PeerSnapshot::answer_ended() {
   late_->disarm();
   const bool kept = part_->step == SnapshotStep::kKeep && !part_->error;
   core_.answer(*std::exchange(asks_, std::nullopt), part_->error, kept ? steps_.place(part_->name) : "");
-  if (kept) {
-    part_->kept = true;
+  if (kept && !std::exchange(part_->kept, true)) {
     core_.log.log(Severity::kInfo, "snapshot " + part_->name + ", ordered at " + core_.peer + ": " +
                                        steps_.place(part_->name));
   }

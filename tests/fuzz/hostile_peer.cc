@@ -387,7 +387,7 @@ void HostilePeer::session_begins(const SessionId& session) {
 
 // The engine has closed that connection: so does this side, and has nothing under way.
 void HostilePeer::retired(uint64_t incarnation) {
-  if (!retired_.insert(incarnation).second) return;
+  if (!retires || !retired_.insert(incarnation).second) return;
   for (const auto& each : lines_)
     if (each->up && each->incarnation == incarnation) each->hang_up();
   for (const auto& each : lines_) {

@@ -54,6 +54,7 @@ class HostilePeer {
   bool answers = true;
   bool beats = true;
   bool confirms = true;  // that it has the control stream's frames
+  bool retires = true;   // answers that a connection was retired
   bool renews = false;   // as it says when it asks to join
   bool asks_register = false;  // its file has a witness, too
   std::optional<wire::SettingsPayload> settings;  // that it tells when a session begins; none: it tells nothing

@@ -83,6 +83,57 @@ TEST_F(HostilePeerTest, WhoConfirmsNothingIsNotToldWithoutEnd) {
       << "one that only stands still for a moment is not parted from";
 }
 
+// Of each that is replaced the peer is told until it has confirmed that.
+TEST_F(HostilePeerTest, WhoJoinsWithoutEndAndConfirmsNothingIsPartedFrom) {
+  peer_->confirms = peer_->retires = false;
+  peer_->renews = true;
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  peer_->listens = peer_->shakes_hands = false;
+  constexpr uint64_t kMoment_ns = 20 * kMillisecond_ns;
+  constexpr uint64_t kJoinsMax = 1000;
+  uint64_t joins = 0;
+  for (; stands() && joins < kJoinsMax; ++joins) {
+    peer_->dial(0);
+    node_->run(kMoment_ns);
+    peer_->ask_to_join(0, 3 + 2 * joins);
+    node_->run(kMoment_ns);
+    peer_->hang_up(joins == 0 ? 2 : 1);  // the one that was replaced; the backup link's is the eldest
+  }
+  EXPECT_FALSE(stands()) << "after " << joins << " joins";
+  EXPECT_GT(joins, 100u) << "one that only is slow to confirm is not parted from";
+}
+
+// The write wanders from link to link, each time as if it had just been asked.
+TEST_F(HostilePeerTest, WhoRetiresEachConnectionThatAWriteIsOnDoesNotHoldItForEver) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  node_->engine->orders().promote({}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(node_->engine->is_primary());
+  peer_->answers = peer_->listens = peer_->shakes_hands = false;
+  std::optional<int> error;
+  ClientRequest request;
+  request.op = ClientOp::kZero;
+  request.length_bytes = 4 * kKiB;
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  constexpr uint64_t kMoment_ns = 100 * kMillisecond_ns;
+  const uint64_t began_ns = node_->scheduler.now_ns();
+  const auto passed_ns = [&] { return node_->scheduler.now_ns() - began_ns; };
+  uint64_t turns = 0;
+  for (; !error && passed_ns() < 10 * limits::kDiskPatience * config_.disk_timeout_ns; ++turns) {
+    node_->run(config_.disk_timeout_ns / 2);
+    peer_->retire(1, true);
+    node_->run(kMoment_ns);
+    peer_->hang_up(1);
+    peer_->dial(turns % 2);
+    node_->run(kMoment_ns);
+    peer_->ask_to_join(0, 3 + 2 * turns);
+    node_->run(kMoment_ns);
+  }
+  EXPECT_EQ(error, 0) << "after " << turns << " turns";
+  EXPECT_GT(passed_ns(), limits::kDiskPatience * config_.disk_timeout_ns) << "a slow disk is given its time";
+}
+
 // Heartbeats without a time: only the first one of a connection counts as the first.
 TEST_F(HostilePeerTest, BeatsWithoutATimeAreNotEachAnsweredAtOnce) {
   size_t heard = 0;

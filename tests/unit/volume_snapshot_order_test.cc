@@ -13,6 +13,7 @@
 #include "hostile_peer.h"
 #include "io/copies.h"
 #include "metadata_image.h"
+#include "wire/codec.h"
 
 namespace twinblock::fuzz {
 namespace {
@@ -66,6 +67,30 @@ TEST_F(SnapshotOrderTest, OfAGoodNameIsCarriedOut) {
   EXPECT_EQ(why_not("before-upgrade_2.5"), "");
   ASSERT_FALSE(copies_.names.empty());
   for (const std::string& name : copies_.names) EXPECT_EQ(name, "before-upgrade_2.5");
+}
+
+// A step that the peer asks about again, as after an answer that was lost, is told once.
+TEST_F(SnapshotOrderTest, OfThePeersIsToldOnce) {
+  node_->run(3 * kSecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  std::vector<std::string> lines;
+  node_->logs = [&lines](const std::string& line) {
+    if (line.find("snapshot") != std::string::npos) lines.push_back(line);
+  };
+  const std::string name = "monday";
+  const auto order = [&](wire::SnapshotStep step, uint64_t number) {
+    wire::FrameHeader header =
+        wire::to_header(wire::SnapshotFrame{.request = peer_->next_sequence(), .step = step, .number = number});
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, wire::text_bytes(name)));
+    peer_->send(0, wire::text_bytes(name));
+    node_->run(50 * kMillisecond_ns);
+  };
+  order(wire::SnapshotStep::kFlush, 1);
+  order(wire::SnapshotStep::kTake, 2);
+  for (int i = 0; i < 100; ++i) order(wire::SnapshotStep::kKeep, 3);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  EXPECT_EQ(lines.size(), 1u) << (lines.empty() ? "" : lines.back());
 }
 
 // That comes before whatever else is in the way, such as that there is no session yet: it will not help to try again.

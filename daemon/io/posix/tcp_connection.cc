@@ -14,6 +14,9 @@
 namespace twinblock {
 namespace {
 
+// So often in a row a read goes on with what held no data.
+constexpr int kEmptyRoomsMax = 4;
+
 std::string phrase(int code) { return system_error(code, "").what.substr(2); }
 
 }  // namespace
@@ -97,22 +100,28 @@ size_t TcpConnection::read(std::span<std::byte> into) {
   size_t got = 0;
   const uint64_t began_ns = monotonic_ns();
   uint64_t receiving_ns = 0;
+  int empty_rooms = 0;
+  bool more = false;  // in the socket, perhaps
   while (got < into.size() && state_ == State::kUp) {
     if (const size_t n = tls_->open(into.subspan(got)); n > 0) {
       got += n;
+      empty_rooms = 0;
       continue;
     }
     if (!tls_->error().empty()) {
       fail(tls_->error());
       break;
     }
+    // Records that hold no data may come without end, and all else would wait.
+    more = empty_rooms++ == kEmptyRoomsMax;
+    if (more) break;
     const uint64_t asked_ns = monotonic_ns();
     const auto n = static_cast<size_t>(receive(tls_->room()));
     receiving_ns += monotonic_ns() - asked_ns;
     if (n == 0) break;
     tls_->received(n);
   }
-  unread_ = got == into.size();
+  unread_ = got == into.size() || more;
   opening_ns_ += monotonic_ns() - began_ns - receiving_ns;
   return got;
 }
