@@ -32,7 +32,8 @@ def test_help_of_every_verb(lab):
 @pytest.mark.parametrize("words", [[], ["nonsense"], ["status", "--nonsense"],
                                    ["wait", "--timeout", "soon"], ["wait", "--for", "nirvana"],
                                    ["wait", "r0", "nirvana"], ["help", "nonsense"],
-                                   ["link"], ["link", "cut", "link1"], ["link", "remove"]])
+                                   ["link"], ["link", "cut", "link1"], ["link", "remove"],
+                                   ["probe", "--link", b"stra\xdfe"]])
 def test_wrong_usage_exits_with_2(lab, words):
     if words:
         words += ["--socket", lab.node("alpha")["control"]]

@@ -191,6 +191,23 @@ def test_key_that_is_not_only_this_user_s_own_is_refused_at_start(make_lab, case
         assert SECRET[:16] not in refused.stderr, "what is in the file stays there"
 
 
+def test_key_of_another_user_is_named_as_that_where_root_may_not_read_it(make_lab):
+    """As the unit starts a node: root, and without the capabilities that open other users' files."""
+    if not IS_ROOT:
+        pytest.skip("only root can give a file away")
+    lab = tls_lab(make_lab, start=False)
+    key = Path(lab.state["key"])
+    os.chown(key, 65534, -1)
+    program = Path(lab.state["build"]) / "daemon" / "twinblockd"
+    refused = subprocess.run(
+        ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search", str(program),
+         lab.node("alpha")["config"], "--node", "alpha", "--check"], capture_output=True, text=True, check=False,
+        timeout=LIVENESS_S)
+    assert refused.returncode == 1
+    assert f"{key} belongs to user 65534, and the node, which runs as user 0, can't read it" in refused.stderr, refused.stderr
+    assert f"chown 0 {key}" in refused.stderr and "key new" not in refused.stderr
+
+
 def test_host_whose_settings_forbid_it_is_told_so_at_start(make_lab, scratch):
     lab = tls_lab(make_lab, start=False)
     settings = scratch / "gnutls.config"

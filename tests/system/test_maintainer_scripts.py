@@ -11,6 +11,7 @@ from conftest import HERE
 SCRIPTS = HERE.parents[1] / "packaging" / "debian"
 STAND_IN = """#!/bin/sh
 echo "{name} $*" >>"{directory}/done"
+{says}
 exit {status}
 """
 # Mounts of its own, as root or where user namespaces are allowed.
@@ -28,9 +29,10 @@ class Scripts:
         for name in ("deb-systemd-invoke", "systemctl", "getent", "groupadd"):
             self.answers(name, 0)
 
-    def answers(self, name, status):
+    def answers(self, name, status, says=""):
         path = self.directory / name
-        path.write_text(STAND_IN.format(name=name, directory=self.directory, status=status), encoding="utf-8")
+        path.write_text(STAND_IN.format(name=name, directory=self.directory, status=status,
+                                        says=f"printf '%s\\n' {says}" if says else ""), encoding="utf-8")
         path.chmod(0o755)
 
     def run(self, script, *words, notes=(), systemd=True):
@@ -56,7 +58,7 @@ def scripts(scratch):
 def test_a_removal_stops_the_nodes_last(scripts):
     done, did = scripts.run("prerm", "remove", notes=["r0.pid"])
     assert done.returncode == 0, done.stderr
-    assert [line.split("@")[0] for line in did] == [
+    assert [line.split("@")[0] for line in did if " stop " in line] == [
         "deb-systemd-invoke stop twinblock-promoter", "deb-systemd-invoke stop twinblock-attach",
         "deb-systemd-invoke stop twinblock"]
     assert scripts.run("prerm", "upgrade", "0.2", notes=["r0.attach.json"])[1] == [], "an upgrade leaves all as it is"
@@ -70,6 +72,16 @@ def test_a_removal_below_an_attached_device_is_refused_before_a_node_is_stopped(
         assert f"{volume} is attached on this host" in done.stderr and f"twinblock detach {volume}\n" in done.stderr
     assert not any(" twinblock@" in line for line in did), did
     assert any("twinblock-attach@" in line for line in did) == systemd, "its own unit takes it away where nobody uses it"
+
+
+def test_a_device_that_stays_is_looked_after_again(scripts):
+    unit = "twinblock-attach@r0.service"
+    scripts.answers("systemctl", 0, f"'{unit} loaded active running twinblock r0'")
+    done, did = scripts.run("prerm", "remove", notes=["r0.attach.json"])
+    assert done.returncode == 1
+    assert did[-1] == f"deb-systemd-invoke start {unit}", did
+    did = scripts.run("prerm", "remove", notes=["r0.pid"])[1]
+    assert not any(" start " in line for line in did), "nothing is left to look after"
 
 
 @pytest.mark.parametrize("status", [0, 1])

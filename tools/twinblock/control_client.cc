@@ -13,6 +13,7 @@
 
 #include "base/units.h"
 #include "twinblock/exit_status.h"
+#include "twinblock/json_fields.h"
 
 namespace twinblock {
 namespace {
@@ -161,7 +162,7 @@ Result<int> send_request(const std::string& socket_path, const std::string& verb
       return not_connected(socket_path, errno);
     usleep(10'000);
   }
-  const std::string request = nlohmann::json{{"verb", verb}, {"args", args}}.dump() + "\n";
+  const std::string request = json_text({{"verb", verb}, {"args", args}}) + "\n";
   const Status sent = send_all(socket.fd(), socket_path, request, deadline);
   if (!sent) return sent.error();
   return socket.release();

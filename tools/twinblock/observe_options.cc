@@ -1,5 +1,6 @@
 // The options of the verbs that show figures.
 #include "base/units.h"
+#include "config/link_rules.h"
 #include "twinblock/options.h"
 #include "twinblock/plan.h"
 #include "twinblock/wait.h"
@@ -36,6 +37,9 @@ Status prepare_probe(Options& options) {
   const ProbeOptions& probe = options.probe;
   if (probe.duty > 100)
     return wrong_usage("probe: --duty " + std::to_string(probe.duty) + " is more than all of the time", "give 1 to 100");
+  for (const std::string& link : probe.links)
+    if (const Status good = check_name("link", link); !good)
+      return wrong_usage("probe: --link: " + good.error().what, good.error().action);
   const std::string& plot = probe.plot;
   if (!plot.empty() && (plot.size() < 5 || plot.compare(plot.size() - 4, 4, ".svg") != 0))
     return wrong_usage("probe: --plot " + plot + ": a picture is written as SVG",
