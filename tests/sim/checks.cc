@@ -163,8 +163,11 @@ void World::check_crash() {
 // all again.)
 void World::check_nobody_was_put_back(const Remains& a, const Remains& b) {
   if (a.facts.blank || b.facts.blank || options_.faults.swap != 0 || options_.old_disk) return;
-  // Without its disk a primary goes on beside its record, which says that it is stale.
-  const auto stale = [this](const Remains& node) { return dead_disk_host_ >= 0 && node.facts.inconsistent; };
+  // Without its disk a primary goes on beside its record, which says that it is stale; or, until its peer has on record
+  // that it stands in, that what a flush was to write is lost. Either is copied anew, whichever sessions it was in.
+  const auto stale = [this](const Remains& node) {
+    return dead_disk_host_ >= 0 && (node.facts.inconsistent || node.facts.flush_failed);
+  };
   for (const Remains* each : {&a, &b})
     if (each->facts.sessions.stood[0] != 0 && !stale(*each) && missed_a_session(each->facts, (each == &a ? b : a).facts))
       Report::violation("after a crash now (" + words(a) + "; " + words(b) + ") " + each->fate +
