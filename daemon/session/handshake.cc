@@ -244,10 +244,6 @@ bool Handshake::take_refusal(Channel& channel, const wire::Frame& frame) {
     joins_.refused(channel, refusal, said);
     return false;
   }
-  if (channel.probes()) {
-    prober_.closed(channel, said);
-    return false;
-  }
   const bool ours = refusal.nonce == channel.intro().nonce() && refusal.nonce != 0;
   if (ours && !session_.established()) {
     last_verdict_.reset();

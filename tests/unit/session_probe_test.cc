@@ -67,22 +67,6 @@ class ProbeTest : public testing::Test {
   size_t accepted_ = 0, answers_ = 0;
 };
 
-// A node that refuses it before anything else, as one that is stopping may.
-TEST_F(ProbeTest, ARefusalIsToldAsWhatItIs) {
-  prober_->listens = true;
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(node_->engine->orders().probe("main", 0).ok());
-  node_->run(100 * kMillisecond_ns);
-  const std::string why = "not now";
-  prober_->send(0, wire::seal(wire::to_header(wire::RefuseFrame{}), wire::text_bytes(why)));
-  prober_->send(0, wire::text_bytes(why));
-  node_->run(kSecond_ns);
-  const ProbeResult* result = node_->engine->figures().probe();
-  ASSERT_NE(result, nullptr);
-  EXPECT_EQ(result->stage, ProbeStage::kFailed);
-  EXPECT_NE(result->error.find("beta refuses: not now"), std::string::npos) << result->error;
-}
-
 TEST_F(ProbeTest, OneAtATime) {
   ASSERT_TRUE(probe());
   EXPECT_TRUE(ask());
