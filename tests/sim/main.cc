@@ -1,6 +1,7 @@
 // twinblock_sim: runs two unmodified engines in a virtual world, one seed after the other.
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -170,6 +171,7 @@ int run_all(const Arguments& arguments) {
   for (unsigned job = 0; job < arguments.jobs; ++job) {
     const pid_t child = fork();
     if (child == 0) {
+      (void)prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not go on for nobody
       const int result = run_share(arguments, job, shared);
       std::fflush(stdout);
       _exit(result);
