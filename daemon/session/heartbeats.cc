@@ -131,8 +131,11 @@ uint64_t Heartbeats::missing_ns(const Channel& channel, uint64_t now) const {
 bool Heartbeats::is_gone(const Channel& channel, uint64_t now) const {
   const uint64_t silent_ns = channel.silent_ns(env_.lateness, now);
   const uint64_t limit = channel.link().patience().limit_ns(now);
-  return (silent_ns > limit && missing_ns(channel, now) > limit) ||
-         silent_ns > env_.config.peer_timeout_ns * 3 / 4;
+  const uint64_t missing = missing_ns(channel, now);
+  if (silent_ns > limit && missing > limit) return true;
+  // Before all of them are given up with the peer; but a peer that stands still itself, and is just heard again over another
+  // link, is about to be heard over this one.
+  return silent_ns > env_.config.peer_timeout_ns * 3 / 4 && missing > 2 * interval_ns();
 }
 
 // It was given up for its silence again, and was not dead.

@@ -106,8 +106,8 @@ void PeerTraffic::channel_up(Channel& channel) {
 
 void PeerTraffic::channel_down(const Channel& channel, LinkEnd end) {
   if (!requests_.empty()) {
-    const uint64_t oldest_ns = requests_.oldest_asked_ns();
-    if (std::exchange(partings_of_ns_, oldest_ns) != oldest_ns) partings_ = renewals_ = 0;
+    const uint64_t since_ns = in_doubt_since_ns();
+    if (std::exchange(partings_of_ns_, since_ns) != since_ns) partings_ = renewals_ = 0;
     if (end == LinkEnd::kRenewed)
       ++renewals_;
     else if (links_.up().empty())
@@ -191,6 +191,19 @@ std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
   return hangs;
 }
 
+// What is small gets through where others do, and waits for the peer's disk: only the time since the last answer tells
+// anything. What is large may be what the links do not carry.
+uint64_t PeerTraffic::in_doubt_since_ns() const {
+  uint64_t since_ns = UINT64_MAX;
+  requests_.each_while([&](const PeerRequests::Entry& entry) {
+    const auto type = static_cast<wire::FrameType>(entry.header.type);
+    const bool large = !entry.body.empty() || type == wire::FrameType::kRead || type == wire::FrameType::kDigest;
+    since_ns = std::min(since_ns, large ? entry.asked_ns : std::max(entry.asked_ns, last_answer_ns_));
+    return !large;
+  });
+  return since_ns;
+}
+
 bool PeerTraffic::carries_nothing(uint64_t now, uint64_t replaced_ns) const {
   if (requests_.empty()) return false;
   const uint64_t oldest_ns = requests_.oldest_asked_ns();
@@ -199,9 +212,10 @@ bool PeerTraffic::carries_nothing(uint64_t now, uint64_t replaced_ns) const {
     return env_.lateness.passed_ns(moment_ns, now) > env_.config.peer_timeout_ns;
   };
   if (replaced_ns > since_ns && is_old(since_ns)) return true;
-  // Small ones may come through, and be answered, beside it. A peer's slow disk is no parting.
+  // A peer's slow disk is no parting.
+  const uint64_t in_doubt_ns = in_doubt_since_ns();
   const bool too_many = partings_ > limits::kPartingsMax || renewals_ > limits::kRenewalsMax;
-  return partings_of_ns_ == oldest_ns && too_many && is_old(oldest_ns);
+  return partings_of_ns_ == in_doubt_ns && too_many && is_old(in_doubt_ns);
 }
 
 }  // namespace twinblock

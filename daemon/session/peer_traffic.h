@@ -54,6 +54,7 @@ class PeerTraffic {
 
  private:
   // `lost_on`: the link that has had it, and lost its connection; null: none has.
+  [[nodiscard]] uint64_t in_doubt_since_ns() const;
   [[nodiscard]] Channel* pick(uint64_t bytes, const Link* lost_on = nullptr) const;
   void send_over(Channel& channel, const PeerRequests::Entry& entry);
   void send(const PeerRequests::Entry& entry);
@@ -68,7 +69,7 @@ class PeerTraffic {
   uint64_t resent_ns_ = 0;              // when requests of a dead link were last sent again
   uint64_t last_answer_ns_ = 0;         // to any request
   uint64_t last_control_ns_ = 0;        // a frame of the control stream
-  size_t partings_ = 0;  // how often no link was left since the oldest request was asked …
+  size_t partings_ = 0;  // how often no link was left since it is in doubt whether they carry anything …
   size_t renewals_ = 0;  // … how often a connection was renewed …
   uint64_t partings_of_ns_ = 0;  // … which was then
 };

@@ -35,6 +35,10 @@ class Ending:
     def __init__(self):
         self.begun = False
         self.labs = []  # that may have nodes
+        # On a busy machine a worker of xdist may find itself beside its main thread (execnet before 2.1), where there are no
+        # signals: whoever ends it kills it, and the guardian cleans up.
+        if threading.current_thread() is not threading.main_thread():
+            return
         reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         os.set_blocking(reading, True)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)

@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from conftest import HERE
+from conftest import HERE, Ending
 from lablib.guardian import Guardian
 from lablib.processes import Process, boot_id, start_time
 from support import wait_until
@@ -88,3 +89,11 @@ def test_guardian_that_is_closed_leaves_its_makers_other_processes_alone():
             finally:
                 later.kill()
                 before.kill()
+
+
+def test_a_worker_beside_its_main_thread_begins_as_well():
+    begun = []
+    worker = threading.Thread(target=lambda: begun.append(Ending()))
+    worker.start()
+    worker.join()
+    assert begun and not begun[0].begun
