@@ -54,6 +54,8 @@ constexpr uint64_t kUnreadableRetry_ns = 60 * kSecond_ns;
 constexpr uint64_t kDiskNoteKept_ns = 10 * kSecond_ns;
 // A request to a peer, or to this node's own disk, may take so many times disk_timeout while that disk gets on, …
 constexpr uint64_t kDiskPatience = 10;
+// … and so many times that in all, however often it was sent again, or others were answered.
+constexpr uint64_t kRequestPatience = 3;
 // … and a flush there, or any request of this node's own disk, where nobody can tell whether that gets on, so many times.
 constexpr uint64_t kBlindFlushPatience = 4;
 // A disk that has finished nothing for this long is looked at: does the device do anything?

@@ -208,7 +208,8 @@ StatusWords words_of_state(const StatusView& view) {
         words.status += " " + view.refusal + ".";
         words.action = advice(view);
         if (view.metadata_failed && view.verdict == Verdict::kOutdated)  // it can't record a demotion
-          words.action = "Detach, and stop twinblockd here; then replace the disk of its metadata, and run `twinblock init " +
+          words.action = "Detach, and stop twinblockd here; then replace the disk of its metadata, start twinblockd, and run "
+                         "`twinblock init " +
                          volume + " --join` here: what " + peer + " has counts.";
       }
       // With a witness nothing would be ended: this node has nothing to be consented to.
@@ -274,10 +275,14 @@ void add_disks(const StatusView& view, StatusWords& words) {
                   format_duration(limits::kPeerDiskRetry_ns) + ".";
   }
   if (!view.disk_error.empty() && view.state == VolumeState::kSimplex) {
-    words.status =
-        view.disk_error + "; clients get errors, as no other replica stands in. " + words.status;
-    words.action = "Bring " + peer +
-                  " back, or free space. Keep this disk: it may hold what " + peer + " lacks.";
+    words.status = view.disk_error + (view.metadata_failed ? "; what clients write to a place that was idle fails. "
+                                                           : "; clients get errors, as no other replica stands in. ") +
+                  words.status;
+    words.action = view.metadata_failed
+                      ? std::string("Look at the disk that holds this node's metadata (dmesg), and restart twinblockd here "
+                                    "when it is well.")
+                      : "Bring " + peer + " back, or free space.";
+    words.action += " Keep this disk: it may hold what " + peer + " lacks.";
   }
   if (!view.disk_error.empty() && view.role == Role::kPrimary &&
       (view.state == VolumeState::kFrozen || view.state == VolumeState::kRefused))
@@ -288,11 +293,14 @@ void add_disks(const StatusView& view, StatusWords& words) {
     words.status = view.disk_error + ". " + words.status;
     words.action = view.disk_ok && view.mine.flush_failed
                       ? after_failed_flush(view, words.action)
-                  : view.disk_ok
+                  : view.disk_ok && !view.metadata_failed
                       ? "Free space for " + view.backing +
                             "; the copy is then resumed by itself."
-                  : view.state == VolumeState::kRefused && view.verdict == Verdict::kDiskFailed
-                      ? words.action  // which says whose data counts
+                  : view.metadata_failed
+                      ? "Look at the disk that holds this node's metadata (dmesg), and restart twinblockd here when it is "
+                        "well. Keep this node's data."
+                  : view.verdict == Verdict::kDiskFailed && view.peer.facts && !view.peer.connected
+                      ? advice(view)  // which says whose data counts
                       : "Replace the disk that holds " + view.backing +
                             ", then restart twinblockd here.";
   }

@@ -271,6 +271,10 @@ Relation parted_relation(Relation by_generations, uint8_t missed) {
 
 }  // namespace
 
+bool holds_what_both_acknowledged(const SyncFacts& node, const SyncFacts& primary) {
+  return keeps_its_memory(node, primary);
+}
+
 // One that has begun at the other node only may have been in vain: then nothing was written in it.
 bool missed_a_session(const SyncFacts& node, const SyncFacts& other) {
   return !node.sessions.knows(other.sessions.stood.front());

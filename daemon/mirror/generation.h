@@ -77,6 +77,9 @@ Relation relation_of(const SyncFacts& mine, const SyncFacts& theirs);
 // handshake then.
 bool goes_on(const SyncFacts& node, const SyncFacts& other);
 
+// Whether the node still holds, on its disk or in memory, all that the primary acknowledged together with it.
+bool holds_what_both_acknowledged(const SyncFacts& node, const SyncFacts& primary);
+
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs);
 
 // The verdict that the other side reaches when this one reaches `verdict`.

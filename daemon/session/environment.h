@@ -107,7 +107,7 @@ class SessionSteps {
   virtual void link_down(Channel& channel, const std::string& reason, LinkEnd end) = 0;
   // Told once in a row.
   virtual void note_error(Link& link, const std::string& error) = 0;
-  // Whether much waits for the peer to confirm it: what asks for more of that ends the session.
+  // Whether more waits for the peer to confirm it than from any that is well.
   [[nodiscard]] virtual bool tells_in_vain() const = 0;
 
  protected:

@@ -280,11 +280,6 @@ bool LinkJoins::refuse(Channel& channel, const std::string& why, int code) {
 
 // Whether the channel is still open.
 bool LinkJoins::accept(Channel& channel, bool renews) {
-  if (session_.established() && session_.id() == channel.intro().session_id() && session_.tells_in_vain()) {
-    session_.lose(env_.peer() + " joins links again and again, and does not confirm what it is told of the connections before",
-                  limits::kReconnectDelayMax_ns);
-    if (!channel.open()) return false;
-  }
   if (!session_.established() || channel.intro().session_id() != session_.id())
     return refuse(channel, "the session that it would join has ended on " + env_.node, ESTALE);
   if (!channel.link().enabled()) return refuse(channel, "the link is disabled on " + env_.node);

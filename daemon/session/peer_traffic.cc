@@ -174,6 +174,7 @@ bool PeerTraffic::take_ack(Channel& channel, wire::Frame& frame) {
 std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
   const uint64_t timeout = env_.config.disk_timeout_ns;
   const auto passed_ns = [&](uint64_t since_ns) { return env_.lateness.passed_ns(since_ns, now); };
+  const uint64_t age_max_ns = std::max(limits::kRequestPatience * limits::kDiskPatience * timeout, 2 * env_.config.peer_timeout_ns);
   const bool gets_on = passed_ns(heartbeats_.disk_got_on_ns()) <= timeout;
   std::optional<uint64_t> hangs;
   requests_.each_while([&](const PeerRequests::Entry& entry) {
@@ -184,8 +185,7 @@ std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
         std::max(entry.asked_ns, control ? last_control_ns_ : std::min(now, resent_ns_));
     const uint64_t limit = gets_on && !control ? limits::kDiskPatience * timeout : timeout;
     if (passed_ns(asked_ns) > limit) hangs = passed_ns(asked_ns);
-    // However often it was sent again, or others were answered.
-    if (passed_ns(entry.asked_ns) > 3 * limits::kDiskPatience * timeout) hangs = passed_ns(entry.asked_ns);
+    if (passed_ns(entry.asked_ns) > age_max_ns) hangs = passed_ns(entry.asked_ns);
     return !hangs;
   });
   return hangs;

@@ -55,6 +55,9 @@ void SessionWatch::look_for_loss(uint64_t now) {
     // A client that waits has some time without the peer, before it is tried again.
     session_.lose("the links to " + env_.peer() + " come up, but nothing comes through",
                   limits::kReconnectDelayMax_ns);
+  else if (session_.tells_in_vain())
+    session_.lose(env_.peer() + " has connections closed again and again, and does not confirm what it is told of them",
+                  limits::kReconnectDelayMax_ns);
   else if (const auto hangs = parts_.traffic.hangs_ns(now))
     session_.lose(env_.peer() + " is alive but has not finished a request for " + format_duration(*hangs) +
                       "; its disk may hang",

@@ -38,7 +38,7 @@ void Demotion::flush() {
   parts_.flushes.flush([this](int error) { flushed(error); });
 }
 
-// A demotion promises what a flush does. Where the disk has failed and the peer is away, nobody
+// A demotion promises what a flush does, but where the peer's data counts. Where the disk has failed and the peer is away, nobody
 // can.
 Error Demotion::flush_error(int error) const {
   if (parts_.disks.local_ok()) return system_error(error, "flush before demotion");

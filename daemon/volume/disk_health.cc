@@ -177,7 +177,19 @@ void DiskHealth::forget_what_passed() {
   core_.events().tell("disk-mended", {{"node", core_.node}, {"disk", "data"}});
 }
 
+// Perhaps nobody waited for what could not be written: whoever serves clients hands them over while somebody can stand in, and
+// not when the next one waits and the peer is away.
+void DiskHealth::look_at_metadata() {
+  const int error = metadata_error();
+  if (error == 0) return;
+  if (core_.phase().now() == Phase::kDuplex && !owner_.is_secondary())
+    metadata_failed(error);
+  else
+    record_failed(error);
+}
+
 void DiskHealth::look() {
+  look_at_metadata();
   watch_.look();
   const bool stalls = stalled_ns() > 0;
   const bool news = std::exchange(stall_told_, stalls) != stalls;

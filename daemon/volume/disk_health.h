@@ -114,6 +114,7 @@ class DiskHealth {
   void leave_local_disk(int error);
   void give_up(int error);
   void drop_failing_peer(int error, const std::string& what, const std::string& file);
+  void look_at_metadata();
   // `disk`: "data" or "metadata", of this node or the peer.
   void tell(const std::string& whose, const char* disk, const std::string& why);
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }

@@ -10,10 +10,14 @@
 namespace twinblock {
 namespace {
 
-// The peer is primary as well, as the two have told each other.
+// The peer went on without this node, and has all that both acknowledged.
 bool is_overtaken(const Core& core) {
-  const auto verdict = core.session.handshake().last_verdict();
-  return verdict == Verdict::kOutdated || verdict == Verdict::kBothPrimary;
+  const Handshake& handshake = core.session.handshake();
+  SyncFacts mine;
+  mine.peer_instance = core.record().peer_instance;
+  mine.peer_boot = core.record().peer_boot;
+  return handshake.last_verdict() == Verdict::kOutdated && handshake.peer_facts() &&
+         holds_what_both_acknowledged(*handshake.peer_facts(), mine);
 }
 
 }  // namespace
@@ -114,13 +118,12 @@ void FlushGroup::settle() {
   // Alone. What is stable here and may not be at the peer must be on record first, or the peer
   // could pass for current after a crash. One that took over may hold, and have shown, what the peer
   // never acknowledged. On a replica that was given up nothing is promised alone.
-  // A demotion that would begin a generation would part a node that wrote nothing from its peer, and one that is to
-  // follow its peer as well: it leaves on record that the two may differ.
   const bool nothing_missing = core_.differences().none_known() && core_.differences().valid();
   const bool demoting = core_.stance().demoting();
+  // (A demotion leaves it on record that the two may differ: a generation would part it from a peer that it is to follow.)
   if (nothing_missing && (demoting || !core_.state().role().took_over()))
     finish(0);
-  // What is here, and the peer misses, was never acknowledged: it waits for the right to. Or the peer's counts.
+  // What is here, and the peer misses, was never acknowledged, as it waits for the right to; or the peer's counts.
   else if (demoting && (core_.stance().waits_for_witness() || is_overtaken(core_)))
     finish(0);
   // Nobody was promised anything by it.

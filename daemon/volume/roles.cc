@@ -51,7 +51,7 @@ void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind
   keeps_primary_ = behind && core_.record().peer_primary && !peer.primary;
   if (core_.record().peer_primary && peer.blank)
     core_.log.log(Severity::kWarning, core_.peer + " was primary when it was last heard, and begins with an empty replica now: "
-                                      "what it has acknowledged alone since is in neither replica");
+                                      "what it acknowledged alone before, if anything, is in neither replica");
   core_.state().role().set_peer_primary(peer.primary || keeps_primary_);
   promotion_.forget_primary_peer();
 }

@@ -128,11 +128,13 @@ constexpr SpecialWords kLostThere{
 constexpr SpecialWords kKeepDiskHere{
     "this node's disk fails, and %P lacks what was written here alone",
     "keep this disk and its metadata file, whose data %P does not have: see what is wrong with it (dmesg), or free space, and "
-    "restart twinblockd here; %P is then brought up to date from it. Replace it only after that"};
+    "restart twinblockd here; %P can then be brought up to date from it. If it is dead for good, what was written here "
+    "alone is lost: stop this node, and run `twinblock promote %V --peer-is-dead` on %P, which goes on without it"};
 constexpr SpecialWords kKeepDiskThere{
     "%P's disk fails, and this node lacks what was written on %P alone",
     "keep the disk of %P and its metadata file, whose data this node does not have: see what is wrong with it (dmesg), or "
-    "free space, and restart twinblockd on %P; this node is then brought up to date from it. Replace it only after that"};
+    "free space, and restart twinblockd on %P; this node can then be brought up to date from it. If it is dead for good, what "
+    "was written there alone is lost: stop %P, and run `twinblock promote %V --peer-is-dead` here, to go on without it"};
 
 // Whether the first would be the source if its disk did not fail.
 bool holds_what_counts(SyncFacts mine, SyncFacts theirs) {

@@ -15,7 +15,6 @@ using wire::header_of;
 
 constexpr size_t kLinesMax = limits::kPendingConnectionsMax + 16;
 constexpr size_t kRequestsMax = 4096;
-constexpr metadata::Uuid kInstance{9};
 
 bool is_request(uint8_t type) {
   switch (static_cast<FrameType>(type)) {
@@ -114,9 +113,9 @@ class HostilePeer::Line final : public ConnectionHandler {
   }
   void say_hello() {
     said_ = peer_.facts();
-    said_.instance = instance_number(kInstance);
+    said_.instance = instance_number(peer_.instance);
     wire::HelloPayload hello = make_hello(
-        peer_.node_.config, peer_.name_, peer_.links_[link_].name, kInstance, said_,
+        peer_.node_.config, peer_.name_, peer_.links_[link_].name, peer_.instance, said_,
         peer_.node_.config.size_bytes, true);
     hello.nonce = nonce_;
     hello.echo = peer_nonce_;

@@ -54,6 +54,7 @@ class HostilePeer {
   bool answers = true;
   bool beats = true;
   bool confirms = true;  // that it has the control stream's frames
+  metadata::Uuid instance{9};  // of its process
   bool retires = true;   // answers that a connection was retired
   bool renews = false;   // as it says when it asks to join
   bool asks_register = false;  // its file has a witness, too

@@ -79,7 +79,7 @@ def test_a_device_that_stays_is_looked_after_again(scripts):
     scripts.answers("systemctl", 0, f"'{unit} loaded active running twinblock r0'")
     done, did = scripts.run("prerm", "remove", notes=["r0.attach.json"])
     assert done.returncode == 1
-    assert did[-1] == f"deb-systemd-invoke start {unit}", did
+    assert did[-1] == f"systemctl start --no-block {unit}", did
     did = scripts.run("prerm", "remove", notes=["r0.pid"])[1]
     assert not any(" start " in line for line in did), "nothing is left to look after"
 

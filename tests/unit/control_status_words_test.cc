@@ -54,6 +54,42 @@ StatusView waits_for_disk() {
   return view;
 }
 
+TEST(MetadataInStatus, ADiskOfMetadataIsLookedAtAndTheDataStay) {
+  StatusView view = duplex();
+  view.role = Role::kSecondary;
+  view.disk_ok = true;
+  view.disk_error = "the metadata disk failed: /m";
+  view.metadata_failed = true;
+  EXPECT_NE(status_words(view).action.find("metadata"), std::string::npos) << status_words(view).action;
+  EXPECT_NE(status_words(view).action.find("Keep"), std::string::npos);
+  view.role = Role::kPrimary;
+  view.state = VolumeState::kSimplex;
+  view.peer.connected = false;
+  EXPECT_NE(status_words(view).action.find("metadata"), std::string::npos) << status_words(view).action;
+  EXPECT_NE(status_words(view).action.find("Keep this disk"), std::string::npos);
+  EXPECT_EQ(status_words(view).action.find("free space"), std::string::npos) << status_words(view).action;
+}
+
+// Whoever stops the other node to look at it reads the same as before.
+TEST(DisksInStatus, TheOnlyGoodDiskIsKeptAlsoWhenThePeerIsOutOfReach) {
+  StatusView view = duplex();
+  view.peer.connected = false;
+  view.state = VolumeState::kWaiting;
+  view.disk_error = "the local disk failed: /d";
+  view.verdict = Verdict::kDiskFailed;
+  view.peer.facts.emplace();
+  for (SyncFacts* each : {&view.mine, &*view.peer.facts}) {
+    each->volume_uuid[0] = 1;
+    each->map_valid = true;
+    each->generations.current = each->generations.history[0] = 7;
+  }
+  view.mine.disk_failed = view.mine.dirty = true;
+  EXPECT_NE(status_words(view).action.find("keep this disk"), std::string::npos) << status_words(view).action;
+  view.mine.dirty = false;
+  view.peer.facts->dirty = true;
+  EXPECT_EQ(status_words(view).action.find("keep this disk"), std::string::npos) << status_words(view).action;
+}
+
 TEST(ResyncInStatus, ASourceThatCanNotBeReadSaysWhereAndWhatToDo) {
   StatusView view = waits_for_disk();
   const StatusWords words = status_words(view);

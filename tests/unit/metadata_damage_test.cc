@@ -97,6 +97,17 @@ class Damage : public testing::Test {
   NodeRecord record_;
 };
 
+// Where one copy is bad, the next update writes that one first: cut off, it leaves the good one.
+TEST_F(Damage, TheNextUpdateBeginsWithTheBadCopy) {
+  for (const size_t bad : {0u, 1u}) {
+    std::vector<std::byte> file = file_;
+    file[kSuperblockOffset[bad] + 8] ^= std::byte{1};
+    const Result<Loaded> result = load(reader_of(file), file.size(), kVolume, "/m");
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ((result.value().sequence + 1) % 2, bad);
+  }
+}
+
 TEST_F(Damage, ThereIsNoneInTheGoodFile) { EXPECT_FALSE(check(file_, false)); }
 
 TEST_F(Damage, OfAnyByteIsNoticedAndLosesNothing) {

@@ -119,7 +119,10 @@ TEST_F(RenewalTest, AFlushThatTakesItsTimeIsNoFaultOfTheLinks) {
     ASSERT_EQ(error, 0) << turn;
     peer_->hang_up(0);  // the only one
     node_->run(kMoment_ns);
-    peer_joins();
+    peer_->dial(0);
+    node_->run(kMoment_ns);
+    peer_->ask_to_join(0, incarnation_ += 2);
+    node_->run(kMoment_ns);
     ASSERT_TRUE(stands()) << turn;
   }
 }

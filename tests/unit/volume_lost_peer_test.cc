@@ -54,9 +54,10 @@ class LostPeerTest : public testing::Test {
     ASSERT_GT(heard_[type], before);
   }
   // One that is primary, too, and no session comes up with it.
-  void be_refused(HostilePeer::Stance stance, Verdict verdict) {
+  void be_refused(HostilePeer::Stance stance, Verdict verdict, metadata::Uuid instance = {9}) {
     constexpr uint8_t kPrimary = 1;
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->instance = instance;
     peer_->take(stance, kPrimary, 2);
     for (int i = 0; i < 100 && node_->engine->status().verdict != verdict; ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_EQ(node_->engine->status().verdict, verdict);
@@ -170,14 +171,19 @@ TEST_F(LostPeerTest, WhoIsOvertakenIsDemotedAsItWas) {
   follow();
 }
 
-TEST_F(LostPeerTest, OneOfTwoPrimariesIsDemotedAsItWas) {
+// A peer that lost power between does not have all that both acknowledged: what it lacks is not given up without a word.
+TEST_F(LostPeerTest, WhoIsOvertakenByOneThatForgotPartsFromIt) {
   begin(OnPeerLoss::kContinue);
   meet(true);
   promote();
   write();
   part();
-  be_refused(HostilePeer::Stance::kSame, Verdict::kBothPrimary);
-  follow();
+  be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated, {8});
+  const uint64_t generation = node_->engine->status().mine.generations.current;
+  demote();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(demoted_, true);
+  EXPECT_NE(node_->engine->status().mine.generations.current, generation);
 }
 
 // Its replica is on record as no good, and the peer's, which it worked on, has gone on: no flush is left to wait for.
@@ -194,6 +200,19 @@ TEST_F(LostPeerTest, WhoIsOvertakenWithoutADiskIsDemoted) {
   demote();
   node_->run(kSecond_ns);
   EXPECT_EQ(demoted_, true);
+}
+
+// Nobody waits for what an age of the intents writes, and the next one who waits may do so when the peer is away.
+TEST_F(LostPeerTest, AMetadataDiskThatFailsUnnoticedIsLeftWhileThePeerIsThere) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  write();
+  node_->metadata.error = EIO;
+  node_->metadata.failures = 1000000;
+  node_->run(3 * limits::kIntentAge_ns);
+  EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  write();
 }
 
 // What nobody has any more is named.

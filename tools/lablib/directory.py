@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from . import witness as witnesses
+from .called import LAB
 from .error import LabError
 from .etcd import Etcd
 from .links import NODES, WITNESS, config_lines, make_links, parse_delay, parse_rate
@@ -51,7 +52,7 @@ class LabDirectory:
 
     def node(self, name):
         if not self.state:
-            raise LabError(f"no lab in {self.dir}; start one with: tools/lab up --dir {self.dir}")
+            raise LabError(f"no lab in {self.dir}; start one with: {LAB} up --dir {self.dir}")
         if name not in self.state["nodes"]:
             raise LabError(f"no node '{name}'; the nodes are {' and '.join(NODES)}")
         return self.state["nodes"][name]
@@ -67,7 +68,7 @@ class LabDirectory:
             return self.node(name)
         self.node(NODES[0])
         if not self.witness_names():
-            raise LabError(f"the lab in {self.dir} runs no witness; make one with tools/lab up --witness etcd")
+            raise LabError(f"the lab in {self.dir} runs no witness; make one with {LAB} up --witness etcd")
         return self.state["witness"]
 
     def etcd(self):
@@ -101,7 +102,7 @@ class LabDirectory:
         self.node(NODES[0])
         if self._network is None:
             raise LabError(f"the links of the lab in {self.dir} lead over loopback; make one with "
-                           "tools/lab up --host-namespaces")
+                           f"{LAB} up --host-namespaces")
         return self._network
 
     def inside(self, name):
@@ -221,7 +222,7 @@ class LabDirectory:
         running = [name for name in NODES if self.alive(name)]
         if running:
             raise LabError(f"the lab in {self.dir} is up ({', '.join(running)}); end it with: "
-                           f"tools/lab down --dir {self.dir}")
+                           f"{LAB} down --dir {self.dir}")
 
     def _forget(self):
         """A lab whose nodes never ran: nothing in it is worth keeping, least of all the
@@ -258,7 +259,7 @@ class LabDirectory:
             raise LabError(f"the lab in {self.dir} exists already"
                            f"{', with ' + ', '.join(differs) if differs else ''}; change "
                            f"{self.state['config']}, or remove the lab with: "
-                           f"tools/lab down --purge --dir {self.dir}")
+                           f"{LAB} down --purge --dir {self.dir}")
         if build:
             self.state["build"] = str(Path(build).absolute())
         for name, variables in (env or {}).items():
@@ -278,13 +279,13 @@ class LabDirectory:
                 differ([parse_delay(delay) for delay in delays], "delay_us") or \
                 host_namespaces not in (False, self.state["host_namespaces"]):
             raise LabError(f"the lab in {self.dir} exists already, with other links; remove it "
-                           f"with: tools/lab down --purge --dir {self.dir}")
+                           f"with: {LAB} down --purge --dir {self.dir}")
 
     def _check_witness(self, kind, command):
         differs = witnesses.differences(self.state.get("witness"), kind, command)
         if differs:
             raise LabError(f"the lab in {self.dir} exists already, with {', '.join(differs)}; remove it "
-                           f"with: tools/lab down --purge --dir {self.dir}")
+                           f"with: {LAB} down --purge --dir {self.dir}")
 
     def _find_network(self):
         if self.state.get("host_namespaces"):

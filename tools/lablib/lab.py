@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from . import control
+from .called import BUILD, LAB
 from .directory import REPOSITORY, VOLUME, LabDirectory, default_build
 from .environment import node_environment
 from .error import LIVENESS_S, LabError
@@ -86,8 +87,7 @@ class Lab(LabDirectory):
         node = self.node(name)
         program = Path(self.state["build"]) / "daemon" / "twinblockd"
         if not os.access(program, os.X_OK):
-            raise LabError(f"{program} is not there; build first (cmake --preset release && "
-                           "cmake --build --preset release), or set TWINBLOCK_BUILD")
+            raise LabError(f"{program} is not there; {BUILD}")
         self.start_network()
         environment = node_environment(program, node, self.state["build"], extra_env)
         nbdkit_args = self.state.get("nbdkit_args")
@@ -195,7 +195,7 @@ class Lab(LabDirectory):
         process = self.process(name)
         if process is None or not act(process):
             raise LabError(f"{name} does not run; start it with: "
-                           f"tools/lab start {name} --dir {self.dir}")
+                           f"{LAB} start {name} --dir {self.dir}")
 
     def exit_code(self, name):
         """Of a node that this very object started and that has ended; None otherwise."""

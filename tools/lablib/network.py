@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from . import delay_line
+from .called import LAB
 from .error import LIVENESS_S, LabError
 from .links import NODES, WITNESS, ends, parse_rate
 from .processes import Process
@@ -190,7 +191,7 @@ class Network:
         """The words before a command that is to run in the node's namespace; its pid stays."""
         keeper = self.keepers.get(name)
         if keeper is None or not keeper.alive():
-            raise LabError(f"{name}'s network namespace is gone; end the lab with tools/lab down, "
+            raise LabError(f"{name}'s network namespace is gone; end the lab with {LAB} down, "
                            "and start it again")
         return self._enter(keeper, *(["user", "net"] if self.user else ["net"]))
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from . import etcd
+from .called import INSTALL
 from .error import LabError
 from .links import NODES, WITNESS, free_ports
 
@@ -27,7 +28,7 @@ def make_witness(directory, kind, command, settings, args, host_namespaces):
     if kind == "command":
         return {**record, "command": _checked_command(command)}
     if not etcd.find():
-        raise LabError("etcd is not installed; install etcd-server (packaging/install-dependencies test)")
+        raise LabError(f"etcd is not installed; install etcd-server ({INSTALL})")
     home = Path(directory) / WITNESS
     record.update(data=str(home / "etcd"), log=str(home / "log"), args=list(args), links=[])
     if host_namespaces:

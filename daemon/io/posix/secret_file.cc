@@ -35,7 +35,7 @@ Error why_not_opened(int code, const std::string& path, const SecretWords& words
     return system_error(code, named, "chmod 600 " + path);
   return Error{named + " belongs to user " + std::to_string(info.st_uid) + ", and the node, which runs as user " + me +
                    ", can't read it",
-               "chown " + me + " " + path, code};
+               "chown " + me + " " + path + "; if that user should not have it, " + words.replace, code};
 }
 
 }  // namespace

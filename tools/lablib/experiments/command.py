@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .. import network
 from ..error import LabError
+from ..called import BUILD
 from ..lab import default_build
 from . import (boot_record, boot_storm, compression, encryption, link_speed, machine, overhead, plan, plots,
                resync_speed, writers)
@@ -90,8 +91,7 @@ def check(options):
         if not shutil.which(program):
             raise LabError(f"{program} is not installed (Debian: apt install {package})")
     if not (Path(options.build or default_build()) / "daemon" / "twinblockd").exists():
-        raise LabError(f"{options.build or default_build()} holds no twinblockd; build first (cmake "
-                       "--preset release && cmake --build --preset release), or set TWINBLOCK_BUILD")
+        raise LabError(f"{options.build or default_build()} holds no twinblockd; {BUILD}")
     if not os.path.isdir(options.scratch):
         raise LabError(f"--scratch {options.scratch} is no directory")
 
