@@ -291,7 +291,9 @@ void add_disks(const StatusView& view, StatusWords& words) {
     words.status += " Reads of what this node's disk can't read wait, too (" + view.read_error + ").";
   if (!view.disk_error.empty() && view.role == Role::kSecondary) {
     words.status = view.disk_error + ". " + words.status;
-    words.action = view.disk_ok && view.mine.flush_failed
+    words.action = view.verdict == Verdict::kDiskFailed && view.peer.facts && !view.peer.connected
+                      ? advice(view)  // which says whose data counts
+                  : view.disk_ok && view.mine.flush_failed
                       ? after_failed_flush(view, words.action)
                   : view.disk_ok && !view.metadata_failed
                       ? "Free space for " + view.backing +
@@ -299,8 +301,6 @@ void add_disks(const StatusView& view, StatusWords& words) {
                   : view.metadata_failed
                       ? "Look at the disk that holds this node's metadata (dmesg), and restart twinblockd here when it is "
                         "well. Keep this node's data."
-                  : view.verdict == Verdict::kDiskFailed && view.peer.facts && !view.peer.connected
-                      ? advice(view)  // which says whose data counts
                       : "Replace the disk that holds " + view.backing +
                             ", then restart twinblockd here.";
   }

@@ -213,7 +213,7 @@ Result<Loaded> load(const ReadAt& read, uint64_t file_bytes, uint64_t volume_byt
     loaded.warnings.push_back(path + ": metadata copy " + std::to_string(other + 1) + " is bad (" +
                               slots[other].why + "); using the other one");
   // The next update begins with the copy that is bad, and leaves the good one until that is well (SuperblockStore).
-  if (!slots[other].good && !first_update && loaded.sequence % 2 == other) ++loaded.sequence;
+  if (!slots[other].good && loaded.sequence > 1 && loaded.sequence % 2 == other) ++loaded.sequence;
   // Whoever waited for it has ended, and was told how it ended in nobody's stead.
   if (std::exchange(loaded.record.flushing, false)) loaded.record.flush_failed = true;
   read_intents(file, loaded);
