@@ -174,7 +174,8 @@ bool PeerTraffic::take_ack(Channel& channel, wire::Frame& frame) {
 std::optional<uint64_t> PeerTraffic::hangs_ns(uint64_t now) const {
   const uint64_t timeout = env_.config.disk_timeout_ns;
   const auto passed_ns = [&](uint64_t since_ns) { return env_.lateness.passed_ns(since_ns, now); };
-  const uint64_t age_max_ns = std::max(limits::kRequestPatience * limits::kDiskPatience * timeout, 2 * env_.config.peer_timeout_ns);
+  const uint64_t age_max_ns = std::max(limits::kRequestPatience * limits::kDiskPatience * timeout,
+                                       2 * env_.config.peer_timeout_ns);
   const bool gets_on = passed_ns(heartbeats_.disk_got_on_ns()) <= timeout;
   std::optional<uint64_t> hangs;
   requests_.each_while([&](const PeerRequests::Entry& entry) {
