@@ -135,7 +135,7 @@ bool Heartbeats::is_gone(const Channel& channel, uint64_t now) const {
   if (silent_ns > limit && missing > limit) return true;
   // Before all of them are given up with the peer; but a peer that stands still itself, and is just heard again over another
   // link, is about to be heard over this one.
-  return silent_ns > env_.config.peer_timeout_ns * 3 / 4 && missing > 2 * interval_ns();
+  return silent_ns > env_.config.peer_timeout_ns * 3 / 4 && missing > limit / 2;
 }
 
 // It was given up for its silence again, and was not dead.

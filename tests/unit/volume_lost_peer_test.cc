@@ -78,6 +78,15 @@ class LostPeerTest : public testing::Test {
     for (int i = 0; i < 100 && !error; ++i) node_->run(10 * kMillisecond_ns);
     ASSERT_EQ(error, 0);
   }
+  // A primary works on the peer's replica from then on.
+  void lose_the_disk() {
+    meet(true);
+    promote();
+    node_->data.error = EIO;
+    node_->data.failures = 1000000;
+    write();
+    ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  }
   void demote() {
     node_->engine->orders().demote([this](const Result<std::string>& said) { demoted_ = said.ok(); });
   }
@@ -189,12 +198,7 @@ TEST_F(LostPeerTest, WhoIsOvertakenByOneThatForgotPartsFromIt) {
 // Its replica is on record as no good, and the peer's, which it worked on, has gone on: no flush is left to wait for.
 TEST_F(LostPeerTest, WhoIsOvertakenWithoutADiskIsDemoted) {
   begin(OnPeerLoss::kContinue);
-  meet(true);
-  promote();
-  node_->data.error = EIO;
-  node_->data.failures = 1000000;
-  write();
-  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  ASSERT_NO_FATAL_FAILURE(lose_the_disk());
   part();
   be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated);
   demote();
@@ -231,12 +235,7 @@ TEST_F(LostPeerTest, APrimaryThatComesBackEmptyIsTold) {
 // It has given its own disk up, and was demoted: a new volume would begin on a disk that takes nothing.
 TEST_F(LostPeerTest, NoVolumeBeginsOnADiskThatHasFailed) {
   begin(OnPeerLoss::kContinue);
-  meet(true);
-  promote();
-  node_->data.error = EIO;
-  node_->data.failures = 1000000;
-  write();
-  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  ASSERT_NO_FATAL_FAILURE(lose_the_disk());
   demote();
   node_->run(kSecond_ns);
   ASSERT_EQ(demoted_, true);
@@ -252,12 +251,7 @@ TEST_F(LostPeerTest, NoVolumeBeginsOnADiskThatHasFailed) {
 // Its own disk has failed, and the peer, whose replica is good, is away for a while: nobody is told an error.
 TEST_F(LostPeerTest, WhatOnlyThePeerHasIsWaitedFor) {
   begin(OnPeerLoss::kFreeze);
-  meet(true);
-  promote();
-  node_->data.error = EIO;
-  node_->data.failures = 1000000;
-  write();
-  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  ASSERT_NO_FATAL_FAILURE(lose_the_disk());
   peer_->answers = false;
   std::array<std::byte, 4 * kKiB> read_into{};
   std::map<ClientOp, std::vector<ClientRequest>> requests;
