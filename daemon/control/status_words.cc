@@ -263,6 +263,9 @@ std::string after_failed_flush(const StatusView& view, const std::string& action
          " then copies anew what this disk may have lost. Without it, restart this host.";
 }
 
+constexpr const char* kMendMetadata =
+    "Look at the disk that holds this node's metadata (dmesg), and restart twinblockd here when it is well.";
+
 // A disk that failed comes first, and what to do is about it.
 void add_disks(const StatusView& view, StatusWords& words) {
   const std::string& peer = view.peer.name;
@@ -278,10 +281,7 @@ void add_disks(const StatusView& view, StatusWords& words) {
     words.status = view.disk_error + (view.metadata_failed ? "; what clients write to a place that was idle fails. "
                                                            : "; clients get errors, as no other replica stands in. ") +
                   words.status;
-    words.action = view.metadata_failed
-                      ? std::string("Look at the disk that holds this node's metadata (dmesg), and restart twinblockd here "
-                                    "when it is well.")
-                      : "Bring " + peer + " back, or free space.";
+    words.action = view.metadata_failed ? std::string(kMendMetadata) : "Bring " + peer + " back, or free space.";
     words.action += " Keep this disk: it may hold what " + peer + " lacks.";
   }
   if (!view.disk_error.empty() && view.role == Role::kPrimary &&
@@ -295,12 +295,10 @@ void add_disks(const StatusView& view, StatusWords& words) {
                       ? advice(view)  // which says whose data counts
                   : view.disk_ok && view.mine.flush_failed
                       ? after_failed_flush(view, words.action)
-                  : view.disk_ok && !view.metadata_failed
+                  : view.metadata_failed ? std::string(kMendMetadata) + " Keep this node's data."
+                  : view.disk_ok
                       ? "Free space for " + view.backing +
                             "; the copy is then resumed by itself."
-                  : view.metadata_failed
-                      ? "Look at the disk that holds this node's metadata (dmesg), and restart twinblockd here when it is "
-                        "well. Keep this node's data."
                       : "Replace the disk that holds " + view.backing +
                             ", then restart twinblockd here.";
   }

@@ -97,11 +97,14 @@ bool knows_its_set(const SyncFacts& node) {
   return node.map_valid && !node.backing_lost;
 }
 
-// Whether the node's memory still holds what it held when the primary last took it along.
+}  // namespace
+
 bool keeps_its_memory(const SyncFacts& node, const SyncFacts& primary) {
   if (node.instance != 0 && node.instance == primary.peer_instance) return true;
   return node.boot != 0 && node.boot == primary.peer_boot && !node.forgot;
 }
+
+namespace {
 
 // The primary's host has acknowledged what the peer had in memory only, and the peer's host has lost
 // its memory since: clients would read what they had replaced. (A process that ends loses nothing.)
@@ -270,10 +273,6 @@ Relation parted_relation(Relation by_generations, uint8_t missed) {
 }
 
 }  // namespace
-
-bool holds_what_both_acknowledged(const SyncFacts& node, const SyncFacts& primary) {
-  return keeps_its_memory(node, primary);
-}
 
 // One that has begun at the other node only may have been in vain: then nothing was written in it.
 bool missed_a_session(const SyncFacts& node, const SyncFacts& other) {

@@ -77,8 +77,9 @@ Relation relation_of(const SyncFacts& mine, const SyncFacts& theirs);
 // handshake then.
 bool goes_on(const SyncFacts& node, const SyncFacts& other);
 
-// Whether the node still holds, on its disk or in memory, all that the primary acknowledged together with it.
-bool holds_what_both_acknowledged(const SyncFacts& node, const SyncFacts& primary);
+// Whether the node's memory still holds what it held when the primary last took it along: all that the two acknowledged
+// together is there then, or on its disk.
+bool keeps_its_memory(const SyncFacts& node, const SyncFacts& primary);
 
 Verdict decide(const SyncFacts& mine, const SyncFacts& theirs);
 

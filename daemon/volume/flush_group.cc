@@ -17,7 +17,7 @@ bool is_overtaken(const Core& core) {
   mine.peer_instance = core.record().peer_instance;
   mine.peer_boot = core.record().peer_boot;
   return handshake.last_verdict() == Verdict::kOutdated && handshake.peer_facts() &&
-         holds_what_both_acknowledged(*handshake.peer_facts(), mine);
+         keeps_its_memory(*handshake.peer_facts(), mine);
 }
 
 }  // namespace

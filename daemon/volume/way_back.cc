@@ -215,10 +215,14 @@ void WayBack::brought_back(const Status& status) {
   core_.state().roll_back();
   core_.differences().set_valid(true);
   core_.state().persist([this, was](int error) {
-    if (error != 0)
-      end_rollback(rollback_not_recorded(error));
-    else
+    if (error == 0) {
       rolled_back(was);
+      return;
+    }
+    // This process knows the copy as one that is back: only the next one reads that it is half-copied still.
+    Error failed = parts_.disks.why_metadata_failed(error);
+    failed.action = "mend the disk of this node's metadata, and restart twinblockd here";
+    rollback_failed(failed);
   });
 }
 
@@ -247,16 +251,6 @@ void WayBack::rollback_failed(const Error& error) {
   told.action += std::string(told.action.empty() ? "" : "; then ") + "give the order again, or start twinblockd on " +
                  core_.peer + ", which finishes the copy";
   end_rollback(std::move(told));
-}
-
-// The copy is back, and this process knows it as that: only the next one reads that it is half-copied still.
-Error WayBack::rollback_not_recorded(int code) {
-  Error told = parts_.disks.why_metadata_failed(code);
-  told.what = "the rollback could not be recorded: " + told.what;
-  told.action = "mend the disk of this node's metadata, restart twinblockd here, and give the order again";
-  core_.log.log(Severity::kError, in_words(told));
-  core_.events().tell("rollback-failed", {{"node", core_.node}, {"reason", in_words(told)}});
-  return told;
 }
 
 void WayBack::end_rollback(Result<std::string> result) {

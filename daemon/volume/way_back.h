@@ -89,7 +89,6 @@ class WayBack {
   void brought_back(const Status& status);
   void rolled_back(const metadata::WayBack& was);
   void rollback_failed(const Error& error);
-  Error rollback_not_recorded(int code);
   void end_rollback(Result<std::string> result);
 
   Core& core_;

@@ -177,7 +177,7 @@ std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& thei
                    const std::string& peer) {
   const SpecialWords* special = special_words(verdict, mine, theirs);
   return special == nullptr ? advise(verdict, volume, peer)
-                         : fill_in(fill_in(special->advice, "%P", peer), "%V", volume);
+                            : fill_in(fill_in(special->advice, "%P", peer), "%V", volume);
 }
 
 }  // namespace twinblock

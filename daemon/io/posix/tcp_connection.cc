@@ -101,7 +101,6 @@ size_t TcpConnection::read(std::span<std::byte> into) {
   const uint64_t began_ns = monotonic_ns();
   uint64_t receiving_ns = 0;
   int empty_rooms = 0;
-  bool more = false;  // in the socket, perhaps
   while (got < into.size() && state_ == State::kUp) {
     if (const size_t n = tls_->open(into.subspan(got)); n > 0) {
       got += n;
@@ -113,15 +112,14 @@ size_t TcpConnection::read(std::span<std::byte> into) {
       break;
     }
     // Records that hold no data may come without end, and all else would wait.
-    more = empty_rooms++ == kEmptyRoomsMax;
-    if (more) break;
+    if (empty_rooms++ == kEmptyRoomsMax) break;
     const uint64_t asked_ns = monotonic_ns();
     const auto n = static_cast<size_t>(receive(tls_->room()));
     receiving_ns += monotonic_ns() - asked_ns;
     if (n == 0) break;
     tls_->received(n);
   }
-  unread_ = got == into.size() || more;
+  unread_ = got == into.size() || empty_rooms > kEmptyRoomsMax;
   opening_ns_ += monotonic_ns() - began_ns - receiving_ns;
   return got;
 }
