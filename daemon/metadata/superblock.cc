@@ -68,6 +68,7 @@ std::string why_unusable(const Superblock& disk) {
   if (!region_bytes_valid(disk.region_bytes))
     return "intent regions of " + std::to_string(disk.region_bytes) + " bytes";
   if (disk.generation_current == 0) return "no generation";
+  if (disk.sequence > UINT64_MAX / 2) return "a number of updates that nobody can have written";
   if ((disk.flags & kFlagDiscard) != 0 && (disk.flags & kFlagKeep) != 0)
     return "orders to give up both nodes' writes";
   if (disk.way_back.generation_current != 0 && (disk.flags & kFlagInconsistent) == 0)

@@ -149,8 +149,12 @@ void check_damaged(const Sound& sound, const Image& image) {
   require(!expected.snapshot || list_good || !loaded.warnings.empty(),
           "a damaged snapshot without a warning");
   expected.snapshot = list_good;
-  require(loaded.record == expected && loaded.sequence == sound.sequences[slot],
-          "a record that was not the last one written");
+  require(loaded.record == expected, "a record that was not the last one written");
+  // Where one copy is bad, the next update begins with that one (SuperblockStore).
+  const uint64_t next = loaded.sequence + 1;
+  require(good[1 - slot] ? loaded.sequence == sound.sequences[slot]
+                         : next > sound.sequences[slot] && next % 2 != slot,
+          "an update after this one is not the next, or begins with the only good copy");
   require((good[0] && good[1]) || !loaded.warnings.empty(), "a bad superblock without a warning");
   require(!list_good || same_map(*loaded.dirty, sound.dirty), "a snapshot that nobody wrote");
   check_pages(sound, image, loaded);

@@ -209,6 +209,7 @@ TEST(Superblock, WhatNoTwinblockWouldWriteIsRefusedInSpiteOfAGoodChecksum) {
   EXPECT_TRUE(refused([](Superblock& raw) { raw.size_bytes = 0; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.size_bytes = 65 * kTiB; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.generation_current = 0; }));
+  EXPECT_TRUE(refused([](Superblock& raw) { raw.sequence = UINT64_MAX; }));
   EXPECT_TRUE(refused([](Superblock& raw) { raw.flags |= kFlagDiscard | kFlagKeep; }));
 }
 
