@@ -47,7 +47,7 @@ void add_state(MetricsText& text, const StatusView& view) {
   text.gauge("twinblock_disk_failed", "Whether a disk of this node has failed.",
              one_if(!view.disk_error.empty()));
   text.gauge("twinblock_disk_stalled_seconds",
-             "For how long this node's disk has not answered a request, where it stands still; else 0.",
+             "For how long a disk of this node has not answered a request, where it stands still; else 0.",
              in_seconds(view.stalled_ns));
   text.counter("twinblock_disk_read_errors_total", "Reads that this node's disk failed.",
                view.read_errors);

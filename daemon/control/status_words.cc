@@ -309,7 +309,7 @@ void add_stalled_disk(const StatusView& view, StatusWords& words) {
   const std::string& peer = view.peer.name;
   const std::string promote = "`twinblock promote " + view.volume;
   if (view.stalled_ns > 0) {
-    words.status = "This node waits for " + view.backing + ": " + stalled_words(view.stalled_ns) +
+    words.status = "This node waits for " + view.stalled_file + ": " + stalled_words(view.stalled_ns) +
                   (is_primary(view.role) ? ", and clients wait, too. " : ". ") + words.status;
     words.action = "Look at that disk (dmesg); when it gets on, all does by itself.";
     if (!is_primary(view.role)) return;

@@ -190,22 +190,29 @@ void DiskHealth::look_at_metadata() {
 
 void DiskHealth::look() {
   look_at_metadata();
-  watch_.look();
-  const bool stalls = stalled_ns() > 0;
-  const bool news = std::exchange(stall_told_, stalls) != stalls;
-  if (news && stalls) {
-    const std::string what = "the local disk stands still: a request to " + backing() + " has waited for " +
-                             format_duration(stalled_ns());
-    log(Severity::kError, what + "; `twinblock status` says what to do");
-    core_.events().tell("disk-stalled", {{"node", core_.node}, {"disk", "data"}, {"reason", what}});
-  } else if (news) {
-    log(Severity::kInfo, "the local disk gets on again");
-    core_.events().tell("disk-mended", {{"node", core_.node}, {"disk", "data"}});
-  }
-  if (stalls)
+  data_watch_.look();
+  metadata_watch_.look();
+  const bool stalled = data_stall_told_ || metadata_stall_told_;
+  tell_stall(data_watch_.stalled_ns(), data_stall_told_, "data", backing());
+  tell_stall(metadata_stalled_ns(), metadata_stall_told_, "metadata", metadata());
+  if (stalled_ns() > 0)
     owner_.disk_stalls();
-  else if (news)
+  else if (stalled)
     owner_.disk_gets_on();
+}
+
+void DiskHealth::tell_stall(uint64_t stalled_ns, bool& told, const char* disk, const std::string& file) {
+  const bool stalls = stalled_ns > 0;
+  if (std::exchange(told, stalls) == stalls) return;
+  if (!stalls) {
+    log(Severity::kInfo, std::string("the ") + disk + " disk gets on again");
+    core_.events().tell("disk-mended", {{"node", core_.node}, {"disk", disk}});
+    return;
+  }
+  const std::string what = std::string("the ") + disk + " disk stands still: a request to " + file + " has waited for " +
+                           format_duration(stalled_ns);
+  log(Severity::kError, what + "; `twinblock status` says what to do");
+  core_.events().tell("disk-stalled", {{"node", core_.node}, {"disk", disk}, {"reason", what}});
 }
 
 // What had been lost was copied; but not what a flush of this very process may have lost.

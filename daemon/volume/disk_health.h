@@ -19,7 +19,7 @@ class DiskHealth {
     [[nodiscard]] virtual bool is_secondary() const = 0;
     // The local replica is given up, and the peer, which is whole, stands in from now on.
     virtual void peer_stands_in() = 0;
-    // The local disk stands still: at each look for as long as it does. Then it gets on.
+    // A local disk stands still: at each look for as long as it does. Then it gets on.
     virtual void disk_stalls() = 0;
     virtual void disk_gets_on() = 0;
     // What is said of the volume may be another state now: the disk fails more than it did.
@@ -29,7 +29,8 @@ class DiskHealth {
     ~Owner() = default;
   };
 
-  DiskHealth(Core& core, Owner& owner) : core_(core), owner_(owner), watch_(core) {}
+  DiskHealth(Core& core, Owner& owner, const Disk& metadata)
+      : core_(core), owner_(owner), data_watch_(core, core.data), metadata_watch_(core, metadata) {}
 
   // From the record, once, before start. `cache_is_gone`: what is read is what the disk holds.
   void load(bool cache_is_gone);
@@ -62,7 +63,7 @@ class DiskHealth {
   void end_watch();
   // Of a primary, from time to time: what its disk refused may be history.
   void forget_what_passed();
-  // From time to time: whether the local disk gets on.
+  // From time to time: whether the local disks get on.
   void look();
 
   // The peer's disks: the session ends, and is tried again when there may be room.
@@ -76,8 +77,12 @@ class DiskHealth {
   // A flush failed in this process: what it covered may be gone, for good, and no later one means
   // anything.
   [[nodiscard]] bool flush_failed() const { return flush_failed_; }
-  // For how long the local disk has not answered a request, where it stands still (disk_watch.h); else 0.
-  [[nodiscard]] uint64_t stalled_ns() const { return watch_.stalled_ns(); }
+  // For how long a local disk has not answered a request, where it stands still (disk_watch.h); else 0. …
+  [[nodiscard]] uint64_t stalled_ns() const {
+    return data_watch_.stalled_ns() > 0 ? data_watch_.stalled_ns() : metadata_stalled_ns();
+  }
+  // … Its file. If both do, it is the data.
+  [[nodiscard]] const std::string& stalled_file() const { return data_watch_.stalled_ns() > 0 ? backing() : metadata(); }
   // An errno value; 0: the metadata disk is well.
   [[nodiscard]] int metadata_error() const;
   [[nodiscard]] bool any_failed() const {
@@ -115,14 +120,17 @@ class DiskHealth {
   void give_up(int error);
   void drop_failing_peer(int error, const std::string& what, const std::string& file);
   void look_at_metadata();
+  // Nobody waits for one that was given up.
+  [[nodiscard]] uint64_t metadata_stalled_ns() const { return metadata_error() != 0 ? 0 : metadata_watch_.stalled_ns(); }
+  void tell_stall(uint64_t stalled_ns, bool& told, const char* disk, const std::string& file);
   // `disk`: "data" or "metadata", of this node or the peer.
   void tell(const std::string& whose, const char* disk, const std::string& why);
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }
 
   Core& core_;
   Owner& owner_;
-  DiskWatch watch_;
-  bool stall_told_ = false;
+  DiskWatch data_watch_, metadata_watch_;
+  bool data_stall_told_ = false, metadata_stall_told_ = false;
   int data_error_ = 0;
   bool flush_failed_ = false;
   ReadErrors read_errors_;

@@ -9,7 +9,7 @@ namespace twinblock {
 
 void DiskWatch::look() {
   const uint64_t now = core_.clock.now_ns();
-  const uint64_t since = core_.data.under_way().look(now).value_or(0);
+  const uint64_t since = disk_.under_way().look(now).value_or(0);
   const bool the_same = std::exchange(waits_since_ns_, since) == since;
   if (!the_same) answers_ = 0;
   const uint64_t waited_ns = since == 0 ? 0 : core_.lateness().passed_ns(since, now);
@@ -29,7 +29,7 @@ bool DiskWatch::stands_still(uint64_t waited_ns, uint64_t now_ns) const {
 
 void DiskWatch::ask_device() {
   asking_ = true;
-  core_.workers.run([this] { device_work_ = core_.data.device_work(); }, [this] { device_seen(); });
+  core_.workers.run([this] { device_work_ = disk_.device_work(); }, [this] { device_seen(); });
 }
 
 void DiskWatch::device_seen() {

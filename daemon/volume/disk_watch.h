@@ -1,6 +1,6 @@
-// Whether this node's own data disk gets on with what it is asked, by clients, by the peer or by the node itself. A
+// Whether one of this node's own disks gets on with what it is asked, by clients, by the peer or by the node itself. A
 // request that is neither carried out nor failed is waited for without an end: until then its memory is the kernel's
-// (docs/when-what-fails.md, "A data disk that hangs"). So it is told at least. As with a peer's disk (PROTOCOL.md, "in
+// (docs/when-what-fails.md, "A disk that hangs"). So it is told at least. As with a peer's disk (PROTOCOL.md, "in
 // time"), it stands still where the oldest request has waited for disk_timeout and the device has done nothing in that
 // time, or where it has waited for kDiskPatience times as long.
 //
@@ -15,7 +15,7 @@ namespace twinblock {
 
 class DiskWatch {
  public:
-  explicit DiskWatch(Core& core) : core_(core) {}
+  DiskWatch(Core& core, const Disk& disk) : core_(core), disk_(disk) {}
 
   // To be called now and then.
   void look();
@@ -28,6 +28,7 @@ class DiskWatch {
   void device_seen();
 
   Core& core_;
+  const Disk& disk_;
   uint64_t waits_since_ns_ = 0;  // the oldest request; 0: none, or none that is older than a look
   uint64_t stalled_ns_ = 0;
   bool asking_ = false;       // the device is being looked at

@@ -21,7 +21,7 @@ Engine::Engine(Parts parts)
       session_({parts.config, parts.node, parts.instance, parts.clock, core_.lateness(),
                 parts.network, parts.log, core_.events(), [this] { return core_.random(); }},
                peer_),
-      disks_(core_, *this),
+      disks_(core_, *this, parts.metadata),
       gate_(core_),
       writes_(core_, gate_, disks_),
       flushes_(core_, gate_, disks_),

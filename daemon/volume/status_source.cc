@@ -82,6 +82,7 @@ void StatusSource::fill_replica(StatusView& view) const {
   view.disk_error = disks.in_words();
   view.disk_ok = disks.local_ok();
   view.stalled_ns = disks.stalled_ns();
+  if (view.stalled_ns > 0) view.stalled_file = disks.stalled_file();
   view.metadata_failed = disks.metadata_error() != 0;
   view.unreadable_places = disks.read_errors().places();
   view.read_error = disks.read_error();

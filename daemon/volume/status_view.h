@@ -157,7 +157,8 @@ struct StatusView {
   bool simplex_now = false;
   std::string disk_error;       // what a disk of this node refused last: a sentence
   bool disk_ok = true;          // the local replica is in use
-  uint64_t stalled_ns = 0;      // the local disk stands still: for how long a request has waited; 0: it gets on
+  uint64_t stalled_ns = 0;      // a local disk stands still: for how long a request has waited; 0: they get on
+  std::string stalled_file;     // … and which
   bool metadata_failed = false; // its record, or the intents, can't be written any more
   size_t unreadable_places = 0; // of the local disk: the peer answers in its stead
   std::string read_error;       // … and the latest one: a sentence

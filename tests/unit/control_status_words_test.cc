@@ -359,7 +359,7 @@ TEST(WayBackInStatus, WhatIsUnderWayAndWhatFailedIsSaid) {
 TEST(StalledDisk, APrimarySaysWhoWaitsAndHowThePeerCanGoOn) {
   StatusView view = duplex();
   view.role = Role::kPrimary;
-  view.backing = "/srv/r0.img";
+  view.stalled_file = "/srv/r0.img";
   EXPECT_EQ(added(view), "");
   view.stalled_ns = 45 * kSecond_ns;
   EXPECT_EQ(status_words(view).status, "This node waits for /srv/r0.img: its disk stands still (a request to it has waited "

@@ -31,7 +31,7 @@ class StalledDiskTest : public testing::Test {
       const auto beat = wire::frame_as<wire::HeartbeatFrame>(header);
       told_ns_ = beat.stalled ? beat.disk_still_ns : 0;
     };
-    node_->data.tells = true;
+    node_->data.tells = node_->metadata.tells = true;
     EXPECT_TRUE(node_->engine->start().ok());
   }
   ~StalledDiskTest() override {
@@ -115,6 +115,25 @@ TEST_F(StalledDiskTest, ReadsAndFlushesAreWaitedForAsWell) {
   ask(ClientOp::kRead, 50 * kSecond_ns);
   node_->run(35 * kSecond_ns);
   EXPECT_GT(stalled_ns(), 0u);
+}
+
+// Nothing is written to a region that was idle before its intent is on record.
+TEST_F(StalledDiskTest, AMetadataDiskIsToldAsWell) {
+  become_primary();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + 60 * kSecond_ns;
+  ask(ClientOp::kZero, 0);
+  node_->run(28 * kSecond_ns);
+  EXPECT_EQ(stalled_ns(), 0u) << "it has its time";
+  node_->run(5 * kSecond_ns);
+  EXPECT_GT(stalled_ns(), 30 * kSecond_ns);
+  EXPECT_EQ(node_->engine->status().stalled_file, config_.node("alpha").metadata);
+  EXPECT_TRUE(was_told("disk-stalled"));
+  EXPECT_GT(told_ns_, 30 * kSecond_ns) << "the peer knows";
+  EXPECT_FALSE(error_.has_value());
+  node_->run(30 * kSecond_ns);
+  EXPECT_EQ(error_, 0);
+  EXPECT_EQ(stalled_ns(), 0u);
+  EXPECT_TRUE(was_told("disk-mended"));
 }
 
 TEST_F(StalledDiskTest, ADeviceThatDoesAnythingHasTenTimesAsLong) {
