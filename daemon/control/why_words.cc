@@ -83,7 +83,8 @@ std::string promotion_words(const StatusView& view) {
     return "Promoting this node now (--peer-is-dead) would serve what it was at " +
            format_time(view.way_back.rolled_back_to_s) + ", without all that " + view.peer.name +
            " has acknowledged since; that becomes a split brain when it returns.";
-  if (view.witness.standing != WitnessStanding::kNone && !view.promotion.forgot)
+  const WitnessStanding standing = view.witness.standing;
+  if (standing != WitnessStanding::kNone && standing != WitnessStanding::kOff && !view.promotion.forgot)
     return "Promoting this node now asks the witness (" + view.witness.name + ") first, which agrees unless " +
            view.peer.name + " went on without this node; nothing that was acknowledged would be lost.";
   if (view.promotion.peer_is_primary)

@@ -302,6 +302,10 @@ bool died(const SyncFacts& node, const SyncFacts& other) {
   return node.crashed || died_too(node, other);
 }
 
+bool knows_of(const SyncFacts& node, const SyncFacts& other) {
+  return !other.blank && relation_of(node, other) != Relation::kOtherVolume;
+}
+
 // A promotion has a higher term than all that the other node had told of: with a lower one, the other
 // node was not promoted since. (It was told of this one's, unless it was away all the time; then it is
 // in an older generation, and a promotion there shows as a split.) In the same generation nothing was

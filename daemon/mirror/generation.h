@@ -72,6 +72,10 @@ bool missed_a_session(const SyncFacts& node, const SyncFacts& other);
 // that it shares with the other one by its generations.
 Relation relation_of(const SyncFacts& mine, const SyncFacts& theirs);
 
+// Whether `other` knows anything of the volume that `node` holds: by one that is empty, or has another, nobody was promoted
+// over it, nor could say so.
+bool knows_of(const SyncFacts& node, const SyncFacts& other);
+
 // Whether `node`, which was primary when its process ended, goes on as primary: nobody was promoted
 // since, nor holds what this one's host had forgotten when it was promoted. It counts as primary in this
 // handshake then.

@@ -15,7 +15,7 @@ class OwnLateness {
  public:
   // Timers are always a little late; by less than this the loop is on time.
   static constexpr uint64_t kOnTime_ns = 10 * kMillisecond_ns;
-  // What is remembered; of earlier ones only their sum.
+  // What is remembered; of earlier ones only their sum, as if it were spread over all of that time.
   static constexpr size_t kKept = 256;
 
   // The loop is to look again at `due_ns`.
@@ -26,11 +26,12 @@ class OwnLateness {
     due_ns_ = kNever;
     if (late_ns == 0) return false;
     total_ns_ += late_ns;
-    times_.push_back({now_ns, late_ns});
+    times_.push_back({now_ns - late_ns, now_ns, late_ns});
     if (times_.size() > kKept) {
-      const uint64_t oldest_ns = times_.front().late_ns;
+      const Time oldest = times_.front();
       times_.pop_front();
-      times_.front().late_ns += oldest_ns;
+      times_.front().begin_ns = oldest.begin_ns;
+      times_.front().late_ns += oldest.late_ns;
     }
     return true;
   }
@@ -41,7 +42,7 @@ class OwnLateness {
     if (since_ns >= now_ns) return 0;
     uint64_t away_ns = std::min(under_way_ns(now_ns), now_ns - since_ns);
     for (auto time = times_.rbegin(); time != times_.rend() && time->end_ns > since_ns; ++time)
-      away_ns += std::min(time->late_ns, time->end_ns - since_ns);
+      away_ns += time->late_since_ns(since_ns);
     return now_ns - since_ns - std::min(away_ns, now_ns - since_ns);
   }
   // Since the beginning.
@@ -49,6 +50,13 @@ class OwnLateness {
 
  private:
   struct Time {
+    // Before its end, and perhaps after its beginning.
+    [[nodiscard]] uint64_t late_since_ns(uint64_t since_ns) const {
+      if (since_ns <= begin_ns) return late_ns;
+      const double part = static_cast<double>(end_ns - since_ns) / static_cast<double>(end_ns - begin_ns);
+      return static_cast<uint64_t>(static_cast<double>(late_ns) * part);
+    }
+    uint64_t begin_ns;
     uint64_t end_ns;
     uint64_t late_ns;
   };

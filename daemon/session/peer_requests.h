@@ -2,6 +2,7 @@
 // takes to send them again over another link. Loop thread only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -68,7 +69,7 @@ class PeerRequests {
     Entry& entry = entries_.emplace_back();
     entry.request = &request;
     entry.header = question.header;
-    entry.number = first_sequence_ + entries_.size() - 1;
+    entry.number = next_number_++;
     wire::set_request(entry.header, entry.number);
     entry.offset_bytes = question.offset_bytes;
     entry.body = question.body;
@@ -91,18 +92,23 @@ class PeerRequests {
   void put_off(const Entry& entry) { changed(entry).incarnation = kNoConnection; }
 
   // The entry of an answer; null when there is none such.
-  [[nodiscard]] const Entry* find(uint64_t sequence) const {
-    if (sequence < first_sequence_ || sequence - first_sequence_ >= entries_.size()) return nullptr;
-    const Entry& entry = entries_[sequence - first_sequence_];
-    return entry.request != nullptr ? &entry : nullptr;
+  [[nodiscard]] const Entry* find(uint64_t number) const {
+    const auto at = std::lower_bound(entries_.begin(), entries_.end(), number,
+                                     [](const Entry& entry, uint64_t wanted) { return entry.number < wanted; });
+    return at != entries_.end() && at->number == number && at->request != nullptr ? &*at : nullptr;
   }
-  // Its answer has come; the entry is gone afterwards.
+  // Its answer has come; the entry is gone afterwards, and no pointer to another one is good any more.
   void remove(const Entry& entry) {
     changed(entry).request = nullptr;
+    ++answered_;
     while (!entries_.empty() && entries_.front().request == nullptr) {
       entries_.pop_front();
-      ++first_sequence_;
+      --answered_;
     }
+    // Behind one that takes long any number may be answered.
+    if (answered_ < kAnsweredMax || answered_ * 2 < entries_.size()) return;
+    std::erase_if(entries_, [](const Entry& each) { return each.request == nullptr; });
+    answered_ = 0;
   }
   // Calls `send` with each that is on connection `incarnation`, oldest first.
   template <typename Send>
@@ -117,18 +123,22 @@ class PeerRequests {
       if (entry.request != nullptr && !look(entry)) return;
   }
   void clear() {
-    first_sequence_ += entries_.size();
     entries_.clear();
+    answered_ = 0;
   }
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   // When the oldest unanswered request was asked; only when not empty.
   [[nodiscard]] uint64_t oldest_asked_ns() const { return entries_.front().asked_ns; }
+  // How many are kept, answered ones, too: at most twice as many as wait, and kAnsweredMax.
+  [[nodiscard]] size_t kept() const { return entries_.size(); }
+  static constexpr size_t kAnsweredMax = 1024;
 
  private:
-  Entry& changed(const Entry& entry) { return entries_[entry.number - first_sequence_]; }
+  Entry& changed(const Entry& entry) { return const_cast<Entry&>(entry); }  // one of entries_
 
-  std::deque<Entry> entries_;  // front() is never answered
-  uint64_t first_sequence_ = 1;
+  std::deque<Entry> entries_;  // by number; front() is never answered
+  size_t answered_ = 0;        // how many of them are
+  uint64_t next_number_ = 1;
 };
 
 }  // namespace twinblock

@@ -109,10 +109,13 @@ bool Prober::take(Channel& channel, const wire::Frame& frame) {
 }
 
 void Prober::closed(Channel& channel, const std::string& reason) {
-  const bool reached = channel.reached();
-  fail(reached ? "the connection to " + channel.address() + " was closed (" + reason +
-                     "); a node of an earlier version knows no probes"
-               : reason);
+  if (!channel.reached()) {
+    fail(reason);
+    return;
+  }
+  const bool answered = result_ && result_->stage != ProbeStage::kConnecting;
+  fail("the connection to " + channel.address() + " was closed (" + reason + ")" +
+       (answered ? "" : "; a node of an earlier version knows no probes"));
 }
 
 void Prober::fail(const std::string& why) {

@@ -48,6 +48,7 @@ void Clients::submit(ClientRequest& request) {
     return;
   }
   TB_CHECK(core_.record().primary, "who serves clients is primary on record");
+  any_asked_ = true;
   switch (request.op) {
     case ClientOp::kWrite:
     case ClientOp::kZero:

@@ -52,6 +52,8 @@ class Clients {
     if (cut_off_) cut_off_();
   }
   [[nodiscard]] uint64_t count() const { return count_; }
+  // Whether any has asked this process for anything (but to read what the workers answer by themselves).
+  [[nodiscard]] bool any_asked() const { return any_asked_; }
 
  private:
   Core& core_;
@@ -61,6 +63,7 @@ class Clients {
   FlushGroup& flushes_;
   const std::function<void()> cut_off_;
   uint64_t count_ = 0;
+  bool any_asked_ = false;
 };
 
 }  // namespace twinblock

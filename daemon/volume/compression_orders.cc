@@ -31,7 +31,6 @@ void CompressionOrders::order(Compression mode, std::optional<int> level, const 
 void CompressionOrders::heard(const wire::CompressionFrame& order) {
   const uint64_t number = order.number;
   if (!told_order_counts(number, number_, core_.node, core_.peer)) return;
-  if (number == number_ && !given_here_) return;  // told again
   if (order_number_leaps(number, number_)) {
     core_.peer_told(core_.peer + " told an order about compression with number " + std::to_string(number) +
                         ", after number " + std::to_string(number_) + ":",

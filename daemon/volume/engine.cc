@@ -182,9 +182,11 @@ void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
     core_.events().release();
     done();
   };
-  // Who was just to go on as primary has served nobody: the next process is to go on.
+  // Who was just to go on as primary has served nobody: the next process is to go on. So it is where the last one's
+  // clients have not come back yet: an attached device waits for them.
+  const bool awaited = roles_.went_on() && !clients_.any_asked();
   if (roles_.role() == Role::kPrimary && !roles_.resumption().under_way())
-    roles_.demote(!clients_cut_off, std::move(say_goodbye));
+    roles_.demote(!clients_cut_off && !awaited, std::move(say_goodbye));
   else
     say_goodbye(std::string{});
 }

@@ -38,7 +38,7 @@ void FlushGroup::add(Waiter waiter) {
 }
 
 void FlushGroup::begin() {
-  TB_CHECK(!local_pending_ && !peer_pending_ && !held_ && !for_sole_copy_,
+  TB_CHECK(!local_pending_ && !peer_pending_ && !held_ && !for_sole_copy_ && !(abandoned_ && disks_.local_ok()),
            "a flush begins when the one before has ended on both nodes");
   running_ = true;
   running_for_ = std::exchange(waiting_, {});
@@ -58,6 +58,10 @@ void FlushGroup::begin() {
 }
 
 void FlushGroup::local_done() {
+  if (std::exchange(abandoned_, false)) {
+    if (request_.error != 0) disks_.local_disk_failed(request_);
+    return;
+  }
   TB_CHECK(running_ && local_pending_, "the disk answers a flush once");
   local_pending_ = false;
   local_error_ = request_.error;
@@ -79,7 +83,10 @@ void FlushGroup::answered(const PeerAnswer& answer) {
 }
 
 void FlushGroup::sole_copy_recorded() {
-  if (std::exchange(for_sole_copy_, false)) finish(0);
+  if (std::exchange(for_sole_copy_, false))
+    finish(0);
+  else if (local_pending_)
+    settle();
 }
 
 void FlushGroup::peer_lost() {
@@ -92,6 +99,8 @@ void FlushGroup::peer_lost() {
 }
 
 void FlushGroup::settle() {
+  // The peer stands in for this disk, which may never answer: no more flushes go to it.
+  if (core_.phase().now() == Phase::kDiskless && std::exchange(local_pending_, false)) abandoned_ = true;
   if (local_pending_ || peer_pending_) return;
   // A disk that the peer stands in for counts no more, as the peer has on record: what that one has is all there is.
   if (on_peer_ && (on_local_ || core_.phase().now() == Phase::kDiskless)) core_.differences().flush_completed();

@@ -56,6 +56,7 @@ class FlushGroup final : public PeerRequest {
   bool running_ = false;
   bool local_pending_ = false;
   bool peer_pending_ = false;
+  bool abandoned_ = false;      // the local disk still has it, and nobody waits for that
   bool on_local_ = false;
   bool covers_data_ = false;  // something other than zeroes was written before
   bool on_peer_ = false;

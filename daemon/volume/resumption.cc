@@ -14,10 +14,10 @@ constexpr uint64_t kAskAgain_ns = 1 * kSecond_ns;
 
 }  // namespace
 
-Resumption::Resumption(Core& core, Consent& consent, std::function<void()> go_on_alone)
+Resumption::Resumption(Core& core, Consent& consent, Ways go_on)
     : core_(core),
       consent_(consent),
-      go_on_alone_(std::move(go_on_alone)),
+      go_on_(std::move(go_on)),
       timer_(core.clock.make_timer([this] { look(); })) {}
 
 void Resumption::start(bool on_this_boot, std::function<SyncFacts()> mine) {
@@ -26,6 +26,7 @@ void Resumption::start(bool on_this_boot, std::function<SyncFacts()> mine) {
   if (core_.config.on_restart != OnRestart::kResume || !on_this_boot || !whole || now.discard)
     return;
   state_ = State::kPending;
+  was_alone_ = alone_on_record();
   mine_ = std::move(mine);
   since_ns_ = core_.clock.now_ns();
   core_.log.log(Severity::kInfo, "was primary when its process ended: goes on as primary when it is "
@@ -39,13 +40,25 @@ void Resumption::look() {
   const auto& peer = core_.session.handshake().peer_facts();
   SyncFacts mine = mine_();
   mine.resumes = true;
-  if (peer && !goes_on(mine, *peer)) {
+  if (peer && knows_of(mine, *peer) && !goes_on(mine, *peer)) {
     refused_by_peer();
     return;
   }
   timer_->arm(kLook_ns);
-  const bool away = core_.clock.now_ns() - since_ns_ >= core_.config.peer_timeout_ns;
-  if (away && !core_.session.up()) look_without_peer();
+  if (core_.clock.now_ns() - since_ns_ < core_.config.peer_timeout_ns) return;
+  if (core_.session.up())
+    look_beside_newcomer();
+  else
+    look_without_peer();
+}
+
+void Resumption::look_again() { since_ns_ = core_.clock.now_ns() - core_.config.peer_timeout_ns + kAskAgain_ns; }
+
+// It takes its data from here, and so can't be promoted for now.
+void Resumption::look_beside_newcomer() {
+  if (!was_alone_) return;
+  look_again();
+  go_on_.beside_newcomer();
 }
 
 void Resumption::look_without_peer() {
@@ -56,21 +69,21 @@ void Resumption::look_without_peer() {
     if (!consent_.promotion_waits()) ask_witness();
     return;
   }
-  if (core_.record().shares_generation() || core_.record().peer_primary) return;
+  if (!alone_on_record()) return;
   core_.log.log(Severity::kInfo, "goes on as primary, alone as before");
   end();
-  go_on_alone_();
+  go_on_.alone();
 }
 
 // Until it answers, or the peer is there.
 void Resumption::ask_witness() {
-  since_ns_ = core_.clock.now_ns() - core_.config.peer_timeout_ns + kAskAgain_ns;
+  look_again();
   consent_.ask_for_promotion([this](const std::optional<Error>& error) {
     if (state_ != State::kPending || core_.session.up()) return;
     if (!error) {
       core_.log.log(Severity::kInfo, "goes on as primary, by the witness' consent");
       end();
-      go_on_alone_();
+      go_on_.alone();
     } else if (error->code == EBUSY) {
       give_up(error->what);
     }
@@ -78,10 +91,12 @@ void Resumption::ask_witness() {
 }
 
 bool Resumption::confirmed_by(const SyncFacts& mine, const SyncFacts& peer) {
+  if (!knows_of(mine, peer)) return false;
   if (!goes_on(mine, peer)) {
     refused_by_peer();
     return false;
   }
+  was_alone_ = false;
   state_ = State::kConfirmed;
   recorded_ = false;
   return true;

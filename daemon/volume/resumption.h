@@ -8,7 +8,8 @@
 //   kPending    the peer confirms that in a handshake (mirror/generation.h, goes_on()); or it is away,
 //               and this node had on record that it had gone on alone, in a generation of its own: then
 //               its clients' writes are here only, and the peer may be promoted against a word only;
-//               where there is a witness, it is asked instead
+//               where there is a witness, it is asked instead. A peer that knows nothing of the volume (its disk was
+//               lost, and is empty, or another's) says as little as one that is away
 //   kConfirmed  primary, but not served yet: clients could read what was under way when the process
 //               ended. That is here for sure only once the peer has the same, or is marked as half-copied
 //   kOver       served, or given up: the node is secondary until it is promoted
@@ -32,8 +33,11 @@ class Resumption {
   using Reply = std::function<void(Result<std::string>)>;
   static constexpr const char* kWentOn = "this node is primary, as which its last process had ended";
 
-  // `go_on_alone`: without a session.
-  Resumption(Core& core, Consent& consent, std::function<void()> go_on_alone);
+  struct Ways {
+    std::function<void()> alone;            // without a session
+    std::function<void()> beside_newcomer;  // whose session stands; may be refused, and is tried again
+  };
+  Resumption(Core& core, Consent& consent, Ways go_on);
 
   // The process begins. `on_this_boot`: that of the host when this node was promoted. `mine`: what this node says of
   // itself at the moment, as in a handshake.
@@ -41,7 +45,8 @@ class Resumption {
   [[nodiscard]] bool pending() const { return state_ == State::kPending; }
   [[nodiscard]] bool under_way() const { return state_ != State::kOver; }
 
-  // A session stands. Whether the peer has confirmed, so that this node is primary; else it is over.
+  // A session stands. Whether the peer has confirmed, so that this node is primary; else it is over, but where the peer
+  // knows nothing of the volume.
   bool confirmed_by(const SyncFacts& mine, const SyncFacts& peer);
   // … and this node is primary on record.
   void recorded() { recorded_ = state_ == State::kConfirmed; }
@@ -62,16 +67,23 @@ class Resumption {
 
   void look();
   void look_without_peer();
+  void look_beside_newcomer();
+  // Not before some time has passed.
+  void look_again();
+  [[nodiscard]] bool alone_on_record() const {
+    return !core_.record().shares_generation() && !core_.record().peer_primary;
+  }
   void ask_witness();
   void refused_by_peer();
   void answer(const Result<std::string>& result);
 
   Core& core_;
   Consent& consent_;
-  const std::function<void()> go_on_alone_;
+  const Ways go_on_;
   const std::unique_ptr<Timer> timer_;
   State state_ = State::kOver;
   bool recorded_ = false;
+  bool was_alone_ = false;  // on record when the process began; a newcomer's session changes that
   std::vector<Reply> waiting_;
   std::function<SyncFacts()> mine_;
   uint64_t since_ns_ = 0;

@@ -25,7 +25,7 @@ Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, Consent& co
                  {[this] { promotion_may_go(); }, [this](Error why) { promotion_ended(std::move(why)); }}),
       loss_wait_(core, {[this] { return candidacy_.only_beside_a_primary(); },
                         [this](Reply reply) { promote(promotion_.word(), std::move(reply)); }}),
-      resumption_(core, consent, [this] { resume(); }) {}
+      resumption_(core, consent, {[this] { resume(); }, [this] { go_on_beside_newcomer(); }}) {}
 
 void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind) {
   // Nothing of it is on record, nor was the peer told of it.
@@ -64,7 +64,9 @@ void Roles::caught_up() {
 // what clients may read stays.
 void Roles::phase_entered() {
   update_local_reads();
-  if (role_ == Role::kPrimary && resumption_.may_serve()) now_primary(kGoesOn);
+  if (role_ != Role::kPrimary || !resumption_.may_serve()) return;
+  went_on_ = true;
+  now_primary(kGoesOn);
 }
 
 void Roles::session_lost() {
@@ -105,8 +107,7 @@ void Roles::promote(Word word, Reply reply) {
   }
   promotion_.order(word, std::move(reply));
   role_ = Role::kPromoting;
-  const bool asks_witness = consent_.asks() && !session().up();
-  if (resumption_.pending() && !asks_witness)
+  if (resumption_.pending() && !session().up() && !consent_.asks())
     resume();
   else
     promotion_.ask();
@@ -153,6 +154,7 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
     promotion_ended(Error{core_.peer + " is being promoted at the same time", "", EBUSY, Retry::kNotNow});
   if (asked_.under_way()) return false;
   asked_.begin();
+  if (resumption_.pending()) resumption_.give_up(core_.peer + " is being promoted");
   keeps_primary_ = false;
   core_.state().role().set_peer_primary(true);
   core_.state().role().hear_term(ask.term);
@@ -177,10 +179,17 @@ void Roles::promotion_may_go() {
 // Under the term of its promotion: as if its process had stood still.
 void Roles::resume() {
   resumption_.end();
+  went_on_ = true;
   role_ = Role::kPromoting;
   promotion_.remember_record();
   core_.state().role().resume_primary(!session().up());
   record_primary(kGoesOn, Resumption::kWentOn);
+}
+
+void Roles::go_on_beside_newcomer() {
+  promote({}, [this](const Result<std::string>& said) {
+    if (!said.ok()) core_.log.log(Severity::kInfo, "does not go on as primary yet: " + said.error().what);
+  });
 }
 
 void Roles::become_primary() {
@@ -190,6 +199,7 @@ void Roles::become_primary() {
     return;
   }
   promotion_.remember_record();
+  went_on_ = false;
   owner_.note_company();
   core_.state().role().become_primary(!session().up());
   record_primary("promoted to primary", "this node is primary");

@@ -61,6 +61,8 @@ class Roles {
   // The process begins. `on_this_boot`: that of the host when this node was promoted.
   void start(bool on_this_boot, std::function<SyncFacts()> mine) { resumption_.start(on_this_boot, std::move(mine)); }
   [[nodiscard]] const Resumption& resumption() const { return resumption_; }
+  // Primary as its last process was, by the same promotion: that one's clients may be about to come back.
+  [[nodiscard]] bool went_on() const { return went_on_; }
 
   // The operator's orders.
   void promote(Word word, Reply reply);
@@ -121,6 +123,8 @@ class Roles {
   void promotion_may_go();
   void become_primary();
   void resume();
+  // In a session with a peer that knows nothing of the volume, which is asked as for any promotion.
+  void go_on_beside_newcomer();
   // `how` it came to be primary, for the log; `reply`: to who ordered it. Both literals.
   void record_primary(const char* how, const char* reply);
   void now_primary(const char* how);
@@ -141,6 +145,7 @@ class Roles {
   Resumption resumption_;
   Role role_ = Role::kSecondary;
   PeerRole peer_ = PeerRole::kUnknown;
+  bool went_on_ = false;
   bool stopping_ = false;
   bool keeps_primary_ = false;  // on record is one of before this session
 };

@@ -190,7 +190,7 @@ void World::check_failed_flush(const Remains& left, SimNode& at, const std::stri
                         describe());
     return;
   }
-  if (left.deceiving.empty()) return;
+  if (left.deceiving.empty() || !at.doubt_is_on_record()) return;
   Report::violation(story + ", and nobody would know any more that a flush failed on " + at.name() +
                     ", whose page cache shows in sector " + std::to_string(left.deceiving.front()) +
                     " what its disk does not hold" + describe());

@@ -149,12 +149,14 @@ void SimNode::start() {
 
 // As the plugin does. Whether a flush failed, and memory may be dropped.
 bool SimNode::look_at_memory(metadata::Loaded& loaded) {
+  doubt_is_on_record_ = true;
   if (!data_->memory_deceives(metadata::doubtful_ranges(loaded))) return loaded.record.flush_failed;
   log_->log(Severity::kWarning, "what memory shows is not on its disk: a flush failed");
   const Status recorded =
       metadata::record_doubt(loaded, [this](uint64_t offset_bytes, std::span<const std::byte> bytes) {
         return metadata_->write_now(offset_bytes, bytes) ? ok_status() : Status(system_error(EIO, "write"));
       });
+  doubt_is_on_record_ = recorded.ok();
   return recorded.ok();
 }
 

@@ -78,6 +78,8 @@ class SimNode {
   // Whether a primary goes on by itself when its process begins anew.
   [[nodiscard]] bool goes_on() const { return config_->on_restart == OnRestart::kResume; }
   [[nodiscard]] uint64_t started_ns() const { return started_ns_; }
+  // What its process found out of a flush when it began: the metadata disk took it.
+  [[nodiscard]] bool doubt_is_on_record() const { return doubt_is_on_record_; }
   [[nodiscard]] uint64_t pauses_total() const { return pauses_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   // What is to be told of it beside a violation: a line of its own.
@@ -107,6 +109,7 @@ class SimNode {
   bool powered_ = true;
   uint64_t boot_;
   uint64_t started_ns_ = 0;
+  bool doubt_is_on_record_ = true;
   uint64_t pauses_ = 0;
   std::unique_ptr<VirtualDisk> data_;
   std::unique_ptr<VirtualDisk> metadata_;

@@ -19,6 +19,10 @@ OWN_RUN = ["unshare", "--mount", "--propagation", "private"]
 IN_IT = """mount -t tmpfs none /run || exit 77
 mkdir -p {made} || exit 77
 for note in {notes}; do echo '{{}}' >"/run/twinblock/$note" || exit 77; done
+mount -t tmpfs none /sys/block || exit 77
+mkdir /sys/block/nbd0 /sys/block/nbd1
+echo "{backend}" >/sys/block/nbd0/backend
+echo somebody-else >/sys/block/nbd1/backend
 exec sh {script} {words}
 """
 
@@ -35,11 +39,11 @@ class Scripts:
                                         says=f"printf '%s\\n' {says}" if says else ""), encoding="utf-8")
         path.chmod(0o755)
 
-    def run(self, script, *words, notes=(), systemd=True):
+    def run(self, script, *words, notes=(), systemd=True, backend=""):
         """How it ended, and what it did."""
         made = ["/run/twinblock", *(["/run/systemd/system"] if systemd else [])]
         text = IN_IT.format(made=" ".join(made), notes=" ".join(notes), script=SCRIPTS / f"twinblock.{script}",
-                            words=" ".join(words))
+                            words=" ".join(words), backend=backend)
         unshare = OWN_RUN if os.geteuid() == 0 else [*OWN_RUN, "--map-root-user"]
         (self.directory / "done").unlink(missing_ok=True)
         done = subprocess.run([*unshare, "sh", "-c", text], capture_output=True, text=True, check=False,
@@ -72,6 +76,15 @@ def test_a_removal_below_an_attached_device_is_refused_before_a_node_is_stopped(
         assert f"{volume} is attached on this host" in done.stderr and f"twinblock detach {volume}\n" in done.stderr
     assert not any(" twinblock@" in line for line in did), did
     assert any("twinblock-attach@" in line for line in did) == systemd, "its own unit takes it away where nobody uses it"
+
+
+def test_a_device_whose_note_lies_elsewhere_is_seen_in_the_kernel(scripts):
+    done, did = scripts.run("prerm", "remove", notes=["r0.pid"], backend="twinblock/r1")
+    assert done.returncode == 1
+    assert "/dev/nbd0 is attached on this host, of r1" in done.stderr and "twinblock detach r1\n" in done.stderr
+    assert "nbd1" not in done.stderr and not any(" twinblock@" in line for line in did), (done.stderr, did)
+    done, did = scripts.run("prerm", "remove", notes=["r1.attach.json"], backend="twinblock/r1")
+    assert done.stderr.count("is attached") == 1, "it is told once"
 
 
 def test_a_device_that_stays_is_looked_after_again(scripts):

@@ -93,6 +93,18 @@ TEST(DeviceFate, FollowsFromWhoWasPromoted) {
   }
 }
 
+// Else whoever follows the advice ends the device.
+TEST(DeviceFate, OnlyWhoGoesOnByTheSamePromotionTakesItBack) {
+  json status = status_of(kSecondary, kTerm, kPid + 1);
+  const FateVerdict lost = device_fate(attached(), status, false);
+  EXPECT_EQ(lost.fate, Fate::kWait);
+  EXPECT_EQ(lost.action, "");
+  EXPECT_NE(lost.why.find("a new promotion can't serve"), std::string::npos) << lost.why;
+  status["resumes"] = true;
+  EXPECT_NE(device_fate(attached(), status, false).action.find("promote it"), std::string::npos);
+  EXPECT_EQ(device_fate(attached(), json(), false).action, "start twinblockd there");
+}
+
 // Numbers of processes come again.
 TEST(DeviceFate, AnotherProcessWithTheNumberIsAnotherOne) {
   EXPECT_EQ(device_fate(attached(), status_of(kPrimary, kTerm, kPid), false).fate,

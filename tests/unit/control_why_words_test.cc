@@ -57,6 +57,17 @@ TEST(WhyWords, ASetOfEveryBlockIsNotTakenForWrites) {
       << "nor is what it sent before known any more";
 }
 
+// It counts for nothing until both nodes know it.
+TEST(WhyWords, AWitnessThatIsOffIsNotSaidToBeAsked) {
+  StatusView view = alone();
+  view.promotion.peer_is_primary = true;
+  view.witness.standing = WitnessStanding::kUnasked;
+  ASSERT_TRUE(says(view, "asks the witness"));
+  view.witness.standing = WitnessStanding::kOff;
+  EXPECT_FALSE(says(view, "asks the witness"));
+  EXPECT_TRUE(says(view, "(--peer-is-dead) would lose nothing that both nodes acknowledged, but every write"));
+}
+
 TEST(WhyWords, WhatAPromotionWouldLoseIsTold) {
   StatusView view = alone();
   EXPECT_TRUE(says(view, "would lose nothing that it knows of."));

@@ -376,6 +376,21 @@ TEST(OwnLateness, OfWhatIsLongAgoTheSumIsKept) {
   EXPECT_EQ(own.passed_ns(0, now), 2 * OwnLateness::kKept * 10 * kMs);
 }
 
+// Else whoever waits for longer than what is remembered would wait for hours.
+TEST(OwnLateness, WhatIsLongAgoDoesNotCountAsIfItHadAllBeenJustNow) {
+  OwnLateness own;
+  uint64_t now = 0;
+  for (size_t i = 0; i < 40 * OwnLateness::kKept; ++i) {  // one fifth of the time
+    own.expect(now + 80 * kMs);
+    now += 100 * kMs;
+    EXPECT_TRUE(own.looks(now));
+  }
+  for (const uint64_t asked_ns : {30 * kSecond_ns, 60 * kSecond_ns, 300 * kSecond_ns}) {
+    const uint64_t passed_ns = own.passed_ns(now - asked_ns, now);
+    EXPECT_NEAR(static_cast<double>(passed_ns), static_cast<double>(asked_ns) * 0.8, static_cast<double>(100 * kMs));
+  }
+}
+
 TEST(LinkPatience, RaisedByRepeatedLossesThatWereNone) {
   LinkPatience patience(500 * kMs, 2500 * kMs);
   uint64_t now = kSecond_ns;

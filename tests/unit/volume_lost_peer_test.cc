@@ -220,6 +220,36 @@ TEST_F(LostPeerTest, AMetadataDiskThatFailsUnnoticedIsLeftWhileThePeerIsThere) {
 }
 
 // What nobody has any more is named.
+// What it covers the peer has: its own disk, which the peer stands in for, may never answer.
+TEST_F(LostPeerTest, AFlushDoesNotWaitForADiskThatWasLeft) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  write();
+  std::vector<std::optional<int>> flushed(2);
+  std::vector<ClientRequest> requests(2);
+  const auto flush = [&](size_t each) {
+    requests[each].op = ClientOp::kFlush;
+    requests[each].done = [&, each](ClientRequest& done) { flushed[each] = done.error; };
+    node_->engine->clients().submit(requests[each]);
+  };
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 3600 * kSecond_ns;
+  flush(0);
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_FALSE(flushed[0]);
+  node_->data.hung_until_ns = 0;
+  node_->data.error = EIO;
+  node_->data.failures = 1000000;
+  write();
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  flush(1);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(flushed[0], 0);
+  EXPECT_EQ(flushed[1], 0);
+  node_->run(3600 * kSecond_ns);  // the disk answers at last
+  EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+}
+
 TEST_F(LostPeerTest, APrimaryThatComesBackEmptyIsTold) {
   record_.peer_primary = true;
   begin(OnPeerLoss::kContinue);

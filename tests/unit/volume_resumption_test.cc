@@ -24,10 +24,40 @@ class ResumptionTest : public testing::Test {
     record_.primary = true;
     record_.boot = record_.promoted_boot = kBoot;
     record_.term = 2;
+    begin();
+  }
+  void begin() {
     node_ = plain_node(config_, record_, nullptr, nullptr, kBoot);
-    node_->logs = [this](const std::string& line) { given_up_ |= line.find("does not go on") != std::string::npos; };
+    node_->logs = [this](const std::string& line) {
+      given_up_ |= line.find("does not go on as primary:") != std::string::npos;
+    };
     EXPECT_TRUE(node_->engine->start().ok());
   }
+  // It had gone on alone, in a generation of its own, when its process ended.
+  void begin_alone() {
+    node_->engine.reset();
+    record_.generations.current = 12;
+    record_.dirty = record_.all_dirty = true;
+    begin();
+  }
+  // The peer's disk was lost, and it has an empty one, which is brought up to date.
+  void meet_newcomer() {
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+    for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(stands());
+    node_->run(kSecond_ns);
+    EXPECT_FALSE(serves()) << "the peer confirms nothing";
+    EXPECT_FALSE(given_up_);
+    EXPECT_TRUE(node_->engine->status().mine.resumes);
+  }
+  void stop(bool clients_cut_off) {
+    bool stopped = false;
+    node_->engine->shut_down(clients_cut_off, [&stopped] { stopped = true; });
+    for (int i = 0; i < 100 && !stopped; ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(stopped);
+  }
+  [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
   ~ResumptionTest() override {
     node_->engine.reset();
     peer_.reset();
@@ -108,11 +138,68 @@ TEST_F(ResumptionTest, AProcessThatIsStoppedBeforeItServesGivesNothingUp) {
   meet(false, false);
   node_->run(kSecond_ns);
   ASSERT_FALSE(serves());
-  bool stopped = false;
-  node_->engine->shut_down(false, [&stopped] { stopped = true; });
-  node_->run(kSecond_ns);
-  EXPECT_TRUE(stopped);
+  stop(false);
   EXPECT_FALSE(given_up_);
+}
+
+// Nobody was promoted over this replica by a peer that knows nothing of it; but the one before may have been, so that an
+// operator is waited for. The device goes on then.
+TEST_F(ResumptionTest, ANewcomerSaysNothingOfAPromotion) {
+  meet_newcomer();
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_FALSE(serves());
+  std::optional<Result<std::string>> said;
+  node_->engine->orders().promote({}, [&said](const Result<std::string>& result) { said = result; });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(said && said->ok()) << (said ? said->error().what : "");
+  EXPECT_TRUE(serves());
+  EXPECT_EQ(node_->engine->status().mine.term, 2u) << "by the same promotion";
+}
+
+// What it had acknowledged alone is nowhere else.
+TEST_F(ResumptionTest, BesideANewcomerItGoesOnIfItWasAlone) {
+  begin_alone();
+  meet_newcomer();
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_TRUE(serves());
+  EXPECT_EQ(node_->engine->status().mine.term, 2u);
+}
+
+TEST_F(ResumptionTest, ANewcomerThatIsPromotedEndsIt) {
+  meet_newcomer();
+  wire::FrameHeader ask = wire::to_header(wire::PromoteAskFrame{.question = 1, .term = 3});
+  wire::set_order(ask, ++*peer_->control());
+  peer_->send(0, wire::seal(ask, {}));
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(given_up_);
+  EXPECT_FALSE(node_->engine->status().mine.resumes);
+}
+
+// An attached device may need a while to find its node again, and the next process comes meanwhile.
+TEST_F(ResumptionTest, AStopBeforeItsClientsAreBackIsNotForGood) {
+  meet(true, false);
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(serves());
+  stop(false);
+  EXPECT_FALSE(on_record().primary);
+  EXPECT_EQ(on_record().promoted_boot, kBoot) << "the next process goes on";
+}
+
+TEST_F(ResumptionTest, AStopAfterItsClientsHaveLeftIsForGood) {
+  meet(true, false);
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(serves());
+  ASSERT_TRUE(node_->engine->clients().opened().ok());
+  ClientRequest request;
+  request.op = ClientOp::kFlush;
+  bool flushed = false;
+  request.done = [&flushed](ClientRequest&) { flushed = true; };
+  node_->engine->clients().submit(request);
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(flushed);
+  node_->engine->clients().closed();
+  stop(false);
+  EXPECT_EQ(on_record().promoted_boot, 0u);
 }
 
 }  // namespace

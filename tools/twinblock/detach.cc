@@ -217,10 +217,13 @@ bool host_goes_down() {
 
 Result<std::string> detach_with_host(const HostPaths& host, const std::string& stem,
                                      const Attachment& attachment) {
+  const uint64_t began_ns = steady_now_ns();
   Status gone = detach(host, stem, attachment, false);
   if (gone) return std::string("is detached");
   if (attachment.method != kMethodNbd || !attachment.ended.empty()) return gone.error();
-  const bool stored = process_runs(attachment.server) && run_program({"sync"}, kSync_ns);
+  // One flush that does not end is enough: a service manager waits no longer than for that.
+  const bool ends = steady_now_ns() - began_ns < kFlush_ns;
+  const bool stored = ends && process_runs(attachment.server) && run_program({"sync"}, kSync_ns);
   // Meanwhile it may have been unmounted.
   if (stored) gone = detach(host, stem, attachment, false);
   if (gone) return std::string("is detached");

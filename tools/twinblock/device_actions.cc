@@ -33,8 +33,8 @@ json shown(const Attachment& attachment, const std::string& note, const std::str
 Result<Output> attached_already(const FateVerdict& verdict, const Attachment& attachment) {
   if (verdict.fate == Fate::kWait)
     return refused(attachment.device + " is attached and waits for its node: " + verdict.why,
-                   "make the node primary again, or give up what was not written: "
-                   "twinblock detach --force");
+                   (verdict.action.empty() ? "" : verdict.action + "; or ") +
+                       "give up what was not written: twinblock detach --force");
   return Output{shown(attachment, verdict.why, ""), attachment.device + "\n"};
 }
 

@@ -26,7 +26,7 @@ FateVerdict fate_by_term(const Attachment& attachment, const json& status, bool 
 FateVerdict device_fate(const Attachment& attachment, const json& status, bool server_runs) {
   if (!status.is_object()) {
     if (server_runs) return {Fate::kKeep, ""};
-    return {Fate::kWait, attachment.node + " does not answer"};
+    return {Fate::kWait, attachment.node + " does not answer", "start twinblockd there"};
   }
   const std::string node = text_at(status, "node");
   const std::string uuid = text_at(status, "volume_uuid");
@@ -40,7 +40,10 @@ FateVerdict device_fate(const Attachment& attachment, const json& status, bool s
   const json peer = object_at(status, "peer");
   if (flag_at(peer, "connected") && text_at(peer, "role") == "primary")
     return {Fate::kEnd, text_at(peer, "name") + " was promoted meanwhile"};
-  return {Fate::kWait, node + " is not primary"};
+  if (flag_at(status, "resumes"))
+    return {Fate::kWait, node + " is not primary yet",
+            "see twinblock status, and wait, or promote it: it goes on under the same promotion"};
+  return {Fate::kWait, node + " is not primary, and a new promotion can't serve what waits in the device", ""};
 }
 
 }  // namespace twinblock

@@ -18,7 +18,8 @@ enum class Fate {
 
 struct FateVerdict {
   Fate fate = Fate::kWait;
-  std::string why;  // a clause for the user; empty with kKeep
+  std::string why;     // a clause for the user; empty with kKeep
+  std::string action{};  // of kWait: what the device waits for; empty: nothing takes it back any more
 };
 
 // `status` is the node's, or null while none answers. `server_runs`: the process that the kernel
