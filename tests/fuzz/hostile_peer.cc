@@ -131,7 +131,7 @@ class HostilePeer::Line final : public ConnectionHandler {
     say(wire::to_header(wire::HeartbeatFrame{.sent_ns = peer_.node_.scheduler.now_ns(),
                                              .echo_ns = tick_,
                                              .received = peer_.confirms ? peer_.control_received_ : 0,
-                                             .disk_still_ns = peer_.stalled_ns,
+                                             .disk_still_ns = std::max(peer_.disk_still_ns, peer_.stalled_ns),
                                              .stalled = peer_.stalled_ns > 0}));
   }
   void answer(const FrameHeader& request, uint32_t status, uint32_t payload_bytes) {

@@ -133,6 +133,21 @@ def test_of_orders_given_apart_both_nodes_follow_the_same(lab):
                                               status["compression"]["level"]) == ("on", 7))
 
 
+def test_an_order_with_the_number_of_another_one_is_heard(lab):
+    set_compression(lab, "off")
+    lab.wait_status("beta", lambda status: status["compression"]["mode"] == "off")
+    lab.pause("beta")
+    try:
+        lab.kill("alpha")  # what it was ordered is forgotten there, and beta can't say it
+        lab.start("alpha")
+        set_compression(lab, "on")
+    finally:
+        lab.resume("beta")
+    lab.wait_status("alpha", lambda status: status["peer"]["connected"])
+    for name in ("alpha", "beta"):
+        lab.wait_status(name, lambda status: status["compression"]["mode"] == "on")
+
+
 class Forger(Relay):
     """When `armed`, the next compressed frame's payload is something else, with a good checksum."""
 

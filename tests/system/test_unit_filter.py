@@ -1,13 +1,17 @@
 """What the unit lets a node ask of the kernel: all that it needs. A call that is refused is not always an error: a node that may
 not ask what is in memory, say, never finds out that a flush failed."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-UNIT = Path(__file__).resolve().parents[2] / "packaging/twinblock@.service.in"
+from support import IS_ROOT
+
+PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
+UNIT = PACKAGING / "twinblock@.service.in"
 # Those that not every service has, or that a node tries and goes on without.
 NEEDED = {"mincore", "mlockall", "io_uring_setup", "io_uring_enter", "preadv2", "sync_file_range", "fadvise64", "statx",
           "fallocate", "copy_file_range", "ioctl", "prctl", "sched_setaffinity"}
@@ -33,3 +37,20 @@ def test_the_unit_allows_what_a_node_needs():
         named = set().union(*(calls_of(word.lstrip("~")) for word in words))
         allowed = allowed - named if words[0].startswith("~") else allowed | named
     assert not NEEDED - allowed
+
+
+def test_the_devices_unit_sees_who_has_one_open():
+    """Also where that is another user: else it takes the device away under a program that writes to it."""
+    if not IS_ROOT or shutil.which("setpriv") is None:
+        pytest.skip("only root can take root's rights away, by setpriv")
+    unit = (PACKAGING / "twinblock-attach@.service.in").read_text(encoding="utf-8")
+    kept = next(line.split("=", 1)[1].split() for line in unit.splitlines() if line.startswith("CapabilityBoundingSet="))
+    kept = ",".join("+" + each.removeprefix("CAP_").lower() for each in kept)
+    with subprocess.Popen(["sleep", "60"], user=65534, group=65534, extra_groups=[], stdin=subprocess.PIPE) as other:
+        try:
+            seen = subprocess.run(["setpriv", f"--bounding-set=-all,{kept}", "readlink", f"/proc/{other.pid}/fd/0"],
+                                  capture_output=True, text=True, check=False, timeout=60)
+            assert seen.returncode == 0, (seen.stderr, kept)
+            assert seen.stdout.strip() == os.readlink(f"/proc/{other.pid}/fd/0")
+        finally:
+            other.kill()

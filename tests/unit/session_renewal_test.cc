@@ -99,6 +99,18 @@ TEST_F(RenewalTest, AnotherJoinIsOne) {
   EXPECT_FALSE(stands());
 }
 
+// What it carried has come through: a disk needs its time.
+TEST_F(RenewalTest, AnotherJoinIsNoneWhileThePeersDiskIsBusy) {
+  ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
+  peer_->disk_still_ns = kMillisecond_ns;
+  peer_joins();
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_TRUE(stands());
+  peer_->disk_still_ns = 0;
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_FALSE(stands());
+}
+
 TEST_F(RenewalTest, WithoutEndIsOne) {
   ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
   peer_->renews = true;

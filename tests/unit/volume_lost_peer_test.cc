@@ -250,6 +250,29 @@ TEST_F(LostPeerTest, AFlushDoesNotWaitForADiskThatWasLeft) {
   EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
 }
 
+// The one disk has failed, and the other one hangs: it was given up, and nobody waits for it.
+TEST_F(LostPeerTest, AMetadataDiskThatWasGivenUpDoesNotStandStill) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  write();
+  node_->metadata.tells = true;
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + 3600 * kSecond_ns;
+  node_->data.error = EIO;
+  node_->data.failures = 1000000;
+  ClientRequest request;
+  std::optional<int> error;
+  request.op = ClientOp::kZero;
+  request.length_bytes = 4 * kKiB;
+  request.done = [&](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  node_->run(4 * config_.disk_timeout_ns);
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  EXPECT_EQ(node_->engine->status().stalled_ns, 0u);
+  node_->metadata.hung_until_ns = 0;
+}
+
 TEST_F(LostPeerTest, APrimaryThatComesBackEmptyIsTold) {
   record_.peer_primary = true;
   begin(OnPeerLoss::kContinue);
