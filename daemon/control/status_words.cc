@@ -428,8 +428,20 @@ StatusWords state_words(const StatusView& view) {
   return words;
 }
 
+// Beside a peer that knows nothing of the volume (volume/resumption.h): as long as it is away, the state says so.
+void add_resumption(const StatusView& view, StatusWords& words) {
+  if (!view.mine.resumes || !view.peer.facts || knows_of(view.mine, *view.peer.facts)) return;
+  if (view.state == VolumeState::kWaiting) return;
+  const std::string& peer = view.peer.name;
+  words.status += " This node was primary when its process ended, and " + peer +
+                  ", which came without data, can't confirm that nobody was promoted since.";
+  words.action = "If nobody was, run `twinblock promote " + view.volume + "` here: a device that is attached goes on. " +
+                 words.action;
+}
+
 StatusWords status_words(const StatusView& view) {
   StatusWords words = state_words(view);
+  add_resumption(view, words);
   add_stalled_disk(view, words);
   add_repair(view, words);
   add_missing_links(view, words);

@@ -156,6 +156,20 @@ TEST(BringBack, APeerThatAnswersNeedNotBeStarted) {
   EXPECT_TRUE(status_words(view).action.starts_with("The address of beta answers"));
 }
 
+TEST(Resumption, WhoWaitsBesideANewcomerIsToldHowToGoOn) {
+  StatusView view = duplex();
+  view.state = VolumeState::kResync;
+  view.role = Role::kSecondary;
+  view.peer.facts = SyncFacts{};
+  const std::string before = status_words(view).action;
+  view.mine.resumes = true;
+  EXPECT_EQ(status_words(view).action, before) << "it has confirmed that";
+  view.peer.facts->blank = true;
+  EXPECT_NE(status_words(view).status.find("beta, which came without data, can't confirm"), std::string::npos);
+  EXPECT_EQ(status_words(view).action,
+            "If nobody was, run `twinblock promote r0` here: a device that is attached goes on. " + before);
+}
+
 TEST(Resumption, WhoWaitsForThePeerSSayIsToldHowToGoOn) {
   StatusView view = duplex();
   view.state = VolumeState::kWaiting;
