@@ -4,6 +4,7 @@ promoted meanwhile; who was acknowledged anything finds it there (registers.py).
 import contextlib
 import errno
 import signal
+from pathlib import Path
 
 import nbd
 import pytest
@@ -68,6 +69,45 @@ def test_it_goes_on_while_the_other_node_is_away(make_lab, rng):
     lab.wait_state("alpha", "duplex")
     check(lab, registers)
     assert_identical(lab)
+
+
+def test_it_goes_on_beside_a_peer_that_came_without_data(make_lab, rng):
+    """That peer's disk was lost; it knows nothing of the volume, and nobody can have been promoted there."""
+    lab = make_lab(size=f"{SIZE}", peer_timeout="1s")
+    registers = Registers(SIZE)
+    lab.kill("beta")
+    load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
+    load.wait_for(200)
+    lab.kill("alpha")
+    load.ended()
+    Path(lab.node("beta")["metadata"]).unlink()
+    with open(lab.node("beta")["backing"], "wb") as file:
+        file.truncate(SIZE)
+    lab.start("beta")
+    assert lab.status("beta")["data"] == "blank"
+    lab.start("alpha")
+    serves(lab)
+    check(lab, registers)
+    lab.wait_state("alpha", "duplex")
+    check(lab, registers)
+    assert_identical(lab)
+
+
+def test_a_restart_before_the_client_is_back_is_no_end(make_lab):
+    """A device that is attached needs its time to find its node again."""
+    lab = make_lab()
+    term = lab.status("alpha")["term"]
+    with contextlib.ExitStack() as stack:
+        handle = stack.enter_context(connection(lab, "alpha"))
+        handle.pwrite(b"x" * 4096, 0)
+        lab.stop("alpha")  # the client is cut off
+        stack.pop_all()
+    for _ in range(2):
+        lab.start("alpha")
+        assert serves(lab)["term"] == term
+        lab.stop("alpha")  # nobody is there
+    lab.start("alpha")
+    assert serves(lab)["term"] == term
 
 
 def test_both_processes_end(make_lab, rng):
