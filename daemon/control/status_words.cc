@@ -428,10 +428,9 @@ StatusWords state_words(const StatusView& view) {
   return words;
 }
 
-// Beside a peer that knows nothing of the volume (volume/resumption.h): as long as it is away, the state says so.
+// Beside a peer that is empty (volume/resumption.h): of one that is away, the state says so.
 void add_resumption(const StatusView& view, StatusWords& words) {
-  if (!view.mine.resumes || !view.peer.facts || knows_of(view.mine, *view.peer.facts)) return;
-  if (view.state == VolumeState::kWaiting) return;
+  if (!view.mine.resumes || !view.peer.facts || !view.peer.facts->blank || view.state == VolumeState::kWaiting) return;
   const std::string& peer = view.peer.name;
   words.status += " This node was primary when its process ended, and " + peer +
                   ", which came without data, can't confirm that nobody was promoted since.";

@@ -193,17 +193,17 @@ void DiskHealth::look() {
   data_watch_.look();
   metadata_watch_.look();
   const bool stalled = data_stall_told_ || metadata_stall_told_;
-  tell_stall(data_watch_.stalled_ns(), data_stall_told_, "data", backing());
-  tell_stall(metadata_stalled_ns(), metadata_stall_told_, "metadata", metadata());
+  tell_stall(data_stalled_ns(), local_ok(), data_stall_told_, "data", backing());
+  tell_stall(metadata_stalled_ns(), metadata_error() == 0, metadata_stall_told_, "metadata", metadata());
   if (stalled_ns() > 0)
     owner_.disk_stalls();
   else if (stalled)
     owner_.disk_gets_on();
 }
 
-void DiskHealth::tell_stall(uint64_t stalled_ns, bool& told, const char* disk, const std::string& file) {
+void DiskHealth::tell_stall(uint64_t stalled_ns, bool well, bool& told, const char* disk, const std::string& file) {
   const bool stalls = stalled_ns > 0;
-  if (std::exchange(told, stalls) == stalls) return;
+  if (std::exchange(told, stalls) == stalls || !well) return;  // that it failed was told
   if (!stalls) {
     log(Severity::kInfo, std::string("the ") + disk + " disk gets on again");
     core_.events().tell("disk-mended", {{"node", core_.node}, {"disk", disk}});

@@ -79,10 +79,10 @@ class DiskHealth {
   [[nodiscard]] bool flush_failed() const { return flush_failed_; }
   // For how long a local disk has not answered a request, where it stands still (disk_watch.h); else 0. …
   [[nodiscard]] uint64_t stalled_ns() const {
-    return data_watch_.stalled_ns() > 0 ? data_watch_.stalled_ns() : metadata_stalled_ns();
+    return data_stalled_ns() > 0 ? data_stalled_ns() : metadata_stalled_ns();
   }
   // … Its file. If both do, it is the data.
-  [[nodiscard]] const std::string& stalled_file() const { return data_watch_.stalled_ns() > 0 ? backing() : metadata(); }
+  [[nodiscard]] const std::string& stalled_file() const { return data_stalled_ns() > 0 ? backing() : metadata(); }
   // An errno value; 0: the metadata disk is well.
   [[nodiscard]] int metadata_error() const;
   [[nodiscard]] bool any_failed() const {
@@ -120,9 +120,10 @@ class DiskHealth {
   void give_up(int error);
   void drop_failing_peer(int error, const std::string& what, const std::string& file);
   void look_at_metadata();
-  // Nobody waits for one that was given up.
+  // Nobody waits for one that was given up, but who had asked it before.
+  [[nodiscard]] uint64_t data_stalled_ns() const { return local_ok() ? data_watch_.stalled_ns() : 0; }
   [[nodiscard]] uint64_t metadata_stalled_ns() const { return metadata_error() != 0 ? 0 : metadata_watch_.stalled_ns(); }
-  void tell_stall(uint64_t stalled_ns, bool& told, const char* disk, const std::string& file);
+  void tell_stall(uint64_t stalled_ns, bool well, bool& told, const char* disk, const std::string& file);
   // `disk`: "data" or "metadata", of this node or the peer.
   void tell(const std::string& whose, const char* disk, const std::string& why);
   void log(Severity severity, const std::string& line) { core_.log.log(severity, line); }

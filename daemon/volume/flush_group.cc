@@ -39,7 +39,7 @@ void FlushGroup::add(Waiter waiter) {
 
 void FlushGroup::begin() {
   TB_CHECK(!local_pending_ && !peer_pending_ && !held_ && !for_sole_copy_ && !(abandoned_ && disks_.local_ok()),
-           "a flush begins when the one before has ended on both nodes");
+           "a flush begins when the one before has ended on both nodes, or on a disk that was left");
   running_ = true;
   running_for_ = std::exchange(waiting_, {});
   core_.differences().flush_began();

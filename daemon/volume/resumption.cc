@@ -45,19 +45,18 @@ void Resumption::look() {
     return;
   }
   timer_->arm(kLook_ns);
-  if (core_.clock.now_ns() - since_ns_ < core_.config.peer_timeout_ns) return;
+  const uint64_t now = core_.clock.now_ns();
+  if (now - since_ns_ < core_.config.peer_timeout_ns || now < not_before_ns_) return;
   if (core_.session.up())
     look_beside_newcomer();
   else
     look_without_peer();
 }
 
-void Resumption::look_again() { since_ns_ = core_.clock.now_ns() - core_.config.peer_timeout_ns + kAskAgain_ns; }
-
-// It takes its data from here, and so can't be promoted for now.
+// It has it on record that its data comes from here, and so can't be promoted for now.
 void Resumption::look_beside_newcomer() {
-  if (!was_alone_) return;
-  look_again();
+  if (core_.phase().now() != Phase::kCopying) return;
+  not_before_ns_ = core_.clock.now_ns() + kAskAgain_ns;
   go_on_.beside_newcomer();
 }
 
@@ -77,7 +76,7 @@ void Resumption::look_without_peer() {
 
 // Until it answers, or the peer is there.
 void Resumption::ask_witness() {
-  look_again();
+  not_before_ns_ = core_.clock.now_ns() + kAskAgain_ns;
   consent_.ask_for_promotion([this](const std::optional<Error>& error) {
     if (state_ != State::kPending || core_.session.up()) return;
     if (!error) {
@@ -91,7 +90,11 @@ void Resumption::ask_witness() {
 }
 
 bool Resumption::confirmed_by(const SyncFacts& mine, const SyncFacts& peer) {
-  if (!knows_of(mine, peer)) return false;
+  // It can't, nor in any later session, when it has this node's data: only who was alone needs nobody's word.
+  if (!knows_of(mine, peer)) {
+    if (!was_alone_) give_up(core_.peer + " came without data, and can't say whether it was promoted meanwhile");
+    return false;
+  }
   if (!goes_on(mine, peer)) {
     refused_by_peer();
     return false;

@@ -9,7 +9,8 @@
 //               and this node had on record that it had gone on alone, in a generation of its own: then
 //               its clients' writes are here only, and the peer may be promoted against a word only;
 //               where there is a witness, it is asked instead. A peer that knows nothing of the volume (its disk was
-//               lost, and is empty, or another's) says as little as one that is away
+//               lost, and is empty, or another's) says as little as one that is away; but once it has a session,
+//               which fills it, none goes on by itself that was not alone
 //   kConfirmed  primary, but not served yet: clients could read what was under way when the process
 //               ended. That is here for sure only once the peer has the same, or is marked as half-copied
 //   kOver       served, or given up: the node is secondary until it is promoted
@@ -46,7 +47,7 @@ class Resumption {
   [[nodiscard]] bool under_way() const { return state_ != State::kOver; }
 
   // A session stands. Whether the peer has confirmed, so that this node is primary; else it is over, but where the peer
-  // knows nothing of the volume.
+  // knows nothing of the volume and this node was alone.
   bool confirmed_by(const SyncFacts& mine, const SyncFacts& peer);
   // … and this node is primary on record.
   void recorded() { recorded_ = state_ == State::kConfirmed; }
@@ -68,8 +69,6 @@ class Resumption {
   void look();
   void look_without_peer();
   void look_beside_newcomer();
-  // Not before some time has passed.
-  void look_again();
   [[nodiscard]] bool alone_on_record() const {
     return !core_.record().shares_generation() && !core_.record().peer_primary;
   }
@@ -84,6 +83,7 @@ class Resumption {
   State state_ = State::kOver;
   bool recorded_ = false;
   bool was_alone_ = false;  // on record when the process began; a newcomer's session changes that
+  uint64_t not_before_ns_ = 0;  // is anybody asked again
   std::vector<Reply> waiting_;
   std::function<SyncFacts()> mine_;
   uint64_t since_ns_ = 0;

@@ -170,6 +170,11 @@ bool Roles::heard_question(const wire::PromoteAskFrame& ask) {
 
 void Roles::promotion_may_go() {
   TB_CHECK(role_ == Role::kPromoting, "who has waited to be primary is being promoted");
+  // It may have failed at what a lost session had brought, or while the peer was asked.
+  if (auto error = candidacy_.disk_failed()) {
+    promotion_ended(*std::move(error));
+    return;
+  }
   if (resumption_.pending())
     resume();
   else
@@ -193,11 +198,6 @@ void Roles::go_on_beside_newcomer() {
 }
 
 void Roles::become_primary() {
-  // It may have failed at what a lost session had brought, or while the peer was asked.
-  if (auto error = candidacy_.disk_failed()) {
-    promotion_ended(*std::move(error));
-    return;
-  }
   promotion_.remember_record();
   went_on_ = false;
   owner_.note_company();
@@ -282,7 +282,10 @@ void Roles::demote(bool for_good, Reply reply) {
   // It has served nobody: the next session knows it as what its last process left.
   if (waits_to_serve()) session().drop("this node is to be demoted, and had not gone on as primary yet", 0);
   const bool was_to_go_on = resumption_.pending();
-  if (was_to_go_on) resumption_.give_up("it is to be demoted");
+  if (was_to_go_on) {
+    resumption_.give_up("it is to be demoted");
+    if (role_ == Role::kPromoting) promotion_ended(Error{"this node is to be demoted", "", EBUSY, Retry::kNotNow});
+  }
   if (role_ == Role::kSecondary) {
     const auto recorded = [this, reply = std::move(reply)](int error) {
       reply(error == 0 ? Result<std::string>("this node is secondary already") : disks_.why_metadata_failed(error));

@@ -208,7 +208,7 @@ class HostilePeer::Line final : public ConnectionHandler {
         break;
       case FrameType::kPromoteAsk:
         question_ = wire::frame_as<wire::PromoteAskFrame>(header).question;
-        if (peer_.answers) agree(0);
+        if (peer_.answers && peer_.agrees) agree(0);
         break;
       default:
         break;
@@ -308,7 +308,8 @@ SyncFacts HostilePeer::facts() const {
     case Stance::kBlank:
       facts = SyncFacts{};
       facts.preferred = name_ == "alpha";
-      facts.blank = facts.joinable = true;
+      facts.blank = true;
+      facts.joinable = joins;
       facts.map_valid = true;
       return facts;
     case Stance::kSame:

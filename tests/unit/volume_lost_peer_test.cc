@@ -219,7 +219,6 @@ TEST_F(LostPeerTest, AMetadataDiskThatFailsUnnoticedIsLeftWhileThePeerIsThere) {
   write();
 }
 
-// What nobody has any more is named.
 // What it covers the peer has: its own disk, which the peer stands in for, may never answer.
 TEST_F(LostPeerTest, AFlushDoesNotWaitForADiskThatWasLeft) {
   begin(OnPeerLoss::kContinue);
@@ -273,6 +272,7 @@ TEST_F(LostPeerTest, AMetadataDiskThatWasGivenUpDoesNotStandStill) {
   node_->metadata.hung_until_ns = 0;
 }
 
+// What nobody has any more is named.
 TEST_F(LostPeerTest, APrimaryThatComesBackEmptyIsTold) {
   record_.peer_primary = true;
   begin(OnPeerLoss::kContinue);

@@ -48,8 +48,12 @@ class ResumptionTest : public testing::Test {
     ASSERT_TRUE(stands());
     node_->run(kSecond_ns);
     EXPECT_FALSE(serves()) << "the peer confirms nothing";
-    EXPECT_FALSE(given_up_);
-    EXPECT_TRUE(node_->engine->status().mine.resumes);
+  }
+  std::string order_promotion() {
+    std::optional<Result<std::string>> said;
+    node_->engine->orders().promote({}, [&said](const Result<std::string>& result) { said = result; });
+    for (int i = 0; i < 100 && !said; ++i) node_->run(10 * kMillisecond_ns);
+    return !said ? "nothing" : said->ok() ? "" : said->error().what;
   }
   void stop(bool clients_cut_off) {
     bool stopped = false;
@@ -144,16 +148,26 @@ TEST_F(ResumptionTest, AProcessThatIsStoppedBeforeItServesGivesNothingUp) {
 
 // Nobody was promoted over this replica by a peer that knows nothing of it; but the one before may have been, so that an
 // operator is waited for. The device goes on then.
-TEST_F(ResumptionTest, ANewcomerSaysNothingOfAPromotion) {
-  meet_newcomer();
+TEST_F(ResumptionTest, APeerWithoutDataSaysNothingOfAPromotion) {
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->joins = false;
+  peer_->take(HostilePeer::Stance::kBlank, 0, 0);
   node_->run(2 * config_.peer_timeout_ns);
+  ASSERT_EQ(node_->engine->status().verdict, Verdict::kPeerNotJoinable);
   EXPECT_FALSE(serves());
-  std::optional<Result<std::string>> said;
-  node_->engine->orders().promote({}, [&said](const Result<std::string>& result) { said = result; });
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(said && said->ok()) << (said ? said->error().what : "");
+  EXPECT_FALSE(given_up_);
+  EXPECT_TRUE(node_->engine->status().mine.resumes);
+  EXPECT_EQ(order_promotion(), "");
   EXPECT_TRUE(serves());
   EXPECT_EQ(node_->engine->status().mine.term, 2u) << "by the same promotion";
+}
+
+// Else it would confirm, in a later session, what it does not know.
+TEST_F(ResumptionTest, OneThatIsFilledHereEndsIt) {
+  meet_newcomer();
+  EXPECT_TRUE(given_up_);
+  EXPECT_FALSE(node_->engine->status().mine.resumes);
+  EXPECT_EQ(on_record().promoted_boot, 0u) << "nor does a later process go on";
 }
 
 // What it had acknowledged alone is nowhere else.
@@ -166,13 +180,34 @@ TEST_F(ResumptionTest, BesideANewcomerItGoesOnIfItWasAlone) {
 }
 
 TEST_F(ResumptionTest, ANewcomerThatIsPromotedEndsIt) {
+  begin_alone();
   meet_newcomer();
+  EXPECT_FALSE(given_up_);
+  EXPECT_TRUE(node_->engine->status().mine.resumes);
   wire::FrameHeader ask = wire::to_header(wire::PromoteAskFrame{.question = 1, .term = 3});
   wire::set_order(ask, ++*peer_->control());
   peer_->send(0, wire::seal(ask, {}));
   node_->run(kSecond_ns);
   EXPECT_TRUE(given_up_);
   EXPECT_FALSE(node_->engine->status().mine.resumes);
+}
+
+// What was begun by itself is no promotion that anybody ordered.
+TEST_F(ResumptionTest, ADemotionEndsWhatWasJustToGoOn) {
+  begin_alone();
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->agrees = false;
+  peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+  for (int i = 0; i < 100 && !node_->engine->inside().session_stands(); ++i) node_->run(100 * kMillisecond_ns);
+  for (int i = 0; i < 200 && node_->engine->status().role != Role::kPromoting; ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_EQ(node_->engine->status().role, Role::kPromoting);
+  std::optional<bool> demoted;
+  node_->engine->orders().demote([&demoted](const Result<std::string>& said) { demoted = said.ok(); });
+  peer_->agree_to_promotion(0, 0);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(demoted, true);
+  EXPECT_EQ(node_->engine->status().role, Role::kSecondary);
+  EXPECT_EQ(node_->engine->status().mine.term, 2u) << "no other promotion has begun";
 }
 
 // An attached device may need a while to find its node again, and the next process comes meanwhile.
