@@ -53,9 +53,10 @@ void Resumption::look() {
     look_without_peer();
 }
 
-// It has it on record that its data comes from here, and so can't be promoted for now.
+// It has no say before it has something on record; then it is asked, as for any promotion.
 void Resumption::look_beside_newcomer() {
-  if (core_.phase().now() != Phase::kCopying) return;
+  const Phase phase = core_.phase().now();
+  if (phase != Phase::kCopying && phase != Phase::kEqual) return;
   not_before_ns_ = core_.clock.now_ns() + kAskAgain_ns;
   go_on_.beside_newcomer();
 }
@@ -122,7 +123,7 @@ bool Resumption::session_lost() {
 
 bool Resumption::may_serve() {
   const Phase phase = core_.phase().now();
-  if (state_ != State::kConfirmed || !recorded_ || (phase != Phase::kCopying && phase != Phase::kDuplex))
+  if (state_ != State::kConfirmed || !recorded_ || (phase != Phase::kCopying && phase != Phase::kEqual))
     return false;
   end();
   answer(std::string(kWentOn));
