@@ -123,7 +123,7 @@ bool Resumption::session_lost() {
 
 bool Resumption::may_serve() {
   const Phase phase = core_.phase().now();
-  if (state_ != State::kConfirmed || !recorded_ || (phase != Phase::kCopying && phase != Phase::kEqual))
+  if (state_ != State::kConfirmed || !recorded_ || (phase != Phase::kCopying && phase != Phase::kDuplex))
     return false;
   end();
   answer(std::string(kWentOn));
