@@ -27,6 +27,7 @@ class EngineInside {
   // Writes wait for a snapshot's copies.
   [[nodiscard]] bool holds_writes() const { return writes_.held_back(); }
   [[nodiscard]] bool session_stands() const { return core_.session.up(); }
+  [[nodiscard]] Phase phase() const { return core_.phase().now(); }
   // It has enough to do, and reads nothing of its peer's until some of it is done.
   [[nodiscard]] bool stopped_reading() const {
     return core_.session.up() && core_.session.links().paused();

@@ -33,7 +33,8 @@ void World::look() {
   intact_ = {true, true};
   swapped_ = {};
   left_behind_ = {};
-  knows_primary_[peer] = true;
+  // A peer that is just recording that it is whole may end before it knows anything of this primary.
+  if (node(primary_).engine().inside().phase() == Phase::kDuplex) knows_primary_[peer] = true;
 }
 
 void World::operator_turn() {
