@@ -119,6 +119,7 @@ int start_node() {
 // Threads do not survive nbdkit's fork, so everything starts after it.
 int on_after_fork() {
   twinblock::outlive_parent();
+  twinblock::take_size_limit_as_error();
   try {
     return start_node();
   } catch (const std::system_error& error) {

@@ -215,6 +215,24 @@ def test_failed_flush_of_the_last_replica_is_not_retried_into_success(scratch, m
             handle.flush()
 
 
+@pytest.mark.parametrize("engine", ["io_uring", "threads"])
+def test_file_size_limit_on_the_primary_is_an_error_of_its_disk(make_lab, engine):
+    """Also where a client's own thread writes, as a lone caller's does: SIGXFSZ would end the node again and again."""
+    limit = 48 * MIB
+    lab = make_lab(start=False, env={"alpha": {"TWINBLOCK_DISK": engine}})
+    lab.start("alpha", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    lab.start("beta")
+    lab._make_primary("alpha", 30)  # pylint: disable=protected-access
+    with connection(lab) as handle:
+        handle.pwrite(b"\x10" * 4096, 0)
+        for block in range(16):
+            handle.pwrite(b"\x20" * 4096, limit + MIB + block * 4096)
+        handle.flush()
+        lab.wait_state("alpha", "diskless", 10)
+        assert handle.pread(4096, limit + MIB) == b"\x20" * 4096
+    assert_status_names(lab, "alpha", "alpha", errno.EFBIG)
+
+
 @pytest.mark.sanitize
 @pytest.mark.parametrize("engine", ["io_uring", "threads"])
 def test_file_size_limit_on_the_secondary_is_reported(make_lab, engine):

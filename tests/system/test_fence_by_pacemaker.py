@@ -48,6 +48,7 @@ class Cluster:
         self._tool("cibadmin", CIBADMIN.format(directory=directory))
         self._tool("twinblock", TWINBLOCK)
         self.peer_is(online=True)
+        self.fencing_is("true")
 
     def _tool(self, name, text):
         path = self.directory / name
@@ -56,6 +57,9 @@ class Cluster:
 
     def peer_is(self, online):
         self._tool("crm_mon", CRM_MON.format(online="true" if online else "false"))
+
+    def fencing_is(self, said, status=0):
+        self._tool("crm_attribute", f"#!/bin/sh\n[ -z '{said}' ] || echo '{said}'\nexit {status}\n")
 
     def has(self, ban, file="ban"):
         (self.directory / file).write_text(ban + "\n", encoding="ascii")
@@ -86,6 +90,18 @@ def test_one_node_that_asks_is_granted_it(cluster, online, consent):
     done = cluster.fence()
     assert done.returncode == consent, done.stdout + done.stderr
     assert cluster.ban().startswith("alpha ") and cluster.taken() == ["create"]
+
+
+@pytest.mark.parametrize("said, status", [("false", 0), ("", 1)])
+def test_without_fencing_nobody_is_down_for_sure(cluster, said, status):
+    """Both halves of a cluster that was cut in two would say so of the other one."""
+    cluster.fencing_is(said, status)
+    cluster.peer_is(online=False)
+    done = cluster.fence()
+    assert done.returncode == NO_ANSWER and "stonith-enabled" in done.stdout, done.stdout + done.stderr
+    assert cluster.taken() == []
+    cluster.peer_is(online=True)
+    assert cluster.fence().returncode == OUTDATED, "the peer's part of the cluster has it"
 
 
 @pytest.mark.parametrize("online, consent", [(True, OUTDATED), (False, SHOT)])

@@ -102,6 +102,17 @@ def test_it_tells_what_status_tells_in_every_state(make_lab, serve):
     wait_until(lambda: json.loads(web.get("/api/history")[1])["volumes"]["r0"], what="a point of the history")
 
 
+def test_the_last_events_are_shown_and_not_the_first(lab, serve):
+    web = serve(lab)
+    for each in range(60):
+        assert ctl(lab, "alpha", "compression", ("on", "off")[each % 2]).returncode == 0
+    lines = ctl(lab, "alpha", "events", "--json").stdout.splitlines()
+    last = json.loads(lines[-1])["number"]
+    assert last > 60
+    told = web.wait(lambda told: told["events"] and told["events"][-1]["number"] >= last, "the last event")
+    assert len(told["events"]) == 50 and told["events"][-1]["event"] == "compression-order"
+
+
 def test_a_node_that_dies_or_hangs_is_told_and_comes_back(lab, serve):
     web = serve(lab)
     before = web.wait(lambda told: told["status"].get("state") == "duplex", "duplex")

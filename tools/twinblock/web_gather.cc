@@ -21,11 +21,19 @@ constexpr size_t kEventsMax = 50;
 // "r0" of "…/r0.ctl".
 std::string volume_of(const std::string& socket) { return std::filesystem::path(socket).stem(); }
 
-json latest(const json& events) {
-  const json all = array_at(events, "events");
-  json found = json::array();
-  for (size_t i = all.size() > kEventsMax ? all.size() - kEventsMax : 0; i < all.size(); ++i) found.push_back(all[i]);
-  return found;
+// What happened last. An answer has the first ones after a number, and what the last one's is.
+json latest_events(const std::string& socket) {
+  json events = json::array();
+  uint64_t since = 0;
+  for (int i = 0; i < 2; ++i) {
+    const Result<json> answer = control_request(socket, "events", {{"since", since}}, kTimeout_ns);
+    if (!answer) break;
+    events = array_at(answer.value(), "events");
+    const uint64_t last = count_at(answer.value(), "last");
+    if (last <= since + kEventsMax) break;
+    since = last - kEventsMax;
+  }
+  return events;
 }
 
 }  // namespace
@@ -55,10 +63,10 @@ WebGather::Told WebGather::ask_node(const std::string& socket, uint64_t known, u
   };
   json metrics;
   told.answers = ask("status", json::object(), told.status) && ask("latency", {{"window", "10s"}}, told.latency) &&
-                 ask("events", json::object(), told.events) && ask("metrics", json::object(), metrics);
+                 ask("metrics", json::object(), metrics);
   if (!told.answers) return told;
   told.latency["verdict"] = latency_verdict(told.latency);
-  told.events = latest(told.events);
+  told.events = latest_events(socket);
   told.metrics = text_at(metrics, "text");
   ask_probe(socket, count_at(told.status, "pid") == pid ? known : 0, told);
   return told;

@@ -41,6 +41,8 @@ void run_in_batches() {
   (void)sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
+void take_size_limit_as_error() { ::signal(SIGXFSZ, SIG_IGN); }
+
 void outlive_parent() { prctl(PR_SET_PDEATHSIG, 0); }
 
 }  // namespace twinblock

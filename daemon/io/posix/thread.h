@@ -1,5 +1,5 @@
 // Threads of the shell. Every one blocks all asynchronous signals, so that the process's own signal
-// handling (nbdkit's) sees them, and so that a write beyond RLIMIT_FSIZE is EFBIG and not SIGXFSZ.
+// handling (nbdkit's) sees them.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,9 @@ std::thread start_thread(const char* name, std::function<void()> body);
 // is: on a busy host it must not wait behind what computes. Measured with 4 KiB writes at depth 32,
 // one run: 43.1 k/s and 26.2 us of CPU a write without, 47.6 k/s and 20.9 us with.
 void run_in_batches();
+
+// A write beyond RLIMIT_FSIZE is EFBIG then, and not SIGXFSZ, also on threads that others have started.
+void take_size_limit_as_error();
 
 // Main thread. nbdkit in the foreground asks the kernel to end it with its parent, which a service
 // that was started from a shell or a script must survive.

@@ -17,7 +17,7 @@ constexpr const char* kGroup = "twinblock";
 // With all its members' names a group may be long; one that is longer than this is nobody's leave either.
 constexpr size_t kEntryBytesMax = 1 << 20;
 
-bool has_users_group() {
+bool look_for_users_group() {
   group entry{};
   group* found = nullptr;
   std::vector<char> text(1024);
@@ -26,6 +26,13 @@ bool has_users_group() {
          text.size() < kEntryBytesMax)
     text.resize(2 * text.size());
   return error == 0 && found != nullptr && std::string(found->gr_name) == kGroup;
+}
+
+// Of this process, whose group stays what it is. Whoever knows groups may be far away, and the loop must not wait for
+// that at each connection: it is asked when the socket is opened.
+bool has_users_group() {
+  static const bool has = look_for_users_group();
+  return has;
 }
 
 // The groups of who connected, beside its first one.
