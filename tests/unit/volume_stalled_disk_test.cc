@@ -130,6 +130,10 @@ TEST_F(StalledDiskTest, AMetadataDiskIsToldAsWell) {
   EXPECT_TRUE(was_told("disk-stalled"));
   EXPECT_GT(told_ns_, 30 * kSecond_ns) << "the peer knows";
   EXPECT_FALSE(error_.has_value());
+  std::optional<Result<std::string>> grown;
+  node_->engine->orders().grow(2 * kVolumeBytes, [&grown](const Result<std::string>& said) { grown = said; });
+  ASSERT_TRUE(grown && !grown->ok());
+  EXPECT_NE(grown->error().what.find("stands still"), std::string::npos) << grown->error().what;
   node_->run(30 * kSecond_ns);
   EXPECT_EQ(error_, 0);
   EXPECT_EQ(stalled_ns(), 0u);
