@@ -1,5 +1,6 @@
 #include "control/latency_requests.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -66,6 +67,15 @@ json size_class_json(const LatencyView::Class& each) {
           {"writes", each.total.count}};
 }
 
+// What travels of a client's byte, in the mean since the process began: less where it is compressed, or zero.
+double wire_part(const StatusView& view) {
+  if (view.write_bytes == 0) return 1;
+  const StatusView::Compression& packing = view.compression;
+  const bool packs = packing.mode != Compression::kOff && packing.raw_bytes > packing.sent_bytes;
+  const uint64_t saved = view.zero_write_bytes + (packs ? packing.raw_bytes - packing.sent_bytes : 0);
+  return 1 - std::min(1.0, static_cast<double>(saved) / static_cast<double>(view.write_bytes));
+}
+
 void answer_latency(const Engine& engine, const json& args, const Send& send) {
   const std::string word = args.value("window", std::string("start"));
   const Window window = window_of(word);
@@ -79,6 +89,7 @@ void answer_latency(const Engine& engine, const json& args, const Send& send) {
                 {"window", word},
                 {"sample_every", view.sample_every},
                 {"load", load_json(engine.figures().write_load(window))},
+                {"wire_part", wire_part(engine.status())},
                 {"classes", std::move(classes)},
                 {"links", std::move(links)}}));
 }

@@ -322,7 +322,9 @@ TEST(Plan, OfCompression) {
                     {"counters", {{"write_bytes", 2'000'000}}}};
   many.wire_ns /= 2;
   many.queue_ns = 7 * many.wire_ns - many.software_ns;
-  const json on = plan_of(latency_of(many), status, {}).value();
+  json packed = latency_of(many);
+  packed["wire_part"] = 0.5;
+  const json on = plan_of(packed, status, {}).value();
   EXPECT_GT(on["now"]["busy_share"].get<double>(), kFull);
   EXPECT_NEAR(row_of(on, "no compression")["bytes_per_s"].get<double>() / on["now"]["bytes_per_s"].get<double>(), 0.5,
               0.05);
@@ -374,6 +376,19 @@ TEST(Plan, TakesLinksAsTheyAreWritten) {
                                                   {{"state", "down"}, {"round_trip_us", 10.0}},
                                                   {{"state", "up"}, {"round_trip_us", json()}}})}}),
             90'500u);
+}
+
+// Else a link that has two thirds of its rate left would be called full.
+TEST(LatencyVerdict, OfALinkThatCarriesWhatIsPackedItIsNotSaidToBeFull) {
+  Clients many{.clients = 8, .bytes = 131'072, .rate_bits_per_s = 200'000'000};
+  const double line = line_ns(many, 0.2 * kGbit);
+  many.wire_ns = whole(line);
+  many.queue_ns = whole(7 * line) - many.software_ns;
+  json latency = latency_of(many);
+  latency["wire_part"] = 1.0;
+  ASSERT_NE(latency_verdict(latency)[0].find("The link is full"), std::string::npos);
+  latency["wire_part"] = 0.33;
+  EXPECT_EQ(latency_verdict(latency)[0].find("The link is full"), std::string::npos) << latency_verdict(latency)[0];
 }
 
 // At 200 Mbit/s, 128 KiB, eight at a time: twice the rate takes half the time.

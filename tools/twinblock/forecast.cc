@@ -158,6 +158,7 @@ std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
       waited_ns += sum(stage);
   }
   if (waited_ns == 0) return std::nullopt;
+  if (latency.contains("wire_part")) workload.wire_part = std::clamp(number_at(latency, "wire_part"), 0.0, 1.0);
   const json load = object_at(latency, "load");
   workload.busy_ns = static_cast<double>(count_at(load, "busy_ns"));
   if (workload.busy_ns <= 0) return std::nullopt;

@@ -88,12 +88,13 @@ Others others_beside(const json& latency) {
 // How clients wait, now and over a link twice as fast; nothing where the link's rate is not known.
 struct Model {
   double line_bytes_per_s;
+  double wire_part;
   Forecast now, doubled;
 };
 std::optional<Model> model_of(const json& latency) {
   const std::optional<Workload> workload = workload_of(latency, 0);
   if (!workload || workload->line_bytes_per_s <= 0) return std::nullopt;
-  return Model{workload->line_bytes_per_s, as_measured(*workload),
+  return Model{workload->line_bytes_per_s, workload->wire_part, as_measured(*workload),
                forecast(*workload, 2 * workload->line_bytes_per_s, 0)};
 }
 
@@ -117,7 +118,9 @@ Saving saving_of(const std::optional<Model>& model, const json& write_class, Oth
 // A link of which nothing is left is said first.
 std::string full_link(const std::optional<Model>& model) {
   if (!model || model->now.busy < kFull) return {};
+  const bool packed = model->wire_part < 1;
   return "The link is full: clients move " + rate_moved(model->now.bytes_per_s) +
+         (packed ? ", which travel as " + rate_moved(model->now.bytes_per_s * model->wire_part) + "," : "") +
          " of the " + rate_moved(model->line_bytes_per_s) + " that it carries.";
 }
 

@@ -225,7 +225,6 @@ Result<json> plan_of(const json& latency, const json& status, const PlanWishes& 
     return refused("plan: the rate of the present link is not known, as it was never busy",
                    "say what it is called: twinblock plan " + volume +
                        " --now 1Gbit; or write rate = \"1Gbit\" into its table [link.NAME] of the volume's file");
-  workload->wire_part = wire_part_of(status);
   const Forecast writing = as_measured(*workload);
   const double now_bits = wishes.bits_per_s > 0 ? wishes.bits_per_s
                                          : workload->line_bytes_per_s / payload_bytes_per_s(1.0);

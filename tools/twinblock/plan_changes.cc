@@ -97,16 +97,6 @@ void add_compression(const Workload& workload, const json& status, double ratio,
 
 bool is_encrypted(const json& status) { return text_at(object_at(status, "encryption"), "mode") == "tls"; }
 
-double wire_part_of(const json& status) {
-  const json compression = object_at(status, "compression");
-  if (text_at(compression, "mode") == "off") return 1;
-  const auto raw = static_cast<double>(count_at(compression, "raw_bytes"));
-  const auto sent = static_cast<double>(count_at(compression, "sent_bytes"));
-  const auto written = static_cast<double>(count_at(object_at(status, "counters"), "write_bytes"));
-  if (raw <= 0 || written <= 0) return 1;
-  return std::clamp(1 - (raw - sent) / written, 0.0, 1.0);
-}
-
 std::vector<PlannedChange> changes_of(const Workload& workload, const json& latency, const json& status,
                                       const SealCost& seal, double ratio) {
   std::vector<PlannedChange> found;

@@ -22,10 +22,6 @@ struct PlannedChange {
   std::string doubt;  // what it takes for granted; may be empty
 };
 
-// What travels of a client's byte, by `status`: less than 1 where writes are compressed. Of all since the process
-// began.
-double wire_part_of(const nlohmann::json& status);
-
 bool is_encrypted(const nlohmann::json& status);
 
 // Each disk twice as fast, where writes wait for it; encryption, and compression, off where they are on; encryption
