@@ -220,7 +220,12 @@ def test_file_size_limit_on_the_primary_is_an_error_of_its_disk(make_lab, engine
     """Also where a client's own thread writes, as a lone caller's does: SIGXFSZ would end the node again and again."""
     limit = 48 * MIB
     lab = make_lab(start=False, env={"alpha": {"TWINBLOCK_DISK": engine}})
-    lab.start("alpha", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    lab.start("alpha", preexec_fn=limited)
     lab.start("beta")
     lab._make_primary("alpha", 30)  # pylint: disable=protected-access
     with connection(lab) as handle:
