@@ -50,6 +50,19 @@ void answer_key(Engine& engine, const NodeFacts& facts, bool renew, const Send& 
   });
 }
 
+// With the state of what would be lost, for the order that is given then.
+void show_loss(Engine& engine, bool keep_local, Send send) {
+  engine.orders().resolve(keep_local, true, [&engine, keep_local, send = std::move(send)](const Result<std::string>& said) {
+    if (!said) {
+      send(failure(said.error()));
+      return;
+    }
+    const StatusView view = engine.status();
+    const std::optional<SyncFacts> lost = keep_local ? view.peer.facts : view.mine;
+    send(success({{"message", said.value()}, {"state", lost ? lost->state_id : 0}}));
+  });
+}
+
 void answer_snapshot(Engine& engine, const std::string& name, Send send) {
   engine.orders().snapshot(name, [node = engine.node(), peer = engine.config().other(engine.node()).name,
                                   send = std::move(send)](const Result<Snapshots::Taken>& taken) {
@@ -128,10 +141,13 @@ const std::array<Verb, 22> kVerbs{{
        engine.orders().go_on_alone(flag(args, "without_witness"), answer_with(std::move(send)));
      }},
     {"resolve",
-     {{{"keep", Kind::kWord, {"local", "peer"}}, {"dry_run"}}},
+     {{{"keep", Kind::kWord, {"local", "peer"}}, {"dry_run"}, {"state", Kind::kOptionalNumber}}},
      [](Engine& engine, const NodeFacts&, const json& args, Send send) {
-       engine.orders().resolve(args["keep"] == "local", flag(args, "dry_run"),
-                               answer_with(std::move(send)));
+       const bool keep_local = args["keep"] == "local";
+       if (flag(args, "dry_run"))
+         show_loss(engine, keep_local, std::move(send));
+       else
+         engine.orders().resolve(keep_local, false, answer_with(std::move(send)), args.value("state", uint64_t{0}));
      }},
     {"resync",
      {{{"pace", Kind::kWord, {"pause", "resume", "auto", "rate"}},

@@ -73,8 +73,8 @@ class OperatorOrders {
   void demote(Reply reply) { parts_.roles.demote(true, std::move(reply)); }
   // Split brain: whose writes are kept, this node's or the peer's. `dry_run` says what would be
   // lost and changes nothing.
-  void resolve(bool keep_local, bool dry_run, Reply reply) {
-    parts_.split_brain.resolve(keep_local, dry_run, std::move(reply));
+  void resolve(bool keep_local, bool dry_run, Reply reply, uint64_t seen_state = 0) {
+    parts_.split_brain.resolve(keep_local, dry_run, seen_state, std::move(reply));
   }
   // The links of both nodes, until this process ends; a peer that is away is told when it is back.
   void change_link(LinkOrder order, const LinkConfig& link, Reply reply) {

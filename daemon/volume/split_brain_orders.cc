@@ -44,7 +44,7 @@ std::optional<Error> SplitBrainOrders::why_not(const Order& order) const {
   return std::nullopt;
 }
 
-void SplitBrainOrders::resolve(bool keep_local, bool dry_run, Reply reply) {
+void SplitBrainOrders::resolve(bool keep_local, bool dry_run, uint64_t seen_state, Reply reply) {
   const std::string& volume = core_.config.volume;
   const auto& theirs = core_.session.handshake().peer_facts();
   const SyncFacts mine = facts_();
@@ -73,12 +73,16 @@ void SplitBrainOrders::resolve(bool keep_local, bool dry_run, Reply reply) {
                 "detach and run " + demote_first + " first", EBUSY});
     return;
   }
-  if (shown != 0 && shown != order.lost().state_id) {
+  const uint64_t seen = seen_state != 0 ? seen_state : shown;
+  if (seen != 0 && seen != order.lost().state_id) {
     shown = order.lost().state_id;
     if (!keep_local) gate_.told();
     reply(Error{order.loser + " has moved on since you were told what would be lost; now it is " +
                     order.loss() + ". Nothing was changed",
-                std::string("if that may be lost, give the order again") +
+                "if that may be lost, " +
+                    (seen_state == 0 ? std::string("give the order again")
+                                     : "look at it again, and give the order that is shown then: twinblock resolve " + volume +
+                                           " --keep " + (keep_local ? "local" : "peer")) +
                     (order.lost().primary
                          ? "; as long as " + order.loser + " is primary it moves on: detach and run " +
                                demote_first + " first"

@@ -27,8 +27,8 @@ class SplitBrainOrders {
       : core_(core), gate_(gate), disks_(disks), facts_(std::move(facts)) {}
 
   // Whose writes are kept, this node's or the peer's. `dry_run` says what would be lost and changes
-  // nothing.
-  void resolve(bool keep_local, bool dry_run, Reply reply);
+  // nothing. `seen_state`: of the replica that loses, as who gives the order was told; 0: as anybody was told last.
+  void resolve(bool keep_local, bool dry_run, uint64_t seen_state, Reply reply);
   // What was shown was of a split brain that is over.
   void session_up() { shown_state_ = {}; }
 

@@ -94,7 +94,7 @@ def dry_run(lab, name, keep):
                  r"stays: \w+'s (at most )?[\d.]+ MiB .*since 20\d\d-"):
         assert re.search(what, said), said
     command = shown.stdout.rstrip().splitlines()[-1].strip()
-    assert command.startswith("twinblock resolve") and command.endswith(f"--keep {keep} --yes")
+    assert re.fullmatch(rf"twinblock resolve .*--keep {keep} --yes --state [1-9]\d*", command), command
     assert said.count("To do it:") == 1
     assert before == [lab.status(each)["generation"] for each in ("alpha", "beta")]
     assert lab.status(name)["state"] == "refused"
@@ -247,6 +247,24 @@ def test_what_the_loser_writes_after_an_order_is_not_given_up(split, giver):
     split.end_with("alpha")
 
 
+def test_an_order_is_for_the_state_that_was_shown(split):
+    """Whoever has looked in between, and though the node that showed it was started anew."""
+    lab = split.lab
+    _, command = dry_run(lab, "alpha", "local")
+    with connection(lab, "beta") as handle:
+        handle.pwrite(os.urandom(MIB), 40 * MIB)
+        handle.flush()
+    lab.kill("alpha")
+    lab.start("alpha")
+    lab.wait_state("alpha", "refused")
+    _, later = dry_run(lab, "alpha", "local")
+    assert later != command
+    refused = twinblock(lab, *command)
+    assert refused.returncode != 0 and "moved on" in refused.stderr and "look at it again" in refused.stderr, refused
+    assert twinblock(lab, *later).returncode == 0
+    split.end_with("alpha")
+
+
 def test_orders_that_repeat_and_contradict_each_other_are_told_apart(split):
     lab = split.lab
     def order(name, keep):
@@ -282,5 +300,7 @@ def test_an_order_after_a_look_at_something_else_is_asked_for_again(split):
     wait_until(lambda: ctl(lab, "alpha", "why", "--json").stdout != shown, 10)
     refused = twinblock(lab, *command)
     assert refused.returncode == 1 and "has moved on since" in refused.stderr, refused.stderr
-    assert twinblock(lab, *command).returncode == 0, "now it was said"
+    assert twinblock(lab, *command).returncode == 1, "it names what is no more"
+    _, command = dry_run(lab, "alpha", "local")
+    assert twinblock(lab, *command).returncode == 0
     split.end_with("alpha")

@@ -162,13 +162,14 @@ Result<Output> run_snapshot(const Options& options, const std::string& socket) {
 }
 
 Result<Output> run_resolve(const Options& options, const std::string& socket) {
-  const json args{{"keep", options.resolve.keep}, {"dry_run", !options.resolve.yes}};
+  json args{{"keep", options.resolve.keep}, {"dry_run", !options.resolve.yes}};
+  if (options.resolve.state != 0) args["state"] = options.resolve.state;
   if (options.resolve.yes) return order(options, socket, "resolve", args);
   const Result<json> lost = control_request(socket, "resolve", args, kAskTimeout_ns);
   if (!lost) return lost.error();
   Output output{lost.value(), message_of(lost.value())};
-  const std::string next =
-      next_command(options, "resolve") + " --keep " + options.resolve.keep + " --yes";
+  const std::string next = next_command(options, "resolve") + " --keep " + options.resolve.keep + " --yes --state " +
+                           std::to_string(count_at(lost.value(), "state"));
   output.data["next"] = next;
   output.text += "\nTo do it:\n  " + next + "\n";
   return output;

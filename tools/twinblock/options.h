@@ -31,6 +31,7 @@ struct ContinueOptions {
 struct ResolveOptions {
   std::string keep;  // "local" or "peer"
   bool yes = false;
+  uint64_t state = 0;  // of what is given up, as it was shown; 0: not said
 };
 struct ResyncOptions {
   std::vector<std::string> words;

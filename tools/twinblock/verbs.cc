@@ -44,6 +44,9 @@ void add_resolve_options(CLI::App& app, Options& options) {
       ->required()
       ->check(CLI::IsMember(std::vector<std::string>{"local", "peer"}));
   app.add_flag("--yes", options.resolve.yes, "do it; else only what would be lost is said");
+  app.add_option("--state", options.resolve.state, "with --yes: only if what is given up is still what was shown")
+      ->type_name("NUMBER")
+      ->needs("--yes");
 }
 
 void add_resync_options(CLI::App& app, Options& options) {
@@ -254,7 +257,7 @@ std::vector<Verb> role_verbs() {
       {"resolve", "end a split brain",
        "After a split brain, says whose writes are kept, this node's or the peer's; the other "
        "node's are given up, and it is brought to the same state. Without --yes nothing is "
-       "changed: it says what would be lost, and the command that does it. A node whose writes "
+       "changed: it says what would be lost, and the command that does it, for that state only. A node whose writes "
        "are given up must not be primary: demote it first. What it writes after that makes the "
        "order void.\n"
        "Example: twinblock resolve r0 --keep local",
