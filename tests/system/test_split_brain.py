@@ -254,6 +254,7 @@ def test_an_order_is_for_the_state_that_was_shown(split):
     with connection(lab, "beta") as handle:
         handle.pwrite(os.urandom(MIB), 40 * MIB)
         handle.flush()
+    demote(lab, "beta")
     lab.kill("alpha")
     lab.start("alpha")
     lab.wait_state("alpha", "refused")
