@@ -17,6 +17,7 @@ Status Clients::opened(uint64_t term) {
                        std::to_string(core_.record().term),
                    ESTALE};
     ++count_;
+    any_came_ = true;
     return ok_status();
   }
   const std::string peer_address = core_.session.links().peer_address();
@@ -48,7 +49,6 @@ void Clients::submit(ClientRequest& request) {
     return;
   }
   TB_CHECK(core_.record().primary, "who serves clients is primary on record");
-  any_asked_ = true;
   switch (request.op) {
     case ClientOp::kWrite:
     case ClientOp::kZero:

@@ -52,8 +52,8 @@ class Clients {
     if (cut_off_) cut_off_();
   }
   [[nodiscard]] uint64_t count() const { return count_; }
-  // Whether any has asked this process for anything (but to read what the workers answer by themselves).
-  [[nodiscard]] bool any_asked() const { return any_asked_; }
+  // Whether any has come to this process.
+  [[nodiscard]] bool any_came() const { return any_came_; }
 
  private:
   Core& core_;
@@ -63,7 +63,7 @@ class Clients {
   FlushGroup& flushes_;
   const std::function<void()> cut_off_;
   uint64_t count_ = 0;
-  bool any_asked_ = false;
+  bool any_came_ = false;
 };
 
 }  // namespace twinblock

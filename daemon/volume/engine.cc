@@ -184,7 +184,7 @@ void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
   };
   // Who was just to go on as primary has served nobody: the next process is to go on. So it is where the last one's
   // clients have not come back yet: an attached device waits for them.
-  const bool awaited = roles_.went_on() && !clients_.any_asked();
+  const bool awaited = roles_.went_on() && !clients_.any_came();
   if (roles_.role() == Role::kPrimary && !roles_.resumption().under_way())
     roles_.demote(!clients_cut_off && !awaited, std::move(say_goodbye));
   else

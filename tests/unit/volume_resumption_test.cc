@@ -225,13 +225,6 @@ TEST_F(ResumptionTest, AStopAfterItsClientsHaveLeftIsForGood) {
   node_->run(kSecond_ns);
   ASSERT_TRUE(serves());
   ASSERT_TRUE(node_->engine->clients().opened().ok());
-  ClientRequest request;
-  request.op = ClientOp::kFlush;
-  bool flushed = false;
-  request.done = [&flushed](ClientRequest&) { flushed = true; };
-  node_->engine->clients().submit(request);
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(flushed);
   node_->engine->clients().closed();
   stop(false);
   EXPECT_EQ(on_record().promoted_boot, 0u);
