@@ -45,8 +45,7 @@ void add_resolve_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember(std::vector<std::string>{"local", "peer"}));
   app.add_flag("--yes", options.resolve.yes, "do it; else only what would be lost is said");
   app.add_option("--state", options.resolve.state, "with --yes: only if what is given up is still what was shown")
-      ->type_name("NUMBER")
-      ->needs("--yes");
+      ->type_name("NUMBER")->needs("--yes");
 }
 
 void add_resync_options(CLI::App& app, Options& options) {
@@ -247,19 +246,17 @@ std::vector<Verb> role_verbs() {
        "Example: twinblock demote r0",
        run_demote, nullptr},
       {"continue", "let a frozen primary go on alone",
-       "With on_peer_loss = \"freeze\", a primary that has lost its peer holds its writes. This "
-       "lets them go on without it, until it is back; what it misses is recorded. Make sure that "
-       "the peer is not being promoted at the same time. A primary whose witness does not consent "
-       "holds reads and writes, too; --without-witness lets it go on all the same: make sure first "
-       "that the peer is down and stays so.\n"
+       "With on_peer_loss = \"freeze\", a primary that has lost its peer holds its writes. This lets them go on without it, "
+       "until it is back; what it misses is recorded. Make sure that the peer is not being promoted at the same time. A "
+       "primary whose witness does not consent holds reads and writes, too; --without-witness lets it go on all the same: "
+       "make sure first that the peer is down and stays so.\n"
        "Example: twinblock continue r0",
        run_continue, add_continue_options},
       {"resolve", "end a split brain",
-       "After a split brain, says whose writes are kept, this node's or the peer's; the other "
-       "node's are given up, and it is brought to the same state. Without --yes nothing is "
-       "changed: it says what would be lost, and the command that does it, for that state only. A node whose writes "
-       "are given up must not be primary: demote it first. What it writes after that makes the "
-       "order void.\n"
+       "After a split brain, says whose writes are kept, this node's or the peer's; the other node's are given up, and it "
+       "is brought to the same state. Without --yes nothing is changed: it says what would be lost, and the command that "
+       "does it, for that state only. A node whose writes are given up must not be primary: demote it first. What it "
+       "writes after that makes the order void.\n"
        "Example: twinblock resolve r0 --keep local",
        run_resolve, add_resolve_options},
       {"rollback", "go back to what a half-copied node was",
