@@ -67,13 +67,12 @@ json size_class_json(const LatencyView::Class& each) {
           {"writes", each.total.count}};
 }
 
-// What travels of a client's byte, in the mean since the process began: less where it is compressed, or zero.
+// What travels of a client's byte, in the mean since the process began: less where it is compressed.
 double wire_part(const StatusView& view) {
-  if (view.write_bytes == 0) return 1;
   const StatusView::Compression& packing = view.compression;
-  const bool packs = packing.mode != Compression::kOff && packing.raw_bytes > packing.sent_bytes;
-  const uint64_t saved = view.zero_write_bytes + (packs ? packing.raw_bytes - packing.sent_bytes : 0);
-  return 1 - std::min(1.0, static_cast<double>(saved) / static_cast<double>(view.write_bytes));
+  if (packing.mode == Compression::kOff || view.write_bytes == 0 || packing.raw_bytes <= packing.sent_bytes) return 1;
+  const auto saved = static_cast<double>(packing.raw_bytes - packing.sent_bytes);
+  return 1 - std::min(1.0, saved / static_cast<double>(view.write_bytes));
 }
 
 void answer_latency(const Engine& engine, const json& args, const Send& send) {

@@ -10,7 +10,6 @@ class Counters {
   struct Figures {
     uint64_t writes = 0;
     uint64_t write_bytes = 0;
-    uint64_t zero_write_bytes = 0;  // of these, which hold zeroes and travel as a word
     uint64_t zeroes = 0;
     uint64_t flushes = 0;
     uint64_t resync_bytes = 0;
@@ -18,10 +17,9 @@ class Counters {
   };
 
   [[nodiscard]] const Figures& now() const { return figures_; }
-  void wrote(uint64_t bytes, bool zeroes) {
+  void wrote(uint64_t bytes) {
     ++figures_.writes;
     figures_.write_bytes += bytes;
-    if (zeroes) figures_.zero_write_bytes += bytes;
   }
   void zeroed() { ++figures_.zeroes; }
   void flushed() { ++figures_.flushes; }

@@ -284,6 +284,12 @@ void Roles::demote(bool for_good, Reply reply) {
   const bool was_to_go_on = resumption_.pending();
   if (was_to_go_on) {
     resumption_.give_up("it is to be demoted");
+    // What the witness is asked for that is for nobody any more.
+    if (consent_.promotion_waits()) {
+      (void)promotion_.forget_consent();
+      consent_.forget_promotion();
+      core_.stance().alone_right().withdraw();
+    }
     if (role_ == Role::kPromoting) promotion_ended(Error{"this node is to be demoted", "", EBUSY, Retry::kNotNow});
   }
   if (role_ == Role::kSecondary) {
@@ -295,7 +301,6 @@ void Roles::demote(bool for_good, Reply reply) {
     else recorded(0);
     return;
   }
-  if (was_to_go_on) core_.state().persist([](int) {});
   if (role_ != Role::kPrimary) {
     reply(Error{"this node is changing its role just now", "try again", EBUSY});
     return;

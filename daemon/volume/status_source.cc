@@ -194,7 +194,6 @@ void StatusSource::fill_counters(StatusView& view) const {
   const Core& core = parts_.core;
   view.writes = core.counters().now().writes;
   view.write_bytes = core.counters().now().write_bytes;
-  view.zero_write_bytes = core.counters().now().zero_write_bytes;
   view.reads = core.worker_view().reads();
   view.read_bytes = core.worker_view().read_bytes();
   if (const ContentCache* cache = core.worker_view().cache()) view.cache = cache->figures();

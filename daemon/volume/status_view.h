@@ -165,7 +165,6 @@ struct StatusView {
   uint64_t read_errors = 0;  // since start: reads that the local disk failed
   uint64_t clients = 0;
   uint64_t writes = 0, write_bytes = 0, reads = 0, read_bytes = 0, zeroes = 0, flushes = 0;
-  uint64_t zero_write_bytes = 0;  // of write_bytes: zeroes, which travel as a word
   uint64_t resync_bytes = 0, peer_losses = 0;
   uint64_t write_p50_ns = 0, write_p99_ns = 0, write_max_ns = 0;
   uint64_t uptime_ns = 0;

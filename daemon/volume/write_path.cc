@@ -380,7 +380,7 @@ void WritePath::finish(Op& op, int error) {
   active_.pop_back();
   if (client.op == ClientOp::kWrite) active_bytes_ -= client.length_bytes;
   if (client.op == ClientOp::kWrite) {
-    core_.counters().wrote(client.length_bytes, client.all_zero);
+    core_.counters().wrote(client.length_bytes);
     record_times(op);
   } else {
     core_.counters().zeroed();

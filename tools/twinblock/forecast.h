@@ -32,7 +32,7 @@ struct Workload {
   double line_bytes_per_s = 0;    // what the links that are up carry together; 0: not known
   double busy_ns = 0;             // the time in which any write was under way
   double window_ns = 0;           // … of that much
-  double wire_part = 1;           // what travels of a client's byte: less where it is compressed, or zero
+  double wire_part = 1;           // what travels of a client's byte: less where it is compressed
 };
 // Of the latency verb's answer. `bits_per_s`: what the links are called, where the answer doesn't know; 0: nothing.
 // Nothing where there were no writes, or none that waited for the peer.

@@ -23,17 +23,18 @@ std::string volume_of(const std::string& socket) { return std::filesystem::path(
 
 // What happened last. An answer has the first ones after a number, and what the last one's is.
 json latest_events(const std::string& socket) {
-  json events = json::array();
   uint64_t since = 0;
   for (int i = 0; i < 2; ++i) {
     const Result<json> answer = control_request(socket, "events", {{"since", since}}, kTimeout_ns);
     if (!answer) break;
-    events = array_at(answer.value(), "events");
     const uint64_t last = count_at(answer.value(), "last");
-    if (last <= since + kEventsMax) break;
-    since = last - kEventsMax;
+    if (i == 0 && last > kEventsMax) {
+      since = last - kEventsMax;
+      continue;
+    }
+    return array_at(answer.value(), "events");
   }
-  return events;
+  return json::array();
 }
 
 }  // namespace
