@@ -53,8 +53,8 @@ def test_a_primary_goes_on_after_its_process(make_lab, rng, how):
     assert lab.status("beta")["role"] == "secondary"
 
 
-def test_it_goes_on_while_the_other_node_is_away(make_lab, rng):
-    """What it had acknowledged alone is here only: nobody else can have been promoted without a word."""
+def ended_alone(make_lab, rng):
+    """A primary whose process ended when its peer was away; what it had acknowledged."""
     lab = make_lab(size=f"{SIZE}", peer_timeout="1s")
     registers = Registers(SIZE)
     lab.kill("beta")
@@ -62,6 +62,12 @@ def test_it_goes_on_while_the_other_node_is_away(make_lab, rng):
     load.wait_for(200)
     lab.kill("alpha")
     load.ended()
+    return lab, registers
+
+
+def test_it_goes_on_while_the_other_node_is_away(make_lab, rng):
+    """What it had acknowledged alone is here only: nobody else can have been promoted without a word."""
+    lab, registers = ended_alone(make_lab, rng)
     lab.start("alpha")
     assert serves(lab)["state"] == "simplex"
     check(lab, registers)
@@ -73,13 +79,7 @@ def test_it_goes_on_while_the_other_node_is_away(make_lab, rng):
 
 def test_it_goes_on_beside_a_peer_that_came_without_data(make_lab, rng):
     """That peer's disk was lost; it knows nothing of the volume, and nobody can have been promoted there."""
-    lab = make_lab(size=f"{SIZE}", peer_timeout="1s")
-    registers = Registers(SIZE)
-    lab.kill("beta")
-    load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
-    load.wait_for(200)
-    lab.kill("alpha")
-    load.ended()
+    lab, registers = ended_alone(make_lab, rng)
     Path(lab.node("beta")["metadata"]).unlink()
     with open(lab.node("beta")["backing"], "wb") as file:
         file.truncate(SIZE)

@@ -78,6 +78,13 @@ class LostPeerTest : public testing::Test {
     for (int i = 0; i < 100 && !error; ++i) node_->run(10 * kMillisecond_ns);
     ASSERT_EQ(error, 0);
   }
+  // A primary that has written, and a peer that has it, too.
+  void begin_in_duplex() {
+    begin(OnPeerLoss::kContinue);
+    meet(true);
+    promote();
+    write();
+  }
   // A primary works on the peer's replica from then on.
   void lose_the_disk() {
     meet(true);
@@ -145,10 +152,7 @@ TEST_F(LostPeerTest, ItIsDemotedWhileThePeerComesAndGoes) {
 // It flushes by itself what its client has written a moment before all links fall silent. Nobody was promised anything
 // without the peer: that may be promoted, and be the source, without a word of the operator's.
 TEST_F(LostPeerTest, ItsOwnFlushBeginsNoGeneration) {
-  begin(OnPeerLoss::kContinue);
-  meet(true);
-  promote();
-  write();
+  begin_in_duplex();
   const uint64_t generation = node_->engine->status().mine.generations.current;
   peer_->answers = peer_->beats = peer_->confirms = false;
   await(wire::FrameType::kFlush, heard_[wire::FrameType::kFlush]);
@@ -171,10 +175,7 @@ TEST_F(LostPeerTest, WhoTookOverAndWroteNothingIsDemotedAsItWas) {
 
 // As `status` advises then: what it has goes, and to part from the peer for that would call for `resolve`.
 TEST_F(LostPeerTest, WhoIsOvertakenIsDemotedAsItWas) {
-  begin(OnPeerLoss::kContinue);
-  meet(true);
-  promote();
-  write();
+  begin_in_duplex();
   part();
   be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated);
   follow();
@@ -182,10 +183,7 @@ TEST_F(LostPeerTest, WhoIsOvertakenIsDemotedAsItWas) {
 
 // A peer that lost power between does not have all that both acknowledged: what it lacks is not given up without a word.
 TEST_F(LostPeerTest, WhoIsOvertakenByOneThatForgotPartsFromIt) {
-  begin(OnPeerLoss::kContinue);
-  meet(true);
-  promote();
-  write();
+  begin_in_duplex();
   part();
   be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated, {8});
   const uint64_t generation = node_->engine->status().mine.generations.current;
@@ -208,10 +206,7 @@ TEST_F(LostPeerTest, WhoIsOvertakenWithoutADiskIsDemoted) {
 
 // Nobody waits for what an age of the intents writes, and the next one who waits may do so when the peer is away.
 TEST_F(LostPeerTest, AMetadataDiskThatFailsUnnoticedIsLeftWhileThePeerIsThere) {
-  begin(OnPeerLoss::kContinue);
-  meet(true);
-  promote();
-  write();
+  begin_in_duplex();
   node_->metadata.error = EIO;
   node_->metadata.failures = 1000000;
   node_->run(3 * limits::kIntentAge_ns);
@@ -221,10 +216,7 @@ TEST_F(LostPeerTest, AMetadataDiskThatFailsUnnoticedIsLeftWhileThePeerIsThere) {
 
 // What it covers the peer has: its own disk, which the peer stands in for, may never answer.
 TEST_F(LostPeerTest, AFlushDoesNotWaitForADiskThatWasLeft) {
-  begin(OnPeerLoss::kContinue);
-  meet(true);
-  promote();
-  write();
+  begin_in_duplex();
   std::vector<std::optional<int>> flushed(2);
   std::vector<ClientRequest> requests(2);
   const auto flush = [&](size_t each) {
@@ -251,10 +243,7 @@ TEST_F(LostPeerTest, AFlushDoesNotWaitForADiskThatWasLeft) {
 
 // The one disk has failed, and the other one hangs: it was given up, and nobody waits for it.
 TEST_F(LostPeerTest, AMetadataDiskThatWasGivenUpDoesNotStandStill) {
-  begin(OnPeerLoss::kContinue);
-  meet(true);
-  promote();
-  write();
+  begin_in_duplex();
   node_->metadata.tells = true;
   node_->metadata.hung_until_ns = node_->scheduler.now_ns() + 3600 * kSecond_ns;
   node_->data.error = EIO;
