@@ -62,9 +62,9 @@ class HostilePeer::Line final : public ConnectionHandler {
     peer_nonce_ = nonce;
     nonce_ = peer_.next_nonce();
     // Where a session stands, other links join it.
-    const bool joins = peer_.up() && link_ != 0;
+    const bool stands = peer_.up() && link_ != 0;
     if (!peer_.shakes_hands) return;
-    if (joins)
+    if (stands)
       ask_to_join(2 * peer_.next_sequence() + (peer_.name_ == "beta" ? 1 : 0));
     else
       say_hello();
