@@ -148,6 +148,9 @@ constexpr uint64_t kProbeAheadBytesMax = 8 * kMiB;
 constexpr uint64_t kProbeBusyBytes_per_s = 64 * kKiB;
 constexpr uint64_t kProbeMax_ns = 120 * kSecond_ns;
 
+// So long a renewal of the links' keys may take, before the last key counts no more than the others again.
+constexpr uint64_t kKeyRenewal_ns = 20 * kSecond_ns;
+
 // The witness is looked at again after this: in duplex, whether it can be reached, …
 constexpr uint64_t kWitnessLook_ns = 10 * kSecond_ns;
 // Two nodes whose registers have different marks for so long ask two of them: either looks at its own every kWitnessLook_ns.

@@ -240,7 +240,9 @@ Result<std::string> Node::take_keys(KeyChoice choice, Result<LinkKeys> read) {
   LinkKeys keys = std::move(read.value());
   if (choice == KeyChoice::kLast) std::reverse(keys.begin(), keys.end());
   facts_.key = keys.front().fingerprint;
-  network_->set_keys(std::make_shared<const LinkKeys>(std::move(keys)));
+  // Who proves the old one beside a renewal, perhaps a thief, does not bring it back.
+  network_->set_keys(std::make_shared<const LinkKeys>(std::move(keys)),
+                     choice == KeyChoice::kLast ? limits::kKeyRenewal_ns : 0);
   return facts_.key;
 }
 

@@ -28,7 +28,8 @@ class KeyRenewal : public testing::Test {
                            << "[link.main]\nalpha = \"192.0.2.1:7\"\nbeta = \"192.0.2.2:7\"\n";
   }
   // `meanwhile` when the new key is in use, and its file has not been written yet.
-  Result<Output> renew(const std::function<void()>& meanwhile) {
+  Result<Output> renew(const std::function<void()>& meanwhile) { return order("renew", meanwhile); }
+  Result<Output> order(const char* action, const std::function<void()>& meanwhile) {
     const std::string socket = dir_ / "r0.ctl";
     const ScriptedNode node(socket, [&](const std::string& verb, const json& args) -> std::optional<std::string> {
       if (verb == "key") {
@@ -41,7 +42,7 @@ class KeyRenewal : public testing::Test {
     });
     Options options;
     options.node.socket = socket;
-    options.key.action = "renew";
+    options.key.action = action;
     return run_key(options, "");
   }
   static std::vector<std::string> fingerprints(const LinkKeys& keys) {
@@ -82,6 +83,20 @@ TEST_F(KeyRenewal, AFileThatWasChangedMeanwhileStaysAsItIs) {
     EXPECT_EQ(in_the_file(), fingerprints(theirs));
     EXPECT_EQ(orders_, std::vector<std::string>{"renew"});
   }
+}
+
+// What was connected with a key that was taken out stays so until it is renewed: who reloads is to know.
+TEST_F(KeyRenewal, AReloadNamesTheLinksOfADroppedKey) {
+  const Result<Output> both = order("reload", [] {});
+  ASSERT_TRUE(both.ok()) << both.error().what;
+  EXPECT_EQ(both.value().text.find("link main"), std::string::npos) << both.value().text;
+  ASSERT_TRUE(replace_link_keys(key_file_, "r0", {old_}).ok());
+  const Result<Output> dropped = order("reload", [] {});
+  ASSERT_TRUE(dropped.ok()) << dropped.error().what;
+  EXPECT_NE(dropped.value().text.find("link main keeps the connection that was made with key " + next_.fingerprint),
+            std::string::npos)
+      << dropped.value().text;
+  EXPECT_NE(dropped.value().text.find("twinblock key renew r0"), std::string::npos);
 }
 
 }  // namespace

@@ -2,13 +2,10 @@
 #include <fcntl.h>
 #include <poll.h>
 
-#include <atomic>
 #include <cstring>
-#include <future>
 #include <memory>
 
 #include "base/limits.h"
-#include "io/posix/key_reader.h"
 #include "io_posix_tcp_support.h"
 #include "io_posix_tls_support.h"
 
@@ -105,6 +102,29 @@ TEST(TlsSessionTest, a_plain_frame_is_recognised_whatever_its_first_byte_is) {
     ASSERT_EQ(dialler.shake_hands(), TlsSession::Step::kFailed);
     EXPECT_TRUE(dialler.error().starts_with("speaks without encryption")) << first << ": " << dialler.error();
   }
+}
+
+// A message of the handshake that says it is 16 MiB long, and of which more and more comes.
+TEST(TlsSessionTest, a_stranger_is_not_listened_to_without_end) {
+  TlsSession acceptor(TlsSession::Side::kAcceptor, keys_of({make_link_key()}));
+  Bytes record(4096, std::byte{7});
+  constexpr std::array<uint8_t, 5> kRecord{22, 3, 1, 0x0f, 0xfb};  // of 4091 bytes
+  constexpr std::array<uint8_t, 4> kHello{1, 0xff, 0xff, 0xff};
+  std::memcpy(record.data(), kRecord.data(), kRecord.size());
+  size_t said = 0;
+  TlsSession::Step step = acceptor.shake_hands();
+  while (step == TlsSession::Step::kWaits && said < kMiB) {
+    Bytes next = record;
+    if (said == 0) std::memcpy(next.data() + kRecord.size(), kHello.data(), kHello.size());
+    const auto room = acceptor.room();
+    ASSERT_GE(room.size(), next.size());
+    std::memcpy(room.data(), next.data(), next.size());
+    acceptor.received(next.size());
+    said += next.size();
+    step = acceptor.shake_hands();
+  }
+  EXPECT_EQ(step, TlsSession::Step::kFailed);
+  EXPECT_LE(said, 20 * kKiB) << acceptor.error();
 }
 
 // Each bit of each message of the handshake, and of a record behind it: nothing that was changed on
@@ -399,6 +419,21 @@ TEST_F(TlsTest, a_node_goes_on_with_the_key_that_the_peer_proves) {
   });
 }
 
+// Somebody who has the old key, which the other host has, too, must not bring it back by proving it once more.
+TEST_F(TlsTest, a_key_that_is_being_renewed_stays_the_one_to_go_on_with) {
+  const LinkKey next = make_link_key();
+  loop_.call([&] { network_->set_keys(keys_of({next, key_}), 3600 * kSecond_ns); });
+  listen();
+  dial_with(keys_of({key_}));
+  ASSERT_TRUE(loop_.eventually([&] { return other_end_.up && accepted_.connection != nullptr; }));
+  loop_.call([&] { accepted_.connection.reset(); });
+  dial();
+  ASSERT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
+  loop_.call([&] {
+    EXPECT_EQ(dialled_.connection->protection(), "TLS 1.3, AES-128-GCM, key " + next.fingerprint);
+  });
+}
+
 TEST_F(TlsTest, a_key_that_is_dropped_while_it_is_proven_is_worth_nothing) {
   listen();
   const int early = raw_client();
@@ -414,52 +449,6 @@ TEST_F(TlsTest, a_key_that_is_dropped_while_it_is_proven_is_worth_nothing) {
   EXPECT_TRUE(refused_with("127.0.0.1 has the key " + key_.fingerprint + ", which was dropped")) << refusals();
   loop_.call([&] { EXPECT_EQ(accepted_.connection, nullptr); });
   ::close(early);
-}
-
-TEST(KeyReaderTest, the_loop_goes_on_while_the_file_system_of_the_keys_hangs) {
-  RunningLoop loop;
-  std::promise<void> mends;
-  const std::shared_future<void> mended = mends.get_future().share();
-  KeyReader reader(*loop, [mended] {
-    mended.wait();
-    return Result<LinkKeys>(LinkKeys{make_link_key()});
-  });
-  std::vector<bool> told;
-  loop.start();
-  loop.call([&] {
-    for (int i = 0; i < 2; ++i)
-      reader.read([&](const Result<LinkKeys>& keys) { told.push_back(keys.ok()); });
-  });
-  loop.call([&] { EXPECT_EQ(told, std::vector{false}) << "one at a time"; });
-  mends.set_value();
-  EXPECT_TRUE(loop.eventually([&] { return told == std::vector{false, true}; }));
-}
-
-// It may hang for ever: the thread that reads is left behind, and finds nobody when it goes on.
-TEST(KeyReaderTest, a_file_system_that_hangs_does_not_hold_up_the_end) {
-  std::promise<void> begins, mends;
-  const std::shared_future<void> mended = mends.get_future().share();
-  const auto file = std::make_shared<int>();
-  std::atomic<int> told{0};
-  {
-    RunningLoop loop;
-    auto reader = std::make_unique<KeyReader>(*loop, [&begins, mended, file] {
-      begins.set_value();
-      mended.wait();
-      return Result<LinkKeys>(LinkKeys{make_link_key()});
-    });
-    loop.start();
-    loop.call([&] { reader->read([&told](const Result<LinkKeys>&) { ++told; }); });
-    begins.get_future().wait();
-    loop.stop();
-    auto end = std::async(std::launch::async, [&reader] { reader.reset(); });
-    const bool ended = end.wait_for(kNever) == std::future_status::ready;
-    if (!ended) mends.set_value();
-    ASSERT_TRUE(ended) << "it waits for what hangs";
-  }
-  mends.set_value();
-  EXPECT_TRUE(soon([&file] { return file.use_count() == 1; })) << "the thread has not ended";
-  EXPECT_EQ(told, 0);
 }
 
 TEST_F(TlsTest, that_a_proven_key_was_dropped_is_known_at_both_ends) {

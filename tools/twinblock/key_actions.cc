@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/limits.h"
 #include "config/config.h"
 #include "io/posix/files.h"
 #include "io/posix/link_key.h"
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::chrono::seconds kRenewPatience{20};
+constexpr std::chrono::nanoseconds kRenewPatience{limits::kKeyRenewal_ns};
 constexpr std::chrono::milliseconds kRenewLook{20};
 
 // What the volume's file says of it.
@@ -116,11 +117,42 @@ Result<json> order(const std::string& socket, const char* action) {
   return control_request(socket, "key", json{{"action", action}}, kAskTimeout_ns);
 }
 
+// Of a node: its own file says where its key is.
+Result<KeyPlace> key_of_node(const json& status) {
+  NodeOptions of_node;
+  of_node.config = text_at(status, "config");
+  return find_key(of_node);
+}
+
+// What of a link that is up rests on a key that the file has no more.
+std::string on_dropped_keys(const json& status, const KeyPlace& place, const LinkKeys& keys) {
+  std::string told;
+  if (!status.contains("links") || !status["links"].is_array()) return told;
+  for (const json& link : status["links"]) {
+    const std::string protection = text_at(link, "encryption");
+    const size_t at = protection.rfind("key ");
+    if (text_at(link, "state") != "up" || at == protection.npos) continue;
+    const std::string key = protection.substr(at + 4);
+    if (find_link_key(keys, key) == nullptr)
+      told += "link " + text_at(link, "name") + " keeps the connection that was made with key " + key + ", which " +
+              place.path + " has no more\n";
+  }
+  if (!told.empty())
+    told += "to do: for new connections: twinblock key renew " + place.volume +
+            "; or restart the node, if somebody else may have made these\n";
+  return told;
+}
+
 Result<Output> reload_key(const std::string& socket) {
   const Result<json> done = order(socket, "reload");
   if (!done) return done.error();
   const std::string key = text_at(done.value(), "key");
-  return Output{done.value(), "the node has read its keys, and proves itself by " + key + "\n"};
+  Output output{done.value(), "the node has read its keys, and proves itself by " + key + "\n"};
+  const Result<json> status = ask_status(socket);
+  const Result<KeyPlace> place = status ? key_of_node(status.value()) : status.error();
+  const Result<LinkKeys> keys = place ? read_link_keys(place.value().path) : place.error();
+  if (keys) output.text += on_dropped_keys(status.value(), place.value(), keys.value());
+  return output;
 }
 
 // Whether every link that is up has a connection with this key; in `missing` which has not, and why.
@@ -151,7 +183,8 @@ Status wait_for_all(const std::string& socket, const KeyPlace& place, const std:
   }
   return Error{"not every link has got a connection with key " + key + " (" + missing + ")",
                "copy " + place.path + " to the other host, run `twinblock key reload " + place.volume +
-                   "` there, and try again"};
+                   "` there, and try again; where only that host can begin connections, run `twinblock key renew " +
+                   place.volume + "` there first"};
 }
 
 Result<Output> renew_key(const std::string& socket, const KeyPlace& place) {
@@ -181,15 +214,6 @@ Result<Output> renew_key(const std::string& socket, const KeyPlace& place) {
                                   place.path + " now\n"};
 }
 
-// Of a node: its own file says where its key is.
-Result<KeyPlace> key_of_node(const std::string& socket) {
-  const Result<json> status = ask_status(socket);
-  if (!status) return status.error();
-  NodeOptions of_node;
-  of_node.config = text_at(status.value(), "config");
-  return find_key(of_node);
-}
-
 }  // namespace
 
 Result<Output> run_key(const Options& options, const std::string& /*socket*/) {
@@ -197,7 +221,9 @@ Result<Output> run_key(const Options& options, const std::string& /*socket*/) {
     const Result<std::string> socket = find_node(options);
     if (!socket) return socket.error();
     if (options.key.action == "reload") return reload_key(socket.value());
-    const Result<KeyPlace> place = key_of_node(socket.value());
+    const Result<json> status = ask_status(socket.value());
+    if (!status) return status.error();
+    const Result<KeyPlace> place = key_of_node(status.value());
     return place ? renew_key(socket.value(), place.value()) : place.error();
   }
   const Result<KeyPlace> place = find_key(options.node);

@@ -12,6 +12,7 @@
 #include "base/checks.h"
 #include "io/posix/congestion.h"
 #include "io/posix/link_host.h"
+#include "io/posix/monotonic.h"
 #include "io/posix/tcp_address.h"
 #include "io/posix/tcp_connection.h"
 #include "io/posix/tcp_listener.h"
@@ -61,13 +62,14 @@ TcpNetwork::~TcpNetwork() {
   loop_.detach(*this);
 }
 
-void TcpNetwork::set_keys(std::shared_ptr<const LinkKeys> keys) {
+void TcpNetwork::set_keys(std::shared_ptr<const LinkKeys> keys, uint64_t pinned_ns) {
   TB_CHECK(keys_ != nullptr && keys != nullptr, "links are encrypted from the start or never");
   keys_ = std::move(keys);
+  pinned_until_ns_ = pinned_ns == 0 ? 0 : monotonic_ns() + pinned_ns;
 }
 
 void TcpNetwork::prefer_key(const std::string& fingerprint) {
-  if (keys_->front().fingerprint == fingerprint) return;
+  if (keys_->front().fingerprint == fingerprint || monotonic_ns() < pinned_until_ns_) return;
   LinkKeys keys = *keys_;
   std::stable_partition(keys.begin(), keys.end(),
                         [&](const LinkKey& key) { return key.fingerprint == fingerprint; });

@@ -34,7 +34,8 @@ class TcpNetwork final : public Network, private TurnPart {
 
   // Where there were keys before. What is connected stays so, but for who is still to prove a key and proves one that was
   // dropped; of the others Connection::key_dropped() tells.
-  void set_keys(std::shared_ptr<const LinkKeys> keys);
+  // For `pinned_ns` the first one is used for what is dialled, whichever the peer proves meanwhile.
+  void set_keys(std::shared_ptr<const LinkKeys> keys, uint64_t pinned_ns = 0);
   [[nodiscard]] std::unique_ptr<Connection> dial(const LinkAddresses& link) override;
   Status listen(const LinkAddresses& link,
                 std::function<void(std::unique_ptr<Connection>)> accepted,
@@ -56,6 +57,7 @@ class TcpNetwork final : public Network, private TurnPart {
   Loop& loop_;
   const std::string congestion_;
   std::shared_ptr<const LinkKeys> keys_;  // null: nothing is encrypted
+  uint64_t pinned_until_ns_ = 0;          // their order stays
   SeenHellos seen_hellos_;
   InterfaceWatch interfaces_;
   std::vector<TcpConnection*> connections_;  // null: destroyed, removed after the turn

@@ -18,6 +18,9 @@ constexpr const char* kPriorities =
     "+CHACHA20-POLY1305";
 // No message of a handshake with a key is longer.
 constexpr size_t kHandshakeBytesMax = 4096;
+// Nor takes a whole one more, with what may have come behind it at once. GnuTLS looks at a message's length only when it
+// is there, and keeps up to 16 MiB of it until then.
+constexpr size_t kUnprovenBytesMax = 4 * kHandshakeBytesMax;
 // What may come at once: little from somebody unknown, then some records.
 constexpr size_t kFirstRoomBytes = 4096;
 constexpr size_t kRoomBytes = 128 * 1024;
@@ -153,7 +156,11 @@ TlsSession::Step TlsSession::shake_hands() {
     if (!done_) error_ = "has agreed to something else than TLS 1.3 with a key";
     return done_ ? Step::kDone : Step::kFailed;
   }
-  if (gnutls_error_is_fatal(code) == 0) return Step::kWaits;
+  if (gnutls_error_is_fatal(code) == 0) {
+    if (heard_bytes_ <= kUnprovenBytesMax) return Step::kWaits;
+    error_ = "says more than a proof of the key takes; it is no node";
+    return Step::kFailed;
+  }
   error_ = why_failed(code);
   if (code != GNUTLS_E_FATAL_ALERT_RECEIVED) gnutls_alert_send_appropriate(session_, code);
   return Step::kFailed;
