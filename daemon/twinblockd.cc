@@ -124,8 +124,11 @@ Status check_backing(const Config& config, const NodeConfig& node) {
   const std::string truncate =
       "(umask 077; truncate -s " + std::to_string(config.size_bytes) + " " + path + ")";
   const bool known_node = access(node.metadata.c_str(), F_OK) == 0;
+  // Devices come and go; a file that was made in their place would be in memory.
+  const bool of_a_device = path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
   const std::string create =
-      known_node ? "this node has metadata (" + node.metadata +
+      of_a_device ? "attach or activate that device, or correct `backing` of [node." + node.name + "]"
+      : known_node ? "this node has metadata (" + node.metadata +
                        "), so there were data: is it mounted? If the disk was replaced, move the "
                        "metadata away, then " +
                        truncate
@@ -201,12 +204,7 @@ Status check_witness(const WitnessConfig& witness) {
 
 // The directory that an ordinary user has in /tmp could be another one's, who made it first.
 Status check_own_directory(const std::string& path) {
-  struct stat info {};
-  if (!path.starts_with("/tmp/")) return ok_status();
-  if (lstat(path.c_str(), &info) != 0) return system_error(errno, path);
-  const bool own = S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
-                   (info.st_mode & S_IWOTH) == 0;
-  if (own || (geteuid() == 0 && S_ISDIR(info.st_mode))) return ok_status();
+  if (!is_somebody_elses(path)) return ok_status();
   return Error{"the runtime directory " + path + " is not this user's own",
                "remove it, or set another one with runtime in the node's table"};
 }

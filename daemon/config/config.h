@@ -128,6 +128,8 @@ Result<std::string> choose_node(const Config& config, const std::string& wanted,
 
 // "/run/twinblock" for root, "$XDG_RUNTIME_DIR/twinblock" otherwise ("/tmp/twinblock-UID" without).
 std::string default_runtime_dir();
+// Whether the directory `path` is in /tmp and there, and could have been made by another user for this one.
+bool is_somebody_elses(const std::string& path);
 
 // The sockets of a node: RUNTIME/VOLUME.ctl and RUNTIME/VOLUME.nbd.
 std::string control_socket_path(const Config& config, const NodeConfig& node);

@@ -1,4 +1,5 @@
 // Which node this host is, and where its sockets live.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -26,6 +27,13 @@ std::string default_runtime_dir() {
   const char* xdg = std::getenv("XDG_RUNTIME_DIR");
   if (xdg != nullptr && xdg[0] == '/') return std::string(xdg) + "/twinblock";
   return "/tmp/twinblock-" + std::to_string(geteuid());
+}
+
+bool is_somebody_elses(const std::string& path) {
+  struct stat info {};
+  if (!path.starts_with("/tmp/") || lstat(path.c_str(), &info) != 0) return false;
+  if (!S_ISDIR(info.st_mode)) return true;
+  return geteuid() != 0 && (info.st_uid != geteuid() || (info.st_mode & S_IWOTH) != 0);
 }
 
 std::string control_socket_path(const Config& config, const NodeConfig& node) {

@@ -115,6 +115,21 @@ def test_a_pid_file_that_is_another_file_is_not_written(make_lab, scratch, make)
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.parametrize("backing, says", [("/dev/twinblock-is-not-here", "attach or activate that device"),
+                                           ("{scratch}/nothing", "create it: (umask 077; truncate -s ")])
+def test_a_backing_that_is_missing_is_made_only_where_it_is_a_file(make_lab, scratch, backing, says):
+    """A file in a device's place would be in memory."""
+    lab = make_lab(start=False)
+    node = lab.node("alpha")
+    there = str(node["backing"])
+    node["backing"] = backing.format(scratch=scratch)
+    lab.set_node_config("alpha", lab.config_text(lab.state["replication"]))
+    with pytest.raises(LabError):
+        lab.start("alpha")
+    assert says in lab.log_text("alpha") and ("truncate" in lab.log_text("alpha")) == ("truncate" in says)
+    node["backing"] = there
+
+
 def build_for_all(directory):
     """What a node needs of the build, where every user can read it."""
     for pattern in ("daemon/twinblockd", "plugins/twinblock/*.so", "tests/system/libsanitizer_first.so"):

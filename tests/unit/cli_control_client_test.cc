@@ -342,6 +342,38 @@ TEST(Locate, WhereTheFileDoesNotSayTheNodeMayBeAnotherUsers) {
   EXPECT_EQ(locate_control_socket(alpha, dir.path(), others).value(), dir / "a/r0.ctl");
 }
 
+// Without a directory of its own a user's nodes have one of /tmp, where anybody may have made it first.
+TEST(Locate, AnotherUsersDirectoryIsNotBelieved) {
+  ASSERT_EQ(unsetenv("XDG_RUNTIME_DIR"), 0);
+  const bool root = geteuid() == 0;
+  const uid_t user = root ? 1'000'000 + static_cast<uid_t>(getpid()) : geteuid();
+  const std::string path = "/tmp/twinblock-" + std::to_string(user);
+  if (!fs::create_directory(path)) GTEST_SKIP() << path << " is in use";
+  fs::permissions(path, fs::perms::all);
+  touch(path + "/mine.ctl");
+  if (root) {
+    ASSERT_EQ(seteuid(user), 0);
+  }
+  const Result<json> reply = control_request(path + "/mine.ctl", "status", json::object(), kSecond_ns);
+  const Result<std::string> found = locate_control_socket({"mine", "", "", ""});
+  if (root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  fs::permissions(path, fs::perms::owner_all);
+  if (root) {
+    ASSERT_EQ(seteuid(user), 0);
+  }
+  const bool own = !is_somebody_elses(path);
+  if (root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  fs::remove_all(path);
+  ASSERT_FALSE(reply.ok());
+  EXPECT_NE(reply.error().what.find(path + " is not this user's own"), std::string::npos) << reply.error().what;
+  EXPECT_EQ(found.value(), "/run/twinblock/mine.ctl");
+  EXPECT_EQ(own, !root) << "by root it is another one's still";
+}
+
 TEST(Locate, TheOnlyNodeNeedsNoName) {
   const TemporaryDirectory dir;
   const Result<std::string> none = locate_control_socket({}, "/none", {dir.path()});

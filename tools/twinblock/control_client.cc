@@ -9,9 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <utility>
 
 #include "base/units.h"
+#include "config/config.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/json_fields.h"
 
@@ -153,6 +155,11 @@ Result<int> send_request(const std::string& socket_path, const std::string& verb
   if (socket_path.size() >= sizeof address.sun_path)
     return wrong_usage(socket_path + " is longer than a socket's path can be",
                        "name it relative to the current directory");
+  // Where no other directory is an ordinary user's own, he looks into one of /tmp, and anybody could have made that.
+  const std::string directory = std::filesystem::path(socket_path).parent_path().string();
+  if (directory == default_runtime_dir() && is_somebody_elses(directory))
+    return refused(directory + " is not this user's own: whoever made it could answer in the node's place",
+                   "remove it, as root if need be, or name the node's socket with --socket");
   socket_path.copy(address.sun_path, socket_path.size());
   Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.fd() < 0) return refused(system_error(errno, "can't make a socket").what);

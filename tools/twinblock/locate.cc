@@ -43,7 +43,7 @@ std::string find_in(const std::vector<std::string>& runtime_dirs, const std::str
 // Where a file does not say where the sockets are, that depends on the user; the node may be root's.
 std::string of_any_user(const std::string& socket, const std::vector<std::string>& runtime_dirs) {
   const fs::path path(socket);
-  return path.parent_path() == runtime_dirs.front()
+  return path.parent_path() == runtime_dirs.front() || path.parent_path() == default_runtime_dir()
              ? find_in(runtime_dirs, "/" + path.filename().string())
              : socket;
 }
@@ -59,9 +59,10 @@ std::set<std::string> control_sockets(const std::vector<std::string>& runtime_di
 }
 
 std::vector<std::string> usual_runtime_dirs() {
-  std::vector<std::string> dirs{default_runtime_dir()};
+  std::vector<std::string> dirs;
+  if (const std::string own = default_runtime_dir(); !is_somebody_elses(own)) dirs.push_back(own);
   // An ordinary user may well ask about the system's nodes.
-  if (dirs.front() != "/run/twinblock") dirs.emplace_back("/run/twinblock");
+  if (dirs.empty() || dirs.front() != "/run/twinblock") dirs.emplace_back("/run/twinblock");
   return dirs;
 }
 
