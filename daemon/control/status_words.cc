@@ -37,7 +37,7 @@ StatusWords degraded_words(const StatusView& view) {
                            "` here and `twinblock promote " + view.volume + "` on " +
                            view.peer.name
                      : "") +
-                "; if it is well, restart twinblockd here.";
+                "; then, or if it is well, restart twinblockd here; " + kDiskReplaced + ".";
   return words;
 }
 
@@ -151,6 +151,11 @@ StatusWords words_of_state(const StatusView& view) {
       words.status = "Both replicas are the same; neither node is primary.";
       words.action =
           "Run `twinblock promote " + volume + "` on the node that is to serve the volume.";
+      if (view.unvouched) {
+        const Error why = why_nothing_is_not_promoted(view.found, view.backing, peer);
+        words.status = capitalised(why.what) + ".";
+        words.action = capitalised(why.action) + ".";
+      }
       break;
     case VolumeState::kDuplex:
       words.status = "Both replicas are current; every write is on both before it is acknowledged.";
@@ -274,7 +279,7 @@ void add_disks(const StatusView& view, StatusWords& words) {
     words.action = "On " + peer + ", free space or replace the disk that holds " +
                   view.peer.error_file +
                   "; if the disk was replaced, restart "
-                  "twinblockd there. It is tried again every " +
+                  "twinblockd there, without its old metadata file. It is tried again every " +
                   format_duration(limits::kPeerDiskRetry_ns) + ".";
   }
   if (!view.disk_error.empty() && view.state == VolumeState::kSimplex) {
@@ -300,7 +305,7 @@ void add_disks(const StatusView& view, StatusWords& words) {
                       ? "Free space for " + view.backing +
                             "; the copy is then resumed by itself."
                       : "Replace the disk that holds " + view.backing +
-                            ", then restart twinblockd here.";
+                            ", then restart twinblockd here; " + kDiskReplaced + ".";
   }
 }
 

@@ -70,10 +70,10 @@ std::string promotion_words(const StatusView& view) {
   if (view.role != Role::kSecondary) return "This node is primary: clients write here.";
   if (!view.promotion.refusal.empty())
     return "This node can't be promoted now: " + view.promotion.refusal + ".";
-  if (view.peer.connected) return "Promoting this node now would lose nothing.";
-  if (view.mine.backing_lost)
+  if (view.unvouched)
     return "Promoting this node now (--peer-is-dead) would serve what is here: " +
            lost_words(view.found, view.backing) + ".";
+  if (view.peer.connected) return "Promoting this node now would lose nothing.";
   if (view.verdict && is_split_brain(*view.verdict))
     return "Promoting this node now would serve its own side of the split brain, without what " +
            view.peer.name + " wrote" +

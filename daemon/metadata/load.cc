@@ -163,7 +163,7 @@ void read_dirty(const File& file, Loaded& loaded) {
 Result<Loaded> without_superblock(const File& file, uint64_t volume_bytes,
                                   const std::array<Slot, 2>& slots) {
   static const std::string kAnew =
-      "move the file away and run `twinblock init --join` here, so that this node is copied anew "
+      "move the file away, start twinblockd and run `twinblock init --join` here, so that this node is copied anew "
       "from its peer; a backup of the file would describe older data, and must not be used";
   for (const Slot& slot : slots)
     if (!slot.action.empty())
@@ -181,7 +181,10 @@ Result<Loaded> without_superblock(const File& file, uint64_t volume_bytes,
     return Error{file.path +
                      ": both copies of the metadata are empty, but the intent map behind "
                      "them has been in use, or can't be read",
-                 kAnew, 0};
+                 kAnew + "; of a device, fill the first " +
+                     format_size(layout_of(volume_bytes, kRegionBytesMin).snapshot_offset) +
+                     " with zeroes instead, which is enough if no node has ever used it",
+                 0};
   Loaded loaded;
   loaded.blank = true;
   return loaded;

@@ -31,7 +31,7 @@ std::optional<Error> Candidacy::why_not_serve() const {
   if (const uint64_t stalled_ns = parts_.disks.stalled_ns(); stalled_ns > 0)
     return Error{"this node can't serve: " + stalled_words(stalled_ns), "look at that disk (dmesg)", EIO, Retry::kLater};
   // It could not be put on record: refused before anything has changed.
-  if (const int error = core_.state().store().error(); error != 0)
+  if (const int error = parts_.disks.metadata_error(); error != 0)
     return parts_.disks.why_metadata_failed(error);
   if (core_.session.up() && core_.phase().being_resynced())
     return Error{"this replica is being brought up to date by " + core_.peer,
@@ -60,7 +60,8 @@ std::optional<Error> Candidacy::why_not_serve() const {
 std::optional<Error> Candidacy::disk_failed() const {
   if (parts_.disks.local_ok()) return std::nullopt;
   return Error{system_error(parts_.disks.data_error(), "this node's disk failed").what,
-               "replace the disk, then restart twinblockd", parts_.disks.data_error(), Retry::kWhenMended};
+               std::string("replace the disk, then restart twinblockd; ") + kDiskReplaced,
+               parts_.disks.data_error(), Retry::kWhenMended};
 }
 
 bool Candidacy::peer_is_primary() const {
@@ -76,13 +77,17 @@ std::optional<Error> Candidacy::why_not(bool peer_is_dead) const {
   if (peer_is_primary())
     return Error{core_.peer + " is primary",
                  "run `twinblock demote " + core_.config.volume + "` there first", EBUSY, Retry::kNotNow};
-  return core_.session.up() || peer_is_dead ? std::nullopt : why_word_is_needed();
+  if (peer_is_dead) return std::nullopt;
+  if (!core_.session.up()) return why_word_is_needed();
+  if (core_.state().unvouched())
+    return why_nothing_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);
+  return std::nullopt;
 }
 
 // Without a session, what only the operator can know. Where there is a witness, it knows whether the
 // peer goes on.
 std::optional<Error> Candidacy::why_word_is_needed() const {
-  if (core_.state().backing_lost())
+  if (core_.state().unvouched())
     return why_lost_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);
   if (parts_.owner.forgot_what_the_peer_may_hold())
     return Error{"this node's host was started anew since it was " +

@@ -69,7 +69,7 @@ void NodeState::become_half_copied(const metadata::Generations& told, const std:
   role_.give_up_term();
   record_.discard = record_.keep = false;
   // What the source has yet to send is on its record.
-  backing_lost_ = false;
+  backing_lost_ = backing_lost_ && !peer_is_believed_;
 }
 
 void NodeState::become_whole(const metadata::Generations& told, uint64_t boot) {
@@ -78,7 +78,8 @@ void NodeState::become_whole(const metadata::Generations& told, uint64_t boot) {
   record_.inconsistent = record_.dirty = record_.primary = record_.shared = false;
   record_.all_dirty = record_.snapshot = record_.discard = record_.keep = false;
   record_.way_back = {};
-  crashed_ = backing_lost_ = false;
+  crashed_ = false;
+  backing_lost_ = backing_lost_ && !peer_is_believed_;
   role_.shares_what_it_took_over();
 }
 
@@ -133,7 +134,7 @@ void NodeState::target_marked() {
 
 void NodeState::found_equal(uint64_t boot) {
   record_.followed_boot = boot;
-  backing_lost_ = false;
+  backing_lost_ = backing_lost_ && !peer_is_believed_;
   settle();
 }
 

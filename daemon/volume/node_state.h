@@ -38,6 +38,15 @@ class NodeState {
   [[nodiscard]] bool crashed() const { return crashed_; }
   // Held data once, but none were found in the backing.
   [[nodiscard]] bool backing_lost() const { return backing_lost_; }
+  // … and nobody has said that what is there is right, by a promotion: the peer may have come up without its disk, too.
+  [[nodiscard]] bool unvouched() const { return backing_lost_ && !vouched_; }
+  // A session begins. Only a peer that found data, or is primary, shows by being the same, or by a copy, that what is here is.
+  void meet(bool peer_is_believed) { peer_is_believed_ = peer_is_believed; }
+  // This node, or the peer in a session, becomes primary; `both_whole`: they are the same by then.
+  void vouch(bool both_whole) {
+    vouched_ = peer_is_believed_ = true;
+    backing_lost_ = backing_lost_ && !both_whole;
+  }
   // What was found there when the process began.
   [[nodiscard]] DataFound found() const { return found_; }
   // A blank node has looked again.
@@ -150,6 +159,8 @@ class NodeState {
   bool blank_;
   bool crashed_ = false;
   bool backing_lost_ = false;
+  bool vouched_ = false;
+  bool peer_is_believed_ = false;
 };
 
 }  // namespace twinblock

@@ -202,6 +202,7 @@ void Roles::become_primary() {
   went_on_ = false;
   owner_.note_company();
   core_.state().role().become_primary(!session().up());
+  core_.state().vouch(core_.phase().both_whole());
   record_primary("promoted to primary", "this node is primary");
 }
 
@@ -273,6 +274,7 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
     core_.state().role().hear_term(told.term);
     core_.state().persist([](int) {});
   }
+  if (primary) core_.state().vouch(core_.phase().both_whole());
   owner_.peer_became(peer_);
   if (primary) loss_wait_.peer_is_primary_now();
   return true;

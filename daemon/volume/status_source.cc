@@ -73,6 +73,7 @@ void StatusSource::fill_replica(StatusView& view) const {
   view.given_up = core.record().given_up;
   view.joinable = core.join_order().stands();
   view.found = core.state().found();
+  view.unvouched = core.state().unvouched();
   view.intent_bytes = core.intents().set_bytes();
   view.all_dirty = core.record().all_dirty;
   view.intent_commits = core.intents().commits_total();

@@ -50,6 +50,7 @@ struct StatusView {
   metadata::GivenUp given_up{};
   bool joinable = false;  // blank, and joins a peer that is initialised
   DataFound found = DataFound::kUnknown;  // in the backing, where this node is blank or knew of data
+  bool unvouched = false;                 // it held data, and nobody has said that what is there is right
 
   struct Peer {
     std::string name;

@@ -24,4 +24,11 @@ Error why_lost_is_not_promoted(DataFound found, const std::string& path, const s
                0, Retry::kWhenMended};
 }
 
+Error why_nothing_is_not_promoted(DataFound found, const std::string& path, const std::string& peer) {
+  return Error{lost_words(found, path) + ", and none were found in " + peer + "'s backing either",
+               "are the right disks attached on both hosts, their file systems mounted? If not, see to that, and restart "
+               "twinblockd on both; only if they are the right ones, use --peer-is-dead",
+               0, Retry::kWhenMended};
+}
+
 }  // namespace twinblock

@@ -8,11 +8,16 @@
 
 namespace twinblock {
 
+// The end of an advice to replace a disk: by its record the node would take what another disk holds for the volume.
+constexpr const char* kDiskReplaced = "if it was replaced, move the metadata file away before the start";
+
 // Parts of sentences about the backing at `path`. Where this node has no metadata, and nothing was found; …
 std::string unseen_words(const std::string& path);
 // … and where its record says that there were data.
 std::string lost_words(DataFound found, const std::string& path);
 // Why such a node is not promoted without a word.
 Error why_lost_is_not_promoted(DataFound found, const std::string& path, const std::string& peer);
+// … nor where the peer's does not hold any more, either.
+Error why_nothing_is_not_promoted(DataFound found, const std::string& path, const std::string& peer);
 
 }  // namespace twinblock

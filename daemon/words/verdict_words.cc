@@ -31,7 +31,7 @@ constexpr std::array<VerdictRow, wire::kVerdictLast> kVerdicts{{
      "%P holds another volume, or a state of this one that is too old to be recognised: the two "
      "have nothing in common",
      "check that both nodes use the right backing and metadata; to throw one replica away, stop "
-     "that node, move its metadata file away and run `twinblock init %V --join` there"},
+     "that node, move its metadata file away, start it and run `twinblock init %V --join` there"},
     {Verdict::kSplitBrain,
      "split brain: this node and %P both accepted writes that the other does not have",
      "decide whose writes to give up: `twinblock resolve %V --keep local` keeps this node's, "
@@ -48,13 +48,13 @@ constexpr std::array<VerdictRow, wire::kVerdictLast> kVerdicts{{
     {Verdict::kNoGoodCopy,
      "the replica that counts is not whole and can't be copied from",
      "restore the volume from a backup; or go back to the other replica: stop the node whose "
-     "replica is not whole, move its metadata file away and run `twinblock init %V --join` there"},
+     "replica is not whole, move its metadata file away, start it and run `twinblock init %V --join` there"},
     {Verdict::kPeerDiskFailed,
      "%P's disk fails",
-     "replace the disk on %P, then restart twinblockd there"},
+     "replace the disk on %P, then restart twinblockd there; if it was replaced, move the metadata file away before the start"},
     {Verdict::kDiskFailed,
      "this node's disk fails",
-     "replace the disk, then restart twinblockd here"},
+     "replace the disk, then restart twinblockd here; if it was replaced, move the metadata file away before the start"},
     {Verdict::kSoleCopy, "%P is primary, but its disk failed: it works on this node's replica", ""},
     {Verdict::kDiskless, "this node's disk failed: it works on %P's replica", ""},
     {Verdict::kPeerCantGoOn,

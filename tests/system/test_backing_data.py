@@ -188,6 +188,80 @@ def test_a_device_whose_data_are_gone_is_told_and_nothing_is_thrown_away(on_alph
     assert_identical(on_alpha)
 
 
+@pytest.mark.parametrize("in_order", [True, False])
+def test_two_backings_whose_data_are_gone_are_not_served_without_a_word(on_alpha, in_order):
+    """Both hosts have come up without their disks: what is the same there is nothing."""
+    lab = on_alpha
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), FAR)
+        handle.flush()
+    wait_until_noted(lab)
+    for name in ("alpha", "beta"):
+        (lab.stop if in_order else lab.kill)(name)
+    on_device(lab, "alpha", bytes(SIZE), 0)
+    os.truncate(lab.node("beta")["backing"], 0)  # a file that was made where its file system is not mounted
+    os.truncate(lab.node("beta")["backing"], SIZE)
+    for name in NODES:
+        lab.start(name)
+    lab.wait_state("beta", "connected")
+    for name, peer in (("alpha", "beta"), ("beta", "alpha")):
+        said = lab.wait_status(name, lambda status: status["state"] == "connected")
+        assert f"in {peer}'s backing either" in said["status"] and "mounted" in said["action"], said
+        assert not said["promotable"]
+        refusal = ctl(lab, name, "promote")
+        assert refusal.returncode != 0 and f"in {peer}'s backing either" in refusal.stderr, refusal.stderr
+        assert "would serve what is here" in ctl(lab, name, "why").stdout
+    # Nor when the other one has gone, or is back without its disk once more.
+    lab.stop("beta")
+    lab.wait_peer_lost("alpha")
+    refusal = ctl(lab, "alpha", "promote")
+    assert refusal.returncode != 0 and "holds nothing but zeroes" in refusal.stderr, refusal.stderr
+    lab.start("beta")
+    lab.wait_state("beta", "connected")
+    assert "either" in ctl(lab, "beta", "promote").stderr
+    promote(lab, "alpha", "--peer-is-dead")
+    lab.wait_state("alpha", "duplex")
+    # It was said once, for both.
+    assert ctl(lab, "alpha", "demote").returncode == 0
+    promote(lab, "beta")
+    lab.wait_state("beta", "duplex")
+    lab.kill("beta")
+    lab.wait_peer_lost("alpha")
+    assert "nothing but zeroes" not in ctl(lab, "alpha", "promote").stderr
+    lab.start("beta")
+    lab.wait_status("beta", lambda status: status["state"] in ("duplex", "connected"))
+    assert_identical(lab)
+
+
+def test_a_disk_that_comes_back_shows_the_other_one_what_it_lacks(on_alpha):
+    """Both have come up without theirs, and were the same so."""
+    lab = on_alpha
+    data = os.urandom(MIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, FAR)
+        handle.flush()
+    wait_until_noted(lab)
+    for name in NODES:
+        lab.stop(name)
+    kept = bytes_of_device(lab, "alpha")
+    on_device(lab, "alpha", bytes(SIZE), 0)
+    backing = lab.node("beta")["backing"]
+    os.truncate(backing, 0)
+    os.truncate(backing, SIZE)
+    for name in NODES:
+        lab.start(name)
+    lab.wait_state("beta", "connected")
+    lab.stop("beta")
+    on_device(lab, "beta", kept, 0)
+    lab.start("beta")
+    lab.wait_status("beta", lambda status: status["state"] == "connected" and status["promotable"])
+    promote(lab, "beta")
+    lab.wait_state("beta", "duplex")
+    with connection(lab, name="beta") as handle:
+        assert handle.pread(MIB, FAR) == data
+    assert_identical(lab)
+
+
 def test_a_device_that_was_not_read_to_its_end_waits_for_the_order(make_lab, roomy):
     """There may be data where nobody has looked."""
     with lab_on_device(make_lab, "beta", roomy["beta"], TOO_LARGE) as lab:

@@ -251,7 +251,8 @@ TEST(DisksInStatus, AFullOneIsNotToBeReplaced) {
             "Free space for /srv/r0; the copy is then resumed by itself.");
   view.disk_ok = false;
   EXPECT_EQ(status_words(view).action,
-            "Replace the disk that holds /srv/r0, then restart twinblockd here.");
+            "Replace the disk that holds /srv/r0, then restart twinblockd here; if it was replaced, move the metadata file "
+            "away before the start.");
 }
 
 // A node whose process began anew after a failed flush, since when its disk's cache could not be dropped.
