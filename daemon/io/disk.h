@@ -54,6 +54,8 @@ class Disk {
   // so large, by a hole. An error says what is missing, and what to do; nothing has changed then. Never
   // less than before.
   [[nodiscard]] virtual Status grow(uint64_t size_bytes, bool extend) = 0;
+  // The volume has grown by that, for good: a flush fails from now on where what is below is smaller.
+  virtual void require_size(uint64_t /*size_bytes*/) {}
   // Whether kZero works without writing the zeroes (fallocate), so that "fast zero" can be offered.
   [[nodiscard]] virtual bool fast_zero() const = 0;
   // Changes when the device under this disk does anything, so that a long flush can be told from

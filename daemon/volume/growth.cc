@@ -332,6 +332,9 @@ void Growth::record() {
       return;
     }
     core_.grow(run_->volume_bytes);
+    // Not before: an operator may cut back what he made too large for a growth that was refused.
+    core_.data.require_size(run_->volume_bytes);
+    metadata_.require_size(metadata::metadata_bytes_max(run_->volume_bytes, core_.record().region_bytes));
     session().volume_grew();
     end(std::nullopt);
   });

@@ -162,6 +162,12 @@ def test_what_can_not_be_is_refused_and_says_what_to_do(make_lab):
     assert refused.returncode == 1 and "beta refuses" in said, said
     assert lab.node("beta")["backing"] in said and "truncate" in said, said
     assert size_of(lab, "alpha") == size_of(lab, "beta") == BEFORE
+    # It was a slip: what was enlarged for it may be cut back, and the disk is a good one.
+    os.truncate(lab.node("alpha")["backing"], 48 * MIB)
+    with connection(lab) as handle:
+        handle.pwrite(b"y" * 4096, 4096)
+        handle.flush()
+    assert lab.status("alpha")["state"] == "duplex" and not lab.status("alpha")["disk"]["error"]
     lab.kill("beta")
     lab.wait_peer_lost("alpha")
     refused = grow(lab, "alpha", 64 * MIB)
@@ -169,6 +175,18 @@ def test_what_can_not_be_is_refused_and_says_what_to_do(make_lab):
     with connection(lab) as handle:
         handle.pwrite(b"x" * 4096, BEFORE - 4096)
         assert handle.get_size() == BEFORE
+
+
+def test_a_backing_that_is_cut_back_after_it_has_grown_is_noticed(make_lab):
+    """What was written behind the cut is gone, and a flush says that it is on both disks."""
+    lab = make_lab(size="32MiB")
+    enlarge(lab, 64 * MIB)
+    assert grow(lab, "alpha", 64 * MIB).returncode == 0
+    os.truncate(lab.node("alpha")["backing"], 48 * MIB)
+    with connection(lab) as handle:
+        handle.pwrite(b"z" * 4096, 4096)
+        handle.flush()  # beta has it
+    lab.wait_state("alpha", "diskless")
 
 
 def test_a_peer_that_takes_longer_than_any_request_may_is_waited_for(scratch, make_lab):

@@ -429,7 +429,12 @@ TEST_P(PosixDiskTest, a_file_truncated_by_somebody_is_an_error_not_a_hang) {
 TEST_P(PosixDiskTest, a_file_that_has_grown_and_is_cut_back_is_an_error) {
   open();
   const uint64_t before = disk_->size_bytes();
+  // A growth that was refused elsewhere.
+  ASSERT_TRUE(disk_->grow(3 * before, true).ok());
+  ASSERT_EQ(::truncate((directory_ / "disk").c_str(), static_cast<off_t>(2 * before)), 0);
+  EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), 0) << "the volume has not grown";
   ASSERT_TRUE(disk_->grow(2 * before, true).ok());
+  disk_->require_size(2 * before);
   EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), 0);
   ASSERT_EQ(::truncate((directory_ / "disk").c_str(), static_cast<off_t>(before)), 0);
   EXPECT_EQ(run(job(DiskOp::kFlush, 0, 0)), EIO);

@@ -225,8 +225,12 @@ Status DiskFile::grow(uint64_t size_bytes, bool extend) {
     actual = size_bytes;
   }
   if (actual.value() < size_bytes) return too_small(path_, is_device_, actual.value(), size_bytes);
-  least_bytes_->store(size_bytes_ = std::max(size_bytes_, size_bytes));
+  size_bytes_ = std::max(size_bytes_, size_bytes);
   return ok_status();
+}
+
+void DiskFile::require_size(uint64_t size_bytes) {
+  least_bytes_->store(std::max(least_bytes_->load(), size_bytes));
 }
 
 void DiskFile::probe_file_system() {

@@ -86,6 +86,7 @@ class DiskFile {
   [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
   // Disk::grow().
   Status grow(uint64_t size_bytes, bool extend);
+  void require_size(uint64_t size_bytes);
   [[nodiscard]] bool fast_zero() const { return fast_zero_; }
   [[nodiscard]] bool direct() const { return block_bytes_ > 0; }
   // Whether the kernel takes such a transfer as it is, in aligned memory.

@@ -88,6 +88,7 @@ class PosixDisk final : public Disk, private TurnPart {
   [[nodiscard]] Status grow(uint64_t size_bytes, bool extend) override {
     return file_->grow(size_bytes, extend);
   }
+  void require_size(uint64_t size_bytes) override { file_->require_size(size_bytes); }
   [[nodiscard]] bool fast_zero() const override { return file_->fast_zero(); }
   [[nodiscard]] uint64_t device_work() const override { return file_->device_work(); }
   [[nodiscard]] uint64_t flushing_since_ns() const override { return flusher_->since_ns(); }
