@@ -29,7 +29,7 @@ struct Script {
   uint64_t now_ns = 1000;
 
   Result<json> run(const std::string& goal, uint64_t timeout_ns) {
-    return wait_for(goal, timeout_ns, make_actions());
+    return wait_for(goal, {timeout_ns, false}, make_actions());
   }
   Result<json> run_verify() { return wait_for_verification(make_actions()); }
 
@@ -59,9 +59,28 @@ TEST(Wait, TimesOutWithTheLastStateAndWhatToDo) {
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, kExitTimedOut);
   EXPECT_EQ(result.error().what,
-            "not duplex after 1.00 s: state simplex, role primary. Beta is away.");
+            "not duplex after 1.00 s (--timeout): state simplex, role primary. Beta is away.");
   EXPECT_EQ(result.error().action, "Start it.");
   EXPECT_EQ(script.now_ns, 1000 + kSecond_ns);
+}
+
+json copied(uint64_t bytes) {
+  json answer = status("resync");
+  answer["resync"]["bytes_done"] = bytes;
+  return answer;
+}
+
+TEST(Wait, GoesOnWhileAResyncDoesWhereThatIsWished) {
+  Script script{{status("simplex"), copied(1), copied(1), copied(1), copied(1), copied(2), copied(3), status("simplex"),
+                 copied(1), copied(2), copied(3)}};
+  const Result<json> result = wait_for("duplex", {kSecond_ns, true}, script.make_actions());
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, kExitTimedOut);
+  EXPECT_EQ(result.error().what.find("not duplex after 1.00 s in which nothing was copied: state resync"), 0u);
+  EXPECT_EQ(script.now_ns, 1000 + 6 * 200 * kMillisecond_ns + kSecond_ns) << "from the third byte on";
+  Script limited{{copied(1), copied(2), copied(3), copied(4), copied(5), copied(6), copied(7), copied(8)}};
+  EXPECT_FALSE(limited.run("duplex", kSecond_ns).ok());
+  EXPECT_EQ(limited.now_ns, 1000 + kSecond_ns) << "who says how long is taken at his word";
 }
 
 TEST(Wait, LooksOnceWithoutATimeout) {

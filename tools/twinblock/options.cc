@@ -80,7 +80,8 @@ Status prepare_pace(Options& options) {
 
 Status prepare_wait(Options& options) {
   if (Status read = read_goal(options); !read) return read;
-  const std::optional<uint64_t> timeout_ns = parse_wait_timeout(options.wait.timeout);
+  const std::string& timeout = options.wait.timeout;
+  const std::optional<uint64_t> timeout_ns = parse_wait_timeout(timeout.empty() ? kWaitTimeoutDefault : timeout);
   if (!timeout_ns)
     return wrong_usage("--timeout: '" + options.wait.timeout + "' is not a duration",
                        "write it like 60s, 500ms or 2min");

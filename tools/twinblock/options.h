@@ -47,7 +47,7 @@ struct VerifyOptions {
 struct WaitOptions {
   std::vector<std::string> words;
   std::string goal;  // of --for, or from the words
-  std::string timeout = "60s";
+  std::string timeout;      // none: a minute, and with --progress, a minute in which nothing is copied
   uint64_t timeout_ns = 0;  // from that
   bool progress = false;
 };

@@ -55,7 +55,8 @@ Result<Output> run_wait(const Options& options, const std::string& socket) {
   };
   actions.now_ns = steady_now_ns;
   actions.sleep = sleep_ns;
-  const Result<json> status = wait_for(options.wait.goal, options.wait.timeout_ns, actions);
+  const WaitLimit limit{options.wait.timeout_ns, options.wait.progress && options.wait.timeout.empty()};
+  const Result<json> status = wait_for(options.wait.goal, limit, actions);
   if (options.wait.progress) display.finish(status ? status.value() : json());
   if (!status) return status.error();
   return Output{status.value(), short_status(status.value())};

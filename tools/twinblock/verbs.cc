@@ -135,7 +135,7 @@ void add_wait_options(CLI::App& app, Options& options) {
                  "what to wait for (default duplex): the goal, as an option")
       ->check(CLI::IsMember(wait_goals()));
   app.add_option("--timeout", options.wait.timeout, "such as 500ms, 60s (the default), 10min");
-  app.add_flag("--progress", options.wait.progress, "show how a resync proceeds, on stderr");
+  app.add_flag("--progress", options.wait.progress, "show how a resync proceeds, on stderr, and wait while it does");
 }
 
 void add_watch_option(CLI::App& app, Options& options, const char* help) {
@@ -310,7 +310,7 @@ std::vector<Verb> sync_verbs() {
        "Waits until the node is as wished: duplex (both replicas current), whole (the same, also "
        "where neither node is primary), connected, promotable (it may be promoted, or is primary), "
        "primary, secondary, simplex or resync. Exits with 4 when that takes longer than --timeout. "
-       "--progress shows how a resync proceeds, or why nothing does.\n"
+       "--progress shows how a resync proceeds, or why nothing does; without --timeout it waits as long as it does.\n"
        "Example: twinblock wait r0 duplex --timeout 10min --progress",
        run_wait, add_wait_options, prepare_wait, false},
   };

@@ -16,11 +16,18 @@ constexpr uint64_t kPollInterval_ns = 200 * kMillisecond_ns;
 // A node that is silent for longer while it verifies is taken for gone.
 constexpr uint64_t kSilenceMax_ns = 10 * kSecond_ns;
 
-Error timed_out(const std::string& goal, uint64_t timeout_ns, const nlohmann::json& last) {
-  std::string what = "not " + goal + " after " + format_duration(timeout_ns) + ": state " +
+Error timed_out(const std::string& goal, const WaitLimit& limit, const nlohmann::json& last) {
+  std::string what = "not " + goal + " after " + format_duration(limit.ns) +
+                     (limit.while_still ? " in which nothing was copied" : " (--timeout)") + ": state " +
                      text_at(last, "state") + ", role " + text_at(last, "role");
   if (const std::string status = text_at(last, "status"); !status.empty()) what += ". " + status;
   return Error{what, text_at(last, "action"), kExitTimedOut};
+}
+
+// How much a resync has done; nothing where none is under way.
+uint64_t copied(const nlohmann::json& status) {
+  const nlohmann::json resync = object_at(status, "resync");
+  return flag_at(resync, "active") ? count_at(resync, "bytes_done") : 0;
 }
 
 }  // namespace
@@ -49,13 +56,16 @@ std::optional<uint64_t> parse_wait_timeout(const std::string& text) {
   return parse_duration_ns(plain ? text + "s" : text);
 }
 
-Result<nlohmann::json> wait_for(const std::string& goal, uint64_t timeout_ns,
+Result<nlohmann::json> wait_for(const std::string& goal, const WaitLimit& limit,
                                 const WaitActions& actions) {
-  const uint64_t start_ns = actions.now_ns();
+  uint64_t start_ns = actions.now_ns();
+  uint64_t most_copied = 0;  // one that begins anew, again and again, does not get on
   std::optional<nlohmann::json> last;
   while (true) {
     const Result<nlohmann::json> status = actions.poll();
     if (status) {
+      if (limit.while_still && copied(status.value()) > most_copied) start_ns = actions.now_ns();
+      most_copied = std::max(most_copied, copied(status.value()));
       last = status.value();
       actions.report(*last);
       if (wait_goal_reached(*last, goal)) return *last;
@@ -63,11 +73,11 @@ Result<nlohmann::json> wait_for(const std::string& goal, uint64_t timeout_ns,
       return status.error();
     }
     const uint64_t passed_ns = actions.now_ns() - start_ns;
-    if (passed_ns >= timeout_ns) {
+    if (passed_ns >= limit.ns) {
       if (!last) return status.error();
-      return timed_out(goal, timeout_ns, *last);
+      return timed_out(goal, limit, *last);
     }
-    actions.sleep(std::min(kPollInterval_ns, timeout_ns - passed_ns));
+    actions.sleep(std::min(kPollInterval_ns, limit.ns - passed_ns));
   }
 }
 

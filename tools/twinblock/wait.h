@@ -15,6 +15,7 @@ namespace twinblock {
 
 // What one can wait for, as the user writes it, and what is waited for where nothing is said.
 constexpr const char* kWaitGoalDefault = "duplex";
+constexpr const char* kWaitTimeoutDefault = "60s";
 const std::vector<std::string>& wait_goals();
 
 // Whether `status` is what `goal` means. `goal` is one of wait_goals().
@@ -30,10 +31,15 @@ struct WaitActions {
   std::function<void(uint64_t ns)> sleep;
 };
 
+struct WaitLimit {
+  uint64_t ns = 0;
+  bool while_still = false;  // it begins anew whenever a resync has got on: that may take hours
+};
+
 // Polls every 200 ms, at least once; the status that reached the goal. A node that does not answer
 // may be starting, so that is waited for as well: kExitUnreachable when it never answered before
-// `timeout_ns` passed, kExitTimedOut, with the last state, when it did. Other errors end the wait.
-Result<nlohmann::json> wait_for(const std::string& goal, uint64_t timeout_ns,
+// the limit, kExitTimedOut, with the last state, when it did. Other errors end the wait.
+Result<nlohmann::json> wait_for(const std::string& goal, const WaitLimit& limit,
                                 const WaitActions& actions);
 
 // As above, until the verification that was ordered has ended: its part of the status. There is no
