@@ -74,27 +74,25 @@ def test_a_removal_below_an_attached_device_is_refused_before_a_node_is_stopped(
     assert done.returncode == 1
     for volume in ("r0", "r-1"):
         assert f"{volume} is attached on this host" in done.stderr and f"twinblock detach {volume}\n" in done.stderr
-    assert not any(" twinblock@" in line for line in did), did
-    assert any("twinblock-attach@" in line for line in did) == systemd, "its own unit takes it away where nobody uses it"
+    assert not any(" stop " in line for line in did), "a mount that requires the device's unit would go with it"
 
 
 def test_a_device_whose_note_lies_elsewhere_is_seen_in_the_kernel(scripts):
     done, did = scripts.run("prerm", "remove", notes=["r0.pid"], backend="twinblock/r1")
     assert done.returncode == 1
     assert "/dev/nbd0 is attached on this host, of r1" in done.stderr and "twinblock detach r1\n" in done.stderr
-    assert "nbd1" not in done.stderr and not any(" twinblock@" in line for line in did), (done.stderr, did)
+    assert "nbd1" not in done.stderr and not any(" stop " in line for line in did), (done.stderr, did)
     done, did = scripts.run("prerm", "remove", notes=["r1.attach.json"], backend="twinblock/r1")
     assert done.stderr.count("is attached") == 1, "it is told once"
 
 
-def test_a_device_that_stays_is_looked_after_again(scripts):
-    unit = "twinblock-attach@r0.service"
-    scripts.answers("systemctl", 0, f"'{unit} loaded active running twinblock r0'")
+@pytest.mark.parametrize("status, says", [(0, "active"), (3, "activating"), (3, "inactive")])
+def test_who_looks_after_an_attached_device_is_to_be_stopped_first(scripts, status, says):
+    scripts.answers("systemctl", status, says)
     done, did = scripts.run("prerm", "remove", notes=["r0.attach.json"])
-    assert done.returncode == 1
-    assert did[-1] == f"systemctl start --no-block {unit}", did
-    did = scripts.run("prerm", "remove", notes=["r0.pid"])[1]
-    assert not any(" start " in line for line in did), "nothing is left to look after"
+    assert done.returncode == 1 and not any(" stop " in line for line in did), did
+    how = "twinblock detach r0" if says == "inactive" else "systemctl stop twinblock-promoter@r0 twinblock-attach@r0"
+    assert f"then: {how}\n" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("status", [0, 1])
