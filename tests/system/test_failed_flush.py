@@ -96,6 +96,22 @@ def test_who_is_killed_in_a_flush_that_hangs_does_not_know_how_it_ended(scratch,
     assert not has_on_record(lab, "beta", FLAG_FLUSHING)
 
 
+def test_memory_that_can_not_be_compared_with_the_disk_is_not_believed(scratch, make_lab):
+    """Nor served as the truth by a promotion that nobody has thought about: a power cut would take it away."""
+    disk = FaultyDisk(scratch, make_lab, "beta", backing_io="buffered", settings={"on_restart": "secondary"})
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), MIB)
+        lab.kill("beta")
+        lab.kill("alpha")
+    disk.begin_halfway()
+    lab.start("beta")
+    wait_for_log(lab, "beta", "does not answer: it is not known whether it holds what memory shows of it")
+    refused = ctl(lab, "beta", "promote", "--peer-is-dead")
+    assert refused.returncode != 0 and "flush" in refused.stderr, refused.stdout + refused.stderr
+    disk.end()
+
+
 def beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab):
     disk = FaultyDisk(scratch, make_lab, "beta", backing_io="buffered",
                       settings={"on_restart": "secondary"})

@@ -33,6 +33,10 @@ def probe_until(lab, good, *words):
     return link
 
 
+def order(lab, action):
+    return lab.ctl("alpha", "probe", action=action, link="link1")
+
+
 def shaped_lab(make_lab, rate):
     need_namespaces()
     return make_lab(size="64MiB", links=1, rates=[rate], host_namespaces=True)
@@ -145,6 +149,18 @@ def test_clients_go_on_and_streams_wait_for_each_other(make_lab):
             link = probe_until(lab, lambda each: each["clients_write"] and each["stream"]["seconds"] < 1,
                                "--link", "link1", "--duty", "100")
             assert link["clients_write"] and link["stream"]["seconds"] < 1
+            # Whoever says nothing of a duty takes little of the link: the next stream waits.
+            order(lab, "begin")
+            wait_until(lambda: order(lab, "result")["probe"]["stage"] in ("done", "failed"), 60, "the end of a probe")
+            order(lab, "begin")
+            waits = []
+
+            def is_waiting():
+                probe_now = order(lab, "result")["probe"]
+                waits.append(probe_now["wait_ns"] if probe_now["stage"] == "waiting" else 0)
+                return waits[-1] > 0 or probe_now["stage"] in ("streaming", "done", "failed")
+            wait_until(is_waiting, 60, "a stream that waits")
+            assert waits[-1] > 1e9, waits
         finally:
             ended.set()
             writer.join()

@@ -134,6 +134,85 @@ TEST_F(MetricsTest, CountAndTimeWhatTheEngineTells) {
     EXPECT_NE(text.find(line), std::string::npos) << line;
 }
 
+// Each figure of the view in its own sample, by its own value.
+TEST_F(MetricsTest, EachFigureIsItsOwn) {
+  StatusView view = engine_->status();
+  view.disk_ok = true;  // the last replica's disk is used on, with its errors
+  view.disk_error = "the local disk failed";
+  view.stalled_ns = 2 * kSecond_ns;
+  view.read_errors = 3;
+  view.size_bytes = 4;
+  view.dirty_bytes = 5;
+  view.intent_bytes = 6;
+  view.clients = 7;
+  view.uptime_ns = 8 * kSecond_ns;
+  view.reads = 9;
+  view.read_bytes = 10;
+  view.flushes = 11;
+  view.zeroes = 12;
+  view.simplex_times = 13;
+  view.peer_losses = 14;
+  view.resync.unreadable_bytes = 15;
+  view.resync_bytes = 16;
+  view.intent_commits = 17;
+  view.intent_waits = 18;
+  view.record_writes = 19;
+  view.cache.emplace();
+  view.cache->hits = 20;
+  view.cache->misses = 21;
+  view.cache->equal_hits = 22;
+  view.cache->shared_blocks = 2;
+  view.cache->memory_bytes = 23;
+  view.cache->size_bytes = 24;
+  view.cache->places = 25;
+  view.compression.writes_compressed = 26;
+  view.compression.writes_raw = 27;
+  view.compression.raw_bytes = 28;
+  view.compression.sent_bytes = 29;
+  view.compression.incompressible_bytes = 30;
+  view.compression.compress_ns = 31 * kSecond_ns;
+  view.compression.decompress_ns = 32 * kSecond_ns;
+  const std::string text = render_metrics(view, engine_->figures().latency(Window::kStart), 0);
+  const std::map<std::string, std::string> wanted{
+      {"disk_failed", "1"},
+      {"disk_stalled_seconds", "2"},
+      {"disk_read_errors_total", "3"},
+      {"size_bytes", "4"},
+      {"dirty_bytes", "5"},
+      {"intent_bytes", "6"},
+      {"clients", "7"},
+      {"uptime_seconds", "8"},
+      {"reads_total", "9"},
+      {"read_bytes_total", "10"},
+      {"flushes_total", "11"},
+      {"zeroes_total", "12"},
+      {"simplex_periods_total", "13"},
+      {"peer_losses_total", "14"},
+      {"resync_unreadable_bytes", "15"},
+      {"resync_bytes_total", "16"},
+      {"metadata_intent_commits_total", "17"},
+      {"metadata_intent_waits_total", "18"},
+      {"metadata_record_writes_total", "19"},
+      {"cache_hits_total", "20"},
+      {"cache_misses_total", "21"},
+      {"cache_equal_hits_total", "22"},
+      {"cache_shared_bytes_total", "8192"},
+      {"cache_memory_bytes", "23"},
+      {"cache_size_bytes", "24"},
+      {"cache_places", "25"},
+      {"compression_in_bytes_total", "28"},
+      {"compression_out_bytes_total", "29"},
+      {"compression_incompressible_bytes_total", "30"},
+      {"compress_cpu_seconds_total", "31"},
+      {"decompress_cpu_seconds_total", "32"}};
+  for (const auto& [name, value] : wanted) {
+    const std::string line = "\ntwinblock_" + name + "{volume=\"r0\",node=\"alpha\"} " + value + "\n";
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+  EXPECT_NE(text.find(",sent=\"compressed\"} 26\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(",sent=\"raw\"} 27\n"), std::string::npos) << text;
+}
+
 TEST_F(MetricsTest, AreAVerb) {
   EXPECT_EQ(ask(R"({"verb":"metrics"})")["result"]["text"], render_metrics(*engine_));
 }

@@ -380,6 +380,24 @@ TEST_F(XfsCopiesTest, what_was_is_brought_back_and_removed) {
   EXPECT_EQ(text_of(backing_), std::string(1 << 20, 'c'));
 }
 
+// It is the volume as it was: whoever may read the one may read the other, and nobody else.
+TEST_F(XfsCopiesTest, a_copy_is_as_open_as_the_backing) {
+  const auto mode_of = [](const std::string& path) {
+    struct stat info {};
+    EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+    return info.st_mode & 07777;
+  };
+  for (const mode_t mode : {0600u, 0640u}) {
+    ASSERT_EQ(::chmod(backing_.c_str(), mode), 0);
+    ASSERT_TRUE(run(CopyStep::kBeforeResync).ok());
+    EXPECT_EQ(mode_of(copies_->place(CopyStep::kBeforeResync, "")), mode);
+    const std::string name = "of" + std::to_string(mode);
+    ASSERT_TRUE(run(CopyStep::kTakeSnapshot, name).ok());
+    ASSERT_TRUE(run(CopyStep::kKeepSnapshot, name).ok());
+    EXPECT_EQ(mode_of(copies_->place(CopyStep::kKeepSnapshot, name)), mode);
+  }
+}
+
 // The resync that follows overwrites the only other one.
 TEST_F(XfsCopiesTest, a_copy_is_durable_and_then_has_a_name_that_is) {
   expect_durable(CopyStep::kBeforeResync, "", copies_->place(CopyStep::kBeforeResync, ""));

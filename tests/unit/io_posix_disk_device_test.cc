@@ -74,6 +74,28 @@ TEST_P(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
   EXPECT_NE(larger.error().action.find("enlarge the device"), std::string::npos);
 }
 
+// A mount and a volume group hold a device so, and lock nothing.
+TEST(PosixDiskDevice, a_device_that_something_else_has_claimed_is_left_alone) {
+  const TemporaryDirectory directory;
+  DiskFile::Options options;
+  options.path = directory / "image";
+  options.size_bytes = 8 * kMiB;
+  options.create = true;
+  ASSERT_TRUE(DiskFile::open(options).ok());
+  const LoopDevice device(options.path);
+  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+  options.path = device.path();
+  options.create = false;
+  {
+    const Descriptor claimed(::open(device.path().c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+    ASSERT_TRUE(claimed.open());
+    const auto refused = DiskFile::open(options);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, EBUSY) << refused.error().what;
+  }
+  EXPECT_TRUE(DiskFile::open(options).ok());
+}
+
 // What memory held of a device is gone with it: a disk that was pulled out and put back, say.
 TEST(PosixDiskDevice, a_device_that_is_attached_anew_is_told_from_the_one_before) {
   const TemporaryDirectory directory;

@@ -194,11 +194,13 @@ TEST_F(Fua, OneThatFailedMayHaveBeenAFlushThatFailed) {
 
 TEST_F(Fua, WantOfRoomIsTheWritesAlone) {
   ASSERT_EQ(run(DiskOp::kFlush, false), fine_);
-  durable_errno = plain_errno = ENOSPC;
-  EXPECT_EQ(run(DiskOp::kWrite, true), (Answer{ENOSPC, false}));
-  durable_errno = plain_errno = 0;
-  EXPECT_EQ(run(DiskOp::kFlush, false), fine_);
-  EXPECT_EQ(run(DiskOp::kWrite, true), fine_);
+  for (const int error : {ENOSPC, EDQUOT, EFBIG}) {
+    durable_errno = plain_errno = error;
+    EXPECT_EQ(run(DiskOp::kWrite, true), (Answer{error, false}));
+    durable_errno = plain_errno = 0;
+    EXPECT_EQ(run(DiskOp::kFlush, false), fine_);
+    EXPECT_EQ(run(DiskOp::kWrite, true), fine_);
+  }
 }
 
 TEST_F(Fua, AFlushThatFailedForWantOfRoomIsFinal) {

@@ -330,6 +330,24 @@ TEST(WriteLatency, KnowsForHowLongAnyWriteWasUnderWay) {
   EXPECT_NEAR(static_cast<double>(load.pause_p50_ns), 100, 2);
 }
 
+// What an outage of a minute would leave behind, of ten, and so on.
+TEST(WriteLatency, KnowsWhatWasWrittenInEachOfTheOutages) {
+  WriteLatency latency;
+  const auto seconds_ago = [](uint64_t seconds) { return (10'000 - seconds) * kSecond_ns; };
+  uint64_t blocks = 0;
+  for (size_t i = kOutageMinutes.size(); i-- > 0;) {  // one before each of the shorter ones
+    const size_t before = i == 0 ? 0 : kOutageMinutes[i - 1];
+    WriteTimes times;
+    times.received_ns = times.prepared_ns = times.admitted_ns = times.started_ns = times.done_ns =
+        seconds_ago(30 * (before + kOutageMinutes[i]));
+    latency.record(times, blocks++ * 4096, 4096, 1);
+  }
+  const WriteLoad load = latency.load(Window::kStart, seconds_ago(0));
+  for (size_t i = 0; i < kOutageMinutes.size(); ++i)
+    EXPECT_NEAR(static_cast<double>(load.dirtied_bytes[i]) / UniqueBlocks::kBlock_bytes, static_cast<double>(i + 1), 0.3)
+        << kOutageMinutes[i] << " minutes";
+}
+
 TEST(UniqueBlocks, CountsABlockOnceAndForgetsWhatIsOld) {
   UniqueBlocks blocks;
   uint64_t now = 5'000 * kSecond_ns;

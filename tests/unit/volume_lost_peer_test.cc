@@ -341,6 +341,58 @@ TEST_F(LostPeerTest, WhatNobodyWillStandInForIsNotWaitedFor) {
   EXPECT_EQ(node_->engine->volume_state(), VolumeState::kFrozen) << "its disk is in use";
 }
 
+// A disk that was full may have room again. One that gave an error has it still, however well the next writes go.
+TEST_F(LostPeerTest, AnErrorOfTheLastDiskIsForgottenOnlyWhereItMayPass) {
+  for (const int error : {ENOSPC, EDQUOT, EFBIG, EIO}) {
+    begin(OnPeerLoss::kContinue);
+    meet(true);
+    promote();
+    write();
+    part();
+    write();
+    node_->data.error = error;
+    node_->data.failures = 1;
+    std::optional<int> told;
+    ClientRequest request;
+    request.op = ClientOp::kZero;
+    request.length_bytes = 4 * kKiB;
+    request.done = [&told](ClientRequest& done) { told = done.error; };
+    node_->engine->clients().submit(request);
+    node_->run(kSecond_ns);
+    ASSERT_EQ(told, error);
+    std::vector<std::byte> data(4 * kKiB);
+    for (int i = 0; i < 4; ++i) {
+      request.op = ClientOp::kWrite;
+      request.data = data.data();
+      told.reset();
+      node_->engine->clients().submit(request);
+      node_->run(kSecond_ns);
+      ASSERT_EQ(told, 0);
+    }
+    EXPECT_NE(node_->engine->status().disk_error, "") << "it is kept for a while";
+    node_->run(10 * kLong_ns);
+    EXPECT_EQ(node_->engine->status().disk_error.empty(), error != EIO) << error;
+    node_->engine.reset();
+  }
+}
+
+TEST_F(LostPeerTest, TheTimesAloneAddUp) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  for (uint64_t period = 1; period <= 2; ++period) {
+    write();
+    part();
+    write();
+    const uint64_t before_ns = node_->engine->status().simplex_ns;
+    node_->run(kLong_ns);
+    EXPECT_EQ(node_->engine->status().simplex_ns, before_ns + kLong_ns);
+    EXPECT_EQ(node_->engine->status().simplex_times, period);
+    meet(true);
+    EXPECT_GE(node_->engine->status().simplex_ns, period * kLong_ns);
+  }
+}
+
 // A disk takes its time for a place that it can't read, and is asked for it once: what waits is looked at often.
 TEST_F(LostPeerTest, ABadPlaceIsNotReadAgainAndAgainUntilThePeerIsBack) {
   begin(OnPeerLoss::kFreeze);

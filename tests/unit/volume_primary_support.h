@@ -26,13 +26,8 @@ class PrimaryTest : public testing::Test {
   // `replication`: lines of that table of the file.
   explicit PrimaryTest(const std::string& replication = {}) : config_(make_config(kVolumeBytes, replication)) {
     config_.links.pop_back();
-    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    node_ = plain_node(config_, record);
-    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
-    peer_->hears = [this](const wire::FrameHeader& header) {
-      if (hears_) hears_(header);
-    };
-    peer_->take(HostilePeer::Stance::kSame, 0, 0);
+    node_ = plain_node(config_, record_);
+    meet();
     EXPECT_TRUE(node_->engine->start().ok());
   }
   ~PrimaryTest() override {
@@ -47,6 +42,15 @@ class PrimaryTest : public testing::Test {
     node_->run(kSecond_ns);
     ASSERT_TRUE(node_->engine->is_primary());
     ASSERT_EQ(node_->engine->status().state, VolumeState::kDuplex);
+  }
+  // A new process of the peer's, which holds the same.
+  void meet() {
+    peer_.reset();
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      if (hears_) hears_(header);
+    };
+    peer_->take(HostilePeer::Stance::kSame, 0, 0);
   }
   [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
   template <typename Done>
@@ -83,6 +87,7 @@ class PrimaryTest : public testing::Test {
   }
 
   Config config_;
+  const metadata::NodeRecord record_ = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
   std::unique_ptr<FuzzNode> node_;
   std::unique_ptr<HostilePeer> peer_;
   std::function<void(const wire::FrameHeader&)> hears_;  // each frame of this node's

@@ -59,6 +59,37 @@ TEST_F(VerificationTest, ARepairThatIsNotOnRecordDoesNotBegin) {
   EXPECT_EQ(status().state, VolumeState::kDiskless);
 }
 
+// Only a repair ends that, or a comparison that finds nothing: what was found is still to be repaired.
+TEST_F(VerificationTest, AComparisonThatFindsSomethingDoesNotEndARepairThatWasCutOff) {
+  verify(VerifyOrder::kRepair);
+  ASSERT_TRUE(await([this] { return flush_heard_; }));
+  part();
+  ASSERT_TRUE(status().repair_cut_off);
+  hears_ = nullptr;
+  meet();
+  ASSERT_TRUE(await([this] { return stands() && status().state == VolumeState::kDuplex; }));
+  bool wrong = true;
+  hears_ = [&](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kFlush)) answer(header.sequence);
+    if (header.type != static_cast<uint8_t>(wire::FrameType::kDigest)) return;
+    std::vector<std::byte> digests = digests_of_zeroes(header.length);
+    if (std::exchange(wrong, false)) digests.front() ^= std::byte{1};
+    answer(header.sequence, digests);
+  };
+  peer_->answers = false;
+  const auto compare = [this] {
+    node_->engine->orders().verify(VerifyOrder::kCompare, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+    ASSERT_TRUE(await([this] { return !status().verify.active; }));
+    ASSERT_EQ(status().verify.ended, "complete");
+  };
+  compare();
+  ASSERT_GT(status().verify.differing_bytes, 0U);
+  EXPECT_TRUE(status().repair_cut_off);
+  compare();
+  ASSERT_EQ(status().verify.differing_bytes, 0U);
+  EXPECT_FALSE(status().repair_cut_off);
+}
+
 // Until one is complete, any block of the peer's may be the bad one, and the next process says so.
 TEST_F(VerificationTest, ARepairThatWasCutOffIsOnRecord) {
   const uint64_t intents = status().intent_bytes;
