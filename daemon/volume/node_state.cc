@@ -51,6 +51,8 @@ void NodeState::join(const Joined& joined) {
   record_.peer_primary = joined.peer_primary;
   record_.heard_term = joined.peer_term;
   blank_ = false;
+  // What it is filled with is worth what it is worth at the source.
+  backing_lost_ = record_.held_data = !peer_is_believed_;
 }
 
 void NodeState::become_half_copied(const metadata::Generations& told, const std::optional<metadata::WayBack>& copy) {
@@ -143,6 +145,7 @@ void NodeState::made_equal(uint64_t boot) {
   if (record_.all_dirty) record_.repairing = false;  // all was copied, or compared
   record_.all_dirty = false;
   crashed_ = false;
+  backing_lost_ = unvouched();
   settle();
 }
 

@@ -107,7 +107,10 @@ class NodeState {
   void need_copy_back();
 
   // Towards the peer. This node holds writes that it may miss; …
-  void hold_more() { record_.dirty = true; }
+  void hold_more() {
+    record_.dirty = true;
+    backing_lost_ = unvouched();
+  }
   // … it is about to get them, and they may become more than the snapshot names. `all`: every block may be one.
   void begin_copy(bool all);
   void target_marked();

@@ -274,7 +274,10 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
     core_.state().role().hear_term(told.term);
     core_.state().persist([](int) {});
   }
-  if (primary) core_.state().vouch(core_.phase().both_whole());
+  if (primary && core_.phase().both_whole())
+    core_.state().vouch(true);
+  else if (primary)
+    core_.state().meet(true);
   owner_.peer_became(peer_);
   if (primary) loss_wait_.peer_is_primary_now();
   return true;

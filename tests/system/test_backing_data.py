@@ -233,6 +233,32 @@ def test_two_backings_whose_data_are_gone_are_not_served_without_a_word(on_alpha
     assert_identical(lab)
 
 
+def test_who_is_filled_from_a_disk_that_was_lost_is_not_promoted_without_a_word(on_alpha):
+    """Alpha has come up without its disk; beta's was replaced."""
+    lab = on_alpha
+    for name in NODES:
+        lab.stop(name)
+    on_device(lab, "alpha", bytes(SIZE), 0)
+    beta = lab.node("beta")
+    os.unlink(beta["metadata"])
+    os.truncate(beta["backing"], 0)
+    os.truncate(beta["backing"], SIZE)
+    for name in NODES:
+        lab.start(name)
+    lab.wait_state("beta", "connected")
+    for name in NODES:
+        assert "holds nothing but zeroes" in ctl(lab, name, "promote").stderr
+    promote(lab, "alpha", "--peer-is-dead")
+    lab.wait_state("alpha", "duplex")
+    # By then it is the truth, and what is missed is on record: a link that comes back costs no copy of all.
+    data = os.urandom(MIB)
+    write_alone(lab, data, FAR)
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex")
+    assert lab.status("alpha")["last_resync"]["sent"]["data_bytes"] <= 2 * MIB
+    assert_identical(lab)
+
+
 def test_a_disk_that_comes_back_shows_the_other_one_what_it_lacks(on_alpha):
     """Both have come up without theirs, and were the same so."""
     lab = on_alpha

@@ -24,11 +24,25 @@ Error timed_out(const std::string& goal, const WaitLimit& limit, const nlohmann:
   return Error{what, text_at(last, "action"), kExitTimedOut};
 }
 
-// How much a resync has done; nothing where none is under way.
-uint64_t copied(const nlohmann::json& status) {
-  const nlohmann::json resync = object_at(status, "resync");
-  return flag_at(resync, "active") ? count_at(resync, "bytes_done") : 0;
-}
+// Whether a resync has got on: more is done, or less is left, than ever before. One that was cut off goes on from nothing
+// done, with what was left; one that begins anew, again and again, does not get on.
+class Progress {
+ public:
+  bool gets_on(const nlohmann::json& status) {
+    const nlohmann::json resync = object_at(status, "resync");
+    if (!flag_at(resync, "active")) return false;
+    const uint64_t done = count_at(resync, "bytes_done");
+    const uint64_t left = count_at(resync, "bytes_total") - std::min(done, count_at(resync, "bytes_total"));
+    const bool further = done > most_done_ || left < least_left_;
+    most_done_ = std::max(most_done_, done);
+    least_left_ = std::min(least_left_, left);
+    return further;
+  }
+
+ private:
+  uint64_t most_done_ = 0;
+  uint64_t least_left_ = UINT64_MAX;
+};
 
 }  // namespace
 
@@ -59,13 +73,12 @@ std::optional<uint64_t> parse_wait_timeout(const std::string& text) {
 Result<nlohmann::json> wait_for(const std::string& goal, const WaitLimit& limit,
                                 const WaitActions& actions) {
   uint64_t start_ns = actions.now_ns();
-  uint64_t most_copied = 0;  // one that begins anew, again and again, does not get on
+  Progress progress;
   std::optional<nlohmann::json> last;
   while (true) {
     const Result<nlohmann::json> status = actions.poll();
     if (status) {
-      if (limit.while_still && copied(status.value()) > most_copied) start_ns = actions.now_ns();
-      most_copied = std::max(most_copied, copied(status.value()));
+      if (progress.gets_on(status.value()) && limit.while_still) start_ns = actions.now_ns();
       last = status.value();
       actions.report(*last);
       if (wait_goal_reached(*last, goal)) return *last;
