@@ -29,7 +29,7 @@ class CommitGathering {
   // It has ended, and so many are told.
   void told(size_t count) {
     if (clock_ == nullptr || count == 0) return;
-    expected_ = std::max(count, expected_ - expected_ / 8);
+    expected_ = std::max(count, expected_ - (expected_ + 7) / 8);  // by one at least: a burst is forgotten
     told_at_ns_ = clock_->now_ns();
   }
   // Whether more than these `waiting` are to be expected.

@@ -132,6 +132,29 @@ TEST(IntentStore, ACommitWaitsAMomentForAsManyAsTheLastOneHad) {
   for (uint64_t i = 0; i < region; ++i) EXPECT_EQ(told[i].result, 0);
 }
 
+// A burst is no reason to wait for ever: who comes alone since has no others with him.
+TEST(IntentStore, WhoComesAloneWaitsForNobodyAfterSomeCommits) {
+  OneTimer clock;
+  Fixture f(kVolume, &clock);
+  std::vector<Told> told(64);
+  uint64_t region = 0;
+  const auto come = [&](size_t count) {
+    for (; count > 0; --count, ++region)
+      ASSERT_EQ(f.store.cover(2 * region * kRegion, 1, told[region]), 0);
+  };
+  come(1);
+  come(9);
+  f.disk.finish_all();
+  for (int i = 0; i < 20; ++i) {
+    come(1);
+    clock.pass(kMillisecond_ns);
+    f.disk.finish_all();
+  }
+  come(1);
+  EXPECT_EQ(f.disk.pending(), 1u) << "at once";
+  f.disk.finish_all();
+}
+
 TEST(IntentStore, ARangeOverPagesIsWrittenInOneRequestAndPagesApartInTwo) {
   Fixture f;
   Told told;
