@@ -55,7 +55,7 @@ def test_sigterm_ends_in_order_and_in_time(make_lab, scratch_in_memory):
     assert lab.exit_code("alpha") == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
 def test_stop_does_not_wait_for_an_idle_client(lab, number):
     with contextlib.suppress(Exception):  # the handle's own goodbye finds nobody
         with connection(lab) as handle:
@@ -64,6 +64,7 @@ def test_stop_does_not_wait_for_an_idle_client(lab, number):
             process.signal(number)
             wait_until(lambda: not process.alive(), 5, "the end with a client")
     assert process.exit_code == 0
+    assert "demoted to secondary" in lab.log_text("alpha")
     lab.wait_peer_lost("beta")
     assert_identical(lab)
 

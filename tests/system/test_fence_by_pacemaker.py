@@ -34,8 +34,9 @@ case "$*" in
 esac
 """
 CRM_MON = """#!/bin/sh
-echo '<current_dc present="true" name="alpha" with_quorum="true"/>'
-echo '<node name="beta" id="2" online="{online}" standby="false" unclean="false"/>'
+echo '<current_dc present="true" name="alpha" with_quorum="{quorum}"/>'
+echo '<node name="beta" id="2" online="{online}" standby="false" unclean="{unclean}"/>'
+case "$*" in *--resource*) cat {directory}/promoted 2>/dev/null ;; esac
 """
 TWINBLOCK = """#!/bin/sh
 exit 3
@@ -55,8 +56,9 @@ class Cluster:
         path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
 
-    def peer_is(self, online):
-        self._tool("crm_mon", CRM_MON.format(online="true" if online else "false"))
+    def peer_is(self, online, quorum="true", unclean="false"):
+        self._tool("crm_mon", CRM_MON.format(online="true" if online else "false", quorum=quorum, unclean=unclean,
+                                             directory=self.directory))
 
     def fencing_is(self, said, status=0):
         self._tool("crm_attribute", f"#!/bin/sh\n[ -z '{said}' ] || echo '{said}'\nexit {status}\n")
@@ -72,11 +74,11 @@ class Cluster:
         path = self.directory / "taken"
         return path.read_text(encoding="ascii").split() if path.exists() else []
 
-    def fence(self):
+    def fence(self, reason="loss", timeout_s=LIVENESS_S):
         environment = {"PATH": f"{self.directory}:{os.environ['PATH']}", "TWINBLOCK_VOLUME": "r0",
-                       "TWINBLOCK_NODE": "alpha", "TWINBLOCK_PEER": "beta", "TWINBLOCK_REASON": "loss"}
+                       "TWINBLOCK_NODE": "alpha", "TWINBLOCK_PEER": "beta", "TWINBLOCK_REASON": reason}
         return subprocess.run([COMMAND], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              check=False, timeout=LIVENESS_S)
+                              check=False, timeout=timeout_s)
 
 
 @pytest.fixture
@@ -127,3 +129,23 @@ def test_a_peer_that_asks_in_the_same_moment_keeps_what_it_was_granted(cluster, 
     done = cluster.fence()
     assert done.returncode == (REFUSED if online else NO_ANSWER), done.stdout + done.stderr
     assert cluster.ban() == "beta 17.4" and not cluster.taken()
+
+
+def test_nobody_is_promoted_beside_a_promoted_peer(cluster):
+    (cluster.directory / "promoted").write_text(
+        '<resource id="r0" role="Promoted" active="true">\n<node name="beta" id="2"/>\n', encoding="ascii")
+    done = cluster.fence("promotion")
+    assert done.returncode == REFUSED and "beta is promoted" in done.stdout, done.stdout + done.stderr
+    assert cluster.taken() == []
+    (cluster.directory / "promoted").unlink()
+    assert cluster.fence("promotion").returncode == OUTDATED
+
+
+@pytest.mark.parametrize("how", [{"unclean": "true"}, {"quorum": "false"}], ids=str)
+def test_a_peer_that_may_live_is_waited_for(cluster, how):
+    cluster.peer_is(online=False, **how)
+    with pytest.raises(subprocess.TimeoutExpired):
+        cluster.fence(timeout_s=5)
+    assert cluster.taken() == []
+    cluster.peer_is(online=False)
+    assert cluster.fence().returncode == SHOT

@@ -360,5 +360,13 @@ TEST(EqualProbeTest, TellsAboutHowManyBlocksHaveComeBefore) {
   EXPECT_EQ(probe.equal(random_blocks(1 << 20, kBlocks)), 0u);
 }
 
+TEST_F(CacheTest, WhatIsHereEarnsTimeToLearnMore) {
+  read(5, 100);
+  while (cache_.effort().may_learn_read(256, kSecond_ns)) {
+  }
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(ask(5), 100u);
+  EXPECT_TRUE(cache_.effort().may_learn_read(1, kSecond_ns));
+}
+
 }  // namespace
 }  // namespace twinblock

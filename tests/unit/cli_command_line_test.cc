@@ -176,6 +176,13 @@ TEST(CommandLine, VerifyRefusesOptionsThatContradictEachOther) {
   EXPECT_TRUE(says(refusal({"verify", "--detach", "--wait"}), "--detach"));
 }
 
+TEST(CommandLine, ADeviceInUseIsTakenAwayByForceOnly) {
+  EXPECT_TRUE(says(refusal({"detach", "r0", "--in-use"}), "--force"));
+  EXPECT_TRUE(says(refusal({"detach", "r0", "--with-host", "--force"}), "--force"));
+  const Options both = parsed({"detach", "r0", "--force", "--in-use"});
+  EXPECT_TRUE(both.detach.force && both.detach.in_use);
+}
+
 TEST(CommandLine, WaitTakesKnownGoalsAndDurations) {
   EXPECT_EQ(parsed({"wait"}).wait.goal, "duplex");
   EXPECT_EQ(parsed({"wait"}).wait.timeout_ns, 60 * kSecond_ns);

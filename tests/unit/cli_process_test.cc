@@ -2,9 +2,16 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "base/units.h"
+#include "temporary_directory.h"
 
 namespace twinblock {
 namespace {
@@ -19,6 +26,23 @@ TEST(Process, ReturnsOutputOrTheReasonOfAFailure) {
             "no-such-program is not installed");
   EXPECT_NE(run_program({"sleep", "1000"}, 50 * kMillisecond_ns).error().what.find("did not end"),
             std::string::npos);
+}
+
+// Root's PATH may hold ".", and the current directory be anybody's.
+TEST(Process, NothingIsFoundByARelativePath) {
+  const TemporaryDirectory dir;
+  std::ofstream(dir / "twinblock-trap") << "#!/bin/sh\n";
+  ASSERT_EQ(chmod((dir / "twinblock-trap").c_str(), 0755), 0);
+  const char* path = getenv("PATH");
+  const std::string before = path == nullptr ? "" : path;
+  const auto was = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  setenv("PATH", ".:./", 1);
+  EXPECT_EQ(find_program("twinblock-trap"), "");
+  setenv("PATH", dir.path().c_str(), 1);
+  EXPECT_EQ(find_program("twinblock-trap"), dir / "twinblock-trap");
+  setenv("PATH", before.c_str(), 1);
+  std::filesystem::current_path(was);
 }
 
 TEST(Process, IsKnownByNumberAndStartTime) {

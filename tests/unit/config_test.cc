@@ -430,6 +430,10 @@ TEST(LinkOrders, LeadOnlyWhereTheFileLetsThem) {
   EXPECT_FALSE(may(link_of("b", "10.3.0.1:1", "10.2.0.2:2")));
   config.links = {link_of("main", "127.0.0.1:7700", "127.0.0.1:7701")};
   EXPECT_TRUE(may(link_of("b", "127.0.9.1:1", "127.0.9.1:2"))) << "two nodes on one host";
+  config.allow_links.clear();
+  config.links = {link_of("main", "[fd00:1::1]:7700", "[fd00:1::2]:7700")};
+  EXPECT_TRUE(may(link_of("b", "[fd00:1::9]:1", "[fd00:1::2]:2"))) << "the same /64";
+  EXPECT_FALSE(may(link_of("b", "[fd00:1:0:1::9]:1", "[fd00:1::2]:2"))) << "the next one";
 }
 
 TEST(CompressionNames, AreThoseOfTheFile) {

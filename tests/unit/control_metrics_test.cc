@@ -172,7 +172,25 @@ TEST_F(MetricsTest, EachFigureIsItsOwn) {
   view.compression.incompressible_bytes = 30;
   view.compression.compress_ns = 31 * kSecond_ns;
   view.compression.decompress_ns = 32 * kSecond_ns;
+  ASSERT_EQ(view.links.size(), 1u);
+  StatusView::Link& link = view.links[0];
+  link.out_bytes = 41;
+  link.in_bytes = 42;
+  link.cipher_ns = 43 * kSecond_ns;
+  link.in_flight_bytes = 44;
+  link.failovers = 45;
+  link.round_trip_ns = 46 * kSecond_ns;
+  link.nominal_bits_per_s = 8 * 47;
   const std::string text = render_metrics(view, engine_->figures().latency(Window::kStart), 0);
+  const std::map<std::string, std::string> of_the_link{
+      {"sent_bytes_total", "41"},    {"received_bytes_total", "42"}, {"cipher_seconds_total", "43"},
+      {"in_flight_bytes", "44"},     {"failovers_total", "45"},      {"round_trip_seconds", "46"},
+      {"nominal_bytes_per_second", "47"}};
+  for (const auto& [name, value] : of_the_link) {
+    const std::string line =
+        "\ntwinblock_link_" + name + "{volume=\"r0\",node=\"alpha\",peer=\"beta\",link=\"main\"} " + value + "\n";
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
   const std::map<std::string, std::string> wanted{
       {"disk_failed", "1"},
       {"disk_stalled_seconds", "2"},

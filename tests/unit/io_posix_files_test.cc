@@ -1,5 +1,6 @@
 // Opening disks, the log, the start-up helpers, notifications.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -36,6 +37,16 @@ class DiskFileTest : public ::testing::Test {
   }
   TemporaryDirectory directory_;
 };
+
+TEST_F(DiskFileTest, what_is_created_is_nobody_elses) {
+  const mode_t mask = ::umask(0);
+  const auto created = DiskFile::open(options("disk", 4096, true));
+  ::umask(mask);
+  ASSERT_TRUE(created.ok()) << created.error().what;
+  struct stat info {};
+  ASSERT_EQ(::stat((directory_ / "disk").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
 
 TEST_F(DiskFileTest, a_missing_file_is_created_sparse_only_when_asked) {
   const auto missing = DiskFile::open(options("disk", 64 * kTiB, false));
@@ -191,10 +202,13 @@ TEST(StderrLogTest, under_systemd_lines_begin_with_their_level) {
   {
     StderrLog log("r0/alpha", ends[1]);
     log.log(Severity::kError, "gone");
+    log.log(Severity::kWarning, "slow");
+    log.log(Severity::kInfo, "back");
   }
   ::unsetenv("JOURNAL_STREAM");
   ::close(ends[1]);
-  EXPECT_EQ(read_all(ends[0]), "<3>twinblock: r0/alpha: error: gone\n");
+  EXPECT_EQ(read_all(ends[0]),
+            "<3>twinblock: r0/alpha: error: gone\n<4>twinblock: r0/alpha: warning: slow\n<6>twinblock: r0/alpha: back\n");
   ::close(ends[0]);
 }
 

@@ -332,6 +332,13 @@ TEST(LinkDamping, ASteadyLinkIsTriedAtOnceAFlappingOneLaterAndLater) {
   EXPECT_EQ(damping.lost(LinkDamping::kSteady_ns), 0u);
 }
 
+TEST(LinkDamping, WhoWasSteadySinceBeginsAnew) {
+  LinkDamping damping;
+  for (int i = 0; i < 20; ++i) (void)damping.lost(kSecond_ns);
+  EXPECT_EQ(damping.lost(LinkDamping::kSteady_ns), 0u);
+  EXPECT_EQ(damping.lost(kSecond_ns), LinkDamping::kPenaltyMin_ns);
+}
+
 TEST(LinkDamping, AttemptsThatFailBackOff) {
   LinkDamping damping;
   EXPECT_EQ(damping.failed(), LinkDamping::kRetryMin_ns);

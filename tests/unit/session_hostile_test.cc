@@ -302,5 +302,31 @@ TEST_F(HostilePeerTest, TheFirstHeartbeatOfAConnectionIsAnsweredAtOnce) {
   EXPECT_FALSE(heard_within(limits::kHeartbeatInterval_ns / 2));
 }
 
+// As after a split brain.
+TEST_F(HostilePeerTest, WhoIsRefusedAgainAndAgainLeavesNothing) {
+  peer_->take(HostilePeer::Stance::kUnrelated, 0, 2);
+  ASSERT_TRUE(node_->engine->start().ok());
+  const auto be_refused_for = [&](int seconds) {
+    for (; seconds > 0; --seconds) {
+      node_->run(kSecond_ns);
+      for (int i = 0; i < 4; ++i) peer_->hang_up(0);  // the peer's ends keep slabs, too
+    }
+  };
+  be_refused_for(20);
+  const size_t before = allocated_bytes();
+  be_refused_for(120);
+  EXPECT_FALSE(stands());
+  EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 20 * kMiB);
+}
+
+TEST_F(HostilePeerTest, WhoAsksForMoreThanTheDiskGivesIsNotReadOn) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 5 * kSecond_ns;
+  const size_t before = allocated_bytes();
+  send(2048, [this] { return wire::to_header(wire::ReadFrame{peer_->next_sequence(), 0, kVolumeBytes}); });
+  node_->run(kSecond_ns);
+  EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 2 * limits::kReceiveBytesMax);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

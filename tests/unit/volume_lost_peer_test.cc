@@ -418,5 +418,44 @@ TEST_F(LostPeerTest, ABadPlaceIsNotReadAgainAndAgainUntilThePeerIsBack) {
   EXPECT_EQ(error, 0);
 }
 
+TEST_F(LostPeerTest, WritesThatFailedTakeNoRoomOfThoseThatFollow) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  part();
+  write();
+  std::vector<std::byte> data(kVolumeBytes, std::byte{1});
+  ClientRequest request;
+  std::optional<int> told;
+  const auto write_all = [&] {
+    told.reset();
+    request.op = ClientOp::kWrite;
+    request.length_bytes = data.size();
+    request.data = data.data();
+    request.done = [&told](ClientRequest& done) { told = done.error; };
+    node_->engine->clients().submit(request);
+    for (int i = 0; i < 100 && !told; ++i) node_->run(10 * kMillisecond_ns);
+    return told;
+  };
+  node_->data.error = ENOSPC;
+  node_->data.failures = 1000;
+  for (uint64_t failed = 0; failed <= limits::kWriteBytesInFlightMax; failed += data.size())
+    ASSERT_EQ(write_all(), ENOSPC) << failed;
+  node_->data.failures = 0;
+  EXPECT_EQ(write_all(), 0);
+}
+
+// It dials every other second, and has nothing new to say.
+TEST_F(LostPeerTest, ThatALargerPeerCanNotBeFollowedIsToldOnceInAWhile) {
+  begin(OnPeerLoss::kContinue);
+  int told = 0;
+  node_->logs = [&told](const std::string& line) { told += line.find("did not grow to") != line.npos ? 1 : 0; };
+  config_.size_bytes = 2 * kVolumeBytes;  // what the peer says; this node goes by its record
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kSame, 0, 0);
+  node_->run(30 * kSecond_ns);
+  EXPECT_EQ(told, 1);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

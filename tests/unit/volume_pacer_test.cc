@@ -66,5 +66,12 @@ TEST(Pacer, SavesNothingUpWhileNobodyAsks) {
   EXPECT_LE(burst, 1 * kMiB + kRun) << "a tenth of a second's worth";
 }
 
+TEST(Pacer, ARateCountsFromItsOrderOn) {
+  Pacer pacer;
+  for (int i = 0; i < 4096; ++i) pacer.began(kRun);  // 1 GiB, by itself
+  pacer.set_rate(10 * kMiB);
+  EXPECT_GT(bytes_run(pacer, 1, kMillisecond_ns), 8 * kMiB);
+}
+
 }  // namespace
 }  // namespace twinblock

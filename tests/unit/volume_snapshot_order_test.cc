@@ -100,5 +100,21 @@ TEST_F(SnapshotOrderTest, OfAnyOtherNameIsRefusedForGood) {
   EXPECT_NE(why_not("x").find("not connected"), std::string::npos);
 }
 
+TEST_F(SnapshotOrderTest, OfThisNodesFollowsThePeersWhenThatIsOver) {
+  node_->run(3 * kSecond_ns);
+  uint64_t number = 0;
+  for (const auto step : {wire::SnapshotStep::kFlush, wire::SnapshotStep::kTake, wire::SnapshotStep::kKeep}) {
+    wire::FrameHeader header =
+        wire::to_header(wire::SnapshotFrame{.request = peer_->next_sequence(), .step = step, .number = ++number});
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, wire::text_bytes("monday")));
+    peer_->send(0, wire::text_bytes("monday"));
+    node_->run(50 * kMillisecond_ns);
+  }
+  EXPECT_NE(why_not("tuesday"), "") << "it may still be dropped";
+  node_->run(config_.copies.timeout_ns + kSecond_ns);
+  EXPECT_EQ(why_not("tuesday"), "");
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -127,5 +127,18 @@ TEST_F(WayBackTest, TheCopyThatIsBeingTakenStays) {
   EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 0) << "the record says that there is a way back";
 }
 
+// What is shown here may not be on the disk, nor in a copy of it.
+TEST_F(WayBackTest, WhatAFailedFlushMayHaveLostIsNoWayBack) {
+  node_.reset();
+  record_.flush_failed = true;
+  node_ = plain_node(config_, record_, nullptr, &copies_);
+  copies_.scheduler = &node_->scheduler;
+  ASSERT_TRUE(node_->engine->start().ok());
+  meet();
+  tell_half_copied();
+  EXPECT_EQ(copies_.count(CopyStep::kBeforeResync), 0);
+  EXPECT_FALSE(node_->engine->status().way_back.kept);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -1,5 +1,6 @@
 // Frames: what passes the checks and what does not, and how a byte stream is cut into them.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cstring>
 #include <functional>
@@ -462,6 +463,19 @@ TEST(SlabPool, ASlabIsUsedAgainAndMayOutliveItsPool) {
   EXPECT_EQ(slab->bytes.get(), memory);
   pool.reset();
   slab->bytes[0] = std::byte{1};
+}
+
+TEST(SlabPool, KeepsSomeAndGivesTheRestBack) {
+  const auto allocated = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  SlabPool pool;
+  const size_t before = allocated();
+  std::vector<std::shared_ptr<Slab>> slabs;
+  for (size_t i = 0; i < 4 * limits::kReceiveSlabsKept; ++i) slabs.push_back(pool.take());
+  slabs.clear();
+  EXPECT_LE(allocated() - std::min(before, allocated()), (limits::kReceiveSlabsKept + 1) * limits::kReceiveSlabBytes);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // What users are told in more than one place: of verdicts, and of a backing without data.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "words/backing_words.h"
 #include "words/verdict_words.h"
 
@@ -19,6 +21,22 @@ TEST(VerdictWords, SayOfEachWhatItIsAndWhatToDo) {
     if (is_split_brain(verdict)) {
       EXPECT_NE(explain(verdict, "beta").find("split brain"), std::string::npos) << code;
     }
+  }
+}
+
+// The two nodes' verdicts on one trouble send the operator to the same host.
+TEST(VerdictWords, NameTheNodeOnWhichItIsToBeDone) {
+  for (const auto& [of_peer, own] : {std::pair(Verdict::kPeerNotJoinable, Verdict::kNotJoinable),
+                                     std::pair(Verdict::kPeerOutdated, Verdict::kOutdated),
+                                     std::pair(Verdict::kPeerDiskFailed, Verdict::kDiskFailed),
+                                     std::pair(Verdict::kPeerMustDemote, Verdict::kMustDemote),
+                                     std::pair(Verdict::kPeerJoinVoid, Verdict::kJoinVoid)}) {
+    const std::string there = advise(of_peer, "r0", "beta");
+    const std::string here = advise(own, "r0", "beta");
+    EXPECT_NE(there.find("on beta"), std::string::npos) << there;
+    EXPECT_EQ(there.find(" here"), std::string::npos) << there;
+    EXPECT_NE(here.find(" here"), std::string::npos) << here;
+    EXPECT_EQ(here.find("on beta"), std::string::npos) << here;
   }
 }
 
