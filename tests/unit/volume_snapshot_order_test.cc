@@ -25,11 +25,13 @@ class NamedCopies final : public Copies {
   [[nodiscard]] bool can(CopyStep) const override { return true; }
   void begin(CopyStep, const std::string& name, std::function<void(Status)> done) override {
     names.push_back(name);
+    if (names.size() == hangs) return;
     scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done)] { done(ok_status()); });
   }
   [[nodiscard]] std::string place(CopyStep, const std::string& name) const override { return "/alpha.img." + name; }
 
   std::vector<std::string> names;
+  size_t hangs = 0;  // the so-many-th of them
   sim::Scheduler* scheduler = nullptr;
 };
 
@@ -55,7 +57,7 @@ class SnapshotOrderTest : public testing::Test {
     return said.value_or("nothing");
   }
 
-  const Config config_;
+  Config config_;
   NamedCopies copies_;
   std::unique_ptr<FuzzNode> node_;
   std::unique_ptr<HostilePeer> peer_;
@@ -98,6 +100,27 @@ TEST_F(SnapshotOrderTest, OfAnyOtherNameIsRefusedForGood) {
   for (const char* name : {"", "../x", "a/b", "/x", "..", ".x", "-x", "x.part", "a b", "a\n"})
     EXPECT_NE(why_not(name).find("can't be the name of a snapshot"), std::string::npos) << name;
   EXPECT_NE(why_not("x").find("not connected"), std::string::npos);
+}
+
+TEST_F(SnapshotOrderTest, HoldsWritesForHalfAMinuteAtTheMost) {
+  config_.copies.timeout_ns = 600 * kSecond_ns;
+  copies_.hangs = 2;  // the one before was made beside writes
+  node_->run(3 * kSecond_ns);
+  node_->engine->orders().promote({}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(node_->engine->is_primary());
+  node_->engine->orders().snapshot("x", [](const auto&) {});
+  node_->run(5 * kSecond_ns);
+  ClientRequest request;
+  std::optional<int> error;
+  request.op = ClientOp::kZero;
+  request.length_bytes = limits::kBlockBytes;
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(error.has_value()) << "the copies are of one moment";
+  node_->run(limits::kSnapshotHoldMax_ns);
+  EXPECT_EQ(error, 0);
 }
 
 TEST_F(SnapshotOrderTest, OfThisNodesFollowsThePeersWhenThatIsOver) {
