@@ -144,6 +144,11 @@ def rewrite(text):
     return lambda path: path.write_text(text, encoding="ascii")
 
 
+def replace_by_pipe(path):
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
 def replace_by_directory(path):
     path.unlink()
     path.mkdir(mode=0o700)
@@ -157,6 +162,7 @@ BAD_KEYS = {
     "the group may write it": (lambda path: path.chmod(0o620), "other users", "chmod 600 {path}"),
     "it is not there": (Path.unlink, "No such file", "twinblock key new"),
     "it is a directory": (replace_by_directory, "is not a file", "twinblock key new"),
+    "it is a pipe": (replace_by_pipe, "is not a file", "twinblock key new"),
     "it is empty": (rewrite(""), "there is no key in it", "twinblock key new"),
     "it is a remark": (rewrite(f"# {SECRET}\n"), "there is no key in it", "twinblock key new"),
     "it is short": (rewrite(SECRET[:-2] + "\n"), "{path}:1: not a key", "twinblock key new"),

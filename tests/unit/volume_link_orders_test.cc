@@ -46,11 +46,12 @@ class LinkOrdersTest : public testing::Test {
     return said.value_or(Error{"nothing", "", 0});
   }
   // The answer that the operator's node there gets; ETIMEDOUT: none.
-  uint32_t order_there(wire::LinkChange change, uint64_t number, const std::vector<std::string>& addresses = {}) {
+  uint32_t order_there(wire::LinkChange change, uint64_t number, const std::vector<std::string>& addresses = {},
+                       const std::string& name = "backup") {
     wire::LinkChangePayload payload{};
     payload.change = static_cast<uint32_t>(change);
     payload.number = number;
-    wire::set_name(payload.name, "backup");
+    wire::set_name(payload.name, name);
     for (size_t i = 0; i < addresses.size(); ++i) wire::set_name(payload.address[i], addresses[i]);
     wire::FrameHeader header = wire::to_header(wire::LinkChangeFrame{});
     asked_ = peer_->next_sequence();
@@ -76,6 +77,19 @@ TEST_F(LinkOrdersTest, ALaterOneOfThePeerCounts) {
   ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
   EXPECT_EQ(order_there(wire::LinkChange::kEnable, 2), 0u);
   EXPECT_EQ(order_there(wire::LinkChange::kEnable, 2), 0u) << "it is only told again";
+}
+
+// Each is remembered, and told again to a peer that comes anew: a peer must not fill the memory with them.
+TEST_F(LinkOrdersTest, OnlySoManyOfThePeersAreKept) {
+  size_t taken = 0;
+  uint32_t last = 0;
+  for (uint64_t i = 1; i <= limits::kLinkOrdersMax + 8; ++i) {
+    last = order_there(wire::LinkChange::kRemove, i, {}, "l" + std::to_string(i));
+    taken += last == 0 ? 1 : 0;
+  }
+  EXPECT_GT(taken, 0u);
+  EXPECT_LE(taken, limits::kLinkOrdersMax);
+  EXPECT_EQ(last, static_cast<uint32_t>(ENOSPC));
 }
 
 // Both were given at the same time: the one of the node with the lower name counts. The other one was carried out where it
