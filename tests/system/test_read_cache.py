@@ -4,11 +4,12 @@ holds, and what it says of itself is true."""
 import errno
 import os
 import random
+import re
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from faulty_disk import FaultyDisk
-from support import KIB, MIB, connection, demote, promote, wait_until
+from support import KIB, MIB, connection, demote, promote, wait_for_log, wait_until
 
 BLOCK = 4 * KIB
 
@@ -147,4 +148,14 @@ def test_readers_that_go_in_step_get_an_equal_block_from_the_peer_once(scratch, 
 def test_more_than_the_host_has_is_left_out_with_a_warning(make_lab):
     lab = make_lab(cache="1TiB")
     wait_until(lambda: "there is no cache" in lab.log_text("alpha"))
+    assert cache_of(lab) is None
+
+
+def test_a_cache_that_leaves_the_host_too_little_is_left_out(make_lab):
+    lab = make_lab(cache="1TiB")
+    wait_for_log(lab, "alpha", "there is no cache")
+    number, unit = re.search(r"can have ([\d.]+) ?([KMGT])iB", lab.log_text("alpha")).groups()
+    usable = float(number) * (1 << 10 * ("KMGT".index(unit) + 1))
+    lab = make_lab(cache=f"{int(0.9 * usable / MIB)}MiB")
+    wait_for_log(lab, "alpha", "there is no cache")
     assert cache_of(lab) is None

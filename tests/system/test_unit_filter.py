@@ -53,6 +53,13 @@ def test_the_unit_says_what_a_node_is_worth_to_the_host():
         assert line in lines, line
 
 
+def test_the_unit_leaves_a_node_the_sockets_that_it_needs():
+    """Without netlink it hears of no interface that goes down, and says nothing of that."""
+    families = next(line.split("=", 1)[1].split() for line in UNIT.read_text(encoding="utf-8").splitlines()
+                    if line.startswith("RestrictAddressFamilies="))
+    assert {"AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK"} <= set(families)
+
+
 def test_the_devices_unit_sees_who_has_one_open():
     """Also where that is another user: else it takes the device away under a program that writes to it."""
     if not IS_ROOT or shutil.which("setpriv") is None:

@@ -16,6 +16,7 @@ from lablib.error import LIVENESS_S
 from lablib.links import free_ports
 from registers import Load, Registers
 from support import MIB, can_mount_alone, connection, ctl, promote, wait_until
+from test_probe import probe
 
 HOST = "127.0.0.1"
 
@@ -202,3 +203,14 @@ def test_it_ends_in_order_and_says_where_it_can_not_listen(lab, serve):
         assert done.returncode == code and why in done.stderr, (listen, done.stderr)
     web.process.terminate()
     assert web.process.wait(timeout=LIVENESS_S) == 0
+
+
+def test_a_probe_of_the_node_s_next_process_takes_the_last_one_s_place(lab, serve):
+    web = serve(lab)
+    probe(lab)
+    first = web.wait(lambda told: told["probe"], "the probe")["probe"]
+    lab.kill("alpha")
+    lab.start("alpha")
+    lab.wait_state("alpha", "duplex")
+    probe(lab)
+    web.wait(lambda told: told["probe"] != first, "what was measured last")

@@ -37,7 +37,7 @@ class KeyRenewal : public testing::Test {
         if (args["action"] == "renew") meanwhile();
         return ScriptedNode::good({{"key", next_.fingerprint}});
       }
-      const json link{{"name", "main"}, {"state", "up"}, {"encryption", "TLS 1.3, key " + next_.fingerprint}};
+      const json link{{"name", "main"}, {"state", link_state_}, {"encryption", "TLS 1.3, key " + next_.fingerprint}};
       return ScriptedNode::good({{"volume", "r0"}, {"config", config_}, {"links", {link}}});
     });
     Options options;
@@ -60,6 +60,7 @@ class KeyRenewal : public testing::Test {
   const std::string config_ = dir_ / "r0.toml";
   const LinkKey old_ = make_link_key();
   const LinkKey next_ = make_link_key();
+  std::string link_state_ = "up";
   std::vector<std::string> orders_;  // what the node was told to do with its keys
 };
 
@@ -83,6 +84,16 @@ TEST_F(KeyRenewal, AFileThatWasChangedMeanwhileStaysAsItIs) {
     EXPECT_EQ(in_the_file(), fingerprints(theirs));
     EXPECT_EQ(orders_, std::vector<std::string>{"renew"});
   }
+}
+
+// Whether the other host has the new key nobody knows then.
+TEST_F(KeyRenewal, WithoutALinkTheOldKeyStays) {
+  link_state_ = "connecting";
+  const Result<Output> refused = renew([] {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().what.find("no link is up"), std::string::npos) << refused.error().what;
+  EXPECT_EQ(in_the_file(), fingerprints({old_, next_}));
+  EXPECT_EQ(orders_, (std::vector<std::string>{"renew", "reload"}));
 }
 
 // What was connected with a key that was taken out stays so until it is renewed: who reloads is to know.

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <thread>
@@ -18,6 +21,7 @@
 #include "nbd_kernel.h"
 #include "temporary_directory.h"
 #include "twinblock/attach_nbd.h"
+#include "twinblock/detach.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/nbd_device.h"
 
@@ -187,6 +191,33 @@ TEST_F(NbdReconnect, ANewDeviceIsOfThePromotionThatItsConnectionHas) {
   EXPECT_EQ(order.command, NBD_CMD_CONNECT);
   EXPECT_EQ(order.attributes.at(NBD_ATTR_SERVER_FLAGS), as_u64(kFlags));
   EXPECT_EQ(order.attributes.at(NBD_ATTR_SIZE_BYTES), as_u64(kSizeBytes));
+  // As long as it may take until a node is there again; and who waited for it goes on soon then.
+  EXPECT_EQ(order.attributes.at(NBD_ATTR_DEAD_CONN_TIMEOUT), as_u64(uint64_t{30} * 24 * 3600));
+  std::ifstream file(host_.sys + "/block/nbd1/queue/io_timeout");
+  std::string interval_ms;
+  file >> interval_ms;
+  EXPECT_EQ(interval_ms, "2000");
+}
+
+// It is mounted, and the node ends next.
+TEST_F(NbdReconnect, WhatIsInUseWhenTheHostGoesDownIsStoredFirst) {
+  const HostPaths host{host_.sys, host_.dev, directory_ / "proc"};
+  put(host.sys + "/block/nbd3/dev", "43:3\n");
+  put(host.proc + "/self/mountinfo", "30 22 43:3 / /mnt rw - ext4 /dev/nbd3 rw\n");
+  put(directory_ / "sync", "#!/bin/sh\n: >'" + directory_ / "synced" + "'\n");
+  std::filesystem::permissions(directory_ / "sync", std::filesystem::perms::owner_all);
+  attachment_.server = identify_process(getpid());
+  ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
+  const char* path = getenv("PATH");
+  const std::string before = path == nullptr ? "" : path;
+  setenv("PATH", directory_.path().c_str(), 1);
+  const Result<std::string> done = detach_with_host(host, stem_, attachment_);
+  setenv("PATH", before.c_str(), 1);
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_NE(done.value().find("written until now is stored"), std::string::npos) << done.value();
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "synced"));
+  ASSERT_EQ(nbd_kernel().orders.size(), 1u);
+  EXPECT_EQ(nbd_kernel().orders[0].command, NBD_CMD_DISCONNECT);
 }
 
 }  // namespace

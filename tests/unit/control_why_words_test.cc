@@ -140,5 +140,14 @@ TEST(ResyncWords, TheFirstCauseThatHoldsIsNamed) {
   EXPECT_EQ(why(), ResyncCause::Why::kTargetIsNew);
 }
 
+TEST(WhyWords, APromotionBesideAPrimaryIsSaidToBeOne) {
+  StatusView view = alone();
+  view.verdict = Verdict::kSplitBrain;
+  view.peer.facts.emplace();
+  EXPECT_TRUE(says(view, "without what beta wrote."));
+  view.peer.facts->primary = true;
+  EXPECT_TRUE(says(view, "without what beta wrote, and beside beta, which is primary."));
+}
+
 }  // namespace
 }  // namespace twinblock

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -149,6 +150,27 @@ TEST_F(DiskFileTest, a_short_file_grows_and_keeps_what_it_holds) {
   std::string word;
   std::ifstream(directory_ / "file") >> word;
   EXPECT_EQ(word.substr(0, 2), "xy");
+}
+
+// Writes are to get in between.
+TEST_F(DiskFileTest, a_long_trim_is_done_in_pieces) {
+  static std::atomic<uint64_t> longest{0};
+  DiskCalls calls = DiskCalls::system();
+  calls.fallocate = [](int fd, int mode, off_t offset, off_t length) {
+    longest = std::max<uint64_t>(longest, static_cast<uint64_t>(length));
+    return ::fallocate(fd, mode, offset, length);
+  };
+  DiskFile::Options o = options("disk", 128 * kMiB, true);
+  o.calls = &calls;
+  const auto file = DiskFile::open(o);
+  ASSERT_TRUE(file.ok()) << file.error().what;
+  std::byte one{1};
+  ASSERT_EQ(file.value()->write(100 * kMiB, &one, 1), 0);
+  EXPECT_EQ(file.value()->zero(0, 128 * kMiB, true), 0);
+  EXPECT_GT(longest, 0u);
+  EXPECT_LE(longest, 32 * kMiB);
+  EXPECT_EQ(file.value()->read(100 * kMiB, &one, 1), 0);
+  EXPECT_EQ(one, std::byte{0});
 }
 
 TEST_F(DiskFileTest, directories_are_made_with_their_parents) {

@@ -62,6 +62,25 @@ TEST_F(TcpTest, both_ends_use_the_congestion_control_that_was_asked_for) {
             (std::set<std::string>{"accepted reno", "dialled reno"}));
 }
 
+TEST_F(TcpTest, small_frames_wait_at_neither_end) {
+  connect();
+  const auto port = htons(static_cast<uint16_t>(std::stoul(address_.substr(address_.rfind(':') + 1))));
+  int ends = 0;
+  for (int fd = 0; fd < 256; ++fd) {
+    sockaddr_in local{}, peer{};
+    socklen_t length = sizeof local, peer_length = sizeof peer;
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) != 0 || local.sin_family != AF_INET) continue;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_length) != 0) continue;
+    if (local.sin_port != port && peer.sin_port != port) continue;
+    int on = 0;
+    socklen_t size = sizeof on;
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size), 0);
+    EXPECT_NE(on, 0) << (local.sin_port == port ? "accepted" : "dialled");
+    ++ends;
+  }
+  EXPECT_EQ(ends, 2);
+}
+
 TEST(TcpCongestionTest, what_the_kernel_does_not_have_is_refused_with_what_to_do) {
   EXPECT_TRUE(check_congestion("").ok());
   EXPECT_TRUE(check_congestion("system").ok());

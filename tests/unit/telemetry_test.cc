@@ -330,6 +330,14 @@ TEST(WriteLatency, KnowsForHowLongAnyWriteWasUnderWay) {
   EXPECT_NEAR(static_cast<double>(load.pause_p50_ns), 100, 2);
 }
 
+TEST(WriteLatency, KnowsHowManyWereUnderWayTogether) {
+  WriteLatency latency;
+  WriteTimes times;
+  times.done_ns = kSecond_ns;
+  for (size_t i = 0; i < 100; ++i) latency.record(times, 0, 4096, i < 90 ? 1 : 16);
+  EXPECT_EQ(latency.load(Window::kStart, kSecond_ns).depth_p99, 16u);
+}
+
 // What an outage of a minute would leave behind, of ten, and so on.
 TEST(WriteLatency, KnowsWhatWasWrittenInEachOfTheOutages) {
   WriteLatency latency;
