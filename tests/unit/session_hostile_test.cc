@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hostile_peer.h"
@@ -326,6 +328,44 @@ TEST_F(HostilePeerTest, WhoAsksForMoreThanTheDiskGivesIsNotReadOn) {
   send(2048, [this] { return wire::to_header(wire::ReadFrame{peer_->next_sequence(), 0, kVolumeBytes}); });
   node_->run(kSecond_ns);
   EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 2 * limits::kReceiveBytesMax);
+}
+
+TEST_F(HostilePeerTest, ARefusalAfterASessionIsToldAgain) {
+  const auto refusals = [this] {
+    const std::vector<Event> all = std::as_const(*node_->engine).events().log().after(0, 1000);
+    return std::ranges::count_if(all, [](const Event& event) { return std::string("refused") == event.name; });
+  };
+  peer_->take(HostilePeer::Stance::kUnrelated, 0, 2);
+  ASSERT_TRUE(node_->engine->start().ok());
+  node_->run(20 * kSecond_ns);
+  ASSERT_EQ(refusals(), 1) << "not at each attempt";
+  peer_->take(HostilePeer::Stance::kSame, 0, 2);
+  node_->run(10 * kSecond_ns);
+  ASSERT_TRUE(stands());
+  peer_->vanish();
+  node_->run(10 * kSecond_ns);
+  ASSERT_FALSE(stands());
+  peer_.reset();
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kUnrelated, 0, 2);
+  node_->run(60 * kSecond_ns);
+  EXPECT_EQ(refusals(), 2);
+}
+
+TEST_F(HostilePeerTest, AFlushHasMoreTimeWhereNobodyCanTellWhetherTheDiskGetsOn) {
+  uint64_t still_ns = 0;
+  peer_->hears = [&still_ns](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kHeartbeat))
+      still_ns = wire::frame_as<wire::HeartbeatFrame>(header).disk_still_ns;
+  };
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 200 * kSecond_ns;
+  send(1, [this] { return wire::to_header(wire::FlushFrame{peer_->next_sequence()}); });
+  node_->run(80 * kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_LT(still_ns, 5 * kSecond_ns);
+  node_->run(60 * kSecond_ns);
+  EXPECT_GT(still_ns, config_.disk_timeout_ns) << "but not for ever";
 }
 
 }  // namespace

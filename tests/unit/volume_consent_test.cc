@@ -365,5 +365,44 @@ TEST_F(ConsentTest, AWitnessThatWasAwayForLongIsAskedSoon) {
   EXPECT_EQ(written_, 0);
 }
 
+TEST_F(ConsentTest, OthersWhoAreAlwaysQuickerAreNotRacedForEver) {
+  witness_.asked_to_replace = [this] { ++witness_.reading.revision; };
+  begin();
+  order();
+  EXPECT_FALSE(promoted());
+  EXPECT_EQ(witness_.replacements.size(), size_t{limits::kWitnessRacesMax});
+}
+
+TEST_F(ConsentTest, AWitnessThatRefusesIsLeftAloneForAWhile) {
+  begin();
+  meet();
+  order();
+  ASSERT_TRUE(promoted());
+  node_->run(5 * kSecond_ns);
+  witness_.reading = {entry(kClaim, "beta"), 7};  // which has gone on
+  part();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->status().witness.standing, WitnessStanding::kRefused);
+  const int before = witness_.reads;
+  node_->run(kLong_ns);
+  EXPECT_GT(witness_.reads, before);
+  EXPECT_LE(witness_.reads - before, static_cast<int>(kLong_ns / limits::kWitnessRefusedPause_ns));
+}
+
+TEST_F(ConsentTest, WhatAnEarlierProcessOfThePeerToldDoesNotCount) {
+  begin();
+  meet();
+  order();
+  ASSERT_TRUE(promoted());
+  node_->run(kSecond_ns);
+  const auto may_read = [this] { return node_->engine->worker_view().local_reads(*node_->clock); };
+  ASSERT_TRUE(may_read());
+  part();
+  meet([](HostilePeer& peer) { peer.settings.reset(); });
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->inside().phase(), Phase::kDuplex);
+  EXPECT_FALSE(may_read()) << "it may have another file by now";
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

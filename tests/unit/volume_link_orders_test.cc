@@ -124,5 +124,21 @@ TEST_F(LinkOrdersTest, AnotherLinkOfTheSameNameIsNotTheSame) {
   EXPECT_EQ(order_there(wire::LinkChange::kAdd, 3, {"10.0.1.1:7999", "10.0.1.2:7999"}), static_cast<uint32_t>(EEXIST));
 }
 
+TEST_F(LinkOrdersTest, APeerThatTellsOtherThingsBeforeItsAnswerIsWaitedFor) {
+  peer_->answers = false;
+  LinkConfig link;
+  link.name = "backup";
+  node_->engine->orders().change_link(LinkOrder::kDisable, link, [](const Result<std::string>&) {});
+  for (uint64_t ns = 0; ns < 2 * config_.disk_timeout_ns; ns += kSecond_ns) {
+    wire::FrameHeader role = wire::to_header(wire::RoleFrame{});
+    wire::set_order(role, ++*peer_->control());
+    for (const size_t line : {0, 1}) peer_->send(line, wire::seal(role, {}));
+    node_->run(kSecond_ns);
+    ASSERT_TRUE(node_->engine->inside().session_stands()) << ns;
+  }
+  node_->run(config_.disk_timeout_ns + kSecond_ns);
+  EXPECT_FALSE(node_->engine->inside().session_stands()) << "one that says nothing hangs";
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -457,5 +457,29 @@ TEST_F(LostPeerTest, ThatALargerPeerCanNotBeFollowedIsToldOnceInAWhile) {
   EXPECT_EQ(told, 1);
 }
 
+TEST_F(LostPeerTest, AnOrderToGoOnAloneEndsWithTheNextPromotion) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  part();
+  node_->engine->orders().go_on_alone(false, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  write();
+  demote();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(demoted_, true);
+  promote();
+  std::optional<int> error;
+  ClientRequest request;
+  request.op = ClientOp::kZero;
+  request.length_bytes = 4 * kKiB;
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  node_->run(kLong_ns);
+  EXPECT_FALSE(error.has_value()) << "nobody has ordered it this time";
+  meet(true);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(error, 0);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -139,5 +139,17 @@ TEST_F(SnapshotOrderTest, OfThisNodesFollowsThePeersWhenThatIsOver) {
   EXPECT_EQ(why_not("tuesday"), "");
 }
 
+TEST_F(SnapshotOrderTest, DoesNotWaitForAFlushThatHangs) {
+  node_->run(3 * kSecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 3 * limits::kSnapshotFlushMax_ns;
+  std::optional<std::string> said;
+  node_->engine->orders().snapshot("x", [&said](const auto& taken) { said = taken.ok() ? "" : taken.error().what; });
+  node_->run(limits::kSnapshotFlushMax_ns - kSecond_ns);
+  EXPECT_FALSE(said.has_value()) << "it has its time";
+  node_->run(2 * kSecond_ns);
+  EXPECT_NE(said.value_or("nothing").find("with the flush before it"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

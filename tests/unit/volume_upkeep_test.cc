@@ -1,6 +1,10 @@
 // What a primary does by itself from time to time, so that the loss of its peer, or of itself, costs little: an engine on
 // virtual parts, and the fuzzers' peer.
 #include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cerrno>
 
 #include "base/limits.h"
 #include "volume_primary_support.h"
@@ -39,6 +43,45 @@ TEST_F(UpkeepTest, WhoRestsHasItFlushedSoon) {
   EXPECT_EQ(flushes, 1U);
   node_->run(4 * limits::kEpochOpenMax_ns);
   EXPECT_EQ(flushes, 1U) << "there is nothing to flush";
+}
+
+TEST_F(UpkeepTest, ANewProcessOfAPeerWhoseDiskFailedIsLetInAtOnce) {
+  peer_->answers = false;
+  bool asked = false;
+  hears_ = [&asked](const wire::FrameHeader& header) {
+    asked |= header.type == static_cast<uint8_t>(wire::FrameType::kData);
+  };
+  ask(ClientOp::kZero, limits::kBlockBytes);
+  ASSERT_TRUE(await([&] { return asked; }));
+  peer_->answer(0, 0, EIO, 0);
+  ASSERT_TRUE(await([this] { return !stands(); }));
+  hears_ = nullptr;
+  const auto is_let_in = [this](metadata::Uuid instance) {
+    meet();
+    peer_->instance = instance;
+    peer_->dial(0);
+    node_->run(3 * kSecond_ns);
+    return stands();
+  };
+  EXPECT_FALSE(is_let_in({9})) << "the same process";
+  EXPECT_TRUE(is_let_in({8}));
+}
+
+TEST_F(UpkeepTest, AWriteThatWasAnsweredLeavesNothing) {
+  const auto allocated_bytes = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  const auto write = [this](int times) {
+    for (; times > 0; --times) {
+      ask(ClientOp::kZero, limits::kBlockBytes);
+      ASSERT_EQ(await_end(), 0);
+    }
+  };
+  write(1000);
+  const size_t before = allocated_bytes();
+  write(5000);
+  EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 512 * kKiB);
 }
 
 }  // namespace

@@ -140,5 +140,31 @@ TEST_F(WayBackTest, WhatAFailedFlushMayHaveLostIsNoWayBack) {
   EXPECT_FALSE(node_->engine->status().way_back.kept);
 }
 
+TEST_F(WayBackTest, APromotionThatThePeerHasGivenUpIsNotAgreedTo) {
+  node_.reset();
+  node_ = plain_node(config_, record_);
+  ASSERT_TRUE(node_->engine->start().ok());
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  int agreed = 0;
+  peer_->hears = [&agreed](const wire::FrameHeader& header) {
+    agreed += header.type == static_cast<uint8_t>(wire::FrameType::kPromoteAnswer) ? 1 : 0;
+  };
+  peer_->take(HostilePeer::Stance::kNewer, 0, 1);
+  node_->run(5 * kSecond_ns);
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  record_.generations.advance(++generation_);
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+  tell(wire::kGenerationInconsistent);
+  for (wire::FrameHeader header : {wire::to_header(wire::PromoteAskFrame{.question = 1, .term = 5}),
+                                   wire::to_header(wire::RoleFrame{.primary = false, .term = 1})}) {
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, {}));
+    node_->run(10 * kMillisecond_ns);
+  }
+  node_->run(2 * kLong_ns);
+  EXPECT_EQ(agreed, 0);
+  EXPECT_FALSE(load_plain(node_->metadata.contents, record_).record.peer_primary);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

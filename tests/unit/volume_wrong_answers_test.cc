@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "volume/settings.h"
 #include "volume_primary_support.h"
 
 namespace twinblock::fuzz {
@@ -118,6 +120,40 @@ TEST_F(WrongAnswersTest, AnAnswerToWhatHasNotLeftIsNone) {
   EXPECT_FALSE(error_.has_value());
   const std::string told = "a request that it was not sent (number " + std::to_string(numbers[1] + 1) + ")";
   EXPECT_NE(log.find(told), std::string::npos) << log;
+}
+
+class LentReplicaTest : public PrimaryTest {
+ protected:
+  LentReplicaTest() : PrimaryTest("peer_timeout = \"20s\"\n[cache]\nsize = \"16MiB\"\n") {}
+  void SetUp() override {
+    peer_->settings = make_settings(config_);
+    PrimaryTest::SetUp();
+  }
+};
+
+TEST_F(LentReplicaTest, APeerThatMayHaveBeenPromotedIsAskedAlsoForWhatIsCached) {
+  node_->data.error = EIO;
+  node_->data.failures = 1000000;
+  ask(ClientOp::kZero, kBlock);
+  ASSERT_EQ(await_end(), 0);
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  int asked = 0;
+  hears_ = [&asked](const wire::FrameHeader& header) {
+    asked += header.type == static_cast<uint8_t>(wire::FrameType::kRead) ? 1 : 0;
+  };
+  std::array<std::byte, kBlock> room{};
+  const auto read = [&] {
+    ask(ClientOp::kRead, kBlock, room.data());
+    EXPECT_EQ(await_end(), 0);
+  };
+  read();
+  read();
+  ASSERT_EQ(asked, 1) << "it is cached";
+  peer_->beats = peer_->listens = false;
+  node_->run(limits::kLeaseMax_ns + 2 * kSecond_ns);
+  ASSERT_TRUE(stands());
+  read();
+  EXPECT_EQ(asked, 2);
 }
 
 }  // namespace
