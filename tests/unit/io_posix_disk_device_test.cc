@@ -27,14 +27,20 @@
 namespace twinblock {
 namespace {
 
-class PosixDiskDeviceTest : public ::testing::TestWithParam<DiskFile::Cache> {};
-
-TEST_P(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
-  const TemporaryDirectory directory;
+// A file of 8 MiB that is still to be made, for a loop device.
+DiskFile::Options image_in(const TemporaryDirectory& directory) {
   DiskFile::Options options;
   options.path = directory / "image";
   options.size_bytes = 8 * kMiB;
   options.create = true;
+  return options;
+}
+
+class PosixDiskDeviceTest : public ::testing::TestWithParam<DiskFile::Cache> {};
+
+TEST_P(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
+  const TemporaryDirectory directory;
+  DiskFile::Options options = image_in(directory);
   ASSERT_TRUE(DiskFile::open(options).ok());
   const LoopDevice device(options.path);
   if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
@@ -77,10 +83,7 @@ TEST_P(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
 // A mount and a volume group hold a device so, and lock nothing.
 TEST(PosixDiskDevice, a_device_that_something_else_has_claimed_is_left_alone) {
   const TemporaryDirectory directory;
-  DiskFile::Options options;
-  options.path = directory / "image";
-  options.size_bytes = 8 * kMiB;
-  options.create = true;
+  DiskFile::Options options = image_in(directory);
   ASSERT_TRUE(DiskFile::open(options).ok());
   const LoopDevice device(options.path);
   if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
@@ -99,10 +102,7 @@ TEST(PosixDiskDevice, a_device_that_something_else_has_claimed_is_left_alone) {
 // What memory held of a device is gone with it: a disk that was pulled out and put back, say.
 TEST(PosixDiskDevice, a_device_that_is_attached_anew_is_told_from_the_one_before) {
   const TemporaryDirectory directory;
-  DiskFile::Options options;
-  options.path = directory / "image";
-  options.size_bytes = 8 * kMiB;
-  options.create = true;
+  DiskFile::Options options = image_in(directory);
   uint64_t of_the_file = 0;
   const auto number = [&options] {
     const auto opened = DiskFile::open(options);

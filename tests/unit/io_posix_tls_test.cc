@@ -404,34 +404,33 @@ TEST_F(TlsTest, a_node_that_stops_ends_what_has_not_proven_the_key) {
   ::close(silent);
 }
 
+class TlsKeyOrderTest : public TlsTest {
+ protected:
+  // Somebody proves the one key; with which one does this node dial then?
+  void expect_after(const LinkKey& proven, const LinkKey& dialled) {
+    listen();
+    dial_with(keys_of({proven}));
+    ASSERT_TRUE(loop_.eventually([&] { return other_end_.up && accepted_.connection != nullptr; }));
+    loop_.call([&] { accepted_.connection.reset(); });
+    dial();
+    ASSERT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
+    loop_.call([&] {
+      EXPECT_EQ(dialled_.connection->protection(), "TLS 1.3, AES-128-GCM, key " + dialled.fingerprint);
+    });
+  }
+  const LinkKey next_ = make_link_key();
+};
+
 // The peer may have dropped the old key already: this node dials with what the peer has shown.
-TEST_F(TlsTest, a_node_goes_on_with_the_key_that_the_peer_proves) {
-  const LinkKey next = make_link_key();
-  loop_.call([&] { network_->set_keys(keys_of({key_, next})); });
-  listen();
-  dial_with(keys_of({next}));
-  ASSERT_TRUE(loop_.eventually([&] { return other_end_.up && accepted_.connection != nullptr; }));
-  loop_.call([&] { accepted_.connection.reset(); });
-  dial();
-  ASSERT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
-  loop_.call([&] {
-    EXPECT_EQ(dialled_.connection->protection(), "TLS 1.3, AES-128-GCM, key " + next.fingerprint);
-  });
+TEST_F(TlsKeyOrderTest, a_node_goes_on_with_the_key_that_the_peer_proves) {
+  loop_.call([&] { network_->set_keys(keys_of({key_, next_})); });
+  expect_after(next_, next_);
 }
 
 // Somebody who has the old key, which the other host has, too, must not bring it back by proving it once more.
-TEST_F(TlsTest, a_key_that_is_being_renewed_stays_the_one_to_go_on_with) {
-  const LinkKey next = make_link_key();
-  loop_.call([&] { network_->set_keys(keys_of({next, key_}), 3600 * kSecond_ns); });
-  listen();
-  dial_with(keys_of({key_}));
-  ASSERT_TRUE(loop_.eventually([&] { return other_end_.up && accepted_.connection != nullptr; }));
-  loop_.call([&] { accepted_.connection.reset(); });
-  dial();
-  ASSERT_TRUE(loop_.eventually([&] { return dialled_.up && accepted_.connection != nullptr; }));
-  loop_.call([&] {
-    EXPECT_EQ(dialled_.connection->protection(), "TLS 1.3, AES-128-GCM, key " + next.fingerprint);
-  });
+TEST_F(TlsKeyOrderTest, a_key_that_is_being_renewed_stays_the_one_to_go_on_with) {
+  loop_.call([&] { network_->set_keys(keys_of({next_, key_}), 3600 * kSecond_ns); });
+  expect_after(key_, next_);
 }
 
 TEST_F(TlsTest, a_key_that_is_dropped_while_it_is_proven_is_worth_nothing) {

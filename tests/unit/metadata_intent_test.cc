@@ -90,16 +90,24 @@ TEST(IntentStore, AllWhoComeDuringACommitShareTheNext) {
   for (const Told& each : others) EXPECT_EQ(each.result, 0);
 }
 
+// Clients who write to cold regions, each to another one.
+struct Comers {
+  explicit Comers(Fixture& of) : f(of) {}
+  void come(size_t count) {
+    for (; count > 0; --count, ++region) ASSERT_EQ(f.store.cover(2 * region * kRegion, 1, told[region]), 0);
+  }
+
+  Fixture& f;
+  std::vector<Told> told{64};
+  uint64_t region = 0;
+};
+
 // 32 clients on cold regions: those of a commit come back one after the other.
 TEST(IntentStore, ACommitWaitsAMomentForAsManyAsTheLastOneHad) {
   OneTimer clock;
   Fixture f(kVolume, &clock);
-  std::vector<Told> told(64);
-  uint64_t region = 0;
-  const auto come = [&](size_t count) {
-    for (; count > 0; --count, ++region)
-      ASSERT_EQ(f.store.cover(2 * region * kRegion, 1, told[region]), 0);
-  };
+  Comers comers(f);
+  const auto come = [&comers](size_t count) { comers.come(count); };
   const auto commit = [&] {
     clock.pass(kMillisecond_ns);
     f.disk.finish_all();
@@ -129,19 +137,15 @@ TEST(IntentStore, ACommitWaitsAMomentForAsManyAsTheLastOneHad) {
   EXPECT_EQ(f.disk.pending(), 1u) << "after a pause nobody is expected";
   commit();
   EXPECT_EQ(f.disk.flushes, 5u);
-  for (uint64_t i = 0; i < region; ++i) EXPECT_EQ(told[i].result, 0);
+  for (uint64_t i = 0; i < comers.region; ++i) EXPECT_EQ(comers.told[i].result, 0);
 }
 
 // A burst is no reason to wait for ever: who comes alone since has no others with him.
 TEST(IntentStore, WhoComesAloneWaitsForNobodyAfterSomeCommits) {
   OneTimer clock;
   Fixture f(kVolume, &clock);
-  std::vector<Told> told(64);
-  uint64_t region = 0;
-  const auto come = [&](size_t count) {
-    for (; count > 0; --count, ++region)
-      ASSERT_EQ(f.store.cover(2 * region * kRegion, 1, told[region]), 0);
-  };
+  Comers comers(f);
+  const auto come = [&comers](size_t count) { comers.come(count); };
   come(1);
   come(9);
   f.disk.finish_all();

@@ -102,6 +102,14 @@ class ConsentTest : public testing::Test {
   void order(Promotion::Word word = {}) {
     node_->engine->orders().promote(word, [this](Result<std::string> said) { promoted_ = said.ok(); });
   }
+  // Primary beside its peer, for a while.
+  void become_primary() {
+    begin();
+    meet();
+    order();
+    ASSERT_TRUE(promoted());
+    node_->run(5 * kSecond_ns);
+  }
   // Whether it is, when that is known.
   bool promoted() {
     for (int i = 0; i < 100 && !promoted_; ++i) node_->run(100 * kMillisecond_ns);

@@ -224,11 +224,7 @@ TEST_F(ConsentTest, WhatWasToldOfAnEarlierWordIsNotToldOfThisOne) {
 
 // A node that can't record it itself has the witness know who holds the only copy, before it goes on with that.
 TEST_F(ConsentTest, AnEarlierQuestionThatFailsLetsNobodyGoOnWithThePeersCopy) {
-  begin();
-  meet();
-  order();
-  ASSERT_TRUE(promoted());
-  node_->run(5 * kSecond_ns);
+  ASSERT_NO_FATAL_FAILURE(become_primary());
   witness_.fails = true;
   witness_.answers_after_ns = kLong_ns;
   node_->data.error = node_->metadata.error = EIO;
@@ -250,11 +246,7 @@ TEST_F(ConsentTest, AnEarlierQuestionThatFailsLetsNobodyGoOnWithThePeersCopy) {
 
 // A primary whose disk stands still promises nothing: the peer may go on in its place, so that it is in nobody's way.
 TEST_F(ConsentTest, WhoWaitsForItsDiskLeavesTheWitnessToThePeer) {
-  begin();
-  meet();
-  order();
-  ASSERT_TRUE(promoted());
-  node_->run(5 * kSecond_ns);
+  ASSERT_NO_FATAL_FAILURE(become_primary());
   ASSERT_EQ(witness_.reading.entry, entry(kGeneration, ""));
   node_->data.tells = true;
   node_->data.hung_until_ns = node_->scheduler.now_ns() + 2 * kLong_ns;
@@ -316,11 +308,7 @@ TEST_F(ConsentTest, AFrozenPrimaryReadsNothingThatThePeerMayHaveReplaced) {
 
 // It has no replica to go on with itself, and its peer went on: what its clients wait for does not come any more.
 TEST_F(ConsentTest, APrimaryWithoutItsDiskYieldsToThePeerThatWentOn) {
-  begin();
-  meet();
-  order();
-  ASSERT_TRUE(promoted());
-  node_->run(5 * kSecond_ns);
+  ASSERT_NO_FATAL_FAILURE(become_primary());
   node_->data.error = EIO;
   node_->data.failures = 1000000;
   write();
@@ -350,11 +338,7 @@ TEST_F(ConsentTest, APrimaryWithoutItsDiskYieldsToThePeerThatWentOn) {
 
 // Nobody else lets clients go on when the peer is gone.
 TEST_F(ConsentTest, AWitnessThatWasAwayForLongIsAskedSoon) {
-  begin();
-  meet();
-  order();
-  ASSERT_TRUE(promoted());
-  node_->run(5 * kSecond_ns);
+  ASSERT_NO_FATAL_FAILURE(become_primary());
   witness_.fails = true;
   part();
   write();
@@ -374,11 +358,7 @@ TEST_F(ConsentTest, OthersWhoAreAlwaysQuickerAreNotRacedForEver) {
 }
 
 TEST_F(ConsentTest, AWitnessThatRefusesIsLeftAloneForAWhile) {
-  begin();
-  meet();
-  order();
-  ASSERT_TRUE(promoted());
-  node_->run(5 * kSecond_ns);
+  ASSERT_NO_FATAL_FAILURE(become_primary());
   witness_.reading = {entry(kClaim, "beta"), 7};  // which has gone on
   part();
   node_->run(kSecond_ns);
