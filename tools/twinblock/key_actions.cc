@@ -127,8 +127,7 @@ Result<KeyPlace> key_of_node(const json& status) {
 // What of a link that is up rests on a key that the file has no more.
 std::string on_dropped_keys(const json& status, const KeyPlace& place, const LinkKeys& keys) {
   std::string told;
-  if (!status.contains("links") || !status["links"].is_array()) return told;
-  for (const json& link : status["links"]) {
+  for (const json& link : array_at(status, "links")) {
     const std::string protection = text_at(link, "encryption");
     const size_t at = protection.rfind("key ");
     if (text_at(link, "state") != "up" || at == protection.npos) continue;
@@ -159,13 +158,12 @@ Result<Output> reload_key(const std::string& socket) {
 bool all_have(const json& status, const std::string& key, std::string& missing) {
   missing.clear();
   bool any = false;
-  if (status.contains("links") && status["links"].is_array())
-    for (const json& link : status["links"]) {
-      if (text_at(link, "state") != "up") continue;
-      any = true;
-      if (text_at(link, "encryption").ends_with("key " + key)) continue;
-      missing = "link " + text_at(link, "name") + ": " + text_at(link, "last_error");
-    }
+  for (const json& link : array_at(status, "links")) {
+    if (text_at(link, "state") != "up") continue;
+    any = true;
+    if (text_at(link, "encryption").ends_with("key " + key)) continue;
+    missing = "link " + text_at(link, "name") + ": " + text_at(link, "last_error");
+  }
   if (!any) missing = "no link is up";
   return missing.empty();
 }
