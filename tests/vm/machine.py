@@ -55,7 +55,8 @@ class Kernel:
         order = []
         for module in FIRST_MODULES:
             lines = output("modprobe", "-d", self._root, "-S", self.version, "--show-depends", module)
-            for path in (Path(line.split()[1]) for line in lines.splitlines()):
+            # Others are in the kernel itself: "builtin …".
+            for path in (Path(line.split()[1]) for line in lines.splitlines() if line.startswith("insmod")):
                 if path.name not in order:
                     order.append(path.name)
                     shutil.copy(path, tree / "modules" / path.name)
