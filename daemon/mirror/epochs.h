@@ -47,6 +47,8 @@ class Epochs {
     closing_.clear_all();
     flushing_ = false;  // what it covered is the dirty map's: it closes nothing any more
   }
+  // Of these the peer, which has kept its memory, has what counts; no flush has closed them there.
+  void reopened(const BlockMap& blocks) { open_.merge(blocks); }
   [[nodiscard]] bool any(uint64_t offset_bytes, uint64_t length_bytes) const {
     return open_.any(offset_bytes, length_bytes) || closing_.any(offset_bytes, length_bytes);
   }

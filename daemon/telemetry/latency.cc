@@ -76,7 +76,7 @@ std::vector<LatencyView::Class> WriteLatency::view(Window window, uint64_t now_n
 Histogram WriteLatency::total() const {
   Histogram all;
   for (size_t size_class = 0; size_class < kSizeClasses; ++size_class)
-    all.merge(windows_.since_start(size_class * kRow + kTotal));
+    windows_.add_since_start(all, size_class * kRow + kTotal);
   return all;
 }
 

@@ -50,17 +50,18 @@ void Windows::roll(uint64_t now_ns) const {
   slot_end_ns_ += turns * kSlot_ns;
 }
 
-Histogram Windows::since_start(size_t index) const {
-  Histogram sum;
+void Windows::add_since_start(Histogram& sum, size_t index) const {
   add(sum, start_, index);
   add(sum, slots_[slot_], index);
-  return sum;
 }
 
 Histogram Windows::view(size_t index, Window window, uint64_t now_ns) const {
-  if (window == Window::kStart) return since_start(index);
-  if (now_ns >= slot_end_ns_) roll(now_ns);
   Histogram sum;
+  if (window == Window::kStart) {
+    add_since_start(sum, index);
+    return sum;
+  }
+  if (now_ns >= slot_end_ns_) roll(now_ns);
   if (window == Window::k10s) {
     for (const Row& slot : slots_) add(sum, slot, index);
   } else {

@@ -27,7 +27,8 @@ class Windows {
   }
   // What `window` holds of histogram `index`.
   [[nodiscard]] Histogram view(size_t index, Window window, uint64_t now_ns) const;
-  [[nodiscard]] Histogram since_start(size_t index) const;
+  // Adds to `sum` what there was of it since the start.
+  void add_since_start(Histogram& sum, size_t index) const;
   // Over how much time that is; since the start: since the first value. 0: there was none.
   [[nodiscard]] uint64_t length_ns(Window window, uint64_t now_ns) const;
 

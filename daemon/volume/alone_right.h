@@ -25,7 +25,7 @@ class AloneRight {
   [[nodiscard]] bool alone(const metadata::NodeRecord& record) const {
     if (!asks(record) || granted_) return true;
     if (record.shares_generation()) return false;
-    return witness_ == WitnessKind::kCommand || record.named == record.generations.current;
+    return witness_ == WitnessKind::kCommand || by_word_ || record.named == record.generations.current;
   }
   // … before everything is sent to another replica, in a generation that begins for it: who had been the
   // partner until then may come back, and knows what the witness' entry names. (Of a new volume there is
@@ -34,8 +34,21 @@ class AloneRight {
     return witness_ != WitnessKind::kEtcd || !asks(record) || !record.had_partner() || alone(record);
   }
 
-  // The next generation that this node begins is its own by right.
+  // The next generation that this node begins is its own by right: the witness', …
   void grant() { granted_ = true; }
+  // … or by the operator's word, of which an etcd is to be told. Until it was, this process goes on by the word only; a
+  // later one has to ask, or be told once more: it can't know who else has asked meanwhile.
+  void grant_by_word() {
+    granted_ = true;
+    by_word_ = witness_ == WitnessKind::kEtcd;
+  }
+  [[nodiscard]] bool by_word() const { return by_word_; }
+  // Not of a generation that the peer may have by now.
+  [[nodiscard]] bool word_is_to_be_told(const metadata::NodeRecord& record) const {
+    return by_word_ && (granted_ || !record.shares_generation());
+  }
+  // What was begun by it the witness names by now; or it is void.
+  void word_is_settled() { by_word_ = false; }
   // It has begun; or the peer is back, or about to share the current one, and may go on as well the next time.
   void withdraw() {
     granted_ = false;
@@ -48,6 +61,7 @@ class AloneRight {
  private:
   const WitnessKind witness_;
   bool granted_ = false;
+  bool by_word_ = false;
   uint64_t withdrawals_ = 0;
 };
 

@@ -92,7 +92,7 @@ Consent::Task Consent::task() const {
                : Task::kNone;
   }
   if (sole_copy_ != 0 && core_.phase().diskless()) return Task::kSoleCopy;
-  return force_ ? Task::kForce : Task::kNone;
+  return core_.stance().alone_right().word_is_to_be_told(core_.record()) ? Task::kForce : Task::kNone;
 }
 
 void Consent::look() {
@@ -158,8 +158,9 @@ void Consent::session_up(const SyncFacts& mine, const SyncFacts& peer) {
   }
   // The peer is back, and may get the right as well the next time.
   core_.stance().alone_right().withdraw();
+  // What was begun by a word the witness is told of still.
+  if (core_.record().shares_generation()) core_.stance().alone_right().word_is_settled();
   forget_promotion();
-  force_ = false;
   sole_copy_ = 0;
   sole_copy_then_ = nullptr;
   pause_until_ns_ = pause_ns_ = 0;
@@ -203,17 +204,13 @@ void Consent::take_word(Then then) {
       return;
     }
     core_.stance().alone_right().withdraw();  // what is under way is void
-    force_ = asked_.witness != nullptr;
-    core_.stance().alone_right().grant();
+    core_.stance().alone_right().grant_by_word();
     core_.log.log(Severity::kWarning, "goes on alone by the operator's word, without the witness' consent");
     then(std::nullopt);
     owner_.right_changed();
     look();
   };
-  if (asked_.witness == nullptr || !core_.record().shares_generation()) {
-    recorded(0);
-    return;
-  }
+  if (asked_.witness == nullptr || !core_.record().shares_generation()) return recorded(0);
   core_.state().history().claim_generation();
   core_.state().persist(recorded);
 }
@@ -377,20 +374,14 @@ void Consent::replaced(const WitnessEntry& entry) {
     if (!of_now) return end(0);  // it may have been replaced since: it is looked at again
     settled_ = entry.generation;
     settled_at_ns_ = core_.clock.now_ns();
-    if (entry.generation == core_.record().generations.current) {
-      const metadata::NodeRecord before = core_.record();
-      core_.state().history().settled_at_witness();
-      if (before != core_.record()) core_.state().persist([](int) {});
-    }
+    if (entry.generation == core_.record().generations.current) note(&ReplicaHistory::settled_at_witness);
+    core_.stance().alone_right().word_is_settled();
     set_standing(WitnessStanding::kAgreed, {});
     end(0);
     return;
   }
-  if (running_ == Task::kSoleCopy) {
-    of_now && entry.generation == sole_copy_ ? sole_copy_named() : end(0);
-    return;
-  }
-  if (running_ == Task::kForce && of_now) force_ = false;
+  if (running_ == Task::kSoleCopy)
+    return of_now && entry.generation == sole_copy_ ? sole_copy_named() : end(0);
   if (!of_now || entry.generation != claim_of(core_.record())) {
     end(0);
     return;
@@ -398,11 +389,19 @@ void Consent::replaced(const WitnessEntry& entry) {
   granted();
 }
 
+// Durable some time: until then a later process asks once more.
+void Consent::note(void (ReplicaHistory::*what)()) {
+  const metadata::NodeRecord before = core_.record();
+  (core_.state().history().*what)();
+  if (before != core_.record()) core_.state().persist([](int) {});
+}
+
 void Consent::granted() {
+  core_.stance().alone_right().word_is_settled();
   if (core_.record().shares_generation() || asked_.witness == nullptr)
     core_.stance().alone_right().grant();
   else
-    core_.state().history().named_at_witness();
+    note(&ReplicaHistory::named_at_witness);
   set_standing(WitnessStanding::kAgreed, {});
   core_.log.log(Severity::kInfo, view_.name + " agrees that this node goes on without " + core_.peer);
   answer(std::nullopt);

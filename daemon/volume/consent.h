@@ -116,6 +116,7 @@ class Consent {
   void replaced(const WitnessEntry& entry);
   void fence();
   void fenced(const Result<int>& status);
+  void note(void (ReplicaHistory::*what)());
   void granted();
   void refused(WitnessStanding standing, Error why);
   void failed(Error why);
@@ -143,7 +144,6 @@ class Consent {
   std::optional<Confirmation> to_confirm_;
   uint64_t settled_ = 0;      // the generation that the witness knows both nodes to share …
   uint64_t settled_at_ns_ = 0;
-  bool force_ = false;        // the operator's word: whatever stands there is replaced
   uint64_t sole_copy_ = 0;    // the generation of the peer's that is still to be named; 0: none
   std::function<void()> sole_copy_then_;
   uint64_t peer_reads_until_ns_;  // it may, at least, by what an earlier process told; 0: that is past

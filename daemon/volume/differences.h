@@ -112,6 +112,12 @@ class Differences {
   }
   void flush_began() { epochs_.flush_began(); }
   void flush_completed() { epochs_.flush_completed(); }
+  // The peer's replica is the only good one, and it has kept its memory: it misses nothing, and what it holds in memory
+  // only the next flush there closes.
+  void left_to_peer() {
+    epochs_.reopened(dirty_);
+    clear_all();
+  }
   // What no flush has closed on both nodes is missed.
   void peer_lost() { epochs_.peer_lost(dirty_); }
 

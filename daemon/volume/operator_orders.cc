@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/units.h"
 #include "volume/wait_words.h"
 
 namespace twinblock {
@@ -17,7 +18,22 @@ void release_held(const OperatorOrders::Parts& parts) {
   parts.flushes.release_held();
 }
 
+constexpr uint64_t kLookAgain_ns = 10 * kMillisecond_ns;
+
 }  // namespace
+
+void OperatorOrders::when_both_know(std::function<void()> order) {
+  if (parts_.core.phase().now() != Phase::kConcluding) {
+    order();
+    return;
+  }
+  wait_for_both_.push_back(std::move(order));
+  look_again_->arm(kLookAgain_ns);
+}
+
+void OperatorOrders::look_again() {
+  for (auto& order : std::exchange(wait_for_both_, {})) when_both_know(std::move(order));
+}
 
 void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
   Core& core = parts_.core;

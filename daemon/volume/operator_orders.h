@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "volume/compression_orders.h"
 #include "volume/core.h"
@@ -54,20 +56,21 @@ class OperatorOrders {
     const DiskHealth& disks;
   };
 
-  explicit OperatorOrders(const Parts& parts) : parts_(parts) {}
+  explicit OperatorOrders(const Parts& parts)
+      : parts_(parts), look_again_(parts.core.clock.make_timer([this] { look_again(); })) {}
 
   void init(bool force, bool join, Reply reply) {
     parts_.first_record.init(force, join, std::move(reply));
   }
   // The volume's size, on both nodes.
   void grow(uint64_t volume_bytes, Reply reply) {
-    parts_.growth.order(volume_bytes, std::move(reply));
+    when_both_know([this, volume_bytes, reply = std::move(reply)] { parts_.growth.order(volume_bytes, reply); });
   }
   // A half-copied node becomes what it was before the resync.
   void roll_back(Reply reply) { parts_.way_back.order(std::move(reply)); }
   // Copies of both nodes' backings that hold the same, under a name.
   void snapshot(const std::string& name, Snapshots::Reply reply) {
-    parts_.snapshots.order(name, std::move(reply));
+    when_both_know([this, name, reply = std::move(reply)] { parts_.snapshots.order(name, reply); });
   }
   void promote(Roles::Word word, Reply reply) { parts_.roles.promote(word, std::move(reply)); }
   void demote(Reply reply) { parts_.roles.demote(true, std::move(reply)); }
@@ -104,11 +107,17 @@ class OperatorOrders {
   void set_sample_every(uint32_t writes) { parts_.core.session.sampler().set_every(writes); }
 
  private:
+  // Of a peer that is whole and records that `status` says "duplex" already: an order that is for two who both know waits
+  // for its answer, or its end.
+  void when_both_know(std::function<void()> order);
+  void look_again();
   void end_what_waits(const Reply& reply);
 
   [[nodiscard]] std::string apply(ResyncPace pace, uint64_t bytes_per_s);
 
   const Parts parts_;
+  const std::unique_ptr<Timer> look_again_;
+  std::vector<std::function<void()>> wait_for_both_;
 };
 
 }  // namespace twinblock

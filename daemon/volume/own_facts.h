@@ -38,9 +38,13 @@ class OwnFacts {
   // operator about that one.
   [[nodiscard]] bool peer_may_hold_more() const {
     const metadata::NodeRecord& record = core_.record();
-    const bool forgot_as_primary =
-        core_.state().crashed() && rebooted_ && record.peer_instance != 0;
-    const bool forgot_as_secondary = core_.stance().alone_right().asks(record) && record.peer_primary &&
+    // (What it had begun alone the peer has none of, and gives its own up for. Whether that one was promoted since an etcd
+    // knows; a command knows no generations, and without either the operator is asked.)
+    const AloneRight& right = core_.stance().alone_right();
+    const bool asks = right.asks(record);
+    const bool settled = asks && right.witness() == WitnessKind::kEtcd && !record.shares_generation();
+    const bool forgot_as_primary = core_.state().crashed() && rebooted_ && record.peer_instance != 0 && !settled;
+    const bool forgot_as_secondary = asks && record.peer_primary &&
                                      (boot_ == 0 || record.followed_boot != boot_);
     return forgot_as_primary || forgot_as_secondary;
   }

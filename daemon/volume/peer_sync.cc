@@ -131,12 +131,13 @@ void PeerSync::begin_equal() {
 }
 
 void PeerSync::begin_diskless(const SyncFacts& peer) {
+  // Nothing that it may have forgotten was acknowledged, or it would be refused.
+  company_.take_peer_along();
+  core_.differences().left_to_peer();
   if (peer.generations.current == core_.record().generations.current) {
     leave_to_peer();  // the peer does not know yet: the last session ended too early
     return;
   }
-  // Nothing that it may have forgotten was acknowledged, or it would be refused.
-  company_.take_peer_along();
   enter(stand_in_.marked() ? Phase::kDiskless : Phase::kLeaving);
   stand_in_.begin(peer.generations.current);
 }
@@ -217,8 +218,9 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   if (!target_is_believed_) core_.differences().compare_nothing();
   if (verdict == Verdict::kSourceOfAll) {
     if (another) {
-      core_.state().history().begin_generation_for(*another, core_.stance().alone_right().granted());
-      core_.stance().alone_right().withdraw();  // it is spent
+      AloneRight& right = core_.stance().alone_right();
+      core_.state().history().begin_generation_for(*another, right.granted(), right.by_word());
+      right.withdraw();  // it is spent
     }
     // A target that holds nothing has nothing to compare with.
     if (target_is_believed_ && !peer.blank && !peer.backing_lost)

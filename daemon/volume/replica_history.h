@@ -23,11 +23,11 @@ class ReplicaHistory {
   // anybody is promised any of it.
   void move_on() { record_.state_id = random_(); }
   // A new history of writes begins, as soon as the record is durable: the one that was claimed, if any
-  // was.
-  void begin_generation();
+  // was. `by_word`: that by the operator's word, and the witness does not name it yet.
+  void begin_generation(bool by_word);
   // … for the replica in this state, which nobody else has, and which becomes the base at once. `claimed`:
-  // the one that the witness agreed to, as this node shared the one before.
-  void begin_generation_for(uint64_t replica, bool claimed);
+  // the one that the witness agreed to, or the operator in its place, as this node shared the one before.
+  void begin_generation_for(uint64_t replica, bool claimed, bool by_word);
   // The witness is to be asked for the right to begin a generation alone; the record has to be durable
   // before. Stays the same until the claim is spent (begin_generation()) or void (settled_at_witness()).
   void claim_generation();

@@ -209,6 +209,7 @@ void ResyncSource::sync_failed(int, const ByteRange& range) {
 
 void ResyncSource::flush() {
   step_ = Step::kFlushing;
+  retry_at_ns_ = 0;  // what could not be read has been written anew
   flushes_.flush_beside([this, number = resync_number_](int error) {
     if (number != resync_number_ || step_ != Step::kFlushing) return;
     if (error != 0) {

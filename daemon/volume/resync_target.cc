@@ -199,6 +199,7 @@ void ResyncTarget::hold_sole_copy(const metadata::Generations& told) {
 void ResyncTarget::record(uint64_t request, uint32_t flags) {
   // What this node may have recorded of going on alone was about another history.
   parts_.gate.close();
+  core_.stance().alone_right().word_is_settled();
   auto recorded = [this, session = core_.phase().session(), request, flags](int error) {
     if (error == 0 && flags == wire::kGenerationConsistent) {
       core_.intents().clear_all();

@@ -239,10 +239,10 @@ void World::check_left_behind(const Remains& left, const Remains& other, int hos
 }
 
 // What one holds that lost nothing from memory is not given up for less. (One that did may hold as much,
-// by chance. And who is primary now was made so by an operator, perhaps with the word that the other is
+// by chance; so may one whose disk was given up for the peer's replica, which its record says. And who is primary now was made so by an operator, perhaps with the word that the other is
 // dead.)
 void World::check_survivor(const Remains& kept, const Remains& source, const std::string& story) {
-  if (kept.facts.flush_failed || source.facts.primary ||
+  if (kept.facts.flush_failed || kept.facts.inconsistent || source.facts.primary ||
       first_that_lacks(kept, history(), History::Kept::kAll))
     return;
   const auto sector = first_that_lacks(source, history(), History::Kept::kAll);

@@ -1,6 +1,7 @@
 // Faults of single links, the operator's orders about them, and what is promised while one lives.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "control/status_words.h"
 #include "report.h"
@@ -103,6 +104,7 @@ void World::link_fault() {
         faults.window_max_bytes = std::min(faults.window_max_bytes, window_of(faults.bytes_per_s));
       }
       clogged_until_ns_ = std::max(clogged_until_ns_, scheduler_.now_ns());
+      lane.clogged = true;
       what = "clogged";
       break;
     default:
@@ -135,7 +137,7 @@ void World::renew_turn() {
 void World::mend(Lane& lane) {
   if (!lane.faulty) return;
   if (Report::verbose()) Report::trace("network", "-- link " + lane.name + ": well");
-  if (network_.faults(lane.name).delay_max_ns != lane.usual.delay_max_ns)
+  if (std::exchange(lane.clogged, false))
     clogged_until_ns_ = std::max(clogged_until_ns_, scheduler_.now_ns() + kArrival_ns);
   lane.faulty = false;
   lane.well_since_ns = scheduler_.now_ns();

@@ -62,6 +62,7 @@ class World {
     std::string name;
     LinkFaults usual;           // how it is without a fault: some are slow
     bool faulty = false;        // it will be mended
+    bool clogged = false;       // … as it lives, and is slow
     bool away = false;          // removed or disabled by the operator, for a while
     bool contradicted = false;  // the nodes got contradicting orders, and have not agreed since
     uint64_t well_since_ns = 0;

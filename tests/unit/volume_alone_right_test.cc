@@ -71,5 +71,24 @@ TEST(AloneRight, AnotherReplicaJoinsWhenTheFormerPartnerCanNotOvertake) {
   EXPECT_TRUE(AloneRight(WitnessKind::kCommand).take_in_another(kShared));
 }
 
+// The witness was not told yet: this process goes on, and knows that it is to be told. Not of what the peer may have.
+TEST(AloneRight, TheOperatorsWordCountsUntilTheWitnessWasTold) {
+  AloneRight right(WitnessKind::kEtcd);
+  right.grant_by_word();
+  EXPECT_TRUE(right.alone(kShared) && right.by_word());
+  EXPECT_TRUE(right.word_is_to_be_told(kShared)) << "of the claim";
+  right.withdraw();  // it is spent
+  EXPECT_TRUE(right.alone(kOwn));
+  EXPECT_TRUE(right.word_is_to_be_told(kOwn));
+  EXPECT_FALSE(right.alone(kShared));
+  EXPECT_FALSE(right.word_is_to_be_told(kShared));
+  right.word_is_settled();
+  EXPECT_FALSE(right.alone(kOwn));
+  EXPECT_FALSE(right.by_word());
+  AloneRight of_a_command(WitnessKind::kCommand);
+  of_a_command.grant_by_word();
+  EXPECT_FALSE(of_a_command.by_word()) << "which is told nothing";
+}
+
 }  // namespace
 }  // namespace twinblock

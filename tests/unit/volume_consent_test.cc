@@ -384,5 +384,52 @@ TEST_F(ConsentTest, WhatAnEarlierProcessOfThePeerToldDoesNotCount) {
   EXPECT_FALSE(may_read()) << "it may have another file by now";
 }
 
+// The word lasts until the witness was told, in this process. A later one does not know who has asked the witness
+// meanwhile, which still names what the peer has, too.
+TEST_F(ConsentTest, AWordThatTheWitnessWasNotToldIsNoConsentForALaterProcess) {
+  begin();
+  witness_.fails = true;
+  const auto restart = [this] {
+    record_ = load_plain(node_->metadata.contents, record_).record;
+    node_->engine.reset();
+    begin();
+    promoted_.reset();
+  };
+  order({true, true});
+  ASSERT_TRUE(promoted());
+  write();
+  ASSERT_EQ(written_, 0);
+  node_->run(kLong_ns);
+  written_.reset();
+  write();
+  ASSERT_EQ(written_, 0) << "as long as this process lives";
+  restart();
+  order({true, false});
+  EXPECT_FALSE(promoted());
+  promoted_.reset();
+  order({true, true});
+  ASSERT_TRUE(promoted());
+  witness_.fails = false;
+  node_->run(kLong_ns);
+  EXPECT_EQ(witness_.reading.entry, entry(node_->engine->status().mine.generations.current, "alpha")) << "it is told";
+  witness_.fails = true;
+  restart();
+  order({true, false});
+  EXPECT_TRUE(promoted()) << "whom the witness names needs nobody";
+}
+
+// It went on alone by consent, and then lost its power: the peer has nothing of what was acknowledged since.
+TEST_F(ConsentTest, WhoWentOnAloneNeedsNoWordAboutThePeersMemory) {
+  record_.generations.advance(kClaim);
+  record_.named = kClaim;
+  record_.primary = record_.dirty = true;
+  record_.boot = 1;
+  record_.peer_instance = 7;
+  witness_.reading = {entry(kClaim, "alpha"), 6};
+  begin();
+  order();
+  EXPECT_TRUE(promoted());
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

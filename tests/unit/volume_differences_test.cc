@@ -67,5 +67,14 @@ TEST(Differences, WhatIsNotMissedIsNotLeftForLater) {
   EXPECT_TRUE(differences.unreadable().empty());
 }
 
+TEST(Differences, WhatIsNewOfALargerVolumeMayBeUnreadableToo) {
+  Differences differences(kVolumeBytes);
+  differences.grow(200 * kBlock);
+  differences.missed(150 * kBlock, kBlock);
+  differences.found_unreadable({150 * kBlock, 151 * kBlock});
+  EXPECT_EQ(differences.unreadable().set_blocks(), 1u);
+  EXPECT_TRUE(differences.none_readable());
+}
+
 }  // namespace
 }  // namespace twinblock

@@ -56,6 +56,20 @@ class SnapshotOrderTest : public testing::Test {
     for (int i = 0; i < 100 && !said; ++i) node_->run(100 * kMillisecond_ns);
     return said.value_or("nothing");
   }
+  void become_primary() {
+    node_->run(3 * kSecond_ns);
+    node_->engine->orders().promote({}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+    node_->run(kSecond_ns);
+    ASSERT_TRUE(node_->engine->is_primary());
+  }
+  // Its writes are held, and the copy hangs.
+  void be_in_the_midst_of_one() {
+    config_.copies.timeout_ns = 600 * kSecond_ns;
+    copies_.hangs = 2;  // the one before was made beside writes
+    ASSERT_NO_FATAL_FAILURE(become_primary());
+    node_->engine->orders().snapshot("x", [](const auto&) {});
+    node_->run(5 * kSecond_ns);
+  }
 
   Config config_;
   NamedCopies copies_;
@@ -103,14 +117,7 @@ TEST_F(SnapshotOrderTest, OfAnyOtherNameIsRefusedForGood) {
 }
 
 TEST_F(SnapshotOrderTest, HoldsWritesForHalfAMinuteAtTheMost) {
-  config_.copies.timeout_ns = 600 * kSecond_ns;
-  copies_.hangs = 2;  // the one before was made beside writes
-  node_->run(3 * kSecond_ns);
-  node_->engine->orders().promote({}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(node_->engine->is_primary());
-  node_->engine->orders().snapshot("x", [](const auto&) {});
-  node_->run(5 * kSecond_ns);
+  ASSERT_NO_FATAL_FAILURE(be_in_the_midst_of_one());
   ClientRequest request;
   std::optional<int> error;
   request.op = ClientOp::kZero;
@@ -149,6 +156,25 @@ TEST_F(SnapshotOrderTest, DoesNotWaitForAFlushThatHangs) {
   EXPECT_FALSE(said.has_value()) << "it has its time";
   node_->run(2 * kSecond_ns);
   EXPECT_NE(said.value_or("nothing").find("with the flush before it"), std::string::npos);
+}
+
+// A repair writes at the peer only, and the two copies would differ.
+TEST_F(SnapshotOrderTest, NothingIsRepairedWhileItIsTaken) {
+  ASSERT_NO_FATAL_FAILURE(be_in_the_midst_of_one());
+  std::optional<Result<std::string>> said;
+  node_->engine->orders().verify(VerifyOrder::kRepair, [&said](const Result<std::string>& result) { said = result; });
+  ASSERT_TRUE(said.has_value());
+  ASSERT_FALSE(said->ok());
+  EXPECT_NE(said->error().what.find("a snapshot is just being taken"), std::string::npos) << said->error().what;
+}
+
+TEST_F(SnapshotOrderTest, IsNotTakenBesideARepair) {
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  peer_->answers = false;  // the repair goes on
+  node_->engine->orders().verify(VerifyOrder::kRepair, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(node_->engine->status().verify.active);
+  EXPECT_NE(why_not("x").find("a verification that repairs is under way"), std::string::npos);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,28 @@ TEST_F(UnreadableSourceTest, TriesAgainAfterAMinute) {
   EXPECT_EQ(view.state, VolumeState::kConnected);
   EXPECT_EQ(view.dirty_bytes, 0u);
   EXPECT_EQ(view.unreadable_places, 0u) << "it reads well everywhere";
+}
+
+TEST_F(UnreadableSourceTest, WaitsNoLongerWhenAllWasWrittenAnew) {
+  node_->engine->orders().promote({}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(node_->engine->status().resync.waits_for_disk);
+  node_->data.unreadable = false;
+  node_->data.submitted = [this](const DiskRequest& request) {
+    if (request.op == DiskOp::kFlush) node_->data.hung_until_ns = node_->scheduler.now_ns() + 20 * kSecond_ns;
+  };
+  ClientRequest request;
+  std::optional<int> error;
+  request.op = ClientOp::kZero;
+  request.length_bytes = kVolumeBytes;
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  node_->run(3 * kSecond_ns);
+  ASSERT_EQ(error, 0);
+  const StatusView view = node_->engine->status();
+  ASSERT_EQ(view.dirty_bytes, 0u);
+  ASSERT_EQ(view.state, VolumeState::kResync) << "the flush at its end is under way";
+  EXPECT_FALSE(view.resync.waits_for_disk);
 }
 
 }  // namespace

@@ -84,5 +84,23 @@ TEST_F(UpkeepTest, AWriteThatWasAnsweredLeavesNothing) {
   EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 512 * kKiB);
 }
 
+TEST_F(UpkeepTest, AReadThatWasAnsweredLeavesNothing) {
+  const auto allocated_bytes = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  std::vector<std::byte> room(limits::kBlockBytes);
+  const auto read = [&](int times) {
+    for (; times > 0; --times) {
+      ask(ClientOp::kRead, room.size(), room.data());
+      ASSERT_EQ(await_end(), 0);
+    }
+  };
+  read(1000);
+  const size_t before = allocated_bytes();
+  read(5000);
+  EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 512 * kKiB);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -101,5 +101,23 @@ TEST_F(VerificationTest, ARepairThatWasCutOffIsOnRecord) {
   EXPECT_EQ(status().intent_bytes, intents) << "the peer's blocks would count there if this node died";
 }
 
+TEST_F(VerificationTest, ARepairThatCouldNotReadAPlaceIsStillToBeDone) {
+  node_->data.submitted = [this](const DiskRequest& request) {
+    if (request.op != DiskOp::kRead || request.offset_bytes != 0) return;
+    node_->data.error = EIO;
+    node_->data.failures = 1;
+  };
+  hears_ = [this](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kFlush)) answer(header.sequence);
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kDigest))
+      answer(header.sequence, digests_of_zeroes(header.length));
+  };
+  peer_->answers = false;
+  node_->engine->orders().verify(VerifyOrder::kRepair, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  ASSERT_TRUE(await([this] { return !status().verify.active; }));
+  EXPECT_NE(status().verify.ended.find("1 place could not be compared"), std::string::npos) << status().verify.ended;
+  EXPECT_TRUE(status().repair_cut_off);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -79,6 +79,16 @@ class WayBackTest : public testing::Test {
     tell(wire::kGenerationInconsistent);
   }
 
+  // Of a node that has just been made.
+  void expect_no_way_back() {
+    copies_.scheduler = &node_->scheduler;
+    ASSERT_TRUE(node_->engine->start().ok());
+    meet();
+    tell_half_copied();
+    EXPECT_EQ(copies_.count(CopyStep::kBeforeResync), 0);
+    EXPECT_FALSE(node_->engine->status().way_back.kept);
+  }
+
   // It was whole, as its disk says late; by then there is a next session.
   void be_whole_late() {
     meet();
@@ -132,12 +142,7 @@ TEST_F(WayBackTest, WhatAFailedFlushMayHaveLostIsNoWayBack) {
   node_.reset();
   record_.flush_failed = true;
   node_ = plain_node(config_, record_, nullptr, &copies_);
-  copies_.scheduler = &node_->scheduler;
-  ASSERT_TRUE(node_->engine->start().ok());
-  meet();
-  tell_half_copied();
-  EXPECT_EQ(copies_.count(CopyStep::kBeforeResync), 0);
-  EXPECT_FALSE(node_->engine->status().way_back.kept);
+  expect_no_way_back();
 }
 
 TEST_F(WayBackTest, APromotionThatThePeerHasGivenUpIsNotAgreedTo) {
@@ -164,6 +169,16 @@ TEST_F(WayBackTest, APromotionThatThePeerHasGivenUpIsNotAgreedTo) {
   node_->run(2 * kLong_ns);
   EXPECT_EQ(agreed, 0);
   EXPECT_FALSE(load_plain(node_->metadata.contents, record_).record.peer_primary);
+}
+
+TEST_F(WayBackTest, ABackingThatWasFoundEmptyIsNoWayBack) {
+  node_.reset();
+  record_.held_data = true;
+  std::vector<std::byte> file = plain_file(record_);
+  metadata::Loaded loaded = load_plain(file, record_);
+  node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kNone, nullptr,
+                                     &copies_);
+  expect_no_way_back();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/crc32c.h"
 #include "volume_primary_support.h"
 
 namespace twinblock::fuzz {
@@ -53,6 +54,27 @@ TEST_F(ZeroesTest, ThatAreWrittenAsDataBecomeNoHoleAtThePeer) {
   ask(ClientOp::kWrite, data.size(), data.data());
   ASSERT_EQ(await_end(), 0);
   EXPECT_EQ(there_, (std::vector<Zeroes>{{data.size(), false}}));
+}
+
+TEST_F(ZeroesTest, ThatAreWrittenAsDataAreNoneThatCouldBeLost) {
+  const auto promised_after_a_flush = [this] {
+    ask(ClientOp::kFlush, 0);
+    EXPECT_EQ(await_end(), 0);
+    node_->run(2 * kSecond_ns);
+    return load_plain(node_->metadata.contents, record_).record.held_data;
+  };
+  std::vector<std::byte> data(limits::kBlockBytes);
+  request_.all_zero = true;
+  ask(ClientOp::kWrite, data.size(), data.data());
+  ASSERT_EQ(await_end(), 0);
+  EXPECT_FALSE(promised_after_a_flush());
+  data.assign(data.size(), std::byte{7});
+  const WirePiece piece{data, crc32c(data)};
+  request_.all_zero = false;
+  request_.pieces = {&piece, 1};
+  ask(ClientOp::kWrite, data.size(), data.data());
+  ASSERT_EQ(await_end(), 0);
+  EXPECT_TRUE(promised_after_a_flush());
 }
 
 }  // namespace
