@@ -4,6 +4,7 @@ the kernel's nbd is the emulated hosts' to test (tests/vm)."""
 import os
 import select
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -43,10 +44,10 @@ def test_a_client_of_nbd_client_is_told_that_it_is_no_method(lab):
     assert refused.returncode == 2 and "nbdfuse" in refused.stderr
 
 
-def stay(lab, name):
+def stay(lab, name, **environment):
     program = Path(lab.state["build"]) / "tools" / "twinblock"
     return subprocess.Popen([str(program), "attach", "--stay", "--socket", lab.node(name)["control"]],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment})
 
 
 def said_until(process, words):
@@ -74,3 +75,18 @@ def test_staying_waits_for_a_primary_and_says_so_once(lab, name, words):
         finally:
             process.kill()
     assert process.returncode == 0 and output == b"nothing was attached\n"
+
+
+def test_the_unit_counts_as_started_while_no_node_answers(lab, scratch):
+    """Else systemd gives it up after 90 s, and with it, for good, the mount of /etc/fstab that waits for it."""
+    lab.kill("alpha")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(scratch / "notify"))
+        manager.settimeout(LIVENESS_S)
+        process = stay(lab, "alpha", NOTIFY_SOCKET=str(scratch / "notify"))
+        try:
+            while b"READY=1" not in manager.recv(4096):
+                pass
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=LIVENESS_S)

@@ -175,3 +175,22 @@ def test_the_kernels_tell_what_is_wire(make_lab):
         assert latency(lab)["links"][0]["samples"] <= 100
     sizes = {each["class"]: each["writes"] for each in sampled["classes"]}
     assert sizes == {"16K": 100}
+
+
+def test_the_preparation_of_a_write_is_a_part_of_what_it_takes(lab):
+    """Its checksum, at least, which takes some time where it is long."""
+    with connection(lab) as handle:
+        for number in range(8):
+            handle.pwrite(os.urandom(1024 * KIB), number * 1024 * KIB)
+    [large] = [each for each in latency(lab)["classes"] if each["class"] == "larger"]
+    assert large["stages"]["prepare"]["sum_ns"] > 0
+
+
+def test_a_write_that_is_alone_on_the_link_counts_as_that(lab):
+    lab.ctl("alpha", "sample", every=1)
+    with connection(lab) as handle:
+        for number in range(40):
+            handle.pwrite(os.urandom(16 * KIB), number * 16 * KIB)
+            time.sleep(0.002)
+        wait_until(lambda: latency(lab)["links"][0]["samples"] >= 20, what="samples")
+        assert latency(lab)["links"][0]["alone_share"] > 0.9

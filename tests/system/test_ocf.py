@@ -1,6 +1,7 @@
 """The agent ocf:twinblock:volume: what each action does in each state of a node, and what it says of it."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 
 import ocf_agent
 from lablib.error import LIVENESS_S
+from lablib.lab import VOLUME
 from ocf_agent import (AGENT, CONFIGURED, DEGRADED, DEGRADED_PROMOTED, FAILED_PROMOTED, GENERIC, INSTALLED, NOT_RUNNING,
                        PROMOTED, SUCCESS, UNIMPLEMENTED, Agent)
 from support import IS_ROOT, MIB, connection, ctl, wait_until
@@ -261,15 +263,17 @@ def test_a_primary_that_died_is_not_replaced_without_a_word(pair):
     assert lab.status("beta")["role"] == "secondary"
 
 
-def fenced(peer, online="false", unclean="false", status="success", enabled="true"):
+def fenced(peer, online="false", unclean="false", status="success", enabled="true", ago_s=0):
     """What Pacemaker's tools say of a node that was fenced."""
+    completed = time.strftime("%Y-%m-%d %H:%M:%S.000001Z", time.gmtime(time.time() - ago_s))
     return {"crm_attribute": enabled + "\n",
             "crm_mon": f'<node name="{peer}" id="1" online="{online}" standby="false" unclean="{unclean}"/>',
-            "stonith_admin": f'<fence_event action="reboot" target="{peer}" status="{status}"/>'}
+            "stonith_admin": (f'<fence_event action="reboot" target="{peer}" client="pacemaker-controld.1" status="{status}" '
+                              f'completed="{completed}"/>')}
 
 
 @pytest.mark.parametrize("otherwise", [{"online": "true"}, {"unclean": "true"}, {"status": "failed"},
-                                       {"enabled": "false"}, {"peer": "gamma"}], ids=str)
+                                       {"enabled": "false"}, {"peer": "gamma"}, {"ago_s": 86_400}], ids=str)
 def test_fencing_that_is_not_proven_is_no_word(make_agents, otherwise):
     lab, agents = make_agents(fencing_is_proven="true")
     beta = agents["beta"]
@@ -331,6 +335,52 @@ def test_a_device_that_is_in_use_keeps_the_node_primary(link, make_agents, scrat
         subprocess.run(["umount", mounted], check=True)
     assert alpha.run("demote")[0] == SUCCESS
     assert lab.status("alpha")["role"] == "secondary"
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
+def test_an_attachment_that_was_cut_off_is_undone(link, make_agents):
+    """Pacemaker has killed an action in the midst of it."""
+    lab, agents = make_agents(attach="true")
+    alpha = agents["alpha"]
+    note = Path(lab.node("alpha")["control"]).with_suffix(".attach.json")
+
+    def cut_off():
+        mounted = note.with_name("r0.mnt")
+        note.write_text(json.dumps({"volume": VOLUME, "node": "alpha", "method": "nbdfuse", "device": "",
+                                    "mount_dir": str(mounted), "file": str(mounted / "r0"),
+                                    "log": str(note.with_name("r0.nbdfuse.log")), "complete": False}), encoding="utf-8")
+
+    cut_off()
+    code, said = alpha.run("promote")
+    assert code == SUCCESS and link.is_block_device(), said
+    assert alpha.run("demote")[0] == SUCCESS
+    assert alpha.run("promote")[0] == SUCCESS
+    assert ctl(lab, "alpha", "detach").returncode == 0
+    cut_off()
+    assert alpha.run("demote")[0] == SUCCESS
+    assert not note.exists()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="another /run takes root")
+def test_a_node_that_is_stopped_is_systemds_to_start_again(pair, scratch):
+    """A volume that is taken out of the cluster would else stay down when its process dies, until the host is restarted."""
+    _, agents = pair
+    alpha = agents["alpha"]
+    override = "/run/systemd/system/twinblock@r0.service.d/50-pacemaker.conf"
+    host = scratch / "host"
+    host.mkdir()
+    (host / "systemctl").write_text(f'#!/bin/sh\necho "$*" >>{host}/asked\n', encoding="utf-8")
+    (host / "systemctl").chmod(0o755)
+    script = f"""mount -t tmpfs none /run && mkdir -p {override.rsplit("/", 1)[0]} && touch {override} || exit 77
+    "$0" stop; echo $?; ls {override}"""
+    environment = alpha.environment()
+    done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, AGENT],
+                          env={**environment, "PATH": f"{host}:{environment['PATH']}"}, capture_output=True, text=True,
+                          check=False, timeout=2 * LIVENESS_S)
+    if done.returncode == 77 or done.stderr.startswith("unshare:"):
+        pytest.skip(f"no namespace of mounts: {done.stderr.strip()}")
+    assert done.stdout.splitlines()[-1] == str(SUCCESS), (done.stdout, done.stderr)
+    assert "daemon-reload" in (host / "asked").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -123,6 +124,25 @@ TEST_F(FakeHost, TheBestMethodThatWorksIsChosen) {
   EXPECT_EQ(plan_attach(host_, true, kMethodNbdfuseFile).value().method, kMethodNbdfuseFile);
   EXPECT_EQ(plan_attach(host_, false, kMethodAuto).value().method, kMethodNbdfuseFile);
   EXPECT_FALSE(plan_attach(host_, true, kMethodNbd).ok());
+}
+
+// A note that can't be understood would be in the way of attach, of detach, and of a removal of the package.
+TEST_F(FakeHost, ANoteThatFindsNoRoomIsNone) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  for (const rlim_t room : {0, 10}) {
+    const rlimit none{room, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const Status created = create_attachment(stem_, Attachment{});
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    ASSERT_FALSE(created.ok()) << room;
+    EXPECT_NE(created.error().what.find(attachment_path(stem_)), std::string::npos) << created.error().what;
+    const Result<std::optional<Attachment>> read = read_attachment(stem_);
+    ASSERT_TRUE(read.ok()) << read.error().what;
+    EXPECT_FALSE(read.value().has_value());
+  }
+  (void)signal(SIGXFSZ, handler);
 }
 
 TEST_F(FakeHost, ANoteOfAnAttachmentIsReadBack) {

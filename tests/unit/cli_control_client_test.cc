@@ -1,6 +1,7 @@
 #include "twinblock/control_client.h"
 
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -385,6 +386,31 @@ TEST(Locate, TheOnlyNodeNeedsNoName) {
   const Result<std::string> two = locate_control_socket({}, "/none", {dir.path()});
   EXPECT_EQ(two.error().code, kExitUsage);
   EXPECT_NE(two.error().what.find("r0, r1"), std::string::npos);
+}
+
+// A node that did not start has no socket, and who watches the host is to hear of it.
+TEST(Locate, ANodeThatNeverStartedIsExpected) {
+  const TemporaryDirectory dir;
+  ASSERT_TRUE(fs::create_directories(dir / "run") && fs::create_directories(dir / "etc"));
+  touch(dir / "run/other.ctl");
+  std::string host(HOST_NAME_MAX + 1, '\0');
+  ASSERT_EQ(gethostname(host.data(), host.size()), 0);
+  host.resize(host.find('\0'));
+  const auto configure = [&](const std::string& volume, const std::string& node) {
+    std::ofstream(dir / "etc/" + volume + ".toml")
+        << "volume = \"" << volume << "\"\nsize = \"1GiB\"\n[node." << node << "]\nbacking = \"/a/i\"\nmetadata = \"/a/m\"\n"
+        << "runtime = \"" << dir / "run" << "\"\n[node.there]\nbacking = \"/b/i\"\nmetadata = \"/b/m\"\n"
+        << "[link.main]\n" << node << " = \"127.0.0.1:1\"\nthere = \"127.0.0.1:2\"\n";
+  };
+  configure("r0", host);
+  configure("elsewhere", "nobody");
+  touch(dir / "etc/broken.toml");
+  touch(dir / "etc/r1.toml.example");
+  EXPECT_EQ(expected_control_sockets(dir / "etc", {dir / "run"}),
+            (std::vector<std::string>{dir / "run/other.ctl", dir / "run/r0.ctl"}));
+  touch(dir / "run/r0.ctl");
+  EXPECT_EQ(expected_control_sockets(dir / "etc", {dir / "run"}).size(), 2u) << "once";
+  EXPECT_EQ(expected_control_sockets("/none", {"/none"}), std::vector<std::string>{});
 }
 
 TEST(Locate, FilesOfANodeBeginLikeItsSocket) {

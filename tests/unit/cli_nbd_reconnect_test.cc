@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <linux/nbd-netlink.h>
 #include <netlink/errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -108,6 +110,13 @@ class NbdReconnect : public testing::Test {
     EXPECT_EQ(verdict.error().code, kExitUnreachable);
     EXPECT_TRUE(nbd_kernel().orders.empty());
   }
+  // The note of the device, and what is left of others.
+  [[nodiscard]] int notes() const {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_.path()))
+      count += entry.path().string().starts_with(stem_ + ".attach") ? 1 : 0;
+    return count;
+  }
   // As the kernel does with a socket that it works with.
   void take_the_socket(const NbdOrder& order) {
     ASSERT_EQ(order.sockets.size(), 1u);
@@ -144,6 +153,42 @@ TEST_F(NbdReconnect, ADeviceGetsTheNodesProcessOfNow) {
   EXPECT_EQ(note.value()->client_pid, getpid());
 }
 
+// The kernel has taken the connection, and the note of that takes no room: else the device, which works, would count as
+// one that waits, and each look would try to connect it again, in vain.
+TEST_F(NbdReconnect, WhatTheKernelHasTakenIsOnRecordThoughTheDiskIsFull) {
+  const json status = node_status("primary", 5, getpid());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto full = [&before](bool now) {
+    const rlimit room{now ? 0 : before.rlim_cur, before.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &room), 0);
+  };
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  nbd_kernel().answer = [&](const NbdOrder& order) {
+    take_the_socket(order);
+    full(true);
+    return 0;
+  };
+  const Result<FateVerdict> verdict = reconnect([&status] { return Result<json>(status); });
+  full(false);
+  ASSERT_TRUE(verdict.ok()) << verdict.error().what;
+  EXPECT_TRUE(process_runs(read_attachment(stem_).value()->server));
+  // And full before: the kernel is not asked, and nothing is left behind.
+  taken_.reset();
+  ASSERT_TRUE(remove_attachment(stem_).ok());
+  attachment_.server.start_ticks += 1;
+  EXPECT_TRUE(create_attachment(stem_, attachment_).ok());
+  nbd_kernel().orders.clear();
+  full(true);
+  const Result<FateVerdict> refused =
+      reconnect_nbd_device(host_, [&status] { return Result<json>(status); }, stem_, attachment_);
+  full(false);
+  EXPECT_FALSE(refused.ok());
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+  EXPECT_EQ(notes(), 1);
+  (void)signal(SIGXFSZ, handler);
+}
+
 // Its pages, and what waits to be written, are of the promotion before.
 TEST_F(NbdReconnect, APromotionBeforeItIsConnectedEndsTheDevice) {
   const Result<FateVerdict> verdict =
@@ -160,6 +205,7 @@ TEST_F(NbdReconnect, APromotionBetweenTwoAttemptsEndsTheDevice) {
   ASSERT_TRUE(verdict.ok()) << verdict.error().what;
   EXPECT_EQ(verdict.value().fate, Fate::kEnd);
   EXPECT_EQ(nbd_kernel().orders.size(), 1u);
+  EXPECT_EQ(notes(), 1) << "that of a connection that came to nothing is gone";
 }
 
 // Who answered need not be who has the connection.

@@ -118,5 +118,17 @@ TEST(WebHistory, ANodeThatBeganAnewWroteNothingNegative) {
   EXPECT_TRUE(history.shown()["volumes"]["r0"][0]["p50_ns"].is_null());
 }
 
+// A host's clock is set when it has found the time, and services run before that.
+TEST(WebHistory, BeginsAnewWhenTheClockIsSetBack) {
+  WebHistory history;
+  history.add("r0", status_of(1'000, 100), json::object(), 7'200'000);
+  history.add("r0", status_of(2'000, 105), json::object(), 7'205'000);
+  history.add("r0", status_of(3'000, 110), json::object(), 10'000);
+  EXPECT_TRUE(history.shown()["volumes"]["r0"].empty());
+  history.add("r0", status_of(8'000, 115), json::object(), 15'000);
+  ASSERT_EQ(history.shown()["volumes"]["r0"].size(), 1u);
+  EXPECT_EQ(history.shown()["volumes"]["r0"][0]["write_bytes_per_s"], 1000);
+}
+
 }  // namespace
 }  // namespace twinblock

@@ -155,6 +155,36 @@ def test_the_primary_s_node_is_restarted_under_the_mounted_device(pair):
     pair.check_promised()
 
 
+def test_the_death_of_who_looks_after_the_device_is_nothing_to_who_uses_it(pair):
+    """systemd restarts what requires a unit together with that."""
+    alpha = pair.alpha
+    of_mount = "grep ' /mnt ' /proc/self/mountinfo; systemctl show writer -P MainPID"
+    main_pid = "systemctl show twinblock-attach@r0 -P MainPID"
+    pair.write()
+    before, process = alpha.run(of_mount), alpha.run(main_pid)
+    for _ in range(3):
+        alpha.run("systemctl kill -s KILL twinblock-attach@r0")
+        wait_until(lambda: alpha.run(main_pid) not in ("0", process), "another process")
+        process = alpha.run(main_pid)
+        pair.wait_for_writes(5)
+    assert alpha.run(of_mount) == before
+    pair.end_writer_and_check()
+    pair.check_no_error()
+
+
+def test_hosts_change_places_and_back_as_the_page_says(pair):
+    [block] = [block for block in blocks(PAGE) if block.section == 5 and block.language == "sh" and "umount" in block.text]
+    pair.hosts["beta"].run(f"cat >>/etc/fstab <<'END'\n{pair.text_of(4, 'fstab')}END\nsystemctl daemon-reload", 300)
+    back = {"alpha": "beta", "beta": "alpha"}
+    for other in ({}, back):
+        for hosts, command in block.commands():
+            for name in hosts:
+                pair.hosts[other.get(name, name)].run(command, 300)
+        pair.wait(pair.hosts[other.get("beta", "beta")], "duplex")
+    pair.check_promised()
+    pair.hosts["beta"].run("sed -i '/twinblock/d' /etc/fstab; systemctl daemon-reload", 300)
+
+
 def test_what_the_unit_leaves_to_a_node_is_enough_and_who_may_use_its_sockets(pair):
     alpha = pair.alpha
     memory = pair.status(alpha)["memory"]

@@ -117,6 +117,7 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
   Result<NbdNetlink> kernel = NbdNetlink::open();
   if (!kernel) return kernel.error();
   const uint64_t deadline_ns = steady_now_ns() + kDeathIsNoticed_ns;
+  StagedNote note(stem);
   while (true) {
     // Two may look after a device: `attach --stay`, and whoever makes its volume larger.
     const Result<std::optional<Attachment>> now = read_attachment(stem);
@@ -130,13 +131,17 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
         device_fate(attachment, served.value().status, process_runs(attachment.server));
     if (verdict.fate != Fate::kReconnect) return verdict;
     NbdConnection& connection = served.value().connection;
+    // Before the kernel has it: a device that works, and of which nothing says so, counts as one that waits.
+    Attachment connected = attachment;
+    note_server(connected, served.value());
+    if (const Status staged = note.write(connected); !staged) return staged.error();
     const Status given = kernel.value().reconfigure(
         index.value_or(0), nbd_backend(attachment.volume), connection.fd());
     if (!given) return given.error();
     connection.let_go();
     if (unix_socket_exists(host.proc, connection.inode())) {
-      note_server(attachment, served.value());
-      if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
+      attachment = connected;
+      if (const Status noted = note.place(); !noted) return noted.error();
       // Before it has the connection that knows of it, nobody may use what is new.
       const uint64_t size_bytes = connection.served().size_bytes;
       const uint64_t before_bytes = nbd_device_bytes(host, attachment.device);

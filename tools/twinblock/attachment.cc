@@ -23,11 +23,12 @@ Error failed(int code, const std::string& path) {
 Status write_note(const std::string& path, int flags, const std::string& text) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0640);
   if (fd < 0) return failed(errno, path);
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int code = errno;
+  const ssize_t written = ::write(fd, text.data(), text.size());
+  const int code = written < 0 ? errno : ENOSPC;  // a part of it fits
   close(fd);
-  if (!written) return failed(code, path);
-  return ok_status();
+  if (written == static_cast<ssize_t>(text.size())) return ok_status();
+  unlink(path.c_str());  // what can't be understood would be in the way of the next attempt
+  return failed(code, path);
 }
 
 }  // namespace
@@ -94,13 +95,24 @@ Status create_attachment(const std::string& stem, const Attachment& attachment) 
   return write_note(attachment_path(stem), O_EXCL, to_json(attachment).dump(1) + "\n");
 }
 
-Status update_attachment(const std::string& stem, const Attachment& attachment) {
-  const std::string path = attachment_path(stem);
-  const std::string fresh = path + ".new";
-  Status written = write_note(fresh, O_TRUNC, to_json(attachment).dump(1) + "\n");
-  if (!written) return written;
-  if (rename(fresh.c_str(), path.c_str()) != 0) return failed(errno, path);
+StagedNote::StagedNote(const std::string& stem)
+    : path_(attachment_path(stem)), staged_(path_ + "." + std::to_string(getpid())) {}
+
+StagedNote::~StagedNote() { unlink(staged_.c_str()); }
+
+Status StagedNote::write(const Attachment& attachment) {
+  return write_note(staged_, O_TRUNC, to_json(attachment).dump(1) + "\n");
+}
+
+Status StagedNote::place() {
+  if (rename(staged_.c_str(), path_.c_str()) != 0) return failed(errno, path_);
   return ok_status();
+}
+
+Status update_attachment(const std::string& stem, const Attachment& attachment) {
+  StagedNote note(stem);
+  Status written = note.write(attachment);
+  return written ? note.place() : written;
 }
 
 Status remove_attachment(const std::string& stem) {

@@ -47,6 +47,21 @@ Result<std::optional<Attachment>> read_attachment(const std::string& stem);
 // The first note of an attachment: an error where there is one already (two commands at once).
 Status create_attachment(const std::string& stem, const Attachment& attachment);
 Status update_attachment(const std::string& stem, const Attachment& attachment);
+// The same in two steps, of which the second one takes no room on the disk: what is done in between is on record
+// though it may be full. What was not placed goes with this.
+class StagedNote {
+ public:
+  explicit StagedNote(const std::string& stem);
+  ~StagedNote();
+  StagedNote(const StagedNote&) = delete;
+  StagedNote& operator=(const StagedNote&) = delete;
+  Status write(const Attachment& attachment);
+  Status place();
+
+ private:
+  const std::string path_;
+  const std::string staged_;
+};
 Status remove_attachment(const std::string& stem);
 
 }  // namespace twinblock

@@ -117,6 +117,23 @@ std::vector<std::string> all_control_sockets(const NodeOptions& options) {
   return {found.begin(), found.end()};
 }
 
+std::vector<std::string> expected_control_sockets(const std::string& config_dir,
+                                                  const std::vector<std::string>& runtime_dirs) {
+  std::set<std::string> all = control_sockets(runtime_dirs);
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(config_dir, error)) {
+    if (entry.path().extension() != ".toml" || access(entry.path().c_str(), R_OK) != 0) continue;
+    const Result<std::string> socket =
+        locate_control_socket({.volume = entry.path().stem(), .config = "", .node = "", .socket = ""}, config_dir, runtime_dirs);
+    if (socket) all.insert(socket.value());
+  }
+  return {all.begin(), all.end()};
+}
+
+std::vector<std::string> expected_control_sockets() {
+  return expected_control_sockets(kConfigDirectory, usual_runtime_dirs());
+}
+
 Result<std::string> locate_config(const NodeOptions& options) {
   if (!options.config.empty()) return fs::absolute(options.config).lexically_normal().string();
   if (options.volume.empty())

@@ -29,6 +29,12 @@ Result<std::string> locate_control_socket(const NodeOptions& options);
 // The control sockets on this host, where the options name none; else nothing.
 std::vector<std::string> all_control_sockets(const NodeOptions& options);
 
+// The control sockets on this host, and those that are to be there: of each file in `config_dir` (/etc/twinblock) that
+// has a node of this host.
+std::vector<std::string> expected_control_sockets(const std::string& config_dir,
+                                                  const std::vector<std::string>& runtime_dirs);
+std::vector<std::string> expected_control_sockets();
+
 // The file that the options name: --config, or that of the volume. It need not exist. An error carries
 // kExitUsage: neither was given.
 Result<std::string> locate_config(const NodeOptions& options);

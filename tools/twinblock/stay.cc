@@ -79,7 +79,12 @@ class Stay {
 
   Result<bool> attach_now() {
     const Result<json> status = ask_();
-    if (!status) return bear(status.error());
+    if (!status) {
+      // A node may need longer than a unit may take to start, or an operator first: what waits for this unit would
+      // have failed for good by then, its mount among it.
+      if (status.error().code == kExitUnreachable) be_ready();
+      return bear(status.error());
+    }
     const Result<std::string> cleared = clear_dead_attachment(host_, status.value(), stem_);
     if (!cleared) return cleared.error();
     if (!cleared.value().empty()) say_(cleared.value());

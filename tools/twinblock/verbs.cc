@@ -27,7 +27,7 @@ void add_continue_options(CLI::App& app, Options& options) {
 
 void add_grow_options(CLI::App& app, Options& options) {
   app.add_option("WORDS", options.grow.words, "")
-      ->option_text("([VOLUME] SIZE, such as 20GiB or 500GB: how large it is to be)")
+      ->option_text("([VOLUME] SIZE, such as 20GiB or 1TB: how large it is to be)")
       ->type_size(1)
       ->expected(-1);
 }

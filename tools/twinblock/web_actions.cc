@@ -23,10 +23,10 @@ uint64_t wall_now_ms() {
   return (static_cast<uint64_t>(now.tv_sec) * kSecond_ns + static_cast<uint64_t>(now.tv_nsec)) / kMillisecond_ns;
 }
 
-// Of the volume that was named; else of all that are here now.
+// Of the volume that was named; else of all that are here, or are to be.
 std::vector<std::string> sockets_of(const NodeOptions& node) {
-  std::vector<std::string> all = all_control_sockets(node);
-  if (!all.empty()) return all;
+  if (node.volume.empty() && node.config.empty() && node.node.empty() && node.socket.empty())
+    return expected_control_sockets();
   const Result<std::string> one = locate_control_socket(node);
   return one ? std::vector<std::string>{one.value()} : std::vector<std::string>{};
 }

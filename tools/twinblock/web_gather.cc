@@ -77,6 +77,8 @@ WebFigures WebGather::ask(const std::vector<std::string>& sockets, uint64_t now_
   std::map<std::string, std::future<Told>> asked;
   for (const std::string& socket : sockets) {
     const Told& before = nodes_[volume_of(socket)];
+    std::error_code error;
+    if (!std::filesystem::exists(socket, error) && !error) continue;  // it is not there, or has gone
     asked.emplace(volume_of(socket),
                   std::async(std::launch::async, [socket, known = before.probe_number,
                                                   pid = count_at(before.status, "pid")] {

@@ -19,6 +19,7 @@ json most_written(const json& latency) {
 
 void WebHistory::add(const std::string& volume, const json& status, const json& latency, uint64_t now_ms) {
   Volume& of = volumes_[volume];
+  if (now_ms < of.time_ms) of = {};  // the clock was set back: what was before would be to come
   if (of.time_ms != 0 && now_ms < of.time_ms + kStep_ms) return;
   const json counters = object_at(status, "counters");
   const uint64_t written = count_at(counters, "write_bytes"), read = count_at(counters, "read_bytes");
