@@ -227,5 +227,18 @@ TEST_F(ControlServerTest, a_stale_socket_is_replaced_and_a_living_one_is_not) {
   EXPECT_FALSE(ControlServer::open(*loop_, directory_ / "none" + "/r0.ctl", {}).ok());
 }
 
+TEST_F(ControlServerTest, an_answer_that_is_sent_in_parts_arrives_as_it_is) {
+  open();
+  const RawClient client(path_);
+  client.send("later\n");
+  ASSERT_TRUE(loop_.eventually([&] { return kept_.size() == 1; }));
+  std::string answer;
+  for (int i = 0; answer.size() < kMiB; ++i) answer += std::to_string(i) + " ";
+  loop_.call([&] { kept_[0](answer); });
+  EXPECT_TRUE(client.line() == answer);
+  client.send("a\n");
+  EXPECT_EQ(client.line(), "got a");
+}
+
 }  // namespace
 }  // namespace twinblock

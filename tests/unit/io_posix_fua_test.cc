@@ -19,7 +19,9 @@ std::atomic<int> syncs{0};
 std::atomic<int> durable_writes{0};
 std::atomic<int> durable_errno{0};
 std::atomic<int> plain_errno{0};
-std::atomic<bool> syncs_wait{false};  // before they have done anything
+std::atomic<int> sync_errno{0};
+std::atomic<bool> syncs_wait{false};   // before they have done anything
+std::atomic<bool> writes_wait{false};  // those that don't make themselves stable
 
 ssize_t fail_or(int error, ssize_t n) {
   if (error == 0) return n;
@@ -32,9 +34,10 @@ DiskCalls counting_calls() {
   calls.fdatasync = [](int fd) {
     ++syncs;
     syncs_wait.wait(true);
-    return DiskCalls::system().fdatasync(fd);
+    return sync_errno == 0 ? DiskCalls::system().fdatasync(fd) : static_cast<int>(fail_or(sync_errno, 0));
   };
   calls.pwrite = [](int fd, const void* data, size_t length, off_t at) {
+    writes_wait.wait(true);
     return plain_errno == 0 ? DiskCalls::system().pwrite(fd, data, length, at)
                             : fail_or(plain_errno, 0);
   };
@@ -59,7 +62,7 @@ class Fua : public ::testing::Test {
  protected:
   explicit Fua(PosixDisk::Engine engine = PosixDisk::Engine::kThreads) : engine_(engine) {}
   void SetUp() override {
-    syncs = durable_writes = durable_errno = plain_errno = 0;
+    syncs = durable_writes = durable_errno = plain_errno = sync_errno = 0;
     PosixDisk::Options options;
     options.file.path = directory_ / "disk";
     options.file.size_bytes = 8 * kMiB;
@@ -75,13 +78,14 @@ class Fua : public ::testing::Test {
     loop_.start();
   }
   void TearDown() override {
-    let_syncs_go();
+    let_go(syncs_wait);
+    let_go(writes_wait);
     loop_.stop();
     disk_.reset();
   }
-  static void let_syncs_go() {
-    syncs_wait = false;
-    syncs_wait.notify_all();
+  static void let_go(std::atomic<bool>& held) {
+    held = false;
+    held.notify_all();
   }
   struct Answer {
     int error;
@@ -147,7 +151,7 @@ TEST_F(Fua, WhatIsToldBesideAFlushIsNotCoveredByIt) {
   ASSERT_TRUE(soon([] { return syncs == 1; }));
   EXPECT_EQ(run(DiskOp::kWrite, false, 1 * kMiB), fine_);
   EXPECT_FALSE(finished);
-  let_syncs_go();
+  let_go(syncs_wait);
   ASSERT_TRUE(soon([&] { return finished.load(); }));
   (void)since();
   EXPECT_EQ(run(DiskOp::kWrite, true), fine_);
@@ -209,6 +213,26 @@ TEST_F(Fua, AFlushThatFailedForWantOfRoomIsFinal) {
   const Answer failed{EIO, true};
   EXPECT_EQ(run(DiskOp::kWrite, true), failed);
   EXPECT_EQ(run(DiskOp::kFlush, false), failed);
+}
+
+// It is written when a flush fails that was asked for later, and that nobody tries again.
+TEST_F(Fua, AWriteThatIsToBeStableFailsWhereAFlushHasFailedMeanwhile) {
+  std::vector<std::byte> data(4096, std::byte{7});
+  DiskRequest write;
+  std::atomic<bool> finished{false};
+  write.op = DiskOp::kWrite;
+  write.fua = true;
+  write.length_bytes = data.size();
+  write.data = data.data();
+  write.done = [&finished](DiskRequest&) { finished = true; };
+  writes_wait = true;
+  loop_.call([&] { disk_->submit(write); });
+  sync_errno = EIO;
+  EXPECT_EQ(run(DiskOp::kFlush, false), (Answer{EIO, true}));
+  let_go(writes_wait);
+  ASSERT_TRUE(soon([&] { return finished.load(); }));
+  EXPECT_EQ(write.error, EIO);
+  EXPECT_TRUE(write.flush_failed);
 }
 
 }  // namespace

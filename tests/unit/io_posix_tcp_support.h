@@ -128,4 +128,14 @@ class TcpTest : public ::testing::Test {
   std::vector<Refusal> refusals_;
 };
 
+// What holds with a key as well as without.
+class LinkTest : public TcpTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  std::shared_ptr<const LinkKeys> keys() override {
+    return GetParam() ? std::make_shared<const LinkKeys>(1, make_link_key()) : nullptr;
+  }
+};
+
+inline std::string link_test_name(const ::testing::TestParamInfo<bool>& which) { return which.param ? "tls" : "plain"; }
+
 }  // namespace twinblock

@@ -41,17 +41,7 @@ std::set<std::string> congestion_of_connections(uint16_t port) {
   return names;
 }
 
-// What holds with a key as well as without.
-class LinkTest : public TcpTest, public ::testing::WithParamInterface<bool> {
- protected:
-  std::shared_ptr<const LinkKeys> keys() override {
-    return GetParam() ? std::make_shared<const LinkKeys>(1, make_link_key()) : nullptr;
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Links, LinkTest, ::testing::Bool(), [](const auto& which) {
-  return std::string(which.param ? "tls" : "plain");
-});
+INSTANTIATE_TEST_SUITE_P(Links, LinkTest, ::testing::Bool(), link_test_name);
 
 TEST_F(TcpTest, both_ends_use_the_congestion_control_that_was_asked_for) {
   // Each kernel has it, and it is nobody's default.
@@ -446,6 +436,36 @@ TEST(TcpAddressTest, only_numeric_addresses_with_a_port_are_taken) {
                           "[127.0.0.1]:1", "127.0.0.1:http", "127.0.0.1:70000", "127.0.0.1:-1"})
     EXPECT_FALSE(parse_tcp_address(bad).ok()) << bad;
   EXPECT_EQ(parse_tcp_address("[::1]:7700").value().text(), "[::1]:7700");
+}
+
+TEST(TcpAddressTest, another_address_of_the_same_network_is_another_one) {
+  const auto same = [](const char* a, const char* b) {
+    return parse_tcp_address(a).value().same_ip(parse_tcp_address(b).value());
+  };
+  EXPECT_TRUE(same("[fd00::1]:1", "[fd00:0::1]:2"));
+  EXPECT_FALSE(same("[fd00::1]:1", "[fd00::2]:1"));
+  EXPECT_FALSE(same("10.0.0.1:1", "10.0.0.2:1"));
+  EXPECT_FALSE(same("127.0.0.1:1", "[::1]:1"));
+}
+
+TEST_F(TcpTest, no_time_of_arrival_is_that_of_an_earlier_byte) {
+  connect();
+  size_t sent = 0;
+  uint64_t arrived_ns = 0;
+  const auto hear = [&] {
+    loop_.call([&] { accepted_.connection->send(pattern(64, 1)); });
+    sent += 64;
+    ASSERT_TRUE(loop_.eventually([&] { return dialled_.received.size() == sent; }));
+    loop_.call([&] { arrived_ns = dialled_.connection->arrived_ns(); });
+  };
+  ASSERT_TRUE(soon([&] {
+    hear();
+    return arrived_ns != 0;
+  }));
+  const int none = 0;
+  ASSERT_EQ(::setsockopt(dialled_descriptor(address_), SOL_SOCKET, SO_TIMESTAMPING, &none, sizeof none), 0);
+  hear();
+  EXPECT_EQ(arrived_ns, 0u);
 }
 
 }  // namespace

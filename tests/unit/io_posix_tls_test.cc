@@ -471,5 +471,13 @@ TEST_F(TlsTest, how_it_was_protected_is_known_after_its_end) {
   loop_.call([&] { EXPECT_NE(dialled_.connection->protection(), ""); });
 }
 
+TEST_F(TlsKeyOrderTest, after_a_renewal_was_taken_back_the_peer_s_key_counts_again) {
+  loop_.call([&] {
+    network_->set_keys(keys_of({next_, key_}), 3600 * kSecond_ns);
+    network_->set_keys(keys_of({key_, next_}));
+  });
+  expect_after(next_, next_);
+}
+
 }  // namespace
 }  // namespace twinblock

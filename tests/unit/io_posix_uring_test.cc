@@ -13,6 +13,7 @@
 #include "io/posix/posix_disk.h"
 #include "io/posix/uring.h"
 #include "io_posix_support.h"
+#include "pattern.h"
 
 namespace twinblock {
 namespace {
@@ -180,6 +181,52 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Fault{"Canceled", ECANCELED, 300}, Fault{"Again", EAGAIN, 300},
                       Fault{"Interrupted", EINTR, 300}, Fault{"NotSupported", EOPNOTSUPP, 300}),
     [](const ::testing::TestParamInfo<Fault>& each) { return each.param.name; });
+
+// In place of io_uring_submit(): of a transfer that begins the kernel is asked for the first half only.
+constexpr unsigned kWhole = 64 * kKiB;
+std::atomic<int> halves{0};
+std::atomic<int> stable_writes{0};
+int submit_halves(io_uring* ring) {
+  for (unsigned at = ring->sq.sqe_head; at != ring->sq.sqe_tail; ++at) {
+    io_uring_sqe& entry = ring->sq.sqes[at & *ring->sq.kring_mask];
+    if (entry.len == kWhole) {
+      entry.len /= 2;
+      ++halves;
+    }
+    if (entry.opcode == IORING_OP_WRITE && (entry.rw_flags & RWF_DSYNC) != 0) ++stable_writes;
+  }
+  return io_uring_submit(ring);
+}
+
+class UringShortTest : public UringTest {};
+
+TEST_P(UringShortTest, what_was_done_in_part_goes_on_where_that_ended_and_is_as_stable) {
+  halves = stable_writes = 0;
+  open(submit_halves, DiskFile::Cache::kDirect);
+  if (!disk_) return;
+  const auto run = [this](DiskOp op, Bytes& data, bool fua) {
+    bool finished = false;
+    DiskRequest request;
+    request.op = op;
+    request.fua = fua;
+    request.length_bytes = data.size();
+    request.data = data.data();
+    request.done = [&finished](DiskRequest&) { finished = true; };
+    loop_.call([&] { disk_->submit(request); });
+    EXPECT_TRUE(loop_.eventually([&] { return finished; }));
+    EXPECT_EQ(request.error, 0);
+  };
+  Bytes none, data = pattern(kWhole, 1), back(kWhole);
+  run(DiskOp::kFlush, none, false);  // the write that follows makes itself stable
+  run(DiskOp::kWrite, data, true);
+  run(DiskOp::kRead, back, false);
+  EXPECT_EQ(halves, 2);
+  EXPECT_TRUE(back == data);
+  EXPECT_EQ(stable_writes, 2) << "the rest as well";
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, UringShortTest, ::testing::Values(Fault{"Short", 0, 0}),
+                         [](const ::testing::TestParamInfo<Fault>& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace twinblock

@@ -1,6 +1,7 @@
 // The intent map on a disk that does not answer: it is given up, and nobody waits for it any longer.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 #include <optional>
 
@@ -61,6 +62,18 @@ TEST(IntentStore, AGrowthThatHangsOnAFailedDiskIsGivenUp) {
   EXPECT_FALSE(ready);
   f.store.give_up(ETIMEDOUT);
   EXPECT_EQ(ready, EIO);
+}
+
+TEST(IntentStore, AnErrorOfOnePageIsNotMendedByAnotherOneOfTheSameCommit) {
+  Fixture f;
+  Told blocker;
+  std::array<Told, 2> ends;
+  ASSERT_NO_FATAL_FAILURE(f.begin_two_pages(blocker, ends));
+  f.disk.finish(0, EIO);
+  f.disk.finish_all();
+  for (const Told& end : ends) EXPECT_EQ(end.result, EIO);
+  EXPECT_EQ(f.store.error(), EIO);
+  EXPECT_FALSE(f.store.covered(0, 1));
 }
 
 }  // namespace

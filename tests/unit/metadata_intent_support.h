@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -62,6 +63,15 @@ struct Fixture {
     store.for_each_set(
         [&](uint64_t offset, uint64_t length) { ranges.emplace_back(offset, length); });
     return ranges;
+  }
+  // One commit of two pages that are no neighbours is about to be written; `blocker` went before.
+  void begin_two_pages(Told& blocker, std::array<Told, 2>& ends) {
+    ASSERT_EQ(store.cover(kIntentPageRegions * uint64_t{kRegion} * 3 / 2, 1, blocker), 0);
+    ASSERT_EQ(store.cover(0, 1, ends[0]), 0);
+    ASSERT_EQ(store.cover(volume - 1, 1, ends[1]), 0);
+    disk.finish();
+    disk.finish();
+    ASSERT_EQ(disk.pending(), 2u);
   }
   uint64_t volume;
   CrashDisk disk;

@@ -1,6 +1,7 @@
 // The intent map: group commit, and what is durable when a waiter is told.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <memory>
@@ -169,13 +170,9 @@ TEST(IntentStore, ARangeOverPagesIsWrittenInOneRequestAndPagesApartInTwo) {
   EXPECT_TRUE(f.store.covered((kIntentPageRegions - 1) * kRegion, 2 * kRegion));
   EXPECT_EQ(f.set(),
             (std::vector<Range>{{(kIntentPageRegions - 1) * uint64_t{kRegion}, 2 * kRegion}}));
-  Told blocker, ends[2];
-  ASSERT_EQ(f.store.cover(kIntentPageRegions * uint64_t{kRegion} * 3 / 2, 1, blocker), 0);
-  ASSERT_EQ(f.store.cover(0, 1, ends[0]), 0);
-  ASSERT_EQ(f.store.cover(f.volume - 1, 1, ends[1]), 0);
-  f.disk.finish();
-  f.disk.finish();
-  ASSERT_EQ(f.disk.pending(), 2u);
+  Told blocker;
+  std::array<Told, 2> ends;
+  ASSERT_NO_FATAL_FAILURE(f.begin_two_pages(blocker, ends));
   f.disk.finish(1);  // in any order
   EXPECT_EQ(f.disk.pending(), 1u) << "no flush before both are written";
   f.disk.finish_all();
@@ -473,6 +470,18 @@ TEST(IntentStoreDeathTest, RefusesARangeOutsideTheVolume) {
   Told told;
   EXPECT_DEATH((void)f.store.cover(f.volume - 1, kRegion, told), "inside the volume");
   EXPECT_DEATH((void)f.store.cover(0, 0, told), "inside the volume");
+}
+
+TEST(IntentStore, ARangeOfSeveralRegionsIsTouchedInAllOfThem) {
+  Fixture f;
+  Told told;
+  ASSERT_EQ(f.store.cover(0, 3 * kRegion, told), 0);
+  f.disk.finish_all();
+  for (int round = 0; round < 4; ++round) {
+    ASSERT_TRUE(f.store.covered(0, 3 * kRegion)) << round;
+    f.store.age(never);
+  }
+  EXPECT_EQ(f.store.set_bytes(), 3 * uint64_t{kRegion});
 }
 
 }  // namespace

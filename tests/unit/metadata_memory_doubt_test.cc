@@ -78,5 +78,14 @@ TEST_F(MemoryDoubt, WhereTheRecordFailsItCountsForThisProcess) {
   EXPECT_EQ(loaded_.sequence, 9u);
 }
 
+// The next number is 10: where one copy is bad, load() chose it so that the bad one's turn is first.
+TEST_F(MemoryDoubt, ItBeginsWithTheCopyWhoseTurnItIs) {
+  writes_left_ = 1;
+  EXPECT_FALSE(record().ok());
+  const auto written = [this](size_t copy) { return file_[kSuperblockOffset[copy]] != std::byte{0}; };
+  EXPECT_TRUE(written(0));
+  EXPECT_FALSE(written(1));
+}
+
 }  // namespace
 }  // namespace twinblock::metadata

@@ -156,5 +156,22 @@ TEST(Snapshot, ARangeThatCannotBeReadIsNoSnapshot) {
   EXPECT_NE(why.find("read m"), std::string::npos);
 }
 
+TEST(Snapshot, AWriterBeginsEachAnew) {
+  const uint64_t volume = 3 * kSnapshotChunkBytes;
+  BlockMap map(volume);
+  map.set(kSnapshotChunkBytes, kBlock);
+  CrashDisk disk(kOffset + 64 * kKiB);
+  SnapshotWriter writer(disk);
+  for (int times = 0; times < 2; ++times) {
+    Written written;
+    writer.write(map, kOffset, [&](int error, uint64_t bytes, uint32_t crc) { written = {error, bytes, crc}; });
+    disk.finish_all();
+    ASSERT_EQ(written.error, 0);
+    const auto back = read(disk.cache, written.bytes, written.crc, volume);
+    ASSERT_TRUE(back) << times;
+    EXPECT_EQ(back->set_blocks(), 1u);
+  }
+}
+
 }  // namespace
 }  // namespace twinblock::metadata

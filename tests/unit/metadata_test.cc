@@ -448,5 +448,22 @@ TEST(SuperblockStore, AFailedDiskStaysFailed) {
   }
 }
 
+TEST(Superblock, EveryOtherFieldAndFlagComesBack) {
+  NodeRecord record = sample();
+  record.claim = 0x7171;
+  record.named = 0x7272;
+  record.followed_boot = 0x7373;
+  for (size_t i = 0; i < kSessionEntries; ++i) record.sessions.stood[i] = 0x8000 + i;
+  record.sessions.begun = 0x7474;
+  for (const auto flag : {&NodeRecord::held_data, &NodeRecord::flush_failed, &NodeRecord::unwitnessed,
+                          &NodeRecord::repairing}) {
+    record.*flag = true;
+    const Result<Loaded> loaded = load(file_with_both(record, 9), "m");
+    ASSERT_TRUE(loaded.ok());
+    EXPECT_EQ(loaded.value().record, record);
+    record.*flag = false;
+  }
+}
+
 }  // namespace
 }  // namespace twinblock::metadata

@@ -13,6 +13,7 @@
 #include "hostile_peer.h"
 #include "metadata_image.h"
 #include "wire/codec.h"
+#include "wire/compression.h"
 
 namespace twinblock::fuzz {
 namespace {
@@ -366,6 +367,82 @@ TEST_F(HostilePeerTest, AFlushHasMoreTimeWhereNobodyCanTellWhetherTheDiskGetsOn)
   EXPECT_LT(still_ns, 5 * kSecond_ns);
   node_->run(60 * kSecond_ns);
   EXPECT_GT(still_ns, config_.disk_timeout_ns) << "but not for ever";
+}
+
+TEST_F(HostilePeerTest, EarlyDataOfALostSessionTakesNoRoomOfTheNextOnes) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
+  const std::vector<std::byte> data(kVolumeBytes, std::byte{7});
+  for (int session = 0; session < 3; ++session) {
+    for (uint64_t sent = 0; sent < limits::kReceiveBytesMax / 2; sent += data.size()) {
+      peer_->send(0, wire::seal(wire::to_header(wire::DataFrame{.request = peer_->next_sequence(),
+                                                                .offset_bytes = 0,
+                                                                .length_bytes = data.size()}),
+                                data));
+      peer_->send(0, data);
+      node_->run(20 * kMillisecond_ns);
+    }
+    ASSERT_TRUE(stands()) << "a good source's data may come early: session " << session;
+    peer_->listens = false;
+    while (peer_->up()) peer_->hang_up(0);
+    for (int i = 0; i < 1000 && stands(); ++i) node_->run(50 * kMillisecond_ns);
+    ASSERT_FALSE(stands());
+    peer_->listens = true;
+    for (int i = 0; i < 1000 && !stands(); ++i) node_->run(50 * kMillisecond_ns);
+    ASSERT_TRUE(stands());
+    node_->run(3 * kSecond_ns);  // the other link joins
+  }
+}
+
+TEST_F(HostilePeerTest, WhatIsPackedWeighsWhatItIsUnpacked) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  const std::vector<std::byte> raw(64 * kKiB);
+  std::vector<std::byte> packed(wire::compressed_bytes_max(raw.size()));
+  packed.resize(wire::compress(raw, 1, packed));
+  ASSERT_FALSE(packed.empty());
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 5 * kSecond_ns;
+  std::vector<std::byte> bytes;
+  for (size_t i = 0; i < 4096; ++i) {
+    const wire::HeaderBytes sealed = wire::seal(wire::to_header(wire::DataFrame{.request = peer_->next_sequence(),
+                                                                                .offset_bytes = 0,
+                                                                                .length_bytes = raw.size(),
+                                                                                .compressed = true}),
+                                                packed);
+    bytes.insert(bytes.end(), sealed.begin(), sealed.end());
+    bytes.insert(bytes.end(), packed.begin(), packed.end());
+  }
+  const size_t before = allocated_bytes();
+  peer_->send(0, bytes);
+  node_->run(kSecond_ns);
+  EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), 2 * limits::kReceiveBytesMax);
+}
+
+TEST_F(HostilePeerTest, ARequestThatWasAnsweredLeavesNothing) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  const auto ask = [this](int times) {
+    for (; times > 0; --times) {
+      send(10, [this] { return wire::to_header(wire::ReadFrame{peer_->next_sequence(), 0, 4 * kKiB}); });
+      node_->run(5 * kMillisecond_ns);
+    }
+  };
+  ask(200);
+  const size_t before = allocated_bytes();
+  ask(1000);
+  ASSERT_TRUE(stands());
+  EXPECT_LT(allocated_bytes() - std::min(before, allocated_bytes()), kMiB);
+}
+
+TEST_F(HostilePeerTest, WhoEchoesWhatIsStillToBeSaidHasNotHeardIt) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
+  peer_->beats = peer_->listens = peer_->shakes_hands = false;
+  const auto beat = [this](uint64_t echo_ns) {
+    send(1, [&] {
+      return wire::to_header(wire::HeartbeatFrame{.sent_ns = node_->scheduler.now_ns(), .echo_ns = echo_ns});
+    });
+    node_->run(limits::kHeartbeatInterval_ns);
+  };
+  beat(~uint64_t{0});
+  for (uint64_t ns = 0; stands() && ns < 3 * config_.peer_timeout_ns; ns += limits::kHeartbeatInterval_ns) beat(0);
+  EXPECT_FALSE(stands()) << "it is heard, and has not heard this node";
 }
 
 }  // namespace

@@ -478,5 +478,23 @@ TEST(SlabPool, KeepsSomeAndGivesTheRestBack) {
   EXPECT_LE(allocated() - std::min(before, allocated()), (limits::kReceiveSlabsKept + 1) * limits::kReceiveSlabBytes);
 }
 
+TEST(FrameReader, AFrameIsAloneWhenNothingElseWasReadWithIt) {
+  const Bytes beat = frame(header_of(FrameType::kHeartbeat));
+  Bytes bytes = beat;
+  for (int i = 0; i < 2; ++i) bytes.insert(bytes.end(), beat.begin(), beat.end());
+  Stream stream(bytes);
+  FrameReader reader;
+  reader.set_volume_bytes(kVolume);
+  std::vector<Frame> frames;
+  stream.allow(beat.size());
+  drain(reader, stream, frames);
+  stream.allow(2 * beat.size());
+  drain(reader, stream, frames);
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_TRUE(frames[0].arrived_alone);
+  EXPECT_FALSE(frames[1].arrived_alone);
+  EXPECT_FALSE(frames[2].arrived_alone);
+}
+
 }  // namespace
 }  // namespace twinblock::wire
