@@ -25,6 +25,7 @@
 #include "snapshotted.h"
 #include "sole_copy.h"
 #include "unread.h"
+#include "vouched.h"
 #include "witnessed.h"
 #include "report.h"
 #include "sim_node.h"
@@ -78,6 +79,7 @@ uint64_t run_seed(const Arguments& arguments, uint64_t seed, Shared& shared) {
   if (options.unread) return run(twinblock::sim::Unread(random.next()));
   if (options.sole) return run(twinblock::sim::SoleCopy(random.next()));
   if (options.confirmed) return run(twinblock::sim::Confirmed(random.next()));
+  if (options.vouched) return run(twinblock::sim::Vouched(random.next()));
   if (options.far) return run(twinblock::sim::FarApart(random.next()));
   return run(twinblock::sim::World(random.next(), options));
 }

@@ -14,7 +14,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 29> kModeTable{{
+constexpr std::array<Mode, 30> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -188,6 +188,7 @@ constexpr std::array<Mode, 29> kModeTable{{
     {"confirmed", 0, [](Options& o) { o.confirmed = true; }},
     {"far", 0, [](Options& o) { o.far = true; }},
     {"sole", 0, [](Options& o) { o.sole = true; }},
+    {"vouched", 0, [](Options& o) { o.vouched = true; }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,

@@ -81,6 +81,7 @@ struct Options {
   bool grow = false;                // … see grown.h
   bool snapshot = false;            // … see snapshotted.h
   bool unread = false;              // … see unread.h
+  bool vouched = false;             // … see vouched.h
   bool confirmed = false;           // … see confirmed.h
   bool sole = false;                // … see sole_copy.h
   bool far = false;                 // … see far_apart.h
@@ -90,7 +91,7 @@ struct Options {
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
-    "resync swap slow late lineage resume renewal witness grow rollback snapshot unread confirmed far sole";
+    "resync swap slow late lineage resume renewal witness grow rollback snapshot unread confirmed far sole vouched";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 
