@@ -29,7 +29,7 @@ class Vouched final : public NodePair {
   [[nodiscard]] bool is_primary(int host) { return lives(host) && node(host).engine().is_primary(); }
   // A write of the next number into the next block; `acknowledged_` when it is.
   void write(int host);
-  void promoter_turn(int host, uint64_t since);
+  void promoter_turn(int host);
   void begin_together();
   void lose_the_peer();
   void give_the_word();
@@ -39,8 +39,7 @@ class Vouched final : public NodePair {
 
   VirtualRegister register_;
   std::vector<std::unique_ptr<NumberedWrite>> writes_;
-  std::array<std::vector<uint64_t>, 2> acknowledged_;  // by host
-  std::array<uint64_t, 2> promoters_{};                // those of before stop
+  std::array<uint64_t, 2> acknowledged_{};  // by host
 };
 
 }  // namespace twinblock::sim
