@@ -65,26 +65,20 @@ class LostPeerTest : public testing::Test {
     for (int i = 0; i < 100 && !node_->engine->is_primary(); ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_TRUE(node_->engine->is_primary());
   }
-  // A client's block of zeroes, not flushed.
-  void write() {
+  // How a client's request ends: a block of zeroes, or a flush.
+  int ask(ClientOp op) {
     ClientRequest request;
     std::optional<int> error;
-    request.op = ClientOp::kZero;
-    request.length_bytes = 4 * kKiB;
-    request.done = [&](ClientRequest& done) { error = done.error; };
-    node_->engine->clients().submit(request);
-    for (int i = 0; i < 100 && !error; ++i) node_->run(10 * kMillisecond_ns);
-    ASSERT_EQ(error, 0);
-  }
-  int flush() {
-    ClientRequest request;
-    std::optional<int> error;
-    request.op = ClientOp::kFlush;
+    request.op = op;
+    request.length_bytes = op == ClientOp::kFlush ? 0 : 4 * kKiB;
     request.done = [&](ClientRequest& done) { error = done.error; };
     node_->engine->clients().submit(request);
     for (int i = 0; i < 100 && !error; ++i) node_->run(10 * kMillisecond_ns);
     return error.value_or(ETIMEDOUT);
   }
+  // Not flushed.
+  void write() { ASSERT_EQ(ask(ClientOp::kZero), 0); }
+  int flush() { return ask(ClientOp::kFlush); }
   // A primary that has written, and a peer that has it, too.
   void begin_in_duplex() {
     begin(OnPeerLoss::kContinue);
