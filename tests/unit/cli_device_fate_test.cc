@@ -105,6 +105,35 @@ TEST(DeviceFate, OnlyWhoGoesOnByTheSamePromotionTakesItBack) {
   EXPECT_EQ(device_fate(attached(), json(), false).action, "start twinblockd there");
 }
 
+// The links were cut, this node's process was killed, and the peer was promoted by the witness' consent: nobody goes on by
+// the promotion that the device is of, also while the two have not met.
+TEST(DeviceFate, ADeviceWhosePeerWentOnByTheWitnessIsEnded) {
+  json status = status_of(kSecondary, kTerm, kPid + 1);
+  status["resumes"] = false;
+  status["witness"] = {{"kind", "etcd"}, {"state", "refused"}, {"holder", "beta"}};
+  const FateVerdict over = device_fate(attached(), status, false);
+  EXPECT_EQ(over.fate, Fate::kEnd);
+  EXPECT_EQ(over.why, "the witness says that beta went on without alpha");
+  // One that asks still, or is told something else, knows nothing of that yet.
+  for (const char* const state : {"asking", "agreed", "lost", "unreachable", "off"}) {
+    status["witness"]["state"] = state;
+    EXPECT_EQ(device_fate(attached(), status, false).fate, Fate::kWait) << state;
+  }
+  status["witness"]["state"] = "refused";
+  // Another generation that both share; and a fence command, which names nobody.
+  for (const char* const holder : {"", "alpha"}) {
+    status["witness"]["holder"] = holder;
+    EXPECT_EQ(device_fate(attached(), status, false).fate, Fate::kWait) << holder;
+  }
+  status["witness"]["holder"] = "beta";
+  status["resumes"] = true;
+  EXPECT_EQ(device_fate(attached(), status, false).fate, Fate::kWait);
+  // Who is primary by the same promotion serves what waits, whatever the witness said.
+  status["resumes"] = false;
+  status["role"] = kPrimary;
+  EXPECT_EQ(device_fate(attached(), status, false).fate, Fate::kReconnect);
+}
+
 // Numbers of processes come again.
 TEST(DeviceFate, AnotherProcessWithTheNumberIsAnotherOne) {
   EXPECT_EQ(device_fate(attached(), status_of(kPrimary, kTerm, kPid), false).fate,

@@ -43,6 +43,11 @@ FateVerdict device_fate(const Attachment& attachment, const json& status, bool s
   if (flag_at(status, "resumes"))
     return {Fate::kWait, node + " is not primary yet",
             "see twinblock status, and wait, or promote it: it goes on under the same promotion"};
+  // The right to go on alone was this promotion's until the peer took it: whatever is primary next is so by another one.
+  const json witness = object_at(status, "witness");
+  const std::string holder = text_at(witness, "holder");
+  if (text_at(witness, "state") == "refused" && !holder.empty() && holder == text_at(peer, "name"))
+    return {Fate::kEnd, "the witness says that " + holder + " went on without " + node};
   return {Fate::kWait, node + " is not primary, and a new promotion can't serve what waits in the device", ""};
 }
 

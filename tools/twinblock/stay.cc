@@ -130,10 +130,13 @@ class Stay {
       return done ? over(done.value()) : Result<Output>(done.error());
     }
     const Status gone = detach(host_, stem_, *note.value(), false);
-    if (!gone)
-      return refused(name() + " stays, and nobody looks after it: " + gone.error().what,
-                     gone.error().action);
-    return over("is detached");
+    if (gone) return over("is detached");
+    // From now on nobody asks whether it may still be used, and who waits for it would wait for good.
+    const Result<bool> stays = look();
+    if (!stays) return stays.error();
+    if (!stays.value()) return over("is detached");
+    return refused(name() + " stays, and nobody looks after it: " + gone.error().what,
+                   gone.error().action);
   }
 
   Result<Output> over(const std::string& what) {

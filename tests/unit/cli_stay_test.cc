@@ -1,0 +1,72 @@
+// Who looks after a device is told to stop, while that waits for its node.
+#include "twinblock/stay.h"
+
+#include <gtest/gtest.h>
+#include <linux/nbd-netlink.h>
+#include <signal.h>
+
+#include "nbd3_support.h"
+#include "nbd_kernel.h"
+#include "temporary_directory.h"
+#include "twinblock/exit_status.h"
+
+namespace twinblock {
+namespace {
+
+using nlohmann::json;
+
+// A host with /dev/nbd3, which is mounted, and whose node's process has ended.
+class StayBesideADevice : public testing::Test {
+ protected:
+  StayBesideADevice() {
+    nbd_kernel() = {};
+    put(host_.sys + "/block/nbd3/pid", "77\n");
+    put(host_.sys + "/block/nbd3/backend", "twinblock/r0\n");
+    put(host_.sys + "/block/nbd3/dev", "43:3\n");
+    put(host_.proc + "/self/mountinfo", "30 22 43:3 / /mnt rw - ext4 /dev/nbd3 rw\n");
+    Attachment attachment = attached_nbd3(host_);
+    attachment.server.start_ticks += 1;
+    EXPECT_TRUE(create_attachment(stem_, attachment).ok());
+  }
+  ~StayBesideADevice() override { nbd_kernel() = {}; }
+
+  // Told to stop while nobody answers; who asks after that hears `then`.
+  Result<Output> stopped(const Result<json>& then) {
+    bool told = false;
+    const AskStatus ask = [&told, &then]() -> Result<json> {
+      if (told) return then;
+      told = true;
+      raise(SIGTERM);
+      return unreachable("nobody answers");
+    };
+    return stay_attached(host_, ask, stem_, [](const std::string&) {});
+  }
+
+  const TemporaryDirectory directory_;
+  const HostPaths host_{directory_ / "sys", directory_ / "dev", directory_ / "proc"};
+  const std::string stem_ = directory_ / "r0";
+};
+
+// From now on nobody looks after the device, and an umount would hang for good.
+TEST_F(StayBesideADevice, WhatNothingTakesBackIsEndedOnTheWayOut) {
+  const Result<Output> done = stopped(
+      json{{"node", "alpha"}, {"role", "secondary"}, {"term", 5}, {"pid", 1}, {"peer", {{"name", "beta"}}},
+           {"witness", {{"state", "refused"}, {"holder", "beta"}}}});
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().code, kExitStale) << done.error().what;
+  ASSERT_EQ(nbd_kernel().orders.size(), 1u);
+  EXPECT_EQ(nbd_kernel().orders[0].command, NBD_CMD_DISCONNECT);
+  EXPECT_NE(read_attachment(stem_).value()->ended, "");
+}
+
+// What may still be written is given up by nobody but the operator.
+TEST_F(StayBesideADevice, WhatItsNodeMayTakeBackStays) {
+  const Result<Output> done = stopped(unreachable("nobody answers"));
+  ASSERT_FALSE(done.ok());
+  EXPECT_NE(done.error().what.find("stays, and nobody looks after it"), std::string::npos) << done.error().what;
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+  EXPECT_EQ(read_attachment(stem_).value()->ended, "");
+}
+
+}  // namespace
+}  // namespace twinblock
