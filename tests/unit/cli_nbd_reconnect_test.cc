@@ -266,5 +266,33 @@ TEST_F(NbdReconnect, WhatIsInUseWhenTheHostGoesDownIsStoredFirst) {
   EXPECT_EQ(nbd_kernel().orders[0].command, NBD_CMD_DISCONNECT);
 }
 
+// Who unmounts it would wait for the node, too: what is advised has to be what works.
+TEST_F(NbdReconnect, WhatIsAdvisedOfADeviceThatWaitsWorks) {
+  const HostPaths host{host_.sys, host_.dev, directory_ / "proc"};
+  put(host.sys + "/block/nbd3/dev", "43:3\n");
+  put(host.proc + "/self/mountinfo", "30 22 43:3 / /mnt rw - ext4 /dev/nbd3 rw\n");
+  ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
+  for (const bool force : {false, true}) {
+    const Status refusal = detach(host, stem_, attachment_, force);
+    ASSERT_FALSE(refusal.ok());
+    const std::string& action = refusal.error().action;
+    EXPECT_NE(action.find("twinblock detach r0 --force --in-use"), std::string::npos) << action;
+    EXPECT_NE(action.find("I/O errors"), std::string::npos) << action;
+    EXPECT_TRUE(action.starts_with("attach again")) << action;
+  }
+  EXPECT_NE(give_up_words(host, attachment_).find("--force --in-use"), std::string::npos);
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+  EXPECT_TRUE(detach_in_use(host, stem_, attachment_).ok());
+  ASSERT_EQ(nbd_kernel().orders.size(), 1u);
+  // Ended, it can be unmounted. One that is not used goes without more.
+  const Status ended = detach(host, stem_, *read_attachment(stem_).value(), true);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_TRUE(ended.error().action.starts_with("unmount it")) << ended.error().action;
+  put(host.proc + "/self/mountinfo", "");
+  EXPECT_TRUE(give_up_words(host, attachment_).ends_with("twinblock detach r0 --force")) << give_up_words(host, attachment_);
+  EXPECT_TRUE(detach(host, stem_, attachment_, true).ok());
+  EXPECT_EQ(nbd_kernel().orders.size(), 2u);
+}
+
 }  // namespace
 }  // namespace twinblock

@@ -104,10 +104,15 @@ Status detach_nbd(const HostPaths& host, const Attachment& attachment, bool forc
   if (!attachment.complete && !force)
     return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
                    "look at it (lsblk " + attachment.device + "); --force disconnects it");
-  Status unused = refuse_if_used(host, attachment.device, is_connected(attachment) && attachment.ended.empty());
+  const bool ended = !attachment.ended.empty();
+  const bool waits = !ended && !is_connected(attachment);
+  Status unused = refuse_if_used(host, attachment.device, !ended && !waits);
+  if (!unused && waits)
+    return refused(unused.error().what, "attach again, which reconnects it where its node goes on as primary; or " +
+                                            give_up_words(host, attachment));
   if (!unused) return unused;
   // It has been disconnected, and goes when the last one closes it.
-  if (!attachment.ended.empty()) return ok_status();
+  if (ended) return ok_status();
   Status flushed = flush_if_connected(attachment, force);
   if (!flushed) return flushed;
   return disconnect_nbd_device(host, attachment);
@@ -195,6 +200,15 @@ Status detach(const HostPaths& host, const std::string& stem, const Attachment& 
     fs::remove(stem + ".nbdfuse.pid", ignored);
   }
   return remove_attachment(stem);
+}
+
+std::string give_up_words(const HostPaths& host, const Attachment& attachment) {
+  const std::string order = "twinblock detach " + attachment.volume + " --force";
+  const bool used =
+      !device_user(host, attachment.device).empty() || !device_opener(host, attachment.device).empty();
+  if (!used) return "give up what was not written: " + order;
+  return "give up what was not written, with I/O errors for who uses it: " + order +
+         " --in-use; unmount it then, and detach again";
 }
 
 Result<std::string> detach_in_use(const HostPaths& host, const std::string& stem,

@@ -21,6 +21,10 @@ Status detach(const HostPaths& host, const std::string& stem, const Attachment& 
 Result<std::string> detach_in_use(const HostPaths& host, const std::string& stem,
                                   const Attachment& attachment);
 
+// What gives up a device that waits for its node, with the price of it: a part of a sentence. Whoever uses it now could
+// not let it go, as an umount waits, too.
+std::string give_up_words(const HostPaths& host, const Attachment& attachment);
+
 // Whether the service manager stops everything, on the way to a reboot or to power off.
 bool host_goes_down();
 // While it does: a device of the kernel's nbd goes also when it is in use, since the node ends next, and whoever

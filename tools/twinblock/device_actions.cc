@@ -34,7 +34,7 @@ Result<Output> attached_already(const FateVerdict& verdict, const Attachment& at
   if (verdict.fate == Fate::kWait)
     return refused(attachment.device + " is attached and waits for its node: " + verdict.why,
                    (verdict.action.empty() ? "" : verdict.action + "; or ") +
-                       "give up what was not written: twinblock detach --force");
+                       give_up_words(HostPaths{}, attachment));
   return Output{shown(attachment, verdict.why, ""), attachment.device + "\n"};
 }
 
