@@ -96,6 +96,15 @@ std::string advice(const StatusView& view) {
          ".";
 }
 
+// What keeps a node from being promoted without a word, where one would help.
+void add_forgotten(const StatusView& view, StatusWords& words) {
+  if (!view.promotion.refusal.empty() || view.unvouched) return;
+  const std::string& peer = view.peer.name;
+  words.status += " " + capitalised(may_hold_more_words(peer, view.mine.crashed)) + ".";
+  words.action += " Only where " + peer + "'s replica is lost for good, run `twinblock promote " + view.volume +
+                  " --peer-is-dead" + (is_about_replicas(view.witness) ? " --without-witness" : "") + "` here.";
+}
+
 StatusWords words_of_state(const StatusView& view) {
   StatusWords words;
   const std::string& volume = view.volume;
@@ -143,6 +152,7 @@ StatusWords words_of_state(const StatusView& view) {
       }
       words.status = "Secondary, without a session with " + peer + ".";
       words.action = bring + "; it connects by itself.";
+      if (view.promotion.forgot) add_forgotten(view, words);
       break;
     case VolumeState::kConnecting:
       words.status = "The session with " + peer + " is being set up.";

@@ -84,20 +84,20 @@ std::string promotion_words(const StatusView& view) {
            format_time(view.way_back.rolled_back_to_s) + ", without all that " + view.peer.name +
            " has acknowledged since; that becomes a split brain when it returns.";
   const WitnessStanding standing = view.witness.standing;
-  if (standing != WitnessStanding::kNone && standing != WitnessStanding::kOff && !view.promotion.forgot)
+  const bool asks = standing != WitnessStanding::kNone && standing != WitnessStanding::kOff;
+  if (asks && !view.promotion.forgot)
     return "Promoting this node now asks the witness (" + view.witness.name + ") first, which agrees unless " +
            view.peer.name + " went on without this node; nothing that was acknowledged would be lost.";
-  if (view.promotion.peer_is_primary)
-    return "Promoting this node now (--peer-is-dead) would lose nothing that both nodes "
-           "acknowledged, but every write that " +
-           view.peer.name + " accepted alone since the session was lost" +
-           (view.lost_wall_ns == 0 ? "" : " at " + format_time(view.lost_wall_ns / kSecond_ns)) +
-           "; if it did accept any, that becomes a split brain when it returns.";
+  const std::string alone = "every write that " + view.peer.name + " accepted alone since the session was lost" +
+                            (view.lost_wall_ns == 0 ? "" : " at " + format_time(view.lost_wall_ns / kSecond_ns));
+  const std::string split = "; if it did accept any, that becomes a split brain when it returns.";
   if (view.promotion.forgot)
     return "Promoting this node now (--peer-is-dead) would lose what " +
            (view.mine.crashed ? "it had acknowledged as primary" : view.peer.name + " had acknowledged") +
-           " and not flushed, as its host was started anew since; " + view.peer.name +
-           " may still hold that.";
+           " and not flushed, as its host was started anew since; " + view.peer.name + " may still hold that" +
+           (view.promotion.peer_is_primary && !asks ? ", and " + alone + split : ".");
+  if (view.promotion.peer_is_primary)
+    return "Promoting this node now (--peer-is-dead) would lose nothing that both nodes acknowledged, but " + alone + split;
   if (view.mine.crashed)
     return "Promoting this node now would lose nothing that it knows of; but it ended while it was "
            "primary, and " +

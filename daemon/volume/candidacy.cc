@@ -4,6 +4,7 @@
 
 #include "volume/roles.h"
 #include "words/backing_words.h"
+#include "words/peer_words.h"
 #include "words/stall_words.h"
 
 namespace twinblock {
@@ -90,9 +91,7 @@ std::optional<Error> Candidacy::why_word_is_needed() const {
   if (core_.state().unvouched())
     return why_lost_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);
   if (parts_.owner.forgot_what_the_peer_may_hold())
-    return Error{"this node's host was started anew since it was " +
-                     std::string(core_.state().crashed() ? "primary" : "in duplex with " + core_.peer) +
-                     ": what was acknowledged and not flushed may be at " + core_.peer + " only",
+    return Error{may_hold_more_words(core_.peer, core_.state().crashed()),
                  "start twinblockd on " + core_.peer +
                      " or mend the link; only where that replica is lost, use --peer-is-dead",
                  EBUSY, Retry::kLater};

@@ -16,4 +16,9 @@ std::string capitalised(std::string words) {
   return words;
 }
 
+std::string may_hold_more_words(const std::string& peer, bool was_primary) {
+  return "this node's host was started anew since it was " + (was_primary ? "primary" : "in duplex with " + peer) +
+         ": what was acknowledged and not flushed may be at " + peer + " only";
+}
+
 }  // namespace twinblock

@@ -1,4 +1,4 @@
-// What to do about a peer without which there is no session. Pure; any thread.
+// What to do about a peer without which there is no session, and what only that one may hold. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -10,5 +10,7 @@ namespace twinblock {
 std::string bring_back(const std::string& peer, bool answers);
 // … as its beginning.
 std::string capitalised(std::string words);
+// Of a node whose host lost its memory while it was primary beside that peer, or followed it: a part of a sentence.
+std::string may_hold_more_words(const std::string& peer, bool was_primary);
 
 }  // namespace twinblock

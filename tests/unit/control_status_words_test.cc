@@ -190,6 +190,35 @@ TEST(Resumption, WhoWaitsForThePeerSSayIsToldHowToGoOn) {
       << status_words(view).action;
 }
 
+// The power of both hosts was cut, and one of them is back: it is not promoted without a word.
+TEST(PowerCutInStatus, WhoMayLackWhatThePeerHoldsSaysSoAndWhatTheWordIs) {
+  StatusView view = duplex();
+  view.state = VolumeState::kWaiting;
+  view.role = Role::kSecondary;
+  view.peer.connected = false;
+  view.witness.kind = WitnessKind::kEtcd;
+  view.witness.standing = WitnessStanding::kUnasked;
+  EXPECT_EQ(status_words(view).status, "Secondary, without a session with beta.");
+  view.promotion.forgot = true;
+  StatusWords words = status_words(view);
+  EXPECT_EQ(words.status, "Secondary, without a session with beta. This node's host was started anew since it was in "
+                          "duplex with beta: what was acknowledged and not flushed may be at beta only.");
+  EXPECT_EQ(words.action, "Start twinblockd on beta or mend the link; it connects by itself. Only where beta's replica "
+                          "is lost for good, run `twinblock promote r0 --peer-is-dead` here.");
+  view.mine.crashed = true;
+  EXPECT_NE(status_words(view).status.find("since it was primary:"), std::string::npos) << status_words(view).status;
+  // The word for the peer's death was tried, and the witness knows that the peer went on.
+  view.witness.standing = WitnessStanding::kRefused;
+  words = status_words(view);
+  EXPECT_TRUE(words.action.ends_with("run `twinblock promote r0 --peer-is-dead --without-witness` here.")) << words.action;
+  // What no word helps against.
+  view.promotion.refusal = "this replica is half-copied";
+  EXPECT_EQ(status_words(view).action.find("promote"), std::string::npos) << status_words(view).action;
+  view.promotion.refusal.clear();
+  view.unvouched = true;
+  EXPECT_EQ(status_words(view).action.find("promote"), std::string::npos) << "which would serve what was found";
+}
+
 TEST(DisksInStatus, ADiskThatFailedComesFirst) {
   StatusView view = duplex();
   view.role = Role::kPrimary;

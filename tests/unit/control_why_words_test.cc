@@ -86,6 +86,19 @@ TEST(WhyWords, WhatAPromotionWouldLoseIsTold) {
   EXPECT_TRUE(says(view, "This node is primary"));
 }
 
+// Both nodes had acknowledged it, and this one has it no more.
+TEST(WhyWords, WhatASecondarysHostForgotIsNotSaidToBeKept) {
+  StatusView view = alone();
+  view.promotion.forgot = view.promotion.peer_is_primary = true;
+  EXPECT_TRUE(says(view, "(--peer-is-dead) would lose what beta had acknowledged and not flushed"));
+  EXPECT_TRUE(says(view, "and every write that beta accepted alone since"));
+  EXPECT_FALSE(says(view, "would lose nothing"));
+  // It is asked by that order, too, and does not agree where there were any.
+  view.witness.standing = WitnessStanding::kUnasked;
+  EXPECT_TRUE(says(view, "would lose what beta had acknowledged and not flushed"));
+  EXPECT_FALSE(says(view, "accepted alone"));
+}
+
 TEST(WhyWords, ABlankNodeIsNotSpokenOfAsPromotable) {
   StatusView view = alone();
   view.state = VolumeState::kBlank;
