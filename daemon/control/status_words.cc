@@ -101,8 +101,8 @@ void add_forgotten(const StatusView& view, StatusWords& words) {
   if (!view.promotion.refusal.empty() || view.unvouched) return;
   const std::string& peer = view.peer.name;
   words.status += " " + capitalised(may_hold_more_words(peer, view.mine.crashed)) + ".";
-  words.action += " Only where " + peer + "'s replica is lost for good, run `twinblock promote " + view.volume +
-                  " --peer-is-dead" + (is_about_replicas(view.witness) ? " --without-witness" : "") + "` here.";
+  words.action += " Only where " + peer + "'s replica is lost for good, run `" +
+                  promote_by_word(view.volume, is_about_replicas(view.witness)) + "` here.";
 }
 
 StatusWords words_of_state(const StatusView& view) {
@@ -401,7 +401,7 @@ void add_rolled_back(const StatusView& view, StatusWords& words) {
   if (view.state == VolumeState::kFrozen)
     words.action += " " + then;
   else if (view.state == VolumeState::kWaiting)
-    words.action = "To go on with it, `twinblock promote " + view.volume + " --peer-is-dead`. " + then;
+    words.action = "To go on with it, `" + promote_by_word(view.volume, asks_register(view.witness)) + "`. " + then;
   else
     words.action = then;
 }

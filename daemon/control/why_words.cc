@@ -80,7 +80,8 @@ std::string promotion_words(const StatusView& view) {
            (view.peer.facts->primary ? ", and beside " + view.peer.name + ", which is primary."
                                            : ".");
   if (view.way_back.rolled_back_to_s != 0)
-    return "Promoting this node now (--peer-is-dead) would serve what it was at " +
+    return std::string("Promoting this node now (--peer-is-dead") +
+           (asks_register(view.witness) ? " --without-witness" : "") + ") would serve what it was at " +
            format_time(view.way_back.rolled_back_to_s) + ", without all that " + view.peer.name +
            " has acknowledged since; that becomes a split brain when it returns.";
   const WitnessStanding standing = view.witness.standing;

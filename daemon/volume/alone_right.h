@@ -19,6 +19,9 @@ class AloneRight {
   [[nodiscard]] bool asks(const metadata::NodeRecord& record) const {
     return witness_ != WitnessKind::kNone && !record.unwitnessed;
   }
+  [[nodiscard]] bool asks_register(const metadata::NodeRecord& record) const {
+    return witness_ == WitnessKind::kEtcd && asks(record);
+  }
   [[nodiscard]] WitnessKind witness() const { return witness_; }
 
   // Without the peer: in a generation that nobody else has, nor can get the right to go on beside.

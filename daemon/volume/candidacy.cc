@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "base/units.h"
 #include "volume/roles.h"
 #include "words/backing_words.h"
 #include "words/peer_words.h"
@@ -90,6 +91,7 @@ std::optional<Error> Candidacy::why_not(bool peer_is_dead) const {
 std::optional<Error> Candidacy::why_word_is_needed() const {
   if (core_.state().unvouched())
     return why_lost_is_not_promoted(core_.state().found(), core_.config.node(core_.node).backing, core_.peer);
+  if (core_.record().peer_primary && core_.record().way_back.rolled_back_to_s() != 0) return why_rolled_back();
   if (parts_.owner.forgot_what_the_peer_may_hold())
     return Error{may_hold_more_words(core_.peer, core_.state().crashed()),
                  "start twinblockd on " + core_.peer +
@@ -100,6 +102,17 @@ std::optional<Error> Candidacy::why_word_is_needed() const {
                  "make sure that it is powered off or cut off, then use --peer-is-dead", EBUSY,
                  Retry::kNotNow};
   return std::nullopt;
+}
+
+Error Candidacy::why_rolled_back() const {
+  const metadata::NodeRecord& record = core_.record();
+  const std::string& volume = core_.config.volume;
+  return Error{"this replica was rolled back to what it was at " + format_time(record.way_back.rolled_back_to_s()) +
+                   ", and lacks what " + core_.peer + " has acknowledged since",
+               "to go on without that: " +
+                   promote_by_word(volume, core_.stance().alone_right().asks_register(record)) + "; when " + core_.peer +
+                   " is back, the two have diverged: twinblock resolve " + volume + " says what each would lose",
+               EBUSY, Retry::kNotNow};
 }
 
 // A peer that was refused last has said so without a session.

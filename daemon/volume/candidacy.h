@@ -38,6 +38,7 @@ class Candidacy {
  private:
   [[nodiscard]] std::optional<Error> why_not_serve() const;
   [[nodiscard]] std::optional<Error> why_word_is_needed() const;
+  [[nodiscard]] Error why_rolled_back() const;
   [[nodiscard]] bool peer_is_primary() const;
 
   const Core& core_;

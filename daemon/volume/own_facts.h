@@ -44,7 +44,8 @@ class OwnFacts {
     const bool asks = right.asks(record);
     const bool settled = asks && right.witness() == WitnessKind::kEtcd && !record.shares_generation();
     const bool forgot_as_primary = core_.state().crashed() && rebooted_ && record.peer_instance != 0 && !settled;
-    const bool forgot_as_secondary = asks && record.peer_primary &&
+    // (Who was rolled back lacks more than memory: Candidacy.)
+    const bool forgot_as_secondary = asks && record.peer_primary && record.way_back.rolled_back_to_s() == 0 &&
                                      (boot_ == 0 || record.followed_boot != boot_);
     return forgot_as_primary || forgot_as_secondary;
   }

@@ -5,6 +5,7 @@
 
 #include "base/checks.h"
 #include "base/units.h"
+#include "words/peer_words.h"
 
 namespace twinblock {
 namespace {
@@ -236,7 +237,9 @@ void WayBack::rolled_back(const metadata::WayBack& was) {
   core_.events().tell("rolled-back", {{"node", core_.node}, {"reason", is}});
   failure_.clear();
   if (std::exchange(kept_, false)) to_remove_ = true;
-  end_rollback(is + ". To go on with it: twinblock promote " + volume + " --peer-is-dead; when " + core_.peer +
+  // The peer's history, of which an etcd tells, is not this node's any more.
+  const bool without_witness = core_.stance().alone_right().asks_register(core_.record());
+  end_rollback(is + ". To go on with it: " + promote_by_word(volume, without_witness) + "; when " + core_.peer +
                " is back, the two have diverged: twinblock resolve " + volume + " says what each would lose");
   if (to_remove_ && !step_) remove();
 }

@@ -18,6 +18,10 @@ const char* standing_name(WitnessStanding standing) {
   return "none";
 }
 
+bool asks_register(const WitnessView& view) {
+  return view.kind == WitnessKind::kEtcd && view.standing != WitnessStanding::kOff;
+}
+
 bool is_about_replicas(const WitnessView& view) {
   return view.standing == WitnessStanding::kLost ||
          (view.standing == WitnessStanding::kRefused && view.kind == WitnessKind::kEtcd);

@@ -35,6 +35,9 @@ struct WitnessView {
   bool copy_waits = false;  // … and so does the copy to a replica that is to join
 };
 
+// It is an etcd, and is asked.
+bool asks_register(const WitnessView& view);
+
 // What it said is about the replicas, by what stands at etcd, or does not.
 bool is_about_replicas(const WitnessView& view);
 

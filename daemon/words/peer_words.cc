@@ -21,4 +21,8 @@ std::string may_hold_more_words(const std::string& peer, bool was_primary) {
          ": what was acknowledged and not flushed may be at " + peer + " only";
 }
 
+std::string promote_by_word(const std::string& volume, bool without_witness) {
+  return "twinblock promote " + volume + " --peer-is-dead" + (without_witness ? " --without-witness" : "");
+}
+
 }  // namespace twinblock

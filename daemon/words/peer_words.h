@@ -13,4 +13,7 @@ std::string capitalised(std::string words);
 // Of a node whose host lost its memory while it was primary beside that peer, or followed it: a part of a sentence.
 std::string may_hold_more_words(const std::string& peer, bool was_primary);
 
+// What serves what a node has without that peer, by the operator's word: an order.
+std::string promote_by_word(const std::string& volume, bool without_witness);
+
 }  // namespace twinblock

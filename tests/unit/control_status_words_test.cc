@@ -380,7 +380,12 @@ TEST(WayBackInStatus, WhoWasRolledBackIsNotSaidToBringThePeerUpToDate) {
   StatusView view = half_copied();
   view.way_back = {};
   view.way_back.rolled_back_to_s = 1'795'637'463;
-  EXPECT_NE(status_words(view).action.find("promote r0 --peer-is-dead"), std::string::npos);
+  EXPECT_NE(status_words(view).action.find("`twinblock promote r0 --peer-is-dead`"), std::string::npos);
+  // It knows of a history that this node left.
+  view.witness.kind = WitnessKind::kEtcd;
+  view.witness.standing = WitnessStanding::kUnasked;
+  EXPECT_NE(status_words(view).action.find("`twinblock promote r0 --peer-is-dead --without-witness`"), std::string::npos)
+      << status_words(view).action;
   view.state = VolumeState::kSimplex;
   const StatusWords words = status_words(view);
   EXPECT_NE(words.status.find("was rolled back"), std::string::npos) << words.status;

@@ -99,6 +99,17 @@ TEST(WhyWords, WhatASecondarysHostForgotIsNotSaidToBeKept) {
   EXPECT_FALSE(says(view, "accepted alone"));
 }
 
+TEST(WhyWords, WhoWasRolledBackIsPromotedByAWordThatWorks) {
+  StatusView view = alone();
+  view.way_back.rolled_back_to_s = 1'795'637'463;
+  EXPECT_TRUE(says(view, "(--peer-is-dead) would serve what it was at"));
+  view.witness.kind = WitnessKind::kEtcd;
+  view.witness.standing = WitnessStanding::kRefused;
+  EXPECT_TRUE(says(view, "(--peer-is-dead --without-witness) would serve what it was at"));
+  view.witness.standing = WitnessStanding::kOff;
+  EXPECT_TRUE(says(view, "(--peer-is-dead) would serve what it was at"));
+}
+
 TEST(WhyWords, ABlankNodeIsNotSpokenOfAsPromotable) {
   StatusView view = alone();
   view.state = VolumeState::kBlank;
