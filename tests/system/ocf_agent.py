@@ -3,6 +3,7 @@ stand-ins: no cluster runs here."""
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from lablib.error import LIVENESS_S
@@ -21,6 +22,22 @@ STAND_IN = """#!/bin/sh
 echo "$*" >>"{directory}/{name}.asked"
 cat "{directory}/{name}.says" 2>/dev/null
 exit 0
+"""
+
+# `twinblock` on a host whose kernel has nbd, in place of one whose kernel has none.
+WAITING_DEVICE = """#!{python}
+import json, os, subprocess, sys
+if sys.argv[1] != "status":
+    os.execv("{real}", ["{real}", *sys.argv[1:]])
+done = subprocess.run(["{real}", *sys.argv[1:]], stdout=subprocess.PIPE)
+if done.returncode == 0:
+    left = int(open("{left}").read())
+    with open("{left}", "w") as file:
+        file.write(str(max(left - 1, 0)))
+    status = json.loads(done.stdout)
+    status["device"] = dict(state="waits", why="its process has ended") if left else dict(state="connected", why="")
+    print(json.dumps(status, indent=2))
+sys.exit(done.returncode)
 """
 
 
@@ -79,6 +96,17 @@ class Agent:
 
     def cluster_says(self, tool, text):
         (self._directory / f"{tool}.says").write_text(text, encoding="utf-8")
+
+    def device_waits(self, looks):
+        """By the node's status a device waits for so many looks, and is connected then. The file of how many are left."""
+        left = self._directory / "looks"
+        left.write_text(str(looks), encoding="utf-8")
+        program = self._directory / "twinblock"
+        program.write_text(WAITING_DEVICE.format(python=sys.executable, left=left,
+                                                 real=Path(self.lab.state["build"]) / "tools" / "twinblock"),
+                           encoding="utf-8")
+        program.chmod(0o755)
+        return left
 
     def pid(self):
         return int(self.lab.status(self.name)["pid"])

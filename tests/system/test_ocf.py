@@ -317,6 +317,18 @@ def test_the_device_comes_with_the_promotion_and_goes_with_the_demotion(link, ma
     assert alpha.monitor() == SUCCESS
 
 
+@pytest.mark.parametrize("looks, result", [(1, PROMOTED), (3, PROMOTED), (10 ** 6, FAILED_PROMOTED)])
+def test_a_device_that_is_given_another_connection_has_not_failed(make_agents, looks, result):
+    """So is one whose volume was made larger; one that nothing reconnects has failed, and the monitor ends."""
+    _, agents = make_agents(attach="true")
+    alpha = agents["alpha"]
+    left = alpha.device_waits(looks)
+    code, said = alpha.run("monitor", timeout_s=30, OCF_RESKEY_CRM_meta_interval="10000")
+    assert code == result and (result == PROMOTED or "has no device that works: its process" in said), said
+    assert int(left.read_text(encoding="utf-8")) < looks
+    assert alpha.monitor(probe=True) == PROMOTED
+
+
 @pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
 def test_a_device_that_is_in_use_keeps_the_node_primary(link, make_agents, scratch):
     lab, agents = make_agents(attach="true")
