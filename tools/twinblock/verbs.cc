@@ -260,13 +260,12 @@ std::vector<Verb> role_verbs() {
        "Example: twinblock resolve r0 --keep local",
        run_resolve, add_resolve_options},
       {"rollback", "go back to what a half-copied node was",
-       "Where the source of a resync died before the resync had ended, its target is half-copied: a "
-       "mixture of old and new data, which nobody can use. If the volume's file has [copies] "
-       "before_resync, a copy of the target was taken before; this brings it back. The answer says what "
-       "the node lacks then. It is refused while the peer is connected, which finishes the copy. To go "
-       "on with what came back: twinblock promote --peer-is-dead; beside an etcd, which knows that the peer "
-       "has more, with --without-witness, too. When the peer is back, the two have "
-       "diverged: twinblock resolve. A rollback that fails, or is interrupted, can be ordered again.\n"
+       "Where the source of a resync died before the resync had ended, its target is half-copied: a mixture of old "
+       "and new data, which nobody can use. If the volume's file has [copies] before_resync, a copy of the target "
+       "was taken before; this brings it back. The answer says what the node lacks then. It is refused while the "
+       "peer is connected, which finishes the copy. To go on with what came back: twinblock promote --peer-is-dead; "
+       "beside an etcd, which knows that the peer has more, with --without-witness, too. When the peer is back, the "
+       "two have diverged: twinblock resolve. A rollback that fails, or is interrupted, can be ordered again.\n"
        "Example: twinblock rollback r0",
        run_rollback, nullptr},
       {"grow", "make the volume larger",
