@@ -2,6 +2,7 @@
 or are killed keep nobody waiting beyond their deadline."""
 
 import os
+import re
 import subprocess
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from lablib.filesystems import run
 from support import IS_ROOT, MIB, assert_identical, connection, ctl, demote, promote, wait_for_log, wait_until
 from test_fence_command import Fence
+from witness_support import entry_key
 
 SIZE = "48MiB"
 FILE_SYSTEM_BYTES = 32 * MIB
@@ -357,3 +359,26 @@ def test_who_was_rolled_back_asks_the_fence_command(make_lab, scratch, rng):
     fence.says(7)
     assert ctl(lab, "beta", "promote", "--peer-is-dead").returncode == 0
     put(lab, "beta", rng.randbytes(MIB))
+
+
+def test_what_a_rollback_advises_beside_an_etcd_works(make_lab, scratch, rng):
+    command = Command(scratch)
+    lab = lab_with_copies(make_lab, command.table("go on"), witness="etcd", witness_settings={"timeout": "1s"})
+    entry_key(lab)
+    put(lab, "alpha", rng.randbytes(4 * MIB))
+    half_copied(lab, "alpha", "beta")
+    put(lab, "alpha", rng.randbytes(40 * MIB))
+    begin_slow_resync(lab, "alpha", "beta")
+    lab.kill("alpha")
+    said = roll_back(lab, "beta")
+    order = re.search(r"To go on with it: twinblock promote r0 (.*?);", said)[1].split()
+    assert f"`twinblock promote r0 {' '.join(order)}`" in lab.status("beta")["action"]
+    refused = ctl(lab, "beta", "promote")
+    assert refused.returncode != 0 and "was rolled back to" in refused.stderr, refused.stdout + refused.stderr
+    assert " ".join(order) in refused.stderr, refused.stderr
+    promote(lab, "beta", *order)
+    put(lab, "beta", rng.randbytes(MIB))
+    # What alpha acknowledged alone is one side of a split brain.
+    lab.start("alpha")
+    lab.wait_state("alpha", "refused", 60)
+    assert "resolve" in lab.status("alpha")["action"]
