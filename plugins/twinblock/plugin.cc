@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -185,7 +187,9 @@ int64_t on_get_size(void*) { return static_cast<int64_t>(g.node->size_bytes()); 
 int on_yes(void*) { return 1; }
 int on_no(void*) { return 0; }
 int on_can_fua(void*) { return NBDKIT_FUA_NATIVE; }
-int on_can_cache(void*) { return NBDKIT_CACHE_EMULATE; }
+// Not emulated: nbdkit would have all such requests read into one place at once, and what a read leaves there is what
+// the cache of contents learns.
+int on_can_cache(void*) { return NBDKIT_CACHE_NATIVE; }
 // Always offered, and refused (EOPNOTSUPP) where either disk would have to write: whether it would can
 // change while a client stays, and nbdkit ends with the client that asks for it without an offer.
 int on_can_fast_zero(void*) { return 1; }
@@ -208,6 +212,20 @@ int on_pwrite(void*, const void* buffer, uint32_t count, uint64_t offset, uint32
   const int error = g.node->write({static_cast<const std::byte*>(buffer), count}, offset,
                                   (flags & NBDKIT_FLAG_FUA) != 0);
   return error == 0 ? 0 : request_error(error, "write", offset, count);
+}
+
+// What is to be read soon: it is read into memory of this request's own, and forgotten.
+int on_cache(void*, uint32_t count, uint64_t offset, uint32_t) {
+  const size_t room_bytes = std::min<size_t>(count, twinblock::kMiB);
+  const std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[room_bytes]);
+  if (memory == nullptr) return request_error(ENOMEM, "cache", offset, count);
+  for (uint32_t done = 0; done < count;) {
+    const auto part = static_cast<uint32_t>(std::min<size_t>(room_bytes, count - done));
+    if (const int error = g.node->read({memory.get(), part}, offset + done); error != 0)
+      return request_error(error, "cache", offset + done, part);
+    done += part;
+  }
+  return 0;
 }
 
 int on_flush(void*, uint32_t) {
@@ -277,6 +295,7 @@ struct nbdkit_plugin describe() {
   plugin.is_rotational = on_no;
   plugin.pread = on_pread;
   plugin.pwrite = on_pwrite;
+  plugin.cache = on_cache;
   plugin.flush = on_flush;
   plugin.trim = on_trim;
   plugin.zero = on_zero;

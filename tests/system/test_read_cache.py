@@ -89,6 +89,20 @@ def test_writes_zeroes_and_trims_are_read_as_they_are(make_lab):
     assert cache["hits"] > 100 and cache["equal_hits"] > 0
 
 
+def test_what_is_to_be_cached_side_by_side_is_each_place_s_own(make_lab):
+    """With several of a client's NBD_CMD_CACHE under way at once."""
+    lab = make_lab(cache="16MiB")
+    data = random.randbytes(8 * MIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, 0)
+        for _ in range(20):
+            for cookie in [handle.aio_cache(MIB, at) for at in range(0, len(data), MIB)]:
+                while not handle.aio_command_completed(cookie):
+                    handle.poll(-1)
+        wrong = [at for at in range(0, len(data), BLOCK) if handle.pread(BLOCK, at) != data[at:at + BLOCK]]
+    assert not wrong, f"{len(wrong)} of {len(data) // BLOCK} blocks are read as others"
+
+
 def test_another_primary_s_writes_are_seen(make_lab):
     lab = make_lab(cache="16MiB")
     old, new = random.randbytes(64 * KIB), random.randbytes(64 * KIB)
