@@ -178,6 +178,8 @@ constexpr uint64_t kMemoryLook_ns = 2 * kSecond_ns;
 constexpr uint64_t kHeartbeatInterval_ns = 100 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMin_ns = 50 * kMillisecond_ns;
 constexpr uint64_t kReconnectDelayMax_ns = 2 * kSecond_ns;
+// A link whose address is not there when the node starts is looked at again this often.
+constexpr uint64_t kListenAgain_ns = 2 * kSecond_ns;
 // A node that is not the preferred dialler waits this long without a session before it dials too.
 constexpr uint64_t kSecondDialerDelay_ns = 2 * kSecond_ns;
 

@@ -3,21 +3,41 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/limits.h"
 
 namespace twinblock {
 
 LinkRoster::LinkRoster(const SessionEnvironment& env, SessionSteps& session, const Parts& parts)
-    : env_(env), session_(session), parts_(parts) {
+    : env_(env),
+      session_(session),
+      parts_(parts),
+      timer_(env.clock.make_timer([this] { listen_again(); })) {
   for (const LinkConfig& link : env_.config.links) (void)add(link);
 }
 
 Status LinkRoster::start() {
   started_ = true;
+  std::vector<std::pair<Link*, Error>> failed;
   for (const auto& link : parts_.links.all())
-    if (Status listening = listen(*link); !listening) return listening;
+    if (const Status listening = listen(*link); !listening) failed.emplace_back(link.get(), listening.error());
+  if (!failed.empty() && failed.size() == parts_.links.all().size()) return failed.front().second;
+  for (const auto& [link, error] : failed) {
+    unheard_.insert(link->name());
+    session_.note_error(*link, error.what + (error.action.empty() ? "" : "; " + error.action));
+  }
+  if (!failed.empty()) timer_->arm(limits::kListenAgain_ns);
   return ok_status();
+}
+
+void LinkRoster::listen_again() {
+  std::erase_if(unheard_, [this](const std::string& name) {
+    if (!listen(*parts_.links.find(name))) return false;
+    env_.log.log(Severity::kInfo, "link " + name + ": listens now");
+    return true;
+  });
+  if (!unheard_.empty()) timer_->arm(limits::kListenAgain_ns);
 }
 
 Status LinkRoster::listen(Link& link) {
@@ -53,6 +73,7 @@ Status LinkRoster::remove(const std::string& name) {
   Link* link = parts_.links.find(name);
   if (link == nullptr) return Error{"there is no link " + name, "", 0};
   env_.network.unlisten(name);
+  unheard_.erase(name);
   close(*link);
   parts_.links.remove(*link);
   parts_.dialler.begin_with_first();

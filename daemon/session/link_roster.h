@@ -3,6 +3,8 @@
 // session; loop thread only.
 #pragma once
 
+#include <memory>
+#include <set>
 #include <string>
 
 #include "session/handshake.h"
@@ -20,7 +22,9 @@ class LinkRoster {
   // With the links of the file.
   LinkRoster(const SessionEnvironment& env, SessionSteps& session, const Parts& parts);
 
-  // Listens on all of them, and on those that are added from now on. An error names the address.
+  // Listens on all of them, and on those that are added from now on. Where some can't be listened on, as their address
+  // is not there just now, or is taken, they are tried again for as long as they are not: the others carry what there
+  // is. Where none can, the error names an address.
   Status start();
 
   // At run time. Errors change nothing.
@@ -32,6 +36,7 @@ class LinkRoster {
 
  private:
   Status listen(Link& link);
+  void listen_again();
   void try_link(Link& link);
   void close(Link& link);
 
@@ -39,6 +44,8 @@ class LinkRoster {
   SessionSteps& session_;
   const Parts parts_;
   bool started_ = false;
+  std::set<std::string> unheard_;  // links by name that nobody can be heard on yet
+  const std::unique_ptr<Timer> timer_;
 };
 
 }  // namespace twinblock

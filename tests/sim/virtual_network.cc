@@ -1,6 +1,7 @@
 #include "virtual_network.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -53,8 +54,7 @@ class VirtualNetwork::Endpoint final : public Connection {
   [[nodiscard]] uint64_t queued_bytes_total() const override { return queued_; }
   [[nodiscard]] uint64_t sent_bytes_total() const override { return sent_; }
   [[nodiscard]] std::string peer_address() const override {
-    return "10.0." + std::to_string(wire_->link->number) + "." + std::to_string(2 - host_) +
-           ":7700";
+    return "10.0." + std::to_string(wire_->link->number) + "." + std::to_string(2 - host_) + ":7700";
   }
 
   bool sample_next() override {
@@ -226,20 +226,21 @@ class VirtualNetwork::Port final : public Network {
     Link& link = network_.link_of(addresses.name);
     const WirePtr wire = network_.new_wire(link);
     auto endpoint = std::make_unique<Endpoint>(network_, wire, host_);
-    if (link.faults.cut[index(host_)]) {
+    if (link.faults.cut[index(host_)] || link.faults.no_address[index(host_)]) {
       endpoint->break_off("Network is unreachable");
       return endpoint;
     }
     if (network_.stranger_answers(wire, host_)) return endpoint;
     wire->recording->dialler = host_;
-    network_.scheduler_.after(
-        network_.delay_ns(link), nullptr,
-        [network = &network_, wire, host = host_] { network->syn(wire, host); });
+    network_.scheduler_.after(network_.delay_ns(link), nullptr,
+                              [network = &network_, wire, host = host_] { network->syn(wire, host); });
     return endpoint;
   }
   Status listen(const LinkAddresses& link, Accepted accepted,
                 std::function<void(const Refusal&)>) override {
-    network_.link_of(link.name).accepted[index(host_)] = std::move(accepted);
+    Link& here = network_.link_of(link.name);
+    if (here.faults.no_address[index(host_)]) return Error{"Cannot assign requested address", "", EADDRNOTAVAIL};
+    here.accepted[index(host_)] = std::move(accepted);
     return ok_status();
   }
   void unlisten(const std::string& link) override {
@@ -251,8 +252,7 @@ class VirtualNetwork::Port final : public Network {
   const int host_;
 };
 
-VirtualNetwork::VirtualNetwork(Scheduler& scheduler, Random random)
-    : scheduler_(scheduler), random_(random) {}
+VirtualNetwork::VirtualNetwork(Scheduler& scheduler, Random random) : scheduler_(scheduler), random_(random) {}
 
 std::unique_ptr<Network> VirtualNetwork::attach(int host, ProcessPtr process) {
   return std::make_unique<Port>(*this, host, std::move(process));

@@ -28,6 +28,7 @@ struct LinkFaults {
   // By the host that knows of it: connections break there, and dials fail at once. A cut link
   // carries nothing either way; a host that does not know of the cut finds it silent.
   std::array<bool, 2> cut{};
+  std::array<bool, 2> no_address{};  // of that host: nobody listens there, and dials fail
   uint64_t delay_min_ns = 10 * kMicrosecond_ns;  // one way, of each segment
   uint64_t delay_max_ns = 2 * kMillisecond_ns;
   uint64_t window_max_bytes = ~uint64_t{0};  // what a connection may have under way

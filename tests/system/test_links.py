@@ -63,6 +63,25 @@ def test_every_link_is_up_listed_and_used(linked, scratch):
     assert_identical(lab)
 
 
+def test_a_link_whose_address_is_gone_keeps_no_node_from_starting(linked):
+    """Its network card is dead, say. The other link carries what there is, and this one is back with its address."""
+    lab = linked(2)
+
+    def address(what):
+        subprocess.run([*lab.inside("alpha"), "ip", "address", what, f"{lab.link_address('link2', 'alpha')}/24",
+                        "dev", "link2"], check=True)
+
+    address("delete")
+    lab.kill("alpha")
+    lab.start("alpha")
+    wait_until(lambda: lab.status("alpha")["state"] == "duplex", what="duplex over the link that is left")
+    assert "Cannot assign requested address" in links_of(lab)["link2"]["last_error"]
+    with connection(lab) as handle:
+        handle.pwrite(b"x" * MIB, 0)
+    address("add")
+    wait_until(lambda: states(lab)["link2"] == "up", what=f"link2 with its address; {links_of(lab)['link2']}")
+
+
 def kill(lab, link, how):
     if how == "cut":
         lab.network().cut(link, random.choice(NODES))

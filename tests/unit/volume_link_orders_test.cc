@@ -124,6 +124,45 @@ TEST_F(LinkOrdersTest, AnotherLinkOfTheSameNameIsNotTheSame) {
   EXPECT_EQ(order_there(wire::LinkChange::kAdd, 3, {"10.0.1.1:7999", "10.0.1.2:7999"}), static_cast<uint32_t>(EEXIST));
 }
 
+// Its network card is dead, say, and the process begins anew: the other link carries what there is, and this one comes back
+// with its address.
+TEST(LinkAddresses, ALinkWithoutItsAddressIsWaitedForAndNoOther) {
+  const Config config = make_config(kVolumeBytes);
+  const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+  const std::unique_ptr<FuzzNode> node = plain_node(config, record);
+  sim::LinkFaults faults;
+  faults.no_address[0] = true;
+  node->network.set_faults("backup", faults);
+  int listens = 0;
+  node->logs = [&listens](const std::string& line) { listens += line.find("backup: listens now") != line.npos ? 1 : 0; };
+  auto peer = std::make_unique<HostilePeer>(*node, "beta", record);
+  peer->take(HostilePeer::Stance::kSame, 0, 2);
+  ASSERT_TRUE(node->engine->start().ok());
+  node->run(3 * kSecond_ns);
+  EXPECT_TRUE(node->engine->inside().session_stands());
+  EXPECT_NE(node->engine->status().links.at(1).last_error, "");
+  ASSERT_NE(node->engine->status().links.at(1).state, LinkState::kUp);
+  node->network.set_faults("backup", {});
+  for (int i = 0; i < 100 && node->engine->status().links.at(1).state != LinkState::kUp; ++i) node->run(kSecond_ns);
+  EXPECT_EQ(node->engine->status().links.at(1).state, LinkState::kUp);
+  node->run(2 * limits::kListenAgain_ns);
+  EXPECT_EQ(listens, 1) << "whoever dials it is heard, too";
+  node->engine.reset();
+}
+
+// One process of two on this host, say: nothing could ever be heard.
+TEST(LinkAddresses, ANodeWithNoneOfItsAddressesDoesNotStart) {
+  const Config config = make_config(kVolumeBytes);
+  const std::unique_ptr<FuzzNode> node = plain_node(config, plain_record("alpha", {kVolumeBytes, 64 * kKiB}));
+  sim::LinkFaults faults;
+  faults.no_address[0] = true;
+  for (const char* link : {"main", "backup"}) node->network.set_faults(link, faults);
+  const Status started = node->engine->start();
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().code, EADDRNOTAVAIL);
+  node->engine.reset();
+}
+
 TEST_F(LinkOrdersTest, APeerThatTellsOtherThingsBeforeItsAnswerIsWaitedFor) {
   peer_->answers = false;
   LinkConfig link;
