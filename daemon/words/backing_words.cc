@@ -20,7 +20,7 @@ std::string lost_words(DataFound found, const std::string& path) {
 Error why_lost_is_not_promoted(DataFound found, const std::string& path, const std::string& peer) {
   return Error{lost_words(found, path),
                "is the right disk attached, its file system mounted? If the disk was replaced, wait for " + peer +
-                   "; only if it is the right one, and nothing else was ever written, use --peer-is-dead",
+                   "; only if it is the right one, and nothing was ever written, or clients have trimmed all of it, use --peer-is-dead",
                0, Retry::kWhenMended};
 }
 
@@ -29,6 +29,13 @@ Error why_nothing_is_not_promoted(DataFound found, const std::string& path, cons
                "are the right disks attached on both hosts, their file systems mounted? If not, see to that, and restart "
                "twinblockd on both; only if they are the right ones, use --peer-is-dead",
                0, Retry::kWhenMended};
+}
+
+Error cut_off(Error too_small, const std::string& metadata, const std::string& peer) {
+  too_small.what += ": the volume has that size on record, and data may be missing";
+  too_small.action = "restore all of it, if you can; else move the metadata (" + metadata +
+                     ") away, enlarge the backing, and start this node: all is then copied from " + peer;
+  return too_small;
 }
 
 }  // namespace twinblock

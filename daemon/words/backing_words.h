@@ -20,4 +20,8 @@ Error why_lost_is_not_promoted(DataFound found, const std::string& path, const s
 // … nor where the peer's does not hold any more, either.
 Error why_nothing_is_not_promoted(DataFound found, const std::string& path, const std::string& peer);
 
+// A backing is smaller than the volume that this node has on record: more room alone would hold zeroes where there were
+// data, and pass for the peer's equal.
+Error cut_off(Error too_small, const std::string& metadata, const std::string& peer);
+
 }  // namespace twinblock

@@ -26,6 +26,7 @@
 #include "prepare.h"
 #include "what_is_there.h"
 #include "wire/codec.h"
+#include "words/backing_words.h"
 
 namespace twinblock {
 namespace {
@@ -112,8 +113,7 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
     node->log_.log(Severity::kWarning, warning);
   const uint64_t volume_bytes = loaded.value().volume_bytes(node->config_.size_bytes);
   const int locked_fd = lock.value() ? lock.value()->fd() : -1;
-  if (Status files = node->open_files(volume_bytes, loaded.value().record.region_bytes, locked_fd); !files)
-    return files.error();
+  if (Status files = node->open_files(volume_bytes, loaded.value(), locked_fd); !files) return files.error();
   // Direct, nobody reads memory.
   const bool may_forget = node->data_->direct() ||
                           may_forget_memory(self.backing, lock.value().get(), node->log_, loaded.value());
@@ -125,9 +125,9 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   return node;
 }
 
-Status Node::open_files(uint64_t volume_bytes, uint32_t region_bytes, int metadata_fd) {
+Status Node::open_files(uint64_t volume_bytes, const metadata::Loaded& loaded, int metadata_fd) {
   // A block device must have all the room; a file is sparse.
-  const uint64_t metadata_bytes = metadata::metadata_bytes_max(volume_bytes, region_bytes);
+  const uint64_t metadata_bytes = metadata::metadata_bytes_max(volume_bytes, loaded.record.region_bytes);
   const NodeConfig& self = config_.node(name_);
   const Result<PosixDisk::Engine> engine = wanted_disk_engine();
   if (!engine) return engine.error();
@@ -138,6 +138,8 @@ Status Node::open_files(uint64_t volume_bytes, uint32_t region_bytes, int metada
   options.file.create = true;
   options.file.cache = cache_of(self.backing_io);
   Result<std::unique_ptr<PosixDisk>> data = PosixDisk::open(loop_, options);
+  if (!data && data.error().code == ENOSPC && !loaded.blank)
+    return cut_off(data.error(), self.metadata, config_.other(name_).name);
   if (!data) return data.error();
   data_ = std::move(data.value());
   const std::string folder = std::filesystem::path(self.metadata).parent_path();

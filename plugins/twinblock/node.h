@@ -60,7 +60,7 @@ class Node {
 
  private:
   Node(Config config, std::string name);
-  Status open_files(uint64_t volume_bytes, uint32_t region_bytes, int metadata_fd);
+  Status open_files(uint64_t volume_bytes, const metadata::Loaded& loaded, int metadata_fd);
   void open_witness();
   Result<std::string> take_keys(KeyChoice choice, Result<LinkKeys> read);
   Status open_engine(metadata::Loaded loaded, DataFound found, bool may_forget);

@@ -11,6 +11,7 @@ import nbd
 import pytest
 
 from faulty_disk import FaultyDisk
+from lablib import LabError
 from support import KIB, MIB, assert_identical, connection, ctl, promote, twinblock, wait_for_log, wait_until
 
 BEFORE = 32 * MIB
@@ -187,6 +188,19 @@ def test_a_backing_that_is_cut_back_after_it_has_grown_is_noticed(make_lab):
         handle.pwrite(b"z" * 4096, 4096)
         handle.flush()  # beta has it
     lab.wait_state("alpha", "diskless")
+
+
+def test_a_backing_that_was_cut_off_behind_the_file_s_size_is_not_just_to_be_enlarged(make_lab):
+    """An older copy was put back, say. It has room for what the configuration says, and not for the volume's data."""
+    lab = make_lab(size="32MiB")
+    enlarge(lab, 64 * MIB)
+    assert grow(lab, "alpha", 64 * MIB).returncode == 0
+    lab.stop("beta")
+    os.truncate(lab.node("beta")["backing"], 48 * MIB)
+    with pytest.raises(LabError):
+        lab.start("beta")
+    said = wait_for_log(lab, "beta", lab.node("beta")["backing"], "are needed", "move the metadata")
+    assert "truncate" not in said, said
 
 
 def test_a_peer_that_takes_longer_than_any_request_may_is_waited_for(scratch, make_lab):
