@@ -164,12 +164,15 @@ void World::check_crash() {
 void World::check_nobody_was_put_back(const Remains& a, const Remains& b) {
   if (a.facts.blank || b.facts.blank || options_.faults.swap != 0 || options_.old_disk) return;
   // Without its disk a primary goes on beside its record, which says that it is stale; or, until its peer has on record
-  // that it stands in, that what a flush was to write is lost. Either is copied anew, whichever sessions it was in.
-  const auto stale = [this](const Remains& node) {
-    return dead_disk_host_ >= 0 && (node.facts.inconsistent || node.facts.flush_failed);
+  // that it stands in, that what a flush was to write is lost, or nothing yet of a session that has just begun. Each is
+  // copied anew, whichever sessions it was in.
+  const auto stale = [this](const Remains& left, int host) {
+    if (dead_disk_host_ < 0) return false;
+    const bool diskless = node(host).running() && node(host).engine().volume_state() == VolumeState::kDiskless;
+    return left.facts.inconsistent || left.facts.flush_failed || (dead_disk_host_ == host && diskless);
   };
   for (const Remains* each : {&a, &b})
-    if (each->facts.sessions.stood[0] != 0 && !stale(*each) && missed_a_session(each->facts, (each == &a ? b : a).facts))
+    if (each->facts.sessions.stood[0] != 0 && !stale(*each, each == &a ? 0 : 1) && missed_a_session(each->facts, (each == &a ? b : a).facts))
       Report::violation("after a crash now (" + words(a) + "; " + words(b) + ") " + each->fate +
                         " would pass for disks of the past" + describe());
 }
@@ -412,7 +415,9 @@ void World::check_wait(SimNode& at, const Workload::Request& request) {
   for (const StatusView::Link& link : at.engine().status().links)
     timeout_ns = std::max(timeout_ns, link.silence_limit_ns);
   if (options_.faults.hang_disk > 0) timeout_ns = std::max(timeout_ns, options_.disk_timeout_ns);
-  const uint64_t bound = troubles * (timeout_ns + 500 * kMillisecond_ns) +
+  // Whoever has the only good replica is waited for once more when it is lost.
+  const uint64_t once_more_ns = dead_disk_host_ == at.host() ? options_.peer_timeout_ns : 0;
+  const uint64_t bound = troubles * (timeout_ns + 500 * kMillisecond_ns) + once_more_ns +
                          kSecond_ns;  // the disks of this simulation at their slowest
   if (waited > bound)
     Report::violation("a request waited " + std::to_string(waited / kMillisecond_ns) +

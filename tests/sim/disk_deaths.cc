@@ -1,5 +1,7 @@
 // The primary's data disk dies: at any moment, also beside other faults, so that the peer may be able
 // to stand in, may be lost a moment later, or may not be there at all.
+#include <algorithm>
+
 #include "report.h"
 #include "world.h"
 
@@ -26,8 +28,33 @@ void World::local_disk_error() {
     Report::trace(node(host).name(), disk_passes_ ? "-- its disk fails requests for a while"
                                                   : "-- its disk dies");
   if (random_.chance(0.3)) second_trouble(host);
-  scheduler_.after(random_.spread(500 * kMillisecond_ns, 5 * kSecond_ns), nullptr,
-                   [this] { replace_local_disk(); });
+  scheduler_.after(random_.spread(500 * kMillisecond_ns, std::max(options_.diskless_ns, 5 * kSecond_ns)),
+                   nullptr, [this] { replace_local_disk(); });
+}
+
+// Of links, and of hosts that stand still: what a session outlives, or begins anew after.
+void World::trouble_beside_dead_disk() {
+  look();
+  workload().count_trouble();
+  const int host = static_cast<int>(random_.below(2));
+  switch (random_.below(8)) {
+    case 0:
+      network_.reset_all();
+      break;
+    case 1:
+      silence(std::max(options_.peer_timeout_ns * 2, kSecond_ns));
+      break;
+    case 2:
+      pause(host);
+      break;
+    case 3:
+      if (dead_disk_host_ == primary_) take_away(1 - primary_, random_.chance(0.5));
+      break;
+    default:
+      link_fault();
+      break;
+  }
+  last_trouble_ns_ = scheduler_.now_ns();
 }
 
 // What takes the other replica away as well.

@@ -13,7 +13,10 @@ void World::fault_turn() {
       random_.spread(options_.faults.interval_ns / 10 + 1, options_.faults.interval_ns * 3),
       nullptr, [this] {
         if (!faults_on_) return;
-        if (dead_disk_host_ < 0) inject();
+        if (dead_disk_host_ < 0)
+          inject();
+        else if (options_.diskless_ns > 0 && !dead_is_metadata_)
+          trouble_beside_dead_disk();
         // Apart, so that who draws after it draws the same.
         Random apart = random_;
         if (Random chances = apart.fork(); chances.chance(0.2)) stranger(chances);

@@ -14,7 +14,7 @@ struct Mode {
   void (*apply)(Options& options);
 };
 
-constexpr std::array<Mode, 30> kModeTable{{
+constexpr std::array<Mode, 31> kModeTable{{
     {"calm", 1, [](Options&) {}},
     {"network", 3,
      [](Options& o) {
@@ -189,6 +189,16 @@ constexpr std::array<Mode, 30> kModeTable{{
     {"far", 0, [](Options& o) { o.far = true; }},
     {"sole", 0, [](Options& o) { o.sole = true; }},
     {"vouched", 0, [](Options& o) { o.vouched = true; }},
+    // A primary whose disk has died works on its peer's replica, and links break meanwhile.
+    {"diskless", 0,
+     [](Options& o) {
+       o.faulty_ns = 40 * kSecond_ns;
+       o.diskless_ns = 25 * kSecond_ns;
+       o.faults.interval_ns = std::min(o.faults.interval_ns, 1500 * kMillisecond_ns);
+       o.faults.local_disk_error = 4;
+       o.faults.kill = o.faults.switch_roles = 1;
+       o.freeze = o.depth % 8 == 7;
+     }},
     // Keys are changed again and again, and now and then something is wrong with a link. (In "mixed"
     // drawn beside any of the others.)
     {"renewal", 0,

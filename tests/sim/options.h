@@ -61,6 +61,8 @@ struct Options {
   uint64_t late_max_ns = 0;     // the nodes' loops stand still for up to this, all the time; 0: never
   uint64_t renew_ns = 0;        // the operator gives all links new connections, this often; 0: never
   bool hasty = false;           // … although it may have to be dialled first
+  uint64_t diskless_ns = 0;     // a primary works on its peer's replica for up to this; 0: for seconds, with nothing else
+                                // wrong meanwhile
   // The run ends with a story:
   bool quick_return = false;        // a primary that is back soon after its death
   bool demotion_in_resync = false;  // one that is demoted before its peer is up to date
@@ -91,7 +93,7 @@ struct Options {
 // "mixed" draws one of the others.
 constexpr const char* kModes =
     "mixed calm network links crash power disk metadata hang roles freeze idle split orders verify "
-    "resync swap slow late lineage resume renewal witness grow rollback snapshot unread confirmed far sole vouched";
+    "resync swap slow late lineage resume renewal witness grow rollback snapshot unread confirmed far sole vouched diskless";
 // False: there is no such mode.
 bool make_options(const std::string& mode, Random& random, Options& options);
 

@@ -201,6 +201,7 @@ class World {
 
   // the primary's data disk (disk_deaths.cc)
   void local_disk_error();
+  void trouble_beside_dead_disk();
   void second_trouble(int host);
   void take_away(int host, bool power);
   [[nodiscard]] bool error_is_due(int host);
