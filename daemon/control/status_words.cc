@@ -206,6 +206,8 @@ StatusWords words_of_state(const StatusView& view) {
       words.status = view.refusal + ".";
       if (view.frozen && view.witness.waits)
         words.status += " " + waiting_words(view).status;
+      else if (view.frozen && view.verdict && is_overtaken(*view.verdict))
+        words.status += " What waits here can't be done any more: " + end_clients(volume) + ", which gives it up.";
       else if (view.frozen)
         words.status += std::string(view.reads_wait ? " Reads and writes" : " Writes") +
                         " wait (on_peer_loss = \"freeze\"); `twinblock continue " + volume +

@@ -373,6 +373,8 @@ bool is_split_brain(Verdict verdict) {
          verdict == Verdict::kOrderVoid;
 }
 
+bool is_overtaken(Verdict verdict) { return verdict == Verdict::kOutdated || verdict == Verdict::kBothPrimary; }
+
 bool gives_itself_up(const SyncFacts& giver) {
   return giver.discard && giver.gives_up != 0 && giver.gives_up == giver.state_id;
 }

@@ -96,6 +96,9 @@ bool is_source(Verdict verdict);
 bool is_target(Verdict verdict);
 // Both have writes that the other lacks, and that is not resolved, or not yet.
 bool is_split_brain(Verdict verdict);
+// This node is primary, and the peer is as well, or holds what was acknowledged since: what this one acknowledged alone from
+// now on would make a split brain.
+bool is_overtaken(Verdict verdict);
 
 // Whether each has moved on from a past that both share.
 bool diverged(const SyncFacts& mine, const SyncFacts& theirs);

@@ -67,7 +67,7 @@ Consent::Consent(Core& core, const Asked& asked, Owner& owner)
 // asked beside it, too, which hurts nobody.
 bool Consent::wants_right() const {
   if (asked_.witness == nullptr && core_.session.up()) return false;
-  return promotion_ != nullptr || owner_.takes_in_another() || (waits() && !owner_.waits_for_its_disk());
+  return promotion_ != nullptr || owner_.takes_in_another() || (waits() && !owner_.may_promise_nothing());
 }
 
 // Who waits for the peer (on_peer_loss = freeze) would keep the other one from going on, for nothing.

@@ -44,8 +44,8 @@ class Consent {
     [[nodiscard]] virtual bool serves() const = 0;
     // … and has a replica of its own to go on with.
     [[nodiscard]] virtual bool may_want_to_go_on() const = 0;
-    // Its disk stands still: it could promise nothing, and is not in the peer's way.
-    [[nodiscard]] virtual bool waits_for_its_disk() const = 0;
+    // Its disk stands still, or takes no record: it could promise nothing, and is not in the peer's way.
+    [[nodiscard]] virtual bool may_promise_nothing() const = 0;
     // Whether everything is to be sent to another replica than before, which takes the right as well.
     [[nodiscard]] virtual bool takes_in_another() const = 0;
     // What waited for the witness may go on, or has to wait.

@@ -158,7 +158,9 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
     return roles_.role() == Role::kPrimary && !roles_.resumption().under_way();
   }
   [[nodiscard]] bool may_want_to_go_on() const override;
-  [[nodiscard]] bool waits_for_its_disk() const override { return disks_.stalled_ns() > 0; }
+  [[nodiscard]] bool may_promise_nothing() const override {
+    return disks_.stalled_ns() > 0 || disks_.metadata_error() != 0;
+  }
   [[nodiscard]] bool takes_in_another() const override { return sync_.waits_for_witness(); }
   void right_changed() override;
   void may_read() override { reads_.release_held(); }

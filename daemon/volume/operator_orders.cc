@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "base/units.h"
+#include "mirror/generation.h"
 #include "volume/wait_words.h"
+#include "words/verdict_words.h"
 
 namespace twinblock {
 namespace {
@@ -47,6 +49,14 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
   }
   if (!copy_waits && !parts_.disks.local_ok()) {
     end_what_waits(reply);
+    return;
+  }
+  // What it would acknowledge would be a second history of the volume.
+  if (const auto verdict = core.session.handshake().last_verdict(); !copy_waits && verdict && is_overtaken(*verdict)) {
+    reply(Error{explain(*verdict, core.peer) + ": going on here, too, would make two histories of one volume",
+                "what waits here can't be done any more: " + end_clients(core.config.volume) + ", and run `twinblock demote " +
+                    core.config.volume + "`; this node is then brought up to date",
+                EBUSY});
     return;
   }
   // Held for its peer (on_peer_loss = freeze), it asks from now on.

@@ -57,7 +57,8 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
                parts.first_record, parts.facts, parts.way_back},
               log_, *this),
       stand_in_(core, parts.disks, parts.consent, *this),
-      company_(core, parts.facts) {}
+      company_(core, parts.facts),
+      away_timer_(core.clock.make_timer([this] { sole_copy_stays_away(); })) {}
 
 void PeerSync::enter(Phase phase) {
   core_.phase().enter(phase);
@@ -143,11 +144,29 @@ void PeerSync::begin_diskless(const SyncFacts& peer) {
 }
 
 void PeerSync::session_lost() {
+  if (core_.phase().attached() && !parts_.disks.local_ok()) await_sole_copy();
   enter(Phase::kApart);
   waiting_copy_.reset();
   company_.session_lost();
   target_.session_lost();
   source_.session_lost();
+}
+
+// Nobody else has what clients ask for. A peer whose process is replaced, or whose links broke, is soon back: it is waited
+// for as one is that says nothing.
+void PeerSync::await_sole_copy() {
+  const uint64_t now_ns = core_.clock.now_ns();
+  const uint64_t until_ns = core_.session.heartbeats().last_heard_ns() + core_.config.peer_timeout_ns;
+  if (until_ns <= now_ns) return;
+  core_.stance().await_sole_copy(until_ns);
+  away_timer_->arm(until_ns - now_ns);
+}
+
+void PeerSync::sole_copy_stays_away() {
+  if (core_.phase().attached()) return;
+  owner_.phase_entered();
+  parts_.writes.release_held();
+  parts_.flushes.release_held();
 }
 
 // That the peer is primary is durable here before the peer gets an answer to anything that it

@@ -103,6 +103,8 @@ class PeerSync final : private ResyncSource::Owner,
   void leave_to_peer();
   void whole_again();
   void ask_to_be_copied_back();
+  void await_sole_copy();
+  void sole_copy_stays_away();
   // Makes the record durable, and goes on if the session still stands.
   void persist_for_resync(std::function<void()> then);
 
@@ -115,6 +117,7 @@ class PeerSync final : private ResyncSource::Owner,
   ResyncTarget target_;
   StandIn stand_in_;
   Company company_;
+  const std::unique_ptr<Timer> away_timer_;
   struct WaitingCopy {
     Verdict verdict;
     SyncFacts peer;

@@ -6,6 +6,7 @@
 
 #include "base/checks.h"
 #include "volume/settled_role.h"
+#include "words/verdict_words.h"
 
 namespace twinblock {
 namespace {
@@ -101,6 +102,9 @@ void Roles::promote(Word word, Reply reply) {
     wait_for_loss(word, std::move(reply));
     return;
   }
+  // Whoever does without the witness waits for nobody who asks it.
+  if (word.without_witness && role_ == Role::kPromoting && promotion_.forget_consent())
+    promotion_ended(Error{"an order that does without the witness took its place", "", EBUSY, Retry::kLater});
   if (auto error = candidacy_.why_not(word.peer_is_dead)) {
     reply(*std::move(error));
     return;
@@ -283,6 +287,18 @@ bool Roles::heard_role(const wire::RoleFrame& told) {
   return true;
 }
 
+std::string Roles::how_to_end_clients() const {
+  const std::string& volume = core_.config.volume;
+  const std::string detach = "detach: twinblock detach " + volume;
+  const auto verdict = session().handshake().last_verdict();
+  if (core_.stance().waits_for_witness())
+    return "their requests wait for the witness' consent, or for " + core_.peer + "; then " + detach;
+  if (!core_.stance().frozen()) return "detach first: twinblock detach " + volume;
+  if (verdict && is_overtaken(*verdict)) return "what they wait for can't be done any more: " + end_clients(volume);
+  return "their requests wait for " + core_.peer + ": start twinblockd there, or run `twinblock continue " + volume +
+         "`; then " + detach;
+}
+
 void Roles::demote(bool for_good, Reply reply) {
   // It has served nobody: the next session knows it as what its last process left.
   if (waits_to_serve()) session().drop("this node is to be demoted, and had not gone on as primary yet", 0);
@@ -313,14 +329,7 @@ void Roles::demote(bool for_good, Reply reply) {
   if (const uint64_t clients = owner_.clients_connected(); clients > 0) {
     reply(Error{"the export is in use by " + std::to_string(clients) +
                     (clients == 1 ? " client" : " clients"),
-                (core_.stance().waits_for_witness()
-                     ? "their requests wait for the witness' consent, or for " + core_.peer + "; then detach"
-                 : core_.stance().frozen() ? "their requests wait for " + core_.peer +
-                                        ": start twinblockd there, or run `twinblock continue " +
-                                        core_.config.volume + "`; then detach"
-                                  : "detach first") +
-                    ": twinblock detach " + core_.config.volume,
-                EBUSY});
+                how_to_end_clients(), EBUSY});
     return;
   }
   TB_CHECK(!resumption_.under_way(), "who is demoted does not go on as primary by itself");

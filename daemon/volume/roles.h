@@ -119,6 +119,7 @@ class Roles {
  private:
   [[nodiscard]] Session& session() const { return core_.session; }
   void wait_for_loss(Word word, Reply reply);
+  [[nodiscard]] std::string how_to_end_clients() const;
   // Nothing is to be waited for any more.
   void promotion_may_go();
   void become_primary();

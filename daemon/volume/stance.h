@@ -32,12 +32,18 @@ class Stance {
   explicit Stance(const Parts& parts) : parts_(parts), alone_right_(parts.config.witness.kind) {}
 
   // A primary's writes and flushes wait: …
-  [[nodiscard]] bool frozen() const { return waits_for_peer() || waits_for_witness(); }
+  [[nodiscard]] bool frozen() const { return waits_for_peer() || waits_for_witness() || waits_for_sole_copy(); }
   // … for the peer (on_peer_loss = freeze) …
   [[nodiscard]] bool waits_for_peer() const {
     return parts_.config.on_peer_loss == OnPeerLoss::kFreeze && !parts_.phase.attached() && !alone_allowed_ &&
            !demoting_;
   }
+  // … for a peer that is away for a moment with the only good replica …
+  [[nodiscard]] bool waits_for_sole_copy() const {
+    return !parts_.phase.attached() && parts_.clock.now_ns() < sole_copy_awaited_until_ns_ && !alone_allowed_ &&
+           !demoting_;
+  }
+  void await_sole_copy(uint64_t until_ns) { sole_copy_awaited_until_ns_ = until_ns; }
   // … or for the witness, as what it would promise now counts on its own replica only.
   [[nodiscard]] bool waits_for_witness() const {
     return !parts_.phase.attached() && !may_promise_alone();
@@ -97,6 +103,7 @@ class Stance {
   const Parts parts_;
   AloneRight alone_right_;
   uint64_t peer_told_timeout_ns_ = 0;
+  uint64_t sole_copy_awaited_until_ns_ = 0;
   bool alone_allowed_ = false;
   bool demoting_ = false;
   Change change_ = Change::kNone;

@@ -113,14 +113,14 @@ constexpr SpecialWords kLostHere{
     "this node's backing holds nothing but zeroes, as far as was read, although it held data, and %P's replica is not "
     "current",
     "see whether the right disk is attached here; if not, attach it and restart twinblockd. If it is the right one, "
-    "and nothing else was ever written, run `twinblock promote %V --peer-is-dead` here. If its data are gone for good: "
+    "and nothing was ever written, or all was trimmed, run `twinblock promote %V --peer-is-dead` here. If its data are gone for good: "
     "restore the volume from a backup, or go back to %P's replica, without what it misses: stop this node, move its "
     "metadata file away, start it and run `twinblock init %V --join` here"};
 constexpr SpecialWords kLostThere{
     "%P's backing holds nothing but zeroes, as far as was read, although it held data, and this node's replica is not "
     "current",
     "see whether the right disk is attached on %P; if not, attach it and restart twinblockd there. If it is the right "
-    "one, and nothing else was ever written, run `twinblock promote %V --peer-is-dead` on %P. If its data are gone for "
+    "one, and nothing was ever written, or all was trimmed, run `twinblock promote %V --peer-is-dead` on %P. If its data are gone for "
     "good: restore the volume from a backup, or go back to this node's replica, without what it misses: stop %P, move "
     "its metadata file away, start it and run `twinblock init %V --join` there"};
 
@@ -178,6 +178,10 @@ std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& thei
   const SpecialWords* special = special_words(verdict, mine, theirs);
   return special == nullptr ? advise(verdict, volume, peer)
                             : fill_in(fill_in(special->advice, "%P", peer), "%V", volume);
+}
+
+std::string end_clients(const std::string& volume) {
+  return "end what uses it (an attached device: twinblock detach " + volume + " --force --in-use)";
 }
 
 }  // namespace twinblock

@@ -431,5 +431,36 @@ TEST_F(ConsentTest, WhoWentOnAloneNeedsNoWordAboutThePeersMemory) {
   EXPECT_TRUE(promoted());
 }
 
+// A claim that nobody could record would be taken for the peer's later on, and nothing could be promised by it. The peer has
+// all, and may be promoted.
+TEST_F(ConsentTest, WhoseMetadataDiskFailsIsInNobodysWay) {
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  witness_.replacements.clear();
+  node_->metadata.error = EIO;
+  node_->metadata.failures = 1000000;
+  part();
+  write();
+  node_->run(kLong_ns);
+  for (const auto& each : witness_.replacements) EXPECT_NE(each.entry.holder, "alpha");
+  EXPECT_FALSE(written_.has_value()) << "what the peer has is good, and it may come back";
+}
+
+// A promoter asks again and again, and a witness that is gone answers none of it.
+TEST_F(ConsentTest, AWordWithoutTheWitnessWaitsForNoQuestionToIt) {
+  begin();
+  witness_.answers_after_ns = 100 * kLong_ns;
+  std::optional<std::string> refused;
+  node_->engine->orders().promote({}, [&refused](const Result<std::string>& said) {
+    refused = said.ok() ? "" : said.error().what;
+  });
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(refused) << "it waits for the witness";
+  order({true, true});
+  EXPECT_TRUE(promoted());
+  EXPECT_EQ(refused, "an order that does without the witness took its place");
+  write();
+  EXPECT_EQ(written_, 0);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

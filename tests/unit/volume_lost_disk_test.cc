@@ -1,4 +1,5 @@
 // What a primary does on its peer's replica, and what of it is remembered.
+#include <array>
 #include <cerrno>
 #include <optional>
 
@@ -55,6 +56,39 @@ TEST_F(LostPeerTest, WhoWentOnAloneAndWasStartedAnewWantsAWordWithoutAWitness) {
   Promotion::Word word;
   word.peer_is_dead = true;
   promote(word);
+}
+
+// Its process is replaced, say, or its links broke: nobody else has what clients ask for.
+TEST_F(LostPeerTest, ThePeerThatHoldsTheOnlyCopyIsWaitedForAWhile) {
+  begin(OnPeerLoss::kContinue);
+  ASSERT_NO_FATAL_FAILURE(lose_the_disk());
+  std::array<std::optional<int>, 3> errors;
+  std::array<ClientRequest, 3> requests;
+  std::array<std::byte, 4 * kKiB> memory{};
+  const auto ask_all = [&] {
+    const std::array ops{ClientOp::kZero, ClientOp::kRead, ClientOp::kFlush};
+    for (size_t each = 0; each < ops.size(); ++each) {
+      errors[each].reset();
+      requests[each] = {};
+      requests[each].op = ops[each];
+      requests[each].offset_bytes = each * memory.size();
+      requests[each].length_bytes = ops[each] == ClientOp::kFlush ? 0 : memory.size();
+      requests[each].data = ops[each] == ClientOp::kRead ? memory.data() : nullptr;
+      requests[each].done = [&errors, each](ClientRequest& done) { errors[each] = done.error; };
+      node_->engine->clients().submit(requests[each]);
+    }
+  };
+  part();
+  ask_all();
+  node_->run(100 * kMillisecond_ns);
+  for (const auto& error : errors) EXPECT_FALSE(error) << "it may be back at any moment";
+  meet(true);
+  node_->run(kSecond_ns);
+  for (const auto& error : errors) EXPECT_EQ(error, 0);
+  part();
+  ask_all();
+  node_->run(2 * config_.peer_timeout_ns);
+  for (const auto& error : errors) EXPECT_EQ(error, EIO) << "not for ever";
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "control/status_words.h"
 #include "volume_lost_peer_support.h"
 
 namespace twinblock::fuzz {
@@ -394,6 +395,30 @@ TEST_F(LostPeerTest, AnOrderForBothWaitsUntilBothKnow) {
   node_->run(kSecond_ns);
   EXPECT_NE(grown + taken, "");
   EXPECT_EQ((grown + taken).find("not up to date"), std::string::npos) << grown << taken;
+}
+
+// It would be a split brain, and what waits was promised to nobody.
+TEST_F(LostPeerTest, WhoIsOvertakenDoesNotGoOnAlone) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  part();
+  ClientRequest request;
+  std::optional<int> error;
+  request.op = ClientOp::kZero;
+  request.length_bytes = 4 * kKiB;
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated);
+  node_->engine->orders().go_on_alone(false, [](const Result<std::string>& said) {
+    ASSERT_FALSE(said.ok());
+    EXPECT_NE(said.error().action.find("twinblock detach r0 --force --in-use"), std::string::npos) << said.error().action;
+  });
+  node_->run(kSecond_ns);
+  EXPECT_FALSE(error.has_value()) << "nothing is acknowledged beside what the peer holds";
+  const StatusWords words = status_words(node_->engine->status());
+  EXPECT_EQ(words.status.find("twinblock continue"), std::string::npos) << words.status;
+  EXPECT_NE(words.status.find("--force --in-use"), std::string::npos) << words.status;
 }
 
 }  // namespace
