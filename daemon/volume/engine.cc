@@ -137,7 +137,7 @@ void Engine::disk_gets_on() {
 }
 
 bool Engine::may_want_to_go_on() const {
-  return serves() && disks_.local_ok() && !core_.record().inconsistent &&
+  return (serves() || roles_.resumption().wants_alone()) && disks_.local_ok() && !core_.record().inconsistent &&
          !core_.state().role().may_pass_for_secondary();
 }
 

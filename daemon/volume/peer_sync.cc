@@ -144,6 +144,7 @@ void PeerSync::begin_diskless(const SyncFacts& peer) {
 }
 
 void PeerSync::session_lost() {
+  if (core_.phase().now() == Phase::kMarking) parts_.roles.target_waits();
   if (core_.phase().attached() && !parts_.disks.local_ok()) await_sole_copy();
   enter(Phase::kApart);
   waiting_copy_.reset();
@@ -281,6 +282,8 @@ void PeerSync::heard_set(const wire::Frame& frame) {
                       core_.differences().merge_chunk(chunk, target_is_believed_);
   if (!merged) core_.refuse(frame.header);
 }
+
+void PeerSync::resync_target_waits() { parts_.roles.target_waits(); }
 
 void PeerSync::resync_target_marked() {
   company_.session_stands();

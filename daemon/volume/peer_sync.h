@@ -77,6 +77,7 @@ class PeerSync final : private ResyncSource::Owner,
 
  private:
   // ResyncSource::Owner
+  void resync_target_waits() override;
   void resync_target_marked() override;
   void resync_copied() override;
   void resync_finished() override;

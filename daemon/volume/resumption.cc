@@ -102,8 +102,25 @@ bool Resumption::confirmed_by(const SyncFacts& mine, const SyncFacts& peer) {
   }
   was_alone_ = false;
   state_ = State::kConfirmed;
-  recorded_ = false;
+  recorded_ = wants_alone_ = alone_ = false;
   return true;
+}
+
+void Resumption::target_waits() {
+  if (state_ != State::kConfirmed || !recorded_) return;
+  wants_alone_ = true;
+  if (core_.stance().waits_for_witness()) consent_.look();
+  if (core_.stance().frozen()) return;
+  // Not as a promise, which would begin another one where the peer is about to share this one by then.
+  if (core_.record().shares_generation()) {
+    core_.state().history().begin_generation(core_.stance().alone_right().by_word());
+    core_.stance().alone_right().withdraw();  // it is spent
+  }
+  core_.state().persist([this, session = core_.phase().session()](int error) {
+    if (error != 0 || state_ != State::kConfirmed || !core_.phase().still(session)) return;
+    alone_ = true;
+    go_on_.confirmed();
+  });
 }
 
 void Resumption::refused_by_peer() {
@@ -114,6 +131,7 @@ void Resumption::refused_by_peer() {
 bool Resumption::session_lost() {
   if (state_ != State::kConfirmed) return false;
   state_ = State::kPending;
+  wants_alone_ = false;
   since_ns_ = core_.clock.now_ns();
   timer_->arm(kLook_ns);
   answer(Error{"the session with " + core_.peer + " was lost before this node went on as primary", "try again", 0,
@@ -123,8 +141,8 @@ bool Resumption::session_lost() {
 
 bool Resumption::may_serve() {
   const Phase phase = core_.phase().now();
-  if (state_ != State::kConfirmed || !recorded_ || (phase != Phase::kCopying && phase != Phase::kDuplex))
-    return false;
+  const bool stays = phase == Phase::kCopying || phase == Phase::kDuplex || alone_;
+  if (state_ != State::kConfirmed || !recorded_ || !stays) return false;
   end();
   answer(std::string(kWentOn));
   return true;
@@ -141,6 +159,7 @@ void Resumption::answer(const Result<std::string>& result) {
 
 void Resumption::end() {
   state_ = State::kOver;
+  wants_alone_ = false;
   timer_->disarm();
 }
 

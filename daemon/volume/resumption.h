@@ -12,7 +12,9 @@
 //               lost, and is empty, or another's) says as little as one that is away; but once it has a session,
 //               which fills it, none goes on by itself that was not alone
 //   kConfirmed  primary, but not served yet: clients could read what was under way when the process
-//               ended. That is here for sure only once the peer has the same, or is marked as half-copied
+//               ended. That is here for sure only once the peer has the same, or is marked as half-copied. Where
+//               it can't be marked yet, as it takes a copy first, or has failed to, this node goes on alone, as one
+//               that runs has by then: in a generation of its own, so that a promotion there shows as a split
 //   kOver       served, or given up: the node is secondary until it is promoted
 //
 // Owned by Roles; loop thread only.
@@ -37,6 +39,7 @@ class Resumption {
   struct Ways {
     std::function<void()> alone;            // without a session
     std::function<void()> beside_newcomer;  // whose session stands; may be refused, and is tried again
+    std::function<void()> confirmed;        // as it may serve by now
   };
   Resumption(Core& core, Consent& consent, Ways go_on);
 
@@ -51,6 +54,11 @@ class Resumption {
   bool confirmed_by(const SyncFacts& mine, const SyncFacts& peer);
   // … and this node is primary on record.
   void recorded() { recorded_ = state_ == State::kConfirmed; }
+  // The peer, which has confirmed, is not marked as half-copied yet, or was lost before: this node goes on alone as soon as
+  // that is on record. Where clients wait for the peer, or the witness, so does this.
+  void target_waits();
+  // Whether it would, so that the witness is asked.
+  [[nodiscard]] bool wants_alone() const { return wants_alone_; }
   // The session is lost. Whether it had been confirmed, so that this node waits again.
   bool session_lost();
   // Whether the peer's replica can't be promoted any more over what clients may read here; then it is
@@ -82,6 +90,7 @@ class Resumption {
   const std::unique_ptr<Timer> timer_;
   State state_ = State::kOver;
   bool recorded_ = false;
+  bool wants_alone_ = false, alone_ = false;  // … is on record; of this session
   bool was_alone_ = false;  // on record when the process began; a newcomer's session changes that
   uint64_t not_before_ns_ = 0;  // is anybody asked again
   std::vector<Reply> waiting_;

@@ -71,6 +71,7 @@ void ResyncSource::send_generation(metadata::Generations generations, uint32_t f
 void ResyncSource::answered(const PeerAnswer& answer) {
   if (answer.error == EINPROGRESS && step_ == Step::kMarking) {
     mark_again_->arm(kMarkAgain_ns);
+    owner_.resync_target_waits();
     return;
   }
   if (answer.error != 0) {

@@ -33,6 +33,8 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
  public:
   class Owner {
    public:
+    // The target is asked to record that it is half-copied, and says that it can't yet.
+    virtual void resync_target_waits() = 0;
     // The target has recorded that it is half-copied: writes may go to it from now on.
     virtual void resync_target_marked() = 0;
     // The target is about to be told to record that it is whole: call record_target() when it is

@@ -26,7 +26,8 @@ Roles::Roles(Core& core, const Replica& replica, AskedRecord& asked, Consent& co
                  {[this] { promotion_may_go(); }, [this](Error why) { promotion_ended(std::move(why)); }}),
       loss_wait_(core, {[this] { return candidacy_.only_beside_a_primary(); },
                         [this](Reply reply) { promote(promotion_.word(), std::move(reply)); }}),
-      resumption_(core, consent, {[this] { resume(); }, [this] { go_on_beside_newcomer(); }}) {}
+      resumption_(core, consent,
+                  {[this] { resume(); }, [this] { go_on_beside_newcomer(); }, [this] { phase_entered(); }}) {}
 
 void Roles::session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind) {
   // Nothing of it is on record, nor was the peer told of it.

@@ -94,6 +94,8 @@ class Roles {
   void session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind);
   // How the peer takes part has changed.
   void phase_entered();
+  // The target of a resync is not marked as half-copied yet, or was lost before it was.
+  void target_waits() { resumption_.target_waits(); }
   // This node is about to record that it is being brought up to date.
   void caught_up();
   void session_lost();

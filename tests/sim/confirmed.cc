@@ -1,5 +1,6 @@
 #include "confirmed.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "pair_config.h"
@@ -10,6 +11,8 @@ namespace {
 
 constexpr uint64_t kVolumeBytes = 512 * kKiB;
 constexpr uint64_t kPatience_ns = 60 * kSecond_ns;
+// A session that is lost on the way, and a peer timeout; less than it takes until a copy that failed is tried again.
+constexpr uint64_t kGoesOnWithin_ns = 5 * kSecond_ns;
 constexpr size_t kWrites = 12;
 
 Config make_config(Random& random) {
@@ -23,9 +26,12 @@ Config make_config(Random& random) {
 }  // namespace
 
 Confirmed::Confirmed(uint64_t seed) : NodePair(seed, make_config) {
-  make_nodes([](SimNode& made) { made.copies().can_keep_a_way_back = true; });
   Random apart = random_;  // so that what is drawn otherwise stays what it was
   dies_when_demoted_ = apart.chance(0.3);
+  nobody_orders_ = apart.chance(0.3);
+  // Else it goes on alone, and serves before anybody has ordered anything.
+  if (!nobody_orders_ && apart.chance(0.8)) config_.on_peer_loss = OnPeerLoss::kFreeze;
+  make_nodes([](SimNode& made) { made.copies().can_keep_a_way_back = true; });
 }
 
 Confirmed::~Confirmed() { end_nodes(); }
@@ -40,13 +46,14 @@ void Confirmed::run() {
   end_and_begin();
   if (!comes_true(kPatience_ns, [this] { return waits_to_serve() || serves(); }))
     Report::violation("a primary's process does not go on" + describe());
+  if (nobody_orders_) return check_goes_on();
   if (!waits_to_serve()) return;  // it was quicker
   run_for(random_.spread(kMillisecond_ns, kSecond_ns));
   node(0).data().faults.extra_delay_ns = random_.chance(0.5) ? 0 : random_.spread(kMillisecond_ns, 2 * kSecond_ns);
   for (uint64_t orders = random_.between(1, 4); orders > 0; --orders) {
     order(random_.chance(0.6) ? Order::kDemote : Order::kPromote);
     run_for(random_.spread(kMillisecond_ns, 2 * kSecond_ns));
-    if (random_.chance(0.5)) disturb();
+    if (random_.chance(0.5)) disturb(true);
   }
   node(0).data().faults = DiskFaults{};
   if (!comes_true(kPatience_ns, [this] { return outstanding_ == 0; }))
@@ -72,15 +79,15 @@ void Confirmed::write_some() {
   for (size_t block = 0; block < kWrites; ++block) {
     writes_.push_back(std::make_unique<NumberedWrite>());
     NumberedWrite& write = *writes_.back();
-    write.fill(block, block + 1, node(0).clock().now_ns());
-    write.client.done = [](ClientRequest&) {};
+    write.fill(block, writes_.size(), node(0).clock().now_ns());
+    write.client.done = [this](ClientRequest& request) { answered_ += request.error == 0 ? 1 : 0; };
     node(0).engine().clients().submit(write.client);
   }
   run_for(random_.spread(10 * kMicrosecond_ns, 5 * kMillisecond_ns));
 }
 
 void Confirmed::end_and_begin() {
-  node(1).copies().fails = random_.chance(0.7) ? 1 : 0;
+  node(1).copies().fails = nobody_orders_ || random_.chance(0.7) ? 1 : 0;
   node(1).metadata().faults.extra_delay_ns = random_.chance(0.5) ? 0 : random_.spread(kMillisecond_ns, kSecond_ns);
   write_some();
   node(0).kill();
@@ -109,8 +116,8 @@ void Confirmed::order(Order what) {
 }
 
 // The session ends, for a moment or for longer than a peer may be silent; copies succeed from now on, or not.
-void Confirmed::disturb() {
-  if (random_.chance(0.3)) node(1).copies().fails = 0;
+void Confirmed::disturb(bool mends) {
+  if (mends && random_.chance(0.3)) node(1).copies().fails = 0;
   if (random_.chance(0.6)) {
     network_.reset_all();
     return;
@@ -118,6 +125,27 @@ void Confirmed::disturb() {
   network_.set_silent({true, true});
   run_for(random_.spread(kMillisecond_ns, 3 * kSecond_ns));
   network_.set_silent({false, false});
+}
+
+// Nothing but its peer keeps it from that, whose copies all fail.
+void Confirmed::check_goes_on() {
+  if (random_.chance(0.5)) {
+    run_for(random_.spread(10 * kMicrosecond_ns, kSecond_ns));
+    disturb(false);
+  }
+  if (!comes_true(kGoesOnWithin_ns, [this] { return serves(); }))
+    Report::violation("a primary whose peer can take no copy does not go on" + describe());
+  answered_ = 0;
+  write_some();
+  if (!comes_true(kGoesOnWithin_ns, [this] { return answered_ == kWrites; }))
+    Report::violation("a primary that has gone on answers no writes" + describe());
+  node(1).copies().fails = 0;
+  if (!comes_true(kPatience_ns, [this] { return at_one(); }))
+    Report::violation("the two do not come together again" + describe());
+  const auto& mine = node(0).data().contents();
+  const auto& theirs = node(1).data().contents();
+  if (!std::equal(mine.begin(), mine.begin() + kVolumeBytes, theirs.begin()))
+    Report::violation("the two say that they are the same, and are not" + describe());
 }
 
 void Confirmed::check_demoted() {

@@ -12,6 +12,7 @@ import pytest
 
 from lablib.filesystems import run
 from support import IS_ROOT, MIB, assert_identical, connection, ctl, demote, promote, wait_for_log, wait_until
+from registers import Load, Registers
 from test_fence_command import Fence
 from witness_support import entry_key
 
@@ -256,6 +257,33 @@ def test_a_copy_that_is_not_taken_is_told_and_keeps_nobody_waiting(make_lab, scr
         command.set("work")
     lab.wait_state("alpha", "duplex", 60)
     command.set("work")
+    assert_identical(lab)
+    wait_until(command.none_runs, what="the end of the commands")
+
+
+@pytest.mark.parametrize("how", ["slow", "fail"])
+def test_a_primary_that_begins_anew_does_not_wait_for_a_copy_either(make_lab, scratch, rng, how):
+    """Its device waits for its process, and not for its peer's copy, which may take long or never be there."""
+    command = Command(scratch)
+    lab = lab_with_copies(make_lab, command.table("wait", "10min"), settings={"on_restart": "resume"})
+    registers = Registers(int(SIZE[:-3]) * MIB)
+    command.set(how)
+    for _ in range(2):
+        load = Load(lab, "alpha", registers, seed=rng.getrandbits(32))
+        load.wait_for(200)
+        lab.kill("alpha")
+        load.ended()
+        lab.start("alpha")
+        status = lab.wait_status("alpha", lambda status: status["role"] == "primary" and not status["resumes"],
+                                 what="alpha to go on")
+        assert lab.status("beta")["data"] == "current", "it is not half-copied yet"
+        assert status["state"] in ("simplex", "resync"), status["state"]
+        with connection(lab, "alpha") as handle:
+            registers.check(lambda offset, length: handle.pread(length, offset), False, "the volume on alpha")
+    put(lab, "alpha", rng.randbytes(MIB))
+    command.set("work")
+    (scratch / "go").touch()
+    lab.wait_state("alpha", "duplex", 60)
     assert_identical(lab)
     wait_until(command.none_runs, what="the end of the commands")
 

@@ -11,6 +11,7 @@
 #include "fuzz_node.h"
 #include "hostile_peer.h"
 #include "metadata_image.h"
+#include "volume_consent_support.h"
 
 namespace twinblock::fuzz {
 namespace {
@@ -27,11 +28,18 @@ class ResumptionTest : public testing::Test {
     begin();
   }
   void begin() {
-    node_ = plain_node(config_, record_, nullptr, nullptr, kBoot);
+    node_ = plain_node(config_, record_, witness_.get(), nullptr, kBoot);
+    if (witness_) witness_->scheduler = &node_->scheduler;
     node_->logs = [this](const std::string& line) {
       given_up_ |= line.find("does not go on as primary:") != std::string::npos;
     };
     EXPECT_TRUE(node_->engine->start().ok());
+  }
+  // Something was under way when its process ended, so that the peer is to be marked as half-copied.
+  void begin_with_something_to_send() {
+    node_->engine.reset();
+    record_.dirty = record_.all_dirty = true;
+    begin();
   }
   // It had gone on alone, in a generation of its own, when its process ended.
   void begin_alone() {
@@ -79,10 +87,18 @@ class ResumptionTest : public testing::Test {
     peer_->answers = answers;
     peer_->recorded = recorded;
     peer_->listens = !recorded;
+    if (witness_) {
+      peer_->asks_register = true;
+      peer_->settings = make_settings(config_);
+    }
     peer_->take(HostilePeer::Stance::kSame, 0, 1);
     if (recorded) peer_->dial(0);
     for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_TRUE(stands());
+  }
+  // That it is to record that it is half-copied: over whichever link it was asked.
+  void say_not_yet() {
+    for (size_t link = 0; link < config_.links.size(); ++link) peer_->answer(link, 0, EINPROGRESS, 0);
   }
   void part() {
     peer_->vanish();
@@ -93,6 +109,7 @@ class ResumptionTest : public testing::Test {
 
   Config config_;
   metadata::NodeRecord record_;
+  std::unique_ptr<WrittenWitness> witness_;  // null: none
   std::unique_ptr<FuzzNode> node_;
   std::unique_ptr<HostilePeer> peer_;
   bool given_up_ = false;
@@ -135,6 +152,75 @@ TEST_F(ResumptionTest, ASessionThatIsLostMeanwhileIsNoneThatItMissed) {
   node_->run(kSecond_ns);
   EXPECT_FALSE(given_up_);
   EXPECT_TRUE(serves());
+}
+
+// One that runs has gone on alone by then, however long that takes, and whether it succeeds.
+TEST_F(ResumptionTest, ItGoesOnAloneWhileThePeerTakesACopyFirst) {
+  begin_with_something_to_send();
+  meet(false, false);
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->inside().phase(), Phase::kMarking);
+  ASSERT_FALSE(serves()) << "clients would read what a promotion there could take back";
+  say_not_yet();
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_TRUE(serves());
+  EXPECT_TRUE(stands());
+  EXPECT_NE(on_record().generations.current, record_.generations.current) << "a promotion there would show as a split";
+  EXPECT_EQ(on_record().generations.base, record_.generations.current);
+  EXPECT_EQ(node_->engine->status().mine.term, 2u) << "by the same promotion";
+}
+
+TEST_F(ResumptionTest, WhereClientsWaitForALostPeerTheyWaitForItsCopy) {
+  config_.on_peer_loss = OnPeerLoss::kFreeze;
+  begin_with_something_to_send();
+  meet(false, false);
+  node_->run(kSecond_ns);
+  say_not_yet();
+  node_->run(kSecond_ns);
+  EXPECT_FALSE(serves());
+  EXPECT_EQ(on_record().generations.current, record_.generations.current);
+  node_->engine->orders().go_on_alone(false, [](const Result<std::string>&) {});
+  say_not_yet();
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(serves()) << "the operator lets it go on";
+}
+
+TEST_F(ResumptionTest, WhereThereIsAWitnessItConsentsBefore) {
+  const auto entry = [this](uint64_t generation, const std::string& holder) {
+    return WitnessEntry{metadata::format_uuid(record_.volume_uuid), generation, holder};
+  };
+  config_.witness.kind = WitnessKind::kEtcd;
+  config_.witness.endpoints = {"http://10.0.0.3:2379"};
+  witness_ = std::make_unique<WrittenWitness>();
+  begin_with_something_to_send();
+  witness_->reading = {entry(77, "beta"), 5};
+  meet(false, false);
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->inside().phase(), Phase::kMarking);
+  EXPECT_EQ(witness_->reads, 0) << "it may not be needed";
+  say_not_yet();
+  node_->run(kSecond_ns);
+  EXPECT_GT(witness_->reads, 0);
+  EXPECT_FALSE(serves()) << "it has not consented";
+  witness_->reading = {entry(record_.generations.current, ""), 6};
+  node_->run(5 * kSecond_ns);
+  say_not_yet();
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(serves());
+  ASSERT_EQ(witness_->replacements.size(), 1u);
+  EXPECT_EQ(on_record().generations.current, witness_->replacements[0].entry.generation);
+}
+
+// Whatever keeps it from that: it has confirmed, and is away as a running primary's peer would be.
+TEST_F(ResumptionTest, APeerThatIsLostBeforeItIsMarkedIsNotWaitedFor) {
+  begin_with_something_to_send();
+  meet(false, false);
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->inside().phase(), Phase::kMarking);
+  part();
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_TRUE(serves());
+  EXPECT_EQ(on_record().generations.base, record_.generations.current);
 }
 
 // It has served nobody: its next process is to go on.
