@@ -15,7 +15,7 @@ class RecordedRole {
   RecordedRole(metadata::NodeRecord& record, ReplicaHistory& history)
       : record_(record), history_(history) {}
 
-  // A promotion begins a term above all that were heard; `alone`: without a session.
+  // A promotion begins a term above all that were heard, or the volume's first; `alone`: without a session.
   void become_primary(bool alone);
   // … goes on as what its last process was, under the same term.
   void resume_primary(bool alone);

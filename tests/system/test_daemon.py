@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import nbd
 import pytest
@@ -216,6 +217,27 @@ def test_only_the_volume_s_name_is_served(lab):
         with pytest.raises(nbd.Error):
             handle.connect_unix(socket_of(lab))
     wait_for_log(lab, "alpha", "this is volume 'r0'")
+    wait_until_left(lab)
+
+
+def test_a_promotion_of_the_volume_before_is_none_of_this_one(lab):
+    """A guest that waits for its node (reconnect-delay) does not write what it has cached over a volume that was begun anew."""
+    term = lab.status("alpha")["term"]
+    lab.stop("beta")
+    lab.stop("alpha")
+    Path(lab.node("alpha")["metadata"]).unlink()
+    lab.start("alpha")
+    assert ctl(lab, "alpha", "init").returncode == 0
+    promote(lab, "alpha")
+    handle = nbd.NBD()
+    handle.set_export_name(f"r0@{term}")
+    with pytest.raises(nbd.Error):
+        handle.connect_unix(socket_of(lab))
+    wait_for_log(lab, "alpha", f"and not by {term}: what a client has read since that one may be old")
+    handle = nbd.NBD()
+    handle.set_export_name(f"r0@{lab.status('alpha')['term']}")
+    handle.connect_unix(socket_of(lab))
+    handle.shutdown()
     wait_until_left(lab)
 
 

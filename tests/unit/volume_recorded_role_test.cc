@@ -63,5 +63,16 @@ TEST_F(RecordedRoleTest, ATermIsAboveAllThatWereHeard) {
   EXPECT_EQ(role_.next_term(), UINT64_MAX) << "it does not begin anew";
 }
 
+// A client that waits for a promotion of the volume that was here before, whose blocks it knows, is let in by that number.
+TEST_F(RecordedRoleTest, ANewVolumeCountsItsPromotionsFromAnotherNumber) {
+  record_.volume_uuid = {1, 2, 3, 4, 5, 6};
+  const uint64_t before = role_.next_term();
+  EXPECT_GT(before, 1'000'000u) << "volumes of older versions counted from 1";
+  record_.volume_uuid[4] = 9;
+  EXPECT_GT(role_.next_term(), before + 1) << "nor is it the next one";
+  role_.become_primary(true);
+  EXPECT_EQ(role_.next_term(), record_.term + 1);
+}
+
 }  // namespace
 }  // namespace twinblock
