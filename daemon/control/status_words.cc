@@ -110,6 +110,7 @@ StatusWords words_of_state(const StatusView& view) {
   const std::string& volume = view.volume;
   const std::string& peer = view.peer.name;
   const std::string bring = capitalised(bring_back(peer, view.peer.answers));
+  const bool overtaken = view.verdict && is_overtaken(*view.verdict);
   switch (view.state) {
     case VolumeState::kBlank:
       words.status = "This node has not been initialised.";
@@ -199,15 +200,17 @@ StatusWords words_of_state(const StatusView& view) {
       if (view.witness.waits) return waiting_words(view);
       words.status = (view.reads_wait ? "Reads and writes wait for " : "Writes wait for ") + peer +
                      " (on_peer_loss = \"freeze\").";
-      words.action =
-          bring + "; or let this node go on alone: `twinblock continue " + volume + "`.";
+      words.action = bring + (overtaken ? "." : "; or let this node go on alone: `twinblock continue " + volume + "`.");
+      if (view.verdict == Verdict::kOutdated) words.action = capitalised(vain_words(volume)) + ". Then " + advice(view);
       break;
     case VolumeState::kRefused:
       words.status = view.refusal + ".";
       if (view.frozen && view.witness.waits)
         words.status += " " + waiting_words(view).status;
-      else if (view.frozen && view.verdict && is_overtaken(*view.verdict))
-        words.status += " What waits here can't be done any more: " + end_clients(volume) + ", which gives it up.";
+      else if (view.frozen && view.verdict == Verdict::kOutdated)
+        words.status += " " + capitalised(vain_words(volume)) + ".";
+      else if (view.frozen && overtaken)
+        words.status += " Writes wait until one of the two is demoted.";
       else if (view.frozen)
         words.status += std::string(view.reads_wait ? " Reads and writes" : " Writes") +
                         " wait (on_peer_loss = \"freeze\"); `twinblock continue " + volume +

@@ -38,6 +38,11 @@ StatusWords waiting_words(const StatusView& view) {
   const bool met = view.peer.connected;
   StatusWords words;
   words.status = what_waits(view);
+  if (view.metadata_failed && !met) {
+    words.status += std::string("It is not asked, as this node could not record the answer.");
+    words.action = capitalised(take_over_words(view.volume, peer, view.peer.answers)) + ".";
+    return words;
+  }
   if (names_another)
     words.status += (witness.holder.empty() ? "It names another generation"
                                             : "It names " + witness.holder + " as the one that went on") +

@@ -67,7 +67,8 @@ class SessionOwner {
   // Whether work that came over this connection of the session is still under way.
   virtual bool working_for(uint64_t incarnation) = 0;
   virtual void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) = 0;
-  virtual void session_lost(const std::string& reason) = 0;
+  // No other one is tried before `retry_delay_ns`.
+  virtual void session_lost(const std::string& reason, uint64_t retry_delay_ns) = 0;
   // A frame other than acks, heartbeats, and those of handshakes and links; an answer to it goes
   // to connection `incarnation`.
   virtual void session_frame(wire::Frame& frame, uint64_t incarnation) = 0;

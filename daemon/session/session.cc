@@ -112,7 +112,7 @@ void Session::lose(const std::string& reason, uint64_t retry_delay_ns) {
   last_error_ = reason;
   env_.log.log(Severity::kWarning, "session with " + env_.peer() + " is lost: " + reason);
   handshake_.session_lost(retry_delay_ns);
-  owner_.session_lost(reason);
+  owner_.session_lost(reason, retry_delay_ns);
   owner_.links_changed();
   handshake_.let_newcomers_in();
 }

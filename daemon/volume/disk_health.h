@@ -89,7 +89,7 @@ class DiskHealth {
     return !local_ok() || flush_failed_ || metadata_error() != 0;
   }
   // Whether a read or a flush that this disk fails waits for the peer, as writes do that the peer has to have
-  // (on_peer_loss = freeze, or a witness): its replica may be good, and comes back to a node whose disk is well, or was
+  // (on_peer_loss = freeze, a witness, or one that is away for a moment): its replica may be good, and comes back to a node whose disk is well, or was
   // given up; to no other. (A write that a disk in use refuses has its error: what the peer lacks it can't stand in for.)
   [[nodiscard]] bool peer_is_waited_for() const {
     return core_.stance().clients_wait() && (!local_ok() || !any_failed());

@@ -39,12 +39,12 @@ void EngineSession::session_up(Verdict verdict, const SyncFacts& peer, bool peer
   parts_.note_state();
 }
 
-void EngineSession::session_lost(const std::string& reason) {
+void EngineSession::session_lost(const std::string& reason, uint64_t retry_delay_ns) {
   parts_.core.check_on_loop();
   parts_.states.session_lost(reason);
   parts_.sync.log().failed("the session was lost: " + reason);
   if (parts_.core.phase().attached() && parts_.roles.role() != Role::kSecondary) parts_.core.counters().lost_peer();
-  parts_.sync.session_lost();
+  parts_.sync.session_lost(retry_delay_ns);
   parts_.roles.session_lost();
   parts_.growth.session_lost();
   parts_.snapshots.session_lost();

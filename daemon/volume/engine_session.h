@@ -82,7 +82,7 @@ class EngineSession final : public SessionOwner {
     return parts_.replica.draining() || parts_.way_back.rolling_back() || parts_.growth.recording() || stands_aside();
   }
   void session_up(Verdict verdict, const SyncFacts& peer, bool peer_fast_zero) override;
-  void session_lost(const std::string& reason) override;
+  void session_lost(const std::string& reason, uint64_t retry_delay_ns) override;
   void session_frame(wire::Frame& frame, uint64_t incarnation) override;
   bool working_for(uint64_t incarnation) override;
   void links_changed() override;

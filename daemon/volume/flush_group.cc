@@ -11,7 +11,7 @@ namespace twinblock {
 namespace {
 
 // The peer went on without this node, and has all that both acknowledged.
-bool is_overtaken(const Core& core) {
+bool peer_has_all(const Core& core) {
   const Handshake& handshake = core.session.handshake();
   SyncFacts mine;
   mine.peer_instance = core.record().peer_instance;
@@ -133,7 +133,7 @@ void FlushGroup::settle() {
   if (nothing_missing && (demoting || !core_.state().role().took_over()))
     finish(0);
   // What is here, and the peer misses, was never acknowledged, as it waits for the right to; or the peer's counts.
-  else if (demoting && (core_.stance().waits_for_witness() || is_overtaken(core_)))
+  else if (demoting && (core_.stance().waits_for_witness() || peer_has_all(core_)))
     finish(0);
   // Nobody was promised anything by it.
   else if (!promised())

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "mirror/generation.h"
 #include "volume/wait_words.h"
+#include "words/peer_words.h"
 #include "words/verdict_words.h"
 
 namespace twinblock {
@@ -53,15 +54,23 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
   }
   // What it would acknowledge would be a second history of the volume.
   if (const auto verdict = core.session.handshake().last_verdict(); !copy_waits && verdict && is_overtaken(*verdict)) {
+    const std::string& volume = core.config.volume;
     reply(Error{explain(*verdict, core.peer) + ": going on here, too, would make two histories of one volume",
-                "what waits here can't be done any more: " + end_clients(core.config.volume) + ", and run `twinblock demote " +
-                    core.config.volume + "`; this node is then brought up to date",
+                *verdict == Verdict::kOutdated ? vain_words(volume) + ", and run `twinblock demote " + volume +
+                                                     "`; this node is then brought up to date"
+                                               : advise(*verdict, volume, core.peer),
                 EBUSY});
     return;
   }
   // Held for its peer (on_peer_loss = freeze), it asks from now on.
   const bool held = core.stance().waits_for_peer();
   const bool asks = copy_waits || core.stance().waits_for_witness();
+  if (const int error = parts_.disks.metadata_error(); asks && !copy_waits && error != 0) {
+    Error failed = parts_.disks.why_metadata_failed(error);
+    failed.action = take_over_words(core.config.volume, core.peer, core.session.links().peer_answers());
+    reply(failed);
+    return;
+  }
   if (asks && held && !without_witness) {
     core.stance().operator_lets_go_on();
     parts_.consent.look();

@@ -58,7 +58,7 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
               log_, *this),
       stand_in_(core, parts.disks, parts.consent, *this),
       company_(core, parts.facts),
-      away_timer_(core.clock.make_timer([this] { sole_copy_stays_away(); })) {}
+      away_timer_(core.clock.make_timer([this] { look_for_sole_copy(); })) {}
 
 void PeerSync::enter(Phase phase) {
   core_.phase().enter(phase);
@@ -143,10 +143,16 @@ void PeerSync::begin_diskless(const SyncFacts& peer) {
   stand_in_.begin(peer.generations.current);
 }
 
-void PeerSync::session_lost() {
+void PeerSync::session_lost(uint64_t retry_delay_ns) {
   if (core_.phase().now() == Phase::kMarking) parts_.roles.target_waits();
-  if (core_.phase().attached() && !parts_.disks.local_ok()) await_sole_copy();
+  // What only the peer holds. One that is not tried again at once, as it failed, is not soon back.
+  const bool soon_back = core_.phase().attached() && retry_delay_ns < limits::kReconnectDelayMax_ns;
+  core_.stance().await_copies(!soon_back                                 ? AwaitedCopies::kNone
+                              : !parts_.disks.local_ok()                 ? AwaitedCopies::kAll
+                              : parts_.disks.read_errors().places() > 0 ? AwaitedCopies::kOfBadPlaces
+                                                                         : AwaitedCopies::kNone);
   enter(Phase::kApart);
+  look_for_sole_copy();
   waiting_copy_.reset();
   company_.session_lost();
   target_.session_lost();
@@ -155,16 +161,14 @@ void PeerSync::session_lost() {
 
 // Nobody else has what clients ask for. A peer whose process is replaced, or whose links broke, is soon back: it is waited
 // for as one is that says nothing.
-void PeerSync::await_sole_copy() {
-  const uint64_t now_ns = core_.clock.now_ns();
-  const uint64_t until_ns = core_.session.heartbeats().last_heard_ns() + core_.config.peer_timeout_ns;
-  if (until_ns <= now_ns) return;
-  core_.stance().await_sole_copy(until_ns);
-  away_timer_->arm(until_ns - now_ns);
-}
-
-void PeerSync::sole_copy_stays_away() {
-  if (core_.phase().attached()) return;
+void PeerSync::look_for_sole_copy() {
+  if (core_.phase().attached() || core_.stance().awaited_copies() == AwaitedCopies::kNone) return;
+  const uint64_t silent_ns = core_.session.heartbeats().silent_ns(core_.clock.now_ns());
+  if (silent_ns < core_.config.peer_timeout_ns) {
+    away_timer_->arm(core_.config.peer_timeout_ns - silent_ns);
+    return;
+  }
+  core_.stance().await_copies(AwaitedCopies::kNone);
   owner_.phase_entered();
   parts_.writes.release_held();
   parts_.flushes.release_held();

@@ -53,7 +53,7 @@ class PeerSync final : private ResyncSource::Owner,
 
   // The session stands on a verdict that is usable.
   void session_up(Verdict verdict, const SyncFacts& peer);
-  void session_lost();
+  void session_lost(uint64_t retry_delay_ns);
   // Everything is to be sent to another replica than before, as soon as the witness agrees to a generation
   // for it (AloneRight::take_in_another()).
   [[nodiscard]] bool waits_for_witness() const { return waiting_copy_.has_value(); }
@@ -104,8 +104,7 @@ class PeerSync final : private ResyncSource::Owner,
   void leave_to_peer();
   void whole_again();
   void ask_to_be_copied_back();
-  void await_sole_copy();
-  void sole_copy_stays_away();
+  void look_for_sole_copy();
   // Makes the record durable, and goes on if the session still stands.
   void persist_for_resync(std::function<void()> then);
 

@@ -6,7 +6,7 @@
 
 #include "base/checks.h"
 #include "volume/settled_role.h"
-#include "words/verdict_words.h"
+#include "words/peer_words.h"
 
 namespace twinblock {
 namespace {
@@ -104,8 +104,11 @@ void Roles::promote(Word word, Reply reply) {
     return;
   }
   // Whoever does without the witness waits for nobody who asks it.
-  if (word.without_witness && role_ == Role::kPromoting && promotion_.forget_consent())
+  if (word.without_witness && role_ == Role::kPromoting && !promotion_.word().without_witness &&
+      promotion_.forget_consent()) {
+    consent_.forget_promotion();
     promotion_ended(Error{"an order that does without the witness took its place", "", EBUSY, Retry::kLater});
+  }
   if (auto error = candidacy_.why_not(word.peer_is_dead)) {
     reply(*std::move(error));
     return;
@@ -295,7 +298,8 @@ std::string Roles::how_to_end_clients() const {
   if (core_.stance().waits_for_witness())
     return "their requests wait for the witness' consent, or for " + core_.peer + "; then " + detach;
   if (!core_.stance().frozen()) return "detach first: twinblock detach " + volume;
-  if (verdict && is_overtaken(*verdict)) return "what they wait for can't be done any more: " + end_clients(volume);
+  if (verdict == Verdict::kOutdated) return vain_words(volume);
+  if (verdict == Verdict::kBothPrimary) return "their requests wait until " + core_.peer + " is demoted; then " + detach;
   return "their requests wait for " + core_.peer + ": start twinblockd there, or run `twinblock continue " + volume +
          "`; then " + detach;
 }

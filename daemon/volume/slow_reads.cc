@@ -92,9 +92,13 @@ bool SlowReads::peer_has(const ClientRequest& client) const {
           !core_.differences().dirty().any(client.offset_bytes, client.length_bytes));
 }
 
+bool SlowReads::peer_is_waited_for() const {
+  return disks_.peer_is_waited_for() || core_.stance().bad_places_wait();
+}
+
 void SlowReads::read_from_peer(Op& op) {
   if (!peer_has(*op.client)) {
-    if (!disks_.peer_is_waited_for()) {
+    if (!peer_is_waited_for()) {
       finish(op, op.disk.error != 0 ? op.disk.error : EIO);
       return;
     }
@@ -236,7 +240,7 @@ void SlowReads::release_held() {
   if (core_.stance().reads_wait()) return;
   for (Op* op : std::exchange(held_, {})) {
     // The disk has said that it can't: it is not asked for that all the time.
-    if (op->disk.error != 0 && !peer_has(*op->client) && disks_.peer_is_waited_for())
+    if (op->disk.error != 0 && !peer_has(*op->client) && peer_is_waited_for())
       held_.push_back(op);
     else
       start(*op);
@@ -258,7 +262,7 @@ void SlowReads::peer_lost() {
   for (const auto& op : ops_.all())
     if (op->client != nullptr && (op->pieces_outstanding > 0 || op->awaited > 0)) lost.push_back(op.get());
   for (Op* op : lost) {
-    if (disks_.peer_is_waited_for()) {
+    if (peer_is_waited_for()) {
       op->begin();
       start(*op);
     } else {

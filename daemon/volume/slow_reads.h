@@ -35,6 +35,7 @@ class SlowReads {
   struct Op;
   void start(Op& op);
   [[nodiscard]] bool peer_has(const ClientRequest& client) const;
+  [[nodiscard]] bool peer_is_waited_for() const;
   void read_from_peer(Op& op);
   [[nodiscard]] ContentCache* cache_for(const ClientRequest& client);
   void look(ContentCache& cache, Op& op);

@@ -17,6 +17,9 @@
 
 namespace twinblock {
 
+// What only a peer that is away for a moment holds, and is waited for.
+enum class AwaitedCopies { kNone, kOfBadPlaces, kAll };
+
 class Stance {
  public:
   enum class Change { kNone, kGrowing, kRollingBack };
@@ -40,10 +43,10 @@ class Stance {
   }
   // … for a peer that is away for a moment with the only good replica …
   [[nodiscard]] bool waits_for_sole_copy() const {
-    return !parts_.phase.attached() && parts_.clock.now_ns() < sole_copy_awaited_until_ns_ && !alone_allowed_ &&
-           !demoting_;
+    return awaits(AwaitedCopies::kAll);
   }
-  void await_sole_copy(uint64_t until_ns) { sole_copy_awaited_until_ns_ = until_ns; }
+  void await_copies(AwaitedCopies which) { awaited_copies_ = which; }
+  [[nodiscard]] AwaitedCopies awaited_copies() const { return awaited_copies_; }
   // … or for the witness, as what it would promise now counts on its own replica only.
   [[nodiscard]] bool waits_for_witness() const {
     return !parts_.phase.attached() && !may_promise_alone();
@@ -77,6 +80,8 @@ class Stance {
   [[nodiscard]] bool demoting() const { return demoting_; }
   // What clients ask for, and cannot be done here, waits; what a demotion asks for is nobody's.
   [[nodiscard]] bool clients_wait() const { return frozen() && !demoting_; }
+  // … or can't be read here.
+  [[nodiscard]] bool bad_places_wait() const { return awaits(AwaitedCopies::kOfBadPlaces); }
   void demotion_begins() { demoting_ = true; }
   void demotion_ended() { demoting_ = false; }
 
@@ -100,10 +105,14 @@ class Stance {
   void snapshot_ended() { taking_snapshot_ = false; }
 
  private:
+  [[nodiscard]] bool awaits(AwaitedCopies which) const {
+    return awaited_copies_ == which && !parts_.phase.attached() && !alone_allowed_ && !demoting_;
+  }
+
   const Parts parts_;
   AloneRight alone_right_;
   uint64_t peer_told_timeout_ns_ = 0;
-  uint64_t sole_copy_awaited_until_ns_ = 0;
+  AwaitedCopies awaited_copies_ = AwaitedCopies::kNone;
   bool alone_allowed_ = false;
   bool demoting_ = false;
   Change change_ = Change::kNone;

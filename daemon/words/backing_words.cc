@@ -31,10 +31,11 @@ Error why_nothing_is_not_promoted(DataFound found, const std::string& path, cons
                0, Retry::kWhenMended};
 }
 
-Error cut_off(Error too_small, const std::string& metadata, const std::string& peer) {
+Error cut_off(Error too_small, const std::string& metadata, const std::string& volume, const std::string& peer) {
   too_small.what += ": the volume has that size on record, and data may be missing";
   too_small.action = "restore all of it, if you can; else move the metadata (" + metadata +
-                     ") away, enlarge the backing, and start this node: all is then copied from " + peer;
+                     ") away, enlarge the backing, start this node, and run `twinblock init " + volume +
+                     " --join` here: all is then copied from " + peer + ", without what that one misses";
   return too_small;
 }
 

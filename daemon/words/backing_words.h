@@ -22,6 +22,6 @@ Error why_nothing_is_not_promoted(DataFound found, const std::string& path, cons
 
 // A backing is smaller than the volume that this node has on record: more room alone would hold zeroes where there were
 // data, and pass for the peer's equal.
-Error cut_off(Error too_small, const std::string& metadata, const std::string& peer);
+Error cut_off(Error too_small, const std::string& metadata, const std::string& volume, const std::string& peer);
 
 }  // namespace twinblock

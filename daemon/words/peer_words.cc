@@ -25,4 +25,14 @@ std::string promote_by_word(const std::string& volume, bool without_witness) {
   return "twinblock promote " + volume + " --peer-is-dead" + (without_witness ? " --without-witness" : "");
 }
 
+std::string vain_words(const std::string& volume) {
+  return "what waits can't be done any more: end what uses it (an attached device: twinblock detach " + volume +
+         " --force --in-use)";
+}
+
+std::string take_over_words(const std::string& volume, const std::string& peer, bool answers) {
+  return bring_back(peer, answers) + ", or run `twinblock promote " + volume + "` there: " + peer +
+         " has all that was acknowledged, and this node's clients are cut off then";
+}
+
 }  // namespace twinblock

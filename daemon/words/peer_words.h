@@ -16,4 +16,9 @@ std::string may_hold_more_words(const std::string& peer, bool was_primary);
 // What serves what a node has without that peer, by the operator's word: an order.
 std::string promote_by_word(const std::string& volume, bool without_witness);
 
+// What helps a primary beside a witness that can put nothing on record: the end of a sentence.
+std::string take_over_words(const std::string& volume, const std::string& peer, bool answers);
+// What becomes of requests that wait at a primary whose peer has gone on without it: the end of a sentence.
+std::string vain_words(const std::string& volume);
+
 }  // namespace twinblock

@@ -180,8 +180,4 @@ std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& thei
                             : fill_in(fill_in(special->advice, "%P", peer), "%V", volume);
 }
 
-std::string end_clients(const std::string& volume) {
-  return "end what uses it (an attached device: twinblock detach " + volume + " --force --in-use)";
-}
-
 }  // namespace twinblock

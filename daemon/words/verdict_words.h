@@ -16,7 +16,4 @@ std::string explain(Verdict verdict, const SyncFacts& mine, const SyncFacts& the
 std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& volume,
                    const std::string& peer);
 
-// How clients are ended whose requests wait for what does not come: what a sentence ends with.
-std::string end_clients(const std::string& volume);
-
 }  // namespace twinblock

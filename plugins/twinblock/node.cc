@@ -139,7 +139,7 @@ Status Node::open_files(uint64_t volume_bytes, const metadata::Loaded& loaded, i
   options.file.cache = cache_of(self.backing_io);
   Result<std::unique_ptr<PosixDisk>> data = PosixDisk::open(loop_, options);
   if (!data && data.error().code == ENOSPC && !loaded.blank)
-    return cut_off(data.error(), self.metadata, config_.other(name_).name);
+    return cut_off(data.error(), self.metadata, config_.volume, config_.other(name_).name);
   if (!data) return data.error();
   data_ = std::move(data.value());
   const std::string folder = std::filesystem::path(self.metadata).parent_path();

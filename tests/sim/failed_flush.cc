@@ -187,6 +187,7 @@ void World::dies_in_a_flush() {
   const int host = primary_;
   const int other = 1 - host;
   VirtualDisk& data = node(host).data();
+  slow_disks_ = true;  // clients wait for it
   data.hold_next_flush();
   workload().flush_all();
   wait_for_moment([&] { return data.holds_flush(); }, "a flush that hangs");
@@ -209,6 +210,7 @@ void World::dies_before_the_record(int host, Random& apart) {
   const int other = 1 - host;
   const bool was_primary = host == primary_;
   VirtualDisk& data = node(host).data();
+  slow_disks_ = true;  // clients wait for it
   data.hold_next_flush();
   workload().flush_all();
   wait_for_moment([&] { return data.holds_flush(); }, "a flush that hangs");

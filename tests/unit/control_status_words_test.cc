@@ -445,5 +445,35 @@ TEST(RepairInStatus, OneThatWasCutOffIsToBeOrderedAgain) {
   EXPECT_EQ(added(view), "");
 }
 
+// Its peer has gone on: an order to go on here, too, would be refused, also when the peer is away again.
+TEST(OvertakenInStatus, ItIsSaidWhatBecomesOfWhatWaits) {
+  for (const VolumeState state : {VolumeState::kRefused, VolumeState::kFrozen}) {
+    StatusView view = frozen_primary(state);
+    view.verdict = Verdict::kOutdated;
+    const StatusWords words = status_words(view);
+    EXPECT_EQ((words.status + words.action).find("twinblock continue"), std::string::npos) << words.status;
+    EXPECT_NE((words.status + words.action).find("--force --in-use"), std::string::npos) << words.action;
+    EXPECT_NE(words.action.find("twinblock demote r0"), std::string::npos) << words.action;
+  }
+}
+
+// What waits here is done when the other one is demoted.
+TEST(OvertakenInStatus, BothArePrimaryAndNothingIsGivenUp) {
+  StatusView view = frozen_primary(VolumeState::kRefused);
+  view.verdict = Verdict::kBothPrimary;
+  const StatusWords words = status_words(view);
+  EXPECT_NE(words.status.find("wait until one of the two is demoted"), std::string::npos) << words.status;
+  EXPECT_EQ((words.status + words.action).find("--force"), std::string::npos) << words.action;
+}
+
+TEST(OvertakenInStatus, WhoCanRecordNothingIsNotSaidToAskItsWitness) {
+  StatusView view = frozen_primary(VolumeState::kFrozen);
+  view.witness.waits = view.metadata_failed = true;
+  const StatusWords words = status_words(view);
+  EXPECT_EQ(words.status.find("being asked"), std::string::npos) << words.status;
+  EXPECT_NE(words.action.find("`twinblock promote r0` there"), std::string::npos) << words.action;
+  EXPECT_EQ(words.action.find("--without-witness"), std::string::npos) << words.action;
+}
+
 }  // namespace
 }  // namespace twinblock

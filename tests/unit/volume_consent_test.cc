@@ -462,5 +462,18 @@ TEST_F(ConsentTest, AWordWithoutTheWitnessWaitsForNoQuestionToIt) {
   EXPECT_EQ(written_, 0);
 }
 
+// Whoever says it twice gets two answers, and is primary.
+TEST_F(ConsentTest, AWordWithoutTheWitnessDoesNotTakeThePlaceOfAnother) {
+  begin();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+  order({true, true});
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_FALSE(promoted_.has_value()) << "the metadata disk hangs";
+  std::optional<bool> second;
+  node_->engine->orders().promote({true, true}, [&second](const Result<std::string>& said) { second = said.ok(); });
+  EXPECT_EQ(second, false);
+  EXPECT_TRUE(promoted());
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

@@ -58,37 +58,78 @@ TEST_F(LostPeerTest, WhoWentOnAloneAndWasStartedAnewWantsAWordWithoutAWitness) {
   promote(word);
 }
 
-// Its process is replaced, say, or its links broke: nobody else has what clients ask for.
-TEST_F(LostPeerTest, ThePeerThatHoldsTheOnlyCopyIsWaitedForAWhile) {
+// Clients of a primary whose peer has the only copy of what they ask for.
+class SoleCopyTest : public LostPeerTest {
+ protected:
+  // A write, a read and a flush, each of a place of its own.
+  void ask_all() {
+    for (size_t each = 0; each < kOps.size(); ++each) {
+      errors_[each].reset();
+      requests_[each] = {};
+      requests_[each].op = kOps[each];
+      requests_[each].offset_bytes = each * memory_.size();
+      requests_[each].length_bytes = kOps[each] == ClientOp::kFlush ? 0 : memory_.size();
+      requests_[each].data = kOps[each] == ClientOp::kRead ? memory_.data() : nullptr;
+      requests_[each].done = [this, each](ClientRequest& done) { errors_[each] = done.error; };
+      node_->engine->clients().submit(requests_[each]);
+    }
+  }
+  void expect_all(std::optional<int> error, const char* why) {
+    for (const auto& each : errors_) EXPECT_EQ(each, error) << why;
+  }
+
+  static constexpr std::array kOps{ClientOp::kZero, ClientOp::kRead, ClientOp::kFlush};
+  std::array<std::byte, 4 * kKiB> memory_{};
+  std::array<ClientRequest, kOps.size()> requests_;
+  std::array<std::optional<int>, kOps.size()> errors_;
+};
+
+// Its process is replaced, say, or its links broke.
+TEST_F(SoleCopyTest, ThePeerIsWaitedForAWhile) {
   begin(OnPeerLoss::kContinue);
   ASSERT_NO_FATAL_FAILURE(lose_the_disk());
-  std::array<std::optional<int>, 3> errors;
-  std::array<ClientRequest, 3> requests;
-  std::array<std::byte, 4 * kKiB> memory{};
-  const auto ask_all = [&] {
-    const std::array ops{ClientOp::kZero, ClientOp::kRead, ClientOp::kFlush};
-    for (size_t each = 0; each < ops.size(); ++each) {
-      errors[each].reset();
-      requests[each] = {};
-      requests[each].op = ops[each];
-      requests[each].offset_bytes = each * memory.size();
-      requests[each].length_bytes = ops[each] == ClientOp::kFlush ? 0 : memory.size();
-      requests[each].data = ops[each] == ClientOp::kRead ? memory.data() : nullptr;
-      requests[each].done = [&errors, each](ClientRequest& done) { errors[each] = done.error; };
-      node_->engine->clients().submit(requests[each]);
-    }
-  };
   part();
   ask_all();
   node_->run(100 * kMillisecond_ns);
-  for (const auto& error : errors) EXPECT_FALSE(error) << "it may be back at any moment";
+  expect_all(std::nullopt, "it may be back at any moment");
   meet(true);
   node_->run(kSecond_ns);
-  for (const auto& error : errors) EXPECT_EQ(error, 0);
+  expect_all(0, "it is back");
   part();
   ask_all();
   node_->run(2 * config_.peer_timeout_ns);
-  for (const auto& error : errors) EXPECT_EQ(error, EIO) << "not for ever";
+  expect_all(EIO, "not for ever");
+}
+
+// One that fails what it is asked is there, and would fail it again.
+TEST_F(SoleCopyTest, APeerThatFailsIsNotWaitedFor) {
+  begin(OnPeerLoss::kContinue);
+  ASSERT_NO_FATAL_FAILURE(lose_the_disk());
+  peer_->answers = false;
+  ask_all();
+  for (int i = 0; i < 100 && stands(); ++i) {
+    for (size_t link = 0; link < config_.links.size(); ++link) peer_->answer(link, 0, ENOSPC, 0);
+    node_->run(10 * kMillisecond_ns);
+  }
+  ASSERT_FALSE(stands());
+  expect_all(EIO, "its disk is full");
+}
+
+// The disk is there but for some places.
+TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForAWhile) {
+  begin_in_duplex();
+  node_->data.unreadable = true;
+  ask_all();
+  node_->run(kSecond_ns);
+  expect_all(0, "the peer has it");
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDegraded);
+  part();
+  ask_all();
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_EQ(errors_[0], 0) << "it goes on alone";
+  EXPECT_EQ(errors_[1], std::nullopt);
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_EQ(errors_[1], EIO);
 }
 
 }  // namespace
