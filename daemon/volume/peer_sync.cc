@@ -144,7 +144,6 @@ void PeerSync::begin_diskless(const SyncFacts& peer) {
 }
 
 void PeerSync::session_lost(uint64_t retry_delay_ns) {
-  if (core_.phase().now() == Phase::kMarking) parts_.roles.target_waits();
   // What only the peer holds. One that is not tried again at once, as it failed, is not soon back.
   const bool soon_back = core_.phase().attached() && retry_delay_ns < limits::kReconnectDelayMax_ns;
   core_.stance().await_copies(!soon_back                                 ? AwaitedCopies::kNone

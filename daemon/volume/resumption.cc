@@ -62,9 +62,10 @@ void Resumption::look_beside_newcomer() {
 }
 
 void Resumption::look_without_peer() {
-  // The peer may hold what was acknowledged before this host was started anew: consent does not bring
-  // that back.
-  if (mine_().rebooted && core_.record().shares_generation()) return;
+  // The peer may hold what was acknowledged before this host was started anew, or what a flush has lost here since:
+  // consent does not bring that back.
+  const SyncFacts mine = mine_();
+  if (mine.disk_failed || mine.flush_failed || (mine.rebooted && core_.record().shares_generation())) return;
   if (consent_.asks()) {
     if (!consent_.promotion_waits()) ask_witness();
     return;

@@ -54,8 +54,9 @@ class Resumption {
   bool confirmed_by(const SyncFacts& mine, const SyncFacts& peer);
   // … and this node is primary on record.
   void recorded() { recorded_ = state_ == State::kConfirmed; }
-  // The peer, which has confirmed, is not marked as half-copied yet, or was lost before: this node goes on alone as soon as
-  // that is on record. Where clients wait for the peer, or the witness, so does this.
+  // The peer, which has confirmed, says that it can't be marked as half-copied yet: this node, which has flushed what it
+  // holds, goes on alone as soon as that is on record. Where clients wait for the peer, or the witness, so does this. (Not
+  // where the session is lost: it may be to be demoted, its flush may have failed, and the peer's replica may be the better one.)
   void target_waits();
   // Whether it would, so that the witness is asked.
   [[nodiscard]] bool wants_alone() const { return wants_alone_; }

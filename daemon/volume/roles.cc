@@ -314,8 +314,8 @@ void Roles::demote(bool for_good, Reply reply) {
     if (consent_.promotion_waits()) {
       (void)promotion_.forget_consent();
       consent_.forget_promotion();
-      core_.stance().alone_right().withdraw();
     }
+    core_.stance().alone_right().withdraw();
     if (role_ == Role::kPromoting) promotion_ended(Error{"this node is to be demoted", "", EBUSY, Retry::kNotNow});
   }
   if (role_ == Role::kSecondary) {

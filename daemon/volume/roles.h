@@ -94,7 +94,7 @@ class Roles {
   void session_up(const SyncFacts& mine, const SyncFacts& peer, bool behind);
   // How the peer takes part has changed.
   void phase_entered();
-  // The target of a resync is not marked as half-copied yet, or was lost before it was.
+  // The target of a resync says that it can't be marked as half-copied yet.
   void target_waits() { resumption_.target_waits(); }
   // This node is about to record that it is being brought up to date.
   void caught_up();

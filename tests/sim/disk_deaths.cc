@@ -20,6 +20,7 @@ void World::local_disk_error() {
   dead_is_metadata_ = false;
   dead_disk_host_ = host;
   disk_died_ns_ = scheduler_.now_ns();
+  diskless_seen_ns_ = 0;  // what was seen of an earlier one
   DiskFaults& faults = node(host).data().faults;
   faults.write_error_chance = random_.chance(0.5) ? 1 : 0.5;
   faults.flush_error_chance = 1;
