@@ -153,9 +153,10 @@ void World::check_crash() {
   if (is_source(verdict) && lives != 1) check_left_behind(b, a, 1, story);
   if (in_sync || is_source(verdict)) check_survival(a, history(), story);
   if (in_sync || is_target(verdict)) check_survival(b, history(), story);
+  // (What a failing disk has taken all the same of a write that it failed, a client may have read; it was promised to nobody.)
   for (const int host : {0, 1})
     if (const Remains& each = host == 0 ? a : b;
-        each.remembers && intact_[static_cast<size_t>(host)] && current_[static_cast<size_t>(host)])
+        dead_disk_host_ != host && each.remembers && intact_[static_cast<size_t>(host)] && current_[static_cast<size_t>(host)])
       check_survivor(each, is_target(verdict) ? b : a, story);
 }
 

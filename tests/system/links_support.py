@@ -129,9 +129,11 @@ class MixedLoad:
 
     def too_long(self, promised_s):
         """Of each request that took longer than was promised, besides twice what one of its kind takes without a fault,
-        as one link then carries what two did; but for what the machine made of it."""
-        for requests in (self.small_ones, self.large_ones):
-            calm_s = self.calm_longest_s(requests)
+        as one link then carries what two did; but for what the machine made of it. (A large one takes as long as a small one
+        does, at the least, and there are few of them in a moment without a fault.)"""
+        small_s = self.calm_longest_s(self.small_ones)
+        large_s = max(small_s, self.calm_longest_s(self.large_ones))
+        for requests, calm_s in ((self.small_ones, small_s), (self.large_ones, large_s)):
             for seconds, began in requests:
                 allowed_s = promised_s + 2 * calm_s + self.diary.allowance_s(began, began + seconds)
                 if seconds > allowed_s:
