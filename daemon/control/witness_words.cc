@@ -39,7 +39,7 @@ StatusWords waiting_words(const StatusView& view) {
   StatusWords words;
   words.status = what_waits(view);
   if (view.metadata_failed && !met) {
-    words.status += std::string("It is not asked, as this node could not record the answer.");
+    words.status += "It is not asked, as this node could not record the answer.";
     words.action = capitalised(take_over_words(view.volume, peer, view.peer.answers)) + ".";
     return words;
   }

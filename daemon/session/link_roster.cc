@@ -25,7 +25,7 @@ Status LinkRoster::start() {
   if (!failed.empty() && failed.size() == parts_.links.all().size()) return failed.front().second;
   for (const auto& [link, error] : failed) {
     unheard_.insert(link->name());
-    session_.note_error(*link, error.what + (error.action.empty() ? "" : "; " + error.action));
+    session_.note_error(*link, in_words(error));
   }
   if (!failed.empty()) timer_->arm(limits::kListenAgain_ns);
   return ok_status();

@@ -45,12 +45,8 @@ struct {
   std::unique_ptr<twinblock::Node> node;
 } g;
 
-std::string sentence(const Error& error) {
-  return error.action.empty() ? error.what : error.what + "; " + error.action;
-}
-
 int start_error(const Error& error) {
-  nbdkit_error("%s", sentence(error).c_str());
+  nbdkit_error("%s", in_words(error).c_str());
   return -1;
 }
 
@@ -175,7 +171,7 @@ void* on_open(int) {
   twinblock::run_in_batches();
   const twinblock::Status opened = g.node->open_client(*term);
   if (!opened) {
-    g.node->log_client_error(sentence(opened.error()));
+    g.node->log_client_error(in_words(opened.error()));
     return nullptr;
   }
   return &g;
