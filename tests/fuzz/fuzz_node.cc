@@ -46,7 +46,7 @@ beta = "10.1.0.2:7700"
 
 FuzzNode::FuzzNode(const Config& configuration, std::string name,
                    std::vector<std::byte> metadata_file, metadata::Loaded loaded,
-                   DataFound found, Witness* witness, Copies* copies, uint64_t boot)
+                   DataFound found, Witness* witness, Copies* copies, uint64_t boot, FenceCommand* fence)
     : config(configuration),
       network(scheduler, sim::Random(1)),
       data(scheduler, std::vector<std::byte>(configuration.size_bytes)),
@@ -61,7 +61,7 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
       Engine::Parts{config, std::move(name), *clock, *log_, *port_, data, metadata, *workers,
                     std::move(loaded), found, metadata::Uuid{1},
                     [random = sim::Random(3)]() mutable { return random.next() | 1; }, kEventWords,
-                    boot, false, limits::kFrameZeroBytesMax, {witness, nullptr}, {}, copies});
+                    boot, false, limits::kFrameZeroBytesMax, {witness, fence}, {}, copies});
 }
 
 FuzzNode::~FuzzNode() {

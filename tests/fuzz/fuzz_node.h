@@ -24,9 +24,11 @@ Config make_config(uint64_t volume_bytes, const std::string& replication = {});
 class FuzzNode {
  public:
   // On host 0. `metadata_file` is what was found; `loaded` is what load() made of it. `witness`: where the
-  // configuration names one. `copies`: null where none can be taken. `boot`: of the host; 0: not known.
+  // configuration names one, which a `fence` command may be, too. `copies`: null where none can be taken. `boot`: of the
+  // host; 0: not known.
   FuzzNode(const Config& config, std::string name, std::vector<std::byte> metadata_file, metadata::Loaded loaded,
-           DataFound found, Witness* witness = nullptr, Copies* copies = nullptr, uint64_t boot = 0);
+           DataFound found, Witness* witness = nullptr, Copies* copies = nullptr, uint64_t boot = 0,
+           FenceCommand* fence = nullptr);
   ~FuzzNode();
   FuzzNode(const FuzzNode&) = delete;
   FuzzNode& operator=(const FuzzNode&) = delete;

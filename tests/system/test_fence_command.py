@@ -65,6 +65,17 @@ class Fence:
         text = (self.directory / "environment").read_text(encoding="utf-8", errors="replace")
         return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
+    def was_told(self):
+        """Of what its last run was for."""
+        environment = self.environment()
+        return {key: environment.get(f"TWINBLOCK_{key}") for key in ("VOLUME", "NODE", "PEER", "PEER_ADDRESS", "REASON")}
+
+
+def call(lab, node, peer, reason):
+    """What the command has to be told: it is the peer that is to be fenced."""
+    return {"VOLUME": "r0", "NODE": node, "PEER": peer, "REASON": reason,
+            "PEER_ADDRESS": lab.node(peer)["replication"].rsplit(":", 1)[0]}
+
 
 @pytest.fixture
 def fence(scratch):
@@ -103,8 +114,7 @@ def test_consent(pair, fence, status):
         requests.begin()
         goes_on(pair, requests)
     assert len(fence.runs()) == 1
-    said = fence.environment()
-    assert "r0" in said.values() and "beta" in said.values() and "alpha" in said.values(), said
+    assert fence.was_told() == call(pair, "alpha", "beta", "loss")
 
 
 @pytest.mark.sanitize
@@ -201,7 +211,7 @@ def test_promotion_with_consent(pair, fence, status):
     fence.says(status)
     pair.kill("alpha")
     wait_until(lambda: ctl(pair, "beta", "promote").returncode == 0, what="beta's promotion")
-    assert fence.environment()
+    assert fence.was_told() == call(pair, "beta", "alpha", "promotion")
     with connection(pair, "beta") as handle:
         handle.pwrite(os.urandom(64 * KIB), MIB)
         handle.flush()
