@@ -86,6 +86,9 @@ def test_data_anywhere_on_a_device_are_not_overwritten_without_an_order(on_beta,
     assert ctl(lab, "alpha", "init").returncode == 0
     status = refused(lab, "beta")
     assert "its backing, which holds data" in status["status"] and "init r0 --join" in status["action"]
+    begun = ctl(lab, "beta", "init")
+    assert begun.returncode == 1 and "is initialised already" in begun.stderr, "there would be two volumes"
+    assert lab.status("beta")["data"] == "blank"
     promote(lab, "alpha")
     with connection(lab) as handle:
         handle.pwrite(os.urandom(MIB), 0)
@@ -95,6 +98,24 @@ def test_data_anywhere_on_a_device_are_not_overwritten_without_an_order(on_beta,
     assert ctl(lab, "beta", "init", "--join").returncode == 0
     lab.wait_state("alpha", "duplex")
     assert_identical(lab)
+
+
+def test_an_order_to_join_is_for_the_volume_that_the_peer_held_then(on_beta):
+    """It names what the data are given up for: another volume, begun at the peer meanwhile, overwrites nothing."""
+    lab = on_beta
+    on_device(lab, "beta", os.urandom(512), FAR)
+    lab.up(init=False)
+    assert ctl(lab, "alpha", "init").returncode == 0
+    refused(lab, "beta")
+    assert lab.stop("alpha")
+    before = bytes_of_device(lab, "beta")
+    assert ctl(lab, "beta", "init", "--join").returncode == 0
+    os.unlink(lab.node("alpha")["metadata"])
+    lab.start("alpha")
+    assert ctl(lab, "alpha", "init").returncode == 0
+    lab.wait_status("beta", lambda status: "ordered to join another volume" in status["status"], what="a void order")
+    promote(lab, "alpha")
+    assert bytes_of_device(lab, "beta") == before
 
 
 @pytest.mark.parametrize("by_order", [False, True])

@@ -240,6 +240,10 @@ def test_init_refuses_where_there_is_a_volume(lab):
     assert "worthless" in refused.stderr, "what --force destroys"
     assert ctl(lab, "alpha", "init", "--force").returncode == 1, "in use"
     assert record(lab, "alpha") == before
+    theirs = record(lab, "beta")
+    refused = ctl(lab, "beta", "init", "--force")
+    assert refused.returncode == 1 and "in use" in refused.stderr, "a secondary is in use by its primary"
+    assert record(lab, "beta") == theirs
     assert lab.stop("beta") and lab.stop("alpha")
     lab.start("alpha")
     done = ctl(lab, "alpha", "init", "--force")

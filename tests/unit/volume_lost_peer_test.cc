@@ -60,6 +60,22 @@ TEST_F(LostPeerTest, ItsOwnFlushBeginsNoGeneration) {
   EXPECT_NE(node_->engine->status().mine.generations.current, generation) << "it went on alone";
 }
 
+// The volume has grown there, and this node has no room for that: no session comes up, and its clients write on.
+TEST_F(LostPeerTest, WhoseSizeDiffersFromAPrimarysIsNotPromotedWithoutAWord) {
+  begin(OnPeerLoss::kContinue);
+  config_.size_bytes = 2 * kVolumeBytes;  // as the peer says it
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kSame, 1, 2);
+  for (int i = 0; i < 100 && node_->engine->status().refusal.empty(); ++i) node_->run(100 * kMillisecond_ns);
+  std::optional<Result<std::string>> said;
+  node_->engine->orders().promote({}, [&said](const Result<std::string>& result) { said = result; });
+  node_->run(kLong_ns);
+  ASSERT_TRUE(said.has_value());
+  ASSERT_FALSE(said->ok());
+  EXPECT_NE(said->error().what.find("was primary when it was last heard"), std::string::npos) << said->error().what;
+  EXPECT_FALSE(node_->engine->is_primary());
+}
+
 // By the operator's word, though the other one lived on, and has written since: nobody wrote here, so nothing diverges.
 TEST_F(LostPeerTest, WhoTookOverAndWroteNothingIsDemotedAsItWas) {
   record_.peer_primary = true;

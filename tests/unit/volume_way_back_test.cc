@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,12 +29,14 @@ class WrittenCopies final : public Copies {
   [[nodiscard]] bool can(CopyStep) const override { return true; }
   void begin(CopyStep step, const std::string&, std::function<void(Status)> done) override {
     steps.push_back(step);
+    if (step == hangs) return;
     scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done)] { done(ok_status()); });
   }
   [[nodiscard]] std::string place(CopyStep, const std::string&) const override { return "/alpha.img.before-resync"; }
   [[nodiscard]] auto count(CopyStep step) const { return std::count(steps.begin(), steps.end(), step); }
 
   std::vector<CopyStep> steps;
+  std::optional<CopyStep> hangs;
   sim::Scheduler* scheduler = nullptr;
 };
 
@@ -169,6 +173,28 @@ TEST_F(WayBackTest, APromotionThatThePeerHasGivenUpIsNotAgreedTo) {
   node_->run(2 * kLong_ns);
   EXPECT_EQ(agreed, 0);
   EXPECT_FALSE(load_plain(node_->metadata.contents, record_).record.peer_primary);
+}
+
+// What the backing holds is being replaced: it would be the new volume's.
+TEST_F(WayBackTest, NoVolumeBeginsWhileItIsBroughtBack) {
+  meet();
+  tell_half_copied();
+  part();
+  copies_.hangs = CopyStep::kRollback;
+  node_->engine->orders().roll_back([](const Result<std::string>&) {});
+  for (int i = 0; i < 100 && copies_.count(CopyStep::kRollback) == 0; ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_EQ(copies_.count(CopyStep::kRollback), 1);
+  node_->run(kSecond_ns);
+  const metadata::NodeRecord before = load_plain(node_->metadata.contents, record_).record;
+  std::optional<Error> why;
+  node_->engine->orders().init(true, false, [&why](const Result<std::string>& said) {
+    if (!said.ok()) why = said.error();
+  });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(why.has_value());
+  EXPECT_EQ(why->code, EBUSY);
+  EXPECT_NE(why->what.find("being rolled back"), std::string::npos) << why->what;
+  EXPECT_EQ(load_plain(node_->metadata.contents, record_).record, before);
 }
 
 TEST_F(WayBackTest, ABackingThatWasFoundEmptyIsNoWayBack) {
