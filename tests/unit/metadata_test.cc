@@ -91,6 +91,24 @@ TEST(Superblock, ComesBackAsItWasWritten) {
   }
 }
 
+// They are the format's: what one version of the software has written, all others read.
+TEST(Superblock, EachFlagHasItsBit) {
+  const std::vector<std::pair<bool NodeRecord::*, uint32_t>> bits{
+      {&NodeRecord::primary, 1},        {&NodeRecord::peer_primary, 2},   {&NodeRecord::inconsistent, 4},
+      {&NodeRecord::dirty, 8},          {&NodeRecord::shared, 16},        {&NodeRecord::all_dirty, 32},
+      {&NodeRecord::snapshot, 64},      {&NodeRecord::discard, 128},      {&NodeRecord::keep, 256},
+      {&NodeRecord::held_data, 512},    {&NodeRecord::flush_failed, 1024}, {&NodeRecord::unwitnessed, 2048},
+      {&NodeRecord::flushing, 4096},    {&NodeRecord::repairing, 8192}};
+  for (const auto& [field, bit] : bits) {
+    NodeRecord record = sample();
+    record.primary = record.inconsistent = false;
+    record.*field = true;
+    uint32_t flags = 0;
+    std::memcpy(&flags, encode(record, 9).data() + 48, sizeof flags);
+    EXPECT_EQ(flags, bit);
+  }
+}
+
 TEST(Superblock, AnEmptyOrZeroFileIsBlank) {
   for (const size_t size : {size_t{0}, size_t{1}, size_t{4096}, size_t{kFileBytes}}) {
     const Result<Loaded> loaded = load(File(size), "m");

@@ -286,6 +286,27 @@ TEST(Hello, BringsEveryFactAcross) {
   }
 }
 
+// They are the protocol's: the other node may run another build.
+TEST(Hello, EachFlagHasItsBit) {
+  const std::vector<std::pair<bool SyncFacts::*, uint32_t>> bits{
+      {&SyncFacts::blank, 1},          {&SyncFacts::joinable, 2},     {&SyncFacts::primary, 4},
+      {&SyncFacts::crashed, 8},        {&SyncFacts::inconsistent, 16}, {&SyncFacts::disk_failed, 32},
+      {&SyncFacts::dirty, 64},         {&SyncFacts::map_valid, 128},  {&SyncFacts::discard, 512},
+      {&SyncFacts::keep, 1024},        {&SyncFacts::backing_lost, 2048}, {&SyncFacts::rebooted, 4096},
+      {&SyncFacts::flush_failed, 8192}, {&SyncFacts::forgot, 16384},  {&SyncFacts::resumes, 32768},
+      {&SyncFacts::consented, 65536},  {&SyncFacts::asks_register, 131072}, {&SyncFacts::asks_command, 262144}};
+  for (const auto& [field, bit] : bits) {
+    SyncFacts facts;
+    facts.*field = true;
+    for (const bool fast_zero : {false, true}) {
+      const wire::HelloPayload hello = make_hello(sample_config(), "beta", "main", {}, facts, kMiB, fast_zero);
+      uint32_t flags = 0;
+      std::memcpy(&flags, wire::bytes_of(hello).data() + 4, sizeof flags);
+      EXPECT_EQ(flags, bit | (fast_zero ? 256 : 0));
+    }
+  }
+}
+
 // What a record calls the peer's process is what that process says of itself.
 TEST(Hello, AProcessIsKnownByItsInstance) {
   const metadata::Uuid instance{1, 2, 3, 4, 5, 6, 7, 8, 9};
