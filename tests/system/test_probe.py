@@ -198,6 +198,18 @@ def test_what_can_not_be_probed_is_told(lab):
     assert probe(lab)[0]["stream"]["received_bytes"] > 0
 
 
+def test_a_peer_that_stands_still_is_not_waited_for(lab):
+    """Its kernel takes the connection all the same."""
+    lab.pause("beta")
+    try:
+        silent = ctl(lab, "alpha", "probe")
+    finally:
+        lab.resume("beta")
+    said = silent.stdout + silent.stderr
+    assert silent.returncode == 1 and "beta has not answered for" in said, said
+    lab.wait_state("alpha", "duplex")
+
+
 def begin(sock):
     sock.sendall(wire.frame(wire.PROBE, aux0=wire.read_challenge(sock)))
     return wire.read_frame(sock)

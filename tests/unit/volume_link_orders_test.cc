@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -117,6 +118,23 @@ TEST_F(LinkOrdersTest, WhoseOrderWasOvertakenDoesNotHearThatNothingChanged) {
   EXPECT_EQ(said->error().action, "");
 }
 
+// It was carried out here, and will be there: who gave it is not left to wait for an answer that won't come.
+TEST_F(LinkOrdersTest, WhoseOrderWasNotAnsweredBeforeTheSessionWasLostIsTold) {
+  peer_->answers = false;
+  std::optional<Result<std::string>> said;
+  LinkConfig link;
+  link.name = "backup";
+  node_->engine->orders().change_link(LinkOrder::kDisable, link,
+                                      [&said](const Result<std::string>& result) { said = result; });
+  node_->run(10 * kMillisecond_ns);
+  ASSERT_FALSE(said.has_value());
+  peer_->vanish();
+  for (int i = 0; i < 100 && !said; ++i) node_->run(kSecond_ns);
+  ASSERT_TRUE(said.has_value());
+  ASSERT_TRUE(said->ok());
+  EXPECT_NE(said->value().find("it is told again"), std::string::npos) << said->value();
+}
+
 // Both hold a link of this name then, and could not reach each other over it.
 TEST_F(LinkOrdersTest, AnotherLinkOfTheSameNameIsNotTheSame) {
   ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
@@ -148,6 +166,34 @@ TEST(LinkAddresses, ALinkWithoutItsAddressIsWaitedForAndNoOther) {
   node->run(2 * limits::kListenAgain_ns);
   EXPECT_EQ(listens, 1) << "whoever dials it is heard, too";
   node->engine.reset();
+}
+
+// Whether a session stands by the time that the node would have listened again for such a link, which was removed.
+bool stands_without_a_link_that_had_no_address() {
+  const Config config = make_config(kVolumeBytes);
+  const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+  const std::unique_ptr<FuzzNode> node = plain_node(config, record);
+  sim::LinkFaults faults;
+  faults.no_address[0] = true;
+  node->network.set_faults("backup", faults);
+  HostilePeer peer(*node, "beta", record);
+  peer.take(HostilePeer::Stance::kSame, 0, 2);
+  EXPECT_TRUE(node->engine->start().ok());
+  node->run(3 * kSecond_ns);
+  LinkConfig link;
+  link.name = "backup";
+  bool removed = false;
+  node->engine->orders().change_link(LinkOrder::kRemove, link,
+                                     [&removed](const Result<std::string>& said) { removed = said.ok(); });
+  node->run(3 * limits::kListenAgain_ns);
+  const bool stands = node->engine->inside().session_stands() && node->engine->status().links.size() == 1;
+  node->engine.reset();
+  return removed && stands;
+}
+
+// In a process of its own: whoever looks for that link once more may die of it.
+TEST(LinkAddresses, ALinkWithoutItsAddressThatIsRemovedIsWaitedForNoMore) {
+  EXPECT_EXIT(std::exit(stands_without_a_link_that_had_no_address() ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
 // One process of two on this host, say: nothing could ever be heard.
