@@ -77,5 +77,19 @@ TEST_F(ZeroesTest, ThatAreWrittenAsDataAreNoneThatCouldBeLost) {
   EXPECT_TRUE(promised_after_a_flush());
 }
 
+// The process may end then, and its disk be another one when the next process begins.
+TEST_F(ZeroesTest, DataThatOnlyADemotionHasFlushedCouldBeLost) {
+  std::vector<std::byte> data(limits::kBlockBytes, std::byte{7});
+  const WirePiece piece{data, crc32c(data)};
+  request_.pieces = {&piece, 1};
+  ask(ClientOp::kWrite, data.size(), data.data());
+  ASSERT_EQ(await_end(), 0);
+  bool demoted = false;
+  node_->engine->orders().demote([&demoted](const Result<std::string>& said) { demoted = said.ok(); });
+  for (int i = 0; i < 1000 && !demoted; ++i) node_->run(kMillisecond_ns);
+  ASSERT_TRUE(demoted);
+  EXPECT_TRUE(load_plain(node_->metadata.contents, record_).record.held_data);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
