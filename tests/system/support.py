@@ -11,6 +11,7 @@ from pathlib import Path
 import nbd
 import pytest
 
+from lablib import control
 from lablib.error import LIVENESS_S
 from lablib.lab import parse_size
 
@@ -18,6 +19,7 @@ KIB = 1 << 10
 MIB = 1 << 20
 IS_ROOT = os.geteuid() == 0
 COMPARE_CHUNK = 4 * MIB
+HEARD_S = 2  # what a node hears of a client's end comes sooner
 ENDLESS_S = 3600
 SUPERBLOCKS = (0, 64 * KIB)  # daemon/metadata/disk_format.h
 FLAGS_AT, FLAG_HELD_DATA, FLAG_FLUSHING = 48, 512, 4096
@@ -44,8 +46,18 @@ def loop_device(image, size):
         subprocess.run(["losetup", "--detach", device], check=True)
 
 
+def clients_of(lab, name):
+    """How many it has; None: it does not say, which one that has ended, or stands still, does not."""
+    try:
+        return lab.status(name, timeout_s=HEARD_S)["clients"]
+    except control.NotReachable:
+        return None
+
+
 @contextmanager
 def connection(lab, name="alpha"):
+    """Ended, too, as far as the node is concerned: who stops it in the moment after would stop one that is in use."""
+    before = clients_of(lab, name) or 0
     handle = nbd.NBD()
     handle.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
     handle.connect_uri(lab.node(name)["nbd"])
@@ -53,6 +65,10 @@ def connection(lab, name="alpha"):
         yield handle
     finally:
         handle.shutdown()
+        # Others may have come meanwhile: it is not waited for without end.
+        deadline = time.monotonic() + HEARD_S
+        while (clients_of(lab, name) or 0) > before and time.monotonic() < deadline:
+            time.sleep(0.005)
 
 
 def write_all(handle, writes, depth=32):
