@@ -1,6 +1,7 @@
 """packaging/ocf/volume as a cluster manager runs it, beside a lab's nodes. What it tells and asks Pacemaker goes to
 stand-ins: no cluster runs here."""
 
+import json
 import os
 import subprocess
 import sys
@@ -24,21 +25,24 @@ cat "{directory}/{name}.says" 2>/dev/null
 exit 0
 """
 
-# `twinblock` on a host whose kernel has nbd, in place of one whose kernel has none.
-WAITING_DEVICE = """#!{python}
+# `twinblock` of which `status` says what the node does not, by what the file has.
+TOLD = """#!{python}
 import json, os, subprocess, sys
 if sys.argv[1] != "status":
     os.execv("{real}", ["{real}", *sys.argv[1:]])
 done = subprocess.run(["{real}", *sys.argv[1:]], stdout=subprocess.PIPE)
 if done.returncode == 0:
-    left = int(open("{left}").read())
-    with open("{left}", "w") as file:
-        file.write(str(max(left - 1, 0)))
     status = json.loads(done.stdout)
-    status["device"] = dict(state="waits", why="its process has ended") if left else dict(state="connected", why="")
+    with open("{file}", "r+") as file:
+        has = json.load(file)
+        {tells}
     print(json.dumps(status, indent=2))
 sys.exit(done.returncode)
 """
+MORE = "status |= has"
+# As on a host whose kernel has nbd, in place of one whose kernel has none.
+WAITING_DEVICE = """status["device"] = dict(state="waits", why="its process has ended") if has else dict(state="connected", why="")
+        file.seek(0), file.truncate(), json.dump(max(has - 1, 0), file)"""
 
 
 def missing():
@@ -56,10 +60,8 @@ class Agent:
         self.name = name
         self._directory = Path(scratch) / f"cluster-{name}"
         self._directory.mkdir()
-        for tool in ("crm_attribute", "crm_master", "crm_mon", "stonith_admin"):
-            path = self._directory / tool
-            path.write_text(STAND_IN.format(directory=self._directory, name=tool), encoding="utf-8")
-            path.chmod(0o755)
+        for tool in ("cibadmin", "crm_attribute", "crm_master", "crm_mon", "stonith_admin"):
+            self._program(tool, STAND_IN.format(directory=self._directory, name=tool))
         self.parameters = {"volume": VOLUME, "config": lab.node(name)["config"], "node": name, "attach": "false",
                            "connect_timeout": 10, **parameters}
 
@@ -99,14 +101,23 @@ class Agent:
 
     def device_waits(self, looks):
         """By the node's status a device waits for so many looks, and is connected then. The file of how many are left."""
-        left = self._directory / "looks"
-        left.write_text(str(looks), encoding="utf-8")
-        program = self._directory / "twinblock"
-        program.write_text(WAITING_DEVICE.format(python=sys.executable, left=left,
-                                                 real=Path(self.lab.state["build"]) / "tools" / "twinblock"),
-                           encoding="utf-8")
-        program.chmod(0o755)
-        return left
+        return self._status_tells(WAITING_DEVICE, looks)
+
+    def status_says(self, **members):
+        """These in place of what the node says."""
+        self._status_tells(MORE, members)
+
+    def _status_tells(self, tells, has):
+        file = self._directory / "told.json"
+        file.write_text(json.dumps(has), encoding="utf-8")
+        real = Path(self.lab.state["build"]) / "tools" / "twinblock"
+        self._program("twinblock", TOLD.format(python=sys.executable, real=real, file=file, tells=tells))
+        return file
+
+    def _program(self, name, text):
+        path = self._directory / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
 
     def pid(self):
         return int(self.lab.status(self.name)["pid"])

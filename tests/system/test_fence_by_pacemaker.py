@@ -8,11 +8,13 @@ import pytest
 
 from conftest import HERE
 from lablib.error import LIVENESS_S
+from support import wait_until
 
 COMMAND = HERE.parents[1] / "packaging" / "ocf" / "fence-by-pacemaker"
 OUTDATED, REFUSED, SHOT, NO_ANSWER = 4, 6, 7, 1
 # The cluster's register, a file `ban` with a node and the stamp of its run. What a file `appears` has comes there as soon
-# as somebody has been told that there is no ban.
+# as somebody has been told that there is no ban; with a file `cut` the peer's part of the cluster is not reached, and with
+# a file `refuses` nothing is created.
 CIBADMIN = r"""#!/bin/sh
 cd {directory} || exit 99
 node= stamp=
@@ -23,14 +25,16 @@ took() {{
   printf '%s %s\n' "$(printf '%s' "$last" | sed -n "s/.* value='\([^']*\)'.*/\1/p")" \
     "$(printf '%s' "$last" | sed -n "s/.*<rule id='twinblock-r0-alone-\([0-9.]*\)'.*/\1/p")" >ban
 }}
+case "$*" in *--host*) [ ! -e cut ] || exit 1 ;; esac
 case "$*" in
   *--query*//clone*) echo "/cib/configuration/resources/clone[@id='r0-clone']" ;;
   *--query*//expression*)
     [ -z "$node" ] || echo "<expression id=\"twinblock-r0-alone-$stamp-node\" operation=\"ne\" value=\"$node\"/>"
     [ -n "$node" ] || [ ! -e appears ] || mv appears ban ;;
   *--query*/rule*) [ -z "$stamp" ] || echo "<rule id=\"twinblock-r0-alone-$stamp\" role=\"Promoted\">" ;;
-  *--create*) [ ! -e ban ] && took create ;;
+  *--create*) [ ! -e refuses ] && [ ! -e ban ] && took create ;;
   *--replace*) [ -e ban ] && took replace ;;
+  *--delete*) rm ban; echo delete >>taken ;;
 esac
 """
 CRM_MON = """#!/bin/sh
@@ -38,8 +42,13 @@ echo '<current_dc present="true" name="alpha" with_quorum="{quorum}"/>'
 echo '<node name="beta" id="2" online="{online}" standby="false" unclean="{unclean}"/>'
 case "$*" in *--resource*) cat {directory}/promoted 2>/dev/null ;; esac
 """
+# A primary whose `wait` ends as a file `wait` says; without the file there is no node.
 TWINBLOCK = """#!/bin/sh
-exit 3
+cd {directory} && [ -e wait ] || exit 3
+case $1 in
+  wait) echo "$*" >>waits; sleep 0.05; exit "$(cat wait)" ;;
+  status) echo '  "role": "primary",' ;;
+esac
 """
 
 
@@ -47,7 +56,7 @@ class Cluster:
     def __init__(self, directory):
         self.directory = directory
         self._tool("cibadmin", CIBADMIN.format(directory=directory))
-        self._tool("twinblock", TWINBLOCK)
+        self._tool("twinblock", TWINBLOCK.format(directory=directory))
         self.peer_is(online=True)
         self.fencing_is("true")
 
@@ -73,6 +82,13 @@ class Cluster:
         """How the ban came to be this node's."""
         path = self.directory / "taken"
         return path.read_text(encoding="ascii").split() if path.exists() else []
+
+    def wait_ends(self, status):
+        (self.directory / "wait").write_text(str(status), encoding="ascii")
+
+    def waits(self):
+        path = self.directory / "waits"
+        return path.read_text(encoding="ascii").splitlines() if path.exists() else []
 
     def fence(self, reason="loss", timeout_s=LIVENESS_S):
         environment = {"PATH": f"{self.directory}:{os.environ['PATH']}", "TWINBLOCK_VOLUME": "r0",
@@ -149,3 +165,29 @@ def test_a_peer_that_may_live_is_waited_for(cluster, how):
     assert cluster.taken() == []
     cluster.peer_is(online=False)
     assert cluster.fence().returncode == SHOT
+
+
+def test_a_ban_that_the_peer_s_part_of_the_cluster_has_not_got_is_no_consent(cluster):
+    """It was cut in two a moment ago, and each half still has the other one as online."""
+    (cluster.directory / "cut").touch()
+    with pytest.raises(subprocess.TimeoutExpired):
+        cluster.fence(timeout_s=5)
+    (cluster.directory / "cut").unlink()
+    assert cluster.fence().returncode == OUTDATED
+
+
+def test_a_ban_that_the_cluster_does_not_take_is_no_consent(cluster):
+    (cluster.directory / "refuses").touch()
+    cluster.peer_is(online=False)
+    assert cluster.fence().returncode == NO_ANSWER
+    assert not cluster.taken()
+
+
+def test_the_ban_stays_until_both_have_everything(cluster):
+    cluster.wait_ends(4)
+    assert cluster.fence().returncode == OUTDATED
+    wait_until(lambda: len(cluster.waits()) >= 3 or "delete" in cluster.taken(), what="who waits for duplex")
+    assert cluster.taken() == ["create"] and cluster.ban().startswith("alpha ")
+    assert cluster.waits()[0].startswith("wait r0 duplex")
+    cluster.wait_ends(0)
+    wait_until(lambda: cluster.taken() == ["create", "delete"], what="the end of the ban")

@@ -285,6 +285,20 @@ def test_fencing_that_is_not_proven_is_no_word(make_agents, otherwise):
     assert lab.status("beta")["role"] == "secondary"
 
 
+def test_a_process_that_has_not_heard_the_other_one_takes_no_fencing_before_it_began(make_agents):
+    """The other one may have been up since, and have gone on alone."""
+    lab, agents = make_agents(fencing_is_proven="true", connect_timeout=0)
+    beta = agents["beta"]
+    lab.kill("alpha")
+    lab.wait_peer_lost("beta")
+    start_anew(lab, beta)
+    assert lab.status("beta")["peer"]["silent_ms"] is None
+    for ago_s, result in ((86_400, GENERIC), (-60, SUCCESS)):
+        for tool, text in fenced("alpha", ago_s=ago_s).items():
+            beta.cluster_says(tool, text)
+        assert beta.run("promote", timeout_s=60 if result == SUCCESS else 10)[0] == result
+
+
 def test_proven_fencing_is_the_word(make_agents):
     lab, agents = make_agents(fencing_is_proven="true")
     beta = agents["beta"]
@@ -294,6 +308,40 @@ def test_proven_fencing_is_the_word(make_agents):
     code, said = beta.run("promote")
     assert code == SUCCESS, said
     assert (beta.monitor(), beta.score()) == (DEGRADED_PROMOTED, 10000)
+
+
+def test_a_node_to_which_the_witness_says_no_is_to_be_recovered_on_the_other_one(pair):
+    """Not one that has degraded: Pacemaker would leave the service on it, and what is asked there waits."""
+    _, agents = pair
+    alpha, beta = agents["alpha"], agents["beta"]
+    refused = {"kind": "etcd", "state": "refused", "holder": "beta"}
+    alpha.status_says(witness=refused, state="frozen")
+    code, said = alpha.run("monitor", OCF_RESKEY_CRM_meta_interval="10000")
+    assert (code, alpha.score()) == (FAILED_PROMOTED, None) and "beta has gone on alone" in said, said
+    # A secondary that stands apart: what the witness has of itself is no hindrance.
+    for holder, score in (("alpha", None), ("beta", 1000)):
+        beta.status_says(witness={**refused, "holder": holder}, state="waiting")
+        assert (beta.monitor(), beta.score()) == (SUCCESS, score)
+
+
+def test_the_ban_of_the_fence_command_ends_when_both_have_everything(pair):
+    """What had waited for that beside the node's process ended with it."""
+    _, agents = pair
+    alpha, beta = agents["alpha"], agents["beta"]
+    constraint = '<rule id="twinblock-r0-alone-17.4" role="Promoted">\n'
+    witness = {"kind": "command", "state": "agreed", "holder": ""}
+
+    def deleted(agent, **told):
+        agent.cluster_says("cibadmin", constraint)
+        agent.status_says(witness=witness, **told)
+        before = len(agent.asked("cibadmin"))
+        assert agent.monitor() in (PROMOTED, DEGRADED_PROMOTED, SUCCESS)
+        return [line for line in agent.asked("cibadmin")[before:] if "--delete" in line]
+
+    assert not deleted(alpha, state="simplex") and not deleted(beta)
+    lines = deleted(alpha)
+    # This one, and not what has come there since.
+    assert len(lines) == 1 and "rsc_location[@id='twinblock-r0-alone'][rule[@id='twinblock-r0-alone-17.4']]" in lines[0]
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
@@ -393,6 +441,38 @@ def test_a_node_that_is_stopped_is_systemds_to_start_again(pair, scratch):
         pytest.skip(f"no namespace of mounts: {done.stderr.strip()}")
     assert done.stdout.splitlines()[-1] == str(SUCCESS), (done.stdout, done.stderr)
     assert "daemon-reload" in (host / "asked").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="another /etc and another /run take root")
+def test_the_unit_of_a_node_is_pacemakers_while_it_runs(pair, scratch):
+    """systemd neither starts it again nor ends it before Pacemaker, and its fence command may ask Pacemaker."""
+    lab, agents = pair
+    alpha = agents["alpha"]
+    build = Path(lab.state["build"])
+    host = scratch / "host"
+    host.mkdir()
+    manager = f'echo "$*" >>{host}/asked; case "$*" in *is-enabled*|*is-active*) exit 1 ;; esac'
+    for name, text in (("systemctl", manager), ("getent", "exit 0"), ("journalctl", "exit 0"),
+                       ("twinblockd", f'exec {build}/daemon/twinblockd "$@" --node alpha'),
+                       ("twinblock", f'verb=$1; shift; exec {build}/tools/twinblock "$verb" --node alpha "$@"')):
+        (host / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (host / name).chmod(0o755)
+    lab.kill("alpha")
+    override = "/run/systemd/system/twinblock@r0.service.d/50-pacemaker.conf"
+    script = f"""cp -a /etc {host}/etc && mount --bind {host}/etc /etc && mkdir -p /etc/twinblock &&
+    cp "$1" /etc/twinblock/r0.toml && mount -t tmpfs none /run && mkdir -p /run/systemd/system || exit 77
+    "$0" start >&2; cat {override}"""
+    environment = alpha.environment(timeout_s=10, OCF_RESKEY_config="", OCF_RESKEY_node="")
+    done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, AGENT,
+                           lab.node("alpha")["config"]],
+                          env={**environment, "PATH": f"{host}:{environment['PATH']}"}, capture_output=True, text=True,
+                          check=False, timeout=2 * LIVENESS_S)
+    if done.returncode == 77 or done.stderr.startswith("unshare:"):
+        pytest.skip(f"no namespace of mounts: {done.stderr.strip()}")
+    lines = done.stdout.splitlines()
+    assert {"Before=pacemaker.service pacemaker_remote.service", "Restart=no", "SupplementaryGroups=haclient"} <= set(lines), done
+    asked = (host / "asked").read_text(encoding="utf-8").splitlines()
+    assert asked.index("daemon-reload") < asked.index("start twinblock@r0.service")
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")

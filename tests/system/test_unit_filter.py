@@ -53,6 +53,22 @@ def test_the_unit_says_what_a_node_is_worth_to_the_host():
         assert line in lines, line
 
 
+@pytest.mark.parametrize("unit, lines", [
+    ("twinblock@", ["ExecStop=-+@SBINDIR@/twinblock detach %i --with-host", "TimeoutStopSec=60",
+                    "Before=remote-fs-pre.target"]),
+    ("twinblock-attach@", ["After=twinblock@%i.service systemd-modules-load.service", "Before=remote-fs-pre.target",
+                           "TimeoutStopSec=60", "Restart=on-failure", "RestartPreventExitStatus=2 6",
+                           "OOMScoreAdjust=-900", "LimitMEMLOCK=infinity"]),
+    ("twinblock-promoter@", ["After=twinblock@%i.service", "KillMode=mixed", "TimeoutStopSec=180", "Restart=always",
+                             "RestartPreventExitStatus=2", "OOMScoreAdjust=-900", "LimitMEMLOCK=infinity"]),
+    ("twinblock-web", ["DynamicUser=yes", "SupplementaryGroups=twinblock", "CapabilityBoundingSet="])])
+def test_the_units_end_in_order_and_are_started_again(unit, lines):
+    """What is left out here shows when a host goes down, or a program has died: not before."""
+    has = (PACKAGING / f"{unit}.service.in").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        assert line in has, line
+
+
 def test_the_unit_leaves_a_node_the_sockets_that_it_needs():
     """Without netlink it hears of no interface that goes down, and says nothing of that."""
     families = next(line.split("=", 1)[1].split() for line in UNIT.read_text(encoding="utf-8").splitlines()
