@@ -122,6 +122,9 @@ def test_a_node_that_dies_or_hangs_is_told_and_comes_back(lab, serve):
         told = web.wait(lambda told: not told["answers"], "that it does not answer")
         assert told["error"], told
         assert told["status"]["volume"] == "r0" and told["told_ms"] > 0, "what it said last is still there"
+        metrics = web.get("/metrics")[1]
+        assert 'twinblock_node_answers{volume="r0"} 0' in metrics
+        assert "twinblock_state" not in metrics, "who reads figures is not told those of before"
         began = time.monotonic()
         assert web.get("/")[0] == 200
         assert time.monotonic() - began < LIVENESS_S, "nobody waits for a node"

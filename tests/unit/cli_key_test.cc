@@ -35,9 +35,11 @@ class KeyRenewal : public testing::Test {
       if (verb == "key") {
         orders_.push_back(args["action"]);
         if (args["action"] == "renew") meanwhile();
+        with_the_old_key_ = lost_at_ == args["action"];
         return ScriptedNode::good({{"key", next_.fingerprint}});
       }
-      const json link{{"name", "main"}, {"state", link_state_}, {"encryption", "TLS 1.3, key " + next_.fingerprint}};
+      const std::string& key = with_the_old_key_ ? old_.fingerprint : next_.fingerprint;
+      const json link{{"name", "main"}, {"state", link_state_}, {"encryption", "TLS 1.3, key " + key}};
       return ScriptedNode::good({{"volume", "r0"}, {"config", config_}, {"links", {link}}});
     });
     Options options;
@@ -61,6 +63,8 @@ class KeyRenewal : public testing::Test {
   const LinkKey old_ = make_link_key();
   const LinkKey next_ = make_link_key();
   std::string link_state_ = "up";
+  std::string lost_at_;             // the order during which the link is lost, and comes back with the key of before
+  bool with_the_old_key_ = false;
   std::vector<std::string> orders_;  // what the node was told to do with its keys
 };
 
@@ -69,6 +73,14 @@ TEST_F(KeyRenewal, TheNewKeyIsTheOnlyOneThen) {
   ASSERT_TRUE(done.ok()) << done.error().what;
   EXPECT_EQ(in_the_file(), std::vector{next_.fingerprint});
   EXPECT_EQ(orders_, (std::vector<std::string>{"renew", "reload"}));
+}
+
+// It may have come back before the node knew that the old one is none any more.
+TEST_F(KeyRenewal, ALinkThatIsBackWithTheOldKeyIsRenewedOnceMore) {
+  lost_at_ = "reload";
+  const Result<Output> done = renew([] {});
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(orders_, (std::vector<std::string>{"renew", "reload", "renew"}));
 }
 
 // Of what was put there nobody knows whether the other host has it: no link would come up again with that alone.

@@ -21,6 +21,7 @@
 #include "io/posix/descriptor.h"
 #include "nbd3_support.h"
 #include "nbd_kernel.h"
+#include "scripted_node.h"
 #include "temporary_directory.h"
 #include "twinblock/attach_nbd.h"
 #include "twinblock/detach.h"
@@ -151,6 +152,54 @@ TEST_F(NbdReconnect, ADeviceGetsTheNodesProcessOfNow) {
   ASSERT_TRUE(note.ok() && note.value());
   EXPECT_TRUE(process_runs(note.value()->server));
   EXPECT_EQ(note.value()->client_pid, getpid());
+}
+
+// Its connection is one that knows nothing of what is new: it is ended, and the device's users see no more than a wait.
+TEST_F(NbdReconnect, ADeviceWhoseVolumeWasMadeLargerGetsAConnectionThatKnowsIt) {
+  attachment_.server = identify_process(getpid());
+  put(host_.sys + "/block/nbd3/size", "8192\n");  // in sectors: half of what the volume has now
+  ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
+  const std::string control = directory_ / "r0.ctl";
+  const ScriptedNode node(control, [&](const std::string& verb, const json&) -> std::optional<std::string> {
+    EXPECT_EQ(verb, "hang-up");
+    const Result<std::optional<Attachment>> note = read_attachment(stem_);
+    EXPECT_TRUE(note.ok() && note.value() && note.value()->server.pid == 0) << "on record before the connection ends";
+    return ScriptedNode::good({{"connections", 1}});
+  });
+  nbd_kernel().answer = [this](const NbdOrder& order) {
+    if (order.sockets.size() == 1) take_the_socket(order);
+    return 0;
+  };
+  const json status = node_status("primary", 5, getpid());
+  const Result<FateVerdict> done =
+      grow_nbd_device(host_, [&status] { return Result<json>(status); }, control, stem_, attachment_);
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(done.value().fate, Fate::kKeep);
+  ASSERT_EQ(nbd_kernel().orders.size(), 2u);
+  EXPECT_EQ(nbd_kernel().orders[0].sockets.size(), 1u);
+  EXPECT_EQ(nbd_kernel().orders[1].attributes.at(NBD_ATTR_SIZE_BYTES), as_u64(kSizeBytes));
+  const Result<std::optional<Attachment>> note = read_attachment(stem_);
+  ASSERT_TRUE(note.ok() && note.value());
+  EXPECT_TRUE(process_runs(note.value()->server));
+}
+
+// Its connection lives: a device that counts as one that waits would be given to the next process, and its requests twice.
+TEST_F(NbdReconnect, AConnectionThatTheNodeDoesNotFindStaysOnRecord) {
+  attachment_.server = identify_process(getpid());
+  ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
+  const std::string control = directory_ / "r0.ctl";
+  const ScriptedNode node(control, [](const std::string&, const json&) -> std::optional<std::string> {
+    return ScriptedNode::good({{"connections", 0}});
+  });
+  const json status = node_status("primary", 5, getpid());
+  const Result<FateVerdict> done =
+      grow_nbd_device(host_, [&status] { return Result<json>(status); }, control, stem_, attachment_);
+  ASSERT_FALSE(done.ok());
+  EXPECT_NE(done.error().action.find("detach it and attach it again"), std::string::npos) << done.error().action;
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+  const Result<std::optional<Attachment>> note = read_attachment(stem_);
+  ASSERT_TRUE(note.ok() && note.value());
+  EXPECT_EQ(note.value()->server.pid, getpid());
 }
 
 // The kernel has taken the connection, and the note of that takes no room: else the device, which works, would count as

@@ -54,6 +54,17 @@ TEST(PromoterView, IsReadFromTheStatus) {
   EXPECT_TRUE(promoter_view(status_of("secondary", true, "primary")).peer_primary);
 }
 
+// Nobody is asked where the files of the two name witnesses of different kinds: then there is none.
+TEST(PromoterView, AWitnessThatIsOffCountsForNothing) {
+  json status = status_of("secondary");
+  for (const char* state : {"agreed", "unasked", "unreachable", "refused"}) {
+    status["witness"]["state"] = state;
+    EXPECT_TRUE(promoter_view(status).witness_counts) << state;
+  }
+  status["witness"]["state"] = "off";
+  EXPECT_FALSE(promoter_view(status).witness_counts);
+}
+
 // A peer that was primary when it was last heard is none that serves now.
 TEST(PromoterView, AnAbsentPeerIsNeitherPrimaryNorAble) {
   json status = status_of("secondary", false, "primary");

@@ -219,6 +219,18 @@ TEST(PowerCutInStatus, WhoMayLackWhatThePeerHoldsSaysSoAndWhatTheWordIs) {
   EXPECT_EQ(status_words(view).action.find("promote"), std::string::npos) << "which would serve what was found";
 }
 
+// Whoever does what the other node's words say to its operator would destroy the last copy.
+TEST(DisksInStatus, WhoHoldsTheOnlyGoodCopyIsNotToldToReplaceItsDisk) {
+  StatusView view = duplex();
+  view.state = VolumeState::kDiskless;
+  view.role = Role::kSecondary;
+  view.peer.whole_on_this_node = true;
+  const StatusWords words = status_words(view);
+  EXPECT_TRUE(words.status.starts_with("beta's disk failed")) << words.status;
+  EXPECT_TRUE(words.action.starts_with("Keep this node up.")) << words.action;
+  EXPECT_EQ(words.action.find("metadata"), std::string::npos) << words.action;
+}
+
 TEST(DisksInStatus, ADiskThatFailedComesFirst) {
   StatusView view = duplex();
   view.role = Role::kPrimary;

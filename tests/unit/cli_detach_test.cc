@@ -1,0 +1,99 @@
+// Which devices are not to be taken away: one whose node alone is stopped, and one that the kernel itself uses.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "base/units.h"
+#include "io/posix/descriptor.h"
+#include "loop_device.h"
+#include "temporary_directory.h"
+#include "twinblock/actions.h"
+#include "twinblock/detach.h"
+#include "twinblock/options.h"
+
+namespace twinblock {
+namespace {
+
+// A manager of services that says of itself what a test wants.
+class Manager : public testing::Test {
+ protected:
+  Manager() { setenv("PATH", dir_.path().c_str(), 1); }
+  ~Manager() override { setenv("PATH", before_.c_str(), 1); }
+
+  void says(const std::string& state) const {
+    std::ofstream(dir_ / "systemctl") << "#!/bin/sh\necho '" << state << "'\n";
+    chmod((dir_ / "systemctl").c_str(), 0755);
+  }
+
+  const TemporaryDirectory dir_;
+
+ private:
+  const std::string before_ = getenv("PATH") == nullptr ? "" : getenv("PATH");
+};
+using HostGoesDown = Manager;
+
+// A manager that is degraded, or still starting, stops nothing: who uses a device is not to lose it.
+TEST_F(HostGoesDown, IsWhatTheManagerSaysAndNothingElse) {
+  for (const auto& [state, down] : {std::pair("stopping", true), std::pair("running", false), std::pair("degraded", false),
+                                    std::pair("starting", false), std::pair("maintenance", false), std::pair("", false)}) {
+    says(state);
+    EXPECT_EQ(host_goes_down(), down) << state;
+  }
+}
+
+// The unit's ExecStop is carried out at each stop of the node: of one that is replaced, say.
+TEST_F(HostGoesDown, AStopOfTheNodeAloneLeavesTheDevice) {
+  says("running");
+  const std::string stem = dir_ / "r0";
+  Attachment attachment;
+  attachment.volume = "r0";
+  attachment.method = kMethodNbd;
+  attachment.device = dir_ / "nbd0";
+  attachment.complete = true;
+  ASSERT_TRUE(create_attachment(stem, attachment).ok());
+  Options options;
+  options.detach.with_host = true;
+  const Result<Output> done = run_detach(options, stem + ".ctl");
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(done.value().text, "nothing to do\n");
+  const Result<std::optional<Attachment>> note = read_attachment(stem);
+  ASSERT_TRUE(note.ok() && note.value());
+  EXPECT_TRUE(note.value()->ended.empty());
+}
+
+// A file system of several devices, RAID, a target of iSCSI: no mount tells of them, and no open file.
+TEST(ADevice, ThatTheKernelHasClaimedIsNotTakenAway) {
+  const TemporaryDirectory dir;
+  const std::string stem = dir / "r0";
+  const HostPaths host{dir / "sys", dir / "dev", dir / "proc"};
+  std::ofstream(dir / "image") << std::string(kMiB, 'x');
+  const LoopDevice device(dir / "image");
+  if (device.path().empty()) GTEST_SKIP() << "loop devices need root";
+  for (const std::string& each : {host.sys + "/block/loop0/loop", host.dev, host.proc})
+    std::filesystem::create_directories(each);
+  std::filesystem::create_symlink(device.path(), host.dev + "/loop0");
+  Attachment attachment;
+  attachment.volume = "r0";
+  attachment.method = kMethodNbdfuse;
+  attachment.mount_dir = stem + ".mnt";
+  attachment.file = attachment.mount_dir + "/r0";
+  attachment.device = host.dev + "/loop0";
+  attachment.complete = true;
+  ASSERT_TRUE(create_attachment(stem, attachment).ok());
+  std::ofstream(host.sys + "/block/loop0/loop/backing_file") << attachment.file << "\n";
+  const Descriptor claimed(::open(device.path().c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+  ASSERT_TRUE(claimed.open());
+  const Status refusal = detach(host, stem, attachment, false);
+  ASSERT_FALSE(refusal.ok());
+  EXPECT_NE(refusal.error().what.find("something in the kernel has claimed it"), std::string::npos) << refusal.error().what;
+  EXPECT_TRUE(std::filesystem::exists(attachment_path(stem)));
+}
+
+}  // namespace
+}  // namespace twinblock
