@@ -17,8 +17,8 @@ from faulty_disk import FaultyDisk
 from lablib.error import LabError
 from lablib.lab import default_build
 from lateness import Lateness
-from support import (IS_ROOT, MIB, assert_identical, connection, ctl, promote, wait_for_log, wait_until,
-                     wait_until_left)
+from support import (FLAG_FLUSHING, IS_ROOT, MIB, assert_identical, connection, ctl, has_on_record, promote,
+                     wait_for_log, wait_until, wait_until_left)
 
 
 @pytest.mark.sanitize
@@ -284,12 +284,15 @@ def test_a_stop_waits_for_a_slow_flush(make_lab, scratch):
             pass
         wait_until(disk.is_slow, what="a flush that takes its time")
         disk.end()  # the next ones are quick
+        asked = 0
         while stop.is_alive():
             notify.settimeout(0.2)
             with contextlib.suppress(TimeoutError):
-                notify.recv(4096)
+                asked += b"EXTEND_TIMEOUT_USEC=" in notify.recv(4096)
         assert stopped == [True]
+        assert asked >= 3, "patience that was asked for once ends at the manager's own limit"
     assert lab.exit_code("alpha") == 0
+    assert not has_on_record(lab, "alpha", FLAG_FLUSHING), "it took long, and ended well"
     promote(lab, "beta")
 
 

@@ -143,8 +143,14 @@ def test_a_failed_flush_that_nobody_had_on_record_is_found_in_memory(scratch, ma
 @pytest.mark.sanitize
 def test_what_was_found_in_memory_is_on_record_where_it_stays_there(scratch, make_lab):
     lab, medium = beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab)
-    lab.start("beta", extra_env=medium | KEEPS_CACHE)
+    log = scratch / "calls"
+    lab.start("beta", extra_env=medium | KEEPS_CACHE | {"DISK_FAULT_LOG": str(log)})
     wait_for_log(lab, "beta", "before that was on record", "what the disk does not hold")
+    # Each copy of the record is stable before the next is written, and all before memory forgets.
+    metadata = os.path.realpath(lab.node("beta")["metadata"])
+    calls = [line.split()[0] for line in log.read_text(encoding="utf-8").splitlines() if line.endswith(f" {metadata}")]
+    first = next(at for at, call in enumerate(calls) if call.startswith("pwrite"))
+    assert calls[first + 1] == "fdatasync", calls
     # Nobody looks once more.
     lab.kill("beta")
     both_come_back_and_nothing_is_compared(lab)

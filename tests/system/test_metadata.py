@@ -286,6 +286,17 @@ def crash_and_return(lab):
     assert lab.down()
 
 
+def test_metadata_whose_directory_is_missing_are_not_made_elsewhere(make_lab, scratch):
+    """Their disk is not mounted, say: what was made in its place would be hidden when it is."""
+    away = scratch / "away"
+    lab = lab_with_metadata_at(make_lab, {"alpha": away / "alpha" / "meta"}, start=False)
+    with pytest.raises(LabError):
+        lab.start("alpha")
+    wait_for_log(lab, "alpha", f"the directory of metadata {away}")
+    wait_for_log(lab, "alpha", f"mkdir -p {away / 'alpha'}")
+    assert not away.exists()
+
+
 def test_metadata_in_another_directory(make_lab, scratch):
     paths = {name: scratch / "fast" / name / "meta" for name in ("alpha", "beta")}
     for path in paths.values():

@@ -157,6 +157,20 @@ TEST_F(CopiesTest, a_command_that_is_missing_or_anybodys_is_not_run) {
   EXPECT_FALSE(check_copies(ways, directory_ / "backing").ok());
 }
 
+// Before it is needed: the way back, say, when the source of a resync has died.
+TEST_F(CopiesTest, a_command_that_is_missing_is_found_before_it_is_run) {
+  for (CopyWay CopyWays::*const step :
+       {&CopyWays::before_resync, &CopyWays::after_resync, &CopyWays::rollback, &CopyWays::snapshot}) {
+    CopyWays ways;
+    (ways.*step).command = script("true\n");
+    EXPECT_TRUE(check_copies(ways, directory_ / "backing").ok());
+    (ways.*step).command = directory_ / "nothing";
+    const Status bad = check_copies(ways, directory_ / "backing");
+    ASSERT_FALSE(bad.ok());
+    EXPECT_NE(bad.error().what.find(directory_ / "nothing"), std::string::npos) << bad.error().what;
+  }
+}
+
 TEST_F(CopiesTest, a_step_of_which_the_file_says_nothing_is_done) {
   CopyWays ways;
   ways.timeout_ns = kSecond_ns;

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,6 +36,10 @@ class DiskFileTest : public ::testing::Test {
     o.size_bytes = size_bytes;
     o.create = create;
     return o;
+  }
+  static std::string contents(const std::string& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
   }
   TemporaryDirectory directory_;
 };
@@ -70,8 +75,7 @@ TEST_F(DiskFileTest, opening_changes_neither_size_nor_content) {
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file.value()->size_bytes(), 10000u);
   EXPECT_EQ(std::filesystem::file_size(directory_ / "disk"), 10000u);
-  std::ifstream in(directory_ / "disk");
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), std::string(10000, 'x'));
+  EXPECT_EQ(contents(directory_ / "disk"), std::string(10000, 'x'));
 }
 
 TEST_F(DiskFileTest, a_larger_file_is_used_up_to_the_wanted_size) {
@@ -89,14 +93,17 @@ TEST_F(DiskFileTest, a_file_that_is_too_small_says_both_sizes_and_how_to_grow_it
             std::string::npos)
       << file.error().what;
   EXPECT_EQ(file.error().action, "grow it: truncate -s 1048576 " + (directory_ / "disk"));
+  EXPECT_EQ(contents(directory_ / "disk"), std::string(4096, 'x'));
 }
 
 TEST_F(DiskFileTest, a_file_in_use_is_refused_until_it_is_closed) {
+  std::ofstream(directory_ / "disk") << std::string(4096, 'x');
   auto first = DiskFile::open(options("disk", 4096, true));
   ASSERT_TRUE(first.ok());
   const auto second = DiskFile::open(options("disk", 4096, true));
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().what, (directory_ / "disk") + " is in use by another process");
+  EXPECT_EQ(contents(directory_ / "disk"), std::string(4096, 'x')) << "what was not made here is nobody's to take away";
   first.value().reset();
   EXPECT_TRUE(DiskFile::open(options("disk", 4096, true)).ok());
 }
@@ -114,6 +121,26 @@ TEST_F(DiskFileTest, a_file_that_could_not_be_created_whole_is_not_left_behind) 
   const auto file = DiskFile::open(options("disk", uint64_t{1} << 62, true));
   ASSERT_FALSE(file.ok());
   EXPECT_FALSE(std::filesystem::exists(directory_ / "disk"));
+}
+
+// Elsewhere one of two flushes may be told that all is well, though blocks are lost.
+TEST_F(DiskFileTest, flushes_are_under_way_side_by_side_only_where_each_is_told_what_failed) {
+  for (const uint64_t known : {0xEF53u, 0x58465342u, 0x9123683Eu, 0x01021994u})
+    EXPECT_TRUE(DiskFile::flushes_side_by_side(known)) << std::hex << known;  // ext4, XFS, Btrfs, tmpfs
+  for (const uint64_t unknown : {0x65735546u, 0x6969u, 0x2fc12fc1u, 0x794c7630u, 0xF2F52010u, 0u})
+    EXPECT_FALSE(DiskFile::flushes_side_by_side(unknown)) << std::hex << unknown;  // FUSE, NFS, ZFS, overlayfs, f2fs
+}
+
+// What is in flight, and for how long, grows while a device hangs.
+TEST_F(DiskFileTest, a_device_gets_on_by_what_it_completes_and_by_nothing_else) {
+  const auto work = [](size_t more) {
+    std::string line;
+    for (size_t field = 0; field < 17; ++field) line += field == more ? " 9" : " 1";
+    std::istringstream stat(line);
+    return DiskFile::completed_work(stat);
+  };
+  const std::set<size_t> completed{0, 2, 4, 6, 11, 13, 15};  // reads, writes, discards, flushes, and sectors of them
+  for (size_t field = 0; field < 17; ++field) EXPECT_EQ(work(field) != work(99), completed.contains(field)) << field;
 }
 
 TEST_F(DiskFileTest, kinds_of_files_are_told_apart) {

@@ -69,6 +69,17 @@ TEST_F(LinkKeyTest, what_is_no_file_is_refused) {
   EXPECT_FALSE(read_link_keys("/dev/null").ok());
 }
 
+// A host that lost power in the midst of it could else never change its keys again.
+TEST_F(LinkKeyTest, what_is_left_of_a_change_that_was_cut_off_does_not_hinder_the_next) {
+  const std::string path = write(kDigits, 0600);
+  std::ofstream(path + ".new") << "half";
+  const LinkKeys keys{make_link_key(), make_link_key()};
+  const Status replaced = replace_link_keys(path, "r0", keys);
+  ASSERT_TRUE(replaced.ok()) << replaced.error().what;
+  EXPECT_EQ(read_link_keys(path).value().front().fingerprint, keys[0].fingerprint);
+  EXPECT_NE(::access((path + ".new").c_str(), F_OK), 0);
+}
+
 TEST_F(LinkKeyTest, who_changes_a_key_leaves_it_to_whom_it_belongs) {
   const std::string path = directory_.path() + "/r0.key";
   ASSERT_TRUE(write_link_keys(path, "r0", {make_link_key()}).ok());

@@ -52,6 +52,7 @@ class DirectRead {
 };
 DirectRead direct_read;
 std::atomic<int> direct_reads{0};
+std::atomic<int> write_back_errno{0};  // what became of what was still to be written, of which nobody was told
 
 }  // namespace
 }  // namespace twinblock
@@ -63,6 +64,14 @@ extern "C" ssize_t pread(int fd, void* into, size_t bytes, off_t offset) {
   if (direct)
     if (const auto call = twinblock::direct_read.get()) return (*call)(into, bytes, offset);
   return static_cast<ssize_t>(::syscall(SYS_pread64, fd, into, bytes, offset));
+}
+
+extern "C" int sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned flags) {
+  if (const int error = twinblock::write_back_errno; error != 0) {
+    errno = error;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_sync_file_range, fd, offset, bytes, flags));
 }
 
 namespace twinblock {
@@ -89,7 +98,7 @@ class MemoryLooks : public ::testing::Test {
   ~MemoryLooks() override {
     wait_for_threads();
     direct_read = nullptr;
-    direct_reads = 0;
+    direct_reads = write_back_errno = 0;
     ::close(fd_);
     std::filesystem::remove_all(directory_);
   }
@@ -166,6 +175,36 @@ TEST_F(MemoryLooks, WhatTheDiskCanNotReadIsNotBelieved) {
   const MemoryLook look = look_at_memory(path_, {{0, kSize}});
   EXPECT_EQ(look.found, MemoryFound::kDeceives);
   EXPECT_EQ(look.error, EIO);
+}
+
+// A process that was killed was told nothing of it, and what it was about has left memory: nothing differs any more.
+TEST_F(MemoryLooks, AWriteBackThatFailedIsFoundThoughNothingIsLeftOfIt) {
+  if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
+  forget();
+  write_back_errno = EIO;
+  const MemoryLook look = look_at_memory(path_, {{0, kSize}});
+  EXPECT_EQ(look.found, MemoryFound::kDeceives);
+  EXPECT_EQ(look.error, EIO);
+}
+
+// However far the place lies from where the range begins: of a large volume almost all is one range.
+TEST_F(MemoryLooks, APageInALongRangeIsFound) {
+  if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
+  constexpr uint64_t kLong = 2 * kGiB + kSize;
+  ASSERT_EQ(::ftruncate(fd_, kLong), 0);
+  for (const uint64_t at : {kGiB + 4 * kKiB, kLong - 4 * kKiB}) {
+    forget();
+    remember(at, 4 * kKiB);
+    direct_read = [at, fd = fd_](void* into, size_t bytes, off_t offset) {
+      const auto got = ::syscall(SYS_pread64, fd, into, bytes, offset);
+      const uint64_t begin = static_cast<uint64_t>(offset);
+      if (begin <= at && at < begin + bytes) static_cast<char*>(into)[at - begin] ^= 1;
+      return static_cast<ssize_t>(got);
+    };
+    const MemoryLook look = look_at_memory(path_, {{0, kLong}});
+    EXPECT_EQ(look.found, MemoryFound::kDeceives) << at;
+    EXPECT_EQ(look.at_bytes / kMiB, at / kMiB);
+  }
 }
 
 TEST_F(MemoryLooks, AFileSystemWithoutDirectReadsTellsNothing) {

@@ -1,11 +1,13 @@
 // Connections with a key: who proves it gets in, nobody else does, and each is told why.
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
 
 #include <cstring>
 #include <memory>
 
 #include "base/limits.h"
+#include "io/posix/tcp_connection.h"
 #include "io_posix_tcp_support.h"
 #include "io_posix_tls_support.h"
 
@@ -240,6 +242,12 @@ TEST_F(TlsTest, both_ends_say_how_they_are_protected) {
   loop_.call([&] {
     EXPECT_EQ(dialled_.connection->protection(), "TLS 1.3, AES-128-GCM, key " + key_.fingerprint);
     EXPECT_EQ(accepted_.connection->protection(), dialled_.connection->protection());
+    // Whose cable may be pulled: both have to know it.
+    for (const End* end : {&dialled_, &accepted_}) {
+      const auto* tcp = dynamic_cast<const TcpConnection*>(end->connection.get());
+      ASSERT_NE(tcp, nullptr);
+      EXPECT_EQ(tcp->interface_index(), ::if_nametoindex("lo"));
+    }
     dialled_.connection->send(pattern(100, 1));
   });
   ASSERT_TRUE(loop_.eventually([&] { return accepted_.received.size() == 100; }));

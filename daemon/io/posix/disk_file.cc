@@ -236,15 +236,17 @@ void DiskFile::require_size(uint64_t size_bytes) {
 void DiskFile::probe_file_system() {
   struct statfs filesystem {};
   const bool known = !is_device_ && ::fstatfs(fd_, &filesystem) == 0;
-  const auto is = [&](unsigned magic) {
-    return known && static_cast<unsigned>(filesystem.f_type) == magic;
-  };
+  const auto type = static_cast<uint64_t>(filesystem.f_type);
   // It has no buffered write that does not wait, so that io_uring hands each one to a kernel
   // thread.
-  async_writes_ = direct() || !is(EXT4_SUPER_MAGIC);
-  knows_holes_ = known && holes_are_told(static_cast<uint64_t>(filesystem.f_type));
-  parallel_flushes_ = is_device_ || is(EXT4_SUPER_MAGIC) || is(XFS_SUPER_MAGIC) ||
-                      is(BTRFS_SUPER_MAGIC) || is(TMPFS_MAGIC);
+  async_writes_ = direct() || !known || type != EXT4_SUPER_MAGIC;
+  knows_holes_ = known && holes_are_told(type);
+  parallel_flushes_ = is_device_ || (known && flushes_side_by_side(type));
+}
+
+bool DiskFile::flushes_side_by_side(uint64_t file_system) {
+  return file_system == EXT4_SUPER_MAGIC || file_system == XFS_SUPER_MAGIC || file_system == BTRFS_SUPER_MAGIC ||
+         file_system == TMPFS_MAGIC;
 }
 
 void DiskFile::probe_fast_zero() {
@@ -452,13 +454,16 @@ int FlushHandle::flush() const {
 }
 
 uint64_t DiskFile::device_work() const {
-  // Linux: Documentation/block/stat.rst. What has been completed, not what is or was waiting: reads,
-  // writes, discards and flushes, and the sectors of those.
-  constexpr std::array kCompleted{0, 2, 4, 6, 11, 13, 15};
   std::ifstream file(device_stat_);
+  return completed_work(file);
+}
+
+uint64_t DiskFile::completed_work(std::istream& stat) {
+  // Reads, writes, discards and flushes, and the sectors of those.
+  constexpr std::array kCompleted{0, 2, 4, 6, 11, 13, 15};
   uint64_t work = 0;
   uint64_t value = 0;
-  for (int field = 0; file >> value; ++field)
+  for (int field = 0; stat >> value; ++field)
     if (std::find(kCompleted.begin(), kCompleted.end(), field) != kCompleted.end()) work += value;
   return work;
 }

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <istream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -111,9 +112,17 @@ class DiskFile {
   [[nodiscard]] Result<std::unique_ptr<FlushHandle>> flush_handle() const;
   // A new one, for a flush beside others. Null where these may not be, or none can be opened.
   [[nodiscard]] std::unique_ptr<FlushHandle> another_flush_handle() const;
+  // Whether flushes may be under way side by side on that file system (statfs' f_type), each with a description of its
+  // own, as on block devices: those of which it is known that they report errors of the page cache to each of these, and
+  // that an fdatasync leaves nothing to another one that is under way (f2fs does: the first to end clears the mark that
+  // the device is still to be flushed).
+  [[nodiscard]] static bool flushes_side_by_side(uint64_t file_system);
   // Changes when the device under this file has done anything, for whomever; 0: the kernel does not
   // tell (a file system of several devices, or of none).
   [[nodiscard]] uint64_t device_work() const;
+  // The part of that in what the kernel tells of a device (Linux: Documentation/block/stat.rst): what was completed, and
+  // not what is or was waiting, which grows while a device hangs.
+  [[nodiscard]] static uint64_t completed_work(std::istream& stat);
   // Of the file, as in io/posix/files.h.
   [[nodiscard]] uint64_t memory_number() const;
   // Makes the kernel forget what it holds of this file in memory, so that what is read from now on
@@ -155,11 +164,7 @@ class DiskFile {
   bool fast_zero_ = false;
   bool async_writes_ = true;
   bool knows_holes_ = false;  // else all of it is data
-  // Whether flushes may be under way side by side, each with a description of its own: block
-  // devices, and the file systems of which it is known that they report errors of the page cache to
-  // each of these, and that an fdatasync leaves nothing to another one that is under way (f2fs
-  // does: the first to end clears the mark that the device is still to be flushed).
-  bool parallel_flushes_ = false;
+  bool parallel_flushes_ = false;  // flushes_side_by_side()
   // Learned from the first refusal of each fallocate mode.
   std::atomic<bool> no_punch_{false};
   std::atomic<bool> no_zero_range_{false};
