@@ -19,7 +19,6 @@ KIB = 1 << 10
 MIB = 1 << 20
 IS_ROOT = os.geteuid() == 0
 COMPARE_CHUNK = 4 * MIB
-HEARD_S = 2  # what a node hears of a client's end comes sooner
 ENDLESS_S = 3600
 SUPERBLOCKS = (0, 64 * KIB)  # daemon/metadata/disk_format.h
 FLAGS_AT, FLAG_HELD_DATA, FLAG_FLUSHING = 48, 512, 4096
@@ -47,28 +46,28 @@ def loop_device(image, size):
 
 
 def clients_of(lab, name):
-    """How many it has; None: it does not say, which one that has ended, or stands still, does not."""
+    """How many clients the node has; 0 where it has ended."""
     try:
-        return lab.status(name, timeout_s=HEARD_S)["clients"]
+        return lab.status(name)["clients"]
     except control.NotReachable:
-        return None
+        return 0
 
 
 @contextmanager
 def connection(lab, name="alpha"):
     """Ended, too, as far as the node is concerned: who stops it in the moment after would stop one that is in use."""
-    before = clients_of(lab, name) or 0
     handle = nbd.NBD()
     handle.add_meta_context(nbd.CONTEXT_BASE_ALLOCATION)
     handle.connect_uri(lab.node(name)["nbd"])
     try:
         yield handle
     finally:
+        with_it = clients_of(lab, name)
         handle.shutdown()
-        # Others may have come meanwhile: it is not waited for without end.
-        deadline = time.monotonic() + HEARD_S
-        while (clients_of(lab, name) or 0) > before and time.monotonic() < deadline:
-            time.sleep(0.005)
+        # One that has come meanwhile may stand in its place: it is not waited for without end.
+        deadline = time.monotonic() + LIVENESS_S
+        while with_it and clients_of(lab, name) >= with_it and time.monotonic() < deadline:
+            time.sleep(0.02)
 
 
 def write_all(handle, writes, depth=32):
@@ -116,6 +115,12 @@ def demote(lab, name):
     wait_until_left(lab, name)
     demoted = ctl(lab, name, "demote")
     assert demoted.returncode == 0, demoted.stderr
+
+
+def status_field(pid, name):
+    """What the kernel tells of a process, its first word."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return next(line.split()[1] for line in file if line.startswith(f"{name}:"))
 
 
 def left_in_memory(scratch):

@@ -18,7 +18,7 @@ from lablib.error import LabError
 from lablib.lab import default_build
 from lateness import Lateness
 from support import (FLAG_FLUSHING, IS_ROOT, MIB, assert_identical, connection, ctl, has_on_record, promote,
-                     wait_for_log, wait_until, wait_until_left)
+                     status_field, wait_for_log, wait_until, wait_until_left)
 
 
 @pytest.mark.sanitize
@@ -341,11 +341,6 @@ def thread_flags(pid):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError), \
                 open(f"{task.path}/stat", encoding="utf-8", errors="replace") as file:  # unless it has ended
             yield int(file.read().rpartition(")")[2].split()[6])
-
-
-def status_field(pid, name):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return next(line.split()[1] for line in file if line.startswith(f"{name}:"))
 
 
 def test_each_thread_is_ready_for_a_shortage_of_memory_or_status_says_why_not(lab):
