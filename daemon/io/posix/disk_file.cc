@@ -236,7 +236,7 @@ void DiskFile::require_size(uint64_t size_bytes) {
 void DiskFile::probe_file_system() {
   struct statfs filesystem {};
   const bool known = !is_device_ && ::fstatfs(fd_, &filesystem) == 0;
-  const auto type = static_cast<uint64_t>(filesystem.f_type);
+  const auto type = static_cast<uint32_t>(filesystem.f_type);  // signed where words are short
   // It has no buffered write that does not wait, so that io_uring hands each one to a kernel
   // thread.
   async_writes_ = direct() || !known || type != EXT4_SUPER_MAGIC;

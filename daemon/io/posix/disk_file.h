@@ -120,8 +120,8 @@ class DiskFile {
   // Changes when the device under this file has done anything, for whomever; 0: the kernel does not
   // tell (a file system of several devices, or of none).
   [[nodiscard]] uint64_t device_work() const;
-  // The part of that in what the kernel tells of a device (Linux: Documentation/block/stat.rst): what was completed, and
-  // not what is or was waiting, which grows while a device hangs.
+  // What of a device's statistics (Linux: Documentation/block/stat.rst) counts for that: what was completed, and not what
+  // is or was waiting, which grows while a device hangs.
   [[nodiscard]] static uint64_t completed_work(std::istream& stat);
   // Of the file, as in io/posix/files.h.
   [[nodiscard]] uint64_t memory_number() const;

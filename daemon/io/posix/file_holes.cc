@@ -23,7 +23,7 @@ bool holes_are_told(uint64_t file_system) {
 
 bool file_holes_are_told(int fd) {
   struct statfs of {};
-  return ::fstatfs(fd, &of) == 0 && holes_are_told(static_cast<uint64_t>(of.f_type));
+  return ::fstatfs(fd, &of) == 0 && holes_are_told(static_cast<uint32_t>(of.f_type));
 }
 
 bool is_cut(int fd, uint64_t least_bytes) {
