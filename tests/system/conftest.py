@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tools"))
 sys.path.insert(0, str(HERE))
 
+import ocf_agent  # noqa: E402
 from lablib import Lab  # noqa: E402
 from lablib.guardian import Guardian  # noqa: E402
 from lablib.environment import sanitizer_libraries  # noqa: E402
@@ -202,6 +203,23 @@ def make_lab(request, scratch):
     assert not reports, "a sanitizer reports:\n" + "\n".join(reports)
     assert not make.timed_out, f"the test took longer than {seconds_max} s"
     assert failed or all(orderly), "a node did not end by SIGTERM in time"
+
+
+@pytest.fixture
+def make_agents(make_lab, scratch):
+    """A lab and an agent for each of its nodes; nodes that agents started end with the test."""
+    started = []
+
+    def make(init=True, options=None, **parameters):
+        lab = make_lab(init=init, settings={"on_restart": "secondary"}, **(options or {}))
+        agents = {name: ocf_agent.Agent(lab, name, scratch, **parameters) for name in ("alpha", "beta")}
+        started.extend(agents.values())
+        return lab, agents
+
+    yield make
+    for agent in started:
+        code, said = agent.run("stop")
+        assert code == ocf_agent.SUCCESS, said
 
 
 @pytest.fixture

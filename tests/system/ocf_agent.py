@@ -42,7 +42,14 @@ sys.exit(done.returncode)
 MORE = "status |= has"
 # As on a host whose kernel has nbd, in place of one whose kernel has none.
 WAITING_DEVICE = """status["device"] = dict(state="waits", why="its process has ended") if has else dict(state="connected", why="")
-        file.seek(0), file.truncate(), json.dump(max(has - 1, 0), file)"""
+        file.seek(0)
+        file.truncate()
+        json.dump(max(has - 1, 0), file)"""
+# `twinblock` that is asked to detach, as a file keeps it.
+DETACHING = """#!/bin/sh
+[ "$1" != detach ] || echo "$*" >>"{asked}"
+exec "{real}" "$@"
+"""
 
 
 def missing():
@@ -107,11 +114,18 @@ class Agent:
         """These in place of what the node says."""
         self._status_tells(MORE, members)
 
+    def detaches(self):
+        """From the first look on."""
+        self._program("twinblock", DETACHING.format(asked=self._directory / "twinblock.asked", real=self._real()))
+        return self.asked("twinblock")
+
+    def _real(self):
+        return Path(self.lab.state["build"]) / "tools" / "twinblock"
+
     def _status_tells(self, tells, has):
         file = self._directory / "told.json"
         file.write_text(json.dumps(has), encoding="utf-8")
-        real = Path(self.lab.state["build"]) / "tools" / "twinblock"
-        self._program("twinblock", TOLD.format(python=sys.executable, real=real, file=file, tells=tells))
+        self._program("twinblock", TOLD.format(python=sys.executable, real=self._real(), file=file, tells=tells))
         return file
 
     def _program(self, name, text):

@@ -16,14 +16,24 @@ exit {status}
 """
 # Mounts of its own, as root or where user namespaces are allowed.
 OWN_RUN = ["unshare", "--mount", "--propagation", "private"]
+ENABLED = "/etc/systemd/system/multi-user.target.wants"
 IN_IT = """mount -t tmpfs none /run || exit 77
 mkdir -p {made} || exit 77
 for note in {notes}; do echo '{{}}' >"/run/twinblock/$note" || exit 77; done
+if [ -d /etc/systemd/system ]; then
+  mount -t tmpfs none /etc/systemd/system && mkdir {enabled} || exit 77
+  for unit in twinblock@r0 twinblock-attach@r0 twinblock-promoter@r0 twinblock-web; do
+    ln -s nothing {enabled}/$unit.service
+  done
+fi
 mount -t tmpfs none /sys/block || exit 77
 mkdir /sys/block/nbd0 /sys/block/nbd1
 echo "{backend}" >/sys/block/nbd0/backend
 echo somebody-else >/sys/block/nbd1/backend
-exec sh {script} {words}
+sh {script} {words}
+status=$?
+ls {enabled} >{directory}/enabled 2>/dev/null
+exit $status
 """
 
 
@@ -43,7 +53,7 @@ class Scripts:
         """How it ended, and what it did."""
         made = ["/run/twinblock", *(["/run/systemd/system"] if systemd else [])]
         text = IN_IT.format(made=" ".join(made), notes=" ".join(notes), script=SCRIPTS / f"twinblock.{script}",
-                            words=" ".join(words), backend=backend)
+                            words=" ".join(words), backend=backend, directory=self.directory, enabled=ENABLED)
         unshare = OWN_RUN if os.geteuid() == 0 else [*OWN_RUN, "--map-root-user"]
         (self.directory / "done").unlink(missing_ok=True)
         done = subprocess.run([*unshare, "sh", "-c", text], capture_output=True, text=True, check=False,
@@ -52,6 +62,10 @@ class Scripts:
             pytest.skip(f"no namespace of mounts: {done.stderr.strip()}")
         path = self.directory / "done"
         return done, path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+    def enabled(self):
+        return (self.directory / "enabled").read_text(encoding="utf-8").split()
 
 
 @pytest.fixture
@@ -106,3 +120,21 @@ def test_systemd_reads_the_units_of_a_new_version(scripts, status):
 def test_nobody_asks_a_systemd_that_does_not_run(scripts):
     done, did = scripts.run("postinst", "configure", systemd=False)
     assert done.returncode == 0 and not any(line.startswith("systemctl") for line in did), did
+
+
+@pytest.mark.skipif(not os.path.isdir("/etc/systemd/system"), reason="this host has no units of its own")
+@pytest.mark.parametrize("words", ["upgrade 0.2", "remove", "failed-upgrade 0.2", "abort-install", "disappear other 1"])
+def test_what_is_enabled_stays_so_until_the_package_is_purged(scripts, words):
+    assert scripts.run("postrm", *words.split())[0].returncode == 0
+    assert len(scripts.enabled()) == 4
+    assert scripts.run("postrm", "purge")[0].returncode == 0
+    assert not scripts.enabled()
+
+
+def test_the_group_of_the_units_is_there_before_them(scripts):
+    """Without it systemd starts none."""
+    for status, made in ((2, ["groupadd --system twinblock"]), (0, [])):
+        scripts.answers("getent", status)
+        done, did = scripts.run("postinst", "configure")
+        assert done.returncode == 0, done.stderr
+        assert [line for line in did if line.startswith("groupadd")] == made

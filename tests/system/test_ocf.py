@@ -18,29 +18,11 @@ from lablib.error import LIVENESS_S
 from lablib.lab import VOLUME
 from ocf_agent import (AGENT, CONFIGURED, DEGRADED, DEGRADED_PROMOTED, FAILED_PROMOTED, GENERIC, INSTALLED, NOT_RUNNING,
                        PROMOTED, SUCCESS, UNIMPLEMENTED, Agent)
-from support import IS_ROOT, MIB, connection, ctl, wait_until
+from support import IS_ROOT, MIB, connection, ctl, wait_until, wait_until_noted
 
 pytestmark = pytest.mark.skipif(ocf_agent.missing() is not None, reason=ocf_agent.missing() or "")
 
-SETTINGS = {"on_restart": "secondary"}
 DYING_S = 30
-
-
-@pytest.fixture
-def make_agents(make_lab, scratch):
-    """A lab and an agent for each of its nodes; nodes that agents started end with the test."""
-    started = []
-
-    def make(init=True, options=None, **parameters):
-        lab = make_lab(init=init, settings=SETTINGS, **(options or {}))
-        agents = {name: Agent(lab, name, scratch, **parameters) for name in ("alpha", "beta")}
-        started.extend(agents.values())
-        return lab, agents
-
-    yield make
-    for agent in started:
-        code, said = agent.run("stop")
-        assert code == SUCCESS, said
 
 
 @pytest.fixture
@@ -299,6 +281,47 @@ def test_a_process_that_has_not_heard_the_other_one_takes_no_fencing_before_it_b
         assert beta.run("promote", timeout_s=60 if result == SUCCESS else 10)[0] == result
 
 
+def test_fencing_is_no_word_for_a_disk_that_holds_nothing(make_agents):
+    """Another one in its place, or one that is not mounted."""
+    lab, agents = make_agents(fencing_is_proven="true", connect_timeout=0)
+    beta = agents["beta"]
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), 0)
+        handle.flush()
+    wait_until_noted(lab)
+    for name in ("beta", "alpha"):
+        lab.kill(name)
+    backing = Path(lab.node("beta")["backing"])
+    size = backing.stat().st_size
+    backing.unlink()
+    backing.touch()
+    os.truncate(backing, size)
+    assert beta.run("start")[0] == SUCCESS
+    for tool, text in fenced("alpha", ago_s=-60).items():
+        beta.cluster_says(tool, text)
+    code, said = beta.run("promote", timeout_s=20)
+    assert code == GENERIC and "zeroes" in said, said
+    assert lab.status("beta")["role"] == "secondary"
+
+
+def test_a_primary_that_waits_for_its_disk_has_degraded(pair):
+    alpha = pair[1]["alpha"]
+    for stalled_s, result in ((0.0, (PROMOTED, 10000)), (12.5, (DEGRADED_PROMOTED, 10))):
+        alpha.status_says(disk={"error": "", "stalled_s": stalled_s})
+        assert (alpha.monitor(), alpha.score()) == result
+
+
+def test_what_uses_the_device_of_a_dead_node_gets_errors(make_agents):
+    """It would else wait for a process that Pacemaker does not start here: a umount, too."""
+    lab, agents = make_agents(attach="true")
+    alpha = agents["alpha"]
+    lab.kill("alpha")
+    for action in ("monitor", "demote", "stop"):
+        before = len(alpha.detaches())
+        alpha.run(action, OCF_RESKEY_CRM_meta_interval="10000")
+        assert any("--force" in line and "--in-use" in line for line in alpha.detaches()[before:]), action
+
+
 def test_proven_fencing_is_the_word(make_agents):
     lab, agents = make_agents(fencing_is_proven="true")
     beta = agents["beta"]
@@ -419,60 +442,6 @@ def test_an_attachment_that_was_cut_off_is_undone(link, make_agents):
     cut_off()
     assert alpha.run("demote")[0] == SUCCESS
     assert not note.exists()
-
-
-@pytest.mark.skipif(not IS_ROOT, reason="another /run takes root")
-def test_a_node_that_is_stopped_is_systemds_to_start_again(pair, scratch):
-    """A volume that is taken out of the cluster would else stay down when its process dies, until the host is restarted."""
-    _, agents = pair
-    alpha = agents["alpha"]
-    override = "/run/systemd/system/twinblock@r0.service.d/50-pacemaker.conf"
-    host = scratch / "host"
-    host.mkdir()
-    (host / "systemctl").write_text(f'#!/bin/sh\necho "$*" >>{host}/asked\n', encoding="utf-8")
-    (host / "systemctl").chmod(0o755)
-    script = f"""mount -t tmpfs none /run && mkdir -p {override.rsplit("/", 1)[0]} && touch {override} || exit 77
-    "$0" stop; echo $?; ls {override}"""
-    environment = alpha.environment()
-    done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, AGENT],
-                          env={**environment, "PATH": f"{host}:{environment['PATH']}"}, capture_output=True, text=True,
-                          check=False, timeout=2 * LIVENESS_S)
-    if done.returncode == 77 or done.stderr.startswith("unshare:"):
-        pytest.skip(f"no namespace of mounts: {done.stderr.strip()}")
-    assert done.stdout.splitlines()[-1] == str(SUCCESS), (done.stdout, done.stderr)
-    assert "daemon-reload" in (host / "asked").read_text(encoding="utf-8").splitlines()
-
-
-@pytest.mark.skipif(not IS_ROOT, reason="another /etc and another /run take root")
-def test_the_unit_of_a_node_is_pacemakers_while_it_runs(pair, scratch):
-    """systemd neither starts it again nor ends it before Pacemaker, and its fence command may ask Pacemaker."""
-    lab, agents = pair
-    alpha = agents["alpha"]
-    build = Path(lab.state["build"])
-    host = scratch / "host"
-    host.mkdir()
-    manager = f'echo "$*" >>{host}/asked; case "$*" in *is-enabled*|*is-active*) exit 1 ;; esac'
-    for name, text in (("systemctl", manager), ("getent", "exit 0"), ("journalctl", "exit 0"),
-                       ("twinblockd", f'exec {build}/daemon/twinblockd "$@" --node alpha'),
-                       ("twinblock", f'verb=$1; shift; exec {build}/tools/twinblock "$verb" --node alpha "$@"')):
-        (host / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-        (host / name).chmod(0o755)
-    lab.kill("alpha")
-    override = "/run/systemd/system/twinblock@r0.service.d/50-pacemaker.conf"
-    script = f"""cp -a /etc {host}/etc && mount --bind {host}/etc /etc && mkdir -p /etc/twinblock &&
-    cp "$1" /etc/twinblock/r0.toml && mount -t tmpfs none /run && mkdir -p /run/systemd/system || exit 77
-    "$0" start >&2; cat {override}"""
-    environment = alpha.environment(timeout_s=10, OCF_RESKEY_config="", OCF_RESKEY_node="")
-    done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, AGENT,
-                           lab.node("alpha")["config"]],
-                          env={**environment, "PATH": f"{host}:{environment['PATH']}"}, capture_output=True, text=True,
-                          check=False, timeout=2 * LIVENESS_S)
-    if done.returncode == 77 or done.stderr.startswith("unshare:"):
-        pytest.skip(f"no namespace of mounts: {done.stderr.strip()}")
-    lines = done.stdout.splitlines()
-    assert {"Before=pacemaker.service pacemaker_remote.service", "Restart=no", "SupplementaryGroups=haclient"} <= set(lines), done
-    asked = (host / "asked").read_text(encoding="utf-8").splitlines()
-    assert asked.index("daemon-reload") < asked.index("start twinblock@r0.service")
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")

@@ -55,9 +55,9 @@ def test_the_unit_says_what_a_node_is_worth_to_the_host():
 
 @pytest.mark.parametrize("unit, lines", [
     ("twinblock@", ["ExecStop=-+@SBINDIR@/twinblock detach %i --with-host", "TimeoutStopSec=60",
-                    "Before=remote-fs-pre.target"]),
-    ("twinblock-attach@", ["After=twinblock@%i.service systemd-modules-load.service", "Before=remote-fs-pre.target",
-                           "TimeoutStopSec=60", "Restart=on-failure", "RestartPreventExitStatus=2 6",
+                    "Wants=remote-fs-pre.target", "Before=remote-fs-pre.target"]),
+    ("twinblock-attach@", ["After=twinblock@%i.service systemd-modules-load.service", "Wants=remote-fs-pre.target",
+                           "Before=remote-fs-pre.target", "TimeoutStopSec=60", "Restart=on-failure", "RestartPreventExitStatus=2 6",
                            "OOMScoreAdjust=-900", "LimitMEMLOCK=infinity"]),
     ("twinblock-promoter@", ["After=twinblock@%i.service", "KillMode=mixed", "TimeoutStopSec=180", "Restart=always",
                              "RestartPreventExitStatus=2", "OOMScoreAdjust=-900", "LimitMEMLOCK=infinity"]),

@@ -160,8 +160,9 @@ TEST_F(NbdReconnect, ADeviceWhoseVolumeWasMadeLargerGetsAConnectionThatKnowsIt) 
   put(host_.sys + "/block/nbd3/size", "8192\n");  // in sectors: half of what the volume has now
   ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
   const std::string control = directory_ / "r0.ctl";
-  const ScriptedNode node(control, [&](const std::string& verb, const json&) -> std::optional<std::string> {
+  const ScriptedNode node(control, [&](const std::string& verb, const json& args) -> std::optional<std::string> {
     EXPECT_EQ(verb, "hang-up");
+    EXPECT_EQ(args["pid"], attachment_.nbd_pid);
     const Result<std::optional<Attachment>> note = read_attachment(stem_);
     EXPECT_TRUE(note.ok() && note.value() && note.value()->server.pid == 0) << "on record before the connection ends";
     return ScriptedNode::good({{"connections", 1}});
@@ -188,7 +189,9 @@ TEST_F(NbdReconnect, AConnectionThatTheNodeDoesNotFindStaysOnRecord) {
   attachment_.server = identify_process(getpid());
   ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
   const std::string control = directory_ / "r0.ctl";
-  const ScriptedNode node(control, [](const std::string&, const json&) -> std::optional<std::string> {
+  const ScriptedNode node(control, [&](const std::string& verb, const json& args) -> std::optional<std::string> {
+    EXPECT_EQ(verb, "hang-up");
+    EXPECT_EQ(args["pid"], attachment_.nbd_pid);
     return ScriptedNode::good({{"connections", 0}});
   });
   const json status = node_status("primary", 5, getpid());
@@ -272,8 +275,12 @@ TEST_F(NbdReconnect, ANewDeviceIsOfThePromotionThatItsConnectionHas) {
   attachment_.device.clear();
   ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
   // Somebody else was faster with the first one.
-  nbd_kernel().answer = [](const NbdOrder& order) {
-    return order.attributes.at(NBD_ATTR_INDEX) == as_u32(0) ? -NLE_BUSY : 0;
+  nbd_kernel().answer = [this](const NbdOrder& order) {
+    const bool first = order.attributes.at(NBD_ATTR_INDEX) == as_u32(0);
+    const Result<std::optional<Attachment>> note = read_attachment(stem_);
+    EXPECT_TRUE(note.ok() && note.value() && note.value()->device == host_.dev + (first ? "/nbd0" : "/nbd1"))
+        << "on record before the kernel has it";
+    return first ? -NLE_BUSY : 0;
   };
   const Result<std::string> made =
       make_nbd_device(host_, changes(1, node_status("primary", 5, getpid()), node_status("primary", 6, getpid())),
@@ -292,6 +299,24 @@ TEST_F(NbdReconnect, ANewDeviceIsOfThePromotionThatItsConnectionHas) {
   std::string interval_ms;
   file >> interval_ms;
   EXPECT_EQ(interval_ms, "2000");
+}
+
+// Whoever connects the device next would be taken for the volume.
+TEST_F(NbdReconnect, ADeviceThatIsDisconnectedLosesItsNameAndItsPatience) {
+  put(host_.dev + "/nbd3");
+  put(host_.sys + "/block/nbd3/uevent");
+  put(host_.sys + "/block/nbd3/queue/io_timeout", "2000\n");
+  attachment_.link = give_stable_name(host_, "r0", attachment_.device);
+  ASSERT_TRUE(std::filesystem::is_symlink(attachment_.link));
+  put(host_.sys + "/block/nbd3/uevent");
+  ASSERT_TRUE(disconnect_nbd_device(host_, attachment_).ok());
+  EXPECT_FALSE(std::filesystem::is_symlink(attachment_.link));
+  const auto text_of = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(text_of(host_.sys + "/block/nbd3/uevent"), "change\n") << "udev is to look again";
+  EXPECT_EQ(text_of(host_.sys + "/block/nbd3/queue/io_timeout"), "30000\n") << "Linux' own";
 }
 
 // It is mounted, and the node ends next.

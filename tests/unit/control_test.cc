@@ -151,6 +151,15 @@ TEST_F(ControlTest, OrdersWithWrongArgumentsAreRefusedByName) {
   EXPECT_EQ(ask(R"({"verb":"status"})")["result"], before) << "nothing happened";
 }
 
+TEST_F(ControlTest, AWordInTheWitnessPlaceIsAWordAboutThePeer) {
+  ASSERT_TRUE(ask(R"({"verb":"init"})")["ok"].get<bool>());
+  for (const char* args : {R"({"without_witness":true})", R"({"without_witness":true,"peer_is_dead":false})"}) {
+    const json reply = ask(std::string(R"({"verb":"promote","args":)") + args + "}");
+    ASSERT_FALSE(reply["ok"].get<bool>());
+    EXPECT_NE(reply["error"].get<std::string>().find("'peer_is_dead'"), std::string::npos) << reply;
+  }
+}
+
 TEST_F(ControlTest, OrdersThatDoNotSuitTheStateSayWhatWould) {
   ASSERT_TRUE(ask(R"({"verb":"init"})")["ok"].get<bool>());
   for (const std::string request :

@@ -201,7 +201,7 @@ TEST_F(MemoryLooks, APageInALongRangeIsFound) {
       if (begin <= at && at < begin + bytes) static_cast<char*>(into)[at - begin] ^= 1;
       return static_cast<ssize_t>(got);
     };
-    const MemoryLook look = look_at_memory(path_, {{0, kLong}});
+    const MemoryLook look = look_at_memory(path_, {{0, kLong}}, {60 * kSecond_ns, 60 * kSecond_ns});
     EXPECT_EQ(look.found, MemoryFound::kDeceives) << at;
     EXPECT_EQ(look.at_bytes / kMiB, at / kMiB);
   }

@@ -40,6 +40,14 @@ TEST(VerdictWords, NameTheNodeOnWhichItIsToBeDone) {
   }
 }
 
+// Whoever stopped the other one would stop the only node with a disk.
+TEST(VerdictWords, WhoCanNotGoOnIsStoppedAndTheOtherOnePromoted) {
+  EXPECT_TRUE(advise(Verdict::kCantGoOn, "r0", "beta")
+                  .starts_with("stop twinblockd here, then run `twinblock promote r0 --peer-is-dead` on beta"));
+  EXPECT_TRUE(advise(Verdict::kPeerCantGoOn, "r0", "beta")
+                  .starts_with("stop twinblockd on beta, then run `twinblock promote r0 --peer-is-dead` here"));
+}
+
 // Whoever replaced it as advised would throw away what nobody else has.
 TEST(VerdictWords, ADiskThatFailsIsKeptWhereItAloneHoldsWhatCounts) {
   SyncFacts whole, fails;
