@@ -183,8 +183,21 @@ void World::go_on_with_winner() {
   const auto connected = [this](int host) {
     return node(host).engine().status().peer.connected;
   };
-  wait(
-      kHealingMax_ns, [&] { return connected(0) && connected(1); }, "a session after an order");
+  const auto together = [&] { return connected(0) && connected(1); };
+  const auto settle = [&] {
+    const uint64_t patience_ns = scheduler_.now_ns() + 5 * kSecond_ns;
+    const auto apart = [&] {
+      return scheduler_.now_ns() > patience_ns && says_split_brain(0) && says_split_brain(1);
+    };
+    wait(
+        kHealingMax_ns, [&] { return together() || apart(); }, "a session after an order");
+  };
+  settle();
+  // One node may have had a session for a moment, while the other one was promoted, which made the order void.
+  while (!together()) {
+    meet_at_last(random_.chance(0.5) ? 0 : 1);
+    settle();
+  }
   wait(
       kHealingMax_ns,
       [&] {
