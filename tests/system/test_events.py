@@ -125,6 +125,14 @@ def test_a_follower_sees_the_end_and_the_next_beginning(lab, follow):
     assert lines[again]["number"] == 1
 
 
+def test_a_peer_that_is_stopped_says_goodbye(lab):
+    """It is not one that has died, or was cut off."""
+    lab.stop("beta")
+    lab.wait_state("alpha", "simplex")
+    lost = [line for line in events(lab) if line["event"] == "session-lost"]
+    assert "beta said goodbye: twinblockd on beta stops" in lost[-1]["reason"], lost
+
+
 def test_a_follower_ends_with_its_reader_though_nothing_happens(lab):
     """As `twinblock events --follow | head -1` does."""
     program = Path(lab.state["build"]) / "tools" / "twinblock"

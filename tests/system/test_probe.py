@@ -24,10 +24,10 @@ def probe(lab, *words, node="alpha"):
     return json.loads(shown.stdout)["links"]
 
 
-def probe_until(lab, good, *words):
+def probe_until(lab, good, *words, node="alpha"):
     """The first of some probes that is `good`, or the last: a busy machine has not always time for what a link carries."""
     for _ in range(10):
-        link, = probe(lab, *words)
+        link, = probe(lab, *words, node=node)
         if good(link):
             break
     return link
@@ -169,6 +169,34 @@ def test_clients_go_on_and_streams_wait_for_each_other(make_lab):
     assert_identical(lab)
 
 
+def test_clients_of_the_peer_go_on_too(make_lab):
+    """The node that probes only takes what they write."""
+    lab = make_lab()
+    ended = threading.Event()
+    with connection(lab) as handle:
+        def write():
+            while not ended.wait(0.01):  # little enough that the answers to it are next to nothing
+                handle.pwrite(b"w" * 64 * KIB, 0)
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            link = probe_until(lab, lambda each: each["clients_write"], "--duty", "100", node="beta")
+        finally:
+            ended.set()
+            writer.join()
+    assert link["clients_write"] and link["stream"]["seconds"] < 1
+
+
+def test_each_probe_begins_anew(make_lab):
+    lab = make_lab(links=2)
+    for _ in range(2):
+        links = probe(lab)
+        assert len(links) == 2
+        for link in links:
+            assert link["round_trip"]["samples"] > 1
+            assert all(each["writes_per_s"] > 0 for each in link["conversations"]), link["conversations"]
+
+
 def test_the_picture_is_svg_with_each_link(make_lab, scratch):
     lab = make_lab(links=2)
     path = scratch / "links.svg"
@@ -222,6 +250,18 @@ def test_who_probes_from_the_peers_address_gets_answers_one_at_a_time_and_nothin
     with wire.dial(address) as sock:  # a recording
         sock.sendall(wire.frame(wire.PROBE, aux0=wire.read_challenge(sock) ^ 1))
         assert wire.read_until_closed(sock) == b""
+    with wire.dial(address) as sock:  # it is gone in the middle of a stream, which counts for nobody
+        assert begin(sock)[0] == wire.PROBE_HOST
+        sock.sendall(wire.frame(wire.PROBE_DATA, bytes(64 * KIB)) + wire.frame(wire.PROBE_ASK, sequence=1))
+        assert wire.read_frame(sock)[0] == wire.PROBE_ANSWER
+
+    def has_room():
+        with wire.dial(address) as sock:
+            if begin(sock)[0] != wire.PROBE_HOST:
+                return False
+            sock.sendall(wire.frame(wire.PROBE_HOST))  # out of turn: it is closed there before it is here
+            return wire.read_until_closed(sock) == b""
+    wait_until(has_room, what="room for the next one")
     for _ in range(2):
         with wire.dial(address) as sock, wire.dial(address) as second:
             assert begin(sock)[0] == wire.PROBE_HOST

@@ -29,6 +29,7 @@ class ProbeTest : public testing::Test {
         case wire::FrameType::kChallenge: nonce_ = wire::frame_as<wire::ChallengeFrame>(header).nonce; break;
         case wire::FrameType::kProbeHost: ++accepted_; break;
         case wire::FrameType::kProbeAnswer: ++answers_; break;
+        case wire::FrameType::kProbeReport: report_ = header; break;
         default: break;
       }
     };
@@ -65,6 +66,7 @@ class ProbeTest : public testing::Test {
   std::optional<uint64_t> nonce_;
   uint64_t number_ = 0;
   size_t accepted_ = 0, answers_ = 0;
+  std::optional<wire::FrameHeader> report_;
 };
 
 TEST_F(ProbeTest, OneAtATime) {
@@ -95,6 +97,20 @@ TEST_F(ProbeTest, WhoDoesNotComeToAnEndMakesRoomForTheNextOne) {
   node_->run(5 * kSecond_ns);
   EXPECT_FALSE(ask());
   EXPECT_TRUE(probe());
+}
+
+// All of it counts, and of its course only the beginning: a report has room for so much.
+TEST_F(ProbeTest, AStreamThatLastsTooLongIsReportedAllTheSame) {
+  ASSERT_TRUE(probe());
+  constexpr uint64_t kFrames = 80;
+  static_assert(kFrames * 100 * kMillisecond_ns > limits::kProbeIntervalsMax * limits::kProbeInterval_ns);
+  for (uint64_t sent = 1; sent <= kFrames; ++sent) say(wire::to_header(wire::ProbeDataFrame{.last = sent == kFrames}));
+  ASSERT_TRUE(report_.has_value());
+  const auto report = wire::frame_as<wire::ProbeReportFrame>(*report_);
+  EXPECT_EQ(report.received_bytes, kFrames * sizeof(wire::FrameHeader));
+  EXPECT_GT(report_->payload_bytes, 0u);
+  EXPECT_LE(report_->payload_bytes, limits::kProbeIntervalsMax * sizeof(uint32_t));
+  EXPECT_TRUE(ask()) << "it may go on";
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // Links get new connections, as keys are changed, while a write waits for the peer's disk: an engine on virtual parts, and
-// the fuzzers' peer, over one link.
+// the fuzzers' peer, mostly over one link.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,11 +22,15 @@ constexpr uint64_t kMoment_ns = 100 * kMillisecond_ns;
 
 class RenewalTest : public testing::Test {
  protected:
-  RenewalTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
-    config_.links.resize(1);
+  explicit RenewalTest(size_t links = 1)
+      : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
+    config_.links.resize(links);
     node_ = plain_node(config_, record_);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
-    peer_->hears = [this](const wire::FrameHeader& header) { ++heard_[static_cast<wire::FrameType>(header.type)]; };
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      ++heard_[static_cast<wire::FrameType>(header.type)];
+      if (header.type == static_cast<uint8_t>(wire::FrameType::kJoin)) join_ = wire::frame_as<wire::JoinFrame>(header);
+    };
     peer_->take(HostilePeer::Stance::kSame, 0, 0);
   }
   ~RenewalTest() override {
@@ -67,7 +74,13 @@ class RenewalTest : public testing::Test {
   std::unique_ptr<HostilePeer> peer_;
   std::map<wire::FrameType, int> heard_;  // by the peer
   ClientRequest request_;
+  wire::JoinFrame join_;                  // … the last one
   uint64_t incarnation_ = 1;  // odd: the peer's
+};
+
+class RenewalOfTwoTest : public RenewalTest {
+ protected:
+  RenewalOfTwoTest() : RenewalTest(2) {}
 };
 
 TEST_F(RenewalTest, OfThePeersIsNoLoss) {
@@ -116,6 +129,46 @@ TEST_F(RenewalTest, WithoutEndIsOne) {
   peer_->renews = true;
   for (size_t i = 0; i < 2 * limits::kRenewalsMax && stands(); ++i) peer_joins();
   EXPECT_FALSE(stands());
+}
+
+// Anybody may have recorded one that was said to an earlier join.
+TEST_F(RenewalTest, ARefusalOfAnotherJoinEndsNoSession) {
+  ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
+  peer_->hang_up(0);
+  const auto refuse = [this](uint64_t other_incarnation, uint64_t other_dialler, uint64_t other_acceptor) {
+    const int before = heard_[wire::FrameType::kJoin];
+    for (int i = 0; i < 100 && heard_[wire::FrameType::kJoin] == before; ++i) node_->run(10 * kMillisecond_ns);
+    ASSERT_GT(heard_[wire::FrameType::kJoin], before);
+    peer_->send(0, wire::seal(wire::to_header(wire::RefuseFrame{.incarnation = join_.incarnation ^ other_incarnation,
+                                                               .dialler = join_.dialler ^ other_dialler,
+                                                               .acceptor = join_.acceptor ^ other_acceptor,
+                                                               .error = ESTALE})));
+    node_->run(10 * kMillisecond_ns);
+  };
+  for (const auto& [incarnation, dialler, acceptor] : {std::array{2, 0, 0}, {0, 1, 0}, {0, 0, 1}}) {
+    ASSERT_NO_FATAL_FAILURE(refuse(incarnation, dialler, acceptor));
+    EXPECT_TRUE(stands()) << incarnation << dialler << acceptor;
+  }
+  ASSERT_NO_FATAL_FAILURE(refuse(0, 0, 0));
+  EXPECT_FALSE(stands()) << "the peer has no such session any more";
+}
+
+// Links get theirs one after the other.
+TEST_F(RenewalOfTwoTest, OneThatComesToNothingDoesNotEndTheNextOne) {
+  ASSERT_TRUE(node_->engine->start().ok());
+  const auto both_up = [this] {
+    return std::ranges::all_of(node_->engine->status().links, [](const auto& link) { return link.state == LinkState::kUp; });
+  };
+  for (int i = 0; i < 100 && !both_up(); ++i) node_->run(kMoment_ns);
+  ASSERT_TRUE(both_up());
+  sim::LinkFaults faults;
+  faults.no_address[0] = true;  // what it has stays
+  node_->network.set_faults("main", faults);
+  const int joins = heard_[wire::FrameType::kJoin];
+  node_->engine->orders().renew_links();
+  node_->run(3 * kSecond_ns);
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 1) << "of the other link";
+  EXPECT_TRUE(stands() && both_up());
 }
 
 }  // namespace

@@ -225,5 +225,24 @@ TEST_F(LinkOrdersTest, APeerThatTellsOtherThingsBeforeItsAnswerIsWaitedFor) {
   EXPECT_FALSE(node_->engine->inside().session_stands()) << "one that says nothing hangs";
 }
 
+// The other one is enabled, and does not work just now.
+TEST_F(LinkOrdersTest, TheOnlyLinkThatIsUpIsNotTakenAway) {
+  sim::LinkFaults faults;
+  faults.cut = {true, true};
+  node_->network.set_faults("main", faults);
+  node_->run(2 * kSecond_ns);
+  ASSERT_NE(node_->engine->status().links.at(0).state, LinkState::kUp);
+  for (const LinkOrder order : {LinkOrder::kDisable, LinkOrder::kRemove}) {
+    const Result<std::string> said = order_here(order);
+    ASSERT_FALSE(said.ok());
+    EXPECT_EQ(said.error().code, EBUSY);
+    EXPECT_NE(said.error().what.find("no other link is up"), std::string::npos) << said.error().what;
+  }
+  ASSERT_TRUE(node_->engine->inside().session_stands());
+  node_->network.set_faults("main", {});
+  for (int i = 0; i < 100 && node_->engine->status().links.at(0).state != LinkState::kUp; ++i) node_->run(kSecond_ns);
+  EXPECT_TRUE(order_here(LinkOrder::kDisable).ok());
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

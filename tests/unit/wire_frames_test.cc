@@ -88,6 +88,61 @@ TEST(Frames, AValueThatAFieldCantHaveIsRefusedByName) {
   EXPECT_GE(refused, 10u) << "verdict, role, mode, level, full, and each errno value";
 }
 
+// A bound that is lost would be looked at by nobody: these are the protocol's, in numbers.
+TEST(Frames, HaveTheBoundsThatTheProtocolSays) {
+  using Bounds = std::map<std::string, std::pair<uint64_t, uint64_t>>;
+  Bounds bounds;
+  each_frame(AllFrames{}, [&]<typename Frame>(const Frame*) {
+    each_field<Frame>([&](const auto& each) {
+      if constexpr (!kIsFlag<std::remove_cvref_t<decltype(each)>>) {
+        if (each.least != 0 || each.most != ~uint64_t{0})
+          bounds[std::string(Frame::kKind.name) + ": " + each.name] = {each.least, each.most};
+      }
+    });
+  });
+  EXPECT_EQ(bounds, (Bounds{{"refuse: error", {0, 4095}},
+                            {"verdict: verdict", {1, 26}},
+                            {"join: renews", {0, 1}},
+                            {"ack: error", {0, 4095}},
+                            {"heartbeat: full", {0, 1}},
+                            {"role: primary", {0, 1}},
+                            {"promote-answer: error", {0, 4095}},
+                            {"compression: mode", {0, 2}},
+                            {"compression: level", {1, 19}},
+                            {"probe-data: last", {0, 1}},
+                            {"grow: size", {uint64_t{64} << 10, uint64_t{64} << 40}},
+                            {"snapshot: step", {1, 4}}}));
+}
+
+TEST(Frames, AStepThatASnapshotDoesNotHaveIsRefused) {
+  FrameHeader header = to_header(SnapshotFrame{});
+  header.payload_bytes = 1;
+  for (uint64_t step = 1; step <= 4; ++step) {
+    header.offset = step;
+    EXPECT_EQ(header_problem(header, 4096), "") << step;
+  }
+  for (const uint64_t step : {0, 5, 7, 257}) {  // the last one's lowest byte is a step
+    header.offset = step;
+    EXPECT_NE(header_problem(header, 4096).find("snapshot frame whose step is "), std::string::npos) << step;
+  }
+}
+
+// The answer has room for so many whole blocks.
+TEST(Frames, ADigestIsOfWholeBlocks) {
+  constexpr uint64_t kBlock = limits::kBlockBytes;
+  for (const bool hole : {false, true}) {
+    DigestFrame digest{.request = 1, .offset_bytes = kBlock, .length_bytes = kBlock, .hole = hole};
+    EXPECT_EQ(header_problem(to_header(digest), 1024 * 1024), "");
+    for (const uint64_t length_bytes : {uint64_t{1}, uint64_t{512}, kBlock - 1, kBlock + 16}) {
+      digest.length_bytes = length_bytes;
+      EXPECT_EQ(header_problem(to_header(digest), 1024 * 1024), "digest frame of half a block") << length_bytes;
+    }
+    digest.length_bytes = kBlock;
+    digest.offset_bytes = 512;
+    EXPECT_EQ(header_problem(to_header(digest), 1024 * 1024), "digest frame of half a block");
+  }
+}
+
 TEST(Frames, TheChecksumOfAPayloadThatThereIsNotIsRefused) {
   FrameHeader header = to_header(ProgressFrame{5, 5});
   EXPECT_EQ(header_problem(header, 4096), "");

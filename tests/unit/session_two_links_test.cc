@@ -1,0 +1,113 @@
+// A session over two links, one of which goes another way than the other: an engine on virtual parts, and the fuzzers'
+// peer.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "metadata_image.h"
+#include "mirror/link_damping.h"
+#include "wire/codec.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+
+class TwoLinksTest : public testing::Test {
+ protected:
+  TwoLinksTest() : config_(make_config(kVolumeBytes)) {
+    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+    node_ = plain_node(config_, record);
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;
+      const auto ack = wire::frame_as<wire::AckFrame>(header);
+      answers_[ack.request] = ack.error;
+    };
+    peer_->take(HostilePeer::Stance::kSame, 0, 2);
+    EXPECT_TRUE(node_->engine->start().ok());
+    EXPECT_TRUE(comes_true([this] { return is_up(0) && is_up(1); }));
+  }
+  ~TwoLinksTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+
+  [[nodiscard]] LinkView link(size_t number) const { return node_->engine->status().links.at(number); }
+  [[nodiscard]] bool is_up(size_t number) const { return link(number).state == LinkState::kUp; }
+  template <typename Fact>
+  bool comes_true(Fact&& fact) {
+    for (int i = 0; i < 2000 && !fact(); ++i) node_->run(5 * kMillisecond_ns);
+    return fact();
+  }
+  [[nodiscard]] auto count(const std::string& event) const {
+    const std::vector<Event> all = std::as_const(*node_->engine).events().log().after(0, 1000);
+    return std::ranges::count_if(all, [&event](const Event& each) { return event == each.name; });
+  }
+
+  const Config config_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+  std::map<uint64_t, uint32_t> answers_;  // by request: errno
+};
+
+// Each time it is back as soon as it is dialled: it was not dead.
+TEST_F(TwoLinksTest, ALinkThatIsGivenUpWronglyAgainIsWaitedForLonger) {
+  node_->logs = [this](const std::string& line) {
+    if (line.find("link backup is lost") != line.npos) node_->network.set_faults("backup", {});
+  };
+  for (int times = 1; times <= 2; ++times) {
+    node_->run(LinkDamping::kSteady_ns + kSecond_ns);
+    ASSERT_TRUE(is_up(1));
+    EXPECT_FALSE(link(1).silence_limit_raised) << times;
+    sim::LinkFaults faults;
+    faults.silent = {true, true};
+    node_->network.set_faults("backup", faults);
+    ASSERT_TRUE(comes_true([this, times] { return count("link-lost") == times; }));
+    ASSERT_TRUE(comes_true([this] { return is_up(1); }));
+  }
+  EXPECT_TRUE(link(1).silence_limit_raised);
+  EXPECT_FALSE(link(0).silence_limit_raised);
+  EXPECT_EQ(count("link-patience"), 1);
+}
+
+TEST_F(TwoLinksTest, EachLinkTakesWhatAVolumeHasGrownBy) {
+  node_->data.contents.resize(2 * kVolumeBytes);
+  const uint64_t order = peer_->next_sequence();
+  wire::FrameHeader grow = wire::to_header(wire::GrowFrame{.request = order, .size_bytes = 2 * kVolumeBytes});
+  wire::set_order(grow, ++*peer_->control());
+  peer_->send(0, wire::seal(grow, {}));
+  ASSERT_TRUE(comes_true([this] { return node_->engine->status().size_bytes == 2 * kVolumeBytes; }));
+  for (const size_t line : {0, 1}) {
+    const uint64_t request = peer_->next_sequence();
+    peer_->send(line, wire::seal(wire::to_header(wire::ReadFrame{request, kVolumeBytes, 4 * kKiB})));
+    ASSERT_TRUE(comes_true([&] { return answers_.contains(request); })) << line;
+    EXPECT_EQ(answers_[request], 0u) << line;
+  }
+  EXPECT_EQ(count("session-lost"), 0);
+}
+
+// It is shown to whoever looks at the status, or at the log.
+TEST_F(TwoLinksTest, WhatSaysGoodbyeMovesNoCursor) {
+  const auto text = wire::text_bytes("gone\x1b[2J\r");
+  wire::FrameHeader goodbye = wire::to_header(wire::GoodbyeFrame{});
+  wire::set_order(goodbye, ++*peer_->control());
+  peer_->send(0, wire::seal(goodbye, text));
+  peer_->send(0, text);
+  ASSERT_TRUE(comes_true([this] { return !node_->engine->inside().session_stands(); }));
+  const std::string reason = node_->engine->status().loss_reason;
+  EXPECT_NE(reason.find("beta said goodbye: gone"), std::string::npos) << reason;
+  EXPECT_EQ(reason.find_first_of("\x1b\r"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz

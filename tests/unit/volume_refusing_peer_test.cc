@@ -1,0 +1,82 @@
+// What a node remembers of a peer that no session comes up with.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "volume_lost_peer_support.h"
+#include "wire/codec.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+class RefusingPeerTest : public LostPeerTest {
+ protected:
+  // What the peer says to the next hello.
+  void refuse_the_next_hello(const std::string& why) {
+    peer_->shakes_hands = false;
+    int hellos = 0;
+    peer_->hears = [&hellos](const wire::FrameHeader& header) {
+      hellos += header.type == static_cast<uint8_t>(wire::FrameType::kHello) ? 1 : 0;
+    };
+    for (int i = 0; i < 1000 && hellos == 0; ++i) node_->run(10 * kMillisecond_ns);
+    peer_->hears = nullptr;
+    ASSERT_GT(hellos, 0);
+    const auto text = wire::text_bytes(why);
+    for (size_t line = 0; line < 4; ++line) {  // the youngest is the one, unless both links are dialled at once
+      peer_->send(line, wire::seal(wire::to_header(wire::RefuseFrame{.nonce = 1}), text));
+      peer_->send(line, text);
+    }
+    node_->run(100 * kMillisecond_ns);
+  }
+  [[nodiscard]] bool is_told(const std::string& words) const {
+    return std::ranges::any_of(node_->engine->status().links,
+                               [&words](const auto& link) { return link.last_error.find(words) != link.last_error.npos; });
+  }
+};
+
+// It may be a recording of what was said to another hello. Else a node would be promoted over a peer that has gone on.
+TEST_F(RefusingPeerTest, ARefusalOfAnotherHelloMakesNobodyForgetASplitBrain) {
+  begin_in_duplex();
+  part();
+  write();
+  demote();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(demoted_, true);
+  ASSERT_NO_FATAL_FAILURE(be_refused(HostilePeer::Stance::kDiverged, Verdict::kSplitBrain));
+  ASSERT_NO_FATAL_FAILURE(refuse_the_next_hello("no"));
+  EXPECT_TRUE(is_told("beta refuses: no")) << "it is written down";
+  EXPECT_EQ(node_->engine->status().verdict, Verdict::kSplitBrain);
+  std::optional<bool> promoted;
+  node_->engine->orders().promote({}, [&promoted](const Result<std::string>& said) { promoted = said.ok(); });
+  for (int i = 0; i < 100 && !promoted; ++i) node_->run(100 * kMillisecond_ns);
+  EXPECT_EQ(promoted, false);
+}
+
+// It is shown to whoever looks at the status, or at the log.
+TEST_F(RefusingPeerTest, WhatARefusalSaysMovesNoCursor) {
+  begin(OnPeerLoss::kContinue);
+  bool is_logged = false;
+  node_->logs = [&is_logged](const std::string& line) { is_logged = is_logged || line.find_first_of("\x1b\r") != line.npos; };
+  ASSERT_NO_FATAL_FAILURE(be_refused(HostilePeer::Stance::kUnrelated, Verdict::kUnrelated));
+  ASSERT_NO_FATAL_FAILURE(refuse_the_next_hello("no\x1b[2J\r"));
+  EXPECT_TRUE(is_told("beta refuses: no"));
+  EXPECT_FALSE(is_told("\x1b") || is_told("\r"));
+  EXPECT_FALSE(is_logged);
+}
+
+TEST_F(RefusingPeerTest, WhoIsGoneRefusesNothingAnyMore) {
+  begin(OnPeerLoss::kContinue);
+  ASSERT_NO_FATAL_FAILURE(be_refused(HostilePeer::Stance::kUnrelated, Verdict::kUnrelated));
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kRefused);
+  ASSERT_NE(node_->engine->status().refusal, "");
+  peer_->vanish();
+  peer_.reset();
+  node_->run(10 * kSecond_ns);
+  EXPECT_EQ(node_->engine->status().refusal, "");
+  EXPECT_NE(node_->engine->volume_state(), VolumeState::kRefused);
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
