@@ -2,6 +2,7 @@
 // somebody who probes.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -99,18 +100,46 @@ TEST_F(ProbeTest, WhoDoesNotComeToAnEndMakesRoomForTheNextOne) {
   EXPECT_TRUE(probe());
 }
 
-// All of it counts, and of its course only the beginning: a report has room for so much.
+// All of it counts, and of its course only the beginning: a report has room for so much. (In a process of its own, as
+// whoever hears of more than there is room for ends.)
 TEST_F(ProbeTest, AStreamThatLastsTooLongIsReportedAllTheSame) {
   ASSERT_TRUE(probe());
   constexpr uint64_t kFrames = 80;
   static_assert(kFrames * 100 * kMillisecond_ns > limits::kProbeIntervalsMax * limits::kProbeInterval_ns);
-  for (uint64_t sent = 1; sent <= kFrames; ++sent) say(wire::to_header(wire::ProbeDataFrame{.last = sent == kFrames}));
-  ASSERT_TRUE(report_.has_value());
-  const auto report = wire::frame_as<wire::ProbeReportFrame>(*report_);
-  EXPECT_EQ(report.received_bytes, kFrames * sizeof(wire::FrameHeader));
-  EXPECT_GT(report_->payload_bytes, 0u);
-  EXPECT_LE(report_->payload_bytes, limits::kProbeIntervalsMax * sizeof(uint32_t));
-  EXPECT_TRUE(ask()) << "it may go on";
+  const auto stream = [this] {
+    for (uint64_t sent = 1; sent <= kFrames; ++sent)
+      say(wire::to_header(wire::ProbeDataFrame{.last = sent == kFrames}));
+    EXPECT_TRUE(report_.has_value());
+    const wire::FrameHeader header = report_.value_or(wire::FrameHeader{});
+    EXPECT_EQ(wire::frame_as<wire::ProbeReportFrame>(header).received_bytes, kFrames * sizeof(wire::FrameHeader));
+    EXPECT_GT(header.payload_bytes, 0u);
+    EXPECT_LE(header.payload_bytes, limits::kProbeIntervalsMax * sizeof(uint32_t));
+    EXPECT_TRUE(ask()) << "it may go on";
+    std::exit(HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(stream(), testing::ExitedWithCode(0), "");
+}
+
+// It is shown to whoever has ordered the probe.
+TEST_F(ProbeTest, WhatARefusalOfAProbeSaysMovesNoCursor) {
+  bool probed = false;
+  prober_->hears = [&probed](const wire::FrameHeader& header) {
+    probed = probed || header.type == static_cast<uint8_t>(wire::FrameType::kProbe);
+  };
+  prober_->listens = true;
+  ASSERT_TRUE(node_->engine->orders().probe("main", 0).ok());
+  for (int i = 0; i < 100 && !probed; ++i) node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(probed);
+  const auto text = wire::text_bytes("no\x1b[2J\r");
+  for (size_t line = 0; line < 4; ++line) {  // its hello was dialled, too
+    prober_->send(line, wire::seal(wire::to_header(wire::RefuseFrame{}), text));
+    prober_->send(line, text);
+  }
+  node_->run(100 * kMillisecond_ns);
+  const ProbeResult* result = node_->engine->figures().probe();
+  ASSERT_NE(result, nullptr);
+  EXPECT_NE(result->error.find("beta refuses: no"), std::string::npos) << result->error;
+  EXPECT_EQ(result->error.find_first_of("\x1b\r"), std::string::npos);
 }
 
 }  // namespace

@@ -157,7 +157,8 @@ TEST_F(RenewalTest, ARefusalOfAnotherJoinEndsNoSession) {
 TEST_F(RenewalOfTwoTest, OneThatComesToNothingDoesNotEndTheNextOne) {
   ASSERT_TRUE(node_->engine->start().ok());
   const auto both_up = [this] {
-    return std::ranges::all_of(node_->engine->status().links, [](const auto& link) { return link.state == LinkState::kUp; });
+    return std::ranges::all_of(node_->engine->status().links,
+                               [](const auto& link) { return link.state == LinkState::kUp; });
   };
   for (int i = 0; i < 100 && !both_up(); ++i) node_->run(kMoment_ns);
   ASSERT_TRUE(both_up());
