@@ -326,6 +326,19 @@ def test_check_says_what_would_keep_a_node_from_starting(make_lab, scratch):
     assert "nosuch" in unknown.stderr and "tcp_available_congestion_control" in unknown.stderr
 
 
+@pytest.mark.parametrize("missing", ["before_resync", "after_resync", "rollback"])
+def test_check_finds_that_a_command_for_copies_is_missing(make_lab, scratch, missing):
+    """Before it is needed: the way back, say, when the source of a resync has died."""
+    lab = make_lab(start=False)
+    steps = {step: "/bin/true" for step in ("before_resync", "after_resync", "rollback")} | {missing: "/nowhere/back"}
+    config = scratch / "r0.toml"
+    config.write_text(Path(lab.state["config"]).read_text(encoding="utf-8") + "\n[copies]\n" +
+                      "".join(f'{step} = "{path}"\n' for step, path in steps.items()), encoding="utf-8")
+    told = daemon(lab, config, "--node", "alpha", "--check")
+    assert told.returncode == 1 and "fine" not in told.stdout
+    assert "/nowhere/back" in told.stderr and missing in told.stderr, told.stderr
+
+
 def test_missing_configuration_and_unknown_node(make_lab, scratch):
     lab = make_lab(start=False)
     assert daemon(lab, scratch / "nothing.toml").returncode == 78

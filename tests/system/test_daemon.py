@@ -1,10 +1,12 @@
 """The process: readiness, end, one instance, both disk engines."""
 
 import contextlib
+import grp
 import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import threading
 import time
@@ -200,6 +202,15 @@ def test_data_that_everybody_can_read_gets_a_warning(make_lab):
 
 def socket_of(lab):
     return lab.node("alpha")["nbd"].split("socket=")[1]
+
+
+def test_clients_of_other_users_find_no_way_in_whatever_the_umask(make_lab):
+    """Whoever connects has all that the volume holds. nbdkit makes the socket as the umask says."""
+    lab = make_lab(start=False)
+    lab.start("alpha", umask=0)
+    ours = grp.getgrgid(os.getegid()).gr_name == "twinblock"
+    for path in (socket_of(lab), lab.node("alpha")["control"]):
+        assert stat.S_IMODE(os.stat(path).st_mode) == (0o660 if ours else 0o600), path
 
 
 @pytest.mark.sanitize

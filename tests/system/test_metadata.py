@@ -76,6 +76,20 @@ def test_what_a_node_finds_at_its_start_is_synced_before_it_counts(scratch, make
         assert f"fsync {os.path.dirname(path)}" in synced
 
 
+@pytest.mark.sanitize
+def test_a_node_that_can_t_sync_what_it_finds_does_not_start(scratch, make_lab):
+    """It may be in memory alone."""
+    disk = FaultyDisk(scratch, make_lab, "beta", what="metadata")
+    lab = disk.lab
+    lab.kill("beta")
+    disk.begin(errno.EIO, only="flushes")
+    words = refused_start(lab, "beta")
+    assert f"flush {lab.node('beta')['metadata']}" in words and os.strerror(errno.EIO) in words, words
+    disk.end()
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex", 20)
+
+
 def opened_for_writing(lab, name, what):
     """Whether the node's process has it open so."""
     path = os.path.realpath(lab.node(name)[what])

@@ -229,6 +229,35 @@ def test_where_there_are_no_reflinks_it_is_said_what_to_do(make_lab, scratch_in_
     assert nothing_left(lab)
 
 
+def test_what_a_killed_process_left_of_a_snapshot_is_gone_with_the_next_start(make_lab):
+    lab = make_lab(start=False)
+    backing = Path(lab.node("alpha")["backing"])
+    left, whole = Path(f"{backing}.snapshot.monday.part"), Path(f"{backing}.snapshot.sunday")
+    left.write_bytes(b"a part of it")
+    whole.write_bytes(b"all of it")
+    lab.up()
+    assert not left.exists() and whole.exists()
+    wait_for_log(lab, "alpha", f"removed {left}, of a snapshot that was not finished")
+
+
+def test_copies_lie_beside_the_backing_and_not_beside_a_link_to_it(scratch, make_lab):
+    """Where the link is, there may be no room, or another file system."""
+    with xfs(scratch) as mount:
+        links = {name: scratch / f"{name}.link" for name in NODES}
+        for name, link in links.items():
+            link.symlink_to(mount / f"{name}.img")
+        lab = make_lab(start=False, size="64MiB", backing=links)
+        try:
+            lab.up()
+            told = snapshot(lab, "alpha", "s")
+            places = {name: mount / f"{name}.img.snapshot.s" for name in NODES}
+            assert told.get("copies") == {name: str(place) for name, place in places.items()}, told
+            assert digest(places["alpha"]) == digest(places["beta"])
+            assert not list(scratch.glob("*.link.*"))
+        finally:
+            lab.down()
+
+
 def test_a_node_that_dies_meanwhile_leaves_nobody_waiting(xfs_lab, scratch):
     slow = command(scratch / "slow", f'[ "$TWINBLOCK_STEP" = snapshot ] && touch {scratch}/begun-$TWINBLOCK_NODE && '
                                      f'while [ -e {scratch} ] && ! [ -e {scratch}/go ]; do sleep 0.1; done; exit 0')

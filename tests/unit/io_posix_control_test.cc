@@ -1,7 +1,9 @@
 // ControlServer against plain Unix socket clients: requests, limits, clients that misbehave.
 #include "io/posix/control_server.h"
 
+#include <grp.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <fstream>
 #include <string>
@@ -207,6 +209,38 @@ TEST_F(ControlServerTest, the_socket_is_private) {
   struct stat status {};
   ASSERT_EQ(::stat(path_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777u, 0600u);
+}
+
+// What a process of a user that is nobody here hears: 0: that it may not, 1: something else, 2: it could not ask.
+int ask_as_nobody(const std::string& directory, const char* name) {
+  constexpr unsigned kNobody = 65534;
+  const pid_t child = ::fork();
+  if (child == 0) {  // a copy of a process with threads: nothing but calls of the system
+    const timeval limit{kNever.count(), 0};
+    const TcpAddress address = unix_address(name);
+    char said[200] = {};
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    // Whatever the way to the directory is like for others.
+    if (::chdir(directory.c_str()) != 0 || ::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 ||
+        ::setuid(kNobody) != 0 || ::connect(fd, address.get(), address.length) != 0)
+      ::_exit(2);
+    (void)!::send(fd, "a\n", 2, MSG_NOSIGNAL);
+    (void)!::recv(fd, said, sizeof said - 1, 0);
+    ::_exit(std::strstr(said, "permission denied") != nullptr ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// Whatever the file's mode lets through: an order is obeyed as this process's own.
+TEST_F(ControlServerTest, another_user_s_requests_are_not_heard) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  open();
+  ASSERT_EQ(::chmod(path_.c_str(), 0666), 0);
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 0755), 0);
+  EXPECT_EQ(ask_as_nobody(directory_.path(), "r0.ctl"), 0);
 }
 
 TEST_F(ControlServerTest, a_stale_socket_is_replaced_and_a_living_one_is_not) {

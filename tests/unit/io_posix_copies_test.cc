@@ -228,6 +228,23 @@ TEST_F(CopiesTest, what_a_command_has_started_counts_until_it_ends) {
   EXPECT_TRUE(rolled_back.get_future().get().ok());
 }
 
+// A node stops in its time, and whoever comes next ends what still runs.
+TEST_F(CopiesTest, its_end_does_not_wait_for_what_a_command_has_started) {
+  const std::string go = directory_ / "go", lock = directory_ / "lock";
+  open_command(script("setsid sh -c 'while [ -e " + lock + " ] && [ ! -e " + go + " ]; do sleep 0.02; done' & exit 0\n"));
+  EXPECT_TRUE(run(CopyStep::kBeforeResync).ok());
+  std::atomic<bool> ended{false};
+  std::thread stop([&] {
+    loop_.call([&] { copies_.reset(); });
+    ended = true;
+  });
+  EXPECT_TRUE(soon([&] { return ended.load(); }));
+  EXPECT_TRUE(CommandLock(lock).held()) << "it runs on";
+  write(go, "");
+  stop.join();
+  EXPECT_TRUE(soon([&] { return !CommandLock(lock).held(); }));
+}
+
 TEST_F(CopiesTest, another_file_under_the_backings_name_is_not_copied) {
   open_command(script("touch " + (directory_ / "ran") + "\n"));
   ::rename((directory_ / "backing").c_str(), (directory_ / "moved").c_str());
@@ -431,6 +448,15 @@ TEST_F(XfsCopiesTest, a_copy_that_is_not_durable_is_none) {
   EXPECT_FALSE(exists(snapshot));
   fail_to_sync(mount_);
   EXPECT_TRUE(says(run(CopyStep::kBeforeResync), mount_));
+}
+
+// It is looked for when a snapshot is taken; somebody may put something there after that.
+TEST_F(XfsCopiesTest, a_snapshot_is_not_put_over_what_has_its_name_meanwhile) {
+  const std::string place = copies_->place(CopyStep::kKeepSnapshot, "monday");
+  ASSERT_TRUE(run(CopyStep::kTakeSnapshot, "monday").ok());
+  write(place, "somebody's");
+  EXPECT_TRUE(says(run(CopyStep::kKeepSnapshot, "monday"), place));
+  EXPECT_TRUE(text_of(place) == "somebody's");
 }
 
 // The copy is removed and the metadata say that it is as it was.

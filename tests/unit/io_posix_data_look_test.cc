@@ -14,6 +14,8 @@
 #include "base/limits.h"
 #include "base/units.h"
 #include "io/posix/file_holes.h"
+#include "io/posix/loop.h"
+#include "io/posix/posix_disk.h"
 #include "loop_device.h"
 #include "temporary_directory.h"
 
@@ -157,6 +159,22 @@ TEST_F(DataLook, without_the_time_for_all_of_a_device_the_answer_is_not_known) {
   EXPECT_EQ(look_for_data(device.path(), 0).value(), DataFound::kUnknown);
   put(device.path(), 5, 1);
   EXPECT_EQ(look_for_data(device.path(), 0).value(), DataFound::kSome) << "the beginning is always looked at";
+}
+
+// A node that is about to be filled asks: what can't be read may be data that somebody wants to keep.
+TEST_F(DataLook, a_disk_that_can_t_be_read_is_not_known_to_be_empty) {
+  const LoopDevice device(image(40 * kMiB));
+  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+  Loop loop;
+  PosixDisk::Options options;
+  options.engine = PosixDisk::Engine::kThreads;
+  options.file.path = device.path();
+  options.file.size_bytes = 40 * kMiB;
+  const auto disk = PosixDisk::open(loop, options);
+  ASSERT_TRUE(disk.ok()) << disk.error().what;
+  EXPECT_EQ(disk.value()->look_for_data(), DataFound::kNone);
+  const BadPlace bad(0, 40 * kMiB);
+  EXPECT_EQ(disk.value()->look_for_data(), DataFound::kUnknown);
 }
 
 }  // namespace

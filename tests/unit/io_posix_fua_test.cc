@@ -111,13 +111,13 @@ class Fua : public ::testing::Test {
   }
   // From memory that is nowhere aligned, as a client's often is. Whether the disk holds it then, by itself.
   void expect_to_hold_what_is_written(uint64_t length) {
-    const Bytes raw = pattern(length + 1, static_cast<unsigned>(length));
+    Bytes raw = pattern(length + 1, static_cast<unsigned>(length));
     DiskRequest request;
     std::atomic<bool> finished{false};
     request.op = DiskOp::kWrite;
     request.fua = true;
     request.length_bytes = length;
-    request.data = const_cast<std::byte*>(raw.data()) + 1;
+    request.data = raw.data() + 1;
     request.done = [&finished](DiskRequest&) { finished = true; };
     loop_.call([&] { disk_->submit(request); });
     ASSERT_TRUE(soon([&] { return finished.load(); }));
@@ -239,6 +239,29 @@ TEST_F(Fua, WantOfRoomIsTheWritesAlone) {
     EXPECT_EQ(run(DiskOp::kFlush, false), fine_);
     EXPECT_EQ(run(DiskOp::kWrite, true), fine_);
   }
+}
+
+// It is a client's, and used for the next write of that client.
+TEST_F(Fua, ARequestThatFoundNoRoomIsLikeAnyOtherWhenItIsUsedAgain) {
+  ASSERT_EQ(run(DiskOp::kFlush, false), fine_);
+  std::vector<std::byte> data(4096, std::byte{7});
+  DiskRequest request;
+  const auto write = [&](bool fua) {
+    std::atomic<bool> finished{false};
+    request.op = DiskOp::kWrite;
+    request.fua = fua;
+    request.length_bytes = data.size();
+    request.data = data.data();
+    request.done = [&finished](DiskRequest&) { finished = true; };
+    loop_.call([&] { disk_->submit(request); });
+    EXPECT_TRUE(soon([&] { return finished.load(); }));
+    return Answer{request.error, request.flush_failed};
+  };
+  durable_errno = plain_errno = ENOSPC;
+  EXPECT_EQ(write(true), (Answer{ENOSPC, false}));
+  durable_errno = plain_errno = 0;
+  EXPECT_EQ(write(false), fine_);
+  EXPECT_EQ(run(DiskOp::kFlush, false), fine_);
 }
 
 TEST_F(Fua, AFlushThatFailedForWantOfRoomIsFinal) {

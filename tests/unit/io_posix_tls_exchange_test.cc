@@ -1,5 +1,7 @@
 // What a connection's key is mixed with: who records what was said, and gets hold of the key later, must not be able to
-// read it (RFC 8446: psk_dhe_ke, and never psk_ke).
+// read it (RFC 8446: psk_dhe_ke, and never psk_ke). And what is kept of what was said: nothing that is sent.
+#include <malloc.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -65,6 +67,28 @@ TEST(TlsExchangeTest, a_hello_holds_once) {
     EXPECT_NE(again.error().find("a recording"), std::string::npos) << again.error();
   }
   EXPECT_EQ(seen.size(), 1u);
+}
+
+// A link that is never idle has always a record that has not left.
+TEST(TlsExchangeTest, what_has_left_is_not_kept_while_more_waits_to_leave) {
+  const Keys keys = keys_of({make_link_key()});
+  Pair ends(keys, keys);
+  ends.shake_hands();
+  ASSERT_EQ(ends.dialler_step, TlsSession::Step::kDone);
+  const std::vector<std::byte> record(TlsSession::kRecordBytesMax, std::byte{7});
+  // (A sanitizer's memory is not counted here.)
+  const auto used_bytes = [] {
+    const auto info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  constexpr size_t kRecords = 4096;
+  ASSERT_TRUE(ends.dialler.seal(record));
+  const size_t before_bytes = used_bytes();
+  for (size_t i = 0; i < kRecords; ++i) {
+    ASSERT_TRUE(ends.dialler.seal(record));
+    ends.dialler.sent(record.size());
+  }
+  EXPECT_LT(used_bytes(), before_bytes + kRecords * record.size() / 8);
 }
 
 TEST(SeenHellos, TheOldestAreForgottenAndTheLatestAreKnown) {

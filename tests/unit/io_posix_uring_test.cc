@@ -2,6 +2,7 @@
 // request is lost, none is done with the wrong bytes, and nothing ends the process.
 #include <liburing.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -224,6 +225,38 @@ TEST_P(UringShortTest, what_was_done_in_part_goes_on_where_that_ended_and_is_as_
   EXPECT_TRUE(back == data);
   EXPECT_EQ(stable_writes, 2) << "the rest as well";
 }
+
+class UringReuseTest : public UringTest {};
+
+// A client's memory is nowhere aligned, and the ring writes from a buffer of the request's.
+TEST_P(UringReuseTest, a_request_that_was_given_back_writes_what_it_is_given_next) {
+  given_back.times = given_back.count = 0;
+  given_back.error = GetParam().error;
+  open(submit_and_give_back, DiskFile::Cache::kDirect);
+  if (!disk_) return;
+  DiskRequest request;  // one for all
+  const auto run = [&](DiskOp op, Bytes& memory) {
+    bool finished = false;
+    request.op = op;
+    request.length_bytes = kPiece;
+    request.data = memory.data() + 1;
+    request.done = [&finished](DiskRequest&) { finished = true; };
+    loop_.call([&] { disk_->submit(request); });
+    EXPECT_TRUE(loop_.eventually([&] { return finished; }));
+    EXPECT_EQ(request.error, 0);
+  };
+  Bytes first = pattern(kPiece + 1, 1), second = pattern(kPiece + 1, 2), back(kPiece + 1);
+  given_back.times = GetParam().times;
+  run(DiskOp::kWrite, first);
+  EXPECT_EQ(given_back.count, 1);
+  run(DiskOp::kWrite, second);
+  run(DiskOp::kRead, back);
+  EXPECT_EQ(given_back.count, 1);
+  EXPECT_TRUE(std::equal(back.begin() + 1, back.end(), second.begin() + 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, UringReuseTest, ::testing::Values(Fault{"Canceled", ECANCELED, 1}),
+                         [](const ::testing::TestParamInfo<Fault>& each) { return each.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Faults, UringShortTest, ::testing::Values(Fault{"Short", 0, 0}),
                          [](const ::testing::TestParamInfo<Fault>& each) { return each.param.name; });

@@ -1,7 +1,6 @@
 // Whose metadata a node takes for its own when it starts: an engine on virtual parts.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
