@@ -46,7 +46,8 @@ beta = "10.1.0.2:7700"
 
 FuzzNode::FuzzNode(const Config& configuration, std::string name,
                    std::vector<std::byte> metadata_file, metadata::Loaded loaded,
-                   DataFound found, Witness* witness, Copies* copies, uint64_t boot, FenceCommand* fence)
+                   DataFound found, Witness* witness, Copies* copies, uint64_t boot, FenceCommand* fence,
+                   uint64_t seed)
     : config(configuration),
       network(scheduler, sim::Random(1)),
       data(scheduler, std::vector<std::byte>(configuration.size_bytes)),
@@ -60,7 +61,7 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
   engine = std::make_unique<Engine>(
       Engine::Parts{config, std::move(name), *clock, *log_, *port_, data, metadata, *workers,
                     std::move(loaded), found, metadata::Uuid{1},
-                    [random = sim::Random(3)]() mutable { return random.next() | 1; }, kEventWords,
+                    [random = sim::Random(seed)]() mutable { return random.next() | 1; }, kEventWords,
                     boot, false, limits::kFrameZeroBytesMax, {witness, fence}, {}, copies});
 }
 

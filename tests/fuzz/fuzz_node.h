@@ -25,10 +25,10 @@ class FuzzNode {
  public:
   // On host 0. `metadata_file` is what was found; `loaded` is what load() made of it. `witness`: where the
   // configuration names one, which a `fence` command may be, too. `copies`: null where none can be taken. `boot`: of the
-  // host; 0: not known.
+  // host; 0: not known. `seed`: of the numbers that nobody is to guess.
   FuzzNode(const Config& config, std::string name, std::vector<std::byte> metadata_file, metadata::Loaded loaded,
            DataFound found, Witness* witness = nullptr, Copies* copies = nullptr, uint64_t boot = 0,
-           FenceCommand* fence = nullptr);
+           FenceCommand* fence = nullptr, uint64_t seed = 3);
   ~FuzzNode();
   FuzzNode(const FuzzNode&) = delete;
   FuzzNode& operator=(const FuzzNode&) = delete;

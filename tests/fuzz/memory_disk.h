@@ -55,6 +55,7 @@ class MemoryDisk final : public Disk {
   int error = 0;               // of the next `failures` requests
   uint64_t failures = 0;
   bool unreadable = false;     // each read fails
+  bool holes = false;          // all of it is one, by whoever asks
 
  private:
   void finish_later(DiskRequest& request, uint64_t delay_ns) {
@@ -93,7 +94,7 @@ class MemoryDisk final : public Disk {
         std::memset(at, 0, request.length_bytes);
         break;
       case DiskOp::kExtent:
-        request.is_hole = false;
+        request.is_hole = holes;
         break;
       case DiskOp::kFlush:
         break;

@@ -322,6 +322,16 @@ TEST(CacheEffortTest, WhereAQuarterIsEqualAllIsLearned) {
   EXPECT_LT(of_a_sixteenth, 100'000u * 256 / 3);
 }
 
+TEST(CacheEffortTest, WhereAQuarterIsEqualAllReadsAreLearned) {
+  CacheEffort effort;
+  const uint64_t learned = learned_in_10_s([&, number = 0](uint64_t now) mutable {
+    const bool may = effort.may_learn_read(256, now);
+    if (now > 5 * kSecond_ns || !may) effort.equal(++number % 4 == 0 ? 4 * 64 : 0);
+    return may;
+  });
+  EXPECT_GT(learned, 99'000u * 256);
+}
+
 TEST(CacheEffortTest, WhatIsFoundEarnsTimeForReads) {
   CacheEffort effort;
   while (effort.may_learn_read(256, kSecond_ns)) {

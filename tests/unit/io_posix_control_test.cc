@@ -214,10 +214,10 @@ TEST_F(ControlServerTest, the_socket_is_private) {
 // What a process of a user that is nobody here hears: 0: that it may not, 1: something else, 2: it could not ask.
 int ask_as_nobody(const std::string& directory, const char* name) {
   constexpr unsigned kNobody = 65534;
+  const TcpAddress address = unix_address(name);
   const pid_t child = ::fork();
   if (child == 0) {  // a copy of a process with threads: nothing but calls of the system
     const timeval limit{kNever.count(), 0};
-    const TcpAddress address = unix_address(name);
     char said[200] = {};
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
     ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);

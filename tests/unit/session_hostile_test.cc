@@ -393,6 +393,24 @@ TEST_F(HostilePeerTest, EarlyDataOfALostSessionTakesNoRoomOfTheNextOnes) {
   }
 }
 
+// A good source's, which waits for answers, is never more.
+TEST_F(HostilePeerTest, EarlyDataIsHeldUpToABound) {
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
+  peer_->listens = false;
+  const std::vector<std::byte> data(kVolumeBytes, std::byte{7});
+  uint64_t sent = 0;
+  for (; stands() && sent < 2 * limits::kReceiveBytesMax; sent += data.size()) {
+    peer_->send(0, wire::seal(wire::to_header(wire::DataFrame{.request = peer_->next_sequence(),
+                                                              .offset_bytes = 0,
+                                                              .length_bytes = data.size()}),
+                              data));
+    peer_->send(0, data);
+    node_->run(20 * kMillisecond_ns);
+  }
+  EXPECT_FALSE(stands());
+  EXPECT_GT(sent, limits::kReceiveBytesMax / 2);
+}
+
 TEST_F(HostilePeerTest, WhatIsPackedWeighsWhatItIsUnpacked) {
   ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kSame, 0));
   const std::vector<std::byte> raw(64 * kKiB);

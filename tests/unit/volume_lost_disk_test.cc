@@ -2,6 +2,7 @@
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <string>
 
 #include "volume_lost_peer_support.h"
 
@@ -56,6 +57,30 @@ TEST_F(LostPeerTest, WhoWentOnAloneAndWasStartedAnewWantsAWordWithoutAWitness) {
   Promotion::Word word;
   word.peer_is_dead = true;
   promote(word);
+}
+
+TEST_F(LostPeerTest, ThatThePeersDiskHadFailedIsForgottenWhenThePeerIsWholeAgain) {
+  begin_in_duplex();
+  peer_->answers = false;
+  std::optional<int> error;
+  ClientRequest request;
+  request.op = ClientOp::kZero;
+  request.length_bytes = 4 * kKiB;
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  for (int i = 0; i < 100 && stands(); ++i) {
+    for (size_t link = 0; link < config_.links.size(); ++link) peer_->answer(link, 0, ENOSPC, 0);
+    node_->run(10 * kMillisecond_ns);
+  }
+  ASSERT_FALSE(stands());
+  EXPECT_EQ(error, 0);
+  EXPECT_NE(node_->engine->status().peer.error.find("disk failed"), std::string::npos);
+  part();
+  node_->run(limits::kPeerDiskRetry_ns);
+  meet(true);
+  for (int i = 0; i < 100 && node_->engine->volume_state() != VolumeState::kDuplex; ++i) node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDuplex);
+  EXPECT_EQ(node_->engine->status().peer.error, "");
 }
 
 // Clients of a primary whose peer has the only copy of what they ask for.

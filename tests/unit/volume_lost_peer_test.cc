@@ -289,6 +289,35 @@ TEST_F(LostPeerTest, AnErrorOfTheLastDiskIsForgottenOnlyWhereItMayPass) {
   }
 }
 
+// Nobody has tried it since.
+TEST_F(LostPeerTest, AFullDiskIsForgottenOnlyWhenItHasTakenWrites) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  promote();
+  write();
+  part();
+  write();
+  node_->data.error = ENOSPC;
+  node_->data.failures = 1;
+  ASSERT_EQ(ask(ClientOp::kZero), ENOSPC);
+  node_->run(10 * kLong_ns);
+  EXPECT_NE(node_->engine->status().disk_error, "");
+  std::vector<std::byte> data(4 * kKiB);
+  for (int i = 0; i < 4; ++i) {
+    ClientRequest request;
+    std::optional<int> error;
+    request.op = ClientOp::kWrite;
+    request.length_bytes = data.size();
+    request.data = data.data();
+    request.done = [&error](ClientRequest& done) { error = done.error; };
+    node_->engine->clients().submit(request);
+    node_->run(kSecond_ns);
+    ASSERT_EQ(error, 0);
+  }
+  node_->run(kLong_ns);
+  EXPECT_EQ(node_->engine->status().disk_error, "");
+}
+
 TEST_F(LostPeerTest, TheTimesAloneAddUp) {
   begin(OnPeerLoss::kContinue);
   meet(true);
@@ -411,6 +440,21 @@ TEST_F(LostPeerTest, AnOrderForBothWaitsUntilBothKnow) {
   node_->run(kSecond_ns);
   EXPECT_NE(grown + taken, "");
   EXPECT_EQ((grown + taken).find("not up to date"), std::string::npos) << grown << taken;
+}
+
+// It is connected, beats and answers all else.
+TEST_F(LostPeerTest, APromotionDoesNotWaitWithoutEndForThePeersWord) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  peer_->agrees = false;
+  std::optional<int> error;
+  node_->engine->orders().promote({}, [&error](const Result<std::string>& said) {
+    error = said ? 0 : said.error().code;
+  });
+  node_->run(4 * config_.peer_timeout_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(error, ETIMEDOUT);
+  EXPECT_FALSE(node_->engine->is_primary());
 }
 
 // It would be a split brain, and what waits was promised to nobody.

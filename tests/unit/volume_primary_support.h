@@ -24,7 +24,8 @@ class PrimaryTest : public testing::Test {
   static constexpr uint64_t kVolumeBytes = 256 * kKiB;
 
   // `replication`: lines of that table of the file.
-  explicit PrimaryTest(const std::string& replication = {}) : config_(make_config(kVolumeBytes, replication)) {
+  explicit PrimaryTest(const std::string& replication = {}, uint64_t volume_bytes = kVolumeBytes)
+      : config_(make_config(volume_bytes, replication)), record_(plain_record("alpha", {volume_bytes, 64 * kKiB})) {
     config_.links.pop_back();
     node_ = plain_node(config_, record_);
     meet();
@@ -87,7 +88,7 @@ class PrimaryTest : public testing::Test {
   }
 
   Config config_;
-  const metadata::NodeRecord record_ = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+  const metadata::NodeRecord record_;
   std::unique_ptr<FuzzNode> node_;
   std::unique_ptr<HostilePeer> peer_;
   std::function<void(const wire::FrameHeader&)> hears_;  // each frame of this node's

@@ -130,6 +130,22 @@ TEST_F(SnapshotOrderTest, HoldsWritesForHalfAMinuteAtTheMost) {
   EXPECT_EQ(error, 0);
 }
 
+// The process is asked to stop, and its clients can only go when they are answered.
+TEST_F(SnapshotOrderTest, HoldsNoWritesWhenTheProcessIsToStop) {
+  ASSERT_NO_FATAL_FAILURE(be_in_the_midst_of_one());
+  ClientRequest request;
+  std::optional<int> error;
+  request.op = ClientOp::kZero;
+  request.length_bytes = limits::kBlockBytes;
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(error.has_value()) << "the copies are of one moment";
+  node_->engine->clients().let_go();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(error, 0);
+}
+
 TEST_F(SnapshotOrderTest, OfThisNodesFollowsThePeersWhenThatIsOver) {
   node_->run(3 * kSecond_ns);
   uint64_t number = 0;

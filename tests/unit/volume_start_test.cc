@@ -1,6 +1,8 @@
-// Whose metadata a node takes for its own when it starts: an engine on virtual parts.
+// Whose metadata a node takes for its own when it starts, and what its cache begins with: an engine on virtual parts.
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +37,46 @@ TEST(Start, IsRefusedWithMetadataOfTheOtherNodeOrOfAnotherVolume) {
   started = start_with(record);
   ASSERT_FALSE(started.ok());
   EXPECT_NE(started.error().what.find("of volume 'r1'"), std::string::npos) << started.error().what;
+}
+
+class CacheAtTheStart : public testing::Test {
+ protected:
+  FuzzNode& begin(uint64_t seed = 3) {
+    std::vector<std::byte> file = plain_file(record_);
+    metadata::Loaded loaded = load_plain(file, record_);
+    node_.emplace(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome, nullptr, nullptr, 0,
+                  nullptr, seed);
+    return *node_;
+  }
+  std::vector<ContentTag> tags_of_a_block(uint64_t seed) {
+    const std::vector<std::byte> block(limits::kBlockBytes, std::byte{7});
+    return begin(seed).engine->worker_view().cache()->tags_of(0, block);
+  }
+
+  Config config_ = make_config(kVolumeBytes);
+  const metadata::NodeRecord record_ = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+  std::optional<FuzzNode> node_;
+};
+
+// Whoever knows the key can write two blocks that count as one, and read what another client has written.
+TEST_F(CacheAtTheStart, ItsDigestsHaveAKeyThatNobodyKnows) {
+  config_.cache_bytes = 16 * kMiB;
+  const std::vector<ContentTag> one = tags_of_a_block(3), again = tags_of_a_block(3), other = tags_of_a_block(5);
+  ASSERT_EQ(one.size(), 1u);
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_EQ(std::memcmp(&one[0], &again[0], sizeof(ContentTag)), 0);
+  EXPECT_NE(std::memcmp(&one[0], &other[0], sizeof(ContentTag)), 0);
+}
+
+// A node that does not start is gone; one without a cache is slower.
+TEST_F(CacheAtTheStart, OneForWhichThereIsNoMemoryIsLeftOut) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends a process that asks for so much";
+#endif
+  config_.cache_bytes = uint64_t{1} << 60;
+  FuzzNode& node = begin();
+  EXPECT_EQ(node.engine->worker_view().cache(), nullptr);
+  EXPECT_TRUE(node.engine->start().ok());
 }
 
 }  // namespace

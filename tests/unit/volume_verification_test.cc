@@ -119,5 +119,25 @@ TEST_F(VerificationTest, ARepairThatCouldNotReadAPlaceIsStillToBeDone) {
   EXPECT_TRUE(status().repair_cut_off);
 }
 
+class LargeVerificationTest : public PrimaryTest {
+ protected:
+  static constexpr uint64_t kLargeBytes = 8 * kMiB;
+  LargeVerificationTest() : PrimaryTest({}, kLargeBytes) {}
+};
+
+// A peer may differ everywhere.
+TEST_F(LargeVerificationTest, OnlyTheFirstDifferencesAreKept) {
+  hears_ = [this](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kFlush)) answer(header.sequence);
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kDigest))
+      answer(header.sequence, std::vector<std::byte>(digests_of_zeroes(header.length).size(), std::byte{0x5A}));
+  };
+  peer_->answers = false;
+  node_->engine->orders().verify(VerifyOrder::kCompare, [](const auto& said) { EXPECT_TRUE(said.ok()); });
+  ASSERT_TRUE(await([this] { return !node_->engine->status().verify.active; }));
+  EXPECT_EQ(node_->engine->status().verify.differing_bytes, kLargeBytes);
+  EXPECT_EQ(node_->engine->status().verify.differences.size(), Verifier::kDifferencesMax);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

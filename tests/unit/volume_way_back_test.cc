@@ -197,6 +197,50 @@ TEST_F(WayBackTest, NoVolumeBeginsWhileItIsBroughtBack) {
   EXPECT_EQ(load_plain(node_->metadata.contents, record_).record, before);
 }
 
+// What the lost session had sent would land on top of it.
+TEST_F(WayBackTest, NothingIsBroughtBackBeforeTheDiskHasFinished) {
+  meet();
+  tell_half_copied();
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+  const std::vector<std::byte> block(4 * kKiB, std::byte{7});
+  peer_->send(0, wire::seal(wire::to_header(wire::DataFrame{
+                                .request = peer_->next_sequence(), .length_bytes = block.size(), .resync = true}),
+                            block));
+  peer_->send(0, block);
+  node_->run(100 * kMillisecond_ns);
+  part();
+  std::optional<int> error;
+  const auto roll_back = [&] {
+    error.reset();
+    node_->engine->orders().roll_back([&error](const Result<std::string>& said) {
+      error = said ? 0 : said.error().code;
+    });
+    node_->run(kSecond_ns);
+  };
+  ASSERT_LT(node_->scheduler.now_ns(), node_->data.hung_until_ns);
+  roll_back();
+  EXPECT_EQ(error, EBUSY);
+  EXPECT_EQ(copies_.count(CopyStep::kRollback), 0);
+  node_->run(2 * kLong_ns);
+  ASSERT_EQ(node_->data.contents[0], std::byte{7}) << "it has landed";
+  roll_back();
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(copies_.count(CopyStep::kRollback), 1);
+}
+
+// No process would take a record with it for one: the replica would be as good as lost.
+TEST_F(WayBackTest, AGenerationThatIsNoneIsNotTakenOver) {
+  meet();
+  tell(wire::kGenerationInconsistent);  // a copy is taken first
+  const metadata::NodeRecord before = load_plain(node_->metadata.contents, record_).record;
+  record_.generations.current = 0;
+  tell(wire::kGenerationInconsistent);
+  ASSERT_EQ(node_->engine->status().mine.generations.current, before.generations.current);
+  const metadata::NodeRecord now = load_plain(node_->metadata.contents, record_).record;
+  EXPECT_EQ(now.generations.current, before.generations.current);
+  EXPECT_FALSE(now.inconsistent);
+}
+
 TEST_F(WayBackTest, ABackingThatWasFoundEmptyIsNoWayBack) {
   node_.reset();
   record_.held_data = true;

@@ -88,6 +88,28 @@ TEST_F(WrongAnswersTest, DigestsOfAnotherLengthAreOfOtherBlocks) {
   EXPECT_EQ(differs(0), 0u);
 }
 
+// Where there is a hole here the peer is asked for one, and what differs must not be taken for one.
+TEST_F(WrongAnswersTest, WhereAHoleIsByAnAnswerOfAnotherLengthIsNotBelieved) {
+  node_->data.holes = true;
+  for (const size_t bytes : {size_t{0}, size_t{8}, sizeof(wire::HolePayload) + 1}) {
+    int asked = 0;
+    hears_ = [&](const wire::FrameHeader& header) {
+      if (header.type == static_cast<uint8_t>(wire::FrameType::kFlush)) answer(header.sequence, {});
+      if (header.type != static_cast<uint8_t>(wire::FrameType::kDigest)) return;
+      const bool hole = wire::frame_as<wire::DigestFrame>(header).hole;
+      asked += hole ? 1 : 0;
+      const size_t digests_bytes = digests_of_zeroes(header.length).size();
+      answer(header.sequence, std::vector<std::byte>(hole ? bytes : digests_bytes, std::byte{0x5A}));
+    };
+    peer_->answers = false;
+    node_->engine->orders().verify(VerifyOrder::kCompare, [](const auto& said) { EXPECT_TRUE(said.ok()); });
+    (void)await([&] { return !node_->engine->status().verify.active; });
+    EXPECT_GT(asked, 0);
+    EXPECT_EQ(node_->engine->status().verify.ended, "complete") << bytes;
+    EXPECT_EQ(node_->engine->status().verify.differing_bytes, kVolumeBytes) << bytes;
+  }
+}
+
 // The peer's word that it has a write counts when the write has left: until then its bytes are still to be read here,
 // and are the client's as soon as it is answered.
 TEST_F(WrongAnswersTest, AnAnswerToWhatHasNotLeftIsNone) {

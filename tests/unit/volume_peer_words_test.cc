@@ -1,0 +1,134 @@
+// What a peer tells a secondary, as often as it likes, and what of it is taken over, answered and logged: an engine on
+// virtual parts, and the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fuzz_node.h"
+#include "hostile_peer.h"
+#include "metadata_image.h"
+#include "session/hello.h"
+#include "volume/settings.h"
+#include "wire/codec.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kVolumeBytes = 256 * kKiB;
+
+// Both are secondary, and hold the same.
+class PeerWordsTest : public testing::Test {
+ protected:
+  PeerWordsTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
+    config_.links.pop_back();
+    node_ = plain_node(config_, record_);
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;
+      const auto ack = wire::frame_as<wire::AckFrame>(header);
+      if (ack.request == asked_) answer_ = ack.error;
+    };
+    peer_->take(HostilePeer::Stance::kSame, 0, 2);
+    EXPECT_TRUE(node_->engine->start().ok());
+    node_->run(3 * kSecond_ns);
+  }
+  ~PeerWordsTest() override {
+    node_->engine.reset();
+    peer_.reset();
+  }
+  void SetUp() override { ASSERT_TRUE(stands()); }
+  [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
+  template <typename Frame>
+  void tell(const Frame& frame, std::span<const std::byte> payload = {}) {
+    wire::FrameHeader header = wire::to_header(frame);
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, payload));
+    peer_->send(0, payload);
+    node_->run(kMillisecond_ns);
+  }
+  // The answer to the order that the volume is to have this size; ETIMEDOUT: none.
+  int grow(uint64_t size_bytes) {
+    asked_ = peer_->next_sequence();
+    answer_.reset();
+    tell(wire::GrowFrame{.request = asked_, .size_bytes = size_bytes});
+    for (int i = 0; i < 100 && !answer_; ++i) node_->run(10 * kMillisecond_ns);
+    return static_cast<int>(answer_.value_or(ETIMEDOUT));
+  }
+
+  Config config_;
+  const metadata::NodeRecord record_;
+  std::unique_ptr<FuzzNode> node_;
+  std::unique_ptr<HostilePeer> peer_;
+  uint64_t asked_ = 0;
+  std::optional<uint32_t> answer_;
+};
+
+// Whoever ordered it waits for the answer, which the peer asks for again and again.
+TEST_F(PeerWordsTest, AGrowthThatHasFailedIsAnswered) {
+  constexpr uint64_t kLargerBytes = 2 * kVolumeBytes;
+  node_->data.contents.resize(kLargerBytes);
+  node_->metadata.contents.resize(node_->metadata.contents.size() + kMiB);
+  bool full = true;
+  node_->data.submitted = [&](const DiskRequest& request) {
+    if (request.op != DiskOp::kZero || !full) return;
+    full = false;
+    node_->data.error = ENOSPC;
+    node_->data.failures = 1;
+  };
+  ASSERT_EQ(grow(kLargerBytes), EINPROGRESS);
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(full) << "it was tried";
+  EXPECT_EQ(grow(kLargerBytes), ENOSPC);
+  EXPECT_EQ(grow(kLargerBytes), EINPROGRESS) << "there is room by now";
+  node_->run(kSecond_ns);
+  EXPECT_EQ(grow(kLargerBytes), 0);
+}
+
+// Only a primary gives its disk up: there would be nobody who may be promoted.
+TEST_F(PeerWordsTest, ASecondaryDoesNotMakeThisOneTheOnlyGoodCopy) {
+  metadata::Generations told = record_.generations;
+  told.advance(20);
+  const wire::GenerationPayload payload = make_generation(told, record_.volume_uuid, wire::kGenerationSoleCopy);
+  tell(wire::GenerationFrame{peer_->next_sequence()}, wire::bytes_of(payload));
+  EXPECT_FALSE(stands());
+  node_->run(kSecond_ns);
+  EXPECT_NE(node_->engine->volume_state(), VolumeState::kDiskless);
+  const metadata::NodeRecord now = load_plain(node_->metadata.contents, record_).record;
+  EXPECT_FALSE(now.all_dirty);
+  EXPECT_EQ(now.generations.current, record_.generations.current);
+}
+
+// True or not.
+TEST_F(PeerWordsTest, WhatItSaysOfItsFileWithoutEndDoesNotFillTheLog) {
+  std::vector<std::string> lines;
+  node_->logs = [&lines](const std::string& line) { lines.push_back(line); };
+  constexpr uint64_t kFrames = 2000;
+  wire::SettingsPayload settings = make_settings(config_);
+  for (uint64_t number = 0; number < kFrames; ++number) {
+    settings.on_peer_loss ^= 1;
+    tell(wire::SettingsFrame{}, wire::bytes_of(settings));
+  }
+  ASSERT_TRUE(stands());
+  EXPECT_FALSE(lines.empty());
+  EXPECT_LE(lines.size(), limits::kStrangerReasonsMax + 1);
+}
+
+TEST_F(PeerWordsTest, OrdersAboutCompressionWithoutEndDoNotFillTheLog) {
+  std::vector<std::string> lines;
+  node_->logs = [&lines](const std::string& line) { lines.push_back(line); };
+  constexpr uint64_t kFrames = 2000;
+  for (uint64_t number = 1; number <= kFrames; ++number)
+    tell(wire::CompressionFrame{.mode = 1, .level = static_cast<uint8_t>(1 + number % 5), .number = number});
+  ASSERT_TRUE(stands());
+  EXPECT_FALSE(lines.empty());
+  EXPECT_LE(lines.size(), limits::kStrangerReasonsMax + 1);
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
