@@ -311,6 +311,7 @@ def test_a_primary_that_waits_for_its_disk_has_degraded(pair):
         assert (alpha.monitor(), alpha.score()) == result
 
 
+@pytest.mark.usefixtures("link")
 def test_what_uses_the_device_of_a_dead_node_gets_errors(make_agents):
     """It would else wait for a process that Pacemaker does not start here: a umount, too."""
     lab, agents = make_agents(attach="true")
@@ -388,6 +389,7 @@ def test_the_device_comes_with_the_promotion_and_goes_with_the_demotion(link, ma
     assert alpha.monitor() == SUCCESS
 
 
+@pytest.mark.usefixtures("link")
 @pytest.mark.parametrize("looks, result", [(1, PROMOTED), (3, PROMOTED), (10 ** 6, FAILED_PROMOTED)])
 def test_a_device_that_is_given_another_connection_has_not_failed(make_agents, looks, result):
     """So is one whose volume was made larger; one that nothing reconnects has failed, and the monitor ends."""

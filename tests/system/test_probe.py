@@ -180,7 +180,8 @@ def test_clients_of_the_peer_go_on_too(make_lab):
         writer = threading.Thread(target=write)
         writer.start()
         try:
-            link = probe_until(lab, lambda each: each["clients_write"], "--duty", "100", node="beta")
+            link = probe_until(lab, lambda each: each["clients_write"] and each["stream"]["seconds"] < 1,
+                               "--duty", "100", node="beta")
         finally:
             ended.set()
             writer.join()

@@ -211,7 +211,8 @@ TEST_F(ControlServerTest, the_socket_is_private) {
   EXPECT_EQ(status.st_mode & 0777u, 0600u);
 }
 
-// What a process of a user that is nobody here hears: 0: that it may not, 1: something else, 2: it could not ask.
+// What a process of a user that is nobody here hears: 0: that it may not, 1: something else, 2: it can't be one, 3: it could
+// not ask.
 int ask_as_nobody(const std::string& directory, const char* name) {
   constexpr unsigned kNobody = 65534;
   const TcpAddress address = unix_address(name);
@@ -223,8 +224,9 @@ int ask_as_nobody(const std::string& directory, const char* name) {
     ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     // Whatever the way to the directory is like for others.
     if (::chdir(directory.c_str()) != 0 || ::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 ||
-        ::setuid(kNobody) != 0 || ::connect(fd, address.get(), address.length) != 0)
+        ::setuid(kNobody) != 0)
       ::_exit(2);
+    if (::connect(fd, address.get(), address.length) != 0) ::_exit(3);
     (void)!::send(fd, "a\n", 2, MSG_NOSIGNAL);
     (void)!::recv(fd, said, sizeof said - 1, 0);
     ::_exit(std::strstr(said, "permission denied") != nullptr ? 0 : 1);
@@ -240,7 +242,9 @@ TEST_F(ControlServerTest, another_user_s_requests_are_not_heard) {
   open();
   ASSERT_EQ(::chmod(path_.c_str(), 0666), 0);
   ASSERT_EQ(::chmod(directory_.path().c_str(), 0755), 0);
-  EXPECT_EQ(ask_as_nobody(directory_.path(), "r0.ctl"), 0);
+  const int heard = ask_as_nobody(directory_.path(), "r0.ctl");
+  if (heard == 2) GTEST_SKIP() << "nobody else can be had in this user namespace";
+  EXPECT_EQ(heard, 0);
 }
 
 TEST_F(ControlServerTest, a_stale_socket_is_replaced_and_a_living_one_is_not) {

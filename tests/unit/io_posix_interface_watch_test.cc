@@ -63,6 +63,9 @@ TEST_F(InterfaceWatchTest, one_that_is_taken_down_is_told) {
 }
 
 TEST_F(InterfaceWatchTest, one_that_is_gone_is_told) {
+  ASSERT_TRUE(ip("link set tba down") && ip("link set tbb down"));
+  EXPECT_TRUE(loop_.eventually([&] { return told_.contains("tba") && told_.contains("tbb"); }));
+  loop_.call([&] { told_.clear(); });
   ASSERT_TRUE(ip("link del tba"));
   EXPECT_TRUE(loop_.eventually([&] { return told_.contains("tba") && told_.contains("tbb"); }));
 }

@@ -5,42 +5,20 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "fuzz_node.h"
-#include "hostile_peer.h"
-#include "metadata_image.h"
 #include "mirror/link_damping.h"
-#include "wire/codec.h"
+#include "volume_beside_peer_support.h"
 
 namespace twinblock::fuzz {
 namespace {
 
-constexpr uint64_t kVolumeBytes = 256 * kKiB;
-
-class TwoLinksTest : public testing::Test {
+class TwoLinksTest : public BesidePeerTest {
  protected:
-  TwoLinksTest() : config_(make_config(kVolumeBytes)) {
-    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    node_ = plain_node(config_, record);
-    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
-    peer_->hears = [this](const wire::FrameHeader& header) {
-      if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;
-      const auto ack = wire::frame_as<wire::AckFrame>(header);
-      answers_[ack.request] = ack.error;
-    };
-    peer_->take(HostilePeer::Stance::kSame, 0, 2);
-    EXPECT_TRUE(node_->engine->start().ok());
+  TwoLinksTest() : BesidePeerTest(2) {
     EXPECT_TRUE(comes_true([this] { return is_up(0) && is_up(1); }));
-  }
-  ~TwoLinksTest() override {
-    node_->engine.reset();
-    peer_.reset();
   }
 
   [[nodiscard]] LinkView link(size_t number) const { return node_->engine->status().links.at(number); }
@@ -54,11 +32,6 @@ class TwoLinksTest : public testing::Test {
     const std::vector<Event> all = std::as_const(*node_->engine).events().log().after(0, 1000);
     return std::ranges::count_if(all, [&event](const Event& each) { return event == each.name; });
   }
-
-  const Config config_;
-  std::unique_ptr<FuzzNode> node_;
-  std::unique_ptr<HostilePeer> peer_;
-  std::map<uint64_t, uint32_t> answers_;  // by request: errno
 };
 
 // Each time it is back as soon as it is dialled: it was not dead.

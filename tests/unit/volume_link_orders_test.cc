@@ -8,35 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "hostile_peer.h"
-#include "metadata_image.h"
-#include "wire/codec.h"
+#include "volume_beside_peer_support.h"
 
 namespace twinblock::fuzz {
 namespace {
 
-constexpr uint64_t kVolumeBytes = 256 * kKiB;
-
-class LinkOrdersTest : public testing::Test {
+class LinkOrdersTest : public BesidePeerTest {
  protected:
-  LinkOrdersTest() : config_(make_config(kVolumeBytes)) {
-    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    node_ = plain_node(config_, record);
-    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
-    peer_->hears = [this](const wire::FrameHeader& header) {
-      if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;
-      const auto ack = wire::frame_as<wire::AckFrame>(header);
-      if (ack.request == asked_) answer_ = ack.error;
-    };
-    peer_->take(HostilePeer::Stance::kSame, 0, 2);
-    EXPECT_TRUE(node_->engine->start().ok());
-    node_->run(3 * kSecond_ns);
-    EXPECT_TRUE(node_->engine->inside().session_stands());
-  }
-  ~LinkOrdersTest() override {
-    node_->engine.reset();
-    peer_.reset();
-  }
+  LinkOrdersTest() : BesidePeerTest(2) {}
   // What the operator here is told.
   Result<std::string> order_here(LinkOrder order) {
     std::optional<Result<std::string>> said;
@@ -55,23 +34,15 @@ class LinkOrdersTest : public testing::Test {
     wire::set_name(payload.name, name);
     for (size_t i = 0; i < addresses.size(); ++i) wire::set_name(payload.address[i], addresses[i]);
     wire::FrameHeader header = wire::to_header(wire::LinkChangeFrame{});
-    asked_ = peer_->next_sequence();
-    answer_.reset();
-    wire::set_request(header, asked_);
+    const uint64_t asked = peer_->next_sequence();
+    wire::set_request(header, asked);
     wire::set_order(header, ++*peer_->control());
     for (const size_t line : {0, 1}) {  // of the two that it had, the one that is left
       peer_->send(line, wire::seal(header, wire::bytes_of(payload)));
       peer_->send(line, wire::bytes_of(payload));
     }
-    for (int i = 0; i < 100 && !answer_; ++i) node_->run(10 * kMillisecond_ns);
-    return answer_.value_or(ETIMEDOUT);
+    return answer_to(asked);
   }
-
-  const Config config_;
-  std::unique_ptr<FuzzNode> node_;
-  std::unique_ptr<HostilePeer> peer_;
-  uint64_t asked_ = 0;
-  std::optional<uint32_t> answer_;
 };
 
 TEST_F(LinkOrdersTest, ALaterOneOfThePeerCounts) {

@@ -4,46 +4,20 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "fuzz_node.h"
-#include "hostile_peer.h"
-#include "metadata_image.h"
 #include "session/hello.h"
 #include "volume/settings.h"
-#include "wire/codec.h"
+#include "volume_beside_peer_support.h"
 
 namespace twinblock::fuzz {
 namespace {
 
-constexpr uint64_t kVolumeBytes = 256 * kKiB;
-
-// Both are secondary, and hold the same.
-class PeerWordsTest : public testing::Test {
+class PeerWordsTest : public BesidePeerTest {
  protected:
-  PeerWordsTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
-    config_.links.pop_back();
-    node_ = plain_node(config_, record_);
-    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
-    peer_->hears = [this](const wire::FrameHeader& header) {
-      if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;
-      const auto ack = wire::frame_as<wire::AckFrame>(header);
-      if (ack.request == asked_) answer_ = ack.error;
-    };
-    peer_->take(HostilePeer::Stance::kSame, 0, 2);
-    EXPECT_TRUE(node_->engine->start().ok());
-    node_->run(3 * kSecond_ns);
-  }
-  ~PeerWordsTest() override {
-    node_->engine.reset();
-    peer_.reset();
-  }
-  void SetUp() override { ASSERT_TRUE(stands()); }
-  [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
+  PeerWordsTest() : BesidePeerTest(1) {}
   template <typename Frame>
   void tell(const Frame& frame, std::span<const std::byte> payload = {}) {
     wire::FrameHeader header = wire::to_header(frame);
@@ -54,19 +28,10 @@ class PeerWordsTest : public testing::Test {
   }
   // The answer to the order that the volume is to have this size; ETIMEDOUT: none.
   int grow(uint64_t size_bytes) {
-    asked_ = peer_->next_sequence();
-    answer_.reset();
-    tell(wire::GrowFrame{.request = asked_, .size_bytes = size_bytes});
-    for (int i = 0; i < 100 && !answer_; ++i) node_->run(10 * kMillisecond_ns);
-    return static_cast<int>(answer_.value_or(ETIMEDOUT));
+    const uint64_t asked = peer_->next_sequence();
+    tell(wire::GrowFrame{.request = asked, .size_bytes = size_bytes});
+    return static_cast<int>(answer_to(asked));
   }
-
-  Config config_;
-  const metadata::NodeRecord record_;
-  std::unique_ptr<FuzzNode> node_;
-  std::unique_ptr<HostilePeer> peer_;
-  uint64_t asked_ = 0;
-  std::optional<uint32_t> answer_;
 };
 
 // Whoever ordered it waits for the answer, which the peer asks for again and again.
