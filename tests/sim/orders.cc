@@ -194,7 +194,9 @@ void World::go_on_with_winner() {
   };
   settle();
   // One node may have had a session for a moment, while the other one was promoted, which made the order void.
+  const uint64_t end_ns = scheduler_.now_ns() + kHealingMax_ns;
   while (!together()) {
+    if (scheduler_.now_ns() > end_ns) Report::violation("each order to end a split brain becomes void" + describe());
     meet_at_last(random_.chance(0.5) ? 0 : 1);
     settle();
   }
