@@ -99,14 +99,21 @@ void DiskHealth::watch_flushes() {
   record_flushing(since_ns != 0 && core_.clock.now_ns() - since_ns >= limits::kFlushOnRecord_ns);
 }
 
-void DiskHealth::end_watch() {
+void DiskHealth::end_watch(std::function<void()> recorded) {
   if (core_.data.flushing_since_ns() == 0) record_flushing(false);
+  if (flushing_records_ == 0)
+    recorded();
+  else
+    watch_ended_ = std::move(recorded);
 }
 
 void DiskHealth::record_flushing(bool flushing) {
   if (core_.record().flushing == flushing || core_.state().blank()) return;
   core_.state().set_flushing(flushing);
-  core_.state().persist([](int) {});
+  ++flushing_records_;
+  core_.state().persist([this](int) {
+    if (--flushing_records_ == 0 && watch_ended_) std::exchange(watch_ended_, nullptr)();
+  });
 }
 
 // Without a record of what may differ nothing may be written here; as with a failed disk, the peer

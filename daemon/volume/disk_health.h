@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "volume/core.h"
@@ -59,8 +60,9 @@ class DiskHealth {
   // From time to time: whether a flush takes long goes on record, since only this process would be told of its
   // failure. …
   void watch_flushes();
-  // … That none does, at once: this process stops.
-  void end_watch();
+  // … That none does, at once, since this process stops. `recorded` when the record says so on the disk, or can't be
+  // written: once, and at once where there is nothing to wait for.
+  void end_watch(std::function<void()> recorded);
   // Of a primary, from time to time: what its disk refused may be history.
   void forget_what_passed();
   // From time to time: whether the local disks get on.
@@ -144,6 +146,8 @@ class DiskHealth {
   bool record_failure_told_ = false;
   std::string peer_error_;
   std::string peer_error_file_;
+  int flushing_records_ = 0;  // of whether a flush takes long: asked for, and not on the disk yet
+  std::function<void()> watch_ended_;
 };
 
 }  // namespace twinblock

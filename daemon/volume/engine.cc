@@ -176,11 +176,12 @@ void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
   core_.events().tell("stopping", {{"node", core_.node}});
   auto say_goodbye = [this, done = std::move(done)](const Result<std::string>& demoted) {
     if (!demoted.ok()) core_.log.log(Severity::kWarning, demoted.error().what);
-    disks_.end_watch();
-    session_.stop("twinblockd on " + core_.node + " stops");
-    core_.events().tell("stopped", {{"node", core_.node}});
-    core_.events().release();
-    done();
+    disks_.end_watch([this, done] {
+      session_.stop("twinblockd on " + core_.node + " stops");
+      core_.events().tell("stopped", {{"node", core_.node}});
+      core_.events().release();
+      done();
+    });
   };
   // Who was just to go on as primary has served nobody: the next process is to go on. So it is where the last one's
   // clients have not come back yet: an attached device waits for them.

@@ -37,6 +37,7 @@ class MemoryDisk final : public Disk {
   [[nodiscard]] uint64_t size_bytes() const override { return contents.size(); }
   [[nodiscard]] bool fast_zero() const override { return true; }
   [[nodiscard]] uint64_t device_work() const override { return !tells ? 0 : works ? scheduler_.now_ns() : 1; }
+  [[nodiscard]] uint64_t flushing_since_ns() const override { return flushes_since_ns; }
   [[nodiscard]] DataFound look_for_data() const override {
     ++looks;
     return found;
@@ -55,6 +56,7 @@ class MemoryDisk final : public Disk {
   int error = 0;               // of the next `failures` requests
   uint64_t failures = 0;
   bool unreadable = false;     // each read fails
+  uint64_t flushes_since_ns = 0;  // there is always one under way, since then; 0: there is none
   bool holes = false;          // all of it is one, by whoever asks
 
  private:

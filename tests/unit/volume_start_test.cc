@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,6 +78,28 @@ TEST_F(CacheAtTheStart, OneForWhichThereIsNoMemoryIsLeftOut) {
   FuzzNode& node = begin();
   EXPECT_EQ(node.engine->worker_view().cache(), nullptr);
   EXPECT_TRUE(node.engine->start().ok());
+}
+
+// The next process would take it for one that failed, and compare, or copy, all that there is.
+TEST(AStop, WaitsUntilItIsOnRecordThatNoFlushIsUnderWay) {
+  const Config config = make_config(kVolumeBytes);
+  const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+  const std::unique_ptr<FuzzNode> node = plain_node(config, record);
+  ASSERT_TRUE(node->engine->start().ok());
+  const auto counts_as_failed = [&] { return load_plain(node->metadata.contents, record).record.flush_failed; };
+  node->run(kSecond_ns);
+  node->data.flushes_since_ns = node->scheduler.now_ns();
+  node->run(limits::kFlushOnRecord_ns + 2 * kSecond_ns);
+  ASSERT_TRUE(counts_as_failed());
+  node->data.flushes_since_ns = 0;  // it ends well
+  node->metadata.hung_until_ns = node->scheduler.now_ns() + kSecond_ns;
+  bool stopped = false;
+  node->engine->shut_down(false, [&stopped] { stopped = true; });
+  node->run(kSecond_ns / 2);
+  EXPECT_FALSE(stopped);
+  node->run(kSecond_ns);
+  EXPECT_TRUE(stopped);
+  EXPECT_FALSE(counts_as_failed());
 }
 
 }  // namespace
