@@ -18,12 +18,15 @@ class LinkOrdersTest : public BesidePeerTest {
   LinkOrdersTest() : BesidePeerTest(2) {}
   // What the operator here is told.
   Result<std::string> order_here(LinkOrder order) {
-    std::optional<Result<std::string>> said;
+    give(order);
+    for (int i = 0; i < 100 && !said_; ++i) node_->run(10 * kMillisecond_ns);
+    return said_.value_or(Error{"nothing", "", 0});
+  }
+  void give(LinkOrder order) {
     LinkConfig link;
     link.name = "backup";
-    node_->engine->orders().change_link(order, link, [&said](const Result<std::string>& result) { said = result; });
-    for (int i = 0; i < 100 && !said; ++i) node_->run(10 * kMillisecond_ns);
-    return said.value_or(Error{"nothing", "", 0});
+    said_.reset();
+    node_->engine->orders().change_link(order, link, [this](const Result<std::string>& result) { said_ = result; });
   }
   // The answer that the operator's node there gets; ETIMEDOUT: none.
   uint32_t order_there(wire::LinkChange change, uint64_t number, const std::vector<std::string>& addresses = {},
@@ -43,6 +46,8 @@ class LinkOrdersTest : public BesidePeerTest {
     }
     return answer_to(asked);
   }
+
+  std::optional<Result<std::string>> said_;  // to the operator here, of what was ordered last
 };
 
 TEST_F(LinkOrdersTest, ALaterOneOfThePeerCounts) {
@@ -74,36 +79,28 @@ TEST_F(LinkOrdersTest, WhoseOrderIsOverruledIsTold) {
 // The same, where it was given: what it ordered was overtaken, and not left as it was.
 TEST_F(LinkOrdersTest, WhoseOrderWasOvertakenDoesNotHearThatNothingChanged) {
   peer_->answers = false;
-  std::optional<Result<std::string>> said;
-  LinkConfig link;
-  link.name = "backup";
-  node_->engine->orders().change_link(LinkOrder::kDisable, link,
-                                      [&said](const Result<std::string>& result) { said = result; });
+  give(LinkOrder::kDisable);
   node_->run(10 * kMillisecond_ns);
   ASSERT_EQ(order_there(wire::LinkChange::kEnable, 2), 0u);
   for (const size_t line : {0, 1, 2}) peer_->answer(line, 0, ESTALE, 0);
-  for (int i = 0; i < 100 && !said; ++i) node_->run(10 * kMillisecond_ns);
-  ASSERT_TRUE(said.has_value());
-  ASSERT_FALSE(said->ok());
-  EXPECT_EQ(said->error().code, ESTALE);
-  EXPECT_EQ(said->error().action, "");
+  for (int i = 0; i < 100 && !said_; ++i) node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(said_.has_value());
+  ASSERT_FALSE(said_->ok());
+  EXPECT_EQ(said_->error().code, ESTALE);
+  EXPECT_EQ(said_->error().action, "");
 }
 
 // It was carried out here, and will be there: who gave it is not left to wait for an answer that won't come.
 TEST_F(LinkOrdersTest, WhoseOrderWasNotAnsweredBeforeTheSessionWasLostIsTold) {
   peer_->answers = false;
-  std::optional<Result<std::string>> said;
-  LinkConfig link;
-  link.name = "backup";
-  node_->engine->orders().change_link(LinkOrder::kDisable, link,
-                                      [&said](const Result<std::string>& result) { said = result; });
+  give(LinkOrder::kDisable);
   node_->run(10 * kMillisecond_ns);
-  ASSERT_FALSE(said.has_value());
+  ASSERT_FALSE(said_.has_value());
   peer_->vanish();
-  for (int i = 0; i < 100 && !said; ++i) node_->run(kSecond_ns);
-  ASSERT_TRUE(said.has_value());
-  ASSERT_TRUE(said->ok());
-  EXPECT_NE(said->value().find("it is told again"), std::string::npos) << said->value();
+  for (int i = 0; i < 100 && !said_; ++i) node_->run(kSecond_ns);
+  ASSERT_TRUE(said_.has_value());
+  ASSERT_TRUE(said_->ok());
+  EXPECT_NE(said_->value().find("it is told again"), std::string::npos) << said_->value();
 }
 
 // Both hold a link of this name then, and could not reach each other over it.

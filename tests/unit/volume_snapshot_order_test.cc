@@ -70,7 +70,18 @@ class SnapshotOrderTest : public testing::Test {
     node_->engine->orders().snapshot("x", [](const auto&) {});
     node_->run(5 * kSecond_ns);
   }
+  // In the midst of one.
+  void write_what_is_held() {
+    request_.op = ClientOp::kZero;
+    request_.length_bytes = limits::kBlockBytes;
+    request_.done = [this](ClientRequest& done) { written_ = done.error; };
+    node_->engine->clients().submit(request_);
+    node_->run(kSecond_ns);
+    ASSERT_FALSE(written_.has_value()) << "the copies are of one moment";
+  }
 
+  ClientRequest request_;
+  std::optional<int> written_;  // 0 or an errno value, when it was answered
   Config config_;
   NamedCopies copies_;
   std::unique_ptr<FuzzNode> node_;
@@ -118,32 +129,18 @@ TEST_F(SnapshotOrderTest, OfAnyOtherNameIsRefusedForGood) {
 
 TEST_F(SnapshotOrderTest, HoldsWritesForHalfAMinuteAtTheMost) {
   ASSERT_NO_FATAL_FAILURE(be_in_the_midst_of_one());
-  ClientRequest request;
-  std::optional<int> error;
-  request.op = ClientOp::kZero;
-  request.length_bytes = limits::kBlockBytes;
-  request.done = [&error](ClientRequest& done) { error = done.error; };
-  node_->engine->clients().submit(request);
-  node_->run(kSecond_ns);
-  ASSERT_FALSE(error.has_value()) << "the copies are of one moment";
+  ASSERT_NO_FATAL_FAILURE(write_what_is_held());
   node_->run(limits::kSnapshotHoldMax_ns);
-  EXPECT_EQ(error, 0);
+  EXPECT_EQ(written_, 0);
 }
 
 // The process is asked to stop, and its clients can only go when they are answered.
 TEST_F(SnapshotOrderTest, HoldsNoWritesWhenTheProcessIsToStop) {
   ASSERT_NO_FATAL_FAILURE(be_in_the_midst_of_one());
-  ClientRequest request;
-  std::optional<int> error;
-  request.op = ClientOp::kZero;
-  request.length_bytes = limits::kBlockBytes;
-  request.done = [&error](ClientRequest& done) { error = done.error; };
-  node_->engine->clients().submit(request);
-  node_->run(kSecond_ns);
-  ASSERT_FALSE(error.has_value()) << "the copies are of one moment";
+  ASSERT_NO_FATAL_FAILURE(write_what_is_held());
   node_->engine->clients().let_go();
   node_->run(kSecond_ns);
-  EXPECT_EQ(error, 0);
+  EXPECT_EQ(written_, 0);
 }
 
 TEST_F(SnapshotOrderTest, OfThisNodesFollowsThePeersWhenThatIsOver) {
