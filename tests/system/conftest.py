@@ -223,6 +223,11 @@ def make_agents(make_lab, scratch):
 
 
 @pytest.fixture
+def pair(make_agents):
+    return make_agents()
+
+
+@pytest.fixture
 def lab(make_lab):
     """A lab in duplex: alpha primary, 64 MiB, peer timeout 2 s."""
     return make_lab()

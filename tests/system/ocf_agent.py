@@ -40,14 +40,21 @@ if done.returncode == 0:
 sys.exit(done.returncode)
 """
 MORE = "status |= has"
+IN_TURN = """status |= has[0]
+        file.seek(0)
+        file.truncate()
+        json.dump(has[1:] or has, file)"""
 # As on a host whose kernel has nbd, in place of one whose kernel has none.
 WAITING_DEVICE = """status["device"] = dict(state="waits", why="its process has ended") if has else dict(state="connected", why="")
         file.seek(0)
         file.truncate()
         json.dump(max(has - 1, 0), file)"""
-# `twinblock` that is asked to detach, as a file keeps it.
-DETACHING = """#!/bin/sh
-[ "$1" != detach ] || echo "$*" >>"{asked}"
+# `twinblock` that is asked for what `verb` is, as a file keeps it.
+ASKED = """#!/bin/sh
+if [ "$1" = {verb} ]; then
+  echo "$*" >>"{asked}"
+  {then}
+fi
 exec "{real}" "$@"
 """
 
@@ -114,10 +121,22 @@ class Agent:
         """These in place of what the node says."""
         self._status_tells(MORE, members)
 
+    def status_says_in_turn(self, *looks):
+        """As `status_says`: one a look, and the last one from then on."""
+        self._status_tells(IN_TURN, looks)
+
     def detaches(self):
         """From the first look on."""
-        self._program("twinblock", DETACHING.format(asked=self._directory / "twinblock.asked", real=self._real()))
+        self._notes("detach", ":")
         return self.asked("twinblock")
+
+    def refuses(self, verb, status, words):
+        """`verb` ends with this exit status; how often it is asked for is what `asked("twinblock")` has."""
+        self._notes(verb, f"echo '{words}' >&2; exit {status}")
+
+    def _notes(self, verb, then):
+        self._program("twinblock", ASKED.format(verb=verb, then=then, asked=self._directory / "twinblock.asked",
+                                                real=self._real()))
 
     def _real(self):
         return Path(self.lab.state["build"]) / "tools" / "twinblock"

@@ -113,7 +113,7 @@ class Cluster:
         return subprocess.CompletedProcess(command.args, command.returncode, stdout, stderr)
 
     def end(self):
-        """Who waits for duplex finds no node."""
+        """Who waits for both to have everything finds no node."""
         (self.directory / "wait").unlink(missing_ok=True)
 
 
@@ -212,9 +212,9 @@ def test_a_ban_that_the_cluster_does_not_take_is_no_consent(cluster):
 def test_the_ban_stays_until_both_have_everything(cluster):
     cluster.wait_ends(4)
     assert cluster.fence().returncode == OUTDATED
-    wait_until(lambda: len(cluster.waits()) >= 3 or "delete" in cluster.taken(), what="who waits for duplex")
+    wait_until(lambda: len(cluster.waits()) >= 3 or "delete" in cluster.taken(), what="who waits for both to have everything")
     assert cluster.taken() == ["create"] and cluster.ban().startswith("alpha ")
-    assert cluster.waits()[0].startswith("wait r0 duplex")
+    assert cluster.waits()[0].startswith("wait r0 whole")
     cluster.wait_ends(0)
     wait_until(lambda: cluster.taken() == ["create", "delete"], what="the end of the ban")
 

@@ -39,11 +39,6 @@ def link():
         yield Path("/dev/twinblock/r0")
 
 
-@pytest.fixture
-def pair(make_agents):
-    return make_agents()
-
-
 def start_anew(lab, agent):
     """The node's process is the agent's from now on."""
     lab.kill(agent.name)
@@ -304,13 +299,6 @@ def test_fencing_is_no_word_for_a_disk_that_holds_nothing(make_agents):
     assert lab.status("beta")["role"] == "secondary"
 
 
-def test_a_primary_that_waits_for_its_disk_has_degraded(pair):
-    alpha = pair[1]["alpha"]
-    for stalled_s, result in ((0.0, (PROMOTED, 10000)), (12.5, (DEGRADED_PROMOTED, 10))):
-        alpha.status_says(disk={"error": "", "stalled_s": stalled_s})
-        assert (alpha.monitor(), alpha.score()) == result
-
-
 @pytest.mark.usefixtures("link")
 def test_what_uses_the_device_of_a_dead_node_gets_errors(make_agents):
     """It would else wait for a process that Pacemaker does not start here: a umount, too."""
@@ -332,40 +320,6 @@ def test_proven_fencing_is_the_word(make_agents):
     code, said = beta.run("promote")
     assert code == SUCCESS, said
     assert (beta.monitor(), beta.score()) == (DEGRADED_PROMOTED, 10000)
-
-
-def test_a_node_to_which_the_witness_says_no_is_to_be_recovered_on_the_other_one(pair):
-    """Not one that has degraded: Pacemaker would leave the service on it, and what is asked there waits."""
-    _, agents = pair
-    alpha, beta = agents["alpha"], agents["beta"]
-    refused = {"kind": "etcd", "state": "refused", "holder": "beta"}
-    alpha.status_says(witness=refused, state="frozen")
-    code, said = alpha.run("monitor", OCF_RESKEY_CRM_meta_interval="10000")
-    assert (code, alpha.score()) == (FAILED_PROMOTED, None) and "beta has gone on alone" in said, said
-    # A secondary that stands apart: what the witness has of itself is no hindrance.
-    for holder, score in (("alpha", None), ("beta", 1000)):
-        beta.status_says(witness={**refused, "holder": holder}, state="waiting")
-        assert (beta.monitor(), beta.score()) == (SUCCESS, score)
-
-
-def test_the_ban_of_the_fence_command_ends_when_both_have_everything(pair):
-    """What had waited for that beside the node's process ended with it."""
-    _, agents = pair
-    alpha, beta = agents["alpha"], agents["beta"]
-    constraint = '<rule id="twinblock-r0-alone-17.4" role="Promoted">\n'
-    witness = {"kind": "command", "state": "agreed", "holder": ""}
-
-    def deleted(agent, **told):
-        agent.cluster_says("cibadmin", constraint)
-        agent.status_says(witness=witness, **told)
-        before = len(agent.asked("cibadmin"))
-        assert agent.monitor() in (PROMOTED, DEGRADED_PROMOTED, SUCCESS)
-        return [line for line in agent.asked("cibadmin")[before:] if "--delete" in line]
-
-    assert not deleted(alpha, state="simplex") and not deleted(beta)
-    lines = deleted(alpha)
-    # This one, and not what has come there since.
-    assert len(lines) == 1 and "rsc_location[@id='twinblock-r0-alone'][rule[@id='twinblock-r0-alone-17.4']]" in lines[0]
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")

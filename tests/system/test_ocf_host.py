@@ -26,13 +26,14 @@ mount -t tmpfs none /run
 mkdir -p /run/systemd/system
 set +e
 """
-# It says which process is the unit's, and ends that.
+# It says which process is the unit's, and ends that: not one that is to end after Pacemaker, which is ending, too, and
+# waits for its agent.
 MANAGER = """echo "$*" >>{host}/asked
 case "$*" in
   {rival}) exit 0 ;;
   *is-enabled*|*is-active*) exit 1 ;;
   show*) echo {pid} ;;
-  stop*) [ {pid} = 0 ] || kill {pid} ;;
+  stop*) [ {pid} = 0 ] || [ -e {override} ] || kill {pid} ;;
 esac"""
 
 
@@ -53,7 +54,7 @@ class Host:
         self.manager()
 
     def manager(self, rival="nobody", pid=0):
-        self._program("systemctl", MANAGER.format(host=self.directory, rival=rival, pid=pid))
+        self._program("systemctl", MANAGER.format(host=self.directory, rival=rival, pid=pid, override=OVERRIDE))
 
     def _program(self, name, text):
         path = self.directory / name
@@ -89,14 +90,15 @@ def test_the_unit_of_a_node_is_pacemakers_while_it_runs(host):
 
 
 def test_a_node_that_is_stopped_is_systemds_to_start_again(host):
-    """A volume that is taken out of the cluster would else stay down when its process dies, until the host is restarted."""
+    """A volume that is taken out of the cluster would else stay down when its process dies, until the host is restarted.
+    It is so from before its end on: a host that goes down would else wait for Pacemaker, which waits for the agent."""
     host.manager(pid=host.lab.status("alpha")["pid"])
     done = host.run(f'mkdir -p {OVERRIDE.rsplit("/", 1)[0]}; touch {OVERRIDE}; "$AGENT" stop >&2; echo $?; ls {OVERRIDE}',
                     timeout_s=60)
     assert done.stdout.splitlines() == [str(SUCCESS)], done
     asked = host.asked()
     assert "stop --no-block twinblock@r0.service" in asked, "who waits for the unit waits for Pacemaker, which waits for this"
-    assert asked.index("stop --no-block twinblock@r0.service") < asked.index("daemon-reload")
+    assert asked.index("daemon-reload") < asked.index("stop --no-block twinblock@r0.service")
 
 
 @pytest.mark.parametrize("rival", ["twinblock-promoter@r0.service", "twinblock-attach@r0.service"])
