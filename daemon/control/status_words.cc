@@ -33,7 +33,7 @@ StatusWords degraded_words(const StatusView& view) {
   words.action = "Look at the disk that holds " + view.backing +
                 " (dmesg, smartctl) and replace it" +
                 (view.role == Role::kPrimary
-                     ? ", after `twinblock demote " + view.volume +
+                     ? ", after you have detached, and run `twinblock demote " + view.volume +
                            "` here and `twinblock promote " + view.volume + "` on " +
                            view.peer.name
                      : "") +

@@ -268,6 +268,15 @@ TEST(DisksInStatus, AFrozenPrimarySaysWhatWaitsAndWhatItsDiskRefused) {
   EXPECT_NE(status.find("can't read wait, too (read /srv/r0.img at offset 0)"), std::string::npos) << status;
 }
 
+// A primary in use refuses to be demoted.
+TEST(DisksInStatus, APrimaryIsDetachedBeforeItsDiskIsReplaced) {
+  StatusView view = duplex();
+  view.role = Role::kPrimary;
+  view.state = VolumeState::kDegraded;
+  const std::string action = status_words(view).action;
+  EXPECT_NE(action.find("after you have detached, and run `twinblock demote r0` here"), std::string::npos) << action;
+}
+
 // It can't be demoted: that would have to be recorded.
 TEST(DisksInStatus, AStaleNodeThatCanTRecordItIsNotToBePromotedAgain) {
   StatusView view = duplex();
