@@ -24,12 +24,12 @@ HOST = "127.0.0.1"
 class Web:
     """The program, and what it answers."""
 
-    def __init__(self, lab, *words, before=()):
+    def __init__(self, lab, *words, before=(), **environment):
         self.port = free_ports(1)[0]
         program = Path(lab.state["build"]) / "tools" / "twinblock"
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
             [*before, str(program), "web", "--listen", f"{HOST}:{self.port}", *map(str, words)],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **environment})
         wait_until(lambda: self.process.poll() is not None or self.answers(), what="the page to be served")
         assert self.process.poll() is None, self.process.stdout.read()
 
@@ -159,6 +159,23 @@ def test_all_volumes_of_a_host_and_their_metrics_as_one(lab, serve):
     Path(f"/proc/{web.process.pid}/root/run/twinblock/two.ctl").unlink()
     wait_until(lambda: not web.volumes()["two"]["answers"], what="that it is gone")
     assert "no node of two" in web.volumes()["two"]["error"]
+    # One whose file is gone, too, was taken away; the other one's node runs.
+    config = Path(lab.node("beta")["config"])
+    aside = config.rename(config.with_suffix(".aside"))
+    try:
+        wait_until(lambda: set(web.volumes()) == {"one"}, what="that it is taken off the page")
+        assert 'volume="two"' not in web.get("/metrics")[1]
+    finally:
+        aside.rename(config)
+
+
+def test_its_unit_has_started_when_it_is_served(lab, serve, scratch):
+    """Else systemd ends it after 90 s, again and again."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(scratch / "notify"))
+        manager.settimeout(LIVENESS_S)
+        serve(lab, NOTIFY_SOCKET=str(scratch / "notify"))
+        assert b"READY=1" in manager.recv(4096)
 
 
 def test_who_may_not_read_it_does_not(lab, serve):

@@ -1,11 +1,17 @@
 // What the page's server answers and refuses, what it remembers, and how the texts of several nodes become one.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
+#include "scripted_node.h"
+#include "temporary_directory.h"
 #include "twinblock/web_content.h"
 #include "twinblock/web_files.h"
+#include "twinblock/web_gather.h"
 #include "twinblock/web_history.h"
 
 namespace twinblock {
@@ -128,6 +134,70 @@ TEST(WebHistory, BeginsAnewWhenTheClockIsSetBack) {
   history.add("r0", status_of(8'000, 115), json::object(), 15'000);
   ASSERT_EQ(history.shown()["volumes"]["r0"].size(), 1u);
   EXPECT_EQ(history.shown()["volumes"]["r0"][0]["write_bytes_per_s"], 1000);
+}
+
+// A host with the volume r1.
+class WebGathers : public testing::Test {
+ protected:
+  void write_file(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+  void begin_node(const std::string& config) {
+    node_.emplace(socket_, [config](const std::string& verb, const json&) -> std::optional<std::string> {
+      if (verb == "status")
+        return ScriptedNode::good({{"volume", "r1"}, {"node", "alpha"}, {"pid", 1}, {"config", config}});
+      if (verb == "metrics") return ScriptedNode::good({{"text", "# TYPE a gauge\na{volume=\"r1\"} 1\n"}});
+      return ScriptedNode::good(json::object());
+    });
+  }
+  // What is told of r1, where it is told of.
+  std::optional<json> told(const std::vector<std::string>& sockets) {
+    const WebFigures figures = gather_.ask(sockets, ++now_ms_);
+    const json volumes = json::parse(figures.volumes)["volumes"];
+    const std::string answers = "twinblock_node_answers{volume=\"r1\"} ";
+    EXPECT_EQ(figures.metrics.find(answers) != std::string::npos, !volumes.empty()) << figures.metrics;
+    history_ = json::parse(figures.history)["volumes"].contains("r1");
+    return volumes.empty() ? std::nullopt : std::optional(volumes[0]);
+  }
+  void expect_that_it_is_missed(const std::vector<std::string>& sockets) {
+    const std::optional<json> volume = told(sockets);
+    ASSERT_TRUE(volume.has_value());
+    EXPECT_EQ((*volume)["answers"], false);
+    EXPECT_EQ((*volume)["error"], "no node of r1 runs here");
+  }
+
+  const TemporaryDirectory directory_;
+  const std::string socket_ = directory_ / "r1.ctl";
+  std::optional<ScriptedNode> node_;
+  WebGather gather_{directory_.path()};
+  uint64_t now_ms_ = 1000;
+  bool history_ = false;  // whether there is one of r1
+};
+
+TEST_F(WebGathers, AVolumeIsToldUntilItsFileIsGone) {
+  const std::string config = directory_ / "of_r1.toml";
+  write_file(config, "volume = \"r1\"\n");
+  begin_node(config);
+  const std::optional<json> volume = told({socket_});
+  ASSERT_TRUE(volume.has_value());
+  EXPECT_EQ((*volume)["answers"], true) << *volume;
+  node_.reset();
+  expect_that_it_is_missed({});
+  write_file(config, "nothing that can be parsed");
+  expect_that_it_is_missed({});
+  EXPECT_TRUE(history_);
+  std::filesystem::remove(config);
+  expect_that_it_is_missed({socket_});
+  EXPECT_EQ(told({}), std::nullopt);
+  EXPECT_FALSE(history_);
+}
+
+// Nor did it say where its file is.
+TEST_F(WebGathers, AVolumeWhoseNodeNeverAnsweredIsToldUntilItsFileIsGone) {
+  write_file(directory_ / "r1.toml", "volume = \"r1\"\n");
+  expect_that_it_is_missed({socket_});
+  write_file(directory_ / "r1.toml", "nothing that can be parsed");
+  expect_that_it_is_missed({});
+  std::filesystem::remove(directory_ / "r1.toml");
+  EXPECT_EQ(told({}), std::nullopt);
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kControlSuffix = ".ctl";
-constexpr const char* kConfigDirectory = "/etc/twinblock";
 
 Result<std::string> socket_of_config(const NodeOptions& options, const std::string& path) {
   const Result<Config> config = load_config(path);

@@ -9,6 +9,9 @@
 
 namespace twinblock {
 
+// Where the files of a host's volumes are, each by its volume's name.
+constexpr const char* kConfigDirectory = "/etc/twinblock";
+
 // The options that all verbs share; empty where not given.
 struct NodeOptions {
   std::string volume;

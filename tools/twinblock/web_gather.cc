@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <future>
+#include <set>
 
 #include "base/units.h"
 #include "twinblock/control_client.h"
@@ -73,7 +74,32 @@ WebGather::Told WebGather::ask_node(const std::string& socket, uint64_t known, u
   return told;
 }
 
+// Where the node said that it is; of one that never answered, where systemd's unit looks for it. What can't be looked
+// at may be there.
+bool WebGather::has_a_file(const std::string& volume, const Told& node) const {
+  const std::string said = text_at(node.status, "config");
+  std::error_code error;
+  return std::filesystem::exists(said.empty() ? config_dir_ + "/" + volume + ".toml" : said, error) || error;
+}
+
+// Neither a socket nor a file is left of it: it is not to be started again. A file that can't be parsed, of which no
+// socket is expected, is somebody's mistake, and the volume is to be told of all the same.
+void WebGather::forget_what_was_taken_away(const std::vector<std::string>& sockets) {
+  std::set<std::string> expected;
+  for (const std::string& socket : sockets) expected.insert(volume_of(socket));
+  for (auto node = nodes_.begin(); node != nodes_.end();) {
+    const std::string& volume = node->first;
+    if (expected.contains(volume) || has_a_file(volume, node->second)) {
+      ++node;
+      continue;
+    }
+    history_.forget(volume);
+    node = nodes_.erase(node);
+  }
+}
+
 WebFigures WebGather::ask(const std::vector<std::string>& sockets, uint64_t now_ms) {
+  forget_what_was_taken_away(sockets);
   std::map<std::string, std::future<Told>> asked;
   for (const std::string& socket : sockets) {
     const Told& before = nodes_[volume_of(socket)];

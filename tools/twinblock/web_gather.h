@@ -6,8 +6,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "twinblock/locate.h"
 #include "twinblock/web_content.h"
 #include "twinblock/web_history.h"
 
@@ -15,7 +17,10 @@ namespace twinblock {
 
 class WebGather {
  public:
-  // Of the nodes behind these control sockets, and of those that were there before, at `now_ms` since 1970.
+  explicit WebGather(std::string config_dir = kConfigDirectory) : config_dir_(std::move(config_dir)) {}
+
+  // Of the nodes behind these control sockets, and of those that were there before and were not taken away, at `now_ms`
+  // since 1970.
   WebFigures ask(const std::vector<std::string>& sockets, uint64_t now_ms);
 
  private:
@@ -31,6 +36,10 @@ class WebGather {
   static Told ask_node(const std::string& socket, uint64_t known, uint64_t pid);
   static void ask_probe(const std::string& socket, uint64_t known, Told& told);
 
+  void forget_what_was_taken_away(const std::vector<std::string>& sockets);
+  [[nodiscard]] bool has_a_file(const std::string& volume, const Told& node) const;
+
+  const std::string config_dir_;
   std::map<std::string, Told> nodes_;  // by the volume
   WebHistory history_;
 };

@@ -17,6 +17,8 @@ class WebHistory {
   // What a node answered at `now_ms` (since 1970): its `status` and its `latency` of the last 10 s. More often than
   // each kStep_ms adds nothing.
   void add(const std::string& volume, const nlohmann::json& status, const nlohmann::json& latency, uint64_t now_ms);
+  // One that was taken away.
+  void forget(const std::string& volume) { volumes_.erase(volume); }
   // {"volumes": {"r0": [{"time_ms", "write_bytes_per_s", "read_bytes_per_s", "p50_ns", "p99_ns"}, …]}}, oldest
   // first. p50 and p99 are of the size that was written most; null where nothing was. A node that began anew counts
   // from there.
