@@ -23,6 +23,7 @@
 #include "nbd_kernel.h"
 #include "scripted_node.h"
 #include "temporary_directory.h"
+#include "twinblock/attach.h"
 #include "twinblock/attach_nbd.h"
 #include "twinblock/detach.h"
 #include "twinblock/exit_status.h"
@@ -124,14 +125,42 @@ class NbdReconnect : public testing::Test {
     taken_.emplace(::fcntl(order.sockets[0], F_DUPFD_CLOEXEC, 0));
   }
 
+  // The device is in use, and half as large as its volume has become. The node ends its connection when it is told to.
+  void make_volume_larger() {
+    attachment_.server = identify_process(getpid());
+    put(host_.sys + "/block/nbd3/size", "8192\n");  // in sectors
+    EXPECT_TRUE(create_attachment(stem_, attachment_).ok());
+    node_.emplace(control_, [this](const std::string& verb, const json& args) -> std::optional<std::string> {
+      EXPECT_EQ(verb, "hang-up");
+      EXPECT_EQ(args["pid"], attachment_.nbd_pid);
+      const Result<std::optional<Attachment>> note = read_attachment(stem_);
+      EXPECT_TRUE(note.ok() && note.value() && note.value()->server.pid == 0) << "on record before the connection ends";
+      return ScriptedNode::good({{"connections", 1}});
+    });
+    nbd_kernel().answer = [this](const NbdOrder& order) {
+      if (order.sockets.size() == 1) take_the_socket(order);
+      return 0;
+    };
+  }
+  void expect_that_it_has_grown() const {
+    ASSERT_EQ(nbd_kernel().orders.size(), 2u);
+    EXPECT_EQ(nbd_kernel().orders[0].sockets.size(), 1u);
+    EXPECT_EQ(nbd_kernel().orders[1].attributes.at(NBD_ATTR_SIZE_BYTES), as_u64(kSizeBytes));
+    const Result<std::optional<Attachment>> note = read_attachment(stem_);
+    ASSERT_TRUE(note.ok() && note.value());
+    EXPECT_TRUE(process_runs(note.value()->server));
+  }
+
   const TemporaryDirectory directory_;
   const HostPaths host_{directory_ / "sys", directory_ / "dev", "/proc"};
   const std::string stem_ = directory_ / "r0";
   const std::string path_ = directory_ / "r0.nbd";
+  const std::string control_ = directory_ / "r0.ctl";
   Attachment attachment_;
   int asked_ = 0;
   const NbdServer server_{path_};
   std::optional<Descriptor> taken_;  // below the server, whose thread ends when it is closed
+  std::optional<ScriptedNode> node_;
 };
 
 TEST_F(NbdReconnect, ADeviceGetsTheNodesProcessOfNow) {
@@ -156,47 +185,42 @@ TEST_F(NbdReconnect, ADeviceGetsTheNodesProcessOfNow) {
 
 // Its connection is one that knows nothing of what is new: it is ended, and the device's users see no more than a wait.
 TEST_F(NbdReconnect, ADeviceWhoseVolumeWasMadeLargerGetsAConnectionThatKnowsIt) {
-  attachment_.server = identify_process(getpid());
-  put(host_.sys + "/block/nbd3/size", "8192\n");  // in sectors: half of what the volume has now
-  ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
-  const std::string control = directory_ / "r0.ctl";
-  const ScriptedNode node(control, [&](const std::string& verb, const json& args) -> std::optional<std::string> {
-    EXPECT_EQ(verb, "hang-up");
-    EXPECT_EQ(args["pid"], attachment_.nbd_pid);
-    const Result<std::optional<Attachment>> note = read_attachment(stem_);
-    EXPECT_TRUE(note.ok() && note.value() && note.value()->server.pid == 0) << "on record before the connection ends";
-    return ScriptedNode::good({{"connections", 1}});
-  });
-  nbd_kernel().answer = [this](const NbdOrder& order) {
-    if (order.sockets.size() == 1) take_the_socket(order);
-    return 0;
-  };
+  make_volume_larger();
   const json status = node_status("primary", 5, getpid());
   const Result<FateVerdict> done =
-      grow_nbd_device(host_, [&status] { return Result<json>(status); }, control, stem_, attachment_);
+      grow_nbd_device(host_, [&status] { return Result<json>(status); }, control_, stem_, attachment_);
   ASSERT_TRUE(done.ok()) << done.error().what;
   EXPECT_EQ(done.value().fate, Fate::kKeep);
-  ASSERT_EQ(nbd_kernel().orders.size(), 2u);
-  EXPECT_EQ(nbd_kernel().orders[0].sockets.size(), 1u);
-  EXPECT_EQ(nbd_kernel().orders[1].attributes.at(NBD_ATTR_SIZE_BYTES), as_u64(kSizeBytes));
-  const Result<std::optional<Attachment>> note = read_attachment(stem_);
-  ASSERT_TRUE(note.ok() && note.value());
-  EXPECT_TRUE(process_runs(note.value()->server));
+  expect_that_it_has_grown();
+}
+
+// By `grow`, by an `attach` that is given again, or by the device's unit.
+TEST_F(NbdReconnect, ADeviceOfAVolumeThatIsLargerGrowsWhenItIsLookedAt) {
+  make_volume_larger();
+  json status = node_status("primary", 5, getpid());
+  status["control"] = control_;
+  status["size_bytes"] = kSizeBytes;
+  std::optional<Attachment> existing = attachment_;
+  const Result<std::optional<FateVerdict>> done =
+      revive(host_, [&status] { return Result<json>(status); }, stem_, existing);
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  ASSERT_TRUE(done.value().has_value());
+  EXPECT_EQ(done.value()->fate, Fate::kKeep);
+  expect_that_it_has_grown();
 }
 
 // Its connection lives: a device that counts as one that waits would be given to the next process, and its requests twice.
 TEST_F(NbdReconnect, AConnectionThatTheNodeDoesNotFindStaysOnRecord) {
   attachment_.server = identify_process(getpid());
   ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
-  const std::string control = directory_ / "r0.ctl";
-  const ScriptedNode node(control, [&](const std::string& verb, const json& args) -> std::optional<std::string> {
+  const ScriptedNode node(control_, [&](const std::string& verb, const json& args) -> std::optional<std::string> {
     EXPECT_EQ(verb, "hang-up");
     EXPECT_EQ(args["pid"], attachment_.nbd_pid);
     return ScriptedNode::good({{"connections", 0}});
   });
   const json status = node_status("primary", 5, getpid());
   const Result<FateVerdict> done =
-      grow_nbd_device(host_, [&status] { return Result<json>(status); }, control, stem_, attachment_);
+      grow_nbd_device(host_, [&status] { return Result<json>(status); }, control_, stem_, attachment_);
   ASSERT_FALSE(done.ok());
   EXPECT_NE(done.error().action.find("detach it and attach it again"), std::string::npos) << done.error().action;
   EXPECT_TRUE(nbd_kernel().orders.empty());
@@ -299,6 +323,15 @@ TEST_F(NbdReconnect, ANewDeviceIsOfThePromotionThatItsConnectionHas) {
   std::string interval_ms;
   file >> interval_ms;
   EXPECT_EQ(interval_ms, "2000");
+}
+
+// Whoever uses it would wait for a node that is not to come back.
+TEST_F(NbdReconnect, ADeviceThatTheKernelDoesNotLetGoHasNotEnded) {
+  ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
+  nbd_kernel().answer = [](const NbdOrder&) { return -NLE_PERM; };
+  EXPECT_FALSE(end_nbd_device(host_, stem_, attachment_, "its pages may be stale").ok());
+  EXPECT_EQ(nbd_kernel().orders.size(), 1u);
+  EXPECT_EQ(read_attachment(stem_).value()->ended, "");
 }
 
 // Whoever connects the device next would be taken for the volume.

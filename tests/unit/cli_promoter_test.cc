@@ -8,8 +8,10 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "scripted_node.h"
+#include "service_manager.h"
 #include "temporary_directory.h"
 #include "twinblock/process.h"
 
@@ -169,6 +171,7 @@ class PromoterTest : public testing::Test {
   }
 
   const TemporaryDirectory dir_;
+  std::optional<ServiceManager> manager_;  // where there is one; it stays until the promoter has ended
   Volume volume_;
   PromoterSetup setup_;
   std::unique_ptr<ScriptedNode> node_;
@@ -296,6 +299,21 @@ TEST_F(PromoterTest, ANodeThatIsAwayIsWaitedFor) {
   EXPECT_EQ(done(), "");
   const std::string all = said();
   EXPECT_NE(all.find("alpha answers"), all.rfind("alpha answers")) << all;
+}
+
+// Its manager ends one that is never ready, and with it the target, and the node's role.
+TEST_F(PromoterTest, IsReadyWhenItsNodeAnswers) {
+  manager_.emplace(dir_ / "notify");
+  begin();
+  wait_looks(3);
+  EXPECT_TRUE(manager_->heard_ready());
+}
+
+TEST_F(PromoterTest, IsReadyBeforeItsNodeAnswers) {
+  manager_.emplace(dir_ / "notify");
+  end_node();
+  begin();
+  wait([this] { return manager_->heard_ready(); }, "that it is ready");
 }
 
 TEST_F(PromoterTest, ANodeThatBeginsLaterIsFound) {

@@ -5,10 +5,13 @@
 #include <linux/nbd-netlink.h>
 #include <signal.h>
 
+#include "base/units.h"
 #include "nbd3_support.h"
 #include "nbd_kernel.h"
+#include "service_manager.h"
 #include "temporary_directory.h"
 #include "twinblock/exit_status.h"
+#include "twinblock/process.h"
 
 namespace twinblock {
 namespace {
@@ -66,6 +69,46 @@ TEST_F(StayBesideADevice, WhatItsNodeMayTakeBackStays) {
   EXPECT_NE(done.error().what.find("stays, and nobody looks after it"), std::string::npos) << done.error().what;
   EXPECT_TRUE(nbd_kernel().orders.empty());
   EXPECT_EQ(read_attachment(stem_).value()->ended, "");
+}
+
+// Also where nobody has it mounted, or open: whoever wrote to it last has ended, and it holds that.
+TEST_F(StayBesideADevice, WhatNobodyUsesAndIsNotWrittenStaysToo) {
+  put(host_.proc + "/self/mountinfo", "");
+  const Result<Output> done = stopped(unreachable("nobody answers"));
+  ASSERT_FALSE(done.ok());
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+  ASSERT_TRUE(read_attachment(stem_).value().has_value());
+  EXPECT_EQ(read_attachment(stem_).value()->ended, "");
+}
+
+// A unit that is never ready is ended by its manager, and the device with it.
+TEST_F(StayBesideADevice, ItsUnitHasStartedWhenItIsThere) {
+  const ServiceManager manager(directory_ / "notify");
+  (void)stopped(unreachable("nobody answers"));
+  EXPECT_TRUE(manager.heard_ready());
+}
+
+// It is to have its node back soon after that is primary again. A pause is never shorter than it should be, and of many
+// there is one that is not much longer, however busy the machine is.
+TEST_F(StayBesideADevice, OneThatWaitsIsLookedAfterOften) {
+  constexpr int kLooks = 20;
+  int looks = 0;
+  uint64_t last_ns = 0;
+  bool soon = false;
+  bool told = false;  // to stop; at once it looks once more
+  const AskStatus ask = [&]() -> Result<json> {
+    const uint64_t now_ns = steady_now_ns();
+    if (!told) soon = looks > 0 && now_ns - last_ns < kSecond_ns;
+    last_ns = now_ns;
+    ++looks;
+    if (!told && (soon || looks == kLooks)) {
+      told = true;
+      raise(SIGTERM);
+    }
+    return unreachable("nobody answers");
+  };
+  EXPECT_FALSE(stay_attached(host_, ask, stem_, [](const std::string&) {}).ok());
+  EXPECT_TRUE(soon);
 }
 
 }  // namespace

@@ -2,15 +2,11 @@
 #include "io/posix/notify.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <cstdlib>
 #include <string>
 
+#include "service_manager.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
@@ -18,29 +14,10 @@ namespace {
 
 class Notify : public testing::Test {
  protected:
-  Notify() {
-    sockaddr_un here{};
-    here.sun_family = AF_UNIX;
-    const std::string path = directory_.path() + "/n";
-    path.copy(here.sun_path, sizeof here.sun_path - 1);
-    manager_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    EXPECT_EQ(bind(manager_, reinterpret_cast<const sockaddr*>(&here), sizeof here), 0);
-    setenv("NOTIFY_SOCKET", path.c_str(), 1);
-  }
-  ~Notify() override {
-    unsetenv("NOTIFY_SOCKET");
-    close(manager_);
-  }
-
-  // The next message; empty: there is none.
-  std::string heard() const {
-    std::array<char, 256> text{};
-    const ssize_t got = recv(manager_, text.data(), text.size(), 0);
-    return got <= 0 ? "" : std::string(text.data(), static_cast<size_t>(got));
-  }
+  std::string heard() const { return manager_.heard(); }
 
   const TemporaryDirectory directory_;
-  int manager_ = -1;
+  const ServiceManager manager_{directory_ / "n"};
 };
 
 TEST_F(Notify, WhatIsToldComes) {
