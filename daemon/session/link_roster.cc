@@ -83,7 +83,11 @@ Status LinkRoster::remove(const std::string& name) {
 Status LinkRoster::enable(const std::string& name, bool enabled) {
   Link* link = parts_.links.find(name);
   if (link == nullptr) return Error{"there is no link " + name, "", 0};
-  if (link->enabled() == enabled) return ok_status();
+  if (link->enabled() == enabled) {
+    // One that flaps is left alone for a while: an operator who knows better has it tried at once.
+    if (enabled && link->up() == nullptr) try_link(*link);
+    return ok_status();
+  }
   if (enabled) {
     link->enable();
     try_link(*link);

@@ -482,7 +482,7 @@ void Consent::answer(std::optional<Error> error) {
 }
 
 void Consent::set_standing(WitnessStanding standing, const Error& why) {
-  const bool news = standing != view_.standing || why.what != view_.error;
+  const bool news = standing != WitnessStanding::kUnasked && (standing != view_.standing || why.what != view_.error);
   view_.standing = standing;
   view_.error = why.what;
   view_.action = why.action;

@@ -206,7 +206,10 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
   LinkConfig link = wanted;
   if (order == LinkOrder::kAdd && link.address.empty())
     for (const LinkConfig& configured : core_.config.links)
-      if (configured.name == link.name) link = configured;
+      if (configured.name == link.name) {
+        link.address = configured.address;
+        if (link.rate_bits_per_s == 0) link.rate_bits_per_s = configured.rate_bits_per_s;
+      }
   if (auto error = why_not_change(order, link)) {
     reply(*std::move(error));
     return;

@@ -73,6 +73,10 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
   }
   if (asks && held && !without_witness) {
     core.stance().operator_lets_go_on();
+    core.log.log(Severity::kWarning, "going on alone by the operator's order as soon as the witness agrees, until " +
+                                         core.peer + " is back");
+    core.events().tell("went-on-alone",
+                       {{"node", core.node}, {"reason", "the operator's order, as soon as the witness agrees"}});
     parts_.consent.look();
     reply("this node goes on alone as soon as its witness consents; see: twinblock status " + core.config.volume);
     return;

@@ -52,7 +52,8 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
   bool reading = false;  // a disk, this node's or the peer's, has it
 };
 
-SlowReads::SlowReads(Core& core, DiskHealth& disks) : core_(core), disks_(disks) {}
+SlowReads::SlowReads(Core& core, DiskHealth& disks)
+    : core_(core), disks_(disks), patience_(core.clock.make_timer([this] { at_patience(); })) {}
 SlowReads::~SlowReads() = default;
 
 void SlowReads::submit(ClientRequest& request) {
@@ -124,20 +125,25 @@ ContentCache* SlowReads::cache_for(const ClientRequest& client) {
 }
 
 // What is here is copied. What is on its way for another read, by its digest, is waited for: machines that do the same
-// at the same time ask for equal blocks before the first of them has come.
+// at the same time ask for equal blocks before the first of them has come. Not for long: the place that the other one reads may
+// be one that the peer's disk is busy with.
 void SlowReads::look(ContentCache& cache, Op& op) {
   const ClientRequest& client = *op.client;
   const std::vector<PlaceIndex::Place> places =
       cache.places(client.offset_bytes / limits::kBlockBytes, client.length_bytes / limits::kBlockBytes);
   if (cache.look(places, {client.data, client.length_bytes}, op.found) == 0) return;
+  const uint64_t now = core_.clock.now_ns();
   for (size_t block = 0; block < places.size(); ++block) {
     if (op.found[block] || !places[block].known) continue;
-    const auto [at, is_new] = coming_.try_emplace(places[block].tag);
+    const auto [at, is_new] = coming_.try_emplace(places[block].tag, Coming{now + limits::kJoinedReadPatience_ns, {}});
+    Coming& coming = at->second;
     if (is_new) {
       op.asked_for.push_back(places[block].tag);
       continue;
     }
-    at->second.emplace_back(&op, block);
+    if (now >= coming.until_ns) continue;
+    coming.waiting.emplace_back(&op, block);
+    if (!patience_->armed()) patience_->arm(coming.until_ns - now);
     op.found[block] = true;
     ++op.awaited;
   }
@@ -199,7 +205,7 @@ void SlowReads::hand_on(ContentCache& cache, Op& op) {
   std::vector<Op*> others;
   for (const ContentTag& tag : std::exchange(op.asked_for, {})) {
     const auto at = coming_.find(tag);
-    const Waiting waiting = std::move(at->second);
+    const Waiting waiting = std::move(at->second.waiting);
     coming_.erase(at);
     for (const auto& [other, block] : waiting) {
       --other->awaited;
@@ -208,6 +214,28 @@ void SlowReads::hand_on(ContentCache& cache, Op& op) {
       if (other != &op && std::ranges::find(others, other) == others.end()) others.push_back(other);
     }
   }
+  for (Op* other : others)
+    if (other->pieces_outstanding == 0) go_on(*other);
+}
+
+// What has not come in time is asked for by those who waited.
+void SlowReads::at_patience() {
+  const uint64_t now = core_.clock.now_ns();
+  uint64_t next_ns = UINT64_MAX;
+  std::vector<Op*> others;
+  for (auto& [tag, coming] : coming_) {
+    if (coming.waiting.empty()) continue;
+    if (now < coming.until_ns) {
+      next_ns = std::min(next_ns, coming.until_ns);
+      continue;
+    }
+    for (const auto& [other, block] : std::exchange(coming.waiting, {})) {
+      --other->awaited;
+      other->lacking.push_back(block);
+      if (std::ranges::find(others, other) == others.end()) others.push_back(other);
+    }
+  }
+  if (next_ns != UINT64_MAX) patience_->arm(next_ns - now);
   for (Op* other : others)
     if (other->pieces_outstanding == 0) go_on(*other);
 }

@@ -43,6 +43,7 @@ class SlowReads {
   void ask_for_what_is_missing(Op& op);
   void arrived(Op& op);
   void hand_on(ContentCache& cache, Op& op);
+  void at_patience();
   void go_on(Op& op);
   void end_if_whole(Op& op);
   void finish(Op& op, int error);
@@ -51,9 +52,14 @@ class SlowReads {
   DiskHealth& disks_;
   size_t active_ = 0;
   std::vector<Op*> held_;
-  // Contents that the peer was asked for, and what else is waiting for one: a block of another read.
+  // Of contents that the peer was asked for: what else is waiting for one, a block of another read, until when.
   using Waiting = std::vector<std::pair<Op*, size_t>>;
-  std::map<ContentTag, Waiting> coming_;
+  struct Coming {
+    uint64_t until_ns;
+    Waiting waiting;
+  };
+  std::map<ContentTag, Coming> coming_;
+  std::unique_ptr<Timer> patience_;  // armed while anybody waits
   Pool<Op> ops_;
 };
 

@@ -164,6 +164,7 @@ class HostilePeer::Line final : public ConnectionHandler {
       peer_.control_received_ = wire::order_of(header);
     }
     if (peer_.hears) peer_.hears(header);
+    if (peer_.hears_payload) peer_.hears_payload(header, frame.payload);
     if (is_request(header.type)) {
       if (peer_.answers)
         answer(header, 0, 0);

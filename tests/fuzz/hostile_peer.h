@@ -65,6 +65,7 @@ class HostilePeer {
   bool recorded = false;  // the session before, all the same: it stood
   uint64_t disk_still_ns = 0;  // its disk has something to do, and has not got on for so long, it says in its heartbeats
   uint64_t stalled_ns = 0;     // for so long its own disk has stood still, it says in its heartbeats
+  std::function<void(const wire::FrameHeader&, std::span<const std::byte>)> hears_payload;  // as `hears`
   std::function<void(const wire::FrameHeader&)> hears;  // each frame, but of the control stream's no repetitions; may be null
 
  private:

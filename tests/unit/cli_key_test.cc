@@ -33,9 +33,9 @@ class KeyRenewal : public testing::Test {
     const std::string socket = dir_ / "r0.ctl";
     const ScriptedNode node(socket, [&](const std::string& verb, const json& args) -> std::optional<std::string> {
       if (verb == "key") {
-        orders_.push_back(args["action"]);
+        orders_.push_back(args["action"].get<std::string>());
         if (args["action"] == "renew") meanwhile();
-        with_the_old_key_ = lost_at_ == args["action"];
+        with_the_old_key_ = lost_at_ == args["action"].get<std::string>();
         return ScriptedNode::good({{"key", next_.fingerprint}});
       }
       const std::string& key = with_the_old_key_ ? old_.fingerprint : next_.fingerprint;

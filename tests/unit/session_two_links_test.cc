@@ -54,6 +54,20 @@ TEST_F(TwoLinksTest, ALinkThatIsGivenUpWronglyAgainIsWaitedForLonger) {
   EXPECT_EQ(count("link-patience"), 1);
 }
 
+// Its operator has mended it, and need not wait.
+TEST_F(TwoLinksTest, ALinkThatIsLeftAloneIsTriedAtOnceByOrder) {
+  sim::LinkFaults faults;
+  faults.cut = {true, true};
+  node_->network.set_faults("backup", faults);
+  ASSERT_TRUE(comes_true([this] { return link(1).state == LinkState::kDamped; }));
+  node_->network.set_faults("backup", {});
+  LinkConfig backup;
+  backup.name = "backup";
+  node_->engine->orders().change_link(LinkOrder::kEnable, backup, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->run(LinkDamping::kPenaltyMin_ns / 5);
+  EXPECT_TRUE(is_up(1));
+}
+
 TEST_F(TwoLinksTest, EachLinkTakesWhatAVolumeHasGrownBy) {
   node_->data.contents.resize(2 * kVolumeBytes);
   const uint64_t order = peer_->next_sequence();

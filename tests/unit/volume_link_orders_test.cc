@@ -1,10 +1,13 @@
 // Who hears what has become of an operator's order about a link: an engine on virtual parts, and the fuzzers' peer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,14 +20,15 @@ class LinkOrdersTest : public BesidePeerTest {
  protected:
   LinkOrdersTest() : BesidePeerTest(2) {}
   // What the operator here is told.
-  Result<std::string> order_here(LinkOrder order) {
-    give(order);
+  Result<std::string> order_here(LinkOrder order, uint64_t rate_bits_per_s = 0) {
+    give(order, rate_bits_per_s);
     for (int i = 0; i < 100 && !said_; ++i) node_->run(10 * kMillisecond_ns);
     return said_.value_or(Error{"nothing", "", 0});
   }
-  void give(LinkOrder order) {
+  void give(LinkOrder order, uint64_t rate_bits_per_s = 0) {
     LinkConfig link;
     link.name = "backup";
+    link.rate_bits_per_s = rate_bits_per_s;
     said_.reset();
     node_->engine->orders().change_link(order, link, [this](const Result<std::string>& result) { said_ = result; });
   }
@@ -54,6 +58,46 @@ TEST_F(LinkOrdersTest, ALaterOneOfThePeerCounts) {
   ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
   EXPECT_EQ(order_there(wire::LinkChange::kEnable, 2), 0u);
   EXPECT_EQ(order_there(wire::LinkChange::kEnable, 2), 0u) << "it is only told again";
+}
+
+// Its addresses are the file's; what is said of it counts.
+TEST_F(LinkOrdersTest, ALinkThatIsAddedAgainHasTheRateThatIsSaid) {
+  config_.encryption = Encryption::kOff;
+  ASSERT_TRUE(order_here(LinkOrder::kRemove).ok());
+  const Result<std::string> said = order_here(LinkOrder::kAdd, 10'000'000'000u);
+  ASSERT_TRUE(said.ok()) << said.error().what;
+  ASSERT_EQ(node_->engine->status().links.size(), 2u);
+  EXPECT_EQ(node_->engine->status().links[1].nominal_bits_per_s, 10'000'000'000u);
+}
+
+// Nothing is changed by it then: a peer that begins anew is not told of it.
+TEST_F(LinkOrdersTest, AnOrderThatIsRefusedIsNotToldAgain) {
+  peer_->answers = false;
+  give(LinkOrder::kDisable);
+  node_->run(10 * kMillisecond_ns);
+  for (const size_t line : {0, 1, 2}) peer_->answer(line, 0, EPERM, 0);
+  for (int i = 0; i < 100 && !said_; ++i) node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(said_.has_value());
+  ASSERT_FALSE(said_->ok());
+  EXPECT_EQ(said_->error().code, EPERM);
+  EXPECT_EQ(said_->error().action, "nothing was changed");
+  peer_->vanish();
+  for (int i = 0; i < 100 && stands(); ++i) node_->run(kSecond_ns);
+  peer_.reset();
+  std::vector<uint32_t> told;
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->hears_payload = [&told](const wire::FrameHeader& header, std::span<const std::byte> payload) {
+    if (header.type != static_cast<uint8_t>(wire::FrameType::kLinkChange)) return;
+    wire::LinkChangePayload change{};
+    std::memcpy(&change, payload.data(), sizeof change);
+    told.push_back(change.change);
+  };
+  peer_->take(HostilePeer::Stance::kSame, 0, 2);
+  for (int i = 0; i < 100 && !stands(); ++i) node_->run(kSecond_ns);
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(std::ranges::all_of(told, [](uint32_t change) {
+    return change == static_cast<uint32_t>(wire::LinkChange::kEnable);
+  })) << told.size();
 }
 
 // Each is remembered, and told again to a peer that comes anew: a peer must not fill the memory with them.

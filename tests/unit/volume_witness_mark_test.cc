@@ -125,6 +125,26 @@ TEST_F(WitnessMarkTest, IsNotAnotherOneUntilThePeerHasLooked) {
   EXPECT_FALSE(says_so());
 }
 
+// etcd was made anew while the peer is away, and an operator's word is told to the new one: the peer has not seen it.
+TEST_F(WitnessMarkTest, WhatThePeerKnewBeforeIsNoOtherRegister) {
+  ASSERT_NO_FATAL_FAILURE(meet(7));
+  bool primary = false;
+  node_->engine->orders().promote({}, [&primary](const Result<std::string>& said) { primary = said.ok(); });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(primary);
+  witness_.reading = {{}, 0};
+  witness_.stands = 0;
+  witness_.made = 9;
+  peer_->vanish();
+  node_->run(config_.peer_timeout_ns + kSecond_ns);
+  ASSERT_FALSE(node_->engine->inside().session_stands());
+  node_->engine->orders().go_on_alone(true, [](const Result<std::string>&) {});
+  for (int i = 0; i < 100 && witness_.stands != 9; ++i) node_->run(kSecond_ns);
+  ASSERT_EQ(witness_.stands, 9u);
+  node_->run(2 * limits::kWitnessMarksDiffer_ns);
+  EXPECT_FALSE(says_so()) << node_->engine->status().settings_differ;
+}
+
 // What stood there when marks came up, or was put there by hand.
 TEST_F(WitnessMarkTest, AnEntryWithoutOneGetsOne) {
   const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});

@@ -1,0 +1,105 @@
+// Reads of equal blocks from the only good replica, the peer's: one of them asks for it, for a while. An engine on virtual
+// parts, with a cache of reads, and the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cache/content_cache.h"
+#include "volume/settings.h"
+#include "volume_primary_support.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+class JoinedReads : public PrimaryTest {
+ protected:
+  static constexpr uint64_t kOther = 64 * kKiB;
+
+  JoinedReads() : PrimaryTest("[cache]\nsize = \"16MiB\"\n") {}
+
+  struct Read {
+    ClientRequest request;
+    std::vector<std::byte> data = std::vector<std::byte>(limits::kBlockBytes);
+    std::optional<int> error;
+  };
+  void begin(Read& read, uint64_t offset_bytes) {
+    read.request.op = ClientOp::kRead;
+    read.request.offset_bytes = offset_bytes;
+    read.request.length_bytes = read.data.size();
+    read.request.data = read.data.data();
+    read.request.done = [&read](ClientRequest& request) { read.error = request.error; };
+    node_->engine->clients().submit(read.request);
+  }
+  // This node's disk is lost; both places are known to hold `block_`, which is not here.
+  void work_on_the_peers_replica() {
+    node_->data.error = EIO;
+    node_->data.failures = 1000000;
+    ask(ClientOp::kZero, limits::kBlockBytes);
+    ASSERT_EQ(await_end(), 0);
+    ASSERT_EQ(node_->engine->status().state, VolumeState::kDiskless);
+    // How long it waits before it asks to be promoted: until then what is known here is true there.
+    const wire::SettingsPayload settings = make_settings(config_);
+    wire::FrameHeader told = wire::to_header(wire::SettingsFrame{});
+    wire::set_order(told, ++*peer_->control());
+    peer_->send(0, wire::seal(told, wire::bytes_of(settings)));
+    peer_->send(0, wire::bytes_of(settings));
+    node_->run(10 * kMillisecond_ns);
+    peer_->answers = false;
+    hears_ = [this](const wire::FrameHeader& header) {
+      if (header.type != static_cast<uint8_t>(wire::FrameType::kRead)) return;
+      const auto read = wire::frame_as<wire::ReadFrame>(header);
+      asked_[read.offset_bytes] = read.request;
+    };
+    ContentCache& cache = *node_->engine->worker_view().cache();
+    for (const uint64_t place : {uint64_t{0}, kOther}) cache.written(place, cache.tags_of(place, block_));
+  }
+
+  const std::vector<std::byte> block_ = std::vector<std::byte>(limits::kBlockBytes, std::byte{7});
+  std::map<uint64_t, uint64_t> asked_;  // by place: the request to the peer
+  Read one_, other_;
+};
+
+TEST_F(JoinedReads, AnEqualBlockThatComesIsNotAskedForTwice) {
+  ASSERT_NO_FATAL_FAILURE(work_on_the_peers_replica());
+  begin(one_, 0);
+  begin(other_, kOther);
+  node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(asked_.contains(0));
+  answer(asked_[0], block_);
+  node_->run(10 * kMillisecond_ns);
+  for (const Read* read : {&one_, &other_}) {
+    EXPECT_EQ(read->error, 0);
+    EXPECT_EQ(read->data, block_);
+  }
+  EXPECT_FALSE(asked_.contains(kOther));
+}
+
+// The peer's disk may hang at that one place, and have the other one.
+TEST_F(JoinedReads, AnEqualBlockThatDoesNotComeIsAskedForByWhoeverWaits) {
+  ASSERT_NO_FATAL_FAILURE(work_on_the_peers_replica());
+  begin(one_, 0);
+  begin(other_, kOther);
+  node_->run(limits::kJoinedReadPatience_ns / 2);
+  EXPECT_FALSE(asked_.contains(kOther));
+  node_->run(limits::kJoinedReadPatience_ns);
+  ASSERT_TRUE(asked_.contains(kOther));
+  Read late;  // has nothing to wait for any more
+  begin(late, kOther + 4 * limits::kBlockBytes);
+  answer(asked_[kOther], block_);
+  node_->run(10 * kMillisecond_ns);
+  EXPECT_EQ(other_.error, 0);
+  EXPECT_EQ(other_.data, block_);
+  EXPECT_FALSE(one_.error.has_value());
+  answer(asked_[0], block_);
+  answer(asked_[kOther + 4 * limits::kBlockBytes], block_);
+  node_->run(10 * kMillisecond_ns);
+  EXPECT_EQ(one_.error, 0);
+  EXPECT_EQ(late.error, 0);
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz

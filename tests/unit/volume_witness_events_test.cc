@@ -1,0 +1,62 @@
+// Which events tell of a witness, and of an operator who need not wait for the peer: an engine on virtual parts, and an entry
+// that is told and replaced by hand.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "volume_consent_support.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+class WitnessEvents : public ConsentTest {
+ protected:
+  // A field of each event of that name, "" where it has none.
+  [[nodiscard]] std::vector<std::string> told(const std::string& name, const std::string& field) const {
+    std::vector<std::string> values;
+    for (const Event& event : std::as_const(*node_->engine).events().log().after(0, 1000)) {
+      if (name != event.name) continue;
+      const auto at = std::ranges::find_if(event.details, [&field](const auto& each) { return each.first == field; });
+      values.push_back(at == event.details.end() ? "" : std::get<std::string>(at->second));
+    }
+    return values;
+  }
+};
+
+// With on_peer_loss = "freeze" the witness is asked when an operator says that nobody waits for the peer.
+TEST_F(WitnessEvents, AnOperatorWhoLetsAFrozenPrimaryGoOnIsTold) {
+  config_.on_peer_loss = OnPeerLoss::kFreeze;
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  part();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->status().state, VolumeState::kFrozen);
+  ASSERT_TRUE(told("went-on-alone", "node").empty());
+  bool said_ok = false;
+  node_->engine->orders().go_on_alone(false, [&said_ok](const Result<std::string>& said) { said_ok = said.ok(); });
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(said_ok);
+  EXPECT_EQ(told("went-on-alone", "node"), std::vector<std::string>{"alpha"});
+  EXPECT_EQ(node_->engine->status().state, VolumeState::kSimplex);
+}
+
+// That what the witness said last counts no longer, when the two are together again, is no answer of it.
+TEST_F(WitnessEvents, WhatWasNotAskedIsNoAnswer) {
+  config_.on_peer_loss = OnPeerLoss::kFreeze;
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  for (int times = 0; times < 2; ++times) {
+    part();
+    node_->engine->orders().go_on_alone(false, [](const Result<std::string>&) {});
+    node_->run(kSecond_ns);
+    peer_->vanish();
+    peer_.reset();
+    meet();
+    node_->run(kSecond_ns);
+  }
+  const std::vector<std::string> states = told("witness", "state");
+  EXPECT_FALSE(states.empty());
+  for (const std::string& state : states) EXPECT_NE(state, "unknown");
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
