@@ -18,6 +18,7 @@ namespace {
 class JoinedReads : public PrimaryTest {
  protected:
   static constexpr uint64_t kOther = 64 * kKiB;
+  static constexpr uint64_t kThird = 128 * kKiB;
 
   JoinedReads() : PrimaryTest("[cache]\nsize = \"16MiB\"\n") {}
 
@@ -34,7 +35,7 @@ class JoinedReads : public PrimaryTest {
     read.request.done = [&read](ClientRequest& request) { read.error = request.error; };
     node_->engine->clients().submit(read.request);
   }
-  // This node's disk is lost; both places are known to hold `block_`, which is not here.
+  // This node's disk is lost; three places are known to hold `block_`, which is not here.
   void work_on_the_peers_replica() {
     node_->data.error = EIO;
     node_->data.failures = 1000000;
@@ -55,7 +56,7 @@ class JoinedReads : public PrimaryTest {
       asked_[read.offset_bytes] = read.request;
     };
     ContentCache& cache = *node_->engine->worker_view().cache();
-    for (const uint64_t place : {uint64_t{0}, kOther}) cache.written(place, cache.tags_of(place, block_));
+    for (const uint64_t place : {uint64_t{0}, kOther, kThird}) cache.written(place, cache.tags_of(place, block_));
   }
 
   const std::vector<std::byte> block_ = std::vector<std::byte>(limits::kBlockBytes, std::byte{7});
@@ -88,14 +89,16 @@ TEST_F(JoinedReads, AnEqualBlockThatDoesNotComeIsAskedForByWhoeverWaits) {
   node_->run(limits::kJoinedReadPatience_ns);
   ASSERT_TRUE(asked_.contains(kOther));
   Read late;  // has nothing to wait for any more
-  begin(late, kOther + 4 * limits::kBlockBytes);
+  begin(late, kThird);
+  node_->run(kMillisecond_ns);
+  ASSERT_TRUE(asked_.contains(kThird));
   answer(asked_[kOther], block_);
   node_->run(10 * kMillisecond_ns);
   EXPECT_EQ(other_.error, 0);
   EXPECT_EQ(other_.data, block_);
   EXPECT_FALSE(one_.error.has_value());
   answer(asked_[0], block_);
-  answer(asked_[kOther + 4 * limits::kBlockBytes], block_);
+  answer(asked_[kThird], block_);
   node_->run(10 * kMillisecond_ns);
   EXPECT_EQ(one_.error, 0);
   EXPECT_EQ(late.error, 0);
