@@ -97,14 +97,18 @@ void DiskHealth::note_failed_flush(const DiskRequest& request) {
 void DiskHealth::watch_flushes() {
   const uint64_t since_ns = core_.data.flushing_since_ns();
   record_flushing(since_ns != 0 && core_.clock.now_ns() - since_ns >= limits::kFlushOnRecord_ns);
+  end_watch_if_recorded();
 }
 
 void DiskHealth::end_watch(std::function<void()> recorded) {
-  if (core_.data.flushing_since_ns() == 0) record_flushing(false);
-  if (flushing_records_ == 0)
-    recorded();
-  else
-    watch_ended_ = std::move(recorded);
+  watch_ended_ = std::move(recorded);
+  watch_flushes();
+}
+
+// What a disk has that was given up is nobody's any more, and may never end.
+void DiskHealth::end_watch_if_recorded() {
+  const bool awaited = core_.record().flushing && local_ok() && metadata_error() == 0;
+  if (watch_ended_ && flushing_records_ == 0 && !awaited) std::exchange(watch_ended_, nullptr)();
 }
 
 void DiskHealth::record_flushing(bool flushing) {
@@ -112,7 +116,8 @@ void DiskHealth::record_flushing(bool flushing) {
   core_.state().set_flushing(flushing);
   ++flushing_records_;
   core_.state().persist([this](int) {
-    if (--flushing_records_ == 0 && watch_ended_) std::exchange(watch_ended_, nullptr)();
+    --flushing_records_;
+    end_watch_if_recorded();
   });
 }
 

@@ -60,8 +60,8 @@ class DiskHealth {
   // From time to time: whether a flush takes long goes on record, since only this process would be told of its
   // failure. …
   void watch_flushes();
-  // … That none does, at once, since this process stops. `recorded` when the record says so on the disk, or can't be
-  // written: once, and at once where there is nothing to wait for.
+  // … That none does, since this process stops. `recorded` when the record says so on the disk, or can't be written: once,
+  // at once where there is nothing to wait for, and not before a flush that takes long has ended.
   void end_watch(std::function<void()> recorded);
   // Of a primary, from time to time: what its disk refused may be history.
   void forget_what_passed();
@@ -118,6 +118,7 @@ class DiskHealth {
   void note(int error);
   void note_failed_flush(const DiskRequest& request);
   void record_flushing(bool flushing);
+  void end_watch_if_recorded();
   void leave_local_disk(int error);
   void give_up(int error);
   void drop_failing_peer(int error, const std::string& what, const std::string& file);

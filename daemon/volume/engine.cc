@@ -179,6 +179,13 @@ void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
     disks_.end_watch([this, done] {
       session_.stop("twinblockd on " + core_.node + " stops");
       core_.events().tell("stopped", {{"node", core_.node}});
+  // What an operator has ordered already ends as it was ordered: the next process must not go on as primary against that.
+  roles_.when_demoted([this, clients_cut_off, done = std::move(done)]() mutable {
+    give_role_up(clients_cut_off, std::move(done));
+  });
+}
+
+void Engine::give_role_up(bool clients_cut_off, std::function<void()> done) {
       core_.events().release();
       done();
     });

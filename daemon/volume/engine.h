@@ -79,9 +79,10 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
 
   // Once, before anything else, also while the loop does not run yet.
   Status start();
-  // Demotes an idle primary, tells the peer, and ends the session; `done` is called within a few
-  // seconds at the latest if the disks answer. `clients_cut_off`: some had the export open when the end
-  // began; they may wait for the next process, which goes on as primary if nobody else is by then.
+  // Demotes an idle primary, or waits for a demotion that is under way, and for a flush that takes so long that it is on
+  // record; tells the peer, and ends the session. `done` is called within a few seconds at the latest if the disks answer.
+  // `clients_cut_off`: some had the export open when the end began; they may wait for the next process, which goes on as
+  // primary if nobody else is by then.
   void shut_down(bool clients_cut_off, std::function<void()> done);
 
   // From the bridge: what clients ask.
@@ -137,6 +138,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   [[nodiscard]] const std::string& instance() const { return instance_; }
 
  private:
+  void give_role_up(bool clients_cut_off, std::function<void()> done);
   // DiskHealth::Owner
   [[nodiscard]] bool is_secondary() const override { return roles_.role() == Role::kSecondary; }
   void peer_stands_in() override { sync_.peer_stands_in(); }

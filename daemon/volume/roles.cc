@@ -345,6 +345,13 @@ void Roles::demote(bool for_good, Reply reply) {
   });
 }
 
+void Roles::when_demoted(std::function<void()> then) {
+  if (role_ == Role::kDemoting)
+    when_demoted_ = std::move(then);
+  else
+    then();
+}
+
 void Roles::yield() {
   TB_CHECK(role_ == Role::kPrimary && core_.stance().waits_for_witness(), "who is overtaken had stood still");
   core_.log.log(Severity::kWarning,
@@ -368,6 +375,7 @@ void Roles::demoted(Result<std::string> result, const Reply& reply) {
   }
   owner_.note_state();
   reply(std::move(result));
+  if (when_demoted_) std::exchange(when_demoted_, nullptr)();
 }
 
 void Roles::update_local_reads() {

@@ -68,6 +68,8 @@ class Roles {
   void promote(Word word, Reply reply);
   // `for_good`: the next process does not go on as primary either.
   void demote(bool for_good, Reply reply);
+  // Once: when no demotion is under way, and when whoever ordered it has its answer.
+  void when_demoted(std::function<void()> then);
   // The process ends: no role is taken on any more, and nobody may open the export.
   void stop() { stopping_ = true; }
   [[nodiscard]] bool stopping() const { return stopping_; }
@@ -151,6 +153,7 @@ class Roles {
   bool went_on_ = false;
   bool stopping_ = false;
   bool keeps_primary_ = false;  // on record is one of before this session
+  std::function<void()> when_demoted_;  // of who waits for the end of the demotion that is under way; else null
 };
 
 }  // namespace twinblock

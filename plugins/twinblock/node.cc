@@ -262,7 +262,9 @@ Node::~Node() {
   notify_stopping();
   if (thread_.joinable()) {
     auto finished = std::make_shared<std::atomic<bool>>(false);
-    loop_.post([this, finished] {
+    auto was_primary = std::make_shared<bool>(false);  // to be read when the loop has ended
+    loop_.post([this, finished, was_primary] {
+      *was_primary = engine_->is_primary();
       // nbdkit has ended all connections, but reports none that it ended because of the stop.
       clients_cut_off_ = clients_cut_off_ || clients_ > 0;
       for (; clients_ > 0; --clients_) engine_->clients().closed();
@@ -274,7 +276,11 @@ Node::~Node() {
     wait_for(*finished);
     loop_.stop();
     thread_.join();
-    if (!finished->load())
+    if (!finished->load() && !*was_primary)
+      log_.log(Severity::kWarning,
+               "stopped before it was on record that a flush had ended, as a disk takes too long: that flush counts as "
+               "failed, and what it may have lost is copied again when this node is started");
+    else if (!finished->load())
       log_.log(Severity::kWarning,
                "stopped before what was written last was stable on both nodes, as a disk takes too long: " +
                    config_.other(name_).name + " can be promoted by --peer-is-dead only, and gives up what it has not got; "

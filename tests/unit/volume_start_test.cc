@@ -80,26 +80,89 @@ TEST_F(CacheAtTheStart, OneForWhichThereIsNoMemoryIsLeftOut) {
   EXPECT_TRUE(node.engine->start().ok());
 }
 
-// The next process would take it for one that failed, and compare, or copy, all that there is.
-TEST(AStop, WaitsUntilItIsOnRecordThatNoFlushIsUnderWay) {
-  const Config config = make_config(kVolumeBytes);
-  const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-  const std::unique_ptr<FuzzNode> node = plain_node(config, record);
-  ASSERT_TRUE(node->engine->start().ok());
-  const auto counts_as_failed = [&] { return load_plain(node->metadata.contents, record).record.flush_failed; };
-  node->run(kSecond_ns);
-  node->data.flushes_since_ns = node->scheduler.now_ns();
-  node->run(limits::kFlushOnRecord_ns + 2 * kSecond_ns);
-  ASSERT_TRUE(counts_as_failed());
-  node->data.flushes_since_ns = 0;  // it ends well
-  node->metadata.hung_until_ns = node->scheduler.now_ns() + kSecond_ns;
-  bool stopped = false;
-  node->engine->shut_down(false, [&stopped] { stopped = true; });
-  node->run(kSecond_ns / 2);
-  EXPECT_FALSE(stopped);
-  node->run(kSecond_ns);
-  EXPECT_TRUE(stopped);
-  EXPECT_FALSE(counts_as_failed());
+// Of a node without its peer.
+class AStop : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(node_->engine->start().ok());
+    node_->run(kSecond_ns);
+  }
+  [[nodiscard]] metadata::NodeRecord recorded() const { return load_plain(node_->metadata.contents, record_).record; }
+  void promote() {
+    node_->engine->orders().promote({}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+    node_->run(kSecond_ns);
+    ASSERT_TRUE(recorded().primary);
+  }
+  void have_a_flush_on_record() {
+    node_->data.flushes_since_ns = node_->clock->now_ns();
+    node_->run(limits::kFlushOnRecord_ns + 2 * kSecond_ns);
+    ASSERT_TRUE(recorded().flush_failed) << "the next process would take it for one that failed";
+  }
+  void stop() {
+    node_->engine->shut_down(false, [this] { stopped_ = true; });
+  }
+
+  const Config config_ = make_config(kVolumeBytes);
+  const metadata::NodeRecord record_ = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+  const std::unique_ptr<FuzzNode> node_ = plain_node(config_, record_);
+  bool stopped_ = false;
+};
+
+// The next process would compare, or copy, all that there is.
+TEST_F(AStop, WaitsUntilItIsOnRecordThatNoFlushIsUnderWay) {
+  ASSERT_NO_FATAL_FAILURE(have_a_flush_on_record());
+  node_->data.flushes_since_ns = 0;  // it ends well
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+  stop();
+  node_->run(kSecond_ns / 2);
+  EXPECT_FALSE(stopped_);
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(stopped_);
+  EXPECT_FALSE(recorded().flush_failed);
+}
+
+// Of a secondary it may be the peer's.
+TEST_F(AStop, WaitsForAFlushThatTakesLong) {
+  ASSERT_NO_FATAL_FAILURE(have_a_flush_on_record());
+  stop();
+  node_->run(60 * kSecond_ns);
+  EXPECT_FALSE(stopped_);
+  node_->data.flushes_since_ns = 0;
+  node_->run(2 * kSecond_ns);
+  EXPECT_TRUE(stopped_);
+  EXPECT_FALSE(recorded().flush_failed);
+}
+
+// The next process would go on as primary, against the order.
+TEST_F(AStop, WaitsForADemotionThatIsUnderWay) {
+  ASSERT_NO_FATAL_FAILURE(promote());
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 4 * kSecond_ns;
+  bool demoted = false;
+  node_->engine->orders().demote([&demoted](const Result<std::string>& said) { demoted = said.ok(); });
+  node_->run(kSecond_ns);
+  stop();
+  node_->run(2 * kSecond_ns);
+  EXPECT_FALSE(stopped_);
+  EXPECT_FALSE(demoted);
+  node_->run(2 * kSecond_ns);
+  EXPECT_TRUE(demoted);
+  EXPECT_TRUE(stopped_);
+  EXPECT_FALSE(recorded().primary);
+}
+
+// It has failed, and what the stop does by itself is tried once more: there is nobody to order it again.
+TEST_F(AStop, DemotesWhereADemotionThatWasUnderWayFails) {
+  ASSERT_NO_FATAL_FAILURE(promote());
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+  node_->data.error = EIO;
+  node_->data.failures = 1;
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+  std::optional<bool> demoted;
+  node_->engine->orders().demote([&demoted](const Result<std::string>& said) { demoted = said.ok(); });
+  stop();
+  node_->run(10 * kSecond_ns);
+  EXPECT_EQ(demoted, false);
+  EXPECT_TRUE(stopped_);
 }
 
 }  // namespace
