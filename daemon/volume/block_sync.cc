@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/checks.h"
@@ -50,6 +51,7 @@ struct BlockSync::Run final : RangeOwner, PeerRequest {
   RangeTicket ticket;  // may hold more than the outcome's range
   DiskRequest disk;
   bool reading = false;
+  bool left = false;  // … on a disk that was given up, and may never answer: nobody waits for that
   Asked asked = Asked::kNothing;
   uint32_t answers_outstanding = 0;
   std::vector<Digest> theirs;
@@ -70,7 +72,7 @@ void BlockSync::start(const Task& task) {
   run.task = task;
   run.outcome = {};
   run.outcome.range = task.range;
-  run.reading = false;
+  run.reading = run.left = false;
   run.asked = Run::Asked::kNothing;
   run.answers_outstanding = 0;
   run.ticket.begin_bytes = task.range.begin_bytes;
@@ -113,8 +115,16 @@ void BlockSync::leave(Run& run, uint64_t done_end, uint64_t plain_end) {
   run.outcome.rest = {plain_end, end};
 }
 
-void BlockSync::extent_known(Run& run) {
+// The task has ended, or ends with the peer's answer.
+bool BlockSync::answered_too_late(Run& run) {
   run.reading = false;
+  if (!std::exchange(run.left, false)) return false;
+  if (run.answers_outstanding == 0) runs_.give_back(run);
+  return true;
+}
+
+void BlockSync::extent_known(Run& run) {
+  if (answered_too_late(run)) return;
   if (stopped(run)) {
     end(run);
     return;
@@ -192,7 +202,7 @@ void BlockSync::read(Run& run) {
 }
 
 void BlockSync::read_done(Run& run) {
-  run.reading = false;
+  if (answered_too_late(run)) return;
   if (abandoned(run))
     end(run);
   else if (run.answers_outstanding == 0)
@@ -221,7 +231,7 @@ void BlockSync::answered(Run& run, const PeerAnswer& answer) {
   const bool readable = answer.error == 0 && answer.payload.size() == blocks * sizeof(Digest);
   run.theirs.resize(readable ? blocks : 0);
   if (readable) std::memcpy(run.theirs.data(), answer.payload.data(), answer.payload.size());
-  if (!run.reading) proceed(run);
+  if (!run.reading || run.left) proceed(run);
 }
 
 // The local bytes are here and, to compare with, the peer's digests.
@@ -324,13 +334,13 @@ void BlockSync::finish_if_answered(Run& run) {
 }
 
 void BlockSync::end(Run& run) {
-  TB_CHECK(outstanding_ > 0 && !run.reading,
-           "a task ends once, and not before the local disk's answer");
+  TB_CHECK(outstanding_ > 0 && (!run.reading || run.left),
+           "a task ends once, and not before the answer of a local disk that is in use");
   --outstanding_;
   run.answers_outstanding = 0;
   if (outstanding_ == 0) halted_ = false;
   core_.ranges().release(run.ticket);
-  runs_.give_back(run);
+  if (!run.left) runs_.give_back(run);  // else the disk still has its request and its buffer
   owner_.sync_has_room();
 }
 
@@ -346,14 +356,24 @@ void BlockSync::session_lost() {
   ++epoch_;
   std::vector<Run*> waiting;
   for (const auto& run : runs_.all())
-    if (run->answers_outstanding > 0 && !run->reading) waiting.push_back(run.get());
+    if (run->answers_outstanding > 0 && (!run->reading || run->left)) waiting.push_back(run.get());
   for (Run* run : waiting) end(*run);
+}
+
+void BlockSync::disk_left() {
+  std::vector<Run*> over;
+  for (const auto& run : runs_.all()) {
+    if (!run->reading || std::exchange(run->left, true)) continue;
+    if (abandoned(*run) || run->answers_outstanding == 0) over.push_back(run.get());
+  }
+  for (Run* run : over) end(*run);
 }
 
 void BlockSync::halt() { halted_ = outstanding_ > 0; }
 
 void BlockSync::release_memory() {
-  if (outstanding_ == 0) runs_.clear();
+  const bool read_somewhere = std::ranges::any_of(runs_.all(), [](const auto& run) { return run->reading; });
+  if (outstanding_ == 0 && !read_somewhere) runs_.clear();
 }
 
 }  // namespace twinblock

@@ -58,10 +58,12 @@ class BlockSync {
   // The session stands, but tasks go no further than what has been sent. They come to their end one
   // after the other; none is to be started before all have.
   void halt();
+  // The local disk was given up, and what it still has may never come back: tasks do not wait for that.
+  void disk_left();
   [[nodiscard]] size_t outstanding() const { return outstanding_; }
   // The ranges that the peer was sent, and has not acknowledged: it may have any part of that.
   [[nodiscard]] std::vector<ByteRange> sent() const;
-  // Gives up the buffers, unless a task has one: of an earlier session one may, whose read hangs.
+  // Gives up the buffers, unless a task has one, or the disk: of an earlier session one may, whose read hangs.
   void release_memory();
 
  private:
@@ -69,6 +71,7 @@ class BlockSync {
 
   void admitted(Run& run);
   void look(Run& run);
+  [[nodiscard]] bool answered_too_late(Run& run);
   void extent_known(Run& run);
   void ask_for_hole(Run& run);
   void hole_answered(Run& run, const PeerAnswer& answer);

@@ -123,6 +123,11 @@ void Engine::note_state() {
   consent_.look();
 }
 
+void Engine::peer_stands_in() {
+  sync_.peer_stands_in();
+  growth_.disk_left();
+}
+
 // Nothing that waits for this disk is answered, however long. Where a witness says who goes on, the peer need not wait as well:
 // if it holds all that was acknowledged it can be promoted when it has lost this node, which promises nothing until the two
 // have met again or the witness consents, and does not ask that before its disk gets on.
@@ -174,11 +179,6 @@ void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
   roles_.stop();
   core_.events().hold();
   core_.events().tell("stopping", {{"node", core_.node}});
-  auto say_goodbye = [this, done = std::move(done)](const Result<std::string>& demoted) {
-    if (!demoted.ok()) core_.log.log(Severity::kWarning, demoted.error().what);
-    disks_.end_watch([this, done] {
-      session_.stop("twinblockd on " + core_.node + " stops");
-      core_.events().tell("stopped", {{"node", core_.node}});
   // What an operator has ordered already ends as it was ordered: the next process must not go on as primary against that.
   roles_.when_demoted([this, clients_cut_off, done = std::move(done)]() mutable {
     give_role_up(clients_cut_off, std::move(done));
@@ -186,6 +186,11 @@ void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
 }
 
 void Engine::give_role_up(bool clients_cut_off, std::function<void()> done) {
+  auto say_goodbye = [this, done = std::move(done)](const Result<std::string>& demoted) {
+    if (!demoted.ok()) core_.log.log(Severity::kWarning, demoted.error().what);
+    disks_.end_watch([this, done] {
+      session_.stop("twinblockd on " + core_.node + " stops");
+      core_.events().tell("stopped", {{"node", core_.node}});
       core_.events().release();
       done();
     });

@@ -141,7 +141,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   void give_role_up(bool clients_cut_off, std::function<void()> done);
   // DiskHealth::Owner
   [[nodiscard]] bool is_secondary() const override { return roles_.role() == Role::kSecondary; }
-  void peer_stands_in() override { sync_.peer_stands_in(); }
+  void peer_stands_in() override;
   void disk_stalls() override;
   void disk_gets_on() override;
   // PeerSync::Owner

@@ -203,6 +203,11 @@ void Growth::session_lost() {
   if (run_->asked && !run_->recording) (void)breaks_off();
 }
 
+// It may never answer. What the peer was asked for, or is going on record, comes to its end without it.
+void Growth::disk_left() {
+  if (run_ && !run_->asked && !run_->recording) (void)breaks_off();
+}
+
 // --- its steps
 
 void Growth::begin(Run run) {
@@ -246,7 +251,7 @@ void Growth::look_at_next() {
 }
 
 void Growth::looked() {
-  if (breaks_off()) return;
+  if (!run_ || breaks_off()) return;
   const bool hole = request_.error == 0 && request_.is_hole;
   const uint64_t length = request_.error == 0 ? request_.length_bytes : kZeroBytes;
   if (hole) {
@@ -264,7 +269,7 @@ void Growth::looked() {
 }
 
 void Growth::zeroed() {
-  if (breaks_off()) return;
+  if (!run_ || breaks_off()) return;
   if (request_.error != 0) {
     end(system_error(request_.error, "make what is new of the backing of " + core_.node + " zero"));
     return;
@@ -276,12 +281,13 @@ void Growth::zeroed() {
 void Growth::flush() {
   flush_.flush([this](const DiskRequest& flushed) {
     if (flushed.error != 0) {
+      if (run_) end(system_error(flushed.error, "flush what is new of the backing of " + core_.node));
       disks_.own_flush_failed(flushed);
-      end(system_error(flushed.error, "flush what is new of the backing of " + core_.node));
       return;
     }
-    if (breaks_off()) return;
+    if (!run_ || breaks_off()) return;
     core_.intents().prepare_growth(run_->volume_bytes, [this](int error) {
+      if (!run_) return;
       if (error != 0)
         end(disks_.why_metadata_failed(error));
       else if (!breaks_off())

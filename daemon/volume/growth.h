@@ -52,6 +52,8 @@ class Growth final : private PeerRequest {
   [[nodiscard]] std::string peer_is_larger(uint64_t volume_bytes);
   void session_up();
   void session_lost();
+  // The peer stands in for this node's disk. No other run begins in this process.
+  void disk_left();
   // The new size is going on record, and nobody knows yet whether it is: no session may come up.
   [[nodiscard]] bool recording() const { return run_ && run_->recording; }
   // To which size; 0: none is under way.

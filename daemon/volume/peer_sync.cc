@@ -413,6 +413,8 @@ void PeerSync::leave_to_peer() {
 }
 
 // Perhaps in an earlier session: of this one it has nothing on record then.
+  parts_.verifier.disk_left();
+  source_.disk_left();
 void PeerSync::stand_in_recorded() {
   if (core_.phase().now() == Phase::kLeaving) enter(Phase::kDiskless);
   parts_.writes.sole_copy_recorded();

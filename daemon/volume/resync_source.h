@@ -64,6 +64,8 @@ class ResyncSource final : public PeerRequest, private BlockSync::Owner {
   void begin_with_nothing_to_send();
   void record_target();
   void session_lost();
+  // The peer, which is whole, stands in for this node's disk: what was read there for an earlier session may never come.
+  void disk_left() { sync_.disk_left(); }
   // How fast; stays from one resync to the next.
   [[nodiscard]] Pacer& pacer() { return pacer_; }
   [[nodiscard]] const Pacer& pacer() const { return pacer_; }

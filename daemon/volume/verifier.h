@@ -41,6 +41,8 @@ class Verifier final : private BlockSync::Owner {
   // In duplex; not while one runs.
   void begin(bool repair);
   void stop(const std::string& why);
+  // The peer stands in for this node's disk, which may never answer.
+  void disk_left() { sync_.disk_left(); }
   // Called by the engine: the session is gone.
   void session_lost(const std::string& reason);
   // It was stopped, but some of what it had begun is still under way.
