@@ -97,7 +97,8 @@ void Snapshots::heard(const wire::SnapshotFrame& frame, std::span<const std::byt
 void Snapshots::session_lost() {
   part_.session_lost();
   if (!run_) return;
-  const bool may_be_kept = run_->step == SnapshotStep::kKeep && run_->there;
+  // It has not answered, or has said that it keeps it.
+  const bool may_be_kept = run_->step == SnapshotStep::kKeep && (run_->there || !run_->failed);
   run_->there = false;
   run_->asked_there = false;
   fail(Error{"the session with " + core_.peer + " was lost meanwhile",

@@ -1,9 +1,13 @@
-// Which name an operator's order may give a snapshot: an engine on virtual parts, the fuzzers' peer, and copies of
-// which only is known that they were asked for. The command line tool looks at the name, too; the control socket, and
-// with it whoever may use that, does not.
+// Which name an operator's order may give a snapshot, and what of one that fails is dropped: an engine on virtual parts, the
+// fuzzers' peer, and copies of which only is known that they were asked for. The command line tool looks at the name, too;
+// the control socket, and with it whoever may use that, does not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,14 +27,18 @@ constexpr uint64_t kVolumeBytes = 256 * kKiB;
 class NamedCopies final : public Copies {
  public:
   [[nodiscard]] bool can(CopyStep) const override { return true; }
-  void begin(CopyStep, const std::string& name, std::function<void(Status)> done) override {
+  void begin(CopyStep step, const std::string& name, std::function<void(Status)> done) override {
     names.push_back(name);
+    steps.push_back(step);
     if (names.size() == hangs) return;
     scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done)] { done(ok_status()); });
   }
   [[nodiscard]] std::string place(CopyStep, const std::string& name) const override { return "/alpha.img." + name; }
 
+  [[nodiscard]] auto count(CopyStep step) const { return std::ranges::count(steps, step); }
+
   std::vector<std::string> names;
+  std::vector<CopyStep> steps;
   size_t hangs = 0;  // the so-many-th of them
   sim::Scheduler* scheduler = nullptr;
 };
@@ -38,10 +46,14 @@ class NamedCopies final : public Copies {
 class SnapshotOrderTest : public testing::Test {
  protected:
   SnapshotOrderTest() : config_(make_config(kVolumeBytes)) {
-    const metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    node_ = plain_node(config_, record, nullptr, &copies_);
+    node_ = plain_node(config_, record_, nullptr, &copies_);
     copies_.scheduler = &node_->scheduler;
-    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record);
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->hears = [this](const wire::FrameHeader& header) {
+      if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;
+      const auto ack = wire::frame_as<wire::AckFrame>(header);
+      answers_[ack.request] = ack.error;
+    };
     peer_->take(HostilePeer::Stance::kSame, 0, 0);
     EXPECT_TRUE(node_->engine->start().ok());
   }
@@ -55,6 +67,25 @@ class SnapshotOrderTest : public testing::Test {
     node_->engine->orders().snapshot(name, [&said](const auto& taken) { said = taken.ok() ? "" : taken.error().what; });
     for (int i = 0; i < 100 && !said; ++i) node_->run(100 * kMillisecond_ns);
     return said.value_or("nothing");
+  }
+  // It is answered later.
+  void order(const std::string& name) {
+    node_->engine->orders().snapshot(name, [this](const auto& taken) { said_ = taken.ok() ? "" : in_words(taken.error()); });
+  }
+  void meet() {
+    node_->run(3 * kSecond_ns);
+    ASSERT_TRUE(node_->engine->inside().session_stands());
+  }
+  // The peer's, which is given there; what it is answered at once, an errno value.
+  uint32_t hear(wire::SnapshotStep step, uint64_t number) {
+    const uint64_t request = peer_->next_sequence();
+    const std::string name = "monday";
+    wire::FrameHeader header = wire::to_header(wire::SnapshotFrame{.request = request, .step = step, .number = number});
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(0, wire::seal(header, wire::text_bytes(name)));
+    peer_->send(0, wire::text_bytes(name));
+    node_->run(50 * kMillisecond_ns);
+    return answers_.contains(request) ? answers_[request] : ETIMEDOUT;
   }
   void become_primary() {
     node_->run(3 * kSecond_ns);
@@ -81,7 +112,10 @@ class SnapshotOrderTest : public testing::Test {
   }
 
   ClientRequest request_;
-  std::optional<int> written_;  // 0 or an errno value, when it was answered
+  std::optional<int> written_;      // 0 or an errno value, when it was answered
+  std::optional<std::string> said_;  // to the order, likewise; empty: it was taken
+  const metadata::NodeRecord record_ = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
+  std::map<uint64_t, uint32_t> answers_;  // to the peer, by request: errno
   Config config_;
   NamedCopies copies_;
   std::unique_ptr<FuzzNode> node_;
@@ -104,18 +138,9 @@ TEST_F(SnapshotOrderTest, OfThePeersIsToldOnce) {
   node_->logs = [&lines](const std::string& line) {
     if (line.find("snapshot") != std::string::npos) lines.push_back(line);
   };
-  const std::string name = "monday";
-  const auto order = [&](wire::SnapshotStep step, uint64_t number) {
-    wire::FrameHeader header =
-        wire::to_header(wire::SnapshotFrame{.request = peer_->next_sequence(), .step = step, .number = number});
-    wire::set_order(header, ++*peer_->control());
-    peer_->send(0, wire::seal(header, wire::text_bytes(name)));
-    peer_->send(0, wire::text_bytes(name));
-    node_->run(50 * kMillisecond_ns);
-  };
-  order(wire::SnapshotStep::kFlush, 1);
-  order(wire::SnapshotStep::kTake, 2);
-  for (int i = 0; i < 100; ++i) order(wire::SnapshotStep::kKeep, 3);
+  (void)hear(wire::SnapshotStep::kFlush, 1);
+  (void)hear(wire::SnapshotStep::kTake, 2);
+  for (int i = 0; i < 100; ++i) (void)hear(wire::SnapshotStep::kKeep, 3);
   ASSERT_TRUE(node_->engine->inside().session_stands());
   EXPECT_EQ(lines.size(), 1u) << (lines.empty() ? "" : lines.back());
 }
@@ -146,14 +171,8 @@ TEST_F(SnapshotOrderTest, HoldsNoWritesWhenTheProcessIsToStop) {
 TEST_F(SnapshotOrderTest, OfThisNodesFollowsThePeersWhenThatIsOver) {
   node_->run(3 * kSecond_ns);
   uint64_t number = 0;
-  for (const auto step : {wire::SnapshotStep::kFlush, wire::SnapshotStep::kTake, wire::SnapshotStep::kKeep}) {
-    wire::FrameHeader header =
-        wire::to_header(wire::SnapshotFrame{.request = peer_->next_sequence(), .step = step, .number = ++number});
-    wire::set_order(header, ++*peer_->control());
-    peer_->send(0, wire::seal(header, wire::text_bytes("monday")));
-    peer_->send(0, wire::text_bytes("monday"));
-    node_->run(50 * kMillisecond_ns);
-  }
+  for (const auto step : {wire::SnapshotStep::kFlush, wire::SnapshotStep::kTake, wire::SnapshotStep::kKeep})
+    (void)hear(step, ++number);
   EXPECT_NE(why_not("tuesday"), "") << "it may still be dropped";
   node_->run(config_.copies.timeout_ns + kSecond_ns);
   EXPECT_EQ(why_not("tuesday"), "");
@@ -188,6 +207,20 @@ TEST_F(SnapshotOrderTest, IsNotTakenBesideARepair) {
   node_->run(100 * kMillisecond_ns);
   ASSERT_TRUE(node_->engine->status().verify.active);
   EXPECT_NE(why_not("x").find("a verification that repairs is under way"), std::string::npos);
+}
+
+// The same name would be refused there.
+TEST_F(SnapshotOrderTest, WhatThePeerHasKeptIsToldWhenTheSessionIsLost) {
+  ASSERT_NO_FATAL_FAILURE(meet());
+  copies_.hangs = 3;  // what is kept here; the peer has answered that it has
+  order("x");
+  node_->run(kSecond_ns);
+  ASSERT_EQ(copies_.count(CopyStep::kKeepSnapshot), 1);
+  ASSERT_EQ(said_, std::nullopt);
+  peer_->vanish();
+  node_->run(60 * kSecond_ns);
+  ASSERT_TRUE(said_.has_value());
+  EXPECT_NE(said_->find("may have kept its copy"), std::string::npos) << *said_;
 }
 
 }  // namespace
