@@ -1,5 +1,6 @@
 #include "volume/peer_snapshot.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -100,14 +101,21 @@ void PeerSnapshot::ended(SnapshotStep step, const Status& status) {
   } else if (!core_.session.up()) {
     part_.reset();
   } else {
-    silence_->arm(core_.config.copies.timeout_ns);
+    silence_->arm(patience_ns());
   }
 }
 
 // It is asked again at once.
 void PeerSnapshot::answer_late() {
   if (asks_) core_.answer(*std::exchange(asks_, std::nullopt), Error{"it is still under way", "", EINPROGRESS});
-  silence_->arm(core_.config.copies.timeout_ns);
+  silence_->arm(patience_ns());
+}
+
+// Nothing is asked here while whoever ordered it flushes on, and waits then for what clients had begun to write.
+uint64_t PeerSnapshot::patience_ns() const {
+  const uint64_t timeout_ns = core_.config.copies.timeout_ns;
+  if (part_->step != SnapshotStep::kFlush) return timeout_ns;
+  return std::max(timeout_ns, limits::kSnapshotFlushMax_ns + limits::kSnapshotHoldMax_ns);
 }
 
 void PeerSnapshot::answer_ended() {
@@ -121,7 +129,7 @@ void PeerSnapshot::answer_ended() {
   if (part_->step == SnapshotStep::kDrop)
     forget();
   else
-    silence_->arm(core_.config.copies.timeout_ns);
+    silence_->arm(patience_ns());
 }
 
 void PeerSnapshot::forget() {
@@ -149,7 +157,7 @@ void PeerSnapshot::session_lost() { abandon("the session with " + core_.peer + "
 
 void PeerSnapshot::at_silence() {
   abandon("nothing more was heard of it from " + core_.peer + " for " +
-          format_duration(core_.config.copies.timeout_ns));
+          format_duration(patience_ns()));
 }
 
 }  // namespace twinblock

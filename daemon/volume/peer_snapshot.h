@@ -1,6 +1,6 @@
 // This node's part of a snapshot that was ordered at the peer: the steps that the peer asks for, and their
 // answers. Who ordered it owns it, until it falls silent: when the session is lost, or nothing is heard for the
-// file's time limit, what was taken and not kept is dropped here. Owned by Snapshots; loop thread only.
+// file's time limit (after the flush: for as long as it may flush itself), what was taken and not kept is dropped here. Owned by Snapshots; loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,7 @@ class PeerSnapshot {
   [[nodiscard]] std::optional<Error> why_not(const wire::SnapshotFrame& frame, const std::string& name) const;
   void begin(wire::SnapshotStep step);
   void ended(wire::SnapshotStep step, const Status& status);
+  [[nodiscard]] uint64_t patience_ns() const;
   void answer_late();
   void answer_ended();
   void forget();

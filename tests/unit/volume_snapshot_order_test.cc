@@ -209,6 +209,24 @@ TEST_F(SnapshotOrderTest, IsNotTakenBesideARepair) {
   EXPECT_NE(why_not("x").find("a verification that repairs is under way"), std::string::npos);
 }
 
+// Both flush for as long as they take; who is ready first is asked nothing until the other one is.
+TEST_F(SnapshotOrderTest, OfThePeersWaitsForThePeersFlush) {
+  ASSERT_NO_FATAL_FAILURE(meet());
+  EXPECT_EQ(hear(wire::SnapshotStep::kFlush, 1), 0u);
+  node_->run(limits::kSnapshotFlushMax_ns);
+  EXPECT_EQ(hear(wire::SnapshotStep::kTake, 2), 0u);
+  node_->run(2 * config_.copies.timeout_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kDropSnapshot), 1) << "nothing more was heard of it";
+}
+
+TEST_F(SnapshotOrderTest, OfThePeersWaitsForItsFlushNoLongerThanThatMayTake) {
+  ASSERT_NO_FATAL_FAILURE(meet());
+  EXPECT_EQ(hear(wire::SnapshotStep::kFlush, 1), 0u);
+  node_->run(limits::kSnapshotFlushMax_ns + limits::kSnapshotHoldMax_ns + kSecond_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kDropSnapshot), 1);
+  EXPECT_EQ(hear(wire::SnapshotStep::kTake, 2), static_cast<uint32_t>(EBUSY));
+}
+
 // The same name would be refused there.
 TEST_F(SnapshotOrderTest, WhatThePeerHasKeptIsToldWhenTheSessionIsLost) {
   ASSERT_NO_FATAL_FAILURE(meet());
