@@ -15,7 +15,7 @@ VolumeState in_session(const Standing& node) {
 }
 
 VolumeState alone(const Standing& node) {
-  if (node.role == Role::kPrimary) {
+  if (is_primary(node.role)) {
     if (!node.disk_ok) return VolumeState::kFailed;
     if (node.refused) return VolumeState::kRefused;
     return node.frozen ? VolumeState::kFrozen : VolumeState::kSimplex;

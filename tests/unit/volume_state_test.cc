@@ -39,6 +39,17 @@ TEST(VolumeState, OfAPrimaryAlone) {
   EXPECT_EQ(state_of(node), VolumeState::kFailed);
 }
 
+// It is primary until that is done, and says so everywhere else.
+TEST(VolumeState, OfAPrimaryAloneThatIsBeingDemoted) {
+  Standing node;
+  node.role = Role::kDemoting;
+  EXPECT_EQ(state_of(node), VolumeState::kSimplex);
+  node.refused = true;
+  EXPECT_EQ(state_of(node), VolumeState::kRefused);
+  node.disk_ok = false;
+  EXPECT_EQ(state_of(node), VolumeState::kFailed);
+}
+
 TEST(VolumeState, TwoBlankNodesDoNotRefuseEachOther) {
   Standing node;
   EXPECT_EQ(state_of(node), VolumeState::kWaiting);
