@@ -144,8 +144,11 @@ void PeerSync::begin_diskless(const SyncFacts& peer) {
 }
 
 void PeerSync::session_lost(uint64_t retry_delay_ns) {
-  // What only the peer holds. One that is not tried again at once, as it failed, is not soon back.
-  const bool soon_back = core_.phase().attached() && retry_delay_ns < limits::kReconnectDelayMax_ns;
+  // What only the peer holds. One that is not tried again at once, as it failed, is not soon back; one that was just waited
+  // for may be gone once more before it takes part.
+  const bool was_awaited = core_.stance().awaited_copies() != AwaitedCopies::kNone;
+  const bool soon_back =
+      (core_.phase().attached() || was_awaited) && retry_delay_ns < limits::kReconnectDelayMax_ns;
   core_.stance().await_copies(!soon_back                                 ? AwaitedCopies::kNone
                               : !parts_.disks.local_ok()                 ? AwaitedCopies::kAll
                               : parts_.disks.read_errors().places() > 0 ? AwaitedCopies::kOfBadPlaces
@@ -410,11 +413,11 @@ void PeerSync::leave_to_peer() {
   enter(Phase::kLeaving);
   owner_.note_state();
   stand_in_.begin(0);
+  parts_.verifier.disk_left();
+  source_.disk_left();
 }
 
 // Perhaps in an earlier session: of this one it has nothing on record then.
-  parts_.verifier.disk_left();
-  source_.disk_left();
 void PeerSync::stand_in_recorded() {
   if (core_.phase().now() == Phase::kLeaving) enter(Phase::kDiskless);
   parts_.writes.sole_copy_recorded();

@@ -157,5 +157,26 @@ TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForAWhile) {
   EXPECT_EQ(errors_[1], EIO);
 }
 
+// Its process is replaced once more before it takes part again: it was heard a moment ago, and holds the place still.
+TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForThoughThePeerGoesTwice) {
+  begin_in_duplex();
+  node_->data.unreadable = true;
+  ask_all();
+  node_->run(kSecond_ns);
+  part();
+  ask_all();
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_EQ(errors_[1], std::nullopt);
+  record_.generations = node_->engine->status().mine.generations;
+  meet(false);
+  ASSERT_NE(node_->engine->volume_state(), VolumeState::kDuplex) << "it has not answered that it is marked";
+  part();
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_EQ(errors_[1], std::nullopt);
+  meet(true);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(errors_[1], 0);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
