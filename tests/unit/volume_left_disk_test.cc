@@ -37,7 +37,7 @@ class LeftDiskTest : public LostPeerTest {
     node_->engine->orders().verify(VerifyOrder::kCompare, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
   }
   void expect_to_be_demoted() {
-    write();  // where it is compared
+    ASSERT_NO_FATAL_FAILURE(write()) << "where it is compared";
     demote();
     node_->run(kSecond_ns);
     EXPECT_EQ(demoted_, true);
