@@ -207,6 +207,47 @@ TEST_F(SnapshotOrderTest, IsNotTakenBesideARepair) {
   node_->run(100 * kMillisecond_ns);
   ASSERT_TRUE(node_->engine->status().verify.active);
   EXPECT_NE(why_not("x").find("a verification that repairs is under way"), std::string::npos);
+  node_->engine->orders().verify(VerifyOrder::kStop, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  ASSERT_FALSE(node_->engine->status().verify.active);
+  EXPECT_NE(why_not("x").find("a verification that repairs is under way"), std::string::npos)
+      << "the peer may still write what it was sent";
+}
+
+// The operator was told of it.
+TEST_F(SnapshotOrderTest, OfThePeersThatIsKeptOutlivesTheSession) {
+  ASSERT_NO_FATAL_FAILURE(meet());
+  EXPECT_EQ(hear(wire::SnapshotStep::kFlush, 1), 0u);
+  EXPECT_EQ(hear(wire::SnapshotStep::kTake, 2), 0u);
+  EXPECT_EQ(hear(wire::SnapshotStep::kKeep, 3), 0u);
+  peer_->vanish();
+  node_->run(60 * kSecond_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kKeepSnapshot), 1);
+  EXPECT_EQ(copies_.count(CopyStep::kDropSnapshot), 0);
+}
+
+// A command would remove an older one of that name.
+TEST_F(SnapshotOrderTest, OfThePeersThatWasNotTakenIsNotDropped) {
+  config_.copies.snapshot.reflink = false;
+  ASSERT_NO_FATAL_FAILURE(meet());
+  EXPECT_EQ(hear(wire::SnapshotStep::kFlush, 1), 0u);
+  peer_->vanish();
+  node_->run(60 * kSecond_ns);
+  EXPECT_EQ(copies_.steps.size(), 0u);
+}
+
+TEST_F(SnapshotOrderTest, ThatThePeersFlushFailsIsNotDroppedHere) {
+  config_.copies.snapshot.reflink = false;
+  ASSERT_NO_FATAL_FAILURE(meet());
+  peer_->answers = false;
+  order("x");
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_EQ(said_, std::nullopt);
+  peer_->answers = true;
+  for (size_t link = 0; link < config_.links.size(); ++link) peer_->answer(link, 0, EIO, 0);
+  node_->run(5 * kSecond_ns);
+  ASSERT_TRUE(said_.has_value());
+  EXPECT_NE(*said_, "");
+  EXPECT_EQ(copies_.steps.size(), 0u);
 }
 
 // Both flush for as long as they take; who is ready first is asked nothing until the other one is.
@@ -239,6 +280,42 @@ TEST_F(SnapshotOrderTest, WhatThePeerHasKeptIsToldWhenTheSessionIsLost) {
   node_->run(60 * kSecond_ns);
   ASSERT_TRUE(said_.has_value());
   EXPECT_NE(said_->find("may have kept its copy"), std::string::npos) << *said_;
+}
+
+// This node's copy would be the old one, though the peer's has what was acknowledged.
+TEST_F(SnapshotOrderTest, IsNotTakenOfADiskThatFailsInTheLastWrite) {
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  node_->data.hung_until_ns = node_->scheduler.now_ns() + 5 * kSecond_ns;
+  request_.op = ClientOp::kZero;
+  request_.length_bytes = limits::kBlockBytes;
+  request_.done = [this](ClientRequest& done) { written_ = done.error; };
+  node_->engine->clients().submit(request_);
+  node_->run(100 * kMillisecond_ns);
+  node_->data.hung_until_ns = 0;  // for others
+  order("x");
+  node_->run(kSecond_ns);
+  ASSERT_EQ(said_, std::nullopt) << "it waits for that write";
+  const auto taken = copies_.count(CopyStep::kTakeSnapshot);
+  node_->data.error = EIO;
+  node_->data.failures = 1;
+  node_->run(10 * kSecond_ns);
+  EXPECT_EQ(written_, 0) << "the peer stands in";
+  EXPECT_NE(said_.value_or("nothing").find("a disk failed meanwhile"), std::string::npos) << said_.value_or("nothing");
+  EXPECT_EQ(copies_.count(CopyStep::kTakeSnapshot), taken);
+}
+
+// It may have covered what others wait for, too.
+TEST_F(SnapshotOrderTest, AFlushThatFailsForOneIsOnRecord) {
+  ASSERT_NO_FATAL_FAILURE(meet());
+  node_->data.submitted = [this](const DiskRequest& request) {
+    if (request.op != DiskOp::kFlush) return;
+    node_->data.error = EIO;
+    node_->data.failures = 1;
+  };
+  EXPECT_NE(why_not("x"), "");
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(load_plain(node_->metadata.contents, record_).record.flush_failed);
+  EXPECT_NE(node_->engine->status().disk_error, "");
 }
 
 }  // namespace
