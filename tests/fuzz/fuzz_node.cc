@@ -55,6 +55,7 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
       process_(std::make_shared<sim::Process>()),
       log_(std::make_unique<QuietLog>(*this)) {
   process_->name = name;
+  data.process = metadata.process = process_;
   clock = std::make_unique<sim::VirtualClock>(scheduler, process_, sim::Random(2));
   port_ = network.attach(0, process_);
   workers = std::make_unique<sim::VirtualWorkers>(scheduler, process_, sim::Random(4));
@@ -71,6 +72,12 @@ FuzzNode::~FuzzNode() {
   port_.reset();
   clock.reset();
   scheduler.clear();
+}
+
+void FuzzNode::stand_still(uint64_t ns) {
+  scheduler.stand_still(process_);
+  run(ns);
+  scheduler.resume(process_);
 }
 
 void FuzzNode::look() const {

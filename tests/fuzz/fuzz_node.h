@@ -34,6 +34,8 @@ class FuzzNode {
   FuzzNode& operator=(const FuzzNode&) = delete;
 
   void run(uint64_t ns) { scheduler.run_until(scheduler.now_ns() + ns); }
+  // Nothing of it runs for so long: what its disks answer meanwhile waits for it, behind its timers.
+  void stand_still(uint64_t ns);
   // Whatever state it is in, it can say so.
   void look() const;
 

@@ -47,6 +47,7 @@ class MemoryDisk final : public Disk {
   }
 
   std::vector<std::byte> contents;
+  sim::ProcessPtr process;  // that hears of what it has done; null: nobody's
   std::function<void(const DiskRequest&)> submitted;
   DataFound found = DataFound::kNone;  // by whoever looks, …
   mutable size_t looks = 0;            // … so often
@@ -61,7 +62,7 @@ class MemoryDisk final : public Disk {
 
  private:
   void finish_later(DiskRequest& request, uint64_t delay_ns) {
-    scheduler_.after(delay_ns, nullptr, [this, &request] {
+    scheduler_.after(delay_ns, process, [this, &request] {
       if (scheduler_.now_ns() < hung_until_ns)
         finish_later(request, hung_until_ns - scheduler_.now_ns());
       else

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "volume_lost_peer_support.h"
 
@@ -81,6 +82,29 @@ TEST_F(LostPeerTest, ThatThePeersDiskHadFailedIsForgottenWhenThePeerIsWholeAgain
   for (int i = 0; i < 100 && node_->engine->volume_state() != VolumeState::kDuplex; ++i) node_->run(kSecond_ns);
   ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDuplex);
   EXPECT_EQ(node_->engine->status().peer.error, "");
+}
+
+// The metadata disk has answered in time, and the loop, which stood still, has not looked.
+TEST_F(LostPeerTest, AMetadataDiskIsNotGivenUpForWhatANodeThatStoodStillDidNotHear) {
+  begin_in_duplex();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+  node_->data.error = EIO;
+  node_->data.failures = 1000000;
+  ClientRequest request;
+  std::optional<int> error;
+  request.op = ClientOp::kZero;
+  request.length_bytes = 4 * kKiB;
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  ASSERT_FALSE(error.has_value()) << "it is not on record yet";
+  node_->stand_still(2 * config_.disk_timeout_ns);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(error, 0);
+  demote();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(demoted_, true);
 }
 
 // Clients of a primary whose peer has the only copy of what they ask for.

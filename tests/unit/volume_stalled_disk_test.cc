@@ -150,6 +150,17 @@ TEST_F(StalledDiskTest, ADeviceThatDoesAnythingHasTenTimesAsLong) {
   EXPECT_GT(stalled_ns(), 0u);
 }
 
+// Its host was suspended, say: the disk had no more time than the node.
+TEST_F(StalledDiskTest, TimeInWhichTheNodeStoodStillIsNotTheDisks) {
+  become_primary();
+  ask(ClientOp::kZero, kForEver_ns);
+  node_->run(kSecond_ns);
+  node_->stand_still(2 * limits::kDiskPatience * config_.disk_timeout_ns);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(stalled_ns(), 0u);
+  EXPECT_FALSE(was_told("disk-stalled"));
+}
+
 // Or the session would come and go.
 TEST_F(StalledDiskTest, WhatTheDeviceDoesForOthersThenDoesNotEndIt) {
   become_primary();
