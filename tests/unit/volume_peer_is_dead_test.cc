@@ -1,0 +1,62 @@
+// A promotion by the operator's word that the peer is dead, while the session with it stands: an engine on virtual parts, and
+// the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "volume_lost_peer_support.h"
+#include "wire/codec.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+class PeerIsDeadTest : public LostPeerTest {
+ protected:
+  // 0, an errno value, or nothing yet.
+  void promote_by_word(std::optional<int>& error) {
+    Promotion::Word word;
+    word.peer_is_dead = true;
+    node_->engine->orders().promote(
+        word, [&error](const Result<std::string>& said) { error = said ? 0 : said.error().code; });
+  }
+};
+
+// Who orders it again, out of impatience, costs the node nothing.
+TEST_F(PeerIsDeadTest, ASecondOrderIsRefusedWhileTheFirstWaitsForTheLoss) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  wire::FrameHeader role = wire::to_header(wire::RoleFrame{true, 1});
+  wire::set_order(role, ++*peer_->control());
+  peer_->send(0, wire::seal(role, {}));
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->status().peer.role, PeerRole::kPrimary);
+  peer_->answers = peer_->beats = peer_->confirms = false;
+  std::optional<int> first, second;
+  promote_by_word(first);
+  promote_by_word(second);
+  EXPECT_EQ(first, std::nullopt);
+  EXPECT_EQ(second, EBUSY);
+  part();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(first, 0);
+  EXPECT_TRUE(node_->engine->is_primary());
+}
+
+// It is asked, since it was secondary, and the loss of the session is its answer.
+TEST_F(PeerIsDeadTest, TheDeathOfASecondaryThatIsAskedIsWhatTheWordSays) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  peer_->agrees = false;
+  std::optional<int> error;
+  promote_by_word(error);
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_EQ(error, std::nullopt);
+  part();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(error, 0);
+  EXPECT_TRUE(node_->engine->is_primary());
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
