@@ -84,6 +84,30 @@ TEST_F(LostPeerTest, ThatThePeersDiskHadFailedIsForgottenWhenThePeerIsWholeAgain
   EXPECT_EQ(node_->engine->status().peer.error, "");
 }
 
+// Whatever the reason: what it covered may be gone, and no later one means anything.
+TEST_F(LostPeerTest, AFlushThatFailedForWantOfRoomIsNotForgotten) {
+  begin_in_duplex();
+  part();
+  write();
+  node_->data.error = ENOSPC;
+  node_->data.failures = 1;
+  ASSERT_NE(flush(), 0);
+  std::vector<std::byte> data(4 * kKiB);
+  for (int i = 0; i < 4; ++i) {
+    ClientRequest request;
+    std::optional<int> error;
+    request.op = ClientOp::kWrite;
+    request.length_bytes = data.size();
+    request.data = data.data();
+    request.done = [&error](ClientRequest& done) { error = done.error; };
+    node_->engine->clients().submit(request);
+    node_->run(kSecond_ns);
+    ASSERT_EQ(error, 0);
+  }
+  node_->run(kLong_ns);
+  EXPECT_NE(node_->engine->status().disk_error, "");
+}
+
 // The metadata disk has answered in time, and the loop, which stood still, has not looked.
 TEST_F(LostPeerTest, AMetadataDiskIsNotGivenUpForWhatANodeThatStoodStillDidNotHear) {
   begin_in_duplex();
