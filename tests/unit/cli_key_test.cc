@@ -1,6 +1,7 @@
 // What `twinblock key` does with the file of the keys and the node that reads it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -38,6 +39,7 @@ class KeyRenewal : public testing::Test {
         with_the_old_key_ = lost_at_ == args["action"].get<std::string>();
         return ScriptedNode::good({{"key", next_.fingerprint}});
       }
+      if (dies_at_ > 0 && std::ranges::count(orders_, "renew") == dies_at_) return ScriptedNode::refusal("it is about to stop", "");
       const std::string& key = with_the_old_key_ ? old_.fingerprint : next_.fingerprint;
       json links{{{"name", "main"}, {"state", link_state_}, {"encryption", "TLS 1.3, key " + key}}};
       if (far_is_late_for_ > 0) {
@@ -70,6 +72,7 @@ class KeyRenewal : public testing::Test {
   std::string link_state_ = "up";
   std::string lost_at_;             // the order during which the link is lost, and comes back with the key of before
   bool with_the_old_key_ = false;
+  int dies_at_ = 0;          // during this renewal: it answers no questions from then on; 0: never
   int far_is_late_for_ = 0;  // so many answers have another link, which rests on the old key
   std::vector<std::string> orders_;  // what the node was told to do with its keys
 };
@@ -86,6 +89,16 @@ TEST_F(KeyRenewal, ALinkThatIsBackWithTheOldKeyIsRenewedOnceMore) {
   lost_at_ = "reload";
   const Result<Output> done = renew([] {});
   ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(orders_, (std::vector<std::string>{"renew", "reload", "renew"}));
+}
+
+// It still rests on the old key, which is in no file any more.
+TEST_F(KeyRenewal, WhatThatComesToIsWaitedFor) {
+  lost_at_ = "reload";
+  dies_at_ = 2;
+  const Result<Output> done = renew([] {});
+  ASSERT_FALSE(done.ok()) << done.value().text;
+  EXPECT_EQ(done.error().what, "it is about to stop");
   EXPECT_EQ(orders_, (std::vector<std::string>{"renew", "reload", "renew"}));
 }
 
@@ -112,12 +125,14 @@ TEST_F(KeyRenewal, AFileThatWasChangedMeanwhileStaysAsItIs) {
   }
 }
 
-// Whether the other host has the new key nobody knows then.
+// Whether the other host has the new key nobody knows then. It may also have dropped the old one, which this file, if it
+// were copied there, would bring back.
 TEST_F(KeyRenewal, WithoutALinkTheOldKeyStays) {
   link_state_ = "connecting";
   const Result<Output> refused = renew([] {});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().what.find("no link is up"), std::string::npos) << refused.error().what;
+  EXPECT_EQ(refused.error().action, "wait until a link is up, and run `twinblock key renew r0` again");
   EXPECT_EQ(in_the_file(), fingerprints({old_, next_}));
   EXPECT_EQ(orders_, (std::vector<std::string>{"renew", "reload"}));
 }

@@ -1,4 +1,5 @@
 // The file by which the nodes know each other.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -168,6 +169,18 @@ bool all_have(const json& status, const std::string& key, std::string& missing) 
   return missing.empty();
 }
 
+// What helps where not every link has got one with the key. A peer that was renewed first may have dropped the old key,
+// perhaps because it was stolen: this file, which still has both, is not to be written over that one's.
+std::string what_to_do(const json& status, const KeyPlace& place) {
+  const auto is_up = [](const json& link) { return text_at(link, "state") == "up"; };
+  if (const json links = array_at(status, "links"); std::none_of(links.begin(), links.end(), is_up))
+    return "wait until a link is up, and run `twinblock key renew " + place.volume + "` again";
+  return "where `twinblock key show " + place.volume + "` on the other host does not name that key, copy " + place.path +
+         " there; run `twinblock key reload " + place.volume +
+         "` there, and try again; where only that host can begin connections, run `twinblock key renew " + place.volume +
+         "` there first";
+}
+
 // Waits until every link that is up has a connection with this key.
 Status wait_for_all(const std::string& socket, const KeyPlace& place, const std::string& key) {
   std::string missing;
@@ -176,13 +189,11 @@ Status wait_for_all(const std::string& socket, const KeyPlace& place, const std:
     const Result<json> status = ask_status(socket);
     if (!status) return status.error();
     if (all_have(status.value(), key, missing)) return ok_status();
-    if (std::chrono::steady_clock::now() > deadline) break;
+    if (std::chrono::steady_clock::now() > deadline)
+      return Error{"not every link has got a connection with key " + key + " (" + missing + ")",
+                   what_to_do(status.value(), place)};
     std::this_thread::sleep_for(kRenewLook);
   }
-  return Error{"not every link has got a connection with key " + key + " (" + missing + ")",
-               "copy " + place.path + " to the other host, run `twinblock key reload " + place.volume +
-                   "` there, and try again; where only that host can begin connections, run `twinblock key renew " +
-                   place.volume + "` there first"};
 }
 
 Result<Output> renew_key(const std::string& socket, const KeyPlace& place) {
