@@ -73,9 +73,9 @@ def test_status_of_a_mirror_without_a_key_says_so(make_lab):
 def expected_words(what, on_the_wrong_one):
     """Of which `status` has one line whole: what is wrong, and what to do. Either side may say either."""
     if what == "another key":
-        return ["does not take this node's key ({own}): compare `twinblock key show` on both nodes",
-                "has another key ({other}) than this node's key ({own}): compare `twinblock key show` on "
-                "both nodes"]
+        to_do = "compare `twinblock key show` on both nodes, and run `twinblock key reload` where the file was changed"
+        return [f"does not take this node's key ({{own}}): {to_do}",
+                f"has another key ({{other}}) than this node's key ({{own}}): {to_do}"]
     if on_the_wrong_one:
         return ["its links are encrypted, and this node has no key: "]
     return ['it has no key in its file, or encryption = "off"']

@@ -180,7 +180,9 @@ bool TlsSession::is_plain() const {
 
 std::string TlsSession::why_failed(int code) const {
   const std::string ours = "this node's key (" + keys_->front().fingerprint + ")";
-  const char* compare = ": compare `twinblock key show` on both nodes";
+  // That shows the files: a node goes on with what it has read.
+  const char* compare =
+      ": compare `twinblock key show` on both nodes, and run `twinblock key reload` where the file was changed";
   if (is_plain())
     return "speaks without encryption: it has no key in its file, or encryption = \"off\"; or it is "
            "no node";
