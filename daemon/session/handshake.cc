@@ -91,14 +91,14 @@ void Handshake::closed(Channel& channel, const std::string& reason) {
       silent(channel) ? channel.address() + " takes connections and says nothing; perhaps its links are "
                         "encrypted, and this node has no key" + kGiveKey
                       : reason;
-  // Who can't be reached refuses nothing any more.
-  if (!reached) refusal_.clear();
   channel.link().set_answers(reached);
+  // Who can't be reached refuses nothing any more; and of one dead link nothing follows.
+  if (!links_.peer_answers()) refusal_.clear();
   links_.discard(channel);
   if (session_.established()) return;
   // Who dials here has another address each time; that a refused one goes is as it should be.
   if (accepted && !refused) strangers_.tell(who, reason, env_.clock.now_ns());
-  if (!accepted && refusal_.empty()) session_.note_error(channel.link(), why);
+  if (!accepted && (refusal_.empty() || !reached)) session_.note_error(channel.link(), why);
   dialler_.failed();
 }
 

@@ -82,5 +82,29 @@ TEST_F(RefusingPeerTest, WhoIsGoneRefusesNothingAnyMore) {
   EXPECT_NE(node_->engine->volume_state(), VolumeState::kRefused);
 }
 
+// The dead one is dialled in turn, and `status` would say each time that the peer is to be started.
+TEST_F(RefusingPeerTest, WhoRefusesOverOneLinkDoesSoWhileAnotherIsDead) {
+  begin(OnPeerLoss::kContinue);
+  ASSERT_NO_FATAL_FAILURE(be_refused(HostilePeer::Stance::kUnrelated, Verdict::kUnrelated));
+  sim::LinkFaults faults;
+  faults.cut = {true, false};
+  node_->network.set_faults("backup", faults);
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kRefused);
+  int hellos = 0;
+  peer_->hears = [&hellos](const wire::FrameHeader& header) {
+    hellos += header.type == static_cast<uint8_t>(wire::FrameType::kHello) ? 1 : 0;
+  };
+  bool backup_fails = false;
+  for (int i = 0; i < 4000; ++i) {
+    node_->run(5 * kMillisecond_ns);
+    ASSERT_NE(node_->engine->status().refusal, "") << i;
+    ASSERT_EQ(node_->engine->volume_state(), VolumeState::kRefused) << i;
+    backup_fails = backup_fails || is_told("unreachable");
+  }
+  EXPECT_GT(hellos, 2) << "it goes on asking";
+  EXPECT_TRUE(backup_fails);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
