@@ -36,6 +36,7 @@ struct StreamState {
   uint64_t peer_window_bytes = 0;  // … and by the receiver
   uint64_t send_buffer_bytes = 0;
   uint64_t receive_buffer_bytes = 0;
+  uint64_t acked_bytes = 0;     // by the peer's host, so far
   uint64_t retransmitted = 0;   // packets, so far
   uint64_t busy_ns = 0;         // it had something to send, so far; of that …
   uint64_t peer_window_ns = 0;  // … the receiver's window held it up

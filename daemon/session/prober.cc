@@ -64,6 +64,7 @@ Result<uint64_t> Prober::begin(const std::string& name, uint64_t duty) {
   asked_ = talk_ = 0;
   round_trips_ = true;
   heard_ns_ = now;
+  passed_on_bytes_ = 0;
   deadline_ns_ = now + limits::kProbeMax_ns;
   links_.open(*link, env_.network.dial(link->addresses()), true, Channel::Purpose::kProbe);
   timer_->arm(kTurn_ns);
@@ -254,6 +255,14 @@ bool Prober::reported(Channel& channel, const wire::Frame& frame) {
 
 // --- as time passes
 
+// The peer can't answer before it has got what it is to answer: what lies ahead here, and in the kernel, takes a slow
+// link many seconds.
+void Prober::see_what_gets_on(const Channel& channel, uint64_t now) {
+  const auto state = channel.connection().stream();
+  const uint64_t passed_on = channel.connection().sent_bytes_total() + (state ? state->acked_bytes : 0);
+  if (std::exchange(passed_on_bytes_, passed_on) != passed_on) heard_ns_ = now;
+}
+
 void Prober::turn() {
   if (!under_way()) return;
   Channel* open = channel();
@@ -263,6 +272,7 @@ void Prober::turn() {
   }
   timer_->arm(kTurn_ns);
   const uint64_t now = env_.clock.now_ns();
+  see_what_gets_on(*open, now);
   if (result_->stage == ProbeStage::kWaiting) {
     wait_or_stream(*open);
   } else if (result_->stage == ProbeStage::kStreaming && !all_sent_) {

@@ -36,6 +36,7 @@ class Prober {
   [[nodiscard]] Channel* channel() const;
   [[nodiscard]] bool under_way() const;
   void turn();
+  void see_what_gets_on(const Channel& channel, uint64_t now);
   void fail(const std::string& why);
   void ask(Channel& channel, size_t bytes);
   void answered(Channel& channel);
@@ -53,7 +54,8 @@ class Prober {
   std::optional<ProbeResult> result_;
   uint64_t count_ = 0;
   uint64_t duty_ = 0;
-  uint64_t heard_ns_ = 0;  // the last thing that came, or was sent
+  uint64_t heard_ns_ = 0;  // the last thing that came, or got on its way
+  uint64_t passed_on_bytes_ = 0;
   uint64_t deadline_ns_ = 0;
   // While it asks.
   uint64_t asked_ = 0;

@@ -110,6 +110,15 @@ def test_on_a_far_link_it_names_the_window_where_that_is_the_limit(make_lab, rat
         assert 0.5 < link["stream"]["bytes_per_s"] / link["window"]["most_bytes_per_s"] < 1.25
 
 
+def test_a_slow_link_is_given_the_time_for_what_lies_ahead(make_lab):
+    """What is queued when the stream ends takes it longer than the patience with a peer that says nothing."""
+    lab = shaped_lab(make_lab, "500kbit")
+    link, = probe(lab)
+    stream = link["stream"]
+    assert stream["received_bytes"] > 512 * KIB
+    assert stream["received_bytes"] / stream["bytes_per_s"] > 5, stream
+
+
 def test_settings_that_differ_are_warned_of(make_lab):
     lab = shaped_lab(make_lab, "1gbit")
     interface = probe(lab)[0]["frame"]["interface"]

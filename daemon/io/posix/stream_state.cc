@@ -32,6 +32,7 @@ std::optional<StreamState> stream_state_of(int fd) {
   state.peer_window_bytes = info.tcpi_snd_wnd;
   state.send_buffer_bytes = buffer_bytes(fd, SO_SNDBUF);
   state.receive_buffer_bytes = buffer_bytes(fd, SO_RCVBUF);
+  state.acked_bytes = info.tcpi_bytes_acked;
   state.retransmitted = info.tcpi_total_retrans;
   state.busy_ns = info.tcpi_busy_time * kMicrosecond_ns;
   state.peer_window_ns = info.tcpi_rwnd_limited * kMicrosecond_ns;
