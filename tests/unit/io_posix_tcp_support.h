@@ -31,6 +31,24 @@ inline std::string free_address(const char* ip = "127.0.0.1") {
   return std::string(ip) + ":" + std::to_string(ntohs(address.sin_port));
 }
 
+// So many; none: this host has no IPv6.
+inline std::vector<std::string> free_ipv6_addresses(size_t count) {
+  std::vector<std::string> addresses;
+  std::vector<int> held;  // until all are known
+  for (size_t i = 0; i < count; ++i) {
+    const int fd = held.emplace_back(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_addr = in6addr_loopback;
+    socklen_t length = sizeof address;
+    if (::bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) break;
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+    addresses.push_back("[::1]:" + std::to_string(ntohs(address.sin6_port)));
+  }
+  for (const int fd : held) ::close(fd);
+  return addresses.size() == count ? addresses : std::vector<std::string>{};
+}
+
 // One end: collects what it reads.
 struct End : ConnectionHandler {
   std::unique_ptr<Connection> connection;

@@ -468,5 +468,25 @@ TEST_F(TcpTest, no_time_of_arrival_is_that_of_an_earlier_byte) {
   EXPECT_EQ(arrived_ns, 0u);
 }
 
+// As each node does: from the address that it listens on, where its own listening socket has the port.
+TEST_F(TcpTest, an_ipv6_link_comes_up_beside_its_own_listening_socket) {
+  const std::vector<std::string> free = free_ipv6_addresses(2);
+  if (free.empty()) GTEST_SKIP() << "this host has no ::1";
+  auto other = std::make_unique<TcpNetwork>(*loop_, "");
+  loop_.call([&] {
+    const auto take = [this](std::unique_ptr<Connection> connection) { accepted_.take(std::move(connection)); };
+    const auto refuse = [this](const Refusal& refusal) { refusals_.push_back(refusal); };
+    ASSERT_TRUE(network_->listen({"main", free[0], free[1]}, take, refuse).ok());
+    ASSERT_TRUE(other->listen({"main", free[1], free[0]}, take, refuse).ok());
+    dialled_.take(network_->dial({"main", free[0], free[1]}));
+  });
+  EXPECT_TRUE(loop_.eventually([&] { return dialled_.closings > 0 || (dialled_.up && accepted_.connection != nullptr); }));
+  loop_.call([&] {
+    EXPECT_TRUE(dialled_.up) << dialled_.why;
+    accepted_.connection.reset();
+    other.reset();
+  });
+}
+
 }  // namespace
 }  // namespace twinblock
