@@ -299,5 +299,11 @@ TEST(Protocol, HasATableOfEachFrameAndNoOther) {
   for (const auto& [title, rows] : told) ADD_FAILURE() << "no frame: " << title;
 }
 
+// They come from the wire, and are shown in the log, in events and by `status`.
+TEST(Names, MoveNoCursor) {
+  const char field[kNameBytes] = "a\x1b[2J\nb";
+  EXPECT_EQ(get_name(field), "a?[2J?b");
+}
+
 }  // namespace
 }  // namespace twinblock::wire
