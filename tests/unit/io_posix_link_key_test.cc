@@ -1,8 +1,10 @@
 // The key's file: what is taken, what is refused, and that what is written can be read.
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
@@ -92,6 +94,26 @@ TEST_F(LinkKeyTest, who_changes_a_key_leaves_it_to_whom_it_belongs) {
   EXPECT_EQ(info.st_gid, 4322u);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   EXPECT_EQ(::access((path + ".new").c_str(), F_OK), -1);
+}
+
+// On a full file system, say.
+TEST_F(LinkKeyTest, what_was_written_in_part_takes_nobodys_place) {
+  const std::string path = directory_ / "r0.key";
+  const LinkKey old = make_link_key();
+  ASSERT_TRUE(write_link_keys(path, "r0", {old}).ok());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto signal_before = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit short_of_a_key{40, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &short_of_a_key), 0);
+  const Status replaced = replace_link_keys(path, "r0", {make_link_key(), make_link_key()});
+  EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, signal_before);
+  EXPECT_FALSE(replaced.ok());
+  const Result<LinkKeys> read = read_link_keys(path);
+  ASSERT_TRUE(read.ok()) << read.error().what;
+  EXPECT_EQ(read.value().front().fingerprint, old.fingerprint);
+  EXPECT_NE(::access((path + ".new").c_str(), F_OK), 0);
 }
 
 // The other host has the new key by then, and may have dropped the old one.
