@@ -1,6 +1,10 @@
-// A link's stream, with a key and without: when a byte of it got on, and who stops reading in the midst of it.
+// A link's stream, with a key and without: when a byte of it got on, over which interface, and who stops reading
+// in the midst of it.
+#include <net/if.h>
+
 #include <memory>
 
+#include "io/posix/tcp_connection.h"
 #include "io/posix/tcp_network.h"
 #include "io_posix_tcp_support.h"
 
@@ -66,6 +70,18 @@ TEST_P(LinkStreamTest, when_a_byte_left_long_ago_is_not_known_any_more) {
   loop_.call([&] {
     EXPECT_NE(dialled_.connection->taken_ns((kSends - 1) * 64), 0u);
     EXPECT_EQ(dialled_.connection->taken_ns(0), 0u);
+  });
+}
+
+// Whose cable may be pulled: both have to know it.
+TEST_P(LinkStreamTest, both_ends_know_their_interface) {
+  connect();
+  loop_.call([&] {
+    for (const End* end : {&dialled_, &accepted_}) {
+      const auto* tcp = dynamic_cast<const TcpConnection*>(end->connection.get());
+      ASSERT_NE(tcp, nullptr);
+      EXPECT_EQ(tcp->interface_index(), ::if_nametoindex("lo")) << (end == &dialled_ ? "dialled" : "accepted");
+    }
   });
 }
 
