@@ -1,4 +1,4 @@
-// What a node remembers of a peer that no session comes up with.
+// What a node remembers of a peer that no session comes up with, and how often it asks.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -104,6 +104,35 @@ TEST_F(RefusingPeerTest, WhoRefusesOverOneLinkDoesSoWhileAnotherIsDead) {
   }
   EXPECT_GT(hellos, 2) << "it goes on asking";
   EXPECT_TRUE(backup_fails);
+}
+
+// Each time costs both hosts a connection.
+TEST_F(RefusingPeerTest, WhoNeverGetsOnIsDialledLessOften) {
+  begin(OnPeerLoss::kContinue);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kSame, 0, 0);
+  uint64_t hellos = 0;
+  peer_->hears = [&](const wire::FrameHeader& header) {
+    if (header.type != static_cast<uint8_t>(wire::FrameType::kHello)) return;
+    ++hellos;
+    peer_->shakes_hands = false;
+  };
+  const auto hellos_within = [&](uint64_t ns) {
+    const uint64_t before = hellos;
+    for (const uint64_t end_ns = node_->scheduler.now_ns() + ns; node_->scheduler.now_ns() < end_ns;) {
+      node_->run(kMillisecond_ns);
+      if (!peer_->shakes_hands) peer_->hang_up(0);
+      peer_->shakes_hands = true;
+    }
+    return hellos - before;
+  };
+  EXPECT_GT(hellos_within(kSecond_ns), 4u);
+  (void)hellos_within(10 * kSecond_ns);
+  const uint64_t rounds = 10;
+  const uint64_t later = hellos_within(rounds * limits::kReconnectDelayMax_ns);
+  EXPECT_GE(later, rounds) << "it goes on";
+  EXPECT_LE(later, (rounds + 1) * config_.links.size());
+  EXPECT_FALSE(stands());
 }
 
 }  // namespace
