@@ -463,5 +463,36 @@ TEST_F(HostilePeerTest, WhoEchoesWhatIsStillToBeSaidHasNotHeardIt) {
   EXPECT_FALSE(stands()) << "it is heard, and has not heard this node";
 }
 
+// It would be sent again elsewhere, and what lies here would land after that.
+TEST_F(HostilePeerTest, AConnectionIsNotRetiredWhileEarlyDataOfItIsHeld) {
+  size_t retired = 0;
+  peer_->hears = [&retired](const wire::FrameHeader& header) {
+    retired += static_cast<size_t>(header.type == static_cast<uint8_t>(wire::FrameType::kRetired));
+  };
+  ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
+  peer_->listens = peer_->shakes_hands = false;  // nothing else is retired
+  const std::vector<std::byte> block(4 * kKiB, std::byte{7});
+  peer_->send(0, wire::seal(wire::to_header(wire::DataFrame{.request = peer_->next_sequence(), .length_bytes = block.size()}),
+                            block));
+  peer_->send(0, block);
+  node_->run(20 * kMillisecond_ns);
+  peer_->retire(0, false);
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(retired, 0u);
+  metadata::Generations told = record_.generations;
+  told.advance(0xABCD);
+  const wire::GenerationPayload payload = make_generation(told, record_.volume_uuid, wire::kGenerationInconsistent);
+  for (int i = 0; i < 10 && retired == 0; ++i) {  // a copy may be taken first
+    wire::FrameHeader header = wire::to_header(wire::GenerationFrame{.request = peer_->next_sequence()});
+    wire::set_order(header, ++*peer_->control());
+    peer_->send(1, wire::seal(header, wire::bytes_of(payload)));
+    peer_->send(1, wire::bytes_of(payload));
+    node_->run(kSecond_ns);
+  }
+  EXPECT_EQ(retired, 1u);
+  EXPECT_TRUE(std::equal(block.begin(), block.end(), node_->data.contents.begin()));
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
