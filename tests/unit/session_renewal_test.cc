@@ -2,13 +2,11 @@
 // the fuzzers' peer, mostly over one link.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <map>
 #include <memory>
-#include <optional>
-#include <vector>
+#include <string>
 
 #include "fuzz_node.h"
 #include "hostile_peer.h"
@@ -22,8 +20,8 @@ constexpr uint64_t kMoment_ns = 100 * kMillisecond_ns;
 
 class RenewalTest : public testing::Test {
  protected:
-  explicit RenewalTest(size_t links = 1)
-      : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
+  explicit RenewalTest(size_t links = 1, const std::string& replication = {})
+      : config_(make_config(kVolumeBytes, replication)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
     config_.links.resize(links);
     node_ = plain_node(config_, record_);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
@@ -39,13 +37,16 @@ class RenewalTest : public testing::Test {
   }
 
   [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
-  // A primary, a client's block of zeroes that is not answered, and a peer that lives.
-  void wait_for_the_peers_disk() {
+  void be_primary() {
     ASSERT_TRUE(node_->engine->start().ok());
     for (int i = 0; i < 100 && !stands(); ++i) node_->run(kMoment_ns);
     node_->engine->orders().promote(Promotion::Word{}, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
     for (int i = 0; i < 100 && !node_->engine->is_primary(); ++i) node_->run(kMoment_ns);
     ASSERT_TRUE(stands() && node_->engine->is_primary());
+  }
+  // A primary, a client's block of zeroes that is not answered, and a peer that lives.
+  void wait_for_the_peers_disk() {
+    ASSERT_NO_FATAL_FAILURE(be_primary());
     peer_->answers = peer_->shakes_hands = false;
     request_.op = ClientOp::kZero;
     request_.length_bytes = 4 * kKiB;
@@ -80,7 +81,19 @@ class RenewalTest : public testing::Test {
 
 class RenewalOfTwoTest : public RenewalTest {
  protected:
-  RenewalOfTwoTest() : RenewalTest(2) {}
+  explicit RenewalOfTwoTest(const std::string& replication = {}) : RenewalTest(2, replication) {}
+
+  [[nodiscard]] LinkState state(size_t number) const { return node_->engine->status().links.at(number).state; }
+  [[nodiscard]] bool both_up() const { return state(0) == LinkState::kUp && state(1) == LinkState::kUp; }
+  void wait_for_both() {
+    for (int i = 0; i < 100 && !both_up(); ++i) node_->run(kMoment_ns);
+    ASSERT_TRUE(both_up());
+  }
+};
+
+class PatientLinksTest : public RenewalOfTwoTest {
+ protected:
+  PatientLinksTest() : RenewalOfTwoTest("link_timeout = \"10s\"\npeer_timeout = \"30s\"") {}
 };
 
 TEST_F(RenewalTest, OfThePeersIsNoLoss) {
@@ -156,12 +169,7 @@ TEST_F(RenewalTest, ARefusalOfAnotherJoinEndsNoSession) {
 // Links get theirs one after the other.
 TEST_F(RenewalOfTwoTest, OneThatComesToNothingDoesNotEndTheNextOne) {
   ASSERT_TRUE(node_->engine->start().ok());
-  const auto both_up = [this] {
-    return std::ranges::all_of(node_->engine->status().links,
-                               [](const auto& link) { return link.state == LinkState::kUp; });
-  };
-  for (int i = 0; i < 100 && !both_up(); ++i) node_->run(kMoment_ns);
-  ASSERT_TRUE(both_up());
+  ASSERT_NO_FATAL_FAILURE(wait_for_both());
   sim::LinkFaults faults;
   faults.no_address[0] = true;  // what it has stays
   node_->network.set_faults("main", faults);
@@ -170,6 +178,63 @@ TEST_F(RenewalOfTwoTest, OneThatComesToNothingDoesNotEndTheNextOne) {
   node_->run(3 * kSecond_ns);
   EXPECT_EQ(heard_[wire::FrameType::kJoin], joins + 1) << "of the other link";
   EXPECT_TRUE(stands() && both_up());
+}
+
+// Without another one there is nothing that the session could go on with.
+TEST_F(RenewalTest, AnOnlyConnectionThatFallsSilentIsReplaced) {
+  ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
+  peer_->beats = false;
+  peer_->shakes_hands = true;
+  node_->run(kSecond_ns);
+  EXPECT_EQ(heard_[wire::FrameType::kJoin], 1);
+  peer_->beats = true;
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_TRUE(stands());
+}
+
+// Nobody else would dial for it.
+TEST_F(RenewalOfTwoTest, OneThatFailsLeavesNoLinkThatHasLostItsConnection) {
+  ASSERT_TRUE(node_->engine->start().ok());
+  ASSERT_NO_FATAL_FAILURE(wait_for_both());
+  peer_->shakes_hands = false;
+  const int joins = heard_[wire::FrameType::kJoin];
+  node_->engine->orders().renew_links();
+  for (int i = 0; i < 100 && heard_[wire::FrameType::kJoin] == joins; ++i) node_->run(kMillisecond_ns);
+  ASSERT_EQ(heard_[wire::FrameType::kJoin], joins + 1);
+  peer_->hang_up(2);  // main's: the backup link's is younger, and the renewal's the youngest
+  for (int i = 0; i < 100 && state(0) == LinkState::kUp; ++i) node_->run(kMillisecond_ns);
+  ASSERT_NE(state(0), LinkState::kUp);
+  ASSERT_EQ(state(1), LinkState::kUp);
+  peer_->hang_up(0);
+  node_->run(limits::kLinkPatience_ns / 2);  // within which no try over any link has its time over
+  EXPECT_GE(heard_[wire::FrameType::kJoin], joins + 3) << "over main again, beside the backup link's renewal";
+  peer_->shakes_hands = true;
+  node_->run(3 * kSecond_ns);
+  EXPECT_TRUE(stands() && both_up());
+}
+
+// It may be dead, and is given up much later.
+TEST_F(PatientLinksTest, WhatIsSilentGetsNoWork) {
+  ASSERT_NO_FATAL_FAILURE(be_primary());
+  ASSERT_NO_FATAL_FAILURE(wait_for_both());
+  sim::LinkFaults faults;
+  faults.silent = {true, true};
+  node_->network.set_faults("backup", faults);
+  node_->run(400 * kMillisecond_ns);
+  std::array<ClientRequest, 20> writes;
+  size_t done = 0;
+  for (size_t i = 0; i < writes.size(); ++i) {
+    writes[i].op = ClientOp::kZero;
+    writes[i].offset_bytes = i * 4 * kKiB;
+    writes[i].length_bytes = 4 * kKiB;
+    writes[i].done = [&done](ClientRequest& each) { done += each.error == 0 ? 1 : 0; };
+    node_->engine->clients().submit(writes[i]);
+  }
+  node_->run(kMoment_ns);
+  EXPECT_EQ(done, writes.size());
+  EXPECT_TRUE(both_up()) << "nor is it given up";
+  node_->network.set_faults("backup", {});
+  node_->run(kSecond_ns);
 }
 
 }  // namespace
