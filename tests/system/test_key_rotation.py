@@ -13,7 +13,7 @@ from lablib.error import LIVENESS_S
 from lablib.lab import NODES
 from links_support import MixedLoad, Undisturbed, all_up, links_of
 from relay import Relay, dialled, lab_over
-from support import ctl, twinblock, wait_for_log, wait_for_writes, wait_until
+from support import KIB, connection, ctl, twinblock, wait_for_log, wait_for_writes, wait_until
 
 ROTATIONS = int(os.environ.get("TWINBLOCK_ROTATIONS", "5"))  # 20 and more on a machine that has time
 PROMISED_S = 0.3  # what a write may wait for because of it
@@ -142,6 +142,20 @@ def test_a_node_stops_while_the_file_system_of_its_key_hangs(make_lab):
 def losses(lab):
     """Of each node's links: how often, and why at last."""
     return [(link["failovers"], link["last_error"]) for name in NODES for link in links_of(lab, name).values()]
+
+
+def test_what_is_up_stays_beside_a_reload_that_drops_its_key(make_lab):
+    lab, paths = own_keys(make_lab, 1)
+    old = key(lab, "show", "alpha")
+    before = losses(lab)
+    write_key(paths["alpha"])
+    shutil.copy(paths["alpha"], paths["beta"])
+    assert key(lab, "reload", "alpha") != old
+    with connection(lab) as handle:
+        handle.pwrite(b"r" * 4 * KIB, 0)
+    assert losses(lab) == before
+    assert fingerprints(lab) == {name: {old} for name in NODES}
+    assert lab.status("alpha")["state"] == "duplex"
 
 
 class Cutter(Relay):
