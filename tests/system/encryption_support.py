@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import wire
 from lablib.error import LIVENESS_S
 from support import ctl, twinblock
 
@@ -120,6 +121,16 @@ def hanging(path):
         yield next_one
     finally:
         os.close(asked)  # those who wait get what they asked for
+
+
+def openssl(address, *words):
+    """What the node that listens there says to openssl's client before either closes; the handshake's own words aside."""
+    with subprocess.Popen(["openssl", "s_client", "-quiet", "-connect", address, *words],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as client:
+        try:
+            return client.stdout.read(wire.HEADER.size)
+        finally:
+            client.kill()
 
 
 def set_protection(lab, name, line):

@@ -6,7 +6,6 @@ import os
 import random
 import select
 import socket
-import subprocess
 import time
 from collections import deque
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import wire
-from encryption_support import Flood, fingerprint, link_errors, sessions, tls_lab
+from encryption_support import Flood, fingerprint, link_errors, openssl, sessions, tls_lab
 from lablib.error import LIVENESS_S
 from lablib.lab import NODES
 from lablib.processes import resident_bytes
@@ -259,16 +258,6 @@ def test_who_was_refused_on_a_link_that_is_down_is_in_the_status_beside_a_sessio
     assert lab.status("alpha")["state"] == "duplex"
 
 
-def openssl(lab, name, *words):
-    """What a node says to openssl's client before either closes; the handshake's own words aside."""
-    with subprocess.Popen(["openssl", "s_client", "-quiet", "-connect", lab.node(name)["replication"], *words],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as client:
-        try:
-            return client.stdout.read(wire.HEADER.size)
-        finally:
-            client.kill()
-
-
 @pytest.mark.sanitize
 def test_only_who_has_the_key_hears_a_word(make_lab):
     """Another implementation of TLS, with the key and without."""
@@ -280,8 +269,8 @@ def test_only_who_has_the_key_hears_a_word(make_lab):
         for words in (["-psk", secret[::-1], *named], ["-psk", secret, "-psk_identity", "0000-0000-0000-0000"],
                       ["-psk", secret[:-2], *named], ["-psk", secret, "-psk_identity", "x" * 200],
                       [], ["-tls1_2"], ["-tls1_2", "-psk", secret, *named]):
-            assert openssl(lab, name, *words) == b"", words
-        heard = openssl(lab, name, "-psk", secret, *named)
+            assert openssl(lab.node(name)["replication"], *words) == b"", words
+        heard = openssl(lab.node(name)["replication"], "-psk", secret, *named)
         assert heard[4:8] == wire.MAGIC.to_bytes(4, "little"), "the control: the node's challenge"
     assert watch(lab) == before
     assert all(lab.status(name)["state"] == "duplex" for name in NODES)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from encryption_support import hanging, sessions, write_key
+from encryption_support import hanging, openssl, sessions, write_key
 from lablib.error import LIVENESS_S
 from lablib.lab import NODES
 from links_support import MixedLoad, Undisturbed, all_up, links_of
@@ -55,8 +55,8 @@ def fingerprints(lab):
             for name in NODES}
 
 
-def own_keys(make_lab, links):
-    lab = make_lab(start=False, links=links, size="128MiB", encryption="tls")
+def own_keys(make_lab, links, **options):
+    lab = make_lab(start=False, links=links, size="128MiB", encryption="tls", **options)
     paths = key_files(lab)
     lab.up()
     all_up(lab, links)
@@ -156,6 +156,32 @@ def test_what_is_up_stays_beside_a_reload_that_drops_its_key(make_lab):
     assert losses(lab) == before
     assert fingerprints(lab) == {name: {old} for name in NODES}
     assert lab.status("alpha")["state"] == "duplex"
+
+
+def test_who_proves_the_old_key_beside_a_renewal_does_not_bring_it_back(make_lab):
+    """Another client of TLS than a node, with a key that was stolen, while the links get their new connections."""
+    lab, paths = own_keys(make_lab, 2, peer_timeout="60s", settings={"link_timeout": "20s"})
+    secret, old = paths["alpha"].read_text(encoding="ascii").split()[-1], key(lab, "show", "alpha")
+    new = key(lab, "add", "alpha")
+    shutil.copy(paths["alpha"], paths["beta"])
+    for name in NODES:
+        key(lab, "reload", name)
+    done = []
+    for _ in range(3):  # a busy machine may need longer than the node waits for a connection of its own
+        renewal = threading.Thread(target=lambda: done.append(run_key(lab, "renew", "alpha")))
+        lab.pause("beta")  # no link has got one yet
+        try:
+            renewal.start()
+            wait_until(lambda: lab.status("alpha")["encryption"]["key"] == new, what="the order")
+            proof = openssl(lab.node("alpha")["replication"], "-psk", secret, "-psk_identity", old)
+        finally:
+            lab.resume("beta")
+            renewal.join()
+        assert proof, "the old one is good as long as the new one is not the only one"
+        if done[-1].returncode == 0:
+            break
+    assert done[-1].returncode == 0, done[-1].stderr
+    assert fingerprints(lab)["alpha"] == {new}
 
 
 class Cutter(Relay):
