@@ -39,7 +39,8 @@ class KeyRenewal : public testing::Test {
         with_the_old_key_ = lost_at_ == args["action"].get<std::string>();
         return ScriptedNode::good({{"key", next_.fingerprint}});
       }
-      if (dies_at_ > 0 && std::ranges::count(orders_, "renew") == dies_at_) return ScriptedNode::refusal("it is about to stop", "");
+      if (dies_at_ > 0 && std::ranges::count(orders_, "renew") == dies_at_)
+        return ScriptedNode::refusal("it is about to stop", "");
       const std::string& key = with_the_old_key_ ? old_.fingerprint : next_.fingerprint;
       json links{{{"name", "main"}, {"state", link_state_}, {"encryption", "TLS 1.3, key " + key}}};
       if (far_is_late_for_ > 0) {
@@ -125,8 +126,8 @@ TEST_F(KeyRenewal, AFileThatWasChangedMeanwhileStaysAsItIs) {
   }
 }
 
-// Whether the other host has the new key nobody knows then. It may also have dropped the old one, which this file, if it
-// were copied there, would bring back.
+// Whether the other host has the new key nobody knows then. It may also have dropped the old one, which this file would
+// bring back, copied there.
 TEST_F(KeyRenewal, WithoutALinkTheOldKeyStays) {
   link_state_ = "connecting";
   const Result<Output> refused = renew([] {});

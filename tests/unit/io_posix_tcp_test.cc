@@ -480,7 +480,8 @@ TEST_F(TcpTest, an_ipv6_link_comes_up_beside_its_own_listening_socket) {
     ASSERT_TRUE(other->listen({"main", free[1], free[0]}, take, refuse).ok());
     dialled_.take(network_->dial({"main", free[0], free[1]}));
   });
-  EXPECT_TRUE(loop_.eventually([&] { return dialled_.closings > 0 || (dialled_.up && accepted_.connection != nullptr); }));
+  EXPECT_TRUE(loop_.eventually(
+      [&] { return dialled_.closings > 0 || (dialled_.up && accepted_.connection != nullptr); }));
   loop_.call([&] {
     EXPECT_TRUE(dialled_.up) << dialled_.why;
     accepted_.connection.reset();

@@ -472,8 +472,8 @@ TEST_F(HostilePeerTest, AConnectionIsNotRetiredWhileEarlyDataOfItIsHeld) {
   ASSERT_NO_FATAL_FAILURE(meet(HostilePeer::Stance::kNewer, 1));
   peer_->listens = peer_->shakes_hands = false;  // nothing else is retired
   const std::vector<std::byte> block(4 * kKiB, std::byte{7});
-  peer_->send(0, wire::seal(wire::to_header(wire::DataFrame{.request = peer_->next_sequence(), .length_bytes = block.size()}),
-                            block));
+  const wire::DataFrame data{.request = peer_->next_sequence(), .length_bytes = block.size()};
+  peer_->send(0, wire::seal(wire::to_header(data), block));
   peer_->send(0, block);
   node_->run(20 * kMillisecond_ns);
   peer_->retire(0, false);

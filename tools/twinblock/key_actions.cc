@@ -175,10 +175,10 @@ std::string what_to_do(const json& status, const KeyPlace& place) {
   const auto is_up = [](const json& link) { return text_at(link, "state") == "up"; };
   if (const json links = array_at(status, "links"); std::none_of(links.begin(), links.end(), is_up))
     return "wait until a link is up, and run `twinblock key renew " + place.volume + "` again";
-  return "where `twinblock key show " + place.volume + "` on the other host does not name that key, copy " + place.path +
-         " there; run `twinblock key reload " + place.volume +
-         "` there, and try again; where only that host can begin connections, run `twinblock key renew " + place.volume +
-         "` there first";
+  return "where `twinblock key show " + place.volume + "` on the other host does not name that key, copy " +
+         place.path + " there; run `twinblock key reload " + place.volume +
+         "` there, and try again; where only that host can begin connections, run `twinblock key renew " +
+         place.volume + "` there first";
 }
 
 // Waits until every link that is up has a connection with this key.
