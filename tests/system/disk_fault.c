@@ -8,6 +8,8 @@
  * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
  * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped. Who reads
  * past the page cache gets the bytes of that copy until then.
+ * With $DISK_FAULT_UNSEEN a write-back failed before this process began, and nobody was told: as of the kernel
+ * (errseq), each open file description hears of it once.
  * Where $DISK_FAULT_LOG names a file, each call of the ones below gets a line there: "CALL PATH".
  * System calls that do not go through libc (io_uring) are not reached: run the node with
  * TWINBLOCK_DISK=threads. */
@@ -75,7 +77,17 @@ static void wait_halfway(void) {
   while (access(trigger, F_OK) == 0) usleep(1000);
 }
 
+/* Who was told has the flag O_NOATIME, which duplicates share and the node does not use. */
+static int is_owed_an_error(int fd) {
+  if (!getenv("DISK_FAULT_UNSEEN") || !is_the_disk(fd)) return 0;
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags & O_NOATIME) return 0;
+  if (fcntl(fd, F_SETFL, flags | O_NOATIME) != 0) abort();
+  return 1;
+}
+
 static int fault(int fd, enum kind kind) {
+  if (kind == kFlush && is_owed_an_error(fd)) return EIO;
   const char *trigger = getenv("DISK_FAULT_TRIGGER");
   if (!trigger) return 0;
   /* Direct system calls: the wrappers below must not meet themselves. */
@@ -168,6 +180,14 @@ WRAP_SEEK(lseek, off_t)
 WRAP_SEEK(lseek64, off64_t)
 WRAP(int, fdatasync, (int fd), (fd), kFlush)
 WRAP(int, fsync, (int fd), (fd), kFlush)
+int sync_file_range(int fd, off64_t at, off64_t n, unsigned flags) {
+  if (is_owed_an_error(fd)) {
+    errno = EIO;
+    return -1;
+  }
+  return (int)syscall(SYS_sync_file_range, fd, at, n, flags);
+}
+
 WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), kWrite)
 WRAP(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n), kWrite)
 

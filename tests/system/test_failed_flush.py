@@ -158,6 +158,25 @@ def test_what_was_found_in_memory_is_on_record_where_it_stays_there(scratch, mak
 
 
 @pytest.mark.sanitize
+def test_what_the_kernel_could_not_write_after_a_kill_counts_once(scratch, make_lab):
+    """It tells each open file description of the next process: that has dropped what memory held, and no flush fails later."""
+    disk = FaultyDisk(scratch, make_lab, "beta", backing_io="buffered", settings={"on_restart": "secondary"})
+    lab = disk.lab
+    with connection(lab) as handle:
+        handle.pwrite(os.urandom(MIB), MIB)
+        lab.kill("beta")
+        lab.start("beta", extra_env={"DISK_FAULT_UNSEEN": "1"})
+        wait_for_log(lab, "beta", "before that was on record", "the disk does not take, or give, what memory holds")
+        wait_for_log(lab, "beta", "flush", "as after a power cut")
+        lab.wait_state("alpha", "duplex", 20)
+        for block in range(100):
+            handle.pwrite(os.urandom(4096), 4096 * block)
+            handle.flush()
+    assert lab.status("beta")["disk"]["error"] == "" and lab.status("alpha")["state"] == "duplex"
+    assert_identical(lab)
+
+
+@pytest.mark.sanitize
 def test_a_cache_that_can_be_dropped_shows_what_the_failed_flush_lost(scratch, make_lab):
     disk, medium = both_die_after_betas_flush_failed(scratch, make_lab)
     lab = disk.lab

@@ -453,6 +453,11 @@ int FlushHandle::flush() const {
   return is_cut(fd_, least_bytes_->load()) ? EIO : 0;
 }
 
+// It waits for what is being written of the first block, and tells of all that failed anywhere.
+void FlushHandle::hear_old_error() const {
+  (void)::sync_file_range(fd_, 0, static_cast<off_t>(kAlign), SYNC_FILE_RANGE_WAIT_BEFORE);
+}
+
 uint64_t DiskFile::device_work() const {
   std::ifstream file(device_stat_);
   return completed_work(file);

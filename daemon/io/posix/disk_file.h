@@ -46,6 +46,9 @@ class FlushHandle {
   // fdatasync of the whole file. Any thread; blocks; 0 or an errno value. EIO where a file that was not shorter than
   // `least_bytes` is by now: what lay there is gone, and a write beyond would make zeroes of it.
   [[nodiscard]] int flush() const;
+  // Has the kernel tell this description of what has failed to be written by now, and writes nothing. It does not say so
+  // again: it must be on record.
+  void hear_old_error() const;
 
  private:
   const int fd_;

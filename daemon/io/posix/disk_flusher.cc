@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/checks.h"
 #include "io/posix/monotonic.h"
 
 namespace twinblock {
@@ -36,6 +37,11 @@ DiskFlusher::DiskFlusher(std::vector<std::unique_ptr<FlushHandle>> handles,
 }
 
 DiskFlusher::~DiskFlusher() = default;
+
+void DiskFlusher::hear_old_errors() const {
+  TB_CHECK(running_ == 0 && written_ == 1, "an error of this process's own writes would be missed");
+  for (const Flush& flush : flushes_) flush.handle->hear_old_error();
+}
 
 void DiskFlusher::execute(DiskRequest& job) {
   job.submitted_ns = monotonic_ns();

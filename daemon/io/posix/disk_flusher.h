@@ -43,6 +43,15 @@ class DiskFlusher {
   DiskFlusher(const DiskFlusher&) = delete;
   DiskFlusher& operator=(const DiskFlusher&) = delete;
 
+  // A write-back that failed after its process was killed, and of which nobody was told, the kernel tells to each
+  // description that was opened since: one flush would fail at the start, and flushes of a good disk whenever the next
+  // description has its turn. So all are told now: before the first write, where it is on record that a flush failed.
+  //
+  // No other error is missed by that. This process has written nothing yet: what has failed by now was written by one
+  // before it, also what failed between the look that put this on record (memory_look.h) and here, and by that record
+  // nothing that those had not flushed is believed. What fails from now on is told to each description once more.
+  void hear_old_errors() const;
+
   // A kFlush, or a transfer that is done and has its FUA to come. Not after error().
   void add(DiskRequest& request) { waiting_.push(request); }
   // A write that no flush of its own covers has finished, and is about to be told.

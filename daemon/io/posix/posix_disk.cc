@@ -70,6 +70,12 @@ DataFound PosixDisk::look_for_data() const {
   return found.ok() ? found.value() : DataFound::kUnknown;
 }
 
+// What fails in the flush of that itself is no old error: then it can't be shown that the disk takes what memory holds.
+bool PosixDisk::forget_cache() const {
+  flusher_->hear_old_errors();
+  return file_->forget_cache();
+}
+
 PosixDisk::~PosixDisk() {
   shut_down();
   loop_.detach(*this);

@@ -102,8 +102,9 @@ class PosixDisk final : public Disk, private TurnPart {
   [[nodiscard]] const char* engine_name() const;
   [[nodiscard]] bool direct() const { return file_->direct(); }
   [[nodiscard]] uint64_t memory_number() const { return file_->memory_number(); }
-  // DiskFile::forget_cache(). Before the loop runs.
-  [[nodiscard]] bool forget_cache() const { return file_->forget_cache(); }
+  // DiskFile::forget_cache(), after which no flush fails because of what failed before this process. Where it is on
+  // record that a flush has failed, before the loop runs and anything is written.
+  [[nodiscard]] bool forget_cache() const;
 
   // Blocking, from any thread, beside everything else; 0 or an errno value.
   [[nodiscard]] int read_now(uint64_t offset_bytes, std::span<std::byte> into) const;
