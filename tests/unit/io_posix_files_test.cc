@@ -24,6 +24,7 @@
 #include "io/posix/stderr_log.h"
 #include "io/posix/throttled_log.h"
 #include "io_posix_support.h"
+#include "pattern.h"
 
 namespace twinblock {
 namespace {
@@ -198,6 +199,110 @@ TEST_F(DiskFileTest, a_long_trim_is_done_in_pieces) {
   EXPECT_LE(longest, 32 * kMiB);
   EXPECT_EQ(file.value()->read(100 * kMiB, &one, 1), 0);
   EXPECT_EQ(one, std::byte{0});
+}
+
+// How often the calls that write are interrupted, how much they take, and what they say of more.
+struct WriteTrouble {
+  std::atomic<int> interrupted{0};
+  std::atomic<int> error{0};  // an errno value; 0: they take none of it, and say no more than that
+  std::atomic<uint64_t> takes_bytes{UINT64_MAX};  // before it says so
+
+  // What a call that is to write so much says; 0: it is carried out, for `length` bytes.
+  ssize_t says(size_t& length) {
+    if (interrupted > 0) {
+      --interrupted;
+      errno = EINTR;
+      return -1;
+    }
+    if (takes_bytes == 0 && error != 0) {
+      errno = error;
+      return -1;
+    }
+    length = std::min<uint64_t>(length, takes_bytes);
+    takes_bytes -= takes_bytes == UINT64_MAX ? 0 : length;
+    return 0;
+  }
+};
+WriteTrouble write_trouble;
+
+ssize_t write_in_trouble(int fd, const void* data, size_t length, off_t offset) {
+  if (write_trouble.says(length) != 0) return -1;
+  return length == 0 ? 0 : ::pwrite(fd, data, length, offset);
+}
+
+// DiskFile's two ways to write.
+class TroubledWrites : public DiskFileTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  TroubledWrites() {
+    calls_.pwrite = calls_.pwrite_durably = write_in_trouble;
+    DiskFile::Options o = options("disk", 1 * kMiB, true);
+    o.calls = &calls_;
+    auto opened = DiskFile::open(o);
+    EXPECT_TRUE(opened.ok());
+    file_ = std::move(opened.value());
+  }
+  ~TroubledWrites() override {
+    write_trouble.interrupted = write_trouble.error = 0;
+    write_trouble.takes_bytes = UINT64_MAX;
+  }
+  int write() {
+    return GetParam() ? file_->write_durably(4096, data_.data(), data_.size())
+                      : file_->write(4096, data_.data(), data_.size());
+  }
+  bool is_there() {
+    Bytes read(data_.size());
+    EXPECT_EQ(file_->read(4096, read.data(), read.size()), 0);
+    return read == data_;
+  }
+  DiskCalls calls_ = DiskCalls::system();
+  const Bytes data_ = pattern(8192, 1);
+  std::unique_ptr<DiskFile> file_;
+};
+
+TEST_P(TroubledWrites, one_that_is_interrupted_is_made_again) {
+  write_trouble.interrupted = 2;
+  EXPECT_EQ(write(), 0);
+  EXPECT_EQ(write_trouble.interrupted, 0);
+  EXPECT_TRUE(is_there());
+  write_trouble.interrupted = 1;
+  write_trouble.takes_bytes = 0;
+  write_trouble.error = ENOSPC;
+  EXPECT_EQ(write(), ENOSPC);
+}
+
+// Else a client is told that it is written.
+TEST_P(TroubledWrites, a_disk_that_takes_nothing_has_failed) {
+  for (const uint64_t taken : {uint64_t{0}, uint64_t{4096}}) {
+    write_trouble.takes_bytes = taken;
+    EXPECT_EQ(write(), EIO) << taken;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, TroubledWrites, ::testing::Bool(),
+                         [](const auto& way) { return std::string(way.param ? "Durable" : "Plain"); });
+
+std::atomic<unsigned> allocations{0};
+
+TEST_F(DiskFileTest, zeroes_that_are_interrupted_are_made_again) {
+  DiskCalls calls = DiskCalls::system();
+  calls.fallocate = [](int fd, int mode, off_t offset, off_t length) {
+    if (allocations++ % 2 != 0) return ::fallocate(fd, mode, offset, length);
+    errno = EINTR;
+    return -1;
+  };
+  DiskFile::Options o = options("disk", 2 * kMiB, true);
+  o.calls = &calls;
+  const auto file = DiskFile::open(o);
+  ASSERT_TRUE(file.ok()) << file.error().what;
+  for (const bool may_unmap : {false, true}) {
+    Bytes data = pattern(1 * kMiB, 1);
+    ASSERT_EQ(file.value()->write(0, data.data(), data.size()), 0);
+    allocations = 0;
+    EXPECT_EQ(file.value()->zero(0, data.size(), may_unmap), 0);
+    EXPECT_GT(allocations, 0u);
+    EXPECT_EQ(file.value()->read(0, data.data(), data.size()), 0);
+    EXPECT_EQ(data, Bytes(data.size())) << may_unmap;
+  }
 }
 
 TEST_F(DiskFileTest, directories_are_made_with_their_parents) {
