@@ -1,22 +1,28 @@
-// Whether a backing holds data: the three answers, of files and of a real block device.
+// Whether a backing holds data: the three answers, of files and of a real block device. And what a file is believed of
+// which the kernel says little: one on a file system that not much is known of, or whose reads it interrupts.
 #include "io/posix/data_look.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "base/limits.h"
 #include "base/units.h"
 #include "io/posix/file_holes.h"
+#include "io/posix/files.h"
 #include "io/posix/loop.h"
 #include "io/posix/posix_disk.h"
 #include "loop_device.h"
+#include "pattern.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
@@ -39,11 +45,49 @@ class BadPlace {
   const uint64_t end_bytes_;
 };
 
+// Each pread() is interrupted once before it is carried out, while one of these lives.
+class Interruptions {
+ public:
+  Interruptions() { count_ = 0; }
+  ~Interruptions() { count_ = -1; }
+  Interruptions(const Interruptions&) = delete;
+  Interruptions& operator=(const Interruptions&) = delete;
+  static bool next() { return count_ >= 0 && count_++ % 2 == 0; }
+  static int count() { return count_; }
+
+ private:
+  static inline int count_ = -1;
+};
+
+// What fstatfs() says of any file, while one of these lives.
+class FileSystem {
+ public:
+  explicit FileSystem(uint32_t type) { type_ = type; }
+  ~FileSystem() { type_ = 0; }
+  FileSystem(const FileSystem&) = delete;
+  FileSystem& operator=(const FileSystem&) = delete;
+  static uint32_t type() { return type_; }
+
+ private:
+  static inline uint32_t type_ = 0;
+};
+constexpr uint32_t kExt4 = 0xEF53, kFuse = 0x65735546, kF2fs = 0xF2F52010;
+
 }  // namespace
 }  // namespace twinblock
 
-// Stands before that of the C library.
+// These stand before those of the C library.
+extern "C" int fstatfs(int fd, struct statfs* into) noexcept {
+  const auto result = static_cast<int>(::syscall(SYS_fstatfs, fd, into));
+  if (twinblock::FileSystem::type() != 0) into->f_type = twinblock::FileSystem::type();
+  return result;
+}
+
 extern "C" ssize_t pread(int fd, void* into, size_t bytes, off_t offset) {
+  if (twinblock::Interruptions::next()) {
+    errno = EINTR;
+    return -1;
+  }
   if (!twinblock::BadPlace::reaches_into(static_cast<uint64_t>(offset), bytes))
     return static_cast<ssize_t>(::syscall(SYS_pread64, fd, into, bytes, offset));
   errno = EIO;
@@ -77,8 +121,70 @@ class DataLook : public ::testing::Test {
     ::close(fd);
   }
 
+  static std::unique_ptr<DiskFile> open(const std::string& path, DiskFile::Cache cache = DiskFile::Cache::kBuffered) {
+    DiskFile::Options options;
+    options.path = path;
+    options.cache = cache;
+    options.exclusive = false;  // there are several of one file
+    auto opened = DiskFile::open(options);
+    EXPECT_TRUE(opened.ok() || cache == DiskFile::Cache::kDirect);
+    return opened.ok() ? std::move(opened.value()) : nullptr;
+  }
+
   const TemporaryDirectory directory_;
 };
+
+// What is a hole by its word may be written, and not be on its way yet.
+TEST_F(DataLook, where_holes_are_not_known_all_is_data) {
+  const std::string path = image(1 * kMiB);
+  for (const uint32_t type : {kExt4, kFuse}) {
+    const FileSystem system(type);
+    bool hole = false;
+    uint64_t length_bytes = 0;
+    ASSERT_EQ(open(path)->extent(0, 1 * kMiB, hole, length_bytes), 0);
+    EXPECT_EQ(hole, type == kExt4);
+    EXPECT_EQ(length_bytes, 1 * kMiB);
+    // With no time for more than the beginning.
+    EXPECT_EQ(look_for_data(path, 0).value(), type == kExt4 ? DataFound::kNone : DataFound::kUnknown);
+  }
+}
+
+// Elsewhere one of two flushes may say that all is well, though blocks are lost.
+TEST_F(DataLook, a_file_is_flushed_side_by_side_only_where_its_file_system_is_known_for_it) {
+  const std::string path = image(1 * kMiB);
+  for (const uint32_t type : {kExt4, kF2fs}) {
+    const FileSystem system(type);
+    EXPECT_EQ(open(path)->another_flush_handle() != nullptr, type == kExt4);
+  }
+}
+
+TEST_F(DataLook, a_read_that_is_interrupted_is_made_again) {
+  const std::string path = image(1 * kMiB);
+  const Bytes data = pattern(64 * kKiB, 1);
+  std::ofstream(path, std::ios::in | std::ios::out).write(reinterpret_cast<const char*>(data.data()), 64 * kKiB);
+  const auto buffered = open(path), direct = open(path, DiskFile::Cache::kDirect);
+  const auto reader = FileReader::open(path);
+  ASSERT_TRUE(reader.ok());
+  const Interruptions interruptions;
+  Bytes read(10'000);
+  const auto expect_read = [&](uint64_t offset_bytes) {
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), data.begin() + static_cast<std::ptrdiff_t>(offset_bytes)));
+    std::ranges::fill(read, std::byte{});
+  };
+  EXPECT_EQ(buffered->read(4096, read.data(), read.size()), 0);
+  expect_read(4096);
+  EXPECT_TRUE(reader.value()->read_at(8192, read).ok());
+  expect_read(8192);
+  EXPECT_EQ(Interruptions::count(), 4);
+  if (direct == nullptr) GTEST_SKIP() << "no direct I/O on this file system";
+  // Parts of blocks.
+  EXPECT_EQ(direct->read(777, read.data(), read.size()), 0);
+  expect_read(777);
+  EXPECT_EQ(direct->write(100, data.data(), 50), 0);
+  EXPECT_EQ(buffered->read(0, read.data(), read.size()), 0);
+  EXPECT_TRUE(std::equal(data.begin(), data.begin() + 50, read.begin() + 100)) << "it is written";
+  EXPECT_TRUE(std::equal(data.begin(), data.begin() + 100, read.begin())) << "and the rest of its block is as it was";
+}
 
 TEST_F(DataLook, a_file_holds_data_where_any_were_written) {
   EXPECT_EQ(look_for_data(directory_ / "none").value(), DataFound::kNone);
