@@ -57,6 +57,21 @@ TEST(WhyWords, ASetOfEveryBlockIsNotTakenForWrites) {
       << "nor is what it sent before known any more";
 }
 
+// The half-copied one of two nodes of which neither is primary is refused a promotion, the other one is not.
+TEST(WhyWords, InAResyncEachNodeIsToldWhenItMayBePromoted) {
+  for (const bool target : {false, true}) {
+    StatusView view = alone();
+    view.state = VolumeState::kResync;
+    view.role = Role::kSecondary;
+    view.peer.role = PeerRole::kSecondary;
+    view.peer.connected = true;
+    view.resync.active = true;
+    (target ? view.resync.target : view.resync.source) = true;
+    EXPECT_EQ(says(view, "to promote this node afterwards, `twinblock wait r0 --for promotable"), target);
+    EXPECT_EQ(says(view, "may be promoted meanwhile"), !target);
+  }
+}
+
 // It counts for nothing until both nodes know it.
 TEST(WhyWords, AWitnessThatIsOffIsNotSaidToBeAsked) {
   StatusView view = alone();
