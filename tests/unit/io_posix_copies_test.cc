@@ -72,11 +72,13 @@ class CopiesTest : public ::testing::Test {
     ::chmod(path.c_str(), mode);
     return path;
   }
-  void open(CopyWays ways, const std::string& backing) {
+  void make(const CopyWays& ways, const std::string& backing) {
+    const BackingCopies::Of of{"r0", "beta", backing, directory_ / "lock"};
+    loop_.call([&] { copies_ = std::make_unique<BackingCopies>(*loop_, log_, of, ways); });
+  }
+  void open(const CopyWays& ways, const std::string& backing) {
     loop_.start();
-    loop_.call([&] {
-      copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", backing, directory_ / "lock"}, ways);
-    });
+    make(ways, backing);
   }
   void open_command(const std::string& path, uint64_t timeout_ns = 600 * kSecond_ns) {
     CopyWays ways;
@@ -149,9 +151,7 @@ TEST_F(CopiesTest, a_command_that_is_missing_or_anybodys_is_not_run) {
   CopyWays ways;
   ways.timeout_ns = kSecond_ns;
   ways.before_resync.command = script("touch " + (directory_ / "ran") + "\n", 0777);
-  loop_.call([&] {
-    copies_ = std::make_unique<BackingCopies>(*loop_, log_, BackingCopies::Of{"r0", "beta", directory_ / "backing", directory_ / "lock"}, ways);
-  });
+  make(ways, directory_ / "backing");
   EXPECT_FALSE(run(CopyStep::kBeforeResync).ok());
   EXPECT_FALSE(exists(directory_ / "ran"));
   EXPECT_FALSE(check_copies(ways, directory_ / "backing").ok());
@@ -457,6 +457,31 @@ TEST_F(XfsCopiesTest, a_snapshot_is_not_put_over_what_has_its_name_meanwhile) {
   write(place, "somebody's");
   EXPECT_TRUE(says(run(CopyStep::kKeepSnapshot, "monday"), place));
   EXPECT_TRUE(text_of(place) == "somebody's");
+}
+
+// Nobody waits for a disk that hangs; and what comes of it later is not taken for the copy that was asked for.
+TEST_F(XfsCopiesTest, a_reflink_that_hangs_is_told_at_the_deadline_and_leaves_nothing) {
+  CopyWays ways = reflinks();
+  ways.timeout_ns = 300 * kMillisecond_ns;
+  make(ways, backing_);
+  const std::string copy = copies_->place(CopyStep::kBeforeResync, "");
+  std::atomic<bool> hangs{true};
+  noted_syncs().before = [&](const std::string& path) {
+    while (hangs && path == copy + ".part") std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return 0;
+  };
+  std::promise<Status> said;
+  std::future<Status> told = said.get_future();
+  loop_.call([&] {
+    copies_->begin(CopyStep::kBeforeResync, "", [&](Status status) { said.set_value(std::move(status)); });
+  });
+  EXPECT_EQ(told.wait_for(kNever), std::future_status::ready);
+  hangs = false;
+  EXPECT_TRUE(says(told.get(), "did not end within"));
+  loop_.call([&] { copies_.reset(); });  // waits for it
+  EXPECT_FALSE(exists(copy));
+  EXPECT_FALSE(exists(copy + ".part"));
+  noted_syncs().clear();
 }
 
 // The copy is removed and the metadata say that it is as it was.
