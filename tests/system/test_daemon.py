@@ -104,6 +104,18 @@ def test_second_instance_of_a_node_is_refused(lab):
     assert lab.status("alpha")["state"] == "duplex"
 
 
+def test_a_socket_on_which_somebody_listens_is_not_taken_away(lab):
+    """Whoever tidies up a runtime directory has not stopped the node that runs."""
+    os.unlink(os.path.join(os.path.dirname(lab.node("alpha")["control"]), "r0.pid"))
+    result = subprocess.run([f"{lab.state['build']}/daemon/twinblockd", lab.state["config"],
+                             "--node", "alpha"], capture_output=True, text=True, check=False,
+                            timeout=120)
+    assert result.returncode == 1
+    assert f"another process listens on {socket_of(lab)}" in result.stderr
+    with connection(lab) as handle:
+        handle.pwrite(b"\x14" * 4096, 0)
+
+
 @pytest.mark.sanitize
 @pytest.mark.parametrize("make", [os.symlink, os.link])
 def test_a_pid_file_that_is_another_file_is_not_written(make_lab, scratch, make):
