@@ -222,6 +222,30 @@ def test_no_request_is_answered_with_an_error_when_the_process_is_asked_to_stop(
     assert set(answers) <= {0, errno.ENOTCONN}, {each: answers.count(each) for each in set(answers)}
 
 
+def test_who_comes_while_the_process_stops_is_sent_away(make_lab):
+    """A device that connects anew waits for the next process; this one would end its requests with an error."""
+    lab = make_lab(peer_timeout="60s")
+    handle = nbd.NBD()
+    handle.connect_uri(lab.node("alpha")["nbd"])
+    lab.pause("beta")
+    handle.aio_pwrite(nbd.Buffer.from_bytearray(bytearray(b"z" * 4096)), 0)
+
+    def is_under_way():
+        with open(lab.node("alpha")["backing"], "rb") as image:
+            return image.read(4096) == b"z" * 4096
+
+    wait_until(is_under_way, what="a write that waits for beta")
+    process = lab.process("alpha")
+    process.pause()  # so that it does not end before the next client is there
+    process.signal(signal.SIGTERM)
+    process.signal(signal.SIGCONT)
+    with pytest.raises(nbd.Error):
+        nbd.NBD().connect_uri(lab.node("alpha")["nbd"])
+    wait_for_log(lab, "alpha", "this node is stopping")
+    lab.resume("beta")
+    wait_until(lambda: not lab.alive("alpha"), what="the end of alpha")
+
+
 def test_switched_off_it_waits_for_a_promotion(make_lab):
     lab = make_lab(settings={"on_restart": "secondary"})
     term = lab.status("alpha")["term"]
