@@ -51,6 +51,22 @@ def test_primarys_reads_that_fail_are_told_and_then_its_disk_is_left(scratch, ma
 
 
 @pytest.mark.sanitize
+def test_what_could_not_be_read_is_not_learned_by_a_cache(scratch, make_lab):
+    """The peer answers for the disk; the buffer that the disk was to fill holds something else meanwhile."""
+    disk = FaultyDisk(scratch, make_lab, "alpha", cache="16MiB")
+    lab = disk.lab
+    data = os.urandom(MIB)
+    with connection(lab) as handle:
+        handle.pwrite(data, 0)
+        handle.pwrite(os.urandom(MIB), 8 * MIB)  # which buffers hold from now on
+        disk.begin(errno.EIO, only="reads")
+        for _ in range(3):
+            for at in (4 * KIB, 12 * KIB, 40 * KIB):
+                assert handle.pread(4 * KIB, at) == data[at:at + 4 * KIB], f"offset {at}"
+        disk.end()
+
+
+@pytest.mark.sanitize
 def test_resync_goes_on_without_what_its_source_can_not_be_read_at(scratch, make_lab):
     """The session stays, what is written goes to both, and the resync ends when the places are written anew."""
     disk = FaultyDisk(scratch, make_lab, "alpha")
