@@ -67,7 +67,7 @@ Consent::Consent(Core& core, const Asked& asked, Owner& owner)
 // asked beside it, too, which hurts nobody.
 bool Consent::wants_right() const {
   if (asked_.witness == nullptr && core_.session.up()) return false;
-  return promotion_ != nullptr || owner_.takes_in_another() || (waits() && !owner_.may_promise_nothing());
+  return promotion_ != nullptr || ((owner_.takes_in_another() || waits()) && !owner_.may_promise_nothing());
 }
 
 // Who waits for the peer (on_peer_loss = freeze) would keep the other one from going on, for nothing.
@@ -110,8 +110,8 @@ void Consent::look() {
   if (running_ == Task::kNone && next != Task::kNone && now >= pause_until_ns_) begin(next);
   // Looked at again for as long as there is something to do, or to be overtaken by.
   const bool leased = lease_until_ns() != WorkerView::kNoLease;
-  const bool soon =
-      view_.waits || leased || promotion_ != nullptr || to_confirm_ || next != Task::kNone;
+  const bool soon = view_.waits || leased || promotion_ != nullptr || owner_.takes_in_another() || to_confirm_ ||
+                    next != Task::kNone;
   timer_->arm(soon ? limits::kWitnessTurn_ns : limits::kWitnessLook_ns);
 }
 
@@ -194,6 +194,7 @@ void Consent::ask_for_promotion(Then then) {
 
 void Consent::take_word(Then then) {
   const auto recorded = [this, then = std::move(then), given = core_.stance().alone_right().withdrawals()](int error) {
+    word_is_recorded_ = false;
     if (error != 0) {
       then(system_error(error, "the claim could not be recorded"));
       return;
@@ -212,6 +213,7 @@ void Consent::take_word(Then then) {
   };
   if (asked_.witness == nullptr || !core_.record().shares_generation()) return recorded(0);
   core_.state().history().claim_generation();
+  word_is_recorded_ = true;
   core_.state().persist(recorded);
 }
 
@@ -233,7 +235,7 @@ void Consent::begin(Task task) {
   if (view_.standing == WitnessStanding::kUnasked) view_.standing = WitnessStanding::kAsking;
   if (task == Task::kRight && asked_.witness == nullptr)
     fence();
-  else if (task == Task::kRight && core_.record().shares_generation() && core_.record().claim == 0)
+  else if (task == Task::kRight && core_.record().shares_generation() && !claim_is_on_record())
     record_claim();
   else
     read();
@@ -242,11 +244,10 @@ void Consent::begin(Task task) {
 // Before it is asked for: else a crash would leave an entry that nobody knows.
 void Consent::record_claim() {
   core_.state().history().claim_generation();
-  core_.state().persist([this](int error) {
-    if (error != 0)
-      failed(system_error(error, "the claim could not be recorded"));
-    else
-      read();
+  core_.state().persist([this, claim = core_.record().claim](int error) {
+    if (error != 0) return failed(system_error(error, "the claim could not be recorded"));
+    recorded_claim_ = claim;
+    read();
   });
 }
 
@@ -359,8 +360,7 @@ void Consent::replace(int64_t revision, const WitnessEntry& entry) {
     } else if (++races_ < limits::kWitnessRacesMax) {
       read();
     } else {
-      failed(Error{"the witness' entry is replaced by others all the time",
-                   "see who writes to it", EAGAIN});
+      failed(Error{"the witness' entry is replaced by others all the time", "see who writes to it", EAGAIN});
     }
   });
 }

@@ -78,7 +78,8 @@ class Consent {
   // Before a promotion, or the resumption of a primary, without a session. Answers once, when the
   // witness has, or could not be asked; not at all when the peer is back before. Not while another one waits.
   void ask_for_promotion(Then then);
-  [[nodiscard]] bool promotion_waits() const { return promotion_ != nullptr; }
+  // … or for the operator's word in its place to be on record.
+  [[nodiscard]] bool promotion_waits() const { return promotion_ != nullptr || word_is_recorded_; }
   // Nobody waits for the answer any more.
   void forget_promotion() { promotion_ = nullptr; }
   // The operator's word in place of the witness', which is told of it as soon as it can be reached. `then`
@@ -105,6 +106,10 @@ class Consent {
   [[nodiscard]] bool is_of_now() const { return asked_about_ == core_.stance().alone_right().withdrawals(); }
   void begin(Task task);
   void record_claim();
+  // One that the disk did not take stays in memory, and is unknown to a later process.
+  [[nodiscard]] bool claim_is_on_record() const {
+    return core_.record().claim != 0 && core_.record().claim == recorded_claim_;
+  }
   void read();
   void judge(const WitnessReading& reading);
   [[nodiscard]] std::string advice(WitnessStanding standing) const;
@@ -132,6 +137,8 @@ class Consent {
   const std::unique_ptr<Timer> timer_;
   Then promotion_;
   Task running_ = Task::kNone;
+  bool word_is_recorded_ = false;  // just now
+  uint64_t recorded_claim_ = core_.record().claim;  // the last one that is durable; 0: none
   uint64_t asked_about_ = 0;  // AloneRight::withdrawals() when the request that is under way began
   uint64_t pause_until_ns_ = 0;
   uint64_t pause_ns_ = 0;     // the last one, after a failure

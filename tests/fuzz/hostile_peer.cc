@@ -312,6 +312,7 @@ SyncFacts HostilePeer::facts() const {
       facts.blank = true;
       facts.joinable = joins;
       facts.map_valid = true;
+      facts.asks_register = asks_register;
       return facts;
     case Stance::kSame:
       facts.generations.settle();

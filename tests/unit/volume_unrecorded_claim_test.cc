@@ -1,0 +1,80 @@
+// What a node may tell the witness while its claim is not on record, or is just being recorded: an engine on virtual parts,
+// and an entry that is told and replaced by hand.
+#include <cerrno>
+#include <optional>
+#include <string>
+
+#include "volume_consent_support.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+constexpr uint64_t kBoot = 7;
+
+class UnrecordedClaimTest : public ConsentTest {
+ protected:
+  // The peer's disk was lost, and it has an empty one, which the witness has to agree to.
+  void meet_newcomer() {
+    peer_.reset();
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    peer_->asks_register = true;
+    peer_->settings = make_settings(config_);
+    peer_->take(HostilePeer::Stance::kBlank, 0, 0);
+    peer_->dial(0);
+  }
+  // A process of a node that was primary when its last one ended, on this boot of its host.
+  void begin_again() {
+    record_.node = name_;
+    record_.primary = true;
+    record_.boot = record_.promoted_boot = kBoot;
+    record_.term = kTerm;
+    node_ = plain_node(config_, record_, &witness_, nullptr, kBoot);
+    witness_.scheduler = &node_->scheduler;
+    EXPECT_TRUE(node_->engine->start().ok());
+  }
+  void lose_metadata_disk() {
+    node_->metadata.error = EIO;
+    node_->metadata.failures = ~uint64_t{0};
+  }
+  [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
+
+  static constexpr uint64_t kTerm = 2;
+};
+
+// A later process of this node knows nothing of such a claim, and would be overtaken by its own name.
+TEST_F(UnrecordedClaimTest, AClaimThatTheDiskDidNotTakeIsNotPutThereForAnotherReplica) {
+  record_.generations.history[0] = kGeneration - 1;  // it has had a partner
+  config_.on_peer_loss = OnPeerLoss::kFreeze;        // so that none is made before
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  part();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(on_record().claim, 0u);
+  node_->metadata.submitted = [this](const DiskRequest&) {
+    if (node_->engine->inside().session_stands()) lose_metadata_disk();
+  };
+  meet_newcomer();
+  node_->run(kLong_ns);
+  EXPECT_EQ(witness_.reading.entry->holder, "");
+  EXPECT_EQ(node_->engine->status().witness.error, "the claim could not be recorded: Input/output error");
+}
+
+// Both would carry the promotion out: the second under a term that the device that waits is not of.
+TEST_F(UnrecordedClaimTest, WhileTheOperatorsWordIsRecordedNobodyAsksTheWitnessToGoOn) {
+  begin_again();
+  witness_.fails = true;
+  node_->run(limits::kLeaseMax_ns + 3 * config_.peer_timeout_ns);
+  ASSERT_GT(witness_.reads, 0);
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+  order({true, true});
+  ASSERT_FALSE(promoted_.has_value()) << "the metadata disk hangs";
+  witness_.fails = false;
+  const int reads = witness_.reads;
+  node_->run(kLong_ns / 2);
+  EXPECT_EQ(witness_.reads, reads);
+  node_->run(kLong_ns);
+  EXPECT_TRUE(promoted());
+  EXPECT_EQ(on_record().term, kTerm) << "it goes on as if its process had stood still";
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
