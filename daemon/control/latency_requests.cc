@@ -1,6 +1,5 @@
 #include "control/latency_requests.h"
 
-#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -67,18 +66,11 @@ json size_class_json(const LatencyView::Class& each) {
           {"writes", each.total.count}};
 }
 
-// What travels of a client's byte, in the mean since the process began: less where it is compressed.
-double wire_part(const StatusView& view) {
-  const StatusView::Compression& packing = view.compression;
-  if (packing.mode == Compression::kOff || view.write_bytes == 0 || packing.raw_bytes <= packing.sent_bytes) return 1;
-  const auto saved = static_cast<double>(packing.raw_bytes - packing.sent_bytes);
-  return 1 - std::min(1.0, saved / static_cast<double>(view.write_bytes));
-}
-
 void answer_latency(const Engine& engine, const json& args, const Send& send) {
   const std::string word = args.value("window", std::string("start"));
   const Window window = window_of(word);
   const LatencyView view = engine.figures().latency(window);
+  const WriteLoad load = engine.figures().write_load(window);
   json classes = json::array();
   for (const LatencyView::Class& each : view.classes) classes.push_back(class_json(each));
   json links = json::array();
@@ -87,8 +79,8 @@ void answer_latency(const Engine& engine, const json& args, const Send& send) {
                 {"node", engine.node()},
                 {"window", word},
                 {"sample_every", view.sample_every},
-                {"load", load_json(engine.figures().write_load(window))},
-                {"wire_part", wire_part(engine.status())},
+                {"load", load_json(load)},
+                {"wire_part", load.wire_part},
                 {"classes", std::move(classes)},
                 {"links", std::move(links)}}));
 }

@@ -25,7 +25,7 @@ Distribution distribution_of(const Histogram& histogram) {
 }
 
 void WriteLatency::record(const WriteTimes& times, uint64_t offset_bytes, uint64_t length_bytes,
-                          size_t depth) {
+                          size_t depth, uint64_t saved_bytes) {
   const size_t row = size_class_of(length_bytes) * kRow;
   const StageTimes stages = split(times);
   // Most writes spend no time in most stages; view() adds those that are missing.
@@ -39,6 +39,7 @@ void WriteLatency::record(const WriteTimes& times, uint64_t offset_bytes, uint64
   if (latest_done_ns_ != 0 && received_ns > latest_done_ns_)
     windows_.record(kPause, received_ns - latest_done_ns_, times.done_ns);
   windows_.record(kDepth, depth, times.done_ns);
+  if (saved_bytes != 0) windows_.record(kSaved, saved_bytes, times.done_ns);
   latest_done_ns_ = times.done_ns;
   dirtied_.record(offset_bytes, length_bytes, times.done_ns);
 }
@@ -49,9 +50,18 @@ WriteLoad WriteLatency::load(Window window, uint64_t now_ns) const {
   load.window_ns = windows_.length_ns(window, now_ns);
   load.pause_p50_ns = windows_.view(kPause, window, now_ns).quantile_ns(0.5);
   load.depth_p99 = windows_.view(kDepth, window, now_ns).quantile_ns(0.99);
+  load.wire_part = wire_part(window, now_ns);
   for (size_t i = 0; i < kOutageMinutes.size(); ++i)
     load.dirtied_bytes[i] = dirtied_.bytes(kOutageMinutes[i], now_ns);
   return load;
+}
+
+double WriteLatency::wire_part(Window window, uint64_t now_ns) const {
+  const auto saved = static_cast<double>(windows_.view(kSaved, window, now_ns).sum_ns());
+  double bytes = 0;
+  for (size_t size_class = 0; size_class < kSizeClasses; ++size_class)
+    bytes += static_cast<double>(windows_.view(size_class * kRow + kBytes, window, now_ns).sum_ns());
+  return bytes > 0 ? 1 - std::min(1.0, saved / bytes) : 1;
 }
 
 std::vector<LatencyView::Class> WriteLatency::view(Window window, uint64_t now_ns) const {

@@ -75,6 +75,7 @@ struct WriteLoad {
   uint64_t window_ns = 0;     // the time in which all this was, from the first write on
   uint64_t depth_p99 = 0;     // of how many were under way together
   uint64_t pause_p50_ns = 0;  // between the end of one and the next, where none was under way
+  double wire_part = 1;       // what travels of a client's byte: less where it is compressed
   // Different blocks that were written in the last 1, 10 and 60 minutes, whatever the window is.
   std::array<uint64_t, kOutageMinutes.size()> dirtied_bytes{};
 };
@@ -83,8 +84,9 @@ struct WriteLoad {
 class WriteLatency {
  public:
   WriteLatency() : windows_(kRows) {}
-  // `depth`: how many are under way, itself among them.
-  void record(const WriteTimes& times, uint64_t offset_bytes, uint64_t length_bytes, size_t depth);
+  // `depth`: how many are under way, itself among them. `saved_bytes`: by so much compression has made it shorter.
+  void record(const WriteTimes& times, uint64_t offset_bytes, uint64_t length_bytes, size_t depth,
+              uint64_t saved_bytes = 0);
   [[nodiscard]] std::vector<LatencyView::Class> view(Window window, uint64_t now_ns) const;
   [[nodiscard]] WriteLoad load(Window window, uint64_t now_ns) const;
   // Of all sizes, since the start.
@@ -94,7 +96,8 @@ class WriteLatency {
   static constexpr size_t kTotal = kStages, kBytes = kStages + 1;
   static constexpr size_t kRow = kStages + 2;  // the stages, their total, and the lengths in bytes
   static constexpr size_t kBusy = kSizeClasses * kRow, kPause = kBusy + 1,
-                          kDepth = kPause + 1, kRows = kDepth + 1;
+                          kDepth = kPause + 1, kSaved = kDepth + 1, kRows = kSaved + 1;
+  [[nodiscard]] double wire_part(Window window, uint64_t now_ns) const;
   Windows windows_;
   uint64_t latest_done_ns_ = 0;
   UniqueBlocks dirtied_;

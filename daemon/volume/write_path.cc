@@ -394,6 +394,17 @@ void WritePath::finish(Op& op, int error) {
   if (holder_ != nullptr && active_.empty()) holder_->drained();
 }
 
+// A piece is as long as what it stands for, but where it is compressed.
+static uint64_t saved_by_compression(const ClientRequest& client) {
+  uint64_t left = client.length_bytes, saved = 0;
+  for (const WirePiece& piece : client.pieces) {
+    const uint64_t length = std::min(client.piece_bytes, left);
+    if (piece.compressed) saved += length - std::min<uint64_t>(length, piece.payload.size());
+    left -= length;
+  }
+  return saved;
+}
+
 void WritePath::record_times(Op& op) {
   const ClientRequest& client = *op.client;
   WriteTimes& times = op.times;
@@ -402,7 +413,7 @@ void WritePath::record_times(Op& op) {
   times.compression_ns = client.compression_ns;
   times.done_ns = core_.clock.now_ns();
   core_.latency().record(times, client.offset_bytes, client.length_bytes,
-                         1 + active_.size() + waiting_.size());
+                         1 + active_.size() + waiting_.size(), saved_by_compression(client));
 }
 
 void WritePath::peer_lost() {

@@ -364,6 +364,25 @@ TEST(Plan, OfSeveralVolumesCountsWhatIsWrittenWhereNoPlanIs) {
   EXPECT_NE(together_text(sum).find("r1, r2"), std::string::npos) << together_text(sum);
 }
 
+// Else a shared link would be called over-full that carries a third of it.
+TEST(Plan, OfSeveralVolumesFillsALinkWithWhatTravels) {
+  json packed = latency_of({}), unknown = latency_of({.rate_bits_per_s = 0});
+  packed["wire_part"] = unknown["wire_part"] = 0.25;
+  unknown["load"]["window_ns"] = 10 * kSecond_ns;
+  const json known = plan_of(packed, json::object(), {}).value();
+  const double bytes = known["now"]["bytes_per_s"];
+  for (const json& each : {known, plan_or_why_not(unknown, json::object(), {})}) {
+    const json sum = together(json::array({each}));
+    EXPECT_NEAR(sum["wire_bytes_per_s"].get<double>(), 0.25 * sum["bytes_per_s"].get<double>(), 1);
+    EXPECT_NEAR(sum["bytes_per_s"].get<double>(), bytes, 0.01 * bytes);
+    const std::string text = together_text(sum);
+    EXPECT_NE(text.find("which travel as"), std::string::npos) << text;
+    char share[32];
+    std::snprintf(share, sizeof share, "%.0f%% of 1 Gbit/s", 25 * bytes / payload_bytes_per_s(kGbit));
+    EXPECT_NE(text.find(share), std::string::npos) << text;
+  }
+}
+
 TEST(Plan, TakesLinksAsTheyAreWritten) {
   const PlannedLink far = parse_planned_link("10Gbit,rtt=80us", 30'000).value();
   EXPECT_EQ(far.bits_per_s, 10 * kGbit);

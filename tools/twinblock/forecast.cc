@@ -133,6 +133,10 @@ double share_of_bytes(const Workload::Class& each, const Workload& workload) {
 
 double payload_bytes_per_s(double bits_per_s) { return bits_per_s / 8 * kPayloadPart; }
 
+double wire_part_of(const json& latency) {
+  return latency.contains("wire_part") ? std::clamp(number_at(latency, "wire_part"), 0.0, 1.0) : 1;
+}
+
 std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
   Workload workload;
   double waited_ns = 0, all_ns = 0, writes = 0;
@@ -158,7 +162,7 @@ std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
       waited_ns += sum(stage);
   }
   if (waited_ns == 0) return std::nullopt;
-  if (latency.contains("wire_part")) workload.wire_part = std::clamp(number_at(latency, "wire_part"), 0.0, 1.0);
+  workload.wire_part = wire_part_of(latency);
   const json load = object_at(latency, "load");
   workload.busy_ns = static_cast<double>(count_at(load, "busy_ns"));
   if (workload.busy_ns <= 0) return std::nullopt;

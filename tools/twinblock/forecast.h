@@ -38,6 +38,9 @@ struct Workload {
 // Nothing where there were no writes, or none that waited for the peer.
 std::optional<Workload> workload_of(const nlohmann::json& latency, double bits_per_s);
 
+// What travels of a client's byte, by the same answer.
+double wire_part_of(const nlohmann::json& latency);
+
 // What a link of this rate carries of data, with headers of TCP, IP and Ethernet at an MTU of 1500.
 double payload_bytes_per_s(double bits_per_s);
 

@@ -237,6 +237,7 @@ Result<json> plan_of(const json& latency, const json& status, const PlanWishes& 
     rows.push_back(std::move(row));
   }
   json present = row_json("now", now_bits, over_window(*workload));
+  present["wire_bytes_per_s"] = whole(workload->wire_part * over_window(*workload).bytes_per_s);
   present["resync"] = resyncs(latency, workload->line_bytes_per_s, workload->line_bytes_per_s, last);
   json changes = json::array();
   for (const PlannedChange& each : changes_of(*workload, latency, status, wishes.seal, wishes.ratio)) {
@@ -271,7 +272,9 @@ json plan_or_why_not(const json& latency, const json& status, const PlanWishes& 
   }
   const double window_s = number_at(object_at(latency, "load"), "window_ns") / 1e9;
   if (writes > 0 && window_s > 0)
-    told["now"] = {{"writes_per_s", writes / window_s}, {"bytes_per_s", whole(bytes / window_s)}};
+    told["now"] = {{"writes_per_s", writes / window_s},
+                   {"bytes_per_s", whole(bytes / window_s)},
+                   {"wire_bytes_per_s", whole(wire_part_of(latency) * bytes / window_s)}};
   return told;
 }
 
@@ -318,7 +321,7 @@ std::string plan_text(const json& plan) {
 }
 
 json together(const json& plans) {
-  double writes = 0, bytes = 0;
+  double writes = 0, bytes = 0, wire = 0;
   uint64_t volumes = 0;
   json left_out = json::array();
   for (const json& plan : plans) {
@@ -330,18 +333,23 @@ json together(const json& plans) {
     ++volumes;
     writes += number_at(now, "writes_per_s");
     bytes += number_at(now, "bytes_per_s");
+    wire += now.contains("wire_bytes_per_s") ? number_at(now, "wire_bytes_per_s") : number_at(now, "bytes_per_s");
   }
-  return {{"volumes", volumes}, {"writes_per_s", writes}, {"bytes_per_s", whole(bytes)}, {"left_out", left_out}};
+  return {{"volumes", volumes},
+          {"writes_per_s", writes},
+          {"bytes_per_s", whole(bytes)},
+          {"wire_bytes_per_s", whole(wire)},
+          {"left_out", left_out}};
 }
 
 std::string together_text(const json& together) {
-  const double bytes = number_at(together, "bytes_per_s");
+  const double bytes = number_at(together, "bytes_per_s"), wire = number_at(together, "wire_bytes_per_s");
   std::string text = "Together, of " + count_text(together, "volumes") + " volumes with writes: " +
                      printed("%.4g writes/s, ", number_at(together, "writes_per_s")) + rate_moved(bytes) +
-                     ". Where they share a link, that is";
+                     (wire < bytes ? ", which travel as " + rate_moved(wire) : "") + ". Where they share a link, that is";
   const char* before = " ";
   for (const double gigabits : {1.0, 10.0, 25.0}) {
-    text += before + printed("%.0f%% of ", 100 * bytes / payload_bytes_per_s(gigabits * kGbit)) +
+    text += before + printed("%.0f%% of ", 100 * wire / payload_bytes_per_s(gigabits * kGbit)) +
             rate_text(gigabits * kGbit);
     before = ", ";
   }
