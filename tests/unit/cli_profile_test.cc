@@ -201,6 +201,12 @@ TEST(ProfileTimes, AHoleOrAClockPutForwardWeighsOneUsualInterval) {
   expect_even(read(iostat_at({"01:00:00", "02:00:00", "02:00:10"})), 2, 1, 10);
 }
 
+TEST(ProfileTimes, TwelveIsMidnightInTheMorningAndNoonAfterwards) {
+  expect_even(read(sar_at({"11:59:40 PM", "11:59:50 PM", "12:00:00 AM", "12:00:10 AM"})), 3, 0, 10);
+  expect_even(read(sar_at({"11:59:40 AM", "11:59:50 AM", "12:00:00 PM", "12:00:10 PM", "12:59:50 PM", "01:00:00 PM"})),
+              5, 1, 10);
+}
+
 TEST(ProfileTimes, AClockSetBackIsAGapAndNoMidnight) {
   expect_even(read(iostat_at({"02:59:40", "02:59:50", "02:00:00", "02:00:10"})), 3, 1, 10);
   expect_even(read(sar_at({"02:40:00", "02:50:00", "02:00:00", "02:10:00"})), 3, 1, 600);
