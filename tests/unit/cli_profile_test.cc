@@ -73,6 +73,23 @@ TEST(ProfileIostat, SaysWhatIsTooLargeAsSuch) {
             "line 25: column 4: '2e15' is more than any disk writes");
 }
 
+// Older versions count sectors of 512 bytes; -m has others tell megabytes.
+TEST(ProfileIostat, KnowsWhatAUnitIsInBytes) {
+  const auto bytes_per_s = [](const std::string& unit, const std::string& figure) {
+    const std::string table = "\nDevice  w/s  " + unit + "\nsda  1.00  " + figure + "\n\n";
+    return read("Linux 6.1 (vm) \t11/25/26\n\n11/25/26 08:00:00" + table + "11/25/26 08:00:10" + table)
+        .samples.at(0)
+        .bytes_per_s;
+  };
+  EXPECT_DOUBLE_EQ(bytes_per_s("wsec/s", "2048.00"), 1024 * 1024);
+  EXPECT_DOUBLE_EQ(bytes_per_s("wMB/s", "1.00"), 1024 * 1024);
+}
+
+TEST(ProfileIostat, SaysThatADeviceStandsTwiceInAReport) {
+  EXPECT_EQ(refusal(replaced(kIostat, "dm-0  1.00", "sda  1.00")),
+            "line 17: device 'sda' stands twice in one report");
+}
+
 std::string fio_job(const std::string& name, int group, double begin_ms) {
   return "{\"jobname\": \"" + name + "\", \"groupid\": " + std::to_string(group) +
          (begin_ms > 0 ? ", \"job_start\": " + std::to_string(begin_ms) : std::string()) +
@@ -137,6 +154,16 @@ TEST(ProfilePerfmon, UnderstandsBothLocalesMarksAndGaps) {
             "line 1: there is no column of the number of writes of 'System'");
 }
 
+// Two Performance Monitors' figures can't be told apart by their disks' names.
+TEST(ProfilePerfmon, SaysThatTwoHostsAreInOneFile) {
+  EXPECT_EQ(refusal("\"(PDH-CSV 4.0) (W. Europe Standard Time)(-60)\",\"\\\\H\\System\\File Write Bytes/sec\","
+                    "\"\\\\H\\System\\File Write Operations/sec\",\"\\\\K\\System\\File Write Bytes/sec\","
+                    "\"\\\\K\\System\\File Write Operations/sec\"\r\n"
+                    "\"11/25/2026 08:00:00.000\",\"8192\",\"1\",\"16384\",\"2\"\r\n"
+                    "\"11/25/2026 08:00:10.000\",\"8192\",\"1\",\"16384\",\"2\"\r\n"),
+            "line 1: '\\\\K\\System\\File Write Bytes/sec' stands twice: two hosts in one file");
+}
+
 TEST(ProfileSar, TakesTheWritesShareOfTransfersAndGoesOverMidnight) {
   const Profile profile = read(
       "Linux 6.1 (vm) \t11/25/26 \t_x86_64_\t(2 CPU)\n\n"
@@ -149,6 +176,14 @@ TEST(ProfileSar, TakesTheWritesShareOfTransfersAndGoesOverMidnight) {
   EXPECT_DOUBLE_EQ(profile.samples[1].bytes_per_s, 80 * 1024);
   EXPECT_DOUBLE_EQ(profile.samples[1].end_s - profile.samples[0].end_s, 10);
   EXPECT_TRUE(profile.writes_estimated);
+}
+
+TEST(ProfileSar, KnowsTheSectorsOfOlderVersions) {
+  const Profile profile = read(
+      "Linux 2.6 (vm) \t11/25/26\n\n"
+      "08:00:00  DEV  tps  rd_sec/s  wr_sec/s\n08:00:10  sda  10.00  0.00  2048.00\n");
+  ASSERT_EQ(profile.samples.size(), 1U);
+  EXPECT_DOUBLE_EQ(profile.samples[0].bytes_per_s, 1024 * 1024);
 }
 
 TEST(Profile, RefusesWhatIsNoRecording) {
@@ -199,6 +234,14 @@ TEST(ProfileTimes, AHoleOrAClockPutForwardWeighsOneUsualInterval) {
   expect_even(read(perfmon_at({"01:00:00", "01:00:10", "01:00:20", "08:30:00", "08:30:10"})), 5, 1, 10);
   // The hole is the first interval.
   expect_even(read(iostat_at({"01:00:00", "02:00:00", "02:00:10"})), 2, 1, 10);
+}
+
+// Each recording begins with what was since the boot, also one that was appended.
+TEST(ProfileTimes, WhatWasSinceBootIsNoSampleInTheMiddleOfAFileEither) {
+  const std::string appended = replaced(iostat_at({"02:00:00", "02:00:10"}), "1.00 8.00", "1.00 9e9");
+  const Profile profile = read(iostat_at({"01:00:00", "01:00:10"}) + appended);
+  expect_even(profile, 2, 0, 10);
+  for (const ProfileSample& sample : profile.samples) EXPECT_DOUBLE_EQ(sample.bytes_per_s, 8 * 1024);
 }
 
 TEST(ProfileTimes, TwelveIsMidnightInTheMorningAndNoonAfterwards) {
@@ -260,6 +303,32 @@ TEST(PlanLoad, CountsOnlySamplesThatWereUsedAndIsNeverBelowOneMachine) {
   EXPECT_DOUBLE_EQ(load.span_s, 900);
   EXPECT_DOUBLE_EQ(load.bytes_per_s.peak, 60e6);
   EXPECT_DOUBLE_EQ(load.bytes_per_s.p95, 60e6);
+}
+
+TEST(PlanZones, TakeHolesAFewSamplesAndLongIntervalsForLessSure) {
+  const auto word = [](const auto& change) {
+    Profile day = profile_from(0, std::vector<double>(3600, 1e6));
+    change(day);
+    return std::string(confidence_word(add_up({day}, 1)));
+  };
+  const auto holes = [](size_t count) {
+    return [count](Profile& day) {
+      for (size_t i = 0; i < count; ++i) day.gap_ends_s.push_back(day.samples[10 * i].end_s);
+    };
+  };
+  EXPECT_EQ(word(holes(0)), "sure");
+  EXPECT_EQ(word(holes(180)), "sure");
+  EXPECT_EQ(word(holes(181)), "little sure");
+  Load load = add_up({profile_from(0, std::vector<double>(3600, 1e6))}, 1);
+  load.sample_count = 1000;
+  EXPECT_STREQ(confidence_word(load), "sure");
+  load.sample_count = 999;
+  EXPECT_STREQ(confidence_word(load), "fairly sure");
+  load.sample_count = 3600;
+  load.interval_s = 15;
+  EXPECT_STREQ(confidence_word(load), "sure");
+  load.interval_s = 16;
+  EXPECT_STREQ(confidence_word(load), "fairly sure");
 }
 
 TEST(PlanZones, HaveThePapersLimits) {
