@@ -104,5 +104,30 @@ TEST_F(JoinedReads, AnEqualBlockThatDoesNotComeIsAskedForByWhoeverWaits) {
   EXPECT_EQ(late.error, 0);
 }
 
+// Nothing of it has come: what is in the client's memory is what was there before.
+TEST_F(JoinedReads, WhatThePeerCouldNotReadIsNotLearned) {
+  ASSERT_NO_FATAL_FAILURE(work_on_the_peers_replica());
+  constexpr size_t kTwo = 2 * limits::kBlockBytes;
+  one_.data.assign(kTwo, std::byte{1});
+  begin(one_, 0);
+  node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(asked_.contains(0));
+  peer_->send(0, wire::seal(wire::to_header(wire::AckFrame{.request = asked_[0], .error = EIO})));
+  node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(one_.error.has_value());
+  EXPECT_NE(one_.error, 0);
+  ASSERT_TRUE(stands());
+  asked_.clear();
+  other_.data.assign(kTwo, std::byte{2});
+  begin(other_, 0);
+  node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(asked_.contains(0)) << "what was learned is what the failed read left";
+  const std::vector<std::byte> theirs(kTwo, std::byte{9});
+  answer(asked_[0], theirs);  // of any other length it would be an error
+  node_->run(10 * kMillisecond_ns);
+  EXPECT_EQ(other_.error, 0);
+  EXPECT_EQ(other_.data, theirs);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz
