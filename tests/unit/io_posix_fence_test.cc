@@ -254,6 +254,16 @@ TEST_F(FenceTest, one_that_does_not_want_to_end_is_killed_with_all_of_its_group)
   }
 }
 
+TEST_F(FenceTest, what_it_has_started_is_killed_where_only_the_command_itself_ends) {
+  const std::string body = "(trap '' TERM; echo > " + (directory_ / "ignores") + "; exec sleep 1000) &\necho $! > " +
+                           (directory_ / "child") + "\nwait\n";
+  EXPECT_TRUE(failed(run(body, 700 * kMillisecond_ns), {"did not end within 700", "and was ended"}));
+  // On a busy host it may not even have come so far.
+  if (!std::filesystem::exists(directory_ / "ignores") || text("child").empty()) return;
+  EXPECT_TRUE(soon([this] { return !runs("child"); }));
+  if (runs("child")) ::kill(std::stoi(text("child")), SIGKILL);
+}
+
 TEST_F(FenceTest, one_that_says_at_the_deadline_that_it_has_done_it_is_not_believed) {
   EXPECT_TRUE(failed(run("trap 'exit 7' TERM\nwhile :; do sleep 0.05; done\n", kSecond_ns), {"did not end within"}));
 }
