@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,6 +82,18 @@ class FenceTest : public ::testing::Test {
   [[nodiscard]] std::string text(const std::string& name) const {
     std::ifstream file(directory_ / name);
     return {std::istreambuf_iterator<char>(file), {}};
+  }
+  // A command with a second thread, which tells its number.
+  std::string script_of_two_threads() {
+    return script("import os, threading, time\n"
+                  "def second():\n"
+                  "    with open('" + (directory_ / "new") + "', 'w') as file:\n"
+                  "        file.write(str(threading.get_native_id()))\n"
+                  "    os.rename('" + (directory_ / "new") + "', '" + (directory_ / "thread") + "')\n"
+                  "    time.sleep(1000)\n"
+                  "threading.Thread(target=second, daemon=True).start()\n"
+                  "time.sleep(1000)\n",
+                  "#!/usr/bin/python3\n");
   }
   [[nodiscard]] bool runs(const std::string& name) const {
     const std::string pid = text(name);
@@ -262,6 +275,40 @@ TEST_F(FenceTest, what_it_has_started_is_killed_where_only_the_command_itself_en
   if (!std::filesystem::exists(directory_ / "ignores") || text("child").empty()) return;
   EXPECT_TRUE(soon([this] { return !runs("child"); }));
   if (runs("child")) ::kill(std::stoi(text("child")), SIGKILL);
+}
+
+// A thread that has ended, and that its tracer has not waited for, keeps a process, as one that waits for a disk does.
+TEST_F(FenceTest, one_that_no_signal_ends_is_answered_for_and_holds_nothing_up) {
+  if (!std::filesystem::exists("/usr/bin/python3")) GTEST_SKIP() << "needs python3";
+  std::future<Result<int>> said;
+  pid_t held = 0;
+  // On a busy host it may not have come so far by its deadline.
+  for (uint64_t timeout_ns = 500 * kMillisecond_ns; held == 0 && timeout_ns < kLong_ns; timeout_ns *= 4) {
+    std::filesystem::remove(directory_ / "thread");
+    open(script_of_two_threads(), timeout_ns);
+    said = begin();
+    const auto over = [&said] { return said.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
+    while (text("thread").empty() && !over()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (text("thread").empty()) continue;
+    held = std::stoi(text("thread"));
+    if (::ptrace(PTRACE_SEIZE, held, nullptr, nullptr) == 0) break;
+    held = 0;
+    if (!over()) GTEST_SKIP() << "no thread of another process can be held here";
+  }
+  ASSERT_NE(held, 0) << "it has never come so far";
+  EXPECT_TRUE(failed(said.get(), {"nor by SIGKILL", "see dmesg"}));
+  auto again = begin();
+  const bool answered = again.wait_for(kNever) == std::future_status::ready;
+  EXPECT_TRUE(answered) << "the loop waits for it";
+  if (answered) {
+    EXPECT_TRUE(failed(again.get(), {"still runs", "when it has ended"}));
+  }
+  EXPECT_EQ(::waitpid(held, nullptr, __WALL), held);
+  (void)script("exit 3\n");
+  EXPECT_TRUE(soon([this] {
+    const Result<int> next = begin().get();
+    return next.ok() && next.value() == 3;
+  }));
 }
 
 TEST_F(FenceTest, one_that_says_at_the_deadline_that_it_has_done_it_is_not_believed) {
