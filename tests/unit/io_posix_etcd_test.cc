@@ -1,9 +1,15 @@
 // The witness in an etcd that is one (Debian's etcd-server), in all states that this may be in.
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "io_posix_etcd_support.h"
 #include "test_certificates.h"
@@ -338,6 +344,35 @@ TEST_F(EtcdTlsTest, a_stranger_is_not_believed) {
   none.ca_file.clear();
   AskedEtcd of_host(none);
   EXPECT_TRUE(fails_with(of_host.read("r0"), {"is not trusted"}));
+}
+
+// The host trusts the server's authority, in a mount namespace of the test's own; ca_file names another one.
+TEST_F(EtcdTlsTest, the_host_s_authorities_are_not_believed_beside_a_ca_file) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  serve();
+  const TestAuthority other;
+  const TemporaryDirectory authorities;
+  for (const char* name : {"ca.pem", "ca-certificates.crt"})
+    std::filesystem::copy_file(authority_ / "ca.pem", authorities / name);
+  EtcdAccess wrong = access();
+  wrong.ca_file = other / "ca.pem";
+  EtcdAccess none = access();
+  none.ca_file.clear();
+  std::string hindered;
+  // Threads that this one starts are where it is.
+  std::thread([&] {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount(authorities.path().c_str(), "/etc/ssl/certs", nullptr, MS_BIND, nullptr) != 0) {
+      hindered = std::strerror(errno);
+      return;
+    }
+    AskedEtcd of_host(none);
+    const Result<WitnessReading> reading = of_host.read("r0");
+    EXPECT_TRUE(reading.ok()) << "the host trusts it: " << reading.error().what;
+    AskedEtcd asked(wrong);
+    EXPECT_TRUE(fails_with(asked.read("r0"), {"has a certificate that is not trusted", "ca_file of [witness]"}));
+  }).join();
+  if (!hindered.empty()) GTEST_SKIP() << "no mount namespace with other authorities: " << hindered;
 }
 
 TEST_F(EtcdTlsTest, a_certificate_for_another_name_is_not_believed) {
