@@ -414,3 +414,26 @@ def test_what_a_dead_node_leaves_of_its_device_does_not_stand_in_the_way(link, m
     code, said = alpha.run("promote")
     assert code == SUCCESS, said
     assert alpha.monitor() == PROMOTED
+
+
+@pytest.mark.usefixtures("link")
+def test_what_an_edited_file_says_is_not_about_a_node_that_ran(make_agents, scratch):
+    """Where its device is, and that there is a node: also where the file names another place by now, or is away."""
+    lab, agents = make_agents(attach="true")
+    alpha = agents["alpha"]
+    alpha.monitor()
+    control, file = lab.status("alpha")["control"], Path(alpha.parameters["config"])
+    right = file.read_text(encoding="utf-8")
+    away = file.with_suffix(".away")
+    file.rename(away)
+    assert alpha.monitor(probe=True) == PROMOTED
+    other = scratch / "other"
+    other.mkdir()
+    file.write_text(re.sub(r'(\[node\.alpha\].*?runtime *= *")[^"]*', rf"\g<1>{other}", right, flags=re.S), encoding="utf-8")
+    assert file.read_text(encoding="utf-8") != right
+    lab.kill("alpha")
+    before = len(alpha.detaches())
+    assert alpha.monitor() == NOT_RUNNING
+    lines = alpha.asked("twinblock")[before:]
+    away.rename(file)
+    assert any(f"--socket {control}" in line and "--force" in line for line in lines), lines

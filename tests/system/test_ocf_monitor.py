@@ -90,6 +90,7 @@ def test_a_ban_that_came_since_the_look_stays(pair):
     witness = {"kind": "command", "state": "agreed", "holder": ""}
     alpha.status_says_in_turn({"witness": witness, "state": "duplex"}, {"witness": witness, "state": "simplex"})
     assert alpha.monitor() == PROMOTED
+    assert any("--query" in line for line in alpha.asked("cibadmin"))
     assert not [line for line in alpha.asked("cibadmin") if "--delete" in line]
 
 
