@@ -32,8 +32,8 @@ StatusWords degraded_words(const StatusView& view) {
                 std::to_string(limits::kBadPlacesMax) + " places the disk counts as failed.";
   words.action = "Look at the disk that holds " + view.backing +
                 " (dmesg, smartctl) and replace it" +
-                (view.role == Role::kPrimary
-                     ? ", after you have detached, and run `twinblock demote " + view.volume +
+                (is_primary(view.role)
+                     ? ", after you have detached, run `twinblock demote " + view.volume +
                            "` here and `twinblock promote " + view.volume + "` on " +
                            view.peer.name
                      : "") +
@@ -304,7 +304,7 @@ void add_disks(const StatusView& view, StatusWords& words) {
     words.action = view.metadata_failed ? std::string(kMendMetadata) : "Bring " + peer + " back, or free space.";
     words.action += " Keep this disk: it may hold what " + peer + " lacks.";
   }
-  if (!view.disk_error.empty() && view.role == Role::kPrimary &&
+  if (!view.disk_error.empty() && is_primary(view.role) &&
       (view.state == VolumeState::kFrozen || view.state == VolumeState::kRefused))
     words.status = view.disk_error + ". " + words.status;
   if (view.frozen && view.unreadable_places > 0)

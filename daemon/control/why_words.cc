@@ -122,7 +122,7 @@ std::vector<std::string> why_words(const StatusView& view) {
   if (!view.mine.blank) lines.push_back(promotion_words(view));
   if (const uint64_t bytes =
           view.all_dirty ? view.size_bytes : view.intent_bytes;
-      bytes > 0 && view.role == Role::kPrimary)
+      bytes > 0 && is_primary(view.role))
     lines.push_back("If this node lost power now, " + format_size(bytes) +
                     " in regions that were written lately would be compared with " + view.peer.name +
                     "'s, and only blocks that differ would be copied.");

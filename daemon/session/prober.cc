@@ -277,7 +277,9 @@ void Prober::turn() {
     wait_or_stream(*open);
   } else if (result_->stage == ProbeStage::kStreaming && !all_sent_) {
     stream_on(*open);
-  } else if (now > deadline_ns_ || env_.lateness.passed_ns(heard_ns_, now) > kPatience_ns) {
+  } else if (now > deadline_ns_) {
+    fail("the probe has not ended within " + format_duration(limits::kProbeMax_ns) + ": the link is too slow for it");
+  } else if (env_.lateness.passed_ns(heard_ns_, now) > kPatience_ns) {
     fail(open->reached() ? env_.peer() + " has not answered for " + format_duration(now - heard_ns_)
                          : "connect to " + open->address() + ": no answer");
   }

@@ -126,6 +126,7 @@ void Engine::note_state() {
 void Engine::peer_stands_in() {
   sync_.peer_stands_in();
   growth_.disk_left();
+  snapshots_.disk_left();
 }
 
 // Nothing that waits for this disk is answered, however long. Where a witness says who goes on, the peer need not wait as well:
@@ -152,6 +153,7 @@ void Engine::right_changed() {
   flushes_.release_held();
   reads_.release_held();
   sync_.right_changed();
+  orders_.right_changed();
   note_state();
 }
 
@@ -188,8 +190,9 @@ void Engine::shut_down(bool clients_cut_off, std::function<void()> done) {
 void Engine::give_role_up(bool clients_cut_off, std::function<void()> done) {
   auto say_goodbye = [this, done = std::move(done)](const Result<std::string>& demoted) {
     if (!demoted.ok()) core_.log.log(Severity::kWarning, demoted.error().what);
+    // Who waits for this node's disk need not wait any longer; this process does.
+    session_.stop("twinblockd on " + core_.node + " stops");
     disks_.end_watch([this, done] {
-      session_.stop("twinblockd on " + core_.node + " stops");
       core_.events().tell("stopped", {{"node", core_.node}});
       core_.events().release();
       done();

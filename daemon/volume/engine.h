@@ -80,7 +80,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
   // Once, before anything else, also while the loop does not run yet.
   Status start();
   // Demotes an idle primary, or waits for a demotion that is under way, and for a flush that takes so long that it is on
-  // record; tells the peer, and ends the session. `done` is called within a few seconds at the latest if the disks answer.
+  // record; tells the peer, and ends the session. `done` is called as soon as the disks have answered.
   // `clients_cut_off`: some had the export open when the end began; they may wait for the next process, which goes on as
   // primary if nobody else is by then.
   void shut_down(bool clients_cut_off, std::function<void()> done);

@@ -75,8 +75,7 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
     core.stance().operator_lets_go_on();
     core.log.log(Severity::kWarning, "going on alone by the operator's order as soon as the witness agrees, until " +
                                          core.peer + " is back");
-    core.events().tell("went-on-alone",
-                       {{"node", core.node}, {"reason", "the operator's order, as soon as the witness agrees"}});
+    goes_on_with_consent_ = true;
     parts_.consent.look();
     reply("this node goes on alone as soon as its witness consents; see: twinblock status " + core.config.volume);
     return;
@@ -108,6 +107,15 @@ void OperatorOrders::go_on_alone(bool without_witness, const Reply& reply) {
     parts_.consent.take_word(go_on);
   else
     go_on(std::nullopt);
+}
+
+void OperatorOrders::right_changed() {
+  const Core& core = parts_.core;
+  if (!goes_on_with_consent_ || (core.stance().frozen() && !core.stance().waits_for_peer())) return;
+  goes_on_with_consent_ = false;
+  if (core.phase().attached() || core.stance().waits_for_peer()) return;  // the peer was back before
+  parts_.core.events().tell("went-on-alone",
+                            {{"node", core.node}, {"reason", "the operator's order, and the witness' consent"}});
 }
 
 // Without its disk it has nothing to go on with: clients get errors. What a witness were told of it would only keep the peer

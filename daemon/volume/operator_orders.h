@@ -100,6 +100,8 @@ class OperatorOrders {
   // witness, that is up to the witness, or to the operator who vouches for the peer in its place.
   // Without a disk of its own it has nothing to go on with: what waits ends with errors, where it waits for no witness.
   void go_on_alone(bool without_witness, const Reply& reply);
+  // The witness has answered, or the peer is back.
+  void right_changed();
   void set_resync_pace(ResyncPace pace, uint64_t bytes_per_s, const Reply& reply);
   void verify(VerifyOrder order, const Reply& reply);
   // Every so many client writes the kernels are asked for the times of one; 0: never. On this node,
@@ -118,6 +120,7 @@ class OperatorOrders {
   const Parts parts_;
   const std::unique_ptr<Timer> look_again_;
   std::vector<std::function<void()>> wait_for_both_;
+  bool goes_on_with_consent_ = false;  // an operator has said so, and the witness has not agreed yet
 };
 
 }  // namespace twinblock

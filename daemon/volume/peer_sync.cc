@@ -145,8 +145,11 @@ void PeerSync::begin_diskless(const SyncFacts& peer) {
 
 void PeerSync::session_lost(uint64_t retry_delay_ns) {
   // What only the peer holds. One that is not tried again at once, as it failed, is not soon back; one that was just waited
-  // for may be gone once more before it takes part.
-  const bool was_awaited = core_.stance().awaited_copies() != AwaitedCopies::kNone;
+  // for may be gone once more before it takes part, but not again and again.
+  const uint64_t now = core_.clock.now_ns();
+  if (core_.phase().attached()) took_part_ns_ = now;
+  const bool was_awaited = core_.stance().awaited_copies() != AwaitedCopies::kNone &&
+                           now - took_part_ns_ < 2 * core_.config.peer_timeout_ns;
   const bool soon_back =
       (core_.phase().attached() || was_awaited) && retry_delay_ns < limits::kReconnectDelayMax_ns;
   core_.stance().await_copies(!soon_back                                 ? AwaitedCopies::kNone

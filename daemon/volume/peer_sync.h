@@ -118,6 +118,7 @@ class PeerSync final : private ResyncSource::Owner,
   StandIn stand_in_;
   Company company_;
   const std::unique_ptr<Timer> away_timer_;
+  uint64_t took_part_ns_ = 0;  // when a session was lost in which the peer took part; 0: never
   struct WaitingCopy {
     Verdict verdict;
     SyncFacts peer;

@@ -320,8 +320,11 @@ void Roles::demote(bool for_good, Reply reply) {
   }
   if (role_ == Role::kSecondary) {
     const auto recorded = [this, reply = std::move(reply)](int error) {
+      gives_up_ = false;
       reply(error == 0 ? Result<std::string>("this node is secondary already") : disks_.why_metadata_failed(error));
+      tell_demoted();
     };
+    gives_up_ = was_to_go_on;
     // Before it is said: a later process would go on.
     if (was_to_go_on) core_.state().persist(recorded);
     else recorded(0);
@@ -346,10 +349,14 @@ void Roles::demote(bool for_good, Reply reply) {
 }
 
 void Roles::when_demoted(std::function<void()> then) {
-  if (role_ == Role::kDemoting)
+  if (role_ == Role::kDemoting || gives_up_)
     when_demoted_ = std::move(then);
   else
     then();
+}
+
+void Roles::tell_demoted() {
+  if (when_demoted_) std::exchange(when_demoted_, nullptr)();
 }
 
 void Roles::yield() {
@@ -375,7 +382,7 @@ void Roles::demoted(Result<std::string> result, const Reply& reply) {
   }
   owner_.note_state();
   reply(std::move(result));
-  if (when_demoted_) std::exchange(when_demoted_, nullptr)();
+  tell_demoted();
 }
 
 void Roles::update_local_reads() {

@@ -136,6 +136,7 @@ class Roles {
   void promotion_ended(Result<std::string> result);
   void take_promotion_back();
   void demoted(Result<std::string> result, const Reply& reply);
+  void tell_demoted();
   void send_role();
 
   Core& core_;
@@ -153,6 +154,7 @@ class Roles {
   bool went_on_ = false;
   bool stopping_ = false;
   bool keeps_primary_ = false;  // on record is one of before this session
+  bool gives_up_ = false;  // that it was to go on as primary is being taken off the record
   std::function<void()> when_demoted_;  // of who waits for the end of the demotion that is under way; else null
 };
 

@@ -143,7 +143,7 @@ void SlowReads::look(ContentCache& cache, Op& op) {
     }
     if (now >= coming.until_ns) continue;
     coming.waiting.emplace_back(&op, block);
-    if (!patience_->armed()) patience_->arm(coming.until_ns - now);
+    if (!patience_->armed() || coming.until_ns < patience_until_ns_) wait_until(coming.until_ns);
     op.found[block] = true;
     ++op.awaited;
   }
@@ -218,6 +218,11 @@ void SlowReads::hand_on(ContentCache& cache, Op& op) {
     if (other->pieces_outstanding == 0) go_on(*other);
 }
 
+void SlowReads::wait_until(uint64_t moment_ns) {
+  patience_until_ns_ = moment_ns;
+  patience_->arm(moment_ns - core_.clock.now_ns());
+}
+
 // What has not come in time is asked for by those who waited.
 void SlowReads::at_patience() {
   const uint64_t now = core_.clock.now_ns();
@@ -235,7 +240,7 @@ void SlowReads::at_patience() {
       if (std::ranges::find(others, other) == others.end()) others.push_back(other);
     }
   }
-  if (next_ns != UINT64_MAX) patience_->arm(next_ns - now);
+  if (next_ns != UINT64_MAX) wait_until(next_ns);
   for (Op* other : others)
     if (other->pieces_outstanding == 0) go_on(*other);
 }

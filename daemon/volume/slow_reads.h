@@ -43,6 +43,7 @@ class SlowReads {
   void ask_for_what_is_missing(Op& op);
   void arrived(Op& op);
   void hand_on(ContentCache& cache, Op& op);
+  void wait_until(uint64_t moment_ns);
   void at_patience();
   void go_on(Op& op);
   void end_if_whole(Op& op);
@@ -59,7 +60,8 @@ class SlowReads {
     Waiting waiting;
   };
   std::map<ContentTag, Coming> coming_;
-  std::unique_ptr<Timer> patience_;  // armed while anybody waits
+  std::unique_ptr<Timer> patience_;  // armed while anybody waits, …
+  uint64_t patience_until_ns_ = 0;   // … for then
   Pool<Op> ops_;
 };
 

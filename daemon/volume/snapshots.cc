@@ -108,6 +108,15 @@ void Snapshots::session_lost() {
   next();
 }
 
+void Snapshots::disk_left() {
+  if (run_ && !run_->failed) fail_for_a_disk();
+}
+
+void Snapshots::fail_for_a_disk() {
+  fail(Error{"a disk failed meanwhile", "see twinblock status " + core_.config.volume, EIO, Retry::kWhenMended});
+  next();
+}
+
 // --- its steps
 
 void Snapshots::begin(SnapshotStep step) {
@@ -209,8 +218,7 @@ void Snapshots::drained() {
   if (!run_ || !std::exchange(run_->draining, false)) return;
   // What ended last may have ended badly.
   if (!session().up() || !core_.phase().both_whole()) {
-    fail(Error{"a disk failed meanwhile", "see twinblock status " + core_.config.volume, EIO, Retry::kWhenMended});
-    next();
+    fail_for_a_disk();
     return;
   }
   begin(SnapshotStep::kTake);

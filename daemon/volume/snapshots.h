@@ -54,6 +54,8 @@ class Snapshots final : private PeerRequest, private WriteHold {
   // The peer's; answered.
   void heard(const wire::SnapshotFrame& frame, std::span<const std::byte> name);
   void session_lost();
+  // It may never answer, and the peer stands in: what clients are asked to wait for won't come.
+  void disk_left();
 
  private:
   struct Run {
@@ -89,6 +91,7 @@ class Snapshots final : private PeerRequest, private WriteHold {
   [[nodiscard]] uint64_t hold_limit_ns() const;
   void let_go_on();
   void late();
+  void fail_for_a_disk();
   void fail(Error error);
   void clean_up();
   void kept();

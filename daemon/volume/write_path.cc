@@ -10,6 +10,17 @@
 namespace twinblock {
 namespace {
 
+// A piece is as long as what it stands for, but where it is compressed.
+uint64_t saved_by_compression(const ClientRequest& write) {
+  uint64_t left = write.length_bytes, saved = 0;
+  for (const WirePiece& piece : write.pieces) {
+    const uint64_t length = std::min(write.piece_bytes, left);
+    if (piece.compressed) saved += length - piece.payload.size();
+    left -= length;
+  }
+  return saved;
+}
+
 bool all_on_record(const metadata::IntentStore& intents, const ClientRequest& write) {
   const uint64_t end_bytes = write.offset_bytes + write.length_bytes;
   const uint64_t region_bytes = intents.region_bytes();
@@ -392,17 +403,6 @@ void WritePath::finish(Op& op, int error) {
   ops_.give_back(op);
   admit_waiting();
   if (holder_ != nullptr && active_.empty()) holder_->drained();
-}
-
-// A piece is as long as what it stands for, but where it is compressed.
-static uint64_t saved_by_compression(const ClientRequest& client) {
-  uint64_t left = client.length_bytes, saved = 0;
-  for (const WirePiece& piece : client.pieces) {
-    const uint64_t length = std::min(client.piece_bytes, left);
-    if (piece.compressed) saved += length - std::min<uint64_t>(length, piece.payload.size());
-    left -= length;
-  }
-  return saved;
 }
 
 void WritePath::record_times(Op& op) {

@@ -235,12 +235,16 @@ def test_who_comes_while_the_process_stops_is_sent_away(make_lab):
             return image.read(4096) == b"z" * 4096
 
     wait_until(is_under_way, what="a write that waits for beta")
-    process = lab.process("alpha")
-    process.pause()  # so that it does not end before the next client is there
-    process.signal(signal.SIGTERM)
-    process.signal(signal.SIGCONT)
-    with pytest.raises(nbd.Error):
-        nbd.NBD().connect_uri(lab.node("alpha")["nbd"])
+    lab.process("alpha").signal(signal.SIGTERM)
+
+    def is_sent_away():
+        try:
+            nbd.NBD().connect_uri(lab.node("alpha")["nbd"])
+        except nbd.Error:
+            return True
+        return False  # it was there before the signal
+
+    wait_until(is_sent_away, what="a client that is sent away")
     wait_for_log(lab, "alpha", "this node is stopping")
     lab.resume("beta")
     wait_until(lambda: not lab.alive("alpha"), what="the end of alpha")

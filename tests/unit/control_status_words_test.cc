@@ -274,7 +274,7 @@ TEST(DisksInStatus, APrimaryIsDetachedBeforeItsDiskIsReplaced) {
   view.role = Role::kPrimary;
   view.state = VolumeState::kDegraded;
   const std::string action = status_words(view).action;
-  EXPECT_NE(action.find("after you have detached, and run `twinblock demote r0` here"), std::string::npos) << action;
+  EXPECT_NE(action.find("after you have detached, run `twinblock demote r0` here"), std::string::npos) << action;
 }
 
 // It can't be demoted: that would have to be recorded.

@@ -124,7 +124,7 @@ TEST_F(OldErrors, an_error_that_comes_meanwhile_is_told) {
 class FullDevice {
  public:
   explicit FullDevice(const std::string& directory) : directory_(directory) {
-    // In a name space of this program's own, so that nothing stays where it is killed.
+    // In a name space of this program's own, so that no mount stays where it is killed.
     if (::mkdir(directory.c_str(), 0700) != 0 || ::unshare(CLONE_NEWNS) != 0 ||
         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("none", directory.c_str(), "tmpfs", 0, "size=1m") != 0)

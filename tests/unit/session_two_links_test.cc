@@ -63,7 +63,8 @@ TEST_F(TwoLinksTest, ALinkThatIsLeftAloneIsTriedAtOnceByOrder) {
   node_->network.set_faults("backup", {});
   LinkConfig backup;
   backup.name = "backup";
-  node_->engine->orders().change_link(LinkOrder::kEnable, backup, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->engine->orders().change_link(LinkOrder::kEnable, backup,
+                                      [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
   node_->run(LinkDamping::kPenaltyMin_ns / 5);
   EXPECT_TRUE(is_up(1));
 }

@@ -226,5 +226,22 @@ TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForThoughThePeerGoesTwi
   EXPECT_EQ(errors_[1], 0);
 }
 
+// Its process ends each time before it takes part. (What is written there would mend the place, and waits for the read.)
+TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsNotWaitedForWhileThePeerGoesAgainAndAgain) {
+  begin_in_duplex();
+  node_->data.unreadable = true;
+  ask_all();
+  node_->run(kSecond_ns);
+  part();
+  ask_all();
+  for (int times = 0; times < 100 && !errors_[1]; ++times) {
+    record_.generations = node_->engine->status().mine.generations;
+    meet(false);
+    part();
+    node_->run(100 * kMillisecond_ns);
+  }
+  EXPECT_EQ(errors_[1], EIO);
+}
+
 }  // namespace
 }  // namespace twinblock::fuzz

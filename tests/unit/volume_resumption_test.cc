@@ -121,6 +121,20 @@ TEST_F(ResumptionTest, ItServesWhenThePeerHasTheSame) {
   EXPECT_TRUE(serves());
 }
 
+// The next process would else go on as primary against that.
+TEST_F(ResumptionTest, AStopWaitsUntilItIsOnRecordThatItIsNotToGoOn) {
+  node_->run(100 * kMillisecond_ns);
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
+  node_->engine->orders().demote([](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  bool stopped = false;
+  node_->engine->shut_down(false, [&stopped] { stopped = true; });
+  node_->run(kSecond_ns / 2);
+  EXPECT_FALSE(stopped);
+  node_->run(2 * kSecond_ns);
+  EXPECT_TRUE(stopped);
+  EXPECT_EQ(on_record().promoted_boot, 0u);
+}
+
 // Else it would go on as primary of a volume that nobody has promoted.
 TEST_F(ResumptionTest, NoVolumeIsBegunOnANodeThatIsToGoOn) {
   std::optional<Result<std::string>> said;

@@ -304,6 +304,30 @@ TEST_F(SnapshotOrderTest, IsNotTakenOfADiskThatFailsInTheLastWrite) {
   EXPECT_EQ(copies_.count(CopyStep::kTakeSnapshot), taken);
 }
 
+// The peer is to be promoted then, and asks this node, whose volume must not be in the midst of a snapshot.
+TEST_F(SnapshotOrderTest, IsOverWhenItsDiskIsLeft) {
+  ASSERT_NO_FATAL_FAILURE(become_primary());
+  bool hangs = false;
+  node_->data.submitted = [&, this](const DiskRequest& request) {
+    if (request.op != DiskOp::kFlush || std::exchange(hangs, true)) return;
+    node_->data.hung_until_ns = node_->scheduler.now_ns() + 3600 * kSecond_ns;
+  };
+  order("x");
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(hangs);
+  node_->data.submitted = nullptr;
+  node_->data.hung_until_ns = 0;  // for others
+  node_->data.error = EIO;
+  node_->data.failures = 1;
+  request_.op = ClientOp::kZero;
+  request_.length_bytes = limits::kBlockBytes;
+  request_.done = [this](ClientRequest& done) { written_ = done.error; };
+  node_->engine->clients().submit(request_);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(written_, 0) << "the peer stands in";
+  EXPECT_NE(said_.value_or("nothing").find("a disk failed meanwhile"), std::string::npos) << said_.value_or("nothing");
+}
+
 // It may have covered what others wait for, too.
 TEST_F(SnapshotOrderTest, AFlushThatFailsForOneIsOnRecord) {
   ASSERT_NO_FATAL_FAILURE(meet());

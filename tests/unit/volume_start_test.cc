@@ -10,11 +10,10 @@
 
 #include "fuzz_node.h"
 #include "metadata_image.h"
+#include "volume_beside_peer_support.h"
 
 namespace twinblock::fuzz {
 namespace {
-
-constexpr uint64_t kVolumeBytes = 256 * kKiB;
 
 // What alpha of volume r0 says when it is to start with this record.
 Status start_with(const metadata::NodeRecord& record) {
@@ -163,6 +162,29 @@ TEST_F(AStop, DemotesWhereADemotionThatWasUnderWayFails) {
   node_->run(10 * kSecond_ns);
   EXPECT_EQ(demoted, false);
   EXPECT_TRUE(stopped_);
+}
+
+class AStopBesideAPeer : public BesidePeerTest {
+ protected:
+  AStopBesideAPeer() : BesidePeerTest(1) {}
+};
+
+// A primary's clients wait for what their node has asked of this one.
+TEST_F(AStopBesideAPeer, EndsTheSessionBeforeASlowFlushHasEnded) {
+  node_->data.flushes_since_ns = node_->scheduler.now_ns();
+  node_->run(limits::kFlushOnRecord_ns + 2 * kSecond_ns);
+  bool stopped = false;
+  bool heard = false;
+  peer_->hears = [&heard](const wire::FrameHeader& header) {
+    heard |= header.type == static_cast<uint8_t>(wire::FrameType::kGoodbye);
+  };
+  node_->engine->shut_down(false, [&stopped] { stopped = true; });
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(heard);
+  EXPECT_FALSE(stopped);
+  node_->data.flushes_since_ns = 0;
+  node_->run(5 * kSecond_ns);
+  EXPECT_TRUE(stopped);
 }
 
 }  // namespace

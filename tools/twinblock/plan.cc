@@ -333,7 +333,7 @@ json together(const json& plans) {
     ++volumes;
     writes += number_at(now, "writes_per_s");
     bytes += number_at(now, "bytes_per_s");
-    wire += now.contains("wire_bytes_per_s") ? number_at(now, "wire_bytes_per_s") : number_at(now, "bytes_per_s");
+    wire += number_at(now, "wire_bytes_per_s");
   }
   return {{"volumes", volumes},
           {"writes_per_s", writes},
