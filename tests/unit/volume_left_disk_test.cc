@@ -33,6 +33,15 @@ class LeftDiskTest : public LostPeerTest {
     EXPECT_EQ(flush(), 0);
     ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
   }
+  // … in the read of a verification that has asked the peer for the same place.
+  void leave_the_disk_in_a_read_beside_the_peers() {
+    leave_the_disk_in(DiskOp::kRead, 1, [this] {
+      peer_->answers = false;
+      verify();
+      node_->run(100 * kMillisecond_ns);
+      peer_->answers = true;
+    });
+  }
   void verify() {
     node_->engine->orders().verify(VerifyOrder::kCompare, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
   }
@@ -62,12 +71,7 @@ TEST_F(LeftDiskTest, ADemotionDoesNotWaitForAVerificationsLookAtAHole) {
 // What the peer was asked beside it is for the same run.
 TEST_F(LeftDiskTest, AVerificationsReadWaitsForThePeersAnswerOnly) {
   begin_in_duplex();
-  ASSERT_NO_FATAL_FAILURE(leave_the_disk_in(DiskOp::kRead, 1, [this] {
-    peer_->answers = false;
-    verify();
-    node_->run(100 * kMillisecond_ns);
-    peer_->answers = true;
-  }));
+  ASSERT_NO_FATAL_FAILURE(leave_the_disk_in_a_read_beside_the_peers());
   demote();
   node_->run(kSecond_ns);
   EXPECT_EQ(demoted_, std::nullopt) << "the peer's answer would come to nobody";
@@ -80,12 +84,7 @@ TEST_F(LeftDiskTest, AVerificationsReadWaitsForThePeersAnswerOnly) {
 
 TEST_F(LeftDiskTest, AVerificationsReadIsOverWithTheSession) {
   begin_in_duplex();
-  ASSERT_NO_FATAL_FAILURE(leave_the_disk_in(DiskOp::kRead, 1, [this] {
-    peer_->answers = false;
-    verify();
-    node_->run(100 * kMillisecond_ns);
-    peer_->answers = true;
-  }));
+  ASSERT_NO_FATAL_FAILURE(leave_the_disk_in_a_read_beside_the_peers());
   part();
   record_.generations = node_->engine->status().mine.generations;  // the peer has it on record
   meet(true);

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "volume_lost_peer_support.h"
 
@@ -92,18 +91,7 @@ TEST_F(LostPeerTest, AFlushThatFailedForWantOfRoomIsNotForgotten) {
   node_->data.error = ENOSPC;
   node_->data.failures = 1;
   ASSERT_NE(flush(), 0);
-  std::vector<std::byte> data(4 * kKiB);
-  for (int i = 0; i < 4; ++i) {
-    ClientRequest request;
-    std::optional<int> error;
-    request.op = ClientOp::kWrite;
-    request.length_bytes = data.size();
-    request.data = data.data();
-    request.done = [&error](ClientRequest& done) { error = done.error; };
-    node_->engine->clients().submit(request);
-    node_->run(kSecond_ns);
-    ASSERT_EQ(error, 0);
-  }
+  ASSERT_NO_FATAL_FAILURE(write_data());
   node_->run(kLong_ns);
   EXPECT_NE(node_->engine->status().disk_error, "");
 }
@@ -146,6 +134,16 @@ class SoleCopyTest : public LostPeerTest {
       requests_[each].done = [this, each](ClientRequest& done) { errors_[each] = done.error; };
       node_->engine->clients().submit(requests_[each]);
     }
+  }
+  void ask_for_what_only_a_peer_that_is_away_can_read() {
+    begin_in_duplex();
+    node_->data.unreadable = true;
+    ask_all();
+    node_->run(kSecond_ns);
+    part();
+    ask_all();
+    node_->run(100 * kMillisecond_ns);
+    ASSERT_EQ(errors_[1], std::nullopt);
   }
   void expect_all(std::optional<int> error, const char* why) {
     for (const auto& each : errors_) EXPECT_EQ(each, error) << why;
@@ -207,14 +205,7 @@ TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForAWhile) {
 
 // Its process is replaced once more before it takes part again: it was heard a moment ago, and holds the place still.
 TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForThoughThePeerGoesTwice) {
-  begin_in_duplex();
-  node_->data.unreadable = true;
-  ask_all();
-  node_->run(kSecond_ns);
-  part();
-  ask_all();
-  node_->run(100 * kMillisecond_ns);
-  ASSERT_EQ(errors_[1], std::nullopt);
+  ASSERT_NO_FATAL_FAILURE(ask_for_what_only_a_peer_that_is_away_can_read());
   record_.generations = node_->engine->status().mine.generations;
   meet(false);
   ASSERT_NE(node_->engine->volume_state(), VolumeState::kDuplex) << "it has not answered that it is marked";
@@ -228,12 +219,7 @@ TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForThoughThePeerGoesTwi
 
 // Its process ends each time before it takes part. (What is written there would mend the place, and waits for the read.)
 TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsNotWaitedForWhileThePeerGoesAgainAndAgain) {
-  begin_in_duplex();
-  node_->data.unreadable = true;
-  ask_all();
-  node_->run(kSecond_ns);
-  part();
-  ask_all();
+  ASSERT_NO_FATAL_FAILURE(ask_for_what_only_a_peer_that_is_away_can_read());
   for (int times = 0; times < 100 && !errors_[1]; ++times) {
     record_.generations = node_->engine->status().mine.generations;
     meet(false);

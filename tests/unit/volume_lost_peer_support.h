@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "fuzz_node.h"
 #include "hostile_peer.h"
@@ -65,12 +67,14 @@ class LostPeerTest : public testing::Test {
     for (int i = 0; i < 100 && !node_->engine->is_primary(); ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_TRUE(node_->engine->is_primary());
   }
-  // How a client's request ends: a block of zeroes, or a flush.
+  // How a client's request ends: a block of data or of zeroes, or a flush.
   int ask(ClientOp op) {
     ClientRequest request;
     std::optional<int> error;
+    std::vector<std::byte> block(4 * kKiB);
     request.op = op;
-    request.length_bytes = op == ClientOp::kFlush ? 0 : 4 * kKiB;
+    request.length_bytes = op == ClientOp::kFlush ? 0 : block.size();
+    if (op == ClientOp::kWrite) request.data = block.data();
     request.done = [&](ClientRequest& done) { error = done.error; };
     node_->engine->clients().submit(request);
     for (int i = 0; i < 100 && !error; ++i) node_->run(10 * kMillisecond_ns);
@@ -79,6 +83,13 @@ class LostPeerTest : public testing::Test {
   // Not flushed.
   void write() { ASSERT_EQ(ask(ClientOp::kZero), 0); }
   int flush() { return ask(ClientOp::kFlush); }
+  // So much that a disk which takes it is not full any more.
+  void write_data() {
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_EQ(ask(ClientOp::kWrite), 0);
+      node_->run(kSecond_ns);
+    }
+  }
   // A primary that has written, and a peer that has it, too.
   void begin_in_duplex() {
     begin(OnPeerLoss::kContinue);

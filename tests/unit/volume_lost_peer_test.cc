@@ -302,18 +302,7 @@ TEST_F(LostPeerTest, AFullDiskIsForgottenOnlyWhenItHasTakenWrites) {
   ASSERT_EQ(ask(ClientOp::kZero), ENOSPC);
   node_->run(10 * kLong_ns);
   EXPECT_NE(node_->engine->status().disk_error, "");
-  std::vector<std::byte> data(4 * kKiB);
-  for (int i = 0; i < 4; ++i) {
-    ClientRequest request;
-    std::optional<int> error;
-    request.op = ClientOp::kWrite;
-    request.length_bytes = data.size();
-    request.data = data.data();
-    request.done = [&error](ClientRequest& done) { error = done.error; };
-    node_->engine->clients().submit(request);
-    node_->run(kSecond_ns);
-    ASSERT_EQ(error, 0);
-  }
+  ASSERT_NO_FATAL_FAILURE(write_data());
   node_->run(kLong_ns);
   EXPECT_EQ(node_->engine->status().disk_error, "");
 }
