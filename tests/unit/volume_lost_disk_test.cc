@@ -64,10 +64,7 @@ TEST_F(LostPeerTest, ThatThePeersDiskHadFailedIsForgottenWhenThePeerIsWholeAgain
   peer_->answers = false;
   std::optional<int> error;
   ClientRequest request;
-  request.op = ClientOp::kZero;
-  request.length_bytes = 4 * kKiB;
-  request.done = [&error](ClientRequest& done) { error = done.error; };
-  node_->engine->clients().submit(request);
+  begin_zeroes(request, error);
   for (int i = 0; i < 100 && stands(); ++i) {
     for (size_t link = 0; link < config_.links.size(); ++link) peer_->answer(link, 0, ENOSPC, 0);
     node_->run(10 * kMillisecond_ns);
@@ -104,10 +101,7 @@ TEST_F(LostPeerTest, AMetadataDiskIsNotGivenUpForWhatANodeThatStoodStillDidNotHe
   node_->data.failures = 1000000;
   ClientRequest request;
   std::optional<int> error;
-  request.op = ClientOp::kZero;
-  request.length_bytes = 4 * kKiB;
-  request.done = [&error](ClientRequest& done) { error = done.error; };
-  node_->engine->clients().submit(request);
+  begin_zeroes(request, error);
   node_->run(100 * kMillisecond_ns);
   ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
   ASSERT_FALSE(error.has_value()) << "it is not on record yet";

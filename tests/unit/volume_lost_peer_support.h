@@ -80,6 +80,13 @@ class LostPeerTest : public testing::Test {
     for (int i = 0; i < 100 && !error; ++i) node_->run(10 * kMillisecond_ns);
     return error.value_or(ETIMEDOUT);
   }
+  // A client's block of zeroes, which may take its time; `error` is how it ends.
+  void begin_zeroes(ClientRequest& request, std::optional<int>& error) {
+    request.op = ClientOp::kZero;
+    request.length_bytes = 4 * kKiB;
+    request.done = [&error](ClientRequest& done) { error = done.error; };
+    node_->engine->clients().submit(request);
+  }
   // Not flushed.
   void write() { ASSERT_EQ(ask(ClientOp::kZero), 0); }
   int flush() { return ask(ClientOp::kFlush); }

@@ -163,10 +163,7 @@ TEST_F(LostPeerTest, AMetadataDiskThatWasGivenUpDoesNotStandStill) {
   node_->data.failures = 1000000;
   ClientRequest request;
   std::optional<int> error;
-  request.op = ClientOp::kZero;
-  request.length_bytes = 4 * kKiB;
-  request.done = [&](ClientRequest& done) { error = done.error; };
-  node_->engine->clients().submit(request);
+  begin_zeroes(request, error);
   node_->run(4 * config_.disk_timeout_ns);
   EXPECT_EQ(error, 0);
   EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
@@ -401,10 +398,7 @@ TEST_F(LostPeerTest, AnOrderToGoOnAloneEndsWithTheNextPromotion) {
   promote();
   std::optional<int> error;
   ClientRequest request;
-  request.op = ClientOp::kZero;
-  request.length_bytes = 4 * kKiB;
-  request.done = [&error](ClientRequest& done) { error = done.error; };
-  node_->engine->clients().submit(request);
+  begin_zeroes(request, error);
   node_->run(kLong_ns);
   EXPECT_FALSE(error.has_value()) << "nobody has ordered it this time";
   meet(true);
@@ -454,10 +448,7 @@ TEST_F(LostPeerTest, WhoIsOvertakenDoesNotGoOnAlone) {
   part();
   ClientRequest request;
   std::optional<int> error;
-  request.op = ClientOp::kZero;
-  request.length_bytes = 4 * kKiB;
-  request.done = [&error](ClientRequest& done) { error = done.error; };
-  node_->engine->clients().submit(request);
+  begin_zeroes(request, error);
   be_refused(HostilePeer::Stance::kNewer, Verdict::kOutdated);
   node_->engine->orders().go_on_alone(false, [](const Result<std::string>& said) {
     ASSERT_FALSE(said.ok());

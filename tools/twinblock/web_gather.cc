@@ -87,15 +87,12 @@ bool WebGather::has_a_file(const std::string& volume, const Told& node) const {
 void WebGather::forget_what_was_taken_away(const std::vector<std::string>& sockets) {
   std::set<std::string> expected;
   for (const std::string& socket : sockets) expected.insert(volume_of(socket));
-  for (auto node = nodes_.begin(); node != nodes_.end();) {
-    const std::string& volume = node->first;
-    if (expected.contains(volume) || has_a_file(volume, node->second)) {
-      ++node;
-      continue;
-    }
-    history_.forget(volume);
-    node = nodes_.erase(node);
-  }
+  std::erase_if(nodes_, [&](const auto& node) {
+    const std::string& volume = node.first;
+    const bool gone = !expected.contains(volume) && !has_a_file(volume, node.second);
+    if (gone) history_.forget(volume);
+    return gone;
+  });
 }
 
 WebFigures WebGather::ask(const std::vector<std::string>& sockets, uint64_t now_ms) {
