@@ -256,13 +256,15 @@ TEST_F(ControlServerTest, a_stale_socket_is_replaced_and_a_living_one_is_not) {
     ::close(fd);
   }
   open();
-  auto second = ControlServer::open(*loop_, path_, {});
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.error().code, EADDRINUSE);
-  std::ofstream(directory_ / "file") << "data";
-  EXPECT_FALSE(ControlServer::open(*loop_, directory_ / "file", {}).ok());
-  EXPECT_FALSE(ControlServer::open(*loop_, directory_ / std::string(120, 'x'), {}).ok());
-  EXPECT_FALSE(ControlServer::open(*loop_, directory_ / "none" + "/r0.ctl", {}).ok());
+  loop_.call([this] {
+    auto second = ControlServer::open(*loop_, path_, {});
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().code, EADDRINUSE);
+    std::ofstream(directory_ / "file") << "data";
+    EXPECT_FALSE(ControlServer::open(*loop_, directory_ / "file", {}).ok());
+    EXPECT_FALSE(ControlServer::open(*loop_, directory_ / std::string(120, 'x'), {}).ok());
+    EXPECT_FALSE(ControlServer::open(*loop_, directory_ / "none" + "/r0.ctl", {}).ok());
+  });
 }
 
 TEST_F(ControlServerTest, an_answer_that_is_sent_in_parts_arrives_as_it_is) {

@@ -43,7 +43,7 @@ TEST(GuestTest, runs_the_wake_handler_on_its_own_thread_while_the_loop_waits) {
   Parking caller;
   loop->on_wake([&] { ran_on = std::this_thread::get_id(); });
   loop.start();
-  ASSERT_TRUE(enter_soon(*loop, caller));
+  ASSERT_TRUE(enter_soon(loop.of_guest(), caller));
   EXPECT_EQ(ran_on, std::this_thread::get_id());
 }
 
@@ -146,7 +146,7 @@ TEST(GuestTest, a_timer_that_a_guest_arms_fires) {
   });
   loop.start();
   const Parking caller;
-  ASSERT_TRUE(enter_soon(*loop, caller));
+  ASSERT_TRUE(enter_soon(loop.of_guest(), caller));
   EXPECT_TRUE(before_libev_looks_by_itself([&] { return fired.load(); }));
   loop.call([&] { timer.reset(); });
 }
@@ -179,7 +179,7 @@ TEST(GuestTest, its_disk_writes_are_done_once_and_are_in_the_file) {
     std::memset(data.data(), static_cast<int>(i + 1), data.size());
     request.offset_bytes = i * data.size();
     // Now and then wait for the loop to be idle, so that a slow machine has guests, too.
-    if (i % 10 == 0 ? enter_soon(*loop, mine) : loop->run_for(mine))
+    if (i % 10 == 0 ? enter_soon(loop.of_guest(), mine) : loop->run_for(mine))
       ++as_guest;
     else
       loop->wake();
@@ -233,7 +233,7 @@ TEST(GuestTest, its_direct_write_with_fua_is_stable_when_it_is_told) {
   loop.call([&] { disk->submit(flush); });
   ASSERT_TRUE(soon([&] { return flushed.load(); }));
   plain_writes = 0;
-  ASSERT_TRUE(enter_soon(*loop, parking));
+  ASSERT_TRUE(enter_soon(loop.of_guest(), parking));
   parking.park();
   EXPECT_EQ(write.error, 0);
   EXPECT_EQ(plain_writes, 0);
@@ -248,7 +248,7 @@ TEST(GuestTest, a_descriptor_that_a_guest_watches_is_looked_at) {
   std::atomic<bool> ready{false};
   std::unique_ptr<IoWatcher> watcher;
   loop->on_wake([&] {
-    watcher = std::make_unique<IoWatcher>(*loop, ends[0], EV_READ, [&] {
+    watcher = std::make_unique<IoWatcher>(loop.of_guest(), ends[0], EV_READ, [&] {
       watcher->stop();
       ready = true;
     });
@@ -256,7 +256,7 @@ TEST(GuestTest, a_descriptor_that_a_guest_watches_is_looked_at) {
   });
   loop.start();
   const Parking caller;
-  ASSERT_TRUE(enter_soon(*loop, caller));
+  ASSERT_TRUE(enter_soon(loop.of_guest(), caller));
   EXPECT_TRUE(before_libev_looks_by_itself([&] { return ready.load(); }));
   loop.call([&] { watcher.reset(); });
   loop.stop();

@@ -62,7 +62,7 @@ class LoneCallerTest : public ::testing::Test {
     loop_->stop();
     beat_.reset();
   }
-  Loop& loop() { return **loop_; }
+  Loop& loop() { return loop_->of_guest(); }
   void start_with_a_beat_each_millisecond() {
     beat_ = loop().make_timer([this] {
       ++beats_;

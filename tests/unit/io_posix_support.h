@@ -36,8 +36,16 @@ class RunningLoop {
   RunningLoop() = default;
   explicit RunningLoop(const Loop::Pace& pace) : loop_(pace) {}
   ~RunningLoop() { stop(); }
-  Loop& operator*() { return loop_; }
+  // For what becomes part of it: before it runs, or on it.
+  Loop& operator*() {
+    EXPECT_TRUE(!thread_.joinable() || std::this_thread::get_id() == thread_.get_id())
+        << "the loop runs, and this is another thread";
+    return loop_;
+  }
+  // For what any thread may ask of it.
   Loop* operator->() { return &loop_; }
+  // For a thread that runs it as a guest, at times.
+  Loop& of_guest() { return loop_; }
   void start() {
     thread_ = start_thread("loop", [this] { loop_.run(); });
   }

@@ -472,8 +472,9 @@ TEST_F(TcpTest, no_time_of_arrival_is_that_of_an_earlier_byte) {
 TEST_F(TcpTest, an_ipv6_link_comes_up_beside_its_own_listening_socket) {
   const std::vector<std::string> free = free_ipv6_addresses(2);
   if (free.empty()) GTEST_SKIP() << "this host has no ::1";
-  auto other = std::make_unique<TcpNetwork>(*loop_, "");
+  std::unique_ptr<TcpNetwork> other;
   loop_.call([&] {
+    other = std::make_unique<TcpNetwork>(*loop_, "");  // the loop runs: only its own thread may
     const auto take = [this](std::unique_ptr<Connection> connection) { accepted_.take(std::move(connection)); };
     const auto refuse = [this](const Refusal& refusal) { refusals_.push_back(refusal); };
     ASSERT_TRUE(network_->listen({"main", free[0], free[1]}, take, refuse).ok());
