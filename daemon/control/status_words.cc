@@ -5,11 +5,11 @@
 #include "base/limits.h"
 #include "base/units.h"
 #include "control/resync_words.h"
+#include "control/stalled_disk_words.h"
 #include "control/witness_words.h"
 #include "words/backing_words.h"
 #include "words/loss_words.h"
 #include "words/peer_words.h"
-#include "words/stall_words.h"
 #include "words/verdict_words.h"
 
 namespace twinblock {
@@ -188,7 +188,9 @@ StatusWords words_of_state(const StatusView& view) {
           : view.resync.target
               ? "Nothing to do; to promote this node afterwards, `twinblock wait " + volume +
                     " --for promotable --progress`."
-              : "Nothing to do; this node may be promoted meanwhile.";
+          : view.promotable
+              ? "Nothing to do; this node may be promoted meanwhile."
+              : "Nothing to do; " + peer + " may be promoted when it is whole.";
       break;
     case VolumeState::kSimplex:
       words.status = "This node goes on alone; what " + peer + " misses is recorded.";
@@ -322,34 +324,6 @@ void add_disks(const StatusView& view, StatusWords& words) {
                       : "Replace the disk that holds " + view.backing +
                             ", then restart twinblockd here; " + kDiskReplaced + ".";
   }
-}
-
-// Of a disk from which nothing comes, not even an error, and which all wait for without an end: this comes before all else.
-void add_stalled_disk(const StatusView& view, StatusWords& words) {
-  const std::string& peer = view.peer.name;
-  const std::string promote = "`twinblock promote " + view.volume;
-  if (view.stalled_ns > 0) {
-    words.status = "This node waits for " + view.stalled_file + ": " + stalled_words(view.stalled_ns) +
-                  (is_primary(view.role) ? ", and clients wait, too. " : ". ") + words.status;
-    words.action = "Look at that disk (dmesg); when it gets on, all does by itself.";
-    if (!is_primary(view.role)) return;
-    const bool whole = view.state == VolumeState::kDuplex || view.state == VolumeState::kDegraded;
-    if (view.witness.standing != WitnessStanding::kNone && view.witness.standing != WitnessStanding::kOff)
-      words.action += " Before that, " + peer + " may be promoted with the witness' consent: " + promote +
-                     "` there, where no promoter does it.";
-    else if (whole)
-      words.action += " To go on at " + peer + " before that, " + end_stalled_primary(view.node) + ", and run " +
-                     promote + " --peer-is-dead` on " + peer + ".";
-    return;
-  }
-  if (view.peer.stalled_ns == 0) return;
-  if (!view.peer.connected) {
-    words.status += " When " + peer + " was last heard, its own disk stood still.";
-    return;
-  }
-  words.status = peer + "'s clients wait, as " + stalled_words(view.peer.stalled_ns) + ". " + words.status;
-  words.action = "Look at " + peer + "'s disk; when it gets on, all does by itself. To go on here before that, " +
-                end_stalled_primary(peer) + ", and run " + promote + " --peer-is-dead` here.";
 }
 
 // The next one to die may be the last.

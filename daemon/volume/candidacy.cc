@@ -45,7 +45,8 @@ std::optional<Error> Candidacy::why_not_serve() const {
                  Retry::kLater};
   if (core_.record().flush_failed)
     return Error{"a flush failed here earlier: what this node reads may not be on its disk",
-                 "start twinblockd on " + core_.peer +
+                 (core_.session.up() ? "wait until " + core_.peer + " is whole and promote that"
+                                     : "start twinblockd on " + core_.peer) +
                      ", which brings this node up to date; without it, restart this host, after "
                      "which the disk tells what it holds",
                  EIO, Retry::kWhenMended};

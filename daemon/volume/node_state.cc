@@ -70,7 +70,12 @@ void NodeState::become_half_copied(const metadata::Generations& told, const std:
   // counts, also where its own promotion was before.
   role_.give_up_term();
   record_.discard = record_.keep = false;
-  // What the source has yet to send is on its record.
+  // What the source has yet to send is on its record. What it has sent to an empty disk is on no other one: should the
+  // right one be back in the middle of that, all of it is compared.
+  if (backing_lost_) {
+    record_.dirty = record_.all_dirty = true;
+    set_snapshot(false, 0, 0);
+  }
   backing_lost_ = backing_lost_ && !peer_is_believed_;
 }
 
@@ -142,7 +147,8 @@ void NodeState::found_equal(uint64_t boot) {
 
 void NodeState::made_equal(uint64_t boot) {
   record_.followed_boot = boot;
-  if (record_.all_dirty) record_.repairing = false;  // all was copied, or compared
+  // All was copied, or compared. (Where a flush had failed, it may be on record and not have been.)
+  if (record_.all_dirty && !record_.flush_failed) record_.repairing = false;
   record_.all_dirty = false;
   crashed_ = false;
   backing_lost_ = unvouched();

@@ -152,10 +152,10 @@ void PeerSync::session_lost(uint64_t retry_delay_ns) {
                            now - took_part_ns_ < 2 * core_.config.peer_timeout_ns;
   const bool soon_back =
       (core_.phase().attached() || was_awaited) && retry_delay_ns < limits::kReconnectDelayMax_ns;
-  core_.stance().await_copies(!soon_back                                 ? AwaitedCopies::kNone
-                              : !parts_.disks.local_ok()                 ? AwaitedCopies::kAll
-                              : parts_.disks.read_errors().places() > 0 ? AwaitedCopies::kOfBadPlaces
-                                                                         : AwaitedCopies::kNone);
+  // (A place may be found bad while it is away.)
+  core_.stance().await_copies(!soon_back                 ? AwaitedCopies::kNone
+                              : !parts_.disks.local_ok() ? AwaitedCopies::kAll
+                                                         : AwaitedCopies::kOfBadPlaces);
   enter(Phase::kApart);
   look_for_sole_copy();
   waiting_copy_.reset();
@@ -261,7 +261,9 @@ void PeerSync::begin_copy(Verdict verdict, const SyncFacts& peer) {
   enter(Phase::kMarking);
   // A source that stopped now would have forgotten which blocks are left; that there are some must
   // be on record before the target is touched.
-  core_.state().begin_copy(verdict == Verdict::kSourceOfAll);
+  // So must be that anything may, where what is sent is from memory that the disk does not hold: a loss of power in the
+  // middle of it would take that away, and the flag with it, when it has left the set already.
+  core_.state().begin_copy(verdict == Verdict::kSourceOfAll || core_.record().flush_failed);
   persist_for_resync([this, label = core_.record().generations] {
     flush_for_resync([this, label] { source_.begin(label); });
   });

@@ -85,7 +85,7 @@ void Resumption::ask_witness() {
       core_.log.log(Severity::kInfo, "goes on as primary, by the witness' consent");
       end();
       go_on_.alone();
-    } else if (error->code == EBUSY) {
+    } else if (error->code == EBUSY && error->retry == Retry::kNotNow) {  // one that can't be asked yet is busy, too
       give_up(error->what);
     }
   });

@@ -136,6 +136,19 @@ constexpr SpecialWords kKeepDiskThere{
     "free space, and restart twinblockd on %P; this node can then be brought up to date from it. If it is dead for good, what "
     "was written there alone is lost: stop %P, and run `twinblock promote %V --peer-is-dead` here, to go on without it"};
 
+// … and the other one is no whole replica, so that nobody could go on with it.
+constexpr SpecialWords kOnlyDiskHere{
+    "this node's disk fails, and holds the only whole replica: %P is half-copied",
+    "keep this disk and its metadata file: see what is wrong with it (dmesg), or free space, and restart twinblockd here; the "
+    "copy then goes on. Stop nothing that this node still serves. If the disk is dead for good: restore the volume from a "
+    "backup, or, where %P has kept a copy of what it held before, run `twinblock rollback %V` there (`twinblock status %V` "
+    "there says whether it has)"};
+constexpr SpecialWords kOnlyDiskThere{
+    "%P's disk fails, and holds the only whole replica: this node is half-copied",
+    "keep the disk of %P and its metadata file: see what is wrong with it (dmesg), or free space, and restart twinblockd on "
+    "%P; the copy then goes on. Stop nothing that %P still serves. If that disk is dead for good: restore the volume from a "
+    "backup"};
+
 // Whether the first would be the source if its disk did not fail.
 bool holds_what_counts(SyncFacts mine, SyncFacts theirs) {
   mine.disk_failed = theirs.disk_failed = false;
@@ -144,8 +157,10 @@ bool holds_what_counts(SyncFacts mine, SyncFacts theirs) {
 }
 
 const SpecialWords* special_words(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs) {
-  if (verdict == Verdict::kDiskFailed) return holds_what_counts(mine, theirs) ? &kKeepDiskHere : nullptr;
-  if (verdict == Verdict::kPeerDiskFailed) return holds_what_counts(theirs, mine) ? &kKeepDiskThere : nullptr;
+  if (verdict == Verdict::kDiskFailed && holds_what_counts(mine, theirs))
+    return theirs.inconsistent ? &kOnlyDiskHere : &kKeepDiskHere;
+  if (verdict == Verdict::kPeerDiskFailed && holds_what_counts(theirs, mine))
+    return mine.inconsistent ? &kOnlyDiskThere : &kKeepDiskThere;
   if (verdict != Verdict::kNoGoodCopy || mine.backing_lost == theirs.backing_lost) return nullptr;
   if (mine.backing_lost) return mine.inconsistent ? nullptr : &kLostHere;
   return theirs.inconsistent ? nullptr : &kLostThere;

@@ -104,6 +104,10 @@ void World::copied_back() {
     dies_when_whole(source, target);
     return;
   }
+  if (apart.chance(0.3)) {
+    loses_memory_midway(source, target);
+    return;
+  }
   bool whole = false;
   wait_for_moment(
       [&] {
@@ -144,6 +148,26 @@ void World::dies_when_whole(int source, int target) {
   if (!node(source).data().deceiving_sectors().empty())
     Report::violation(node(source).name() + " counts as whole, but shows what its disk does not hold" +
                       describe());
+  current_ = {true, true};
+}
+
+// … The source loses power in the middle of the copy, when what it has sent is stable at the target, and in no set or intent
+// of its own any more: its disk shows something older there, and no flag says so.
+void World::loses_memory_midway(int source, int target) {
+  const auto pace = [this, source](ResyncPace how, uint64_t bytes_per_s) {
+    node(source).engine().orders().set_resync_pace(how, bytes_per_s, [](const Result<std::string>&) {});
+  };
+  pace(ResyncPace::kRate, 64 * kKiB);
+  const auto resync = [this, source] { return node(source).engine().status().resync; };
+  wait_for_moment([&] { return record_of(target).inconsistent; }, "a target that is marked");
+  wait_for_moment([&] { return !record_of(target).inconsistent || resync().done_bytes >= resync().total_bytes / 2; },
+                  "half of a copy");
+  pace(ResyncPace::kPause, 0);
+  scheduler_.run_until(scheduler_.now_ns() + 5 * limits::kIntentAge_ns);
+  cut_power(source);
+  restart(source);
+  wait_for_two_secondaries();
+  check_identical("after a source whose flush had failed lost its memory");
   current_ = {true, true};
 }
 

@@ -146,6 +146,7 @@ class World {
   void fail_a_flush(uint64_t story);
   void copied_back();
   void dies_when_whole(int source, int target);
+  void loses_memory_midway(int source, int target);
   void dies_early();
   void dies_in_a_flush();
   void dies_before_the_record(int host, Random& apart);

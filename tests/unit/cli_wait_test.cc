@@ -73,18 +73,35 @@ json copied(uint64_t bytes, uint64_t of = 10) {
 
 TEST(Wait, GoesOnWhileAResyncDoesWhereThatIsWished) {
   Script script{{status("simplex"), copied(1), copied(1), copied(1), copied(1), copied(2), copied(3), status("simplex"),
-                 copied(1), copied(2), copied(3)}};
+                 copied(1, 9), copied(2, 9), copied(2, 9)}};
   const Result<json> result = wait_for("duplex", {kSecond_ns, true}, script.make_actions());
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, kExitTimedOut);
-  EXPECT_EQ(result.error().what.find("not duplex after 1.00 s in which nothing was copied: state resync"), 0u);
-  EXPECT_EQ(script.now_ns, 1000 + 6 * 200 * kMillisecond_ns + kSecond_ns) << "from the third byte on";
+  EXPECT_EQ(result.error().what.find("not duplex after 1.00 s in which the resync got no further: state resync"), 0u);
+  EXPECT_EQ(script.now_ns, 1000 + 9 * 200 * kMillisecond_ns + kSecond_ns) << "from when as little was left as never before";
   Script resumed{{copied(6), copied(6), status("simplex"), copied(0, 4), copied(1, 4), copied(1, 4)}};
   EXPECT_FALSE(wait_for("duplex", {kSecond_ns, true}, resumed.make_actions()).ok());
   EXPECT_EQ(resumed.now_ns, 1000 + 4 * 200 * kMillisecond_ns + kSecond_ns) << "cut off, it goes on with what is left";
   Script limited{{copied(1), copied(2), copied(3), copied(4), copied(5), copied(6), copied(7), copied(8)}};
   EXPECT_FALSE(limited.run("duplex", kSecond_ns).ok());
   EXPECT_EQ(limited.now_ns, 1000 + kSecond_ns) << "who says how long is taken at his word";
+}
+
+// Clients wrote while the link was cut, or the source is a new process, which knows less of what is done.
+TEST(Wait, MeasuresAResyncAnewThatBeginsWithMoreButNotAgainAndAgain) {
+  for (const uint64_t more : {10, 40}) {
+    Script script{{copied(6), status("simplex"), copied(0, more), copied(1, more), copied(2, more), copied(3, more),
+                   copied(4, more), copied(5, more), copied(5, more), copied(5, more), status("duplex")}};
+    EXPECT_TRUE(wait_for("duplex", {kSecond_ns, true}, script.make_actions()).ok()) << more;
+  }
+  Script unseen{{copied(6), copied(0, 40), copied(1, 40), copied(2, 40), copied(3, 40), copied(4, 40), copied(5, 40),
+                 status("duplex")}};
+  EXPECT_TRUE(wait_for("duplex", {kSecond_ns, true}, unseen.make_actions()).ok()) << "no look fell between the two";
+  Script again;
+  for (int i = 0; i < 100; ++i)
+    again.answers.insert(again.answers.end(), {status("simplex"), copied(0), copied(1), copied(2)});
+  EXPECT_FALSE(wait_for("duplex", {kSecond_ns, true}, again.make_actions()).ok());
+  EXPECT_LT(again.polls, 40u);
 }
 
 TEST(Wait, LooksOnceWithoutATimeout) {

@@ -107,6 +107,20 @@ TEST(ResyncInStatus, WhoIsSecondaryIsToBePromotedBeforeAnythingIsWritten) {
   EXPECT_NE(status_words(view).action.find("`twinblock promote r0`"), std::string::npos) << status_words(view).action;
 }
 
+// Nobody may be promoted beside what this disk may have lost.
+TEST(ResyncInStatus, ASourceWhoseFlushFailedIsNotSaidToBePromotable) {
+  StatusView view = duplex();  // two secondaries
+  view.state = VolumeState::kResync;
+  view.resync.active = view.resync.source = true;
+  view.peer.role = PeerRole::kSecondary;
+  view.promotable = true;
+  EXPECT_NE(status_words(view).action.find("this node may be promoted meanwhile"), std::string::npos);
+  view.promotable = false;
+  view.mine.flush_failed = true;
+  view.disk_error = "a flush of /d failed";
+  EXPECT_EQ(status_words(view).action, "Nothing to do; beta may be promoted when it is whole.");
+}
+
 TEST(LinksInStatus, OneThatIsMissingIsNamedWithTheReason) {
   const StatusView view = duplex({{LinkState::kUp, ""}, {LinkState::kDown, "connection refused"}});
   EXPECT_EQ(status_words(view).status,
@@ -424,36 +438,6 @@ TEST(WayBackInStatus, WhatIsUnderWayAndWhatFailedIsSaid) {
   view.way_back = {};
   view.way_back.failure = "no room; make some";
   EXPECT_NE(status_words(view).status.find("could not be taken: no room; make some."), std::string::npos);
-}
-
-TEST(StalledDisk, APrimarySaysWhoWaitsAndHowThePeerCanGoOn) {
-  StatusView view = duplex();
-  view.role = Role::kPrimary;
-  view.stalled_file = "/srv/r0.img";
-  EXPECT_EQ(added(view), "");
-  view.stalled_ns = 45 * kSecond_ns;
-  EXPECT_EQ(status_words(view).status, "This node waits for /srv/r0.img: its disk stands still (a request to it has waited "
-                                       "for 45.00 s), and clients wait, too. " + std::string(kFine));
-  EXPECT_NE(status_words(view).action.find("power alpha off or kill twinblockd there"), std::string::npos);
-  EXPECT_NE(status_words(view).action.find("`twinblock promote r0 --peer-is-dead` on beta"), std::string::npos);
-  view.witness.kind = WitnessKind::kEtcd;
-  view.witness.standing = WitnessStanding::kAgreed;
-  EXPECT_EQ(status_words(view).action.find("--peer-is-dead"), std::string::npos) << "nobody has to vouch for anything";
-  EXPECT_NE(status_words(view).action.find("`twinblock promote r0` there"), std::string::npos);
-  view.witness = {};
-  view.state = VolumeState::kSimplex;
-  EXPECT_EQ(status_words(view).action.find("promote"), std::string::npos) << "beta lacks something";
-}
-
-TEST(StalledDisk, ASecondarySaysWhoItsPrimaryWaitsFor) {
-  StatusView view = duplex();
-  view.peer.stalled_ns = 45 * kSecond_ns;
-  EXPECT_EQ(status_words(view).status, "beta's clients wait, as its disk stands still (a request to it has waited for 45.00 s). " +
-                                           std::string(kFine));
-  EXPECT_NE(status_words(view).action.find("power beta off or kill twinblockd there"), std::string::npos);
-  EXPECT_NE(status_words(view).action.find("`twinblock promote r0 --peer-is-dead` here"), std::string::npos);
-  view.peer.connected = false;
-  EXPECT_TRUE(added(view).starts_with(" When beta was last heard, its own disk stood still.")) << added(view);
 }
 
 TEST(RepairInStatus, OneThatWasCutOffIsToBeOrderedAgain) {

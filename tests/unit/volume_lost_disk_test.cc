@@ -197,6 +197,20 @@ TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForAWhile) {
   EXPECT_EQ(errors_[1], EIO);
 }
 
+// Nothing was known to be bad when the peer went.
+TEST_F(SoleCopyTest, APlaceThatIsFoundWhileThePeerIsAwayIsWaitedForAsWell) {
+  begin_in_duplex();
+  part();
+  node_->data.unreadable = true;
+  ask_all();
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_EQ(errors_[1], std::nullopt);
+  record_.generations = node_->engine->status().mine.generations;
+  meet(true);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(errors_[1], 0);
+}
+
 // Its process is replaced once more before it takes part again: it was heard a moment ago, and holds the place still.
 TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForThoughThePeerGoesTwice) {
   ASSERT_NO_FATAL_FAILURE(ask_for_what_only_a_peer_that_is_away_can_read());

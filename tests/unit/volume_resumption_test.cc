@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,20 @@ namespace {
 constexpr uint64_t kVolumeBytes = 256 * kKiB;
 constexpr uint64_t kBoot = 7;
 
+// It was run before, and has not ended yet.
+class AnsweringFence final : public FenceCommand {
+ public:
+  void fence(const FenceCall&, std::function<void(Result<int>)> done) override {
+    ++calls;
+    scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done), what = says] { done(what); });
+  }
+  [[nodiscard]] std::string name() const override { return "a fence command in writing"; }
+
+  int calls = 0;
+  Result<int> says = Error{"it still runs", "it is asked again when it has ended", EBUSY};
+  sim::Scheduler* scheduler = nullptr;
+};
+
 class ResumptionTest : public testing::Test {
  protected:
   ResumptionTest() : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
@@ -30,10 +45,13 @@ class ResumptionTest : public testing::Test {
   void begin() {
     node_ = plain_node(config_, record_, witness_.get(), nullptr, kBoot);
     if (witness_) witness_->scheduler = &node_->scheduler;
+    hear_logs();
+    EXPECT_TRUE(node_->engine->start().ok());
+  }
+  void hear_logs() {
     node_->logs = [this](const std::string& line) {
       given_up_ |= line.find("does not go on as primary:") != std::string::npos;
     };
-    EXPECT_TRUE(node_->engine->start().ok());
   }
   // Something was under way when its process ended, so that the peer is to be marked as half-copied.
   void begin_with_something_to_send() {
@@ -110,6 +128,7 @@ class ResumptionTest : public testing::Test {
   Config config_;
   metadata::NodeRecord record_;
   std::unique_ptr<WrittenWitness> witness_;  // null: none
+  AnsweringFence fence_;                     // where a test has one
   std::unique_ptr<FuzzNode> node_;
   std::unique_ptr<HostilePeer> peer_;
   bool given_up_ = false;
@@ -223,6 +242,26 @@ TEST_F(ResumptionTest, WhereThereIsAWitnessItConsentsBefore) {
   EXPECT_TRUE(serves());
   ASSERT_EQ(witness_->replacements.size(), 1u);
   EXPECT_EQ(on_record().generations.current, witness_->replacements[0].entry.generation);
+}
+
+// It hangs in the kernel, say, also when it has been killed. That it can't be run again yet is no word about the peer.
+TEST_F(ResumptionTest, AFenceCommandThatStillRunsIsAskedAgain) {
+  config_.witness.kind = WitnessKind::kCommand;
+  config_.witness.timeout_ns = kSecond_ns;
+  std::vector<std::byte> file = plain_file(record_);
+  metadata::Loaded loaded = load_plain(file, record_);
+  node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome, nullptr,
+                                     nullptr, kBoot, &fence_);
+  hear_logs();
+  fence_.scheduler = &node_->scheduler;
+  ASSERT_TRUE(node_->engine->start().ok());
+  for (int i = 0; i < 100 && fence_.calls < 3; ++i) node_->run(kSecond_ns);
+  ASSERT_GE(fence_.calls, 3);
+  EXPECT_FALSE(given_up_);
+  fence_.says = 7;
+  for (int i = 0; i < 100 && !serves(); ++i) node_->run(kSecond_ns);
+  EXPECT_TRUE(serves());
+  EXPECT_EQ(node_->engine->status().mine.term, 2u);
 }
 
 // Its replica may be the one that counts: nobody was served here, and nothing says that this one's flush is done.

@@ -83,6 +83,17 @@ class WayBackTest : public testing::Test {
     tell(wire::kGenerationInconsistent);
   }
 
+  // Its next process, with what is in its files then.
+  void begin_anew(std::vector<std::byte> file, DataFound found) {
+    peer_.reset();
+    metadata::Loaded loaded = load_plain(file, record_);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), found, nullptr, &copies_);
+    copies_.scheduler = &node_->scheduler;
+  }
+  std::vector<std::byte> file_of_one_that_held_data() {
+    record_.held_data = true;
+    return plain_file(record_);
+  }
   // Of a node that has just been made.
   void expect_no_way_back() {
     copies_.scheduler = &node_->scheduler;
@@ -242,13 +253,23 @@ TEST_F(WayBackTest, AGenerationThatIsNoneIsNotTakenOver) {
 }
 
 TEST_F(WayBackTest, ABackingThatWasFoundEmptyIsNoWayBack) {
-  node_.reset();
-  record_.held_data = true;
-  std::vector<std::byte> file = plain_file(record_);
-  metadata::Loaded loaded = load_plain(file, record_);
-  node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kNone, nullptr,
-                                     &copies_);
+  begin_anew(file_of_one_that_held_data(), DataFound::kNone);
   expect_no_way_back();
+}
+
+// What has been copied to the empty one meanwhile is in the source's set no more, and the right one lacks it.
+TEST_F(WayBackTest, TheRightDiskThatIsBackWhileTheEmptyOneIsFilledIsComparedInFull) {
+  begin_anew(file_of_one_that_held_data(), DataFound::kNone);
+  expect_no_way_back();
+  begin_anew(node_->metadata.contents, DataFound::kSome);
+  ASSERT_TRUE(node_->engine->start().ok());
+  ASSERT_TRUE(node_->engine->status().mine.inconsistent);
+  EXPECT_EQ(node_->engine->status().dirty_bytes, kVolumeBytes);
+  meet();
+  tell(wire::kGenerationConsistent);
+  begin_anew(node_->metadata.contents, DataFound::kSome);
+  ASSERT_TRUE(node_->engine->start().ok());
+  EXPECT_EQ(node_->engine->status().dirty_bytes, 0u) << "it is whole";
 }
 
 }  // namespace

@@ -70,6 +70,13 @@ TEST(VerdictWords, ADiskThatFailsIsKeptWhereItAloneHoldsWhatCounts) {
   for (const bool here : {true, false}) {
     EXPECT_EQ(advice(here).find("replace the disk"), std::string::npos) << advice(here);
     EXPECT_NE(advice(here).find(here ? "keep this disk" : "keep the disk of beta"), std::string::npos) << advice(here);
+    EXPECT_NE(advice(here).find("--peer-is-dead"), std::string::npos) << advice(here);
+  }
+  whole.inconsistent = true;  // in the middle of a copy
+  for (const bool here : {true, false}) {
+    EXPECT_NE(advice(here).find(here ? "beta is half-copied" : "this node is half-copied"), std::string::npos) << advice(here);
+    EXPECT_NE(advice(here).find(here ? "keep this disk" : "keep the disk of beta"), std::string::npos) << advice(here);
+    EXPECT_EQ(advice(here).find("promote"), std::string::npos) << "it would be refused: " << advice(here);
   }
 }
 

@@ -18,28 +18,47 @@ constexpr uint64_t kSilenceMax_ns = 10 * kSecond_ns;
 
 Error timed_out(const std::string& goal, const WaitLimit& limit, const nlohmann::json& last) {
   std::string what = "not " + goal + " after " + format_duration(limit.ns) +
-                     (limit.while_still ? " in which nothing was copied" : " (--timeout)") + ": state " +
+                     (limit.while_still ? " in which the resync got no further" : " (--timeout)") + ": state " +
                      text_at(last, "state") + ", role " + text_at(last, "role");
   if (const std::string status = text_at(last, "status"); !status.empty()) what += ". " + status;
   return Error{what, text_at(last, "action"), kExitTimedOut};
 }
 
 // Whether a resync has got on: more is done, or less is left, than ever before. One that was cut off goes on from nothing
-// done, with what was left; one that begins anew, again and again, does not get on.
+// done, with what was left. Where clients have written meanwhile, or the source is a new process, it begins with as much
+// again, or more, and is measured anew; one that begins so again and again does not get on.
 class Progress {
  public:
   bool gets_on(const nlohmann::json& status) {
     const nlohmann::json resync = object_at(status, "resync");
-    if (!flag_at(resync, "active")) return false;
+    if (!flag_at(resync, "active")) {
+      active_ = false;
+      return false;
+    }
     const uint64_t done = count_at(resync, "bytes_done");
     const uint64_t left = count_at(resync, "bytes_total") - std::min(done, count_at(resync, "bytes_total"));
+    const bool begins = !active_ || done < last_done_;
+    active_ = true;
+    last_done_ = done;
     const bool further = done > most_done_ || left < least_left_;
+    if (begins && left >= most_begun_with_ && begun_anew_ < kBegunAnewMax) {
+      if (most_begun_with_ > 0) ++begun_anew_;
+      most_begun_with_ = left;
+      most_done_ = done;
+      least_left_ = left;
+    }
     most_done_ = std::max(most_done_, done);
     least_left_ = std::min(least_left_, left);
     return further;
   }
 
  private:
+  static constexpr unsigned kBegunAnewMax = 3;
+
+  bool active_ = false;
+  uint64_t last_done_ = 0;
+  unsigned begun_anew_ = 0;
+  uint64_t most_begun_with_ = 0;  // bytes left
   uint64_t most_done_ = 0;
   uint64_t least_left_ = UINT64_MAX;
 };
