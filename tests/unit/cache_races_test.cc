@@ -289,8 +289,9 @@ TEST_F(CacheJoins, NobodyWaitsForHimself) {
 
 TEST_F(CacheJoins, AWaitEndsWithTheOtherRead) {
   const MonotonicClock& clock = clock_;
-  std::optional<Reader> first(std::in_place, *this, 3, clock.now_ns());
-  Reader second(*this, 9, clock.now_ns());
+  const uint64_t now_ns = clock.now_ns();  // a join lasts for so long only
+  std::optional<Reader> first(std::in_place, *this, 3, now_ns);
+  Reader second(*this, 9, now_ns);
   ASSERT_TRUE(second.joins());
   std::thread waits([&] { second.cached.wait(clock); });
   read_disk(first->cached, 3, first->into);

@@ -43,8 +43,9 @@ class FakeHost : public testing::Test {
   [[nodiscard]] std::string mountinfo() const { return host_.proc + "/self/mountinfo"; }
 
   // A finished attachment by nbdfuse with a loop device, whose node is process 4711, as attach
-  // leaves it; `nbdfuse` runs for so long.
-  Attachment attached_by_nbdfuse(const std::string& seconds) {
+  // leaves it; `nbdfuse` runs until it is to end, if it ever does.
+  Attachment attached_by_nbdfuse() {
+    put(runs_);
     Attachment attachment;
     attachment.volume = "r0";
     attachment.node = "alpha";
@@ -55,13 +56,14 @@ class FakeHost : public testing::Test {
     attachment.log = stem_ + ".nbdfuse.log";
     attachment.node_pid = 4711;
     attachment.nbdfuse =
-        identify_process(start_background({"sleep", seconds}, "/dev/null").value());
+        identify_process(start_background({"sh", "-c", "while [ -e \"$0\" ]; do sleep 0.02; done", runs_}, "/dev/null").value());
     attachment.complete = true;
     EXPECT_TRUE(create_attachment(stem_, attachment).ok());
     put(mountinfo(), "40 22 0:50 / " + attachment.mount_dir + " rw - fuse.nbdfuse nbdfuse rw\n");
     put(backing_file(), attachment.file + "\n");
     return attachment;
   }
+  void let_nbdfuse_end() const { fs::remove(runs_); }
   [[nodiscard]] std::string backing_file() const {
     return host_.sys + "/block/loop0/loop/backing_file";
   }
@@ -70,6 +72,7 @@ class FakeHost : public testing::Test {
   const std::string dir_ = directory_.path();
   std::string stem_;
   HostPaths host_;
+  const std::string runs_ = dir_ + "/nbdfuse-runs";
 };
 
 TEST_F(FakeHost, KernelNbdIsFoundByItsModuleOrItsDevice) {
@@ -253,12 +256,13 @@ TEST_F(FakeHost, ALoopDeviceThatIsFreeOrSomebodyElsesIsNoAttachment) {
   status["pid"] = 4711;
   const std::string other = dir_ + "/other.img";
   for (const std::string& behind : {std::string(), other}) {
-    const Attachment attachment = attached_by_nbdfuse("1");
+    const Attachment attachment = attached_by_nbdfuse();
     EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "it works";
     if (behind.empty())
       fs::remove(backing_file());
     else
       put(backing_file(), behind + "\n");
+    let_nbdfuse_end();
     const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
     ASSERT_TRUE(cleared.ok()) << cleared.error().what;
     EXPECT_NE(cleared.value().find("loop0 of an earlier attach is dead ("), std::string::npos)
@@ -291,9 +295,10 @@ TEST_F(FakeHost, ALoopDeviceOnAnotherFileOfTheSameNameIsNotOnThisOne) {
 TEST_F(FakeHost, AMountThatIsGoneIsNoAttachment) {
   json status = node_status("primary", true, "secondary");
   status["pid"] = 4711;
-  attached_by_nbdfuse("1");
+  attached_by_nbdfuse();
   put(mountinfo(), "");
   fs::remove(backing_file());
+  let_nbdfuse_end();
   const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
   ASSERT_TRUE(cleared.ok()) << cleared.error().what;
   EXPECT_NE(cleared.value().find("no longer mounted"), std::string::npos) << cleared.value();
@@ -303,7 +308,7 @@ TEST_F(FakeHost, AMountThatIsGoneIsNoAttachment) {
 TEST_F(FakeHost, ALoopDeviceThatGoesWithItsLastUserIsNotRecommended) {
   json status = node_status("primary", true, "secondary");
   status["pid"] = 4711;
-  const Attachment attachment = attached_by_nbdfuse("60");
+  const Attachment attachment = attached_by_nbdfuse();
   put(host_.sys + "/block/loop0/loop/autoclear", "1\n");
   EXPECT_EQ(clear_dead_attachment(host_, status, stem_).value(), "") << "it is in use";
   std::string note;
@@ -317,9 +322,10 @@ TEST_F(FakeHost, ALoopDeviceThatGoesWithItsLastUserIsNotRecommended) {
 TEST_F(FakeHost, ADeviceByNbdfuseEndsWithTheNodesProcess) {
   json status = node_status("primary", true, "secondary");
   status["pid"] = 4712;
-  const Attachment attachment = attached_by_nbdfuse("1");
+  const Attachment attachment = attached_by_nbdfuse();
   put(mountinfo(), "");
   fs::remove(backing_file());
+  let_nbdfuse_end();
   const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
   ASSERT_TRUE(cleared.ok()) << cleared.error().what;
   EXPECT_NE(cleared.value().find("is dead (the node was restarted)"), std::string::npos)
@@ -331,7 +337,7 @@ TEST_F(FakeHost, ADeviceByNbdfuseEndsWithTheNodesProcess) {
 TEST_F(FakeHost, AnAttachmentInAnotherMountNamespaceIsLeftAlone) {
   json status = node_status("primary", true, "secondary");
   status["pid"] = 4711;
-  const Attachment attachment = attached_by_nbdfuse("60");
+  const Attachment attachment = attached_by_nbdfuse();
   put(mountinfo(), "");
   fs::remove(backing_file());
   const std::string process = host_.proc + "/" + std::to_string(attachment.nbdfuse.pid);
@@ -435,7 +441,7 @@ TEST_F(FakeHost, AMountedDeviceIsNotDetached) {
 
 // What only the kernel has would be lost with it, and whoever is told that it is detached moves on.
 TEST_F(FakeHost, ALoopDeviceThatCanNotBeFlushedStays) {
-  const Attachment attachment = attached_by_nbdfuse("60");
+  const Attachment attachment = attached_by_nbdfuse();
   const auto is_kept = [&](const std::string& why) {
     const Status refusal = detach(host_, stem_, attachment, false);
     EXPECT_TRUE(!refusal.ok() && refusal.error().what.find("can't flush " + attachment.device) == 0) << why;

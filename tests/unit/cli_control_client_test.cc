@@ -352,8 +352,9 @@ TEST(Locate, AnotherUsersDirectoryIsNotBelieved) {
   if (!fs::create_directory(path)) GTEST_SKIP() << path << " is in use";
   fs::permissions(path, fs::perms::all);
   touch(path + "/mine.ctl");
-  if (root) {
-    ASSERT_EQ(seteuid(user), 0);
+  if (root && seteuid(user) != 0) {
+    fs::remove_all(path);
+    GTEST_SKIP() << "no user " << user << " here, whom a container may not know";
   }
   const Result<json> reply = control_request(path + "/mine.ctl", "status", json::object(), kSecond_ns);
   const Result<std::string> found = locate_control_socket({"mine", "", "", ""});

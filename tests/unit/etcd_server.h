@@ -26,6 +26,7 @@
 #include "io/posix/http_client.h"
 #include "io/posix/monotonic.h"
 #include "io_posix_support.h"
+#include "reserved_port.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
@@ -46,18 +47,11 @@ inline int listen_on_loopback(uint16_t& port) {
   return fd;
 }
 
-// Nobody listens there, for now.
-inline uint16_t free_port() {
-  uint16_t port = 0;
-  ::close(listen_on_loopback(port));
-  return port;
-}
-
 class EtcdServer {
  public:
   // `scheme` and `options`: of its clients' port, beside what is the same for all.
   explicit EtcdServer(std::string scheme = "http", std::vector<std::string> options = {})
-      : url_(scheme + "://127.0.0.1:" + std::to_string(free_port())), options_(std::move(options)) {
+      : url_(scheme + "://127.0.0.1:" + std::to_string(reserve_port())), options_(std::move(options)) {
     start();
   }
   ~EtcdServer() { kill(); }
@@ -66,7 +60,7 @@ class EtcdServer {
 
   [[nodiscard]] const std::string& url() const { return url_; }
   void start() {
-    const std::string peer = "http://127.0.0.1:" + std::to_string(free_port());
+    const std::string peer = "http://127.0.0.1:" + std::to_string(reserve_port());
     std::vector<std::string> words{kEtcdProgram, "--name=t", "--data-dir=" + directory_ / "data",
                                    "--listen-client-urls=" + url_, "--advertise-client-urls=" + url_,
                                    "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
@@ -83,7 +77,7 @@ class EtcdServer {
     posix_spawn_file_actions_addclosefrom_np(&files, 3);
     ASSERT_EQ(posix_spawn(&pid_, kEtcdProgram, &files, nullptr, arguments.data(), environ), 0);
     posix_spawn_file_actions_destroy(&files);
-    ASSERT_TRUE(soon([this] { return says("ready to serve client requests") || ::kill(pid_, 0) != 0; })) << log_text();
+    ASSERT_TRUE(soon([this] { return says("ready to serve client requests") || ::waitpid(pid_, nullptr, WNOHANG) != 0; })) << log_text();
   }
   void kill() {
     if (pid_ <= 0) return;
@@ -92,7 +86,11 @@ class EtcdServer {
     pid_ = 0;
     std::filesystem::remove(directory_ / "log");
   }
-  void pause() const { ::kill(pid_, SIGSTOP); }
+  // Until it stands still: one of its threads has to run once more for that.
+  void pause() const {
+    ::kill(pid_, SIGSTOP);
+    EXPECT_EQ(::waitpid(pid_, nullptr, WUNTRACED), pid_);
+  }
   void resume() const { ::kill(pid_, SIGCONT); }
 
   // As its administrator, by its gateway. The answer's body; `token` may be empty.

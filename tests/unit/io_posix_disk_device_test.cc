@@ -2,18 +2,21 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/units.h"
@@ -69,7 +72,7 @@ TEST_P(PosixDiskDeviceTest, a_block_device_is_zeroed_exactly_where_asked) {
   uint64_t length = 0;
   EXPECT_EQ(file.extent(0, 1 * kMiB, hole, length), 0);
   EXPECT_FALSE(hole);
-  options.cache = DiskFile::Cache::kBuffered;  // which does not wait for it
+  options.cache = DiskFile::Cache::kBuffered;  // which does not wait for it for long
   const auto second = DiskFile::open(options);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, EBUSY);
@@ -97,6 +100,26 @@ TEST(PosixDiskDevice, a_device_that_something_else_has_claimed_is_left_alone) {
     EXPECT_EQ(refused.error().code, EBUSY) << refused.error().what;
   }
   EXPECT_TRUE(DiskFile::open(options).ok());
+}
+
+// As udev does each time that a process which could write to it has closed it.
+TEST(PosixDiskDevice, a_device_that_is_locked_for_a_moment_is_waited_for) {
+  const TemporaryDirectory directory;
+  DiskFile::Options options = image_in(directory);
+  ASSERT_TRUE(DiskFile::open(options).ok());
+  const LoopDevice device(options.path);
+  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+  options.path = device.path();
+  options.create = false;
+  std::optional<Descriptor> other(std::in_place, ::open(device.path().c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(other->get(), LOCK_SH), 0);
+  std::thread ends([&other] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    other.reset();
+  });
+  const auto opened = DiskFile::open(options);
+  ends.join();
+  EXPECT_TRUE(opened.ok()) << opened.error().what;
 }
 
 // What memory held of a device is gone with it: a disk that was pulled out and put back, say.

@@ -201,7 +201,7 @@ TEST(EtcdFaults, a_replacement_that_may_have_been_heard_is_not_sent_again) {
 
 TEST(EtcdFaults, a_replacement_that_nobody_heard_goes_to_the_next_one) {
   FakeServer good(always(200, kDone));
-  AskedEtcd asked(access_to_both("http://127.0.0.1:" + std::to_string(free_port()), good.url()));
+  AskedEtcd asked(access_to_both("http://127.0.0.1:" + std::to_string(reserve_port()), good.url()));
   const Result<bool> replaced = asked.replace("r0", 0, kAlpha);
   ASSERT_TRUE(replaced.ok()) << replaced.error().what;
   EXPECT_TRUE(replaced.value());

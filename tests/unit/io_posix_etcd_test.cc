@@ -179,7 +179,7 @@ TEST_F(EtcdTest, one_that_stands_still_is_not_waited_for_longer_than_said) {
 TEST_F(EtcdTest, another_endpoint_answers_for_one_that_does_not) {
   EtcdServer still;
   still.pause();
-  EtcdAccess access = access_to("http://127.0.0.1:" + std::to_string(free_port()));
+  EtcdAccess access = access_to("http://127.0.0.1:" + std::to_string(reserve_port()));
   access.endpoints.push_back(still.url());
   access.endpoints.push_back(shared().url());
   {

@@ -1,5 +1,6 @@
 // Opening disks, the log, the start-up helpers, notifications.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -119,7 +121,14 @@ TEST_F(DiskFileTest, neither_a_directory_nor_a_character_device_is_a_disk) {
 }
 
 TEST_F(DiskFileTest, a_file_that_could_not_be_created_whole_is_not_left_behind) {
-  const auto file = DiskFile::open(options("disk", uint64_t{1} << 62, true));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{64 * 1024, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto file = DiskFile::open(options("disk", 128 * 1024, true));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
   ASSERT_FALSE(file.ok());
   EXPECT_FALSE(std::filesystem::exists(directory_ / "disk"));
 }

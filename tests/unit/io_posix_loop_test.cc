@@ -230,6 +230,7 @@ class HandoffTest : public ::testing::TestWithParam<PosixDisk::Engine> {
     options.file.calls = &calls_;
     options.engine = GetParam();
     auto opened = PosixDisk::open(*loop_, options);
+    if (!opened.ok() && GetParam() == PosixDisk::Engine::kIoUring) GTEST_SKIP() << opened.error().what;
     ASSERT_TRUE(opened.ok()) << opened.error().what;
     disk_ = std::move(opened.value());
     for (size_t i = 0; i < requests_.size(); ++i) {
@@ -309,7 +310,7 @@ TEST_P(HandoffTest, a_write_that_hangs_stops_neither_timers_nor_other_requests) 
     const uint64_t allowed_ns = 30 * kMillisecond_ns + 4 * machine.longest_ns();
     loop_.call([&] { in_time += longest_ns <= allowed_ns ? 1 : 0; });
     // Until inline writes are used again.
-    std::this_thread::sleep_for(std::chrono::nanoseconds(LoopRole::kCoolOff_ns) + milliseconds(20));
+    EXPECT_TRUE(loop_.eventually([&] { return loop_->role().may_block(loop_->now_ns()); }));
   }
   EXPECT_EQ(stuck_calls, 3);
   EXPECT_GT(in_time, 0) << "of three rounds";
@@ -322,14 +323,16 @@ TEST_P(HandoffTest, stopping_waits_for_the_write_that_hangs) {
   loop_.call([&] { disk_->submit(stuck_); });
   EXPECT_TRUE(loop_.eventually([&] { return loop_->role().takeovers() == 1; }));
   loop_->stop();
-  std::thread release([] {
+  std::atomic<bool> released{false};
+  std::thread release([&released] {
     std::this_thread::sleep_for(milliseconds(50));
+    released = true;
     hold(false);
   });
   loop_.stop();
+  EXPECT_TRUE(released) << "it has waited";
   disk_.reset();
   release.join();
-  EXPECT_EQ(stuck_done_, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, HandoffTest,

@@ -30,6 +30,9 @@
 namespace twinblock {
 namespace {
 
+// The disk of a busy machine may take its time.
+constexpr LookPatience kPatient{600 * kSecond_ns, 600 * kSecond_ns};
+
 // What happens when the disk itself is read; the other reads of this program are as they are. A look that was given up may
 // still be in the last one when the test sets the next: hence the lock.
 class DirectRead {
@@ -130,7 +133,7 @@ class MemoryLooks : public ::testing::Test {
 
 TEST_F(MemoryLooks, WhatIsOnTheDiskAsWellIsHonest) {
   if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
-  const MemoryLook look = look_at_memory(path_, {{0, kSize}});
+  const MemoryLook look = look_at_memory(path_, {{0, kSize}}, kPatient);
   EXPECT_EQ(look.found, MemoryFound::kHonest);
   EXPECT_GT(direct_reads, 1);
 }
@@ -139,13 +142,13 @@ TEST_F(MemoryLooks, WhatIsStillToBeWrittenIsWrittenFirst) {
   if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
   const Bytes data = pattern(64 * kKiB, 2);
   ASSERT_EQ(::pwrite(fd_, data.data(), data.size(), kMiB), static_cast<ssize_t>(data.size()));
-  EXPECT_EQ(look_at_memory(path_, {{0, kSize}}).found, MemoryFound::kHonest);
+  EXPECT_EQ(look_at_memory(path_, {{0, kSize}}, kPatient).found, MemoryFound::kHonest);
 }
 
 TEST_F(MemoryLooks, OfWhatIsNotInMemoryNothingIsReadAndNothingComesThere) {
   if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
   forget();
-  EXPECT_EQ(look_at_memory(path_, {{0, kSize}}).found, MemoryFound::kHonest);
+  EXPECT_EQ(look_at_memory(path_, {{0, kSize}}, kPatient).found, MemoryFound::kHonest);
   EXPECT_EQ(direct_reads, 0) << "it may be long in answering, and that would mean nothing";
   EXPECT_TRUE(nothing_is_cached(fd_, kSize));
 }
@@ -159,7 +162,7 @@ TEST_F(MemoryLooks, APageThatTheDiskDoesNotHoldIsFoundWhereverItLies) {
       if (begin <= at && at < begin + bytes) static_cast<char*>(into)[at - begin] ^= 1;
       return static_cast<ssize_t>(got);
     };
-    const MemoryLook look = look_at_memory(path_, {{4 * kMiB, 4 * kMiB}, {0, 4 * kMiB}});
+    const MemoryLook look = look_at_memory(path_, {{4 * kMiB, 4 * kMiB}, {0, 4 * kMiB}}, kPatient);
     EXPECT_EQ(look.found, MemoryFound::kDeceives) << at;
     EXPECT_EQ(look.at_bytes / kMiB, at / kMiB);
     EXPECT_EQ(look.error, 0);
@@ -172,7 +175,7 @@ TEST_F(MemoryLooks, WhatTheDiskCanNotReadIsNotBelieved) {
     errno = EIO;
     return ssize_t{-1};
   };
-  const MemoryLook look = look_at_memory(path_, {{0, kSize}});
+  const MemoryLook look = look_at_memory(path_, {{0, kSize}}, kPatient);
   EXPECT_EQ(look.found, MemoryFound::kDeceives);
   EXPECT_EQ(look.error, EIO);
 }
@@ -182,7 +185,7 @@ TEST_F(MemoryLooks, AWriteBackThatFailedIsFoundThoughNothingIsLeftOfIt) {
   if (!has_direct_) GTEST_SKIP() << "no direct I/O in /var/tmp";
   forget();
   write_back_errno = EIO;
-  const MemoryLook look = look_at_memory(path_, {{0, kSize}});
+  const MemoryLook look = look_at_memory(path_, {{0, kSize}}, kPatient);
   EXPECT_EQ(look.found, MemoryFound::kDeceives);
   EXPECT_EQ(look.error, EIO);
 }
@@ -201,7 +204,7 @@ TEST_F(MemoryLooks, APageInALongRangeIsFound) {
       if (begin <= at && at < begin + bytes) static_cast<char*>(into)[at - begin] ^= 1;
       return static_cast<ssize_t>(got);
     };
-    const MemoryLook look = look_at_memory(path_, {{0, kLong}}, {60 * kSecond_ns, 60 * kSecond_ns});
+    const MemoryLook look = look_at_memory(path_, {{0, kLong}}, kPatient);
     EXPECT_EQ(look.found, MemoryFound::kDeceives) << at;
     EXPECT_EQ(look.at_bytes / kMiB, at / kMiB);
   }
@@ -212,7 +215,7 @@ TEST_F(MemoryLooks, AFileSystemWithoutDirectReadsTellsNothing) {
     errno = EINVAL;
     return ssize_t{-1};
   };
-  EXPECT_EQ(look_at_memory(path_, {{0, kSize}}).found, MemoryFound::kUntold);
+  EXPECT_EQ(look_at_memory(path_, {{0, kSize}}, kPatient).found, MemoryFound::kUntold);
   EXPECT_EQ(look_at_memory(directory_ + "/missing", {{0, kSize}}).found, MemoryFound::kUntold);
 }
 
@@ -240,7 +243,7 @@ TEST_F(MemoryLooks, ADiskThatMayHangIsGivenTheTimeToShowIt) {
     errno = EIO;
     return ssize_t{-1};
   };
-  const MemoryLook look = look_at_memory(path_, {{0, kSize}}, {700 * kMillisecond_ns, 1500 * kMillisecond_ns});
+  const MemoryLook look = look_at_memory(path_, {{0, kSize}}, {3 * kSecond_ns, 4 * kSecond_ns});
   EXPECT_EQ(look.found, MemoryFound::kHangs);
   goes_on = true;
   wait_for_threads();
@@ -266,12 +269,12 @@ TEST_F(MemoryLooks, APageOfADeviceThatItDoesNotHoldIsFound) {
   ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);
   Bytes block(4 * kKiB);
   ASSERT_EQ(::syscall(SYS_pread64, fd, block.data(), block.size(), 5 * kMiB), static_cast<ssize_t>(block.size()));
-  EXPECT_EQ(look_at_memory(device.path(), {{0, kSize}}).found, MemoryFound::kHonest);
+  EXPECT_EQ(look_at_memory(device.path(), {{0, kSize}}, kPatient).found, MemoryFound::kHonest);
   const char byte = 'x';
   ASSERT_EQ(::pwrite(fd_, &byte, 1, 6 * kMiB), 1);
-  EXPECT_EQ(look_at_memory(device.path(), {{0, kSize}}).found, MemoryFound::kHonest) << "it is not in memory";
+  EXPECT_EQ(look_at_memory(device.path(), {{0, kSize}}, kPatient).found, MemoryFound::kHonest) << "it is not in memory";
   ASSERT_EQ(::pwrite(fd_, &byte, 1, 5 * kMiB + 100), 1);
-  const MemoryLook look = look_at_memory(device.path(), {{0, kSize}});
+  const MemoryLook look = look_at_memory(device.path(), {{0, kSize}}, kPatient);
   EXPECT_EQ(look.found, MemoryFound::kDeceives);
   EXPECT_EQ(look.at_bytes, 5 * kMiB);
   EXPECT_EQ(look.error, 0);

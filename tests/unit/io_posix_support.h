@@ -38,7 +38,7 @@ class RunningLoop {
   ~RunningLoop() { stop(); }
   // For what becomes part of it: before it runs, or on it.
   Loop& operator*() {
-    EXPECT_TRUE(!thread_.joinable() || std::this_thread::get_id() == thread_.get_id())
+    EXPECT_TRUE(!thread_.joinable() || loop_.on_loop())
         << "the loop runs, and this is another thread";
     return loop_;
   }

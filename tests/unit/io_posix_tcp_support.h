@@ -15,38 +15,21 @@
 #include "io/posix/tcp_network.h"
 #include "io_posix_support.h"
 #include "pattern.h"
+#include "reserved_port.h"
 
 namespace twinblock {
 
-// A port that nobody listens on now.
-inline std::string free_address(const char* ip = "127.0.0.1") {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  ::inet_pton(AF_INET, ip, &address.sin_addr);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  ::close(fd);
-  return std::string(ip) + ":" + std::to_string(ntohs(address.sin_port));
-}
+inline std::string free_address() { return "127.0.0.1:" + std::to_string(reserve_port()); }
 
 // So many; none: this host has no IPv6.
 inline std::vector<std::string> free_ipv6_addresses(size_t count) {
   std::vector<std::string> addresses;
-  std::vector<int> held;  // until all are known
-  for (size_t i = 0; i < count; ++i) {
-    const int fd = held.emplace_back(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_addr = in6addr_loopback;
-    socklen_t length = sizeof address;
-    if (::bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) break;
-    ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-    addresses.push_back("[::1]:" + std::to_string(ntohs(address.sin6_port)));
+  while (addresses.size() < count) {
+    const uint16_t port = reserve_port("::1");
+    if (port == 0) return {};
+    addresses.push_back("[::1]:" + std::to_string(port));
   }
-  for (const int fd : held) ::close(fd);
-  return addresses.size() == count ? addresses : std::vector<std::string>{};
+  return addresses;
 }
 
 // One end: collects what it reads.

@@ -91,6 +91,8 @@ class TlsTicketsTest : public TcpTest {
 TEST_F(TlsTicketsTest, the_loop_goes_on_beside_them) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const TcpAddress at = parse_tcp_address(address_).value();
+  const int on = 1;
+  ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   ASSERT_EQ(::bind(listener, at.get(), at.length), 0);
   ASSERT_EQ(::listen(listener, 1), 0);
   CountingEnd end;

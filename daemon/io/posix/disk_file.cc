@@ -85,8 +85,9 @@ bool wants_direct(const DiskFile::Options& options) {
   return options.cache != DiskFile::Cache::kBuffered;
 }
 
-uint64_t in_use_patience_ns(const DiskFile::Options& options) {
-  return wants_direct(options) ? DiskFile::kInUsePatience_ns : 0;
+uint64_t in_use_patience_ns(const DiskFile::Options& options, bool is_device) {
+  if (wants_direct(options)) return DiskFile::kInUsePatience_ns;
+  return is_device ? DiskFile::kDevicePatience_ns : 0;
 }
 
 int open_file(const DiskFile::Options& options, bool& fresh) {
@@ -96,7 +97,7 @@ int open_file(const DiskFile::Options& options, bool& fresh) {
   const bool is_device = ::stat(options.path.c_str(), &before) == 0 && S_ISBLK(before.st_mode);
   const int exclusive = is_device && options.exclusive ? O_EXCL : 0;
   const int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | exclusive;
-  const int fd = attempt_for(in_use_patience_ns(options), EBUSY,
+  const int fd = attempt_for(in_use_patience_ns(options, is_device), EBUSY,
                              [&] { return ::open(options.path.c_str(), flags); });
   if (fd >= 0 || errno != ENOENT || !options.create) return fd;
   const int made = ::open(options.path.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
@@ -106,7 +107,9 @@ int open_file(const DiskFile::Options& options, bool& fresh) {
 
 Status lock_file(int fd, const DiskFile::Options& options) {
   const auto attempt = [fd] { return ::flock(fd, LOCK_EX | LOCK_NB); };
-  const uint64_t patience_ns = in_use_patience_ns(options);
+  struct stat status {};
+  const bool is_device = ::fstat(fd, &status) == 0 && S_ISBLK(status.st_mode);
+  const uint64_t patience_ns = in_use_patience_ns(options, is_device);
   if (!options.exclusive || attempt_for(patience_ns, EWOULDBLOCK, attempt) == 0) return ok_status();
   if (errno != EWOULDBLOCK) return system_error(errno, "lock " + options.path);
   return Error{options.path + " is in use by another process",

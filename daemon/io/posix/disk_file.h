@@ -76,8 +76,10 @@ class DiskFile {
   // long as the write, and each later small write there walks all of the folio's blocks: 4 KiB into
   // a folio of 1 MiB cost 25 us, into one of 64 KiB 2 us.
   static constexpr uint64_t kWriteCallBytesMax = 64 * kKiB;
-  // Who is direct waits for so long for a file that is in use.
+  // Who is direct waits for so long for a file that is in use; …
   static constexpr uint64_t kInUsePatience_ns = 10 * kSecond_ns;
+  // … and everybody for a device, which udev locks for a moment each time that a process which could write to it closes it.
+  static constexpr uint64_t kDevicePatience_ns = 2 * kSecond_ns;
   // One fallocate call at the most.
   static constexpr uint64_t kZeroCallBytesMax = 16 * kMiB;
 
