@@ -121,8 +121,7 @@ class PosixDiskTest : public ::testing::TestWithParam<Way> {
 
 TEST_P(PosixDiskTest, what_is_written_is_read) {
   open();
-  EXPECT_STREQ(disk_->engine_name(),
-               GetParam().engine == PosixDisk::Engine::kIoUring ? "io_uring" : "threads");
+  EXPECT_STREQ(disk_->engine_name(), GetParam().engine == PosixDisk::Engine::kIoUring ? "io_uring" : "threads");
   for (const uint64_t length : {512ul, 4096ul, 5000ul, 65536ul, 1048576ul, 3000000ul}) {
     const Bytes data = pattern(length, static_cast<unsigned>(length));
     EXPECT_EQ(run(write_job(12345, data)), 0);
@@ -237,8 +236,7 @@ TEST_P(PosixDiskTest, holes_and_data_are_told_apart_to_the_block) {
   };
   for (const Extent& extent : {Extent{0, 5, true}, Extent{5, 6, false}, Extent{6, 20, true},
                                Extent{20, 22, false}, Extent{22, kSize / kBlock, true}})
-    for (const uint64_t begin : {extent.begin * kBlock, extent.begin * kBlock + 1,
-                                 extent.end * kBlock - 1}) {
+    for (const uint64_t begin : {extent.begin * kBlock, extent.begin * kBlock + 1, extent.end * kBlock - 1}) {
       bool hole = !extent.hole;
       uint64_t length = 0;
       EXPECT_EQ(disk_->extent_now(begin, kSize - begin, hole, length), 0);
@@ -380,8 +378,7 @@ TEST_P(PosixDiskTest, flushes_that_wait_for_a_running_one_share_the_next) {
   EXPECT_TRUE(loop_.eventually([&] { return syncs == 1; }));
   std::vector<std::unique_ptr<Job>> later;
   for (unsigned i = 0; i < 10; ++i)
-    later.push_back(i % 2 == 0 ? job(DiskOp::kFlush, 0, 0)
-                               : write_job(i * 4096ul, pattern(4096, i), true));
+    later.push_back(i % 2 == 0 ? job(DiskOp::kFlush, 0, 0) : write_job(i * 4096ul, pattern(4096, i), true));
   loop_.call([&] {
     for (auto& j : later) disk_->submit(j->request);
   });
@@ -470,8 +467,7 @@ bool forbid_io_uring() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog program{4, code};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 TEST(PosixDiskEngineTest, where_io_uring_is_forbidden_threads_are_chosen) {
@@ -494,13 +490,10 @@ TEST(PosixDiskEngineTest, where_io_uring_is_forbidden_threads_are_chosen) {
   }).join();
 }
 
+using enum PosixDisk::Engine;
 INSTANTIATE_TEST_SUITE_P(Ways, PosixDiskTest,
-                         ::testing::Values(Way{PosixDisk::Engine::kIoUring, true},
-                                           Way{PosixDisk::Engine::kIoUring, false},
-                                           Way{PosixDisk::Engine::kThreads, true},
-                                           Way{PosixDisk::Engine::kThreads, false},
-                                           Way{PosixDisk::Engine::kIoUring, false, true},
-                                           Way{PosixDisk::Engine::kThreads, false, true}),
+                         ::testing::Values(Way{kIoUring, true}, Way{kIoUring, false}, Way{kThreads, true}, Way{kThreads, false},
+                                           Way{kIoUring, false, true}, Way{kThreads, false, true}),
                          way_name);
 
 }  // namespace
