@@ -17,7 +17,7 @@ inline uint16_t reserve_port(const char* ip = "127.0.0.1") {
   sockaddr_in6 v6{};
   sockaddr_in v4{};
   const bool is_v6 = ::inet_pton(AF_INET6, ip, &v6.sin6_addr) == 1;
-  if (!is_v6) EXPECT_EQ(::inet_pton(AF_INET, ip, &v4.sin_addr), 1);
+  EXPECT_TRUE(is_v6 || ::inet_pton(AF_INET, ip, &v4.sin_addr) == 1);
   v6.sin6_family = AF_INET6;
   v4.sin_family = AF_INET;
   auto* address = is_v6 ? reinterpret_cast<sockaddr*>(&v6) : reinterpret_cast<sockaddr*>(&v4);
