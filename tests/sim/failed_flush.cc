@@ -157,7 +157,7 @@ void World::loses_memory_midway(int source, int target) {
   const auto pace = [this, source](ResyncPace how, uint64_t bytes_per_s) {
     node(source).engine().orders().set_resync_pace(how, bytes_per_s, [](const Result<std::string>&) {});
   };
-  pace(ResyncPace::kRate, 64 * kKiB);
+  pace(ResyncPace::kRate, 256 * kKiB);
   const auto resync = [this, source] { return node(source).engine().status().resync; };
   wait_for_moment([&] { return record_of(target).inconsistent; }, "a target that is marked");
   wait_for_moment([&] { return !record_of(target).inconsistent || resync().done_bytes >= resync().total_bytes / 2; },
