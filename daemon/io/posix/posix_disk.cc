@@ -115,6 +115,7 @@ void PosixDisk::submit(DiskRequest& request) {
   request.is_hole = request.flush_failed = false;
   request.durable = request.fua && request.op == DiskOp::kWrite && file_->direct() &&
                     plain_blocks(request) && flusher_->nothing_unflushed();
+  if (request.durable) request.durable_slot = durable_.begin();
   request.again = false;
   if (request.op != DiskOp::kFlush)
     TB_CHECK(request.offset_bytes <= size_bytes() &&
@@ -311,6 +312,7 @@ void PosixDisk::collect() {
 // write. For want of room a write fails alone: it is done once more without a flush, which shows
 // which of the two it was.
 void PosixDisk::durable_finished(DiskRequest& request) {
+  durable_.end(request.durable_slot);
   const int error = request.error;
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
     request.durable = false;
@@ -352,6 +354,12 @@ void PosixDisk::deliver() {
     under_way().end(request->slot);
     done(*request);
   }
+}
+
+uint64_t PosixDisk::flushing_since_ns() const {
+  const uint64_t flush_ns = flusher_->since_ns();
+  const uint64_t durable_ns = durable_.look(monotonic_ns()).value_or(0);
+  return flush_ns == 0 || durable_ns == 0 ? std::max(flush_ns, durable_ns) : std::min(flush_ns, durable_ns);
 }
 
 bool PosixDisk::pending() const {

@@ -31,6 +31,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/under_way.h"
 #include "io/disk.h"
 #include "io/posix/blocking_pool.h"
 #include "io/posix/disk_file.h"
@@ -91,7 +92,7 @@ class PosixDisk final : public Disk, private TurnPart {
   void require_size(uint64_t size_bytes) override { file_->require_size(size_bytes); }
   [[nodiscard]] bool fast_zero() const override { return file_->fast_zero(); }
   [[nodiscard]] uint64_t device_work() const override { return file_->device_work(); }
-  [[nodiscard]] uint64_t flushing_since_ns() const override { return flusher_->since_ns(); }
+  [[nodiscard]] uint64_t flushing_since_ns() const override;
   [[nodiscard]] DataFound look_for_data() const override;
 
   // Waits until neither the kernel nor a thread uses a request or its data any more; none is
@@ -144,6 +145,9 @@ class PosixDisk final : public Disk, private TurnPart {
   RequestList blocking_;   // for the pool
 
   RequestList ready_;  // for deliver()
+
+  // Writes that make themselves stable: one that hangs is a flush that hangs, of which the flusher knows nothing.
+  mutable UnderWay durable_;
 
   CompletionStack completed_;                // from the pool and from late inline writes
   std::atomic<int> pool_writes_{0};          // handed to the pool and not executed yet
