@@ -114,9 +114,8 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   const uint64_t volume_bytes = loaded.value().volume_bytes(node->config_.size_bytes);
   const int locked_fd = lock.value() ? lock.value()->fd() : -1;
   if (Status files = node->open_files(volume_bytes, loaded.value(), locked_fd); !files) return files.error();
-  // Direct, nobody reads memory.
-  const bool may_forget = node->data_->direct() ||
-                          may_forget_memory(self.backing, lock.value().get(), node->log_, loaded.value());
+  // Direct, too: nobody reads memory, but the process before may have been buffered, and lost what only that shows.
+  const bool may_forget = may_forget_memory(self.backing, lock.value().get(), node->log_, loaded.value());
   Status engine = node->open_engine(std::move(loaded.value()), found.value(), may_forget);
   if (!engine) return engine.error();
   node->loop_.prepare();

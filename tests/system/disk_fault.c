@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,10 +131,13 @@ static int fault(int fd, enum kind kind) {
     return real ARGUMENTS;                                             \
   }
 
+/* Whether the file has got the bytes of the medium: from then on it is what the disk holds. */
+static atomic_int restored;
+
 /* What the disk holds, where that is not what the page cache shows; else -1. */
 static long read_medium(int fd, void *data, size_t n, long at) {
   const char *medium = getenv("DISK_FAULT_MEDIUM");
-  if (!medium || !(fcntl(fd, F_GETFL) & O_DIRECT) || !is_the_disk(fd)) return -1;
+  if (!medium || restored || !(fcntl(fd, F_GETFL) & O_DIRECT) || !is_the_disk(fd)) return -1;
   long from = syscall(SYS_openat, AT_FDCWD, medium, O_RDONLY | O_CLOEXEC);
   if (from < 0) abort();
   const long got = syscall(SYS_pread64, (int)from, data, n, at);
@@ -195,7 +199,7 @@ WRAP(int, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at,
 static void restore_medium(int fd) {
   const char *medium = getenv("DISK_FAULT_MEDIUM");
   if (!medium) return;
-  static char bytes[1 << 16];
+  _Alignas(4096) static char bytes[1 << 16]; /* the file may be open for direct I/O */
   long from = syscall(SYS_openat, AT_FDCWD, medium, O_RDONLY | O_CLOEXEC);
   long got, at = 0;
   if (from < 0) abort();
@@ -203,6 +207,7 @@ static void restore_medium(int fd) {
     if (syscall(SYS_pwrite64, fd, bytes, got, at) != got) abort();
   syscall(SYS_close, (int)from);
   syscall(SYS_fsync, fd);
+  restored = 1;
 }
 
 static int drop(int fd, int advice) {

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+from pathlib import Path
 
 import nbd
 import pytest
@@ -128,9 +129,7 @@ def beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab):
     return lab, medium
 
 
-@pytest.mark.sanitize
-def test_a_failed_flush_that_nobody_had_on_record_is_found_in_memory(scratch, make_lab):
-    lab, medium = beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab)
+def what_beta_lost_is_found_in_memory_and_made_good(lab, medium):
     lab.start("beta", extra_env=medium)
     wait_for_log(lab, "beta", "before that was on record", "what the disk does not hold")
     wait_for_log(lab, "beta", "flush", "as after a power cut")
@@ -138,6 +137,22 @@ def test_a_failed_flush_that_nobody_had_on_record_is_found_in_memory(scratch, ma
     lab.wait_state("alpha", "connected", 20)
     assert last_resync(lab, "alpha")["data_bytes"] >= MIB
     assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_a_failed_flush_that_nobody_had_on_record_is_found_in_memory(scratch, make_lab):
+    lab, medium = beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab)
+    what_beta_lost_is_found_in_memory_and_made_good(lab, medium)
+
+
+@pytest.mark.sanitize
+def test_a_failed_flush_of_a_buffered_process_is_found_by_one_with_direct_io(scratch, make_lab):
+    """It reads what the disk holds, and would take that for what was written."""
+    lab, medium = beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab)
+    text = Path(lab.state["config"]).read_text(encoding="utf-8")
+    lab.set_node_config("beta", text.replace('"buffered"', '"direct"'))
+    what_beta_lost_is_found_in_memory_and_made_good(lab, medium)
+    assert lab.status("beta")["disk"]["io"] == "direct"
 
 
 @pytest.mark.sanitize

@@ -108,7 +108,6 @@ TEST(Direct, PartsOfOneBlockThatAreWrittenAtATimeAreAllThere) {
   for (size_t writer = 0; writer < kWriters; ++writer) EXPECT_EQ(lost[writer], 0) << writer;
 }
 
-
 // What a failed flush has left there would be read again, and be taken for what the disk holds.
 TEST(Buffered, APageThatStaysInMemoryIsNotForgotten) {
   const TemporaryDirectory directory;
@@ -117,8 +116,7 @@ TEST(Buffered, APageThatStaysInMemoryIsNotForgotten) {
   const auto opened = DiskFile::open(options);
   ASSERT_TRUE(opened.ok()) << opened.error().what;
   const DiskFile& file = *opened.value();
-  if (lives_in_memory(file))
-    GTEST_SKIP() << "a file system that lives in memory forgets nothing";
+  if (lives_in_memory(file)) GTEST_SKIP() << "a file system that lives in memory forgets nothing";
   const Bytes data = pattern(64 * kKiB, 3);
   ASSERT_EQ(file.write(0, data.data(), data.size()), 0);
   EXPECT_FALSE(nothing_is_cached(file.fd(), file.size_bytes()));
@@ -135,6 +133,25 @@ TEST(Buffered, APageThatStaysInMemoryIsNotForgotten) {
   EXPECT_TRUE(file.forget_cache());
   EXPECT_TRUE(nothing_is_cached(file.fd(), file.size_bytes()));
   EXPECT_TRUE(nothing_is_cached(file.fd(), file.size_bytes(), false));
+}
+
+// No read of this process finds it, but the next one compares with the disk what is there.
+TEST(Direct, WhatAnEarlierBufferedProcessLeftInMemoryIsForgotten) {
+  const TemporaryDirectory directory;
+  DiskFile::Options options = options_of(directory / "image");
+  options.exclusive = false;  // there are two of it
+  const auto direct = DiskFile::open(options);
+  options.cache = DiskFile::Cache::kBuffered;
+  const auto buffered = DiskFile::open(options);
+  ASSERT_TRUE(direct.ok()) << direct.error().what;
+  ASSERT_TRUE(buffered.ok()) << buffered.error().what;
+  const DiskFile& file = *direct.value();
+  if (lives_in_memory(file)) GTEST_SKIP() << "a file system that lives in memory forgets nothing";
+  const Bytes data = pattern(64 * kKiB, 4);
+  ASSERT_EQ(buffered.value()->write(0, data.data(), data.size()), 0);
+  EXPECT_FALSE(nothing_is_cached(file.fd(), file.size_bytes()));
+  EXPECT_TRUE(file.forget_cache());
+  EXPECT_TRUE(nothing_is_cached(file.fd(), file.size_bytes()));
 }
 
 TEST(Direct, WhereTheKernelRefusesItTheErrorSaysWhatToDo) {

@@ -481,8 +481,10 @@ uint64_t DiskFile::memory_number() const { return twinblock::memory_number(fd_);
 bool DiskFile::forget_cache() const {
   const auto handle = flush_handle();
   if (!handle.ok() || handle.value()->flush() != 0) return false;
-  // Direct, what is read comes from the disk, whatever else is in memory.
-  return direct() || drop_cached_pages(fd_, size_bytes_, is_device_);
+  if (!direct()) return drop_cached_pages(fd_, size_bytes_, is_device_);
+  // What is read comes from the disk, whatever stays in memory; but each later process would find that there once more.
+  (void)::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+  return true;
 }
 
 int DiskFile::extent(uint64_t offset, uint64_t length, bool& hole, uint64_t& extent_length) const {
