@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/units.h"
 #include "io/posix/data_look.h"
 #include "io/posix/files.h"
@@ -57,7 +58,9 @@ Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_
 }
 
 Result<DataFound> look_at_backing(const std::string& backing, const metadata::Loaded& loaded) {
-  return loaded.blank || loaded.record.held_data ? look_for_data(backing) : DataFound::kUnknown;
+  if (!loaded.blank && !loaded.record.held_data) return DataFound::kUnknown;
+  // Zeroes in memory may be what a failed flush did not get onto the disk: may_forget_memory() has yet to see them.
+  return look_for_data(backing, limits::kSearch_ns, loaded.blank);
 }
 
 bool may_forget_memory(const std::string& backing, const DiskFile* metadata, Log& log, metadata::Loaded& loaded) {

@@ -20,11 +20,11 @@ NODES = ("alpha", "beta")
 
 
 @contextmanager
-def lab_on_device(make_lab, name, image, size=SIZE):
+def lab_on_device(make_lab, name, image, size=SIZE, **options):
     """The backing of that node is a device, which outlives it; the other one's is a file."""
     with loop_device(image, size) as device:
         backing = {each: device if each == name else image.parent / "file.img" for each in NODES}
-        lab = make_lab(size=f"{SIZE}", peer_timeout="1s", start=False, backing=backing)
+        lab = make_lab(size=f"{SIZE}", peer_timeout="1s", start=False, backing=backing, **options)
         try:
             yield lab
         finally:
@@ -185,6 +185,34 @@ def test_a_primary_with_its_data_far_behind_the_beginning_goes_on(on_alpha):
     on_alpha.wait_status("alpha", lambda status: status["role"] == "primary", what="primary again")
     on_alpha.wait_state("alpha", "duplex")
     assert_identical(on_alpha)
+
+
+def test_zeroes_that_only_memory_shows_are_compared_with_the_disk_before_they_are_dropped(make_lab, scratch):
+    """They were acknowledged, and lost by a flush of whose failure nobody was told. Who looks for data reads them first."""
+    image = scratch / "device.img"
+    before = os.urandom(MIB)
+    with lab_on_device(make_lab, "alpha", image, backing_io="buffered") as lab:
+        # What memory holds of a device outlives the node where another program has that open, too.
+        with open(lab.node("alpha")["backing"], "rb", buffering=0) as other:
+            lab.up()
+            with connection(lab) as handle:
+                handle.pwrite(os.urandom(MIB), FAR)
+                handle.pwrite(before, 0)
+                handle.flush()
+                wait_until_noted(lab)
+                handle.pwrite(bytes(MIB), 0)
+                handle.flush()
+            lab.kill("alpha")
+            with open(image, "r+b") as medium:
+                medium.write(before)
+                medium.flush()
+                os.fsync(medium.fileno())
+            assert other.read(MIB) == bytes(MIB), "memory shows what is below no longer"
+            lab.start("alpha")
+            wait_for_log(lab, "alpha", "before that was on record", "what the disk does not hold")
+            lab.wait_status("alpha", lambda status: status["state"] in ("duplex", "connected"), what="both together")
+        assert_identical(lab)
+        assert Path(lab.node("beta")["backing"]).read_bytes()[:MIB] == bytes(MIB)
 
 
 def test_a_device_whose_data_are_gone_is_told_and_nothing_is_thrown_away(on_alpha):

@@ -20,6 +20,7 @@
 #include "io/posix/file_holes.h"
 #include "io/posix/files.h"
 #include "io/posix/loop.h"
+#include "io/posix/page_cache.h"
 #include "io/posix/posix_disk.h"
 #include "loop_device.h"
 #include "pattern.h"
@@ -129,6 +130,15 @@ class DataLook : public ::testing::Test {
     auto opened = DiskFile::open(options);
     EXPECT_TRUE(opened.ok() || cache == DiskFile::Cache::kDirect);
     return opened.ok() ? std::move(opened.value()) : nullptr;
+  }
+
+  static uint64_t cached_bytes(int fd, uint64_t size_bytes) {
+    uint64_t cached_bytes = 0;
+    EXPECT_TRUE(for_cached_runs(fd, 0, size_bytes, [&](uint64_t, uint64_t length_bytes) {
+      cached_bytes += length_bytes;
+      return true;
+    }));
+    return cached_bytes;
   }
 
   const TemporaryDirectory directory_;
@@ -265,6 +275,22 @@ TEST_F(DataLook, without_the_time_for_all_of_a_device_the_answer_is_not_known) {
   EXPECT_EQ(look_for_data(device.path(), 0).value(), DataFound::kUnknown);
   put(device.path(), 5, 1);
   EXPECT_EQ(look_for_data(device.path(), 0).value(), DataFound::kSome) << "the beginning is always looked at";
+}
+
+// They may be what a failed flush did not get onto the disk: then nothing else tells of that.
+TEST_F(DataLook, what_memory_holds_of_a_device_stays_there_where_it_is_to_be_compared_with_the_disk) {
+  const LoopDevice device(image(40 * kMiB));
+  if (device.path().empty()) GTEST_SKIP() << "no loop device to be had here";
+  // With the last one who has it open all of it leaves memory.
+  const std::unique_ptr<DiskFile> holder = open(device.path());
+  ASSERT_NE(holder, nullptr);
+  Bytes first(1 * kMiB);
+  ASSERT_EQ(holder->read(0, first.data(), first.size()), 0);
+  EXPECT_EQ(look_for_data(device.path(), limits::kSearch_ns, false).value(), DataFound::kNone);
+  EXPECT_EQ(cached_bytes(holder->fd(), first.size()), first.size());
+  const uint64_t kept_bytes = cached_bytes(holder->fd(), 40 * kMiB);
+  EXPECT_EQ(look_for_data(device.path()).value(), DataFound::kNone);
+  EXPECT_LT(cached_bytes(holder->fd(), 40 * kMiB), kept_bytes / 2) << "elsewhere they are for nobody";
 }
 
 // A node that is about to be filled asks: what can't be read may be data that somebody wants to keep.

@@ -26,7 +26,7 @@ void forget(int fd, const SearchOrder::Place& place) {
                         POSIX_FADV_DONTNEED);
 }
 
-Result<DataFound> look_at_bytes(int fd, const std::string& path, uint64_t patience_ns) {
+Result<DataFound> look_at_bytes(int fd, const std::string& path, uint64_t patience_ns, bool forget_zeroes) {
   const off_t end = ::lseek(fd, 0, SEEK_END);  // of a device, too
   if (end < 0) return system_error(errno, "find the size of " + path);
   const uint64_t deadline_ns = monotonic_ns() + patience_ns;
@@ -47,7 +47,7 @@ Result<DataFound> look_at_bytes(int fd, const std::string& path, uint64_t patien
       return DataFound::kSome;
     } else {
       seen = true;
-      forget(fd, *place);
+      if (forget_zeroes) forget(fd, *place);
     }
     if (monotonic_ns() >= deadline_ns) break;
   }
@@ -57,7 +57,7 @@ Result<DataFound> look_at_bytes(int fd, const std::string& path, uint64_t patien
 
 }  // namespace
 
-Result<DataFound> look_for_data(const std::string& path, uint64_t patience_ns) {
+Result<DataFound> look_for_data(const std::string& path, uint64_t patience_ns, bool forget_zeroes) {
   const auto kind = file_kind(path);
   if (!kind.ok()) return kind.error();
   if (kind.value() == FileKind::kMissing) return DataFound::kNone;
@@ -69,7 +69,7 @@ Result<DataFound> look_for_data(const std::string& path, uint64_t patience_ns) {
     if (errno == ENXIO) return DataFound::kNone;
     if (errno != EINVAL) return system_error(errno, "seek data in " + path);
   }
-  return look_at_bytes(file.get(), path, patience_ns);
+  return look_at_bytes(file.get(), path, patience_ns, forget_zeroes);
 }
 
 }  // namespace twinblock
