@@ -130,10 +130,12 @@ const std::array<Verb, 22> kVerbs{{
      }},
     {"hang-up",
      {{{"pid", Kind::kNumber}}},
-     [](Engine&, const NodeFacts& facts, const json& args, Send send) {
+     [](Engine& engine, const NodeFacts& facts, const json& args, Send send) {
        const auto pid = args["pid"].get<uint64_t>();
        const bool known = facts.hang_up && pid != 0 && pid <= INT32_MAX;
-       send(success({{"connections", known ? facts.hang_up(static_cast<int>(pid)) : 0}}));
+       const int ended = known ? facts.hang_up(static_cast<int>(pid)) : 0;
+       if (ended > 0) engine.clients().hung_up_on();
+       send(success({{"connections", ended}}));
      }},
     {"continue",
      {{{"without_witness"}}},

@@ -17,7 +17,10 @@ Status Clients::opened(uint64_t term) {
                        std::to_string(core_.record().term),
                    ESTALE};
     ++count_;
-    any_came_ = true;
+    if (term != 0) {
+      any_back_ = true;
+      hung_up_in_.reset();
+    }
     return ok_status();
   }
   const std::string peer_address = core_.session.links().peer_address();
@@ -52,6 +55,7 @@ void Clients::submit(ClientRequest& request) {
   switch (request.op) {
     case ClientOp::kWrite:
     case ClientOp::kZero:
+      any_back_ = true;
       writes_.submit(request);
       return;
     case ClientOp::kRead:

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "volume/client_request.h"
@@ -51,9 +52,14 @@ class Clients {
   void cut_off() {
     if (cut_off_) cut_off_();
   }
+  // The connections of some were ended by order, so that they make others.
+  void hung_up_on() { hung_up_in_ = core_.record().term; }
   [[nodiscard]] uint64_t count() const { return count_; }
-  // Whether any has come to this process.
-  [[nodiscard]] bool any_came() const { return any_came_; }
+  // Whether clients of this promotion are still waited for: those of the last process, until one of them is back, and
+  // who was hung up on. Who neither names the promotion nor writes need not be one of them: a monitor looks, and goes.
+  [[nodiscard]] bool any_awaited() const {
+    return hung_up_in_ == core_.record().term || (roles_.went_on() && !any_back_);
+  }
 
  private:
   Core& core_;
@@ -63,7 +69,8 @@ class Clients {
   FlushGroup& flushes_;
   const std::function<void()> cut_off_;
   uint64_t count_ = 0;
-  bool any_came_ = false;
+  bool any_back_ = false;
+  std::optional<uint64_t> hung_up_in_;  // the promotion; nullopt: nobody was, or they are back
 };
 
 }  // namespace twinblock

@@ -198,11 +198,10 @@ void Engine::give_role_up(bool clients_cut_off, std::function<void()> done) {
       done();
     });
   };
-  // Who was just to go on as primary has served nobody: the next process is to go on. So it is where the last one's
-  // clients have not come back yet: an attached device waits for them.
-  const bool awaited = roles_.went_on() && !clients_.any_came();
+  // Who was just to go on as primary has served nobody: the next process is to go on. So it is where clients are still
+  // to come back, the last process' or some that were hung up on: an attached device waits for its node.
   if (roles_.role() == Role::kPrimary && !roles_.resumption().under_way())
-    roles_.demote(!clients_cut_off && !awaited, std::move(say_goodbye));
+    roles_.demote(!clients_cut_off && !clients_.any_awaited(), std::move(say_goodbye));
   else
     say_goodbye(std::string{});
 }

@@ -27,7 +27,8 @@ Workload::Workload(Scheduler& scheduler, History& history, const Options& option
       answered_(std::move(answered)) {}
 
 void Workload::open(SimNode& node) {
-  if (Status opened = node.engine().clients().opened(); !opened)
+  // By name, as who is back after a process does: a client that leaves without a write has been there, too.
+  if (Status opened = node.engine().clients().opened(node.engine().status().mine.term); !opened)
     Report::violation("the new primary refuses its client: " + opened.error().what);
   node_ = &node;
   acknowledged_.assign(options_.volume_bytes / kSectorBytes, kUnknown);

@@ -3,6 +3,7 @@ promoted meanwhile; who was acknowledged anything finds it there (registers.py).
 
 import contextlib
 import errno
+import os
 import signal
 from pathlib import Path
 
@@ -106,6 +107,39 @@ def test_a_restart_before_the_client_is_back_is_no_end(make_lab):
         lab.start("alpha")
         assert serves(lab)["term"] == term
         lab.stop("alpha")  # nobody is there
+    lab.start("alpha")
+    assert serves(lab)["term"] == term
+
+
+def test_who_only_looks_is_no_client_that_is_back(make_lab):
+    """A monitor comes, reads and goes before the guest, or the device, that was cut off has found its node again."""
+    lab = make_lab()
+    term = lab.status("alpha")["term"]
+    handle = nbd.NBD()
+    handle.connect_uri(lab.node("alpha")["nbd"])
+    handle.pwrite(b"x" * 4096, 0)
+    lab.stop("alpha")  # the client is cut off
+    for _ in range(2):
+        lab.start("alpha")
+        assert serves(lab)["term"] == term
+        with connection(lab, "alpha") as look:
+            assert look.pread(4096, 0) == b"x" * 4096
+        wait_until_left(lab)
+        lab.stop("alpha")
+    lab.start("alpha")
+    assert serves(lab)["term"] == term
+
+
+def test_who_was_hung_up_on_is_waited_for(make_lab):
+    """The device of a volume that grows is to make another connection: the node is stopped before it has."""
+    lab = make_lab()
+    term = lab.status("alpha")["term"]
+    handle = nbd.NBD()
+    handle.connect_uri(lab.node("alpha")["nbd"])
+    handle.pwrite(b"x" * 4096, 0)
+    assert lab.ctl("alpha", "hang-up", pid=os.getpid())["connections"] == 1
+    wait_until_left(lab)
+    lab.stop("alpha")
     lab.start("alpha")
     assert serves(lab)["term"] == term
 

@@ -5,22 +5,21 @@
 #include <netlink/errno.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <thread>
+#include <string>
+#include <vector>
 
 #include "base/units.h"
 #include "io/posix/descriptor.h"
 #include "nbd3_support.h"
 #include "nbd_kernel.h"
+#include "nbd_server.h"
 #include "scripted_node.h"
 #include "temporary_directory.h"
 #include "twinblock/attach.h"
@@ -34,54 +33,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kSizeBytes = 8 * kMiB;
-constexpr uint16_t kFlags = 0x16d;
-
-std::string number(uint64_t value, size_t bytes) {
-  std::string out;
-  for (size_t i = bytes; i-- > 0;) out.push_back(static_cast<char>(value >> (8 * i)));
-  return out;
-}
-
-std::string reply(uint32_t type, const std::string& payload) {
-  return number(0x3e889045565a9, 8) + number(7, 4) + number(type, 4) + number(payload.size(), 4) + payload;
-}
-
-// Negotiates with all who come, one after the other, and answers no request.
-class NbdServer {
- public:
-  explicit NbdServer(const std::string& path) : listener_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
-    EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(::listen(listener_.get(), 8), 0);
-    thread_ = std::thread([this] { serve(); });
-  }
-  ~NbdServer() {
-    ::shutdown(listener_.get(), SHUT_RDWR);
-    thread_.join();
-  }
-  NbdServer(const NbdServer&) = delete;
-  NbdServer& operator=(const NbdServer&) = delete;
-
- private:
-  static void tell(int fd, const std::string& bytes) { (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  void serve() {
-    while (true) {
-      const Descriptor client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!client.open()) return;
-      tell(client.get(), "NBDMAGICIHAVEOPT" + number(3, 2));
-      std::array<char, 28> asked{};  // flags, and an option with the name of two letters
-      if (::recv(client.get(), asked.data(), asked.size(), MSG_WAITALL) != std::ssize(asked)) continue;
-      tell(client.get(), reply(3, number(0, 2) + number(kSizeBytes, 8) + number(kFlags, 2)) + reply(1, ""));
-      (void)::recv(client.get(), asked.data(), 1, 0);  // until the last one who holds it lets go
-    }
-  }
-
-  const Descriptor listener_;
-  std::thread thread_;
-};
+constexpr uint64_t kSizeBytes = NbdServer::kSizeBytes;
 
 // A host with /dev/nbd3, whose node was restarted: its successor is this process.
 class NbdReconnect : public testing::Test {
@@ -158,7 +110,7 @@ class NbdReconnect : public testing::Test {
   const std::string control_ = directory_ / "r0.ctl";
   Attachment attachment_;
   int asked_ = 0;
-  const NbdServer server_{path_};
+  NbdServer server_{path_};
   std::optional<Descriptor> taken_;  // below the server, whose thread ends when it is closed
   std::optional<ScriptedNode> node_;
 };
@@ -274,6 +226,35 @@ TEST_F(NbdReconnect, APromotionBeforeItIsConnectedEndsTheDevice) {
   EXPECT_TRUE(nbd_kernel().orders.empty());
 }
 
+// So that the node knows it for a client that is back, and no other promotion can take it.
+TEST_F(NbdReconnect, ADeviceAsksForThePromotionThatItIsOf) {
+  nbd_kernel().answer = [this](const NbdOrder& order) {
+    take_the_socket(order);
+    return 0;
+  };
+  ASSERT_TRUE(reconnect([this] { return Result<json>(node_status("primary", 5, getpid())); }).ok());
+  EXPECT_EQ(server_.asked(), std::vector<std::string>{"r0@5"});
+}
+
+// What the node is asked before the connection is of the promotion before.
+TEST_F(NbdReconnect, ARefusalByAnotherPromotionEndsTheDevice) {
+  server_.serve_only("r0@6");
+  const Result<FateVerdict> verdict =
+      reconnect(changes(1, node_status("primary", 5, getpid()), node_status("primary", 6, getpid())));
+  ASSERT_TRUE(verdict.ok()) << verdict.error().what;
+  EXPECT_EQ(verdict.value().fate, Fate::kEnd);
+  EXPECT_NE(verdict.value().why.find("promoted anew"), std::string::npos) << verdict.value().why;
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+}
+
+TEST_F(NbdReconnect, ARefusalByThePromotionThatItIsOfIsAnError) {
+  server_.serve_only("none");
+  const Result<FateVerdict> verdict = reconnect([this] { return Result<json>(node_status("primary", 5, getpid())); });
+  ASSERT_FALSE(verdict.ok());
+  EXPECT_EQ(verdict.error().code, kExitRefused);
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+}
+
 // The kernel drops a socket while it has not noticed the death of the one before.
 TEST_F(NbdReconnect, APromotionBetweenTwoAttemptsEndsTheDevice) {
   const Result<FateVerdict> verdict =
@@ -312,10 +293,11 @@ TEST_F(NbdReconnect, ANewDeviceIsOfThePromotionThatItsConnectionHas) {
   ASSERT_TRUE(made.ok()) << made.error().what;
   EXPECT_EQ(made.value(), host_.dev + "/nbd1");
   EXPECT_EQ(attachment_.term, 6u);
+  EXPECT_EQ(server_.asked(), std::vector<std::string>{"r0@5"}) << "the one that it knew of";
   ASSERT_EQ(nbd_kernel().orders.size(), 2u);
   const NbdOrder& order = nbd_kernel().orders[1];
   EXPECT_EQ(order.command, NBD_CMD_CONNECT);
-  EXPECT_EQ(order.attributes.at(NBD_ATTR_SERVER_FLAGS), as_u64(kFlags));
+  EXPECT_EQ(order.attributes.at(NBD_ATTR_SERVER_FLAGS), as_u64(NbdServer::kFlags));
   EXPECT_EQ(order.attributes.at(NBD_ATTR_SIZE_BYTES), as_u64(kSizeBytes));
   // As long as it may take until a node is there again; and who waited for it goes on soon then.
   EXPECT_EQ(order.attributes.at(NBD_ATTR_DEAD_CONN_TIMEOUT), as_u64(uint64_t{30} * 24 * 3600));

@@ -87,6 +87,35 @@ class ResumptionTest : public testing::Test {
     for (int i = 0; i < 100 && !stopped; ++i) node_->run(100 * kMillisecond_ns);
     ASSERT_TRUE(stopped);
   }
+  // It serves, and none of the last process' clients is back.
+  void go_on() {
+    meet(true, false);
+    node_->run(kSecond_ns);
+    ASSERT_TRUE(serves());
+  }
+  // A client comes, and goes. `term`: of the promotion that it names; 0: of none.
+  void come_and_go(uint64_t term, std::optional<ClientOp> asks = {}) {
+    ASSERT_TRUE(node_->engine->clients().opened(term).ok());
+    if (asks) {
+      ClientRequest request;
+      std::vector<std::byte> data(4 * kKiB);
+      request.op = *asks;
+      request.data = data.data();
+      request.length_bytes = *asks == ClientOp::kFlush ? 0 : data.size();
+      request.all_zero = *asks == ClientOp::kWrite;
+      std::optional<int> said;
+      request.done = [&said](ClientRequest& done) { said = done.error; };
+      node_->engine->clients().submit(request);
+      for (int i = 0; i < 100 && !said; ++i) node_->run(100 * kMillisecond_ns);
+      ASSERT_EQ(said, 0);
+    }
+    node_->engine->clients().closed();
+  }
+  void expect_that_a_stop_is_for_good(bool for_good) {
+    stop(false);
+    EXPECT_FALSE(on_record().primary);
+    EXPECT_EQ(on_record().promoted_boot, for_good ? 0 : kBoot);
+  }
   [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
   ~ResumptionTest() override {
     node_->engine.reset();
@@ -351,22 +380,50 @@ TEST_F(ResumptionTest, ADemotionEndsWhatWasJustToGoOn) {
 
 // An attached device may need a while to find its node again, and the next process comes meanwhile.
 TEST_F(ResumptionTest, AStopBeforeItsClientsAreBackIsNotForGood) {
-  meet(true, false);
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(serves());
-  stop(false);
-  EXPECT_FALSE(on_record().primary);
-  EXPECT_EQ(on_record().promoted_boot, kBoot) << "the next process goes on";
+  go_on();
+  expect_that_a_stop_is_for_good(false);
 }
 
 TEST_F(ResumptionTest, AStopAfterItsClientsHaveLeftIsForGood) {
-  meet(true, false);
-  node_->run(kSecond_ns);
-  ASSERT_TRUE(serves());
-  ASSERT_TRUE(node_->engine->clients().opened().ok());
-  node_->engine->clients().closed();
-  stop(false);
-  EXPECT_EQ(on_record().promoted_boot, 0u);
+  go_on();
+  come_and_go(record_.term);
+  expect_that_a_stop_is_for_good(true);
+}
+
+TEST_F(ResumptionTest, WhoWritesIsAClientThatIsBackThoughItKnowsNoPromotion) {
+  for (const ClientOp op : {ClientOp::kWrite, ClientOp::kZero}) {
+    go_on();
+    come_and_go(0, op);
+    expect_that_a_stop_is_for_good(true);
+    node_->engine.reset();
+    peer_.reset();
+    begin();
+  }
+}
+
+// A monitor, nbdinfo, or a copy that is read: the device, or the guest, that waits may still come.
+TEST_F(ResumptionTest, AClientThatKnowsNoPromotionIsNoneThatIsWaitedFor) {
+  go_on();
+  come_and_go(0);
+  come_and_go(0, ClientOp::kRead);
+  come_and_go(0, ClientOp::kFlush);
+  expect_that_a_stop_is_for_good(false);
+}
+
+// They were there, and are to come back: a device that grows, say.
+TEST_F(ResumptionTest, AStopBeforeThoseAreBackWhoWereHungUpOnIsNotForGood) {
+  go_on();
+  come_and_go(record_.term, ClientOp::kWrite);
+  node_->engine->clients().hung_up_on();
+  come_and_go(0, ClientOp::kWrite);  // another one, which works on
+  expect_that_a_stop_is_for_good(false);
+}
+
+TEST_F(ResumptionTest, AStopAfterThoseHaveLeftWhoWereHungUpOnIsForGood) {
+  go_on();
+  node_->engine->clients().hung_up_on();
+  come_and_go(record_.term);
+  expect_that_a_stop_is_for_good(true);
 }
 
 }  // namespace

@@ -35,12 +35,20 @@ struct Served {
   json status;  // of the same process, asked for while it has this client: it is not demoted now
 };
 
-Result<Served> connect_with_node(const AskStatus& ask, const std::string& volume) {
+// By the device's promotion, or, where it is a new one, by the node's: no other one serves it, and to the node it is a
+// client that is back.
+std::string export_for(const Attachment& attachment, const json& status) {
+  const uint64_t term = attachment.term != 0 ? attachment.term : count_at(status, "term");
+  return term == 0 ? attachment.volume : attachment.volume + "@" + std::to_string(term);
+}
+
+Result<Served> connect_with_node(const AskStatus& ask, const Attachment& attachment) {
   const Result<json> before = ask();
   if (!before) return before.error();
   const Result<std::string> path = nbd_socket_of(before.value());
   if (!path) return path.error();
-  Result<NbdConnection> connection = NbdConnection::open(path.value(), volume, kNegotiation_ns);
+  Result<NbdConnection> connection =
+      NbdConnection::open(path.value(), export_for(attachment, before.value()), kNegotiation_ns);
   if (!connection) return connection.error();
   Result<json> now = ask();
   if (!now) return now.error();
@@ -48,6 +56,16 @@ Result<Served> connect_with_node(const AskStatus& ask, const std::string& volume
       static_cast<pid_t>(count_at(now.value(), "pid")) != connection.value().server().pid)
     return unreachable("the node is just being restarted", "try again");
   return Served{std::move(connection.value()), std::move(now.value())};
+}
+
+// What a refusal means for the device: the node may have been promoted anew, or demoted, since it was asked.
+Result<FateVerdict> fate_of_refused(const AskStatus& ask, const Attachment& attachment, const Error& refusal) {
+  if (refusal.code == kExitUnreachable) return refusal;
+  const Result<json> status = ask();
+  if (!status) return refusal;
+  const FateVerdict verdict = device_fate(attachment, status.value(), process_runs(attachment.server));
+  if (verdict.fate == Fate::kReconnect) return refusal;
+  return verdict;
 }
 
 void note_server(Attachment& attachment, const Served& served) {
@@ -87,7 +105,7 @@ Result<std::string> nbd_socket_of(const json& status) {
 
 Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
                                     const std::string& stem, Attachment& attachment) {
-  Result<Served> served = connect_with_node(ask, attachment.volume);
+  Result<Served> served = connect_with_node(ask, attachment);
   if (!served) return served.error();
   NbdConnection& connection = served.value().connection;
   attachment.term = count_at(served.value().status, "term");
@@ -125,8 +143,8 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
       attachment = *now.value();
       return FateVerdict{Fate::kKeep, "reconnected"};
     }
-    Result<Served> served = connect_with_node(ask, attachment.volume);
-    if (!served) return served.error();
+    Result<Served> served = connect_with_node(ask, attachment);
+    if (!served) return fate_of_refused(ask, attachment, served.error());
     const FateVerdict verdict =
         device_fate(attachment, served.value().status, process_runs(attachment.server));
     if (verdict.fate != Fate::kReconnect) return verdict;

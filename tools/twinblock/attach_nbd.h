@@ -26,7 +26,8 @@ Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
 
 // Connects the device with the node's process of now, where its fate is to be reconnected: what
 // became of it. kKeep: it is connected, `why` says with whom where that was done now. Errors: the
-// node or the kernel refused; the device is as it was.
+// node or the kernel refused; the device is as it was. A node that refuses because its promotion is another one is no
+// error.
 Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus& ask,
                                          const std::string& stem, Attachment& attachment);
 
