@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -87,12 +88,35 @@ class NbdReconnect : public testing::Test {
       EXPECT_EQ(args["pid"], attachment_.nbd_pid);
       const Result<std::optional<Attachment>> note = read_attachment(stem_);
       EXPECT_TRUE(note.ok() && note.value() && note.value()->server.pid == 0) << "on record before the connection ends";
+      EXPECT_EQ(note.value()->hung_up_by.pid, getpid());
       return ScriptedNode::good({{"connections", 1}});
     });
     nbd_kernel().answer = [this](const NbdOrder& order) {
       if (order.sockets.size() == 1) take_the_socket(order);
       return 0;
     };
+  }
+  // No server is on record: who was to end the connection, so that another one takes its place, had got that far. The
+  // node ends it when it is told to, and the kernel takes no other one before. `by`: who it was.
+  Result<std::optional<FateVerdict>> look_after_a_growth_of(const ProcessId& by, bool has_ended) {
+    attachment_.server = {};
+    attachment_.hung_up_by = by;
+    EXPECT_TRUE(create_attachment(stem_, attachment_).ok());
+    hung_up_ = has_ended;
+    node_.emplace(control_, [this](const std::string& verb, const json& args) -> std::optional<std::string> {
+      EXPECT_EQ(verb, "hang-up");
+      EXPECT_EQ(args["pid"], attachment_.nbd_pid);
+      ++hang_ups_;
+      return ScriptedNode::good({{"connections", hung_up_.exchange(true) ? 0 : 1}});
+    });
+    nbd_kernel().answer = [this](const NbdOrder& order) {
+      if (hung_up_) take_the_socket(order);
+      return 0;
+    };
+    json status = node_status("primary", 5, getpid());
+    status["control"] = control_;
+    std::optional<Attachment> existing = attachment_;
+    return revive(host_, [status] { return Result<json>(status); }, stem_, existing);
   }
   void expect_that_it_has_grown() const {
     ASSERT_EQ(nbd_kernel().orders.size(), 2u);
@@ -110,6 +134,8 @@ class NbdReconnect : public testing::Test {
   const std::string control_ = directory_ / "r0.ctl";
   Attachment attachment_;
   int asked_ = 0;
+  std::atomic<bool> hung_up_ = false;
+  std::atomic<int> hang_ups_ = 0;
   NbdServer server_{path_};
   std::optional<Descriptor> taken_;  // below the server, whose thread ends when it is closed
   std::optional<ScriptedNode> node_;
@@ -179,6 +205,34 @@ TEST_F(NbdReconnect, AConnectionThatTheNodeDoesNotFindStaysOnRecord) {
   const Result<std::optional<Attachment>> note = read_attachment(stem_);
   ASSERT_TRUE(note.ok() && note.value());
   EXPECT_EQ(note.value()->server.pid, getpid());
+}
+
+// A `grow` that was ended before it had told the node: the kernel works with the connection of before, and takes no
+// other one.
+TEST_F(NbdReconnect, AConnectionThatWasToBeEndedIsEndedByWhoFindsThat) {
+  const Result<std::optional<FateVerdict>> done = look_after_a_growth_of({}, false);
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(done.value()->fate, Fate::kKeep);
+  EXPECT_EQ(done.value()->why, "reconnected: alpha is primary again, by the same promotion");
+  EXPECT_EQ(hang_ups_, 1);
+  EXPECT_TRUE(process_runs(read_attachment(stem_).value()->server));
+}
+
+// … or after that: what there is to do is the same.
+TEST_F(NbdReconnect, AConnectionThatHasEndedAlreadyIsReplacedAllTheSame) {
+  const Result<std::optional<FateVerdict>> done = look_after_a_growth_of({}, true);
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(done.value()->fate, Fate::kKeep);
+  EXPECT_TRUE(process_runs(read_attachment(stem_).value()->server));
+}
+
+// It may have ended the connection, or be about to: a second order would find none, or the one that follows.
+TEST_F(NbdReconnect, WhoIsStillAtAConnectionIsLeftAlone) {
+  const Result<std::optional<FateVerdict>> done = look_after_a_growth_of(identify_process(1), true);
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(done.value()->fate, Fate::kKeep);
+  EXPECT_EQ(hang_ups_, 0);
+  EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, 0) << "over";
 }
 
 // The kernel has taken the connection, and the note of that takes no room: else the device, which works, would count as

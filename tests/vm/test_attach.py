@@ -103,6 +103,22 @@ def test_a_device_that_is_in_use_gets_the_size_of_its_volume(make_volume, stays)
     assert "identical" in volume.order(alpha, "verify")
 
 
+def test_a_growth_that_was_cut_off_before_its_connection_ended_is_made_good(make_volume):
+    """As it leaves the device: the note has no server any more, and the kernel works with the connection of before."""
+    volume = make_volume()
+    alpha = volume.alpha
+    volume.order(alpha, "attach")
+    volume.mount(alpha)
+    volume.write(alpha)
+    alpha.run("sed -i 's/\"server_pid\": [0-9]*/\"server_pid\": 0/' /run/twinblock/r0.attach.json")
+    assert volume.status(alpha)["device"]["state"] == "waits"
+    assert "is reconnected" in volume.order(alpha, "attach")
+    assert volume.status(alpha)["device"]["state"] == "connected"
+    volume.wait_for_writes(alpha, 5)
+    volume.end_writer_and_check(alpha)
+    volume.check_no_error(alpha)
+
+
 def wait_for_words(host, words):
     """What keeps a device attached says them after it has done so."""
     wait_until(lambda: words in host.run("cat /tmp/attach.log"), words)

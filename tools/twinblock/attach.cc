@@ -188,6 +188,7 @@ Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus
   FateVerdict verdict =
       device_fate(*existing, status ? status.value() : json(), process_runs(existing->server));
   if (verdict.fate == Fate::kReconnect) {
+    if (const Status ended = finish_hang_up(text_at(status.value(), "control"), stem); !ended) return ended.error();
     Result<FateVerdict> done = reconnect_nbd_device(host, ask, stem, *existing);
     if (!done) return done.error();
     verdict = done.value();

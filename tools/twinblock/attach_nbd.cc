@@ -68,8 +68,17 @@ Result<FateVerdict> fate_of_refused(const AskStatus& ask, const Attachment& atta
   return verdict;
 }
 
+// How many connections were ended.
+Result<uint64_t> hang_up(const std::string& control, const Attachment& attachment) {
+  const pid_t client = attachment.client_pid != 0 ? attachment.client_pid : attachment.nbd_pid;
+  const Result<json> ended = control_request(control, "hang-up", {{"pid", client}}, kAskTimeout_ns);
+  if (!ended) return ended.error();
+  return count_at(ended.value(), "connections");
+}
+
 void note_server(Attachment& attachment, const Served& served) {
   attachment.server = served.connection.server();
+  attachment.hung_up_by = {};
   attachment.node_pid = attachment.server.pid;
   attachment.client_pid = getpid();
 }
@@ -178,7 +187,6 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
 
 Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask, const std::string& control,
                                     const std::string& stem, Attachment& attachment) {
-  const pid_t client = attachment.client_pid != 0 ? attachment.client_pid : attachment.nbd_pid;
   const Result<std::optional<Attachment>> now = read_attachment(stem);
   if (!now) return now.error();
   // Somebody else is at it.
@@ -186,16 +194,29 @@ Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
     return FateVerdict{Fate::kKeep, ""};
   // A device without a server is one that is to be reconnected, whoever looks after it next.
   const ProcessId server = std::exchange(attachment.server, ProcessId{});
+  attachment.hung_up_by = identify_process(getpid());
   if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
-  const Result<json> ended = control_request(control, "hang-up", {{"pid", client}}, kAskTimeout_ns);
-  if (ended && count_at(ended.value(), "connections") > 0)
-    return reconnect_nbd_device(host, ask, stem, attachment);
+  const Result<uint64_t> ended = hang_up(control, attachment);
+  if (ended && ended.value() > 0) return reconnect_nbd_device(host, ask, stem, attachment);
   // Its connection lives, and serves what is not new.
   attachment.server = server;
+  attachment.hung_up_by = {};
   if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
   if (!ended) return ended.error();
   return refused("the node does not find the connection of " + attachment.device,
                  "to use what is new of the volume, detach it and attach it again");
+}
+
+Status finish_hang_up(const std::string& control, const std::string& stem) {
+  const Result<std::optional<Attachment>> now = read_attachment(stem);
+  if (!now) return now.error();
+  if (!now.value().has_value() || now.value()->server.pid != 0) return ok_status();
+  // Who is still at it would find that the connection has gone, and say that there is none, or end the one after it.
+  const ProcessId& by = now.value()->hung_up_by;
+  if (by.pid != getpid() && process_runs(by)) return ok_status();
+  const Result<uint64_t> ended = hang_up(control, *now.value());
+  if (!ended) return ended.error();
+  return ok_status();
 }
 
 Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,

@@ -32,10 +32,14 @@ Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus&
                                          const std::string& stem, Attachment& attachment);
 
 // Gives a device whose volume has grown the new size: its connection, which was made for the old one, is ended, and
-// another one takes its place. As reconnect_nbd_device(); where it is cut off in between, that connects it.
-// `control`: the node's control socket.
+// another one takes its place. As reconnect_nbd_device(); where it is cut off in between, finish_hang_up() and that
+// connect it. `control`: the node's control socket.
 Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask, const std::string& control,
                                     const std::string& stem, Attachment& attachment);
+
+// Before a reconnection: ends the connection of a device that has no server on record, where whoever was about to end
+// it has gone. While it lives the kernel takes no other one.
+Status finish_hang_up(const std::string& control, const std::string& stem);
 
 // Ends the device, also under those who use it, and notes why.
 Status end_nbd_device(const HostPaths& host, const std::string& stem, Attachment& attachment,

@@ -45,6 +45,8 @@ json to_json(const Attachment& attachment) {
     out["server_pid"] = attachment.server.pid;
     out["server_start_ticks"] = attachment.server.start_ticks;
     out["client_pid"] = attachment.client_pid;
+    out["hung_up_by_pid"] = attachment.hung_up_by.pid;
+    out["hung_up_by_start_ticks"] = attachment.hung_up_by.start_ticks;
     out["ended"] = attachment.ended;
   }
   if (attachment.mount_dir.empty()) return out;
@@ -86,6 +88,8 @@ Result<std::optional<Attachment>> read_attachment(const std::string& stem) {
   attachment.server.pid = static_cast<pid_t>(count_at(note, "server_pid"));
   attachment.server.start_ticks = count_at(note, "server_start_ticks");
   attachment.client_pid = static_cast<pid_t>(count_at(note, "client_pid"));
+  attachment.hung_up_by.pid = static_cast<pid_t>(count_at(note, "hung_up_by_pid"));
+  attachment.hung_up_by.start_ticks = count_at(note, "hung_up_by_start_ticks");
   attachment.ended = text_at(note, "ended");
   attachment.complete = flag_at(note, "complete");
   return std::optional<Attachment>(attachment);

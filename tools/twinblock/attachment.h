@@ -34,6 +34,7 @@ struct Attachment {
   uint64_t term = 0;        // … and of which promotion; 0: the node did not say
   ProcessId server;         // whom the kernel is connected with, or was …
   pid_t client_pid = 0;     // … and who made that connection; 0: not known
+  ProcessId hung_up_by;     // who has it ended, to make another one, while there is no server
   std::string ended;        // why the device was ended under those who use it; empty: it was not
   bool complete = false;  // false: attach ended half-way
 };
