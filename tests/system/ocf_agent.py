@@ -3,6 +3,7 @@ stand-ins: no cluster runs here."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,11 @@ WAITING_DEVICE = """status["device"] = dict(state="waits", why="its process has 
         file.seek(0)
         file.truncate()
         json.dump(max(has - 1, 0), file)"""
+# The agent's clock, which goes by what it has done so far, however long that took.
+CLOCK = """#!/bin/sh
+[ "$*" = "-d. -f1 /proc/uptime" ] || exec {real} "$@"
+echo $((1000 + {passed_s}))
+"""
 # `twinblock` that is asked for what `verb` is, as a file keeps it.
 ASKED = """#!/bin/sh
 if [ "$1" = {verb} ]; then
@@ -114,8 +120,11 @@ class Agent:
         (self._directory / f"{tool}.says").write_text(text, encoding="utf-8")
 
     def device_waits(self, looks):
-        """By the node's status a device waits for so many looks, and is connected then. The file of how many are left."""
-        return self._status_tells(WAITING_DEVICE, looks)
+        """By the node's status a device waits for so many looks, and is connected then; each takes a second. The file of how many
+        are left."""
+        file = self._status_tells(WAITING_DEVICE, looks)
+        self._clock(f"{looks} - $(cat {file})")
+        return file
 
     def status_says(self, **members):
         """These in place of what the node says."""
@@ -133,6 +142,18 @@ class Agent:
     def refuses(self, verb, status, words):
         """`verb` ends with this exit status; how often it is asked for is what `asked("twinblock")` has."""
         self._notes(verb, f"echo '{words}' >&2; exit {status}")
+
+    def refuses_and_hangs(self, verb, *answers):
+        """`verb` is refused with one of these at a time, and hangs from then on, 5 s before the end of an action's minute."""
+        asked = self._directory / "twinblock.asked"
+        cases = " ".join(f"{number}) echo '{words}' >&2; exit 1 ;;" for number, words in enumerate(answers, 1))
+        self._notes(verb, f"case $(wc -l <{asked}) in {cases} esac; exec sleep 3600")
+        asked.touch()
+        late = f"$(wc -l <{asked}) - {len(answers) - 1}"
+        self._clock(f"50 * ({late} > 0 ? {late} : 0)")
+
+    def _clock(self, passed_s):
+        self._program("cut", CLOCK.format(real=shutil.which("cut"), passed_s=passed_s))
 
     def _notes(self, verb, then):
         self._program("twinblock", ASKED.format(verb=verb, then=then, asked=self._directory / "twinblock.asked",

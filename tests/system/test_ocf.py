@@ -71,7 +71,7 @@ def test_ocf_tester_passes(make_agents):
     agent = agents["alpha"]
     options = [word for key, value in agent.parameters.items() for word in ("-o", f"{key}={value}")]
     done = subprocess.run([program, "-v", "-n", "r0", *options, str(AGENT)], env=agent.environment(), check=False,
-                          capture_output=True, text=True, timeout=2 * LIVENESS_S, stdin=subprocess.DEVNULL)
+                          capture_output=True, text=True, timeout=4 * LIVENESS_S, stdin=subprocess.DEVNULL)
     assert done.returncode == 0 and "passed all tests" in done.stdout, done.stdout + done.stderr + lab.log_tail("alpha")
     assert not re.search(r"does not support the (promote|demote|notify)", done.stdout), done.stdout
 
@@ -235,8 +235,8 @@ def test_a_primary_that_died_is_not_replaced_without_a_word(pair):
     lab.wait_peer_lost("beta")
     for tool, text in fenced("alpha").items():
         beta.cluster_says(tool, text)
-    code, said = beta.run("promote", timeout_s=10)
-    assert code == GENERIC and "may still be writing" in said
+    code, said = beta.run("promote", timeout_s=20)
+    assert code == GENERIC and "may still be writing" in reason(said), said
     assert lab.status("beta")["role"] == "secondary"
 
 
@@ -295,8 +295,37 @@ def test_fencing_is_no_word_for_a_disk_that_holds_nothing(make_agents):
     for tool, text in fenced("alpha", ago_s=-60).items():
         beta.cluster_says(tool, text)
     code, said = beta.run("promote", timeout_s=20)
-    assert code == GENERIC and "zeroes" in said, said
+    assert code == GENERIC and "zeroes" in reason(said), said
     assert lab.status("beta")["role"] == "secondary"
+
+
+def reason(said):
+    """What Pacemaker shows of an action that failed."""
+    return next(line for line in said.splitlines() if line.startswith("ocf-exit-reason:"))
+
+
+@pytest.mark.usefixtures("link")
+@pytest.mark.parametrize("action, verb", [("promote", "promote"), ("demote", "demote"), ("promote", "attach")])
+def test_an_order_that_is_cut_off_takes_no_reason_away(make_agents, action, verb):
+    """At the deadline it is ended before it has said anything: what was said before is why the action failed."""
+    _, agents = make_agents(attach=str(verb == "attach").lower())
+    alpha = agents["alpha"]
+    alpha.refuses_and_hangs(verb, "there is no room")
+    code, said = alpha.run(action)
+    assert code == GENERIC and "there is no room" in reason(said), said
+    assert len(alpha.asked("twinblock")) == 2
+
+
+def test_what_is_said_against_proven_fencing_is_the_reason(make_agents):
+    """Also where that order is cut off in the end, after the one without the word was refused once more."""
+    _, agents = make_agents(fencing_is_proven="true")
+    beta = agents["beta"]
+    for tool, text in fenced("alpha", ago_s=-60).items():
+        beta.cluster_says(tool, text)
+    beta.refuses_and_hangs("promote", "it may be writing", "the disk holds nothing", "it may be writing")
+    code, said = beta.run("promote")
+    assert code == GENERIC and "the disk holds nothing" in reason(said), said
+    assert ["--peer-is-dead" in line for line in beta.asked("twinblock")] == [False, True] * 2
 
 
 @pytest.mark.usefixtures("link")
