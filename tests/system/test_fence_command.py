@@ -1,13 +1,15 @@
 """A command that fences, with DRBD's exit statuses: what each of them means, and what happens when it comes late or
 never."""
 
+import contextlib
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from held import Held, lose_peer, still_frozen
-from support import KIB, MIB, assert_identical, connection, ctl, wait_until
+from support import KIB, MIB, assert_identical, connection, ctl, promote, wait_until
 from witness_support import wait_witness
 
 CONSENT = (3, 4, 5, 7)  # inconsistent, outdated, unreachable, shot
@@ -52,8 +54,18 @@ class Fence:
         lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
         return [int(line.split()[0]) for line in lines]
 
+    def is_under_way(self):
+        """In any process: one that was begun and is not needed any more goes on."""
+        def is_one(words):
+            with contextlib.suppress(OSError):  # that process has ended
+                return os.fsencode(self.path) in words.read_bytes()
+            return False
+
+        return any(is_one(words) for words in Path("/proc").glob("[0-9]*/cmdline"))
+
     def forget(self):
         """What it ran for so far."""
+        wait_until(lambda: not self.is_under_way(), what="the end of earlier runs of the fence command")
         for name in ("runs", "environment"):
             (self.directory / name).unlink(missing_ok=True)
 
@@ -84,10 +96,15 @@ def fence(scratch):
 
 @pytest.fixture
 def pair(make_lab, fence):
-    """A lab in duplex whose witness is that command; with 10 s for each run. It may have been run in vain when
-    alpha was promoted and had not met beta yet."""
-    lab = make_lab(witness="command", fence_command=str(fence.path), peer_timeout="1s",
+    """A lab in duplex whose witness is that command; with 10 s for each run. It is not run for alpha's promotion, which
+    waits for beta: a run that was begun in vain may come to note itself after all this."""
+    lab = make_lab(init=False, witness="command", fence_command=str(fence.path), peer_timeout="1s",
                    witness_settings={"timeout": "10s"})
+    lab.ctl("beta", "init", join=True)
+    lab.ctl("alpha", "init")
+    lab.wait_state("alpha", "connected")
+    promote(lab, "alpha")
+    lab.wait_state("alpha", "duplex")
     fence.forget()
     return lab
 
