@@ -165,7 +165,14 @@ def make_lab(request, scratch):
     """make_lab(size=…, init=…, …) brings up a lab, below `scratch` unless it is told where. All labs end with
     the test, paused nodes and timed out tests included; a sanitizer report fails the test."""
     labs = []
+    in_memory = []
     ending = request.config.twinblock_ending
+
+    def keep_in_memory(witness):
+        """What etcd writes down at once, as it has as long as a test's timeout says, and no part in what is tested."""
+        if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free >= ROOMY_BYTES:
+            in_memory.append(temporary_directory(request.config, "/dev/shm"))
+            witness["data"] = str(in_memory[-1] / "etcd")
 
     def make(init=True, start=True, below=scratch, **options):
         options.setdefault("size", DEFAULT_SIZE)
@@ -174,6 +181,8 @@ def make_lab(request, scratch):
         labs.append(lab)
         ending.labs.append(lab)
         lab.create(**options)
+        for name in lab.witness_names():
+            keep_in_memory(lab.member(name))
         if start:
             lab.up(init=init)
         return lab
@@ -199,6 +208,8 @@ def make_lab(request, scratch):
         ending.labs.remove(lab)
         if failed:
             print(f"\n{lab.log_tail('alpha', 40)}\n{lab.log_tail('beta', 40)}")
+    for directory in in_memory:
+        shutil.rmtree(directory, ignore_errors=True)
     reports = [text for lab in labs for text in lab.sanitizer_reports()]
     assert not reports, "a sanitizer reports:\n" + "\n".join(reports)
     assert not make.timed_out, f"the test took longer than {seconds_max} s"

@@ -3,6 +3,7 @@ promoted meanwhile; who was acknowledged anything finds it there (registers.py).
 
 import contextlib
 import errno
+import functools
 import os
 import signal
 from pathlib import Path
@@ -15,6 +16,12 @@ from support import MIB, assert_identical, connection, ctl, promote, wait_for_lo
 
 SIZE = 64 * MIB
 OTHER = {"alpha": "beta", "beta": "alpha"}
+
+
+@pytest.fixture(name="make_lab")
+def make_lab_in_memory(make_lab, scratch_in_memory):
+    """Who is killed in a flush that a disk takes seconds for does not know how it ended, and does not go on."""
+    return functools.partial(make_lab, below=scratch_in_memory)
 
 
 def check(lab, registers, name="alpha"):

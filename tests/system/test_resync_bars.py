@@ -11,6 +11,7 @@ import pytest
 
 from faulty_disk import FaultyDisk
 from lablib.lab import parse_size
+from lateness import Lateness
 from support import (KIB, MIB, Fio, assert_identical, connection, demote, promote, wait_for_writes,
                      wait_until_noted, write_all)
 
@@ -124,7 +125,9 @@ def test_first_touch_of_cold_regions_shares_metadata_flushes(roomy, make_lab, sc
 
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(35, marks=pytest.mark.long)])
-def test_steady_load_writes_no_metadata(lab, scratch, seconds):
+def test_steady_load_writes_no_metadata(make_lab, scratch, scratch_in_memory, seconds):
+    """In memory: a flush that a disk takes seconds for is noted."""
+    lab = make_lab(below=scratch_in_memory)
     with connection(lab) as handle:
         handle.pwrite(random.randbytes(32 * MIB), 0)
         handle.pwrite(random.randbytes(32 * MIB), 32 * MIB)
@@ -227,9 +230,8 @@ def timed(act, *arguments, **options):
     return time.monotonic() - began
 
 
-def test_64_tebibytes_open_as_quickly_as_little(roomy, make_lab):
-    """But for the map of what may differ; the same is done to a volume of 64 MiB, at the same time."""
-    lab, small = make_lab(size="64TiB", backing=roomy, start=False), make_lab(start=False)
+def open_both(lab, small):
+    """How long alpha takes in each case: of the one lab, and of the other one, at the same time."""
     times, references = {}, {}
 
     def both(what, act, **options):
@@ -254,6 +256,17 @@ def test_64_tebibytes_open_as_quickly_as_little(roomy, make_lab):
     assert lab.stop("alpha") and small.stop("alpha")
     both("after an orderly stop", "start")
     assert lab.status("alpha")["state"] == "waiting"
+    return times, references
+
+
+def test_64_tebibytes_open_as_quickly_as_little(roomy, make_lab, scratch_in_memory):
+    """But for the map of what may differ; the same is done to a volume of 64 MiB. All of it in memory, where nobody else's
+    flush holds up a start."""
+    lab = make_lab(size="64TiB", backing=roomy, start=False, below=scratch_in_memory)
+    small = make_lab(start=False, below=scratch_in_memory)
+    with Lateness() as machine:
+        times, references = open_both(lab, small)
     print("64 TiB: " + ", ".join(f"{what} {seconds:.2f} s (64 MiB: {references[what]:.2f} s)"
                                  for what, seconds in times.items()))
-    assert max(times.values()) < 10 * max(references.values()), (times, references)
+    # (Some eight times as long, as a node that waits for no disk is up in no time.)
+    assert max(times.values()) < 20 * max(references.values()) + machine.allowance_s(), (times, references)
