@@ -83,7 +83,7 @@ def test_who_is_killed_in_a_flush_that_hangs_does_not_know_how_it_ended(scratch,
     with connection(lab) as handle:
         handle.pwrite(os.urandom(MIB), MIB)
         handle.flush()
-        assert not has_on_record(lab, "beta", FLAG_FLUSHING)
+        wait_until(lambda: not has_on_record(lab, "beta", FLAG_FLUSHING), what="that no flush is on record")
         disk.begin(f"delay {3600 * 10**6}", only="flushes")
         handle.pwrite(os.urandom(MIB), MIB)
         handle.aio_flush()

@@ -216,9 +216,11 @@ def test_bad_intent_page_after_a_crash_makes_the_resync_larger_only(make_lab):
         image.seek(5 * MIB)
         image.write(bytes(4 * KIB))
     damage(lab, "alpha", INTENTS)
+    lab.pause("beta")  # which would have it compared before the look
     lab.start("alpha")
     wait_for_log(lab, "alpha", "1 of 1 intent pages are bad")
     assert lab.status("alpha")["dirty_bytes"] == 64 * MIB
+    lab.resume("beta")
     promote(lab, "beta", "--peer-is-dead")
     lab.wait_state("beta", "duplex", 20)
     assert_identical(lab)
