@@ -198,7 +198,7 @@ class Extents(Registers):
         super().check(masked, only_flushed, what)
 
 
-def test_target_dies_in_the_middle_of_the_resync(make_lab, scratch_in_memory, rng):
+def test_target_dies_in_the_middle_of_the_resync(scratch_in_memory, make_lab, rng):
     """In memory, where a flush does not outlast it."""
     lab = make_lab(settings={"on_restart": "secondary"}, below=scratch_in_memory)
     registers = Extents(SIZE)

@@ -43,7 +43,7 @@ def test_readiness_is_announced_once_it_answers(make_lab, scratch):
 
 
 @pytest.mark.sanitize
-def test_sigterm_ends_in_order_and_in_time(make_lab, scratch_in_memory):
+def test_sigterm_ends_in_order_and_in_time(scratch_in_memory, make_lab):
     lab = make_lab(below=scratch_in_memory)  # what it takes is no matter of a disk that others use
     with connection(lab) as handle:
         handle.pwrite(b"\x12" * MIB, 0)

@@ -346,7 +346,7 @@ def test_flood_ends_no_session_and_takes_neither_memory_nor_the_log(make_lab):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name, encryption", [("alpha", "tls"), ("beta", "tls"), ("beta", "off")])
-def test_peer_is_back_soon_beside_a_flood(make_lab, scratch_in_memory, name, encryption):
+def test_peer_is_back_soon_beside_a_flood(scratch_in_memory, make_lab, name, encryption):
     """Without keys, too, where nobody has to prove anything. Another pair, which nobody floods, is restarted in turn."""
     lab, control = (make_lab(encryption=encryption, below=scratch_in_memory) for _ in range(2))
     restart(lab, name)

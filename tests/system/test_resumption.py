@@ -19,7 +19,7 @@ OTHER = {"alpha": "beta", "beta": "alpha"}
 
 
 @pytest.fixture(name="make_lab")
-def make_lab_in_memory(make_lab, scratch_in_memory):
+def make_lab_in_memory(scratch_in_memory, make_lab):
     """Who is killed in a flush that a disk takes seconds for does not know how it ended, and does not go on."""
     return functools.partial(make_lab, below=scratch_in_memory)
 

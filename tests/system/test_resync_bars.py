@@ -125,7 +125,7 @@ def test_first_touch_of_cold_regions_shares_metadata_flushes(roomy, make_lab, sc
 
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(35, marks=pytest.mark.long)])
-def test_steady_load_writes_no_metadata(make_lab, scratch, scratch_in_memory, seconds):
+def test_steady_load_writes_no_metadata(scratch_in_memory, make_lab, scratch, seconds):
     """In memory: a flush that a disk takes seconds for is noted."""
     lab = make_lab(below=scratch_in_memory)
     with connection(lab) as handle:
@@ -259,7 +259,7 @@ def open_both(lab, small):
     return times, references
 
 
-def test_64_tebibytes_open_as_quickly_as_little(roomy, make_lab, scratch_in_memory):
+def test_64_tebibytes_open_as_quickly_as_little(roomy, scratch_in_memory, make_lab):
     """But for the map of what may differ; the same is done to a volume of 64 MiB. All of it in memory, where nobody else's
     flush holds up a start."""
     lab = make_lab(size="64TiB", backing=roomy, start=False, below=scratch_in_memory)

@@ -217,7 +217,7 @@ def test_what_a_failed_snapshot_may_have_left_is_told(xfs_lab, scratch):
     wait_for_log(lab, "beta", "something of snapshot s, which failed, may be left", "see what its command has left")
 
 
-def test_where_there_are_no_reflinks_it_is_said_what_to_do(make_lab, scratch_in_memory):
+def test_where_there_are_no_reflinks_it_is_said_what_to_do(scratch_in_memory, make_lab):
     """tmpfs has none."""
     lab = make_lab(backing={name: scratch_in_memory / f"{name}.img" for name in NODES})
     told = snapshot(lab, "alpha", "s")

@@ -321,7 +321,7 @@ def test_an_order_to_go_on_alone_holds_while_no_copy_can_be_taken(make_lab, scra
     assert_identical(lab)
 
 
-def test_a_rollback_by_commands_that_fails_can_be_ordered_again(make_lab, scratch_in_memory, rng):
+def test_a_rollback_by_commands_that_fails_can_be_ordered_again(scratch_in_memory, make_lab, rng):
     """In memory: of the time that a copy has, no disk takes a part."""
     command = Command(scratch_in_memory)
     lab = lab_with_copies(make_lab, command.table("wait", "15s"), below=scratch_in_memory)
