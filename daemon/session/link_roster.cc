@@ -1,7 +1,9 @@
 #include "session/link_roster.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -57,7 +59,24 @@ bool LinkRoster::can_spare(const std::string& name) const {
   });
 }
 
+// Those that were removed keep neither their names nor their addresses from what is added.
+void LinkRoster::make_room(const LinkConfig& config) {
+  std::vector<std::string> names;
+  for (const auto& left : parts_.links.left())
+    if (left->name() == config.name || left->addresses().local == config.address.at(env_.node))
+      names.push_back(left->name());
+  for (const std::string& name : names) forget(name);
+}
+
+// Those that may be used, and that may be up at the same time.
+Status LinkRoster::may_use_one_more() const {
+  if (parts_.links.count_enabled() < limits::kLinksMax) return ok_status();
+  return Error{"there are " + std::to_string(limits::kLinksMax) + " links already", "remove one first", ENOSPC};
+}
+
 Status LinkRoster::add(const LinkConfig& config) {
+  if (Status room = may_use_one_more(); !room) return room;
+  make_room(config);
   Link& link = parts_.links.add(config);
   parts_.joins.prepare(link);
   if (!started_) return ok_status();
@@ -72,12 +91,22 @@ Status LinkRoster::add(const LinkConfig& config) {
 Status LinkRoster::remove(const std::string& name) {
   Link* link = parts_.links.find(name);
   if (link == nullptr) return Error{"there is no link " + name, "", 0};
-  env_.network.unlisten(name);
   unheard_.erase(name);
   close(*link);
-  parts_.links.remove(*link);
+  parts_.links.leave(*link);
   parts_.dialler.begin_with_first();
   return ok_status();
+}
+
+void LinkRoster::forget(const std::string& name) {
+  if (parts_.links.has(name)) (void)remove(name);
+  const auto& all = parts_.links.left();
+  const auto at = std::find_if(all.begin(), all.end(), [&](const auto& left) { return left->name() == name; });
+  if (at == all.end()) return;
+  Link& link = **at;
+  env_.network.unlisten(name);
+  close(link);
+  parts_.links.remove(link);
 }
 
 Status LinkRoster::enable(const std::string& name, bool enabled) {
@@ -89,6 +118,7 @@ Status LinkRoster::enable(const std::string& name, bool enabled) {
     return ok_status();
   }
   if (enabled) {
+    if (Status room = may_use_one_more(); !room) return room;
     link->enable();
     try_link(*link);
   } else {

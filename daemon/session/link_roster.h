@@ -1,6 +1,7 @@
 // Which links the session has, and which of them it may use, as the file says at first, and the operator
-// later: those are listened on, and joined or dialled; over the others nothing goes any more. Owned by the
-// session; loop thread only.
+// later: those are listened on, and joined or dialled; over the others nothing goes any more. But a peer that
+// does not agree, or does not know it yet, may have no other than one that was disabled or removed here: those
+// are listened on, too, and a session may begin over them. Owned by the session; loop thread only.
 #pragma once
 
 #include <memory>
@@ -30,6 +31,9 @@ class LinkRoster {
   // At run time. Errors change nothing.
   Status add(const LinkConfig& config);
   Status remove(const std::string& name);
+  // … at the peer as well: a link that was removed is listened on no more. If it is back, as the peer began a
+  // session over it, it is removed once more.
+  void forget(const std::string& name);
   Status enable(const std::string& name, bool enabled);
   // Whether the nodes could still talk without this link.
   [[nodiscard]] bool can_spare(const std::string& name) const;
@@ -37,6 +41,8 @@ class LinkRoster {
  private:
   Status listen(Link& link);
   void listen_again();
+  void make_room(const LinkConfig& config);
+  [[nodiscard]] Status may_use_one_more() const;
   void try_link(Link& link);
   void close(Link& link);
 

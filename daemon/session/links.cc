@@ -6,6 +6,20 @@
 #include "base/checks.h"
 
 namespace twinblock {
+namespace {
+
+using LinkList = std::vector<std::unique_ptr<Link>>;
+
+// False: it is not in there.
+bool move_over(const Link& link, LinkList& from, LinkList& to) {
+  const auto at = std::find_if(from.begin(), from.end(), [&](const auto& held) { return held.get() == &link; });
+  if (at == from.end()) return false;
+  to.push_back(std::move(*at));
+  from.erase(at);
+  return true;
+}
+
+}  // namespace
 
 Links::Links(const SessionEnvironment& env, ChannelOwner& owner) : env_(env), owner_(owner) {}
 
@@ -22,11 +36,10 @@ Link& Links::add(const LinkConfig& config) {
   return *links_.back();
 }
 
+void Links::leave(const Link& link) { (void)move_over(link, links_, left_); }
+
 void Links::remove(const Link& link) {
-  const auto at = std::find_if(links_.begin(), links_.end(),
-                               [&](const auto& held) { return held.get() == &link; });
-  removed_.push_back(std::move(*at));
-  links_.erase(at);
+  if (!move_over(link, links_, removed_)) (void)move_over(link, left_, removed_);
 }
 
 Link* Links::find(const std::string& name) const {
@@ -91,6 +104,7 @@ Channel* Links::of(uint64_t incarnation) const {
 void Links::mark_up(Channel& channel) {
   Link& link = channel.link();
   const uint64_t now = env_.clock.now_ns();
+  (void)move_over(link, left_, links_);
   channel.enter(Channel::Phase::kUp);
   channel.life().begin(now);
   link.came_up(channel, now);

@@ -23,8 +23,11 @@ class Links {
 
   // --- links, in the order of the configuration
   Link& add(const LinkConfig& config);
-  // It lives on until its callbacks have returned (see sweep).
+  // It is in nobody's list any more; a session that the peer begins over it puts it back, as one that is disabled.
+  void leave(const Link& link);
+  // It lives on until its callbacks have returned (see sweep). One that was left, too.
   void remove(const Link& link);
+  [[nodiscard]] const std::vector<std::unique_ptr<Link>>& left() const { return left_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Link>>& all() const { return links_; }
   [[nodiscard]] Link* find(const std::string& name) const;
   [[nodiscard]] bool has(const std::string& name) const { return find(name) != nullptr; }
@@ -95,6 +98,7 @@ class Links {
   ChannelOwner& owner_;
   ChannelSteps steps_;  // before those who count in it
   std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<Link>> left_;
   std::vector<std::unique_ptr<Link>> removed_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::vector<std::unique_ptr<Channel>> buried_;

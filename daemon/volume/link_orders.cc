@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -17,34 +18,33 @@ namespace twinblock {
 
 namespace {
 
-// What there is to say of each order, and which one takes it back; at the place of its number.
+// What there is to say of each order; at the place of its number.
 struct OrderRow {
   LinkOrder order;
   wire::LinkChange change;
   const char* done;
-  LinkOrder back;
 };
 constexpr std::array<OrderRow, 4> kOrders = {{
-    {LinkOrder::kAdd, wire::LinkChange::kAdd, "added", LinkOrder::kRemove},
-    {LinkOrder::kRemove, wire::LinkChange::kRemove, "removed", LinkOrder::kAdd},
-    {LinkOrder::kEnable, wire::LinkChange::kEnable, "enabled", LinkOrder::kDisable},
-    {LinkOrder::kDisable, wire::LinkChange::kDisable, "disabled", LinkOrder::kEnable},
+    {LinkOrder::kAdd, wire::LinkChange::kAdd, "added"},
+    {LinkOrder::kRemove, wire::LinkChange::kRemove, "removed"},
+    {LinkOrder::kEnable, wire::LinkChange::kEnable, "enabled"},
+    {LinkOrder::kDisable, wire::LinkChange::kDisable, "disabled"},
 }};
 
 constexpr const OrderRow& row_of(LinkOrder order) { return kOrders[static_cast<size_t>(order)]; }
 
 constexpr bool rows_are_at_their_places() {
   for (const OrderRow& row : kOrders)
-    if (row_of(row.order).done != row.done || row_of(row.back).back != row.order) return false;
+    if (row_of(row.order).done != row.done) return false;
   return true;
 }
 static_assert(rows_are_at_their_places());
 
-// The one of the latest orders that is about `link`; null: there was none.
+// The latest order that is about `link`; null: there was none.
 auto* about(auto& latest, const std::string& link) {
-  const auto at = std::find_if(latest.begin(), latest.end(),
+  const auto at = std::find_if(latest.rbegin(), latest.rend(),
                                [&](const auto& each) { return each.link.name == link; });
-  return at != latest.end() ? &*at : nullptr;
+  return at != latest.rend() ? &*at : nullptr;
 }
 
 LinkOrder order_of(uint32_t change) {
@@ -62,11 +62,12 @@ const char* done_word(LinkOrder order) { return row_of(order).done; }
 // The answer of a peer that was told of a change.
 class LinkOrders::Answer final : public PeerRequest {
  public:
-  Answer(LinkOrders& orders, LinkOrder order, LinkConfig link, uint64_t number, Reply reply)
+  Answer(LinkOrders& orders, const Latest& told, Before before, Reply reply)
       : orders_(orders),
-        order_(order),
-        link_(std::move(link)),
-        number_(number),
+        order_(told.order),
+        link_(told.link),
+        number_(told.number),
+        before_(std::move(before)),
         reply_(std::move(reply)) {}
   void answered(const PeerAnswer& answer) override {
     orders_.answered(*this, answer.error, wire::printable(answer.payload));
@@ -85,6 +86,7 @@ class LinkOrders::Answer final : public PeerRequest {
   const LinkOrder order_;
   const LinkConfig link_;
   const uint64_t number_;
+  const Before before_;
   Reply reply_;
 };
 
@@ -164,7 +166,10 @@ std::optional<Error> LinkOrders::why_not_obey(LinkOrder order, const LinkConfig&
 // is there again; one that is added again is in use again.
 std::optional<Error> LinkOrders::obey(LinkOrder order, const LinkConfig& link) {
   const bool known = session().links().has(link.name);
-  if (order == LinkOrder::kRemove && !known) return std::nullopt;
+  if (order == LinkOrder::kRemove && !known) {
+    session().roster().forget(link.name);
+    return std::nullopt;
+  }
   if (auto error = why_not_obey(order, link)) return error;
   if (order == LinkOrder::kAdd && known) {
     if (session().links().config(link.name).address != link.address)
@@ -178,14 +183,45 @@ std::optional<Error> LinkOrders::obey(LinkOrder order, const LinkConfig& link) {
     return error;
   }
   if (Status applied = apply(order, link); !applied) return applied.error();
+  if (order == LinkOrder::kRemove) session().roster().forget(link.name);
   return std::nullopt;
 }
 
 // The latest order about each link: it says all of it, and a peer that starts anew, or that got
-// other ones meanwhile, is told.
+// other ones meanwhile, is told. But a peer that knows a link with other addresses has to hear first
+// that this one is gone.
 void LinkOrders::remember(LinkOrder order, const LinkConfig& link, uint64_t number) {
-  std::erase_if(latest_, [&](const Latest& each) { return each.link.name == link.name; });
+  std::erase_if(latest_, [&](const Latest& each) {
+    const bool goes_before = each.order == LinkOrder::kRemove && order != LinkOrder::kRemove &&
+                             each.link.address != link.address;
+    return each.link.name == link.name && !goes_before;
+  });
+  if (Latest* removal = about(latest_, link.name)) removal->refused.clear();
   latest_.push_back({order, link, number});
+}
+
+LinkOrders::Before LinkOrders::as_it_is(const std::string& link) const {
+  Before before;
+  if (session().links().has(link)) before.link = session().links().config(link);
+  before.enabled = session().links().has_enabled(link);
+  std::copy_if(latest_.begin(), latest_.end(), std::back_inserter(before.orders),
+               [&](const Latest& each) { return each.link.name == link; });
+  return before;
+}
+
+// False: what was ordered has to stay.
+bool LinkOrders::put_back(const std::string& link, const Before& before) {
+  const Links& links = session().links();
+  LinkRoster& roster = session().roster();
+  if (links.has_enabled(link) && !before.enabled && !roster.can_spare(link)) return false;
+  if (!before.link)
+    roster.forget(link);
+  else if (!links.has(link) && !roster.add(*before.link))
+    return false;
+  if (before.link && links.has_enabled(link) != before.enabled && !roster.enable(link, before.enabled)) return false;
+  std::erase_if(latest_, [&](const Latest& each) { return each.link.name == link; });
+  latest_.insert(latest_.end(), before.orders.begin(), before.orders.end());
+  return true;
 }
 
 // Whether this node knows of a later order about the link: both got one while they were parted, or
@@ -215,6 +251,7 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
     return;
   }
   if (order != LinkOrder::kAdd) link = session().links().config(link.name);
+  Before before = as_it_is(link.name);
   if (Status applied = apply(order, link); !applied) {
     reply(applied.error());
     return;
@@ -230,18 +267,19 @@ void LinkOrders::change(LinkOrder order, const LinkConfig& wanted, Reply reply) 
           " is told when it is connected");
     return;
   }
-  tell(order, link, number_, std::move(reply));
+  tell({order, link, number_}, std::move(before), std::move(reply));
 }
 
-void LinkOrders::tell(LinkOrder order, const LinkConfig& link, uint64_t number, Reply reply) {
+void LinkOrders::tell(const Latest& order, Before before, Reply reply) {
+  const LinkConfig& link = order.link;
   wire::LinkChangePayload payload{};
-  payload.change = static_cast<uint32_t>(row_of(order).change);
-  payload.number = number;
+  payload.change = static_cast<uint32_t>(row_of(order.order).change);
+  payload.number = order.number;
   payload.rate_bits_per_s = link.rate_bits_per_s;
   wire::set_name(payload.name, link.name);
   for (size_t i = 0; i < core_.config.nodes.size() && !link.address.empty(); ++i)
     wire::set_name(payload.address[i], link.address.at(core_.config.nodes[i].name));
-  answers_.push_back(std::make_shared<Answer>(*this, order, link, number, std::move(reply)));
+  answers_.push_back(std::make_shared<Answer>(*this, order, std::move(before), std::move(reply)));
   session().request_ordered(wire::LinkChangeFrame{}, wire::bytes_of(payload), *answers_.back());
 }
 
@@ -251,30 +289,26 @@ void LinkOrders::answered(Answer& answer, int status, const std::string& why) {
   const std::shared_ptr<Answer> held = std::move(*at);
   answers_.erase(at);
   const LinkConfig& link = held->link_;
+  const bool stands = is_latest(held->order_, link.name, held->number_);
   // What was only told again is not undone: a peer that could not spare that link just now hears of
-  // it once more when another one is up. If its file does not allow it, `status` says so.
+  // it once more when another one is up, and one whose host lacks an address after a while. If its file
+  // does not allow it, `status` says so.
   if (!held->operator_waits()) {
     tell_again_ = tell_again_ || status == EBUSY;
+    lacks_address_ = lacks_address_ || status == EADDRNOTAVAIL || status == EADDRINUSE;
     note_refused(*held, status == EBUSY || status == 0 ? "" : why);
-    return;
-  }
-  if (status == 0) {
+  } else if (status == 0) {
     held->reply_("link " + link.name + " is " + done_word(held->order_) +
                  " on both nodes, until twinblockd ends; for good: " + core_.config.path +
                  " on both hosts");
-    return;
+  } else {
+    // Both nodes or none, but for a later order that holds by now.
+    const bool as_before = stands && put_back(link.name, held->before_);
+    tell_refused(held->order_, link.name, why);
+    held->reply_(Error{core_.peer + " refuses: " + why, as_before ? "nothing was changed" : "", status});
   }
-  // Both nodes or none, but for a later order that holds by now.
-  const LinkOrder back = row_of(held->order_).back;
-  const bool stands = is_latest(held->order_, link.name, held->number_);
-  if (stands &&
-      (back != LinkOrder::kRemove || session().roster().can_spare(link.name))) {
-    (void)apply(back, link);
-    remember(back, link, held->number_);
-    if (session().up()) tell(back, link, held->number_, nullptr);
-  }
-  tell_refused(held->order_, link.name, why);
-  held->reply_(Error{core_.peer + " refuses: " + why, stands ? "nothing was changed" : "", status});
+  // The peer does not come over it any more.
+  if (status == 0 && stands && held->order_ == LinkOrder::kRemove) session().roster().forget(link.name);
 }
 
 void LinkOrders::tell_refused(LinkOrder order, const std::string& link, const std::string& why) {
@@ -354,21 +388,23 @@ void LinkOrders::heard(const wire::LinkChangeFrame& frame,
 
 // The peer may have started anew, with the links of its configuration.
 void LinkOrders::session_up() {
-  tell_again_ = false;
-  for (const Latest& each : std::vector(latest_))
-    tell(each.order, each.link, each.number, nullptr);
+  tell_again_ = lacks_address_ = false;
+  told_ns_ = core_.clock.now_ns();
+  for (const Latest& each : std::vector(latest_)) tell(each, {}, nullptr);
 }
 
 void LinkOrders::session_lost() {
-  tell_again_ = false;  // all are told anyway when the next one is up
+  tell_again_ = lacks_address_ = false;  // all are told anyway when the next one is up
   for (auto& answer : std::exchange(answers_, {})) answer->lost();
 }
 
 void LinkOrders::links_changed() {
-  if (!tell_again_ || !session().up()) return;
+  if (!session().up()) return;
   // Not while the session hangs on the very link that an order takes away.
   const auto can_be_spared = [this](const Latest& each) { return session().roster().can_spare(each.link.name); };
-  if (std::any_of(latest_.begin(), latest_.end(), can_be_spared)) session_up();
+  if ((tell_again_ && std::any_of(latest_.begin(), latest_.end(), can_be_spared)) ||
+      (lacks_address_ && core_.clock.now_ns() - told_ns_ >= limits::kListenAgain_ns))
+    session_up();
 }
 
 }  // namespace twinblock

@@ -46,6 +46,12 @@ class LinkOrders {
     uint64_t number;
     std::string refused = {};  // by the peer, with which this node was not in touch then: why
   };
+  // How it was with a link before an order that the peer may refuse.
+  struct Before {
+    std::optional<LinkConfig> link;  // none: there was no such link
+    bool enabled = false;
+    std::vector<Latest> orders;  // about it
+  };
 
   [[nodiscard]] Session& session() const { return core_.session; }
   [[nodiscard]] std::optional<Error> why_not_change(LinkOrder order, const LinkConfig& link) const;
@@ -54,7 +60,9 @@ class LinkOrders {
   [[nodiscard]] std::optional<Error> why_not_obey(LinkOrder order, const LinkConfig& link) const;
   [[nodiscard]] bool is_last_of_file(const std::string& link) const;
   void remember(LinkOrder order, const LinkConfig& link, uint64_t number);
-  void tell(LinkOrder order, const LinkConfig& link, uint64_t number, Reply reply);
+  [[nodiscard]] Before as_it_is(const std::string& link) const;
+  bool put_back(const std::string& link, const Before& before);
+  void tell(const Latest& order, Before before, Reply reply);
   [[nodiscard]] std::optional<Error> why_overruled(const std::string& link, uint64_t number) const;
   [[nodiscard]] bool is_latest(LinkOrder order, const std::string& link, uint64_t number) const;
   void answered(Answer& answer, int status, const std::string& why);
@@ -62,11 +70,14 @@ class LinkOrders {
   void note_refused(const Answer& answer, const std::string& why);
 
   Core& core_;
-  std::vector<Latest> latest_;  // of each link, in the order in which they were given
+  // Of each link, in the order in which they were given; and a removal that comes before other addresses of a link.
+  std::vector<Latest> latest_;
   // Of the latest order that either node is known to have given: the next one has the next number.
   uint64_t number_ = 0;
   std::vector<std::shared_ptr<Answer>> answers_;
   bool tell_again_ = false;  // the peer could not do one of them yet
+  bool lacks_address_ = false;  // … as its host does not have a link's address, or another program has it
+  uint64_t told_ns_ = 0;  // all of them
 };
 
 }  // namespace twinblock

@@ -241,6 +241,24 @@ def test_a_peer_that_was_away_is_told(two_links):
     two_links.wait_state("alpha", "duplex", 20)
 
 
+def test_a_peer_that_begins_anew_finds_this_node(make_lab):
+    lab = make_lab(links=1)
+    link(lab, "alpha", "add", "third", *ends())
+    wait_for_links(lab, "link1", "third")
+    lab.kill("beta")
+    lab.wait_state("alpha", "simplex", 20)
+    # Beta knows no other link than this one when it is back, and keeps it.
+    link(lab, "alpha", "remove", "link1")
+    assert set(links_of(lab, "alpha")) == {"third"}
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex", 30)
+    wait_until(lambda: "beta refuses that link link1 is removed" in lab.status("alpha")["status"], 15, "a word about it")
+    wait_until(lambda: links_of(lab, "alpha")["third"]["state"] == "up", 15, "the link that was added")
+    assert links_of(lab, "alpha")["link1"]["state"] == "disabled"
+    link(lab, "alpha", "enable", "link1")
+    wait_for_links(lab, "link1", "third")
+
+
 def test_what_a_peer_refuses_that_was_away_is_said_in_status(two_links):
     two_links.kill("beta")
     two_links.wait_state("alpha", "simplex", 20)

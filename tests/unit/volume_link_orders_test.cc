@@ -22,16 +22,65 @@ class LinkOrdersTest : public BesidePeerTest {
   // What the operator here is told.
   Result<std::string> order_here(LinkOrder order, uint64_t rate_bits_per_s = 0) {
     give(order, rate_bits_per_s);
+    return heard();
+  }
+  Result<std::string> heard() {
     for (int i = 0; i < 100 && !said_; ++i) node_->run(10 * kMillisecond_ns);
     return said_.value_or(Error{"nothing", "", 0});
   }
-  void give(LinkOrder order, uint64_t rate_bits_per_s = 0) {
-    LinkConfig link;
-    link.name = "backup";
-    link.rate_bits_per_s = rate_bits_per_s;
+  void give(LinkOrder order, uint64_t rate_bits_per_s = 0) { give(order, LinkConfig{"backup", {}, rate_bits_per_s}); }
+  void give(LinkOrder order, const LinkConfig& link) {
     said_.reset();
     node_->engine->orders().change_link(order, link, [this](const Result<std::string>& result) { said_ = result; });
   }
+  // The peer's answer, over whichever line it was asked.
+  void answer(uint32_t status) {
+    constexpr uint32_t kWhy_bytes = 4;
+    node_->run(10 * kMillisecond_ns);
+    for (const size_t line : {0, 1, 2}) peer_->answer(line, 0, status, status != 0 ? kWhy_bytes : 0);
+  }
+  // What the operator here is told of an order that the peer refuses.
+  Result<std::string> order_refused(LinkOrder order) {
+    peer_->answers = false;
+    give(order);
+    answer(EPERM);
+    return heard();
+  }
+  // The peer's process is gone.
+  void lose_peer() {
+    peer_->vanish();
+    for (int i = 0; i < 100 && stands(); ++i) node_->run(kSecond_ns);
+    ASSERT_FALSE(stands());
+    peer_.reset();
+  }
+  // Another one is there: it listens on all links of the file, and hears orders.
+  void begin_anew() {
+    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+    told_.clear();
+    peer_->hears_payload = [this](const wire::FrameHeader& header, std::span<const std::byte> payload) {
+      if (header.type != static_cast<uint8_t>(wire::FrameType::kLinkChange)) return;
+      wire::LinkChangePayload change{};
+      std::memcpy(&change, payload.data(), sizeof change);
+      told_.push_back(static_cast<wire::LinkChange>(change.change));
+    };
+    peer_->take(HostilePeer::Stance::kSame, 0, 2);
+  }
+  void wait_for_session() {
+    for (int i = 0; i < 100 && !stands(); ++i) node_->run(kSecond_ns);
+    ASSERT_TRUE(stands());
+    node_->run(kSecond_ns);
+  }
+  // It dials "backup", the only link that works.
+  void dial_backup() {
+    sim::LinkFaults faults;
+    faults.cut = {true, true};
+    node_->network.set_faults("main", faults);
+    for (int i = 0; i < 10 && !stands(); ++i) {
+      peer_->dial(1);
+      node_->run(kSecond_ns);
+    }
+  }
+  [[nodiscard]] std::vector<StatusView::Link> links() const { return node_->engine->status().links; }
   // The answer that the operator's node there gets; ETIMEDOUT: none.
   uint32_t order_there(wire::LinkChange change, uint64_t number, const std::vector<std::string>& addresses = {},
                        const std::string& name = "backup") {
@@ -52,6 +101,7 @@ class LinkOrdersTest : public BesidePeerTest {
   }
 
   std::optional<Result<std::string>> said_;  // to the operator here, of what was ordered last
+  std::vector<wire::LinkChange> told_;       // to the peer that began anew
 };
 
 TEST_F(LinkOrdersTest, ALaterOneOfThePeerCounts) {
@@ -72,32 +122,157 @@ TEST_F(LinkOrdersTest, ALinkThatIsAddedAgainHasTheRateThatIsSaid) {
 
 // Nothing is changed by it then: a peer that begins anew is not told of it.
 TEST_F(LinkOrdersTest, AnOrderThatIsRefusedIsNotToldAgain) {
-  peer_->answers = false;
-  give(LinkOrder::kDisable);
-  node_->run(10 * kMillisecond_ns);
-  for (const size_t line : {0, 1, 2}) peer_->answer(line, 0, EPERM, 0);
-  for (int i = 0; i < 100 && !said_; ++i) node_->run(10 * kMillisecond_ns);
-  ASSERT_TRUE(said_.has_value());
-  ASSERT_FALSE(said_->ok());
-  EXPECT_EQ(said_->error().code, EPERM);
-  EXPECT_EQ(said_->error().action, "nothing was changed");
-  peer_->vanish();
-  for (int i = 0; i < 100 && stands(); ++i) node_->run(kSecond_ns);
-  peer_.reset();
-  std::vector<uint32_t> told;
-  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
-  peer_->hears_payload = [&told](const wire::FrameHeader& header, std::span<const std::byte> payload) {
-    if (header.type != static_cast<uint8_t>(wire::FrameType::kLinkChange)) return;
-    wire::LinkChangePayload change{};
-    std::memcpy(&change, payload.data(), sizeof change);
-    told.push_back(change.change);
+  const Result<std::string> said = order_refused(LinkOrder::kDisable);
+  ASSERT_FALSE(said.ok());
+  EXPECT_EQ(said.error().code, EPERM);
+  EXPECT_EQ(said.error().action, "nothing was changed");
+  EXPECT_NE(links().at(1).state, LinkState::kDisabled);
+  lose_peer();
+  begin_anew();
+  wait_for_session();
+  EXPECT_TRUE(told_.empty()) << told_.size();
+}
+
+// "link enable" of one that is enabled tries it at once, and changes nothing: there is nothing to be taken back.
+TEST_F(LinkOrdersTest, WhatWasEnabledStaysSoWhereThePeerRefuses) {
+  const Result<std::string> said = order_refused(LinkOrder::kEnable);
+  ASSERT_FALSE(said.ok());
+  EXPECT_EQ(said.error().action, "nothing was changed");
+  EXPECT_NE(links().at(1).state, LinkState::kDisabled);
+  lose_peer();
+  begin_anew();
+  wait_for_session();
+  EXPECT_TRUE(told_.empty()) << "what holds for the file's links need not be told";
+}
+
+// … and the order by which it was disabled is still the one that holds.
+TEST_F(LinkOrdersTest, WhatWasDisabledStaysSoWhereThePeerRefuses) {
+  ASSERT_TRUE(order_here(LinkOrder::kDisable).ok());
+  for (const LinkOrder order : {LinkOrder::kDisable, LinkOrder::kRemove, LinkOrder::kEnable}) {
+    const Result<std::string> said = order_refused(order);
+    ASSERT_FALSE(said.ok());
+    EXPECT_EQ(said.error().action, "nothing was changed");
+    ASSERT_EQ(links().size(), 2u);
+    EXPECT_EQ(links().at(1).state, LinkState::kDisabled);
+  }
+  lose_peer();
+  begin_anew();
+  wait_for_session();
+  EXPECT_EQ(told_, std::vector{wire::LinkChange::kDisable});
+}
+
+// The sender chooses among so many.
+TEST_F(LinkOrdersTest, ARemovalThatIsRefusedBringsBackNoNinthLink) {
+  config_.encryption = Encryption::kOff;
+  const auto add = [this](size_t number) {
+    const std::string port = ":" + std::to_string(8000 + number);
+    const std::string name = "l" + std::to_string(number);
+    give(LinkOrder::kAdd, {name, {{"alpha", "10.0.0.1" + port}, {"beta", "10.0.0.2" + port}}, 0});
   };
-  peer_->take(HostilePeer::Stance::kSame, 0, 2);
-  for (int i = 0; i < 100 && !stands(); ++i) node_->run(kSecond_ns);
+  for (size_t number = 2; number < limits::kLinksMax; ++number) {
+    add(number);
+    ASSERT_TRUE(heard().ok());
+  }
+  peer_->answers = false;
+  std::optional<Result<std::string>> removal;
+  node_->engine->orders().change_link(LinkOrder::kRemove, {"backup", {}, 0},
+                                      [&removal](const Result<std::string>& result) { removal = result; });
+  add(limits::kLinksMax);
+  ASSERT_EQ(links().size(), limits::kLinksMax);
+  answer(EPERM);  // to the removal, which was asked first
   node_->run(kSecond_ns);
-  EXPECT_TRUE(std::ranges::all_of(told, [](uint32_t change) {
-    return change == static_cast<uint32_t>(wire::LinkChange::kEnable);
-  })) << told.size();
+  ASSERT_TRUE(removal.has_value());
+  ASSERT_FALSE(removal->ok());
+  EXPECT_EQ(removal->error().action, "");
+  EXPECT_EQ(links().size(), limits::kLinksMax);
+}
+
+// It has the links of its file, and perhaps no other one that works: no removal that it has not agreed to parts the two.
+TEST_F(LinkOrdersTest, APeerThatBeginsAnewGetsInOverALinkThatWasRemoved) {
+  peer_->answers = false;
+  give(LinkOrder::kRemove);
+  node_->run(10 * kMillisecond_ns);
+  lose_peer();
+  ASSERT_TRUE(said_.has_value() && said_->ok()) << "it is told again";
+  ASSERT_EQ(links().size(), 1u);
+  begin_anew();
+  peer_->answers = false;
+  dial_backup();
+  ASSERT_TRUE(stands());
+  ASSERT_EQ(links().size(), 2u);
+  EXPECT_EQ(links().at(1).name, "backup");
+  EXPECT_EQ(links().at(1).state, LinkState::kDisabled);
+  EXPECT_EQ(told_, std::vector{wire::LinkChange::kRemove});
+  answer(EBUSY);
+  peer_->answers = true;
+  node_->network.set_faults("main", {});
+  for (int i = 0; i < 100 && links().size() > 1; ++i) node_->run(kSecond_ns);
+  ASSERT_EQ(links().size(), 1u) << "it has another one, and agrees";
+  EXPECT_EQ(links().at(0).state, LinkState::kUp);
+  EXPECT_TRUE(stands());
+}
+
+TEST_F(LinkOrdersTest, ALinkThatThePeerHasRemovedAsWellIsListenedOnNoMore) {
+  ASSERT_TRUE(order_here(LinkOrder::kRemove).ok());
+  lose_peer();
+  begin_anew();
+  dial_backup();
+  EXPECT_FALSE(stands());
+}
+
+// By its own order, too.
+TEST_F(LinkOrdersTest, ALinkThatThePeerRemovesIsListenedOnNoMore) {
+  ASSERT_EQ(order_there(wire::LinkChange::kRemove, 1), 0u);
+  lose_peer();
+  begin_anew();
+  dial_backup();
+  EXPECT_FALSE(stands());
+}
+
+// Its host gives it that address later than others, or another program ends: nobody has to order it once more.
+TEST_F(LinkOrdersTest, APeerThatLacksAnAddressIsToldAgain) {
+  lose_peer();
+  give(LinkOrder::kEnable);
+  begin_anew();
+  peer_->answers = false;
+  wait_for_session();
+  for (const uint32_t status : {EADDRNOTAVAIL, EADDRINUSE}) {
+    const size_t before = told_.size();
+    ASSERT_EQ(before, status == EADDRNOTAVAIL ? 1u : 2u);
+    answer(status);
+    for (int i = 0; i < 100 && told_.size() == before; ++i) node_->run(limits::kListenAgain_ns / 20);
+    EXPECT_EQ(node_->engine->status().refused_link_orders.size(), 1u) << "until it can";
+  }
+  answer(EADDRNOTAVAIL);
+  node_->run(limits::kListenAgain_ns / 2);
+  ASSERT_EQ(told_.size(), 3u) << "not at every tick";
+  for (int i = 0; i < 100 && told_.size() == 3; ++i) node_->run(limits::kListenAgain_ns / 20);
+  answer(0);
+  node_->run(4 * limits::kListenAgain_ns);
+  EXPECT_TRUE(node_->engine->status().refused_link_orders.empty());
+  EXPECT_EQ(told_.size(), 4u);
+}
+
+// Else it would keep the link as it knows it, and refuse the other one for ever.
+TEST_F(LinkOrdersTest, APeerHearsThatALinkIsGoneBeforeItHearsOfOtherAddresses) {
+  config_.encryption = Encryption::kOff;
+  lose_peer();
+  give(LinkOrder::kRemove);
+  give(LinkOrder::kAdd, {"backup", {{"alpha", "10.1.0.1:7999"}, {"beta", "10.1.0.2:7999"}}, 0});
+  ASSERT_TRUE(said_.has_value() && said_->ok());
+  begin_anew();
+  wait_for_session();
+  EXPECT_EQ(told_, (std::vector{wire::LinkChange::kRemove, wire::LinkChange::kAdd}));
+  lose_peer();
+  give(LinkOrder::kDisable);
+  begin_anew();
+  wait_for_session();
+  EXPECT_EQ(told_, (std::vector{wire::LinkChange::kRemove, wire::LinkChange::kDisable}));
+  lose_peer();
+  give(LinkOrder::kRemove);
+  begin_anew();
+  wait_for_session();
+  EXPECT_EQ(told_, std::vector{wire::LinkChange::kRemove});
 }
 
 // Each is remembered, and told again to a peer that comes anew: a peer must not fill the memory with them.
