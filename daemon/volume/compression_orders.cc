@@ -25,7 +25,7 @@ void CompressionOrders::order(Compression mode, std::optional<int> level, const 
   if (connected) tell();
   reply(std::string("compression is ") + compression_name(mode) + ", level " +
         std::to_string(setting.level) +
-        (connected ? ", on both nodes" : "; " + core_.peer + " is told when it is back"));
+        (connected ? ", here; " + core_.peer + " is told" : "; " + core_.peer + " is told when it is back"));
 }
 
 void CompressionOrders::heard(const wire::CompressionFrame& order) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <string>
 
 #include "volume_beside_peer_support.h"
 
@@ -36,6 +37,14 @@ TEST_F(PeerOrdersTest, OneAboutCompressionWhoseNumberNoneCanHaveIsNotHeeded) {
   EXPECT_EQ(node_->engine->status().compression.level, level);
   tell(wire::CompressionFrame{.mode = 1, .level = 5, .number = 1});
   EXPECT_EQ(node_->engine->status().compression.level, 5);
+}
+
+// Its operator may have given another one at the same time, and that one may count.
+TEST_F(PeerOrdersTest, WhoOrdersCompressionHearsThatThePeerIsTold) {
+  std::string said;
+  node_->engine->orders().set_compression(Compression::kOn, 3,
+                                          [&said](const Result<std::string>& result) { said = result.value(); });
+  EXPECT_EQ(said, "compression is on, level 3, here; beta is told");
 }
 
 // What the command line tool, or a peer in order, would never ask for: a smaller one would cut data off.
