@@ -62,8 +62,8 @@ class Disk {
   // Changes when the device under this disk does anything, so that a long flush can be told from
   // one that hangs; 0: nobody can tell. Any thread; may block.
   [[nodiscard]] virtual uint64_t device_work() const { return 0; }
-  // When the oldest flush that is under way (that of a FUA request, too) began, on the Clock; 0: none is. Where that is
-  // not known for each, a later moment since which one has been; so it is to be asked now and then, by the engine.
+  // When the oldest flush that is under way (that of a FUA request, too) began, on the Clock; 0: none is. It may be
+  // up to two looks later than that, so the engine asks regularly. Loop thread.
   [[nodiscard]] virtual uint64_t flushing_since_ns() const { return 0; }
   // Whether anybody's data is there by now. Any thread; blocks for limits::kSearch_ns at the most.
   [[nodiscard]] virtual DataFound look_for_data() const { return DataFound::kUnknown; }

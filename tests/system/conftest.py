@@ -118,6 +118,10 @@ def rng(seed):
     return random.Random(seed)
 
 
+def has_room_in_memory():
+    return os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free >= ROOMY_BYTES
+
+
 @pytest.fixture
 def scratch(request):
     """A directory with a short path (sockets live in it); below /var/tmp, as images are large."""
@@ -128,8 +132,9 @@ def scratch(request):
 
 @pytest.fixture
 def scratch_in_memory(request):
-    """The same where no disk is to take part in what a request waits for."""
-    directory = temporary_directory(request.config, "/dev/shm")
+    """The same where no disk is to take part in what a request waits for, if there is room for that in memory."""
+    where = "/dev/shm" if has_room_in_memory() else os.environ.get("TWINBLOCK_TEST_DIR", "/var/tmp")
+    directory = temporary_directory(request.config, where)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 
@@ -146,7 +151,7 @@ def scratch_in_tmp(request):
 def roomy(request):
     """A path for each node's image on tmpfs, where files may be 64 TiB long and a fragmented one is
     quickly removed."""
-    if not os.path.isdir("/dev/shm") or shutil.disk_usage("/dev/shm").free < ROOMY_BYTES:
+    if not has_room_in_memory():
         pytest.skip("needs 1 GiB of room in /dev/shm")
     directory = temporary_directory(request.config, "/dev/shm")
     yield {name: directory / f"{name}.img" for name in NODES}
@@ -169,8 +174,8 @@ def make_lab(request, scratch):
     ending = request.config.twinblock_ending
 
     def keep_in_memory(witness):
-        """What etcd writes down at once, as it has as long as a test's timeout says, and no part in what is tested."""
-        if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free >= ROOMY_BYTES:
+        """etcd answers when it has written down what it was told, and has no more time for that than a test's timeout."""
+        if has_room_in_memory():
             in_memory.append(temporary_directory(request.config, "/dev/shm"))
             witness["data"] = str(in_memory[-1] / "etcd")
 

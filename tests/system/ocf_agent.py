@@ -144,7 +144,7 @@ class Agent:
         self._notes(verb, f"echo '{words}' >&2; exit {status}")
 
     def refuses_and_hangs(self, verb, *answers):
-        """`verb` is refused with one of these at a time, and hangs from then on, 5 s before the end of an action's minute."""
+        """`verb` is refused with one of these at a time, and hangs from then on, 5 s before the agent's deadline."""
         asked = self._directory / "twinblock.asked"
         cases = " ".join(f"{number}) echo '{words}' >&2; exit 1 ;;" for number, words in enumerate(answers, 1))
         self._notes(verb, f"case $(wc -l <{asked}) in {cases} esac; exec sleep 3600")

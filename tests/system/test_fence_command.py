@@ -56,12 +56,12 @@ class Fence:
 
     def is_under_way(self):
         """In any process: one that was begun and is not needed any more goes on."""
-        def is_one(words):
+        def is_one(cmdline):
             with contextlib.suppress(OSError):  # that process has ended
-                return os.fsencode(self.path) in words.read_bytes()
+                return os.fsencode(self.path) in cmdline.read_bytes()
             return False
 
-        return any(is_one(words) for words in Path("/proc").glob("[0-9]*/cmdline"))
+        return any(is_one(cmdline) for cmdline in Path("/proc").glob("[0-9]*/cmdline"))
 
     def forget(self):
         """What it ran for so far."""

@@ -301,7 +301,7 @@ def test_fencing_is_no_word_for_a_disk_that_holds_nothing(make_agents):
 
 def reason(said):
     """What Pacemaker shows of an action that failed."""
-    return next(line for line in said.splitlines() if line.startswith("ocf-exit-reason:"))
+    return next((line for line in said.splitlines() if line.startswith("ocf-exit-reason:")), "")
 
 
 @pytest.mark.usefixtures("link")

@@ -3,7 +3,6 @@ promoted meanwhile; who was acknowledged anything finds it there (registers.py).
 
 import contextlib
 import errno
-import functools
 import os
 import signal
 from pathlib import Path
@@ -18,10 +17,10 @@ SIZE = 64 * MIB
 OTHER = {"alpha": "beta", "beta": "alpha"}
 
 
-@pytest.fixture(name="make_lab")
-def make_lab_in_memory(scratch_in_memory, make_lab):
+@pytest.fixture
+def scratch(scratch_in_memory):
     """Who is killed in a flush that a disk takes seconds for does not know how it ended, and does not go on."""
-    return functools.partial(make_lab, below=scratch_in_memory)
+    return scratch_in_memory
 
 
 def check(lab, registers, name="alpha"):

@@ -231,7 +231,7 @@ def timed(act, *arguments, **options):
 
 
 def open_both(lab, small):
-    """How long alpha takes in each case: of the one lab, and of the other one, at the same time."""
+    """How long alpha takes in each case: of the one lab, and of the other one, in turn."""
     times, references = {}, {}
 
     def both(what, act, **options):

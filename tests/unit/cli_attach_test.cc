@@ -42,6 +42,10 @@ class FakeHost : public testing::Test {
 
   [[nodiscard]] std::string mountinfo() const { return host_.proc + "/self/mountinfo"; }
 
+  // For as long as that file is there, but for no more than a minute.
+  static constexpr const char* kRunsWhile =
+      "n=0; while [ -e \"$0\" ] && [ $((n += 1)) -lt 3000 ]; do sleep 0.02; done";
+
   // A finished attachment by nbdfuse with a loop device, whose node is process 4711, as attach
   // leaves it; `nbdfuse` runs until it is to end, if it ever does.
   Attachment attached_by_nbdfuse() {
@@ -56,7 +60,7 @@ class FakeHost : public testing::Test {
     attachment.log = stem_ + ".nbdfuse.log";
     attachment.node_pid = 4711;
     attachment.nbdfuse =
-        identify_process(start_background({"sh", "-c", "while [ -e \"$0\" ]; do sleep 0.02; done", runs_}, "/dev/null").value());
+        identify_process(start_background({"sh", "-c", kRunsWhile, runs_}, "/dev/null").value());
     attachment.complete = true;
     EXPECT_TRUE(create_attachment(stem_, attachment).ok());
     put(mountinfo(), "40 22 0:50 / " + attachment.mount_dir + " rw - fuse.nbdfuse nbdfuse rw\n");

@@ -77,7 +77,13 @@ class EtcdServer {
     posix_spawn_file_actions_addclosefrom_np(&files, 3);
     ASSERT_EQ(posix_spawn(&pid_, kEtcdProgram, &files, nullptr, arguments.data(), environ), 0);
     posix_spawn_file_actions_destroy(&files);
-    ASSERT_TRUE(soon([this] { return says("ready to serve client requests") || ::waitpid(pid_, nullptr, WNOHANG) != 0; })) << log_text();
+    bool ended = false;
+    ASSERT_TRUE(soon([&] {
+      ended = ::waitpid(pid_, nullptr, WNOHANG) != 0;
+      return ended || says("ready to serve client requests");
+    })) << log_text();
+    if (ended) pid_ = 0;
+    ASSERT_FALSE(ended) << log_text();
   }
   void kill() {
     if (pid_ <= 0) return;

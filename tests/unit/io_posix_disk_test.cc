@@ -73,8 +73,7 @@ class PosixDiskTest : public ::testing::TestWithParam<Way> {
   void SetUp() override {
     Loop loop;
     const auto tried = PosixDisk::open(loop, options("tried"));
-    const bool may_lack = GetParam().engine == PosixDisk::Engine::kIoUring || GetParam().direct;
-    if (!tried.ok() && may_lack) GTEST_SKIP() << tried.error().what;
+    if (!tried.ok() && host_lacks_it(tried.error())) GTEST_SKIP() << tried.error().what;
   }
   void TearDown() override {
     loop_.stop();

@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <future>
 #include <string>
 #include <thread>
 
+#include "base/result.h"
 #include "io/posix/loop.h"
 #include "io/posix/thread.h"
 #include "temporary_directory.h"
@@ -28,6 +32,12 @@ inline ::testing::AssertionResult soon(const std::function<bool()>& condition) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return ::testing::AssertionSuccess();
+}
+
+// A disk was not opened for want of what a host, or a container, may lack: io_uring, or direct I/O in a file system.
+inline bool host_lacks_it(const Error& error) {
+  constexpr std::array kLacking{EPERM, ENOSYS, ENOMEM, EINVAL, EOPNOTSUPP};
+  return std::find(kLacking.begin(), kLacking.end(), error.code) != kLacking.end();
 }
 
 // A loop that runs from start() to the end of the test.

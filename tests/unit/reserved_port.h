@@ -26,6 +26,7 @@ inline uint16_t reserve_port(const char* ip = "127.0.0.1") {
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(fd, address, length) != 0) {
+    EXPECT_TRUE(is_v6) << ip;
     ::close(fd);
     return 0;
   }
