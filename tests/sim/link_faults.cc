@@ -298,9 +298,6 @@ void World::order_link(int host, const Lane& lane, LinkOrder order, bool address
 bool World::contradict(Lane& lane, int host, Random& chances) {
   if (lane.away || lanes_.size() < 2 || (options_.session_lasts && !others_carry(lane)))
     return false;
-  // With two links in question, each node might take away the one that the other one keeps.
-  for (const Lane& each : lanes_)
-    if (each.contradicted) return false;
   for (const auto& each : nodes_)
     if (!each->running() || each->paused()) return false;
   using enum LinkOrder;

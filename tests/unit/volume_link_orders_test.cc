@@ -216,6 +216,7 @@ TEST_F(LinkOrdersTest, ALinkThatThePeerHasRemovedAsWellIsListenedOnNoMore) {
   ASSERT_TRUE(order_here(LinkOrder::kRemove).ok());
   lose_peer();
   begin_anew();
+  peer_->answers = false;
   dial_backup();
   EXPECT_FALSE(stands());
 }
@@ -225,6 +226,7 @@ TEST_F(LinkOrdersTest, ALinkThatThePeerRemovesIsListenedOnNoMore) {
   ASSERT_EQ(order_there(wire::LinkChange::kRemove, 1), 0u);
   lose_peer();
   begin_anew();
+  peer_->answers = false;
   dial_backup();
   EXPECT_FALSE(stands());
 }
