@@ -255,6 +255,20 @@ TEST_F(LinkOrdersTest, APeerThatLacksAnAddressIsToldAgain) {
   EXPECT_EQ(told_.size(), 4u);
 }
 
+// It had no other link that was up; this node has one, and does not count what it has removed.
+TEST_F(LinkOrdersTest, APeerThatCouldNotSpareALinkIsToldAgain) {
+  lose_peer();
+  give(LinkOrder::kRemove);
+  begin_anew();
+  peer_->answers = false;
+  wait_for_session();
+  ASSERT_EQ(links().size(), 1u);
+  ASSERT_EQ(told_.size(), 1u);
+  answer(EBUSY);
+  for (int i = 0; i < 100 && told_.size() < 2; ++i) node_->run(limits::kHeartbeatInterval_ns);
+  EXPECT_EQ(told_.size(), 2u);
+}
+
 // Else it would keep the link as it knows it, and refuse the other one for ever.
 TEST_F(LinkOrdersTest, APeerHearsThatALinkIsGoneBeforeItHearsOfOtherAddresses) {
   config_.encryption = Encryption::kOff;
