@@ -194,6 +194,8 @@ constexpr uint64_t kHoleBytesMin = 64 * kKiB;
 constexpr uint32_t kIntentRegionBytes = 4 * kMiB;
 constexpr uint64_t kIntentAheadRegions = 4;  // set along for a sequential writer
 constexpr uint64_t kIntentAge_ns = 15 * kSecond_ns;
+// For so long whose connection was ended by order is taken to be about to make another one.
+constexpr uint64_t kHungUpAwaited_ns = 10 * 60 * kSecond_ns;
 // How long a commit of intents waits for more writes to share it, at the most.
 constexpr uint64_t kIntentGatherMax_ns = 2 * kMillisecond_ns;
 constexpr size_t kResyncRunsMax = 8;

@@ -59,16 +59,30 @@ bool LinkRoster::can_spare(const std::string& name) const {
   });
 }
 
-// Those that were removed keep neither their names nor their addresses from what is added.
-void LinkRoster::make_room(const LinkConfig& config) {
-  std::vector<std::string> names;
+// Those that were removed, and have the name or the address of what is to be added.
+std::vector<Link*> LinkRoster::in_the_way_of(const LinkConfig& config) const {
+  std::vector<Link*> in_the_way;
   for (const auto& left : parts_.links.left())
     if (left->name() == config.name || left->addresses().local == config.address.at(env_.node))
-      names.push_back(left->name());
-  for (const std::string& name : names) forget(name);
+      in_the_way.push_back(left.get());
+  return in_the_way;
 }
 
-// Those that may be used, and that may be up at the same time.
+// Whether a peer that begins anew with the links of the file finds this node, without those and with what is added.
+bool LinkRoster::is_found_without(const std::vector<Link*>& gone, const LinkConfig& added) const {
+  return std::any_of(env_.config.links.begin(), env_.config.links.end(), [&](const LinkConfig& of_file) {
+    const auto is_it = [&](const auto& link) {
+      return link->name() == of_file.name && link->addresses().local == of_file.address.at(env_.node) &&
+             std::find(gone.begin(), gone.end(), &*link) == gone.end();
+    };
+    const auto& all = parts_.links.all();
+    const auto& left = parts_.links.left();
+    return (of_file.name == added.name && of_file.address == added.address) ||
+           std::any_of(all.begin(), all.end(), is_it) || std::any_of(left.begin(), left.end(), is_it);
+  });
+}
+
+// Disabled ones don't count: so many may be up at the same time.
 Status LinkRoster::may_use_one_more() const {
   if (parts_.links.count_enabled() < limits::kLinksMax) return ok_status();
   return Error{"there are " + std::to_string(limits::kLinksMax) + " links already", "remove one first", ENOSPC};
@@ -76,15 +90,24 @@ Status LinkRoster::may_use_one_more() const {
 
 Status LinkRoster::add(const LinkConfig& config) {
   if (Status room = may_use_one_more(); !room) return room;
-  make_room(config);
+  const std::vector<Link*> gone = in_the_way_of(config);
+  if (!gone.empty() && !is_found_without(gone, config))
+    return Error{"link " + gone.front()->name() + " was removed here, and " + env_.peer() +
+                     ", which has not agreed yet, may have no other one",
+                 "wait until " + env_.peer() + " is connected, or give the new one another name and address", EBUSY};
+  for (const Link* each : gone) env_.network.unlisten(each->name());
   Link& link = parts_.links.add(config);
   parts_.joins.prepare(link);
-  if (!started_) return ok_status();
-  if (Status listening = listen(link); !listening) {
+  if (Status listening = started_ ? listen(link) : ok_status(); !listening) {
     parts_.links.remove(link);
+    for (Link* each : gone) (void)listen(*each);  // as before
     return listening;
   }
-  try_link(link);
+  for (Link* each : gone) {
+    close(*each);
+    parts_.links.remove(*each);
+  }
+  if (started_) try_link(link);
   return ok_status();
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "session/handshake.h"
 
@@ -41,7 +42,8 @@ class LinkRoster {
  private:
   Status listen(Link& link);
   void listen_again();
-  void make_room(const LinkConfig& config);
+  [[nodiscard]] std::vector<Link*> in_the_way_of(const LinkConfig& config) const;
+  [[nodiscard]] bool is_found_without(const std::vector<Link*>& gone, const LinkConfig& added) const;
   [[nodiscard]] Status may_use_one_more() const;
   void try_link(Link& link);
   void close(Link& link);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/limits.h"
 #include "volume/client_request.h"
 #include "volume/core.h"
 #include "volume/flush_group.h"
@@ -52,13 +53,18 @@ class Clients {
   void cut_off() {
     if (cut_off_) cut_off_();
   }
-  // The connections of some were ended by order, so that they make others.
-  void hung_up_on() { hung_up_in_ = core_.record().term; }
+  // The connections of some were ended by order, so that they make others. (They may be taken away instead, of which
+  // nobody tells.)
+  void hung_up_on() {
+    hung_up_in_ = core_.record().term;
+    hung_up_ns_ = core_.clock.now_ns();
+  }
   [[nodiscard]] uint64_t count() const { return count_; }
   // Whether clients of this promotion are still waited for: those of the last process, until one of them is back, and
   // who was hung up on. Who neither names the promotion nor writes need not be one of them: a monitor looks, and goes.
   [[nodiscard]] bool any_awaited() const {
-    return hung_up_in_ == core_.record().term || (roles_.went_on() && !any_back_);
+    return (hung_up_in_ == core_.record().term && core_.clock.now_ns() - hung_up_ns_ < limits::kHungUpAwaited_ns) ||
+           (roles_.went_on() && !any_back_);
   }
 
  private:
@@ -71,6 +77,7 @@ class Clients {
   uint64_t count_ = 0;
   bool any_back_ = false;
   std::optional<uint64_t> hung_up_in_;  // the promotion; nullopt: nobody was, or they are back
+  uint64_t hung_up_ns_ = 0;             // when
 };
 
 }  // namespace twinblock

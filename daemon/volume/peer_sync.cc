@@ -168,9 +168,14 @@ void PeerSync::session_lost(uint64_t retry_delay_ns) {
 // for as one is that says nothing.
 void PeerSync::look_for_sole_copy() {
   if (core_.phase().attached() || core_.stance().awaited_copies() == AwaitedCopies::kNone) return;
-  const uint64_t silent_ns = core_.session.heartbeats().silent_ns(core_.clock.now_ns());
-  if (silent_ns < core_.config.peer_timeout_ns) {
-    away_timer_->arm(core_.config.peer_timeout_ns - silent_ns);
+  // It may be there, and take part late, or never: it takes a copy first, say. What it alone can read is not waited for
+  // any longer.
+  const uint64_t now_ns = core_.clock.now_ns();
+  uint64_t away_ns = core_.session.heartbeats().silent_ns(now_ns);
+  if (core_.stance().awaited_copies() == AwaitedCopies::kOfBadPlaces)
+    away_ns = std::max(away_ns, now_ns - took_part_ns_);
+  if (away_ns < core_.config.peer_timeout_ns) {
+    away_timer_->arm(core_.config.peer_timeout_ns - away_ns);
     return;
   }
   core_.stance().await_copies(AwaitedCopies::kNone);

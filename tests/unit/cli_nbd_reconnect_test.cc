@@ -105,7 +105,7 @@ class NbdReconnect : public testing::Test {
     hung_up_ = has_ended;
     node_.emplace(control_, [this](const std::string& verb, const json& args) -> std::optional<std::string> {
       EXPECT_EQ(verb, "hang-up");
-      EXPECT_EQ(args["pid"], attachment_.nbd_pid);
+      EXPECT_EQ(args["pid"], hang_ups_ == 0 ? attachment_.nbd_pid : attachment_.hung_up_by.pid);
       ++hang_ups_;
       return ScriptedNode::good({{"connections", hung_up_.exchange(true) ? 0 : 1}});
     });
@@ -224,6 +224,14 @@ TEST_F(NbdReconnect, AConnectionThatHasEndedAlreadyIsReplacedAllTheSame) {
   ASSERT_TRUE(done.ok()) << done.error().what;
   EXPECT_EQ(done.value()->fate, Fate::kKeep);
   EXPECT_TRUE(process_runs(read_attachment(stem_).value()->server));
+}
+
+// … or when the kernel had the other connection, and before that was on record.
+TEST_F(NbdReconnect, AConnectionThatIsNotOnRecordIsEndedToo) {
+  const Result<std::optional<FateVerdict>> done = look_after_a_growth_of({1 << 30, 1}, false);
+  ASSERT_TRUE(done.ok()) << done.error().what;
+  EXPECT_EQ(done.value()->fate, Fate::kKeep);
+  EXPECT_EQ(hang_ups_, 2);
 }
 
 // It may have ended the connection, or be about to: a second order would find none, or the one that follows.

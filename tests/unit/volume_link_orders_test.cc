@@ -291,6 +291,27 @@ TEST_F(LinkOrdersTest, APeerHearsThatALinkIsGoneBeforeItHearsOfOtherAddresses) {
   EXPECT_EQ(told_, std::vector{wire::LinkChange::kRemove});
 }
 
+// "main" was added at run time: a peer that begins anew does not know it, and would find nobody.
+TEST_F(LinkOrdersTest, TheLastLinkOfTheFileMakesNoRoomForAnotherBeforeThePeerHasAgreed) {
+  config_.encryption = Encryption::kOff;
+  const std::vector<LinkConfig> both = config_.links;
+  config_.links.erase(config_.links.begin());
+  lose_peer();
+  give(LinkOrder::kRemove);
+  ASSERT_TRUE(said_.has_value() && said_->ok());
+  give(LinkOrder::kAdd, {"backup", {{"alpha", "10.1.0.1:7999"}, {"beta", "10.1.0.2:7999"}}, 0});
+  ASSERT_TRUE(said_.has_value() && !said_->ok());
+  EXPECT_EQ(said_->error().code, EBUSY) << said_->error().what;
+  give(LinkOrder::kAdd, both.back());
+  EXPECT_TRUE(said_.has_value() && said_->ok()) << "it is the same";
+  give(LinkOrder::kRemove);
+  config_.links = both;  // the fuzzers' peer has them by number
+  begin_anew();
+  peer_->answers = false;
+  dial_backup();
+  EXPECT_TRUE(stands());
+}
+
 // Each is remembered, and told again to a peer that comes anew: a peer must not fill the memory with them.
 TEST_F(LinkOrdersTest, OnlySoManyOfThePeersAreKept) {
   size_t taken = 0;

@@ -225,6 +225,16 @@ TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForThoughThePeerGoesTwi
   EXPECT_EQ(errors_[1], 0);
 }
 
+// It takes a copy of what it has first, say, for as long as that takes.
+TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsNotWaitedForWhileThePeerIsThereAndTakesNoPart) {
+  ASSERT_NO_FATAL_FAILURE(ask_for_what_only_a_peer_that_is_away_can_read());
+  record_.generations = node_->engine->status().mine.generations;
+  meet(false);
+  node_->run(2 * config_.peer_timeout_ns);
+  ASSERT_TRUE(stands());
+  EXPECT_EQ(errors_[1], EIO);
+}
+
 // Its process ends each time before it takes part. (What is written there would mend the place, and waits for the read.)
 TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsNotWaitedForWhileThePeerGoesAgainAndAgain) {
   ASSERT_NO_FATAL_FAILURE(ask_for_what_only_a_peer_that_is_away_can_read());

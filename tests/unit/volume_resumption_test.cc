@@ -419,6 +419,15 @@ TEST_F(ResumptionTest, AStopBeforeThoseAreBackWhoWereHungUpOnIsNotForGood) {
   expect_that_a_stop_is_for_good(false);
 }
 
+// Their device was taken away instead.
+TEST_F(ResumptionTest, AStopLongAfterSomeWereHungUpOnIsForGood) {
+  go_on();
+  come_and_go(record_.term, ClientOp::kWrite);
+  node_->engine->clients().hung_up_on();
+  node_->run(limits::kHungUpAwaited_ns);
+  expect_that_a_stop_is_for_good(true);
+}
+
 TEST_F(ResumptionTest, AStopAfterThoseHaveLeftWhoWereHungUpOnIsForGood) {
   go_on();
   node_->engine->clients().hung_up_on();

@@ -69,11 +69,15 @@ Result<FateVerdict> fate_of_refused(const AskStatus& ask, const Attachment& atta
 }
 
 // How many connections were ended.
-Result<uint64_t> hang_up(const std::string& control, const Attachment& attachment) {
-  const pid_t client = attachment.client_pid != 0 ? attachment.client_pid : attachment.nbd_pid;
+Result<uint64_t> hang_up(const std::string& control, pid_t client) {
   const Result<json> ended = control_request(control, "hang-up", {{"pid", client}}, kAskTimeout_ns);
   if (!ended) return ended.error();
   return count_at(ended.value(), "connections");
+}
+
+// Whose connection the kernel has, as far as the note says.
+pid_t client_of(const Attachment& attachment) {
+  return attachment.client_pid != 0 ? attachment.client_pid : attachment.nbd_pid;
 }
 
 void note_server(Attachment& attachment, const Served& served) {
@@ -196,7 +200,7 @@ Result<FateVerdict> grow_nbd_device(const HostPaths& host, const AskStatus& ask,
   const ProcessId server = std::exchange(attachment.server, ProcessId{});
   attachment.hung_up_by = identify_process(getpid());
   if (const Status noted = update_attachment(stem, attachment); !noted) return noted.error();
-  const Result<uint64_t> ended = hang_up(control, attachment);
+  const Result<uint64_t> ended = hang_up(control, client_of(attachment));
   if (ended && ended.value() > 0) return reconnect_nbd_device(host, ask, stem, attachment);
   // Its connection lives, and serves what is not new.
   attachment.server = server;
@@ -214,7 +218,10 @@ Status finish_hang_up(const std::string& control, const std::string& stem) {
   // Who is still at it would find that the connection has gone, and say that there is none, or end the one after it.
   const ProcessId& by = now.value()->hung_up_by;
   if (by.pid != getpid() && process_runs(by)) return ok_status();
-  const Result<uint64_t> ended = hang_up(control, *now.value());
+  const pid_t client = client_of(*now.value());
+  Result<uint64_t> ended = hang_up(control, client);
+  // It may have made a connection of its own, too, of which it could not tell any more.
+  if (ended && by.pid != 0 && by.pid != getpid() && by.pid != client) ended = hang_up(control, by.pid);
   if (!ended) return ended.error();
   return ok_status();
 }
