@@ -91,7 +91,7 @@ Status LinkRoster::may_use_one_more() const {
 Status LinkRoster::add(const LinkConfig& config) {
   if (Status room = may_use_one_more(); !room) return room;
   const std::vector<Link*> gone = in_the_way_of(config);
-  if (!gone.empty() && !is_found_without(gone, config))
+  if (is_found_without({}, config) && !is_found_without(gone, config))
     return Error{"link " + gone.front()->name() + " was removed here, and " + env_.peer() +
                      ", which has not agreed yet, may have no other one",
                  "wait until " + env_.peer() + " is connected, or give the new one another name and address", EBUSY};

@@ -149,7 +149,7 @@ void PeerSync::session_lost(uint64_t retry_delay_ns) {
   const uint64_t now = core_.clock.now_ns();
   if (core_.phase().attached()) took_part_ns_ = now;
   const bool was_awaited = core_.stance().awaited_copies() != AwaitedCopies::kNone &&
-                           now - took_part_ns_ < 2 * core_.config.peer_timeout_ns;
+                           core_.lateness().passed_ns(took_part_ns_, now) < 2 * core_.config.peer_timeout_ns;
   const bool soon_back =
       (core_.phase().attached() || was_awaited) && retry_delay_ns < limits::kReconnectDelayMax_ns;
   // (A place may be found bad while it is away.)
@@ -173,7 +173,7 @@ void PeerSync::look_for_sole_copy() {
   const uint64_t now_ns = core_.clock.now_ns();
   uint64_t away_ns = core_.session.heartbeats().silent_ns(now_ns);
   if (core_.stance().awaited_copies() == AwaitedCopies::kOfBadPlaces)
-    away_ns = std::max(away_ns, now_ns - took_part_ns_);
+    away_ns = std::max(away_ns, core_.lateness().passed_ns(took_part_ns_, now_ns));
   if (away_ns < core_.config.peer_timeout_ns) {
     away_timer_->arm(core_.config.peer_timeout_ns - away_ns);
     return;

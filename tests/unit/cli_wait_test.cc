@@ -78,7 +78,7 @@ TEST(Wait, GoesOnWhileAResyncDoesWhereThatIsWished) {
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, kExitTimedOut);
   EXPECT_EQ(result.error().what.find("not duplex after 1.00 s in which the resync got no further: state resync"), 0u);
-  EXPECT_EQ(script.now_ns, 1000 + 6 * 200 * kMillisecond_ns + kSecond_ns) << "from the third byte on";
+  EXPECT_EQ(script.now_ns, 1000 + 9 * 200 * kMillisecond_ns + kSecond_ns) << "from the second byte of the second one on";
   Script resumed{{copied(5), copied(6), status("simplex"), copied(0, 4), copied(1, 4), copied(1, 4)}};
   EXPECT_FALSE(wait_for("duplex", {kSecond_ns, true}, resumed.make_actions()).ok());
   EXPECT_EQ(resumed.now_ns, 1000 + 4 * 200 * kMillisecond_ns + kSecond_ns) << "cut off, it goes on with what is left";

@@ -312,6 +312,18 @@ TEST_F(LinkOrdersTest, TheLastLinkOfTheFileMakesNoRoomForAnotherBeforeThePeerHas
   EXPECT_TRUE(stands());
 }
 
+// A peer with the links of the file found nobody before either.
+TEST_F(LinkOrdersTest, ALinkThatTheFileDoesNotHaveMakesRoom) {
+  config_.encryption = Encryption::kOff;
+  config_.links.erase(config_.links.begin());
+  config_.links.front().address = {{"alpha", "10.1.0.1:7701"}, {"beta", "10.1.0.2:7701"}};
+  lose_peer();
+  give(LinkOrder::kRemove);
+  ASSERT_TRUE(said_.has_value() && said_->ok());
+  give(LinkOrder::kAdd, {"backup", {{"alpha", "10.1.0.1:7999"}, {"beta", "10.1.0.2:7999"}}, 0});
+  EXPECT_TRUE(said_.has_value() && said_->ok());
+}
+
 // Each is remembered, and told again to a peer that comes anew: a peer must not fill the memory with them.
 TEST_F(LinkOrdersTest, OnlySoManyOfThePeersAreKept) {
   size_t taken = 0;

@@ -235,6 +235,17 @@ TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsNotWaitedForWhileThePeerIsThe
   EXPECT_EQ(errors_[1], EIO);
 }
 
+// A node that stood still knows nothing of a peer that it did not hear meanwhile.
+TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsWaitedForThoughThisNodeStoodStill) {
+  ASSERT_NO_FATAL_FAILURE(ask_for_what_only_a_peer_that_is_away_can_read());
+  node_->stand_still(2 * config_.peer_timeout_ns);
+  EXPECT_EQ(errors_[1], std::nullopt);
+  record_.generations = node_->engine->status().mine.generations;
+  meet(true);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(errors_[1], 0);
+}
+
 // Its process ends each time before it takes part. (What is written there would mend the place, and waits for the read.)
 TEST_F(SoleCopyTest, APlaceThatOnlyThePeerCanReadIsNotWaitedForWhileThePeerGoesAgainAndAgain) {
   ASSERT_NO_FATAL_FAILURE(ask_for_what_only_a_peer_that_is_away_can_read());

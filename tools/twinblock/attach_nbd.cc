@@ -221,7 +221,7 @@ Status finish_hang_up(const std::string& control, const std::string& stem) {
   const pid_t client = client_of(*now.value());
   Result<uint64_t> ended = hang_up(control, client);
   // It may have made a connection of its own, too, of which it could not tell any more.
-  if (ended && by.pid != 0 && by.pid != getpid() && by.pid != client) ended = hang_up(control, by.pid);
+  if (ended && by.pid != 0 && by.pid != client) ended = hang_up(control, by.pid);
   if (!ended) return ended.error();
   return ok_status();
 }

@@ -25,8 +25,8 @@ Error timed_out(const std::string& goal, const WaitLimit& limit, const nlohmann:
 }
 
 // Whether a resync has got on: more is done, or less is left, than ever before. One that was cut off goes on from nothing
-// done, with what was left. Where clients have written meanwhile, or the source is a new process, it begins with as much
-// again, or more, and is measured anew; one that begins so again and again does not get on.
+// done, with what was left. Where clients have written meanwhile, or the source is a new process, it begins with more than
+// that, and is measured anew; one that begins so again and again does not get on.
 class Progress {
  public:
   bool gets_on(const nlohmann::json& status) {
@@ -41,9 +41,8 @@ class Progress {
     active_ = true;
     last_done_ = done;
     const bool further = done > most_done_ || left < least_left_;
-    if (begins && left >= most_begun_with_ && begun_anew_ < kBegunAnewMax) {
-      if (most_begun_with_ > 0) ++begun_anew_;
-      most_begun_with_ = left;
+    if (begins && left > least_left_ && begun_anew_ < kBegunAnewMax) {
+      ++begun_anew_;
       most_done_ = done;
       least_left_ = left;
     }
@@ -58,7 +57,6 @@ class Progress {
   bool active_ = false;
   uint64_t last_done_ = 0;
   unsigned begun_anew_ = 0;
-  uint64_t most_begun_with_ = 0;  // bytes left
   uint64_t most_done_ = 0;
   uint64_t least_left_ = UINT64_MAX;
 };
