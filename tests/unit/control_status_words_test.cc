@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "status_view_support.h"
+
 namespace twinblock {
 namespace {
 
@@ -10,11 +12,7 @@ constexpr const char* kFine =
     "Both replicas are current; every write is on both before it is acknowledged.";
 
 StatusView duplex(const std::vector<std::pair<LinkState, std::string>>& links = {}) {
-  StatusView view;
-  view.volume = "r0";
-  view.node = "alpha";
-  view.peer.name = "beta";
-  view.state = VolumeState::kDuplex;
+  StatusView view = alpha_in(VolumeState::kDuplex);
   view.peer.connected = true;
   for (const auto& [state, error] : links) {
     StatusView::Link link;
@@ -34,13 +32,6 @@ StatusView frozen_primary(VolumeState state) {
   view.state = state;
   view.frozen = true;
   return view;
-}
-
-// What is said beside the state.
-std::string added(const StatusView& view) {
-  const std::string all = status_words(view).status, state = state_words(view).status;
-  EXPECT_TRUE(all.starts_with(state));
-  return all.substr(state.size());
 }
 
 StatusView waits_for_disk() {
@@ -126,7 +117,7 @@ TEST(LinksInStatus, OneThatIsMissingIsNamedWithTheReason) {
   EXPECT_EQ(status_words(view).status,
             kFine + std::string(" It goes on without link link2 (connection refused)."));
   EXPECT_NE(status_words(view).action, "");
-  EXPECT_EQ(added(duplex({{LinkState::kRefused, "no such session"}, {LinkState::kUp, ""}, {LinkState::kDamped, ""}})),
+  EXPECT_EQ(said_beside(duplex({{LinkState::kRefused, "no such session"}, {LinkState::kUp, ""}, {LinkState::kDamped, ""}})),
             " It goes on without link link1 (no such session); link3.");
 }
 
@@ -138,24 +129,24 @@ TEST(LinksInStatus, AnotherActionIsNotReplaced) {
 }
 
 TEST(LinksInStatus, NothingIsSaidOfLinksThatAreAsTheyShouldBe) {
-  EXPECT_EQ(added(duplex({{LinkState::kUp, "an old error"}, {LinkState::kDisabled, "disabled by an operator"}})), "");
-  EXPECT_EQ(added(duplex({{LinkState::kUp, ""}, {LinkState::kConnecting, ""}})), "") << "give it a moment";
+  EXPECT_EQ(said_beside(duplex({{LinkState::kUp, "an old error"}, {LinkState::kDisabled, "disabled by an operator"}})), "");
+  EXPECT_EQ(said_beside(duplex({{LinkState::kUp, ""}, {LinkState::kConnecting, ""}})), "") << "give it a moment";
   StatusView alone = duplex({{LinkState::kDown, "connection refused"}});
   alone.state = VolumeState::kSimplex;
   alone.peer.connected = false;
-  EXPECT_EQ(added(alone), "") << "the loss of the peer is told by itself";
+  EXPECT_EQ(said_beside(alone), "") << "the loss of the peer is told by itself";
 }
 
 TEST(LinksInStatus, AnOrderThatThePeerRefusesIsTold) {
   StatusView view = duplex();
   view.refused_link_orders = {{"backup", LinkOrder::kDisable, "it is the last one"}};
-  EXPECT_EQ(added(view), " beta refuses that link backup is disabled: it is the last one.");
+  EXPECT_EQ(said_beside(view), " beta refuses that link backup is disabled: it is the last one.");
 }
 
 TEST(FilesInStatus, WhereTheyDifferIsTold) {
   StatusView view = duplex();
   view.settings_differ = "link backup (only here)";
-  EXPECT_EQ(added(view),
+  EXPECT_EQ(said_beside(view),
             " The configuration files of this node (here) and beta (there) differ: link backup "
             "(only here).");
 }
@@ -443,11 +434,11 @@ TEST(WayBackInStatus, WhatIsUnderWayAndWhatFailedIsSaid) {
 TEST(RepairInStatus, OneThatWasCutOffIsToBeOrderedAgain) {
   StatusView view = duplex();
   view.repair_cut_off = true;
-  EXPECT_EQ(added(view),
+  EXPECT_EQ(said_beside(view),
             " A repair of beta's blocks was not completed: where the two differ, beta's may be the bad ones still.");
   EXPECT_NE(status_words(view).action.find("`twinblock verify r0` on alpha"), std::string::npos);
   view.repair_cut_off = false;
-  EXPECT_EQ(added(view), "");
+  EXPECT_EQ(said_beside(view), "");
 }
 
 // Its peer has gone on: an order to go on here, too, would be refused, also when the peer is away again.

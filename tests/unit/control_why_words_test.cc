@@ -6,18 +6,12 @@
 #include <algorithm>
 
 #include "control/resync_words.h"
+#include "status_view_support.h"
 
 namespace twinblock {
 namespace {
 
-StatusView alone() {
-  StatusView view;
-  view.volume = "r0";
-  view.node = "alpha";
-  view.peer.name = "beta";
-  view.state = VolumeState::kWaiting;
-  return view;
-}
+StatusView alone() { return alpha_in(VolumeState::kWaiting); }
 
 bool says(const StatusView& view, const std::string& words) {
   const std::vector<std::string> lines = why_words(view);
