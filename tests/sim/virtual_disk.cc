@@ -414,6 +414,8 @@ int VirtualDisk::transfer(Pending& pending) {
   DiskRequest& request = *pending.request;
   if (flush_error_ != 0 && (request.op == DiskOp::kFlush || request.fua)) {
     request.flush_failed = true;
+    // What it has left in memory is there like any other's, and the next process' flush covers it.
+    if (pending.write) pending.write->done_number = ++done_number_;
     return flush_error_;
   }
   switch (request.op) {
