@@ -61,6 +61,7 @@ TEST(WhyWords, InAResyncEachNodeIsToldWhenItMayBePromoted) {
     view.peer.connected = true;
     view.resync.active = true;
     (target ? view.resync.target : view.resync.source) = true;
+    view.promotable = !target;
     EXPECT_EQ(says(view, "to promote this node afterwards, `twinblock wait r0 --for promotable"), target);
     EXPECT_EQ(says(view, "may be promoted meanwhile"), !target);
   }
