@@ -154,6 +154,7 @@ void Snapshotted::ordered(int host, const std::string& name, uint64_t order_ns,
     return;
   }
   ++taken_;
+  std::erase(failed_, name);  // ordered anew
   if (taken.value().pause_ns > CopyShelf::kTimeout_ns)
     Report::violation("writes waited for longer than a snapshot may hold them" + describe());
   check_copy(name, order_ns);
