@@ -82,7 +82,7 @@ bool LinkRoster::is_found_without(const std::vector<Link*>& gone, const LinkConf
   });
 }
 
-// Disabled ones don't count: so many may be up at the same time.
+// So many may be up at the same time; one that is disabled is not.
 Status LinkRoster::may_use_one_more() const {
   if (parts_.links.count_enabled() < limits::kLinksMax) return ok_status();
   return Error{"there are " + std::to_string(limits::kLinksMax) + " links already", "remove one first", ENOSPC};

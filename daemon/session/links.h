@@ -98,7 +98,7 @@ class Links {
   ChannelOwner& owner_;
   ChannelSteps steps_;  // before those who count in it
   std::vector<std::unique_ptr<Link>> links_;
-  std::vector<std::unique_ptr<Link>> left_;
+  std::vector<std::unique_ptr<Link>> left_;  // taken out of the list, and still listened on
   std::vector<std::unique_ptr<Link>> removed_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::vector<std::unique_ptr<Channel>> buried_;

@@ -77,7 +77,7 @@ class LinkOrders {
   std::vector<std::shared_ptr<Answer>> answers_;
   bool tell_again_ = false;  // the peer could not do one of them yet
   bool lacks_address_ = false;  // … as its host does not have a link's address, or another program has it
-  uint64_t told_ns_ = 0;  // all of them
+  uint64_t told_ns_ = 0;  // when all of them were told last
 };
 
 }  // namespace twinblock
