@@ -182,8 +182,10 @@ std::optional<Error> LinkOrders::obey(LinkOrder order, const LinkConfig& link) {
   } else if (auto error = why_not_change(order, link)) {
     return error;
   }
-  if (Status applied = apply(order, link); !applied) return applied.error();
-  if (order == LinkOrder::kRemove) session().roster().forget(link.name);
+  if (order == LinkOrder::kRemove)
+    session().roster().forget(link.name);
+  else if (Status applied = apply(order, link); !applied)
+    return applied.error();
   return std::nullopt;
 }
 
