@@ -1,13 +1,17 @@
 #include "twinblock/attach.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <iterator>
 
 #include "base/units.h"
 #include "loop_device.h"
@@ -68,6 +72,24 @@ class FakeHost : public testing::Test {
     return attachment;
   }
   void let_nbdfuse_end() const { fs::remove(runs_); }
+  // … not before it was seen to run: when somebody then asks where things are mounted.
+  [[nodiscard]] std::future<void> let_nbdfuse_end_when_seen() const {
+    fs::rename(mountinfo(), mountinfo() + ".told");
+    EXPECT_EQ(mkfifo(mountinfo().c_str(), 0600), 0);
+    return std::async(std::launch::async, [this] {
+      int asked = -1;
+      for (int i = 0; i < 3000 && asked < 0; ++i) {
+        asked = open(mountinfo().c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        if (asked < 0) sleep_ns(20 * kMillisecond_ns);
+      }
+      fs::rename(mountinfo() + ".told", mountinfo());  // for whoever asks again
+      std::ifstream told(mountinfo());
+      const std::string mounts{std::istreambuf_iterator<char>(told), {}};
+      EXPECT_EQ(write(asked, mounts.data(), mounts.size()), static_cast<ssize_t>(mounts.size()));
+      close(asked);
+      let_nbdfuse_end();
+    });
+  }
   [[nodiscard]] std::string backing_file() const {
     return host_.sys + "/block/loop0/loop/backing_file";
   }
@@ -266,7 +288,7 @@ TEST_F(FakeHost, ALoopDeviceThatIsFreeOrSomebodyElsesIsNoAttachment) {
       fs::remove(backing_file());
     else
       put(backing_file(), behind + "\n");
-    let_nbdfuse_end();
+    const std::future<void> ends = let_nbdfuse_end_when_seen();
     const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
     ASSERT_TRUE(cleared.ok()) << cleared.error().what;
     EXPECT_NE(cleared.value().find("loop0 of an earlier attach is dead ("), std::string::npos)
@@ -302,7 +324,7 @@ TEST_F(FakeHost, AMountThatIsGoneIsNoAttachment) {
   attached_by_nbdfuse();
   put(mountinfo(), "");
   fs::remove(backing_file());
-  let_nbdfuse_end();
+  const std::future<void> ends = let_nbdfuse_end_when_seen();
   const Result<std::string> cleared = clear_dead_attachment(host_, status, stem_);
   ASSERT_TRUE(cleared.ok()) << cleared.error().what;
   EXPECT_NE(cleared.value().find("no longer mounted"), std::string::npos) << cleared.value();
