@@ -73,7 +73,7 @@ class Core {
         state_(parts.metadata, parts.clock, random,
                {parts.loaded, parts.found, std::move(parts.record_failed)}),
         intents_(parts.metadata, volume_bytes_, parts.loaded.record.region_bytes, &parts.clock),
-        join_order_(parts.found),
+        join_order_(parts.loaded.blank ? parts.found : DataFound::kUnknown),
         differences_(volume_bytes_),
         stance_({parts.config, parts.clock, parts.session, state_, phase_, worker_view_}),
         events_(parts.clock),

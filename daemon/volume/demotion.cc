@@ -94,7 +94,6 @@ void Demotion::record() {
   const Differences& differences = core_.differences();
   core_.state().role().become_secondary(!differences.none_known() || !differences.epochs().empty(),
                                         for_good_);
-  if (core_.written().stable()) core_.state().hold_data();
   core_.state().persist([this](int error) {
     // The disk may say by now that this node is not primary: it must not serve on as if it were.
     if (error != 0) {

@@ -54,6 +54,8 @@ Engine::Engine(Parts parts)
       status_({core_, roles_, consent_, growth_, way_back_, disks_, sync_, verifier_, peer_.link_orders(),
                peer_.peer_settings(), states_, facts_, clients_}) {
   if (!core_.state().blank()) {
+    // By a process before, which may have ended before it flushed them: whoever flushes now promises them.
+    if (core_.state().found() == DataFound::kSome) core_.written().wrote();
     core_.intents().load(parts.loaded.intent_words,
                          metadata::intent_tag(core_.record().volume_uuid),
                          parts.loaded.intent_sequence);
@@ -62,6 +64,8 @@ Engine::Engine(Parts parts)
       core_.state().forget_boot();
       // With the flag goes what tells the processes after this one that their host's memory holds less than its boot says.
       core_.state().note_boot(0);
+      // Nor does any of them go on as primary: not all that clients know of is here.
+      core_.state().role().promoted_on(0);
     }
     core_.differences().load(parts.loaded, core_.intents(), !core_.state().backing_lost());
     disks_.load(parts.cache_is_gone);

@@ -103,7 +103,8 @@ void FirstRecord::init(bool force, bool join, Reply reply) {
   record.generations.current = record.generations.base = core_.random();
   record.generation_since_s = core_.clock.wall_ns() / kSecond_ns;
   record.region_bytes = core_.intents().region_bytes();
-  record.held_data = core_.state().found() == DataFound::kSome;
+  record.held_data = core_.state().found() == DataFound::kSome ||
+                     (core_.record().held_data && !core_.state().backing_lost());
   core_.state().begin_volume(record);
   gate_.close();
   core_.join_order().take_back();  // an earlier one

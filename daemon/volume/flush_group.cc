@@ -58,6 +58,13 @@ void FlushGroup::begin() {
 }
 
 void FlushGroup::local_done() {
+  if (request_.error == 0 && covers_data_ && disks_.local_ok())
+    core_.state().hold_data([this] { ended_here(); });
+  else
+    ended_here();
+}
+
+void FlushGroup::ended_here() {
   if (std::exchange(abandoned_, false)) {
     if (request_.error != 0) disks_.local_disk_failed(request_);
     return;
@@ -66,7 +73,6 @@ void FlushGroup::local_done() {
   local_pending_ = false;
   local_error_ = request_.error;
   on_local_ = local_error_ == 0;
-  if (on_local_ && covers_data_) core_.written().flushed();
   if (local_error_ != 0) disks_.local_disk_failed(request_);
   settle();
 }

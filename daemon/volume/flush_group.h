@@ -45,6 +45,7 @@ class FlushGroup final : public PeerRequest {
   void add(Waiter waiter);
   void begin();
   void local_done();
+  void ended_here();
   void settle();
   void begin_again();
   void finish(int error);

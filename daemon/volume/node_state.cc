@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/checks.h"
+
 namespace twinblock {
 
 NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, Start start)
@@ -13,7 +15,7 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
-  durable_sessions_ = record_.sessions;
+  durable_ = {record_.sessions, record_.held_data, record_.promoted_boot};
   // No data were found under a record that promises some: not mounted, or a new disk. What is there is not
   // believed; where there is a peer, it is copied from it.
   backing_lost_ = start.found != DataFound::kSome && record_.held_data;
@@ -21,13 +23,31 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
 }
 
 void NodeState::persist(metadata::SuperblockStore::Done done) {
-  store_.update(record_, [this, done = std::move(done), sessions = record_.sessions](int error) {
+  const Durable next{record_.sessions, record_.held_data, record_.promoted_boot};
+  store_.update(record_, [this, done = std::move(done), next](int error) {
     if (error != 0)
       record_failed_(error);
-    else if (store_.has_sessions())
-      durable_sessions_ = sessions;
+    else
+      note_durable(next);
     done(error);
   });
+}
+
+// (A file of an older version has no room for sessions.)
+void NodeState::note_durable(const Durable& durable) {
+  const metadata::Sessions before = durable_.sessions;
+  durable_ = durable;
+  if (!store_.has_sessions()) durable_.sessions = before;
+}
+
+void NodeState::hold_data(std::function<void()> then) {
+  if (record_.held_data && durable_.held_data) {
+    then();
+    return;
+  }
+  TB_CHECK(!blank_, "nothing is promised on a node without a volume");
+  record_.held_data = true;
+  persist([then = std::move(then)](int) { then(); });
 }
 
 void NodeState::begin_volume(const metadata::NodeRecord& record) {

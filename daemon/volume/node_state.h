@@ -52,8 +52,13 @@ class NodeState {
   // A blank node has looked again.
   void found_now(DataFound found) { found_ = found; }
 
-  // What of the record's sessions is there: with a disk, this node tells its peer of no other.
-  [[nodiscard]] const metadata::Sessions& durable_sessions() const { return durable_sessions_; }
+  // What of the record is on the disk, and what the next process will find.
+  struct Durable {
+    metadata::Sessions sessions;  // with a disk, this node tells its peer of no other
+    bool held_data = false;
+    uint64_t promoted_boot = 0;
+  };
+  [[nodiscard]] const Durable& durable() const { return durable_; }
 
   // Makes the record durable.
   void persist(metadata::SuperblockStore::Done done);
@@ -142,8 +147,10 @@ class NodeState {
   void set_flushing(bool flushing) { record_.flushing = flushing; }
   // The peer's blocks are to be made what this node's are; or all are.
   void set_repairing(bool repairing) { record_.repairing = repairing; }
-  // The backing holds flushed data: found empty, it was lost.
-  void hold_data() { record_.held_data = true; }
+  // The backing holds flushed data: found empty, it was lost. Who has been promised that they are flushed relies on that,
+  // so `then` is called when it is on record: at once but for the first time. (Or when that failed, which the operator is
+  // told.)
+  void hold_data(std::function<void()> then);
   // The operator's order to keep this node's writes, or to give them up; another one is void.
   void take_order(bool keep_local, const metadata::GivenUp& given_up);
   // One whose record failed: the operator is told so, and nothing is given up by it.
@@ -151,11 +158,12 @@ class NodeState {
 
  private:
   void settle();
+  void note_durable(const Durable& durable);
 
   const std::function<void(int error)> record_failed_;
   metadata::SuperblockStore store_;
   metadata::NodeRecord record_;
-  metadata::Sessions durable_sessions_;
+  Durable durable_;
   ReplicaHistory history_;
   RecordedRole role_;
   DataFound found_;

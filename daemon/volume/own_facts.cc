@@ -37,7 +37,7 @@ SyncFacts OwnFacts::now() const {
   facts.generations = core_.record().generations;
   facts.term = core_.record().term;
   // Without its disk it may not get on record what it is in, and its record counts no more.
-  facts.sessions = disks_.local_ok() ? core_.state().durable_sessions() : core_.record().sessions;
+  facts.sessions = disks_.local_ok() ? core_.state().durable().sessions : core_.record().sessions;
   facts.discard = core_.record().discard;
   facts.keep = core_.record().keep;
   if (facts.discard || facts.keep) facts.gives_up = core_.record().given_up.state_id;

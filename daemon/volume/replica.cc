@@ -212,6 +212,14 @@ std::span<std::byte> Replica::body_of(Op& op) {
 
 void Replica::finished(Op& op) {
   if (op.asks == Op::Asks::kHole && op.disk.error == 0 && looks_behind(op)) return;
+  const bool stable = op.disk.op == DiskOp::kFlush ? op.covers_data : op.disk.op == DiskOp::kWrite && op.disk.fua;
+  if (op.disk.error == 0 && stable && disks_.local_ok())
+    core_.state().hold_data([this, &op] { ended(op); });
+  else
+    ended(op);
+}
+
+void Replica::ended(Op& op) {
   op.keeps_payload.reset();
   if (changes_disk(op)) core_.worker_view().write_ended(op.disk.offset_bytes, op.disk.length_bytes);
   got_on_ns_ = core_.clock.now_ns();
@@ -223,8 +231,6 @@ void Replica::finished(Op& op) {
   if (op.disk.error == 0 && op.disk.op == DiskOp::kWrite) core_.written().wrote();
   if (op.disk.error == 0 && changes_disk(op))
     disks_.written(op.disk.offset_bytes, op.disk.length_bytes);
-  if (op.disk.error == 0 && op.disk.op == DiskOp::kFlush && op.covers_data)
-    core_.written().flushed();
   // One block that can't be read is that block's loss alone.
   if (op.disk.error != 0 && op.disk.op != DiskOp::kRead && op.disk.op != DiskOp::kExtent)
     disks_.replica_disk_failed(op.disk);

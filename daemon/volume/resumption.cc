@@ -167,6 +167,7 @@ void Resumption::end() {
 void Resumption::give_up(const std::string& why) {
   core_.log.log(Severity::kWarning, "does not go on as primary: " + why);
   core_.state().role().promoted_on(0);  // nor does a later process
+  core_.state().persist([](int) {});
   end();
 }
 

@@ -307,8 +307,10 @@ std::string Roles::how_to_end_clients() const {
 void Roles::demote(bool for_good, Reply reply) {
   // It has served nobody: the next session knows it as what its last process left.
   if (waits_to_serve()) session().drop("this node is to be demoted, and had not gone on as primary yet", 0);
-  const bool was_to_go_on = resumption_.pending();
-  if (was_to_go_on) {
+  // Also where this process does not go on: because of its file, say, or of a disk that was not there.
+  const bool would_go_on = resumption_.pending() || core_.record().promoted_boot != 0 ||
+                           core_.state().durable().promoted_boot != 0;
+  if (resumption_.pending()) {
     resumption_.give_up("it is to be demoted");
     // What the witness is asked for that is for nobody any more.
     if (consent_.promotion_waits()) {
@@ -324,10 +326,14 @@ void Roles::demote(bool for_good, Reply reply) {
       reply(error == 0 ? Result<std::string>("this node is secondary already") : disks_.why_metadata_failed(error));
       tell_demoted();
     };
-    gives_up_ = was_to_go_on;
+    gives_up_ = would_go_on;
     // Before it is said: a later process would go on.
-    if (was_to_go_on) core_.state().persist(recorded);
-    else recorded(0);
+    if (would_go_on) {
+      core_.state().role().promoted_on(0);
+      core_.state().persist(recorded);
+    } else {
+      recorded(0);
+    }
     return;
   }
   if (role_ != Role::kPrimary) {

@@ -51,15 +51,7 @@ void Upkeep::tick() {
   if (parts_.roles.role() == Role::kPrimary) parts_.disks.forget_what_passed();
   parts_.disks.look();
   look_();
-  note_held_data();
   close_epoch();
-}
-
-// From now on a backing without any data is one that was lost.
-void Upkeep::note_held_data() {
-  if (!core_.written().stable() || core_.record().held_data || core_.state().blank()) return;
-  core_.state().hold_data();
-  core_.state().persist([](int) {});
 }
 
 // So that the loss of the peer costs little.

@@ -32,7 +32,6 @@ class Upkeep {
 
  private:
   void tick();
-  void note_held_data();
   void close_epoch();
   void age_intents();
 

@@ -21,6 +21,8 @@ uint64_t saved_by_compression(const ClientRequest& write) {
   return saved;
 }
 
+bool gives_data(const ClientRequest& request) { return request.op == ClientOp::kWrite && !request.all_zero; }
+
 bool all_on_record(const metadata::IntentStore& intents, const ClientRequest& write) {
   const uint64_t end_bytes = write.offset_bytes + write.length_bytes;
   const uint64_t region_bytes = intents.region_bytes();
@@ -276,18 +278,28 @@ void WritePath::zero_locally(Op& op, uint64_t done_bytes) {
   core_.data.submit(op.disk);
 }
 
+// Up to where the local disk has got.
+uint64_t WritePath::local_bytes(const Op& op) {
+  return op.disk.offset_bytes + op.disk.length_bytes - op.client->offset_bytes;
+}
+
 void WritePath::local_done(Op& op) {
-  const uint64_t done_bytes =
-      op.disk.offset_bytes + op.disk.length_bytes - op.client->offset_bytes;
+  const uint64_t done_bytes = local_bytes(op);
   if (op.disk.error == 0 && done_bytes < op.client->length_bytes && disks_.local_ok()) {
     zero_locally(op, done_bytes);
     return;
   }
+  if (op.disk.error == 0 && gives_data(*op.client) && op.client->fua && disks_.local_ok())
+    core_.state().hold_data([this, &op] { ended_here(op); });
+  else
+    ended_here(op);
+}
+
+void WritePath::ended_here(Op& op) {
   op.local_pending = false;
   op.times.local_ns = op.disk.finished_ns;
-  op.on_local = op.disk.error == 0 && done_bytes == op.client->length_bytes;
-  if (op.on_local && op.client->op == ClientOp::kWrite && !op.client->all_zero)
-    core_.written().wrote();
+  op.on_local = op.disk.error == 0 && local_bytes(op) == op.client->length_bytes;
+  if (op.on_local && gives_data(*op.client)) core_.written().wrote();
   TB_CHECK(!op.on_local || all_on_record(core_.intents(), *op.client),
            "each region is on record for as long as it is written (invariant 3)");
   if (op.on_local) disks_.written(op.client->offset_bytes, op.client->length_bytes);

@@ -84,7 +84,9 @@ class WritePath {
   void zeroes_landed(Op& op);
   void submit_local(Op& op);
   void zero_locally(Op& op, uint64_t done_bytes);
+  static uint64_t local_bytes(const Op& op);
   void local_done(Op& op);
+  void ended_here(Op& op);
   void piece_answered(Op& op, const PeerAnswer& answer);
   void learn(const ClientRequest& client, const PeerAnswer& answer);
   void settle(Op& op);

@@ -58,7 +58,6 @@ Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_
 }
 
 Result<DataFound> look_at_backing(const std::string& backing, const metadata::Loaded& loaded) {
-  if (!loaded.blank && !loaded.record.held_data) return DataFound::kUnknown;
   // Zeroes in memory may be what a failed flush did not get onto the disk: may_forget_memory() has yet to see them.
   return look_for_data(backing, limits::kSearch_ns, loaded.blank);
 }

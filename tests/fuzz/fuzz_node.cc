@@ -47,7 +47,7 @@ beta = "10.1.0.2:7700"
 FuzzNode::FuzzNode(const Config& configuration, std::string name,
                    std::vector<std::byte> metadata_file, metadata::Loaded loaded,
                    DataFound found, Witness* witness, Copies* copies, uint64_t boot, FenceCommand* fence,
-                   uint64_t seed)
+                   uint64_t seed, bool cache_is_gone)
     : config(configuration),
       network(scheduler, sim::Random(1)),
       data(scheduler, std::vector<std::byte>(configuration.size_bytes)),
@@ -63,7 +63,7 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
       Engine::Parts{config, std::move(name), *clock, *log_, *port_, data, metadata, *workers,
                     std::move(loaded), found, metadata::Uuid{1},
                     [random = sim::Random(seed)]() mutable { return random.next() | 1; }, kEventWords,
-                    boot, false, limits::kFrameZeroBytesMax, {witness, fence}, {}, copies});
+                    boot, cache_is_gone, limits::kFrameZeroBytesMax, {witness, fence}, {}, copies});
 }
 
 FuzzNode::~FuzzNode() {
@@ -96,11 +96,17 @@ void FuzzNode::look() const {
 }
 
 std::unique_ptr<FuzzNode> plain_node(const Config& config, const metadata::NodeRecord& record, Witness* witness,
-                                     Copies* copies, uint64_t boot) {
+                                     Copies* copies, uint64_t boot, bool cache_is_gone) {
   std::vector<std::byte> file = plain_file(record);
   metadata::Loaded loaded = load_plain(file, record);
   return std::make_unique<FuzzNode>(config, record.node, std::move(file), std::move(loaded), DataFound::kSome, witness,
-                                    copies, boot);
+                                    copies, boot, nullptr, 3, cache_is_gone);
+}
+
+std::unique_ptr<FuzzNode> empty_node(const Config& config, const metadata::NodeRecord& record) {
+  std::vector<std::byte> file = plain_file(record);
+  metadata::Loaded loaded = load_plain(file, record);
+  return std::make_unique<FuzzNode>(config, record.node, std::move(file), std::move(loaded), DataFound::kNone);
 }
 
 }  // namespace twinblock::fuzz

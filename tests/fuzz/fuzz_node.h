@@ -25,10 +25,10 @@ class FuzzNode {
  public:
   // On host 0. `metadata_file` is what was found; `loaded` is what load() made of it. `witness`: where the
   // configuration names one, which a `fence` command may be, too. `copies`: null where none can be taken. `boot`: of the
-  // host; 0: not known. `seed`: of the numbers that nobody is to guess.
+  // host; 0: not known. `seed`: of the numbers that nobody is to guess. `cache_is_gone`: of a node whose flush failed.
   FuzzNode(const Config& config, std::string name, std::vector<std::byte> metadata_file, metadata::Loaded loaded,
            DataFound found, Witness* witness = nullptr, Copies* copies = nullptr, uint64_t boot = 0,
-           FenceCommand* fence = nullptr, uint64_t seed = 3);
+           FenceCommand* fence = nullptr, uint64_t seed = 3, bool cache_is_gone = false);
   ~FuzzNode();
   FuzzNode(const FuzzNode&) = delete;
   FuzzNode& operator=(const FuzzNode&) = delete;
@@ -58,6 +58,10 @@ class FuzzNode {
 
 // A small node that holds `record`, which is sound, and data.
 std::unique_ptr<FuzzNode> plain_node(const Config& config, const metadata::NodeRecord& record, Witness* witness = nullptr,
-                                     Copies* copies = nullptr, uint64_t boot = 0);
+                                     Copies* copies = nullptr, uint64_t boot = 0,
+                                     bool cache_is_gone = false);
+
+// … that found no data on its disk when it began.
+std::unique_ptr<FuzzNode> empty_node(const Config& config, const metadata::NodeRecord& record);
 
 }  // namespace twinblock::fuzz

@@ -193,10 +193,10 @@ def has_on_record(lab, name, flag):
     return True
 
 
-def wait_until_noted(lab):
-    """Until the nodes have on record that their backings hold data: they write it down some time after the first
-    flush, and then no more."""
-    wait_until(lambda: all(has_on_record(lab, name, FLAG_HELD_DATA) for name in ("alpha", "beta")),
+def wait_until_noted(lab, *names):
+    """Until the nodes have on record, in both copies, that their backings hold data: they write the first one down before
+    the first flush is answered, and then no more."""
+    wait_until(lambda: all(has_on_record(lab, name, FLAG_HELD_DATA) for name in names or ("alpha", "beta")),
                what="the data to be on record")
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support import (IS_ROOT, MIB, assert_identical, connection, ctl, loop_device, promote, wait_for_log,
-                     wait_until_noted)
+from support import (FLAG_HELD_DATA, IS_ROOT, MIB, assert_identical, connection, ctl, has_on_record, loop_device, promote,
+                     wait_for_log, wait_until_noted)
 
 pytestmark = pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
 
@@ -185,6 +185,23 @@ def test_a_primary_with_its_data_far_behind_the_beginning_goes_on(on_alpha):
     on_alpha.wait_status("alpha", lambda status: status["role"] == "primary", what="primary again")
     on_alpha.wait_state("alpha", "duplex")
     assert_identical(on_alpha)
+
+
+def test_what_one_process_wrote_and_is_flushed_by_the_next_process_is_missed(make_lab, scratch):
+    """By nobody else: it is alone, and the process that wrote it was killed before it flushed anything."""
+    with lab_on_device(make_lab, "alpha", scratch / "device.img") as lab:
+        lab.start("alpha")
+        assert ctl(lab, "alpha", "init").returncode == 0
+        promote(lab, "alpha", "--peer-is-dead")
+        with connection(lab) as handle:
+            handle.pwrite(os.urandom(MIB), FAR)
+        assert not has_on_record(lab, "alpha", FLAG_HELD_DATA)
+        lab.kill("alpha")
+        lab.start("alpha")
+        promote(lab, "alpha", "--peer-is-dead")
+        with connection(lab) as handle:
+            handle.flush()
+        wait_until_noted(lab, "alpha")
 
 
 def test_zeroes_that_only_memory_shows_are_compared_with_the_disk_before_they_are_dropped(make_lab, scratch):

@@ -25,7 +25,7 @@ class BesidePeerTest : public testing::Test {
   explicit BesidePeerTest(size_t links)
       : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
     while (config_.links.size() > links) config_.links.pop_back();
-    node_ = plain_node(config_, record_);
+    node_ = empty_node(config_, record_);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
     peer_->hears = [this](const wire::FrameHeader& header) {
       if (header.type != static_cast<uint8_t>(wire::FrameType::kAck)) return;

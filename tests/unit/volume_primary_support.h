@@ -27,7 +27,7 @@ class PrimaryTest : public testing::Test {
   explicit PrimaryTest(const std::string& replication = {}, uint64_t volume_bytes = kVolumeBytes)
       : config_(make_config(volume_bytes, replication)), record_(plain_record("alpha", {volume_bytes, 64 * kKiB})) {
     config_.links.pop_back();
-    node_ = plain_node(config_, record_);
+    node_ = empty_node(config_, record_);
     meet();
     EXPECT_TRUE(node_->engine->start().ok());
   }

@@ -42,8 +42,8 @@ class ResumptionTest : public testing::Test {
     record_.term = 2;
     begin();
   }
-  void begin() {
-    node_ = plain_node(config_, record_, witness_.get(), nullptr, kBoot);
+  void begin(bool cache_is_gone = false) {
+    node_ = plain_node(config_, record_, witness_.get(), nullptr, kBoot, cache_is_gone);
     if (witness_) witness_->scheduler = &node_->scheduler;
     hear_logs();
     EXPECT_TRUE(node_->engine->start().ok());
@@ -173,7 +173,9 @@ TEST_F(ResumptionTest, ItServesWhenThePeerHasTheSame) {
 TEST_F(ResumptionTest, AStopWaitsUntilItIsOnRecordThatItIsNotToGoOn) {
   node_->run(100 * kMillisecond_ns);
   node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kSecond_ns;
-  node_->engine->orders().demote([](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  // (Twice: the second finds nothing to give up in memory.)
+  for (int i = 0; i < 2; ++i)
+    node_->engine->orders().demote([](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
   bool stopped = false;
   node_->engine->shut_down(false, [&stopped] { stopped = true; });
   node_->run(kSecond_ns / 2);
@@ -433,6 +435,45 @@ TEST_F(ResumptionTest, AStopAfterThoseHaveLeftWhoWereHungUpOnIsForGood) {
   node_->engine->clients().hung_up_on();
   come_and_go(record_.term);
   expect_that_a_stop_is_for_good(true);
+}
+
+// The process that finds it lost does not go on. The one after it finds nothing on record of a flush that failed.
+TEST_F(ResumptionTest, WhatAFailedFlushLostLetsNoLaterProcessGoOnEither) {
+  node_->engine.reset();
+  record_.flush_failed = true;
+  record_.generations.current = 12;
+  record_.dirty = record_.all_dirty = true;
+  begin(true);
+  meet_newcomer();
+  record_ = on_record();
+  ASSERT_FALSE(record_.flush_failed);
+  EXPECT_EQ(record_.promoted_boot, 0u);
+  node_->engine.reset();
+  peer_.reset();
+  begin();
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_FALSE(serves());
+}
+
+TEST_F(ResumptionTest, ADemotionOfOneThatDoesNotGoOnIsKeptByTheNextProcess) {
+  node_->engine.reset();
+  config_.on_restart = OnRestart::kSecondary;
+  begin();
+  std::optional<Result<std::string>> said;
+  node_->engine->orders().demote([&said](const Result<std::string>& result) { said = result; });
+  node_->run(kSecond_ns);
+  ASSERT_TRUE(said && said->ok());
+  EXPECT_EQ(on_record().promoted_boot, 0u);
+}
+
+TEST_F(ResumptionTest, WhatThePeerSaysAgainstItHoldsForTheNextProcess) {
+  begin_alone();
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kDiverged, 1, 3);
+  for (int i = 0; i < 100 && !given_up_; ++i) node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(given_up_);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(on_record().promoted_boot, 0u);
 }
 
 }  // namespace
