@@ -64,6 +64,13 @@ bool WayBack::may_become_half_copied() {
   const uint64_t session = core_.phase().session();
   const uint64_t now = core_.clock.now_ns();
   if (!copy_ || copy_->session != session) copy_ = Copy{session, now};
+  if (copy_->state == CopyState::kFailed && core_.config.on_no_way_back == OnNoWayBack::kWait) {
+    // Asked again: the source knows by now that it may have to go on without this node.
+    core_.session.drop("no copy of what " + core_.node + " holds could be taken before the resync: " + failure_ +
+                           ". It is tried again; or let it go on without one: on_failure = \"go on\" in [copies]",
+                       limits::kPeerDiskRetry_ns);
+    return false;
+  }
   if (copy_->state != CopyState::kWanted) return true;
   if (!step_)
     run(CopyStep::kBeforeResync, [this, session](const Status& status) { taken(session, status); });
@@ -97,10 +104,6 @@ void WayBack::not_taken(const Error& error) {
                                         (waits ? ". The resync waits for one (on_failure in [copies])"
                                                : ". The resync goes on without one"));
   core_.events().tell("way-back-failed", {{"node", core_.node}, {"reason", failure_}});
-  if (waits)
-    core_.session.drop("no copy of what " + core_.node + " holds could be taken before the resync: " + failure_ +
-                           ". It is tried again; or let it go on without one: on_failure = \"go on\" in [copies]",
-                       limits::kPeerDiskRetry_ns);
 }
 
 std::optional<metadata::WayBack> WayBack::to_record(uint64_t to_get_bytes) {

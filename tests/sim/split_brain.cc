@@ -42,12 +42,13 @@ bool World::try_to_promote_side(int host) {
   node(host).engine().orders().promote(true, [&](const Result<std::string>& result) {
     answered = true;
     primary = result.ok();
+    // (Before anybody waits for it: the peer may hear of it within a millisecond.)
+    if (primary) side.promoted_ns = scheduler_.now_ns();
     if (!result && Report::verbose()) Report::trace("operator", "refused: " + result.error().what);
   });
   wait(
       kHealingMax_ns, [&] { return answered; }, "the answer to a promotion");
   if (!primary) return false;
-  side.promoted_ns = scheduler_.now_ns();
   if (std::exchange(side.unflushed_lost, false))
     side.history.unflushed_lost(scheduler_.now_ns());
   else

@@ -30,13 +30,14 @@ class WrittenCopies final : public Copies {
   void begin(CopyStep step, const std::string&, std::function<void(Status)> done) override {
     steps.push_back(step);
     if (step == hangs) return;
-    scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done)] { done(ok_status()); });
+    const Status end = step == fails ? Status(Error{"it failed", "", EIO}) : ok_status();
+    scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done), end] { done(end); });
   }
   [[nodiscard]] std::string place(CopyStep, const std::string&) const override { return "/alpha.img.before-resync"; }
   [[nodiscard]] auto count(CopyStep step) const { return std::count(steps.begin(), steps.end(), step); }
 
   std::vector<CopyStep> steps;
-  std::optional<CopyStep> hangs;
+  std::optional<CopyStep> hangs, fails;
   sim::Scheduler* scheduler = nullptr;
 };
 
@@ -143,6 +144,17 @@ TEST_F(WayBackTest, TheCopyOfTheNextResyncStays) {
 }
 
 // … or a copy is just being taken, so that it can be.
+// A primary that was to go on with this node's word does so without it then, while the session stands.
+TEST_F(WayBackTest, ACopyThatFailsAtOnceEndsNoSessionBeforeTheSourceHasAskedAgain) {
+  copies_.fails = CopyStep::kBeforeResync;
+  meet();
+  tell(wire::kGenerationInconsistent);
+  EXPECT_EQ(node_->engine->status().way_back.failure, "it failed");
+  EXPECT_TRUE(node_->engine->inside().session_stands());
+  tell(wire::kGenerationInconsistent);
+  EXPECT_FALSE(node_->engine->inside().session_stands());
+}
+
 TEST_F(WayBackTest, TheCopyThatIsBeingTakenStays) {
   be_whole_late();
   tell(wire::kGenerationInconsistent);
