@@ -196,6 +196,25 @@ TEST_F(DataLook, a_read_that_is_interrupted_is_made_again) {
   EXPECT_TRUE(std::equal(data.begin(), data.begin() + 100, read.begin())) << "and the rest of its block is as it was";
 }
 
+// What would be written in its place is whatever the memory held: bytes of another block, acknowledged as this one's.
+TEST_F(DataLook, a_block_that_can_t_be_read_is_not_written_in_part) {
+  const std::string path = image(1 * kMiB);
+  const Bytes old = pattern(12 * kKiB, 1);
+  std::ofstream(path, std::ios::in | std::ios::out).write(reinterpret_cast<const char*>(old.data()), 12 * kKiB);
+  const auto direct = open(path, DiskFile::Cache::kDirect);
+  if (direct == nullptr) GTEST_SKIP() << "no direct I/O on this file system";
+  // Parts of the first and of the last block.
+  const Bytes data = pattern(8 * kKiB, 2);
+  for (const uint64_t offset_bytes : {uint64_t{0}, 8 * kKiB}) {
+    const BadPlace bad(offset_bytes, offset_bytes + 4 * kKiB);
+    EXPECT_EQ(direct->write(100, data.data(), data.size()), EIO) << "at " << offset_bytes;
+  }
+  Bytes now(old.size());
+  ASSERT_EQ(direct->read(0, now.data(), now.size()), 0);
+  EXPECT_TRUE(now == old) << "something was written all the same";
+  EXPECT_EQ(direct->write(100, data.data(), data.size()), 0) << "once it can be read";
+}
+
 TEST_F(DataLook, a_file_holds_data_where_any_were_written) {
   EXPECT_EQ(look_for_data(directory_ / "none").value(), DataFound::kNone);
   const std::string path = image(16 * kMiB);
