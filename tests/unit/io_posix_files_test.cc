@@ -189,27 +189,6 @@ TEST_F(DiskFileTest, a_short_file_grows_and_keeps_what_it_holds) {
   EXPECT_EQ(word.substr(0, 2), "xy");
 }
 
-// Writes are to get in between.
-TEST_F(DiskFileTest, a_long_trim_is_done_in_pieces) {
-  static std::atomic<uint64_t> longest{0};
-  DiskCalls calls = DiskCalls::system();
-  calls.fallocate = [](int fd, int mode, off_t offset, off_t length) {
-    longest = std::max<uint64_t>(longest, static_cast<uint64_t>(length));
-    return ::fallocate(fd, mode, offset, length);
-  };
-  DiskFile::Options o = options("disk", 128 * kMiB, true);
-  o.calls = &calls;
-  const auto file = DiskFile::open(o);
-  ASSERT_TRUE(file.ok()) << file.error().what;
-  std::byte one{1};
-  ASSERT_EQ(file.value()->write(100 * kMiB, &one, 1), 0);
-  EXPECT_EQ(file.value()->zero(0, 128 * kMiB, true), 0);
-  EXPECT_GT(longest, 0u);
-  EXPECT_LE(longest, 32 * kMiB);
-  EXPECT_EQ(file.value()->read(100 * kMiB, &one, 1), 0);
-  EXPECT_EQ(one, std::byte{0});
-}
-
 // How often the calls that write are interrupted, how much they take, and what they say of more.
 struct WriteTrouble {
   std::atomic<int> interrupted{0};
@@ -289,30 +268,6 @@ TEST_P(TroubledWrites, a_disk_that_takes_nothing_has_failed) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, TroubledWrites, ::testing::Bool(),
                          [](const auto& way) { return std::string(way.param ? "Durable" : "Plain"); });
-
-std::atomic<unsigned> allocations{0};
-
-TEST_F(DiskFileTest, zeroes_that_are_interrupted_are_made_again) {
-  DiskCalls calls = DiskCalls::system();
-  calls.fallocate = [](int fd, int mode, off_t offset, off_t length) {
-    if (allocations++ % 2 != 0) return ::fallocate(fd, mode, offset, length);
-    errno = EINTR;
-    return -1;
-  };
-  DiskFile::Options o = options("disk", 2 * kMiB, true);
-  o.calls = &calls;
-  const auto file = DiskFile::open(o);
-  ASSERT_TRUE(file.ok()) << file.error().what;
-  for (const bool may_unmap : {false, true}) {
-    Bytes data = pattern(1 * kMiB, 1);
-    ASSERT_EQ(file.value()->write(0, data.data(), data.size()), 0);
-    allocations = 0;
-    EXPECT_EQ(file.value()->zero(0, data.size(), may_unmap), 0);
-    EXPECT_GT(allocations, 0u);
-    EXPECT_EQ(file.value()->read(0, data.data(), data.size()), 0);
-    EXPECT_EQ(data, Bytes(data.size())) << may_unmap;
-  }
-}
 
 TEST_F(DiskFileTest, directories_are_made_with_their_parents) {
   EXPECT_TRUE(make_directories(directory_ / "a/b/c").ok());
