@@ -135,6 +135,25 @@ TEST(Buffered, APageThatStaysInMemoryIsNotForgotten) {
   EXPECT_TRUE(nothing_is_cached(file.fd(), file.size_bytes(), false));
 }
 
+// Kernels before 6.5 are asked about a part of a file at a time.
+TEST(Buffered, WhatMemoryHoldsOfALargeFileIsSeenWhereverItLies) {
+  const TemporaryDirectory directory;
+  DiskFile::Options options = options_of(directory / "image");
+  options.size_bytes = 2 * kGiB + 8 * kMiB;
+  options.cache = DiskFile::Cache::kBuffered;
+  const auto opened = DiskFile::open(options);
+  ASSERT_TRUE(opened.ok()) << opened.error().what;
+  const DiskFile& file = *opened.value();
+  if (lives_in_memory(file)) GTEST_SKIP() << "a file system that lives in memory forgets nothing";
+  const Bytes data = pattern(4 * kKiB, 5);
+  for (const uint64_t at : {4 * kKiB, 1 * kGiB + 4 * kKiB, 2 * kGiB + 4 * kKiB}) {
+    ASSERT_TRUE(file.forget_cache());
+    EXPECT_TRUE(nothing_is_cached(file.fd(), file.size_bytes(), false)) << at;
+    ASSERT_EQ(file.write(at, data.data(), data.size()), 0);
+    EXPECT_FALSE(nothing_is_cached(file.fd(), file.size_bytes(), false)) << at;
+  }
+}
+
 // No read of this process finds it, but the next one compares with the disk what is there.
 TEST(Direct, WhatAnEarlierBufferedProcessLeftInMemoryIsForgotten) {
   const TemporaryDirectory directory;
