@@ -1,111 +1,27 @@
 // Copies of a backing: by reflinks, where the file system takes them, and by commands that do what they should, or
 // fail, hang and are killed.
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <iterator>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "io/posix/backing_copies.h"
 #include "io/posix/command_lock.h"
 #include "io/posix/monotonic.h"
 #include "io/posix/reflink.h"
-#include "io_posix_support.h"
-#include "loop_device.h"
-#include "noted_syncs.h"
+#include "io_posix_copies_support.h"
 
 namespace twinblock {
 namespace {
-
-class KeptLog final : public Log {
- public:
-  void log(Severity, const std::string& line) override {
-    const std::lock_guard lock(mutex_);
-    lines_ += line + "\n";
-  }
-  std::string lines() {
-    const std::lock_guard lock(mutex_);
-    return lines_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::string lines_;
-};
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
-
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
-
-bool says(const Status& status, const std::string& part) {
-  return !status.ok() && (status.error().what + "; " + status.error().action).find(part) != std::string::npos;
-}
-
-class CopiesTest : public ::testing::Test {
- protected:
-  CopiesTest() { noted_syncs().clear(); }
-  void TearDown() override {
-    if (copies_) loop_.call([&] { copies_.reset(); });
-  }
-  std::string script(const std::string& body, mode_t mode = 0755) {
-    const std::string path = directory_ / "copy";
-    write(path, "#!/bin/sh\n" + body);
-    ::chmod(path.c_str(), mode);
-    return path;
-  }
-  void make(const CopyWays& ways, const std::string& backing) {
-    const BackingCopies::Of of{"r0", "beta", backing, directory_ / "lock"};
-    loop_.call([&] { copies_ = std::make_unique<BackingCopies>(*loop_, log_, of, ways); });
-  }
-  void open(const CopyWays& ways, const std::string& backing) {
-    loop_.start();
-    make(ways, backing);
-  }
-  void open_command(const std::string& path, uint64_t timeout_ns = 600 * kSecond_ns) {
-    CopyWays ways;
-    ways.before_resync.command = ways.after_resync.command = ways.rollback.command = path;
-    ways.timeout_ns = timeout_ns;
-    write(directory_ / "backing", "data");
-    open(ways, directory_ / "backing");
-  }
-  Status run(CopyStep step, const std::string& name = "") {
-    std::promise<Status> said;
-    bool inside = false;
-    loop_->post([&] {
-      inside = true;
-      copies_->begin(step, name, [&](Status status) {
-        EXPECT_FALSE(inside) << "never from within the request";
-        said.set_value(std::move(status));
-      });
-      inside = false;
-    });
-    return said.get_future().get();
-  }
-
-  const TemporaryDirectory directory_;
-  KeptLog log_;
-  RunningLoop loop_;
-  std::unique_ptr<BackingCopies> copies_;
-};
 
 TEST_F(CopiesTest, a_command_knows_what_it_is_about) {
   open_command(script("env > " + (directory_ / "env") + "; echo said; exit $#\n"));
@@ -289,13 +205,6 @@ TEST_P(CopyBelowTest, what_can_not_be_flushed_is_not_copied) {
 
 INSTANTIATE_TEST_SUITE_P(Copies, CopyBelowTest, ::testing::Values(CopyStep::kBeforeResync, CopyStep::kTakeSnapshot));
 
-CopyWays reflinks() {
-  CopyWays ways;
-  ways.before_resync.reflink = ways.after_resync.reflink = ways.rollback.reflink = true;
-  ways.timeout_ns = 60 * kSecond_ns;
-  return ways;
-}
-
 TEST_F(CopiesTest, a_file_system_without_reflinks_is_told_with_what_to_do) {
   const std::string backing = "/dev/shm/twinblock-copies-test." + std::to_string(::getpid());
   write(backing, "data");
@@ -340,55 +249,6 @@ TEST_F(CopiesTest, a_device_has_no_reflinks) {
   open(reflinks(), "/dev/null");
   EXPECT_TRUE(says(run(CopyStep::kBeforeResync), "XFS or btrfs"));
 }
-
-// A file system with reflinks on a loop device, as root.
-class XfsCopiesTest : public CopiesTest {
- protected:
-  void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "mounting needs root";
-    const std::string image = directory_ / "image";
-    write(image, "");
-    ASSERT_EQ(::truncate(image.c_str(), 320 << 20), 0);
-    mount_ = directory_ / "mnt";
-    ::mkdir(mount_.c_str(), 0755);
-    if (::system(("mkfs.xfs -q -m reflink=1 " + image + " >/dev/null 2>&1").c_str()) != 0)
-      GTEST_SKIP() << "there is no mkfs.xfs";
-    device_ = std::make_unique<LoopDevice>(image);
-    if (device_->path().empty() || ::system(("mount " + device_->path() + " " + mount_ + " 2>/dev/null").c_str()) != 0)
-      GTEST_SKIP() << "no loop device can be mounted here";
-    mounted_ = true;
-    backing_ = mount_ + "/r0.img";
-    write(backing_, std::string(1 << 20, 'a'));
-    open(reflinks(), backing_);
-  }
-  void TearDown() override {
-    CopiesTest::TearDown();
-    if (mounted_) {
-      EXPECT_EQ(::system(("umount " + mount_).c_str()), 0);
-    }
-    device_.reset();
-  }
-  // What makes a copy has made it durable, and after that the name that it has.
-  void expect_durable(CopyStep makes, const std::string& name, const std::string& copy) {
-    noted_syncs().clear();
-    bool had_name = false;
-    noted_syncs().before = [&](const std::string& path) {
-      if (path == mount_) had_name = exists(copy);
-      return 0;
-    };
-    EXPECT_TRUE(run(makes, name).ok());
-    EXPECT_TRUE(exists(copy));
-    EXPECT_TRUE(noted_syncs().had(copy + ".part"));
-    EXPECT_TRUE(noted_syncs().had(mount_) && had_name);
-    noted_syncs().clear();
-  }
-  void fail_to_sync(const std::string& name) {
-    noted_syncs().before = [name](const std::string& path) { return path == name ? EIO : 0; };
-  }
-  std::string mount_, backing_;
-  std::unique_ptr<LoopDevice> device_;
-  bool mounted_ = false;
-};
 
 TEST_F(XfsCopiesTest, what_was_is_brought_back_and_removed) {
   EXPECT_TRUE(can_reflink(backing_).ok());
@@ -481,6 +341,34 @@ TEST_F(XfsCopiesTest, a_reflink_that_hangs_is_told_at_the_deadline_and_leaves_no
   loop_.call([&] { copies_.reset(); });  // waits for it
   EXPECT_FALSE(exists(copy));
   EXPECT_FALSE(exists(copy + ".part"));
+  noted_syncs().clear();
+}
+
+// What it still writes must not land beside anything else, and the next one would take as long.
+TEST_F(XfsCopiesTest, what_is_being_brought_back_is_waited_for) {
+  ASSERT_TRUE(run(CopyStep::kBeforeResync).ok());
+  CopyWays ways = reflinks();
+  ways.timeout_ns = 100 * kMillisecond_ns;
+  make(ways, backing_);
+  std::atomic<bool> began{false}, hangs{true}, told{false};
+  noted_syncs().before = [&](const std::string& path) {
+    for (; hangs && path == backing_; std::this_thread::sleep_for(std::chrono::milliseconds(1))) began = true;
+    return 0;
+  };
+  std::promise<Status> said;
+  loop_.call([&] {
+    copies_->begin(CopyStep::kRollback, "", [&](Status status) {
+      told = true;
+      said.set_value(std::move(status));
+    });
+  });
+  EXPECT_TRUE(soon([&] { return began.load(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_FALSE(told) << "it may still write";
+  hangs = false;
+  const Status status = said.get_future().get();
+  EXPECT_TRUE(status.ok()) << status.error().what;
+  loop_.call([&] { copies_.reset(); });  // waits for it
   noted_syncs().clear();
 }
 
