@@ -44,6 +44,18 @@ TEST(TlsExchangeTest, a_dialler_offers_no_key_alone) {
   EXPECT_FALSE(offers({kWithDiffieHellman, kAlone}));
 }
 
+// Its secret is drawn anew each time: what anybody may guess would be a way in, and a place that a peer needs.
+TEST(TlsExchangeTest, a_key_that_there_is_not_can_t_be_proven) {
+  LinkKey zeroes;
+  zeroes.fingerprint = make_link_key().fingerprint;
+  ASSERT_EQ(zeroes.secret, decltype(zeroes.secret){});
+  Pair pair(keys_of({zeroes}), keys_of({make_link_key()}));
+  pair.shake_hands();
+  EXPECT_EQ(pair.acceptor_step, TlsSession::Step::kFailed);
+  EXPECT_FALSE(pair.acceptor.hello_holds());
+  EXPECT_FALSE(pair.acceptor.done());
+}
+
 // Anybody on the way may send it as often as he likes. He is not taken for the peer, nor does he keep a place that it needs.
 TEST(TlsExchangeTest, a_hello_holds_once) {
   const Keys keys = keys_of({make_link_key()});
