@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -17,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "io/posix/aligned_buffers.h"
 #include "io/posix/disk_file.h"
 #include "io/posix/page_cache.h"
 #include "loop_device.h"
@@ -171,6 +173,25 @@ TEST(Direct, WhatAnEarlierBufferedProcessLeftInMemoryIsForgotten) {
   EXPECT_FALSE(nothing_is_cached(file.fd(), file.size_bytes()));
   EXPECT_TRUE(file.forget_cache());
   EXPECT_TRUE(nothing_is_cached(file.fd(), file.size_bytes()));
+}
+
+// A node's memory is locked: what a burst has needed would be lost to the host for good.
+TEST(Direct, WhatABurstHasNeededIsGivenBack) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's memory is not counted by the C library";
+#endif
+  const auto used_bytes = [] {
+    const auto info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  AlignedBuffers buffers;
+  const size_t before_bytes = used_bytes();
+  constexpr size_t kBurst = 64;
+  std::vector<std::byte*> taken(kBurst);
+  for (std::byte*& each : taken) each = buffers.take(AlignedBuffers::kBytesMax);
+  EXPECT_GE(used_bytes(), before_bytes + kBurst * AlignedBuffers::kBytesMax) << "it is not seen here";
+  for (std::byte* each : taken) buffers.give_back(each, AlignedBuffers::kBytesMax);
+  EXPECT_LE(used_bytes(), before_bytes + 2 * AlignedBuffers::kKeptBytes);
 }
 
 TEST(Direct, WhereTheKernelRefusesItTheErrorSaysWhatToDo) {
