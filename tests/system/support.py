@@ -35,6 +35,13 @@ def loop_device(image, size):
     """A block device over `image`, which is made."""
     with open(image, "wb") as file:
         file.truncate(size)
+    with attached(image) as device:
+        yield device
+
+
+@contextmanager
+def attached(image):
+    """A block device over `image` as it is."""
     made = subprocess.run(["losetup", "--find", "--show", str(image)], capture_output=True, text=True, check=False)
     if made.returncode:
         pytest.skip(f"no loop device: {made.stderr.strip()}")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support import (FLAG_HELD_DATA, IS_ROOT, MIB, assert_identical, connection, ctl, has_on_record, loop_device, promote,
-                     wait_for_log, wait_until_noted)
+from support import (FLAG_HELD_DATA, IS_ROOT, MIB, assert_identical, attached, connection, ctl, has_on_record,
+                     loop_device, promote, wait_for_log, wait_until_noted)
 
 pytestmark = pytest.mark.skipif(not IS_ROOT, reason="loop devices need root")
 
@@ -202,6 +202,45 @@ def test_what_one_process_wrote_and_is_flushed_by_the_next_process_is_missed(mak
         with connection(lab) as handle:
             handle.flush()
         wait_until_noted(lab, "alpha")
+
+
+def test_a_primary_whose_disk_was_attached_anew_gives_way_to_the_memory_of_the_other_node(make_lab, scratch_in_memory):
+    """What it had acknowledged and not flushed went with the attachment, though its host, and the disk of its metadata, ran
+    all the time. (Who is killed in a flush that takes long does not go on anyway: this is where none does.)"""
+    image, disk = scratch_in_memory / "device.img", scratch_in_memory / "disk"
+    flushed, acknowledged = os.urandom(MIB), os.urandom(MIB)
+    with loop_device(image, SIZE) as device:
+        disk.symlink_to(device)
+        lab = make_lab(size=f"{SIZE}", peer_timeout="1s", backing={"alpha": disk}, below=scratch_in_memory)
+        try:
+            with connection(lab) as handle:
+                handle.pwrite(flushed, FAR)
+                handle.flush()
+                wait_until_noted(lab)
+                handle.pwrite(acknowledged, FAR)
+                lab.kill("alpha")
+            with open(device, "rb+") as whole:
+                os.fsync(whole.fileno())  # nothing of it comes later
+        except BaseException:
+            lab.down()
+            raise
+    with open(image, "rb+") as medium:
+        medium.seek(FAR)
+        medium.write(flushed)
+    with attached(image) as device:
+        disk.unlink()
+        disk.symlink_to(device)
+        try:
+            lab.start("alpha")
+            lab.wait_status("alpha", lambda status: status["state"] in ("connected", "duplex"), what="both together")
+            assert lab.status("alpha")["role"] == "secondary", lab.log_tail("alpha")
+            promote(lab, "alpha")
+            lab.wait_state("alpha", "duplex")
+            with connection(lab) as handle:
+                assert handle.pread(MIB, FAR) == acknowledged
+            assert_identical(lab)
+        finally:
+            assert lab.down()
 
 
 def test_zeroes_that_only_memory_shows_are_compared_with_the_disk_before_they_are_dropped(make_lab, scratch):
