@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from certificates import Authority
 from support import IS_ROOT
 
 
@@ -40,14 +41,17 @@ def test_fence_command_is_a_program_that_nobody_else_can_change(make_lab, scratc
 
 @pytest.mark.parametrize("key, text, said", [
     ("ca_file", "nothing", "it has to be PEM"), ("ca_file", None, "No such file"),
-    ("password_file", "", "is empty"), ("password_file", None, "No such file")])
+    ("password_file", "", "is empty"), ("password_file", None, "No such file"),
+    ("certificate_key_file", "nothing", "it has to be PEM"), ("certificate_key_file", None, "No such file")])
 def test_files_for_etcd_are_looked_at(make_lab, scratch, key, text, said):
     lab = make_lab(start=False)
     path = scratch / "file"
     if text is not None:
         written(path, text, 0o600)
-    user = 'user = "twinblock"\n' if key == "password_file" else ""
-    refused = check(lab, scratch, f'kind = "etcd"\nendpoints = ["https://127.0.0.1:1"]\n{user}{key} = "{path}"')
+    beside = 'user = "twinblock"\n' if key == "password_file" else ""
+    if key == "certificate_key_file":
+        beside = f'certificate_file = "{Authority(scratch / "authority").certificate}"\n'
+    refused = check(lab, scratch, f'kind = "etcd"\nendpoints = ["https://127.0.0.1:1"]\n{beside}{key} = "{path}"')
     assert refused.returncode == 1, refused.stderr
     assert str(path) in refused.stderr and said in refused.stderr
 

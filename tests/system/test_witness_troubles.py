@@ -13,6 +13,7 @@ import pytest
 from lablib.etcd import EtcdError
 from lablib.links import free_ports
 from lablib.processes import cpu_seconds
+from certificates import Authority
 from held import DATA, DATA_AT, Held, lose_peer, still_frozen
 from relay import Relay
 from support import KIB, assert_identical, connection, ctl
@@ -230,6 +231,40 @@ def test_no_credentials_where_some_are_wanted(held):
         wait_witness(lab, "alpha", "unreachable", "add user and password_file")
         still_frozen(lab, requests)
         etcd.call("v3/auth/disable")
+        goes_on(lab, requests)
+
+
+@pytest.fixture
+def over_tls(make_lab, scratch):
+    """As `held`, where etcd proves who it is, and wants to know who asks. (The lab asks it in the clear.)"""
+    @contextmanager
+    def make():
+        lab = make_lab(witness="etcd", peer_timeout="1s", start=False)
+        authority = Authority(scratch / "authority")
+        certificate, key = authority.issue("etcd")
+        port, = free_ports(1)
+        witness = lab.state["witness"]
+        witness["args"] += ["--listen-client-urls", f"http://{witness['listen']},https://127.0.0.1:{port}",
+                            "--cert-file", str(certificate), "--key-file", str(key), "--client-cert-auth",
+                            "--trusted-ca-file", str(authority.certificate)]
+        certificate, key = authority.issue("node")
+        witness["settings"].update(endpoints=[f"https://127.0.0.1:{port}"], ca_file=str(authority.certificate),
+                                   certificate_file=str(certificate), certificate_key_file=str(key))
+        for name in ("alpha", "beta"):
+            lab.set_node_config(name, lab.config_text(lab.state["replication"]))
+        lab.up()
+        entry_key(lab)
+        with Held(lab) as requests:
+            yield lab, requests
+
+    return make
+
+
+def test_certificates_on_both_sides(over_tls):
+    """The host knows nothing of their authority."""
+    with over_tls() as (lab, requests):
+        lab.kill("beta")
+        requests.begin()
         goes_on(lab, requests)
 
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -44,9 +45,14 @@ TEST_F(WitnessFiles, secrets_are_their_owners) {
   const TestAuthority authority;
   authority.issue("client", "127.0.0.1");
   const std::string key = authority / "client.key";
+  const std::string ca = authority / "ca.pem", certificate = authority / "client.pem";
   EXPECT_EQ(said(check_certificate_key(key)), "fine");
+  EXPECT_EQ(said(check_tls_files(ca, certificate, key)), "fine");
   ::chmod(key.c_str(), 0644);
-  EXPECT_NE(said(check_certificate_key(key)).find("private key " + key + " can be read"), std::string::npos);
+  for (const std::string& refused : {said(check_certificate_key(key)), said(check_tls_files(ca, certificate, key))})
+    EXPECT_NE(refused.find("private key " + key + " can be read"), std::string::npos) << refused;
+  ::unlink(key.c_str());
+  EXPECT_NE(said(check_tls_files(ca, certificate, key)).find("No such file"), std::string::npos);
 }
 
 TEST_F(WitnessFiles, certificates_are_pem) {
