@@ -5,6 +5,7 @@
  * "halfway", a read takes its first half, makes the file $DISK_FAULT_TRIGGER.halfway, and takes the rest when
  * $DISK_FAULT_TRIGGER is gone; where it says "seek", an lseek does so when it has its answer, and returns then.
  * A write that makes itself stable (pwritev2) fails with the flushes.
+ * Where $DISK_FAULT_METADATA names a file, nothing is written to that (EIO); it is flushed all the same.
  * When the page cache is to be dropped, the file gets the bytes of $DISK_FAULT_MEDIUM, if that
  * names a copy of what the disk really held; with $DISK_FAULT_KEEPS_CACHE it can't be dropped. Who reads
  * past the page cache gets the bytes of that copy until then.
@@ -43,8 +44,8 @@ static void log_call(const char *call, int fd) {
 
 enum kind { kWrite, kRead, kFlush };
 
-static int is_the_disk(int fd) {
-  const char *path = getenv("DISK_FAULT_PATH");
+static int is_named_by(const char *variable, int fd) {
+  const char *path = getenv(variable);
   char link[64], target[4096];
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   ssize_t got = path ? readlink(link, target, sizeof target - 1) : -1;
@@ -52,6 +53,8 @@ static int is_the_disk(int fd) {
   target[got] = 0;
   return strcmp(target, path) == 0;
 }
+
+static int is_the_disk(int fd) { return is_named_by("DISK_FAULT_PATH", fd); }
 
 static int trigger_says(const char *word, int fd) {
   const char *trigger = getenv("DISK_FAULT_TRIGGER");
@@ -89,6 +92,7 @@ static int is_owed_an_error(int fd) {
 
 static int fault(int fd, enum kind kind) {
   if (kind == kFlush && is_owed_an_error(fd)) return EIO;
+  if (kind == kWrite && is_named_by("DISK_FAULT_METADATA", fd)) return EIO;
   const char *trigger = getenv("DISK_FAULT_TRIGGER");
   if (!trigger) return 0;
   /* Direct system calls: the wrappers below must not meet themselves. */

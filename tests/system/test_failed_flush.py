@@ -130,9 +130,10 @@ def beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab):
 
 
 def what_beta_lost_is_found_in_memory_and_made_good(lab, medium):
+    since = len(lab.log_text("beta"))
     lab.start("beta", extra_env=medium)
-    wait_for_log(lab, "beta", "before that was on record", "what the disk does not hold")
-    wait_for_log(lab, "beta", "flush", "as after a power cut")
+    wait_for_log(lab, "beta", "before that was on record", "what the disk does not hold", since=since)
+    wait_for_log(lab, "beta", "flush", "as after a power cut", since=since)
     lab.start("alpha")
     lab.wait_state("alpha", "connected", 20)
     assert last_resync(lab, "alpha")["data_bytes"] >= MIB
@@ -170,6 +171,17 @@ def test_what_was_found_in_memory_is_on_record_where_it_stays_there(scratch, mak
     lab.kill("beta")
     both_come_back_and_nothing_is_compared(lab)
     assert_identical(lab)
+
+
+@pytest.mark.sanitize
+def test_memory_is_not_dropped_before_it_is_on_record_that_it_deceives(scratch, make_lab):
+    """Else nothing tells the next process of what a flush has lost."""
+    lab, medium = beta_dies_before_its_failed_flush_is_on_record(scratch, make_lab)
+    lab.start("beta", extra_env=medium | {"DISK_FAULT_METADATA": os.path.realpath(lab.node("beta")["metadata"])})
+    wait_for_log(lab, "beta", "before that was on record", "what the disk does not hold")
+    wait_for_log(lab, "beta", "write to the metadata", os.strerror(errno.EIO))
+    lab.kill("beta")
+    what_beta_lost_is_found_in_memory_and_made_good(lab, medium)
 
 
 @pytest.mark.sanitize
