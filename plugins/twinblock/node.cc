@@ -98,10 +98,11 @@ Result<std::unique_ptr<Node>> Node::start(Config config, const std::string& name
   leave_out_what_does_not_fit(config);
   std::unique_ptr<Node> node(new Node(std::move(config), name));
   const NodeConfig& self = node->config_.node(name);
-  if (Status ended = CommandLock(copies_lock_path(node->config_, self)).end_what_is_left(); !ended)
-    return ended.error();
   const Result<std::unique_ptr<DiskFile>> lock = lock_metadata(self);
   if (!lock) return lock.error();
+  // Not before that lock: where another process is this node, those commands are its own.
+  if (Status ended = CommandLock(copies_lock_path(node->config_, self)).end_what_is_left(); !ended)
+    return ended.error();
   // Both are looked at before they are opened, which may create them.
   Result<metadata::Loaded> loaded = load_metadata(self.metadata, node->config_.size_bytes);
   if (!loaded) return loaded.error();

@@ -258,19 +258,47 @@ def test_copies_lie_beside_the_backing_and_not_beside_a_link_to_it(scratch, make
             lab.down()
 
 
-def test_a_node_that_dies_meanwhile_leaves_nobody_waiting(xfs_lab, scratch):
+def slow_copies(scratch):
+    """By a command that waits until the file `go` is there."""
     slow = command(scratch / "slow", f'[ "$TWINBLOCK_STEP" = snapshot ] && touch {scratch}/begun-$TWINBLOCK_NODE && '
                                      f'while [ -e {scratch} ] && ! [ -e {scratch}/go ]; do sleep 0.1; done; exit 0')
-    lab = xfs_lab(copies=f'snapshot = "{slow}"\ntimeout = "300s"')
-    fio = load(lab, scratch)
+    return f'snapshot = "{slow}"\ntimeout = "300s"'
+
+
+@contextmanager
+def slow_snapshot(lab, scratch):
+    """While both nodes' commands run; what has ordered it."""
     with subprocess.Popen([str(Path(lab.state["build"]) / "tools" / "twinblock"), "snapshot", "--socket",
                            lab.node("alpha")["control"], "s"], stderr=subprocess.PIPE, text=True) as order:
-        wait_until(lambda: all((scratch / f"begun-{name}").exists() for name in NODES), what="the command on both nodes")
+        try:
+            wait_until(lambda: all((scratch / f"begun-{name}").exists() for name in NODES), what="the command on both nodes")
+            yield order
+        finally:
+            (scratch / "go").touch()
+
+
+def test_a_second_process_of_a_node_ends_no_command_of_the_one_that_runs(make_lab, scratch):
+    """Started by hand, as plain nbdkit with a socket of its own: it is refused before it touches anything."""
+    lab = with_copies(make_lab(start=False), slow_copies(scratch))
+    words = Path(f"/proc/{lab.node('alpha')['pid']}/cmdline").read_bytes().decode().split("\0")[:-1]
+    environ = Path(f"/proc/{lab.node('alpha')['pid']}/environ").read_bytes().decode().split("\0")[:-1]
+    words[words.index("--unix") + 1] = str(scratch / "second.nbd")
+    with slow_snapshot(lab, scratch) as order:
+        second = subprocess.run(words, env=dict(each.split("=", 1) for each in environ), capture_output=True, text=True,
+                                check=False, timeout=120)
+        assert second.returncode != 0 and "is in use by another process" in second.stderr, second
+        (scratch / "go").touch()
+        assert order.wait() == 0, order.stderr.read()
+
+
+def test_a_node_that_dies_meanwhile_leaves_nobody_waiting(xfs_lab, scratch):
+    lab = xfs_lab(copies=slow_copies(scratch))
+    fio = load(lab, scratch)
+    with slow_snapshot(lab, scratch) as order:
         wait_until(lambda: lab.status("alpha")["counters"]["writes"] == (time.sleep(0.3) or
                                                                          lab.status("alpha")["counters"]["writes"]),
                    what="writes to be held")
         lab.kill("beta")
         wait_for_writes(lab, 200)
         assert order.wait() != 0 and "session" in order.stderr.read()
-    (scratch / "go").touch()
     fio.finish()
