@@ -1,6 +1,7 @@
 """What a client sees of the device: data, flags, limits, and who may open it."""
 
 import os
+import shutil
 import subprocess
 
 import nbd
@@ -45,6 +46,18 @@ def test_secondary_refuses_its_export_and_names_the_primary(lab):
                           check=False)
     assert info.returncode != 0
     wait_until(lambda: "alpha" in lab.log_text("beta")[before:] + info.stderr, what="the primary's name")
+
+
+def test_a_link_has_the_congestion_control_that_the_file_says(make_lab):
+    """At both of its ends, whichever has dialled."""
+    if shutil.which("ss") is None:
+        pytest.skip("there is no ss")
+    lab = make_lab(settings={"congestion": "reno"})
+    ports = [lab.node(name)["replication"].rpartition(":")[2] for name in ("alpha", "beta")]
+    ends = " or ".join(f"{end} = :{port}" for port in ports for end in ("sport", "dport"))
+    shown = subprocess.run(["ss", "-tinHO", "state", "established", f"( {ends} )"], capture_output=True, text=True, check=True)
+    sockets = shown.stdout.splitlines()
+    assert len(sockets) >= 2 and all("reno" in each.split() for each in sockets), shown.stdout
 
 
 def test_export_says_what_it_can(lab):
