@@ -131,19 +131,32 @@ def test_a_pid_file_that_is_another_file_is_not_written(make_lab, scratch, make)
     assert victim.read_text() == "precious"
 
 
+def said_without_its_backing(lab, path):
+    """By alpha, which does not start."""
+    node = lab.node("alpha")
+    there, node["backing"] = str(node["backing"]), path
+    lab.set_node_config("alpha", lab.config_text(lab.state["replication"]))
+    with pytest.raises(LabError):
+        lab.start("alpha")
+    node["backing"] = there
+    return lab.log_text("alpha")
+
+
 @pytest.mark.parametrize("backing, says", [("/dev/twinblock-is-not-here", "attach or activate that device"),
                                            ("{scratch}/nothing", "create it: (umask 077; truncate -s ")])
 def test_a_backing_that_is_missing_is_made_only_where_it_is_a_file(make_lab, scratch, backing, says):
     """A file in a device's place would be in memory."""
+    said = said_without_its_backing(make_lab(start=False), backing.format(scratch=scratch))
+    assert says in said and ("truncate" in said) == ("truncate" in says)
+
+
+def test_who_has_metadata_is_asked_for_the_disk_before_another_one_is_made(make_lab, scratch):
+    """It held data: an empty file, made where its file system is not mounted, would stand in the place of those."""
     lab = make_lab(start=False)
-    node = lab.node("alpha")
-    there = str(node["backing"])
-    node["backing"] = backing.format(scratch=scratch)
-    lab.set_node_config("alpha", lab.config_text(lab.state["replication"]))
-    with pytest.raises(LabError):
-        lab.start("alpha")
-    assert says in lab.log_text("alpha") and ("truncate" in lab.log_text("alpha")) == ("truncate" in says)
-    node["backing"] = there
+    Path(lab.node("alpha")["metadata"]).touch()
+    said = said_without_its_backing(lab, f"{scratch}/nothing")
+    assert "so there were data: is it mounted?" in said and "create it" not in said, said
+    assert said.index("is it mounted") < said.index("If the disk was replaced, move the metadata away") < said.index("truncate")
 
 
 def build_for_all(directory):
