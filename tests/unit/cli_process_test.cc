@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/units.h"
+#include "ignored_children.h"
 #include "temporary_directory.h"
 
 namespace twinblock {
@@ -26,6 +27,20 @@ TEST(Process, ReturnsOutputOrTheReasonOfAFailure) {
             "no-such-program is not installed");
   EXPECT_NE(run_program({"sleep", "1000"}, 50 * kMillisecond_ns).error().what.find("did not end"),
             std::string::npos);
+}
+
+TEST(Process, AFailureIsOneAlsoWhereChildrenAreIgnored) {
+  for (const bool succeeds : {false, true}) {
+    const IgnoredChildren ignored;
+    const Result<std::string> done = run_program({succeeds ? "true" : "false"}, 60 * kSecond_ns);
+    EXPECT_EQ(done.ok() ? "" : done.error().what, succeeds ? "" : "false failed: it ended with status 1");
+  }
+}
+
+TEST(Process, AnEndOfWhichNobodyKnowsHowIsNoSuccess) {
+  const Result<int> ended = reap(getpid(), 60 * kSecond_ns);  // nobody's own child
+  ASSERT_FALSE(ended.ok());
+  EXPECT_NE(ended.error().what.find("nobody knows"), std::string::npos) << ended.error().what;
 }
 
 // Root's PATH may hold ".", and the current directory be anybody's.
@@ -53,6 +68,7 @@ TEST(Process, IsKnownByNumberAndStartTime) {
   EXPECT_FALSE(process_runs(ProcessId{}));
   const Result<pid_t> child = start_background({"sleep", "1000"}, "/dev/null");
   ASSERT_TRUE(child.ok());
+  EXPECT_EQ(getsid(child.value()), child.value()) << "the end of a terminal, and a Ctrl-C there, are nothing to it";
   const ProcessId id = identify_process(child.value());
   EXPECT_FALSE(wait_process_end(id, 20 * kMillisecond_ns));
   EXPECT_EQ(kill(child.value(), SIGKILL), 0);

@@ -5,11 +5,13 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <fstream>
 #include <sstream>
 
 #include "base/units.h"
+#include "ignored_children.h"
 #include "temporary_directory.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/process.h"
@@ -97,6 +99,27 @@ TEST(TargetRunner, AFailureNamesTheProgramAndHowItEnded) {
   const Status stopped = end_of(runner);
   ASSERT_FALSE(stopped.ok());
   EXPECT_NE(stopped.error().what.find("was ended by signal 9"), std::string::npos);
+}
+
+// Else the node would keep the role with nothing running, or lose it beside what goes on.
+TEST(TargetRunner, AFailureIsOneAlsoWhereChildrenAreIgnored) {
+  Programs programs;
+  TargetRunner runner({"r0", "", programs.make("start", "exit 7"), programs.make("stop", "exit 8")});
+  const IgnoredChildren ignored;
+  ASSERT_TRUE(runner.begin_start().ok());
+  const Status started = end_of(runner);
+  ASSERT_FALSE(started.ok());
+  EXPECT_EQ(started.error().what, (programs / "start") + " r0 ended with status 7");
+}
+
+TEST(TargetRunner, AnEndOfWhichNobodyKnowsHowIsNoSuccess) {
+  Programs programs;
+  TargetRunner runner({"r0", "", programs.make("start", "true"), programs.make("stop", "true")});
+  ASSERT_TRUE(runner.begin_start().ok());
+  ASSERT_GT(waitpid(-1, nullptr, 0), 0) << "somebody else has heard of it";
+  const Status started = end_of(runner);
+  ASSERT_FALSE(started.ok());
+  EXPECT_NE(started.error().what.find("nobody knows"), std::string::npos) << started.error().what;
 }
 
 TEST(TargetRunner, WhatCanNotBeRunIsNamedBeforehand) {

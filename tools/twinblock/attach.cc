@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -72,8 +71,7 @@ Status check_primary(const json& status) {
 Status wait_for_nbdfuse(pid_t pid, const std::string& pid_file, const std::string& log) {
   const uint64_t deadline_ns = steady_now_ns() + kNbdfuseTimeout_ns;
   while (access(pid_file.c_str(), F_OK) != 0) {
-    int wait_status = 0;
-    if (waitpid(pid, &wait_status, WNOHANG) == pid) {
+    if (const auto ended = wait_status_of(pid); !ended || ended.value().has_value()) {
       const std::string why = last_line(log);
       return refused("nbdfuse failed: " + (why.empty() ? "see " + log : why));
     }

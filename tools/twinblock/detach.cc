@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "io/posix/spawn.h"
 #include "twinblock/attach_nbd.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/nbd_device.h"
@@ -35,13 +36,14 @@ constexpr uint64_t kOpenForAMoment_ns = 2 * kSecond_ns;
 constexpr uint64_t kReleasePoll_ns = 20 * kMillisecond_ns;
 
 // What `work` returns in a process of its own, since the kernel lets nobody go who waits for a device; nothing where
-// that does not end in time.
+// that does not end in time, or in order.
 std::optional<int> apart(const std::function<int()>& work, uint64_t timeout_ns) {
+  listen_to_children();
   const pid_t child = fork();
+  if (child < 0) return std::nullopt;
   if (child == 0) _exit(work());
-  int wait_status = 0;
-  const bool ended = child > 0 && reap(child, timeout_ns, wait_status);
-  return ended && WIFEXITED(wait_status) ? std::optional(WEXITSTATUS(wait_status)) : std::nullopt;
+  const Result<int> ended = reap(child, timeout_ns);
+  return ended && WIFEXITED(ended.value()) ? std::optional(WEXITSTATUS(ended.value())) : std::nullopt;
 }
 
 int flush_status(const std::string& device) {

@@ -63,6 +63,7 @@ Result<pid_t> spawn(const std::vector<std::string>& args, const SpawnSetup& setu
   const Result<std::string> program = installed(args.front());
   if (!program) return program.error();
   const std::vector<char*> argv = argv_of(args);
+  listen_to_children();
   pid_t pid = 0;
   const int error =
       posix_spawn(&pid, program.value().c_str(), &setup.files, &setup.attributes, argv.data(), environ);
@@ -154,9 +155,9 @@ Result<std::string> run_program(const std::vector<std::string>& args, uint64_t t
   posix_spawn_file_actions_adddup2(&setup.files, errors.fd(), STDERR_FILENO);
   const Result<pid_t> pid = spawn(args, setup);
   if (!pid) return pid.error();
-  int wait_status = 0;
-  if (!reap(pid.value(), timeout_ns, wait_status))
-    return refused(args.front() + " did not end within " + format_duration(timeout_ns));
+  const Result<int> ended = reap(pid.value(), timeout_ns);
+  if (!ended) return refused(args.front() + " " + ended.error().what);
+  const int wait_status = ended.value();
   if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
     return trimmed(read_file(output.path()));
   std::string why = last_line(errors.path());
@@ -184,16 +185,25 @@ Result<pid_t> start_program(const std::vector<std::string>& args, Whose whose) {
   return pid;
 }
 
-bool reap(pid_t pid, uint64_t timeout_ns, int& wait_status) {
+Result<std::optional<int>> wait_status_of(pid_t pid) {
+  int wait_status = 0;
+  const pid_t ended = waitpid(pid, &wait_status, WNOHANG);
+  if (ended < 0) return refused(system_error(errno, "ended, and nobody knows how").what);
+  return ended == 0 ? std::optional<int>() : std::optional(wait_status);
+}
+
+Result<int> reap(pid_t pid, uint64_t timeout_ns) {
   const uint64_t deadline_ns = steady_now_ns() + timeout_ns;
-  while (waitpid(pid, &wait_status, WNOHANG) == 0) {
+  while (true) {
+    const Result<std::optional<int>> ended = wait_status_of(pid);
+    if (!ended) return ended.error();
+    if (ended.value().has_value()) return *ended.value();
     if (steady_now_ns() > deadline_ns) {
       kill(pid, SIGKILL);
-      return false;
+      return refused("did not end within " + format_duration(timeout_ns));
     }
     sleep_ns(kPollInterval_ns);
   }
-  return true;
 }
 
 std::string last_line(const std::string& path) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,13 @@ Result<pid_t> start_background(const std::vector<std::string>& args, const std::
 enum class Whose { kOwn, kUsers };
 Result<pid_t> start_program(const std::vector<std::string>& args, Whose whose);
 
-// Waits for the child; false when it did not end within `timeout_ns` and was killed, of which a
+// How the child has ended, as wait(2) tells it; nothing while it runs; an error where nobody knows, which is no
+// success. The words of these errors go on from the child's name.
+Result<std::optional<int>> wait_status_of(pid_t pid);
+
+// Waits for that. It is an error, too, when the child did not end within `timeout_ns` and was killed, of which a
 // process that the kernel holds takes notice later.
-bool reap(pid_t pid, uint64_t timeout_ns, int& wait_status);
+Result<int> reap(pid_t pid, uint64_t timeout_ns);
 
 // The last line of a file that is not blank; empty when there is none.
 std::string last_line(const std::string& path);

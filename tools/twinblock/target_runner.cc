@@ -112,10 +112,10 @@ void TargetRunner::abort(uint64_t now_ns) {
 
 std::optional<Status> TargetRunner::ended() {
   if (pidfd_ < 0) return std::nullopt;
-  int wait_status = 0;
-  if (waitpid(pid_, &wait_status, WNOHANG) == 0) return std::nullopt;
+  const Result<std::optional<int>> status = wait_status_of(pid_);
+  if (status && !status.value().has_value()) return std::nullopt;
   close(std::exchange(pidfd_, -1));
-  return outcome(what_, wait_status);
+  return status ? outcome(what_, *status.value()) : refused(what_ + " " + status.error().what);
 }
 
 }  // namespace twinblock

@@ -34,16 +34,6 @@ Result<Pipe> make_pipe() {
   return made;
 }
 
-// Whoever started this process may have it ignore how children end: then nobody learned that.
-void listen_to_children() {
-  struct sigaction now {};
-  if (::sigaction(SIGCHLD, nullptr, &now) != 0) return;
-  if (now.sa_handler != SIG_IGN && (now.sa_flags & SA_NOCLDWAIT) == 0) return;
-  now.sa_flags &= ~SA_NOCLDWAIT;
-  if (now.sa_handler == SIG_IGN) now.sa_handler = SIG_DFL;
-  (void)::sigaction(SIGCHLD, &now, nullptr);
-}
-
 // What a child needs to become the program.
 struct Start {
   const char* path;
@@ -90,7 +80,6 @@ Result<ChildProcess> ChildProcess::start(const std::string& path, const std::vec
   if (!out) return out.error();
   Result<Pipe> err = make_pipe();
   if (!err) return err.error();
-  listen_to_children();
   std::vector<char*> words;
   words.reserve(environment.size() + 1);
   for (const std::string& word : environment) words.push_back(const_cast<char*>(word.c_str()));

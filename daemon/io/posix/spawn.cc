@@ -13,11 +13,21 @@
 
 namespace twinblock {
 
+void listen_to_children() {
+  struct sigaction now {};
+  if (::sigaction(SIGCHLD, nullptr, &now) != 0) return;
+  if (now.sa_handler != SIG_IGN && (now.sa_flags & SA_NOCLDWAIT) == 0) return;
+  now.sa_flags &= ~SA_NOCLDWAIT;
+  if (now.sa_handler == SIG_IGN) now.sa_handler = SIG_DFL;
+  (void)::sigaction(SIGCHLD, &now, nullptr);
+}
+
 Result<pid_t> spawn(const char* path, Become become, const void* start) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_error(errno, "no pipe for its start");
   const Descriptor told(ends[0]);
   Descriptor tells(ends[1]);
+  listen_to_children();
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
