@@ -7,15 +7,18 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "base/units.h"
 #include "config/config.h"
+#include "io/posix/descriptor.h"
 #include "scripted_node.h"
 #include "temporary_directory.h"
 #include "twinblock/actions.h"
@@ -235,6 +238,34 @@ TEST(ControlClient, SilenceAndHangUpMeanUnreachable) {
   EXPECT_EQ(silent.error().code, kExitUnreachable);
   EXPECT_NE(silent.error().what.find("does not answer: no reply within 100.00 ms"), std::string::npos);
   EXPECT_EQ(silent.error().action.find("Start"), std::string::npos) << "it runs";
+}
+
+// `twinblock web` asks one that stands still every few seconds, and who has given up fills its queue.
+TEST(ControlClient, ANodeThatTakesNoMoreConnectionsIsGivenUpInTimeAndIsNotToBeStarted) {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "r0.ctl";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
+  Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(listener.get(), name, sizeof address), 0);
+  ASSERT_EQ(listen(listener.get(), 0), 0);
+  std::vector<Descriptor> waiting;
+  do waiting.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  while (connect(waiting.back().get(), name, sizeof address) == 0);
+  ASSERT_EQ(errno, EAGAIN);
+  std::future<Result<json>> reply = std::async(std::launch::async, [&path] {
+    return control_request(path, "status", json::object(), 100 * kMillisecond_ns);
+  });
+  const bool in_time = reply.wait_for(std::chrono::minutes(1)) == std::future_status::ready;
+  listener.reset();  // who waits all the same is refused now
+  const Result<json> said = reply.get();
+  ASSERT_TRUE(in_time);
+  ASSERT_FALSE(said.ok());
+  EXPECT_EQ(said.error().code, kExitUnreachable);
+  EXPECT_NE(said.error().what.find("does not answer"), std::string::npos) << said.error().what;
+  EXPECT_EQ(said.error().action.find("Start it"), std::string::npos) << said.error().action;
 }
 
 // It has taken the order, and only its answer is not waited for any longer: who started the node anew, or took the

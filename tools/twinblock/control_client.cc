@@ -48,11 +48,19 @@ Error not_there(const std::string& path, const std::string& why) {
                      "twinblock@VOLUME); name another socket with --socket, or use --config");
 }
 
+constexpr const char* kItStandsStill =
+    "its process runs, and hangs or was stopped: see its log, and its state (ps; SIGCONT lets one that "
+    "was stopped go on)";
+
 // The connection is made by the kernel, also where the process stands still.
 Error does_not_answer(const std::string& path, const std::string& why) {
-  return unreachable("the node at " + path + " has taken the connection and does not answer: " + why,
-                     "its process runs, and hangs or was stopped: see its log, and its state (ps; SIGCONT lets one "
-                     "that was stopped go on)");
+  return unreachable("the node at " + path + " has taken the connection and does not answer: " + why, kItStandsStill);
+}
+
+// Who has given up is in the kernel's queue all the same, until the process takes it out.
+Error takes_nobody(const std::string& path) {
+  return unreachable("the node at " + path + " does not answer: as many wait for it as there is room for",
+                     kItStandsStill);
 }
 
 Error not_answered_yet(const std::string& path, uint64_t timeout_ns, const std::string& status_command) {
@@ -62,6 +70,7 @@ Error not_answered_yet(const std::string& path, uint64_t timeout_ns, const std::
 }
 
 Error not_connected(const std::string& path, int code) {
+  if (code == EAGAIN) return takes_nobody(path);
   if (code != EACCES && code != EPERM) return not_there(path, system_error(code, "connect").what);
   return refused("this user may not talk to the node at " + path,
                  "do it as root (sudo twinblock …), as the user that runs the node, or as a member of the "
