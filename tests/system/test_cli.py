@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lablib.error import LIVENESS_S
+from lablib.processes import Process, boot_id
 from lateness import Lateness
 from support import MIB, assert_identical, can_mount_alone, connection, ctl, promote, twinblock
 
@@ -80,6 +82,16 @@ def test_status_by_config_and_node(lab):
     shown = twinblock(lab, "status", "--config", lab.state["config"], "--node", "beta", "--json")
     assert shown.returncode == 0, shown.stderr
     assert '"beta"' in shown.stdout
+
+
+@pytest.mark.parametrize("words", [["status"], ["metrics"], ["status", "--watch"], ["status", "--json", "--watch"]])
+def test_what_finds_no_room_on_the_disk_is_a_failure(lab, words):
+    """The metrics are longer than what is written at a time."""
+    program = Path(lab.state["build"]) / "tools" / "twinblock"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([str(program), *words, "--socket", lab.node("alpha")["control"]], stdout=full,
+                              stderr=subprocess.PIPE, text=True, check=False, timeout=2 * LIVENESS_S)
+    assert done.returncode == 1 and "No space left on device" in done.stderr, done
 
 
 def test_unreachable_daemon_exits_with_3(lab):
@@ -265,6 +277,25 @@ def test_attach_after_a_crash_of_the_node_replaces_the_dead_device(lab, method):
     assert detached.returncode == 0, detached.stderr
     with open(lab.node("beta")["backing"], "rb") as image:
         assert image.read(MIB) == b"\x5c" * MIB
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="there is no /dev/fuse")
+def test_attach_after_the_death_of_nbdfuse_replaces_the_dead_device(lab):
+    """Its mount is there still, and in the way of another one."""
+    attached = ctl(lab, "alpha", "attach", "--method", "nbdfuse-file")
+    assert attached.returncode == 0, attached.stderr
+    note = json.loads(Path(lab.node("alpha")["control"]).with_suffix(".attach.json").read_text(encoding="utf-8"))
+    nbdfuse = Process(note["nbdfuse_pid"], note["nbdfuse_start_ticks"], boot_id())
+    assert nbdfuse.signal(signal.SIGKILL) and nbdfuse.wait_gone(LIVENESS_S)
+    try:
+        again = ctl(lab, "alpha", "attach", "--method", "nbdfuse-file")
+        assert again.returncode == 0 and "dead" in again.stderr, again.stderr
+        assert os.path.getsize(again.stdout.strip()) == 64 * MIB
+        detached = ctl(lab, "alpha", "detach")
+        assert detached.returncode == 0, detached.stderr
+        assert not os.path.exists(note["mount_dir"])
+    finally:  # what a detach has left
+        subprocess.run(["fusermount3", "-q", "-u", "-z", note["mount_dir"]], check=False)
 
 
 def test_attach_on_the_secondary_names_the_primary(lab):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lablib.error import LIVENESS_S
 from support import KIB, connection, ctl, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -131,6 +132,16 @@ def test_a_peer_that_is_stopped_says_goodbye(lab):
     lab.wait_state("alpha", "simplex")
     lost = [line for line in events(lab) if line["event"] == "session-lost"]
     assert "beta said goodbye: twinblockd on beta stops" in lost[-1]["reason"], lost
+
+
+@pytest.mark.parametrize("words", [[], ["--follow"]])
+def test_events_that_find_no_room_are_a_failure(lab, words):
+    """Whoever writes them down would else believe that there are no more, and a unit would not be started again."""
+    program = Path(lab.state["build"]) / "tools" / "twinblock"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([str(program), "events", *words, "--socket", lab.node("alpha")["control"]], stdout=full,
+                              stderr=subprocess.PIPE, text=True, check=False, timeout=2 * LIVENESS_S)
+    assert done.returncode == 1 and "No space left on device" in done.stderr, done
 
 
 def test_a_follower_ends_with_its_reader_though_nothing_happens(lab):

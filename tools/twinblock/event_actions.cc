@@ -10,6 +10,7 @@
 #include "twinblock/event_text.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/process.h"
+#include "twinblock/standard_output.h"
 
 namespace twinblock {
 namespace {
@@ -27,19 +28,19 @@ class EventPrinter {
 
   [[nodiscard]] const EventCursor& cursor() const { return cursor_; }
 
-  // False when the output is gone.
-  [[nodiscard]] bool take(const json& answer) {
+  // As flush_output().
+  [[nodiscard]] Result<bool> take(const json& answer) {
     if (!cursor_.take(answer)) return true;
-    if (const uint64_t dropped = count_at(answer, "dropped"); dropped > 0)
-      print(dropped_event(dropped));
-    for (const json& event : array_at(answer, "events")) print(event);
-    return std::fflush(stdout) == 0;
+    std::string lines;
+    if (const uint64_t dropped = count_at(answer, "dropped"); dropped > 0) lines += line(dropped_event(dropped));
+    for (const json& event : array_at(answer, "events")) lines += line(event);
+    std::fputs(lines.c_str(), stdout);
+    return flush_output();
   }
 
  private:
-  void print(const json& event) const {
-    const std::string line = print_json_ ? json_text(event) : event_line(event);
-    std::printf("%s\n", line.c_str());
+  [[nodiscard]] std::string line(const json& event) const {
+    return (print_json_ ? json_text(event) : event_line(event)) + "\n";
   }
 
   const bool print_json_;
@@ -62,7 +63,9 @@ Result<Output> run_events(const Options& options, const std::string& socket) {
     if (answer) {
       heard = true;
       complained = false;
-      if (!printer.take(answer.value())) return output;
+      const Result<bool> told = printer.take(answer.value());
+      if (!told) return told.error();
+      if (!told.value()) return output;
       if (!options.events.follow && !printer.cursor().more()) return output;
       continue;
     }

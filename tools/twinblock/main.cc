@@ -7,6 +7,7 @@
 #include "twinblock/command_line.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/locate.h"
+#include "twinblock/standard_output.h"
 
 namespace twinblock {
 namespace {
@@ -26,7 +27,9 @@ int complain(bool print_json, const Error& error) {
 
 int print(const std::string& text, int exit_status) {
   std::fputs(text.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? exit_status : kExitRefused;
+  const Result<bool> written = flush_output();
+  if (!written) return complain(false, written.error());
+  return written.value() ? exit_status : kExitRefused;
 }
 
 int finish(const Options& options, const Result<Output>& output) {

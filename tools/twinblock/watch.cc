@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/process.h"
+#include "twinblock/standard_output.h"
 #include "twinblock/text_format.h"
 
 namespace twinblock {
@@ -74,7 +75,7 @@ size_t Screen::rows() const {
   return size.ws_row - 1;  // the last line stays free for the cursor
 }
 
-bool Screen::draw(const std::string& picture) {
+Result<bool> Screen::draw(const std::string& picture) {
   const std::string text = terminal_ ? redraw(picture, !drawn_) : picture;
   drawn_ = true;
   // As one write: stdio would cut it where its buffer ends.
@@ -83,7 +84,7 @@ bool Screen::draw(const std::string& picture) {
   while (sent < text.size()) {
     const ssize_t n = write(fileno(out_), text.data() + sent, text.size() - sent);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
+    if (n <= 0) return not_written(n < 0 ? errno : EIO);
     sent += static_cast<size_t>(n);
   }
   return true;
@@ -105,7 +106,9 @@ Result<Output> watch(const Options& options, const std::function<Result<nlohmann
     if (!told && (!heard || told.error().code != kExitUnreachable)) return told.error();
     heard = true;
     if (!told && options.print_json) continue;
-    if (!screen.draw(told ? picture(told.value()) : told.error().what + "; trying again\n")) break;
+    const Result<bool> drawn = screen.draw(told ? picture(told.value()) : told.error().what + "; trying again\n");
+    if (!drawn) return drawn.error();
+    if (!drawn.value()) break;
   } while (stop.pause(options.watch.interval_ns));
   return output;
 }

@@ -33,8 +33,8 @@ class Screen {
   [[nodiscard]] bool terminal() const { return terminal_; }
   // How many lines there is room for; 0: no limit.
   [[nodiscard]] size_t rows() const;
-  // Lines with a newline each. False when the output is gone.
-  [[nodiscard]] bool draw(const std::string& picture);
+  // Lines with a newline each. True when it is written, else as not_written().
+  [[nodiscard]] Result<bool> draw(const std::string& picture);
 
  private:
   std::FILE* out_;
