@@ -361,6 +361,7 @@ TEST_F(NbdReconnect, ANewDeviceIsOfThePromotionThatItsConnectionHas) {
   EXPECT_EQ(order.command, NBD_CMD_CONNECT);
   EXPECT_EQ(order.attributes.at(NBD_ATTR_SERVER_FLAGS), as_u64(NbdServer::kFlags));
   EXPECT_EQ(order.attributes.at(NBD_ATTR_SIZE_BYTES), as_u64(kSizeBytes));
+  EXPECT_EQ(order.attributes.at(NBD_ATTR_BLOCK_SIZE_BYTES), as_u64(512)) << "as on another kind of device";
   // As long as it may take until a node is there again; and who waited for it goes on soon then.
   EXPECT_EQ(order.attributes.at(NBD_ATTR_DEAD_CONN_TIMEOUT), as_u64(uint64_t{30} * 24 * 3600));
   std::ifstream file(host_.sys + "/block/nbd1/queue/io_timeout");
