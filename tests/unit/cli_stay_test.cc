@@ -50,6 +50,22 @@ class StayBesideADevice : public testing::Test {
   const std::string stem_ = directory_ / "r0";
 };
 
+// Too many ask at a time, say, or the kernel has not noticed yet that the process before has ended: who gave it up then
+// would leave it without anybody to connect it again.
+TEST_F(StayBesideADevice, ARefusalIsBorne) {
+  int asked = 0;
+  const AskStatus ask = [&asked]() -> Result<json> {
+    ++asked;
+    if (asked == 2) return refused("too many control connections");
+    if (asked == 3) raise(SIGTERM);
+    return unreachable("nobody answers");
+  };
+  const Result<Output> done = stay_attached(host_, ask, stem_, [](const std::string&) {});
+  EXPECT_GE(asked, 3);
+  ASSERT_FALSE(done.ok());
+  EXPECT_NE(done.error().what.find("stays, and nobody looks after it"), std::string::npos) << done.error().what;
+}
+
 // From now on nobody looks after the device, and an umount would hang for good.
 TEST_F(StayBesideADevice, WhatNothingTakesBackIsEndedOnTheWayOut) {
   const Result<Output> done = stopped(
