@@ -45,6 +45,7 @@ link_timeout = "300ms"
 disk_timeout = "1min"
 on_peer_loss = "freeze"
 congestion = "bbr"
+allow_links = ["10.30.0.0/24", "fd00:1::/64"]
 )";
 
 // Two nodes on one host; `replace` is put in the place of `what`.
@@ -107,6 +108,11 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config.disk_timeout_ns, 60 * kSecond_ns);
   EXPECT_EQ(config.on_peer_loss, OnPeerLoss::kFreeze);
   EXPECT_EQ(config.congestion, "bbr");
+  ASSERT_EQ(config.allow_links.size(), 2u);
+  EXPECT_TRUE(config.allow_links[0].contains(parse_address("10.30.0.9:1").value()));
+  EXPECT_FALSE(config.allow_links[0].contains(parse_address("10.30.1.9:1").value()));
+  EXPECT_TRUE(config.allow_links[1].contains(parse_address("[fd00:1::9]:1").value()));
+  EXPECT_FALSE(config.allow_links[1].contains(parse_address("[fd00:2::9]:1").value()));
 }
 
 TEST(Config, FillsInDefaults) {
