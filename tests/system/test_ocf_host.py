@@ -103,6 +103,16 @@ def test_a_node_that_is_stopped_is_systemds_to_start_again(host):
     assert asked.index("daemon-reload") < asked.index("stop --no-block twinblock@r0.service")
 
 
+def test_a_node_that_is_not_the_units_is_ended_too(host):
+    """As one that an operator has started by hand. Pacemaker would fence a host whose node does not stop."""
+    host.lab.kill("alpha")
+    done = host.run("""twinblockd /etc/twinblock/r0.toml </dev/null >/dev/null 2>&1 & node=$!
+                       until twinblock status --config /etc/twinblock/r0.toml >/dev/null 2>&1; do sleep 0.1; done
+                       "$AGENT" stop >&2; echo $?
+                       tr '\\0' ' ' </proc/$node/cmdline 2>/dev/null; kill -KILL $node""", timeout_s=60)
+    assert done.stdout.splitlines() == [str(SUCCESS)], done
+
+
 @pytest.mark.parametrize("rival", ["twinblock-promoter@r0.service", "twinblock-attach@r0.service"])
 @pytest.mark.parametrize("question", ["is-enabled", "is-active"])
 def test_who_else_would_promote_or_attach_is_to_be_stopped(host, rival, question):
