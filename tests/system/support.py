@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,6 +129,12 @@ def status_field(pid, name):
     """What the kernel tells of a process, its first word."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         return next(line.split()[1] for line in file if line.startswith(f"{name}:"))
+
+
+def may_lock_memory():
+    """As the program does it; one of this size needs more than the usual limit."""
+    return subprocess.run([sys.executable, "-c", "import ctypes; raise SystemExit(ctypes.CDLL(None).mlockall(3) != 0)"],
+                          check=False).returncode == 0
 
 
 def left_in_memory(scratch):

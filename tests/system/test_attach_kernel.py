@@ -6,12 +6,11 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from lablib.error import LIVENESS_S
-from support import ctl, status_field, twinblock
+from support import ctl, may_lock_memory, status_field, twinblock
 
 has_nbd = os.path.exists("/sys/module/nbd") or os.path.exists("/dev/nbd0")
 without_nbd = pytest.mark.skipif(has_nbd, reason="this machine's kernel has nbd")
@@ -76,12 +75,6 @@ def test_staying_waits_for_a_primary_and_says_so_once(lab, name, words):
         finally:
             process.kill()
     assert process.returncode == 0 and output == b"nothing was attached\n"
-
-
-def may_lock_memory():
-    """As the program does it; one of this size needs more than the usual limit."""
-    return subprocess.run([sys.executable, "-c", "import ctypes; raise SystemExit(ctypes.CDLL(None).mlockall(3) != 0)"],
-                          check=False).returncode == 0
 
 
 @pytest.mark.parametrize("name", ["alpha", "beta"])

@@ -11,7 +11,7 @@ from lablib.lab import NODES
 from links_support import need_namespaces
 from promoter_support import OTHER, Promoters, Target, run_promoter
 from registers import Load, Registers
-from support import MIB, assert_identical, connection, ctl, wait_until
+from support import MIB, assert_identical, connection, ctl, may_lock_memory, status_field, wait_until
 
 SIZE = 64 * MIB
 ROUNDS = int(os.environ.get("TWINBLOCK_PROMOTER_ROUNDS", "2"))
@@ -143,6 +143,16 @@ def test_a_process_that_comes_back_keeps_the_service(make_promoters):
     assert promoters.targets["alpha"].done()[-1:] == ["start r0"]
     assert promoters.targets["alpha"].starts() == 1
     assert promoters.targets["beta"].starts() == 0
+
+
+def test_a_promoter_stays_in_memory(make_promoters):
+    """Where memory is short it may else wait for the device whose node it is to demote."""
+    if not may_lock_memory():
+        pytest.skip("that its memory is locked takes CAP_IPC_LOCK, or no limit of locked memory")
+    promoters = make_promoters()
+    for name in NODES:
+        pid = promoters.processes[name].pid
+        wait_until(lambda pid=pid: int(status_field(pid, "VmLck")) > 0, what=f"locked memory of the promoter of {name}")
 
 
 def test_a_demotion_moves_the_service(make_promoters):
