@@ -54,6 +54,9 @@ json load_json(const WriteLoad& load) {
           {"window_ns", load.window_ns},
           {"depth_p99", load.depth_p99},
           {"pause_p50_ns", load.pause_p50_ns},
+          {"simplex_writes", load.simplex_writes},
+          {"simplex_bytes", load.simplex_bytes},
+          {"simplex_ns", load.simplex_ns},
           {"dirtied", std::move(dirtied)}};
 }
 

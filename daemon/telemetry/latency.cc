@@ -25,21 +25,26 @@ Distribution distribution_of(const Histogram& histogram) {
 }
 
 void WriteLatency::record(const WriteTimes& times, uint64_t offset_bytes, uint64_t length_bytes,
-                          size_t depth, uint64_t saved_bytes) {
+                          size_t depth, const WriteTravel& travel) {
   const size_t row = size_class_of(length_bytes) * kRow;
   const StageTimes stages = split(times);
   // Most writes spend no time in most stages; view() adds those that are missing.
   for (size_t i = 0; i < kStages; ++i)
     if (stages[i] != 0) windows_.record(row + i, stages[i], times.done_ns);
   const uint64_t received_ns = std::min(times.done_ns, times.received_ns);
-  windows_.record(row + kTotal, times.done_ns - received_ns, times.done_ns);
+  const uint64_t total_ns = times.done_ns - received_ns;
+  windows_.record(row + kTotal, total_ns, times.done_ns);
   windows_.record(row + kBytes, length_bytes, times.done_ns);
   // They end in order of time.
   windows_.record(kBusy, times.done_ns - std::max(received_ns, latest_done_ns_), times.done_ns);
   if (latest_done_ns_ != 0 && received_ns > latest_done_ns_)
     windows_.record(kPause, received_ns - latest_done_ns_, times.done_ns);
   windows_.record(kDepth, depth, times.done_ns);
-  if (saved_bytes != 0) windows_.record(kSaved, saved_bytes, times.done_ns);
+  if (travel.saved_bytes != 0) windows_.record(kSaved, travel.saved_bytes, times.done_ns);
+  if (!travel.to_peer) {
+    windows_.record(kSimplex, total_ns, times.done_ns);
+    windows_.record(kSimplexBytes, length_bytes, times.done_ns);
+  }
   latest_done_ns_ = times.done_ns;
   dirtied_.record(offset_bytes, length_bytes, times.done_ns);
 }
@@ -51,6 +56,10 @@ WriteLoad WriteLatency::load(Window window, uint64_t now_ns) const {
   load.pause_p50_ns = windows_.view(kPause, window, now_ns).quantile_ns(0.5);
   load.depth_p99 = windows_.view(kDepth, window, now_ns).quantile_ns(0.99);
   load.wire_part = wire_part(window, now_ns);
+  const Histogram simplex = windows_.view(kSimplex, window, now_ns);
+  load.simplex_writes = simplex.count();
+  load.simplex_ns = simplex.sum_ns();
+  load.simplex_bytes = windows_.view(kSimplexBytes, window, now_ns).sum_ns();
   for (size_t i = 0; i < kOutageMinutes.size(); ++i)
     load.dirtied_bytes[i] = dirtied_.bytes(kOutageMinutes[i], now_ns);
   return load;

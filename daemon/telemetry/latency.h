@@ -76,17 +76,25 @@ struct WriteLoad {
   uint64_t depth_p99 = 0;     // of how many were under way together
   uint64_t pause_p50_ns = 0;  // between the end of one and the next, where none was under way
   double wire_part = 1;       // what travels of a client's byte: less where it is compressed
+  // How many went to no peer, with their bytes and all that they took: no link has any part in that.
+  uint64_t simplex_writes = 0, simplex_bytes = 0, simplex_ns = 0;
   // Different blocks that were written in the last 1, 10 and 60 minutes, whatever the window is.
   std::array<uint64_t, kOutageMinutes.size()> dirtied_bytes{};
+};
+
+// What of a write went over the links.
+struct WriteTravel {
+  bool to_peer = true;       // false: in simplex, or as the peer was lost meanwhile
+  uint64_t saved_bytes = 0;  // by compression
 };
 
 // Of the client's writes.
 class WriteLatency {
  public:
   WriteLatency() : windows_(kRows) {}
-  // `depth`: how many are under way, itself among them. `saved_bytes`: by so much compression has made it shorter.
+  // `depth`: how many are under way, itself among them.
   void record(const WriteTimes& times, uint64_t offset_bytes, uint64_t length_bytes, size_t depth,
-              uint64_t saved_bytes = 0);
+              const WriteTravel& travel = {});
   [[nodiscard]] std::vector<LatencyView::Class> view(Window window, uint64_t now_ns) const;
   [[nodiscard]] WriteLoad load(Window window, uint64_t now_ns) const;
   // Of all sizes, since the start.
@@ -96,7 +104,8 @@ class WriteLatency {
   static constexpr size_t kTotal = kStages, kBytes = kStages + 1;
   static constexpr size_t kRow = kStages + 2;  // the stages, their total, and the lengths in bytes
   static constexpr size_t kBusy = kSizeClasses * kRow, kPause = kBusy + 1,
-                          kDepth = kPause + 1, kSaved = kDepth + 1, kRows = kSaved + 1;
+                          kDepth = kPause + 1, kSaved = kDepth + 1, kSimplex = kSaved + 1,
+                          kSimplexBytes = kSimplex + 1, kRows = kSimplexBytes + 1;
   [[nodiscard]] double wire_part(Window window, uint64_t now_ns) const;
   Windows windows_;
   uint64_t latest_done_ns_ = 0;

@@ -425,7 +425,8 @@ void WritePath::record_times(Op& op) {
   times.compression_ns = client.compression_ns;
   times.done_ns = core_.clock.now_ns();
   core_.latency().record(times, client.offset_bytes, client.length_bytes,
-                         1 + active_.size() + waiting_.size(), saved_by_compression(client));
+                         1 + active_.size() + waiting_.size(),
+                         {.to_peer = op.on_peer, .saved_bytes = saved_by_compression(client)});
 }
 
 void WritePath::peer_lost() {

@@ -15,6 +15,26 @@ def plan(lab, *words, node="alpha"):
     return json.loads(shown.stdout)
 
 
+def test_what_was_written_without_the_peer_is_no_measure_of_links(lab):
+    """It was on no link, and took other times than with the peer."""
+    write_some(lab)
+    lab.kill("beta")
+    lab.wait_state("alpha", "simplex")
+    write_some(lab, count=40)
+    assert lab.ctl("alpha", "latency")["load"]["simplex_writes"] == 40
+    lab.start("beta")
+    lab.wait_state("alpha", "duplex")
+    write_some(lab, count=40)
+    load = lab.ctl("alpha", "latency")["load"]
+    assert (load["simplex_writes"], load["simplex_bytes"]) == (40, 40 * 16 * KIB) and load["simplex_ns"] > 0
+    refused = ctl(lab, "alpha", "plan", "--window", "start", "--now", "1Gbit")
+    assert refused.returncode == 1 and "in simplex, without the peer" in refused.stderr, refused.stderr
+    assert "plan r0 --window 60s" in refused.stderr.split("to do:")[1], refused.stderr
+    told = json.loads(ctl(lab, "alpha", "latency", "--window", "start", "--json").stdout)["verdict"]
+    assert "which says nothing of links" in told[0], told
+    assert not any("link is full" in each or "help" in each for each in told[1:]), told
+
+
 def write_some(lab, count=300, length=16 * KIB):
     data = os.urandom(length)
     with connection(lab) as handle:

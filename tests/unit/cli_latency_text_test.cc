@@ -223,7 +223,13 @@ TEST(LatencyText, IsShortUnlessMoreIsAskedFor) {
     each["class"] = name;
     classes.push_back(each);
   }
-  const json latency = latency_of(classes, 0);
+  json latency = latency_of(classes, 0);
+  latency["window"] = "60s";
+  latency["load"]["simplex_writes"] = 300;
+  const std::string mixed = latency_text(latency, {}, false);
+  EXPECT_TRUE(says(mixed, "in simplex, without the peer")) << mixed;
+  EXPECT_LE(std::count(mixed.begin(), mixed.end(), '\n'), 30) << mixed;
+  latency.erase("load");
   const std::string text = latency_text(latency, {}, false);
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 30) << text;
   EXPECT_LE(widest(text), 80u) << text;

@@ -1,4 +1,4 @@
-// What travels of a client's byte is of the same window as all that stands beside it.
+// What went to the peer, and what travels of a client's byte, are of the same window as all that stands beside them.
 #include <gtest/gtest.h>
 
 #include "base/units.h"
@@ -7,21 +7,32 @@
 namespace twinblock {
 namespace {
 
-void write_at(WriteLatency& latency, uint64_t done_ns, uint64_t saved_bytes) {
+void write_at(WriteLatency& latency, uint64_t done_ns, const WriteTravel& travel) {
   WriteTimes times;
   times.received_ns = done_ns - kMillisecond_ns;
   times.done_ns = done_ns;
-  latency.record(times, 0, 64 * kKiB, 1, saved_bytes);
+  latency.record(times, 0, 64 * kKiB, 1, travel);
 }
 
 TEST(WirePart, OfAWindowIsNotOfWhatWasWrittenBeforeCompressionWasOn) {
   WriteLatency latency;
-  for (uint64_t s = 1; s <= 1000; ++s) write_at(latency, s * kSecond_ns, 0);
+  for (uint64_t s = 1; s <= 1000; ++s) write_at(latency, s * kSecond_ns, {});
   EXPECT_EQ(latency.load(Window::k10s, 1000 * kSecond_ns).wire_part, 1);
-  for (uint64_t s = 1001; s <= 1100; ++s) write_at(latency, s * kSecond_ns, 48 * kKiB);
+  for (uint64_t s = 1001; s <= 1100; ++s) write_at(latency, s * kSecond_ns, {.saved_bytes = 48 * kKiB});
   EXPECT_DOUBLE_EQ(latency.load(Window::k10s, 1100 * kSecond_ns).wire_part, 0.25);
   EXPECT_DOUBLE_EQ(latency.load(Window::k60s, 1100 * kSecond_ns).wire_part, 0.25);
   EXPECT_DOUBLE_EQ(latency.load(Window::kStart, 1100 * kSecond_ns).wire_part, 1 - 0.75 * 100 / 1100);
+}
+
+TEST(WriteLoad, KnowsWhatWentToNoPeer) {
+  WriteLatency latency;
+  for (uint64_t ms = 1; ms <= 100; ++ms) write_at(latency, kSecond_ns + ms * kMillisecond_ns, {.to_peer = ms > 90});
+  const WriteLoad load = latency.load(Window::k10s, 2 * kSecond_ns);
+  EXPECT_EQ(load.simplex_writes, 90u);
+  EXPECT_EQ(load.simplex_bytes, 90 * 64 * kKiB);
+  EXPECT_EQ(load.simplex_ns, 90 * kMillisecond_ns);
+  const WriteLoad later = latency.load(Window::k10s, 22 * kSecond_ns);
+  EXPECT_EQ(later.simplex_writes + later.simplex_bytes + later.simplex_ns, 0u);
 }
 
 TEST(WirePart, WithoutAWriteIsWhole) { EXPECT_EQ(WriteLatency().load(Window::k60s, kSecond_ns).wire_part, 1); }

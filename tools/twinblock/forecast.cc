@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "twinblock/json_fields.h"
+#include "twinblock/simplex_part.h"
 
 namespace twinblock {
 namespace {
@@ -161,7 +162,7 @@ std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
     for (const char* stage : {"wire", "link-queue", "stack", "peer-queue", "peer-disk"})
       waited_ns += sum(stage);
   }
-  if (waited_ns == 0) return std::nullopt;
+  if (waited_ns == 0 || simplex_part_of(latency).too_much()) return std::nullopt;
   workload.wire_part = wire_part_of(latency);
   const json load = object_at(latency, "load");
   workload.busy_ns = static_cast<double>(count_at(load, "busy_ns"));

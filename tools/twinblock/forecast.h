@@ -35,7 +35,7 @@ struct Workload {
   double wire_part = 1;           // what travels of a client's byte: less where it is compressed
 };
 // Of the latency verb's answer. `bits_per_s`: what the links are called, where the answer doesn't know; 0: nothing.
-// Nothing where there were no writes, or none that waited for the peer.
+// Nothing where there were no writes, none that waited for the peer, or too many that went to no peer.
 std::optional<Workload> workload_of(const nlohmann::json& latency, double bits_per_s);
 
 // What travels of a client's byte, by the same answer.

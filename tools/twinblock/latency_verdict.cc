@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "twinblock/forecast.h"
 #include "twinblock/json_fields.h"
+#include "twinblock/simplex_part.h"
 #include "twinblock/text_format.h"
 
 namespace twinblock {
@@ -124,7 +125,8 @@ std::string full_link(const std::optional<Model>& model) {
          " of the " + rate_moved(model->line_bytes_per_s) + " that it carries.";
 }
 
-std::string sentence_on(const std::optional<Model>& model, const json& write_class, Others others) {
+// `mixed`: beside writes that waited for the peer are too many that had none, so that their means say nothing of links.
+std::string sentence_on(const std::optional<Model>& model, const json& write_class, Others others, bool mixed) {
   const std::string of =
       "Of " + named(write_class) + "'s " + mean(write_class, total_of(write_class)) + ", ";
   double at_peer = 0;
@@ -132,14 +134,16 @@ std::string sentence_on(const std::optional<Model>& model, const json& write_cla
   if (at_peer == 0)
     return of +
            "nothing is waiting for the peer: in simplex, or the local disk was the later of "
-           "the two. A faster link would not help.";
+           "the two." + (mixed ? "" : " A faster link would not help.");
   const double wire = link_of(write_class);
   const Saving saving = saving_of(model, write_class, others);
   const std::string saved =
       (saving.at_most ? "at most " : "") + compact_duration(static_cast<uint64_t>(saving.ns + 0.5));
   const double share = wire_share(write_class);
   const std::string largest = largest_but_wire(write_class);
-  std::string text = of + mean(write_class, wire) + " (" + percent(share) + ") are wire: ";
+  std::string text = of + mean(write_class, wire) + " (" + percent(share) + ") are wire";
+  if (mixed) return text + "." + (largest.empty() ? "" : " The largest other part is " + largest + ".");
+  text += ": ";
   if (share < kWorthwhile) {
     text += "a faster link would hardly help, one twice as fast by " + saved + ".";
     return largest.empty() ? text : text + " Most is " + largest + ".";
@@ -180,12 +184,16 @@ std::vector<std::string> latency_verdict(const json& latency) {
   if (most == nullptr) return {};
   const Others others = others_beside(latency);
   const std::optional<Model> model = model_of(latency);
-  std::vector<std::string> sentences;
-  if (const std::string full = full_link(model); !full.empty()) sentences.push_back(full);
-  sentences.push_back(sentence_on(model, *most, others));
   const bool at_peer = wire_share(*longest_wire) > 0;
-  if (at_peer && longest_wire != most) sentences.push_back(sentence_on(model, *longest_wire, others));
-  if (!at_peer) return sentences;
+  const SimplexPart simplex = simplex_part_of(latency);
+  const bool mixed = at_peer && simplex.too_much();
+  std::vector<std::string> sentences;
+  if (mixed)
+    sentences.push_back(simplex.what + ", which says nothing of links; " + without_simplex(latency, "latency") + ".");
+  if (const std::string full = full_link(model); !full.empty()) sentences.push_back(full);
+  sentences.push_back(sentence_on(model, *most, others, mixed));
+  if (at_peer && longest_wire != most) sentences.push_back(sentence_on(model, *longest_wire, others, mixed));
+  if (!at_peer || mixed) return sentences;
   for (const json* each : {most, longest_wire}) {
     const std::string line = on_the_line(latency, *each);
     if (line.empty()) continue;

@@ -8,6 +8,7 @@
 #include "twinblock/forecast.h"
 #include "twinblock/json_fields.h"
 #include "twinblock/link_text.h"
+#include "twinblock/simplex_part.h"
 #include "twinblock/text_format.h"
 #include "twinblock/text_wrap.h"
 
@@ -185,6 +186,16 @@ std::string plan_row(const json& row) {
   return out + "\n";
 }
 
+Error nothing_to_plan_with(const json& latency) {
+  const SimplexPart simplex = simplex_part_of(latency);
+  if (simplex.too_much() && simplex.share < 1)
+    return refused("plan: " + simplex.what + ", which says nothing of links", without_simplex(latency, "plan"));
+  return refused(
+      "plan: no write of a client has waited for the peer in this window, so there is nothing to plan with",
+      "run it on the primary, in duplex, while the clients do what they usually do; or over a longer "
+      "time: twinblock plan " + text_at(latency, "volume") + " --window start");
+}
+
 }  // namespace
 
 Result<PlannedLink> parse_planned_link(const std::string& text, uint64_t round_trip_ns) {
@@ -216,11 +227,7 @@ uint64_t round_trip_of(const json& status) {
 Result<json> plan_of(const json& latency, const json& status, const PlanWishes& wishes) {
   const std::string volume = text_at(latency, "volume");
   std::optional<Workload> workload = workload_of(latency, wishes.bits_per_s);
-  if (!workload)
-    return refused(
-        "plan: no write of a client has waited for the peer in this window, so there is nothing to plan with",
-        "run it on the primary, in duplex, while the clients do what they usually do; or over a longer "
-        "time: twinblock plan " + volume + " --window start");
+  if (!workload) return nothing_to_plan_with(latency);
   if (workload->line_bytes_per_s <= 0)
     return refused("plan: the rate of the present link is not known, as it was never busy",
                    "say what it is called: twinblock plan " + volume +

@@ -1,0 +1,56 @@
+// What is counted of clients' writes as having gone over the links: an engine on virtual parts, and the fuzzers' peer.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/crc32c.h"
+#include "volume_primary_support.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+class WriteLoadTest : public PrimaryTest {
+ protected:
+  static constexpr uint64_t kBytes = 64 * kKiB;
+
+  void write() {
+    request_.pieces = {&piece_, 1};
+    ask(ClientOp::kWrite, kBytes, data_.data());
+    ASSERT_EQ(await_end(), 0);
+  }
+  [[nodiscard]] WriteLoad load() const { return node_->engine->figures().write_load(Window::k60s); }
+
+  std::vector<std::byte> data_ = std::vector<std::byte>(kBytes, std::byte{7});
+  const WirePiece piece_{data_, crc32c(data_)};
+};
+
+TEST_F(WriteLoadTest, OnlyWhatWasWrittenWithoutThePeerWentToNone) {
+  ASSERT_NO_FATAL_FAILURE(write());
+  EXPECT_EQ(load().simplex_writes, 0u);
+  peer_->vanish();
+  ASSERT_TRUE(await([this] { return node_->engine->status().state == VolumeState::kSimplex; }));
+  ASSERT_NO_FATAL_FAILURE(write());
+  ASSERT_NO_FATAL_FAILURE(write());
+  EXPECT_EQ(load().simplex_writes, 2u);
+  EXPECT_EQ(load().simplex_bytes, 2 * kBytes);
+  meet();
+  ASSERT_TRUE(await([this] { return node_->engine->status().state == VolumeState::kDuplex; }));
+  ASSERT_NO_FATAL_FAILURE(write());
+  EXPECT_EQ(load().simplex_writes, 2u);
+}
+
+// It was sent, and nobody has it.
+TEST_F(WriteLoadTest, WhatThePeerNeverAnsweredWentToNone) {
+  peer_->answers = false;
+  request_.pieces = {&piece_, 1};
+  ask(ClientOp::kWrite, kBytes, data_.data());
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(error_.has_value());
+  peer_->vanish();
+  ASSERT_EQ(await_end(), 0);
+  EXPECT_EQ(load().simplex_writes, 1u);
+  EXPECT_GE(load().simplex_ns, kSecond_ns);
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
