@@ -84,6 +84,7 @@ void answer_latency(const Engine& engine, const json& args, const Send& send) {
                 {"sample_every", view.sample_every},
                 {"load", load_json(load)},
                 {"wire_part", load.wire_part},
+                {"zero_part", load.zero_part},
                 {"classes", std::move(classes)},
                 {"links", std::move(links)}}));
 }

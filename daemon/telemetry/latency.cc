@@ -40,6 +40,7 @@ void WriteLatency::record(const WriteTimes& times, uint64_t offset_bytes, uint64
   if (latest_done_ns_ != 0 && received_ns > latest_done_ns_)
     windows_.record(kPause, received_ns - latest_done_ns_, times.done_ns);
   windows_.record(kDepth, depth, times.done_ns);
+  if (travel.zeroes) windows_.record(kZeroes, length_bytes, times.done_ns);
   if (travel.saved_bytes != 0) windows_.record(kSaved, travel.saved_bytes, times.done_ns);
   if (!travel.to_peer) {
     windows_.record(kSimplex, total_ns, times.done_ns);
@@ -55,7 +56,8 @@ WriteLoad WriteLatency::load(Window window, uint64_t now_ns) const {
   load.window_ns = windows_.length_ns(window, now_ns);
   load.pause_p50_ns = windows_.view(kPause, window, now_ns).quantile_ns(0.5);
   load.depth_p99 = windows_.view(kDepth, window, now_ns).quantile_ns(0.99);
-  load.wire_part = wire_part(window, now_ns);
+  load.zero_part = part_of_bytes(kZeroes, window, now_ns);
+  load.wire_part = std::max(0.0, 1 - load.zero_part - part_of_bytes(kSaved, window, now_ns));
   const Histogram simplex = windows_.view(kSimplex, window, now_ns);
   load.simplex_writes = simplex.count();
   load.simplex_ns = simplex.sum_ns();
@@ -65,12 +67,12 @@ WriteLoad WriteLatency::load(Window window, uint64_t now_ns) const {
   return load;
 }
 
-double WriteLatency::wire_part(Window window, uint64_t now_ns) const {
-  const auto saved = static_cast<double>(windows_.view(kSaved, window, now_ns).sum_ns());
+double WriteLatency::part_of_bytes(size_t row, Window window, uint64_t now_ns) const {
+  const auto part = static_cast<double>(windows_.view(row, window, now_ns).sum_ns());
   double bytes = 0;
   for (size_t size_class = 0; size_class < kSizeClasses; ++size_class)
     bytes += static_cast<double>(windows_.view(size_class * kRow + kBytes, window, now_ns).sum_ns());
-  return bytes > 0 ? 1 - std::min(1.0, saved / bytes) : 1;
+  return bytes > 0 ? std::min(1.0, part / bytes) : 0;
 }
 
 std::vector<LatencyView::Class> WriteLatency::view(Window window, uint64_t now_ns) const {

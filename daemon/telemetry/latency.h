@@ -75,7 +75,8 @@ struct WriteLoad {
   uint64_t window_ns = 0;     // the time in which all this was, from the first write on
   uint64_t depth_p99 = 0;     // of how many were under way together
   uint64_t pause_p50_ns = 0;  // between the end of one and the next, where none was under way
-  double wire_part = 1;       // what travels of a client's byte: less where it is compressed
+  double wire_part = 1;       // what travels of a client's byte: less where it is compressed, none of a zero
+  double zero_part = 0;       // what of it are writes of zeroes, of which only the length travels
   // How many went to no peer, with their bytes and all that they took: no link has any part in that.
   uint64_t simplex_writes = 0, simplex_bytes = 0, simplex_ns = 0;
   // Different blocks that were written in the last 1, 10 and 60 minutes, whatever the window is.
@@ -85,6 +86,7 @@ struct WriteLoad {
 // What of a write went over the links.
 struct WriteTravel {
   bool to_peer = true;       // false: in simplex, or as the peer was lost meanwhile
+  bool zeroes = false;       // nothing but: they go as their length
   uint64_t saved_bytes = 0;  // by compression
 };
 
@@ -104,9 +106,10 @@ class WriteLatency {
   static constexpr size_t kTotal = kStages, kBytes = kStages + 1;
   static constexpr size_t kRow = kStages + 2;  // the stages, their total, and the lengths in bytes
   static constexpr size_t kBusy = kSizeClasses * kRow, kPause = kBusy + 1,
-                          kDepth = kPause + 1, kSaved = kDepth + 1, kSimplex = kSaved + 1,
-                          kSimplexBytes = kSimplex + 1, kRows = kSimplexBytes + 1;
-  [[nodiscard]] double wire_part(Window window, uint64_t now_ns) const;
+                          kDepth = kPause + 1, kSaved = kDepth + 1, kZeroes = kSaved + 1,
+                          kSimplex = kZeroes + 1, kSimplexBytes = kSimplex + 1, kRows = kSimplexBytes + 1;
+  // Of all bytes that were written: what of them is counted in `row`.
+  [[nodiscard]] double part_of_bytes(size_t row, Window window, uint64_t now_ns) const;
   Windows windows_;
   uint64_t latest_done_ns_ = 0;
   UniqueBlocks dirtied_;

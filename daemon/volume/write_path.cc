@@ -10,7 +10,7 @@
 namespace twinblock {
 namespace {
 
-// A piece is as long as what it stands for, but where it is compressed.
+// A piece is as long as what it stands for, but where it is compressed. Zeroes have none.
 uint64_t saved_by_compression(const ClientRequest& write) {
   uint64_t left = write.length_bytes, saved = 0;
   for (const WirePiece& piece : write.pieces) {
@@ -426,7 +426,9 @@ void WritePath::record_times(Op& op) {
   times.done_ns = core_.clock.now_ns();
   core_.latency().record(times, client.offset_bytes, client.length_bytes,
                          1 + active_.size() + waiting_.size(),
-                         {.to_peer = op.on_peer, .saved_bytes = saved_by_compression(client)});
+                         {.to_peer = op.on_peer,
+                          .zeroes = client.all_zero,
+                          .saved_bytes = saved_by_compression(client)});
 }
 
 void WritePath::peer_lost() {

@@ -63,6 +63,18 @@ def test_plan_says_what_it_lacks_and_then_plans(lab):
     assert secondary.returncode == 1 and "on the primary" in secondary.stderr
 
 
+def test_zeroes_are_told_as_what_does_not_travel(lab):
+    """Half of what is written."""
+    with connection(lab) as handle:
+        for number in range(64):
+            handle.pwrite(os.urandom(64 * KIB) if number % 2 else bytes(64 * KIB), number * 64 * KIB)
+    told = lab.ctl("alpha", "latency")
+    assert (told["wire_part"], told["zero_part"]) == (0.5, 0.5)
+    now = plan(lab, "--now", "1Gbit")["now"]
+    assert abs(now["wire_bytes_per_s"] / now["bytes_per_s"] - 0.5) < 0.01, now
+    assert not any("compression" in each["title"] for each in plan(lab, "--now", "1Gbit")["changes"])
+
+
 @pytest.mark.parametrize("words, why", [
     (("--link", "fast"), "--link 'fast' is no link"),
     (("--link", "10Gbit,ping=1ms"), "rtt=80us"),

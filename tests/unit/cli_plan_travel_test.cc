@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "plan_support.h"
 #include "twinblock/latency_verdict.h"
 #include "twinblock/plan.h"
+#include "twinblock/plan_changes.h"
 
 namespace twinblock {
 namespace {
@@ -69,6 +71,44 @@ TEST(LatencyVerdict, SaysNothingOfLinksWhereTooMuchWentToNoPeer) {
     for (const char* wrong : {"The link is full", "hardly help", "would save", "not help"})
       EXPECT_EQ(said.find(wrong), std::string::npos) << said;
   }
+}
+
+// An image is copied over 1 Gbit/s, 1 MiB at a time, of which six are zeroes in ten: the line has a quarter of its time
+// left, and the client waits for it all the same.
+TEST(Plan, OfZeroesFillsALinkWithWhatTravels) {
+  Clients image{.bytes = 1 << 20, .pause_ns = 300'000, .software_ns = 900'000};
+  image.wire_ns = whole(0.4 * line_ns(image, kGbit));
+  json latency = latency_of(image);
+  latency["load"]["window_ns"] = 10 * kSecond_ns;
+  latency["wire_part"] = 0.4;
+  latency["zero_part"] = 0.6;
+  EXPECT_EQ(latency_verdict(latency)[0].find("The link is full"), std::string::npos) << latency_verdict(latency)[0];
+  PlanWishes wishes;
+  wishes.links = {{"2 Gbit/s", 2 * kGbit, 0}};
+  const json plan = plan_of(latency, {{"compression", {{"mode", "off"}}}}, wishes).value();
+  EXPECT_NEAR(plan["now"]["busy_share"].get<double>(), 0.75, 0.02);
+  EXPECT_NEAR(plan["links"][0]["bytes_per_s"].get<double>(), 355e6, 20e6);
+  EXPECT_NE(plan["recommendation"].get<std::string>().find("A faster link will help"), std::string::npos)
+      << plan["recommendation"];
+}
+
+TEST(Plan, OfZeroesIsOfNoCompression) {
+  json latency = latency_of({});
+  latency["wire_part"] = 0.4;
+  latency["zero_part"] = 1 - 0.4;
+  const auto change = [&latency](const json& compression, double ratio) {
+    for (const PlannedChange& each :
+         changes_of(*workload_of(latency, 0), latency, {{"compression", compression}}, {}, ratio))
+      if (each.title.find("compression") != std::string::npos) return std::optional(each);
+    return std::optional<PlannedChange>();
+  };
+  EXPECT_FALSE(change({{"mode", "off"}}, 0));
+  EXPECT_FALSE(change({{"mode", "auto"}}, 0)) << "nothing was worth it";
+  // What compresses is the rest.
+  EXPECT_NEAR(change({{"mode", "off"}}, 2)->change.wire_part, 0.2, 1e-6);
+  latency["wire_part"] = 0.1;
+  EXPECT_EQ(change({{"mode", "on"}}, 0)->title, "no compression");
+  EXPECT_NEAR(change({{"mode", "on"}}, 0)->change.wire_part, 0.4, 1e-6);
 }
 
 }  // namespace

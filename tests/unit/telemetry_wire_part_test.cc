@@ -24,6 +24,17 @@ TEST(WirePart, OfAWindowIsNotOfWhatWasWrittenBeforeCompressionWasOn) {
   EXPECT_DOUBLE_EQ(latency.load(Window::kStart, 1100 * kSecond_ns).wire_part, 1 - 0.75 * 100 / 1100);
 }
 
+TEST(WirePart, IsNothingOfAZero) {
+  WriteLatency latency;
+  for (uint64_t ms = 1; ms <= 100; ++ms)
+    write_at(latency, kSecond_ns + ms * kMillisecond_ns,
+             {.zeroes = ms <= 50, .saved_bytes = ms > 75 ? 16 * kKiB : 0});
+  const WriteLoad load = latency.load(Window::k10s, 2 * kSecond_ns);
+  EXPECT_DOUBLE_EQ(load.zero_part, 0.5);
+  EXPECT_DOUBLE_EQ(load.wire_part, 0.5 - 0.25 / 4);
+  EXPECT_EQ(latency.load(Window::k10s, 22 * kSecond_ns).zero_part, 0);
+}
+
 TEST(WriteLoad, KnowsWhatWentToNoPeer) {
   WriteLatency latency;
   for (uint64_t ms = 1; ms <= 100; ++ms) write_at(latency, kSecond_ns + ms * kMillisecond_ns, {.to_peer = ms > 90});

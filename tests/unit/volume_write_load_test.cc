@@ -39,6 +39,20 @@ TEST_F(WriteLoadTest, OnlyWhatWasWrittenWithoutThePeerWentToNone) {
   EXPECT_EQ(load().simplex_writes, 2u);
 }
 
+TEST_F(WriteLoadTest, OfZeroesNothingTravelsButTheirLength) {
+  request_.all_zero = true;
+  data_.assign(kBytes, std::byte{0});
+  ask(ClientOp::kWrite, kBytes, data_.data());
+  ASSERT_EQ(await_end(), 0);
+  EXPECT_EQ(load().wire_part, 0);
+  EXPECT_EQ(load().zero_part, 1);
+  request_.all_zero = false;
+  data_.assign(kBytes, std::byte{7});
+  ASSERT_NO_FATAL_FAILURE(write());
+  EXPECT_EQ(load().wire_part, 0.5);
+  EXPECT_EQ(load().zero_part, 0.5);
+}
+
 // It was sent, and nobody has it.
 TEST_F(WriteLoadTest, WhatThePeerNeverAnsweredWentToNone) {
   peer_->answers = false;

@@ -164,6 +164,7 @@ std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
   }
   if (waited_ns == 0 || simplex_part_of(latency).too_much()) return std::nullopt;
   workload.wire_part = wire_part_of(latency);
+  workload.zero_part = std::clamp(number_at(latency, "zero_part"), 0.0, 1.0);
   const json load = object_at(latency, "load");
   workload.busy_ns = static_cast<double>(count_at(load, "busy_ns"));
   if (workload.busy_ns <= 0) return std::nullopt;

@@ -32,7 +32,8 @@ struct Workload {
   double line_bytes_per_s = 0;    // what the links that are up carry together; 0: not known
   double busy_ns = 0;             // the time in which any write was under way
   double window_ns = 0;           // … of that much
-  double wire_part = 1;           // what travels of a client's byte: less where it is compressed
+  double wire_part = 1;           // what travels of a client's byte: less where it is compressed, none of a zero
+  double zero_part = 0;           // what of it are zeroes, of which only the length travels, compressed or not
 };
 // Of the latency verb's answer. `bits_per_s`: what the links are called, where the answer doesn't know; 0: nothing.
 // Nothing where there were no writes, none that waited for the peer, or too many that went to no peer.
