@@ -173,6 +173,27 @@ TEST(Workload, NeedsWritesThatWaitedForThePeerAndARate) {
   EXPECT_NEAR(workload_of(two, 0)->line_bytes_per_s, payload_bytes_per_s(kGbit), 1);
 }
 
+// It may carry nearly all that is written, so that the other one, whose rate is known, is hardly used.
+TEST(Workload, NeedsTheRateOfEachLinkThatIsUp) {
+  Clients fast{.clients = 4, .bytes = 16'384, .software_ns = 100'000, .wire_ns = 100'000};
+  json two = latency_of(fast);
+  two["links"].push_back(two["links"][0]);
+  two["links"][1]["name"] = "fast";
+  two["links"][1]["rate_bits_per_s"] = 0;
+  EXPECT_EQ(workload_of(two, 0)->line_bytes_per_s, 0);
+  EXPECT_EQ(latency_verdict(two)[0].find("The link is full"), std::string::npos) << latency_verdict(two)[0];
+  const Result<json> plan = plan_of(two, json::object(), {});
+  ASSERT_FALSE(plan);
+  EXPECT_NE(plan.error().what.find("the rate of link fast is not known"), std::string::npos) << plan.error().what;
+  EXPECT_NE(plan.error().action.find("the links are called together"), std::string::npos) << plan.error().action;
+  EXPECT_NEAR(workload_of(two, 11 * kGbit)->line_bytes_per_s, payload_bytes_per_s(11 * kGbit), 1);
+  two["links"][1]["carried_bytes_per_s"] = 500'000'000;
+  EXPECT_NEAR(workload_of(two, 0)->line_bytes_per_s, payload_bytes_per_s(kGbit) + 500e6, 1);
+  two["links"][1]["carried_bytes_per_s"] = 0;
+  two["links"][1]["up"] = false;
+  EXPECT_NEAR(workload_of(two, 0)->line_bytes_per_s, payload_bytes_per_s(kGbit), 1);
+}
+
 TEST(Plan, OfAFullLinkRecommendsTheSmallestThatIsNearlyAsGood) {
   Clients many{.clients = 8, .queue_ns = 4'000'000};
   many.wire_ns = whole(line_ns(many, kGbit));

@@ -124,6 +124,20 @@ double way_ns_of(const json& latency) {
   return links > 0 ? sum_ns / links : 0;
 }
 
+// What the links that are up carry together; 0: not known. One whose rate nobody knows may carry nearly all.
+double line_of(const json& latency) {
+  double line = 0;
+  for (const json& link : array_at(latency, "links")) {
+    if (link.contains("up") && !flag_at(link, "up")) continue;
+    const auto nominal = static_cast<double>(count_at(link, "rate_bits_per_s"));
+    const auto carried = static_cast<double>(count_at(link, "carried_bytes_per_s"));
+    if (nominal == 0 && carried == 0) return 0;
+    const double most = payload_bytes_per_s(nominal);
+    line += nominal == 0 ? carried : carried == 0 ? most : std::min(carried, most);
+  }
+  return line;
+}
+
 double share_of_bytes(const Workload::Class& each, const Workload& workload) {
   double all = 0;
   for (const Workload::Class& one : workload.classes) all += one.writes * one.bytes;
@@ -181,14 +195,7 @@ std::optional<Workload> workload_of(const json& latency, double bits_per_s) {
         std::clamp((workload.clients * workload.busy_ns - all_ns) / writes, 0.0,
                    kPauseMost_ns + kPauseByte_ns * bytes);
   }
-  for (const json& link : array_at(latency, "links")) {
-    if (link.contains("up") && !flag_at(link, "up")) continue;
-    const auto nominal = static_cast<double>(count_at(link, "rate_bits_per_s"));
-    const auto carried = static_cast<double>(count_at(link, "carried_bytes_per_s"));
-    const double most = payload_bytes_per_s(nominal);
-    workload.line_bytes_per_s += nominal == 0 ? carried : carried == 0 ? most : std::min(carried, most);
-  }
-  if (bits_per_s > 0) workload.line_bytes_per_s = payload_bytes_per_s(bits_per_s);
+  workload.line_bytes_per_s = bits_per_s > 0 ? payload_bytes_per_s(bits_per_s) : line_of(latency);
   return workload;
 }
 

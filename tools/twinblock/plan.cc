@@ -186,6 +186,22 @@ std::string plan_row(const json& row) {
   return out + "\n";
 }
 
+Error unknown_rate(const json& latency) {
+  std::string unknown = "the present link";
+  size_t up = 0;
+  for (const json& link : array_at(latency, "links")) {
+    if (link.contains("up") && !flag_at(link, "up")) continue;
+    ++up;
+    if (count_at(link, "rate_bits_per_s") == 0 && count_at(link, "carried_bytes_per_s") == 0)
+      unknown = "link " + text_at(link, "name");
+  }
+  const bool several = up > 1;
+  return refused("plan: the rate of " + (several ? unknown : "the present link") + " is not known, as it was never busy",
+                 std::string("say what ") + (several ? "the links are called together" : "it is called") +
+                     ": twinblock plan " + text_at(latency, "volume") +
+                     " --now 1Gbit; or write rate = \"1Gbit\" into its table [link.NAME] of the volume's file");
+}
+
 Error nothing_to_plan_with(const json& latency) {
   const SimplexPart simplex = simplex_part_of(latency);
   if (simplex.too_much() && simplex.share < 1)
@@ -228,10 +244,7 @@ Result<json> plan_of(const json& latency, const json& status, const PlanWishes& 
   const std::string volume = text_at(latency, "volume");
   std::optional<Workload> workload = workload_of(latency, wishes.bits_per_s);
   if (!workload) return nothing_to_plan_with(latency);
-  if (workload->line_bytes_per_s <= 0)
-    return refused("plan: the rate of the present link is not known, as it was never busy",
-                   "say what it is called: twinblock plan " + volume +
-                       " --now 1Gbit; or write rate = \"1Gbit\" into its table [link.NAME] of the volume's file");
+  if (workload->line_bytes_per_s <= 0) return unknown_rate(latency);
   const Forecast writing = as_measured(*workload);
   const double now_bits = wishes.bits_per_s > 0 ? wishes.bits_per_s
                                          : workload->line_bytes_per_s / payload_bytes_per_s(1.0);
