@@ -2,14 +2,30 @@
 // a request of ours or an answer. Owned by the channel; loop thread only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
+#include "base/units.h"
 #include "io/connection.h"
 #include "wire/frames.h"
 
 namespace twinblock {
+
+// Kernels tell moments by the wall clock of their host, which somebody may set meanwhile: then some are as far from
+// the others as that was, and what is reckoned with them is wrong. (Two clocks that are read one after the other differ
+// by a little.)
+constexpr uint64_t kClocksApart_ns = 1 * kMillisecond_ns;
+inline bool in_order(std::initializer_list<uint64_t> moments_ns) {
+  uint64_t latest_ns = 0;
+  for (const uint64_t at_ns : moments_ns) {
+    if (at_ns + kClocksApart_ns < latest_ns) return false;
+    latest_ns = std::max(latest_ns, at_ns);
+  }
+  return true;
+}
 
 // At the sender of the request.
 struct TripSample {
@@ -20,6 +36,13 @@ struct TripSample {
   uint64_t arrived_ns = 0, read_ns = 0;  // the answer
   // At the peer, all in ns: see wire::FrameType::kTimes.
   uint64_t turnaround_ns = 0, peer_receive_ns = 0, peer_send_ns = 0, peer_qdisc_ns = 0;
+
+  // Whether one moment fits to the other, and what the peer says into the time between the first and the last.
+  [[nodiscard]] bool adds_up() const {
+    const uint64_t trip_ns = read_ns - std::min(read_ns, moments.taken_ns) + kClocksApart_ns;
+    return in_order({moments.taken_ns, moments.queued_ns, moments.sent_ns, arrived_ns, read_ns}) &&
+           std::max({turnaround_ns, peer_receive_ns, peer_send_ns, peer_qdisc_ns}) <= trip_ns;
+  }
 };
 
 // At the one who answers.
@@ -60,11 +83,11 @@ class TripSamples {
     return true;
   }
   // Whether it has told that the peer's has acknowledged it, once. Of answers that says nothing: TCP need
-  // not hurry to acknowledge them.
-  bool acknowledged(const SendMoments& moments) {
+  // not hurry to acknowledge them. Not where that can't be, as a clock was set.
+  bool acknowledged(const SendMoments& moments, uint64_t now_ns) {
     if (moments.acknowledged_ns == 0 || moments.sent_ns != sent_ns_) return false;
     sent_ns_ = 0;
-    return true;
+    return in_order({moments.taken_ns, moments.sent_ns, moments.acknowledged_ns, now_ns});
   }
   // The answer to a request has come. Whether that is the one.
   bool answered(uint64_t sequence, uint64_t arrived_ns, uint64_t read_ns) {
@@ -84,10 +107,11 @@ class TripSamples {
     told_ = true;
     return true;
   }
-  // It is complete when all three have come, in any order, and over with that.
+  // It is complete when all three have come, in any order, and over with that. One that does not add up is none.
   [[nodiscard]] std::optional<TripSample> take_complete() {
     if (request_.sequence == 0 || !moments_known_ || !answered_ || !told_) return std::nullopt;
-    return std::exchange(request_, {});
+    const TripSample complete = std::exchange(request_, {});
+    return complete.adds_up() ? std::optional(complete) : std::nullopt;
   }
 
  private:

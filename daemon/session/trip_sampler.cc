@@ -81,8 +81,9 @@ void TripSampler::sampled(Channel& channel, const SendMoments& moments) {
     return;
   }
   if (channel.samples().sent(moments)) finish(channel);
-  if (channel.samples().acknowledged(moments))
-    channel.link().times().acknowledged(less(moments.acknowledged_ns, moments.sent_ns), clock_.now_ns());
+  const uint64_t now = clock_.now_ns();
+  if (channel.samples().acknowledged(moments, now))
+    channel.link().times().acknowledged(less(moments.acknowledged_ns, moments.sent_ns), now);
 }
 
 void TripSampler::tell(Channel& channel, const AnswerSample& sample, const SendMoments& moments) {

@@ -19,6 +19,9 @@
 namespace twinblock {
 namespace {
 
+// The two clocks were read one after the other: by less they may differ from what they did before.
+constexpr uint64_t kWasSet_ns = 1 * kMillisecond_ns;
+
 // The software time in a control message; false: it is none.
 bool stamp_in(const cmsghdr& head, timespec& stamp) {
   if (head.cmsg_level != SOL_SOCKET || head.cmsg_type != SCM_TIMESTAMPING) return false;
@@ -48,10 +51,12 @@ uint64_t wall_ahead_ns() {
 
 }  // namespace
 
-// The kernel's times are of the host's wall clock. How far that is from ours is looked up now and
-// then: it may be set.
+// The kernel's times are of the host's wall clock. How far that is from ours is looked up now and then, and at once
+// when it was set, which a quick look tells.
 uint64_t SocketTimes::on_our_clock(const timespec& stamp) {
-  if (lookups_++ % kLookupsPerClock == 0) wall_ahead_ns_ = wall_ahead_ns();
+  const uint64_t ahead_ns = clock_ns(CLOCK_REALTIME) - monotonic_ns();
+  const auto [least, most] = std::minmax(ahead_ns, wall_ahead_ns_);
+  if (lookups_++ % kLookupsPerClock == 0 || most - least > kWasSet_ns) wall_ahead_ns_ = wall_ahead_ns();
   const uint64_t at_ns =
       static_cast<uint64_t>(stamp.tv_sec) * kSecond_ns + static_cast<uint64_t>(stamp.tv_nsec);
   return at_ns - std::min(at_ns, wall_ahead_ns_);
