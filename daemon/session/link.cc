@@ -46,6 +46,8 @@ void Link::session_lost() {
   rejoin_.cancel();
   rejoin_.end_renewal();  // what is made from now on has the new key
   meter_.restarted();
+  in_rate_.stopped();
+  out_rate_.stopped();
 }
 
 uint64_t Link::way_ns() const {

@@ -66,6 +66,8 @@ class ByteRate {
     total_bytes_ = total_bytes;
     at_ns_ = now_ns;
   }
+  // Nothing comes any more, and nobody looks meanwhile.
+  void stopped() { rate_ = 0; }
   [[nodiscard]] uint64_t bytes_per_s() const { return static_cast<uint64_t>(rate_); }
 
  private:

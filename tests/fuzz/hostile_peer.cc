@@ -207,6 +207,13 @@ class HostilePeer::Line final : public ConnectionHandler {
       case FrameType::kHeartbeat:
         tick_ = wire::frame_as<wire::HeartbeatFrame>(header).sent_ns;
         break;
+      case FrameType::kProbe:
+        if (peer_.lets_probe) say(header_of(FrameType::kProbeHost), wire::bytes_of(wire::ProbeHostPayload{}));
+        break;
+      case FrameType::kProbeAsk:
+        if (peer_.lets_probe)
+          say(wire::to_header(wire::ProbeAnswerFrame{wire::frame_as<wire::ProbeAskFrame>(header).number}));
+        break;
       case FrameType::kPromoteAsk:
         question_ = wire::frame_as<wire::PromoteAskFrame>(header).question;
         if (peer_.answers && peer_.agrees) agree(0);

@@ -1,5 +1,5 @@
-// Who probes a link has the only place for that, and not for ever: an engine on virtual parts, and the fuzzers' peer as
-// somebody who probes.
+// Who probes a link has the only place for that, and not for ever; and this node's own probes: an engine on virtual
+// parts, and the fuzzers' peer, mostly as somebody who probes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,9 +7,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "fuzz_node.h"
 #include "hostile_peer.h"
 #include "metadata_image.h"
+#include "volume_primary_support.h"
 #include "wire/codec.h"
 
 namespace twinblock::fuzz {
@@ -140,6 +142,56 @@ TEST_F(ProbeTest, WhatARefusalOfAProbeSaysMovesNoCursor) {
   ASSERT_NE(result, nullptr);
   EXPECT_NE(result->error.find("beta refuses: no"), std::string::npos) << result->error;
   EXPECT_EQ(result->error.find_first_of("\x1b\r"), std::string::npos);
+}
+
+class ProbeOfThisNodeTest : public PrimaryTest {
+ protected:
+  void write_for(uint64_t ns) {
+    const uint64_t end_ns = node_->scheduler.now_ns() + ns;
+    while (node_->scheduler.now_ns() < end_ns) {
+      request_.pieces = {&piece_, 1};
+      ask(ClientOp::kWrite, data_.size(), data_.data());
+      ASSERT_EQ(await_end(), 0);
+    }
+  }
+  // Of a new one, once it sends its stream.
+  const ProbeResult& streaming() {
+    peer_->lets_probe = true;
+    EXPECT_TRUE(node_->engine->orders().probe("main", 0).ok());
+    const auto result = [this] { return node_->engine->figures().probe(); };
+    const auto is = [&result](ProbeStage stage) { return result()->stage == stage; };
+    EXPECT_TRUE(await([&] { return is(ProbeStage::kStreaming) || is(ProbeStage::kFailed); }));
+    EXPECT_EQ(result()->error, "");
+    return *result();
+  }
+
+  std::vector<std::byte> data_ = std::vector<std::byte>(64 * kKiB, std::byte{7});
+  const WirePiece piece_{data_, crc32c(data_)};
+};
+
+// Split brain, say, or the peer was killed: nobody writes over the links.
+TEST_F(ProbeOfThisNodeTest, WithoutASessionIsBesideNoClients) {
+  ASSERT_NO_FATAL_FAILURE(write_for(2 * kSecond_ns));
+  ASSERT_GT(node_->engine->status().links.at(0).out_bytes_per_s, limits::kProbeBusyBytes_per_s);
+  peer_->vanish();
+  ASSERT_TRUE(await([this] { return !stands(); }));
+  peer_->listens = true;
+  peer_->shakes_hands = false;
+  const ProbeResult& result = streaming();
+  EXPECT_FALSE(result.busy);
+  EXPECT_EQ(result.stream.asked_ns, limits::kProbeStream_ns);
+}
+
+TEST_F(ProbeOfThisNodeTest, BesideClientsIsShort) {
+  ASSERT_NO_FATAL_FAILURE(write_for(2 * kSecond_ns));
+  peer_->lets_probe = true;
+  EXPECT_TRUE(node_->engine->orders().probe("main", 0).ok());
+  const ProbeResult& result = *node_->engine->figures().probe();
+  while (result.stage == ProbeStage::kConnecting || result.stage == ProbeStage::kTalking)
+    ASSERT_NO_FATAL_FAILURE(write_for(10 * kMillisecond_ns));
+  ASSERT_EQ(result.stage, ProbeStage::kStreaming) << result.error;
+  EXPECT_TRUE(result.busy);
+  EXPECT_EQ(result.stream.asked_ns, limits::kProbeStreamBusy_ns);
 }
 
 }  // namespace
