@@ -36,6 +36,13 @@ void DiskHealth::local_disk_failed(const DiskRequest& request) {
   leave_local_disk(error);
 }
 
+void DiskHealth::write_failed_beside_peer(const DiskRequest& request) {
+  if (may_pass(request.error) && !request.flush_failed)
+    note(request.error);
+  else
+    local_disk_failed(request);
+}
+
 void DiskHealth::replica_disk_failed(const DiskRequest& request) {
   note(request.error);
   note_failed_flush(request);

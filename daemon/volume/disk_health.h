@@ -38,6 +38,9 @@ class DiskHealth {
 
   // This node's disks. A client's write or flush failed; the peer may stand in for it.
   void local_disk_failed(const DiskRequest& request);
+  // The same of a write that the peer was sent, and may not have taken yet. Where there was no room for it here, there
+  // may be none there either, and nobody stands in for anybody: that is local_disk_failed() only when the peer has it.
+  void write_failed_beside_peer(const DiskRequest& request);
   // What the peer sent, or its flush, failed here.
   void replica_disk_failed(const DiskRequest& request);
   // A flush of this node's own, which may have covered more than what it was for: by the node's role, one of these.

@@ -303,7 +303,10 @@ void WritePath::ended_here(Op& op) {
   TB_CHECK(!op.on_local || all_on_record(core_.intents(), *op.client),
            "each region is on record for as long as it is written (invariant 3)");
   if (op.on_local) disks_.written(op.client->offset_bytes, op.client->length_bytes);
-  if (op.disk.error != 0) disks_.local_disk_failed(op.disk);
+  if (op.disk.error != 0 && op.on_peer)
+    disks_.write_failed_beside_peer(op.disk);
+  else if (op.disk.error != 0)
+    disks_.local_disk_failed(op.disk);
   settle(op);
 }
 
@@ -337,8 +340,8 @@ void WritePath::settle(Op& op) {
     return;
   }
   core_.differences().acknowledged(client.offset_bytes, client.length_bytes);
-  // It failed here while the peer was not whole, and a resync has ended since, which knew nothing
-  // of this block: the peer, which has it, stands in.
+  // It found no room here; or it failed while the peer was not whole, and a resync has ended since, which knew nothing
+  // of this block. The peer has it, and stands in.
   if (!op.on_local && core_.phase().attachment() == Attachment::kDuplex) {
     if (op.disk.error == 0) op.disk.error = EIO;
     disks_.local_disk_failed(op.disk);

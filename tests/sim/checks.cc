@@ -1,5 +1,6 @@
 // What must hold at each answer, at any instant, and at the end.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -153,10 +154,12 @@ void World::check_crash() {
   if (is_source(verdict) && lives != 1) check_left_behind(b, a, 1, story);
   if (in_sync || is_source(verdict)) check_survival(a, history(), story);
   if (in_sync || is_target(verdict)) check_survival(b, history(), story);
-  // (What a failing disk has taken all the same of a write that it failed, a client may have read; it was promised to nobody.)
+  // (What a failing disk, or a full one, has taken all the same of a write that it failed, a client may have read; it
+  // was promised to nobody.)
   for (const int host : {0, 1})
     if (const Remains& each = host == 0 ? a : b;
-        dead_disk_host_ != host && each.remembers && intact_[static_cast<size_t>(host)] && current_[static_cast<size_t>(host)])
+        dead_disk_host_ != host && !no_room_ && each.remembers && intact_[static_cast<size_t>(host)] &&
+        current_[static_cast<size_t>(host)])
       check_survivor(each, is_target(verdict) ? b : a, story);
 }
 
@@ -320,6 +323,7 @@ void World::check_latency() {
 void World::check_answer(SimNode& at, const Workload::Request& request) {
   const ClientRequest& client = request.client;
   if (client.error != 0 && errors_allowed_) return;
+  if (client.error == ENOSPC && at.data().faults.full && no_room_ && request.number != 0) return;
   if (client.error != 0 && !error_is_due(at.host()) && !place_is_bad(at, request))
     Report::violation("the client of " + at.name() + " got error " + std::to_string(client.error) +
                       " for " +

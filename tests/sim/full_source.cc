@@ -1,5 +1,5 @@
-// The story of a source whose disk is full now and then while it brings the other node up to date.
-// The client gets errors for writes then, which the target may have all the same: these blocks are
+// Stories of full disks. First that of a source whose disk is full now and then while it brings the other node up to
+// date. The client gets errors for writes then, which the target may have all the same: these blocks are
 // to be copied again, however late in the resync it happens.
 #include "report.h"
 #include "world.h"
@@ -48,6 +48,30 @@ void World::full_source() {
   quiesce();
   errors_allowed_ = false;
   check_identical("after a resync from a full disk");
+  workload().go_on();
+}
+
+// Both disks fill at the same write, as equal ones do. Neither replica lacks what the other one has: writes have no
+// room, and all else goes on with both.
+void World::both_full() {
+  quiesce();
+  no_room_ = true;
+  for (const auto& each : nodes_) each->data().faults.full = true;
+  workload().go_on();
+  scheduler_.run_until(scheduler_.now_ns() + check_random_.spread(100 * kMillisecond_ns, 25 * kSecond_ns));
+  workload().flush_all();
+  workload().stop();
+  wait(
+      kAnswerMax_ns, [this] { return workload().idle(); }, "answers of disks that are full");
+  if (!node(primary_).engine().status().disk_ok)
+    Report::violation("both disks were full, and " + node(primary_).name() + "'s replica was given up" + describe());
+  for (const auto& each : nodes_) each->data().faults.full = false;
+  workload().go_on();
+  wait(
+      kHealingMax_ns, [this] { return settled(); }, "duplex after both disks were full");
+  no_room_ = false;
+  quiesce();
+  check_identical("after both disks were full");
   workload().go_on();
 }
 

@@ -65,6 +65,7 @@ constexpr std::array<Mode, 31> kModeTable{{
        o.faults.silence = o.faults.switch_roles = o.depth % 2;
        o.failed_flushes = o.depth % 4 == 1;
        o.unreadable_source = o.depth % 4 >= 2;
+       o.both_full = o.depth % 4 == 0;
      }},
     {"metadata", 2,
      [](Options& o) {

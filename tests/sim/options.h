@@ -76,6 +76,7 @@ struct Options {
   bool failed_demotion = false;     // for its metadata disk
   bool unreadable_source = false;   // a resync whose source's disk can't be read in some places
   bool full_source = false;         // a resync whose source's disk is full now and then
+  bool both_full = false;           // both disks fill at the same write
   bool slow_disk = false;           // the secondary's disk works, but slowly
   bool lineage = false;             // nothing of the above: see lineage.h
   bool witness = false;             // … see witnessed.h

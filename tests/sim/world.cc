@@ -109,6 +109,7 @@ void World::run() {
   if (options_.goes_on) goes_on_beside_a_slow_peer();
   if (options_.word_and_kill) killed_when_promoted_by_word();
   if (options_.full_source) full_source();
+  if (options_.both_full) both_full();
   if (options_.unreadable_source) unreadable_source();
   if (options_.failed_flushes) failed_flushes();
   if (options_.failed_demotion) failed_demotion();

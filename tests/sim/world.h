@@ -137,6 +137,7 @@ class World {
   void wait_for_two_secondaries();
   void slow_disk();    // slow_disk.cc
   void full_source();  // full_source.cc
+  void both_full();
   void unreadable_source();  // unreadable_source.cc
   [[nodiscard]] bool begin_spoiled_resync();
   void check_waits_for_disk();
@@ -324,6 +325,7 @@ class World {
   std::array<uint64_t, 2> apart_generations_{};  // of the two, before they met
   bool corrupted_ = false;        // blocks of a disk were changed by nobody
   bool errors_allowed_ = false;   // the client's only good disk is full now and then
+  bool no_room_ = false;          // both disks are full, or hold what they have taken of writes that they refused
   bool checking_ = false;
   bool dead_is_metadata_ = false;
   bool faults_on_ = false;

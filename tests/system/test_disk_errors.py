@@ -263,6 +263,34 @@ def test_file_size_limit_on_the_secondary_is_reported(make_lab, engine):
     assert_status_names(lab, "alpha", "beta", errno.EFBIG)
 
 
+@pytest.mark.sanitize
+@pytest.mark.parametrize("engine", ["io_uring", "threads"])
+def test_file_size_limit_on_both_nodes_costs_no_replica(make_lab, engine):
+    """Two disks that fill at the same write: neither stands in for the other, and all but that write goes on."""
+    limit = 48 * MIB
+    lab = make_lab(start=False, env={name: {"TWINBLOCK_DISK": engine} for name in ("alpha", "beta")})
+
+    def limited():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    for name in ("alpha", "beta"):
+        lab.start(name, preexec_fn=limited, restore_signals=False)
+    lab._make_primary("alpha", 30)  # pylint: disable=protected-access
+    with connection(lab) as handle:
+        handle.pwrite(b"\x10" * MIB, 0)
+        handle.flush()
+        for block in range(3):
+            with pytest.raises(nbd.Error):
+                handle.pwrite(b"\x20" * 4096, limit + MIB + block * 4096)
+            assert handle.pread(4096, 0) == b"\x10" * 4096
+            handle.pwrite(bytes([0x30 + block]) * 4096, MIB)
+            handle.flush()
+            assert handle.pread(4096, MIB) == bytes([0x30 + block]) * 4096
+        status = lab.status("alpha")
+        assert status["data"] == "current" and status["state"] != "diskless", status
+
+
 @pytest.mark.skipif(not IS_ROOT, reason="mounting a small tmpfs needs root")
 @pytest.mark.parametrize("engine", ["io_uring", "threads"])
 def test_full_disk_of_the_secondary_is_reported(scratch, make_lab, engine):

@@ -113,6 +113,82 @@ TEST_F(LostPeerTest, AMetadataDiskIsNotGivenUpForWhatANodeThatStoodStillDidNotHe
   EXPECT_EQ(demoted_, true);
 }
 
+// Two disks of one size fill at the same write, and the local one says so a moment before the peer can.
+class BothFullTest : public LostPeerTest {
+ protected:
+  void find_no_room_here() {
+    peer_->answers = false;
+    node_->data.error = ENOSPC;
+    node_->data.failures = 1;
+    begin_zeroes(request_, error_);
+    node_->run(100 * kMillisecond_ns);
+    ASSERT_EQ(error_, std::nullopt) << "the peer may take it";
+  }
+  void answer_for_the_peer(uint32_t status) {
+    for (int i = 0; i < 100 && !error_; ++i) {
+      for (size_t link = 0; link < config_.links.size(); ++link) peer_->answer(link, 0, status, 0);
+      node_->run(10 * kMillisecond_ns);
+    }
+  }
+  void expect_that_only_the_write_failed() {
+    EXPECT_EQ(error_, ENOSPC);
+    EXPECT_TRUE(node_->engine->status().disk_ok);
+    EXPECT_NE(node_->engine->status().disk_error, "");
+    EXPECT_EQ(ask(ClientOp::kRead), 0);
+  }
+
+  ClientRequest request_;
+  std::optional<int> error_;
+};
+
+TEST_F(BothFullTest, AWriteThatThePeerRefusesAsWellCostsNoReplica) {
+  begin_in_duplex();
+  ASSERT_NO_FATAL_FAILURE(find_no_room_here());
+  answer_for_the_peer(ENOSPC);
+  ASSERT_FALSE(stands());
+  expect_that_only_the_write_failed();
+  EXPECT_EQ(flush(), 0);
+}
+
+TEST_F(BothFullTest, AWriteThatThePeerRefusesAsWellIsNotHeldWhereClientsWaitForALostPeer) {
+  begin(OnPeerLoss::kFreeze);
+  meet(true);
+  promote();
+  write();
+  ASSERT_NO_FATAL_FAILURE(find_no_room_here());
+  answer_for_the_peer(ENOSPC);
+  ASSERT_FALSE(stands());
+  expect_that_only_the_write_failed();
+}
+
+TEST_F(BothFullTest, AWriteThatThePeerIsLostWithCostsNoReplica) {
+  begin_in_duplex();
+  ASSERT_NO_FATAL_FAILURE(find_no_room_here());
+  part();
+  expect_that_only_the_write_failed();
+  EXPECT_EQ(flush(), 0);
+}
+
+TEST_F(BothFullTest, APeerThatHasRoomStandsIn) {
+  begin_in_duplex();
+  ASSERT_NO_FATAL_FAILURE(find_no_room_here());
+  answer_for_the_peer(0);
+  EXPECT_EQ(error_, 0);
+  EXPECT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+}
+
+// It may never answer, and this disk is good for nothing any more.
+TEST_F(BothFullTest, ADiskThatFailsIsLeftBeforeThePeerHasAnswered) {
+  begin_in_duplex();
+  peer_->answers = false;
+  node_->data.error = EIO;
+  node_->data.failures = 1;
+  begin_zeroes(request_, error_);
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_EQ(error_, std::nullopt);
+  EXPECT_FALSE(node_->engine->status().disk_ok);
+}
+
 // Clients of a primary whose peer has the only copy of what they ask for.
 class SoleCopyTest : public LostPeerTest {
  protected:

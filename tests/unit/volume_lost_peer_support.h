@@ -74,7 +74,7 @@ class LostPeerTest : public testing::Test {
     std::vector<std::byte> block(4 * kKiB);
     request.op = op;
     request.length_bytes = op == ClientOp::kFlush ? 0 : block.size();
-    if (op == ClientOp::kWrite) request.data = block.data();
+    if (op == ClientOp::kWrite || op == ClientOp::kRead) request.data = block.data();
     request.done = [&](ClientRequest& done) { error = done.error; };
     node_->engine->clients().submit(request);
     for (int i = 0; i < 100 && !error; ++i) node_->run(10 * kMillisecond_ns);
