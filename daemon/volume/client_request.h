@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "cache/content_digest.h"
+#include "mirror/inflight_filter.h"
 
 namespace twinblock {
 
@@ -27,7 +28,8 @@ struct ClientRequest {
   bool may_unmap = false;     // kZero
   bool fast_only = false;     // kZero: EOPNOTSUPP rather than writing zeroes
   bool all_zero = false;      // kWrite: the data is zeroes, which travel as a flag
-  int local_error = 0;        // kRead: the errno value with which the worker's own read failed
+  int local_error = 0;        // kRead: the errno value with which the worker's own read failed, …
+  InflightFilter::Mark local_mark = 0;  // … and the mark that it had taken before
   int error = 0;              // result: 0 or an errno value
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;  // a range inside the volume, not empty, but for kFlush

@@ -72,7 +72,7 @@ void SlowReads::start(Op& op) {
     return;
   }
   op.reading = true;
-  op.disk.error = op.client->local_error;
+  op.disk.error = failed_beside_the_loop(*op.client) ? op.client->local_error : 0;
   if (op.disk.error != 0)
     disks_.read_failed(op.disk.error, op.client->offset_bytes, op.client->length_bytes);
   if (!disks_.local_ok() || op.disk.error != 0) {
@@ -84,6 +84,13 @@ void SlowReads::start(Op& op) {
   op.disk.length_bytes = op.client->length_bytes;
   op.disk.data = op.client->data;
   core_.data.submit(op.disk);
+}
+
+// What has been written there since the worker asked may have mended the place: a disk takes seconds to say that it
+// can't be read. The range is held, so that nothing else comes in between.
+bool SlowReads::failed_beside_the_loop(const ClientRequest& client) const {
+  return client.local_error != 0 &&
+         core_.worker_view().unchanged(client.offset_bytes, client.length_bytes, client.local_mark);
 }
 
 // A peer that is being brought up to date has what is not missed.

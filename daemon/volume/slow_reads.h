@@ -34,6 +34,7 @@ class SlowReads {
  private:
   struct Op;
   void start(Op& op);
+  [[nodiscard]] bool failed_beside_the_loop(const ClientRequest& client) const;
   [[nodiscard]] bool peer_has(const ClientRequest& client) const;
   [[nodiscard]] bool peer_is_waited_for() const;
   void read_from_peer(Op& op);

@@ -435,8 +435,10 @@ int Node::read(std::span<std::byte> into, uint64_t offset_bytes) {
   WorkerView& view = engine_->worker_view();
   view.count_read(into.size());
   ClientRequest request;
-  if (const auto mark = view.mark_local_read(loop_, offset_bytes, into.size()))
+  if (const auto mark = view.mark_local_read(loop_, offset_bytes, into.size())) {
     if (read_beside_the_loop(into, offset_bytes, *mark, request.local_error)) return 0;
+    request.local_mark = *mark;
+  }
   request.op = ClientOp::kRead;
   request.offset_bytes = offset_bytes;
   request.length_bytes = into.size();

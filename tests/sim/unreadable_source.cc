@@ -18,12 +18,15 @@ bool differs(const VirtualDisk& a, const VirtualDisk& b, uint64_t at) {
 
 }  // namespace
 
-// Whether a read met a place that can't be read here, and that the peer does not have for sure.
+// Whether a read met a place that can't be read here, and that the peer does not have for sure. What this node's disk
+// did not give a worker, and a write has mended since, the engine reads once more.
 bool World::place_is_bad(SimNode& at, const Workload::Request& request) {
   const ClientRequest& client = request.client;
   if (client.op != ClientOp::kRead) return false;
   const auto met = [&](int host) {
-    return node(host).data().was_spoiled(client.offset_bytes, client.length_bytes, request.began_ns);
+    const VirtualDisk& disk = node(host).data();
+    const bool by_itself = disk.unspoiled_ns() >= request.began_ns;
+    return disk.was_spoiled(client.offset_bytes, client.length_bytes, by_itself ? request.began_ns : request.asked_ns);
   };
   const bool here = met(at.host()), there = met(1 - at.host());
   switch (at.engine().volume_state()) {

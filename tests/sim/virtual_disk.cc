@@ -217,7 +217,10 @@ void VirtualDisk::spoil(uint64_t offset_bytes, uint64_t length_bytes) {
     spoiled_[at / kSectorBytes] = kForEver_ns;
 }
 
-void VirtualDisk::unspoil() { mend_spoiled(0, size_bytes()); }
+void VirtualDisk::unspoil() {
+  mend_spoiled(0, size_bytes());
+  unspoiled_ns_ = scheduler_.now_ns();
+}
 
 void VirtualDisk::mend_spoiled(uint64_t offset_bytes, uint64_t length_bytes) {
   const auto end = spoiled_.lower_bound((offset_bytes + length_bytes) / kSectorBytes);

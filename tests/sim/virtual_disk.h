@@ -77,6 +77,7 @@ class VirtualDisk final : public Disk {
   void spoil(uint64_t offset_bytes, uint64_t length_bytes);
   // … or the disk can read them after all.
   void unspoil();
+  [[nodiscard]] uint64_t unspoiled_ns() const { return unspoiled_ns_; }  // when it began to
   // Whether a read of this range that began at `since_ns` may have met any of them. (Such an error is the place's, and
   // has_failed() counts none of them.)
   [[nodiscard]] bool was_spoiled(uint64_t offset_bytes, uint64_t length_bytes, uint64_t since_ns) const;
@@ -210,6 +211,7 @@ class VirtualDisk final : public Disk {
   uint64_t errors_of_room_ = 0;  // of those, writes that failed with ENOSPC
   int flush_error_ = 0;          // of the first flush that failed
   uint64_t flush_failed_ns_ = 0;  // … and when
+  uint64_t unspoiled_ns_ = 0;
   std::map<size_t, uint64_t> spoiled_;  // sectors that can't be read, and until when
   std::set<size_t> lost_;        // sectors that a failed flush was to write and did not
   Random cache_random_;          // apart, so that what others draw stays what it was

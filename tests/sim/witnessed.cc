@@ -184,6 +184,7 @@ void Witnessed::ask(int host, ClientOp op) {
         return;
       }
       asked.local_error = error;
+      asked.local_mark = *mark;
     }
   }
   node(host).engine().clients().submit(asked);

@@ -13,6 +13,7 @@ namespace twinblock::sim {
 namespace {
 
 constexpr uint64_t kLookForOthers_ns = 20'000;
+constexpr uint64_t kFailedReadMax_ns = 300 * kMillisecond_ns;
 
 }  // namespace
 
@@ -208,7 +209,9 @@ void Workload::begin_read(Request& request) {
                                                 node_->clock().now_ns());
   const uint64_t half = client.length_bytes / kSectorBytes / 2 * kSectorBytes;
   const bool failed = !read_missing(request, 0, half);
-  scheduler_.after(random_.below(50'000), node_->process(),
+  // A disk takes its time to say that it can't be read somewhere.
+  const uint64_t tried_ns = failed ? keep_random_.below(kFailedReadMax_ns) : 0;
+  scheduler_.after(random_.below(50'000) + tried_ns, node_->process(),
                    [this, opened = opened_, id = request.id, mark = *mark, half, failed] {
                      if (opened == opened_) finish_read(id, mark, half, failed);
                    });
@@ -276,6 +279,7 @@ void Workload::wait_for_others(uint64_t id, InflightFilter::Mark mark, bool fail
     return;
   }
   client.local_error = failed ? EIO : 0;
+  client.local_mark = mark;
   submit(request);
 }
 
@@ -305,6 +309,7 @@ void Workload::note_acknowledged(const Request& request, bool counts) {
 }
 
 void Workload::submit(Request& request) {
+  request.asked_ns = scheduler_.now_ns();
   request.client.done = [this, &request](ClientRequest&) { answered(request); };
   node_->engine().clients().submit(request.client);
 }

@@ -22,6 +22,7 @@ class Workload {
     uint64_t id = 0;
     uint64_t number = 0;  // of a write
     uint64_t began_ns = 0;
+    uint64_t asked_ns = 0;  // the engine, by one that did not pass it by
     uint64_t troubles = 0;  // the world's count when it began
     uint64_t pauses = 0;    // the node's
     uint64_t late_ns = 0;   // … and how long both had stood still
