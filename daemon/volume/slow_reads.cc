@@ -9,25 +9,40 @@
 #include "base/limits.h"
 
 namespace twinblock {
+namespace {
+
+// Cut at a block's begin; one where there is only one block.
+std::vector<ByteRange> halves(const ByteRange& range) {
+  constexpr uint64_t kBlock = limits::kBlockBytes;
+  const uint64_t first_block_end = (range.begin_bytes / kBlock + 1) * kBlock;
+  const uint64_t middle = std::max(first_block_end, (range.begin_bytes + range.length() / 2) / kBlock * kBlock);
+  if (middle >= range.end_bytes) return {range};
+  return {{range.begin_bytes, middle}, {middle, range.end_bytes}};
+}
+
+}  // namespace
+
+// Of a request, what is read at a time: all of it, if one disk gives that.
+struct SlowReads::Part {
+  uint64_t at_bytes;  // within the request
+  uint64_t length_bytes;
+  bool peer_first = false;  // this disk could not be read at some place of what this was a part of
+  bool failed_here = false, failed_there = false;
+};
 
 struct SlowReads::Op final : RangeOwner, PeerRequest {
   explicit Op(SlowReads& slow_reads) : reads(slow_reads) {
     ticket.owner = this;
     disk.op = DiskOp::kRead;
-    disk.done = [this](DiskRequest& request) {
-      if (request.error == 0) {
-        reads.finish(*this, 0);
-        return;
-      }
-      reads.disks_.read_failed(request.error, request.offset_bytes, request.length_bytes);
-      reads.read_from_peer(*this);
-    };
+    disk.done = [this](DiskRequest&) { reads.disk_answered(*this); };
   }
   void range_admitted() override { reads.start(*this); }
   void answered(const PeerAnswer& answer) override;
   // Nothing has been asked for it yet.
   void begin() {
     disk.error = 0;
+    left.assign(1, {.at_bytes = 0, .length_bytes = client->length_bytes});
+    is_apart = false;
     pieces_outstanding = 0;
     error = 0;
     found.clear();
@@ -41,8 +56,10 @@ struct SlowReads::Op final : RangeOwner, PeerRequest {
   ClientRequest* client = nullptr;
   RangeTicket ticket;
   DiskRequest disk;
+  std::vector<Part> left;  // the last one is read now, or is next
+  bool is_apart = false;   // they are not all of it
   uint32_t pieces_outstanding = 0;
-  int error = 0;
+  int error = 0;  // the peer's
   // Of a read whose blocks a cache may have. The peer is not asked for those that are found: they are here, or come
   // for another read.
   std::vector<bool> found;
@@ -67,23 +84,19 @@ void SlowReads::submit(ClientRequest& request) {
 }
 
 void SlowReads::start(Op& op) {
+  op.begin();
   if (core_.stance().reads_wait()) {
-    held_.push_back(&op);
+    hold(op);
     return;
   }
+  const ClientRequest& client = *op.client;
   op.reading = true;
-  op.disk.error = failed_beside_the_loop(*op.client) ? op.client->local_error : 0;
-  if (op.disk.error != 0)
-    disks_.read_failed(op.disk.error, op.client->offset_bytes, op.client->length_bytes);
-  if (!disks_.local_ok() || op.disk.error != 0) {
-    read_from_peer(op);
-    return;
+  if (failed_beside_the_loop(client)) {
+    op.disk.error = client.local_error;
+    op.left.back().failed_here = true;
+    disks_.read_failed(client.local_error, client.offset_bytes, client.length_bytes);
   }
-  op.disk.error = 0;
-  op.disk.offset_bytes = op.client->offset_bytes;
-  op.disk.length_bytes = op.client->length_bytes;
-  op.disk.data = op.client->data;
-  core_.data.submit(op.disk);
+  read_part(op);
 }
 
 // What has been written there since the worker asked may have mended the place: a disk takes seconds to say that it
@@ -94,27 +107,105 @@ bool SlowReads::failed_beside_the_loop(const ClientRequest& client) const {
 }
 
 // A peer that is being brought up to date has what is not missed.
-bool SlowReads::peer_has(const ClientRequest& client) const {
+bool SlowReads::peer_has(uint64_t offset_bytes, uint64_t length_bytes) const {
   return core_.phase().peer_whole() ||
-         (core_.phase().attached() &&
-          !core_.differences().dirty().any(client.offset_bytes, client.length_bytes));
+         (core_.phase().attached() && !core_.differences().dirty().any(offset_bytes, length_bytes));
 }
 
 bool SlowReads::peer_is_waited_for() const {
   return disks_.peer_is_waited_for() || core_.stance().bad_places_wait();
 }
 
-void SlowReads::read_from_peer(Op& op) {
-  if (!peer_has(*op.client)) {
-    if (!peer_is_waited_for()) {
-      finish(op, op.disk.error != 0 ? op.disk.error : EIO);
-      return;
-    }
-    op.reading = false;
-    held_.push_back(&op);
+void SlowReads::read_part(Op& op) {
+  const Part& part = op.left.back();
+  const bool here = disks_.local_ok() && !part.failed_here;
+  const bool there = !part.failed_there && peer_has(op.client->offset_bytes + part.at_bytes, part.length_bytes);
+  if (there && (part.peer_first || !here)) {
+    read_from_peer(op);
+  } else if (here) {
+    read_here(op);
+  } else if (take_apart(op)) {
+    read_part(op);
+  } else if (part.failed_there) {
+    finish(op, op.error);
+  } else if (peer_is_waited_for()) {
+    hold(op);
+  } else {
+    finish(op, op.disk.error != 0 ? op.disk.error : EIO);
+  }
+}
+
+void SlowReads::hold(Op& op) {
+  op.reading = false;
+  held_.push_back(&op);
+}
+
+void SlowReads::read_here(Op& op) {
+  if (core_.stance().reads_wait()) {
+    hold(op);
     return;
   }
-  if (ContentCache* cache = cache_for(*op.client)) look(*cache, op);
+  const Part& part = op.left.back();
+  op.disk.error = 0;
+  op.disk.offset_bytes = op.client->offset_bytes + part.at_bytes;
+  op.disk.length_bytes = part.length_bytes;
+  op.disk.data = op.client->data + part.at_bytes;
+  core_.data.submit(op.disk);
+}
+
+// Neither disk gives all of the part; but each of its blocks may be good on one of the two. False: that is no help.
+bool SlowReads::take_apart(Op& op) {
+  if (!disks_.local_ok() || !core_.phase().attached()) return false;
+  const Part whole = op.left.back();
+  const uint64_t begin = op.client->offset_bytes + whole.at_bytes;
+  const auto parts = peer_has(begin, whole.length_bytes) ? halves({begin, begin + whole.length_bytes})
+                                                         : by_who_has_them({begin, begin + whole.length_bytes});
+  if (parts.size() < 2) return false;
+  op.is_apart = true;
+  op.left.pop_back();
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part)
+    op.left.push_back({.at_bytes = part->begin_bytes - op.client->offset_bytes,
+                       .length_bytes = part->length(),
+                       .peer_first = peer_has(part->begin_bytes, part->length()) && !whole.failed_there});
+  return true;
+}
+
+// What the peer misses is read here, and all else there.
+std::vector<ByteRange> SlowReads::by_who_has_them(const ByteRange& range) const {
+  std::vector<ByteRange> parts;
+  bool last = false;
+  for (uint64_t at = range.begin_bytes; at < range.end_bytes;) {
+    const uint64_t end = std::min(range.end_bytes, (at / limits::kBlockBytes + 1) * limits::kBlockBytes);
+    const bool has = peer_has(at, end - at);
+    if (std::exchange(last, has) != has || parts.empty()) parts.push_back({at, at});
+    parts.back().end_bytes = at = end;
+  }
+  return parts;
+}
+
+void SlowReads::disk_answered(Op& op) {
+  if (op.disk.error == 0) {
+    if (op.is_apart) disks_.read_well(op.disk.offset_bytes, op.disk.length_bytes);
+    part_ended(op);
+    return;
+  }
+  op.left.back().failed_here = true;
+  disks_.read_failed(op.disk.error, op.disk.offset_bytes, op.disk.length_bytes);
+  read_part(op);
+}
+
+void SlowReads::part_ended(Op& op) {
+  op.left.pop_back();
+  if (op.left.empty())
+    finish(op, 0);
+  else
+    read_part(op);
+}
+
+void SlowReads::read_from_peer(Op& op) {
+  op.error = 0;
+  ContentCache* cache = op.is_apart ? nullptr : cache_for(*op.client);
+  if (cache != nullptr) look(*cache, op);
   ask_for_what_is_missing(op);
   end_if_whole(op);
 }
@@ -168,7 +259,7 @@ void SlowReads::ask(Op& op, uint64_t at_bytes, uint64_t length_bytes) {
 
 void SlowReads::ask_for_what_is_missing(Op& op) {
   if (op.found.empty()) {
-    ask(op, 0, op.client->length_bytes);
+    ask(op, op.left.back().at_bytes, op.left.back().length_bytes);
     return;
   }
   for (size_t begin = 0; begin < op.found.size(); ++begin) {
@@ -183,7 +274,8 @@ void SlowReads::ask_for_what_is_missing(Op& op) {
 void SlowReads::Op::answered(const PeerAnswer& answer) {
   const uint64_t at = answer.offset_bytes - client->offset_bytes;
   // What was asked for: up to a block that was not, or a whole piece.
-  uint64_t expected = std::min<uint64_t>(limits::kFramePayloadBytesMax, client->length_bytes - at);
+  const uint64_t end = left.back().at_bytes + left.back().length_bytes;
+  uint64_t expected = std::min<uint64_t>(limits::kFramePayloadBytesMax, end - at);
   for (uint64_t block = 0; !found.empty() && block * limits::kBlockBytes < expected; ++block)
     if (found[at / limits::kBlockBytes + block]) expected = block * limits::kBlockBytes;
   if (answer.error != 0)
@@ -260,7 +352,13 @@ void SlowReads::go_on(Op& op) {
 }
 
 void SlowReads::end_if_whole(Op& op) {
-  if (op.pieces_outstanding == 0 && op.awaited == 0) finish(op, op.error);
+  if (op.pieces_outstanding > 0 || op.awaited > 0) return;
+  if (op.error == 0) {
+    part_ended(op);
+    return;
+  }
+  op.left.back().failed_there = true;
+  read_part(op);
 }
 
 void SlowReads::finish(Op& op, int error) {
@@ -280,7 +378,8 @@ void SlowReads::release_held() {
   if (core_.stance().reads_wait()) return;
   for (Op* op : std::exchange(held_, {})) {
     // The disk has said that it can't: it is not asked for that all the time.
-    if (op->disk.error != 0 && !peer_has(*op->client) && peer_is_waited_for())
+    const ClientRequest& client = *op->client;
+    if (op->disk.error != 0 && !peer_has(client.offset_bytes, client.length_bytes) && peer_is_waited_for())
       held_.push_back(op);
     else
       start(*op);
@@ -302,12 +401,10 @@ void SlowReads::peer_lost() {
   for (const auto& op : ops_.all())
     if (op->client != nullptr && (op->pieces_outstanding > 0 || op->awaited > 0)) lost.push_back(op.get());
   for (Op* op : lost) {
-    if (peer_is_waited_for()) {
-      op->begin();
+    if (peer_is_waited_for())
       start(*op);
-    } else {
+    else
       finish(*op, EIO);
-    }
   }
 }
 

@@ -1,7 +1,7 @@
 // Reads that can't bypass the loop: those that met a write in flight wait for its range; those
-// whose local disk failed are answered by the peer; those for which nobody can tell whether the peer
-// was promoted, and writes, wait for the witness; those that only the peer can answer, for one that is away, where writes
-// do. Owned by the engine; loop thread only.
+// whose local disk failed are answered by the peer, block by block where each is good on one of the two only; those for
+// which nobody can tell whether the peer was promoted, and writes, wait for the witness; those that only the peer can
+// answer, for one that is away, where writes do. Owned by the engine; loop thread only.
 #pragma once
 
 #include <map>
@@ -33,10 +33,18 @@ class SlowReads {
 
  private:
   struct Op;
+  struct Part;
   void start(Op& op);
   [[nodiscard]] bool failed_beside_the_loop(const ClientRequest& client) const;
-  [[nodiscard]] bool peer_has(const ClientRequest& client) const;
+  [[nodiscard]] bool peer_has(uint64_t offset_bytes, uint64_t length_bytes) const;
   [[nodiscard]] bool peer_is_waited_for() const;
+  void read_part(Op& op);
+  void read_here(Op& op);
+  void hold(Op& op);
+  [[nodiscard]] bool take_apart(Op& op);
+  [[nodiscard]] std::vector<ByteRange> by_who_has_them(const ByteRange& range) const;
+  void disk_answered(Op& op);
+  void part_ended(Op& op);
   void read_from_peer(Op& op);
   [[nodiscard]] ContentCache* cache_for(const ClientRequest& client);
   void look(ContentCache& cache, Op& op);

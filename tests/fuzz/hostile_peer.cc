@@ -1,5 +1,6 @@
 #include "hostile_peer.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "base/crc32c.h"
@@ -166,8 +167,9 @@ class HostilePeer::Line final : public ConnectionHandler {
     if (peer_.hears) peer_.hears(header);
     if (peer_.hears_payload) peer_.hears_payload(header, frame.payload);
     if (is_request(header.type)) {
+      const bool reads = header.type == static_cast<uint8_t>(FrameType::kRead);
       if (peer_.answers)
-        answer(header, 0, 0);
+        answer(header, reads && meets(peer_.unreadable_at, header.offset, header.length) ? EIO : 0, 0);
       else if (requests.size() < kRequestsMax)
         requests.push_back(header);
       return;

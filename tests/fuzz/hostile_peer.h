@@ -52,6 +52,7 @@ class HostilePeer {
   bool listens = true;
   bool shakes_hands = true;
   bool answers = true;
+  std::optional<uint64_t> unreadable_at;  // a block at which its disk can't be read, it says
   bool beats = true;
   bool confirms = true;  // that it has the control stream's frames
   metadata::Uuid instance{9};  // of its process

@@ -5,16 +5,24 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/units.h"
 #include "input.h"
 #include "io/disk.h"
 #include "scheduler.h"
 
 namespace twinblock::fuzz {
+
+// Whether a range touches this block.
+inline bool meets(std::optional<uint64_t> block, uint64_t offset_bytes, uint64_t length_bytes) {
+  return block && offset_bytes / limits::kBlockBytes <= *block &&
+         (offset_bytes + length_bytes - 1) / limits::kBlockBytes >= *block;
+}
 
 class MemoryDisk final : public Disk {
  public:
@@ -57,6 +65,7 @@ class MemoryDisk final : public Disk {
   int error = 0;               // of the next `failures` requests
   uint64_t failures = 0;
   bool unreadable = false;     // each read fails
+  std::optional<uint64_t> unreadable_at;  // each that meets this block
   uint64_t flushes_since_ns = 0;  // there is always one under way, since then; 0: there is none
   bool holes = false;          // all of it is one, by whoever asks
 
@@ -75,7 +84,8 @@ class MemoryDisk final : public Disk {
       --failures;
       request.error = error;
       request.flush_failed = request.op == DiskOp::kFlush;
-    } else if (unreadable && request.op == DiskOp::kRead) {
+    } else if (request.op == DiskOp::kRead &&
+               (unreadable || meets(unreadable_at, request.offset_bytes, request.length_bytes))) {
       request.error = EIO;
     } else {
       transfer(request);

@@ -18,29 +18,41 @@ bool differs(const VirtualDisk& a, const VirtualDisk& b, uint64_t at) {
 
 }  // namespace
 
-// Whether a read met a place that can't be read here, and that the peer does not have for sure. What this node's disk
+// Whether a read met a block that can't be read here, and that the peer does not have for sure. What this node's disk
 // did not give a worker, and a write has mended since, the engine reads once more.
 bool World::place_is_bad(SimNode& at, const Workload::Request& request) {
   const ClientRequest& client = request.client;
   if (client.op != ClientOp::kRead) return false;
-  const auto met = [&](int host) {
+  const auto met = [&](int host, const ByteRange& part) {
     const VirtualDisk& disk = node(host).data();
     const bool by_itself = disk.unspoiled_ns() >= request.began_ns;
-    return disk.was_spoiled(client.offset_bytes, client.length_bytes, by_itself ? request.began_ns : request.asked_ns);
+    return disk.was_spoiled(part.begin_bytes, part.length(), by_itself ? request.began_ns : request.asked_ns);
   };
-  const bool here = met(at.host()), there = met(1 - at.host());
-  switch (at.engine().volume_state()) {
-    case VolumeState::kDuplex:
-    case VolumeState::kDegraded:
-      return here && there;
-    case VolumeState::kDiskless:
-      return there;
-    default:
-      break;
-  }
-  if (!at.engine().status().resync.waits_for_disk) return here;
+  const VolumeState state = at.engine().volume_state();
+  const bool stands_in = state == VolumeState::kDiskless;
+  const bool whole = stands_in || state == VolumeState::kDuplex || state == VolumeState::kDegraded;
+  const bool copying = at.engine().inside().phase() == Phase::kCopying;
   const BlockMap missed = at.engine().inside().without_peer().dirty;
-  return here && (there || missed.any(client.offset_bytes, client.length_bytes));
+  const uint64_t end = client.offset_bytes + client.length_bytes;
+  for (uint64_t from = client.offset_bytes, to = 0; from < end; from = to) {
+    to = std::min(end, (from / limits::kBlockBytes + 1) * limits::kBlockBytes);
+    const ByteRange block{from, to};
+    if (!stands_in && !met(at.host(), block)) continue;
+    const bool lacking = !whole && (!copying || missed.any(from, to - from));
+    if (lacking || met(1 - at.host(), block)) return true;
+  }
+  return false;
+}
+
+// Of blocks that one request is for, the target has some, and the source's disk gives others.
+void World::read_beside_paused_resync() {
+  wait(
+      kHealingMax_ns,
+      [this] { return both_duplex() || node(primary_).engine().inside().phase() == Phase::kCopying; },
+      "a resync that does not begin to copy");
+  workload().read_all();
+  wait(
+      kAnswerMax_ns, [this] { return workload().idle(); }, "a read of the whole volume");
 }
 
 // False: nothing was missed.
@@ -60,9 +72,10 @@ bool World::begin_spoiled_resync() {
     const uint64_t length = check_random_.chance(0.5) ? kSectorBytes : limits::kBlockBytes;
     from.spoil(at, std::min(length, from.size_bytes() - at));
   }
-  // What the peer has, and what it compares with.
+  // What the peer has, and what it compares with. (Long reads find both kinds of blocks next to each other.)
   for (VirtualDisk* disk : {&from, &to})
     disk->spoil(check_random_.below(disk->size_bytes() / kSectorBytes) * kSectorBytes, kSectorBytes);
+  if (Random(check_random_).chance(0.5)) read_beside_paused_resync();
   node(primary_).engine().orders().set_resync_pace(ResyncPace::kResume, 0, [](const Result<std::string>&) {});
   return !missed.empty() && !both_duplex();
 }
@@ -143,9 +156,10 @@ void World::unreadable_source() {
   Engine& engine = node(primary_).engine();
   if (begin_spoiled_resync() && node(primary_).data().any_spoiled()) {
     wait(
-        kHealingMax_ns, [&] { return both_duplex() || engine.status().resync.waits_for_disk; },
+        kHealingMax_ns,
+        [&] { return both_duplex() || engine.status().resync.waits_for_disk || counts_bad_places(primary_); },
         "a resync from a disk that can't be read everywhere");
-    if (!both_duplex()) {
+    if (engine.status().resync.waits_for_disk) {
       check_waits_for_disk();
       mend_source(check_random_.below(6));
     }

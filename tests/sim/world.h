@@ -140,6 +140,7 @@ class World {
   void both_full();
   void unreadable_source();  // unreadable_source.cc
   [[nodiscard]] bool begin_spoiled_resync();
+  void read_beside_paused_resync();
   void check_waits_for_disk();
   void mend_source(uint64_t how);
   [[nodiscard]] bool counts_bad_places(int host);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,9 +48,117 @@ class BadPlacesTest : public LostPeerTest {
     begin_in_duplex();
     std::ranges::fill(node_->data.contents, std::byte{0});
   }
+  void zero(uint64_t first, uint64_t blocks) {
+    ClientRequest request;
+    std::optional<int> error;
+    request.op = ClientOp::kZero;
+    request.offset_bytes = first * kBlock;
+    request.length_bytes = blocks * kBlock;
+    request.done = [&error](ClientRequest& done) { error = done.error; };
+    node_->engine->clients().submit(request);
+    for (int i = 0; i < 100 && !error; ++i) node_->run(10 * kMillisecond_ns);
+    ASSERT_EQ(error, 0);
+  }
+  // The peer has missed these blocks, and all else is the same; the resync has not begun to copy.
+  void miss(std::initializer_list<uint64_t> blocks) {
+    begin_with_zeroes();
+    node_->engine->orders().set_resync_pace(ResyncPace::kPause, 0, [](const Result<std::string>&) {});
+    ASSERT_EQ(flush(), 0);
+    part();
+    for (const uint64_t block : blocks) ASSERT_NO_FATAL_FAILURE(zero(block, 1));
+    meet(true);
+    const auto copies = [this] { return node_->engine->inside().phase() == Phase::kCopying; };
+    for (int i = 0; i < 100 && !copies(); ++i) node_->run(100 * kMillisecond_ns);
+    ASSERT_TRUE(copies());
+    ASSERT_EQ(node_->engine->status().dirty_bytes, blocks.size() * kBlock);
+  }
 
   std::vector<std::byte> data_;
 };
+
+TEST_F(BadPlacesTest, ABlockThatThePeerMissesDoesNotKeepItFromAnsweringAnother) {
+  ASSERT_NO_FATAL_FAILURE(miss({0}));
+  node_->data.unreadable_at = 2;
+  EXPECT_EQ(read(2, 1), 0) << "alone";
+  EXPECT_EQ(read(0, 4), 0);
+  EXPECT_EQ(whose(), "httt");
+  EXPECT_EQ(node_->engine->status().unreadable_places, 1u);
+}
+
+// It is nowhere else.
+TEST_F(BadPlacesTest, ABlockThatThePeerMissesIsNotAskedForThere) {
+  ASSERT_NO_FATAL_FAILURE(miss({0}));
+  node_->data.unreadable_at = 0;
+  EXPECT_EQ(read(0, 4), EIO);
+  EXPECT_EQ(read(1, 3), 0);
+}
+
+TEST_F(BadPlacesTest, WhatThePeerCanNotReadIsReadHereDuringAResyncToo) {
+  ASSERT_NO_FATAL_FAILURE(miss({0}));
+  node_->data.unreadable_at = 2;
+  peer_->unreadable_at = 3;
+  EXPECT_EQ(read(0, 4), 0);
+  EXPECT_EQ(whose()[0], 'h');
+  EXPECT_EQ(whose()[2], 't');
+  EXPECT_EQ(whose()[3], 'h');
+}
+
+TEST_F(BadPlacesTest, EachOfTwoDisksMayHaveABadPlaceInOneRead) {
+  begin_with_zeroes();
+  node_->data.unreadable_at = 5;
+  for (uint64_t theirs = 0; theirs < 8; ++theirs) {
+    if (theirs == 5) continue;
+    peer_->unreadable_at = theirs;
+    EXPECT_EQ(read(0, 8), 0) << theirs;
+    EXPECT_EQ(whose()[5], 't') << theirs;
+    EXPECT_EQ(whose()[theirs], 'h') << theirs;
+    EXPECT_EQ(whose().find('?'), std::string::npos) << whose();
+  }
+  EXPECT_EQ(node_->engine->status().unreadable_places, 1u);
+  peer_->unreadable_at = 5;
+  EXPECT_EQ(read(0, 8), EIO) << "neither has it";
+  EXPECT_EQ(read(0, 5), 0);
+}
+
+// Between two blocks that the peer misses.
+TEST_F(BadPlacesTest, ABlockThatThePeerCanNotReadIsReadHere) {
+  ASSERT_NO_FATAL_FAILURE(miss({0, 2}));
+  node_->data.unreadable_at = 3;
+  peer_->unreadable_at = 1;
+  EXPECT_EQ(read(0, 4), 0);
+  EXPECT_EQ(whose(), "hhht");
+}
+
+// Which of its blocks it was is known better now.
+TEST_F(BadPlacesTest, WhatReadsWellOfABadReadIsNoBadPlace) {
+  ASSERT_NO_FATAL_FAILURE(miss({0}));
+  node_->data.unreadable_at = 2;
+  ASSERT_EQ(read(0, 4), 0);
+  ASSERT_EQ(node_->engine->status().unreadable_places, 1u);
+  node_->data.unreadable_at.reset();
+  ASSERT_NO_FATAL_FAILURE(zero(1, 3));
+  EXPECT_EQ(node_->engine->status().unreadable_places, 0u);
+}
+
+// What is not at a block's begin is cut at the blocks' all the same.
+TEST_F(BadPlacesTest, AReadThatBeginsWithinABlockIsTakenApartAsWell) {
+  begin_with_zeroes();
+  node_->data.unreadable_at = 1;
+  peer_->unreadable_at = 2;
+  ClientRequest request;
+  std::optional<int> error;
+  request.op = ClientOp::kRead;
+  request.offset_bytes = kBlock + 512;
+  request.length_bytes = kBlock + 1024;
+  data_.assign(request.length_bytes, std::byte{1});
+  request.data = data_.data();
+  request.done = [&error](ClientRequest& done) { error = done.error; };
+  node_->engine->clients().submit(request);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(static_cast<uint64_t>(std::ranges::count(data_, std::byte{0x5A})), kBlock - 512);
+  EXPECT_EQ(static_cast<uint64_t>(std::ranges::count(data_, std::byte{0})), 1536u);
+}
 
 // A bad place takes the disk seconds to say so, and somebody has written there meanwhile, which mends it.
 TEST_F(BadPlacesTest, AWorkersErrorFromBeforeAWriteIsNotBelieved) {
