@@ -80,8 +80,10 @@ StatusWords waiting_for_disk_words(const StatusView& view) {
   words.action = std::string("Write these places anew") +
                  (is_primary(view.role) ? "" : ", after `twinblock promote " + view.volume + "` here,") +
                  " (restore the files that lie there), or get the disk that holds " + view.backing +
-                 " to be read (dmesg, smartctl): it is tried again every minute or so. Keep it until then: it is the only "
-                 "good copy.";
+                 " to be read (dmesg, smartctl): it is tried again every minute or so. Keep it until then: " +
+                 (view.resync.target_may_have_unreadable
+                      ? "whether " + peer + " holds the same there can't be told, so that only this replica counts."
+                      : "it is the only good copy.");
   return words;
 }
 

@@ -32,6 +32,15 @@ std::optional<ByteRange> Differences::next_readable(uint64_t from_bytes, uint64_
   }
 }
 
+bool Differences::peer_may_have_unreadable() const {
+  for (auto bad = unreadable_.next_run(0, BlockMap::kChunkBytes); bad;
+       bad = unreadable_.next_run(bad->end_bytes, BlockMap::kChunkBytes)) {
+    const auto maybe = coarse_.next_run(bad->begin_bytes, BlockMap::kChunkBytes, bad->end_bytes);
+    if (!maybe || maybe->begin_bytes > bad->begin_bytes || maybe->end_bytes < bad->end_bytes) return false;
+  }
+  return !unreadable_.empty();
+}
+
 void Differences::found_unreadable(const ByteRange& block) {
   if (dirty_.any(block.begin_bytes, block.length())) unreadable_.set(block.begin_bytes, block.length());
 }

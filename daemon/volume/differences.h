@@ -28,6 +28,8 @@ class Differences {
   // Those of `dirty` that this node's own disk could not be read at.
   [[nodiscard]] const BlockMap& unreadable() const { return unreadable_; }
   [[nodiscard]] const Epochs& epochs() const { return epochs_; }
+  // Whether all of these were to be compared: the peer may have them.
+  [[nodiscard]] bool peer_may_have_unreadable() const;
   // No block is known to be missed, but for those in flight and in epochs.
   [[nodiscard]] bool none_known() const { return dirty_.empty(); }
   // … but for those that could not be read.

@@ -164,6 +164,7 @@ void StatusSource::fill_resync(StatusView& view) const {
   resync.waits_for_disk = source.waits_for_disk();
   const BlockMap& unreadable = parts_.core.differences().unreadable();
   resync.unreadable_bytes = unreadable.set_bytes();
+  resync.target_may_have_unreadable = parts_.core.differences().peer_may_have_unreadable();
   uint64_t from = 0;
   while (resync.unreadable.size() < kUnreadableTold) {
     const auto run = unreadable.next_run(from, BlockMap::kChunkBytes);

@@ -125,6 +125,7 @@ struct StatusView {
     // and length.
     uint64_t unreadable_bytes = 0;
     std::vector<std::pair<uint64_t, uint64_t>> unreadable;
+    bool target_may_have_unreadable = false;  // that it lacks any of these is not known: they can't be compared
     bool waits_for_disk = false;  // … and that all else has been copied
   } resync;
   struct LastResync {

@@ -92,6 +92,16 @@ TEST(ResyncInStatus, ASourceThatCanNotBeReadSaysWhereAndWhatToDo) {
   EXPECT_NE(status_words(view).status.find("and others)"), std::string::npos) << status_words(view).status;
 }
 
+// Both were whole when this node's process ended, say.
+TEST(ResyncInStatus, ASourceDoesNotSayThatTheTargetLacksWhatCanNotBeCompared) {
+  StatusView view = waits_for_disk();
+  EXPECT_NE(status_words(view).action.find("the only good copy"), std::string::npos);
+  view.resync.target_may_have_unreadable = true;
+  const std::string action = status_words(view).action;
+  EXPECT_EQ(action.find("only good copy"), std::string::npos) << action;
+  EXPECT_NE(action.find("until then: whether beta holds the same there can't be told"), std::string::npos) << action;
+}
+
 TEST(ResyncInStatus, WhoIsSecondaryIsToBePromotedBeforeAnythingIsWritten) {
   StatusView view = waits_for_disk();
   view.role = Role::kSecondary;

@@ -67,6 +67,19 @@ TEST(Differences, WhatIsNotMissedIsNotLeftForLater) {
   EXPECT_TRUE(differences.unreadable().empty());
 }
 
+TEST(Differences, ThePeerMayHaveWhatWasToBeComparedAndLacksWhatIsKnown) {
+  Differences differences(kVolumeBytes);
+  EXPECT_FALSE(differences.peer_may_have_unreadable()) << "there is none";
+  differences.may_differ(8 * kBlock, 8 * kBlock);
+  differences.missed(16 * kBlock, kBlock);
+  for (const uint64_t number : {9, 14, 15}) differences.found_unreadable(block(number));
+  EXPECT_TRUE(differences.peer_may_have_unreadable());
+  differences.found_unreadable(block(16));
+  EXPECT_FALSE(differences.peer_may_have_unreadable());
+  differences.synced(block(16));
+  EXPECT_TRUE(differences.peer_may_have_unreadable());
+}
+
 TEST(Differences, WhatIsNewOfALargerVolumeMayBeUnreadableToo) {
   Differences differences(kVolumeBytes);
   differences.grow(200 * kBlock);
