@@ -31,6 +31,7 @@ void ResyncTarget::begin(bool tells) {
 
 void ResyncTarget::session_lost() {
   fresh_look_.session_lost();
+  parts_.way_back.session_lost();
   own_set_.session_lost();
   early_.clear();
   early_bytes_ = 0;

@@ -80,8 +80,12 @@ bool WayBack::may_become_half_copied() {
 }
 
 void WayBack::taken(uint64_t session, const Status& status) {
+  unnamed_ = unnamed_ || status.ok();
   // Asked for by a session that is gone: what is under way at another one's request is not known to be of now.
-  if (!copy_ || copy_->session != session || !core_.phase().still(session)) return;
+  if (!copy_ || copy_->session != session || !core_.phase().still(session)) {
+    lapse();
+    return;
+  }
   if (!status) {
     // A copy for something else is under way: asked again, for as long as one would take.
     const bool busy = status.error().code == EBUSY;
@@ -110,6 +114,7 @@ std::optional<metadata::WayBack> WayBack::to_record(uint64_t to_get_bytes) {
   if (!copy_ || copy_->state != CopyState::kTaken || !core_.phase().still(copy_->session)) return std::nullopt;
   if (core_.record().inconsistent) return std::nullopt;
   kept_ = true;
+  unnamed_ = false;
   metadata::WayBack way;
   way.taken_s = copy_->taken_s;
   way.to_get_bytes = to_get_bytes;
@@ -121,11 +126,28 @@ std::optional<metadata::WayBack> WayBack::to_record(uint64_t to_get_bytes) {
 
 // Or was: where it is half-copied anew, or about to be, the copy of that is in the place of the one that is not needed.
 void WayBack::whole() {
+  if (core_.record().inconsistent) return;
   const bool next = copy_ && copy_->state != CopyState::kFailed && core_.phase().still(copy_->session);
-  if (next || core_.record().inconsistent) return;
+  if (next) {
+    unnamed_ = std::exchange(kept_, false) || unnamed_;
+    return;
+  }
   failure_.clear();
-  if (std::exchange(kept_, false)) to_remove_ = true;
-  if (to_remove_ && !step_ && !rolling_back()) remove();
+  if (kept_ || unnamed_) not_needed();
+}
+
+void WayBack::session_lost() { lapse(); }
+
+// The next session takes its own, and there may be none. (A record may still be on its way to the disk which says that
+// nothing is kept any more: whole() follows then.)
+void WayBack::lapse() {
+  if (unnamed_ && !kept_) not_needed();
+}
+
+void WayBack::not_needed() {
+  kept_ = unnamed_ = false;
+  to_remove_ = true;
+  if (!step_ && !rolling_back()) remove();
 }
 
 void WayBack::remove() {

@@ -5,8 +5,9 @@
 //                                                                └─▶ order() ─▶ brought back
 //
 // While the copy is taken the source is answered EINPROGRESS, and asks again. The copy counts for the
-// session in which it was taken: nothing was written to the backing in between. A copy of which the record
-// says nothing is left where it is, and the next one takes its place.
+// session in which it was taken: nothing was written to the backing in between. One that the source did not
+// come back for is removed, since it pins what the backing held, and there may be no next resync. Of an earlier
+// process' nobody knows: the next copy takes its place.
 //
 // What was brought back lacks what the source has acknowledged since, in a generation that the source may
 // still be in. So it is a history of its own in which that generation does not occur: neither node is brought
@@ -52,6 +53,7 @@ class WayBack {
   [[nodiscard]] std::optional<metadata::WayBack> to_record(uint64_t to_get_bytes);
   // That this node is whole is on record.
   void whole();
+  void session_lost();
 
   // The operator's.
   void order(Reply reply);
@@ -82,6 +84,8 @@ class WayBack {
   void given_up();
   void taken(uint64_t session, const Status& status);
   void not_taken(const Error& error);
+  void lapse();
+  void not_needed();
   void remove();
   [[nodiscard]] std::optional<Error> why_not_now() const;
   [[nodiscard]] std::optional<Error> why_not() const;
@@ -100,6 +104,7 @@ class WayBack {
   std::optional<Copy> copy_;
   std::optional<Reply> rollback_;  // who is answered when it has ended
   bool kept_;               // a copy is there of which the record says so, or said
+  bool unnamed_ = false;    // … of which it does not
   bool to_remove_ = false;  // … not any more: it is removed when nothing else is under way
   std::string failure_;
 };

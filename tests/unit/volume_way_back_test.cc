@@ -31,13 +31,14 @@ class WrittenCopies final : public Copies {
     steps.push_back(step);
     if (step == hangs) return;
     const Status end = step == fails ? Status(Error{"it failed", "", EIO}) : ok_status();
-    scheduler->after(kMillisecond_ns, nullptr, [done = std::move(done), end] { done(end); });
+    scheduler->after(answers_after_ns, nullptr, [done = std::move(done), end] { done(end); });
   }
   [[nodiscard]] std::string place(CopyStep, const std::string&) const override { return "/alpha.img.before-resync"; }
   [[nodiscard]] auto count(CopyStep step) const { return std::count(steps.begin(), steps.end(), step); }
 
   std::vector<CopyStep> steps;
   std::optional<CopyStep> hangs, fails;
+  uint64_t answers_after_ns = kMillisecond_ns;
   sim::Scheduler* scheduler = nullptr;
 };
 
@@ -165,6 +166,50 @@ TEST_F(WayBackTest, TheCopyThatIsBeingTakenStays) {
   node_->run(2 * kLong_ns);
   tell(wire::kGenerationInconsistent);
   EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 0) << "the record says that there is a way back";
+}
+
+// It pins what the backing held, and nobody says that there will be another resync: its source may be gone for good.
+TEST_F(WayBackTest, ACopyThatTheSourceDidNotComeBackForGoes) {
+  meet();
+  tell(wire::kGenerationInconsistent);
+  ASSERT_EQ(copies_.count(CopyStep::kBeforeResync), 1);
+  ASSERT_EQ(copies_.count(CopyStep::kAfterResync), 0) << "the source is there, and asks again";
+  part();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 1);
+}
+
+TEST_F(WayBackTest, ACopyThatIsThereWhenItsSessionIsGoneGoes) {
+  copies_.answers_after_ns = config_.copies.timeout_ns;
+  meet();
+  tell(wire::kGenerationInconsistent);
+  part();
+  ASSERT_EQ(copies_.count(CopyStep::kAfterResync), 0) << "it is just being taken";
+  node_->run(config_.copies.timeout_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 1);
+}
+
+// This node's next process would still look for a copy there.
+TEST_F(WayBackTest, ACopyInThePlaceOfOneThatIsOnTheDisksRecordGoesWhenItIsNotAnyMore) {
+  be_whole_late();
+  tell(wire::kGenerationInconsistent);
+  ASSERT_EQ(copies_.count(CopyStep::kBeforeResync), 2);
+  part();
+  node_->run(kSecond_ns);
+  ASSERT_LT(node_->scheduler.now_ns(), node_->metadata.hung_until_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 0);
+  node_->run(2 * kLong_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 1);
+}
+
+TEST_F(WayBackTest, ACopyInThePlaceOfOneThatWasOnRecordGoesWithItsSession) {
+  be_whole_late();
+  tell(wire::kGenerationInconsistent);
+  node_->run(2 * kLong_ns);
+  ASSERT_EQ(copies_.count(CopyStep::kAfterResync), 0);
+  part();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 1);
 }
 
 // What is shown here may not be on the disk, nor in a copy of it.
