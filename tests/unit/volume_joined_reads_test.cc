@@ -42,21 +42,36 @@ class JoinedReads : public PrimaryTest {
     ask(ClientOp::kZero, limits::kBlockBytes);
     ASSERT_EQ(await_end(), 0);
     ASSERT_EQ(node_->engine->status().state, VolumeState::kDiskless);
-    // How long it waits before it asks to be promoted: until then what is known here is true there.
-    const wire::SettingsPayload settings = make_settings(config_);
-    wire::FrameHeader told = wire::to_header(wire::SettingsFrame{});
-    wire::set_order(told, ++*peer_->control());
-    peer_->send(0, wire::seal(told, wire::bytes_of(settings)));
-    peer_->send(0, wire::bytes_of(settings));
-    node_->run(10 * kMillisecond_ns);
+    peer_tells_its_settings();
     peer_->answers = false;
     hears_ = [this](const wire::FrameHeader& header) {
       if (header.type != static_cast<uint8_t>(wire::FrameType::kRead)) return;
       const auto read = wire::frame_as<wire::ReadFrame>(header);
       asked_[read.offset_bytes] = read.request;
     };
+    for (const uint64_t place : {uint64_t{0}, kOther, kThird}) learn(place, block_);
+  }
+  // How long it waits before it asks to be promoted: until then what is known here is true there.
+  void peer_tells_its_settings() {
+    const wire::SettingsPayload settings = make_settings(config_);
+    wire::FrameHeader told = wire::to_header(wire::SettingsFrame{});
+    wire::set_order(told, ++*peer_->control());
+    peer_->send(0, wire::seal(told, wire::bytes_of(settings)));
+    peer_->send(0, wire::bytes_of(settings));
+    node_->run(10 * kMillisecond_ns);
+  }
+  // It is known to lie there, and is not here.
+  void learn(uint64_t place, const std::vector<std::byte>& block) {
     ContentCache& cache = *node_->engine->worker_view().cache();
-    for (const uint64_t place : {uint64_t{0}, kOther, kThird}) cache.written(place, cache.tags_of(place, block_));
+    cache.written(place, cache.tags_of(place, block));
+  }
+  // The peer's process is replaced, say.
+  void lose_the_session() {
+    wire::FrameHeader goodbye = wire::to_header(wire::GoodbyeFrame{});
+    wire::set_order(goodbye, ++*peer_->control());
+    peer_->send(0, wire::seal(goodbye));
+    for (int i = 0; i < 10 && stands(); ++i) node_->run(kMillisecond_ns);
+    ASSERT_FALSE(stands());
   }
 
   const std::vector<std::byte> block_ = std::vector<std::byte>(limits::kBlockBytes, std::byte{7});
@@ -102,6 +117,86 @@ TEST_F(JoinedReads, AnEqualBlockThatDoesNotComeIsAskedForByWhoeverWaits) {
   node_->run(10 * kMillisecond_ns);
   EXPECT_EQ(one_.error, 0);
   EXPECT_EQ(late.error, 0);
+}
+
+// Whoever came later is waiting for something else, perhaps, and nobody else may come.
+TEST_F(JoinedReads, EachOfTwoThatWaitWaitsForAWhile) {
+  ASSERT_NO_FATAL_FAILURE(work_on_the_peers_replica());
+  constexpr uint64_t kFourth = 192 * kKiB, kFifth = 224 * kKiB;
+  const std::vector<std::byte> another(limits::kBlockBytes, std::byte{8});
+  for (const uint64_t place : {kFourth, kFifth}) learn(place, another);
+  begin(one_, 0);
+  begin(other_, kOther);
+  node_->run(limits::kJoinedReadPatience_ns / 2);
+  Read fourth, fifth;
+  begin(fourth, kFourth);
+  begin(fifth, kFifth);
+  node_->run(limits::kJoinedReadPatience_ns * 3 / 4);
+  ASSERT_TRUE(asked_.contains(kOther) && !asked_.contains(kFifth));
+  node_->run(limits::kJoinedReadPatience_ns);
+  EXPECT_TRUE(asked_.contains(kFifth));
+  for (const uint64_t place : {uint64_t{0}, kOther, kFourth, kFifth}) answer(asked_[place], block_);
+  node_->run(10 * kMillisecond_ns);
+  EXPECT_EQ(fifth.error, 0);
+}
+
+// What would be answered is what the client's memory held before: of another client, perhaps.
+TEST_F(JoinedReads, AnEqualBlockThatCanNotBeReadThereIsAskedForByWhoeverWaits) {
+  ASSERT_NO_FATAL_FAILURE(work_on_the_peers_replica());
+  begin(one_, 0);
+  begin(other_, kOther);
+  node_->run(kMillisecond_ns);
+  ASSERT_TRUE(asked_.contains(0) && !asked_.contains(kOther));
+  peer_->send(0, wire::seal(wire::to_header(wire::AckFrame{.request = asked_[0], .error = EIO})));
+  node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(one_.error.has_value());
+  EXPECT_NE(one_.error, 0);
+  EXPECT_FALSE(other_.error.has_value());
+  ASSERT_TRUE(asked_.contains(kOther));
+  answer(asked_[kOther], block_);
+  node_->run(10 * kMillisecond_ns);
+  EXPECT_EQ(other_.error, 0);
+  EXPECT_EQ(other_.data, block_);
+}
+
+TEST_F(JoinedReads, WhoWaitsForAnotherReadIsAnsweredWhenThePeerIsGoneForGood) {
+  ASSERT_NO_FATAL_FAILURE(work_on_the_peers_replica());
+  begin(one_, 0);
+  begin(other_, kOther);
+  node_->run(kMillisecond_ns);
+  ASSERT_TRUE(asked_.contains(0) && !asked_.contains(kOther));
+  ASSERT_NO_FATAL_FAILURE(lose_the_session());
+  peer_->vanish();
+  node_->run(3 * config_.peer_timeout_ns);
+  for (const Read* read : {&one_, &other_}) {
+    ASSERT_TRUE(read->error.has_value());
+    EXPECT_NE(read->error, 0);
+  }
+}
+
+// The one that was under way then has begun anew, and whatever it brings is told to nobody.
+TEST_F(JoinedReads, WhatWasOnItsWayInALostSessionIsJoinedInTheNextOne) {
+  ASSERT_NO_FATAL_FAILURE(work_on_the_peers_replica());
+  begin(one_, 0);
+  node_->run(kMillisecond_ns);
+  ASSERT_TRUE(asked_.contains(0));
+  ASSERT_NO_FATAL_FAILURE(lose_the_session());
+  peer_->answers = true;
+  ASSERT_TRUE(await([this] { return stands() && one_.error.has_value(); }));
+  EXPECT_EQ(one_.error, 0);
+  peer_tells_its_settings();
+  peer_->answers = false;
+  asked_.clear();
+  for (const uint64_t place : {kOther, kThird}) learn(place, block_);
+  begin(other_, kOther);
+  Read third;
+  begin(third, kThird);
+  node_->run(10 * kMillisecond_ns);
+  ASSERT_TRUE(asked_.contains(kOther));
+  EXPECT_FALSE(asked_.contains(kThird));
+  answer(asked_[kOther], block_);
+  node_->run(10 * kMillisecond_ns);
+  EXPECT_EQ(third.error, 0);
 }
 
 // Nothing of it has come: what is in the client's memory is what was there before.
