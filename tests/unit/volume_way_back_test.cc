@@ -92,8 +92,9 @@ class WayBackTest : public testing::Test {
     node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), found, nullptr, &copies_);
     copies_.scheduler = &node_->scheduler;
   }
+  // … and knew of no block that the other one lacked.
   std::vector<std::byte> file_of_one_that_held_data() {
-    record_.held_data = true;
+    record_.held_data = record_.dirty = record_.snapshot = true;
     return plain_file(record_);
   }
   // Of a node that has just been made.
@@ -266,6 +267,25 @@ TEST_F(WayBackTest, NoVolumeBeginsWhileItIsBroughtBack) {
   EXPECT_EQ(why->code, EBUSY);
   EXPECT_NE(why->what.find("being rolled back"), std::string::npos) << why->what;
   EXPECT_EQ(load_plain(node_->metadata.contents, record_).record, before);
+}
+
+// The list names what the source lacked; what it has overwritten since, and this node goes back to, is anywhere.
+TEST_F(WayBackTest, WhatIsBroughtBackIsNotWhatAnOldListNames) {
+  node_.reset();
+  record_.dirty = record_.snapshot = true;  // it names nothing
+  node_ = plain_node(config_, record_, nullptr, &copies_);
+  copies_.scheduler = &node_->scheduler;
+  ASSERT_TRUE(node_->engine->start().ok());
+  meet();
+  tell_half_copied();
+  part();
+  copies_.hangs = CopyStep::kRollback;
+  node_->engine->orders().roll_back([](const Result<std::string>&) {});
+  node_->run(kSecond_ns);
+  ASSERT_EQ(copies_.count(CopyStep::kRollback), 1);
+  begin_anew(node_->metadata.contents, DataFound::kSome);
+  ASSERT_TRUE(node_->engine->start().ok());
+  EXPECT_EQ(node_->engine->status().dirty_bytes, kVolumeBytes);
 }
 
 // What the lost session had sent would land on top of it.
