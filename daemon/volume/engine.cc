@@ -43,7 +43,7 @@ Engine::Engine(Parts parts)
       snapshots_(core_, writes_, verifier_, disks_, roles_, parts.copies),
       sync_(core_,
             {gate_, writes_, flushes_, disks_, verifier_, replica_, peer_.asked(), consent_, roles_, first_record_,
-             facts_, way_back_, parts.words},
+             facts_, way_back_, parts.words, parts.own_set_bytes_max},
             *this),
       clients_(core_, roles_, writes_, reads_, flushes_, std::move(parts.cut_off_clients)),
       upkeep_(core_, {writes_, flushes_, replica_, disks_, roles_}, [this] { note_state(); }),

@@ -74,6 +74,7 @@ class Engine final : private DiskHealth::Owner, private PeerSync::Owner, private
     Copies* copies = nullptr;  // of the backing; null: none can be taken
     uint64_t receive_bytes_max = limits::kReceiveBytesMax;  // less for the simulator's volumes
     uint64_t zero_bytes_in_flight_max = limits::kZeroBytesInFlightMax;  // likewise
+    uint64_t own_set_bytes_max = limits::kControlBytesMax;  // less for tests' volumes: their set is one chunk
   };
   explicit Engine(Parts parts);
 

@@ -1,7 +1,6 @@
 // The target's own set of blocks that may differ, on its way to the source: chunk by chunk on the
 // control stream, as fast as the peer takes them. A fragmented set of a volume of 64 TiB is 2 GiB,
-// of which no more than limits::kControlBytesMax wait here at one time. Owned by the engine; loop
-// thread only.
+// of which no more than `bytes_max` wait here at one time. Owned by the engine; loop thread only.
 #pragma once
 
 #include <functional>
@@ -22,7 +21,8 @@ class OwnSet {
     std::function<uint64_t()> unconfirmed_bytes;  // that were sent and that the peer may not have
   };
 
-  OwnSet(const BlockMap& set, Stream stream) : set_(set), stream_(std::move(stream)) {}
+  OwnSet(const BlockMap& set, Stream stream, uint64_t bytes_max = limits::kControlBytesMax)
+      : set_(set), stream_(std::move(stream)), bytes_max_(bytes_max) {}
 
   // In a session; the set is not changed until all is told.
   void begin() {
@@ -32,7 +32,7 @@ class OwnSet {
   }
   // The peer has taken some of what was sent.
   void go_on() {
-    while (telling_ && stream_.unconfirmed_bytes() < limits::kControlBytesMax) tell_next();
+    while (telling_ && stream_.unconfirmed_bytes() < bytes_max_) tell_next();
     if (telling_ || !told_) return;
     std::exchange(told_, nullptr)();
   }
@@ -59,6 +59,7 @@ class OwnSet {
 
   const BlockMap& set_;
   const Stream stream_;
+  const uint64_t bytes_max_;
   bool telling_ = false;
   uint64_t from_bytes_ = 0;
   std::function<void()> told_;

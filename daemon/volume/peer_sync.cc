@@ -54,7 +54,7 @@ PeerSync::PeerSync(Core& core, const Parts& parts, Owner& owner)
       source_(core, parts.flushes, parts.writes, parts.disks, *this),
       target_(core,
               {parts.gate, parts.disks, parts.replica, parts.asked, parts.roles,
-               parts.first_record, parts.facts, parts.way_back},
+               parts.first_record, parts.facts, parts.way_back, parts.own_set_bytes_max},
               log_, *this),
       stand_in_(core, parts.disks, parts.consent, *this),
       company_(core, parts.facts),

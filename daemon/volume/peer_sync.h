@@ -47,6 +47,7 @@ class PeerSync final : private ResyncSource::Owner,
     const OwnFacts& facts;
     WayBack& way_back;
     const EventWords& words;
+    uint64_t own_set_bytes_max;
   };
 
   PeerSync(Core& core, const Parts& parts, Owner& owner);

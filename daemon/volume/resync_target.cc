@@ -20,7 +20,8 @@ ResyncTarget::ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner
                {[this](const wire::DirtyFrame& chunk, std::span<const std::byte> bits) {
                   core_.session.send_ordered(chunk, bits);
                 },
-                [this] { return core_.session.control_kept_bytes(); }}) {}
+                [this] { return core_.session.control_kept_bytes(); }},
+               parts.own_set_bytes_max) {}
 
 void ResyncTarget::session_up() { takes_data_ = false; }
 

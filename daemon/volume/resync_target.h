@@ -53,6 +53,7 @@ class ResyncTarget {
     FirstRecord& first_record;
     const OwnFacts& facts;
     WayBack& way_back;
+    uint64_t own_set_bytes_max;  // that the peer has not confirmed yet
   };
 
   ResyncTarget(Core& core, const Parts& parts, ResyncLog& log, Owner& owner);
