@@ -119,6 +119,43 @@ TEST_F(VerificationTest, ARepairThatCouldNotReadAPlaceIsStillToBeDone) {
   EXPECT_TRUE(status().repair_cut_off);
 }
 
+// The run that could not be read was put aside, to be compared block by block, and the operator has stopped that.
+TEST_F(VerificationTest, WhatAnEarlierOneHadPutAsideIsNotComparedTwice) {
+  bool bad = true, keeps = true;
+  node_->data.submitted = [&](const DiskRequest& request) {
+    if (request.op != DiskOp::kRead || !std::exchange(bad, false)) return;
+    node_->data.error = EIO;
+    node_->data.failures = 1;
+  };
+  std::vector<uint64_t> kept;  // of single blocks: not answered yet
+  uint64_t asked_bytes = 0;
+  hears_ = [&](const wire::FrameHeader& header) {
+    if (header.type == static_cast<uint8_t>(wire::FrameType::kFlush)) answer(header.sequence);
+    if (header.type != static_cast<uint8_t>(wire::FrameType::kDigest)) return;
+    asked_bytes += header.length;
+    if (keeps && header.length == limits::kBlockBytes)
+      kept.push_back(header.sequence);
+    else if (asked_bytes <= kVolumeBytes)  // (the node ends itself at a block that it has compared twice)
+      answer(header.sequence, digests_of_zeroes(header.length));
+  };
+  peer_->answers = false;
+  const auto order = [this](VerifyOrder what) {
+    node_->engine->orders().verify(what, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  };
+  order(VerifyOrder::kCompare);
+  ASSERT_TRUE(await([&] { return !kept.empty(); }));
+  order(VerifyOrder::kStop);
+  for (const uint64_t number : kept) answer(number, digests_of_zeroes(limits::kBlockBytes));
+  node_->run(kSecond_ns);
+  keeps = false;
+  asked_bytes = 0;
+  order(VerifyOrder::kCompare);
+  ASSERT_TRUE(await([this] { return !status().verify.active; })) << asked_bytes << " bytes were asked for";
+  EXPECT_EQ(status().verify.ended, "complete");
+  EXPECT_EQ(status().verify.compared_bytes, kVolumeBytes);
+  EXPECT_EQ(asked_bytes, kVolumeBytes);
+}
+
 class LargeVerificationTest : public PrimaryTest {
  protected:
   static constexpr uint64_t kLargeBytes = 8 * kMiB;
