@@ -213,6 +213,22 @@ TEST_F(WayBackTest, ACopyInThePlaceOfOneThatWasOnRecordGoesWithItsSession) {
   EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 1);
 }
 
+// The loop stood still, say, and heard of the end of its patience first.
+TEST_F(WayBackTest, ACopyThatEndsAfterItWasGivenUpIsNone) {
+  copies_.answers_after_ns = config_.copies.timeout_ns + 7 * kSecond_ns;
+  meet();
+  tell(wire::kGenerationInconsistent);
+  ASSERT_EQ(copies_.count(CopyStep::kBeforeResync), 1);
+  node_->run(config_.copies.timeout_ns + 5 * kSecond_ns);
+  const std::string failure = node_->engine->status().way_back.failure;
+  EXPECT_NE(failure, "");
+  node_->run(2 * kSecond_ns);
+  EXPECT_EQ(node_->engine->status().way_back.failure, failure);
+  tell(wire::kGenerationInconsistent);
+  EXPECT_FALSE(node_->engine->status().way_back.kept);
+  EXPECT_TRUE(node_->engine->status().mine.inconsistent) << "it goes on without one";
+}
+
 // What is shown here may not be on the disk, nor in a copy of it.
 TEST_F(WayBackTest, WhatAFailedFlushMayHaveLostIsNoWayBack) {
   node_.reset();
