@@ -133,11 +133,19 @@ TEST(IntentStore, ACommitWaitsAMomentForAsManyAsTheLastOneHad) {
   clock.pass(kMillisecond_ns);
   EXPECT_EQ(f.disk.pending(), 1u) << "no longer than the last commit took";
   commit();
+  come(7);
+  clock.pass(8 * kSecond_ns);
+  f.disk.finish_all();
+  come(2);
+  EXPECT_EQ(f.disk.pending(), 0u);
+  clock.pass(limits::kIntentGatherMax_ns);
+  EXPECT_EQ(f.disk.pending(), 1u) << "nor as long as the disk hung";
+  commit();
   clock.pass(limits::kIntentGatherMax_ns);
   come(1);
   EXPECT_EQ(f.disk.pending(), 1u) << "after a pause nobody is expected";
   commit();
-  EXPECT_EQ(f.disk.flushes, 5u);
+  EXPECT_EQ(f.disk.flushes, 7u);
   for (uint64_t i = 0; i < comers.region; ++i) EXPECT_EQ(comers.told[i].result, 0);
 }
 
