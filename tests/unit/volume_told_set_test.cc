@@ -28,7 +28,7 @@ class ToldSet : public testing::Test {
     std::vector<std::byte> file = plain_file(record_);
     metadata::Loaded loaded = load_plain(file, record_);
     node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome, nullptr,
-                                       nullptr, 0, nullptr, 3, 1);
+                                       nullptr, 0, nullptr, 3, false, 1);
     EXPECT_TRUE(node_->engine->start().ok());
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
     peer_->confirms = false;
