@@ -34,6 +34,7 @@ constexpr uint64_t kWriteBytesInFlightMax = 48 * kMiB;
 // Whether a device holds data (base/data_search.h): how long that is looked for at the start of a node, how much is
 // read at its ends and in order, how much in one place between, and how close to each other these places become.
 constexpr uint64_t kSearch_ns = 10 * kSecond_ns;
+constexpr uint64_t kSearchForUnflushed_ns = 1 * kSecond_ns;  // what nobody has been promised
 constexpr uint64_t kSearchEdgeBytes = 1 * kMiB;
 constexpr uint64_t kSearchPlaceBytes = 64 * kKiB;
 constexpr uint64_t kSearchStrideBytesMin = 16 * kMiB;

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "base/checks.h"
-
 namespace twinblock {
 
 NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, Start start)
@@ -15,7 +13,7 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
-  durable_ = {record_.sessions, record_.held_data, record_.promoted_boot};
+  durable_ = {record_.sessions, record_.held_data, record_.promoted_boot, record_.keep, record_.discard};
   // No data were found under a record that promises some: not mounted, or a new disk. What is there is not
   // believed; where there is a peer, it is copied from it.
   backing_lost_ = start.found != DataFound::kSome && record_.held_data;
@@ -23,7 +21,7 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
 }
 
 void NodeState::persist(metadata::SuperblockStore::Done done) {
-  const Durable next{record_.sessions, record_.held_data, record_.promoted_boot};
+  const Durable next{record_.sessions, record_.held_data, record_.promoted_boot, record_.keep, record_.discard};
   store_.update(record_, [this, done = std::move(done), next](int error) {
     if (error != 0)
       record_failed_(error);
@@ -41,11 +39,11 @@ void NodeState::note_durable(const Durable& durable) {
 }
 
 void NodeState::hold_data(std::function<void()> then) {
-  if (record_.held_data && durable_.held_data) {
+  // (What a disk still had to do when a volume was begun in vain is nobody's any more.)
+  if (blank_ || (record_.held_data && durable_.held_data)) {
     then();
     return;
   }
-  TB_CHECK(!blank_, "nothing is promised on a node without a volume");
   record_.held_data = true;
   persist([then = std::move(then)](int) { then(); });
 }

@@ -57,6 +57,7 @@ class NodeState {
     metadata::Sessions sessions;  // with a disk, this node tells its peer of no other
     bool held_data = false;
     uint64_t promoted_boot = 0;
+    bool keep = false, discard = false;
   };
   [[nodiscard]] const Durable& durable() const { return durable_; }
 

@@ -214,12 +214,12 @@ void Replica::finished(Op& op) {
   if (op.asks == Op::Asks::kHole && op.disk.error == 0 && looks_behind(op)) return;
   const bool stable = op.disk.op == DiskOp::kFlush ? op.covers_data : op.disk.op == DiskOp::kWrite && op.disk.fua;
   if (op.disk.error == 0 && stable && disks_.local_ok())
-    core_.state().hold_data([this, &op] { ended(op); });
+    core_.state().hold_data([this, &op] { ended_here(op); });
   else
-    ended(op);
+    ended_here(op);
 }
 
-void Replica::ended(Op& op) {
+void Replica::ended_here(Op& op) {
   op.keeps_payload.reset();
   if (changes_disk(op)) core_.worker_view().write_ended(op.disk.offset_bytes, op.disk.length_bytes);
   got_on_ns_ = core_.clock.now_ns();

@@ -54,7 +54,7 @@ class Replica {
   [[nodiscard]] bool looks_behind(Op& op);
   [[nodiscard]] static std::span<std::byte> body_of(Op& op);
   void finished(Op& op);
-  void ended(Op& op);
+  void ended_here(Op& op);
   void release(Op& op);
   void device_seen();
   void release_sent_bodies();

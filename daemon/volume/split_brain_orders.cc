@@ -141,11 +141,14 @@ void SplitBrainOrders::take(const Order& order, Reply reply) {
   const bool repeated = (order.keep_local ? record.keep : record.discard) &&
                         record.given_up.state_id == order.lost().state_id;
   if (repeated) {
-    // Its record may still be under way.
-    core_.state().persist([this, reply = std::move(reply),
-                           said = "this order stands already: " + loss + " are given up; " + when + beside](int error) {
-      reply(error == 0 ? Result<std::string>(said) : disks_.why_metadata_failed(error));
-    });
+    const NodeState::Durable& durable = core_.state().durable();
+    const std::string said = "this order stands already: " + loss + " are given up; " + when + beside;
+    if (order.keep_local ? durable.keep : durable.discard)
+      reply(said);
+    else
+      core_.state().persist([this, reply = std::move(reply), said](int error) {
+        reply(error == 0 ? Result<std::string>(said) : disks_.why_metadata_failed(error));
+      });
     return;
   }
   core_.state().take_order(order.keep_local,

@@ -49,7 +49,7 @@ struct StatusView {
   SyncFacts mine;
   metadata::GivenUp given_up{};
   bool joinable = false;  // blank, and joins a peer that is initialised
-  DataFound found = DataFound::kUnknown;  // in the backing, where this node is blank or knew of data
+  DataFound found = DataFound::kUnknown;  // in the backing, when this process began
   bool unvouched = false;                 // it held data, and nobody has said that what is there is right
 
   struct Peer {

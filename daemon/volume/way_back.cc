@@ -12,6 +12,8 @@ namespace {
 
 // Copies answer within the file's time limit and some 2 s. Who never does keeps nobody waiting.
 constexpr uint64_t kBeyondTimeout_ns = 5 * kSecond_ns;
+// For how long a source is asked to wait at least, also by who knows already that there is no copy.
+constexpr uint64_t kSourceGoesOn_ns = 2 * kSecond_ns;
 
 }  // namespace
 
@@ -65,7 +67,9 @@ bool WayBack::may_become_half_copied() {
   const uint64_t now = core_.clock.now_ns();
   if (!copy_ || copy_->session != session) copy_ = Copy{session, now};
   if (copy_->state == CopyState::kFailed && core_.config.on_no_way_back == OnNoWayBack::kWait) {
-    // Asked again: the source knows by now that it may have to go on without this node.
+    // The source may have to go on without this node, by a witness' consent, and to record that, which it can in a
+    // session only.
+    if (now - copy_->since_ns < kSourceGoesOn_ns) return false;
     core_.session.drop("no copy of what " + core_.node + " holds could be taken before the resync: " + failure_ +
                            ". It is tried again; or let it go on without one: on_failure = \"go on\" in [copies]",
                        limits::kPeerDiskRetry_ns);

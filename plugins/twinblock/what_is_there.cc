@@ -58,6 +58,11 @@ Result<metadata::Loaded> load_metadata(const std::string& path, uint64_t volume_
 }
 
 Result<DataFound> look_at_backing(const std::string& backing, const metadata::Loaded& loaded) {
+  // Whether a process before wrote anything, and ended before it flushed that, need not be known for certain.
+  if (!loaded.blank && !loaded.record.held_data) {
+    const Result<DataFound> found = look_for_data(backing, limits::kSearchForUnflushed_ns, false);
+    return found.ok() ? found.value() : DataFound::kUnknown;
+  }
   // Zeroes in memory may be what a failed flush did not get onto the disk: may_forget_memory() has yet to see them.
   return look_for_data(backing, limits::kSearch_ns, loaded.blank);
 }

@@ -192,6 +192,10 @@ TEST(Workload, NeedsTheRateOfEachLinkThatIsUp) {
   two["links"][1]["carried_bytes_per_s"] = 0;
   two["links"][1]["up"] = false;
   EXPECT_NEAR(workload_of(two, 0)->line_bytes_per_s, payload_bytes_per_s(kGbit), 1);
+  two["links"][0]["up"] = false;
+  const Result<json> none = plan_of(two, json::object(), {});
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().what.find("no link is up"), std::string::npos) << none.error().what;
 }
 
 TEST(Plan, OfAFullLinkRecommendsTheSmallestThatIsNearlyAsGood) {

@@ -147,7 +147,7 @@ TEST_F(WayBackTest, TheCopyOfTheNextResyncStays) {
 
 // … or a copy is just being taken, so that it can be.
 // A primary that was to go on with this node's word does so without it then, while the session stands.
-TEST_F(WayBackTest, ACopyThatFailsAtOnceEndsNoSessionBeforeTheSourceHasAskedAgain) {
+TEST_F(WayBackTest, ACopyThatFailsAtOnceLeavesTheSourceAMomentInTheSession) {
   config_.on_no_way_back = OnNoWayBack::kWait;
   copies_.fails = CopyStep::kBeforeResync;
   int lost = 0;
@@ -155,6 +155,7 @@ TEST_F(WayBackTest, ACopyThatFailsAtOnceEndsNoSessionBeforeTheSourceHasAskedAgai
   meet();
   tell(wire::kGenerationInconsistent);
   EXPECT_EQ(node_->engine->status().way_back.failure, "it failed");
+  tell(wire::kGenerationInconsistent);
   EXPECT_EQ(lost, 0);
   tell(wire::kGenerationInconsistent);
   EXPECT_EQ(lost, 1);

@@ -195,6 +195,8 @@ Error unknown_rate(const json& latency) {
     if (count_at(link, "rate_bits_per_s") == 0 && count_at(link, "carried_bytes_per_s") == 0)
       unknown = "link " + text_at(link, "name");
   }
+  if (up == 0)
+    return refused("plan: no link is up, and there is nothing to reckon with", "see: twinblock link list " + text_at(latency, "volume"));
   const bool several = up > 1;
   return refused("plan: the rate of " + (several ? unknown : "the present link") + " is not known, as it was never busy",
                  std::string("say what ") + (several ? "the links are called together" : "it is called") +

@@ -7,6 +7,7 @@
 #include "twinblock/json_fields.h"
 #include "twinblock/process.h"
 #include "twinblock/promoter.h"
+#include "twinblock/standard_output.h"
 
 namespace twinblock {
 namespace {
@@ -21,7 +22,7 @@ void say(bool print_json, const std::string& what) {
   } else {
     std::printf("%s\n", what.c_str());
   }
-  std::fflush(stdout);
+  (void)flush_output();  // nobody else's affair: it promotes all the same
 }
 
 }  // namespace

@@ -15,7 +15,9 @@ Result<bool> not_written(int code) {
 Result<bool> flush_output() {
   // Of a longer text a part was written before, or was not, of which only the stream knows then.
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
-  return not_written(errno);
+  const int code = errno;
+  std::clearerr(stdout);  // what is written from now on may find room again
+  return not_written(code);
 }
 
 }  // namespace twinblock
