@@ -83,7 +83,7 @@ class Channel final : public ConnectionHandler {
   void refuse(const wire::RefuseFrame& refusal, const std::string& why, uint64_t now_ns);
   void close_soon(uint64_t now_ns) {
     enter(Phase::kClosing);
-    opened_ns_ = now_ns - limits::kHandshakeTimeout_ns + limits::kFarewell_ns;
+    closing_ns_ = now_ns;
   }
   void close() {
     enter(Phase::kClosed);
@@ -121,6 +121,12 @@ class Channel final : public ConnectionHandler {
   [[nodiscard]] bool reached() const { return phase_ != Phase::kConnecting || connection_->reached(); }
   [[nodiscard]] uint64_t incarnation() const { return incarnation_; }
   [[nodiscard]] uint64_t opened_ns() const { return opened_ns_; }
+  // Whether it has had its time, before it is up: for the handshake, or, where it goes soon, for the peer to read why.
+  // (Counted from when it began, and not back from the end of a handshake's time: the clock may be younger than that.)
+  [[nodiscard]] bool overdue(const OwnLateness& own, uint64_t now_ns) const {
+    return phase_ == Phase::kClosing ? own.passed_ns(closing_ns_, now_ns) > limits::kFarewell_ns
+                                     : own.passed_ns(opened_ns_, now_ns) > limits::kHandshakeTimeout_ns;
+  }
   // When it was last seen to have got on, before it is up.
   [[nodiscard]] uint64_t step_ns() const { return step_ns_; }
   [[nodiscard]] uint64_t unsent_bytes() const {
@@ -150,7 +156,8 @@ class Channel final : public ConnectionHandler {
   const std::string address_;
   std::unique_ptr<Connection> connection_;
   Phase phase_;
-  uint64_t opened_ns_;
+  const uint64_t opened_ns_;
+  uint64_t closing_ns_ = 0;  // from when on it goes soon
   uint64_t step_ns_;
   std::pair<Phase, bool> seen_{Phase::kConnecting, false};  // by look_for_steps()
   uint64_t incarnation_ = 0;  // unique in the session; of the connection that began it: 0

@@ -125,7 +125,7 @@ void Handshake::time_out_late(uint64_t now_ns) {
   const auto late = links_.channels([&](Channel& channel) {
     if (channel.up() || channel.probes() || channel.phase() == Channel::Phase::kDraining) return false;
     channel.look_for_steps(now_ns);
-    if (env_.lateness.passed_ns(channel.opened_ns(), now_ns) > limits::kHandshakeTimeout_ns) return true;
+    if (channel.overdue(env_.lateness, now_ns)) return true;
     return others && channel.dialled() && channel.phase() != Channel::Phase::kClosing &&
            env_.lateness.passed_ns(channel.step_ns(), now_ns) > limits::kLinkPatience_ns;
   });
@@ -406,7 +406,7 @@ bool Handshake::take_verdict(Channel& channel, Verdict theirs) {
 // --- refusals
 
 // The peer has to be told why, or it would dial without end: the connection closes when the peer
-// has read it, or at the handshake's timeout.
+// has read it, or soon after.
 void Handshake::refuse(Channel& channel, const std::string& to_peer, const std::string& for_us) {
   channel.refuse({.nonce = channel.intro().peer_nonce()}, to_peer, env_.clock.now_ns());
   // Whoever dials may say anything, and another thing each time. Where something is known of the

@@ -57,6 +57,9 @@ FuzzNode::FuzzNode(const Config& configuration, std::string name,
   process_->name = name;
   data.process = metadata.process = process_;
   clock = std::make_unique<sim::VirtualClock>(scheduler, process_, sim::Random(2));
+  // Its host was started just now, so that what lies some seconds back was before its clock began. (Of the simulator's
+  // hosts only some are that young.)
+  process_->clock_origin_ns = 1;
   port_ = network.attach(0, process_);
   workers = std::make_unique<sim::VirtualWorkers>(scheduler, process_, sim::Random(4));
   engine = std::make_unique<Engine>(

@@ -51,7 +51,7 @@ class LostPeerTest : public testing::Test {
   }
   // Until the peer has heard one more of them.
   void await(wire::FrameType type, int before) {
-    for (int i = 0; i < 100 && heard_[type] == before; ++i) node_->run(10 * kMillisecond_ns);
+    for (int i = 0; i < 1000 && heard_[type] == before; ++i) node_->run(10 * kMillisecond_ns);
     ASSERT_GT(heard_[type], before);
   }
   // One that is primary, too, unless other flags are said, and no session comes up with it.

@@ -69,6 +69,21 @@ TEST_F(RefusingPeerTest, WhatARefusalSaysMovesNoCursor) {
   EXPECT_EXIT(hear(), testing::ExitedWithCode(0), "");
 }
 
+// Both hosts were started a moment ago: a clock that has just begun has no moments before. The peer's host loses its power
+// before its process has read that no session comes up, so that nothing closes that connection but this node.
+TEST_F(RefusingPeerTest, WhoIsGoneWithoutAWordIsDialledAgainSoonAfterAStart) {
+  begin(OnPeerLoss::kContinue);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->beats = false;  // a connection on which it says more is closed for that
+  peer_->take(HostilePeer::Stance::kUnrelated, 0, 2);
+  for (int i = 0; i < 1000 && node_->engine->status().verdict != Verdict::kUnrelated; ++i) node_->run(kMillisecond_ns);
+  ASSERT_EQ(node_->engine->status().verdict, Verdict::kUnrelated);
+  node_->network.set_power(1, false);
+  peer_.reset();
+  node_->network.set_power(1, true);
+  ASSERT_NO_FATAL_FAILURE(meet(true));
+}
+
 TEST_F(RefusingPeerTest, WhoIsGoneRefusesNothingAnyMore) {
   begin(OnPeerLoss::kContinue);
   ASSERT_NO_FATAL_FAILURE(be_refused(HostilePeer::Stance::kUnrelated, Verdict::kUnrelated));
