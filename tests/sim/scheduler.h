@@ -19,7 +19,7 @@ struct Process {
   bool alive = true;
   bool paused = false;
   uint64_t still_since_ns = 0;  // see stand_still(); 0: it does not
-  uint64_t clock_origin_ns = 0;  // what its clock shows at the beginning of virtual time
+  uint64_t clock_origin_ns = 0;  // its clock less virtual time: below 0, modulo 2^64, for a host that was started later
   std::vector<Action> deferred;  // came due while paused, in order …
   // … and the timers among them: libev calls those before it looks at sockets.
   std::vector<Action> deferred_timers;

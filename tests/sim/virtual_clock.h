@@ -1,10 +1,11 @@
-// Clock and Timer on virtual time. Each process has its own origin, as machines have; timers fire a
-// little late, as they do.
+// Clock and Timer on virtual time. Each process has its own origin, as machines have, and some begin right after their
+// host's start; timers fire a little late, as they do.
 #pragma once
 
 #include <memory>
 #include <utility>
 
+#include "base/units.h"
 #include "io/clock.h"
 #include "random.h"
 #include "scheduler.h"
@@ -15,7 +16,9 @@ class VirtualClock final : public Clock {
  public:
   VirtualClock(Scheduler& scheduler, ProcessPtr process, Random random)
       : scheduler_(scheduler), process_(std::move(process)), random_(random) {
-    process_->clock_origin_ns = random_.between(1, uint64_t{1} << 50);
+    const uint64_t drawn = random_.between(1, uint64_t{1} << 50);
+    const bool young = drawn % 8 == 0;
+    process_->clock_origin_ns = young ? 1 + drawn / 8 % kYoung_ns - scheduler_.now_ns() : drawn;
   }
 
   [[nodiscard]] uint64_t now_ns() const override {
@@ -27,6 +30,9 @@ class VirtualClock final : public Clock {
   }
 
  private:
+  // What the clock shows at most when such a process begins: moments that lie further back were before it began.
+  static constexpr uint64_t kYoung_ns = kSecond_ns;
+
   class VirtualTimer final : public Timer {
    public:
     VirtualTimer(VirtualClock& clock, std::function<void()> callback)

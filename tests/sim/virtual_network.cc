@@ -288,7 +288,7 @@ void VirtualNetwork::syn(const WirePtr& wire, int from) {
   if (dialler == nullptr || wire->dead[index(from)]) return;
   Host& target = hosts_[index(1 - from)];
   Link& link = *wire->link;
-  if (!carries(link, 0) || !carries(link, 1) || !target.powered) {
+  if (!carries(link, 0) || !carries(link, 1) || !target.powered || dials_blocked_[index(from)]) {
     scheduler_.after(random_.between(200, 1000) * kMillisecond_ns, nullptr,
                      [this, wire, from] { syn(wire, from); });
     return;

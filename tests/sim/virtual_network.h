@@ -1,8 +1,8 @@
 // The network between two hosts: one or more links, each with byte streams in random segments with
-// random delays, a window, resets, silence in one direction or both, and hosts that vanish. Bytes
-// that silence holds back arrive when it ends, as TCP sends them again, also those of a connection
-// that its sender has given up and replaced; such a connection stays half-open at the other side
-// until that hears of it.
+// random delays, a window, resets, silence in one direction or both, and hosts that vanish; and perhaps
+// a firewall that lets one host's dials through only. Bytes that silence holds back arrive when it ends,
+// as TCP sends them again, also those of a connection that its sender has given up and replaced; such a
+// connection stays half-open at the other side until that hears of it.
 #pragma once
 
 #include <array>
@@ -54,6 +54,8 @@ class VirtualNetwork {
   void set_silent(const std::array<bool, 2>& silent);
   // How often it was told so: who ends a silence later does not end another one.
   [[nodiscard]] uint64_t silences() const { return silences_; }
+  // For good, on all links: nobody hears of what this host dials; what is dialled to it gets through.
+  void block_dials_of(int host) { dials_blocked_[index(host)] = true; }
   void set_faults(const std::string& link, const LinkFaults& faults);
   [[nodiscard]] const LinkFaults& faults(const std::string& link) { return link_of(link).faults; }
   // All faults end.
@@ -157,6 +159,7 @@ class VirtualNetwork {
   std::array<Host, 2> hosts_;
   std::array<bool, 2> silent_{};
   uint64_t silences_ = 0;
+  std::array<bool, 2> dials_blocked_{};  // by the host that dials
   std::map<std::string, Link> links_;  // made when they are first used
   std::vector<std::weak_ptr<Wire>> wires_;
 };
