@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/checks.h"
 #include "base/limits.h"
 
 namespace twinblock {
@@ -35,7 +36,10 @@ Status LinkRoster::start() {
 
 void LinkRoster::listen_again() {
   std::erase_if(unheard_, [this](const std::string& name) {
-    if (!listen(*parts_.links.find(name))) return false;
+    Link* link = parts_.links.find(name);
+    if (link == nullptr) link = find_left(name);
+    TB_CHECK(link != nullptr, "what is forgotten is not listened on again");
+    if (!listen(*link)) return false;
     env_.log.log(Severity::kInfo, "link " + name + ": listens now");
     return true;
   });
@@ -49,6 +53,13 @@ Status LinkRoster::listen(Link& link) {
         parts_.handshake.accept(link, std::move(connection));
       },
       [this, &link](const Refusal& refusal) { parts_.handshake.refused(link, refusal); });
+}
+
+// Of those that were removed, and are listened on still. Null: there is none of that name.
+Link* LinkRoster::find_left(const std::string& name) const {
+  for (const auto& left : parts_.links.left())
+    if (left->name() == name) return left.get();
+  return nullptr;
 }
 
 bool LinkRoster::can_spare(const std::string& name) const {
@@ -100,10 +111,11 @@ Status LinkRoster::add(const LinkConfig& config) {
   parts_.joins.prepare(link);
   if (Status listening = started_ ? listen(link) : ok_status(); !listening) {
     parts_.links.remove(link);
-    for (Link* each : gone) (void)listen(*each);  // as before
+    for (Link* each : gone) listen_as_before(*each);
     return listening;
   }
   for (Link* each : gone) {
+    unheard_.erase(each->name());
     close(*each);
     parts_.links.remove(*each);
   }
@@ -111,10 +123,17 @@ Status LinkRoster::add(const LinkConfig& config) {
   return ok_status();
 }
 
+// Its address may be away, too: what listened on it would have heard again when it was back.
+void LinkRoster::listen_as_before(Link& link) {
+  if (listen(link)) return;
+  unheard_.insert(link.name());
+  timer_->arm(limits::kListenAgain_ns);
+}
+
+// It is listened on still, or as soon as it can be.
 Status LinkRoster::remove(const std::string& name) {
   Link* link = parts_.links.find(name);
   if (link == nullptr) return Error{"there is no link " + name, "", 0};
-  unheard_.erase(name);
   close(*link);
   parts_.links.leave(*link);
   parts_.dialler.begin_with_first();
@@ -123,13 +142,12 @@ Status LinkRoster::remove(const std::string& name) {
 
 void LinkRoster::forget(const std::string& name) {
   if (parts_.links.has(name)) (void)remove(name);
-  const auto& all = parts_.links.left();
-  const auto at = std::find_if(all.begin(), all.end(), [&](const auto& left) { return left->name() == name; });
-  if (at == all.end()) return;
-  Link& link = **at;
+  Link* link = find_left(name);
+  if (link == nullptr) return;
+  unheard_.erase(name);
   env_.network.unlisten(name);
-  close(link);
-  parts_.links.remove(link);
+  close(*link);
+  parts_.links.remove(*link);
 }
 
 Status LinkRoster::enable(const std::string& name, bool enabled) {

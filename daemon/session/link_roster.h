@@ -42,6 +42,8 @@ class LinkRoster {
  private:
   Status listen(Link& link);
   void listen_again();
+  void listen_as_before(Link& link);
+  [[nodiscard]] Link* find_left(const std::string& name) const;
   [[nodiscard]] std::vector<Link*> in_the_way_of(const LinkConfig& config) const;
   [[nodiscard]] bool is_found_without(const std::vector<Link*>& gone, const LinkConfig& added) const;
   [[nodiscard]] Status may_use_one_more() const;
@@ -52,7 +54,7 @@ class LinkRoster {
   SessionSteps& session_;
   const Parts parts_;
   bool started_ = false;
-  std::set<std::string> unheard_;  // links by name that nobody can be heard on yet
+  std::set<std::string> unheard_;  // links by name that nobody can be heard on yet; of those that were removed, too
   const std::unique_ptr<Timer> timer_;
 };
 
