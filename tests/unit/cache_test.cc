@@ -266,6 +266,35 @@ TEST(PlaceIndexTest, ATableThatIsFullKeepsWhatIsAskedFor) {
   EXPECT_GT(kept, hot / 8 * 3 / 4);
 }
 
+// Sixteen chunks of the volume share each lock and its buckets: what is learned of one, of which little is known, takes the
+// places of others, and theirs take its.
+TEST(PlaceIndexTest, WhatWasForgottenIsNotKnownHoweverFullTheTableIs) {
+  PlaceIndex places(kGiB, kMiB);
+  constexpr uint64_t kChunk = kMiB / kBlock, kApart = 64 * kChunk;  // from one chunk to the next of the same lock
+  std::vector<uint64_t> is(16 * kApart, 0);                         // 0: forgotten
+  std::mt19937_64 random(1);
+  for (uint64_t n = 1; n <= 300'000; ++n) {
+    const uint64_t drawn = random();
+    const uint64_t block = drawn % 4 == 0 ? drawn / 4 % 4 : (1 + drawn / 4 % 15) * kApart + drawn / 64 % kChunk;
+    std::array<PlaceIndex::Place, 1> place;
+    places.find(block, place);
+    if (place[0].known) {
+      ASSERT_EQ(place[0].tag[0], is[block]) << "block " << block << " after " << n;
+    }
+    if (random() % 3 == 0) {
+      places.forget(block, 1);
+      is[block] = 0;
+    } else {
+      places.learn(block, std::array<ContentTag, 1>{{{n, n}}}, true, yes);
+      is[block] = n;
+    }
+    if (n % 50'000 != 0) continue;
+    places.forget_all();
+    std::ranges::fill(is, 0);
+    ASSERT_EQ(places.known(), 0u) << "after " << n;
+  }
+}
+
 TEST(CacheEffortTest, WhereThePageCacheAnswersOnlyOneReadInSomeIsTimed) {
   CacheEffort effort;
   const auto timed = [&] {

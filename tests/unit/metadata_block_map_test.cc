@@ -374,6 +374,22 @@ TEST(InflightFilter, AWriteAcrossABorderBlocksBothSides) {
   EXPECT_TRUE(filter.quiet(0, 128 * kKiB));
 }
 
+TEST(InflightFilter, TheCountersBeginAnewInTheMiddleOfAWrite) {
+  InflightFilter filter;
+  for (const uint64_t at : {256 * kMiB, kTiB}) {
+    const auto before = filter.mark(at - kMiB, 2 * kMiB);
+    ASSERT_TRUE(before) << at;
+    filter.raise(at - 64 * kKiB, 128 * kKiB);
+    EXPECT_FALSE(filter.quiet(at - 512, 512)) << at;
+    EXPECT_FALSE(filter.quiet(at, 512)) << at;
+    EXPECT_FALSE(filter.quiet(at - 512, 1024)) << at;
+    EXPECT_FALSE(filter.mark(at - kMiB, 2 * kMiB)) << at;
+    filter.lower(at - 64 * kKiB, 128 * kKiB);
+    EXPECT_FALSE(filter.unchanged(at - kMiB, 2 * kMiB, *before)) << at;
+    EXPECT_TRUE(filter.quiet(at - kMiB, 2 * kMiB)) << at;
+  }
+}
+
 // A worker that loses its processor between its two looks: a write that both began and ended there
 // may be half in what was read.
 TEST(InflightFilter, NoticesAWriteThatBeganAndEndedWhileAWorkerRead) {
