@@ -1,7 +1,6 @@
 // What a peer that has the key, and has gone mad, can make a node keep: an engine on virtual parts, and the fuzzers'
 // hostile peer.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <memory>
@@ -10,60 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "hostile_peer.h"
-#include "metadata_image.h"
-#include "wire/codec.h"
+#include "session_hostile_support.h"
 #include "wire/compression.h"
 
 namespace twinblock::fuzz {
 namespace {
-
-constexpr uint64_t kVolumeBytes = 256 * kKiB;
-
-size_t allocated_bytes() {
-  const struct mallinfo2 info = mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
-
-class HostilePeerTest : public testing::Test {
- protected:
-  HostilePeerTest() : config_(make_config(kVolumeBytes)), record_(record()) {
-    node_ = plain_node(config_, record_);
-    peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
-  }
-  ~HostilePeerTest() override {
-    node_->engine.reset();
-    peer_.reset();
-  }
-
-  static metadata::NodeRecord record() {
-    metadata::NodeRecord record = plain_record("alpha", {kVolumeBytes, 64 * kKiB});
-    record.generations.history[0] = 9;
-    return record;
-  }
-  void meet(HostilePeer::Stance stance, uint8_t flags) {
-    peer_->take(stance, flags, 2);
-    ASSERT_TRUE(node_->engine->start().ok());
-    node_->run(3 * kSecond_ns);
-    ASSERT_TRUE(stands());
-  }
-  [[nodiscard]] bool stands() const { return node_->engine->inside().session_stands(); }
-  // `count` frames in one piece.
-  template <typename Make>
-  void send(size_t count, Make&& make) {
-    std::vector<std::byte> bytes;
-    for (size_t i = 0; i < count; ++i) {
-      const wire::HeaderBytes sealed = wire::seal(make());
-      bytes.insert(bytes.end(), sealed.begin(), sealed.end());
-    }
-    peer_->send(0, bytes);
-  }
-
-  const Config config_;
-  const metadata::NodeRecord record_;
-  std::unique_ptr<FuzzNode> node_;
-  std::unique_ptr<HostilePeer> peer_;
-};
 
 // Each of these is answered by one that is kept until the peer has confirmed it.
 TEST_F(HostilePeerTest, WhoConfirmsNothingIsNotToldWithoutEnd) {
