@@ -121,6 +121,23 @@ TEST_F(RefusingPeerTest, WhoRefusesOverOneLinkDoesSoWhileAnotherIsDead) {
   EXPECT_TRUE(backup_fails);
 }
 
+// Its replica was made anew there, and larger by mistake; what grows can never be made smaller.
+TEST_F(RefusingPeerTest, ALargerVolumeOfTheSameNameIsNotFollowed) {
+  begin(OnPeerLoss::kContinue);
+  int follows = 0;  // or tries to, where its disk has no room
+  node_->logs = [&follows](const std::string& line) {
+    const bool says_so = line.find("did not grow to") != line.npos || line.find("from now on") != line.npos;
+    follows += says_so ? 1 : 0;
+  };
+  config_.size_bytes = 2 * kVolumeBytes;  // what the peer says; this node goes by its record
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kUnrelated, 0, 0);
+  node_->run(30 * kSecond_ns);
+  EXPECT_TRUE(is_told("the volume's size differs")) << node_->engine->status().links.at(0).last_error;
+  EXPECT_EQ(follows, 0);
+  EXPECT_EQ(node_->engine->status().size_bytes, kVolumeBytes);
+}
+
 // Each time costs both hosts a connection.
 TEST_F(RefusingPeerTest, WhoNeverGetsOnIsDialledLessOften) {
   begin(OnPeerLoss::kContinue);
