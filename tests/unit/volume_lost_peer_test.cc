@@ -440,6 +440,22 @@ TEST_F(LostPeerTest, APromotionDoesNotWaitWithoutEndForThePeersWord) {
   EXPECT_FALSE(node_->engine->is_primary());
 }
 
+// Its host has so much to do that each turn of its loop comes late. It looks whether the peer is there all the same.
+TEST_F(LostPeerTest, ANodeThatIsLateAtEachTurnGivesADeadPeerUp) {
+  begin_in_duplex();
+  sim::LinkFaults dead;
+  dead.silent = {true, true};
+  for (const char* link : {"main", "backup"}) node_->network.set_faults(link, dead);
+  const uint64_t end_ns = node_->scheduler.now_ns() + 10 * config_.peer_timeout_ns;
+  while (stands() && node_->scheduler.now_ns() < end_ns) {
+    bool turned = false;  // behind what had come due, and before what that arms for at once
+    node_->scheduler.after(0, nullptr, [&turned] { turned = true; });
+    node_->scheduler.run_until(node_->scheduler.now_ns(), [&turned] { return turned; });
+    node_->stand_still(20 * kMillisecond_ns);
+  }
+  EXPECT_FALSE(stands());
+}
+
 // It would be a split brain, and what waits was promised to nobody.
 TEST_F(LostPeerTest, WhoIsOvertakenDoesNotGoOnAlone) {
   begin(OnPeerLoss::kFreeze);
