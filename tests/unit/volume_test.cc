@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -305,6 +306,27 @@ TEST(Hello, EachFlagHasItsBit) {
       EXPECT_EQ(flags, bit | (fast_zero ? 256 : 0));
     }
   }
+}
+
+// Else `twinblock probe` warns of this host's port and of its errors only.
+TEST(Hello, AProbeHearsAllOfThePeersHost) {
+  constexpr std::array kNumbers{
+      &LinkHost::rate_bits_per_s, &LinkHost::receive_buffer_max_bytes, &LinkHost::send_buffer_max_bytes,
+      &LinkHost::receive_errors,  &LinkHost::send_errors,              &LinkHost::dropped,
+      &LinkHost::collisions};
+  LinkHost host;
+  for (size_t i = 0; i < kNumbers.size(); ++i) host.*kNumbers[i] = (i + 1) << 32;
+  host.interface = "eth7";
+  host.congestion = "cubic";
+  host.mtu_bytes = 9000;
+  host.half_duplex = true;
+  const LinkHost heard = probe_host_of(make_probe_host(host));
+  for (size_t i = 0; i < kNumbers.size(); ++i) EXPECT_EQ(heard.*kNumbers[i], (i + 1) << 32) << i;
+  EXPECT_EQ(heard.interface, "eth7");
+  EXPECT_EQ(heard.congestion, "cubic");
+  EXPECT_EQ(heard.mtu_bytes, 9000u);
+  EXPECT_TRUE(heard.half_duplex);
+  EXPECT_FALSE(probe_host_of(make_probe_host({})).half_duplex);
 }
 
 // What a record calls the peer's process is what that process says of itself.
