@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "fuzz_node.h"
 #include "hostile_peer.h"
@@ -21,9 +22,9 @@ constexpr uint64_t kVolumeBytes = 256 * kKiB;
 
 class BesidePeerTest : public testing::Test {
  protected:
-  // `links`: 1 or 2, "main" and "backup".
-  explicit BesidePeerTest(size_t links)
-      : config_(make_config(kVolumeBytes)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
+  // `links`: 1 or 2, "main" and "backup". `replication`: lines of that table of the file.
+  explicit BesidePeerTest(size_t links, const std::string& replication = {})
+      : config_(make_config(kVolumeBytes, replication)), record_(plain_record("alpha", {kVolumeBytes, 64 * kKiB})) {
     while (config_.links.size() > links) config_.links.pop_back();
     node_ = empty_node(config_, record_);
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
