@@ -72,6 +72,12 @@ class NbdReconnect : public testing::Test {
       count += entry.path().string().starts_with(stem_ + ".attach") ? 1 : 0;
     return count;
   }
+  static std::string word_of(const std::string& path) {
+    std::ifstream file(path);
+    std::string word;
+    file >> word;
+    return word;
+  }
   // As the kernel does with a socket that it works with.
   void take_the_socket(const NbdOrder& order) {
     ASSERT_EQ(order.sockets.size(), 1u);
@@ -364,10 +370,7 @@ TEST_F(NbdReconnect, ANewDeviceIsOfThePromotionThatItsConnectionHas) {
   EXPECT_EQ(order.attributes.at(NBD_ATTR_BLOCK_SIZE_BYTES), as_u64(512)) << "as on another kind of device";
   // As long as it may take until a node is there again; and who waited for it goes on soon then.
   EXPECT_EQ(order.attributes.at(NBD_ATTR_DEAD_CONN_TIMEOUT), as_u64(uint64_t{30} * 24 * 3600));
-  std::ifstream file(host_.sys + "/block/nbd1/queue/io_timeout");
-  std::string interval_ms;
-  file >> interval_ms;
-  EXPECT_EQ(interval_ms, "2000");
+  EXPECT_EQ(word_of(host_.sys + "/block/nbd1/queue/io_timeout"), "2000");
 }
 
 // Whoever uses it would wait for a node that is not to come back.
@@ -395,6 +398,32 @@ TEST_F(NbdReconnect, ADeviceThatIsDisconnectedLosesItsNameAndItsPatience) {
   };
   EXPECT_EQ(text_of(host_.sys + "/block/nbd3/uevent"), "change\n") << "udev is to look again";
   EXPECT_EQ(text_of(host_.sys + "/block/nbd3/queue/io_timeout"), "30000\n") << "Linux' own";
+}
+
+// Linux 6.11 to 6.18 has whoever sets that wait for all requests under way, and these wait for the disconnection.
+TEST_F(NbdReconnect, NothingIsSetOfADeviceWhoseRequestsWait) {
+  const std::string patience = host_.sys + "/block/nbd3/queue/io_timeout";
+  put(patience, "2000\n");
+  std::string before;
+  nbd_kernel().answer = [&](const NbdOrder&) {
+    before = word_of(patience);
+    return 0;
+  };
+  ASSERT_TRUE(disconnect_nbd_device(host_, attachment_).ok());
+  EXPECT_EQ(before, "2000");
+  EXPECT_EQ(word_of(patience), "30000");
+}
+
+TEST_F(NbdReconnect, NothingIsSetOfADeviceThatSomebodyElseHasAtOnce) {
+  const std::string patience = host_.sys + "/block/nbd3/queue/io_timeout";
+  put(patience, "2000\n");
+  nbd_kernel().answer = [&](const NbdOrder&) {
+    put(host_.sys + "/block/nbd3/pid", "78\n");
+    put(host_.sys + "/block/nbd3/backend", "twinblock/r1\n");
+    return 0;
+  };
+  ASSERT_TRUE(disconnect_nbd_device(host_, attachment_).ok());
+  EXPECT_EQ(word_of(patience), "2000");
 }
 
 // It is mounted, and the node ends next.

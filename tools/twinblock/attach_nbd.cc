@@ -239,10 +239,12 @@ Status disconnect_nbd_device(const HostPaths& host, const Attachment& attachment
   if (!index) return refused(attachment.device + " is no device of the kernel's nbd");
   Result<NbdNetlink> kernel = NbdNetlink::open();
   if (!kernel) return kernel.error();
-  // The device's next user may be one for whom a late request is a dead connection.
-  (void)look_after_requests(host, attachment.device, 0);
   Status gone = kernel.value().disconnect(*index);
   if (!gone) return gone;
+  // The device's next user may be one for whom a late request is a dead connection; he may have it by now. Not before:
+  // Linux 6.11 to 6.18 has whoever sets that wait, unkillably, for all that is under way, which ends with the device.
+  if (!nbd_device_connected(host, attachment.device) || is_ours(host, attachment))
+    (void)look_after_requests(host, attachment.device, 0);
   take_stable_name(host, attachment);
   return ok_status();
 }
