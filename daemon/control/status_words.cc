@@ -130,10 +130,17 @@ StatusWords words_of_state(const StatusView& view) {
       if (view.mine.resumes && !view.promotion.forgot && view.witness.kind != WitnessKind::kNone &&
           view.witness.standing != WitnessStanding::kOff) {
         words.status = "This node was primary when its process ended. It goes on as that by itself when " + peer +
-                       " confirms that it was not promoted meanwhile, or, without it, when the witness (" +
-                       view.witness.name + ") consents." +
+                       " confirms that it was not promoted meanwhile" +
+                       (view.resumes_with_peer
+                            ? "; the witness (" + view.witness.name +
+                                  ") is not asked in its place, since writes would wait for " + peer +
+                                  " all the same (on_peer_loss = \"freeze\")."
+                            : ", or, without it, when the witness (" + view.witness.name + ") consents.") +
                        (view.witness.error.empty() ? "" : " So far: " + view.witness.error + ".");
         words.action = bring;
+        if (view.resumes_with_peer)
+          words.action += "; or have the witness asked: `twinblock promote " + volume + "`, and then `twinblock continue " +
+                          volume + "`";
         // (What it says of the replicas calls for the peer as well.)
         if (!view.witness.action.empty() && !is_about_replicas(view.witness)) words.action += "; or " + view.witness.action;
         words.action += ". Only where " + peer + " is dead for sure, and was not promoted: twinblock promote " + volume +

@@ -66,6 +66,7 @@ void Resumption::look_without_peer() {
   // consent does not bring that back.
   const SyncFacts mine = mine_();
   if (mine.disk_failed || mine.flush_failed || (mine.rebooted && core_.record().shares_generation())) return;
+  if (waits_for_peer()) return;
   if (consent_.asks()) {
     if (!consent_.promotion_waits()) ask_witness();
     return;

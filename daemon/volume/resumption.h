@@ -8,9 +8,11 @@
 //   kPending    the peer confirms that in a handshake (mirror/generation.h, goes_on()); or it is away,
 //               and this node had on record that it had gone on alone, in a generation of its own: then
 //               its clients' writes are here only, and the peer may be promoted against a word only;
-//               where there is a witness, it is asked instead. A peer that knows nothing of the volume (its disk was
-//               lost, and is empty, or another's) says as little as one that is away; but once it has a session,
-//               which fills it, none goes on by itself that was not alone
+//               where there is a witness, it is asked instead, but not where clients wait for a lost peer
+//               (on_peer_loss = freeze): they would all the same, and the peer could not go on any more. A peer
+//               that knows nothing of the volume (its disk was lost, and is empty, or another's) says as little as
+//               one that is away; but once it has a session, which fills it, none goes on by itself that was not
+//               alone
 //   kConfirmed  primary, but not served yet: clients could read what was under way when the process
 //               ended. That is here for sure only once the peer has the same, or is marked as half-copied. Where
 //               it can't be marked yet, as it takes a copy first, or has failed to, this node goes on alone, as one
@@ -48,6 +50,10 @@ class Resumption {
   void start(bool on_this_boot, std::function<SyncFacts()> mine);
   [[nodiscard]] bool pending() const { return state_ == State::kPending; }
   [[nodiscard]] bool under_way() const { return state_ != State::kOver; }
+  // Whether nobody is asked in the place of a peer that is away, for which clients wait.
+  [[nodiscard]] bool waits_for_peer() const {
+    return pending() && core_.stance().waits_for_peer() && core_.record().shares_generation();
+  }
 
   // A session stands. Whether the peer has confirmed, so that this node is primary; else it is over, but where the peer
   // knows nothing of the volume and this node was alone.

@@ -113,6 +113,7 @@ void StatusSource::fill_session(StatusView& view) const {
   view.verdict = session().handshake().last_verdict();
   view.refusal = session().handshake().refusal();
   view.session_error = session().last_error();
+  view.resumes_with_peer = parts_.roles.resumption().waits_for_peer();
   view.frozen = parts_.roles.role() == Role::kPrimary && parts_.core.stance().frozen();
   view.reads_wait = view.frozen && parts_.core.stance().reads_wait();
   view.witness = parts_.consent.view();

@@ -76,6 +76,7 @@ struct StatusView {
   uint64_t lost_wall_ns = 0;       // … and when that was lost; 0: there was none
   bool frozen = false;  // this node is primary, and its writes wait for the peer or for the witness …
   bool reads_wait = false;  // … and so do its reads, since the peer may have been promoted
+  bool resumes_with_peer = false;  // mine.resumes, and no witness is asked in the place of a peer that is away
   WitnessView witness;
   std::optional<ContentCache::Figures> cache;  // of reads; nothing: there is none
   std::vector<RefusedLinkOrder> refused_link_orders;  // by the peer

@@ -205,6 +205,20 @@ TEST(Resumption, WhoWaitsForThePeerSSayIsToldHowToGoOn) {
       << status_words(view).action;
 }
 
+TEST(Resumption, WhereClientsWaitForThePeerTheWitnessIsNotSaidToBeAsked) {
+  StatusView view = duplex();
+  view.state = VolumeState::kWaiting;
+  view.mine.resumes = true;
+  view.witness.kind = WitnessKind::kEtcd;
+  view.witness.standing = WitnessStanding::kAgreed;
+  EXPECT_NE(status_words(view).status.find("consents"), std::string::npos) << status_words(view).status;
+  view.resumes_with_peer = true;
+  EXPECT_EQ(status_words(view).status.find("consents"), std::string::npos) << status_words(view).status;
+  EXPECT_NE(status_words(view).status.find("is not asked in its place"), std::string::npos) << status_words(view).status;
+  EXPECT_NE(status_words(view).action.find("`twinblock promote r0`, and then `twinblock continue r0`"), std::string::npos)
+      << status_words(view).action;
+}
+
 // The power of both hosts was cut, and one of them is back: it is not promoted without a word.
 TEST(PowerCutInStatus, WhoMayLackWhatThePeerHoldsSaysSoAndWhatTheWordIs) {
   StatusView view = duplex();

@@ -66,6 +66,27 @@ class ResumptionTest : public testing::Test {
     record_.dirty = record_.all_dirty = true;
     begin();
   }
+  // The witness is a register, which names what the record does …
+  void begin_beside_register() {
+    node_->engine.reset();
+    config_.witness.kind = WitnessKind::kEtcd;
+    config_.witness.endpoints = {"http://10.0.0.3:2379"};
+    witness_ = std::make_unique<WrittenWitness>();
+    witness_->reading = {WitnessEntry{metadata::format_uuid(record_.volume_uuid), record_.generations.current, ""}, 5};
+    begin();
+  }
+  // … or a command.
+  void begin_beside_fence() {
+    config_.witness.kind = WitnessKind::kCommand;
+    config_.witness.timeout_ns = kSecond_ns;
+    std::vector<std::byte> file = plain_file(record_);
+    metadata::Loaded loaded = load_plain(file, record_);
+    node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome, nullptr,
+                                       nullptr, kBoot, &fence_);
+    hear_logs();
+    fence_.scheduler = &node_->scheduler;
+    ASSERT_TRUE(node_->engine->start().ok());
+  }
   // The peer's disk was lost, and it has an empty one, which is brought up to date.
   void meet_newcomer() {
     peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
@@ -78,7 +99,7 @@ class ResumptionTest : public testing::Test {
   std::string order_promotion() {
     std::optional<Result<std::string>> said;
     node_->engine->orders().promote({}, [&said](const Result<std::string>& result) { said = result; });
-    for (int i = 0; i < 100 && !said; ++i) node_->run(10 * kMillisecond_ns);
+    for (int i = 0; i < 100 && !said; ++i) node_->run(100 * kMillisecond_ns);
     return !said ? "nothing" : said->ok() ? "" : said->error().what;
   }
   void stop(bool clients_cut_off) {
@@ -275,17 +296,42 @@ TEST_F(ResumptionTest, WhereThereIsAWitnessItConsentsBefore) {
   EXPECT_EQ(on_record().generations.current, witness_->replacements[0].entry.generation);
 }
 
+// They would wait for it all the same, and it could not go on any more in this node's place.
+TEST_F(ResumptionTest, WhereClientsWaitForALostPeerNoWitnessIsAskedInItsPlace) {
+  config_.on_peer_loss = OnPeerLoss::kFreeze;
+  begin_beside_register();
+  node_->run(60 * kSecond_ns);
+  EXPECT_TRUE(witness_->replacements.empty());
+  EXPECT_EQ(on_record().claim, 0u);
+  EXPECT_FALSE(serves());
+  EXPECT_TRUE(node_->engine->status().mine.resumes);
+  EXPECT_TRUE(node_->engine->status().resumes_with_peer);
+  EXPECT_EQ(order_promotion(), "") << "an operator's order asks it";
+  EXPECT_TRUE(serves());
+  EXPECT_EQ(node_->engine->status().mine.term, 2u) << "by the same promotion";
+}
+
+// Clients were let go on there already, and what was acknowledged is nowhere else.
+TEST_F(ResumptionTest, WhereClientsWaitForALostPeerTheWitnessIsAskedByWhoHadGoneOnAlone) {
+  config_.on_peer_loss = OnPeerLoss::kFreeze;
+  record_.generations.current = 12;
+  record_.dirty = record_.all_dirty = true;
+  begin_beside_register();
+  for (int i = 0; i < 100 && !serves(); ++i) node_->run(kSecond_ns);
+  EXPECT_TRUE(serves());
+}
+
+TEST_F(ResumptionTest, WhereClientsWaitForALostPeerItIsNotFenced) {
+  config_.on_peer_loss = OnPeerLoss::kFreeze;
+  begin_beside_fence();
+  node_->run(60 * kSecond_ns);
+  EXPECT_EQ(fence_.calls, 0);
+  EXPECT_FALSE(serves());
+}
+
 // It hangs in the kernel, say, also when it has been killed. That it can't be run again yet is no word about the peer.
 TEST_F(ResumptionTest, AFenceCommandThatStillRunsIsAskedAgain) {
-  config_.witness.kind = WitnessKind::kCommand;
-  config_.witness.timeout_ns = kSecond_ns;
-  std::vector<std::byte> file = plain_file(record_);
-  metadata::Loaded loaded = load_plain(file, record_);
-  node_ = std::make_unique<FuzzNode>(config_, "alpha", std::move(file), std::move(loaded), DataFound::kSome, nullptr,
-                                     nullptr, kBoot, &fence_);
-  hear_logs();
-  fence_.scheduler = &node_->scheduler;
-  ASSERT_TRUE(node_->engine->start().ok());
+  begin_beside_fence();
   for (int i = 0; i < 100 && fence_.calls < 3; ++i) node_->run(kSecond_ns);
   ASSERT_GE(fence_.calls, 3);
   EXPECT_FALSE(given_up_);
