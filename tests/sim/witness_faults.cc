@@ -85,6 +85,7 @@ void Witnessed::word_about_a_dead_peer() {
   const auto true_still = std::make_shared<bool>(true);
   scheduler_.after(random_.spread(kMillisecond_ns, 2 * config_.peer_timeout_ns), node(host).process(),
                    [this, host, true_still] {
+                     may_ask_[static_cast<size_t>(host)] = true;
                      if (*true_still)
                        node(host).engine().orders().promote({true, true}, [](const Result<std::string>&) {});
                    });
@@ -157,6 +158,20 @@ void Witnessed::stall_disk(Random& apart) {
     if (!served && may_be_served && scheduler_.now_ns() - began_ns > bound_ns)
       Report::violation(node(host).name() + "'s disk stands still, and nobody serves in its place" + describe());
   }
+}
+
+// An operator does, where a primary waits for its peer: the witness is asked from now on.
+void Witnessed::let_go_on(Random& apart) {
+  const int host = static_cast<int>(apart.below(2));
+  if (lives(host)) node(host).engine().orders().go_on_alone(false, [](const Result<std::string>&) {});
+}
+
+// Its writes would wait all the same, and the peer could not go on any more.
+void Witnessed::check_that_it_waits(int host) {
+  const StatusView view = node(host).engine().status();
+  const bool has_met = view.peer.silent_ns.has_value();
+  if (view.role == Role::kPrimary && !has_met && !may_ask_[static_cast<size_t>(host)])
+    Report::violation(node(host).name() + " goes on without its peer, though its clients wait for that" + describe());
 }
 
 // How one is taken out of service: host by host, and it is away already. What waited for it goes on.

@@ -42,6 +42,9 @@ Witnessed::Witnessed(uint64_t seed)
       fua_(random_.chance(0.5)),
       swaps_(random_.chance(0.5)) {
   for (Block& block : blocks_) block[0].first_end_ns = 0;
+  Random last = Random(random_).fork();  // so that what is drawn otherwise stays what it was
+  freezes_ = last.fork().chance(0.2);
+  if (freezes_) config_.on_peer_loss = OnPeerLoss::kFreeze;
   unwitnessed_ = config_;
   unwitnessed_.witness = {};
   Random apart = random_;  // so that what is drawn otherwise stays what it was
@@ -66,7 +69,7 @@ Witnessed::~Witnessed() { end_nodes(); }
 
 std::string Witnessed::describe() {
   const auto& entry = register_.entry();
-  return NodePair::describe() + "\n  the register: " +
+  return NodePair::describe() + (freezes_ ? "\n  clients wait for a lost peer" : "") + "\n  the register: " +
          (entry ? metadata::format_generation(entry->generation) + " of '" + entry->holder + "'" : "nothing");
 }
 
@@ -77,6 +80,7 @@ void Witnessed::run() {
     fault();
     if (Random apart = random_; files_differ_ && apart.chance(0.2)) cut_apart(apart);
     if (Random apart = Random(random_).fork(); disk_stalls_ && apart.chance(0.2)) stall_disk(apart);
+    if (Random apart = Random(random_).fork().fork(); freezes_ && apart.chance(0.2)) let_go_on(apart);
     const uint64_t until = scheduler_.now_ns() + random_.spread(30 * kMillisecond_ns, 6 * kSecond_ns);
     while (scheduler_.now_ns() < until) {
       scheduler_.run_until(std::min(until, scheduler_.now_ns() + 20 * kMillisecond_ns));
@@ -114,6 +118,9 @@ void Witnessed::promoter_turn(int host) {
     Engine& engine = node(host).engine();
     const StatusView view = engine.status();
     if (view.role != Role::kSecondary || view.peer.role == PeerRole::kPrimary || view.mine.blank) return;
+    // What uses the volume there waits for it.
+    if (freezes_ && view.mine.resumes) return;
+    may_ask_[static_cast<size_t>(host)] = true;
     engine.orders().promote({}, [this, host](const Result<std::string>& said) {
       if (Report::verbose())
         Report::trace(node(host).name(), said ? "-- was promoted" : "-- not promoted: " + said.error().what);
@@ -282,6 +289,8 @@ void Witnessed::start(int host) {
   if (Random apart = random_; files_differ_ && !without_)
     node(host).set_config(apart.chance(0.5) ? config_ : other_file_);
   node(host).start();
+  const metadata::Generations mine = node(host).engine().status().mine.generations;
+  may_ask_[static_cast<size_t>(host)] = mine.current != mine.base;
   promoter_turn(host);
   client_turn(host);
 }
@@ -305,6 +314,7 @@ void Witnessed::look() {
     if (!lives(host)) continue;
     const auto verdict = node(host).engine().status().verdict;
     if (verdict && is_split_brain(*verdict)) Report::violation("both have moved on" + describe());
+    if (freezes_) check_that_it_waits(host);
   }
   if (at_one()) fence_.together();
 }

@@ -72,6 +72,8 @@ class Witnessed final : public NodePair {
   void word_about_a_dead_peer();
   void cut_apart(Random& apart);
   void stall_disk(Random& apart);
+  void let_go_on(Random& apart);
+  void check_that_it_waits(int host);
   [[nodiscard]] bool register_is_settled();
   void without_witness();
   void mend();
@@ -88,6 +90,10 @@ class Witnessed final : public NodePair {
   bool files_differ_ = false;
   Config other_file_;
   bool disk_stalls_ = false;  // now and then, the primary's
+  // Clients wait for a lost peer (on_peer_loss), until an operator lets them go on. A process that begins in a generation
+  // that the peer may have asks nobody in its place, unless it is ordered to.
+  bool freezes_ = false;
+  std::array<bool, 2> may_ask_{};
   VirtualRegister register_;
   VirtualFence fence_;
   std::array<Client, 2> clients_;
