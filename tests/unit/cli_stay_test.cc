@@ -4,13 +4,22 @@
 #include <gtest/gtest.h>
 #include <linux/nbd-netlink.h>
 #include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "base/units.h"
 #include "nbd3_support.h"
 #include "nbd_kernel.h"
 #include "service_manager.h"
 #include "temporary_directory.h"
+#include "twinblock/detach.h"
 #include "twinblock/exit_status.h"
+#include "twinblock/nbd_device.h"
 #include "twinblock/process.h"
 
 namespace twinblock {
@@ -45,9 +54,39 @@ class StayBesideADevice : public testing::Test {
     return stay_attached(host_, ask, stem_, [](const std::string&) {});
   }
 
+  // As an attach has left it that was killed before it could note that the kernel has the device.
+  void begin_half_way(const ProcessId& maker) {
+    Attachment attachment = attached_nbd3(host_);
+    attachment.nbd_pid = 0;
+    attachment.complete = false;
+    attachment.maker = maker;
+    EXPECT_TRUE(update_attachment(stem_, attachment).ok());
+    put(host_.dev + "/nbd3");
+    put(host_.sys + "/block/nbd3/uevent");
+    put(host_.sys + "/block/nbd3/queue/io_timeout", "30000\n");
+  }
+  static ProcessId ended_process() {
+    ProcessId process = identify_process(getpid());
+    process.start_ticks += 1;
+    return process;
+  }
+  // Told to stop at that question, if it has not ended by itself. The answer to each is `status`.
+  Result<Output> looked(const json& status, int stops_at) {
+    const AskStatus ask = [&stops_at, &status]() -> Result<json> {
+      if (--stops_at == 0) raise(SIGTERM);
+      return status;
+    };
+    return stay_attached(host_, ask, stem_, [this](const std::string& what) { said_ += what + "\n"; });
+  }
+  static json node_status(const char* role) {
+    return {{"volume", "r0"}, {"node", "alpha"}, {"role", role}, {"term", 5}, {"pid", getpid()},
+            {"peer", {{"name", "beta"}}}};
+  }
+
   const TemporaryDirectory directory_;
   const HostPaths host_{directory_ / "sys", directory_ / "dev", directory_ / "proc"};
   const std::string stem_ = directory_ / "r0";
+  std::string said_;
 };
 
 // Too many ask at a time, say, or the kernel has not noticed yet that the process before has ended: who gave it up then
@@ -95,6 +134,89 @@ TEST_F(StayBesideADevice, WhatNobodyUsesAndIsNotWrittenStaysToo) {
   EXPECT_TRUE(nbd_kernel().orders.empty());
   ASSERT_TRUE(read_attachment(stem_).value().has_value());
   EXPECT_EQ(read_attachment(stem_).value()->ended, "");
+}
+
+// A mount that waited for its name may have it by now.
+TEST_F(StayBesideADevice, WhatAnAttachWasKilledInIsFinished) {
+  begin_half_way(ended_process());
+  (void)looked(node_status("primary"), 1);
+  EXPECT_NE(said_.find("is attached"), std::string::npos) << said_;
+  const Attachment note = *read_attachment(stem_).value();
+  EXPECT_TRUE(note.complete);
+  EXPECT_EQ(note.nbd_pid, 77);
+  EXPECT_EQ(note.link, host_.dev + "/twinblock/r0");
+  EXPECT_EQ(nbd_device_backend(host_, note.device), "twinblock/r0");
+  std::ifstream patience(host_.sys + "/block/nbd3/queue/io_timeout");
+  std::string interval_ms;
+  patience >> interval_ms;
+  EXPECT_EQ(interval_ms, "2000");
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+}
+
+// Another promotion may have been made meanwhile, as for any device.
+TEST_F(StayBesideADevice, WhatAnAttachWasKilledInIsEndedWhereItsPagesMayBeStale) {
+  begin_half_way(ended_process());
+  json status = node_status("primary");
+  status["term"] = 6;
+  const Result<Output> done = looked(status, 5);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().code, kExitStale) << done.error().what;
+  ASSERT_EQ(nbd_kernel().orders.size(), 1u);
+  EXPECT_EQ(nbd_kernel().orders[0].command, NBD_CMD_DISCONNECT);
+}
+
+TEST_F(StayBesideADevice, WhatTheKernelHasNotOfAnAttachThatWasKilledIsForgotten) {
+  for (const char* backend : {"", "twinblock/r1\n"}) {
+    begin_half_way(ended_process());
+    if (*backend == '\0') std::filesystem::remove(host_.sys + "/block/nbd3/pid");
+    else put(host_.sys + "/block/nbd3/pid", "78\n");
+    put(host_.sys + "/block/nbd3/backend", backend);
+    const Result<Output> done = looked(node_status("secondary"), 1);
+    EXPECT_TRUE(done.ok()) << done.error().what;
+    EXPECT_FALSE(read_attachment(stem_).value().has_value()) << backend;
+    EXPECT_TRUE(nbd_kernel().orders.empty()) << "it is somebody else's";
+  }
+}
+
+TEST_F(StayBesideADevice, AnAttachThatIsAtWorkIsLeftToWhoeverIsAtIt) {
+  begin_half_way(identify_process(getpid()));
+  const Result<Output> done = looked(node_status("primary"), 5);
+  ASSERT_FALSE(done.ok());
+  EXPECT_NE(done.error().what.find("another is at work"), std::string::npos) << done.error().what;
+  EXPECT_FALSE(read_attachment(stem_).value()->complete);
+  EXPECT_FALSE(detach(host_, stem_, *read_attachment(stem_).value(), false).ok());
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+}
+
+// Else nobody could tell later on whether it is still at work.
+TEST_F(StayBesideADevice, WhoMakesADeviceIsOnRecordBeforeAnythingIsDone) {
+  if (geteuid() != 0) GTEST_SKIP() << "the kernel's nbd needs root";
+  ASSERT_TRUE(remove_attachment(stem_).ok());
+  put(host_.dev + "/nbd0");
+  json status = node_status("primary");
+  status["nbd"] = "nbd+unix:///r0?socket=" + directory_ / "nobody";
+  pid_t maker = 0;
+  const AskStatus ask = [&]() -> Result<json> {
+    const Result<std::optional<Attachment>> note = read_attachment(stem_);
+    if (note.ok() && note.value() && note.value()->device.empty()) maker = note.value()->maker.pid;
+    return status;
+  };
+  bool told = false;
+  (void)stay_attached(host_, ask, stem_, [&told](const std::string&) {
+    if (!std::exchange(told, true)) raise(SIGTERM);
+  });
+  EXPECT_EQ(maker, getpid());
+  EXPECT_TRUE(nbd_kernel().orders.empty());
+}
+
+// The kernel says whose it is, so that the order that is told is one that helps.
+TEST_F(StayBesideADevice, WhatAnAttachWasKilledInCanBeDetached) {
+  put(host_.proc + "/self/mountinfo", "");
+  begin_half_way(ended_process());
+  const Status gone = detach(host_, stem_, *read_attachment(stem_).value(), false);
+  EXPECT_TRUE(gone.ok()) << gone.error().what;
+  EXPECT_EQ(nbd_kernel().orders.size(), 1u);
+  EXPECT_FALSE(read_attachment(stem_).value().has_value());
 }
 
 // A unit that is never ready is ended by its manager, and the device with it.

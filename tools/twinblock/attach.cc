@@ -177,6 +177,8 @@ Error already_attached(const HostPaths& host, const json& status, const Attachme
 Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus& ask,
                                           const std::string& stem,
                                           std::optional<Attachment>& existing) {
+  const Result<bool> finished = finish_attach(host, stem, existing);
+  if (!finished) return finished.error();
   const bool may_live = existing.has_value() && existing->complete &&
                         existing->method == kMethodNbd && existing->ended.empty() &&
                         is_ours(host, *existing);
@@ -198,6 +200,8 @@ Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus
     if (!done) return done.error();
     verdict = done.value();
   }
+  if (finished.value() && verdict.fate == Fate::kKeep && verdict.why.empty())
+    verdict.why = "attached, as it was to be by an attach that ended half-way";
   if (verdict.fate == Fate::kEnd)
     if (const Status ended = end_nbd_device(host, stem, *existing, verdict.why); !ended)
       return ended.error();
@@ -261,6 +265,7 @@ Result<Attachment> attach(const HostPaths& host, const json& status, const AskSt
   attachment.node = text_at(status, "node");
   attachment.method = plan.value().method;
   attachment.node_pid = static_cast<pid_t>(count_at(status, "pid"));
+  attachment.maker = identify_process(getpid());
   if (attachment.method != kMethodNbd) {
     attachment.mount_dir = stem + ".mnt";
     attachment.file = attachment.mount_dir + "/" + attachment.volume;

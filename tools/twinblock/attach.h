@@ -26,8 +26,9 @@ struct AttachPlan {
 Result<AttachPlan> plan_attach(const HostPaths& host, bool root, const std::string& wanted);
 
 // What to do about a device of the kernel's nbd that is attached already: one whose server was
-// replaced is connected with the new one, one whose pages may be stale is ended. nullopt where
-// there is none that could be. Changes the note, and `existing`, as far as it does something.
+// replaced is connected with the new one, one whose pages may be stale is ended. One that an attach
+// has left half-way is finished first, or forgotten. nullopt where there is none that could be.
+// Changes the note, and `existing`, as far as it does something.
 Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus& ask,
                                           const std::string& stem,
                                           std::optional<Attachment>& existing);

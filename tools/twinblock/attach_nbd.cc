@@ -106,6 +106,19 @@ Status take_free_device(const HostPaths& host, const std::string& stem, NbdDevic
   }
 }
 
+// The note of one that came to nothing goes, unless another one has taken its place just now. Always false.
+Result<bool> forget_attach(const std::string& stem, std::optional<Attachment>& existing) {
+  const ProcessId maker = existing->maker;
+  Result<std::optional<Attachment>> now = read_attachment(stem);
+  if (!now) return now.error();
+  existing = std::move(now.value());
+  if (!existing.has_value() || existing->maker.pid != maker.pid || existing->maker.start_ticks != maker.start_ticks)
+    return false;
+  existing.reset();
+  if (const Status gone = remove_attachment(stem); !gone) return gone.error();
+  return false;
+}
+
 }  // namespace
 
 Result<std::string> nbd_socket_of(const json& status) {
@@ -140,6 +153,25 @@ Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
   }
   attachment.link = give_stable_name(host, attachment.volume, attachment.device);
   return attachment.device;
+}
+
+Result<bool> finish_attach(const HostPaths& host, const std::string& stem, std::optional<Attachment>& existing) {
+  // Whoever makes it may be at work still.
+  const bool is_left = existing.has_value() && !existing->complete && existing->method == kMethodNbd &&
+                       existing->maker.pid != 0 && !process_runs(existing->maker);
+  if (!is_left) return false;
+  const std::string& device = existing->device;
+  const bool connected = !device.empty() && nbd_device_connected(host, device);
+  const std::optional<std::string> backend = nbd_device_backend(host, device);
+  if (connected && !backend) return false;  // an operator's affair
+  if (!connected || *backend != nbd_backend(existing->volume)) return forget_attach(stem, existing);
+  existing->nbd_pid = nbd_device_pid(host, device);
+  // (What waits for a server that has ended would keep whoever sets anything.)
+  if (process_runs(existing->server)) (void)look_after_requests(host, device, kLookAfterRequests_ms);
+  existing->link = give_stable_name(host, existing->volume, device);
+  existing->complete = true;
+  if (const Status noted = update_attachment(stem, *existing); !noted) return noted.error();
+  return true;
 }
 
 Result<FateVerdict> reconnect_nbd_device(const HostPaths& host, const AskStatus& ask,

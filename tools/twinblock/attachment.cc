@@ -48,6 +48,8 @@ json to_json(const Attachment& attachment) {
     out["hung_up_by_pid"] = attachment.hung_up_by.pid;
     out["hung_up_by_start_ticks"] = attachment.hung_up_by.start_ticks;
     out["ended"] = attachment.ended;
+    out["maker_pid"] = attachment.maker.pid;
+    out["maker_start_ticks"] = attachment.maker.start_ticks;
   }
   if (attachment.mount_dir.empty()) return out;
   out["mount_dir"] = attachment.mount_dir;
@@ -91,6 +93,8 @@ Result<std::optional<Attachment>> read_attachment(const std::string& stem) {
   attachment.hung_up_by.pid = static_cast<pid_t>(count_at(note, "hung_up_by_pid"));
   attachment.hung_up_by.start_ticks = count_at(note, "hung_up_by_start_ticks");
   attachment.ended = text_at(note, "ended");
+  attachment.maker.pid = static_cast<pid_t>(count_at(note, "maker_pid"));
+  attachment.maker.start_ticks = count_at(note, "maker_start_ticks");
   attachment.complete = flag_at(note, "complete");
   return std::optional<Attachment>(attachment);
 }

@@ -36,6 +36,7 @@ struct Attachment {
   pid_t client_pid = 0;     // … and who made that connection; 0: not known
   ProcessId hung_up_by;     // who has it ended, to make another one, while there is no server
   std::string ended;        // why the device was ended under those who use it; empty: it was not
+  ProcessId maker;          // who attaches it, until that is complete; pid 0: not known
   bool complete = false;  // false: attach ended half-way
 };
 

@@ -103,7 +103,8 @@ Status flush_if_connected(const Attachment& attachment, bool force) {
 Status detach_nbd(const HostPaths& host, const Attachment& attachment, bool force) {
   // Ours is gone, and somebody else may have taken the device since.
   if (!is_ours(host, attachment)) return ok_status();
-  if (!attachment.complete && !force)
+  const bool known = nbd_device_backend(host, attachment.device) && !process_runs(attachment.maker);
+  if (!attachment.complete && !force && !known)
     return refused("attach was interrupted, so " + attachment.device + " may be somebody else's",
                    "look at it (lsblk " + attachment.device + "); --force disconnects it");
   const bool ended = !attachment.ended.empty();

@@ -71,13 +71,18 @@ std::string load_kernel_nbd(const HostPaths& host) {
   return "could not load the kernel's module nbd: " + done.error().what;
 }
 
+std::optional<std::string> nbd_device_backend(const HostPaths& host, const std::string& device) {
+  const fs::path backend = block_dir(host, device) / "backend";
+  std::error_code error;
+  if (!nbd_device_connected(host, device) || !fs::exists(backend, error)) return std::nullopt;
+  return read_attribute(backend);
+}
+
 bool is_ours(const HostPaths& host, const Attachment& attachment) {
   const std::string& device = attachment.device;
   if (device.empty() || !nbd_device_connected(host, device)) return false;
-  const fs::path backend = block_dir(host, device) / "backend";
-  std::error_code error;
-  if (fs::exists(backend, error) && read_attribute(backend) != nbd_backend(attachment.volume))
-    return false;
+  const std::optional<std::string> backend = nbd_device_backend(host, device);
+  if (backend && *backend != nbd_backend(attachment.volume)) return false;
   return attachment.nbd_pid == 0 || nbd_device_pid(host, device) == attachment.nbd_pid;
 }
 

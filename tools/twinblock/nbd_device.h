@@ -26,6 +26,9 @@ std::string load_kernel_nbd(const HostPaths& host);
 // Whether the device is still the one that the note is of: names come again.
 bool is_ours(const HostPaths& host, const Attachment& attachment);
 
+// What the kernel itself says of whose it is; nothing where it is not connected, or that is not said of it.
+std::optional<std::string> nbd_device_backend(const HostPaths& host, const std::string& device);
+
 // How often the kernel looks after each request that has no answer yet. 0: the kernel's own choice.
 Status look_after_requests(const HostPaths& host, const std::string& device, uint64_t interval_ms);
 
