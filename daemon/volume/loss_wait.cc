@@ -39,12 +39,14 @@ void LossWait::look() {
   end()(*std::move(error));
 }
 
-// It may have said so just before it died: then the word is given once more.
-void LossWait::peer_is_primary_now() {
+void LossWait::give_up(Error why) {
   if (!waiting()) return;
   timer_->disarm();
-  end()(lives("it has just become that"));
+  end()(std::move(why));
 }
+
+// It may have said so just before it died: then the word is given once more.
+void LossWait::peer_is_primary_now() { give_up(lives("it has just become that")); }
 
 Error LossWait::lives(const std::string& how) const {
   // The operator may well have seen that it answers no client.

@@ -30,6 +30,8 @@ class LossWait {
 
   void begin(Reply reply);
   [[nodiscard]] bool waiting() const { return wait_.has_value(); }
+  // Whoever waits does so no longer.
+  void give_up(Error why);
   // The peer has become primary: whoever waits for its loss was told so by a word that is wrong.
   void peer_is_primary_now();
 

@@ -307,12 +307,15 @@ std::string Roles::how_to_end_clients() const {
 void Roles::demote(bool for_good, Reply reply) {
   // It has served nobody: the next session knows it as what its last process left.
   if (waits_to_serve()) session().drop("this node is to be demoted, and had not gone on as primary yet", 0);
+  const bool was_to_go_on = resumption_.pending();
   // Also where this process does not go on: because of its file, say, or of a disk that was not there.
-  const bool would_go_on = resumption_.pending() || core_.record().promoted_boot != 0 ||
-                           core_.state().durable().promoted_boot != 0;
-  if (resumption_.pending()) {
-    resumption_.give_up("it is to be demoted");
-    // What the witness is asked for that is for nobody any more.
+  const bool would_go_on =
+      was_to_go_on || core_.record().promoted_boot != 0 || core_.state().durable().promoted_boot != 0;
+  const bool was_to_be_promoted = promotion_.waits_for_consent() || loss_wait_.waiting();
+  loss_wait_.give_up(Error{"this node is to be demoted", "", EBUSY, Retry::kNotNow});
+  if (was_to_go_on) resumption_.give_up("it is to be demoted");
+  if (was_to_go_on || promotion_.waits_for_consent()) {
+    // What the witness is asked for that is for nobody any more. Its answer, as late as it may come, is void.
     if (consent_.promotion_waits()) {
       (void)promotion_.forget_consent();
       consent_.forget_promotion();
@@ -321,9 +324,11 @@ void Roles::demote(bool for_good, Reply reply) {
     if (role_ == Role::kPromoting) promotion_ended(Error{"this node is to be demoted", "", EBUSY, Retry::kNotNow});
   }
   if (role_ == Role::kSecondary) {
-    const auto recorded = [this, reply = std::move(reply)](int error) {
+    const char* said = was_to_be_promoted ? "this node stays secondary: the promotion that was under way is taken back"
+                                          : "this node is secondary already";
+    const auto recorded = [this, said, reply = std::move(reply)](int error) {
       gives_up_ = false;
-      reply(error == 0 ? Result<std::string>("this node is secondary already") : disks_.why_metadata_failed(error));
+      reply(error == 0 ? Result<std::string>(said) : disks_.why_metadata_failed(error));
       tell_demoted();
     };
     gives_up_ = would_go_on;

@@ -66,7 +66,8 @@ class Roles {
 
   // The operator's orders.
   void promote(Word word, Reply reply);
-  // `for_good`: the next process does not go on as primary either.
+  // `for_good`: the next process does not go on as primary either. A promotion that waits for the witness, or for the loss
+  // of the session, is taken back.
   void demote(bool for_good, Reply reply);
   // Once: when no demotion is under way, and when whoever ordered it has its answer.
   void when_demoted(std::function<void()> then);

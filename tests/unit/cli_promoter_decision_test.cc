@@ -313,6 +313,7 @@ TEST(PromoterDecision, ItsEndStopsTheTargetFirst) {
   const PromoterFacts away = with(serving(), [](PromoterFacts& f) { f.view.reset(); });
   const PromoterFacts refused = with(serving(), [](PromoterFacts& f) { f.demotion_refused = {1, kNow_ns}; });
   const PromoterFacts stuck = with(serving(), [](PromoterFacts& f) { f.stop_failed = {1, kNow_ns}; });
+  const PromoterFacts asked = with(both_secondary(), [](PromoterFacts& f) { f.promotion_unanswered = true; });
   check({
       {"running", ending(serving(), TargetState::kStarted), kStop},
       {"starting", ending(serving(), TargetState::kStarting), PromoterStep::kAbort},
@@ -323,6 +324,8 @@ TEST(PromoterDecision, ItsEndStopsTheTargetFirst) {
       {"does not stop", ending(stuck, TargetState::kUnknown), PromoterStep::kDemote},
       {"secondary", ending(both_secondary(), TargetState::kStopped), PromoterStep::kEnd},
       {"secondary, unknown", ending(both_secondary(), TargetState::kUnknown), kStop},
+      {"may be promoted yet", ending(asked, TargetState::kStopped), PromoterStep::kDemote},
+      {"may be promoted for ever", ending(asked, TargetState::kStopped, kEndWait_ns), PromoterStep::kEnd},
       {"no node answers", ending(away, TargetState::kStarted), kStop},
       {"no node answers, stopped", ending(away, TargetState::kStopped), PromoterStep::kEnd},
   });

@@ -124,6 +124,25 @@ TEST(PromoterMemory, ARefusalHoldsUntilSomethingChanges) {
   EXPECT_EQ(memory.facts().refused.times, 0u);
 }
 
+// Until the node is primary, or has been demoted. Refused demotions are tried again ever later meanwhile.
+TEST(PromoterMemory, APromotionThatWasNotAnsweredMayBeCarriedOutYet) {
+  PromoterMemory memory = remembering(status_of("secondary", false));
+  const auto see = [&memory](const char* role) { memory.see(promoter_view(status_of(role, false)), kBegin_ns + 1); };
+  memory.promotion_unanswered();
+  memory.promotion_refused(PromotionRefusal::kLater, kBegin_ns);
+  memory.demotion_refused(kBegin_ns);
+  see("secondary");
+  EXPECT_TRUE(memory.facts().promotion_unanswered);
+  EXPECT_EQ(memory.facts().demotion_refused.times, 1u);
+  memory.demoted();
+  see("secondary");
+  EXPECT_FALSE(memory.facts().promotion_unanswered);
+  EXPECT_EQ(memory.facts().demotion_refused.times, 0u);
+  memory.promotion_unanswered();
+  see("primary");
+  EXPECT_FALSE(memory.facts().promotion_unanswered);
+}
+
 // Figures move all the time: they are no reason to ask again.
 TEST(PromoterMemory, FiguresAreNoChange) {
   PromoterMemory memory = remembering(status_of("secondary", false));

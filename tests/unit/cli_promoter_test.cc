@@ -270,6 +270,24 @@ TEST_F(PromoterTest, APromotionThatIsNotAnsweredYetIsNotCalledRefused) {
   wait([this] { return targets() == "stop start"; }, "the target's start");
 }
 
+// Its node would be primary later on, with nobody to start what uses the volume. That it is changing its role already, as
+// further orders are told, is no end of that promotion.
+TEST_F(PromoterTest, APromotionThatIsNotAnsweredYetIsTakenBackAtTheEnd) {
+  setup_.order_ns = 100 * kMillisecond_ns;
+  volume_.unanswered = "promote";
+  begin();
+  wait([this] { return said().find("may be promoted yet") != std::string::npos; }, "its words");
+  set([](Volume& volume) {
+    volume.unanswered.clear();
+    volume.refused = "later";
+  });
+  wait([this] { return !done().empty(); }, "a refusal");
+  wait_looks(2);
+  const Result<Output> ended = stop();
+  EXPECT_TRUE(ended.ok()) << ended.error().what;
+  EXPECT_TRUE(done().ends_with(" demote")) << done();
+}
+
 TEST_F(PromoterTest, ADemotionThatIsNotAnsweredYetIsNoReasonToStartTheNode) {
   setup_.order_ns = 100 * kMillisecond_ns;
   volume_.primary = true;

@@ -65,6 +65,12 @@ class StayBesideADevice : public testing::Test {
     put(host_.sys + "/block/nbd3/uevent");
     put(host_.sys + "/block/nbd3/queue/io_timeout", "30000\n");
   }
+  [[nodiscard]] std::string patience() const {
+    std::ifstream file(host_.sys + "/block/nbd3/queue/io_timeout");
+    std::string interval_ms;
+    file >> interval_ms;
+    return interval_ms;
+  }
   static ProcessId ended_process() {
     ProcessId process = identify_process(getpid());
     process.start_ticks += 1;
@@ -76,7 +82,16 @@ class StayBesideADevice : public testing::Test {
       if (--stops_at == 0) raise(SIGTERM);
       return status;
     };
-    return stay_attached(host_, ask, stem_, [this](const std::string& what) { said_ += what + "\n"; });
+    sigset_t stops, before;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &stops, &before);
+    Result<Output> done = stay_attached(host_, ask, stem_, [this](const std::string& what) { said_ += what + "\n"; });
+    // Who has ended by itself has not taken it.
+    const timespec at_once{};
+    (void)sigtimedwait(&stops, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return done;
   }
   static json node_status(const char* role) {
     return {{"volume", "r0"}, {"node", "alpha"}, {"role", role}, {"term", 5}, {"pid", getpid()},
@@ -146,10 +161,7 @@ TEST_F(StayBesideADevice, WhatAnAttachWasKilledInIsFinished) {
   EXPECT_EQ(note.nbd_pid, 77);
   EXPECT_EQ(note.link, host_.dev + "/twinblock/r0");
   EXPECT_EQ(nbd_device_backend(host_, note.device), "twinblock/r0");
-  std::ifstream patience(host_.sys + "/block/nbd3/queue/io_timeout");
-  std::string interval_ms;
-  patience >> interval_ms;
-  EXPECT_EQ(interval_ms, "2000");
+  EXPECT_EQ(patience(), "2000");
   EXPECT_TRUE(nbd_kernel().orders.empty());
 }
 
@@ -175,6 +187,8 @@ TEST_F(StayBesideADevice, WhatTheKernelHasNotOfAnAttachThatWasKilledIsForgotten)
     EXPECT_TRUE(done.ok()) << done.error().what;
     EXPECT_FALSE(read_attachment(stem_).value().has_value()) << backend;
     EXPECT_TRUE(nbd_kernel().orders.empty()) << "it is somebody else's";
+    EXPECT_EQ(patience(), "30000");
+    EXPECT_FALSE(std::filesystem::is_symlink(host_.dev + "/twinblock/r0"));
   }
 }
 

@@ -43,6 +43,31 @@ TEST_F(PeerIsDeadTest, ASecondOrderIsRefusedWhileTheFirstWaitsForTheLoss) {
   EXPECT_TRUE(node_->engine->is_primary());
 }
 
+// It would be promoted afterwards, though it was just said to be secondary.
+TEST_F(PeerIsDeadTest, ADemotionTakesBackWhatWaitsForTheLoss) {
+  begin(OnPeerLoss::kContinue);
+  meet(true);
+  wire::FrameHeader role = wire::to_header(wire::RoleFrame{true, 1});
+  wire::set_order(role, ++*peer_->control());
+  peer_->send(0, wire::seal(role, {}));
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->status().peer.role, PeerRole::kPrimary);
+  peer_->answers = peer_->beats = peer_->confirms = false;
+  std::optional<int> promoted, demoted;
+  promote_by_word(promoted);
+  ASSERT_EQ(promoted, std::nullopt);
+  node_->engine->orders().demote(
+      [&demoted](const Result<std::string>& said) { demoted = said ? 0 : said.error().code; });
+  EXPECT_EQ(demoted, 0);
+  EXPECT_EQ(promoted, EBUSY);
+  part();
+  node_->run(kLong_ns);
+  EXPECT_FALSE(node_->engine->is_primary());
+  promote_by_word(promoted);
+  node_->run(kSecond_ns);
+  EXPECT_EQ(promoted, 0) << "another order";
+}
+
 // It is asked, since it was secondary, and the loss of the session is its answer.
 TEST_F(PeerIsDeadTest, TheDeathOfASecondaryThatIsAskedIsWhatTheWordSays) {
   begin(OnPeerLoss::kContinue);

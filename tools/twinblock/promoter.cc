@@ -158,6 +158,7 @@ class Promoter {
     // One that did not last until the next look is tried again no sooner than a refused one.
     memory_.promotion_refused(done ? PromotionRefusal::kLater : refusal_kind(done.error()),
                               steady_now_ns());
+    if (!done && done.error().code == kExitTimedOut) memory_.promotion_unanswered();
     remark(done ? node + " is promoted: " + why : not_done(node, "promoted", done.error()));
   }
 
@@ -165,7 +166,8 @@ class Promoter {
     const std::string node = memory_.facts().view->node;
     const Result<json> done = order("demote", json::object());
     memory_.demotion_refused(steady_now_ns());
-    if (!done) stays_ = done.error();
+    if (done) memory_.demoted();
+    else stays_ = done.error();
     remark(done ? node + " is demoted: " + why : not_done(node, "demoted", done.error()));
   }
 
@@ -189,6 +191,8 @@ class Promoter {
       return refused(view->node + (goes_on ? " is primary still: " : " stays primary: ") + stays_.what,
                      stays_.action);
     }
+    if (view && memory_.facts().promotion_unanswered)
+      return refused(view->node + " may be promoted yet, and nobody looks after it then: " + stays_.what, stays_.action);
     const std::string node = view ? view->node : "a node that does not answer";
     return Output{json{{"node", node}}, "nobody looks after " + node + " any more\n"};
   }

@@ -138,7 +138,7 @@ PromoterVerdict decide_primary(const PromoterFacts& facts, uint64_t now_ns) {
 // The target is stopped as well as it can be, then the node is demoted.
 PromoterVerdict decide_end(const PromoterFacts& facts, uint64_t now_ns) {
   const std::string why = "the promoter ends";
-  const bool primary = facts.view && (facts.view->primary || facts.view->resumes);
+  const bool primary = facts.view && (facts.view->primary || facts.view->resumes || facts.promotion_unanswered);
   if (facts.target != TargetState::kStopped && facts.stop_failed.times == 0)
     return {PromoterStep::kStop, 0, why};
   if (!primary || now_ns >= *facts.ending_ns + kEndWait_ns) return {PromoterStep::kEnd, 0, why};

@@ -73,6 +73,7 @@ struct PromoterFacts {
   PromoterFailure start_failed;       // since it started last
   PromoterFailure stop_failed;        // … stopped last
   PromoterFailure demotion_refused;   // since this node was secondary last
+  bool promotion_unanswered = false;  // one may be under way still, of which nobody hears any more
   std::optional<uint64_t> ending_ns;  // since when this promoter is told to end
 };
 

@@ -48,7 +48,8 @@ void PromoterMemory::see(std::optional<PromoterView> view, uint64_t now_ns) {
     facts_.refusal.reset();
     facts_.refused = {};
   }
-  if (view && !view->primary) facts_.demotion_refused = {};
+  if (view && view->primary) facts_.promotion_unanswered = false;
+  if (view && !view->primary && !facts_.promotion_unanswered) facts_.demotion_refused = {};
   // Its event says so, too, where events are told.
   if (view && !view->primary && facts_.view && facts_.view->primary) facts_.demoted_ns = now_ns;
   facts_.view = std::move(view);

@@ -24,6 +24,9 @@ class PromoterMemory {
   // What has come of a step. One that was carried out shows in the next status.
   void promotion_refused(PromotionRefusal refusal, uint64_t now_ns);
   void demotion_refused(uint64_t now_ns);
+  // … or was not answered in time, and goes on at the node. (What is answered afterwards may be that it does so still.)
+  void promotion_unanswered() { facts_.promotion_unanswered = true; }
+  void demoted() { facts_.promotion_unanswered = false; }
   void target_starts();
   void target_stops() { facts_.target = TargetState::kStopping; }
   // It does not start or stop any more. `aborted`: it was not let finish, which is nobody's fault.

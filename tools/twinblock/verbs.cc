@@ -242,7 +242,7 @@ std::vector<Verb> role_verbs() {
        run_promote, add_promote_options, prepare_promote},
       {"demote", "make this node a secondary",
        "Makes this node a secondary: the device is flushed to both nodes and no longer exported. "
-       "Refused while clients are connected; detach first.\n"
+       "Refused while clients are connected; detach first. Takes back a promotion that still waits for its witness, or for the peer's loss.\n"
        "Example: twinblock demote r0",
        run_demote, nullptr},
       {"continue", "let a frozen primary go on alone",

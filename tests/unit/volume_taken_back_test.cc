@@ -1,0 +1,139 @@
+// A promotion that waits for a witness, or for a fence command, and is taken back by a demotion: an engine on virtual parts, and
+// who is asked answers late.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "volume_consent_support.h"
+
+namespace twinblock::fuzz {
+namespace {
+
+// It runs until it is told what it says.
+class RunningFence final : public FenceCommand {
+ public:
+  void fence(const FenceCall&, std::function<void(Result<int>)> done) override {
+    ++calls;
+    done_ = std::move(done);
+  }
+  [[nodiscard]] std::string name() const override { return "a fence command that takes long"; }
+  void ends(FuzzNode& node, int status) {
+    node.scheduler.after(0, nullptr, [done = std::exchange(done_, nullptr), status] { done(status); });
+    node.run(kSecond_ns);
+  }
+
+  int calls = 0;
+
+ private:
+  std::function<void(Result<int>)> done_;
+};
+
+class TakenBackTest : public ConsentTest {
+ protected:
+  // Whether it was said to be secondary at once.
+  bool demote() {
+    std::optional<bool> demoted;
+    node_->engine->orders().demote([&demoted](const Result<std::string>& said) { demoted = said.ok(); });
+    return demoted.value_or(false);
+  }
+  void expect_that_it_stays_secondary() {
+    EXPECT_FALSE(node_->engine->is_primary());
+    EXPECT_FALSE(load_plain(node_->metadata.contents, record_).record.primary);
+  }
+};
+
+TEST_F(TakenBackTest, WhatTheWitnessSaysLateMakesNobodyPrimary) {
+  begin();
+  witness_.answers_after_ns = kLong_ns;
+  order();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(witness_.reads, 1);
+  ASSERT_FALSE(promoted_.has_value()) << "it waits for the witness";
+  EXPECT_TRUE(demote());
+  EXPECT_EQ(promoted_, false);
+  node_->run(2 * kLong_ns);
+  expect_that_it_stays_secondary();
+  EXPECT_TRUE(witness_.replacements.empty());
+  EXPECT_EQ(witness_.reading.entry, entry(kGeneration, ""));
+}
+
+// It names this node, which knows what it names; the peer does again when the two have met.
+TEST_F(TakenBackTest, WhatWasPutThereMeanwhileIsInTheWayOfNobodyWhoHasMetThePeer) {
+  begin();
+  witness_.asked_to_replace = [this] { witness_.answers_after_ns = kLong_ns; };
+  order();
+  node_->run(kSecond_ns);
+  ASSERT_EQ(witness_.replacements.size(), 1u);
+  ASSERT_FALSE(promoted_.has_value());
+  EXPECT_TRUE(demote());
+  EXPECT_EQ(promoted_, false);
+  witness_.asked_to_replace = nullptr;
+  node_->run(2 * kLong_ns);
+  ASSERT_EQ(witness_.reading.entry->holder, "alpha");
+  expect_that_it_stays_secondary();
+  witness_.answers_after_ns = kMillisecond_ns;
+  meet();
+  node_->run(5 * kSecond_ns);
+  EXPECT_EQ(witness_.reading.entry, entry(kGeneration, ""));
+  part();
+  promoted_.reset();
+  order();
+  EXPECT_TRUE(promoted()) << "another order";
+}
+
+TEST_F(TakenBackTest, AWordThatIsRecordedLateCountsForNothing) {
+  begin();
+  node_->metadata.hung_until_ns = node_->scheduler.now_ns() + kLong_ns;
+  order({true, true});
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(promoted_.has_value()) << "the metadata disk hangs";
+  EXPECT_TRUE(demote());
+  EXPECT_EQ(promoted_, false);
+  node_->run(2 * kLong_ns);
+  expect_that_it_stays_secondary();
+  witness_.answers_after_ns = 100 * kLong_ns;
+  promoted_.reset();
+  order({true});
+  node_->run(2 * kLong_ns);
+  EXPECT_FALSE(promoted_.value_or(false)) << "the witness has not answered";
+  expect_that_it_stays_secondary();
+}
+
+TEST_F(TakenBackTest, AFenceCommandThatEndsLateMakesNobodyPrimary) {
+  config_.witness.kind = WitnessKind::kCommand;
+  record_.node = name_;
+  std::vector<std::byte> file = plain_file(record_);
+  metadata::Loaded loaded = load_plain(file, record_);
+  RunningFence fence;
+  node_ = std::make_unique<FuzzNode>(config_, name_, std::move(file), std::move(loaded), DataFound::kSome, nullptr,
+                                     nullptr, 0, &fence);
+  ASSERT_TRUE(node_->engine->start().ok());
+  order();
+  for (int i = 0; i < 100 && fence.calls == 0; ++i) node_->run(kSecond_ns);
+  ASSERT_EQ(fence.calls, 1);
+  ASSERT_FALSE(promoted_.has_value());
+  EXPECT_TRUE(demote());
+  EXPECT_EQ(promoted_, false);
+  // The next order is for a question of its own.
+  promoted_.reset();
+  order();
+  node_->run(kSecond_ns);
+  EXPECT_TRUE(demote());
+  fence.ends(*node_, 7);
+  expect_that_it_stays_secondary();
+  EXPECT_EQ(fence.calls, 1) << "nobody asks it any more";
+  promoted_.reset();
+  order();
+  for (int i = 0; i < 100 && fence.calls == 1; ++i) node_->run(kSecond_ns);
+  ASSERT_EQ(fence.calls, 2);
+  EXPECT_FALSE(promoted_.has_value());
+  fence.ends(*node_, 7);
+  EXPECT_TRUE(promoted());
+  node_->engine.reset();  // before who it asks
+}
+
+}  // namespace
+}  // namespace twinblock::fuzz
