@@ -284,9 +284,8 @@ uint64_t WritePath::local_bytes(const Op& op) {
 }
 
 void WritePath::local_done(Op& op) {
-  const uint64_t done_bytes = local_bytes(op);
-  if (op.disk.error == 0 && done_bytes < op.client->length_bytes && disks_.local_ok()) {
-    zero_locally(op, done_bytes);
+  if (op.disk.error == 0 && local_bytes(op) < op.client->length_bytes && disks_.local_ok()) {
+    zero_locally(op, local_bytes(op));
     return;
   }
   if (op.disk.error == 0 && gives_data(*op.client) && op.client->fua && disks_.local_ok())
