@@ -138,6 +138,29 @@ TEST_F(RefusingPeerTest, ALargerVolumeOfTheSameNameIsNotFollowed) {
   EXPECT_EQ(node_->engine->status().size_bytes, kVolumeBytes);
 }
 
+// What was said holds no more, and nothing is wrong with the peer, which does not dial: a firewall lets one direction through.
+TEST_F(RefusingPeerTest, WhoIsPromotedDuringAHandshakeBeginsAnotherOne) {
+  begin(OnPeerLoss::kContinue);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->shakes_hands = false;
+  peer_->take(HostilePeer::Stance::kSame, 0, 0);
+  int hellos = 0;
+  peer_->hears = [&hellos](const wire::FrameHeader& header) {
+    hellos += header.type == static_cast<uint8_t>(wire::FrameType::kHello) ? 1 : 0;
+  };
+  for (int i = 0; i < 1000 && hellos == 0; ++i) node_->run(kMillisecond_ns);
+  ASSERT_EQ(hellos, 1);
+  peer_->send_hello(0);
+  node_->run(20 * kMillisecond_ns);
+  promote(true);  // by a word
+  peer_->send_verdict(0, static_cast<uint64_t>(Verdict::kInSync));
+  node_->run(20 * kMillisecond_ns);
+  ASSERT_FALSE(stands());
+  peer_->shakes_hands = true;
+  for (int i = 0; i < 100 && !stands(); ++i) node_->run(100 * kMillisecond_ns);
+  EXPECT_TRUE(stands());
+}
+
 // Each time costs both hosts a connection.
 TEST_F(RefusingPeerTest, WhoNeverGetsOnIsDialledLessOften) {
   begin(OnPeerLoss::kContinue);
