@@ -38,7 +38,8 @@ class UnreadTest : public HostilePeerTest {
   std::map<wire::FrameType, int> heard_;  // by the peer
 };
 
-// Else no connection would be read any more, for as long as the process runs: each session is lost as the last one was.
+// Else no connection would be read any more, for as long as the process runs: each session is lost as the last one
+// was.
 TEST_F(UnreadTest, WhoWasLostWhileNothingWasReadIsReadInTheNextSession) {
   node_->data.hung_until_ns = node_->scheduler.now_ns() + 5 * kSecond_ns;
   ask(2048, kVolumeBytes);

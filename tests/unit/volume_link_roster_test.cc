@@ -99,8 +99,8 @@ TEST(LinkAddress, ALinkThatIsRemovedBeforeItHasItsAddressIsHeardWhenItHas) {
   node->engine.reset();
 }
 
-// Nobody answers there, so the operator takes it away while its dial is under way. The peer listens, and does not dial: a
-// firewall lets one direction through.
+// Nobody answers there, so the operator takes it away while its dial is under way. The peer listens, and does not dial:
+// a firewall lets one direction through.
 TEST_F(LinkRosterTest, ALinkThatIsDisabledWhileItIsDialledLeavesTheOtherOne) {
   lose_peer();
   sim::LinkFaults silent;

@@ -69,8 +69,8 @@ TEST_F(RefusingPeerTest, WhatARefusalSaysMovesNoCursor) {
   EXPECT_EXIT(hear(), testing::ExitedWithCode(0), "");
 }
 
-// Both hosts were started a moment ago: a clock that has just begun has no moments before. The peer's host loses its power
-// before its process has read that no session comes up, so that nothing closes that connection but this node.
+// Both hosts were started a moment ago: a clock that has just begun has no moments before. The peer's host loses its
+// power before its process has read that no session comes up, so that nothing closes that connection but this node.
 TEST_F(RefusingPeerTest, WhoIsGoneWithoutAWordIsDialledAgainSoonAfterAStart) {
   begin(OnPeerLoss::kContinue);
   peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
@@ -138,7 +138,8 @@ TEST_F(RefusingPeerTest, ALargerVolumeOfTheSameNameIsNotFollowed) {
   EXPECT_EQ(node_->engine->status().size_bytes, kVolumeBytes);
 }
 
-// What was said holds no more, and nothing is wrong with the peer, which does not dial: a firewall lets one direction through.
+// What was said holds no more, and nothing is wrong with the peer, which does not dial: a firewall lets one direction
+// through.
 TEST_F(RefusingPeerTest, WhoIsPromotedDuringAHandshakeBeginsAnotherOne) {
   begin(OnPeerLoss::kContinue);
   peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
