@@ -125,7 +125,10 @@ Status LinkRoster::add(const LinkConfig& config) {
 
 // Its address may be away, too: what listened on it would have heard again when it was back.
 void LinkRoster::listen_as_before(Link& link) {
-  if (listen(link)) return;
+  if (listen(link)) {
+    unheard_.erase(link.name());
+    return;
+  }
   unheard_.insert(link.name());
   timer_->arm(limits::kListenAgain_ns);
 }

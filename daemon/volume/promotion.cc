@@ -104,6 +104,7 @@ void Promotion::restore_record() {
 Promotion::Reply Promotion::end() {
   timer_->disarm();
   before_.reset();
+  waits_for_consent_ = false;
   ++number_;
   return take_reply();
 }
