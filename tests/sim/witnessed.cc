@@ -42,8 +42,9 @@ Witnessed::Witnessed(uint64_t seed)
       fua_(random_.chance(0.5)),
       swaps_(random_.chance(0.5)) {
   for (Block& block : blocks_) block[0].first_end_ns = 0;
-  Random last = Random(random_).fork();  // so that what is drawn otherwise stays what it was
-  freezes_ = last.fork().chance(0.2);
+  Random third(random_);  // so that what is drawn otherwise stays what it was
+  for (int before = 0; before < 2; ++before) (void)third.fork();
+  freezes_ = !third.fork().fork().chance(0.8);
   if (freezes_) config_.on_peer_loss = OnPeerLoss::kFreeze;
   unwitnessed_ = config_;
   unwitnessed_.witness = {};
