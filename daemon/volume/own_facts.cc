@@ -1,6 +1,18 @@
 #include "volume/own_facts.h"
 
 namespace twinblock {
+namespace {
+
+// What a crash would leave; but a session that has begun on the disk and stands by now, which is about to be on it, is one that
+// stands: what was written and flushed in it is missed by no block map any more, and by who was not there.
+metadata::Sessions sessions_to_tell(const NodeState& state) {
+  metadata::Sessions told = state.durable().sessions;
+  const uint64_t latest = state.record().sessions.stood.front();
+  if (latest != 0 && told.begun == latest) told.stands(latest);
+  return told;
+}
+
+}  // namespace
 
 void OwnFacts::loaded(bool cache_is_gone) {
   forgot_ = core_.record().flush_failed && cache_is_gone;
@@ -37,7 +49,7 @@ SyncFacts OwnFacts::now() const {
   facts.generations = core_.record().generations;
   facts.term = core_.record().term;
   // Without its disk it may not get on record what it is in, and its record counts no more.
-  facts.sessions = disks_.local_ok() ? core_.state().durable().sessions : core_.record().sessions;
+  facts.sessions = disks_.local_ok() ? sessions_to_tell(core_.state()) : core_.record().sessions;
   facts.discard = core_.record().discard;
   facts.keep = core_.record().keep;
   if (facts.discard || facts.keep) facts.gives_up = core_.record().given_up.state_id;

@@ -157,6 +157,7 @@ TEST_F(WayBackTest, ACopyThatFailsAtOnceLeavesTheSourceAMomentInTheSession) {
   EXPECT_EQ(node_->engine->status().way_back.failure, "it failed");
   tell(wire::kGenerationInconsistent);
   EXPECT_EQ(lost, 0);
+  node_->run(kSecond_ns);
   tell(wire::kGenerationInconsistent);
   EXPECT_EQ(lost, 1);
 }
