@@ -13,6 +13,16 @@ namespace {
 
 class PeerIsDeadTest : public LostPeerTest {
  protected:
+  void meet_primary_that_falls_silent() {
+    begin(OnPeerLoss::kContinue);
+    meet(true);
+    wire::FrameHeader role = wire::to_header(wire::RoleFrame{true, 1});
+    wire::set_order(role, ++*peer_->control());
+    peer_->send(0, wire::seal(role, {}));
+    node_->run(kSecond_ns);
+    ASSERT_EQ(node_->engine->status().peer.role, PeerRole::kPrimary);
+    peer_->answers = peer_->beats = peer_->confirms = false;
+  }
   // 0, an errno value, or nothing yet.
   void promote_by_word(std::optional<int>& error) {
     Promotion::Word word;
@@ -24,14 +34,7 @@ class PeerIsDeadTest : public LostPeerTest {
 
 // Who orders it again, out of impatience, costs the node nothing.
 TEST_F(PeerIsDeadTest, ASecondOrderIsRefusedWhileTheFirstWaitsForTheLoss) {
-  begin(OnPeerLoss::kContinue);
-  meet(true);
-  wire::FrameHeader role = wire::to_header(wire::RoleFrame{true, 1});
-  wire::set_order(role, ++*peer_->control());
-  peer_->send(0, wire::seal(role, {}));
-  node_->run(kSecond_ns);
-  ASSERT_EQ(node_->engine->status().peer.role, PeerRole::kPrimary);
-  peer_->answers = peer_->beats = peer_->confirms = false;
+  ASSERT_NO_FATAL_FAILURE(meet_primary_that_falls_silent());
   std::optional<int> first, second;
   promote_by_word(first);
   promote_by_word(second);
@@ -45,14 +48,7 @@ TEST_F(PeerIsDeadTest, ASecondOrderIsRefusedWhileTheFirstWaitsForTheLoss) {
 
 // It would be promoted afterwards, though it was just said to be secondary.
 TEST_F(PeerIsDeadTest, ADemotionTakesBackWhatWaitsForTheLoss) {
-  begin(OnPeerLoss::kContinue);
-  meet(true);
-  wire::FrameHeader role = wire::to_header(wire::RoleFrame{true, 1});
-  wire::set_order(role, ++*peer_->control());
-  peer_->send(0, wire::seal(role, {}));
-  node_->run(kSecond_ns);
-  ASSERT_EQ(node_->engine->status().peer.role, PeerRole::kPrimary);
-  peer_->answers = peer_->beats = peer_->confirms = false;
+  ASSERT_NO_FATAL_FAILURE(meet_primary_that_falls_silent());
   std::optional<int> promoted, demoted;
   promote_by_word(promoted);
   ASSERT_EQ(promoted, std::nullopt);
