@@ -106,17 +106,16 @@ Status take_free_device(const HostPaths& host, const std::string& stem, NbdDevic
   }
 }
 
-// The note of one that came to nothing goes, unless another one has taken its place just now. Always false.
-Result<bool> forget_attach(const std::string& stem, std::optional<Attachment>& existing) {
+// The note of one that came to nothing goes, unless another one has taken its place just now.
+Status forget_attach(const std::string& stem, std::optional<Attachment>& existing) {
   const ProcessId maker = existing->maker;
   Result<std::optional<Attachment>> now = read_attachment(stem);
   if (!now) return now.error();
   existing = std::move(now.value());
   if (!existing.has_value() || existing->maker.pid != maker.pid || existing->maker.start_ticks != maker.start_ticks)
-    return false;
+    return ok_status();
   existing.reset();
-  if (const Status gone = remove_attachment(stem); !gone) return gone.error();
-  return false;
+  return remove_attachment(stem);
 }
 
 }  // namespace
@@ -164,7 +163,10 @@ Result<bool> finish_attach(const HostPaths& host, const std::string& stem, std::
   const bool connected = !device.empty() && nbd_device_connected(host, device);
   const std::optional<std::string> backend = nbd_device_backend(host, device);
   if (connected && !backend) return false;  // an operator's affair
-  if (!connected || *backend != nbd_backend(existing->volume)) return forget_attach(stem, existing);
+  if (!connected || *backend != nbd_backend(existing->volume)) {
+    if (const Status forgotten = forget_attach(stem, existing); !forgotten) return forgotten.error();
+    return false;
+  }
   existing->nbd_pid = nbd_device_pid(host, device);
   // (What waits for a server that has ended would keep whoever sets anything.)
   if (process_runs(existing->server)) (void)look_after_requests(host, device, kLookAfterRequests_ms);
