@@ -421,6 +421,10 @@ void HostilePeer::send_hello(size_t which) {
   if (Line* to = line(which)) to->say_hello();
 }
 
+void HostilePeer::send_beat(size_t which) {
+  if (Line* to = line(which)) to->beat();
+}
+
 void HostilePeer::send_verdict(size_t which, uint64_t code) {
   if (Line* to = line(which)) to->say_verdict(code);
 }

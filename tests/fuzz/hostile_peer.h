@@ -38,6 +38,7 @@ class HostilePeer {
   void hang_up(size_t which);
   void send(size_t which, std::span<const std::byte> bytes);
   void send_hello(size_t which);
+  void send_beat(size_t which);
   void send_verdict(size_t which, uint64_t code);
   // Answers the oldest request but `skip`; with `payload_bytes` other than fit, if that is not 0.
   void answer(size_t which, size_t skip, uint32_t status, uint32_t payload_bytes);

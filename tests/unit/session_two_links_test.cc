@@ -69,6 +69,18 @@ TEST_F(SlowToGiveUpTest, NoLinkIsWaitedForLongerThanHalfOfThePeersTime) {
   EXPECT_EQ(link(0).silence_limit_ns, config_.link_timeout_ns);
 }
 
+// What is heard of it first comes over one of them; over the other nothing is missing yet.
+TEST_F(SlowToGiveUpTest, APeerThatStoodStillLosesNoLink) {
+  peer_->beats = peer_->listens = false;
+  node_->run(config_.peer_timeout_ns * 7 / 8);
+  peer_->send_beat(0);
+  node_->run(config_.link_timeout_ns / 4);
+  peer_->beats = peer_->listens = true;
+  node_->run(config_.peer_timeout_ns);
+  EXPECT_EQ(count("link-lost"), 0);
+  EXPECT_TRUE(is_up(0) && is_up(1));
+}
+
 // Its operator has mended it, and need not wait.
 TEST_F(TwoLinksTest, ALinkThatIsLeftAloneIsTriedAtOnceByOrder) {
   sim::LinkFaults faults;

@@ -242,6 +242,21 @@ TEST_F(SoleCopyTest, ThePeerIsWaitedForAWhile) {
   expect_all(EIO, "not for ever");
 }
 
+// The peer had it on record before that this node's disk failed, and records nothing of a session in which it is not asked to:
+// its copy of before that session is no other than it is.
+TEST_F(SoleCopyTest, ASessionInWhichNothingIsPutOnRecordDoesNotStand) {
+  const auto stood = [this] { return load_plain(node_->metadata.contents, record_).record.sessions.stood; };
+  begin(OnPeerLoss::kContinue);
+  ASSERT_NO_FATAL_FAILURE(lose_the_disk());
+  const auto before = stood();
+  ASSERT_NE(before.front(), 0u) << "the one in which it wrote does";
+  part();
+  meet(true);
+  node_->run(kSecond_ns);
+  ASSERT_EQ(node_->engine->volume_state(), VolumeState::kDiskless);
+  EXPECT_EQ(stood(), before);
+}
+
 // One that fails what it is asked is there, and would fail it again.
 TEST_F(SoleCopyTest, APeerThatFailsIsNotWaitedFor) {
   begin(OnPeerLoss::kContinue);

@@ -64,6 +64,19 @@ TEST_F(PeerIsDeadTest, ADemotionTakesBackWhatWaitsForTheLoss) {
   EXPECT_EQ(promoted, 0) << "another order";
 }
 
+// What waits for its loss would promote this node beside one that has just been promoted.
+TEST_F(PeerIsDeadTest, APeerThatBecomesPrimaryMeanwhileIsNotDead) {
+  ASSERT_NO_FATAL_FAILURE(meet_primary_that_falls_silent());
+  std::optional<int> error;
+  promote_by_word(error);
+  ASSERT_EQ(error, std::nullopt);
+  wire::FrameHeader role = wire::to_header(wire::RoleFrame{true, 2});
+  wire::set_order(role, ++*peer_->control());
+  peer_->send(0, wire::seal(role, {}));
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_EQ(error, EBUSY);
+}
+
 // It is asked, since it was secondary, and the loss of the session is its answer.
 TEST_F(PeerIsDeadTest, TheDeathOfASecondaryThatIsAskedIsWhatTheWordSays) {
   begin(OnPeerLoss::kContinue);
