@@ -206,14 +206,14 @@ uint64_t PeerTraffic::in_doubt_since_ns() const {
 }
 
 bool PeerTraffic::carries_nothing(uint64_t now, uint64_t replaced_ns) const {
-  if (requests_.empty()) return false;
+  // A peer's slow disk is no parting, and nothing that other connections do not carry.
+  if (requests_.empty() || heartbeats_.disk_is_busy()) return false;
   const uint64_t oldest_ns = requests_.oldest_asked_ns();
   const uint64_t since_ns = std::max(oldest_ns, last_answer_ns_);
   const auto is_old = [&](uint64_t moment_ns) {
     return env_.lateness.passed_ns(moment_ns, now) > env_.config.peer_timeout_ns;
   };
-  // A peer's slow disk is no parting, and nothing that a new connection does not carry.
-  if (replaced_ns > since_ns && is_old(since_ns) && !heartbeats_.disk_is_busy()) return true;
+  if (replaced_ns > since_ns && is_old(since_ns)) return true;
   const uint64_t in_doubt_ns = in_doubt_since_ns();
   const bool too_many = partings_ > limits::kPartingsMax || renewals_ > limits::kRenewalsMax;
   return partings_of_ns_ == in_doubt_ns && too_many && is_old(in_doubt_ns);

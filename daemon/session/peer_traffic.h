@@ -47,9 +47,9 @@ class PeerTraffic {
 
   // For how long a request has waited, if a disk that works would have done it by now.
   [[nodiscard]] std::optional<uint64_t> hangs_ns(uint64_t now_ns) const;
-  // Links that join, but carry no data. Requests are old, nothing was answered for as long, a connection
-  // was replaced meanwhile, at `replaced_ns`, and the peer's disk has nothing to do; or a request is, and all links were lost again
-  // and again since it was asked, or renewed more often than anybody changes keys.
+  // Links that join, but carry no data. The peer's disk has nothing to do, requests are old, nothing was answered for as long,
+  // and a connection was replaced meanwhile, at `replaced_ns`; or one request is, and all links were lost again and again since it
+  // was asked, or renewed more often than anybody changes keys.
   [[nodiscard]] bool carries_nothing(uint64_t now_ns, uint64_t replaced_ns) const;
 
  private:

@@ -137,6 +137,25 @@ TEST_F(RenewalTest, AnotherJoinIsNoneWhileThePeersDiskIsBusy) {
   EXPECT_FALSE(stands());
 }
 
+TEST_F(RenewalTest, LinksThatBreakAgainAndAgainCarryWhatThePeersDiskIsBusyWith) {
+  ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
+  peer_->disk_still_ns = kMillisecond_ns;
+  peer_->shakes_hands = true;
+  for (size_t i = 0; i <= limits::kPartingsMax; ++i) {
+    const int joins = heard_[wire::FrameType::kJoin];
+    peer_->hang_up(0);
+    for (int times = 0; times < 100 && heard_[wire::FrameType::kJoin] == joins; ++times) node_->run(kMoment_ns);
+    node_->run(kMoment_ns);
+    ASSERT_TRUE(stands());
+  }
+  peer_->shakes_hands = false;  // a session that is lost stays so
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_TRUE(stands());
+  peer_->disk_still_ns = 0;
+  node_->run(2 * config_.peer_timeout_ns);
+  EXPECT_FALSE(stands());
+}
+
 TEST_F(RenewalTest, WithoutEndIsOne) {
   ASSERT_NO_FATAL_FAILURE(wait_for_the_peers_disk());
   peer_->renews = true;
