@@ -13,7 +13,7 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
       blank_(start.loaded.blank) {
   if (blank_) return;
   record_ = start.loaded.record;
-  durable_ = {record_.sessions, record_.held_data, record_.promoted_boot, record_.keep, record_.discard};
+  durable_ = what_is_looked_at();
   // No data were found under a record that promises some: not mounted, or a new disk. What is there is not
   // believed; where there is a peer, it is copied from it.
   backing_lost_ = start.found != DataFound::kSome && record_.held_data;
@@ -21,7 +21,7 @@ NodeState::NodeState(Disk& metadata, const Clock& clock, const Random& random, S
 }
 
 void NodeState::persist(metadata::SuperblockStore::Done done) {
-  const Durable next{record_.sessions, record_.held_data, record_.promoted_boot, record_.keep, record_.discard};
+  const Durable next = what_is_looked_at();
   store_.update(record_, [this, done = std::move(done), next](int error) {
     if (error != 0)
       record_failed_(error);
@@ -29,6 +29,11 @@ void NodeState::persist(metadata::SuperblockStore::Done done) {
       note_durable(next);
     done(error);
   });
+}
+
+NodeState::Durable NodeState::what_is_looked_at() const {
+  return {record_.sessions, record_.held_data, record_.promoted_boot,
+          record_.keep,     record_.discard,   record_.given_up.state_id};
 }
 
 // (A file of an older version has no room for sessions.)

@@ -58,6 +58,7 @@ class NodeState {
     bool held_data = false;
     uint64_t promoted_boot = 0;
     bool keep = false, discard = false;
+    uint64_t given_up_state_id = 0;  // by them
   };
   [[nodiscard]] const Durable& durable() const { return durable_; }
 
@@ -159,6 +160,7 @@ class NodeState {
 
  private:
   void settle();
+  [[nodiscard]] Durable what_is_looked_at() const;
   void note_durable(const Durable& durable);
 
   const std::function<void(int error)> record_failed_;

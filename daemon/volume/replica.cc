@@ -63,7 +63,7 @@ struct Replica::Op {
   uint64_t arrived_ns = 0;  // in this host's kernel
   uint64_t read_ns = 0;
   uint64_t working_bytes = 0;
-  bool covers_data = false;  // of a flush: something other than zeroes was written before
+  bool covers_data = false;  // what makes it stable, if it does, is other than zeroes
   // Of the question whether a range is a hole:
   wire::HolePayload hole{};
   bool looked_behind = false;
@@ -90,6 +90,7 @@ void Replica::apply(wire::Frame& frame, uint64_t incarnation) {
       compressed = data.compressed;
       op.disk.op = data.zero ? DiskOp::kZero : DiskOp::kWrite;
       op.disk.fua = data.fua;
+      op.covers_data = !data.zero || core_.written().any();
       op.disk.may_unmap = data.unmap;
       // The disk only reads from it.
       op.disk.data = const_cast<std::byte*>(frame.payload.data());
@@ -212,8 +213,8 @@ std::span<std::byte> Replica::body_of(Op& op) {
 
 void Replica::finished(Op& op) {
   if (op.asks == Op::Asks::kHole && op.disk.error == 0 && looks_behind(op)) return;
-  const bool stable = op.disk.op == DiskOp::kFlush ? op.covers_data : op.disk.op == DiskOp::kWrite && op.disk.fua;
-  if (op.disk.error == 0 && stable && disks_.local_ok())
+  const bool stable = op.disk.op == DiskOp::kFlush || (changes_disk(op) && op.disk.fua);
+  if (op.disk.error == 0 && stable && op.covers_data && disks_.local_ok())
     core_.state().hold_data([this, &op] { ended_here(op); });
   else
     ended_here(op);

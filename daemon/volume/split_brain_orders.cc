@@ -143,7 +143,7 @@ void SplitBrainOrders::take(const Order& order, Reply reply) {
   if (repeated) {
     const NodeState::Durable& durable = core_.state().durable();
     const std::string said = "this order stands already: " + loss + " are given up; " + when + beside;
-    if (order.keep_local ? durable.keep : durable.discard)
+    if ((order.keep_local ? durable.keep : durable.discard) && durable.given_up_state_id == order.lost().state_id)
       reply(said);
     else
       core_.state().persist([this, reply = std::move(reply), said](int error) {

@@ -288,7 +288,9 @@ void WritePath::local_done(Op& op) {
     zero_locally(op, local_bytes(op));
     return;
   }
-  if (op.disk.error == 0 && gives_data(*op.client) && op.client->fua && disks_.local_ok())
+  // Zeroes make stable what was written before them, too.
+  const bool stable = op.client->fua && (gives_data(*op.client) || core_.written().any());
+  if (op.disk.error == 0 && stable && disks_.local_ok())
     core_.state().hold_data([this, &op] { ended_here(op); });
   else
     ended_here(op);

@@ -113,9 +113,9 @@ class LoneZeroesTest : public testing::Test {
     ClientRequest request;
     request.op = op;
     request.fua = fua;
+    if (op != ClientOp::kFlush) request.length_bytes = data_.size();
     if (op == ClientOp::kWrite) {
       request.data = data_.data();
-      request.length_bytes = data_.size();
       request.pieces = {&piece_, 1};
     }
     std::optional<bool> held;
@@ -140,6 +140,13 @@ TEST_F(LoneZeroesTest, DataThatAreStableByThemselvesCouldBeLost) {
   begin(empty_node(config_, record_));
   EXPECT_FALSE(held_when_done(ClientOp::kWrite, false));
   EXPECT_TRUE(held_when_done(ClientOp::kWrite, true));
+}
+
+TEST_F(LoneZeroesTest, DataThatZeroesMakeStableCouldBeLost) {
+  begin(empty_node(config_, record_));
+  EXPECT_FALSE(held_when_done(ClientOp::kZero, true)) << "there is nothing else";
+  EXPECT_FALSE(held_when_done(ClientOp::kWrite, false));
+  EXPECT_TRUE(held_when_done(ClientOp::kZero, true));
 }
 
 // It may have ended before it flushed them.
@@ -200,6 +207,13 @@ TEST_F(ZeroesBesidePeerTest, DataThatThePeerFlushesHereCouldBeLost) {
 TEST_F(ZeroesBesidePeerTest, DataThatThePeerMakesStableHereCouldBeLost) {
   EXPECT_FALSE(held_after_write(false));
   EXPECT_TRUE(held_after_write(true));
+}
+
+TEST_F(ZeroesBesidePeerTest, DataThatThePeersZeroesMakeStableHereCouldBeLost) {
+  const wire::DataFrame zeroes{.length_bytes = data_.size(), .fua = true, .zero = true};
+  EXPECT_FALSE(held_when_done(wire::to_header(zeroes))) << "there is nothing else";
+  EXPECT_FALSE(held_after_write(false));
+  EXPECT_TRUE(held_when_done(wire::to_header(zeroes)));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,6 +30,13 @@ bool ready(int fd, short events, uint64_t deadline_ns) {
   }
 }
 
+// How long connect() waits where more connections wait than the server takes; 0: without end.
+void wait_to_connect(int fd, uint64_t timeout_ns) {
+  const timeval limit{.tv_sec = static_cast<time_t>(timeout_ns / kSecond_ns),
+                      .tv_usec = static_cast<suseconds_t>(timeout_ns % kSecond_ns / 1000)};
+  (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
 Status send_all(int fd, const std::string& bytes) {
   // A few dozen bytes, which a fresh socket has room for.
   const ssize_t n = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -47,8 +55,13 @@ Result<NbdConnection> NbdConnection::open(const std::string& socket_path,
   socket_path.copy(address.sun_path, socket_path.size());
   NbdConnection connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (connection.fd_ < 0) return refused(system_error(errno, "can't make a socket").what);
-  if (connect(connection.fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+  const uint64_t deadline_ns = steady_now_ns() + timeout_ns;
+  wait_to_connect(connection.fd_, timeout_ns);
+  if (connect(connection.fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == EAGAIN) return unreachable("the NBD server at " + socket_path + " takes no connection");
     return unreachable(system_error(errno, "no NBD server at " + socket_path).what);
+  }
+  wait_to_connect(connection.fd_, 0);  // the kernel, which may be given it, has limits of its own
   ucred server{};
   socklen_t length = sizeof server;
   struct stat info {};
@@ -57,7 +70,7 @@ Result<NbdConnection> NbdConnection::open(const std::string& socket_path,
     return refused(system_error(errno, "can't look at the node's NBD socket").what);
   connection.server_ = identify_process(server.pid);
   connection.inode_ = info.st_ino;
-  const Status agreed = connection.negotiate(export_name, steady_now_ns() + timeout_ns);
+  const Status agreed = connection.negotiate(export_name, deadline_ns);
   if (!agreed) return agreed.error();
   return connection;
 }
