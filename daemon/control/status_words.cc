@@ -228,7 +228,7 @@ StatusWords words_of_state(const StatusView& view) {
                         "` lets this node go on alone.";
       if (view.verdict == Verdict::kNotJoinable && view.found == DataFound::kUnknown)
         words.status += " " + unseen(view);
-      if (refused_for_good(view)) words.action = advice(view);
+      if (refused_for_good(view)) words.action = advice(view) + go_on_words(view);
       break;
     case VolumeState::kFailed:
       words.status = "This node's disk failed, and " + peer + " does not stand in." +
@@ -302,11 +302,13 @@ void add_disks(const StatusView& view, StatusWords& words) {
   const std::string& peer = view.peer.name;
   if (!view.peer.error.empty()) {
     words.status = view.peer.error + ". " + words.status;
-    words.action = "On " + peer + ", free space or replace the disk that holds " +
-                  view.peer.error_file +
-                  "; if the disk was replaced, restart "
-                  "twinblockd there, without its old metadata file. It is tried again every " +
-                  format_duration(limits::kPeerDiskRetry_ns) + ".";
+    const std::string mend = "On " + peer + ", free space or replace the disk that holds " + view.peer.error_file +
+                             "; if the disk was replaced, restart twinblockd there, without its old metadata file. It is "
+                             "tried again every " +
+                             format_duration(limits::kPeerDiskRetry_ns) + ".";
+    // A refusal tells of what the peer has by now; and without a disk here, the peer's may hold the only good copy.
+    const bool said = view.state == VolumeState::kRefused || view.state == VolumeState::kFailed;
+    if (!said || words.action.empty()) words.action = mend + (view.frozen ? " " + words.action : "");
   }
   if (!view.disk_error.empty() && view.state == VolumeState::kSimplex) {
     words.status = view.disk_error + (view.metadata_failed ? "; what clients write to a place that was idle fails. "

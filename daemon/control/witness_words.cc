@@ -29,12 +29,27 @@ std::string until_when(const StatusView& view) {
          (view.peer.connected ? " takes part again." : " is back.");
 }
 
+// An etcd has another generation, whoever that is of.
+bool names_another(const WitnessView& witness) {
+  return witness.standing == WitnessStanding::kRefused && witness.kind == WitnessKind::kEtcd;
+}
+
+std::string by_word(const StatusView& view) { return "twinblock continue " + view.volume + " --without-witness."; }
+
 }  // namespace
+
+std::string go_on_words(const StatusView& view) {
+  const WitnessView& witness = view.witness;
+  if (!view.frozen || !witness.waits || view.metadata_failed || is_overtaken(*view.verdict)) return "";
+  return (witness.action.empty() || is_about_replicas(witness) ? "" : " " + capitalised(witness.action) + ".") +
+         " Only where " + view.peer.name + "'s replica is lost for good" +
+         (names_another(witness) ? "" : ", or was not promoted") + ": " + by_word(view);
+}
 
 StatusWords waiting_words(const StatusView& view) {
   const WitnessView& witness = view.witness;
   const std::string& peer = view.peer.name;
-  const bool names_another = witness.standing == WitnessStanding::kRefused && witness.kind == WitnessKind::kEtcd;
+  const bool another = names_another(witness);
   const bool met = view.peer.connected;
   StatusWords words;
   words.status = what_waits(view);
@@ -43,7 +58,7 @@ StatusWords waiting_words(const StatusView& view) {
     words.action = capitalised(take_over_words(view.volume, peer, view.peer.answers)) + ".";
     return words;
   }
-  if (names_another)
+  if (another)
     words.status += (witness.holder.empty() ? "It names another generation"
                                             : "It names " + witness.holder + " as the one that went on") +
                     std::string(": what is here is older.") +
@@ -60,13 +75,13 @@ StatusWords waiting_words(const StatusView& view) {
   // (Who is connected, with the replica that it had, was not promoted: that is known.)
   if (met && witness.copy_waits)
     words.action += " Only where the replica that " + peer + " had before is lost for good" +
-                    (names_another ? ": " : ", or was not promoted: ");
+                    (another ? ": " : ", or was not promoted: ");
   else if (met)
     words.action += " To go on before that: ";
   else
     words.action += " Only where " + peer +
-                    (names_another ? "'s replica is lost for good: " : " is dead for sure, and was not promoted: ");
-  words.action += "twinblock continue " + view.volume + " --without-witness.";
+                    (another ? "'s replica is lost for good: " : " is dead for sure, and was not promoted: ");
+  words.action += by_word(view);
   return words;
 }
 

@@ -242,7 +242,6 @@ void DiskHealth::copied_anew() {
 
 // What a failed flush may have lost here is not mended by having sent it to the peer.
 void DiskHealth::note_in_sync() {
-  peer_error_.clear();
   if (!core_.record().flush_failed) note_.clear();
 }
 

@@ -60,6 +60,9 @@ class DiskHealth {
   void copied_anew();
   // Both replicas are the same, and on stable storage.
   void note_in_sync();
+  // A session stands. A disk of the peer's that fails still says so with its next answer: what is known is of the last one,
+  // and that may have been replaced.
+  void peer_is_back() { peer_error_.clear(); }
   // From time to time: whether a flush takes long goes on record, since only this process would be told of its
   // failure. …
   void watch_flushes();
@@ -104,7 +107,7 @@ class DiskHealth {
   [[nodiscard]] const std::string& read_error() const { return read_error_; }
   // What a disk of this node refused last: a sentence; empty once all is whole again.
   [[nodiscard]] std::string in_words() const;
-  // The peer's disk failed: a sentence, until it is in duplex again …
+  // The peer's disk failed: a sentence, until a session stands again …
   [[nodiscard]] const std::string& peer_error() const { return peer_error_; }
   // … and which file of it.
   [[nodiscard]] const std::string& peer_error_file() const { return peer_error_file_; }

@@ -71,6 +71,7 @@ void PeerSync::enter(Phase phase) {
 
 void PeerSync::session_up(Verdict verdict, const SyncFacts& peer) {
   core_.state().meet(!peer.backing_lost || peer.primary);
+  parts_.disks.peer_is_back();
   company_.session_up(peer);
   target_.session_up();
   // What the two write together no order has named. A target moves on when it is marked: until then
