@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "words/peer_words.h"
+
 namespace twinblock {
 
 namespace {
@@ -124,17 +126,17 @@ constexpr SpecialWords kLostThere{
     "good: restore the volume from a backup, or go back to this node's replica, without what it misses: stop %P, move "
     "its metadata file away, start it and run `twinblock init %V --join` there"};
 
-// Instead of kDiskFailed's, where the disk that fails holds what the other lacks.
+// Instead of kDiskFailed's, where the disk that fails holds what the other lacks. (%D: the order to go on without it.)
 constexpr SpecialWords kKeepDiskHere{
     "this node's disk fails, and %P lacks what was written here alone",
     "keep this disk and its metadata file, whose data %P does not have: see what is wrong with it (dmesg), or free space, and "
     "restart twinblockd here; %P can then be brought up to date from it. If it is dead for good, what was written here "
-    "alone is lost: stop this node, and run `twinblock promote %V --peer-is-dead` on %P, which goes on without it"};
+    "alone is lost: stop this node, and run `%D` on %P, which goes on without it"};
 constexpr SpecialWords kKeepDiskThere{
     "%P's disk fails, and this node lacks what was written on %P alone",
     "keep the disk of %P and its metadata file, whose data this node does not have: see what is wrong with it (dmesg), or "
     "free space, and restart twinblockd on %P; this node can then be brought up to date from it. If it is dead for good, what "
-    "was written there alone is lost: stop %P, and run `twinblock promote %V --peer-is-dead` here, to go on without it"};
+    "was written there alone is lost: stop %P, and run `%D` here, to go on without it"};
 
 // … and the other one is no whole replica, so that nobody could go on with it.
 constexpr SpecialWords kOnlyDiskHere{
@@ -191,8 +193,10 @@ std::string explain(Verdict verdict, const SyncFacts& mine, const SyncFacts& the
 std::string advise(Verdict verdict, const SyncFacts& mine, const SyncFacts& theirs, const std::string& volume,
                    const std::string& peer) {
   const SpecialWords* special = special_words(verdict, mine, theirs);
-  return special == nullptr ? advise(verdict, volume, peer)
-                            : fill_in(fill_in(special->advice, "%P", peer), "%V", volume);
+  if (special == nullptr) return advise(verdict, volume, peer);
+  // An etcd names the node that wrote alone, and would refuse the other one.
+  const std::string order = promote_by_word(volume, mine.asks_register && theirs.asks_register);
+  return fill_in(fill_in(fill_in(special->advice, "%D", order), "%P", peer), "%V", volume);
 }
 
 }  // namespace twinblock

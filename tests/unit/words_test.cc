@@ -72,6 +72,11 @@ TEST(VerdictWords, ADiskThatFailsIsKeptWhereItAloneHoldsWhatCounts) {
     EXPECT_NE(advice(here).find(here ? "keep this disk" : "keep the disk of beta"), std::string::npos) << advice(here);
     EXPECT_NE(advice(here).find("--peer-is-dead"), std::string::npos) << advice(here);
   }
+  whole.asks_register = true;
+  EXPECT_EQ(advice(true).find("--without-witness"), std::string::npos) << "only one of them asks: " << advice(true);
+  fails.asks_register = true;  // an etcd, which names the one whose disk fails
+  for (const bool here : {true, false})
+    EXPECT_NE(advice(here).find("`twinblock promote r0 --peer-is-dead --without-witness`"), std::string::npos) << advice(here);
   whole.inconsistent = true;  // in the middle of a copy
   for (const bool here : {true, false}) {
     EXPECT_NE(advice(here).find(here ? "beta is half-copied" : "this node is half-copied"), std::string::npos) << advice(here);
