@@ -66,6 +66,19 @@ void add_without_peer(const StatusView& view, std::vector<std::string>& lines) {
   add_split_brain(view, lines);
 }
 
+bool runs_command(const StatusView& view) {
+  return view.witness.kind == WitnessKind::kCommand && view.witness.standing != WitnessStanding::kOff;
+}
+
+// The beginning of a sentence.
+std::string now(const StatusView& view, bool by_word) {
+  std::string how = by_word ? "--peer-is-dead" : "";
+  if (runs_command(view))
+    how += (by_word ? "; " : "") + ("the fence command " + view.witness.name) + " is run first, against " +
+           view.peer.name;
+  return "Promoting this node now" + (how.empty() ? "" : " (" + how + ")");
+}
+
 std::string promotion_words(const StatusView& view) {
   if (view.role != Role::kSecondary) return "This node is primary: clients write here.";
   if (!view.promotion.refusal.empty())
@@ -84,27 +97,25 @@ std::string promotion_words(const StatusView& view) {
            (asks_register(view.witness) ? " --without-witness" : "") + ") would serve what it was at " +
            format_time(view.way_back.rolled_back_to_s) + ", without all that " + view.peer.name +
            " has acknowledged since; that becomes a split brain when it returns.";
-  const WitnessStanding standing = view.witness.standing;
-  const bool asks = standing != WitnessStanding::kNone && standing != WitnessStanding::kOff;
-  if (asks && !view.promotion.forgot)
+  // Only an etcd knows who went on alone: a command knows hosts, and no histories.
+  const bool etcd = asks_register(view.witness);
+  if (etcd && !view.promotion.forgot)
     return "Promoting this node now asks the witness (" + view.witness.name + ") first, which agrees unless " +
            view.peer.name + " went on without this node; nothing that was acknowledged would be lost.";
   const std::string alone = "every write that " + view.peer.name + " accepted alone since the session was lost" +
                             (view.lost_wall_ns == 0 ? "" : " at " + format_time(view.lost_wall_ns / kSecond_ns));
   const std::string split = "; if it did accept any, that becomes a split brain when it returns.";
   if (view.promotion.forgot)
-    return "Promoting this node now (--peer-is-dead) would lose what " +
+    return now(view, true) + " would lose what " +
            (view.mine.crashed ? "it had acknowledged as primary" : view.peer.name + " had acknowledged") +
            " and not flushed, as its host was started anew since; " + view.peer.name + " may still hold that" +
-           (view.promotion.peer_is_primary && !asks ? ", and " + alone + split : ".");
+           (view.promotion.peer_is_primary && !etcd ? ", and " + alone + split : ".");
   if (view.promotion.peer_is_primary)
-    return "Promoting this node now (--peer-is-dead) would lose nothing that both nodes acknowledged, but " + alone + split;
+    return now(view, !runs_command(view)) + " would lose nothing that both nodes acknowledged, but " + alone + split;
   if (view.mine.crashed)
-    return "Promoting this node now would lose nothing that it knows of; but it ended while it was "
-           "primary, and " +
-           view.peer.name +
-           " may have been promoted since: if so, that becomes a split brain when it returns.";
-  return "Promoting this node now would lose nothing that it knows of" +
+    return now(view, false) + " would lose nothing that it knows of; but it ended while it was primary, and " +
+           view.peer.name + " may have been promoted since: if so, that becomes a split brain when it returns.";
+  return now(view, false) + " would lose nothing that it knows of" +
          (view.lost_wall_ns == 0 ? std::string(".")
                              : ": " + view.peer.name + " was secondary when it was last heard.");
 }

@@ -71,6 +71,7 @@ TEST(WhyWords, InAResyncEachNodeIsToldWhenItMayBePromoted) {
 TEST(WhyWords, AWitnessThatIsOffIsNotSaidToBeAsked) {
   StatusView view = alone();
   view.promotion.peer_is_primary = true;
+  view.witness.kind = WitnessKind::kEtcd;
   view.witness.standing = WitnessStanding::kUnasked;
   ASSERT_TRUE(says(view, "asks the witness"));
   view.witness.standing = WitnessStanding::kOff;
@@ -104,9 +105,28 @@ TEST(WhyWords, WhatASecondarysHostForgotIsNotSaidToBeKept) {
   EXPECT_TRUE(says(view, "and every write that beta accepted alone since"));
   EXPECT_FALSE(says(view, "would lose nothing"));
   // It is asked by that order, too, and does not agree where there were any.
+  view.witness.kind = WitnessKind::kEtcd;
   view.witness.standing = WitnessStanding::kUnasked;
   EXPECT_TRUE(says(view, "would lose what beta had acknowledged and not flushed"));
   EXPECT_FALSE(says(view, "accepted alone"));
+}
+
+// It shoots the host that holds them.
+TEST(WhyWords, AFenceCommandKnowsNothingOfWhatWasWrittenAlone) {
+  StatusView view = alone();
+  view.promotion.peer_is_primary = true;
+  view.witness.kind = WitnessKind::kCommand;
+  view.witness.name = "/usr/local/bin/power-off";
+  view.witness.standing = WitnessStanding::kUnasked;
+  for (const bool forgot : {false, true}) {
+    view.promotion.forgot = forgot;
+    EXPECT_FALSE(says(view, "nothing that was acknowledged would be lost"));
+    EXPECT_TRUE(says(view, "every write that beta accepted alone"));
+    EXPECT_TRUE(says(view, "the fence command /usr/local/bin/power-off is run first, against beta) would lose"));
+    EXPECT_EQ(says(view, "(--peer-is-dead; the fence command"), forgot) << "else no word is needed";
+  }
+  view.witness.standing = WitnessStanding::kOff;
+  EXPECT_FALSE(says(view, "fence command"));
 }
 
 TEST(WhyWords, WhoWasRolledBackIsPromotedByAWordThatWorks) {
