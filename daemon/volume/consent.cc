@@ -196,8 +196,9 @@ void Consent::take_word(Then then) {
   const auto recorded = [this, then = std::move(then), given = core_.stance().alone_right().withdrawals()](int error) {
     word_is_recorded_ = false;
     if (error != 0) {
-      then(system_error(error, "the claim could not be recorded"));
-      return;
+      Error failed = system_error(error, "the claim could not be recorded");
+      failed.retry = Retry::kWhenMended;
+      return then(std::move(failed));
     }
     // The word was about a peer that was away.
     if (core_.stance().alone_right().withdrawals() != given) {

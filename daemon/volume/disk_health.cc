@@ -164,6 +164,7 @@ int DiskHealth::metadata_error() const {
 
 Error DiskHealth::why_metadata_failed(int error) const {
   Error failed = system_error(error, "write to the metadata " + metadata());
+  failed.retry = Retry::kWhenMended;
   if (core_.phase().diskless())
     failed.action = "go on at " + core_.peer + ": detach, stop twinblockd here, and run `twinblock promote " +
                     core_.config.volume + " --peer-is-dead` there";

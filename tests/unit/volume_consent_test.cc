@@ -445,6 +445,18 @@ TEST_F(ConsentTest, WhoseMetadataDiskFailsIsInNobodysWay) {
   EXPECT_FALSE(written_.has_value()) << "what the peer has is good, and it may come back";
 }
 
+TEST_F(ConsentTest, AWordThatCanNotBeRecordedIsRefusedForGood) {
+  begin();
+  node_->metadata.error = EIO;
+  node_->metadata.failures = 1000000;
+  std::optional<Retry> refused;
+  node_->engine->orders().promote({true, true}, [&refused](const Result<std::string>& said) {
+    if (!said.ok()) refused = said.error().retry;
+  });
+  node_->run(kSecond_ns);
+  EXPECT_EQ(refused, Retry::kWhenMended);
+}
+
 // A promoter asks again and again, and a witness that is gone answers none of it.
 TEST_F(ConsentTest, AWordWithoutTheWitnessWaitsForNoQuestionToIt) {
   begin();

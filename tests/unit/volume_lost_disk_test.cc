@@ -78,6 +78,24 @@ TEST_F(LostPeerTest, ThatThePeersDiskHadFailedIsForgottenWhenASessionStandsAgain
   EXPECT_EQ(node_->engine->status().peer.error, "");
 }
 
+// Who has it promoted fails at once, and goes on elsewhere.
+TEST_F(LostPeerTest, APromotionThatCanNotBeRecordedIsRefusedForGood) {
+  begin(OnPeerLoss::kContinue);
+  node_->metadata.error = EIO;
+  node_->metadata.failures = 1000000;
+  Promotion::Word word;
+  word.peer_is_dead = true;
+  for (const char* why : {"it is found out by that", "it is known"}) {
+    std::optional<Error> refusal;
+    node_->engine->orders().promote(word, [&refusal](const Result<std::string>& said) {
+      if (!said.ok()) refusal = said.error();
+    });
+    node_->run(kSecond_ns);
+    ASSERT_TRUE(refusal.has_value()) << why;
+    EXPECT_EQ(refusal->retry, Retry::kWhenMended) << why << ": " << refusal->what;
+  }
+}
+
 // Whatever the reason: what it covered may be gone, and no later one means anything.
 TEST_F(LostPeerTest, AFlushThatFailedForWantOfRoomIsNotForgotten) {
   begin_in_duplex();
