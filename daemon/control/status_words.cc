@@ -416,10 +416,16 @@ void add_way_back(const StatusView& view, StatusWords& words) {
     words.status += " This replica is half-copied; " + was;
     return;
   }
-  words.status += " This replica is half-copied: " + peer + " was lost in the middle of the resync; " + was;
-  words.action = capitalised(bring_back(peer, view.peer.answers)) + "; the copy then goes on where it was. If " + peer +
-                 " does not come back: `twinblock rollback " + view.volume +
-                 "` makes this replica again what it was, without what " + peer + " has acknowledged since.";
+  const bool refused = view.state == VolumeState::kRefused;
+  words.status += " This replica is half-copied" +
+                  (refused ? "" : ": " + peer + " was lost in the middle of the resync") + "; " + was;
+  // A source that is refused may serve clients, and hold what counts.
+  words.action = (refused_for_good(view)
+                      ? advice(view) + " Or, where " + peer + "'s replica is lost for good"
+                      : capitalised(bring_back(peer, view.peer.answers)) + "; the copy then goes on where it was. If " +
+                            peer + " does not come back") +
+                 ": `twinblock rollback " + view.volume + "` makes this replica again what it was, without what " + peer +
+                 " has acknowledged since.";
 }
 
 }  // namespace

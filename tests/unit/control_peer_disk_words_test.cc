@@ -40,13 +40,15 @@ StatusView is_refused(StatusView view, Verdict verdict) {
 TEST(PeerDiskInStatus, ItIsToBeMendedWhereThisNodeGoesOnAlone) {
   const StatusWords words = status_words(lost_by_its_disk(VolumeState::kSimplex));
   EXPECT_TRUE(words.status.starts_with("beta's disk failed while writing (/dev/vg0/r0)")) << words.status;
-  EXPECT_TRUE(words.action.starts_with("On beta, free space or replace the disk that holds /dev/vg0/r0;")) << words.action;
+  EXPECT_TRUE(words.action.starts_with("On beta, free space or replace the disk that holds /dev/vg0/r0;"))
+      << words.action;
   EXPECT_TRUE(words.action.ends_with("It is tried again every 10.00 s.")) << words.action;
 }
 
 TEST(PeerDiskInStatus, WhoseClientsWaitIsStillToldHowToGoOn) {
   const StatusWords words = status_words(waits_for_witness(VolumeState::kFrozen));
-  EXPECT_TRUE(words.action.starts_with("On beta, free space or replace the disk that holds /dev/vg0/r0;")) << words.action;
+  EXPECT_TRUE(words.action.starts_with("On beta, free space or replace the disk that holds /dev/vg0/r0;"))
+      << words.action;
   EXPECT_TRUE(has(words.action, "Start etcd. Only where beta is dead for sure, and was not promoted: "
                                 "twinblock continue r0 --without-witness."))
       << words.action;
@@ -58,7 +60,8 @@ TEST(PeerDiskInStatus, WhoseClientsWaitIsStillToldHowToGoOn) {
 TEST(PeerDiskInStatus, WhoseClientsWaitBesideARefusedPeerIsToldHowToGoOn) {
   StatusView view = is_refused(waits_for_witness(VolumeState::kRefused), Verdict::kPeerDiskFailed);
   EXPECT_TRUE(status_words(view).action.ends_with(
-      "Start etcd. Only where beta's replica is lost for good, or was not promoted: twinblock continue r0 --without-witness."))
+      "Start etcd. Only where beta's replica is lost for good, or was not promoted: "
+      "twinblock continue r0 --without-witness."))
       << status_words(view).action;
   view.witness.standing = WitnessStanding::kRefused;  // it has been promoted
   EXPECT_TRUE(status_words(view).action.ends_with(
@@ -75,9 +78,33 @@ TEST(PeerDiskInStatus, WhoseClientsWaitBesideARefusedPeerIsToldHowToGoOn) {
 // The disk has been replaced already, or holds what nobody else has.
 TEST(PeerDiskInStatus, WhatARefusalSaysToDoStays) {
   StatusView view = is_refused(lost_by_its_disk(VolumeState::kRefused), Verdict::kPeerNotJoinable);
-  EXPECT_TRUE(status_words(view).action.starts_with("on beta run `twinblock init r0 --join`")) << status_words(view).action;
+  EXPECT_TRUE(status_words(view).action.starts_with("on beta run `twinblock init r0 --join`"))
+      << status_words(view).action;
   view.verdict.reset();  // of another version, say
   EXPECT_TRUE(has(status_words(view).action, "free space or replace the disk")) << status_words(view).action;
+}
+
+// It goes on serving clients; whoever stopped it, or went back here, would part from what they write.
+TEST(PeerDiskInStatus, AHalfCopiedNodeIsToKeepTheDiskThatItIsCopiedFrom) {
+  StatusView view = is_refused(alpha_in(VolumeState::kRefused), Verdict::kPeerDiskFailed);
+  view.peer.answers = true;
+  view.way_back.kept = true;
+  view.peer.facts.emplace();
+  for (SyncFacts* each : {&view.mine, &*view.peer.facts}) {
+    each->volume_uuid[0] = 1;
+    each->generations.current = each->generations.history[0] = 7;
+  }
+  view.mine.inconsistent = view.peer.facts->primary = view.peer.facts->disk_failed = true;
+  for (const VolumeState state : {VolumeState::kRefused, VolumeState::kWaiting}) {  // it is looked at, say
+    view.state = state;
+    const StatusWords words = status_words(view);
+    EXPECT_EQ(has(words.status, "beta was lost in the middle"), state == VolumeState::kWaiting) << words.status;
+    EXPECT_TRUE(has(words.status, "This replica is half-copied")) << words.status;
+    EXPECT_TRUE(words.action.starts_with("keep the disk of beta and its metadata file")) << words.action;
+    EXPECT_TRUE(has(words.action, "Stop nothing that beta still serves.")) << words.action;
+    EXPECT_TRUE(has(words.action, " Or, where beta's replica is lost for good: `twinblock rollback r0`"))
+      << words.action;
+  }
 }
 
 // What this node worked on since its own disk failed.
