@@ -10,6 +10,7 @@
 #include "metadata/intent_page.h"
 #include "metadata/load.h"
 #include "metadata/snapshot.h"
+#include "metadata/superblock_store.h"
 #include "metadata_support.h"
 
 namespace twinblock::metadata {
@@ -105,6 +106,21 @@ TEST_F(Damage, TheNextUpdateBeginsWithTheBadCopy) {
     const Result<Loaded> result = load(reader_of(file), file.size(), kVolume, "/m");
     ASSERT_TRUE(result.ok());
     EXPECT_EQ((result.value().sequence + 1) % 2, bad);
+  }
+}
+
+TEST_F(Damage, TheNextUpdateIsWrittenOverTheBadCopy) {
+  for (const size_t bad : {0u, 1u}) {
+    CrashDisk disk(file_.size());
+    disk.cache = file_;
+    disk.cache[kSuperblockOffset[bad] + 8] ^= std::byte{1};
+    const Result<Loaded> found = load(reader_of(disk.cache), disk.cache.size(), kVolume, "/m");
+    ASSERT_TRUE(found.ok());
+    SuperblockStore store(disk, found.value().sequence);
+    store.update(found.value().record, [](int) {});
+    ASSERT_EQ(disk.pending(), 1u);
+    EXPECT_EQ(disk.request().offset_bytes, kSuperblockOffset[bad]);
+    disk.finish_all();
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "session/hello.h"
@@ -14,6 +15,8 @@
 
 namespace twinblock::fuzz {
 namespace {
+
+constexpr uint64_t kLargerBytes = 2 * kVolumeBytes;
 
 class PeerWordsTest : public BesidePeerTest {
  protected:
@@ -32,13 +35,15 @@ class PeerWordsTest : public BesidePeerTest {
     tell(wire::GrowFrame{.request = asked, .size_bytes = size_bytes});
     return static_cast<int>(answer_to(asked));
   }
+  void make_room_for(uint64_t size_bytes) {
+    node_->data.contents.resize(size_bytes);
+    node_->metadata.contents.resize(node_->metadata.contents.size() + kMiB);
+  }
 };
 
 // Whoever ordered it waits for the answer, which the peer asks for again and again.
 TEST_F(PeerWordsTest, AGrowthThatHasFailedIsAnswered) {
-  constexpr uint64_t kLargerBytes = 2 * kVolumeBytes;
-  node_->data.contents.resize(kLargerBytes);
-  node_->metadata.contents.resize(node_->metadata.contents.size() + kMiB);
+  make_room_for(kLargerBytes);
   bool full = true;
   node_->data.submitted = [&](const DiskRequest& request) {
     if (request.op != DiskOp::kZero || !full) return;
@@ -53,6 +58,40 @@ TEST_F(PeerWordsTest, AGrowthThatHasFailedIsAnswered) {
   EXPECT_EQ(grow(kLargerBytes), EINPROGRESS) << "there is room by now";
   node_->run(kSecond_ns);
   EXPECT_EQ(grow(kLargerBytes), 0);
+}
+
+// It covers what clients wrote before, too, and nobody is told of that once more.
+TEST_F(PeerWordsTest, AFlushThatFailsForAGrowthIsOnRecord) {
+  make_room_for(kLargerBytes);
+  bool fails = true;
+  node_->data.submitted = [&](const DiskRequest& request) {
+    if (request.op != DiskOp::kFlush || !std::exchange(fails, false)) return;
+    node_->data.error = EIO;
+    node_->data.failures = 1;
+  };
+  ASSERT_EQ(grow(kLargerBytes), EINPROGRESS);
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(fails) << "it was flushed";
+  const metadata::NodeRecord now = load_plain(node_->metadata.contents, record_).record;
+  EXPECT_TRUE(now.flush_failed);
+  EXPECT_EQ(now.size_bytes, kVolumeBytes);
+  EXPECT_NE(node_->engine->status().disk_error, "");
+}
+
+// Intents of what is new have no pages yet: a write there would be in nobody's list after a loss of power.
+TEST_F(PeerWordsTest, AVolumeDoesNotGrowWhereItsIntentsCanNot) {
+  make_room_for(kLargerBytes);
+  bool fails = true;
+  node_->metadata.submitted = [&](const DiskRequest&) {
+    if (!std::exchange(fails, false)) return;
+    node_->metadata.error = EIO;
+    node_->metadata.failures = 1;
+  };
+  ASSERT_EQ(grow(kLargerBytes), EINPROGRESS);
+  node_->run(kSecond_ns);
+  ASSERT_FALSE(fails) << "they were to grow";
+  EXPECT_EQ(grow(kLargerBytes), EIO);
+  EXPECT_EQ(node_->engine->worker_view().volume_bytes(), kVolumeBytes);
 }
 
 // Only a primary gives its disk up: there would be nobody who may be promoted.

@@ -415,6 +415,7 @@ TEST(Settings, EachDifferenceIsNamed) {
       {"disk_timeout (", [](auto& c) { c.disk_timeout_ns = 7 * kSecond_ns; }},
       {"on_peer_loss (continue here, freeze there)",
        [](auto& c) { c.on_peer_loss = OnPeerLoss::kFreeze; }},
+      {"witness (none here, etcd there)", [](auto& c) { c.witness.kind = WitnessKind::kEtcd; }},
       {"compression (off here, on, level 1 there)",
        [](auto& c) { c.compression = Compression::kOn; }},
       {"link backup (only here)", [](auto& c) { c.links.pop_back(); }},
@@ -436,6 +437,14 @@ TEST(Settings, EachDifferenceIsNamed) {
     EXPECT_NE(said.find(what), std::string::npos) << what << ": " << said;
     EXPECT_EQ(said.find("), "), std::string::npos) << "only that: " << said;
   }
+}
+
+TEST(Settings, AnotherLevelOfCompressionIsOne) {
+  Config here = config_with_links();
+  here.compression = Compression::kOn;
+  Config there = here;
+  there.compression_level = 3;
+  EXPECT_EQ(compare_settings(make_settings(there), here), "compression (on, level 1 here, on, level 3 there)");
 }
 
 TEST(Settings, WhateverThePeerSendsIsCompared) {

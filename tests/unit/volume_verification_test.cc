@@ -47,6 +47,18 @@ TEST_F(VerificationTest, ItsFlushBeginsNoGeneration) {
   EXPECT_NE(status().mine.generations.current, generation) << "it went on alone";
 }
 
+// What this node held then is what the other one's writes replace: they would pass for differences.
+TEST_F(VerificationTest, EndsWithADemotion) {
+  peer_->answers = false;
+  node_->engine->orders().verify(VerifyOrder::kCompare, [](const Result<std::string>& said) { EXPECT_TRUE(said.ok()); });
+  node_->run(100 * kMillisecond_ns);
+  ASSERT_TRUE(status().verify.active);
+  node_->engine->orders().demote([](const Result<std::string>&) {});
+  node_->run(100 * kMillisecond_ns);
+  EXPECT_FALSE(status().verify.active);
+  EXPECT_EQ(status().verify.ended, "this node was demoted");
+}
+
 // The record can't say that a repair is under way: none is, and the peer stands in for the disk that failed.
 TEST_F(VerificationTest, ARepairThatIsNotOnRecordDoesNotBegin) {
   node_->metadata.error = EIO;

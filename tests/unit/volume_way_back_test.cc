@@ -117,8 +117,28 @@ class WayBackTest : public testing::Test {
     meet();
   }
 
+  [[nodiscard]] metadata::NodeRecord on_record() const { return load_plain(node_->metadata.contents, record_).record; }
+  // From now on the metadata disk does.
+  void fail_records() {
+    node_->metadata.error = EIO;
+    node_->metadata.failures = 1000;
+  }
+  void roll_back() {
+    node_->engine->orders().roll_back([this](const Result<std::string>& said) { rolled_back_ = said.ok(); });
+  }
+  void begin_a_rollback_that_hangs() {
+    meet();
+    tell_half_copied();
+    part();
+    copies_.hangs = CopyStep::kRollback;
+    roll_back();
+    node_->run(kSecond_ns);
+    ASSERT_EQ(copies_.count(CopyStep::kRollback), 1);
+  }
+
   Config config_;
   metadata::NodeRecord record_;
+  std::optional<bool> rolled_back_;  // what was said to that order
   uint64_t generation_ = 20, term_ = 0;
   WrittenCopies copies_;
   std::unique_ptr<FuzzNode> node_;
@@ -267,14 +287,7 @@ TEST_F(WayBackTest, APromotionThatThePeerHasGivenUpIsNotAgreedTo) {
 
 // What the backing holds is being replaced: it would be the new volume's.
 TEST_F(WayBackTest, NoVolumeBeginsWhileItIsBroughtBack) {
-  meet();
-  tell_half_copied();
-  part();
-  copies_.hangs = CopyStep::kRollback;
-  node_->engine->orders().roll_back([](const Result<std::string>&) {});
-  for (int i = 0; i < 100 && copies_.count(CopyStep::kRollback) == 0; ++i) node_->run(100 * kMillisecond_ns);
-  ASSERT_EQ(copies_.count(CopyStep::kRollback), 1);
-  node_->run(kSecond_ns);
+  ASSERT_NO_FATAL_FAILURE(begin_a_rollback_that_hangs());
   const metadata::NodeRecord before = load_plain(node_->metadata.contents, record_).record;
   std::optional<Error> why;
   node_->engine->orders().init(true, false, [&why](const Result<std::string>& said) {
@@ -287,6 +300,62 @@ TEST_F(WayBackTest, NoVolumeBeginsWhileItIsBroughtBack) {
   EXPECT_EQ(load_plain(node_->metadata.contents, record_).record, before);
 }
 
+// As long as it is brought back no session may come up: its source would write to the same backing.
+TEST_F(WayBackTest, WhatIsBroughtBackMayTakeAsLongAsItTakes) {
+  ASSERT_NO_FATAL_FAILURE(begin_a_rollback_that_hangs());
+  node_->run(config_.copies.timeout_ns + kLong_ns);
+  EXPECT_FALSE(rolled_back_.has_value()) << "it may still write";
+  EXPECT_TRUE(node_->engine->status().way_back.rolling_back);
+  peer_ = std::make_unique<HostilePeer>(*node_, "beta", record_);
+  peer_->take(HostilePeer::Stance::kNewer, 1, ++term_);
+  node_->run(kLong_ns);
+  EXPECT_FALSE(node_->engine->inside().session_stands());
+}
+
+// After a loss of power nobody would know that what is there is of two moments.
+TEST_F(WayBackTest, NothingIsBroughtBackThatIsNotOnRecord) {
+  meet();
+  tell_half_copied();
+  part();
+  fail_records();
+  roll_back();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(rolled_back_, false);
+  EXPECT_EQ(copies_.count(CopyStep::kRollback), 0);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 0);
+}
+
+// The next process is half-copied still, by its record, and brings the copy back once more.
+TEST_F(WayBackTest, ARollbackThatIsNotOnRecordHasFailed) {
+  meet();
+  tell_half_copied();
+  part();
+  copies_.answers_after_ns = kSecond_ns;
+  roll_back();
+  node_->run(kSecond_ns / 2);
+  ASSERT_EQ(copies_.count(CopyStep::kRollback), 1);
+  fail_records();
+  node_->run(2 * kSecond_ns);
+  EXPECT_EQ(rolled_back_, false);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 0);
+  EXPECT_TRUE(on_record().inconsistent);
+  EXPECT_TRUE(on_record().way_back);
+}
+
+// The source may die as well, and the next process offers what its record names.
+TEST_F(WayBackTest, TheCopyStaysWhereItIsNotOnRecordThatTheReplicaIsWhole) {
+  meet();
+  tell_half_copied();
+  ASSERT_TRUE(node_->engine->status().way_back.kept);
+  fail_records();
+  tell(wire::kGenerationConsistent);
+  part();
+  node_->run(kSecond_ns);
+  EXPECT_EQ(copies_.count(CopyStep::kAfterResync), 0);
+  EXPECT_TRUE(on_record().inconsistent);
+  EXPECT_TRUE(on_record().way_back);
+}
+
 // The list names what the source lacked; what it has overwritten since, and this node goes back to, is anywhere.
 TEST_F(WayBackTest, WhatIsBroughtBackIsNotWhatAnOldListNames) {
   node_.reset();
@@ -294,13 +363,7 @@ TEST_F(WayBackTest, WhatIsBroughtBackIsNotWhatAnOldListNames) {
   node_ = plain_node(config_, record_, nullptr, &copies_);
   copies_.scheduler = &node_->scheduler;
   ASSERT_TRUE(node_->engine->start().ok());
-  meet();
-  tell_half_copied();
-  part();
-  copies_.hangs = CopyStep::kRollback;
-  node_->engine->orders().roll_back([](const Result<std::string>&) {});
-  node_->run(kSecond_ns);
-  ASSERT_EQ(copies_.count(CopyStep::kRollback), 1);
+  ASSERT_NO_FATAL_FAILURE(begin_a_rollback_that_hangs());
   begin_anew(node_->metadata.contents, DataFound::kSome);
   ASSERT_TRUE(node_->engine->start().ok());
   EXPECT_EQ(node_->engine->status().dirty_bytes, kVolumeBytes);
