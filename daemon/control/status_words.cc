@@ -301,14 +301,19 @@ constexpr const char* kMendMetadata =
 void add_disks(const StatusView& view, StatusWords& words) {
   const std::string& peer = view.peer.name;
   if (!view.peer.error.empty()) {
+    const bool sole_copy = view.state == VolumeState::kDiskless && !view.peer.whole_on_this_node;
     words.status = view.peer.error + ". " + words.status;
+    const std::string keep = "On " + peer + ", free space on the disk that holds " + view.peer.error_file + ", and keep it.";
     const std::string mend = "On " + peer + ", free space or replace the disk that holds " + view.peer.error_file +
                              "; if the disk was replaced, restart twinblockd there, without its old metadata file. It is "
                              "tried again every " +
                              format_duration(limits::kPeerDiskRetry_ns) + ".";
     // A refusal tells of what the peer has by now; and without a disk here, the peer's may hold the only good copy.
     const bool said = view.state == VolumeState::kRefused || view.state == VolumeState::kFailed;
-    if (!said || words.action.empty()) words.action = mend + (view.frozen ? " " + words.action : "");
+    if (sole_copy)
+      words.action = keep + " " + words.action;
+    else if (!said || words.action.empty())
+      words.action = mend + (view.frozen ? " " + words.action : "");
   }
   if (!view.disk_error.empty() && view.state == VolumeState::kSimplex) {
     words.status = view.disk_error + (view.metadata_failed ? "; what clients write to a place that was idle fails. "

@@ -52,6 +52,7 @@ struct BlockSync::Run final : RangeOwner, PeerRequest {
   DiskRequest disk;
   bool reading = false;
   bool left = false;  // … on a disk that was given up, and may never answer: nobody waits for that
+  bool refused = false;  // by the peer, in part at least
   Asked asked = Asked::kNothing;
   uint32_t answers_outstanding = 0;
   std::vector<Digest> theirs;
@@ -72,7 +73,7 @@ void BlockSync::start(const Task& task) {
   run.task = task;
   run.outcome = {};
   run.outcome.range = task.range;
-  run.reading = run.left = false;
+  run.reading = run.left = run.refused = false;
   run.asked = Run::Asked::kNothing;
   run.answers_outstanding = 0;
   run.ticket.begin_bytes = task.range.begin_bytes;
@@ -211,8 +212,9 @@ void BlockSync::read_done(Run& run) {
 
 void BlockSync::answered(Run& run, const PeerAnswer& answer) {
   if (answer.error != 0 && run.asked == Run::Asked::kWrites) {
-    disks_.peer_disk_failed(answer.error, "resyncing");
-    return;
+    // (A repair's, say, whose own disk was given up since: it has been stopped.)
+    if (!disks_.peer_lacks_room(answer.error, false, "resyncing")) return;
+    run.refused = true;
   }
   TB_CHECK(run.answers_outstanding > 0 && run.asked != Run::Asked::kNothing,
            "the peer answers what it was asked, once");
@@ -329,7 +331,7 @@ void BlockSync::send_zeroes(Run& run, ByteRange range) {
 
 void BlockSync::finish_if_answered(Run& run) {
   if (run.answers_outstanding > 0) return;
-  owner_.synced(run.outcome);
+  if (!run.refused) owner_.synced(run.outcome);
   end(run);
 }
 

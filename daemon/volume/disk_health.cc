@@ -264,12 +264,29 @@ void DiskHealth::peer_metadata_failed(int error) {
                     core_.config.other(core_.node).metadata);
 }
 
+bool DiskHealth::peer_lacks_room(int error, bool fua, const char* doing) {
+  if (!core_.phase().diskless() || !may_pass(error) || fua) {
+    peer_disk_failed(error, doing);
+    return false;
+  }
+  const std::string& file = core_.config.other(core_.node).backing;
+  const std::string what = system_error(error, core_.peer + "'s disk refused a write (" + file + ")").what;
+  if (peer_error_ != what) {
+    log(Severity::kError, what + "; all that needs no room goes on there");
+    note_peer(what, file);
+  }
+  return true;
+}
+
 void DiskHealth::drop_failing_peer(int error, const std::string& what, const std::string& file) {
-  peer_error_ = system_error(error, what + " (" + file + ")").what;
-  const bool data = file == core_.config.other(core_.node).backing;
-  tell(core_.peer, data ? "data" : "metadata", peer_error_);
-  peer_error_file_ = file;
+  note_peer(system_error(error, what + " (" + file + ")").what, file);
   core_.session.drop(peer_error_, limits::kPeerDiskRetry_ns);
+}
+
+void DiskHealth::note_peer(const std::string& why, const std::string& file) {
+  peer_error_ = why;
+  peer_error_file_ = file;
+  tell(core_.peer, file == core_.config.other(core_.node).backing ? "data" : "metadata", why);
 }
 
 void DiskHealth::tell(const std::string& whose, const char* disk, const std::string& why) {

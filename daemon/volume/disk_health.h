@@ -77,6 +77,10 @@ class DiskHealth {
   // The peer's disks: the session ends, and is tried again when there may be room.
   void peer_disk_failed(int error, const char* doing);
   void peer_metadata_failed(int error);
+  // What the peer was sent to write failed there. True: this node has no disk to go on with, and the peer no room for that. It
+  // is the one write's error, and the session stands, as the peer is all there is for what needs no room. False: as
+  // above. (Of a write with FUA nobody here knows whether its flush failed, which is final.)
+  [[nodiscard]] bool peer_lacks_room(int error, bool fua, const char* doing);
 
   // Whether the local replica is in use.
   [[nodiscard]] bool local_ok() const { return data_error_ == 0; }
@@ -128,6 +132,7 @@ class DiskHealth {
   void leave_local_disk(int error);
   void give_up(int error);
   void drop_failing_peer(int error, const std::string& what, const std::string& file);
+  void note_peer(const std::string& why, const std::string& file);
   void look_at_metadata();
   // Nobody waits for one that was given up, but who had asked it before.
   [[nodiscard]] uint64_t data_stalled_ns() const { return local_ok() ? data_watch_.stalled_ns() : 0; }

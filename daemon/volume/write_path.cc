@@ -45,9 +45,7 @@ struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Wai
     times.peer = true;
     times.trip = trip;
   }
-  void answered(const PeerAnswer& answer) override {
-    path.piece_answered(*this, answer);
-  }
+  void answered(const PeerAnswer& answer) override { path.piece_answered(*this, answer); }
 
   WritePath& path;
   ClientRequest* client = nullptr;
@@ -61,12 +59,12 @@ struct WritePath::Op final : RangeOwner, PeerRequest, metadata::IntentStore::Wai
   bool local_pending = false;
   bool on_local = false;  // the local disk has it
   bool on_peer = false;   // it was sent to the peer and the session still stands
+  int peer_error = 0;     // … which had no room for it, or a part of it, and is all there is
   bool held = false;
   WriteTimes times;
 };
 
-WritePath::WritePath(Core& core, SimplexGate& gate, DiskHealth& disks)
-    : core_(core), gate_(gate), disks_(disks) {}
+WritePath::WritePath(Core& core, SimplexGate& gate, DiskHealth& disks) : core_(core), gate_(gate), disks_(disks) {}
 WritePath::~WritePath() = default;
 
 WritePath::Op& WritePath::new_op() {
@@ -82,8 +80,7 @@ void WritePath::submit(ClientRequest& request) {
   TB_CHECK(request.length_bytes > 0 && request.offset_bytes < core_.volume_bytes() &&
                request.length_bytes <= core_.volume_bytes() - request.offset_bytes,
            "the plugin passes ranges inside the volume only");
-  if (request.fast_only &&
-      !(core_.data.fast_zero() && (!core_.phase().attached() || peer_fast_zero_))) {
+  if (request.fast_only && !(core_.data.fast_zero() && (!core_.phase().attached() || peer_fast_zero_))) {
     request.error = EOPNOTSUPP;
     request.done(request);
     return;
@@ -147,6 +144,7 @@ void WritePath::start(Op& op) {
     return;
   }
   op.on_local = op.on_peer = false;
+  op.peer_error = 0;
   op.unsent_bytes = op.flying_bytes = 0;
   op.times.started_ns = now;
   // The wire first: it takes longest.
@@ -193,8 +191,7 @@ void WritePath::send_pieces(Op& op) {
     return;
   }
   wire::DataFrame data{.fua = client.fua};
-  op.pieces_outstanding =
-      static_cast<uint32_t>((client.length_bytes + client.piece_bytes - 1) / client.piece_bytes);
+  op.pieces_outstanding = static_cast<uint32_t>((client.length_bytes + client.piece_bytes - 1) / client.piece_bytes);
   TB_CHECK(client.pieces.size() == op.pieces_outstanding, "the pieces cover the range");
   uint64_t at = 0;
   for (const WirePiece& piece : client.pieces) {
@@ -315,12 +312,12 @@ void WritePath::piece_answered(Op& op, const PeerAnswer& answer) {
   TB_CHECK(op.pieces_outstanding > 0, "the peer answers each piece once");
   --op.pieces_outstanding;
   if (answer.error != 0) {
-    // Ends the session, which comes back as peer_lost() and settles this write, too.
-    disks_.peer_disk_failed(answer.error, "writing");
-    return;
+    // Else the session has ended, which has come back as peer_lost() and settled this write, too.
+    if (!disks_.peer_lacks_room(answer.error, op.client->fua, "writing")) return;
+    op.peer_error = answer.error;
   }
   if (op.flying_bytes > 0) zeroes_landed(op);
-  learn(*op.client, answer);
+  if (answer.error == 0) learn(*op.client, answer);
   settle(op);
 }
 
@@ -341,6 +338,10 @@ void WritePath::settle(Op& op) {
     return;
   }
   core_.differences().acknowledged(client.offset_bytes, client.length_bytes);
+  if (op.peer_error != 0) {  // what this disk has of it counts no more
+    finish(op, op.peer_error);
+    return;
+  }
   // It found no room here; or it failed while the peer was not whole, and a resync has ended since, which knew nothing
   // of this block. The peer has it, and stands in.
   if (!op.on_local && core_.phase().attachment() == Attachment::kDuplex) {
@@ -396,8 +397,7 @@ void WritePath::finish(Op& op, int error) {
   TB_CHECK(!op.local_pending, "a write is answered when the local disk is done with it");
   TB_CHECK(error != 0 || op.on_local || (op.on_peer && core_.phase().now() == Phase::kDiskless),
            "what is acknowledged is on this disk, or at a peer that knows itself as the only copy");
-  TB_CHECK(op.active_slot < active_.size() && active_[op.active_slot] == &op,
-           "a write is answered once");
+  TB_CHECK(op.active_slot < active_.size() && active_[op.active_slot] == &op, "a write is answered once");
   // The range is still held: nothing has begun since that would change what lies there.
   if (ContentCache* cache = core_.worker_view().cache(); cache != nullptr && error == 0)
     cache->written(client.offset_bytes, client.tags);

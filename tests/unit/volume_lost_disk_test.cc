@@ -280,11 +280,11 @@ TEST_F(SoleCopyTest, APeerThatFailsIsNotWaitedFor) {
   peer_->answers = false;
   ask_all();
   for (int i = 0; i < 100 && stands(); ++i) {
-    for (size_t link = 0; link < config_.links.size(); ++link) peer_->answer(link, 0, ENOSPC, 0);
+    for (size_t link = 0; link < config_.links.size(); ++link) peer_->answer(link, 0, EIO, 0);
     node_->run(10 * kMillisecond_ns);
   }
   ASSERT_FALSE(stands());
-  expect_all(EIO, "its disk is full");
+  expect_all(EIO, "its disk has failed");
 }
 
 // The disk is there but for some places.
