@@ -323,8 +323,9 @@ void World::check_latency() {
 void World::check_answer(SimNode& at, const Workload::Request& request) {
   const ClientRequest& client = request.client;
   if (client.error != 0 && errors_allowed_) return;
-  if (client.error == ENOSPC && at.data().faults.full && no_room_ && request.number != 0) return;
-  if (client.error != 0 && !error_is_due(at.host()) && !place_is_bad(at, request))
+  const bool fill = no_room_ && dead_disk_host_ < 0;
+  if (client.error == ENOSPC && fill && request.number != 0) return;
+  if (client.error != 0 && (fill || !error_is_due(at.host())) && !place_is_bad(at, request))
     Report::violation("the client of " + at.name() + " got error " + std::to_string(client.error) +
                       " for " +
                       (request.number != 0 ? side_of(at.host()).history.describe(request.number)

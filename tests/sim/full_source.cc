@@ -36,13 +36,7 @@ void World::full_source() {
   wait(
       kAnswerMax_ns, [this] { return workload().idle(); }, "answers of a disk that was full");
   workload().go_on();
-  if (engine.volume_state() == VolumeState::kDiskless) {
-    dead_is_metadata_ = false;
-    dead_disk_host_ = source;
-    replace_local_disk();
-    wait(
-        kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the full disk's replacement");
-  }
+  if (engine.volume_state() == VolumeState::kDiskless) replace_full_disk(source);
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex after a resync from a full disk");
   quiesce();
@@ -51,28 +45,47 @@ void World::full_source() {
   workload().go_on();
 }
 
-// Both disks fill at the same write, as equal ones do. Neither replica lacks what the other one has: writes have no
-// room, and all else goes on with both.
+// Both disks are full. Where they fill at the same write, as equal ones do, neither replica lacks what the other one has.
+// Else each refuses what it has just then no room for, so that one may be given up for the other, which refuses other writes.
+// Either way writes have no room, and all else goes on. (A refused FUA is left out: it may have been its flush, which is final.)
 void World::both_full() {
   quiesce();
   no_room_ = true;
-  for (const auto& each : nodes_) each->data().faults.full = true;
+  Random apart = check_random_;  // what the others draw stays what it was
+  const bool at_the_same = apart.chance(0.5);
+  for (const auto& each : nodes_) {
+    each->data().faults.full = true;
+    each->data().faults.full_chance = at_the_same ? 1 : apart.chance(0.5) ? 0.5 : 0.05;
+  }
+  workload().leave_out_fua(!at_the_same);
   workload().go_on();
   scheduler_.run_until(scheduler_.now_ns() + check_random_.spread(100 * kMillisecond_ns, 25 * kSecond_ns));
   workload().flush_all();
   workload().stop();
   wait(
       kAnswerMax_ns, [this] { return workload().idle(); }, "answers of disks that are full");
-  if (!node(primary_).engine().status().disk_ok)
+  const bool given_up = !node(primary_).engine().status().disk_ok;
+  if (given_up && at_the_same)
     Report::violation("both disks were full, and " + node(primary_).name() + "'s replica was given up" + describe());
   for (const auto& each : nodes_) each->data().faults.full = false;
+  for (const auto& each : nodes_) each->data().faults.full_chance = 1;
+  workload().leave_out_fua(false);
   workload().go_on();
+  if (given_up) replace_full_disk(primary_);
   wait(
       kHealingMax_ns, [this] { return settled(); }, "duplex after both disks were full");
   no_room_ = false;
   quiesce();
   check_identical("after both disks were full");
   workload().go_on();
+}
+
+void World::replace_full_disk(int host) {
+  dead_is_metadata_ = false;
+  dead_disk_host_ = host;
+  replace_local_disk();
+  wait(
+      kHealingMax_ns, [this] { return dead_disk_host_ < 0; }, "the full disk's replacement");
 }
 
 }  // namespace twinblock::sim

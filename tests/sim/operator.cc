@@ -52,7 +52,7 @@ void World::operator_turn() {
   const int first = static_cast<int>(random_.below(2));
   for (const int host : {first, 1 - first}) {
     if (!current_[static_cast<size_t>(host)] || !node(host).running() || node(host).paused() ||
-        bad_disk(host))
+        (bad_disk(host) && !no_room_))
       continue;
     // Someone who is in no hurry gives the other node the time to come back.
     if (!node(1 - host).running() && random_.chance(0.8)) continue;

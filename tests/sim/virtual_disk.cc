@@ -439,7 +439,8 @@ int VirtualDisk::transfer(Pending& pending) {
 
 int VirtualDisk::finish_write(Pending& pending) {
   DiskRequest& request = *pending.request;
-  const int error = faults.full ? ENOSPC : random_.chance(faults.write_error_chance) ? EIO : 0;
+  const bool full = faults.full && (faults.full_chance == 1 || random_.chance(faults.full_chance));
+  const int error = full ? ENOSPC : random_.chance(faults.write_error_chance) ? EIO : 0;
   if (error != 0) {
     const uint64_t sectors = request.length_bytes / kSectorBytes;
     apply(pending, random_.between(0, sectors) * kSectorBytes);

@@ -32,7 +32,8 @@ struct DiskFaults {
   double write_error_chance = 0;
   double flush_error_chance = 0;
   int flush_error = EIO;
-  bool full = false;            // writes fail with ENOSPC
+  bool full = false;            // writes fail with ENOSPC …
+  double full_chance = 1;       // … so many of them
   uint64_t extra_delay_ns = 0;  // each request takes up to this much longer
   // A disk that works, but slowly: each request takes up to this long, zeroes as long for each
   // kSlowZeroBytes, and a flush for each kSlowFlushBytes that it writes. 0: as fast as others.

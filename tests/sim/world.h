@@ -138,6 +138,7 @@ class World {
   void slow_disk();    // slow_disk.cc
   void full_source();  // full_source.cc
   void both_full();
+  void replace_full_disk(int host);
   void unreadable_source();  // unreadable_source.cc
   [[nodiscard]] bool begin_spoiled_resync();
   void read_beside_paused_resync();
@@ -326,7 +327,7 @@ class World {
   std::array<uint64_t, 2> apart_generations_{};  // of the two, before they met
   bool corrupted_ = false;        // blocks of a disk were changed by nobody
   bool errors_allowed_ = false;   // the client's only good disk is full now and then
-  bool no_room_ = false;          // both disks are full, or hold what they have taken of writes that they refused
+  bool no_room_ = false;          // both disks are full, now and then, or hold what they have taken of writes that they refused
   bool checking_ = false;
   bool dead_is_metadata_ = false;
   bool faults_on_ = false;
