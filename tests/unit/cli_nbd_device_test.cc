@@ -99,6 +99,13 @@ TEST_F(NbdHost, RequestsAreLookedAfterAsSaid) {
   EXPECT_FALSE(look_after_requests(host_, "/dev/nbd9", 2000).ok());
 }
 
+// Who sets it may have to wait for requests, and keeps those that come meanwhile.
+TEST_F(NbdHost, WhatIsSetAlreadyIsNotSetAgain) {
+  put(block() + "/queue/io_timeout", "2000");
+  ASSERT_TRUE(look_after_requests(host_, "/dev/nbd3", 2000).ok());
+  EXPECT_EQ(text_of(block() + "/queue/io_timeout"), "2000") << "whoever sets it adds a newline";
+}
+
 TEST_F(NbdHost, StatusSaysWhetherTheDeviceLives) {
   EXPECT_TRUE(attached_device(host_, node_status("primary", 5, getpid()), stem_).is_null());
   EXPECT_EQ(device_text(nullptr), "");

@@ -249,27 +249,6 @@ TEST_F(NbdReconnect, WhoIsStillAtAConnectionIsLeftAlone) {
   EXPECT_EQ(read_attachment(stem_).value()->hung_up_by.pid, 0) << "over";
 }
 
-// Its node was restarted in the meantime, and whoever uses the device waits: nothing is set of it.
-TEST_F(NbdReconnect, WhatAnAttachWasKilledInIsReconnected) {
-  put(host_.sys + "/block/nbd3/queue/io_timeout", "30000\n");
-  put(host_.sys + "/block/nbd3/uevent");
-  attachment_.complete = false;
-  attachment_.nbd_pid = 0;
-  attachment_.maker = attachment_.server;
-  ASSERT_TRUE(create_attachment(stem_, attachment_).ok());
-  nbd_kernel().answer = [this](const NbdOrder& order) {
-    take_the_socket(order);
-    return 0;
-  };
-  const AskStatus ask = [this] { return Result<json>(node_status("primary", 5, getpid())); };
-  std::optional<Attachment> existing = attachment_;
-  const Result<std::optional<FateVerdict>> done = revive(host_, ask, stem_, existing);
-  ASSERT_TRUE(done.ok()) << done.error().what;
-  EXPECT_EQ(done.value()->why, "reconnected: alpha is primary again, by the same promotion");
-  EXPECT_TRUE(read_attachment(stem_).value()->complete);
-  EXPECT_EQ(word_of(host_.sys + "/block/nbd3/queue/io_timeout"), "30000");
-}
-
 // The kernel has taken the connection, and the note of that takes no room: else the device, which works, would count as
 // one that waits, and each look would try to connect it again, in vain.
 TEST_F(NbdReconnect, WhatTheKernelHasTakenIsOnRecordThoughTheDiskIsFull) {

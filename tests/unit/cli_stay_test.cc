@@ -175,6 +175,7 @@ TEST_F(StayBesideADevice, WhatAnAttachWasKilledInIsEndedWhereItsPagesMayBeStale)
   EXPECT_EQ(done.error().code, kExitStale) << done.error().what;
   ASSERT_EQ(nbd_kernel().orders.size(), 1u);
   EXPECT_EQ(nbd_kernel().orders[0].command, NBD_CMD_DISCONNECT);
+  EXPECT_EQ(patience(), "30000") << "it is its next user's";
 }
 
 TEST_F(StayBesideADevice, WhatTheKernelHasNotOfAnAttachThatWasKilledIsForgotten) {

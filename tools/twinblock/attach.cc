@@ -172,13 +172,8 @@ Error already_attached(const HostPaths& host, const json& status, const Attachme
                  "use that, or detach it first: twinblock detach");
 }
 
-}  // namespace
-
-Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus& ask,
-                                          const std::string& stem,
-                                          std::optional<Attachment>& existing) {
-  const Result<bool> finished = finish_attach(host, stem, existing);
-  if (!finished) return finished.error();
+Result<std::optional<FateVerdict>> revive_noted(const HostPaths& host, const AskStatus& ask, const std::string& stem,
+                                                std::optional<Attachment>& existing, bool finished) {
   const bool may_live = existing.has_value() && existing->complete &&
                         existing->method == kMethodNbd && existing->ended.empty() &&
                         is_ours(host, *existing);
@@ -200,12 +195,28 @@ Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus
     if (!done) return done.error();
     verdict = done.value();
   }
-  if (finished.value() && verdict.fate == Fate::kKeep && verdict.why.empty())
+  if (finished && verdict.fate == Fate::kKeep && verdict.why.empty())
     verdict.why = "attached, as it was to be by an attach that ended half-way";
   if (verdict.fate == Fate::kEnd)
     if (const Status ended = end_nbd_device(host, stem, *existing, verdict.why); !ended)
       return ended.error();
   return std::optional<FateVerdict>(verdict);
+}
+
+}  // namespace
+
+Result<std::optional<FateVerdict>> revive(const HostPaths& host, const AskStatus& ask,
+                                          const std::string& stem,
+                                          std::optional<Attachment>& existing) {
+  const Result<bool> finished = finish_attach(host, stem, existing);
+  if (!finished) return finished.error();
+  Result<std::optional<FateVerdict>> verdict = revive_noted(host, ask, stem, existing, finished.value());
+  const bool connected_now =
+      verdict && verdict.value().has_value() && verdict.value()->fate == Fate::kKeep && !verdict.value()->why.empty();
+  // An attach that was killed may not have come to this, and nor may who finished it while its server was away.
+  if ((finished.value() || connected_now) && existing->ended.empty() && process_runs(existing->server))
+    (void)look_after_requests(host, existing->device, kLookAfterRequests_ms);
+  return verdict;
 }
 
 Result<std::string> clear_dead_attachment(const HostPaths& host, const json& status,

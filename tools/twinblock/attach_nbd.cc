@@ -24,8 +24,6 @@ constexpr uint64_t kNegotiation_ns = 10 * kSecond_ns;
 constexpr uint64_t kSectorBytes = 512;
 // As long as it may take until a node is there again: whoever does not want to wait detaches.
 constexpr uint64_t kDeadConnection_s = 30 * 24 * 3600;
-// After a reconnection the kernel sends a request again only when it looks after it next.
-constexpr uint64_t kLookAfterRequests_ms = 2000;
 // The kernel needs a moment to notice that a process has ended with its sockets.
 constexpr uint64_t kDeathIsNoticed_ns = 5 * kSecond_ns;
 constexpr uint64_t kServedPoll_ns = 10 * kMillisecond_ns;
@@ -106,16 +104,10 @@ Status take_free_device(const HostPaths& host, const std::string& stem, NbdDevic
   }
 }
 
-// The note of one that came to nothing goes, unless another one has taken its place just now.
-Status forget_attach(const std::string& stem, std::optional<Attachment>& existing) {
-  const ProcessId maker = existing->maker;
-  Result<std::optional<Attachment>> now = read_attachment(stem);
-  if (!now) return now.error();
-  existing = std::move(now.value());
-  if (!existing.has_value() || existing->maker.pid != maker.pid || existing->maker.start_ticks != maker.start_ticks)
-    return ok_status();
-  existing.reset();
-  return remove_attachment(stem);
+// What an attach has left that was killed: whoever makes it may be at work still.
+bool is_left_half_way(const std::optional<Attachment>& note) {
+  return note.has_value() && !note->complete && note->method == kMethodNbd && note->maker.pid != 0 &&
+         !process_runs(note->maker);
 }
 
 }  // namespace
@@ -155,22 +147,24 @@ Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
 }
 
 Result<bool> finish_attach(const HostPaths& host, const std::string& stem, std::optional<Attachment>& existing) {
-  // Whoever makes it may be at work still.
-  const bool is_left = existing.has_value() && !existing->complete && existing->method == kMethodNbd &&
-                       existing->maker.pid != 0 && !process_runs(existing->maker);
-  if (!is_left) return false;
+  if (!is_left_half_way(existing)) return false;
+  // Of several who find that one finishes it; by now the device may have another server, or the note be another one's.
+  const HeldNote held(stem);
+  Result<std::optional<Attachment>> now = read_attachment(stem);
+  if (!now) return now.error();
+  existing = std::move(now.value());
+  if (!is_left_half_way(existing)) return false;
   const std::string& device = existing->device;
   const bool connected = !device.empty() && nbd_device_connected(host, device);
   const std::optional<std::string> backend = nbd_device_backend(host, device);
   if (connected && !backend) return false;  // an operator's affair
   if (!connected || *backend != nbd_backend(existing->volume)) {
-    if (const Status forgotten = forget_attach(stem, existing); !forgotten) return forgotten.error();
+    existing.reset();
+    if (const Status removed = remove_attachment(stem); !removed) return removed.error();
     return false;
   }
   existing->nbd_pid = nbd_device_pid(host, device);
-  // (What waits for a server that has ended would keep whoever sets anything.)
-  if (process_runs(existing->server)) (void)look_after_requests(host, device, kLookAfterRequests_ms);
-  existing->link = give_stable_name(host, existing->volume, device);
+  existing->link = give_stable_name(host, existing->volume, device, Udev::kTell);
   existing->complete = true;
   if (const Status noted = update_attachment(stem, *existing); !noted) return noted.error();
   return true;

@@ -14,6 +14,9 @@
 
 namespace twinblock {
 
+// After a reconnection the kernel sends a request again only when it looks after it next.
+constexpr uint64_t kLookAfterRequests_ms = 2000;
+
 // Asks the node for its status now.
 using AskStatus = std::function<Result<nlohmann::json>()>;
 
@@ -27,7 +30,8 @@ Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
 
 // Of an attach that was killed before its note was complete: where the kernel says that it has the device, which a mount
 // that waited for the name may use by now, it is finished; else it is forgotten, the note and `existing`. True: it is
-// finished, and a device like any other, whose server may have ended meanwhile.
+// finished, and a device like any other, whose server may have ended meanwhile, but for how often its requests are looked
+// after: that may wait for them, and they for another server. Nothing in here waits for the device.
 Result<bool> finish_attach(const HostPaths& host, const std::string& stem, std::optional<Attachment>& existing);
 
 // Connects the device with the node's process of now, where its fate is to be reconnected: what

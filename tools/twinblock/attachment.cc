@@ -1,6 +1,7 @@
 #include "twinblock/attachment.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +30,13 @@ Status write_note(const std::string& path, int flags, const std::string& text) {
   if (written == static_cast<ssize_t>(text.size())) return ok_status();
   unlink(path.c_str());  // what can't be understood would be in the way of the next attempt
   return failed(code, path);
+}
+
+// A change of the note puts another file in its place.
+bool is_that_of_now(int fd, const std::string& path) {
+  struct stat held {};
+  struct stat now {};
+  return fstat(fd, &held) != 0 || stat(path.c_str(), &now) != 0 || held.st_ino == now.st_ino;
 }
 
 }  // namespace
@@ -121,6 +129,20 @@ Status update_attachment(const std::string& stem, const Attachment& attachment) 
   StagedNote note(stem);
   Status written = note.write(attachment);
   return written ? note.place() : written;
+}
+
+HeldNote::HeldNote(const std::string& stem) {
+  const std::string path = attachment_path(stem);
+  do {
+    if (fd_ >= 0) close(fd_);
+    fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd_ < 0) return;  // whoever reads it says why
+    while (flock(fd_, LOCK_EX) != 0 && errno == EINTR) continue;
+  } while (!is_that_of_now(fd_, path));
+}
+
+HeldNote::~HeldNote() {
+  if (fd_ >= 0) close(fd_);
 }
 
 Status remove_attachment(const std::string& stem) {

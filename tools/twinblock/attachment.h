@@ -64,6 +64,17 @@ class StagedNote {
   const std::string path_;
   const std::string staged_;
 };
+// Who holds the note changes it, or removes it, once, going by what it says since; others who are to hold it wait.
+class HeldNote {
+ public:
+  explicit HeldNote(const std::string& stem);
+  ~HeldNote();
+  HeldNote(const HeldNote&) = delete;
+  HeldNote& operator=(const HeldNote&) = delete;
+
+ private:
+  int fd_ = -1;
+};
 Status remove_attachment(const std::string& stem);
 
 }  // namespace twinblock

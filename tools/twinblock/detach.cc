@@ -3,16 +3,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <functional>
-#include <optional>
 
 #include "base/units.h"
-#include "io/posix/spawn.h"
 #include "twinblock/attach_nbd.h"
 #include "twinblock/exit_status.h"
 #include "twinblock/nbd_device.h"
@@ -34,17 +30,6 @@ constexpr uint64_t kReleaseTimeout_ns = 5 * kSecond_ns;
 // Whoever looks at devices that are new or have been written (udev) is done by then.
 constexpr uint64_t kOpenForAMoment_ns = 2 * kSecond_ns;
 constexpr uint64_t kReleasePoll_ns = 20 * kMillisecond_ns;
-
-// What `work` returns in a process of its own, since the kernel lets nobody go who waits for a device; nothing where
-// that does not end in time, or in order.
-std::optional<int> apart(const std::function<int()>& work, uint64_t timeout_ns) {
-  listen_to_children();
-  const pid_t child = fork();
-  if (child < 0) return std::nullopt;
-  if (child == 0) _exit(work());
-  const Result<int> ended = reap(child, timeout_ns);
-  return ended && WIFEXITED(ended.value()) ? std::optional(WEXITSTATUS(ended.value())) : std::nullopt;
-}
 
 int flush_status(const std::string& device) {
   const int fd = open(device.c_str(), O_RDWR | O_CLOEXEC);

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kModprobeTimeout_ns = 30 * kSecond_ns;
 // udev has a queue, and a busy host a long one.
 constexpr uint64_t kUdevTimeout_ns = 5 * kSecond_ns;
+constexpr uint64_t kSetting_ns = 5 * kSecond_ns;
 constexpr uint64_t kDevicePoll_ns = 10 * kMillisecond_ns;
 constexpr uint64_t kLinuxRequestTimeout_ms = 30'000;
 
@@ -89,18 +90,22 @@ bool is_ours(const HostPaths& host, const Attachment& attachment) {
 Status look_after_requests(const HostPaths& host, const std::string& device, uint64_t interval_ms) {
   const fs::path attribute = block_dir(host, device) / "queue" / "io_timeout";
   const uint64_t ms = interval_ms == 0 ? kLinuxRequestTimeout_ms : interval_ms;
-  if (write_attribute(attribute, std::to_string(ms))) return ok_status();
-  return refused(system_error(errno, "can't write " + attribute.string()).what);
+  const auto set = [&attribute, interval = std::to_string(ms)] {
+    return read_attribute(attribute) == interval || write_attribute(attribute, interval) ? 0 : errno;
+  };
+  // Linux 6.11 to 6.18 keeps who sets it until all that is under way is answered, and nobody knows when that is.
+  const int code = apart(set, kSetting_ns).value_or(0);
+  return code == 0 ? ok_status() : refused(system_error(code, "can't write " + attribute.string()).what);
 }
 
 std::string give_stable_name(const HostPaths& host, const std::string& volume,
-                             const std::string& device) {
+                             const std::string& device, Udev udev) {
   std::string link = host.dev;
   link.append("/").append(nbd_backend(volume));
   // The kernel tells udev of the device before it tells it whose it is.
   write_attribute(block_dir(host, device) / "uevent", "change");
   const uint64_t deadline_ns = steady_now_ns() + kUdevTimeout_ns;
-  while (udev_runs(host) && !leads_to(link, device) && steady_now_ns() < deadline_ns)
+  while (udev == Udev::kWaitFor && udev_runs(host) && !leads_to(link, device) && steady_now_ns() < deadline_ns)
     sleep_ns(kDevicePoll_ns);
   if (leads_to(link, device)) return link;
   std::error_code error;

@@ -206,6 +206,15 @@ Result<int> reap(pid_t pid, uint64_t timeout_ns) {
   }
 }
 
+std::optional<int> apart(const std::function<int()>& work, uint64_t timeout_ns) {
+  listen_to_children();
+  const pid_t child = fork();
+  if (child < 0) return std::nullopt;
+  if (child == 0) _exit(work());
+  const Result<int> ended = reap(child, timeout_ns);
+  return ended && WIFEXITED(ended.value()) ? std::optional(WEXITSTATUS(ended.value())) : std::nullopt;
+}
+
 std::string last_line(const std::string& path) {
   std::ifstream file(path);
   std::string last;

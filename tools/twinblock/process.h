@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ Result<std::optional<int>> wait_status_of(pid_t pid);
 // Waits for that. It is an error, too, when the child did not end within `timeout_ns` and was killed, of which a
 // process that the kernel holds takes notice later.
 Result<int> reap(pid_t pid, uint64_t timeout_ns);
+
+// What `work` returns in a process of its own, since the kernel lets nobody go who waits for a device; nothing where
+// that does not end in time, or in order.
+std::optional<int> apart(const std::function<int()>& work, uint64_t timeout_ns);
 
 // The last line of a file that is not blank; empty when there is none.
 std::string last_line(const std::string& path);
