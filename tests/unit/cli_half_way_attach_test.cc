@@ -1,5 +1,5 @@
-// An attach that was killed before its note was complete is finished by who finds it; so may others at the same time, and
-// the device's requests may wait for its node.
+// An attach that was killed before its note was complete is finished by who finds it; others may find it at the
+// same time, and the device's requests may wait for its node.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -55,7 +55,8 @@ class HalfWayAttach : public testing::Test {
   ~HalfWayAttach() override { nbd_kernel() = {}; }
 
   [[nodiscard]] json node_status() const {
-    return {{"node", "alpha"}, {"role", "primary"}, {"term", 5}, {"pid", getpid()}, {"nbd", "nbd+unix:///r0?socket=" + path_}};
+    const std::string nbd = "nbd+unix:///r0?socket=" + path_;
+    return {{"node", "alpha"}, {"role", "primary"}, {"term", 5}, {"pid", getpid()}, {"nbd", nbd}};
   }
   [[nodiscard]] Attachment note() const {
     const Result<std::optional<Attachment>> now = read_attachment(stem_);

@@ -28,10 +28,10 @@ Result<std::string> nbd_socket_of(const nlohmann::json& status);
 Result<std::string> make_nbd_device(const HostPaths& host, const AskStatus& ask,
                                     const std::string& stem, Attachment& attachment);
 
-// Of an attach that was killed before its note was complete: where the kernel says that it has the device, which a mount
-// that waited for the name may use by now, it is finished; else it is forgotten, the note and `existing`. True: it is
-// finished, and a device like any other, whose server may have ended meanwhile, but for how often its requests are looked
-// after: that may wait for them, and they for another server. Nothing in here waits for the device.
+// Of an attach that was killed before its note was complete: where the kernel says that it has the device, which
+// a mount that waited for the name may use by now, it is finished; else it is forgotten, the note and `existing`.
+// True: it is finished, and a device like any other, whose server may have ended meanwhile, but for how often its
+// requests are looked after: that may wait for them, and they for another server. Nothing in here waits for it.
 Result<bool> finish_attach(const HostPaths& host, const std::string& stem, std::optional<Attachment>& existing);
 
 // Connects the device with the node's process of now, where its fate is to be reconnected: what

@@ -29,13 +29,13 @@ bool is_ours(const HostPaths& host, const Attachment& attachment);
 // What the kernel itself says of whose it is; nothing where it is not connected, or that is not said of it.
 std::optional<std::string> nbd_device_backend(const HostPaths& host, const std::string& device);
 
-// How often the kernel looks after each request that has no answer yet. 0: the kernel's own choice. Where the kernel has
-// who sets it wait for the requests under way, that is not waited for; it is set when these are answered.
+// How often the kernel looks after each request that has no answer yet. 0: the kernel's own choice. Where
+// whoever sets it waits for the requests under way, that is left to itself, and is set when these are answered.
 Status look_after_requests(const HostPaths& host, const std::string& device, uint64_t interval_ms);
 
-// Makes udev look at the device again, and waits until the stable name is there, or does not wait (udev may have to read a
-// device that does not answer); else it is made here. Where neither works the device has no other name, and that is
-// no error.
+// Makes udev look at the device again, and waits until the stable name is there, or does not wait: udev may have
+// to read a device that does not answer. What is not there then is made here. Where neither works the device has
+// no other name, and that is no error.
 enum class Udev { kWaitFor, kTell };
 std::string give_stable_name(const HostPaths& host, const std::string& volume, const std::string& device,
                              Udev udev = Udev::kWaitFor);
